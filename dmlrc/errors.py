@@ -1,0 +1,35 @@
+"""The errors a user can meet: each message is one sentence that names the thing and the way out."""
+
+
+class DmlrcError(Exception):
+    """Something that the user can put right; the command line prints it and exits with 1."""
+
+    exit_code = 1
+
+
+class UsageError(DmlrcError):
+    """An unknown name or a wrong argument; the command line prints it and exits with 2."""
+
+    exit_code = 2
+
+
+class MissingDataError(DmlrcError):
+    """A data set or weight file is not there; the message says how to get it."""
+
+
+class DivergedError(DmlrcError):
+    """Training produced NaN or infinite values; the trial is recorded as diverged."""
+
+
+def unknown(kind: str, name: str, known) -> UsageError:
+    """The error for a name that nobody has registered: it lists the near ones, or all.
+
+    >>> print(unknown("loss", "contrastiv", ["contrastive", "triplet"]))
+    unknown loss 'contrastiv': did you mean 'contrastive'?
+    """
+    import difflib
+
+    known = sorted(known)
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+    return UsageError(f"unknown {kind} {name!r}: {hint}")
