@@ -1,0 +1,50 @@
+"""What every trunk shares: the check of its images, their standardisation, and the mean over positions."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from dmlrc.errors import UsageError
+
+
+class Trunk(nn.Module):
+    """A convolutional network without its classifier: images (B, 1 or 3, H, W) -> features (B, out_features).
+
+    A subclass writes `feature_maps`: standardised images (B, C, H, W) -> maps (B, out_features, h, w).
+
+    name: the name in the registry. out_features: the length of a feature vector.
+    image_size: the side in pixels of the images that the network was designed for; others work too.
+    mean, std: subtracted and divided by, one number per channel of the network's input, for RGB in [0, 1].
+    A network with three channels gets a grey image three times, one with a single channel gets the
+    mean over the channels of a colour image.
+    """
+
+    def __init__(self, name: str, out_features: int, image_size: int, mean: Sequence[float], std: Sequence[float]):
+        super().__init__()
+        self.name = name
+        self.out_features = out_features
+        self.image_size = image_size
+        # Not persistent: the state_dict keeps exactly the names of the public checkpoints.
+        self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
+
+    def feature_maps(self, images: Tensor) -> Tensor:
+        raise TypeError(f"{type(self).__name__} does not say how it computes its feature maps")
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Images (B, 1 or 3, H, W), float RGB in [0, 1] -> features (B, out_features), the mean over positions."""
+        check_images(images)
+        channels = len(self.mean)
+        if images.shape[1] > channels:
+            images = images.mean(dim=1, keepdim=True)
+        images = images.expand(-1, channels, -1, -1)
+        return self.feature_maps((images - self.mean) / self.std).mean(dim=(2, 3))
+
+
+def check_images(images: Tensor) -> None:
+    """Raise one clear error unless images are (B, 1 or 3, H, W) and floating point."""
+    if images.ndim != 4 or images.shape[1] not in (1, 3):
+        raise UsageError(f"a trunk needs images (B, 1 or 3, H, W), not {tuple(images.shape)}")
+    if not images.is_floating_point():
+        raise UsageError(f"a trunk needs float images in [0, 1], not {images.dtype}: divide uint8 images by 255")

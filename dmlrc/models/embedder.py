@@ -1,0 +1,103 @@
+"""From features to embeddings: the linear embedder, the stand-in for a frozen trunk, and bulk embedding."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from dmlrc.errors import UsageError
+
+
+class EmbeddingModel(nn.Module):
+    """Trunk, one linear layer, L2 normalisation: images (B, C, H, W) -> embeddings (B, embedding_dim).
+
+    trunk: a module with `out_features`, whose output is (B, out_features).
+    embedding_dim: the size D of an embedding; None leaves the linear layer out, D = out_features.
+    normalize: L2-normalise the embeddings; False for losses on un-normalised ones.
+    layer_norm: LayerNorm without affine parameters in front of the linear layer, which then has no bias
+    (Zhai & Wu 2019, section 3.2).
+    """
+
+    def __init__(self, trunk: nn.Module, embedding_dim: int | None, normalize: bool = True, layer_norm: bool = False):
+        super().__init__()
+        features = trunk.out_features
+        self.trunk = trunk
+        self.embedding_dim = features if embedding_dim is None else embedding_dim
+        self.normalize = normalize
+        self.norm = nn.LayerNorm(features, elementwise_affine=False) if layer_norm else nn.Identity()
+        self.linear = (
+            nn.Identity() if embedding_dim is None else nn.Linear(features, embedding_dim, bias=not layer_norm)
+        )
+
+    def forward(self, images: Tensor) -> Tensor:
+        embeddings = self.linear(self.norm(self.trunk(images)))  # (B, D)
+        return l2_normalize(embeddings) if self.normalize else embeddings
+
+
+class FeatureTrunk(nn.Module):
+    """Stands for a frozen trunk whose features are computed already: features (B, F) -> themselves."""
+
+    def __init__(self, out_features: int):
+        super().__init__()
+        self.name = "features"
+        self.out_features = out_features
+
+    def forward(self, features: Tensor) -> Tensor:
+        if features.ndim != 2 or features.shape[1] != self.out_features:
+            raise UsageError(f"expected cached features (B, {self.out_features}), not {tuple(features.shape)}")
+        return features
+
+
+def l2_normalize(embeddings: Tensor) -> Tensor:
+    """Rows (B, D) divided by their Euclidean length; a zero row stays zero, with a finite gradient."""
+    length = embeddings.norm(dim=1, keepdim=True)
+    return embeddings / torch.where(length > 0, length, 1)
+
+
+class FrozenBatchNorm2d(nn.BatchNorm2d):
+    """A BatchNorm2d that stays in evaluation mode, whatever `train()` asks for."""
+
+    def train(self, mode: bool = True) -> nn.Module:
+        return super().train(False)
+
+
+def freeze_batch_norm(module: nn.Module) -> nn.Module:
+    """Freeze every BatchNorm2d inside `module`, in place: fixed statistics, fixed scale and shift; returns it.
+
+    Musgrave et al. 2020 and Roth et al. 2020 train with BatchNorm frozen. The layers keep their names and values,
+    and stay frozen under `module.train()`.
+    """
+    for layer in module.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            layer.__class__ = FrozenBatchNorm2d  # the same layer, in place: optimisers and parents keep hold of it
+            layer.eval().requires_grad_(False)
+    return module
+
+
+@torch.no_grad()
+def embed(
+    model: nn.Module,
+    images: np.ndarray,
+    preprocess: Callable[[Tensor], Tensor],
+    batch_size: int = 128,
+    device: str | torch.device = "cpu",
+) -> np.ndarray:
+    """The outputs of `model` in evaluation mode for all images, in order: (N, ...) -> (N, D) float32.
+
+    images: uint8 (N, C, H, W), or whatever `preprocess` takes, such as cached features (N, F); may be a
+    read-only memory map, of which one batch at a time is read.
+    preprocess: a batch of `images` on `device` -> the model's input.
+    The model is moved to `device`, and left in the mode (train or eval) that it came in.
+    """
+    if len(images) == 0:
+        raise UsageError("there are no images to embed")
+    training = model.training
+    model.to(device).eval()
+    outputs = []
+    for start in tqdm(range(0, len(images), batch_size), desc="embedding", unit="batch", leave=False, delay=1):
+        batch = torch.from_numpy(np.array(images[start : start + batch_size])).to(device)
+        outputs.append(model(preprocess(batch)).float().cpu().numpy())
+    model.train(training)
+    return np.concatenate(outputs)

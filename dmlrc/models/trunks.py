@@ -1,0 +1,138 @@
+"""The trunks by name, with random or pretrained weights."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from urllib.error import URLError
+
+import torch
+import torchvision
+from torch import Tensor, nn
+
+from dmlrc.errors import DmlrcError, MissingDataError, UsageError, unknown
+from dmlrc.models.base import Trunk
+from dmlrc.models.bn_inception import BNInception
+from dmlrc.models.conv4 import Conv4
+
+# What torchvision's pretrained networks expect of RGB in [0, 1].
+IMAGENET = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
+# GoogLeNet and Inception-v3 come from TensorFlow and take [-1, 1]: torchvision's `transform_input` does the same.
+TENSORFLOW = {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}
+# Children of a torchvision network after its last feature map, and the auxiliary classifiers.
+HEAD = {"avgpool", "dropout", "fc", "classifier", "aux1", "aux2", "AuxLogits"}
+
+
+class TorchvisionTrunk(Trunk):
+    """A torchvision network without its classifiers: its other children in sequence, under the same names."""
+
+    def __init__(self, name: str, out_features: int, image_size: int, mean: list[float], std: list[float], **options):
+        super().__init__(name, out_features, image_size, mean, std)
+        for child, layer in torchvision.models.get_model(name, weights=None, **options).named_children():
+            if child not in HEAD:
+                self.add_module(child, layer)
+
+    def feature_maps(self, images: Tensor) -> Tensor:
+        for layer in self.children():
+            images = layer(images)
+        return images
+
+
+def _torchvision(name: str, out_features: int, image_size: int, scale: dict, **options) -> Callable[[], Trunk]:
+    return lambda: TorchvisionTrunk(name, out_features, image_size, **scale, **options)
+
+
+TRUNKS: dict[str, Callable[[], Trunk]] = {
+    "conv4": Conv4,
+    "squeezenet1_0": _torchvision("squeezenet1_0", 512, 224, IMAGENET),
+    "googlenet": _torchvision("googlenet", 1024, 224, TENSORFLOW, aux_logits=False, init_weights=True),
+    "resnet18": _torchvision("resnet18", 512, 224, IMAGENET),
+    "resnet50": _torchvision("resnet50", 2048, 224, IMAGENET),
+    "inception_v3": _torchvision("inception_v3", 2048, 299, TENSORFLOW, aux_logits=False, init_weights=True),
+    "bn_inception": BNInception,
+}
+BN_INCEPTION_FILE = "bn_inception-52deb4733.pth"
+
+
+def names() -> list[str]:
+    """The names of all trunks."""
+    return list(TRUNKS)
+
+
+def create_trunk(name: str, weights: str | Path | None = None) -> Trunk:
+    """Make a trunk: a module that turns images (B, 1 or 3, H, W), RGB in [0, 1], into features (B, trunk.out_features).
+
+    name: one of `names()`.
+    weights: None for a random initialisation (torch's global generator), "imagenet" for torchvision's
+    IMAGENET1K_V1 weights, downloaded once into torch's cache, or the path of a state_dict file, also relative to
+    the folder $DMLRC_DATA. The file is read with `weights_only=True` and must fit exactly; only the classifiers,
+    which a trunk does not have, are left out. BN-Inception's ImageNet weights have no official download: pass
+    the path of bn_inception-52deb4733.pth.
+
+    Raises UsageError for an unknown name or weights that the trunk does not have, MissingDataError for a file
+    that is not there or cannot be downloaded, DmlrcError for one that is damaged or does not fit.
+    """
+    if name not in TRUNKS:
+        raise unknown("trunk", name, TRUNKS)
+    trunk = TRUNKS[name]()
+    if weights is None:
+        return trunk
+    if weights == "imagenet":
+        _load(trunk, _imagenet_weights(name), source=f"the ImageNet weights of {name}")
+    else:
+        path = find_weights(weights)
+        _load(trunk, _read_state_dict(path), source=str(path))
+    return trunk
+
+
+def find_weights(path: str | Path) -> Path:
+    """The weight file at `path`, or at `path` inside the folder $DMLRC_DATA."""
+    candidates = [Path(path).expanduser()]
+    if root := os.environ.get("DMLRC_DATA"):
+        candidates.append(Path(root) / path)
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+    raise MissingDataError(
+        f"no weight file at {' or '.join(map(str, candidates))}: "
+        "give 'imagenet', or the path of a state_dict, absolute or relative to the folder $DMLRC_DATA"
+    )
+
+
+def _imagenet_weights(name: str) -> dict[str, Tensor]:
+    if name == "conv4":
+        raise UsageError("conv4 has no ImageNet weights: leave weights out, or give the path of a state_dict")
+    if name == "bn_inception":
+        raise MissingDataError(
+            f"the ImageNet weights of bn_inception have no official download: get {BN_INCEPTION_FILE} (the file of "
+            f"pretrained-models.pytorch) and pass its path, as in weights='{BN_INCEPTION_FILE}' for a file in $DMLRC_DATA"
+        )
+    weights = torchvision.models.get_model_weights(name)["IMAGENET1K_V1"]
+    try:
+        return weights.get_state_dict(progress=True, check_hash=True, weights_only=True)
+    except (URLError, OSError, RuntimeError) as error:  # no network, no room, a wrong checksum
+        raise MissingDataError(
+            f"cannot download the ImageNet weights of {name} ({error}): get {weights.url} and pass its path as weights"
+        ) from error
+
+
+def _read_state_dict(path: Path) -> dict[str, Tensor]:
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged pickle can raise anything
+        raise DmlrcError(
+            f"cannot read {path} as a state_dict of tensors: it is damaged, or holds code or other objects, "
+            "which are never loaded"
+        ) from error
+    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
+        raise DmlrcError(f"{path} is not a state_dict: save one with torch.save(model.state_dict(), path)")
+    return dict(state)
+
+
+def _load(trunk: nn.Module, state: dict[str, Tensor], source: str) -> None:
+    """Load a state_dict strictly, but for the classifiers of torchvision's networks."""
+    state = {name: value for name, value in state.items() if name.split(".")[0] not in HEAD}
+    try:
+        trunk.load_state_dict(state)
+    except RuntimeError as error:
+        reason = " ".join(str(error).split()[6:])  # without "Error(s) in loading state_dict for X:"
+        raise DmlrcError(f"{source} does not fit {trunk.name}: {reason:.300}") from error
