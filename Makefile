@@ -1,0 +1,38 @@
+# make book                    the book of the quick study, trained here from scratch
+# make book STUDY=published    the book of every study whose full-budget records are committed
+# make book STUDY=a,b          the book of these studies side by side
+# make test                    the tests
+STUDY ?= quick
+WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
+PYTHON ?= python3
+BIN = .venv/bin
+
+.PHONY: book test lint lock bench clean
+
+book: .venv/ready
+	$(BIN)/dmlrc book $(STUDY) --workers $(WORKERS)
+
+test: .venv/ready
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+lint: .venv/ready
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+bench: .venv/ready
+	$(BIN)/python -m benchmarks
+
+# requirements.lock holds every version; it is resolved from the direct pins in pyproject.toml.
+.venv/ready: requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("dmlrc needs Python 3.11 or later: make PYTHON=python3.11")'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --requirement requirements.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	touch $@
+
+lock: .venv/ready
+	$(BIN)/uv pip compile --universal --python-version 3.11 --group env --no-annotate --no-header --quiet \
+		--upgrade --output-file requirements.lock pyproject.toml
+
+clean:
+	rm -rf .venv runs book/chapters book/_build

@@ -1,0 +1,124 @@
+"""The command line: `dmlrc study`, `dmlrc data`, `dmlrc methods`, `dmlrc book`."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from dmlrc import data, records, studies, study
+from dmlrc.errors import DmlrcError
+from dmlrc.papers import musgrave2020
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__, add_completion=False)
+study_app = typer.Typer(no_args_is_help=True, help="List, run, show and export studies.")
+data_app = typer.Typer(no_args_is_help=True, help="List, fetch and check data sets.")
+app.add_typer(study_app, name="study")
+app.add_typer(data_app, name="data")
+
+Workers = Annotated[int, typer.Option(min=1, help="Processes that train at the same time.")]
+
+
+@study_app.command("list")
+def study_list() -> None:
+    """Every study: data set, protocol, budget, expected time, and how many of its records are here."""
+    rows = [("study", "data set", "protocol", "budget", "expected", "records")]
+    for each in studies.STUDIES.values():
+        rows.append((each.name, each.dataset, each.protocol.name, each.budget.name, each.expected, _progress(each)))
+    _print_columns(rows)
+
+
+@study_app.command("run")
+def study_run(
+    name: str,
+    method: Annotated[list[str] | None, typer.Option(help="Only this method; may be repeated.")] = None,
+    workers: Workers = 1,
+) -> None:
+    """Run what is missing of a study. Stop it at any moment: the next call goes on."""
+    chosen = studies.get(name)
+    methods = [chosen.method(each) for each in method] if method else None
+    study.run(chosen, methods, workers=workers)
+    typer.echo(f"study {name}: {_progress(chosen)}")
+
+
+@study_app.command("show")
+def study_show(name: str) -> None:
+    """The results table of a study: mean accuracy on the test half over the reruns."""
+    found = records.load(studies.get(name).name)
+    wanted = ["precision_at_1", "r_precision", "map_at_r"]
+    scores = found.scores[found.scores["metric"].isin(wanted)]
+    scores = scores[scores["setting"].isin(["concatenated", "separated"])]
+    table = scores.pivot_table(index="method", columns=["setting", "metric"], values="value", sort=False)
+    data_facts, protocol, budget = found.meta["data"], found.meta["protocol"], found.meta["budget"]
+    typer.echo(
+        f"{name}: {data_facts['name']}, {data_facts['images']} images; protocol {protocol['name']}; "
+        f"budget {budget['name']}; commit {found.meta['commit']}"
+    )
+    typer.echo((100 * table).round(2).to_string())
+
+
+@study_app.command("export")
+def study_export(name: str) -> None:
+    """Write the records of a study that was run here to results/, to be committed."""
+    typer.echo(records.export(studies.get(name).name))
+
+
+@data_app.command("list")
+def data_list() -> None:
+    """Every data set, and whether it is here."""
+    _print_columns([("data set", "here"), *((name, data.state(name)) for name in data.names())])
+
+
+@data_app.command("fetch")
+def data_fetch(name: str) -> None:
+    """Download a data set from its official source, check it and unpack it."""
+    typer.echo(data.fetch(name))
+
+
+@data_app.command("check")
+def data_check(name: str) -> None:
+    """Read a whole data set and count its images and classes."""
+    images = data.load(name)
+    typer.echo(f"{name}: {len(images.labels)} images, {len(images.class_names)} classes")
+
+
+@app.command()
+def methods() -> None:
+    """Every method of the Reality Check: year, kind, batch, and what its search varies."""
+    rows = [("method", "year", "kind", "batch", "searched")]
+    for each in musgrave2020.METHODS:
+        batch = f"{each.classes_per_batch} x {each.images_per_class}"
+        rows.append((each.name, str(each.year), each.kind, batch, ", ".join(each.space)))
+    _print_columns(rows)
+
+
+@app.command()
+def book(
+    name: Annotated[str, typer.Argument(help="Studies joined by commas, or an edition: quick, published.")] = "quick",
+    workers: Workers = 1,
+) -> None:
+    """Train what is missing, execute the chapters, build the pages."""
+    from dmlrc import book as bookmaking
+
+    typer.echo(f"open {bookmaking.build(bookmaking.edition(name), workers)}")
+
+
+def _progress(each: study.Study) -> str:
+    total = len(each.methods) * (each.budget.trials + each.budget.reruns) + 1
+    units = records.finished_units(each.name, each.configuration())
+    names = {method.name for method in each.methods} | {study.PRETRAINED}
+    return f"{sum(unit['method'] in names for unit in units)} of {total} units"
+
+
+def _print_columns(rows: list[tuple[str, ...]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def main() -> None:
+    """Entry point: a DmlrcError is printed as one sentence, and its exit code returned."""
+    try:
+        app()
+    except DmlrcError as error:
+        print(f"dmlrc: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)

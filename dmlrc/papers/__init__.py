@@ -1,0 +1,1 @@
+"""The five papers, one module each: citation, protocol, methods, expected numbers, deviations."""

@@ -1,0 +1,126 @@
+"""Musgrave, Belongie, Lim: A Metric Learning Reality Check. ECCV 2020, arXiv:2003.08505.
+
+Expected (Table 3, CUB200, concatenated 512-d): contrastive P@1 67.21 +- 0.49, MAP@R 26.19 +- 0.28;
+all methods within 63.6..67.3 P@1. Command: `dmlrc study run cub200-musgrave2020`
+(about 14 methods x 240 fine-tuning runs: some hundred GPU hours).
+"""
+
+from dataclasses import replace
+
+from dmlrc.methods import LOSS_WEIGHTS_LR, Float, Int, Method
+from dmlrc.protocol import Protocol
+
+PROTOCOL = Protocol(
+    name="musgrave2020",
+    paper="musgrave2020",
+    trunk="bn_inception",
+    weights="imagenet",
+    frozen_trunk=False,
+    embedding_dim=128,
+    image_size=256,
+    crop_size=227,
+    augmentation="crop",
+    crop_scale=(0.16, 1.0),  # "between 40 and 256" pixels: 0.16 of the area, a side of 102..256 px
+    crop_ratio=(3 / 4, 4 / 3),
+    optimizer="rmsprop",
+    lr=1e-6,
+    weight_decay=1e-4,
+    momentum=0.9,
+    folds=4,
+    iterations_per_epoch=100,
+    eval_every=2,  # CUB200; Cars196: 5, SOP: 20
+    patience=9,  # CUB200; Cars196: 14, SOP: 39
+    max_epochs=1000,
+)
+
+_MARGIN = Float(-0.2, 2.0)
+_UNIT = Float(0.0, 1.0)
+_WIDE = Float(0.01, 100.0)
+_RATE = Float(1e-6, 1.0, log=True)
+
+
+def _embedding(name: str, label: str, year: int, reference: str, **space) -> Method:
+    return Method(name, name, space, label=label, kind="embedding", year=year, reference=reference)
+
+
+def _classification(name: str, label: str, year: int, reference: str, **space) -> Method:
+    return Method(
+        name,
+        name,
+        {**space, LOSS_WEIGHTS_LR: _RATE},
+        label=label,
+        classes_per_batch=32,
+        images_per_class=1,
+        kind="classification",
+        year=year,
+        reference=reference,
+    )
+
+
+def _margin(name: str, label: str) -> Method:
+    return replace(
+        _embedding(
+            name, label, 2017, "wu2017sampling", margin=_MARGIN, beta=_MARGIN, **{LOSS_WEIGHTS_LR: _RATE}
+        ),
+        weight_decay=0.0,
+    )
+
+
+# Table 6 of the paper, with NTXent and Margin / class from its later version.
+METHODS = (
+    _embedding("contrastive", "Contrastive", 2006, "hadsell2006", pos_margin=_MARGIN, neg_margin=_MARGIN),
+    _embedding("triplet", "Triplet", 2006, "weinberger2006", margin=_MARGIN),
+    _embedding("ntxent", "NTXent", 2016, "sohn2016", temperature=Float(1e-4, 100.0, log=True)),
+    _classification("proxy_nca", "ProxyNCA", 2017, "movshovitz2017", softmax_scale=_WIDE),
+    _margin("margin", "Margin"),
+    _margin("margin_per_class", "Margin / class"),
+    _classification(
+        "normalized_softmax", "N. Softmax", 2017, "wang2017normface", temperature=Float(0.01, 100.0, log=True)
+    ),
+    _classification("cosface", "CosFace", 2018, "wang2018cosface", margin=_UNIT, scale=Float(0.01, 200.0)),
+    _classification(
+        "arcface", "ArcFace", 2019, "deng2019arcface", margin=Float(0.0, 90.0), scale=Float(0.01, 200.0)
+    ),
+    _embedding("fast_ap", "FastAP", 2019, "cakir2019fastap", num_bins=Int(2, 32)),
+    _embedding(
+        "snr",
+        "SNR",
+        2019,
+        "yuan2019snr",
+        pos_margin=Float(0.0, 2.0),
+        neg_margin=Float(0.0, 2.0),
+        regularizer_weight=_UNIT,
+    ),
+    _embedding("multi_similarity", "MS", 2019, "wang2019ms", alpha=_WIDE, beta=_WIDE, base=_UNIT),
+    _embedding(
+        "multi_similarity_miner", "MS+Miner", 2019, "wang2019ms", alpha=_WIDE, beta=_WIDE, base=_UNIT, epsilon=_UNIT
+    ),
+    _classification(
+        "soft_triple", "SoftTriple", 2019, "qian2019softtriple", la=_WIDE, gamma=_WIDE, reg_weight=_UNIT, margin=_UNIT
+    ),
+)
+
+# The same rules with a trunk that a CPU can train: nothing but the fields below differs.
+CHARACTERS = replace(
+    PROTOCOL,
+    name="musgrave2020-characters",
+    trunk="conv4",
+    weights=None,
+    image_size=28,
+    crop_size=28,
+    augmentation="affine",
+    lr=1e-3,
+    momentum=0.0,
+)
+
+# The same rules on fixed ImageNet features: only the linear embedder trains.
+FROZEN = replace(
+    PROTOCOL,
+    name="musgrave2020-frozen",
+    trunk="squeezenet1_0",
+    weights="squeezenet1_0_deepcompression.pth",
+    frozen_trunk=True,
+    augmentation="none",
+    lr=1e-4,
+    momentum=0.0,
+)

@@ -1,0 +1,222 @@
+"""Records: what trials and reruns leave on disk, and the tables read from them.
+
+While a study runs, each finished trial or rerun is one JSON file in runs/<study>/<method>/, written
+atomically by one process. A finished study is exported to results/<study>/ as a few Parquet files, which
+are committed. `load` reads either, into the same data frames.
+"""
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from dmlrc import paths
+from dmlrc.errors import DmlrcError, MissingDataError
+
+FRAMES = ("trials", "runs", "scores", "curves")
+
+
+@dataclass(frozen=True)
+class StudyRecords:
+    """All records of one study as data frames, a row a fact; accuracies are fractions.
+
+    trials: method, trial, state ("complete", "diverged"), value (mean validation MAP@R over the folds, NaN
+    if diverged), params (dict), seconds, steps, reason, commit.
+    runs: method, kind ("trial", "rerun"), number, fold, seed, state, stopped ("plateau", "limit",
+    "diverged"), best_step, steps, seconds, val_map_at_r, val_precision_at_1.
+    scores: method, rerun, setting ("separated", "concatenated", "fold0" ...), metric, value, on the test half.
+    The method "pretrained" is the trunk before any training.
+    curves: method, kind, number, fold, step, metric, value.
+    meta: study, dataset, protocol, budget, seed, class_order, data, environment, commit, created.
+    """
+
+    trials: pd.DataFrame
+    runs: pd.DataFrame
+    scores: pd.DataFrame
+    curves: pd.DataFrame
+    meta: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        return self.meta["study"]
+
+
+CONFIGURATION = ("study", "dataset", "protocol", "budget", "seed", "class_order")
+"""The part of meta that a study fixes; the rest says where and when it was run."""
+
+
+def load(study: str) -> StudyRecords:
+    """The records of a study: those made here (runs/), and the committed ones (results/) of all other methods."""
+    here, committed = _run_here(study), _committed(study)
+    if here and committed and _configuration(here.meta) == _configuration(committed.meta):
+        return _join(here, committed)
+    if here or committed:
+        return here or committed
+    raise MissingDataError(f"study {study!r} has no records here: make them with `dmlrc study run {study}`")
+
+
+def finished_units(study: str, configuration: dict) -> list[dict]:
+    """What is finished of a study: method, kind, number and, of a trial, state, value and params.
+
+    Raises DmlrcError where the records were made under another configuration than this one.
+    """
+    try:
+        found = load(study)
+    except MissingDataError:
+        return []
+    differing = _differences(_configuration(found.meta), json.loads(json.dumps(configuration)))
+    if differing:
+        raise DmlrcError(
+            f"the records of study {study!r} were made under another configuration ({'; '.join(differing)}): "
+            f"move {paths.runs() / study} and {paths.results() / study} away, or give the study another name"
+        )
+    trials = [{"kind": "trial", "number": row["trial"], **row} for row in found.trials.to_dict("records")]
+    reruns = found.runs[found.runs["kind"] == "rerun"][["method", "kind", "number"]].drop_duplicates()
+    pretrained = [{"method": "pretrained", "kind": "pretrained"}] if "pretrained" in set(found.scores["method"]) else []
+    return trials + reruns.to_dict("records") + pretrained
+
+
+def _run_here(study: str) -> StudyRecords | None:
+    folder = paths.runs() / study
+    if not (folder / "meta.json").exists():
+        return None
+    return from_units(read_units(folder), read_json(folder / "meta.json"))
+
+
+def _committed(study: str) -> StudyRecords | None:
+    folder = paths.results() / study
+    return _read_parquet(folder) if (folder / "meta.json").exists() else None
+
+
+def _join(here: StudyRecords, committed: StudyRecords) -> StudyRecords:
+    """The records made here, and of the committed ones those of methods that have none here."""
+    own = set(here.runs["method"]) | set(here.scores["method"])
+    frames = {}
+    for name in FRAMES:
+        other = getattr(committed, name)
+        frames[name] = pd.concat([other[~other["method"].isin(own)], getattr(here, name)], ignore_index=True)
+    return StudyRecords(**frames, meta=committed.meta)
+
+
+def _configuration(meta: dict) -> dict:
+    return {name: meta[name] for name in CONFIGURATION}
+
+
+def _differences(old: Any, new: Any, path: str = "") -> list[str]:
+    """The fields in which two nested dictionaries differ, each as 'protocol.lr 0.01 -> 0.001'."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        keys = old.keys() | new.keys()
+        return [line for key in sorted(keys) for line in _differences(old.get(key), new.get(key), f"{path}.{key}")]
+    return [] if old == new else [f"{path.lstrip('.')} {old} -> {new}"]
+
+
+def published(budget: str = "full") -> list[str]:
+    """The studies whose records are committed, with this budget."""
+    metas = sorted(paths.results().glob("*/meta.json"))
+    return [meta.parent.name for meta in metas if read_json(meta)["budget"]["name"] == budget]
+
+
+def export(study: str) -> Path:
+    """Write the records of a study that was run here to results/<study>/ as Parquet."""
+    records = _run_here(study)
+    if records is None:
+        raise MissingDataError(f"study {study!r} was not run here: run it with `dmlrc study run {study}`, then export")
+    target = paths.results() / study
+    target.mkdir(parents=True, exist_ok=True)
+    for name in FRAMES:
+        frame = getattr(records, name)
+        if name == "trials":
+            frame = frame.assign(params=frame["params"].map(json.dumps))
+        frame.to_parquet(target / f"{name}.parquet", index=False, compression="zstd")
+    write_json(target / "meta.json", records.meta)
+    return target
+
+
+def _read_parquet(folder: Path) -> StudyRecords:
+    frames = {name: pd.read_parquet(folder / f"{name}.parquet") for name in FRAMES}
+    frames["trials"] = frames["trials"].assign(params=frames["trials"]["params"].map(json.loads))
+    return StudyRecords(**frames, meta=read_json(folder / "meta.json"))
+
+
+def read_units(folder: Path) -> list[dict]:
+    """Every record of a study under way, in the order of method, kind and number."""
+    return [read_json(path) for path in sorted(folder.glob("*/*.json"))]
+
+
+def from_units(units: Iterable[dict], meta: dict) -> StudyRecords:
+    """The data frames of these records."""
+    trials, runs, scores, curves = [], [], [], []
+    for unit in units:
+        key = {"method": unit["method"], "kind": unit["kind"], "number": unit["number"]}
+        if unit["kind"] == "trial":
+            fields = ("method", "state", "value", "params", "seconds", "steps", "reason", "commit")
+            trials.append({"trial": unit["number"]} | {name: unit[name] for name in fields})
+        for run in unit["runs"]:
+            facts = {name: run[name] for name in ("fold", "seed", "state", "stopped", "best_step", "steps", "seconds")}
+            val = {f"val_{metric}": value for metric, value in run["val"].items()}
+            runs.append(key | facts | val)
+            curves += [
+                key | {"fold": run["fold"], "step": row["step"], "metric": metric, "value": value}
+                for row in run["curve"]
+                for metric, value in row.items()
+                if metric != "step"
+            ]
+        scores += [
+            {"method": unit["method"], "rerun": unit["number"], "setting": setting, "metric": metric, "value": value}
+            for setting, values in unit.get("scores", {}).items()
+            for metric, value in values.items()
+        ]
+    return StudyRecords(
+        trials=_frame(trials, "method trial state value params seconds steps reason commit"),
+        runs=_frame(
+            runs,
+            "method kind number fold seed state stopped best_step steps seconds val_map_at_r val_precision_at_1",
+        ),
+        scores=_frame(scores, "method rerun setting metric value"),
+        curves=_frame(curves, "method kind number fold step metric value"),
+        meta=meta,
+    )
+
+
+def _frame(rows: list[dict], columns: str) -> pd.DataFrame:
+    frame = pd.DataFrame(rows, columns=columns.split())
+    for column in frame.columns.intersection(["value", "val_map_at_r", "val_precision_at_1"]):
+        frame[column] = frame[column].astype(float)
+    return frame
+
+
+def write_json(path: Path, value: dict) -> None:
+    """Write a file whole or not at all; NaN is written as null."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False) as file:
+            json.dump(_finite(value), file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(file.name, path)
+    except OSError as error:
+        raise DmlrcError(
+            f"cannot write {path} ({error.strerror}): make the folder writable or name another one in DMLRC_RUNS"
+        ) from None
+
+
+def read_json(path: Path) -> dict:
+    """Read a record; a damaged one is named, with what to do about it."""
+    try:
+        return json.loads(path.read_text())
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise DmlrcError(f"the record {path} is damaged: delete it, and it is made again") from None
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

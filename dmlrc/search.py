@@ -1,0 +1,67 @@
+"""The hyperparameter search: the next trial of a method, as a pure function of the trials before it.
+
+The search's whole state is the list of finished trials, which are records on disk. Each proposal asks a
+fresh Optuna study, filled with these trials, under a seed of its own. So a search that is killed and
+started again proposes exactly what it would have proposed, and there is no second place that could
+disagree with the records.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from zlib import crc32
+
+import optuna
+from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+from dmlrc.methods import Float, Int, Method
+
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+
+
+def propose(method: Method, trials: Sequence[Mapping], seed: int) -> dict[str, float]:
+    """The hyperparameters of trial number `len(trials)`.
+
+    trials: the finished ones in order, each with params, value (mean validation MAP@R) and state.
+    A diverged trial counts as failed: the sampler does not learn from it. Sampler: Optuna's TPE
+    (Bergstra et al. 2011); its first 10 trials are uniform in the space.
+    """
+    sampler = optuna.samplers.TPESampler(seed=crc32(f"{seed}/{method.name}/{len(trials)}".encode()))
+    study = optuna_study(method, trials, sampler)
+    return study.ask(_distributions(method)).params
+
+
+def optuna_study(
+    method: Method, trials: Sequence[Mapping], sampler: optuna.samplers.BaseSampler | None = None
+) -> optuna.Study:
+    """The finished trials as an in-memory Optuna study, for its samplers, importances and plots."""
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    distributions = _distributions(method)
+    study.add_trials([_frozen(trial, distributions) for trial in trials])
+    return study
+
+
+def best(trials: Sequence[Mapping]) -> Mapping | None:
+    """The trial with the highest value, the earliest of equals; None if all diverged."""
+    complete = [trial for trial in trials if trial["state"] == "complete"]
+    return max(complete, key=lambda trial: trial["value"], default=None)
+
+
+def _distributions(method: Method) -> dict[str, BaseDistribution]:
+    return {name: _distribution(space) for name, space in method.space.items()}
+
+
+def _distribution(space: Float | Int) -> BaseDistribution:
+    if isinstance(space, Int):
+        return IntDistribution(space.low, space.high)
+    return FloatDistribution(space.low, space.high, log=space.log)
+
+
+def _frozen(trial: Mapping, distributions: dict[str, BaseDistribution]) -> FrozenTrial:
+    complete = trial["state"] == "complete" and not math.isnan(trial["value"])
+    return create_trial(
+        params=dict(trial["params"]),
+        distributions=distributions,
+        value=trial["value"] if complete else None,
+        state=TrialState.COMPLETE if complete else TrialState.FAIL,
+    )

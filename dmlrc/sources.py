@@ -1,0 +1,79 @@
+"""What a model is fed: augmented images, or the cached features of a frozen trunk."""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dmlrc import models
+from dmlrc.data import ImageSet, augment, cache
+from dmlrc.protocol import Protocol
+
+
+class ImageSource:
+    """Batches of images, augmented on the device as the protocol says."""
+
+    def __init__(self, images: ImageSet, protocol: Protocol, device: torch.device):
+        self.images, self.protocol, self.device = images, protocol, device
+
+    def train(self, indices: np.ndarray, generators: Sequence[torch.Generator]) -> Tensor:
+        """indices (K, B) -> (K, B, C, crop, crop) in [0, 1]; member k's augmentation draws from generators[k]."""
+        batches = [self._augment(self._load(row), generator) for row, generator in zip(indices, generators, strict=True)]
+        return torch.stack(batches)
+
+    def evaluate(self, indices: np.ndarray) -> Tensor:
+        """indices (N,) -> (N, C, crop, crop) in [0, 1]: resized, centre crop."""
+        return augment.centre_crop(self._load(indices), self.protocol.image_size, self.protocol.crop_size)
+
+    def _load(self, indices: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(self.images.images[indices])).to(self.device)  # (B, C, H, W)
+
+    def _augment(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        protocol = self.protocol
+        if protocol.augmentation == "none":
+            return augment.centre_crop(images, protocol.image_size, protocol.crop_size)
+        if protocol.augmentation == "affine":
+            return augment.random_affine(images, generator=generator)
+        crops = augment.random_resized_crop(
+            images, protocol.crop_size, scale=protocol.crop_scale, ratio=protocol.crop_ratio, generator=generator
+        )
+        return augment.random_flip(crops, generator=generator) if self.images.flip else crops
+
+
+class FeatureSource:
+    """Batches of fixed features (N, F): the frozen-trunk protocol. Nothing is augmented."""
+
+    def __init__(self, features: np.ndarray, device: torch.device):
+        self.features, self.device = torch.from_numpy(features).to(device), device
+
+    def train(self, indices: np.ndarray, generators: Sequence[torch.Generator]) -> Tensor:
+        """indices (K, B) -> (K, B, F)."""
+        return self.features[torch.from_numpy(indices).to(self.device)]
+
+    def evaluate(self, indices: np.ndarray) -> Tensor:
+        """indices (N,) -> (N, F)."""
+        return self.features[torch.from_numpy(indices).to(self.device)]
+
+
+def frozen_features(images: ImageSet, protocol: Protocol, device: torch.device) -> np.ndarray:
+    """The pretrained trunk's features (N, F) float32 of every image, on the evaluation crop; cached on disk.
+
+    The cache's name holds everything that the features depend on, the weights by their content.
+    """
+    trunk = models.create_trunk(protocol.trunk, protocol.weights).to(device).eval()
+    digest = hashlib.sha256()
+    for name, tensor in trunk.state_dict().items():
+        digest.update(name.encode())
+        digest.update(tensor.cpu().numpy().tobytes())
+    digest.update(np.ascontiguousarray(images.images[:: max(1, len(images.images) // 64)]).tobytes())
+    key = f"{images.name}-{len(images.images)}-{protocol.trunk}-{protocol.image_size}-{protocol.crop_size}"
+    path = cache.folder() / f"features-{key}-{digest.hexdigest()[:12]}.npy"
+    if not path.exists():
+        source = ImageSource(images, protocol, device)
+        features = models.embed(trunk, source.evaluate, len(images.images))
+        cache.save(path, features)
+    return np.load(path)
