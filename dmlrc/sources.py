@@ -1,9 +1,7 @@
 """What a model is fed: augmented images, or the cached features of a frozen trunk."""
 
 import hashlib
-import os
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -11,6 +9,7 @@ from torch import Tensor
 
 from dmlrc import models
 from dmlrc.data import ImageSet, augment, cache
+from dmlrc.data.listing import data_root
 from dmlrc.protocol import Protocol
 
 
@@ -48,7 +47,7 @@ class FeatureSource:
     """Batches of fixed features (N, F): the frozen-trunk protocol. Nothing is augmented."""
 
     def __init__(self, features: np.ndarray, device: torch.device):
-        self.features, self.device = torch.from_numpy(features).to(device), device
+        self.features, self.device = torch.from_numpy(np.array(features)).to(device), device
 
     def train(self, indices: np.ndarray, generators: Sequence[torch.Generator]) -> Tensor:
         """indices (K, B) -> (K, B, F)."""
@@ -62,18 +61,18 @@ class FeatureSource:
 def frozen_features(images: ImageSet, protocol: Protocol, device: torch.device) -> np.ndarray:
     """The pretrained trunk's features (N, F) float32 of every image, on the evaluation crop; cached on disk.
 
-    The cache's name holds everything that the features depend on, the weights by their content.
+    The name of the cached file holds everything that the features depend on; images and weights by their content.
     """
-    trunk = models.create_trunk(protocol.trunk, protocol.weights).to(device).eval()
-    digest = hashlib.sha256()
+    trunk = models.create_trunk(protocol.trunk, protocol.weights)
+    digest = hashlib.sha256(images.images)
     for name, tensor in trunk.state_dict().items():
-        digest.update(name.encode())
-        digest.update(tensor.cpu().numpy().tobytes())
-    digest.update(np.ascontiguousarray(images.images[:: max(1, len(images.images) // 64)]).tobytes())
-    key = f"{images.name}-{len(images.images)}-{protocol.trunk}-{protocol.image_size}-{protocol.crop_size}"
-    path = cache.folder() / f"features-{key}-{digest.hexdigest()[:12]}.npy"
-    if not path.exists():
-        source = ImageSource(images, protocol, device)
-        features = models.embed(trunk, source.evaluate, len(images.images))
-        cache.save(path, features)
-    return np.load(path)
+        digest.update(name.encode() + tensor.numpy().tobytes())
+    key = f"{images.name}-{protocol.trunk}-{protocol.image_size}-{protocol.crop_size}-{digest.hexdigest()[:16]}"
+
+    def preprocess(batch: Tensor) -> Tensor:
+        return augment.centre_crop(batch, protocol.image_size, protocol.crop_size)
+
+    def make() -> np.ndarray:
+        return models.embed(trunk, images.images, preprocess, device=device)
+
+    return cache.computed(f"features-{key}.npy", data_root(None), make)

@@ -1,0 +1,163 @@
+"""Every image decoded once, into one uint8 array on disk that is opened as a memory map.
+
+Deviation from the papers: they crop from the whole photograph after its shorter side is resized to 256. One array
+needs one shape, so each image is stored as a square: `square="crop"` resizes the shorter side to `size` and keeps the
+centre of the longer side, `square="squash"` resizes both sides to `size` and gives up the aspect ratio (what Zhai and
+Wu 2019 and Oi et al. 2021 do at 256 and 299). Evaluation by centre crop is not affected; random training crops never
+see the borders that "crop" cuts off a photograph that is not square.
+
+Pixels are those of the file: orientation tags are not applied, as in the papers' loaders. Resizing is bilinear with
+anti-aliasing, which is torchvision's `Resize` on a PIL image.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import pooch
+from PIL import Image
+from tqdm import tqdm
+
+from dmlrc.errors import DmlrcError, MissingDataError, UsageError
+
+SQUARES = ("crop", "squash")
+_FORMAT = 1  # raised when the same files would decode to other bytes, so that older arrays are no longer found
+_CHUNK = 256  # images decoded ahead of the writer
+
+
+def decoded(
+    name: str, files: Sequence[Path], root: Path | None, size: int, channels: int, square: str = "crop", ink: bool = False
+) -> np.ndarray:
+    """The images as one read-only array: (N, channels, size, size) uint8, a memory map over the cache file.
+
+    root: the data folder; the array lies in $DMLRC_CACHE, else in root/.cache, else (not writable, or root is None) in
+        the user's cache folder of the platform. Arrays of files that have changed since are left there; the cache can
+        be deleted at any time.
+    channels: 1 (grey) or 3 (RGB). square: "crop" or "squash", see the module. ink: invert, for dark strokes on light.
+    Raises DmlrcError for an image that cannot be decoded or a cache that cannot be written, MissingDataError for a
+    file that is not there.
+    """
+    if square not in SQUARES:
+        raise UsageError(f"square is 'crop' or 'squash', not {square!r}")
+    if size < 1:
+        raise UsageError(f"the image size is a positive number of pixels, not {size}")
+    filename = f"{name}-{size}-{square}-{_fingerprint(files, size, channels, square, ink)}.npy"
+    folders = _cache_folders(root)
+    found = next((f / filename for f in folders if (f / filename).exists()), None)
+    if found is None:
+        found = _writable(folders) / filename
+        _write(found, name, files, size, channels, square, ink)
+    return np.load(found, mmap_mode="r")
+
+
+def decode(file: Path, size: int, channels: int, square: str = "crop", ink: bool = False) -> np.ndarray:
+    """One image file as a (channels, size, size) uint8 array. Parameters as in `decoded`."""
+    try:
+        with Image.open(file) as image:
+            image = _to_square(image.convert("RGB" if channels == 3 else "L"), size, square)
+    except FileNotFoundError:
+        raise MissingDataError(f"image {file} is listed but not there: unpack the data set again") from None
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise DmlrcError(
+            f"image {file} is damaged or not an image ({error}): restore it from the original data set, or remove it"
+        ) from error
+    pixels = np.asarray(image).reshape(size, size, channels).transpose(2, 0, 1)
+    return 255 - pixels if ink else pixels
+
+
+def _to_square(image: Image.Image, size: int, square: str) -> Image.Image:
+    width, height = image.size
+    if square == "squash":
+        return image.resize((size, size), Image.Resampling.BILINEAR)
+    short = min(width, height)
+    width, height = size * width // short, size * height // short  # one of them is `size`
+    left, top = round((width - size) / 2), round((height - size) / 2)
+    return image.resize((width, height), Image.Resampling.BILINEAR).crop((left, top, left + size, top + size))
+
+
+def _fingerprint(files: Sequence[Path], size: int, channels: int, square: str, ink: bool) -> str:
+    """Changes with the list of files, any file's length or time of change, and the form they are stored in."""
+    common = Path(os.path.commonpath(files)) if files else Path()
+    try:
+        stats = [(str(f.relative_to(common)), (s := f.stat()).st_size, s.st_mtime_ns) for f in files]
+    except FileNotFoundError as error:
+        raise MissingDataError(f"image {error.filename} is listed but not there: unpack the data set again") from None
+    key = json.dumps([_FORMAT, size, channels, square, ink, stats])
+    return hashlib.sha256(key.encode()).hexdigest()[:16]
+
+
+def _cache_folders(root: Path | None) -> list[Path]:
+    """Where a cached array may lie, best place first."""
+    if os.environ.get("DMLRC_CACHE"):
+        return [Path(os.environ["DMLRC_CACHE"]).expanduser()]
+    return ([root / ".cache"] if root else []) + [Path(pooch.os_cache("dmlrc"))]
+
+
+def _writable(folders: Sequence[Path]) -> Path:
+    refused = []
+    for folder in folders:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                return folder
+        except OSError as error:
+            refused.append(f"{folder} ({error.strerror})")
+    raise DmlrcError(
+        f"the image cache cannot be written to {' or '.join(refused)}: set DMLRC_CACHE to a folder that can be written"
+    )
+
+
+def _write(target: Path, name: str, files: Sequence[Path], size: int, channels: int, square: str, ink: bool) -> None:
+    """Writes beside the target and renames at the end, so that a half-written array is never found."""
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f"{name}-", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            _write_array(stream, name, files, size, channels, square, ink)
+        os.chmod(temporary, 0o644)  # mkstemp gives 0600, which a shared data folder does not want
+        os.replace(temporary, target)
+    except OSError as error:
+        raise DmlrcError(
+            f"the image cache {target} cannot be written ({error.strerror}): make room, or set DMLRC_CACHE elsewhere"
+        ) from error
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def _write_array(
+    stream: BinaryIO, name: str, files: Sequence[Path], size: int, channels: int, square: str, ink: bool
+) -> None:
+    shape = (len(files), channels, size, size)
+    np.lib.format.write_array_header_1_0(stream, {"descr": "|u1", "fortran_order": False, "shape": shape})
+    # Threads, because PIL decodes and resizes outside the interpreter's lock.
+    with (
+        ThreadPoolExecutor() as pool,
+        tqdm(total=len(files), desc=f"decoding {name}", unit="image", disable=None) as progress,
+    ):
+        for start in range(0, len(files), _CHUNK):
+            chunk = files[start : start + _CHUNK]
+            for pixels in pool.map(lambda file: decode(file, size, channels, square, ink), chunk):
+                stream.write(pixels.tobytes())
+            progress.update(len(chunk))
+
+
+def computed(filename: str, root: Path | None, make: Callable[[], np.ndarray]) -> np.ndarray:
+    """The array in this file of the cache, made by `make` and saved if it is not there yet.
+
+    filename must say everything that the array depends on; it lies where `decoded` puts its arrays.
+    """
+    folders = _cache_folders(root)
+    found = next((folder / filename for folder in folders if (folder / filename).exists()), None)
+    if found is None:
+        array = make()
+        found = _writable(folders) / filename
+        handle, temporary = tempfile.mkstemp(dir=found.parent, suffix=".part")
+        with os.fdopen(handle, "wb") as stream:
+            np.save(stream, array)
+        os.replace(temporary, found)
+    return np.load(found, mmap_mode="r")
