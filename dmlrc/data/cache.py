@@ -16,6 +16,7 @@ import os
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -31,49 +32,60 @@ _FORMAT = 1  # raised when the same files would decode to other bytes, so that o
 _CHUNK = 256  # images decoded ahead of the writer
 
 
-def decoded(
-    name: str, files: Sequence[Path], root: Path | None, size: int, channels: int, square: str = "crop", ink: bool = False
-) -> np.ndarray:
+@dataclass(frozen=True)
+class Form:
+    """How an image is stored. size: side in pixels. channels: 1 (grey) or 3 (RGB). square: "crop" or "squash", see the
+    module. ink: invert, so that dark strokes on light become light on dark."""
+
+    size: int
+    channels: int = 3
+    square: str = "crop"
+    ink: bool = False
+
+    def __post_init__(self):
+        if self.square not in SQUARES:
+            raise UsageError(f"square is 'crop' or 'squash', not {self.square!r}")
+        if self.size < 1:
+            raise UsageError(f"the image size is a positive number of pixels, not {self.size}")
+
+
+def decoded(name: str, files: Sequence[Path], form: Form, root: Path | None) -> np.ndarray:
     """The images as one read-only array: (N, channels, size, size) uint8, a memory map over the cache file.
 
-    root: the data folder; the array lies in $DMLRC_CACHE, else in root/.cache, else (not writable, or root is None) in
-        the user's cache folder of the platform. Arrays of files that have changed since are left there; the cache can
-        be deleted at any time.
-    channels: 1 (grey) or 3 (RGB). square: "crop" or "squash", see the module. ink: invert, for dark strokes on light.
+    root: the data folder. The array lies in $DMLRC_CACHE, else in root/.cache, else (not writable, or root is None) in
+        the user's cache folder of the platform. It is found again as long as no file has changed; arrays of earlier
+        files stay, and the cache can be deleted at any time.
     Raises DmlrcError for an image that cannot be decoded or a cache that cannot be written, MissingDataError for a
     file that is not there.
     """
-    if square not in SQUARES:
-        raise UsageError(f"square is 'crop' or 'squash', not {square!r}")
-    if size < 1:
-        raise UsageError(f"the image size is a positive number of pixels, not {size}")
-    filename = f"{name}-{size}-{square}-{_fingerprint(files, size, channels, square, ink)}.npy"
+    filename = f"{name}-{form.size}-{form.square}-{_fingerprint(files, form)}.npy"
     folders = _cache_folders(root)
     found = next((f / filename for f in folders if (f / filename).exists()), None)
     if found is None:
         found = _writable(folders) / filename
-        _write(found, name, files, size, channels, square, ink)
+        _write(found, name, files, form)
     return np.load(found, mmap_mode="r")
 
 
-def decode(file: Path, size: int, channels: int, square: str = "crop", ink: bool = False) -> np.ndarray:
-    """One image file as a (channels, size, size) uint8 array. Parameters as in `decoded`."""
+def decode(file: Path, form: Form) -> np.ndarray:
+    """One image file as a (channels, size, size) uint8 array."""
     try:
         with Image.open(file) as image:
-            image = _to_square(image.convert("RGB" if channels == 3 else "L"), size, square)
+            square = _to_square(image.convert("RGB" if form.channels == 3 else "L"), form)
     except FileNotFoundError:
         raise MissingDataError(f"image {file} is listed but not there: unpack the data set again") from None
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DmlrcError(
             f"image {file} is damaged or not an image ({error}): restore it from the original data set, or remove it"
         ) from error
-    pixels = np.asarray(image).reshape(size, size, channels).transpose(2, 0, 1)
-    return 255 - pixels if ink else pixels
+    pixels = np.asarray(square).reshape(form.size, form.size, form.channels).transpose(2, 0, 1)
+    return 255 - pixels if form.ink else pixels
 
 
-def _to_square(image: Image.Image, size: int, square: str) -> Image.Image:
+def _to_square(image: Image.Image, form: Form) -> Image.Image:
+    size = form.size
     width, height = image.size
-    if square == "squash":
+    if form.square == "squash":
         return image.resize((size, size), Image.Resampling.BILINEAR)
     short = min(width, height)
     width, height = size * width // short, size * height // short  # one of them is `size`
@@ -81,14 +93,14 @@ def _to_square(image: Image.Image, size: int, square: str) -> Image.Image:
     return image.resize((width, height), Image.Resampling.BILINEAR).crop((left, top, left + size, top + size))
 
 
-def _fingerprint(files: Sequence[Path], size: int, channels: int, square: str, ink: bool) -> str:
-    """Changes with the list of files, any file's length or time of change, and the form they are stored in."""
-    common = Path(os.path.commonpath(files)) if files else Path()
+def _fingerprint(files: Sequence[Path], form: Form) -> str:
+    """Changes with the list of files, with any file's length or time of change, and with the form."""
+    common = os.path.commonpath([f.parent for f in files])
     try:
-        stats = [(str(f.relative_to(common)), (s := f.stat()).st_size, s.st_mtime_ns) for f in files]
+        stats = [(os.path.relpath(f, common), (s := f.stat()).st_size, s.st_mtime_ns) for f in files]
     except FileNotFoundError as error:
         raise MissingDataError(f"image {error.filename} is listed but not there: unpack the data set again") from None
-    key = json.dumps([_FORMAT, size, channels, square, ink, stats])
+    key = json.dumps([_FORMAT, astuple(form), stats])
     return hashlib.sha256(key.encode()).hexdigest()[:16]
 
 
@@ -113,12 +125,12 @@ def _writable(folders: Sequence[Path]) -> Path:
     )
 
 
-def _write(target: Path, name: str, files: Sequence[Path], size: int, channels: int, square: str, ink: bool) -> None:
+def _write(target: Path, name: str, files: Sequence[Path], form: Form) -> None:
     """Writes beside the target and renames at the end, so that a half-written array is never found."""
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f"{name}-", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as stream:
-            _write_array(stream, name, files, size, channels, square, ink)
+            _write_array(stream, name, files, form)
         os.chmod(temporary, 0o644)  # mkstemp gives 0600, which a shared data folder does not want
         os.replace(temporary, target)
     except OSError as error:
@@ -129,10 +141,8 @@ def _write(target: Path, name: str, files: Sequence[Path], size: int, channels: 
         Path(temporary).unlink(missing_ok=True)
 
 
-def _write_array(
-    stream: BinaryIO, name: str, files: Sequence[Path], size: int, channels: int, square: str, ink: bool
-) -> None:
-    shape = (len(files), channels, size, size)
+def _write_array(stream: BinaryIO, name: str, files: Sequence[Path], form: Form) -> None:
+    shape = (len(files), form.channels, form.size, form.size)
     np.lib.format.write_array_header_1_0(stream, {"descr": "|u1", "fortran_order": False, "shape": shape})
     # Threads, because PIL decodes and resizes outside the interpreter's lock.
     with (
@@ -141,23 +151,6 @@ def _write_array(
     ):
         for start in range(0, len(files), _CHUNK):
             chunk = files[start : start + _CHUNK]
-            for pixels in pool.map(lambda file: decode(file, size, channels, square, ink), chunk):
+            for pixels in pool.map(lambda file: decode(file, form), chunk):
                 stream.write(pixels.tobytes())
             progress.update(len(chunk))
-
-
-def computed(filename: str, root: Path | None, make: Callable[[], np.ndarray]) -> np.ndarray:
-    """The array in this file of the cache, made by `make` and saved if it is not there yet.
-
-    filename must say everything that the array depends on; it lies where `decoded` puts its arrays.
-    """
-    folders = _cache_folders(root)
-    found = next((folder / filename for folder in folders if (folder / filename).exists()), None)
-    if found is None:
-        array = make()
-        found = _writable(folders) / filename
-        handle, temporary = tempfile.mkstemp(dir=found.parent, suffix=".part")
-        with os.fdopen(handle, "wb") as stream:
-            np.save(stream, array)
-        os.replace(temporary, found)
-    return np.load(found, mmap_mode="r")

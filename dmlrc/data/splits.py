@@ -1,0 +1,133 @@
+"""Splits by class, never by image: no class of a part is seen in another part.
+
+Classes stand in an order: the data set's own ("default") or a seeded permutation ("random"). The papers use the
+default order; Oi et al. 2021 show that it makes the task harder where neighbouring classes are alike.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dmlrc.errors import DmlrcError, UsageError
+
+ORDERS = ("default", "random")
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One division into training and validation images: sorted positions into the data set, int64."""
+
+    train: np.ndarray
+    val: np.ndarray
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Cross-validation folds and the test images; all arrays are sorted positions into the data set, int64.
+
+    train_val: the images of all classes that are not test classes. class_order: (num_classes,) the order used.
+    """
+
+    folds: tuple[Fold, ...]
+    test: np.ndarray
+    train_val: np.ndarray
+    class_order: np.ndarray
+
+
+def halves(labels: np.ndarray, folds: int = 4, order: str = "default", seed: int = 0) -> Splits:
+    """First half of the classes for cross-validation in contiguous parts, second half for testing (Musgrave et al.).
+
+    labels: (N,) int64 in 0..C-1, every class present. With C classes the first n = floor(C / 2) are for
+    cross-validation. Part i of the k folds starts at class ceil(i n / k) and has floor(n / k) classes; it validates
+    while the other n - floor(n / k) classes train. Where k does not divide n, the n mod k classes between the parts
+    never validate, as in the authors' code.
+
+    Classes train / val / test: CUB200 75 / 25 / 100; Cars196 74 / 24 / 98, where the classes at 24 and 73 never
+    validate; SOP 8488 / 2829 / 11317 (not the official split, see `official_sop`).
+
+    seed: of the permutation, for order="random". Raises UsageError where a part would have fewer than 2 classes.
+    """
+    class_order = _ordered_classes(labels, order, seed)
+    return _cross_validated(labels, class_order, len(class_order) // 2, folds)
+
+
+def official_sop(labels: np.ndarray, folds: int = 4) -> Splits:
+    """The official division of Stanford Online Products, 11318 classes for training and 11316 for testing.
+
+    The labels of `load("sop")` follow the official class ids, of which the first 11318 are for training. `halves`
+    gives 11317 / 11317 and so tests one official training class. The folds are those of `halves`.
+    """
+    return leading(labels, 11318, folds)
+
+
+def leading(labels: np.ndarray, train_val_classes: int, folds: int = 4) -> Splits:
+    """As `halves` in the default order, with the given number of leading classes instead of half of them.
+
+    In-Shop's official division is `leading(labels, 3997)`.
+    """
+    class_order = _ordered_classes(labels, "default", 0)
+    if not 0 < train_val_classes < len(class_order):
+        raise UsageError(
+            f"{train_val_classes} classes for training leave none for testing: the set has {len(class_order)} classes"
+        )
+    return _cross_validated(labels, class_order, train_val_classes, folds)
+
+
+def ratio_4_1_5(labels: np.ndarray, order: str = "default", seed: int = 1) -> Splits:
+    """Classes split 4 : 1 : 5 into training, validation and test, as one fold (Oi et al. 2021, seed 1).
+
+    The test classes are the second half as in `halves`; the last fifth of the first half, rounded, validates.
+    CUB200: 80 / 20 / 100 classes, Cars196: 78 / 20 / 98 (the paper prints no counts).
+    Raises UsageError where the validation part would have fewer than 2 classes.
+    """
+    class_order = _ordered_classes(labels, order, seed)
+    n = len(class_order) // 2
+    validating = round(n / 5)
+    if validating < 2:
+        raise UsageError(f"{len(class_order)} classes are too few for a 4:1:5 split: 2 classes must validate, take 16")
+    return _splits(labels, class_order, n, [slice(n - validating, n)])
+
+
+def _ordered_classes(labels: np.ndarray, order: str, seed: int) -> np.ndarray:
+    if order not in ORDERS:
+        raise UsageError(f"the class order is 'default' or 'random', not {order!r}")
+    classes = np.unique(labels)
+    if not np.array_equal(classes, np.arange(len(classes))):
+        raise UsageError("labels must be 0..C-1 with at least one image of every class")
+    return np.random.default_rng(seed).permutation(classes) if order == "random" else classes
+
+
+def _cross_validated(labels: np.ndarray, class_order: np.ndarray, n: int, folds: int) -> Splits:
+    if folds < 2:
+        raise UsageError(f"cross-validation needs at least 2 folds, not {folds}")
+    width = n // folds
+    if width < 2:
+        raise UsageError(
+            f"{n} of {len(class_order)} classes are too few for {folds} folds: each needs 2 classes to validate on, "
+            f"so take at most {n // 2} folds or more classes"
+        )
+    starts = [-(-i * n // folds) for i in range(folds)]  # ceil(i n / folds)
+    return _splits(labels, class_order, n, [slice(start, start + width) for start in starts])
+
+
+def _splits(labels: np.ndarray, class_order: np.ndarray, n: int, val_parts: Sequence[slice]) -> Splits:
+    """The first n classes of the order for training and validation, the rest for testing."""
+    rank = np.argsort(class_order)[labels]  # (N,) place of each image's class in the order
+    folds = []
+    for part in val_parts:
+        validates = (rank >= part.start) & (rank < part.stop)
+        folds.append(Fold(train=np.flatnonzero((rank < n) & ~validates), val=np.flatnonzero(validates)))
+    splits = Splits(tuple(folds), np.flatnonzero(rank >= n), np.flatnonzero(rank < n), class_order)
+    for fold in splits.folds:
+        assert_disjoint(labels, {"train": fold.train, "val": fold.val, "test": splits.test})
+    return splits
+
+
+def assert_disjoint(labels: np.ndarray, parts: dict[str, np.ndarray]) -> None:
+    """Raises DmlrcError if two parts (name -> positions into labels) share a class."""
+    classes = {name: set(labels[indices].tolist()) for name, indices in parts.items()}
+    for a, b in itertools.combinations(parts, 2):
+        if shared := classes[a] & classes[b]:
+            raise DmlrcError(f"class {min(shared)} is in both {a} and {b}: a split must separate whole classes")
