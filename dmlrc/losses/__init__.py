@@ -11,8 +11,34 @@ import inspect
 from torch import nn
 
 from dmlrc.errors import UsageError, unknown
+from dmlrc.losses.contrastive import Contrastive
+from dmlrc.losses.fast_ap import FastAP
+from dmlrc.losses.margin import Margin, MarginPerClass
+from dmlrc.losses.multi_similarity import MultiSimilarity, MultiSimilarityMiner
+from dmlrc.losses.ntxent import NTXent
+from dmlrc.losses.proxy_nca import ProxyNCA
+from dmlrc.losses.snr import SNR
+from dmlrc.losses.soft_triple import SoftTriple
+from dmlrc.losses.softmax import ArcFace, CosFace, NormalizedSoftmax
+from dmlrc.losses.triplet import Triplet
 
-REGISTRY: dict[str, type[nn.Module]] = {}
+REGISTRY: dict[str, type[nn.Module]] = {
+    # Musgrave et al. 2020, A Metric Learning Reality Check
+    "contrastive": Contrastive,
+    "triplet": Triplet,
+    "ntxent": NTXent,
+    "proxy_nca": ProxyNCA,
+    "margin": Margin,
+    "margin_per_class": MarginPerClass,
+    "normalized_softmax": NormalizedSoftmax,
+    "cosface": CosFace,
+    "arcface": ArcFace,
+    "fast_ap": FastAP,
+    "snr": SNR,
+    "multi_similarity": MultiSimilarity,
+    "multi_similarity_miner": MultiSimilarityMiner,
+    "soft_triple": SoftTriple,
+}
 
 
 def names() -> list[str]:

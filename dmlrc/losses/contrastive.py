@@ -1,0 +1,39 @@
+"""The contrastive loss."""
+
+import torch
+from torch import Tensor, nn
+
+from dmlrc.losses.common import check_batch, distances, mean_of_nonzero, pair_masks
+
+
+class Contrastive(nn.Module):
+    """Pull positive pairs below one distance, push negative pairs above another.
+
+    mean [d_ij - pos_margin]_+ over the positive pairs where it is above 0
+    + mean [neg_margin - d_ij]_+ over the negative pairs where it is above 0
+
+    with the Euclidean distance d_ij = |x_i - x_j|.
+
+    Source: Musgrave et al. 2020, Eq. 1. Hadsell et al. 2006 (Eq. 4) square both terms, halve them and have no
+    positive margin; the hinge on the plain distance and the two separate means are pytorch-metric-learning's.
+    Defaults: pos_margin 0 and neg_margin 1, as in pytorch-metric-learning. A negative pos_margin acts like 0
+    but for a constant in the value.
+    """
+
+    normalized = True
+
+    def __init__(self, pos_margin: float = 0.0, neg_margin: float = 1.0):
+        super().__init__()
+        self.pos_margin, self.neg_margin = pos_margin, neg_margin
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """embeddings: (B, D), L2-normalised; labels: (B,) -> scalar; 0 for a batch without pairs."""
+        check_batch(embeddings, labels)
+        positive, negative = pair_masks(labels)
+        return self.pair_loss(distances(embeddings, embeddings), positive, negative)
+
+    def pair_loss(self, d: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        """The loss from the distances of all pairs and the two masks of the pairs that count, all (B, B)."""
+        pull = mean_of_nonzero(torch.relu(d - self.pos_margin), positive)
+        push = mean_of_nonzero(torch.relu(self.neg_margin - d), negative)
+        return pull + push

@@ -1,0 +1,36 @@
+"""ProxyNCA: a softmax over the squared distances to one learnt proxy a class."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dmlrc.losses.common import check_batch, squared_distances
+
+
+class ProxyNCA(nn.Module):
+    """Each embedding nearest to the proxy of its own class.
+
+    mean_i -log( e^(-s |x_i - p_y|^2) / sum over all classes c of e^(-s |x_i - p_c|^2) )
+
+    with proxies p_c on the unit sphere, y the class of i, and s = softmax_scale.
+
+    Source: Movshovitz-Attias et al. 2017, as in Musgrave et al. 2020 and pytorch-metric-learning: the positive proxy
+    is in the denominator (the paper leaves it out) and a scale is added. Default: softmax_scale 1, the paper's.
+    On the unit sphere |x - p|^2 = 2 - 2 x.p, so this is normalised softmax with temperature 1 / (2 s).
+    pytorch-metric-learning 2.9 leaves out of the mean every sample whose probability underflows to 0 (above about
+    softmax_scale 26 in float32 it can happen); here each sample counts.
+    proxies: parameter (num_classes, embedding_dim), standard normal at the start, normalised in each forward pass.
+    """
+
+    normalized = True
+
+    def __init__(self, num_classes: int, embedding_dim: int, softmax_scale: float = 1.0):
+        super().__init__()
+        self.softmax_scale = softmax_scale
+        self.proxies = nn.Parameter(torch.randn(num_classes, embedding_dim))
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """embeddings: (B, D), L2-normalised; labels: (B,) in [0, num_classes) -> scalar."""
+        check_batch(embeddings, labels, len(self.proxies))
+        proxies = F.normalize(self.proxies.to(embeddings.dtype))
+        return F.cross_entropy(-self.softmax_scale * squared_distances(embeddings, proxies), labels)

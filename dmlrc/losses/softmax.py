@@ -1,0 +1,105 @@
+"""Classification losses on the cosines to one learnt direction a class: normalised softmax, CosFace, ArcFace.
+
+Their `W`: parameter (embedding_dim, num_classes), standard normal at the start, as in pytorch-metric-learning;
+its columns are L2-normalised in each forward pass.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dmlrc.losses.common import check_batch
+
+
+class NormalizedSoftmax(nn.Module):
+    """Cross-entropy over the cosines to the class weights, divided by a temperature.
+
+    mean_i -log( e^(cos_iy / T) / sum over classes c of e^(cos_ic / T) )
+
+    with cos_ic = x_i . w_c, y the class of i.
+
+    Source: Wang et al. 2017 (NormFace); Zhai and Wu 2019 for metric learning.
+    Default: temperature 0.05, of Zhai and Wu and of pytorch-metric-learning.
+    """
+
+    normalized = True
+
+    def __init__(self, num_classes: int, embedding_dim: int, temperature: float = 0.05):
+        super().__init__()
+        self.temperature = temperature
+        self.W = nn.Parameter(torch.randn(embedding_dim, num_classes))
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """embeddings: (B, D), L2-normalised; labels: (B,) in [0, num_classes) -> scalar."""
+        return F.cross_entropy(_class_cosines(embeddings, labels, self.W) / self.temperature, labels)
+
+
+class CosFace(nn.Module):
+    """Normalised softmax with a margin taken off the cosine to the own class.
+
+    mean_i -log( e^(s (cos_iy - m)) / (e^(s (cos_iy - m)) + sum over other classes c of e^(s cos_ic)) )
+
+    Source: Wang et al. 2018 (CosFace), Eq. 4. Defaults: margin 0.35 and scale 64, as in pytorch-metric-learning.
+    """
+
+    normalized = True
+
+    def __init__(self, num_classes: int, embedding_dim: int, margin: float = 0.35, scale: float = 64.0):
+        super().__init__()
+        self.margin, self.scale = margin, scale
+        self.W = nn.Parameter(torch.randn(embedding_dim, num_classes))
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """embeddings: (B, D), L2-normalised; labels: (B,) in [0, num_classes) -> scalar."""
+        cosines = _class_cosines(embeddings, labels, self.W)
+        own = labels[:, None]
+        cosines = cosines.scatter(1, own, cosines.gather(1, own) - self.margin)
+        return F.cross_entropy(self.scale * cosines, labels)
+
+
+class ArcFace(nn.Module):
+    """Normalised softmax with a margin added to the angle to the own class.
+
+    mean_i -log( e^(s cos(theta_iy + m)) / (e^(s cos(theta_iy + m)) + sum over other classes c of e^(s cos theta_ic)) )
+
+    Where theta + m would pass 180 degrees, cos(theta + m) is replaced by cos(theta) - m sin(m) (m in radians), so that
+    the loss keeps growing with the angle.
+
+    Source: Deng et al. 2019 (ArcFace), Eq. 3; the replacement is in the authors' code and pytorch-metric-learning.
+    margin: degrees, in [0, 180]. Defaults: margin 28.6 degrees (0.5 rad) and scale 64, as in both.
+    """
+
+    normalized = True
+
+    def __init__(self, num_classes: int, embedding_dim: int, margin: float = 28.6, scale: float = 64.0):
+        super().__init__()
+        self.margin, self.scale = margin, scale
+        self.W = nn.Parameter(torch.randn(embedding_dim, num_classes))
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """embeddings: (B, D), L2-normalised; labels: (B,) in [0, num_classes) -> scalar."""
+        cosines = _class_cosines(embeddings, labels, self.W)
+        own = labels[:, None]
+        cosines = cosines.scatter(1, own, _add_angle(cosines.gather(1, own), math.radians(self.margin)))
+        return F.cross_entropy(self.scale * cosines, labels)
+
+
+def _class_cosines(embeddings: Tensor, labels: Tensor, W: Tensor) -> Tensor:
+    """The checked batch's cosines to every class: (B, D), (B,), (D, C) -> (B, C)."""
+    check_batch(embeddings, labels, W.shape[1])
+    return embeddings @ F.normalize(W.to(embeddings.dtype), dim=0)
+
+
+def _add_angle(cosine: Tensor, margin: float) -> Tensor:
+    """cos(theta + margin) from cos(theta), continued below its minimum by cos(theta) - margin sin(margin).
+
+    By the addition theorem, without the arc cosine: a cosine that rounding put beyond 1 needs no clamp, and
+    the sine's infinite slope at 0 and 180 degrees is replaced by 0.
+    """
+    squared_sine = (1 - cosine) * (1 + cosine)
+    flat = squared_sine <= 0
+    sine = torch.where(flat, 0.0, torch.where(flat, 1.0, squared_sine).sqrt())
+    added = cosine * math.cos(margin) - sine * math.sin(margin)
+    return torch.where(cosine < -math.cos(margin), cosine - margin * math.sin(margin), added)
