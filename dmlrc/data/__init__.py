@@ -18,6 +18,9 @@ from dmlrc.errors import DmlrcError, unknown
 __all__ = ["ImageSet", "load", "names"]
 
 
+PHOTOGRAPH = Form(size=256)
+
+
 @dataclass(frozen=True)
 class _Source:
     """A data set of image files: how it is found and read, and the form its images are stored in."""
@@ -26,7 +29,7 @@ class _Source:
     folders: tuple[str, ...]  # below the data root; the first is the one that messages name
     marker: str  # a file that only the unpacked set has
     how: str  # the way to get the set
-    form: Form = Form(size=256)  # how its images are stored by default
+    form: Form = PHOTOGRAPH  # how its images are stored by default
     flip: bool = True
 
 

@@ -59,12 +59,15 @@ def decoded(name: str, files: Sequence[Path], form: Form, root: Path | None) -> 
     file that is not there.
     """
     filename = f"{name}-{form.size}-{form.square}-{_fingerprint(files, form)}.npy"
-    folders = _cache_folders(root)
-    found = next((f / filename for f in folders if (f / filename).exists()), None)
-    if found is None:
-        found = _writable(folders) / filename
-        _write(found, name, files, form)
-    return np.load(found, mmap_mode="r")
+    return _cached(filename, root, lambda stream: _write_images(stream, name, files, form))
+
+
+def computed(filename: str, root: Path | None, make: Callable[[], np.ndarray]) -> np.ndarray:
+    """The array in this file of the cache, made by `make` and saved if it is not there yet; a memory map.
+
+    filename must say everything that the array depends on; it lies where `decoded` puts its arrays.
+    """
+    return _cached(filename, root, lambda stream: np.save(stream, make()))
 
 
 def decode(file: Path, form: Form) -> np.ndarray:
@@ -104,6 +107,15 @@ def _fingerprint(files: Sequence[Path], form: Form) -> str:
     return hashlib.sha256(key.encode()).hexdigest()[:16]
 
 
+def _cached(filename: str, root: Path | None, write: Callable[[BinaryIO], None]) -> np.ndarray:
+    folders = _cache_folders(root)
+    found = next((folder / filename for folder in folders if (folder / filename).exists()), None)
+    if found is None:
+        found = _writable(folders) / filename
+        _write(found, write)
+    return np.load(found, mmap_mode="r")
+
+
 def _cache_folders(root: Path | None) -> list[Path]:
     """Where a cached array may lie, best place first."""
     if os.environ.get("DMLRC_CACHE"):
@@ -125,23 +137,23 @@ def _writable(folders: Sequence[Path]) -> Path:
     )
 
 
-def _write(target: Path, name: str, files: Sequence[Path], form: Form) -> None:
+def _write(target: Path, write: Callable[[BinaryIO], None]) -> None:
     """Writes beside the target and renames at the end, so that a half-written array is never found."""
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f"{name}-", suffix=".part")
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f"{target.stem}-", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as stream:
-            _write_array(stream, name, files, form)
+            write(stream)
         os.chmod(temporary, 0o644)  # mkstemp gives 0600, which a shared data folder does not want
         os.replace(temporary, target)
     except OSError as error:
         raise DmlrcError(
-            f"the image cache {target} cannot be written ({error.strerror}): make room, or set DMLRC_CACHE elsewhere"
+            f"the image cache {target} cannot be written ({error}): make room, or set DMLRC_CACHE elsewhere"
         ) from error
     finally:
         Path(temporary).unlink(missing_ok=True)
 
 
-def _write_array(stream: BinaryIO, name: str, files: Sequence[Path], form: Form) -> None:
+def _write_images(stream: BinaryIO, name: str, files: Sequence[Path], form: Form) -> None:
     shape = (len(files), form.channels, form.size, form.size)
     np.lib.format.write_array_header_1_0(stream, {"descr": "|u1", "fortran_order": False, "shape": shape})
     # Threads, because PIL decodes and resizes outside the interpreter's lock.
