@@ -1,5 +1,6 @@
 """What every trunk shares: the check of its images, their standardisation, and the mean over positions."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import torch
@@ -8,10 +9,8 @@ from torch import Tensor, nn
 from dmlrc.errors import UsageError
 
 
-class Trunk(nn.Module):
+class Trunk(nn.Module, ABC):
     """A convolutional network without its classifier: images (B, 1 or 3, H, W) -> features (B, out_features).
-
-    A subclass writes `feature_maps`: standardised images (B, C, H, W) -> maps (B, out_features, h, w).
 
     name: the name in the registry. out_features: the length of a feature vector.
     image_size: the side in pixels of the images that the network was designed for; others work too.
@@ -29,8 +28,9 @@ class Trunk(nn.Module):
         self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
 
+    @abstractmethod
     def feature_maps(self, images: Tensor) -> Tensor:
-        raise TypeError(f"{type(self).__name__} does not say how it computes its feature maps")
+        """Standardised images (B, C, H, W) -> the network's last maps (B, out_features, h, w)."""
 
     def forward(self, images: Tensor) -> Tensor:
         """Images (B, 1 or 3, H, W), float RGB in [0, 1] -> features (B, out_features), the mean over positions."""

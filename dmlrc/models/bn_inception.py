@@ -34,8 +34,8 @@ class BNInception(Trunk):
     The state_dict has the names and shapes of the public ImageNet checkpoint of this network
     (pretrained-models.pytorch, bn_inception-52deb4733.pth), so that file loads strictly. It includes the
     classifier `last_linear`, which is kept, frozen, for that reason only: no forward pass uses it.
-    That file stores the vectors of its BatchNorm layers as (1, C) and has no `num_batches_tracked`; both
-    are accepted. The network's own input, BGR in 0..255 minus (104, 117, 128), is made inside.
+    The network's older files store BatchNorm vectors as (1, C), and none has `num_batches_tracked`: both are
+    accepted. The network's own input, BGR in 0..255 minus (104, 117, 128), is made inside.
     """
 
     def __init__(self):
@@ -78,14 +78,17 @@ class BNInception(Trunk):
         triple = self._conv(x, f"{name}_3x3_reduce", f"{name}_3x3")
         double = self._conv(x, f"{name}_double_3x3_reduce", f"{name}_double_3x3_1", f"{name}_double_3x3_2")
         if block in HALVING:
-            return torch.cat([triple, double, _halve(x)], dim=1)
+            # The pooled input must have the size of the convolutions, ceil(H / 2). Where H is odd (images of 112
+            # pixels, say) the original network cannot go on; a row of zeros, which no activation is below, makes it even.
+            odd_rows, odd_columns = x.shape[2] % 2, x.shape[3] % 2
+            return torch.cat([triple, double, _halve(F.pad(x, (0, odd_columns, 0, odd_rows)))], dim=1)
         single = self._conv(x, f"{name}_1x1")
         pool = F.max_pool2d if block in MAX_POOLED else F.avg_pool2d
         projection = self._conv(pool(x, 3, stride=1, padding=1), f"{name}_pool_proj")
         return torch.cat([single, triple, double, projection], dim=1)
 
     def feature_maps(self, images: Tensor) -> Tensor:
-        """Standardised images (B, 3, H, W) -> (B, 1024, h, w), h = H / 32 rounded."""
+        """Standardised images (B, 3, H, W) -> (B, 1024, h, w), about H / 32; 7 x 7 for 224 and 227 pixels."""
         x = images.flip(1)  # RGB -> BGR
         x = _halve(self._conv(x, "conv1_7x7_s2"))
         x = _halve(self._conv(x, "conv2_3x3_reduce", "conv2_3x3"))
@@ -95,13 +98,8 @@ class BNInception(Trunk):
 
 
 def _halve(x: Tensor) -> Tensor:
-    """Max pooling 3 x 3 with stride 2 of non-negative maps: (B, C, H, W) -> (B, C, ceil(H / 2), ceil(W / 2)).
-
-    On even sides it is Caffe's pooling (`ceil_mode`). Odd sides get a zero row or column first, so that the result
-    has the size of a convolution of stride 2: without it the network cannot take, say, images of 112 pixels.
-    """
-    height, width = x.shape[-2:]
-    return F.max_pool2d(F.pad(x, (0, width % 2, 0, height % 2)), 3, stride=2, ceil_mode=True)
+    """Max pooling as Caffe does it, the last 3 x 3 window partly outside: (B, C, H, W) -> (B, C, H // 2, W // 2)."""
+    return F.max_pool2d(x, 3, stride=2, ceil_mode=True)
 
 
 def _flatten_vectors(module: nn.Module, state_dict: dict[str, Tensor], prefix: str, *_) -> None:

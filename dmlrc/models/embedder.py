@@ -27,12 +27,12 @@ class EmbeddingModel(nn.Module):
         self.embedding_dim = features if embedding_dim is None else embedding_dim
         self.normalize = normalize
         self.norm = nn.LayerNorm(features, elementwise_affine=False) if layer_norm else nn.Identity()
-        self.linear = (
+        self.embedder = (
             nn.Identity() if embedding_dim is None else nn.Linear(features, embedding_dim, bias=not layer_norm)
         )
 
     def forward(self, images: Tensor) -> Tensor:
-        embeddings = self.linear(self.norm(self.trunk(images)))  # (B, D)
+        embeddings = self.embedder(self.norm(self.trunk(images)))  # (B, D)
         return l2_normalize(embeddings) if self.normalize else embeddings
 
 

@@ -44,12 +44,13 @@ def _torchvision(name: str, out_features: int, image_size: int, scale: dict, **o
 TRUNKS: dict[str, Callable[[], Trunk]] = {
     "conv4": Conv4,
     "squeezenet1_0": _torchvision("squeezenet1_0", 512, 224, IMAGENET),
-    "googlenet": _torchvision("googlenet", 1024, 224, TENSORFLOW, aux_logits=False, init_weights=True),
+    "googlenet": _torchvision("googlenet", 1024, 224, TENSORFLOW, aux_logits=False, init_weights=False),
     "resnet18": _torchvision("resnet18", 512, 224, IMAGENET),
     "resnet50": _torchvision("resnet50", 2048, 224, IMAGENET),
-    "inception_v3": _torchvision("inception_v3", 2048, 299, TENSORFLOW, aux_logits=False, init_weights=True),
+    "inception_v3": _torchvision("inception_v3", 2048, 299, TENSORFLOW, aux_logits=False, init_weights=False),
     "bn_inception": BNInception,
 }
+# The ImageNet weights of the Reality Check: https://github.com/Cadene/pretrained-models.pytorch
 BN_INCEPTION_FILE = "bn_inception-52deb4733.pth"
 
 
@@ -65,8 +66,8 @@ def create_trunk(name: str, weights: str | Path | None = None) -> Trunk:
     weights: None for a random initialisation (torch's global generator), "imagenet" for torchvision's
     IMAGENET1K_V1 weights, downloaded once into torch's cache, or the path of a state_dict file, also relative to
     the folder $DMLRC_DATA. The file is read with `weights_only=True` and must fit exactly; only the classifiers,
-    which a trunk does not have, are left out. BN-Inception's ImageNet weights have no official download: pass
-    the path of bn_inception-52deb4733.pth.
+    which a trunk does not have, are left out. BN-Inception's ImageNet weights have no official download: "imagenet"
+    takes the file bn_inception-52deb4733.pth from the folder $DMLRC_DATA.
 
     Raises UsageError for an unknown name or weights that the trunk does not have, MissingDataError for a file
     that is not there or cannot be downloaded, DmlrcError for one that is damaged or does not fit.
@@ -102,10 +103,13 @@ def _imagenet_weights(name: str) -> dict[str, Tensor]:
     if name == "conv4":
         raise UsageError("conv4 has no ImageNet weights: leave weights out, or give the path of a state_dict")
     if name == "bn_inception":
-        raise MissingDataError(
-            f"the ImageNet weights of bn_inception have no official download: get {BN_INCEPTION_FILE} (the file of "
-            f"pretrained-models.pytorch) and pass its path, as in weights='{BN_INCEPTION_FILE}' for a file in $DMLRC_DATA"
-        )
+        try:
+            return _read_state_dict(find_weights(BN_INCEPTION_FILE))
+        except MissingDataError:
+            raise MissingDataError(
+                f"the ImageNet weights of bn_inception have no official download: put {BN_INCEPTION_FILE}, the file of "
+                "pretrained-models.pytorch, into the folder $DMLRC_DATA, or pass its path as weights"
+            ) from None
     weights = torchvision.models.get_model_weights(name)["IMAGENET1K_V1"]
     try:
         return weights.get_state_dict(progress=True, check_hash=True, weights_only=True)
