@@ -1,0 +1,48 @@
+"""What every metric accepts: numpy arrays or torch tensors, checked once, as tensors on one device."""
+
+import torch
+from torch import Tensor
+
+from dmlrc.errors import DivergedError, UsageError
+
+LARGEST = 1e15
+"""A larger coordinate's square would not fit into float32."""
+
+
+def as_embeddings(embeddings, what: str = "embeddings") -> Tensor:
+    """embeddings: (N, D) finite real numbers, N and D at least 1 -> the same as a float32 or float64 tensor.
+
+    A tensor stays on its device, anything else goes to the CPU; float64 is kept, all else becomes float32.
+    Nothing is normalised. what: how an error message calls them.
+    """
+    embeddings = _as_tensor(embeddings, what)
+    if embeddings.ndim != 2 or 0 in embeddings.shape:
+        raise UsageError(f"{what} must have the shape (N, D), N and D at least 1, not {tuple(embeddings.shape)}")
+    if embeddings.is_complex():
+        raise UsageError(f"{what} must be real numbers, not {embeddings.dtype}")
+    embeddings = embeddings.to(torch.float64 if embeddings.dtype == torch.float64 else torch.float32).contiguous()
+    if not embeddings.abs().max() <= LARGEST:  # NaN is not
+        bad = int((~torch.isfinite(embeddings)).any(dim=1).sum())
+        if bad:
+            raise DivergedError(f"{bad} of {len(embeddings)} {what} hold NaN or infinite values: the model diverged")
+        raise UsageError(f"{what} hold numbers above {LARGEST:g}: divide them by a constant, no metric but pi changes")
+    return embeddings
+
+
+def as_labels(labels, embeddings: Tensor, what: str = "labels") -> Tensor:
+    """labels: (N,) integers, one for each row of embeddings -> int64 on the device of the embeddings."""
+    labels = _as_tensor(labels, what)
+    if labels.is_floating_point() or labels.is_complex():
+        raise UsageError(f"{what} must be integers, not {labels.dtype}")
+    if labels.shape != embeddings.shape[:1]:
+        raise UsageError(
+            f"{what} must have the shape ({len(embeddings)},), one for each embedding, not {tuple(labels.shape)}"
+        )
+    return labels.to(embeddings.device, torch.int64)
+
+
+def _as_tensor(values, what: str) -> Tensor:
+    try:
+        return torch.as_tensor(values).detach()
+    except (TypeError, ValueError, RuntimeError):
+        raise UsageError(f"{what} must be an array or a tensor of numbers, not {type(values).__name__}") from None

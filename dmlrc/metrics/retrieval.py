@@ -1,0 +1,229 @@
+"""Retrieval metrics: what the nearest neighbours of a query hold.
+
+Neighbours are ranked by the Euclidean distance of the embeddings as given. Nothing is normalised here.
+A query never retrieves itself: it is left out by its index, not by dropping the first neighbour, which would drop
+another image when duplicates exist. R is the number of its positives: the other images of its class. A query without
+positives (the only image of its class) has no score: it is left out of the mean and counted (`count_excluded`), and
+stays in the reference set.
+
+Ties. Items at the same distance have no order, so each score is its expected value over all orders of the tied items,
+in closed form (McSherry and Najork 2008, Computing information retrieval performance measures efficiently in the
+presence of tied scores). A collapsed embedding scores what a random ranking scores, whatever the order of its rows.
+Two squared distances d^2 of a query q tie if they differ by at most TIE (2 |q|^2 + d^2) in float64: equal vectors do.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from dmlrc.errors import UsageError, unknown
+from dmlrc.metrics.inputs import as_embeddings, as_labels
+from dmlrc.metrics.neighbours import blocks, rounding_error, smallest, squared_distances, squared_norms
+
+TIE = 1e-12
+"""A hundred times the rounding error of float64 and a ten-thousandth of the resolution of float32."""
+
+NAMES = ("precision_at_1", "r_precision", "map_at_r", "map_at_c", "map_at_1000")
+RECALL = re.compile(r"recall_at_([1-9]\d*)")
+
+
+class Ranking(NamedTuple):
+    """The first K places of the rankings of B queries, in expectation over the order of tied items; all (B, K)."""
+
+    hit: Tensor  # P(the item at place k is a positive)
+    precision: Tensor  # E[Precision@k if the item at place k is a positive, else 0], the k-th summand of AP
+    miss: Tensor  # P(no positive among the first k places)
+
+
+def retrieval(embeddings, labels, names: Iterable[str], query=None) -> dict[str, float]:
+    """The means over the queries of these retrieval metrics.
+
+    embeddings: (N, D), labels: (N,): the images searched, and the queries too unless query = (embeddings (Q, D),
+    labels (Q,)) is a separate query set; then nothing is excluded and R counts the gallery's images of the class.
+
+    For a query with R positives, rel(k) is 1 if its k-th neighbour is one, else 0, and
+    Precision@k = 1/k sum_{i=1..k} rel(i):
+
+    - precision_at_1: rel(1), in many papers called recall at 1.
+    - recall_at_{k}: 1 if there is a positive among the first k neighbours, else 0. Not the share of positives found.
+    - r_precision: Precision@R.
+    - map_at_r: 1/R sum_{k=1..R} Precision@k rel(k) (Musgrave et al. 2020, section 3.3). Oi et al. 2021, Eq. 1, write
+      the sum from k = 0, but there is no 0th neighbour.
+    - map_at_c: the sum up to k = C, the size of the class, over R (Roth et al. 2020, mAP@C). Within one set C = R + 1.
+      Roth's code divides by C, so that a perfect embedding scores R / C; here it scores 1, and R / C times a query's
+      score is Roth's. With a separate gallery C = R, and this is map_at_r.
+    - map_at_1000: the sum up to k = 1000, over min(R, 1000) (Roth et al. 2020, mAP@1000, again over C in their code).
+
+    They fall with the number of classes, so they do not compare between sets with different classes.
+    Errors: UsageError for wrong shapes, an unknown name, no class with two images, only one class; DivergedError for
+    NaN. See the head of this file for what ties get.
+
+    >>> embeddings, labels = [[0.0], [1.0], [3.0], [4.5]], [0, 0, 1, 1]
+    >>> retrieval(embeddings, labels, ["precision_at_1", "map_at_r"])
+    {'precision_at_1': 1.0, 'map_at_r': 1.0}
+    >>> retrieval([[0.0], [0.0], [0.0], [0.0]], labels, ["precision_at_1", "recall_at_2"])
+    {'precision_at_1': 0.3333333333333333, 'recall_at_2': 0.6666666666666666}
+    """
+    return mean_scores(euclidean_rankings, as_embeddings(embeddings), labels, names, query)
+
+
+def count_excluded(labels, query_labels=None) -> int:
+    """How many queries have no positive and so no score: images alone in their class.
+
+    With a separate query set, the queries whose class is not in the gallery (labels).
+
+    >>> count_excluded([0, 0, 1, 2, 2])
+    1
+    """
+    labels = torch.as_tensor(labels)
+    if query_labels is None:
+        return int((_class_sizes(labels, labels) == 1).sum())
+    return int((_class_sizes(torch.as_tensor(query_labels).to(labels), labels) == 0).sum())
+
+
+def mean_scores(rankings: Callable, references: Tensor, labels, names: Iterable[str], query=None) -> dict[str, float]:
+    """`retrieval` by any distance: rankings is called like `euclidean_rankings`. references: (N, D), checked."""
+    names = list(names)
+    labels = as_labels(labels, references)
+    if query is None:
+        queries, query_labels, own = references, labels, torch.arange(len(labels), device=labels.device)
+    else:
+        queries = as_embeddings(query[0], "query embeddings").to(references)
+        query_labels, own = as_labels(query[1], queries, "query labels"), None
+    if queries.shape[1] != references.shape[1]:
+        raise UsageError(f"query embeddings are {queries.shape[1]}-dimensional, the gallery's {references.shape[1]}")
+    sizes = _class_sizes(query_labels, labels)  # (Q,)
+    positives = sizes if own is None else sizes - 1  # (Q,), R of each query
+    if not (positives > 0).any():
+        raise UsageError("no class has two images" if query is None else "no query's class is in the gallery")
+    if (labels == labels[0]).all():
+        raise UsageError(f"all labels are {int(labels[0])}: ranking needs at least two classes")
+
+    asked = positives > 0
+    queries, query_labels, sizes, positives = queries[asked], query_labels[asked], sizes[asked], positives[asked]
+    own = None if own is None else own[asked]
+    cutoffs = [_cutoff(name, positives, sizes) for name in names]  # each (Q,)
+    depth = min(max(int(cutoff.max()) for cutoff in cutoffs), len(labels) - (own is not None))
+    scores = torch.empty(len(names), len(queries), dtype=torch.float64, device=labels.device)
+    for rows, ranking in rankings(queries, query_labels, references, labels, own, depth):
+        for name, cutoff, score in zip(names, cutoffs, scores, strict=True):
+            score[rows] = _score(name, ranking, cutoff[rows].clamp(max=depth), positives[rows])
+    return dict(zip(names, scores.mean(dim=1).tolist(), strict=True))
+
+
+def euclidean_rankings(
+    queries: Tensor, query_labels: Tensor, references: Tensor, labels: Tensor, own: Tensor | None, depth: int
+) -> Iterator[tuple[Tensor, Ranking]]:
+    """Yield (rows, their Ranking of `depth` places) until every query had its turn.
+
+    queries: (Q, D), query_labels: (Q,), references: (N, D), labels: (N,), own: (Q,) the column of each query among the
+    references, or None if they are separate.
+
+    float32 ranks first. A row in which neighbours of different relevance, or the last one and the one behind it, lie
+    closer together than float32 can tell is ranked again in float64. So the ranking is that of float64, at the price
+    of float32, and depends neither on the blocks, nor on the device, nor on the order of the rows.
+    """
+    single, norms = references.float(), squared_norms(references.float())
+    unsure = []
+    for block in blocks(len(queries), len(references)):
+        rows = torch.arange(block.start, block.stop, device=labels.device)
+        batch = queries[rows].float()
+        distances = _exclude(squared_distances(batch, single, norms), own, rows)
+        near, columns = smallest(distances, min(depth + 1, len(labels)))
+        positive = labels[columns] == query_labels[rows, None]
+        matters = positive[:, 1:] != positive[:, :-1]
+        matters[:, depth - 1 :] = True  # what lies behind the last one is not known
+        close = near.diff(dim=1) <= rounding_error(near[:, :-1], squared_norms(batch), batch.shape[1])
+        redo = (close & matters).any(dim=1)
+        unsure.append(rows[redo])
+        yield rows[~redo], _untied_ranking(positive[~redo, :depth])
+    unsure = torch.cat(unsure)
+    if not len(unsure):
+        return
+    double, norms = references.double(), squared_norms(references.double())
+    for block in blocks(len(unsure), len(references)):
+        rows = unsure[block]
+        batch = queries[rows].double()
+        distances = _exclude(squared_distances(batch, double, norms), own, rows)
+        yield rows, tied_ranking(distances, labels == query_labels[rows, None], depth, squared_norms(batch))
+
+
+def tied_ranking(distances: Tensor, positive: Tensor, depth: int, query_norms: Tensor) -> Ranking:
+    """The expected first `depth` places, over all orders of the tied references.
+
+    distances: (B, N), inf for what is excluded; positive: (B, N) bool; query_norms: (B,) squared, for the tie's width.
+    A group of n tied items with p positives fills n places; at each of them stands a positive with chance p / n, and
+    then each other place of the group holds one with chance (p - 1) / (n - 1).
+    """
+    near, columns = smallest(distances, depth)  # (B, K)
+    width = TIE * (2 * query_norms[:, None] + near.clamp(min=0))
+    opens = near.diff(dim=1, prepend=near[:, :1]) > width
+    group = opens.long().cumsum(dim=1)  # (B, K), 0, 0, 1, 2, 2, ...: places of a row with one number are tied
+    hit = positive.gather(1, columns).double()
+    size = torch.zeros_like(hit).scatter_add_(1, group, torch.ones_like(hit))  # (B, group)
+    hits = torch.zeros_like(hit).scatter_add_(1, group, hit)
+    reached = distances <= (near + width)[:, -1:]  # (B, N): the last group may go on behind the last place
+    size.scatter_add_(1, group[:, -1:], reached.sum(1, keepdim=True) - size.sum(1, keepdim=True))
+    hits.scatter_add_(1, group[:, -1:], (reached & positive).sum(1, keepdim=True) - hits.sum(1, keepdim=True))
+
+    n, p = size.gather(1, group), hits.gather(1, group)  # (B, K), of the group that a place belongs to
+    place = torch.arange(1, depth + 1, dtype=torch.float64, device=near.device)
+    drawn = place - 1 - (size.cumsum(1).gather(1, group) - n)  # places of the group before this one
+    found = hits.cumsum(1).gather(1, group) - p  # positives before the group
+    also = drawn * (p - 1) / (n - 1).clamp(min=1)  # positives on the group's earlier places, if this is one
+    miss = (1 - p / (n - drawn)).clamp(min=0).cumprod(dim=1)  # a miss at each place, given misses so far
+    return Ranking(hit=p / n, precision=p / n * (found + also + 1) / place, miss=miss)
+
+
+def _untied_ranking(positive: Tensor) -> Ranking:
+    """positive: (B, K) bool, the relevance of the first K neighbours."""
+    hit = positive.double()
+    found = hit.cumsum(dim=1)
+    place = torch.arange(1, positive.shape[1] + 1, dtype=torch.float64, device=positive.device)
+    return Ranking(hit=hit, precision=hit * found / place, miss=(found == 0).double())
+
+
+def _exclude(distances: Tensor, own: Tensor | None, rows: Tensor) -> Tensor:
+    """Put each query infinitely far from itself. distances: (B, N), rows: (B,) the queries of this block."""
+    if own is not None:
+        distances[torch.arange(len(rows), device=rows.device), own[rows]] = torch.inf
+    return distances
+
+
+def _class_sizes(query_labels: Tensor, labels: Tensor) -> Tensor:
+    """(Q,), (N,) -> (Q,): how many of `labels` are the query's label."""
+    values, counts = labels.unique(return_counts=True)
+    place = torch.searchsorted(values, query_labels).clamp(max=len(values) - 1)
+    return torch.where(values[place] == query_labels, counts[place], 0)
+
+
+def _cutoff(name: str, positives: Tensor, sizes: Tensor) -> Tensor:
+    """How many neighbours of each query this metric looks at; positives, sizes: (Q,) -> (Q,)"""
+    if name in ("r_precision", "map_at_r"):
+        return positives
+    if name == "map_at_c":
+        return sizes
+    if name == "map_at_1000":
+        return torch.full_like(positives, 1000)
+    if name == "precision_at_1":
+        return torch.ones_like(positives)
+    if match := RECALL.fullmatch(name):
+        return torch.full_like(positives, int(match[1]))
+    raise unknown("retrieval metric", name, (*NAMES, "recall_at_1"))
+
+
+def _score(name: str, ranking: Ranking, cutoff: Tensor, positives: Tensor) -> Tensor:
+    """One metric for each query of a block: ranking (B, K), cutoff (B,) in 1..K, positives (B,) -> (B,)"""
+    last = cutoff[:, None] - 1
+    if name == "precision_at_1":
+        return ranking.hit[:, 0]
+    if name == "r_precision":
+        return ranking.hit.cumsum(1).gather(1, last)[:, 0] / positives
+    if name == "map_at_1000":
+        positives = positives.clamp(max=1000)
+    if name.startswith("map"):
+        return ranking.precision.cumsum(1).gather(1, last)[:, 0] / positives
+    return 1 - ranking.miss.gather(1, last)[:, 0]
