@@ -1,0 +1,33 @@
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # one thread a test worker: pytest-xdist already uses every core
+
+import numpy as np
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    """Every test runs in a study folder of its own: no records, no data, no GPU."""
+    monkeypatch.setenv("DMLRC_HOME", str(tmp_path))
+    monkeypatch.setenv("DMLRC_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("DMLRC_DEVICE", "cpu")
+    monkeypatch.delenv("DMLRC_RUNS", raising=False)
+    monkeypatch.delenv("DMLRC_DATA", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def blobs():
+    """Features of 16 classes x 12 samples in 10 dimensions, of which only the first 3 tell the classes apart."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(16), 12)
+    features = rng.normal(size=(len(labels), 10))
+    features[:, :3] += 2.0 * rng.normal(size=(16, 3))[labels]
+    return features.astype(np.float32), labels

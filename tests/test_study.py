@@ -1,0 +1,227 @@
+"""A study from images to records: resumed runs, the test half, damaged and foreign records."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from dmlrc import paths, records, studies, study
+from dmlrc.errors import DmlrcError, MissingDataError, UsageError
+from dmlrc.methods import Float, Method
+from dmlrc.papers import musgrave2020
+from dmlrc.protocol import SMOKE
+
+PICKED = tuple(method for method in musgrave2020.METHODS if method.name in ("contrastive", "arcface"))
+TINY = study.Study("tiny", "glyphs", musgrave2020.CHARACTERS, SMOKE, methods=PICKED)
+VOLATILE = ["seconds", "commit", "created"]
+
+
+def facts(name="tiny"):
+    """The records of a study without what differs between two equal runs: times."""
+    found = records.load(name)
+    return [getattr(found, frame).drop(columns=VOLATILE, errors="ignore") for frame in records.FRAMES]
+
+
+def same(left, right):
+    for one, other in zip(left, right, strict=True):
+        order = [column for column in one.columns if column not in ("params", "value")]
+        sort = lambda frame: frame.sort_values(order).reset_index(drop=True)  # noqa: E731
+        pd.testing.assert_frame_equal(sort(one), sort(other))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The tiny study, run once without a break."""
+    home = tmp_path_factory.mktemp("finished")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DMLRC_HOME", str(home))
+        patch.setenv("DMLRC_DEVICE", "cpu")
+        study.run(TINY)
+        return facts(), records.load("tiny")
+
+
+def test_a_study_leaves_every_record(finished):
+    _, found = finished
+    budget = TINY.budget
+    assert found.trials.groupby("method").size().to_dict() == {"contrastive": budget.trials, "arcface": budget.trials}
+    runs = found.runs.groupby(["method", "kind"]).size()
+    assert runs["contrastive", "trial"] == 4 * budget.trials
+    assert runs["arcface", "rerun"] == 4 * budget.reruns
+    settings = {"separated", "concatenated", "fold0", "fold1", "fold2", "fold3"}
+    reruns = found.scores[found.scores["method"] == "contrastive"]
+    assert set(reruns["setting"]) == settings
+    assert set(reruns["rerun"]) == set(range(budget.reruns))
+    assert set(found.scores[found.scores["method"] == "pretrained"]["setting"]) == {"separated", "concatenated"}
+    assert found.scores["value"].between(0, 1).all()
+    assert found.meta["data"]["images"] > 10_000
+    assert found.meta["environment"]["packages"]["torch"] == torch.__version__
+
+
+def test_separated_is_the_mean_over_the_folds_models(finished):
+    scores = finished[1].scores.query("method == 'arcface' and rerun == 0 and metric == 'map_at_r'")
+    by_setting = scores.set_index("setting")["value"]
+    assert by_setting["separated"] == pytest.approx(by_setting[[f"fold{n}" for n in range(4)]].mean())
+
+
+def test_the_value_of_a_trial_is_the_mean_over_the_folds(finished):
+    _, found = finished
+    trial = found.trials.query("method == 'contrastive' and trial == 1").iloc[0]
+    folds = found.runs.query("method == 'contrastive' and kind == 'trial' and number == 1")
+    assert trial["value"] == pytest.approx(folds["val_map_at_r"].mean())
+
+
+class Killed(BaseException):
+    pass
+
+
+def test_a_study_killed_after_any_unit_and_resumed_equals_one_that_was_not(finished, monkeypatch):
+    real = study.run_unit
+    for limit in range(3):
+        done = []
+
+        def limited(unit, done=done, limit=limit):
+            if len(done) == limit:
+                raise Killed
+            done.append(unit)
+            return real(unit)
+
+        monkeypatch.setattr(study, "run_unit", limited)
+        with pytest.raises(Killed):
+            study.run(TINY)
+    monkeypatch.setattr(study, "run_unit", real)
+    study.run(TINY)
+    same(facts(), finished[0])
+
+
+def test_a_study_whose_process_is_killed_loses_no_finished_unit(finished, home):
+    script = (
+        "from dmlrc import study; from dmlrc.papers import musgrave2020; from dmlrc.protocol import SMOKE\n"
+        "methods = tuple(m for m in musgrave2020.METHODS if m.name in ('contrastive', 'arcface'))\n"
+        "study.run(study.Study('tiny', 'glyphs', musgrave2020.CHARACTERS, SMOKE, methods=methods))\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
+    folder = paths.runs() / "tiny"
+    deadline = time.monotonic() + 120
+    while len(list(folder.glob("*/*-0*.json"))) < 3 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    kept = {path: path.stat().st_mtime_ns for path in folder.glob("*/*.json")}
+    assert len(kept) >= 3
+    study.run(TINY)
+    assert all(path.stat().st_mtime_ns == written for path, written in kept.items())
+    same(facts(), finished[0])
+
+
+def test_processes_give_the_records_that_one_process_gives(finished):
+    study.run(TINY, workers=2)
+    same(facts(), finished[0])
+
+
+def test_a_finished_study_does_no_work(finished, monkeypatch):
+    study.run(TINY, methods=PICKED[:1])
+    monkeypatch.setattr(study, "run_unit", lambda unit: pytest.fail("nothing was missing"))
+    study.run(TINY, methods=PICKED[:1])
+
+
+def test_trials_never_see_the_test_half(monkeypatch):
+    bench = study.prepare("glyphs", TINY.effective_protocol, "default", 0)
+    test = set(bench.splits.test.tolist())
+    seen = []
+    for name in ("train", "evaluate"):
+        real = getattr(bench.source, name)
+        monkeypatch.setattr(
+            bench.source, name, lambda i, *rest, real=real: (seen.extend(np.ravel(i).tolist()), real(i, *rest))[1]
+        )
+    unit = study.next_unit(TINY, PICKED[0], [])
+    study.run_unit(unit)
+    assert seen
+    assert not test & set(seen)
+    rerun = replace(unit, kind="rerun")
+    study.run_unit(rerun)
+    assert test <= set(seen)  # the reruns do read it: the check above can fail
+
+
+def test_export_keeps_every_fact_and_a_new_method_joins_the_committed_ones(home, finished):
+    study.run(TINY)
+    before = facts()
+    records.export("tiny")
+    (paths.runs() / "tiny").rename(home / "elsewhere")
+    same(facts(), before)
+    study.run(TINY)  # nothing is missing, so nothing is begun
+    assert not (paths.runs() / "tiny").exists()
+    mine = Method("mine", lambda embeddings, labels, margin: (embeddings**2).sum() * margin, {"margin": Float(0, 1)})
+    study.run(TINY, methods=[mine])
+    assert set(records.load("tiny").trials["method"]) == {"contrastive", "arcface", "mine"}
+
+
+def test_records_of_another_configuration_are_not_mixed():
+    study.run(TINY, methods=PICKED[:1])
+    changed = replace(TINY, protocol=replace(TINY.protocol, lr=0.5))
+    with pytest.raises(DmlrcError, match=r"protocol.lr .* -> 0.5.*another name"):
+        study.run(changed)
+
+
+def test_a_damaged_record_is_named(home):
+    study.run(TINY, methods=PICKED[:1])
+    damaged = paths.runs() / "tiny" / "contrastive" / "trial-000.json"
+    damaged.write_text(damaged.read_text()[:50])
+    with pytest.raises(DmlrcError, match="trial-000.json is damaged: delete it"):
+        records.load("tiny")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
+def test_an_unwritable_folder_is_named(home):
+    home.chmod(0o500)
+    with pytest.raises(DmlrcError, match="DMLRC_RUNS"):
+        study.run(TINY)
+
+
+def test_a_folder_that_cannot_be_made_is_named(home):
+    (home / "runs").write_text("a file where a folder should be")
+    with pytest.raises(DmlrcError, match=r"cannot write .*DMLRC_RUNS"):
+        study.run(TINY)
+
+
+def test_a_method_whose_trials_all_diverge_is_recorded_as_such():
+    broken = Method("broken", lambda embeddings, labels: embeddings.sum() * torch.nan)
+    study.run(TINY, methods=[broken])
+    found = records.load("tiny")
+    assert set(found.trials["state"]) == {"diverged"}
+    assert found.trials["value"].isna().all()
+    assert "broken" not in set(found.scores["method"])
+    written = json.loads((paths.runs() / "tiny" / "broken" / "trial-000.json").read_text())
+    assert written["value"] is None
+    assert "nan" in written["reason"]
+
+
+def test_seeds_are_paired_across_methods_and_differ_otherwise():
+    units = [
+        study.Unit("glyphs", TINY.protocol, "default", seed, method, kind, number, {})
+        for seed in (0, 1)
+        for method in PICKED
+        for kind in ("trial", "rerun")
+        for number in (0, 1)
+    ]
+    seeds = {(u.study_seed, u.method.name, u.kind, u.number, f): study.member_seed(u, f) for u in units for f in (0, 1)}
+    assert len(set(seeds.values())) == len(seeds) / 2
+    assert seeds[0, "contrastive", "rerun", 1, 0] == seeds[0, "arcface", "rerun", 1, 0]
+
+
+def test_unknown_names_are_errors_with_a_hint():
+    with pytest.raises(UsageError, match="did you mean 'glyphs-quick'"):
+        studies.get("glyph-quick")
+    with pytest.raises(UsageError, match="did you mean 'contrastive'"):
+        TINY.method("contrastve")
+    with pytest.raises(UsageError, match="cannot be called 'pretrained'"):
+        study.run(TINY, methods=[Method("pretrained", "triplet")])
+    with pytest.raises(MissingDataError, match="dmlrc study run"):
+        records.load("glyphs-full")
