@@ -79,7 +79,7 @@ class BNInception(Trunk):
         double = self._conv(x, f"{name}_double_3x3_reduce", f"{name}_double_3x3_1", f"{name}_double_3x3_2")
         if block in HALVING:
             # The pooled input must have the size of the convolutions, ceil(H / 2). Where H is odd (images of 112
-            # pixels, say) the original network cannot go on; a row of zeros, which no activation is below, makes it even.
+            # pixels, say) the original network fails; a row of zeros, which no activation is below, makes it even.
             odd_rows, odd_columns = x.shape[2] % 2, x.shape[3] % 2
             return torch.cat([triple, double, _halve(F.pad(x, (0, odd_columns, 0, odd_rows)))], dim=1)
         single = self._conv(x, f"{name}_1x1")

@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from urllib.error import URLError
+from textwrap import shorten
 
 import torch
 import torchvision
-from torch import Tensor, nn
+from torch import Tensor
 
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError, unknown
 from dmlrc.models.base import Trunk
@@ -17,7 +18,8 @@ from dmlrc.models.conv4 import Conv4
 # What torchvision's pretrained networks expect of RGB in [0, 1].
 IMAGENET = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
 # GoogLeNet and Inception-v3 come from TensorFlow and take [-1, 1]: torchvision's `transform_input` does the same.
-TENSORFLOW = {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}
+# PyTorch's own initialisation of the layers keeps their random features in range; torchvision's does not.
+TENSORFLOW = {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5], "aux_logits": False, "init_weights": False}
 # Children of a torchvision network after its last feature map, and the auxiliary classifiers.
 HEAD = {"avgpool", "dropout", "fc", "classifier", "aux1", "aux2", "AuxLogits"}
 
@@ -37,17 +39,13 @@ class TorchvisionTrunk(Trunk):
         return images
 
 
-def _torchvision(name: str, out_features: int, image_size: int, scale: dict, **options) -> Callable[[], Trunk]:
-    return lambda: TorchvisionTrunk(name, out_features, image_size, **scale, **options)
-
-
 TRUNKS: dict[str, Callable[[], Trunk]] = {
     "conv4": Conv4,
-    "squeezenet1_0": _torchvision("squeezenet1_0", 512, 224, IMAGENET),
-    "googlenet": _torchvision("googlenet", 1024, 224, TENSORFLOW, aux_logits=False, init_weights=False),
-    "resnet18": _torchvision("resnet18", 512, 224, IMAGENET),
-    "resnet50": _torchvision("resnet50", 2048, 224, IMAGENET),
-    "inception_v3": _torchvision("inception_v3", 2048, 299, TENSORFLOW, aux_logits=False, init_weights=False),
+    "squeezenet1_0": partial(TorchvisionTrunk, "squeezenet1_0", 512, 224, **IMAGENET),
+    "googlenet": partial(TorchvisionTrunk, "googlenet", 1024, 224, **TENSORFLOW),
+    "resnet18": partial(TorchvisionTrunk, "resnet18", 512, 224, **IMAGENET),
+    "resnet50": partial(TorchvisionTrunk, "resnet50", 2048, 224, **IMAGENET),
+    "inception_v3": partial(TorchvisionTrunk, "inception_v3", 2048, 299, **TENSORFLOW),
     "bn_inception": BNInception,
 }
 # The ImageNet weights of the Reality Check: https://github.com/Cadene/pretrained-models.pytorch
@@ -75,13 +73,9 @@ def create_trunk(name: str, weights: str | Path | None = None) -> Trunk:
     if name not in TRUNKS:
         raise unknown("trunk", name, TRUNKS)
     trunk = TRUNKS[name]()
-    if weights is None:
-        return trunk
-    if weights == "imagenet":
-        _load(trunk, _imagenet_weights(name), source=f"the ImageNet weights of {name}")
-    else:
-        path = find_weights(weights)
-        _load(trunk, _read_state_dict(path), source=str(path))
+    if weights is not None:
+        path = _imagenet_file(name) if weights == "imagenet" else find_weights(weights)
+        _load(trunk, path)
     return trunk
 
 
@@ -89,7 +83,7 @@ def find_weights(path: str | Path) -> Path:
     """The weight file at `path`, or at `path` inside the folder $DMLRC_DATA."""
     candidates = [Path(path).expanduser()]
     if root := os.environ.get("DMLRC_DATA"):
-        candidates.append(Path(root) / path)
+        candidates.append(Path(root).expanduser() / path)
     for candidate in candidates:
         if candidate.is_file():
             return candidate
@@ -99,24 +93,30 @@ def find_weights(path: str | Path) -> Path:
     )
 
 
-def _imagenet_weights(name: str) -> dict[str, Tensor]:
+def _imagenet_file(name: str) -> Path:
+    """The file of the ImageNet weights, downloaded if need be."""
     if name == "conv4":
         raise UsageError("conv4 has no ImageNet weights: leave weights out, or give the path of a state_dict")
     if name == "bn_inception":
         try:
-            return _read_state_dict(find_weights(BN_INCEPTION_FILE))
+            return find_weights(BN_INCEPTION_FILE)
         except MissingDataError:
             raise MissingDataError(
                 f"the ImageNet weights of bn_inception have no official download: put {BN_INCEPTION_FILE}, the file of "
                 "pretrained-models.pytorch, into the folder $DMLRC_DATA, or pass its path as weights"
             ) from None
-    weights = torchvision.models.get_model_weights(name)["IMAGENET1K_V1"]
-    try:
-        return weights.get_state_dict(progress=True, check_hash=True, weights_only=True)
-    except (URLError, OSError, RuntimeError) as error:  # no network, no room, a wrong checksum
-        raise MissingDataError(
-            f"cannot download the ImageNet weights of {name} ({error}): get {weights.url} and pass its path as weights"
-        ) from error
+    url = torchvision.models.get_model_weights(name)["IMAGENET1K_V1"].url
+    path = Path(torch.hub.get_dir()) / "checkpoints" / url.rsplit("/", 1)[1]
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        checksum = path.stem.rsplit("-", 1)[1]  # torchvision's file names end with the start of their SHA-256
+        try:
+            torch.hub.download_url_to_file(url, path, hash_prefix=checksum)
+        except (OSError, RuntimeError) as error:  # no network, no room; a wrong checksum
+            raise MissingDataError(
+                f"cannot download the ImageNet weights of {name} ({error}): get {url} and pass its path as weights"
+            ) from error
+    return path
 
 
 def _read_state_dict(path: Path) -> dict[str, Tensor]:
@@ -124,19 +124,22 @@ def _read_state_dict(path: Path) -> dict[str, Tensor]:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged pickle can raise anything
         raise DmlrcError(
-            f"cannot read {path} as a state_dict of tensors: it is damaged, or holds code or other objects, "
+            f"cannot read {path} as a state_dict of tensors: it is damaged (get it again), or holds code or other objects, "
             "which are never loaded"
         ) from error
-    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
+    if not isinstance(state, dict) or not all(
+        isinstance(name, str) and isinstance(value, Tensor) for name, value in state.items()
+    ):
         raise DmlrcError(f"{path} is not a state_dict: save one with torch.save(model.state_dict(), path)")
-    return dict(state)
+    return state
 
 
-def _load(trunk: nn.Module, state: dict[str, Tensor], source: str) -> None:
+def _load(trunk: Trunk, path: Path) -> None:
     """Load a state_dict strictly, but for the classifiers of torchvision's networks."""
-    state = {name: value for name, value in state.items() if name.split(".")[0] not in HEAD}
+    # A plain dict does not name the version of its layers, so that an old file may lack `num_batches_tracked`.
+    state = {name: value for name, value in _read_state_dict(path).items() if name.split(".")[0] not in HEAD}
     try:
         trunk.load_state_dict(state)
     except RuntimeError as error:
-        reason = " ".join(str(error).split()[6:])  # without "Error(s) in loading state_dict for X:"
-        raise DmlrcError(f"{source} does not fit {trunk.name}: {reason:.300}") from error
+        reason = str(error).split(":", 1)[1]  # without "Error(s) in loading state_dict for X:"
+        raise DmlrcError(f"{path} does not fit {trunk.name}: {shorten(reason, 300, placeholder=' ...')}") from error
