@@ -124,8 +124,8 @@ def _read_state_dict(path: Path) -> dict[str, Tensor]:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged pickle can raise anything
         raise DmlrcError(
-            f"cannot read {path} as a state_dict of tensors: it is damaged (get it again), or holds code or other objects, "
-            "which are never loaded"
+            f"cannot read {path} as a state_dict of tensors: it is damaged (get it again), or holds code or other "
+            "objects, which are never loaded"
         ) from error
     if not isinstance(state, dict) or not all(
         isinstance(name, str) and isinstance(value, Tensor) for name, value in state.items()
