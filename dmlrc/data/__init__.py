@@ -6,60 +6,23 @@
 """
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from dmlrc.data import cars196, glyphs, grocery
+from dmlrc.data import folder as class_folders
+from dmlrc.data import glyphs
 from dmlrc.data.cache import Form, decoded
-from dmlrc.data.listing import ImageSet, Listing, data_root, locate
-from dmlrc.errors import DmlrcError, unknown
+from dmlrc.data.download import check, fetch
+from dmlrc.data.listing import ImageSet, Listing, data_root
+from dmlrc.data.registry import PHOTOGRAPH, SOURCES, locate
+from dmlrc.errors import MissingDataError, unknown
 
-__all__ = ["ImageSet", "load", "names"]
-
-
-PHOTOGRAPH = Form(size=256)
-
-
-@dataclass(frozen=True)
-class _Source:
-    """A data set of image files: how it is found and read, and the form its images are stored in."""
-
-    read: Callable[[Path], Listing]
-    folders: tuple[str, ...]  # below the data root; the first is the one that messages name
-    marker: str  # a file that only the unpacked set has
-    how: str  # the way to get the set
-    form: Form = PHOTOGRAPH  # how its images are stored by default
-    flip: bool = True
-
-
-_SOURCES = {
-    "cars196": _Source(
-        cars196.read,
-        folders=("cars196",),
-        marker="cars_annos.mat",
-        how="put cars_annos.mat and the folder car_ims there",
-    ),
-    "cars196crops": _Source(
-        cars196.read,
-        folders=("cars196crops", "cars196-cropped112"),
-        marker="cars_annos.mat",
-        how="unpack the cropped images into car_ims there, beside cars_annos.mat",
-        form=Form(size=112),
-    ),
-    "grocery": _Source(
-        grocery.read,
-        folders=("grocery", "grocery-store-112", "GroceryStoreDataset"),
-        marker="dataset/classes.csv",
-        how="clone github.com/marcusklasson/GroceryStoreDataset to that folder",
-        form=Form(size=112),
-    ),
-}
+__all__ = ["ImageSet", "check", "fetch", "load", "names", "state"]
 
 
 def names() -> tuple[str, ...]:
-    """The data sets that `load` knows by name; "folder:PATH" is one more, for images of your own."""
-    return ("glyphs", *sorted(_SOURCES))
+    """The data sets that `load` knows by name; "folder:PATH" is one more, for images of one's own."""
+    return ("glyphs", *sorted(SOURCES))
 
 
 def load(name: str, root: str | os.PathLike | None = None, size: int | None = None, square: str = "crop") -> ImageSet:
@@ -76,20 +39,32 @@ def load(name: str, root: str | os.PathLike | None = None, size: int | None = No
     """
     if name == "glyphs":
         return glyphs.load(size)
-    if name not in _SOURCES:
+    if name.startswith("folder:"):
+        path = Path(name.removeprefix("folder:")).expanduser().resolve()
+        return _decode(
+            f"folder:{path.name}", class_folders.read(path), None, _form(PHOTOGRAPH, size, square), flip=True
+        )
+    if name not in SOURCES:
         raise unknown("data set", name, [*names(), "folder:PATH"])
-    source, home = _SOURCES[name], data_root(root)
-    folder = locate(name, home, source.folders, source.marker, source.how)
-    return _decode(name, source, folder, home, size, square)
+    home, source = data_root(root), SOURCES[name]
+    return _decode(name, source.listing(locate(name, home)), home, _form(source.form, size, square), source.flip)
 
 
-def _decode(name: str, source: _Source, folder: Path, home: Path | None, size: int | None, square: str) -> ImageSet:
-    form = replace(source.form, size=size or source.form.size, square=square)
+def state(name: str, root: str | os.PathLike | None = None) -> str:
+    """Whether a data set can be loaded: "embedded", "here" or "missing"."""
+    if name == "glyphs":
+        return "embedded"
     try:
-        listing = source.read(folder)
-    except (KeyError, ValueError, IndexError, OSError) as error:
-        raise DmlrcError(
-            f"the lists of data set {name!r} in {folder} cannot be read ({error!r}): unpack the original files again"
-        ) from error
-    images = decoded(name, listing.files, form, home)
-    return ImageSet(name, images, listing.labels, listing.class_names, source.flip, listing.partition)
+        locate(name, data_root(root))
+    except MissingDataError:
+        return "missing"
+    return "here"
+
+
+def _form(default: Form, size: int | None, square: str) -> Form:
+    return replace(default, size=default.size if size is None else size, square=square)
+
+
+def _decode(name: str, listing: Listing, home: Path | None, form: Form, flip: bool) -> ImageSet:
+    images = decoded(name.replace(":", "-"), listing.files, form, home)
+    return ImageSet(name, images, listing.labels, listing.class_names, flip, listing.partition)

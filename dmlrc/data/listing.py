@@ -1,4 +1,4 @@
-"""What a data set is, before decoding (`Listing`) and after (`ImageSet`), and where its files are looked for."""
+"""What a data set is, before decoding (`Listing`) and after (`ImageSet`), and what the readers of the sets share."""
 
 import os
 from collections.abc import Sequence
@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from dmlrc.errors import MissingDataError
+
+IMAGE_SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 
 
 @dataclass(frozen=True)
@@ -43,17 +45,24 @@ class Listing:
     partition: np.ndarray | None = None
 
 
-def from_class_folders(folders: Sequence[Path], class_names: Sequence[str], suffixes: frozenset[str]) -> Listing:
-    """One class a folder, in the given order; images in name order. Hidden files are left out.
-
-    suffixes: lower-case file name endings that count as images, such as ".png".
-    """
+def from_class_folders(folders: Sequence[Path], class_names: Sequence[str]) -> Listing:
+    """One class a folder, in the given order; its image files in name order. Hidden files are left out."""
     files, labels = [], []
     for label, folder in enumerate(folders):
-        images = sorted(p for p in folder.iterdir() if p.suffix.lower() in suffixes and not p.name.startswith("."))
+        images = sorted(p for p in folder.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES and p.name[0] != ".")
         files += images
         labels += [label] * len(images)
     return Listing(tuple(files), np.array(labels, dtype=np.int64), tuple(class_names))
+
+
+def sub_folders(folder: Path) -> list[Path]:
+    """The folders inside a folder in name order, without the hidden ones."""
+    return sorted(p for p in folder.iterdir() if p.is_dir() and p.name[0] != ".")
+
+
+def rows(file: Path) -> list[list[str]]:
+    """The lines of a text file that are not empty, split at white space."""
+    return [line.split() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
 def data_root(root: str | os.PathLike | None = None) -> Path:
@@ -62,20 +71,3 @@ def data_root(root: str | os.PathLike | None = None) -> Path:
     if not root:
         raise MissingDataError("no data folder is named: set DMLRC_DATA to the folder of the data sets, or pass root")
     return Path(root).expanduser()
-
-
-def locate(name: str, root: Path, folders: Sequence[str], marker: str, how: str) -> Path:
-    """The folder that holds `marker`: root/<one of folders>, or a folder directly inside it.
-
-    Archives unpack into a folder of their own as often as not, so both places count.
-    marker: a relative path that only the complete set has. how: the way to get the set, for the error.
-    """
-    for folder in (root / f for f in folders):
-        if (folder / marker).exists():
-            return folder
-        for inner in sorted(p for p in folder.glob("*") if p.is_dir()):
-            if (inner / marker).exists():
-                return inner
-    raise MissingDataError(
-        f"data set {name!r} is not in {root / folders[0]} (no {marker} there; DMLRC_DATA or root names {root}): {how}"
-    )

@@ -1,0 +1,219 @@
+"""Checked downloads of the data sets from their official sources.
+
+An archive is downloaded into DMLRC_DATA/downloads/<set>/, where a cut connection is continued and where a file that
+was brought by hand is found; its MD5 sum is compared where an official one is known (CUB200, SOP, Omniglot, Cars196;
+not for In-Shop and Grocery Store). It is unpacked into a temporary folder, the images and classes are counted, and only
+then the folder gets the set's name: a set that is there is complete.
+
+Only Omniglot, CUB200, SOP and Grocery Store have links. Cars196 (dead links) and In-Shop (a licence agreement) need the
+files brought by hand; the error says which and where to put them.
+"""
+
+import os
+import shutil
+import stat
+import tarfile
+import tempfile
+import time
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+import pooch
+import requests
+from tqdm import tqdm
+
+from dmlrc.data.listing import Listing, data_root
+from dmlrc.data.registry import SOURCES, Archive, Source, downloads_folder, home_in, locate, way_to_get
+from dmlrc.errors import DmlrcError, MissingDataError, UsageError, unknown
+
+_ATTEMPTS = 5  # connections per call; a later call continues too
+_PAUSE = 1.0  # seconds before the second connection, doubled before each further one
+_TIMEOUT = 30  # seconds without a byte
+_CHUNK = 1 << 18  # bytes
+_CUT = (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError)
+
+
+def fetch(name: str, root: str | os.PathLike | None = None) -> Path:
+    """Makes sure that a data set is there and complete, downloading it if need be; returns its folder.
+
+    root: the folder of all data sets, defaults to $DMLRC_DATA. Raises MissingDataError with the way out for a dead link
+    or a file that only a person can get, DmlrcError for a wrong checksum, an unsafe archive or a wrong count.
+    """
+    source, home = _source(name), data_root(root)
+    if any(home_in(home / folder, source.marker) for folder in source.folders):
+        check(name, home)
+        return locate(name, home)
+    final = home / source.folders[0]
+    if final.exists() and any(final.iterdir()):
+        raise DmlrcError(f"{final} is there but does not hold data set {name!r}: remove it and try again")
+    with _explained(f"data set {name!r} cannot be written to {home}"):
+        files = _archives(name, source, home)
+        _unpack_all(name, source, final, files)
+        for archive, file in zip(source.archives, files, strict=True):
+            if archive.url:  # what a person brought is theirs to remove
+                file.unlink()
+    return locate(name, home)
+
+
+def check(name: str, root: str | os.PathLike | None = None) -> Listing:
+    """Counts the images and classes of a data set against those of the complete one, without decoding any image.
+
+    Raises MissingDataError if the set or one of its files is not there, DmlrcError if a count is wrong.
+    """
+    source = _source(name)
+    return _counted(name, source, locate(name, data_root(root)))
+
+
+def _source(name: str) -> Source:
+    if name == "glyphs":
+        raise UsageError("data set 'glyphs' is drawn when it is loaded: there is nothing to download or to check")
+    if name not in SOURCES:
+        raise unknown("data set", name, SOURCES)
+    return SOURCES[name]
+
+
+def _counted(name: str, source: Source, folder: Path) -> Listing:
+    listing = source.listing(folder)
+    found, expected = (len(listing.files), len(listing.class_names)), (source.images, source.classes)
+    if found != expected:
+        raise DmlrcError(
+            f"data set {name!r} in {folder} has {found[0]} images of {found[1]} classes instead of {expected[0]} of "
+            f"{expected[1]}: remove that folder and get the set again"
+        )
+    if absent := next((file for file in listing.files if not file.exists()), None):
+        raise MissingDataError(f"image {absent} of data set {name!r} is not there: remove {folder}, get the set again")
+    return listing
+
+
+def _archives(name: str, source: Source, root: Path) -> list[Path]:
+    """The files of the distribution, all of them there and checked, those with a link downloaded."""
+    folder = downloads_folder(name, root)
+    if any(archive.url is None and not (folder / archive.filename).exists() for archive in source.archives):
+        raise MissingDataError(f"data set {name!r} cannot be downloaded: {way_to_get(name, root)}")
+    folder.mkdir(parents=True, exist_ok=True)
+    return [_archive(name, archive, folder) for archive in source.archives]
+
+
+def _archive(name: str, archive: Archive, folder: Path) -> Path:
+    file = folder / archive.filename
+    if file.exists():
+        if archive.md5 and pooch.file_hash(str(file), alg="md5") != archive.md5:
+            raise DmlrcError(f"{file} is not the official file, its MD5 sum is not {archive.md5}: remove it")
+        return file
+    way_out = f"run `dmlrc data fetch {name}` again, or put {archive.filename} into {folder} and then run it"
+    try:
+        pooch.get_logger().setLevel("WARNING")  # it would print the folder and the checksum of every file
+        pooch.retrieve(
+            archive.url,
+            known_hash=archive.md5 and f"md5:{archive.md5}",
+            fname=archive.filename,
+            path=folder,
+            downloader=lambda url, target, _: _download(url, file.with_name(f"{file.name}.part"), Path(target)),
+        )
+    except requests.RequestException as error:
+        answer = getattr(error.response, "status_code", None)
+        reason = f"the server answers {answer}" if answer else f"{type(error).__name__}, the connection failed"
+        raise MissingDataError(f"{archive.url} cannot be downloaded ({reason}): {way_out}") from error
+    except ValueError as error:  # of pooch, which has removed the file
+        raise DmlrcError(
+            f"{archive.url} gave a file whose MD5 sum is not the official {archive.md5}, it was removed: {way_out}"
+        ) from error
+    return file
+
+
+def _download(url: str, part: Path, target: Path) -> None:
+    """Downloads into `part`, which keeps what arrived when the connection is cut, and renames it when complete."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            _continue(url, part)
+            break
+        except _CUT:
+            if attempt == _ATTEMPTS - 1:
+                raise
+            time.sleep(_PAUSE * 2**attempt)
+    os.replace(part, target)
+
+
+def _continue(url: str, part: Path) -> None:
+    """Appends to `part` the bytes that it lacks, or all of them where the server cannot continue."""
+    have = part.stat().st_size if part.exists() else 0
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
+    with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as response:
+        if response.status_code == requests.codes.requested_range_not_satisfiable:
+            if response.headers.get("Content-Range", "") == f"bytes */{have}":
+                return  # it was complete already
+            part.unlink()
+            raise requests.ConnectionError("the file has become shorter on the server", response=None)
+        response.raise_for_status()
+        if response.status_code != requests.codes.partial_content:
+            have = 0
+        length = response.headers.get("Content-Length")
+        total = have + int(length) if length else None
+        with (
+            part.open("ab" if have else "wb") as stream,
+            tqdm(
+                total=total, initial=have, desc=part.stem, unit="B", unit_scale=True, unit_divisor=1024, disable=None
+            ) as progress,
+        ):
+            for chunk in response.iter_content(_CHUNK):
+                stream.write(chunk)
+                progress.update(len(chunk))
+    if total is not None and part.stat().st_size < total:
+        raise requests.ConnectionError("the connection was cut")
+
+
+def _unpack_all(name: str, source: Source, final: Path, files: list[Path]) -> None:
+    """Unpacks beside the final place, counts, and renames: the final folder is complete or not there at all."""
+    with tempfile.TemporaryDirectory(dir=final.parent, prefix=f".{name}-") as temporary:
+        folder = Path(temporary) / name
+        for archive, file in zip(source.archives, files, strict=True):
+            into = folder / archive.into
+            into.mkdir(parents=True, exist_ok=True)
+            _unpack(file, into)
+        found = home_in(folder, source.marker)
+        if found is None:
+            raise DmlrcError(
+                f"{' and '.join(map(str, files))} do not hold data set {name!r}: remove them and try again"
+            )
+        _counted(name, source, found)
+        os.replace(folder, final)
+
+
+def _unpack(file: Path, into: Path) -> None:
+    """Unpacks a zip or tar file, or copies any other file. Raises DmlrcError for a damaged or unsafe archive."""
+    try:
+        if zipfile.is_zipfile(file):
+            with zipfile.ZipFile(file) as archive:
+                for member in tqdm(archive.infolist(), desc=f"unpacking {file.name}", unit="file", disable=None):
+                    _refuse_unsafe(file, member.filename, stat.S_ISLNK(member.external_attr >> 16))
+                    archive.extract(member, into)
+        elif tarfile.is_tarfile(file):
+            with tarfile.open(file) as archive:
+                for member in tqdm(archive, desc=f"unpacking {file.name}", unit="file", disable=None):
+                    _refuse_unsafe(file, member.name, not (member.isfile() or member.isdir()))
+                    archive.extract(member, into, filter="data")
+        else:
+            shutil.copy(file, into)
+    except (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, RuntimeError) as error:  # the last: encrypted
+        raise DmlrcError(f"{file} cannot be unpacked ({error}): remove it and get it again") from error
+
+
+def _refuse_unsafe(file: Path, member: str, special: bool) -> None:
+    """Only plain files and folders below the target. special: a link, a device or the like."""
+    absolute = PurePosixPath(member).is_absolute() or PureWindowsPath(member).anchor
+    if special or absolute or ".." in PurePosixPath(member.replace("\\", "/")).parts:
+        raise DmlrcError(
+            f"{file} holds the unsafe member {member!r} (a link, or a path out of its folder): "
+            "remove the archive and get it from the official source"
+        )
+
+
+@contextmanager
+def _explained(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DmlrcError(f"{what} ({error}): make room, or choose another DMLRC_DATA") from error

@@ -1,0 +1,203 @@
+"""The data sets of image files: how each is found, read and stored, what it holds, and where it comes from."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dmlrc.data import cars196, cub200, grocery, inshop, omniglot, sop
+from dmlrc.data.cache import Form
+from dmlrc.data.listing import Listing
+from dmlrc.errors import DmlrcError, MissingDataError
+
+PHOTOGRAPH = Form(size=256)
+SMALL_PHOTOGRAPH = Form(size=112)
+CHARACTER = Form(size=28, channels=1, ink=True)
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A file of the official distribution.
+
+    md5: of the official file, or None where we know of none; the counts of the unpacked set are checked in any case.
+    url: None where there is no direct link, so that the user has to bring the file.
+    into: the folder below the data set's that it is unpacked into; a file that is no archive is copied there.
+    """
+
+    filename: str
+    md5: str | None
+    url: str | None = None
+    into: str = "."
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set of image files.
+
+    read: from the set's folder to its listing. marker: a file that only the unpacked set has, below that folder.
+    folders: names below the data root that the set may have; messages and downloads use the first.
+    images, classes: how many the complete set holds. origin: where a file without a link comes from.
+    """
+
+    read: Callable[[Path], Listing]
+    folders: tuple[str, ...]
+    marker: str
+    images: int
+    classes: int
+    archives: tuple[Archive, ...]
+    origin: str = ""
+    form: Form = PHOTOGRAPH
+    flip: bool = True
+
+    def listing(self, folder: Path) -> Listing:
+        """What `read` gives. Raises DmlrcError for lists that cannot be understood."""
+        try:
+            return self.read(folder)
+        except (KeyError, ValueError, IndexError, OSError) as error:
+            raise DmlrcError(
+                f"the lists in {folder} cannot be read ({type(error).__name__}: {error}): "
+                "unpack the original files again"
+            ) from error
+
+
+SOURCES = {
+    # Checksums: the two of torchvision's Omniglot.
+    "omniglot": Source(
+        omniglot.read,
+        folders=("omniglot",),
+        marker="images_evaluation",
+        images=32_460,
+        classes=1_623,
+        archives=tuple(
+            Archive(
+                f"{part}.zip", md5, f"https://raw.githubusercontent.com/brendenlake/omniglot/master/python/{part}.zip"
+            )
+            for part, md5 in (
+                ("images_background", "68d2efa1b9178cc56df9314c21c6e718"),
+                ("images_evaluation", "6b91aef0f799c5bb55b94e3f2daec811"),
+            )
+        ),
+        form=CHARACTER,
+        flip=False,
+    ),
+    "grocery": Source(
+        grocery.read,
+        folders=("grocery", "grocery-store-112", "GroceryStoreDataset"),
+        marker="dataset/classes.csv",
+        images=5_421,
+        classes=81,
+        archives=(
+            Archive(
+                "GroceryStoreDataset.zip",
+                md5=None,  # GitHub packs the repository anew
+                url="https://github.com/marcusklasson/GroceryStoreDataset/archive/refs/heads/master.zip",
+            ),
+        ),
+        form=SMALL_PHOTOGRAPH,
+    ),
+    # The official links (ai.stanford.edu/~jkrause) are dead; the checksums are those of the files they gave.
+    "cars196": Source(
+        cars196.read,
+        folders=("cars196",),
+        marker="cars_annos.mat",
+        images=16_185,
+        classes=196,
+        archives=(
+            Archive("car_ims.tgz", "d5c8f0aa497503f355e17dc7886c3f14"),
+            Archive("cars_annos.mat", "b407c6086d669747186bd1d764ff9dbc"),
+        ),
+        origin="the links on Stanford's page ai.stanford.edu/~jkrause/cars/car_dataset.html are dead, copies circulate",
+    ),
+    "cars196crops": Source(
+        cars196.read,
+        folders=("cars196crops", "cars196-cropped112"),
+        marker="cars_annos.mat",
+        images=16_185,
+        classes=196,
+        archives=(
+            Archive("car_ims_classes001-098.zip", md5=None),
+            Archive("car_ims_classes099-196.zip", md5=None),
+            Archive("cars_annos.mat", "b407c6086d669747186bd1d764ff9dbc"),
+        ),
+        origin="the cropped images are nowhere published in this form",
+        form=SMALL_PHOTOGRAPH,
+    ),
+    "cub200": Source(
+        cub200.read,
+        folders=("cub200", "CUB_200_2011"),
+        marker="image_class_labels.txt",
+        images=11_788,
+        classes=200,
+        archives=(
+            Archive(
+                "CUB_200_2011.tgz",
+                "97eceeb196236b17998738112f37df78",
+                "https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz",
+            ),
+        ),
+    ),
+    "sop": Source(
+        sop.read,
+        folders=("sop", "Stanford_Online_Products"),
+        marker="Ebay_train.txt",
+        images=120_053,
+        classes=22_634,
+        archives=(
+            Archive(
+                "Stanford_Online_Products.zip",
+                "7f73d41a2f44250d4779881525aea32e",
+                "http://ftp.cs.stanford.edu/cs/cvgl/Stanford_Online_Products.zip",
+            ),
+        ),
+    ),
+    "inshop": Source(
+        inshop.read,
+        folders=("inshop", "In-shop Clothes Retrieval Benchmark"),
+        marker="Eval/list_eval_partition.txt",
+        images=52_712,
+        classes=7_982,
+        archives=(
+            Archive("img.zip", md5=None, into="Img"),
+            Archive("list_eval_partition.txt", md5=None, into="Eval"),
+        ),
+        origin=(
+            "mmlab.ie.cuhk.edu.hk/projects/DeepFashion/InShopRetrieval.html gives them after a licence agreement, "
+            "through Google Drive"
+        ),
+    ),
+}
+
+
+def downloads_folder(name: str, root: Path) -> Path:
+    """Where the archives of a data set are downloaded to, or put by hand."""
+    return root / "downloads" / name
+
+
+def way_to_get(name: str, root: Path) -> str:
+    """The command or the steps by which a data set that is missing is got, as the end of a sentence."""
+    command = f"run `dmlrc data fetch {name}`"
+    by_hand = [archive.filename for archive in SOURCES[name].archives if archive.url is None]
+    if not by_hand:
+        return command
+    return f"put {' and '.join(by_hand)} into {downloads_folder(name, root)} ({SOURCES[name].origin}), then {command}"
+
+
+def locate(name: str, root: Path) -> Path:
+    """The folder of a data set: one of its names below the root, or a folder directly inside it.
+
+    Archives unpack into a folder of their own as often as not, so both places count. Raises MissingDataError with the
+    way to get the set.
+    """
+    source = SOURCES[name]
+    found = next((f for folder in source.folders if (f := home_in(root / folder, source.marker))), None)
+    if found is None:
+        raise MissingDataError(
+            f"data set {name!r} is not in {root / source.folders[0]}, where DMLRC_DATA or root leads: "
+            f"{way_to_get(name, root)}"
+        )
+    return found
+
+
+def home_in(folder: Path, marker: str) -> Path | None:
+    """The folder itself or one directly inside it, whichever holds the marker."""
+    inner = sorted(p for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
+    return next((f for f in (folder, *inner) if (f / marker).exists()), None)
