@@ -23,7 +23,7 @@ class NTXent(nn.Module):
     pytorch-metric-learning. Default: temperature 0.07, as there.
     Computed as softplus(logsumexp_k(s_ik/T) - s_ij/T), exact at any temperature. pytorch-metric-learning 2.9 adds
     the smallest positive number inside its logarithm: a pair's loss stops at 87 and its gradient at 0 once the
-    negatives lead by 87 T (float32). At a temperature of 0.0002 that drops every pair that lies 0.02 behind.
+    negatives lead by 87 T (float32). At a temperature of 0.0002 that drops every pair that lies 0.017 behind.
     """
 
     normalized = True

@@ -20,7 +20,7 @@ class NormalizedSoftmax(nn.Module):
 
     with cos_ic = x_i . w_c, y the class of i.
 
-    Source: Wang et al. 2017 (NormFace); Zhai and Wu 2019 for metric learning.
+    Source: Wang et al. 2017 (NormFace); Zhai and Wu 2019, Eq. 1, for metric learning.
     Default: temperature 0.05, of Zhai and Wu and of pytorch-metric-learning.
     """
 
@@ -65,7 +65,7 @@ class ArcFace(nn.Module):
     mean_i -log( e^(s cos(theta_iy + m)) / (e^(s cos(theta_iy + m)) + sum over other classes c of e^(s cos theta_ic)) )
 
     Where theta + m would pass 180 degrees, cos(theta + m) is replaced by cos(theta) - m sin(m) (m in radians), so that
-    the loss keeps growing with the angle.
+    the loss keeps growing with the angle (for margins below 133 degrees; above, it falls at the change).
 
     Source: Deng et al. 2019 (ArcFace), Eq. 3; the replacement is in the authors' code and pytorch-metric-learning.
     margin: degrees, in [0, 180]. Defaults: margin 28.6 degrees (0.5 rad) and scale 64, as in both.
