@@ -11,16 +11,42 @@ import inspect
 from torch import nn
 
 from dmlrc.errors import UsageError, unknown
+from dmlrc.losses.angular import Angular, AngularFehervari, AngularRoth
 from dmlrc.losses.contrastive import Contrastive
 from dmlrc.losses.fast_ap import FastAP
+from dmlrc.losses.histogram import Histogram
+from dmlrc.losses.lifted import GeneralizedLifted, LiftedStructure
 from dmlrc.losses.margin import Margin, MarginPerClass
+from dmlrc.losses.mined import (
+    ContrastiveDistance,
+    MarginDistance,
+    MarginDistancePairs,
+    SNRDistance,
+    TripletDistance,
+    TripletHard,
+    TripletRandom,
+    TripletSemihard,
+    TripletSemihardPairs,
+    TripletSoftHard,
+)
 from dmlrc.losses.multi_similarity import MultiSimilarity, MultiSimilarityMiner
+from dmlrc.losses.multi_similarity_roth import MultiSimilarityRoth
+from dmlrc.losses.n_pairs import NPairs, NPairsRoth
 from dmlrc.losses.ntxent import NTXent
+from dmlrc.losses.prototypical import Prototypical
 from dmlrc.losses.proxy_nca import ProxyNCA
+from dmlrc.losses.proxy_nca_original import ProxyNCAOriginal
+from dmlrc.losses.proxy_triplet import ProxyTriplet
+from dmlrc.losses.quadruplet import Quadruplet
+from dmlrc.losses.ranked_list import RankedList
+from dmlrc.losses.regularized import RSNR, RContrastive, RMargin, RTriplet
 from dmlrc.losses.snr import SNR
 from dmlrc.losses.soft_triple import SoftTriple
 from dmlrc.losses.softmax import ArcFace, CosFace, NormalizedSoftmax
+from dmlrc.losses.sphereface import SphereFace
+from dmlrc.losses.structured_clustering import StructuredClustering
 from dmlrc.losses.triplet import Triplet
+from dmlrc.losses.tuplet_margin import TupletMargin
 
 REGISTRY: dict[str, type[nn.Module]] = {
     # Musgrave et al. 2020, A Metric Learning Reality Check
@@ -38,6 +64,40 @@ REGISTRY: dict[str, type[nn.Module]] = {
     "multi_similarity": MultiSimilarity,
     "multi_similarity_miner": MultiSimilarityMiner,
     "soft_triple": SoftTriple,
+    # Roth et al. 2020, Revisiting Training Strategies and Generalization Performance
+    "angular_roth": AngularRoth,
+    "contrastive_distance": ContrastiveDistance,
+    "generalized_lifted": GeneralizedLifted,
+    "histogram": Histogram,
+    "margin_distance": MarginDistance,
+    "multi_similarity_roth": MultiSimilarityRoth,
+    "n_pairs_roth": NPairsRoth,
+    "quadruplet": Quadruplet,
+    "snr_distance": SNRDistance,
+    "triplet_distance": TripletDistance,
+    "triplet_softhard": TripletSoftHard,
+    "triplet_random": TripletRandom,
+    "triplet_semihard": TripletSemihard,
+    "r_contrastive": RContrastive,
+    "r_margin": RMargin,
+    "r_snr": RSNR,
+    "r_triplet": RTriplet,
+    # Fehervari et al. 2019, Unbiased Evaluation
+    "triplet_semihard_pairs": TripletSemihardPairs,
+    "lifted_structure": LiftedStructure,
+    "n_pairs": NPairs,
+    "structured_clustering": StructuredClustering,
+    "margin_distance_pairs": MarginDistancePairs,
+    "angular_fehervari": AngularFehervari,
+    "prototypical": Prototypical,
+    "proxy_triplet": ProxyTriplet,
+    "proxy_nca_original": ProxyNCAOriginal,
+    "ranked_list": RankedList,
+    # In none of the five papers' tables in this form
+    "angular": Angular,
+    "sphereface": SphereFace,
+    "triplet_hard": TripletHard,
+    "tuplet_margin": TupletMargin,
 }
 
 

@@ -1,0 +1,35 @@
+"""ProxyNCA with the positive proxy left out of the denominator."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from dmlrc.losses.common import check_batch, masked_logsumexp, squared_distances
+from dmlrc.losses.proxy_nca import ProxyNCA
+
+
+class ProxyNCAOriginal(ProxyNCA):
+    """Each embedding nearer to the proxy of its own class than to the others; the loss has no lower bound at 0.
+
+    mean_i -log( e^(-s |x_i - p_y|^2) / sum over the other classes c of e^(-s |x_i - p_c|^2) )
+
+    with proxies p_c on the unit sphere, y the class of i, and s = softmax_scale.
+
+    Source: Movshovitz-Attias et al. 2017, Eq. 4, where the denominator is over the negatives only. Roth et al. 2020 and
+    Fehervari et al. 2019 use this form with embeddings and proxies multiplied by 3, which is softmax_scale 9, the
+    default; Fehervari et al. divide the squared distances by a temperature T besides: softmax_scale 9 / T.
+    `proxy_nca` (Musgrave et al. 2020) has the positive in the denominator: this loss is it with -log P replaced by
+    -log(P / (1 - P)), for the probability P of the own class. num_classes: at least 2. proxies: as in `ProxyNCA`.
+    """
+
+    def __init__(self, num_classes: int, embedding_dim: int, softmax_scale: float = 9.0):
+        super().__init__(num_classes, embedding_dim, softmax_scale)
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """embeddings: (B, D), L2-normalised; labels: (B,) in [0, num_classes) -> scalar."""
+        check_batch(embeddings, labels, len(self.proxies))
+        proxies = F.normalize(self.proxies.to(embeddings.dtype))
+        logits = -self.softmax_scale * squared_distances(embeddings, proxies)  # (B, C)
+        own = labels[:, None]
+        others = torch.ones_like(logits, dtype=torch.bool).scatter(1, own, False)
+        return torch.mean(masked_logsumexp(logits, others) - logits.gather(1, own)[:, 0])

@@ -1,0 +1,35 @@
+"""The triplet loss against one learnt proxy a class."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dmlrc.losses.common import check_batch, squared_distances
+
+
+class ProxyTriplet(nn.Module):
+    """Each embedding nearer to the proxy of its own class than to every other proxy, by a margin.
+
+    mean over the samples i and the other classes c of [ |x_i - p_y|^2 - |x_i - p_c|^2 + margin ]_+
+
+    with proxies p_c on the unit sphere, y the class of i; the mean counts the zeros too.
+
+    Source: Movshovitz-Attias et al. 2017 (the proxy version of the triplet loss), as "ProxyTriplet" of
+    Fehervari et al. 2019. Default: margin 1, of Fehervari et al.
+    proxies: parameter (num_classes, embedding_dim), standard normal at the start, normalised in each forward pass.
+    """
+
+    normalized = True
+
+    def __init__(self, num_classes: int, embedding_dim: int, margin: float = 1.0):
+        super().__init__()
+        self.margin = margin
+        self.proxies = nn.Parameter(torch.randn(num_classes, embedding_dim))
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """embeddings: (B, D), L2-normalised; labels: (B,) in [0, num_classes) -> scalar; 0 for a single class."""
+        check_batch(embeddings, labels, len(self.proxies))
+        d = squared_distances(embeddings, F.normalize(self.proxies.to(embeddings.dtype)))  # (B, C)
+        own = labels[:, None]
+        hinges = torch.relu(d.gather(1, own) - d + self.margin).scatter(1, own, 0.0)
+        return hinges.sum() / max(len(d) * (d.shape[1] - 1), 1)
