@@ -102,8 +102,8 @@ def _halve(x: Tensor) -> Tensor:
     return F.max_pool2d(x, 3, stride=2, ceil_mode=True)
 
 
-def _flatten_vectors(module: nn.Module, state_dict: dict[str, Tensor], prefix: str, *_) -> None:
+def _flatten_vectors(module: nn.Module, state_dict: dict[str, Tensor], *_) -> None:
     """BatchNorm vectors stored as (1, C), as PyTorch had them before version 0.2, become (C,)."""
     for name, value in state_dict.items():
-        if name.startswith(prefix) and value.ndim == 2 and len(value) == 1:
+        if value.ndim == 2 and len(value) == 1:
             state_dict[name] = value[0]
