@@ -34,7 +34,7 @@ class BNInception(Trunk):
     The state_dict has the names and shapes of the public ImageNet checkpoint of this network
     (pretrained-models.pytorch, bn_inception-52deb4733.pth), so that file loads strictly. It includes the
     classifier `last_linear`, which is kept, frozen, for that reason only: no forward pass uses it.
-    The network's older files store BatchNorm vectors as (1, C), and none has `num_batches_tracked`: both are
+    Old files of the network store BatchNorm vectors as (1, C) and lack `num_batches_tracked`: both are
     accepted. The network's own input, BGR in 0..255 minus (104, 117, 128), is made inside.
     """
 
