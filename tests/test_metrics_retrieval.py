@@ -4,11 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
-import torch
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dmlrc.metrics.retrieval import count_excluded, retrieval
+from dmlrc.metrics.retrieval import count_excluded, evaluate
 
 NAMES = ("precision_at_1", "recall_at_2", "recall_at_3", "r_precision", "map_at_r", "map_at_c", "map_at_1000")
 
@@ -66,7 +66,7 @@ def test_equals_the_mean_over_all_orders_of_ties(points):
     embeddings, labels = split(points)
     if not rankable(labels):
         return
-    ours = retrieval(np.array(embeddings, np.float32), np.array(labels), NAMES)
+    ours = evaluate(np.array(embeddings, np.float32), np.array(labels), NAMES)
     for name in NAMES:
         assert ours[name] == pytest.approx(oracle(name, embeddings, labels), abs=1e-12), name
 
@@ -77,6 +77,6 @@ def test_separate_queries_equal_the_mean_over_all_orders_of_ties(gallery, querie
     (embeddings, labels), (query, query_labels) = split(gallery), split(queries)
     if not rankable(labels, query_labels):
         return
-    ours = retrieval(np.array(embeddings, np.float32), labels, NAMES, (np.array(query, np.float32), query_labels))
+    ours = evaluate(np.array(embeddings, np.float32), labels, NAMES, (np.array(query, np.float32), query_labels))
     for name in NAMES:
         assert ours[name] == pytest.approx(oracle(name, embeddings, labels, query, query_labels), abs=1e-12), name

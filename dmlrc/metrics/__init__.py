@@ -1,11 +1,73 @@
-"""Metrics: pure functions of embeddings and labels."""
+"""Metrics: pure functions of embeddings and labels.
 
-from dmlrc.metrics.retrieval import NAMES as RETRIEVAL
-from dmlrc.metrics.retrieval import count_excluded, retrieval
+One module a kind: retrieval (what the neighbours hold), clustering (k-means), histograms (all pairs), spectrum and
+density (the shape of the embedding space), binary (Hamming search). `evaluate` computes any of them by name.
+"""
 
-RECALLS = tuple(f"recall_at_{k}" for k in (1, 2, 4, 8))
+from collections.abc import Iterable
+
+from dmlrc.errors import UsageError, unknown
+from dmlrc.metrics import binary, clustering, density, histograms, retrieval, spectrum
+from dmlrc.metrics.inputs import as_embeddings, as_labels
+
+_WHOLE_SET = {
+    ("nmi", "f1"): lambda embeddings, labels, seed: clustering.evaluate(embeddings, labels, seed),
+    ("jsd",): lambda embeddings, labels, seed: {"jsd": histograms.jsd(embeddings, labels)},
+    ("rho",): lambda embeddings, labels, seed: {"rho": spectrum.rho(embeddings)},
+    ("pi_intra", "pi_inter", "pi_ratio"): lambda embeddings, labels, seed: density.evaluate(embeddings, labels),
+    ("mean_positive", "mean_negative"): lambda embeddings, labels, seed: histograms.mean_inner_products(
+        embeddings, labels
+    ),
+}
+_NAMES = (
+    *retrieval.NAMES,
+    *(name for names in _WHOLE_SET for name in names),
+    "num_excluded_queries",
+)
+
+evaluate_binary = binary.evaluate
 
 
-def evaluate(embeddings, labels, names=None, query=None, seed=0):
-    names = RETRIEVAL + RECALLS if names is None else names
-    return retrieval(embeddings, labels, names, query)
+def names() -> tuple[str, ...]:
+    """The metrics that `evaluate` computes if none are named; it knows recall_at_{k} for every other k too."""
+    return _NAMES
+
+
+def evaluate(embeddings, labels, names: Iterable[str] | None = None, query=None, seed: int = 0) -> dict[str, float]:
+    """Score an embedding: metric name -> value, in the order of names.
+
+    embeddings: (N, D), numpy or torch, CPU or CUDA, normalised or not (nothing is normalised here, and distances and
+    inner products are taken as they come). labels: (N,) integers of any value.
+    names: the metrics (default `names()`, that is all). query: (embeddings (Q, D), labels (Q,)) of a separate query
+    set; embeddings and labels are then the gallery, and the metrics that know no queries (clustering, pairs, spectrum,
+    density) describe the gallery alone. seed: of k-means; nothing else is random.
+
+    Retrieval: precision_at_1, recall_at_{k}, r_precision, map_at_r, map_at_c, map_at_1000, see `retrieval.evaluate`.
+    A query is excluded from its own neighbours by index; ties get their expected value; images alone in their class
+    are no queries, and num_excluded_queries says how many they are.
+    Clustering: nmi, f1, see `clustering.evaluate`. All pairs: jsd, mean_positive, mean_negative, see `histograms`.
+    Shape: rho, see `spectrum.rho`; pi_intra, pi_inter, pi_ratio, see `density.evaluate`.
+
+    Errors: UsageError for an unknown name, wrong shapes, only one class or no class with two images; DivergedError
+    for NaN or infinite values.
+
+    >>> evaluate([[0.0, 1.0], [0.0, 0.9], [1.0, 0.0], [0.9, 0.0]], [7, 7, 3, 3], names=("map_at_r", "pi_intra"))
+    {'map_at_r': 1.0, 'pi_intra': 0.10000002384185791}
+    """
+    if isinstance(names, str):
+        raise UsageError(f"names is a sequence of metrics: write names=({names!r},)")
+    wanted = _NAMES if names is None else tuple(names)
+    for name in wanted:
+        if name not in _NAMES and not retrieval.is_retrieval(name):
+            raise unknown("metric", name, _NAMES)
+    embeddings = as_embeddings(embeddings)
+    labels = as_labels(labels, embeddings)
+    scores = {}
+    if ranked := [name for name in wanted if retrieval.is_retrieval(name)]:
+        scores |= retrieval.evaluate(embeddings, labels, ranked, query)
+    if "num_excluded_queries" in wanted:
+        scores["num_excluded_queries"] = float(retrieval.count_excluded(labels, query and query[1]))
+    for group, compute in _WHOLE_SET.items():
+        if set(group) & set(wanted):
+            scores |= compute(embeddings, labels, seed)
+    return {name: scores[name] for name in wanted}

@@ -41,6 +41,15 @@ def as_labels(labels, embeddings: Tensor, what: str = "labels") -> Tensor:
     return labels.to(embeddings.device, torch.int64)
 
 
+def require_pairs(labels: Tensor) -> None:
+    """Raise UsageError unless there are positive and negative pairs; labels: (N,)."""
+    _, sizes = labels.unique(return_counts=True)
+    if len(sizes) == 1:
+        raise UsageError(f"all {len(labels)} labels are {int(labels[0])}: a metric needs at least two classes")
+    if sizes.max() == 1:
+        raise UsageError("no class has two images: a metric needs at least one positive pair")
+
+
 def _as_tensor(values, what: str) -> Tensor:
     try:
         return torch.as_tensor(values).detach()

@@ -48,13 +48,14 @@ def squared_distances(queries: Tensor, references: Tensor, reference_norms: Tens
 
 
 def rounding_error(distances: Tensor, query_norms: Tensor, dim: int) -> Tensor:
-    """How far rounding may move these squared distances (B, K) of queries with these squared norms (B,).
+    """By how much rounding may change the differences of these squared distances (B, K); query_norms: (B,), squared.
 
-    The terms are of the size |q|^2 + |x|^2 <= 3 |q|^2 + 2 d^2, and the errors of dim summands add up like a random walk.
-    Ten times what was measured on normal and on clustered embeddings with 2 to 2,048 dimensions.
+    The terms are of the size |q|^2 + |x|^2 <= 3 |q|^2 + 2 d^2, the errors of `dim` summands add up like a random walk.
+    Twice the largest error of one distance seen, with 2 to 2,048 dimensions, normalised and not, clustered and not.
     """
     limits = torch.finfo(distances.dtype)
-    return (limits.eps * (dim + 16) ** 0.5) * (2 * query_norms[:, None] + distances.clamp(min=0)) + limits.tiny
+    scale = 2 * query_norms[:, None] + distances.clamp(min=0)
+    return 2 * limits.eps * (dim + 16) ** 0.5 * scale + limits.tiny
 
 
 def smallest(distances: Tensor, k: int) -> tuple[Tensor, Tensor]:

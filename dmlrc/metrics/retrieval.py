@@ -20,13 +20,18 @@ import torch
 from torch import Tensor
 
 from dmlrc.errors import UsageError, unknown
-from dmlrc.metrics.inputs import as_embeddings, as_labels
+from dmlrc.metrics.inputs import as_embeddings, as_labels, require_pairs
 from dmlrc.metrics.neighbours import blocks, rounding_error, smallest, squared_distances, squared_norms
 
 TIE = 1e-12
 """A hundred times the rounding error of float64 and a ten-thousandth of the resolution of float32."""
 
-NAMES = ("precision_at_1", "r_precision", "map_at_r", "map_at_c", "map_at_1000")
+NAMES = (
+    "precision_at_1",
+    *(f"recall_at_{k}" for k in (1, 2, 4, 8)),
+    *("r_precision", "map_at_r", "map_at_c", "map_at_1000"),
+)
+"""The default; recall_at_{k} exists for every k >= 1."""
 RECALL = re.compile(r"recall_at_([1-9]\d*)")
 
 
@@ -38,7 +43,7 @@ class Ranking(NamedTuple):
     miss: Tensor  # P(no positive among the first k places)
 
 
-def retrieval(embeddings, labels, names: Iterable[str], query=None) -> dict[str, float]:
+def evaluate(embeddings, labels, names: Iterable[str] = NAMES, query=None) -> dict[str, float]:
     """The means over the queries of these retrieval metrics.
 
     embeddings: (N, D), labels: (N,): the images searched, and the queries too unless query = (embeddings (Q, D),
@@ -62,12 +67,17 @@ def retrieval(embeddings, labels, names: Iterable[str], query=None) -> dict[str,
     NaN. See the head of this file for what ties get.
 
     >>> embeddings, labels = [[0.0], [1.0], [3.0], [4.5]], [0, 0, 1, 1]
-    >>> retrieval(embeddings, labels, ["precision_at_1", "map_at_r"])
+    >>> evaluate(embeddings, labels, ["precision_at_1", "map_at_r"])
     {'precision_at_1': 1.0, 'map_at_r': 1.0}
-    >>> retrieval([[0.0], [0.0], [0.0], [0.0]], labels, ["precision_at_1", "recall_at_2"])
+    >>> evaluate([[0.0], [0.0], [0.0], [0.0]], labels, ["precision_at_1", "recall_at_2"])
     {'precision_at_1': 0.3333333333333333, 'recall_at_2': 0.6666666666666666}
     """
     return mean_scores(euclidean_rankings, as_embeddings(embeddings), labels, names, query)
+
+
+def is_retrieval(name: str) -> bool:
+    """Is it the name of a retrieval metric? recall_at_{k} is one for every k >= 1."""
+    return name in NAMES or RECALL.fullmatch(name) is not None
 
 
 def count_excluded(labels, query_labels=None) -> int:
@@ -85,7 +95,7 @@ def count_excluded(labels, query_labels=None) -> int:
 
 
 def mean_scores(rankings: Callable, references: Tensor, labels, names: Iterable[str], query=None) -> dict[str, float]:
-    """`retrieval` by any distance: rankings is called like `euclidean_rankings`. references: (N, D), checked."""
+    """`evaluate` by any distance: rankings is called like `euclidean_rankings`. references: (N, D), checked."""
     names = list(names)
     labels = as_labels(labels, references)
     if query is None:
@@ -97,12 +107,11 @@ def mean_scores(rankings: Callable, references: Tensor, labels, names: Iterable[
         raise UsageError(f"query embeddings are {queries.shape[1]}-dimensional, the gallery's {references.shape[1]}")
     sizes = _class_sizes(query_labels, labels)  # (Q,)
     positives = sizes if own is None else sizes - 1  # (Q,), R of each query
-    if not (positives > 0).any():
-        raise UsageError("no class has two images" if query is None else "no query's class is in the gallery")
-    if (labels == labels[0]).all():
-        raise UsageError(f"all labels are {int(labels[0])}: ranking needs at least two classes")
-
     asked = positives > 0
+    if query is None:
+        require_pairs(labels)
+    elif not asked.any() or (labels == labels[0]).all():
+        raise UsageError("the gallery must hold at least two classes, and at least one class of the queries")
     queries, query_labels, sizes, positives = queries[asked], query_labels[asked], sizes[asked], positives[asked]
     own = None if own is None else own[asked]
     cutoffs = [_cutoff(name, positives, sizes) for name in names]  # each (Q,)
@@ -131,7 +140,7 @@ def euclidean_rankings(
     for block in blocks(len(queries), len(references)):
         rows = torch.arange(block.start, block.stop, device=labels.device)
         batch = queries[rows].float()
-        distances = _exclude(squared_distances(batch, single, norms), own, rows)
+        distances = exclude(squared_distances(batch, single, norms), own, rows)
         near, columns = smallest(distances, min(depth + 1, len(labels)))
         positive = labels[columns] == query_labels[rows, None]
         matters = positive[:, 1:] != positive[:, :-1]
@@ -147,7 +156,7 @@ def euclidean_rankings(
     for block in blocks(len(unsure), len(references)):
         rows = unsure[block]
         batch = queries[rows].double()
-        distances = _exclude(squared_distances(batch, double, norms), own, rows)
+        distances = exclude(squared_distances(batch, double, norms), own, rows)
         yield rows, tied_ranking(distances, labels == query_labels[rows, None], depth, squared_norms(batch))
 
 
@@ -186,7 +195,7 @@ def _untied_ranking(positive: Tensor) -> Ranking:
     return Ranking(hit=hit, precision=hit * found / place, miss=(found == 0).double())
 
 
-def _exclude(distances: Tensor, own: Tensor | None, rows: Tensor) -> Tensor:
+def exclude(distances: Tensor, own: Tensor | None, rows: Tensor) -> Tensor:
     """Put each query infinitely far from itself. distances: (B, N), rows: (B,) the queries of this block."""
     if own is not None:
         distances[torch.arange(len(rows), device=rows.device), own[rows]] = torch.inf
@@ -212,7 +221,7 @@ def _cutoff(name: str, positives: Tensor, sizes: Tensor) -> Tensor:
         return torch.ones_like(positives)
     if match := RECALL.fullmatch(name):
         return torch.full_like(positives, int(match[1]))
-    raise unknown("retrieval metric", name, (*NAMES, "recall_at_1"))
+    raise unknown("retrieval metric", name, NAMES)
 
 
 def _score(name: str, ranking: Ranking, cutoff: Tensor, positives: Tensor) -> Tensor:

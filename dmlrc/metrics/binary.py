@@ -1,0 +1,68 @@
+"""Binary embeddings: one bit a dimension, searched by Hamming distance (Zhai and Wu 2019)."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from dmlrc.metrics import retrieval
+from dmlrc.metrics.inputs import as_embeddings
+from dmlrc.metrics.neighbours import blocks, inner_products
+
+
+def pack_signs(embeddings) -> Tensor:
+    """embeddings (N, D) -> codes (N, ceil(D / 8)) uint8: bit 1 where a coordinate is above 0, else 0.
+
+    The first coordinate is the highest bit, as in numpy.packbits; the last byte is filled up with zeros.
+
+    >>> pack_signs([[0.5, -0.5, 0.0, 0.1, 1.0, 2.0, 3.0, 4.0, 5.0]]).tolist()
+    [[159, 128]]
+    """
+    bits = as_embeddings(embeddings) > 0
+    bits = torch.nn.functional.pad(bits, (0, -bits.shape[1] % 8)).unflatten(1, (-1, 8))  # (N, bytes, 8)
+    return (bits << torch.arange(7, -1, -1, device=bits.device)).sum(dim=2).to(torch.uint8)
+
+
+def hamming_distances(query_codes: Tensor, reference_codes: Tensor) -> Tensor:
+    """The number of different bits: codes (B, bytes), (N, bytes) -> (B, N) float32, exact.
+
+    >>> hamming_distances(pack_signs([[1.0, 1.0, -1.0]]), pack_signs([[1.0, 1.0, -1.0], [-1.0, 1.0, 1.0]])).tolist()
+    [[0.0, 2.0]]
+    """
+    return _distances(_signs(query_codes), _signs(reference_codes))
+
+
+def evaluate(embeddings, labels, names=retrieval.NAMES, query=None) -> dict[str, float]:
+    """`retrieval.evaluate` with the signs of the embeddings, ranked by Hamming distance.
+
+    Same arguments, names, errors and treatment of ties (of which there are many: D + 1 distances for all images).
+    It is not the accuracy of a network trained for binary codes, only of its thresholded output.
+
+    >>> evaluate([[3.0, 1.0], [0.1, 9.0], [-1.0, 1.0], [-1.0, 2.0]], [0, 0, 1, 1], ["map_at_r"])
+    {'map_at_r': 1.0}
+    """
+    return retrieval.mean_scores(_rankings, as_embeddings(embeddings), labels, names, query)
+
+
+def _rankings(
+    queries: Tensor, query_labels: Tensor, references: Tensor, labels: Tensor, own: Tensor | None, depth: int
+) -> Iterator[tuple[Tensor, retrieval.Ranking]]:
+    """As `retrieval.euclidean_rankings`; whole numbers need no second look."""
+    signs, reference_signs = _signs(pack_signs(queries)), _signs(pack_signs(references))
+    for block in blocks(len(queries), len(references)):
+        rows = torch.arange(block.start, block.stop, device=labels.device)
+        distances = retrieval.exclude(_distances(signs[rows], reference_signs), own, rows)
+        no_width = torch.zeros(len(rows), device=labels.device)
+        yield rows, retrieval.tied_ranking(distances, labels == query_labels[rows, None], depth, no_width)
+
+
+def _signs(codes: Tensor) -> Tensor:
+    """(N, bytes) -> (N, 8 bytes) float32, +1 for a bit that is set and -1 for one that is not."""
+    bits = codes[:, :, None] >> torch.arange(7, -1, -1, dtype=torch.uint8, device=codes.device) & 1
+    return bits.flatten(1).float().mul_(2).sub_(1)
+
+
+def _distances(signs: Tensor, reference_signs: Tensor) -> Tensor:
+    """Signs (B, D), (N, D) -> (B, N). A matrix product, which is as fast as counting bits: products of signs are
+    whole numbers up to D, exact in float32."""
+    return inner_products(signs, reference_signs).neg_().add_(signs.shape[1]).div_(2)

@@ -1,0 +1,66 @@
+"""Clustering metrics: how well k-means finds the classes again, with k = the number of classes."""
+
+import warnings
+
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import normalized_mutual_info_score
+from sklearn.metrics.cluster import contingency_matrix
+
+from dmlrc.metrics.inputs import as_embeddings, as_labels, require_pairs
+
+ITERATIONS = 20
+"""faiss's k-means, behind the papers' numbers, also starts once, from random points, and stops after about as many."""
+
+
+def clusters(embeddings, k: int, seed: int = 0) -> np.ndarray:
+    """k-means: embeddings (N, D) -> the cluster of each row (N,), in 0..k-1.
+
+    scikit-learn's Lloyd iterations from k random rows, one start, on the CPU wherever the embeddings are. The outcome
+    depends on the seed and, through it, on the order of the rows.
+    """
+    kmeans = KMeans(k, init="random", n_init=1, max_iter=ITERATIONS, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters: a collapse
+        return kmeans.fit_predict(as_embeddings(embeddings).cpu().numpy())
+
+
+def pairwise_f1(labels: np.ndarray, found: np.ndarray) -> float:
+    """The F1 score of "these two images are in one cluster" as a prediction of "they are of one class".
+
+    labels: (N,) classes, found: (N,) clusters. Over all N (N - 1) / 2 pairs, counted from the contingency table.
+
+    >>> round(pairwise_f1(np.array([0, 0, 0, 1]), np.array([5, 5, 6, 6])), 4)  # 1 pair right of 2, of 3 to find
+    0.4
+    """
+    table = contingency_matrix(labels, found, sparse=True).astype(np.int64)  # (C, k)
+
+    def pairs(counts: np.ndarray) -> int:
+        return int((counts * (counts - 1) // 2).sum())
+
+    right = pairs(table.data)
+    return 2 * right / (pairs(np.asarray(table.sum(axis=0))) + pairs(np.asarray(table.sum(axis=1))))
+
+
+def evaluate(embeddings, labels, seed: int = 0) -> dict[str, float]:
+    """nmi and f1 of one k-means clustering with k = the number of classes. embeddings: (N, D), labels: (N,).
+
+    - nmi: 2 I(X; Y) / (H(X) + H(Y)), X the classes, Y the clusters (Musgrave et al. 2020, Eq. 7). It is not adjusted
+      for chance: random embeddings of C classes with S images each score about 1 - log S / log C, 0.849 for 10,000
+      classes of 4, so it says little where classes are small.
+    - f1: `pairwise_f1`.
+
+    >>> scores = evaluate([[0.0], [0.1], [5.0], [5.1]], [0, 0, 1, 1])
+    >>> [round(scores[name], 6) for name in ("nmi", "f1")]
+    [1.0, 1.0]
+    """
+    embeddings = as_embeddings(embeddings)
+    labels = as_labels(labels, embeddings)
+    require_pairs(labels)
+    labels = labels.cpu().numpy()
+    found = clusters(embeddings, k=len(np.unique(labels)), seed=seed)
+    return {
+        "nmi": float(normalized_mutual_info_score(labels, found, average_method="arithmetic")),
+        "f1": pairwise_f1(labels, found),
+    }

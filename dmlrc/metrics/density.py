@@ -1,0 +1,39 @@
+"""Distances within and between classes (Roth et al. 2020, section 5)."""
+
+import torch
+
+from dmlrc.metrics.inputs import as_embeddings, as_labels, require_pairs
+from dmlrc.metrics.neighbours import blocks
+
+
+def evaluate(embeddings, labels) -> dict[str, float]:
+    """pi_intra, pi_inter and pi_ratio of embeddings (N, D) with labels (N,), by Euclidean distance, as given.
+
+    - pi_intra: the mean distance of two images of one class, over all such pairs (so a class counts by its pairs).
+    - pi_inter: the mean distance of two class centres, over all pairs of classes. A centre is the mean of its class,
+      which is not normalised again; classes of one image count.
+    - pi_ratio: pi_intra / pi_inter, the density of the embedding space; NaN for a collapsed embedding.
+
+    pi_intra and pi_inter grow with the scale of the embeddings; the ratio does not.
+
+    >>> evaluate([[0.0, 0.0], [0.0, 2.0], [4.0, 1.0]], [0, 0, 1])
+    {'pi_intra': 2.0, 'pi_inter': 4.0, 'pi_ratio': 0.5}
+    """
+    embeddings = as_embeddings(embeddings)
+    labels = as_labels(labels, embeddings)
+    require_pairs(labels)
+    _, sizes = labels.unique(return_counts=True)
+    classes = embeddings[labels.argsort()].split(sizes.tolist())
+    centres = torch.stack([members.double().mean(dim=0) for members in classes])  # (C, D)
+    intra = sum(_sum_of_distances(members) for members in classes) / float((sizes * (sizes - 1)).sum())
+    inter = _sum_of_distances(centres) / (len(centres) * (len(centres) - 1))
+    return {"pi_intra": intra, "pi_inter": inter, "pi_ratio": intra / inter if inter else float("nan")}
+
+
+def _sum_of_distances(points: torch.Tensor) -> float:
+    """(N, D) -> the sum of the distances of all ordered pairs, from differences: close points lose no digits."""
+    exact = "donot_use_mm_for_euclid_dist"
+    return sum(
+        float(torch.cdist(points[rows], points, compute_mode=exact).sum(dtype=torch.float64))
+        for rows in blocks(len(points), len(points))
+    )

@@ -1,0 +1,102 @@
+"""Inner products of all positive and all negative pairs: their histograms, the distance of these, their means.
+
+Oi et al. 2021, sections 2 and 3. A pair is unordered, of two different images; positive if they share their class.
+"""
+
+import numpy as np
+import torch
+
+from dmlrc.errors import UsageError
+from dmlrc.metrics.inputs import as_embeddings, as_labels, require_pairs
+from dmlrc.metrics.neighbours import blocks, inner_products, squared_norms
+
+BINS = 100
+"""Width 0.02 on [-1, 1]. The paper does not state its number of bins."""
+
+
+def pair_histograms(embeddings, labels, bins: int = BINS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Count the inner products of the positive and of the negative pairs, in blocks of bounded memory.
+
+    embeddings: (N, D), labels: (N,) -> edges (bins + 1,) float64, positive counts and negative counts (bins,) int64.
+    The bins are of equal width, on [-1, 1] for L2-normalised embeddings. Otherwise on [-m, m], m the largest squared
+    norm, which holds every inner product, so that scaling the embeddings does not change the counts.
+
+    >>> edges, positive, negative = pair_histograms([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]], [0, 0, 1], bins=4)
+    >>> edges.tolist(), positive.tolist(), negative.tolist()
+    ([-1.0, -0.5, 0.0, 0.5, 1.0], [0, 0, 0, 1], [2, 0, 0, 0])
+    """
+    if bins < 1:
+        raise UsageError(f"the number of bins must be at least 1, not {bins}")
+    embeddings = as_embeddings(embeddings)
+    labels = as_labels(labels, embeddings)
+    require_pairs(labels)
+    bound = _bound(embeddings)
+    counts = torch.zeros(2 * bins + 1, dtype=torch.int64, device=labels.device)
+    for rows in blocks(len(labels), len(labels)):
+        columns = slice(rows.start, None)  # each pair once: those before were columns of earlier rows
+        products = inner_products(embeddings[rows], embeddings[columns])  # (B, N - start)
+        place = products.add_(bound).mul_(bins / (2 * bound)).long().clamp_(0, bins - 1)
+        place += bins * (labels[rows, None] == labels[columns])
+        square = place[:, : len(place)]  # these rows against themselves: leave out itself and what comes twice
+        square[torch.ones_like(square, dtype=torch.bool).tril_()] = 2 * bins
+        counts += torch.bincount(place.flatten(), minlength=2 * bins + 1)
+    return np.linspace(-bound, bound, bins + 1), counts[bins : 2 * bins].cpu().numpy(), counts[:bins].cpu().numpy()
+
+
+def jensen_shannon_divergence(positive_counts, negative_counts) -> float:
+    """The divergence of two histograms over the same bins, each divided by its area; in bits, from 0 to 1.
+
+    JSD(P || Q) = (KL(P || M) + KL(Q || M)) / 2 with M = (P + Q) / 2 and the logarithm to base 2. Not its square root,
+    which scipy calls the Jensen-Shannon distance.
+
+    >>> jensen_shannon_divergence([0, 4], [9, 0]), jensen_shannon_divergence([1, 3], [10, 30])
+    (1.0, 0.0)
+    """
+    p, q = (np.asarray(counts, np.float64) for counts in (positive_counts, negative_counts))
+    p, q = p / p.sum(), q / q.sum()
+    middle = (p + q) / 2
+    return float(sum(np.sum(x[x > 0] * np.log2(x[x > 0] / middle[x > 0])) for x in (p, q)) / 2)
+
+
+def jsd(embeddings, labels, bins: int = BINS) -> float:
+    """The Jensen-Shannon divergence between the inner products of positive and of negative pairs.
+
+    0: alike; 1: no overlap. It looks at all pairs, not at neighbours: 1 means that one threshold on the inner product
+    separates all positive from all negative pairs. It grows with the number of bins where a bin holds few pairs.
+
+    >>> jsd([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [0, 0, 1])
+    1.0
+    """
+    _, positive, negative = pair_histograms(embeddings, labels, bins)
+    return jensen_shannon_divergence(positive, negative)
+
+
+def mean_inner_products(embeddings, labels) -> dict[str, float]:
+    """mean_positive and mean_negative: the means of x.y over all positive and over all negative pairs.
+
+    embeddings: (N, D), labels: (N,). Exact and without looking at pairs: over the ordered pairs of a set,
+    sum x.y = |sum x|^2 - sum |x|^2.
+
+    >>> mean_inner_products([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [0, 0, 1])
+    {'mean_positive': 1.0, 'mean_negative': 0.0}
+    """
+    embeddings = as_embeddings(embeddings)
+    labels = as_labels(labels, embeddings)
+    require_pairs(labels)
+    embeddings = embeddings.double()
+    _, classes, sizes = labels.unique(return_inverse=True, return_counts=True)
+    sums = embeddings.new_zeros(len(sizes), embeddings.shape[1]).index_add_(0, classes, embeddings)  # (C, D)
+    itself, within, everywhere = squared_norms(embeddings).sum(), squared_norms(sums).sum(), sums.sum(0).square().sum()
+    positive_pairs = (sizes * (sizes - 1)).sum()
+    negative_pairs = len(labels) * (len(labels) - 1) - positive_pairs
+    return {
+        "mean_positive": float((within - itself) / positive_pairs),
+        "mean_negative": float((everywhere - within) / negative_pairs),
+    }
+
+
+def _bound(embeddings: torch.Tensor) -> float:
+    largest = float(squared_norms(embeddings).max())
+    if abs(largest - 1) < 1e-4:  # normalised, but for rounding
+        return 1.0
+    return largest or 1.0
