@@ -1,13 +1,37 @@
 """Batch samplers: endless, seeded iterators over index arrays, (B,) int64 positions into `labels`.
 
-A sampler for a fold is made from `labels[fold.train]`; its positions then index `fold.train`.
+A sampler for a fold is made from `labels[fold.train]`; its positions then index `fold.train`. `rng` is a numpy
+Generator or a seed. The samplers of Roth et al. 2020, section 3.2: SPC-n is `ClassBalanced` with B / n classes of n
+images; SPC-R is `SpcR`; GC, DDM and FRD are `GreedyCoreset`, `DistributionMatching` and `Frechet`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from dmlrc.errors import UsageError
+
+Rng = np.random.Generator | int
+
+
+class _Classes:
+    """Draws images of given classes."""
+
+    def __init__(self, labels: np.ndarray):
+        self._images = np.argsort(labels, kind="stable")  # those of class i stand from starts[i] on
+        _, self._starts, self.sizes = np.unique(labels[self._images], return_index=True, return_counts=True)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def draw(self, classes: np.ndarray, m: int, rng: np.random.Generator) -> np.ndarray:
+        """(K,) classes -> (K, m) images of each, different ones, or with replacement where a class has fewer than m."""
+        starts, sizes = self._starts[classes, None], self.sizes[classes, None]
+        keys = rng.random((len(classes), max(sizes.max(), m)))  # one uniform key an image
+        with_replacement = (keys[:, :m] * sizes).astype(np.int64)
+        keys[np.arange(keys.shape[1]) >= sizes] = 2.0  # behind the keys of real images
+        different = np.argpartition(keys, m - 1, axis=1)[:, :m]  # the m smallest keys are a fair draw
+        return self._images[starts + np.where(sizes < m, with_replacement, different)]
 
 
 class ClassBalanced(Iterator[np.ndarray]):
@@ -16,31 +40,247 @@ class ClassBalanced(Iterator[np.ndarray]):
     Also known as C x M, S x C (Zhai and Wu: 25 images of each of 3 classes) and SPC-M (Roth et al.: C = B / M).
     A class with fewer than M images is sampled with replacement (Musgrave et al.).
 
-    labels: (N,) int. rng: a Generator, or its seed. Raises UsageError if there are fewer than C classes.
+    labels: (N,) int. Raises UsageError if there are fewer than C classes.
     """
 
-    def __init__(
-        self, labels: np.ndarray, classes_per_batch: int, images_per_class: int, rng: np.random.Generator | int
-    ):
+    def __init__(self, labels: np.ndarray, classes_per_batch: int, images_per_class: int, rng: Rng):
         if images_per_class < 1:
             raise UsageError(f"images_per_class is at least 1, not {images_per_class}")
-        self._by_class = np.argsort(labels, kind="stable")  # the images of class i stand from _starts[i] on
-        _, self._starts, self._sizes = np.unique(labels[self._by_class], return_index=True, return_counts=True)
-        if not 1 <= classes_per_batch <= len(self._sizes):
-            raise UsageError(
-                f"a batch of {classes_per_batch} classes cannot be drawn from {len(self._sizes)} training classes: "
-                "choose a smaller classes_per_batch"
-            )
+        self._classes = _Classes(labels)
+        _check_classes(classes_per_batch, len(self._classes))
         self.classes_per_batch = classes_per_batch
         self.images_per_class = images_per_class
         self._rng = np.random.default_rng(rng)
 
     def __next__(self) -> np.ndarray:
-        classes = self._rng.permutation(len(self._sizes))[: self.classes_per_batch]
-        starts, sizes, m = self._starts[classes, None], self._sizes[classes, None], self.images_per_class
-        keys = self._rng.random((len(classes), max(sizes.max(), m)))  # one uniform key an image
-        with_replacement = (keys[:, :m] * sizes).astype(np.int64)
-        keys[np.arange(keys.shape[1]) >= sizes] = 2.0  # behind the keys of real images
-        without_replacement = np.argpartition(keys, m - 1, axis=1)[:, :m]  # the m smallest keys are a fair draw
-        picks = np.where(sizes < m, with_replacement, without_replacement)  # (C, M)
-        return self._by_class[starts + picks].reshape(-1)
+        classes = self._rng.permutation(len(self._classes))[: self.classes_per_batch]
+        return self._classes.draw(classes, self.images_per_class, self._rng).reshape(-1)
+
+
+class RandomBatches(Iterator[np.ndarray]):
+    """B different images, uniformly at random, whatever their classes (Zhai and Wu, Table 4: no balancing)."""
+
+    def __init__(self, labels: np.ndarray, batch_size: int, rng: Rng):
+        _check_images(batch_size, len(labels))
+        self._count, self.batch_size = len(labels), batch_size
+        self._rng = np.random.default_rng(rng)
+
+    def __next__(self) -> np.ndarray:
+        return self._rng.choice(self._count, self.batch_size, replace=False)
+
+
+class SpcR(Iterator[np.ndarray]):
+    """B - 1 different images at random and a last one of the same class as one of them (Roth et al., SPC-R).
+
+    So at least one positive pair is there, and the number of classes varies. The last image is another one of the
+    class of a random image of the batch. Raises UsageError if no class has two images.
+    """
+
+    def __init__(self, labels: np.ndarray, batch_size: int, rng: Rng):
+        _check_images(batch_size, len(labels))
+        if batch_size < 2 or np.unique(labels).size == len(labels):
+            raise UsageError("SPC-R needs batches of at least 2 images and a class of at least 2")
+        self._labels, self.batch_size = labels, batch_size
+        self._rng = np.random.default_rng(rng)
+
+    def __next__(self) -> np.ndarray:
+        while True:  # a batch whose classes hold nothing else is drawn again
+            images = self._rng.choice(len(self._labels), self.batch_size - 1, replace=False)
+            for anchor in self._rng.permutation(images):
+                mates = np.setdiff1d(np.flatnonzero(self._labels == self._labels[anchor]), images)
+                if len(mates):
+                    return np.append(images, self._rng.choice(mates))
+
+
+class Episodes(Iterator[np.ndarray]):
+    """C classes with `support` and then `query` images of each, all different, class by class (prototypical networks).
+
+    A batch reshaped to (C, support + query) has the support images in its first columns, in random order. Classes with
+    fewer than support + query images are left out, since a query must not be its own support. Raises UsageError if
+    fewer than C classes are left.
+    """
+
+    def __init__(self, labels: np.ndarray, classes_per_batch: int, support: int, query: int, rng: Rng):
+        _, inverse, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+        self._kept = np.flatnonzero(sizes[inverse] >= support + query)
+        self._rng = np.random.default_rng(rng)
+        self._balanced = ClassBalanced(labels[self._kept], classes_per_batch, support + query, self._rng)
+
+    def __next__(self) -> np.ndarray:
+        images = self._kept[next(self._balanced)].reshape(self._balanced.classes_per_batch, -1)
+        return self._rng.permuted(images, axis=1).reshape(-1)
+
+
+class _FromMemory(Iterator[np.ndarray]):
+    """Batches chosen from a random pool B* by the embeddings that a memory bank holds of all training images.
+
+    Batches consist of B / n groups of n images of one class, as in the authors' code: the paper's samplers choose by
+    embedding alone, which on SOP would leave hardly any positive pairs.
+
+    labels: (N,). embeddings: (N, D), the first content of the bank. images_per_class: n (the paper: 2).
+    pool_size: B* (the paper: 1024). Raises UsageError where n does not divide the batch size, the data has fewer than
+    B / n classes, or the pool is smaller than a batch.
+    """
+
+    def __init__(
+        self,
+        labels: np.ndarray,
+        embeddings: np.ndarray,
+        batch_size: int,
+        rng: Rng,
+        images_per_class: int = 2,
+        pool_size: int = 1024,
+    ):
+        if images_per_class < 1 or batch_size % images_per_class:
+            raise UsageError(f"a batch of {batch_size} images cannot consist of groups of {images_per_class}")
+        if pool_size < batch_size:
+            raise UsageError(f"a pool of {pool_size} images is smaller than a batch of {batch_size}")
+        self._classes = _Classes(labels)
+        self._groups = batch_size // images_per_class
+        _check_classes(self._groups, len(self._classes))
+        self._labels = np.unique(labels, return_inverse=True)[1]  # 0..C-1, as in _classes
+        self.memory = np.array(embeddings, dtype=np.float32)  # (N, D)
+        self.images_per_class, self.pool_size = images_per_class, pool_size
+        self._rng = np.random.default_rng(rng)
+
+    def update(self, indices: np.ndarray, embeddings: np.ndarray) -> None:
+        """Puts the embeddings (B, D) of a training batch into the bank, at its positions (B,)."""
+        self.memory[indices] = embeddings
+
+
+class GreedyCoreset(_FromMemory):
+    """B / n anchors that cover the pool greedily (`greedy_coreset`), each with n - 1 other images of its class.
+
+    The pool is B* different images. The distances measured and the images chosen are those of one and the same pool;
+    measured on another one, the anchors would cover the pool no better than random ones do.
+    """
+
+    def __next__(self) -> np.ndarray:
+        count = len(self._labels)
+        pool = self._rng.choice(count, min(self.pool_size, count), replace=False)
+        first = int(self._rng.integers(len(pool)))
+        anchors = pool[greedy_coreset(self.memory[pool], self._groups, first)]  # (B / n,)
+        return np.column_stack([anchors, self._mates(anchors)]).reshape(-1)
+
+    def _mates(self, anchors: np.ndarray) -> np.ndarray:
+        """(K,) images -> (K, n - 1) images of the same class: of n drawn ones the anchor, else the last, falls out."""
+        drawn = self._classes.draw(self._labels[anchors], self.images_per_class, self._rng)
+        hits = drawn == anchors[:, None]
+        out = np.where(hits.any(axis=1), hits.argmax(axis=1), drawn.shape[1] - 1)
+        return drawn[np.arange(drawn.shape[1]) != out[:, None]].reshape(len(anchors), -1)
+
+
+def greedy_coreset(points: np.ndarray, size: int, first: int) -> np.ndarray:
+    """Greedy solution of min over B of max over x* in B* of min over x in B of d(x, x*) (Agarwal et al. 2005).
+
+    points: (P, D). From `first` on, each step adds the point that is farthest from all chosen ones; the covering radius
+    is at most twice the smallest possible. Returns (size,) positions, in the order chosen; all different as long as
+    `size` points are.
+    """
+    chosen = [first]
+    distance = np.linalg.norm(points - points[first], axis=1)  # (P,) from each point to its nearest chosen one
+    for _ in range(size - 1):
+        distance[chosen[-1]] = -1.0  # never again, also where all other points coincide with chosen ones
+        chosen.append(int(distance.argmax()))
+        distance = np.minimum(distance, np.linalg.norm(points - points[chosen[-1]], axis=1))
+    return np.array(chosen)
+
+
+class _Matching(_FromMemory):
+    """The one of m random candidate batches whose embeddings are distributed most like those of the pool.
+
+    The pool is B* / n groups; classes come in turn, in random order. A candidate is B / n groups of different classes.
+    """
+
+    candidates = 10  # m of the paper
+    # From a pool (P, D) to each of several batches, which are positions into it.
+    _distances: Callable[[np.ndarray, list[np.ndarray]], list[float]]
+
+    def __next__(self) -> np.ndarray:
+        groups, classes = self._pool()
+        points = self.memory[groups.reshape(-1)]
+        batches = [self._candidate(classes) for _ in range(self.candidates)]  # positions of groups
+        n = self.images_per_class
+        within = [(n * batch[:, None] + np.arange(n)).reshape(-1) for batch in batches]  # positions of points
+        return groups[batches[int(np.argmin(self._distances(points, within)))]].reshape(-1)
+
+    def _pool(self) -> tuple[np.ndarray, np.ndarray]:
+        """(G, n) images in groups of one class, and (G,) the class of each."""
+        count = self.pool_size // self.images_per_class
+        turns = [self._rng.permutation(len(self._classes)) for _ in range(-(-count // len(self._classes)))]
+        classes = np.concatenate(turns)[:count]
+        return self._classes.draw(classes, self.images_per_class, self._rng), classes
+
+    def _candidate(self, classes: np.ndarray) -> np.ndarray:
+        shuffled = self._rng.permutation(len(classes))
+        _, first = np.unique(classes[shuffled], return_index=True)  # one random group of each class
+        return shuffled[self._rng.permutation(first)[: self._groups]]
+
+
+def histogram_distances(points: np.ndarray, batches: list[np.ndarray], bins: int = 50) -> list[float]:
+    """Wasserstein distances between the histogram of pairwise distances of a pool and those of batches of it.
+
+    points: (P, D). batches: positions into points. All histograms have the same bins, `bins` of equal width over the
+    range of the pool, and sum 1; W = bin width * sum |cumulative difference|. The heights of the bins are weights at
+    their places: taken as samples, a histogram and its reverse would have distance 0.
+    """
+    square = (points**2).sum(axis=1)
+    distances = np.sqrt(np.maximum(square[:, None] + square[None, :] - 2 * (points @ points.T), 0))  # (P, P)
+    edges = np.histogram_bin_edges(_upper(distances), bins)
+    pool, *others = (_heights(_upper(distances[np.ix_(b, b)]), edges) for b in (np.arange(len(points)), *batches))
+    return [float((edges[1] - edges[0]) * np.abs(np.cumsum(other - pool)).sum()) for other in others]
+
+
+def _upper(matrix: np.ndarray) -> np.ndarray:
+    return matrix[np.triu_indices(len(matrix), k=1)]
+
+
+def _heights(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    return np.histogram(values, edges)[0] / len(values)
+
+
+def frechet_distances(points: np.ndarray, batches: list[np.ndarray]) -> list[float]:
+    """|mu_B - mu|^2 + Tr(S_B + S - 2 (S_B S)^(1/2)), the Frechet distances between a pool and batches of it.
+
+    points: (P, D). batches: positions into points, at least two each. mu and S are mean and unbiased covariance. With
+    S = R^T R the trace of the root is the sum of the singular values of R_B R^T, so that no matrix root is needed and
+    singular covariances (fewer points than dimensions) are exact.
+    """
+    mean, root = _moments(points)
+    distances = []
+    for batch_mean, batch_root in (_moments(points[batch]) for batch in batches):
+        cross = np.linalg.svd(batch_root @ root.T, compute_uv=False).sum()
+        moments = np.sum((batch_mean - mean) ** 2) + np.sum(batch_root**2) + np.sum(root**2)
+        distances.append(float(moments - 2 * cross))
+    return distances
+
+
+def _moments(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean (D,) and a root R of the covariance R^T R, with at most D rows."""
+    points = points.astype(np.float64)
+    mean = points.mean(axis=0)
+    return mean, np.linalg.qr((points - mean) / np.sqrt(len(points) - 1), mode="r")
+
+
+class DistributionMatching(_Matching):
+    """DDM: the candidate whose histogram of pairwise distances is nearest to the pool's (`histogram_distances`)."""
+
+    _distances = staticmethod(histogram_distances)
+
+
+class Frechet(_Matching):
+    """FRD: the candidate with the smallest Frechet distance to the pool (`frechet_distances`)."""
+
+    _distances = staticmethod(frechet_distances)
+
+
+def _check_classes(wanted: int, present: int) -> None:
+    if not 1 <= wanted <= present:
+        raise UsageError(
+            f"a batch of {wanted} different classes cannot be drawn from {present}: choose fewer classes per batch"
+        )
+
+
+def _check_images(wanted: int, present: int) -> None:
+    if not 1 <= wanted <= present:
+        raise UsageError(f"a batch of {wanted} different images cannot be drawn from {present}")

@@ -45,7 +45,7 @@ def halves(labels: np.ndarray, folds: int = 4, order: str = "default", seed: int
     never validate, as in the authors' code.
 
     Classes train / val / test: CUB200 75 / 25 / 100; Cars196 74 / 24 / 98, where the classes at 24 and 73 never
-    validate; SOP 8488 / 2829 / 11317 (not the official split, see `official_sop`).
+    validate; SOP 8488 / 2829 / 11317 (not the official split, see `official`).
 
     seed: of the permutation, for order="random". Raises UsageError where a part would have fewer than 2 classes.
     """
@@ -53,26 +53,19 @@ def halves(labels: np.ndarray, folds: int = 4, order: str = "default", seed: int
     return _cross_validated(labels, class_order, len(class_order) // 2, folds)
 
 
-def official_sop(labels: np.ndarray, folds: int = 4) -> Splits:
-    """The official division of Stanford Online Products, 11318 classes for training and 11316 for testing.
+def official(labels: np.ndarray, partition: np.ndarray, folds: int = 4) -> Splits:
+    """The data set's own division into training and testing classes, where it is by class (SOP, In-Shop).
 
-    The labels of `load("sop")` follow the official class ids, of which the first 11318 are for training. `halves`
-    gives 11317 / 11317 and so tests one official training class. The folds are those of `halves`.
+    partition: (N,) str, `ImageSet.partition`; the classes with images in "train" are for cross-validation, in folds
+    like those of `halves`, all others for testing. SOP: 11318 / 11316 classes, where `halves` gives 11317 / 11317 and
+    so tests one official training class. In-Shop: 3997 / 3985; the test images are queries or gallery by the partition.
+    Raises UsageError where a class is both in "train" and elsewhere (Grocery Store, whose parts share all classes).
     """
-    return leading(labels, 11318, folds)
-
-
-def leading(labels: np.ndarray, train_val_classes: int, folds: int = 4) -> Splits:
-    """As `halves` in the default order, with the given number of leading classes instead of half of them.
-
-    In-Shop's official division is `leading(labels, 3997)`.
-    """
+    trains = np.isin(np.arange(labels.max() + 1), labels[partition == "train"])  # (C,)
+    if np.any(trains[labels] & (partition != "train")):
+        raise UsageError("this data set's own parts share classes: use halves, which separates whole classes")
     class_order = _ordered_classes(labels, "default", 0)
-    if not 0 < train_val_classes < len(class_order):
-        raise UsageError(
-            f"{train_val_classes} classes for training leave none for testing: the set has {len(class_order)} classes"
-        )
-    return _cross_validated(labels, class_order, train_val_classes, folds)
+    return _cross_validated(labels, np.concatenate([class_order[trains], class_order[~trains]]), trains.sum(), folds)
 
 
 def ratio_4_1_5(labels: np.ndarray, order: str = "default", seed: int = 1) -> Splits:
