@@ -77,6 +77,7 @@ def build_loss(method: Method, params: Mapping[str, float], num_classes: int, em
 
     A class is constructed with those of num_classes, embedding_dim and embedding_size (the name in
     pytorch-metric-learning) that its constructor knows. A ready module is copied, so that runs share no weights.
+    What is not a module afterwards is wrapped in one.
     """
     params = {**method.settings, **params}
     params.pop(LOSS_WEIGHTS_LR, None)
@@ -93,8 +94,8 @@ def build_loss(method: Method, params: Mapping[str, float], num_classes: int, em
     if inspect.isclass(loss):
         sizes = {"num_classes": num_classes, "embedding_dim": embedding_dim, "embedding_size": embedding_dim}
         known = inspect.signature(loss).parameters
-        # num_classes is passed on only to losses that own class weights; others of the package take **kwargs blindly
-        return loss(**{name: size for name, size in sizes.items() if name in known}, **params)
+        made = loss(**{name: size for name, size in sizes.items() if name in known}, **params)
+        return made if isinstance(made, nn.Module) else FunctionLoss(made, {})
     if callable(loss):
         _check_function(method.name, loss, params)
         return FunctionLoss(loss, params)

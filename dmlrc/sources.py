@@ -1,7 +1,6 @@
 """What a model is fed: augmented images, or the cached features of a frozen trunk."""
 
 import hashlib
-from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -19,10 +18,17 @@ class ImageSource:
     def __init__(self, images: ImageSet, protocol: Protocol, device: torch.device):
         self.images, self.protocol, self.device = images, protocol, device
 
-    def train(self, indices: np.ndarray, generators: Sequence[torch.Generator]) -> Tensor:
-        """indices (K, B) -> (K, B, C, crop, crop) in [0, 1]; member k's augmentation draws from generators[k]."""
-        batches = [self._augment(self._load(row), generator) for row, generator in zip(indices, generators, strict=True)]
-        return torch.stack(batches)
+    def train(self, indices: np.ndarray, generator: torch.Generator) -> Tensor:
+        """indices (B,) -> (B, C, crop, crop) in [0, 1]."""
+        images, protocol = self._load(indices), self.protocol
+        if protocol.augmentation == "none":
+            return augment.centre_crop(images, protocol.image_size, protocol.crop_size)
+        if protocol.augmentation == "affine":
+            return augment.random_affine(images, generator)
+        crops = augment.random_resized_crop(
+            images, protocol.crop_size, protocol.crop_scale, protocol.crop_ratio, generator
+        )
+        return augment.random_flip(crops, generator) if self.images.flip else crops
 
     def evaluate(self, indices: np.ndarray) -> Tensor:
         """indices (N,) -> (N, C, crop, crop) in [0, 1]: resized, centre crop."""
@@ -31,17 +37,6 @@ class ImageSource:
     def _load(self, indices: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(self.images.images[indices])).to(self.device)  # (B, C, H, W)
 
-    def _augment(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        protocol = self.protocol
-        if protocol.augmentation == "none":
-            return augment.centre_crop(images, protocol.image_size, protocol.crop_size)
-        if protocol.augmentation == "affine":
-            return augment.random_affine(images, generator=generator)
-        crops = augment.random_resized_crop(
-            images, protocol.crop_size, scale=protocol.crop_scale, ratio=protocol.crop_ratio, generator=generator
-        )
-        return augment.random_flip(crops, generator=generator) if self.images.flip else crops
-
 
 class FeatureSource:
     """Batches of fixed features (N, F): the frozen-trunk protocol. Nothing is augmented."""
@@ -49,9 +44,9 @@ class FeatureSource:
     def __init__(self, features: np.ndarray, device: torch.device):
         self.features, self.device = torch.from_numpy(np.array(features)).to(device), device
 
-    def train(self, indices: np.ndarray, generators: Sequence[torch.Generator]) -> Tensor:
-        """indices (K, B) -> (K, B, F)."""
-        return self.features[torch.from_numpy(indices).to(self.device)]
+    def train(self, indices: np.ndarray, generator: torch.Generator) -> Tensor:
+        """indices (B,) -> (B, F)."""
+        return self.evaluate(indices)
 
     def evaluate(self, indices: np.ndarray) -> Tensor:
         """indices (N,) -> (N, F)."""
@@ -69,10 +64,13 @@ def frozen_features(images: ImageSet, protocol: Protocol, device: torch.device) 
         digest.update(name.encode() + tensor.numpy().tobytes())
     key = f"{images.name}-{protocol.trunk}-{protocol.image_size}-{protocol.crop_size}-{digest.hexdigest()[:16]}"
 
+    # channels last and small batches: three times as fast on a CPU (SqueezeNet, 227 px: 17 against 49 ms an image)
+    layout = {"memory_format": torch.channels_last}
+
     def preprocess(batch: Tensor) -> Tensor:
-        return augment.centre_crop(batch, protocol.image_size, protocol.crop_size)
+        return augment.centre_crop(batch, protocol.image_size, protocol.crop_size).contiguous(**layout)
 
     def make() -> np.ndarray:
-        return models.embed(trunk, images.images, preprocess, device=device)
+        return models.embed(trunk.to(**layout), images.images, preprocess, batch_size=16, device=device)
 
     return cache.computed(f"features-{key}.npy", data_root(None), make)

@@ -8,7 +8,7 @@ from dmlrc.protocol import FULL, QUICK, Budget
 from dmlrc.study import Study
 
 _RATE_METHODS = ("contrastive", "triplet", "normalized_softmax", "multi_similarity")
-_RATE_BUDGET = Budget("rate", trials=6, reruns=0)
+_RATE_BUDGET = Budget("rate", trials=4, reruns=0)
 RATES = (1e-5, 1e-4, 1e-3, 1e-2)
 
 
@@ -29,7 +29,8 @@ _PATIENCE = {"cars196": dict(eval_every=5, patience=14), "sop": dict(eval_every=
 
 def _musgrave(dataset: str) -> Study:
     protocol = replace(musgrave2020.PROTOCOL, **_PATIENCE.get(dataset, {}))
-    return Study(f"{dataset}-musgrave2020", dataset, protocol, FULL, expected="about 1,000 GPU hours")
+    methods = musgrave2020.SOP_METHODS if dataset == "sop" else musgrave2020.METHODS
+    return Study(f"{dataset}-musgrave2020", dataset, protocol, FULL, methods, expected="about 1,000 GPU hours")
 
 
 _ALL = (

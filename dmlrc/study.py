@@ -1,8 +1,8 @@
 """A study: protocol x data set x methods x budget, and how one is run.
 
 The order of things: search (validation folds only), reruns of the best trial with new seeds, then
-`test_scores`, the one function that reads the test half. The unit of work is a trial or a rerun (its folds
-train side by side); a finished unit is a record on disk, and what to do next follows from the records.
+`test_scores`, the one function that reads the test half. The unit of work is a trial or a rerun, with its
+runs on all folds; a finished unit is a record on disk, and what to do next follows from the records.
 """
 
 import contextlib
@@ -136,25 +136,34 @@ def run_unit(unit: Unit) -> dict:
     record = {"kind": unit.kind, "number": unit.number, "params": unit.params, "commit": provenance.commit()}
     if unit.method is None:
         return record | {"method": PRETRAINED, "state": "complete", "runs": [], "scores": pretrained_scores(bench)}
-    members = [
-        training.Member(number, member_seed(unit, number), fold.train, fold.val)
-        for number, fold in enumerate(bench.splits.folds)
-    ]
-    runs = training.train(
-        members, bench.source, bench.labels, bench.make_model, unit.method, unit.params, unit.protocol
-    )
-    failed = [run for run in runs if run.state != "complete"]
+    runs = _train_folds(unit, bench)
+    last = runs[-1]
     record |= {
         "method": unit.method.name,
-        "state": failed[0].state if failed else "complete",
-        "reason": failed[0].reason if failed else "",
-        "value": None if failed else float(np.mean([run.val["map_at_r"] for run in runs])),
+        "state": last.state,
+        "reason": last.reason,
+        "value": float(np.mean([run.val["map_at_r"] for run in runs])) if last.state == "complete" else None,
         "steps": sum(run.steps for run in runs),
         "runs": [{name: value for name, value in vars(run).items() if name != "weights"} for run in runs],
     }
-    if unit.kind == "rerun" and not failed:
+    if unit.kind == "rerun" and last.state == "complete":
         record["scores"] = test_scores(bench, [run.weights for run in runs])
     return record | {"seconds": time.perf_counter() - started, "finished": provenance.now()}
+
+
+def _train_folds(unit: Unit, bench: Bench) -> list[training.Run]:
+    """Train on each fold in turn; the first that diverges is the last, since it fails the whole trial."""
+    runs = []
+    for number, fold in enumerate(bench.splits.folds):
+        member = training.Member(number, member_seed(unit, number), fold.train, fold.val)
+        runs.append(
+            training.train(
+                member, bench.source, bench.labels, bench.make_model, unit.method, unit.params, unit.protocol
+            )
+        )
+        if runs[-1].state != "complete":
+            break
+    return runs
 
 
 def member_seed(unit: Unit, fold: int) -> int:
@@ -169,9 +178,11 @@ def test_scores(bench: Bench, weights: Sequence[dict[str, torch.Tensor]]) -> dic
     weights: the best checkpoint of each fold. Returns {"fold0": {metric: value}, ..., "separated": the mean
     over the folds' models, "concatenated": of their joined, re-normalised embeddings} (section 3.2).
     """
-    model = bench.make_model()
-    embeddings = [training.embed(model, state, bench.source, bench.splits.test) for state in weights]  # F x (N, D)
-    labels = torch.from_numpy(bench.labels[bench.splits.test])
+    model, labels = bench.make_model().to(bench.source.device), bench.labels[bench.splits.test]
+    embeddings = []
+    for state in weights:
+        model.load_state_dict(state)
+        embeddings.append(training.embed(model, bench.source, bench.splits.test))  # (N, D)
     folds = [metrics.evaluate(each, labels, names=TEST_METRICS) for each in embeddings]
     joined = torch.nn.functional.normalize(torch.cat(embeddings, dim=1))  # (N, F * D)
     return {
@@ -196,7 +207,7 @@ def pretrained_scores(bench: Bench) -> dict[str, dict[str, float]]:
         with torch.random.fork_rng():
             torch.manual_seed(0)  # a trunk without weights is random, but the same on every run
             trunk = _trunk(bench.protocol).to(bench.source.device)
-        features = training.embed(trunk, trunk.state_dict(), bench.source, bench.splits.test)
+        features = training.embed(trunk, bench.source, bench.splits.test)
     standard = StandardScaler().fit_transform(features.cpu().numpy())
     labels = bench.labels[bench.splits.test]
     scores = {}

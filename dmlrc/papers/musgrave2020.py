@@ -100,6 +100,12 @@ METHODS = (
     ),
 )
 
+# On SOP the authors widened two bounds while they searched (their best scale of ArcFace is 220, beta of MS+Miner 157).
+_WIDENED = {"arcface": {"scale": Float(0.01, 300.0)}, "multi_similarity_miner": {"beta": Float(0.01, 200.0)}}
+SOP_METHODS = tuple(
+    replace(method, space={**method.space, **_WIDENED.get(method.name, {})}) for method in METHODS
+)
+
 # The same rules with a trunk that a CPU can train: nothing but the fields below differs.
 CHARACTERS = replace(
     PROTOCOL,
