@@ -1,0 +1,358 @@
+"""Figures: each function draws computed numbers and returns a Matplotlib figure; nothing is computed here but layout.
+
+Drawn narrow (5 inches at most) so that the letters can be read on a phone, on white so that they can be read in print
+and on a dark page. Colours are those of Okabe and Ito, which the colour-blind tell apart; a method keeps its colour and
+marker in every figure: circles are embedding losses, squares classification losses, hollow ones variants.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+from dmlrc import tables
+from dmlrc.data.splits import Splits
+from dmlrc.study import PRETRAINED
+
+WIDTH = 5.0
+BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#D55E00",
+    "#CC79A7",
+    "#56B4E9",
+    "#666666",
+)
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a method is drawn in every figure."""
+
+    colour: str
+    marker: str = "o"
+    filled: bool = True
+
+    @property
+    def face(self) -> str:
+        return self.colour if self.filled else "white"
+
+    @property
+    def dashes(self) -> str:
+        return "-" if self.marker == "o" else "--"
+
+
+STYLES = {
+    PRETRAINED: Style("black", "X"),
+    "contrastive": Style(BLUE),
+    "triplet": Style(ORANGE),
+    "ntxent": Style(GREEN),
+    "proxy_nca": Style(BLUE, "s"),
+    "margin": Style(RED),
+    "margin_per_class": Style(RED, filled=False),
+    "normalized_softmax": Style(ORANGE, "s"),
+    "cosface": Style(GREEN, "s"),
+    "arcface": Style(RED, "s"),
+    "fast_ap": Style(PURPLE),
+    "snr": Style(SKY),
+    "multi_similarity": Style(GREY),
+    "multi_similarity_miner": Style(GREY, filled=False),
+    "soft_triple": Style(PURPLE, "s"),
+}
+DATASETS = {"CUB200": Style(BLUE), "Cars196": Style(RED, "s"), "SOP": Style(GREEN, "D")}
+METRICS = {
+    "precision_at_1": Style(BLUE),
+    "recall_at_4": Style(SKY),
+    "r_precision": Style(GREEN),
+    "map_at_r": Style(RED),
+    "map_at_c": Style(ORANGE, "s"),
+    "nmi": Style("black", "D"),
+    "f1": Style(PURPLE, "s"),
+}
+
+
+def style(method: str) -> Style:
+    """A method's style; a method that is none of the paper's is a black star."""
+    return STYLES.get(method, Style("black", "*"))
+
+
+def _axes(height: float, rows: int = 1, columns: int = 1, **settings) -> tuple[Figure, np.ndarray]:
+    sns.set_theme(
+        context="paper",
+        style="whitegrid",
+        rc={"font.size": 10, "axes.titlesize": 10, "axes.labelsize": 10, "legend.fontsize": 9, "svg.fonttype": "path"},
+    )
+    return plt.subplots(rows, columns, figsize=(WIDTH, height), layout="constrained", squeeze=False, **settings)
+
+
+def toy_spaces(spaces: Mapping[str, tuple[np.ndarray, np.ndarray]], scores: pd.DataFrame) -> Figure:
+    """musgrave-f1: the spaces above, the metrics of each below. scores: `live.toy_scores`."""
+    figure, axes = _axes(5.2, 2, len(spaces), gridspec_kw={"height_ratios": [1, 1.6]})
+    grid = axes[1, 0].get_gridspec()
+    for axis in axes[1]:
+        axis.remove()
+    for axis, (title, (points, labels)) in zip(axes[0], spaces.items(), strict=True):
+        for label, colour, marker in ((0, BLUE, "o"), (1, ORANGE, "^")):
+            chosen = labels == label
+            axis.scatter(*points[chosen].T, s=9, color=colour, marker=marker, linewidths=0)
+        axis.set(title=title, xticks=[], yticks=[], ylim=(-2.5, 5.5))
+    below = figure.add_subplot(grid[1, :])
+    sns.heatmap(
+        100 * scores.rename(index=tables.METRIC_LABELS),
+        vmin=0,
+        vmax=100,
+        cmap="Blues",
+        annot=True,
+        fmt=".0f",
+        cbar=False,
+        linewidths=1,
+        ax=below,
+    )
+    below.set(xticklabels=[], xlabel="score of each space, %", ylabel="")
+    below.tick_params(axis="y", rotation=0)
+    return figure
+
+
+def random_scores(scores: pd.DataFrame) -> Figure:
+    """musgrave-f2: metrics of random embeddings against the number of classes. scores: `live.random_scores`."""
+    figure, axes = _axes(3.6)
+    axis = axes[0, 0]
+    for name in scores.columns.intersection(list(METRICS)):
+        look = METRICS[name]
+        axis.plot(
+            scores.index,
+            100 * scores[name],
+            color=look.colour,
+            marker=look.marker,
+            markersize=4,
+            label=tables.METRIC_LABELS[name],
+        )
+    axis.plot(scores.index, 100 * scores["nmi_expected"], color="black", linestyle=":", label="1 - log S / log C")
+    axis.set(xscale="log", xlabel="number of classes", ylabel="score of random embeddings, %", ylim=(-2, 102))
+    axis.legend(loc="upper left", bbox_to_anchor=(0, 0.98), ncols=2)
+    return figure
+
+
+def splits(parts: Mapping[str, Splits], labels: Mapping[str, np.ndarray]) -> Figure:
+    """Which classes train, validate and test in each fold; a bar a fold, its length all classes in their order."""
+    rows = [(name, number, fold) for name, each in parts.items() for number, fold in enumerate(each.folds)]
+    figure, axes = _axes(0.6 + 0.24 * len(rows) + 0.2 * len(parts))
+    axis = axes[0, 0]
+    ticks = []
+    for row, (name, number, fold) in enumerate(rows):
+        place = row + 0.8 * list(parts).index(name)
+        ticks.append((place, f"{name}, fold {number + 1}"))
+        order = parts[name].class_order
+        position = np.argsort(order)
+        for images, colour, what in (
+            (fold.train, BLUE, "train"),
+            (fold.val, ORANGE, "validate"),
+            (parts[name].test, GREY, "test"),
+        ):
+            where = np.sort(position[np.unique(labels[name][images])]) / len(order)
+            for start, length in _stretches(where, len(order)):
+                axis.barh(place, length, left=start, height=0.8, color=colour, label=what if row == 0 else None)
+    axis.set(yticks=[place for place, _ in ticks], yticklabels=[text for _, text in ticks], xlim=(0, 1))
+    axis.set_xlabel("classes, in order")
+    axis.xaxis.set_major_formatter(PercentFormatter(1))
+    axis.invert_yaxis()
+    axis.grid(False)
+    handles, texts = axis.get_legend_handles_labels()
+    unique = dict(zip(texts, handles, strict=True))
+    figure.legend(unique.values(), unique.keys(), loc="outside upper center", ncols=3)
+    return figure
+
+
+def _stretches(where: np.ndarray, count: int) -> list[tuple[float, float]]:
+    """Positions on [0, 1), each 1 / count wide -> (start, length) of each unbroken stretch."""
+    cuts = np.flatnonzero(np.diff(where) > 1.5 / count) + 1
+    return [(part[0], part[-1] - part[0] + 1 / count) for part in np.split(where, cuts)]
+
+
+def searches(ours: Mapping[str, pd.DataFrame], published: pd.DataFrame) -> Figure:
+    """musgrave-search: best value so far against the trial, as a share of the search's final best; a panel a method.
+
+    ours: study -> `tables.best_so_far`. published: `reported.search_traces()`, drawn in grey.
+    """
+    names = list(tables.METHODS)
+    figure, axes = _axes(7.5, -(-len(names) // 3), 3, sharex=True, sharey=True)
+    for axis, name in zip(axes.flat, names, strict=False):
+        for _, trace in published[published["method"] == name].groupby(["dataset", "batch_size"]):
+            axis.plot(trace["trial"], trace["best"] / trace["best"].max(), color="#BBBBBB", linewidth=1)
+        for dashes, frame in zip(("-", "--", ":", "-."), ours.values(), strict=False):
+            trace = frame[frame["method"] == name]
+            axis.plot(
+                trace["trial"],
+                trace["best"] / trace["best"].max(),
+                color=style(name).colour,
+                linestyle=dashes,
+                linewidth=2,
+            )
+        axis.set_title(tables.label(name), fontsize=9)
+        axis.set_ylim(0.4, 1.03)
+        axis.xaxis.set_major_locator(MaxNLocator(3, integer=True))
+        axis.yaxis.set_major_formatter(PercentFormatter(1))
+    for axis in axes.flat[len(names) :]:
+        axis.remove()
+    figure.supxlabel("trial", fontsize=10)
+    figure.supylabel("best validation MAP@R so far, share of the final best", fontsize=10)
+    return figure
+
+
+def trial_values(values: Mapping[str, pd.DataFrame]) -> Figure:
+    """Every trial of our searches: validation MAP@R, a row a method, a panel a study. values: study -> `trials`."""
+    names = [name for name in tables.METHODS if any(name in set(frame["method"]) for frame in values.values())]
+    figure, axes = _axes(0.9 + 0.27 * len(names) * len(values), len(values))
+    for axis, (study, frame) in zip(axes.flat, values.items(), strict=True):
+        frame = frame[frame["method"].isin(names) & (frame["state"] == "complete")]
+        sns.stripplot(
+            x=100 * frame["value"],
+            y=frame["method"],
+            order=names,
+            hue=frame["method"],
+            hue_order=names,
+            palette=[style(name).colour for name in names],
+            size=3.5,
+            alpha=0.7,
+            legend=False,
+            ax=axis,
+        )
+        _method_rows(axis, names)
+        axis.set(title=study, xlabel="validation MAP@R of a trial, %")
+    return figure
+
+
+def importance(shares: pd.DataFrame) -> Figure:
+    """Share of the variance of the trials that each hyperparameter explains. shares: `tables.importance`."""
+    names = [name for name in tables.METHODS if name in set(shares["method"])]
+    rows = [(name, row) for name in names for row in shares[shares["method"] == name].itertuples()]
+    figure, axes = _axes(0.7 + 0.22 * len(rows))
+    axis = axes[0, 0]
+    labels = [f"{tables.label(name)}: {row.parameter}" for name, row in rows]
+    axis.barh(
+        range(len(rows)), [100 * row.importance for _, row in rows], color=[style(name).colour for name, _ in rows]
+    )
+    axis.set(yticks=range(len(rows)), yticklabels=labels, xlabel="share of the trials' variance, %", xlim=(0, 100))
+    axis.invert_yaxis()
+    axis.grid(False, axis="y")
+    return figure
+
+
+def results(panels: Mapping[str, pd.DataFrame], metric: str = "map_at_r") -> Figure:
+    """musgrave-f3: a metric of every method, concatenated and separated, with 95 % intervals; a panel a data set.
+
+    panels: title -> `tables.accuracy` or one data set of `reported.results`.
+    """
+    names = tables.ordered(name for frame in panels.values() for name in frame["method"])
+    rows = -(-len(panels) // 2)
+    figure, axes = _axes((0.6 + 0.19 * len(names)) * rows, rows, 2, sharey=True)
+    for axis, (title, frame) in zip(axes.flat, panels.items(), strict=False):
+        for setting, filled, shift in (("concatenated", True, -0.14), ("separated", False, 0.14)):
+            part = frame[(frame["setting"] == setting) & (frame["metric"] == metric)].set_index("method")
+            for row, name in enumerate(names):
+                if name in part.index:
+                    look, mean, half = style(name), 100 * part["mean"][name], 100 * np.nan_to_num(part["ci95"][name])
+                    axis.errorbar(
+                        mean,
+                        row + shift,
+                        xerr=half,
+                        color=look.colour,
+                        marker=look.marker,
+                        markersize=4.5,
+                        markerfacecolor=look.colour if filled else "white",
+                        capsize=2,
+                    )
+        axis.set_title(title, fontsize=9)
+        _method_rows(axis, names)
+    for axis in axes.flat[len(panels) :]:
+        axis.set_visible(False)
+    figure.supxlabel(f"{tables.METRIC_LABELS[metric]}, % (filled: concatenated, hollow: separated)", fontsize=10)
+    return figure
+
+
+def _method_rows(axis: Axes, names: Sequence[str]) -> None:
+    """Methods down the vertical axis, the first on top."""
+    axis.set(yticks=range(len(names)), yticklabels=[tables.label(name) for name in names], ylabel="")
+    axis.set_ylim(len(names) - 0.5, -0.5)
+    axis.xaxis.set_major_locator(MaxNLocator(5))
+
+
+def over_the_years(claims: pd.DataFrame, panels: Mapping[str, pd.DataFrame]) -> Figure:
+    """musgrave-f4: P@1 against the year, as papers claim it (top), and as measured, a panel a table of results below.
+
+    claims: headline rows of `reported.claims()`. panels: title -> `tables.measured_by_year`. Lines are least squares.
+    """
+    rows = 1 + -(-len(panels) // 2)
+    figure = _axes(2.8 + 2.0 * (rows - 1))[0]
+    figure.clear()
+    grid = figure.add_gridspec(rows, 2, height_ratios=[1.4] + [1] * (rows - 1))
+    top = figure.add_subplot(grid[0, :])
+    for name, look in DATASETS.items():
+        part = claims[claims["dataset"] == name]
+        sns.regplot(
+            x=part["year"],
+            y=100 * part["r1"],
+            x_jitter=0.12,
+            seed=0,
+            ci=None,
+            color=look.colour,
+            marker=look.marker,
+            scatter_kws={"s": 16, "alpha": 0.75},
+            line_kws={"linewidth": 1.5},
+            label=name,
+            ax=top,
+        )
+    top.set(title="(a) as papers claim", xlabel="", ylabel="P@1, %")
+    top.xaxis.set_major_locator(MaxNLocator(integer=True))
+    top.legend(ncols=3, loc="lower right")
+    for number, (title, frame) in enumerate(panels.items()):
+        axis = figure.add_subplot(grid[1 + number // 2, number % 2])
+        sns.regplot(
+            x=frame["year"],
+            y=100 * frame["value"],
+            ci=None,
+            scatter=False,
+            color="black",
+            line_kws={"linewidth": 1},
+            ax=axis,
+        )
+        for row in frame.itertuples():
+            look = style(row.method)
+            axis.plot(
+                row.year, 100 * row.value, look.marker, color=look.colour, markerfacecolor=look.face, markersize=5
+            )
+        low, high = 100 * frame["value"].min(), 100 * frame["value"].max()
+        middle = (low + high) / 2
+        axis.set(ylim=(max(0, middle - 25), middle + 25), xlabel="", ylabel="")  # the same scale in every panel
+        axis.set_title(title, fontsize=9)
+        axis.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+    return figure
+
+
+def improvements(bars: pd.DataFrame) -> Figure:
+    """musgrave-f5: relative improvement over a baseline, a panel a baseline.
+
+    bars: columns baseline, where (data set or study), who ("papers", "separated", "concatenated"), value (fraction).
+    """
+    baselines = list(dict.fromkeys(bars["baseline"]))
+    figure, axes = _axes(1.0 + 0.55 * bars["where"].nunique() * len(baselines), len(baselines))
+    colours = {"papers": "#999999", "separated": GREEN, "concatenated": RED}
+    for axis, baseline in zip(axes.flat, baselines, strict=True):
+        part = bars[bars["baseline"] == baseline]
+        sns.barplot(
+            x=100 * part["value"], y=part["where"], hue=part["who"], hue_order=list(colours), palette=colours, ax=axis
+        )
+        for container in axis.containers:
+            axis.bar_label(container, fmt="%+.1f", padding=2, fontsize=8)
+        axis.axvline(0, color="black", linewidth=0.8)
+        axis.set(title=f"over the {baseline} loss", xlabel="mean relative improvement of P@1, %", ylabel="")
+        axis.margins(x=0.15)
+        axis.legend(title="", loc="best")
+    return figure

@@ -1,0 +1,130 @@
+"""How a chapter shows things: tables, figures, sentences with computed numbers, and the scalars it records.
+
+Each display carries two forms: HTML for JupyterLab, and MyST text for the book, where a table or figure gets its id as
+a label, a caption, and download links. The downloads lie in book/chapters/exports/ (or $DMLRC_EXPORTS).
+"""
+
+import io
+import os
+import re
+import warnings
+from collections.abc import Mapping
+from html import escape
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import nbformat
+import pandas as pd
+from IPython.display import Markdown, display
+from markdown_it import MarkdownIt
+from matplotlib.figure import Figure
+from pandas.io.formats.style import Styler
+
+from dmlrc import paths
+
+SCALARS = "application/vnd.dmlrc.scalars+json"
+
+
+def exports() -> Path:
+    """Where the downloads of the chapters are written."""
+    folder = Path(os.environ.get("DMLRC_EXPORTS", paths.home() / "book" / "chapters" / "exports"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def text(markdown: str) -> None:
+    """Show Markdown; for sentences whose numbers are computed."""
+    display(Markdown(markdown))
+
+
+def takeaways(*sentences: str) -> None:
+    """Show the key takeaways of a chapter, one bullet a sentence."""
+    bullets = "\n".join(f"- {sentence}" for sentence in sentences)
+    _display(f"<b>Key takeaways</b>{_html(bullets)}", f"```{{admonition}} Key takeaways\n:class: tip\n{bullets}\n```")
+
+
+def table(
+    name: str, cells: pd.DataFrame, caption: str, data: pd.DataFrame | None = None, css: pd.DataFrame | None = None
+) -> None:
+    """Show a table of text under its id, and write it as CSV and LaTeX.
+
+    cells: what is printed. data: the numbers behind it, for the CSV; default the cells. css: for each cell "",
+    "font-weight: bold;" (the best) or "font-style: italic;" (a tie).
+    """
+    styler = cells.style if css is None else cells.style.apply(lambda _: css, axis=None)
+    (exports() / f"{name}.tex").write_text(_latex(styler, name, caption))
+    (cells if data is None else data).to_csv(exports() / f"{name}.csv")
+    html = _scrolling(styler, name)
+    downloads = f"{{download}}`CSV <exports/{name}.csv>` {{download}}`LaTeX <exports/{name}.tex>`"
+    _display(
+        f"{html}<p>{_html(caption)}</p>",
+        f"::::{{container}} dml-table\n:name: {name}\n\n```{{raw}} html\n{html}\n```\n\n"
+        f":::{{container}} dml-caption\n`{name}` {caption} {downloads}\n:::\n::::",
+    )
+
+
+def figure(name: str, drawing: Figure, caption: str) -> None:
+    """Show a figure under its id, and write it as SVG."""
+    with plt.rc_context({"svg.hashsalt": name}):  # the same numbers give the same file
+        buffer = io.StringIO()
+        drawing.savefig(buffer, format="svg", bbox_inches="tight", facecolor="white", metadata={"Date": None})
+    plt.close(drawing)
+    (exports() / f"{name}.svg").write_text(buffer.getvalue())
+    plain = " ".join(re.sub(r"[`*_{}\[\]]", "", caption).split())
+    _display(
+        f"{buffer.getvalue()[buffer.getvalue().index('<svg') :]}<p>{_html(caption)}</p>",
+        f"::::{{container}} dml-figure\n:name: {name}\n\n```{{image}} exports/{name}.svg\n:alt: {plain}\n```\n\n"
+        f":::{{container}} dml-caption\n`{name}` {caption} {{download}}`SVG <exports/{name}.svg>`\n:::\n::::",
+    )
+
+
+def record(**scalars: float | int | str) -> None:
+    """Record the named scalars of a chapter in its last cell; `recorded` reads them."""
+    lines = "\n".join(f"{name} = {value}" for name, value in scalars.items())
+    display({SCALARS: scalars, "text/plain": lines}, raw=True)
+
+
+def recorded(notebook: str | Path) -> dict:
+    """The scalars that an executed notebook recorded."""
+    outputs = [
+        output
+        for cell in nbformat.read(notebook, as_version=4).cells
+        for output in cell.get("outputs", [])
+        if SCALARS in output.get("data", {})
+    ]
+    return {name: value for output in outputs for name, value in output["data"][SCALARS].items()}
+
+
+def bold(marks: Mapping | pd.DataFrame) -> pd.DataFrame:
+    """The css of a frame of marks: "best" is bold, "tie" italic, the rest plain."""
+    return pd.DataFrame(marks).replace({"best": "font-weight: bold;", "tie": "font-style: italic;"})
+
+
+def _display(html: str, markdown: str) -> None:
+    display({"text/html": html, "text/markdown": markdown}, raw=True)
+
+
+def _html(markdown: str) -> str:
+    """Markdown as HTML, for JupyterLab: roles of MyST become their text."""
+    plain = re.sub(r"\{[a-z:]+\}`([^`<]*?)(?:\s*<[^`]*>)?`", r"\1", markdown)
+    return MarkdownIt().render(plain)
+
+
+def _scrolling(styler: Styler, name: str) -> str:
+    html = styler.set_uuid(name.replace("-", "_")).set_table_attributes('class="dml"').to_html()
+    return f'<div class="dml-scroll" tabindex="0" role="region" aria-label="{escape(name)}">{html}</div>'
+
+
+def _latex(styler: Styler, name: str, caption: str) -> str:
+    escaped = styler.format(escape="latex").format_index(escape="latex", axis=0).format_index(escape="latex", axis=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        latex = escaped.to_latex(
+            hrules=True, convert_css=True, label=name, caption=_tex_text(caption), multicol_align="c", position="t"
+        )
+    return latex.replace("±", r"$\pm$")
+
+
+def _tex_text(markdown: str) -> str:
+    plain = re.sub(r"\{[a-z:]+\}`([^`<]*?)(?:\s*<[^`]*>)?`", r"\1", markdown).replace("`", "").replace("*", "")
+    return re.sub(r"([&%$#_{}])", r"\\\1", plain)

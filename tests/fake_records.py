@@ -1,0 +1,107 @@
+"""Made-up records for the tests of tables, figures and chapters; nothing of it reaches the book."""
+
+from dataclasses import asdict
+
+import numpy as np
+
+from dmlrc import records
+from dmlrc.methods import Int
+from dmlrc.papers import musgrave2020
+from dmlrc.protocol import Budget
+
+METRICS = ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r")
+
+
+def fake_records(
+    study="fake-study", dataset="glyphs", protocol=musgrave2020.CHARACTERS, trials=3, reruns=2, diverged=(), missing=()
+):
+    """StudyRecords with random numbers; methods in `diverged` have only diverged trials, those in `missing` nothing."""
+    rng = np.random.default_rng(len(study))
+    meta = {
+        "study": study,
+        "dataset": dataset,
+        "protocol": asdict(protocol),
+        "budget": asdict(Budget("fake", trials=trials, reruns=reruns)),
+        "seed": 0,
+        "class_order": "default",
+        "data": {"name": dataset, "images": 16776, "classes": 1398, "shape": [1, 28, 28]},
+        "environment": {
+            "python": "3.11",
+            "system": "Test",
+            "processor": "none",
+            "cores": 1,
+            "device": "cpu",
+            "packages": {},
+        },
+        "commit": "0000000000",
+        "created": "2025-01-01T00:00:00+00:00",
+    }
+    units = [unit("pretrained", "pretrained", 0, [], scores=fake_scores(rng, 0.1))]
+    for place, method in enumerate(musgrave2020.METHODS):
+        if method.name in missing:
+            continue
+        failed = method.name in diverged
+        units += [
+            unit(method.name, "trial", number, fake_runs(rng, failed), params=fake_params(method, rng), failed=failed)
+            for number in range(trials)
+        ]
+        if not failed:
+            units += [
+                unit(method.name, "rerun", number, fake_runs(rng), scores=fake_scores(rng, 0.3 + 0.01 * place))
+                for number in range(reruns)
+            ]
+    return records.from_units(units, meta)
+
+
+def unit(method, kind, number, runs, params=None, scores=None, failed=False):
+    values = [run["val"].get("map_at_r") for run in runs]
+    return {
+        "method": method,
+        "kind": kind,
+        "number": number,
+        "params": params or {},
+        "state": "diverged" if failed else "complete",
+        "reason": "the loss became nan" if failed else "",
+        "value": None if failed or not runs else float(np.mean(values)),
+        "steps": sum(run["steps"] for run in runs),
+        "seconds": 4.0,
+        "commit": "0000000000",
+        "runs": runs,
+        "scores": scores or {},
+    }
+
+
+def fake_runs(rng, failed=False):
+    return [
+        {
+            "fold": fold,
+            "seed": fold,
+            "state": "diverged" if failed else "complete",
+            "stopped": "diverged" if failed else "limit",
+            "best_step": 100,
+            "steps": 100,
+            "seconds": 1.0 + fold,
+            "val": {} if failed else {"map_at_r": rng.uniform(0.2, 0.4), "precision_at_1": rng.uniform(0.4, 0.6)},
+            "curve": [{"step": 100, "loss": 1.0, "map_at_r": 0.3, "precision_at_1": 0.5}],
+        }
+        for fold in range(4)
+    ]
+
+
+def fake_params(method, rng):
+    return {
+        name: int(rng.integers(space.low, space.high + 1))
+        if isinstance(space, Int)
+        else rng.uniform(space.low, space.high)
+        for name, space in method.space.items()
+    }
+
+
+def fake_scores(rng, level):
+    return {
+        setting: {
+            metric: level + lift + 0.005 * rng.standard_normal() + (metric == "precision_at_1") * 0.2
+            for metric in METRICS
+        }
+        for setting, lift in (("fold0", 0.0), ("separated", 0.0), ("concatenated", 0.05))
+    }
