@@ -32,7 +32,7 @@ from dmlrc.errors import DmlrcError, MissingDataError, UsageError, unknown
 _ATTEMPTS = 5  # connections per call; a later call continues too
 _PAUSE = 1.0  # seconds before the second connection, doubled before each further one
 _TIMEOUT = 30  # seconds without a byte
-_CHUNK = 1 << 18  # bytes
+_CHUNK = 1 << 16  # bytes
 _CUT = (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError)
 
 
@@ -150,6 +150,7 @@ def _continue(url: str, part: Path) -> None:
         response.raise_for_status()
         if response.status_code != requests.codes.partial_content:
             have = 0
+        response.raw.enforce_content_length = False  # it would drop the last bytes before a cut; we compare sizes below
         length = response.headers.get("Content-Length")
         total = have + int(length) if length else None
         with (

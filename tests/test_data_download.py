@@ -1,0 +1,340 @@
+"""Downloads from a server on 127.0.0.1 that cuts connections, lies and dies; tiny archives in the real layouts."""
+
+import hashlib
+import io
+import tarfile
+import threading
+import zipfile
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dmlrc import data
+from dmlrc.data import download, registry
+from dmlrc.errors import DmlrcError, MissingDataError, UsageError
+
+
+def png(colour):
+    stream = io.BytesIO()
+    Image.fromarray(np.random.default_rng(colour).integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(stream, "PNG")
+    return stream.getvalue()
+
+
+CUB200 = {
+    "CUB_200_2011/images.txt": b"1 001.Albatross/a.jpg\n2 002.Wren/b.jpg\n",
+    "CUB_200_2011/image_class_labels.txt": b"1 1\n2 2\n",
+    "CUB_200_2011/classes.txt": b"1 001.Albatross\n2 002.Wren\n",
+    "CUB_200_2011/images/001.Albatross/a.jpg": png(1),
+    "CUB_200_2011/images/002.Wren/b.jpg": png(2),
+}
+OMNIGLOT = [
+    {f"{part}/Greek/character0{i}/{i}_01.png": png(i) for i in (1, 2)}
+    for part in ("images_background", "images_evaluation")
+]
+
+
+def tgz(members):
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
+        for name, content in members.items():
+            info = name if isinstance(name, tarfile.TarInfo) else tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return stream.getvalue()
+
+
+def zipped(members):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return stream.getvalue()
+
+
+class Server:
+    """Serves `files`; each of the first `cuts` answers stops half-way. `ranges` are the Range headers that came."""
+
+    def __init__(self):
+        self.files: dict[str, bytes] = {}
+        self.cuts = 0
+        self.knows_ranges = True
+        self.ranges: list[str | None] = []
+        self.address = ""
+
+
+@contextmanager
+def running(server):
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked = self.headers.get("Range")
+            server.ranges.append(asked)
+            content = server.files.get(self.path.lstrip("/"))
+            if content is None:
+                return self.send_error(404)
+            start = int(asked.removeprefix("bytes=").rstrip("-")) if asked and server.knows_ranges else 0
+            if start >= len(content):
+                self.send_response(416)
+                self.send_header("Content-Range", f"bytes */{len(content)}")
+                self.send_header("Content-Length", "0")
+                return self.end_headers()
+            self.send_response(206 if start else 200)
+            body = content[start:]
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if server.cuts:
+                server.cuts -= 1
+                body = body[: max(1, len(body) // 2)]
+                self.close_connection = True
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        server.address = f"http://127.0.0.1:{http.server_port}"
+        threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
+        yield server
+        http.shutdown()
+
+
+@pytest.fixture
+def server():
+    with running(Server()) as started:
+        yield started
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    folder = tmp_path / "data"
+    monkeypatch.setenv("DMLRC_DATA", str(folder))
+    monkeypatch.setattr(download, "_PAUSE", 0.0)
+    return folder
+
+
+def register(monkeypatch, server, name, *archives, images, classes, checked=True):
+    """Points the archives of a set to the server; archives: (filename, content)."""
+    server.files.update(archives)
+    known = [
+        replace(old, filename=filename, url=f"{server.address}/{filename}", md5=hashlib.md5(content).hexdigest())
+        for (filename, content), old in zip(archives, registry.SOURCES[name].archives, strict=True)
+    ]
+    if not checked:
+        known = [replace(archive, md5=None) for archive in known]
+    source = replace(registry.SOURCES[name], archives=tuple(known), images=images, classes=classes)
+    monkeypatch.setitem(registry.SOURCES, name, source)
+
+
+@pytest.fixture
+def cub200(monkeypatch, server, root):
+    register(monkeypatch, server, "cub200", ("CUB_200_2011.tgz", tgz(CUB200)), images=2, classes=2)
+
+
+def left(root):
+    """Every file and folder below the data root, without what is inside complete sets."""
+    return sorted(str(p.relative_to(root)) for p in root.rglob("*") if root / "cub200" not in p.parents)
+
+
+def test_a_download_gives_a_set_that_loads_and_leaves_nothing_else(server, root, cub200):
+    assert data.state("cub200") == "missing"
+    folder = data.fetch("cub200")
+    assert folder == root / "cub200" / "CUB_200_2011"
+    assert data.load("cub200", size=16).labels.tolist() == [0, 1]
+    assert data.state("cub200") == "here"
+    assert left(root) == ["cub200", "downloads", "downloads/cub200"]
+
+
+def test_a_set_that_is_there_is_only_checked(server, root, cub200):
+    data.fetch("cub200")
+    server.ranges.clear()
+    assert data.fetch("cub200") == root / "cub200" / "CUB_200_2011"
+    assert server.ranges == []
+    (root / "cub200/CUB_200_2011/images/002.Wren/b.jpg").unlink()
+    with pytest.raises(MissingDataError, match=r"b\.jpg of data set 'cub200' is not there"):
+        data.fetch("cub200")
+
+
+def test_several_zip_archives_make_one_set(monkeypatch, server, root):
+    parts = [(f"{part}.zip", zipped(m)) for part, m in zip(("background", "evaluation"), OMNIGLOT, strict=True)]
+    register(monkeypatch, server, "omniglot", *parts, images=4, classes=4)
+    assert data.fetch("omniglot") == root / "omniglot"
+    assert len(data.load("omniglot").labels) == 4
+
+
+def test_cut_connections_are_continued_where_they_stopped(server, root, cub200):
+    server.cuts = 3
+    data.fetch("cub200")
+    size, have, expected = len(server.files["CUB_200_2011.tgz"]), 0, [None]
+    for _ in range(3):
+        have += (size - have) // 2
+        expected.append(f"bytes={have}-")
+    assert server.ranges == expected
+
+
+def test_a_download_that_keeps_being_cut_is_continued_by_the_next_call(server, root, cub200):
+    server.cuts = download._ATTEMPTS
+    with pytest.raises(MissingDataError, match=r"cannot be downloaded \(.*\): run `dmlrc data fetch cub200` again"):
+        data.fetch("cub200")
+    assert left(root) == ["downloads", "downloads/cub200", "downloads/cub200/CUB_200_2011.tgz.part"]
+    server.ranges.clear()
+    data.fetch("cub200")
+    assert len(server.ranges) == 1
+    assert server.ranges[0].startswith("bytes=")
+
+
+def test_a_server_that_cannot_continue_starts_again(server, root, cub200):
+    server.cuts, server.knows_ranges = 2, False
+    data.fetch("cub200")
+    assert len(data.load("cub200", size=16).labels) == 2
+
+
+@pytest.mark.parametrize("extra", [0, 10])
+def test_a_part_that_is_complete_or_too_long(server, root, cub200, extra):
+    part = root / "downloads/cub200/CUB_200_2011.tgz.part"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(server.files["CUB_200_2011.tgz"] + b"x" * extra)
+    data.fetch("cub200")
+    assert len(server.ranges) == (2 if extra else 1)
+
+
+def test_a_wrong_checksum_removes_the_file_and_says_so(server, root, cub200):
+    server.files["CUB_200_2011.tgz"] = tgz({"something/else.txt": b"0"})
+    with pytest.raises(DmlrcError, match=r"MD5 sum is not the official .*, it was removed: run"):
+        data.fetch("cub200")
+    assert left(root) == ["downloads", "downloads/cub200"]
+
+
+def test_a_dead_link_names_the_manual_way(server, root, cub200):
+    archive = server.files.pop("CUB_200_2011.tgz")
+    with pytest.raises(MissingDataError) as caught:
+        data.fetch("cub200")
+    place = root / "downloads" / "cub200"
+    assert "the server answers 404" in str(caught.value)
+    assert f"put CUB_200_2011.tgz into {place}" in str(caught.value)
+    assert len(server.ranges) == 1  # a dead link is not tried again
+    (place / "CUB_200_2011.tgz").write_bytes(archive)  # the way works
+    data.fetch("cub200")
+    assert data.state("cub200") == "here"
+
+
+def test_a_server_that_is_gone(monkeypatch, root):
+    with running(Server()) as gone:
+        register(monkeypatch, gone, "cub200", ("CUB_200_2011.tgz", tgz(CUB200)), images=2, classes=2)
+    with pytest.raises(MissingDataError, match="the connection failed"):
+        data.fetch("cub200")
+
+
+def test_a_set_without_links_is_built_from_files_brought_by_hand(monkeypatch, root):
+    paths = ["img/A/id_1/1.jpg", "img/A/id_2/1.jpg", "img/A/id_2/2.jpg"]
+    with pytest.raises(MissingDataError, match=r"put img.zip and list_eval_partition.txt into (.*) \(mmlab") as caught:
+        data.fetch("inshop")
+    place = root / "downloads" / "inshop"
+    assert str(place) in str(caught.value)
+    place.mkdir(parents=True)
+    (place / "img.zip").write_bytes(zipped({path: png(1) for path in paths}))
+    rows = [f"{p} {p.split('/')[2]} {part}" for p, part in zip(paths, ("train", "query", "gallery"), strict=True)]
+    (place / "list_eval_partition.txt").write_text("\n".join(["3", "image_name item_id evaluation_status", *rows]))
+    monkeypatch.setitem(registry.SOURCES, "inshop", replace(registry.SOURCES["inshop"], images=3, classes=2))
+    assert data.fetch("inshop") == root / "inshop"
+    assert data.load("inshop", size=16).partition.tolist() == ["train", "query", "gallery"]
+    assert (place / "img.zip").exists()  # what a person brought is theirs
+
+
+def test_a_file_brought_by_hand_that_is_not_the_official_one(root):
+    place = root / "downloads" / "cars196"
+    place.mkdir(parents=True)
+    for name in ("car_ims.tgz", "cars_annos.mat"):
+        (place / name).write_bytes(b"something else")
+    with pytest.raises(DmlrcError, match=r"car_ims\.tgz is not the official file"):
+        data.fetch("cars196")
+
+
+def link(name, target, kind):
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+def zip_link(name):
+    info = zipfile.ZipInfo(name)
+    info.external_attr = 0o120777 << 16
+    return info
+
+
+@pytest.mark.parametrize(
+    "archive",
+    [
+        tgz({"../escaped.txt": b"x"}),
+        tgz({"CUB_200_2011/../../escaped.txt": b"x"}),
+        tgz({"/escaped.txt": b"x"}),
+        tgz({link("CUB_200_2011/images", "..", tarfile.SYMTYPE): b""}),
+        tgz({link("CUB_200_2011/hard", "../escaped.txt", tarfile.LNKTYPE): b""}),
+        tgz({link("CUB_200_2011/pipe", "", tarfile.FIFOTYPE): b""}),
+        zipped({"../escaped.txt": b"x"}),
+        zipped({"a\\..\\..\\escaped.txt": b"x"}),
+        zipped({"/escaped.txt": b"x"}),
+        zipped({"C:\\escaped.txt": b"x"}),
+        zipped({zip_link("CUB_200_2011/images"): b".."}),
+    ],
+)
+def test_unsafe_archives_are_refused(monkeypatch, server, root, tmp_path, archive):
+    register(monkeypatch, server, "cub200", ("CUB_200_2011.tgz", archive), images=2, classes=2)
+    with pytest.raises(DmlrcError, match="holds the unsafe member"):
+        data.fetch("cub200")
+    assert left(root) == ["downloads", "downloads/cub200", "downloads/cub200/CUB_200_2011.tgz"]
+    assert not list(tmp_path.rglob("*escaped*"))
+
+
+def test_ordinary_members_are_not_refused():
+    for name in ("a/b..c/d.txt", "a/...b", "./a.txt", "a/"):
+        download._refuse_unsafe("x.zip", name, special=False)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (tgz({k: v for k, v in CUB200.items() if "b.jpg" not in k}), r"b\.jpg of data set 'cub200' is not there"),
+        (tgz(CUB200 | {"CUB_200_2011/classes.txt": b"1 001.Albatross\n"}), "2 images of 1 classes instead of 2 of 2"),
+        (tgz({"readme.txt": b"hello"}), "do not hold data set 'cub200'"),
+        (tgz(CUB200)[:-400], "cannot be unpacked|cannot be written"),
+        (b"<html>please log in</html>", "do not hold data set 'cub200'"),
+    ],
+    ids=["missing-image", "missing-class", "other-archive", "cut-archive", "web-page"],
+)
+def test_without_a_checksum_the_content_is_counted(monkeypatch, server, root, content, message):
+    register(monkeypatch, server, "cub200", ("CUB_200_2011.tgz", content), images=2, classes=2, checked=False)
+    with pytest.raises(DmlrcError, match=message):
+        data.fetch("cub200")
+    assert data.state("cub200") == "missing"
+    assert not (root / "cub200").exists()
+    assert not list(root.glob(".cub200*"))
+
+
+def test_a_folder_that_is_in_the_way(server, root, cub200):
+    (root / "cub200").mkdir(parents=True)
+    (root / "cub200" / "notes.txt").write_text("mine")
+    with pytest.raises(DmlrcError, match="is there but does not hold data set 'cub200': remove it"):
+        data.fetch("cub200")
+    assert server.ranges == []
+
+
+def test_a_root_that_cannot_be_written(server, cub200, tmp_path):
+    (tmp_path / "occupied").write_text("")
+    with pytest.raises(DmlrcError, match=r"cannot be written to .*occupied"):
+        data.fetch("cub200", root=tmp_path / "occupied")
+
+
+@pytest.mark.parametrize(("name", "message"), [("glyphs", "nothing to download"), ("cub20", "did you mean 'cub200'")])
+def test_names_that_cannot_be_fetched(root, name, message):
+    for function in (data.fetch, data.check):
+        with pytest.raises(UsageError, match=message):
+            function(name)
+
+
+def test_every_set_has_checksums_or_is_counted():
+    unchecked = {name for name, source in registry.SOURCES.items() if any(a.md5 is None for a in source.archives)}
+    assert unchecked == {"cars196crops", "grocery", "inshop"}
+    assert all(source.images and source.classes for source in registry.SOURCES.values())
