@@ -109,10 +109,12 @@ def _configuration(meta: dict) -> dict:
 
 
 def _differences(old: Any, new: Any, path: str = "") -> list[str]:
-    """The fields in which two nested dictionaries differ, each as 'protocol.lr 0.01 -> 0.001'."""
+    """The fields in which two nested dictionaries differ, each as 'protocol.lr 0.01 -> 0.001'.
+
+    A field that only the new one has was introduced later, with a default that does what was done before.
+    """
     if isinstance(old, dict) and isinstance(new, dict):
-        keys = old.keys() | new.keys()
-        return [line for key in sorted(keys) for line in _differences(old.get(key), new.get(key), f"{path}.{key}")]
+        return [line for key in sorted(old) for line in _differences(old[key], new.get(key), f"{path}.{key}")]
     return [] if old == new else [f"{path.lstrip('.')} {old} -> {new}"]
 
 

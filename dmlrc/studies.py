@@ -9,7 +9,7 @@ from dmlrc.study import Study
 
 _RATE_METHODS = ("contrastive", "triplet", "normalized_softmax", "multi_similarity")
 _RATE_BUDGET = Budget("rate", trials=4, reruns=0)
-RATES = (1e-5, 1e-4, 1e-3, 1e-2)
+RATES = (1e-4, 3e-4, 1e-3)
 
 
 def rate_study(study: Study, rate: float) -> Study:

@@ -102,7 +102,9 @@ class Bench:
     protocol: Protocol
 
     def make_model(self) -> models.EmbeddingModel:
-        trunk = models.FeatureTrunk(self.source.features.shape[1]) if self.protocol.frozen_trunk else _trunk(self.protocol)
+        trunk = (
+            models.FeatureTrunk(self.source.features.shape[1]) if self.protocol.frozen_trunk else _trunk(self.protocol)
+        )
         return models.EmbeddingModel(trunk, self.protocol.embedding_dim)
 
 
@@ -220,9 +222,7 @@ def pretrained_scores(bench: Bench) -> dict[str, dict[str, float]]:
 
 def next_unit(study: Study, method: Method | None, done: Sequence[dict]) -> Unit | None:
     """What a method needs next, from its records alone: a trial, then a rerun of the best, then nothing."""
-    make = functools.partial(
-        Unit, study.dataset, study.effective_protocol, study.class_order, study.seed, method
-    )
+    make = functools.partial(Unit, study.dataset, study.effective_protocol, study.class_order, study.seed, method)
     if method is None:
         return None if done else make("pretrained", 0, {})
     trials = sorted((unit for unit in done if unit["kind"] == "trial"), key=lambda unit: unit["number"])

@@ -129,7 +129,7 @@ class _Step:
     def __init__(self, member, source, labels, model, loss, method, params, protocol):
         self.source, self.images, self.model, self.loss, self.method = source, member.train, model, loss, method
         rng = np.random.default_rng(member.seed)
-        self.batches = ClassBalanced(labels, method.classes_per_batch, method.images_per_class, rng)
+        self.batches = ClassBalanced(labels, *batch_layout(method, len(np.unique(labels))), rng)
         self.labels = torch.from_numpy(labels).to(source.device)
         self.generator = torch.Generator(source.device).manual_seed(member.seed)
         decay = protocol.weight_decay if method.weight_decay is None else method.weight_decay
@@ -167,6 +167,18 @@ class _Step:
         return mean
 
 
+def batch_layout(method: Method, num_classes: int) -> tuple[int, int]:
+    """Classes and images a class of a batch: the method's own, where there are enough classes.
+
+    Otherwise half the classes with twice the images, again and again, so that the batch keeps its size:
+    32 x 1 becomes 16 x 2 on 30 classes. The papers' sets have classes enough.
+    """
+    classes, images = method.classes_per_batch, method.images_per_class
+    while classes > num_classes and classes % 2 == 0:
+        classes, images = classes // 2, images * 2
+    return classes, images
+
+
 def _optimizer(protocol: Protocol, weights: list[Tensor], lr: float, weight_decay: float) -> torch.optim.Optimizer:
     if protocol.optimizer == "rmsprop":
         return torch.optim.RMSprop(weights, lr=lr, weight_decay=weight_decay, momentum=protocol.momentum)
@@ -184,7 +196,9 @@ def embed(model: nn.Module, source: Source, indices: np.ndarray) -> Tensor:
     Raises DivergedError if one of them is not finite.
     """
     model.eval()
-    chunks = [model(source.evaluate(indices[start : start + EVAL_BATCH])) for start in range(0, len(indices), EVAL_BATCH)]
+    chunks = [
+        model(source.evaluate(indices[start : start + EVAL_BATCH])) for start in range(0, len(indices), EVAL_BATCH)
+    ]
     embeddings = torch.cat(chunks)  # (N, D)
     if not torch.isfinite(embeddings).all():
         raise DivergedError("the embeddings hold NaN or infinite values")

@@ -86,6 +86,14 @@ def test_the_limit_is_said_too(blobs):
     assert train(blobs, protocol=replace(PROTOCOL, max_epochs=2))[0].stopped == "limit"
 
 
+def test_a_batch_keeps_its_size_where_classes_are_few():
+    method = Method("m", "triplet", classes_per_batch=32, images_per_class=1)
+    assert training.batch_layout(method, 74) == (32, 1)
+    assert training.batch_layout(method, 32) == (32, 1)
+    assert training.batch_layout(method, 30) == (16, 2)
+    assert training.batch_layout(method, 5) == (4, 8)
+
+
 def exploding(embeddings, labels, scale=1.0):
     return (embeddings * torch.nan).sum() if scale > 0.5 else embeddings.sum() * 0
 

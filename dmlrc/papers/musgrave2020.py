@@ -59,9 +59,7 @@ def _classification(name: str, label: str, year: int, reference: str, **space) -
 
 def _margin(name: str, label: str) -> Method:
     return replace(
-        _embedding(
-            name, label, 2017, "wu2017sampling", margin=_MARGIN, beta=_MARGIN, **{LOSS_WEIGHTS_LR: _RATE}
-        ),
+        _embedding(name, label, 2017, "wu2017sampling", margin=_MARGIN, beta=_MARGIN, **{LOSS_WEIGHTS_LR: _RATE}),
         weight_decay=0.0,
     )
 
@@ -78,9 +76,7 @@ METHODS = (
         "normalized_softmax", "N. Softmax", 2017, "wang2017normface", temperature=Float(0.01, 100.0, log=True)
     ),
     _classification("cosface", "CosFace", 2018, "wang2018cosface", margin=_UNIT, scale=Float(0.01, 200.0)),
-    _classification(
-        "arcface", "ArcFace", 2019, "deng2019arcface", margin=Float(0.0, 90.0), scale=Float(0.01, 200.0)
-    ),
+    _classification("arcface", "ArcFace", 2019, "deng2019arcface", margin=Float(0.0, 90.0), scale=Float(0.01, 200.0)),
     _embedding("fast_ap", "FastAP", 2019, "cakir2019fastap", num_bins=Int(2, 32)),
     _embedding(
         "snr",
@@ -102,9 +98,7 @@ METHODS = (
 
 # On SOP the authors widened two bounds while they searched (their best scale of ArcFace is 220, beta of MS+Miner 157).
 _WIDENED = {"arcface": {"scale": Float(0.01, 300.0)}, "multi_similarity_miner": {"beta": Float(0.01, 200.0)}}
-SOP_METHODS = tuple(
-    replace(method, space={**method.space, **_WIDENED.get(method.name, {})}) for method in METHODS
-)
+SOP_METHODS = tuple(replace(method, space={**method.space, **_WIDENED.get(method.name, {})}) for method in METHODS)
 
 # The same rules with a trunk that a CPU can train: nothing but the fields below differs.
 CHARACTERS = replace(
@@ -127,6 +121,6 @@ FROZEN = replace(
     weights="squeezenet1_0_deepcompression.pth",
     frozen_trunk=True,
     augmentation="none",
-    lr=1e-4,
-    momentum=0.0,
+    lr=3e-4,
+    max_epochs=50,
 )
