@@ -18,9 +18,9 @@ def pack_signs(embeddings) -> Tensor:
     >>> pack_signs([[0.5, -0.5, 0.0, 0.1, 1.0, 2.0, 3.0, 4.0, 5.0]]).tolist()
     [[159, 128]]
     """
-    bits = as_embeddings(embeddings) > 0
+    bits = (as_embeddings(embeddings) > 0).to(torch.uint8)
     bits = torch.nn.functional.pad(bits, (0, -bits.shape[1] % 8)).unflatten(1, (-1, 8))  # (N, bytes, 8)
-    return (bits << torch.arange(7, -1, -1, device=bits.device)).sum(dim=2).to(torch.uint8)
+    return (bits << _places(bits)).sum(dim=2, dtype=torch.uint8)
 
 
 def hamming_distances(query_codes: Tensor, reference_codes: Tensor) -> Tensor:
@@ -58,8 +58,13 @@ def _rankings(
 
 def _signs(codes: Tensor) -> Tensor:
     """(N, bytes) -> (N, 8 bytes) float32, +1 for a bit that is set and -1 for one that is not."""
-    bits = codes[:, :, None] >> torch.arange(7, -1, -1, dtype=torch.uint8, device=codes.device) & 1
+    bits = codes[:, :, None] >> _places(codes) & 1  # (N, bytes, 8)
     return bits.flatten(1).float().mul_(2).sub_(1)
+
+
+def _places(codes: Tensor) -> Tensor:
+    """7, 6, ..., 0: by how much to shift the bits of a byte."""
+    return torch.arange(7, -1, -1, dtype=torch.uint8, device=codes.device)
 
 
 def _distances(signs: Tensor, reference_signs: Tensor) -> Tensor:

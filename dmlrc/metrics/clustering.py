@@ -1,12 +1,11 @@
-"""Clustering metrics: how well k-means finds the classes again, with k = the number of classes."""
+"""Clustering metrics: how well k-means finds the classes again, with k = the number of classes.
+
+scikit-learn is imported where it is used: that takes seconds, which a run without these metrics need not spend.
+"""
 
 import warnings
 
 import numpy as np
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import normalized_mutual_info_score
-from sklearn.metrics.cluster import contingency_matrix
 
 from dmlrc.metrics.inputs import as_embeddings, as_labels, require_pairs
 
@@ -20,6 +19,9 @@ def clusters(embeddings, k: int, seed: int = 0) -> np.ndarray:
     scikit-learn's Lloyd iterations from k random rows, one start, on the CPU wherever the embeddings are. The outcome
     depends on the seed and, through it, on the order of the rows.
     """
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
+
     kmeans = KMeans(k, init="random", n_init=1, max_iter=ITERATIONS, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters: a collapse
@@ -34,6 +36,8 @@ def pairwise_f1(labels: np.ndarray, found: np.ndarray) -> float:
     >>> round(pairwise_f1(np.array([0, 0, 0, 1]), np.array([5, 5, 6, 6])), 4)  # 1 pair right of 2, of 3 to find
     0.4
     """
+    from sklearn.metrics.cluster import contingency_matrix
+
     table = contingency_matrix(labels, found, sparse=True).astype(np.int64)  # (C, k)
 
     def pairs(counts: np.ndarray) -> int:
@@ -55,6 +59,8 @@ def evaluate(embeddings, labels, seed: int = 0) -> dict[str, float]:
     >>> [round(scores[name], 6) for name in ("nmi", "f1")]
     [1.0, 1.0]
     """
+    from sklearn.metrics import normalized_mutual_info_score
+
     embeddings = as_embeddings(embeddings)
     labels = as_labels(labels, embeddings)
     require_pairs(labels)

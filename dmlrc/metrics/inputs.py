@@ -1,5 +1,6 @@
 """What every metric accepts: numpy arrays or torch tensors, checked once, as tensors on one device."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,7 +16,7 @@ def as_embeddings(embeddings, what: str = "embeddings") -> Tensor:
     A tensor stays on its device, anything else goes to the CPU; float64 is kept, all else becomes float32.
     Nothing is normalised. what: how an error message calls them.
     """
-    embeddings = _as_tensor(embeddings, what)
+    embeddings = as_tensor(embeddings, what)
     if embeddings.ndim != 2 or 0 in embeddings.shape:
         raise UsageError(f"{what} must have the shape (N, D), N and D at least 1, not {tuple(embeddings.shape)}")
     if embeddings.is_complex():
@@ -31,7 +32,7 @@ def as_embeddings(embeddings, what: str = "embeddings") -> Tensor:
 
 def as_labels(labels, embeddings: Tensor, what: str = "labels") -> Tensor:
     """labels: (N,) integers, one for each row of embeddings -> int64 on the device of the embeddings."""
-    labels = _as_tensor(labels, what)
+    labels = as_tensor(labels, what)
     if labels.is_floating_point() or labels.is_complex():
         raise UsageError(f"{what} must be integers, not {labels.dtype}")
     if labels.shape != embeddings.shape[:1]:
@@ -50,8 +51,9 @@ def require_pairs(labels: Tensor) -> None:
         raise UsageError("no class has two images: a metric needs at least one positive pair")
 
 
-def _as_tensor(values, what: str) -> Tensor:
+def as_tensor(values, what: str) -> Tensor:
+    """A tensor as it is, without its gradient; anything else as a copy, since an array may be read-only or reversed."""
     try:
-        return torch.as_tensor(values).detach()
+        return (values if isinstance(values, Tensor) else torch.from_numpy(np.array(values))).detach()
     except (TypeError, ValueError, RuntimeError):
         raise UsageError(f"{what} must be an array or a tensor of numbers, not {type(values).__name__}") from None

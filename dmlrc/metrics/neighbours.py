@@ -27,18 +27,24 @@ def blocks(rows: int, columns: int) -> Iterator[slice]:
 
 def squared_norms(vectors: Tensor) -> Tensor:
     """(N, D) -> (N,)"""
-    return torch.einsum("nd,nd->n", vectors, vectors)
+    return (vectors * vectors).sum(dim=1)
 
 
 def inner_products(queries: Tensor, references: Tensor) -> Tensor:
-    """(B, D), (N, D) -> (B, N), in full precision inside an autocast region too.
+    """(B, D), (N, D) -> (B, N), in full precision where TF32 or autocast is switched on too.
 
     float32 on the CPU goes through numpy: its OpenBLAS takes 0.6 of the time of torch's MKL on an AMD EPYC.
     """
     if queries.device.type == "cpu" and queries.dtype == torch.float32:
         return torch.from_numpy(queries.numpy() @ references.numpy().T)
-    with torch.autocast(queries.device.type, enabled=False):
-        return queries @ references.T
+    settings = torch.backends.cuda.matmul
+    before = settings.fp32_precision
+    settings.fp32_precision = "ieee"
+    try:
+        with torch.autocast(queries.device.type, enabled=False):
+            return queries @ references.T
+    finally:
+        settings.fp32_precision = before
 
 
 def squared_distances(queries: Tensor, references: Tensor, reference_norms: Tensor) -> Tensor:

@@ -9,7 +9,8 @@ stays in the reference set.
 Ties. Items at the same distance have no order, so each score is its expected value over all orders of the tied items,
 in closed form (McSherry and Najork 2008, Computing information retrieval performance measures efficiently in the
 presence of tied scores). A collapsed embedding scores what a random ranking scores, whatever the order of its rows.
-Two squared distances d^2 of a query q tie if they differ by at most TIE (2 |q|^2 + d^2) in float64: equal vectors do.
+Two squared distances d^2 of a query q tie if they differ by at most TIE (2 |q - m|^2 + d^2) in float64, m the mean of
+the references: those of equal vectors do. That float32 rounds two distances alike does not make them tied.
 """
 
 import re
@@ -20,7 +21,7 @@ import torch
 from torch import Tensor
 
 from dmlrc.errors import UsageError, unknown
-from dmlrc.metrics.inputs import as_embeddings, as_labels, require_pairs
+from dmlrc.metrics.inputs import as_embeddings, as_labels, as_tensor, require_pairs
 from dmlrc.metrics.neighbours import blocks, rounding_error, smallest, squared_distances, squared_norms
 
 TIE = 1e-12
@@ -88,10 +89,10 @@ def count_excluded(labels, query_labels=None) -> int:
     >>> count_excluded([0, 0, 1, 2, 2])
     1
     """
-    labels = torch.as_tensor(labels)
+    labels = as_tensor(labels, "labels")
     if query_labels is None:
         return int((_class_sizes(labels, labels) == 1).sum())
-    return int((_class_sizes(torch.as_tensor(query_labels).to(labels), labels) == 0).sum())
+    return int((_class_sizes(as_tensor(query_labels, "query labels").to(labels), labels) == 0).sum())
 
 
 def mean_scores(rankings: Callable, references: Tensor, labels, names: Iterable[str], query=None) -> dict[str, float]:
@@ -135,12 +136,17 @@ def euclidean_rankings(
     closer together than float32 can tell is ranked again in float64. So the ranking is that of float64, at the price
     of float32, and depends neither on the blocks, nor on the device, nor on the order of the rows.
     """
-    single, norms = references.float(), squared_norms(references.float())
-    unsure = []
+    origin = references.double().mean(dim=0)  # distances do not depend on it, their rounding errors do
+
+    def centred(vectors: Tensor, dtype: torch.dtype) -> Tensor:
+        return (vectors.double() - origin).to(dtype)
+
+    points = centred(references, torch.float32)
+    norms, unsure = squared_norms(points), []
     for block in blocks(len(queries), len(references)):
         rows = torch.arange(block.start, block.stop, device=labels.device)
-        batch = queries[rows].float()
-        distances = exclude(squared_distances(batch, single, norms), own, rows)
+        batch = centred(queries[block], torch.float32)
+        distances = exclude(squared_distances(batch, points, norms), own, rows)
         near, columns = smallest(distances, min(depth + 1, len(labels)))
         positive = labels[columns] == query_labels[rows, None]
         matters = positive[:, 1:] != positive[:, :-1]
@@ -152,11 +158,12 @@ def euclidean_rankings(
     unsure = torch.cat(unsure)
     if not len(unsure):
         return
-    double, norms = references.double(), squared_norms(references.double())
+    points = centred(references, torch.float64)
+    norms = squared_norms(points)
     for block in blocks(len(unsure), len(references)):
         rows = unsure[block]
-        batch = queries[rows].double()
-        distances = exclude(squared_distances(batch, double, norms), own, rows)
+        batch = centred(queries[rows], torch.float64)
+        distances = exclude(squared_distances(batch, points, norms), own, rows)
         yield rows, tied_ranking(distances, labels == query_labels[rows, None], depth, squared_norms(batch))
 
 
