@@ -43,6 +43,11 @@ def test_crop_boxes_are_distributed_as_torchvisions(generator, height, width, sc
     assert not different(ours, torchvision_boxes(4000, height, width, scale, RATIO))
 
 
+def test_aspects_are_log_uniform(generator):
+    ours = augment.crop_boxes(4000, 100, 100, (0.01, 0.1), (0.1, 4), generator)
+    assert not different(ours, torchvision_boxes(4000, 100, 100, (0.01, 0.1), (0.1, 4)))
+
+
 def test_a_scale_of_sides_instead_of_areas_is_told_apart(generator):
     sides = augment.crop_boxes(4000, 256, 256, (0.4**2, 1), RATIO, generator)
     wrong = augment.crop_boxes(4000, 256, 256, (0.4, 1), RATIO, generator)

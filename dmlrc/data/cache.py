@@ -6,6 +6,8 @@ centre of the longer side, `square="squash"` resizes both sides to `size` and gi
 Wu 2019 and Oi et al. 2021 do at 256 and 299). Evaluation by centre crop is not affected; random training crops never
 see the borders that "crop" cuts off a photograph that is not square.
 
+An RGB image takes 3 size^2 bytes: at 256 pixels CUB200 takes 2.3 GB of disk, Cars196 3.2, In-Shop 10.4, SOP 23.6.
+
 Pixels are those of the file: orientation tags are not applied, as in the papers' loaders. Resizing is bilinear with
 anti-aliasing, which is torchvision's `Resize` on a PIL image.
 """
