@@ -51,8 +51,8 @@ def evaluate(embeddings, labels, names: Iterable[str] | None = None, query=None,
     Errors: UsageError for an unknown name, wrong shapes, only one class or no class with two images; DivergedError
     for NaN or infinite values.
 
-    >>> evaluate([[0.0, 1.0], [0.0, 0.9], [1.0, 0.0], [0.9, 0.0]], [7, 7, 3, 3], names=("map_at_r", "pi_intra"))
-    {'map_at_r': 1.0, 'pi_intra': 0.10000002384185791}
+    >>> evaluate([[0.0, 1.0], [0.0, 0.5], [1.0, 0.0], [0.5, 0.0]], [7, 7, 3, 3], names=("map_at_r", "pi_intra"))
+    {'map_at_r': 1.0, 'pi_intra': 0.5}
     """
     if isinstance(names, str):
         raise UsageError(f"names is a sequence of metrics: write names=({names!r},)")
