@@ -1,6 +1,8 @@
 """What a model is fed: augmented images, or the cached features of a frozen trunk."""
 
 import hashlib
+import os
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -8,7 +10,6 @@ from torch import Tensor
 
 from dmlrc import models
 from dmlrc.data import ImageSet, augment, cache
-from dmlrc.data.listing import data_root
 from dmlrc.protocol import Protocol
 
 
@@ -65,6 +66,7 @@ def frozen_features(images: ImageSet, protocol: Protocol, device: torch.device) 
     key = f"{images.name}-{protocol.trunk}-{protocol.image_size}-{protocol.crop_size}-{digest.hexdigest()[:16]}"
 
     # channels last and small batches: three times as fast on a CPU (SqueezeNet, 227 px: 17 against 49 ms an image)
+    root = Path(os.environ["DMLRC_DATA"]) if "DMLRC_DATA" in os.environ else None
     layout = {"memory_format": torch.channels_last}
 
     def preprocess(batch: Tensor) -> Tensor:
@@ -73,4 +75,4 @@ def frozen_features(images: ImageSet, protocol: Protocol, device: torch.device) 
     def make() -> np.ndarray:
         return models.embed(trunk.to(**layout), images.images, preprocess, batch_size=16, device=device)
 
-    return cache.computed(f"features-{key}.npy", data_root(None), make)
+    return cache.computed(f"features-{key}.npy", root, make)

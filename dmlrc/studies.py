@@ -24,7 +24,7 @@ def rate_study(study: Study, rate: float) -> Study:
     )
 
 
-_PATIENCE = {"cars196": dict(eval_every=5, patience=14), "sop": dict(eval_every=20, patience=39)}
+_PATIENCE = {"cars196": {"eval_every": 5, "patience": 14}, "sop": {"eval_every": 20, "patience": 39}}
 
 
 def _musgrave(dataset: str) -> Study:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from PIL import Image
 
 from dmlrc import paths, records, studies, study
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
@@ -20,7 +22,29 @@ from dmlrc.papers import musgrave2020
 from dmlrc.protocol import SMOKE
 
 PICKED = tuple(method for method in musgrave2020.METHODS if method.name in ("contrastive", "arcface"))
-TINY = study.Study("tiny", "glyphs", musgrave2020.CHARACTERS, SMOKE, methods=PICKED)
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory):
+    """A data set of one's own: 64 classes of 6 images, a noisy bar at an angle each, 16 px."""
+    folder = tmp_path_factory.mktemp("pictures")
+    rng = np.random.default_rng(0)
+    y, x = np.mgrid[-1:1:16j, -1:1:16j]
+    for number, angle in enumerate(np.linspace(0, np.pi, 64, endpoint=False)):
+        (folder / f"class{number:02d}").mkdir()
+        for copy in range(6):
+            bar = np.exp(-40 * (x * np.sin(angle) - y * np.cos(angle) + 0.1 * rng.normal()) ** 2)
+            noisy = np.clip(255 * bar + 20 * rng.normal(size=bar.shape), 0, 255).astype(np.uint8)
+            Image.fromarray(noisy).save(folder / f"class{number:02d}" / f"{copy}.png")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny(pictures):
+    protocol = replace(musgrave2020.CHARACTERS, image_size=16, crop_size=16)
+    return study.Study("tiny", f"folder:{pictures}", protocol, SMOKE, methods=PICKED)
+
+
 VOLATILE = ["seconds", "commit", "created"]
 
 
@@ -37,20 +61,21 @@ def same(left, right):
         pd.testing.assert_frame_equal(sort(one), sort(other))
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory, tiny):
     """The tiny study, run once without a break."""
     home = tmp_path_factory.mktemp("finished")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DMLRC_HOME", str(home))
+        patch.setenv("DMLRC_CACHE", str(home / "cache"))
         patch.setenv("DMLRC_DEVICE", "cpu")
-        study.run(TINY)
+        study.run(tiny)
         return facts(), records.load("tiny")
 
 
-def test_a_study_leaves_every_record(finished):
+def test_a_study_leaves_every_record(tiny, finished):
     _, found = finished
-    budget = TINY.budget
+    budget = tiny.budget
     assert found.trials.groupby("method").size().to_dict() == {"contrastive": budget.trials, "arcface": budget.trials}
     runs = found.runs.groupby(["method", "kind"]).size()
     assert runs["contrastive", "trial"] == 4 * budget.trials
@@ -61,7 +86,7 @@ def test_a_study_leaves_every_record(finished):
     assert set(reruns["rerun"]) == set(range(budget.reruns))
     assert set(found.scores[found.scores["method"] == "pretrained"]["setting"]) == {"separated", "concatenated"}
     assert found.scores["value"].between(0, 1).all()
-    assert found.meta["data"]["images"] > 10_000
+    assert found.meta["data"]["images"] == 64 * 6
     assert found.meta["environment"]["packages"]["torch"] == torch.__version__.split("+")[0]
 
 
@@ -82,7 +107,7 @@ class Killed(BaseException):
     pass
 
 
-def test_a_study_killed_after_any_unit_and_resumed_equals_one_that_was_not(finished, monkeypatch):
+def test_a_study_killed_after_any_unit_and_resumed_equals_one_that_was_not(tiny, finished, monkeypatch):
     real = study.run_unit
     for limit in range(3):
         done = []
@@ -95,19 +120,17 @@ def test_a_study_killed_after_any_unit_and_resumed_equals_one_that_was_not(finis
 
         monkeypatch.setattr(study, "run_unit", limited)
         with pytest.raises(Killed):
-            study.run(TINY)
+            study.run(tiny)
     monkeypatch.setattr(study, "run_unit", real)
-    study.run(TINY)
+    study.run(tiny)
     same(facts(), finished[0])
 
 
-def test_a_study_whose_process_is_killed_loses_no_finished_unit(finished, home):
-    script = (
-        "from dmlrc import study; from dmlrc.papers import musgrave2020; from dmlrc.protocol import SMOKE\n"
-        "methods = tuple(m for m in musgrave2020.METHODS if m.name in ('contrastive', 'arcface'))\n"
-        "study.run(study.Study('tiny', 'glyphs', musgrave2020.CHARACTERS, SMOKE, methods=methods))\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
+def test_a_study_whose_process_is_killed_loses_no_finished_unit(tiny, finished, home):
+    script = "import pickle, sys; from dmlrc import study; study.run(pickle.load(sys.stdin.buffer))"
+    process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process.stdin.write(pickle.dumps(tiny))
+    process.stdin.close()
     folder = paths.runs() / "tiny"
     deadline = time.monotonic() + 120
     while len(list(folder.glob("*/*-0*.json"))) < 3 and time.monotonic() < deadline:
@@ -116,24 +139,24 @@ def test_a_study_whose_process_is_killed_loses_no_finished_unit(finished, home):
     process.wait()
     kept = {path: path.stat().st_mtime_ns for path in folder.glob("*/*.json")}
     assert len(kept) >= 3
-    study.run(TINY)
+    study.run(tiny)
     assert all(path.stat().st_mtime_ns == written for path, written in kept.items())
     same(facts(), finished[0])
 
 
-def test_processes_give_the_records_that_one_process_gives(finished):
-    study.run(TINY, workers=2)
+def test_processes_give_the_records_that_one_process_gives(tiny, finished):
+    study.run(tiny, workers=2)
     same(facts(), finished[0])
 
 
-def test_a_finished_study_does_no_work(finished, monkeypatch):
-    study.run(TINY, methods=PICKED[:1])
+def test_a_finished_study_does_no_work(tiny, finished, monkeypatch):
+    study.run(tiny, methods=PICKED[:1])
     monkeypatch.setattr(study, "run_unit", lambda unit: pytest.fail("nothing was missing"))
-    study.run(TINY, methods=PICKED[:1])
+    study.run(tiny, methods=PICKED[:1])
 
 
-def test_trials_never_see_the_test_half(monkeypatch):
-    bench = study.prepare("glyphs", TINY.effective_protocol, "default", 0)
+def test_trials_never_see_the_test_half(tiny, monkeypatch):
+    bench = study.prepare(tiny.dataset, tiny.effective_protocol, "default", 0)
     test = set(bench.splits.test.tolist())
     seen = []
     for name in ("train", "evaluate"):
@@ -141,7 +164,7 @@ def test_trials_never_see_the_test_half(monkeypatch):
         monkeypatch.setattr(
             bench.source, name, lambda i, *rest, real=real: (seen.extend(np.ravel(i).tolist()), real(i, *rest))[1]
         )
-    unit = study.next_unit(TINY, PICKED[0], [])
+    unit = study.next_unit(tiny, PICKED[0], [])
     study.run_unit(unit)
     assert seen
     assert not test & set(seen)
@@ -150,28 +173,28 @@ def test_trials_never_see_the_test_half(monkeypatch):
     assert test <= set(seen)  # the reruns do read it: the check above can fail
 
 
-def test_export_keeps_every_fact_and_a_new_method_joins_the_committed_ones(home, finished):
-    study.run(TINY)
+def test_export_keeps_every_fact_and_a_new_method_joins_the_committed_ones(tiny, home, finished):
+    study.run(tiny)
     before = facts()
     records.export("tiny")
     (paths.runs() / "tiny").rename(home / "elsewhere")
     same(facts(), before)
-    study.run(TINY)  # nothing is missing, so nothing is begun
+    study.run(tiny)  # nothing is missing, so nothing is begun
     assert not (paths.runs() / "tiny").exists()
     mine = Method("mine", lambda embeddings, labels, margin: (embeddings**2).sum() * margin, {"margin": Float(0, 1)})
-    study.run(TINY, methods=[mine])
+    study.run(tiny, methods=[mine])
     assert set(records.load("tiny").trials["method"]) == {"contrastive", "arcface", "mine"}
 
 
-def test_records_of_another_configuration_are_not_mixed():
-    study.run(TINY, methods=PICKED[:1])
-    changed = replace(TINY, protocol=replace(TINY.protocol, lr=0.5))
+def test_records_of_another_configuration_are_not_mixed(tiny):
+    study.run(tiny, methods=PICKED[:1])
+    changed = replace(tiny, protocol=replace(tiny.protocol, lr=0.5))
     with pytest.raises(DmlrcError, match=r"protocol.lr .* -> 0.5.*another name"):
         study.run(changed)
 
 
-def test_a_damaged_record_is_named(home):
-    study.run(TINY, methods=PICKED[:1])
+def test_a_damaged_record_is_named(tiny, home):
+    study.run(tiny, methods=PICKED[:1])
     damaged = paths.runs() / "tiny" / "contrastive" / "trial-000.json"
     damaged.write_text(damaged.read_text()[:50])
     with pytest.raises(DmlrcError, match="trial-000.json is damaged: delete it"):
@@ -179,21 +202,21 @@ def test_a_damaged_record_is_named(home):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
-def test_an_unwritable_folder_is_named(home):
+def test_an_unwritable_folder_is_named(tiny, home):
     home.chmod(0o500)
     with pytest.raises(DmlrcError, match="DMLRC_RUNS"):
-        study.run(TINY)
+        study.run(tiny)
 
 
-def test_a_folder_that_cannot_be_made_is_named(home):
+def test_a_folder_that_cannot_be_made_is_named(tiny, home):
     (home / "runs").write_text("a file where a folder should be")
     with pytest.raises(DmlrcError, match=r"cannot write .*DMLRC_RUNS"):
-        study.run(TINY)
+        study.run(tiny)
 
 
-def test_a_method_whose_trials_all_diverge_is_recorded_as_such():
+def test_a_method_whose_trials_all_diverge_is_recorded_as_such(tiny):
     broken = Method("broken", lambda embeddings, labels: embeddings.sum() * torch.nan)
-    study.run(TINY, methods=[broken])
+    study.run(tiny, methods=[broken])
     found = records.load("tiny")
     assert set(found.trials["state"]) == {"diverged"}
     assert found.trials["value"].isna().all()
@@ -203,9 +226,9 @@ def test_a_method_whose_trials_all_diverge_is_recorded_as_such():
     assert "nan" in written["reason"]
 
 
-def test_seeds_are_paired_across_methods_and_differ_otherwise():
+def test_seeds_are_paired_across_methods_and_differ_otherwise(tiny):
     units = [
-        study.Unit("glyphs", TINY.protocol, "default", seed, method, kind, number, {})
+        study.Unit(tiny.dataset, tiny.protocol, "default", seed, method, kind, number, {})
         for seed in (0, 1)
         for method in PICKED
         for kind in ("trial", "rerun")
@@ -216,12 +239,12 @@ def test_seeds_are_paired_across_methods_and_differ_otherwise():
     assert seeds[0, "contrastive", "rerun", 1, 0] == seeds[0, "arcface", "rerun", 1, 0]
 
 
-def test_unknown_names_are_errors_with_a_hint():
+def test_unknown_names_are_errors_with_a_hint(tiny):
     with pytest.raises(UsageError, match="did you mean 'glyphs-quick'"):
         studies.get("glyph-quick")
     with pytest.raises(UsageError, match="did you mean 'contrastive'"):
-        TINY.method("contrastve")
+        tiny.method("contrastve")
     with pytest.raises(UsageError, match="cannot be called 'pretrained'"):
-        study.run(TINY, methods=[Method("pretrained", "triplet")])
+        study.run(tiny, methods=[Method("pretrained", "triplet")])
     with pytest.raises(MissingDataError, match="dmlrc study run"):
         records.load("glyphs-full")
