@@ -102,6 +102,14 @@ def build_loss(method: Method, params: Mapping[str, float], num_classes: int, em
     raise UsageError(f"the loss of method {method.name!r} must be a name, a function, a class or a module")
 
 
+def normalized(method: Method) -> bool:
+    """Whether the embeddings of a method are L2-normalised, in training and in evaluation; unless it says so, yes."""
+    loss = (
+        losses.REGISTRY[method.loss] if isinstance(method.loss, str) and method.loss in losses.REGISTRY else method.loss
+    )
+    return getattr(loss, "normalized", True)
+
+
 def _check_function(name: str, function: Callable[..., Tensor], params: Mapping[str, float]) -> None:
     try:
         inspect.signature(function).bind(None, None, **params)

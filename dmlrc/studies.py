@@ -17,7 +17,7 @@ def rate_study(study: Study, rate: float) -> Study:
     return replace(
         study,
         name=f"{study.name}-rate-{rate:.0e}",
-        protocol=replace(study.protocol, lr=rate),
+        protocol=replace(study.protocol, lr=rate, patience=9, max_epochs=50),
         budget=_RATE_BUDGET,
         methods=tuple(study.method(name) for name in _RATE_METHODS),
         expected="",

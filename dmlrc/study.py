@@ -8,12 +8,13 @@ runs on all folds; a finished unit is a record on disk, and what to do next foll
 import contextlib
 import functools
 import os
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field, replace
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ from tqdm import tqdm
 from dmlrc import data, metrics, models, paths, provenance, records, search, training
 from dmlrc.data import splits as class_splits
 from dmlrc.errors import DmlrcError, UsageError, unknown
-from dmlrc.methods import Method
+from dmlrc.methods import Method, normalized
 from dmlrc.papers import musgrave2020
 from dmlrc.protocol import Budget, Protocol
 from dmlrc.sources import FeatureSource, ImageSource, frozen_features
@@ -149,7 +150,7 @@ def run_unit(unit: Unit) -> dict:
         "runs": [{name: value for name, value in vars(run).items() if name != "weights"} for run in runs],
     }
     if unit.kind == "rerun" and last.state == "complete":
-        record["scores"] = test_scores(bench, [run.weights for run in runs])
+        record["scores"] = test_scores(bench, unit.method, [run.weights for run in runs])
     return record | {"seconds": time.perf_counter() - started, "finished": provenance.now()}
 
 
@@ -174,13 +175,16 @@ def member_seed(unit: Unit, fold: int) -> int:
     return int(np.random.SeedSequence([unit.study_seed, kind, unit.number, fold]).generate_state(1)[0])
 
 
-def test_scores(bench: Bench, weights: Sequence[dict[str, torch.Tensor]]) -> dict[str, dict[str, float]]:
+def test_scores(
+    bench: Bench, method: Method, weights: Sequence[dict[str, torch.Tensor]]
+) -> dict[str, dict[str, float]]:
     """Accuracy on the test half: this function reads it, after the search, and no other one that trains does.
 
     weights: the best checkpoint of each fold. Returns {"fold0": {metric: value}, ..., "separated": the mean
     over the folds' models, "concatenated": of their joined, re-normalised embeddings} (section 3.2).
     """
     model, labels = bench.make_model().to(bench.source.device), bench.labels[bench.splits.test]
+    model.normalize = normalized(method)
     embeddings = []
     for state in weights:
         model.load_state_dict(state)
@@ -337,4 +341,14 @@ def _processes(workers: int) -> ProcessPoolExecutor:
     # one thread a worker: two threads of one process and a busy neighbour slow each other badly
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
-    return ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+    return ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_end_with_parent)
+
+
+def _end_with_parent() -> None:
+    """End this worker when the process that started it is gone, even killed: nobody would take its results."""
+
+    def watch() -> None:
+        parent_process().join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

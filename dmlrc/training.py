@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from dmlrc import metrics
 from dmlrc.data.batches import ClassBalanced
 from dmlrc.errors import DivergedError, UsageError
-from dmlrc.methods import LOSS_WEIGHTS_LR, Method, build_loss
+from dmlrc.methods import LOSS_WEIGHTS_LR, Method, build_loss, normalized
 from dmlrc.protocol import Protocol
 
 VAL_METRICS = ("map_at_r", "precision_at_1")
@@ -89,6 +89,7 @@ def train(
         torch.manual_seed(member.seed)
         model = make_model().to(source.device)
         loss = build_loss(method, params, len(classes), model.embedding_dim).to(source.device)
+        model.normalize = normalized(method)
         step = _Step(member, source, own_labels, model, loss, method, params, protocol)
         try:
             for epoch in range(1, protocol.max_epochs + 1):

@@ -55,10 +55,10 @@ def facts(name="tiny"):
 
 
 def same(left, right):
-    for one, other in zip(left, right, strict=True):
-        order = [column for column in one.columns if column not in ("params", "value")]
-        sort = lambda frame: frame.sort_values(order).reset_index(drop=True)  # noqa: E731
-        pd.testing.assert_frame_equal(sort(one), sort(other))
+    for pair in zip(left, right, strict=True):
+        keys = [column for column in pair[0].columns if column not in ("params", "value")]
+        one, other = (frame.sort_values(keys, ignore_index=True) for frame in pair)
+        pd.testing.assert_frame_equal(one, other)
 
 
 @pytest.fixture(scope="session")
@@ -197,7 +197,7 @@ def test_a_damaged_record_is_named(tiny, home):
     study.run(tiny, methods=PICKED[:1])
     damaged = paths.runs() / "tiny" / "contrastive" / "trial-000.json"
     damaged.write_text(damaged.read_text()[:50])
-    with pytest.raises(DmlrcError, match="trial-000.json is damaged: delete it"):
+    with pytest.raises(DmlrcError, match=r"trial-000\.json is damaged: delete it"):
         records.load("tiny")
 
 

@@ -10,7 +10,7 @@ from pytorch_metric_learning import losses as pml_losses
 from dmlrc import metrics, models, training
 from dmlrc.data import splits
 from dmlrc.errors import DivergedError, UsageError
-from dmlrc.methods import LOSS_WEIGHTS_LR, Method, build_loss
+from dmlrc.methods import LOSS_WEIGHTS_LR, Method, build_loss, normalized
 from dmlrc.papers import musgrave2020
 from dmlrc.sources import FeatureSource
 
@@ -151,6 +151,24 @@ def test_the_weights_of_a_loss_learn_at_their_own_rate(blobs, monkeypatch):
         train(blobs, method, {"softmax_scale": 1.0, LOSS_WEIGHTS_LR: rate}, replace(PROTOCOL, weight_decay=0.0))
         moved.append(made[-1].proxies.detach())
     assert not torch.allclose(moved[0], moved[1], atol=1e-2)
+
+
+def test_unnormalised_losses_train_and_validate_on_unnormalised_embeddings(blobs):
+    lengths = []
+
+    class Lengths(torch.nn.Module):
+        normalized = False
+
+        def forward(self, embeddings, labels):
+            lengths.append(embeddings.norm(dim=1))
+            return embeddings.square().mean()
+
+    method = Method("lengths", Lengths, classes_per_batch=4)
+    train(blobs, method, {})
+    assert not torch.allclose(lengths[0], torch.ones(16), atol=0.1)
+    assert not normalized(method)
+    assert not normalized(Method("lifted", "lifted_structure"))
+    assert normalized(TRIPLET)
 
 
 @pytest.mark.parametrize("value", [1.0, torch.ones(3, requires_grad=True), torch.ones(())], ids=str)

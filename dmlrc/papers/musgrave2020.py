@@ -122,5 +122,6 @@ FROZEN = replace(
     frozen_trunk=True,
     augmentation="none",
     lr=1e-4,  # the best of 1e-4, 3e-4, 1e-3 on validation folds: results/grocery-frozen-full-rate-*
-    max_epochs=50,
+    patience=5,  # costs 0.002 MAP@R in the runs that chose the rate, and saves a third of the steps
+    max_epochs=20,
 )
