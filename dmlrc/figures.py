@@ -1,6 +1,6 @@
 """Figures: each function draws computed numbers and returns a Matplotlib figure; nothing is computed here but layout.
 
-Drawn narrow (5 inches at most) so that the letters can be read on a phone, on white so that they can be read in print
+Drawn narrow (4.5 inches) so that the letters can be read on a phone, on white so that they can be read in print
 and on a dark page. Colours are those of Okabe and Ito, which the colour-blind tell apart; a method keeps its colour and
 marker in every figure: circles are embedding losses, squares classification losses, hollow ones variants.
 """
@@ -16,11 +16,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from dmlrc import tables
+from dmlrc import printed, tables
 from dmlrc.data.splits import Splits
-from dmlrc.study import PRETRAINED
+from dmlrc.tables import PRETRAINED
 
-WIDTH = 5.0
+WIDTH = 4.5
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
     "#0072B2",
     "#E69F00",
@@ -87,7 +87,14 @@ def _axes(height: float, rows: int = 1, columns: int = 1, **settings) -> tuple[F
     sns.set_theme(
         context="paper",
         style="whitegrid",
-        rc={"font.size": 10, "axes.titlesize": 10, "axes.labelsize": 10, "legend.fontsize": 9, "svg.fonttype": "path"},
+        rc={
+            "font.size": 10,
+            "axes.titlesize": 10,
+            "axes.labelsize": 10,
+            "xtick.labelsize": 9,
+            "ytick.labelsize": 9,
+            "legend.fontsize": 9,
+        },
     )
     return plt.subplots(rows, columns, figsize=(WIDTH, height), layout="constrained", squeeze=False, **settings)
 
@@ -105,7 +112,7 @@ def toy_spaces(spaces: Mapping[str, tuple[np.ndarray, np.ndarray]], scores: pd.D
         axis.set(title=title, xticks=[], yticks=[], ylim=(-2.5, 5.5))
     below = figure.add_subplot(grid[1, :])
     sns.heatmap(
-        100 * scores.rename(index=tables.METRIC_LABELS),
+        100 * scores.rename(index=printed.METRIC_LABELS),
         vmin=0,
         vmax=100,
         cmap="Blues",
@@ -132,7 +139,7 @@ def random_scores(scores: pd.DataFrame) -> Figure:
             color=look.colour,
             marker=look.marker,
             markersize=4,
-            label=tables.METRIC_LABELS[name],
+            label=printed.METRIC_LABELS[name],
         )
     axis.plot(scores.index, 100 * scores["nmi_expected"], color="black", linestyle=":", label="1 - log S / log C")
     axis.set(xscale="log", xlabel="number of classes", ylabel="score of random embeddings, %", ylim=(-2, 102))
@@ -195,7 +202,7 @@ def searches(ours: Mapping[str, pd.DataFrame], published: pd.DataFrame) -> Figur
                 linestyle=dashes,
                 linewidth=2,
             )
-        axis.set_title(tables.label(name), fontsize=9)
+        axis.set_title(printed.label(name), fontsize=9)
         axis.set_ylim(0.4, 1.03)
         axis.xaxis.set_major_locator(MaxNLocator(3, integer=True))
         axis.yaxis.set_major_formatter(PercentFormatter(1))
@@ -235,7 +242,7 @@ def importance(shares: pd.DataFrame) -> Figure:
     rows = [(name, row) for name in names for row in shares[shares["method"] == name].itertuples()]
     figure, axes = _axes(0.7 + 0.22 * len(rows))
     axis = axes[0, 0]
-    labels = [f"{tables.label(name)}: {row.parameter}" for name, row in rows]
+    labels = [f"{printed.label(name)}: {row.parameter}" for name, row in rows]
     axis.barh(
         range(len(rows)), [100 * row.importance for _, row in rows], color=[style(name).colour for name, _ in rows]
     )
@@ -273,13 +280,13 @@ def results(panels: Mapping[str, pd.DataFrame], metric: str = "map_at_r") -> Fig
         _method_rows(axis, names)
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
-    figure.supxlabel(f"{tables.METRIC_LABELS[metric]}, % (filled: concatenated, hollow: separated)", fontsize=10)
+    figure.supxlabel(f"{printed.METRIC_LABELS[metric]}, % (filled: concatenated, hollow: separated)", fontsize=10)
     return figure
 
 
 def _method_rows(axis: Axes, names: Sequence[str]) -> None:
     """Methods down the vertical axis, the first on top."""
-    axis.set(yticks=range(len(names)), yticklabels=[tables.label(name) for name in names], ylabel="")
+    axis.set(yticks=range(len(names)), yticklabels=[printed.label(name) for name in names], ylabel="")
     axis.set_ylim(len(names) - 0.5, -0.5)
     axis.xaxis.set_major_locator(MaxNLocator(5))
 
@@ -311,7 +318,7 @@ def over_the_years(claims: pd.DataFrame, panels: Mapping[str, pd.DataFrame]) -> 
         )
     top.set(title="(a) as papers claim", xlabel="", ylabel="P@1, %")
     top.xaxis.set_major_locator(MaxNLocator(integer=True))
-    top.legend(ncols=3, loc="lower right")
+    top.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.1), frameon=False)
     for number, (title, frame) in enumerate(panels.items()):
         axis = figure.add_subplot(grid[1 + number // 2, number % 2])
         sns.regplot(
@@ -354,5 +361,7 @@ def improvements(bars: pd.DataFrame) -> Figure:
         axis.axvline(0, color="black", linewidth=0.8)
         axis.set(title=f"over the {baseline} loss", xlabel="mean relative improvement of P@1, %", ylabel="")
         axis.margins(x=0.15)
-        axis.legend(title="", loc="best")
+        handles, texts = axis.get_legend_handles_labels()
+        axis.get_legend().remove()
+    figure.legend(handles, texts, loc="outside upper center", ncols=3)
     return figure

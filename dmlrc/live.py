@@ -10,6 +10,7 @@ import torch
 from dmlrc import metrics, models
 from dmlrc.data import ImageSet, augment
 from dmlrc.data.splits import halves
+from dmlrc.tables import nmi_of_random
 
 SHOWN = ("precision_at_1", "recall_at_4", "r_precision", "map_at_r", "map_at_c", "nmi", "f1")
 """The accuracy metrics that the live figures compare."""
@@ -68,35 +69,36 @@ def random_scores(
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("classes")
 
 
-def nmi_of_random(classes: int, images: float) -> float:
-    """NMI of embeddings whose clusters hold one image each of `images` classes: 1 - log S / log C, NaN for S > C.
+def random_trunks(
+    images: ImageSet,
+    trunks: Sequence[str],
+    classes: Sequence[int] | None = None,
+    images_per_class: int = 20,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """NMI of trunks with random weights, on the first n classes of the test half, for each n of `classes`.
 
-    Musgrave et al. 2020, Eqs. 3-7; for C = `classes` of S = `images` each.
-
-    >>> round(nmi_of_random(10_000, 4), 3)
-    0.849
-    """
-    return 1 - math.log(images) / math.log(classes) if images <= classes else float("nan")
-
-
-def random_trunk_nmi(images: ImageSet, trunk: str, classes: Sequence[int], size: int, seed: int = 0) -> pd.DataFrame:
-    """NMI of a trunk with random weights, on the first n classes of the test half, for each n of `classes`.
-
-    Table 2 of Musgrave et al. 2020 asks this of whole test sets. size: images are resized to this side. The trunk is
-    as it comes out of its initialisation, in evaluation mode; features are L2-normalised.
-    Columns: trunk, classes, images (a class, on average), nmi.
+    Table 2 of Musgrave et al. 2020 asks this of whole test sets (the default of `classes`). At most images_per_class
+    images of a class, and at most 64 pixels wide: random weights see no detail. A trunk is as it comes out of its
+    initialisation, in evaluation mode; features are L2-normalised. Columns: trunk, classes, images (a class, on
+    average), nmi.
     """
     test = halves(images.labels).test
-    test = test[np.isin(images.labels[test], np.unique(images.labels[test])[: max(classes)])]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = models.create_trunk(trunk).eval()
-    features, labels = _features(model, images, test, size), images.labels[test]
+    numbers = np.unique(images.labels[test])
+    classes = classes or [len(numbers)]
+    chosen = [test[images.labels[test] == number][:images_per_class] for number in numbers[: max(classes)]]
+    indices = np.concatenate(chosen)
+    size = min(64, images.images.shape[-1])
     rows = []
-    for count in classes:
-        chosen = np.isin(labels, np.unique(labels)[:count])
-        nmi = metrics.evaluate(features[chosen], labels[chosen], names=("nmi",), seed=seed)["nmi"]
-        rows.append({"trunk": trunk, "classes": count, "images": chosen.sum() / count, "nmi": nmi})
+    for trunk in trunks:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = models.create_trunk(trunk).eval()
+        features, labels = _features(model, images, indices, size), images.labels[indices]
+        for count in classes:
+            part = np.isin(labels, numbers[:count])
+            nmi = metrics.evaluate(features[part], labels[part], names=("nmi",), seed=seed)["nmi"]
+            rows.append({"trunk": trunk, "classes": count, "images": part.sum() / count, "nmi": nmi})
     return pd.DataFrame(rows)
 
 

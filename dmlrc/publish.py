@@ -8,7 +8,6 @@ import io
 import os
 import re
 import warnings
-from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 
@@ -34,27 +33,41 @@ def exports() -> Path:
 
 def text(markdown: str) -> None:
     """Show Markdown; for sentences whose numbers are computed."""
-    display(Markdown(markdown))
+    display(Markdown(_bound(markdown)))
 
 
 def takeaways(*sentences: str) -> None:
     """Show the key takeaways of a chapter, one bullet a sentence."""
-    bullets = "\n".join(f"- {sentence}" for sentence in sentences)
+    bullets = _bound("\n".join(f"- {sentence}" for sentence in sentences))
     _display(f"<b>Key takeaways</b>{_html(bullets)}", f"```{{admonition}} Key takeaways\n:class: tip\n{bullets}\n```")
 
 
+def rerun(chapter: str, studies: str) -> None:
+    """Show the commands that make a chapter again: its records, then the chapter itself."""
+    runs = "\n".join(f"dmlrc study run {name.strip()}" for name in studies.split(","))
+    text(
+        "Rerun this chapter, from the root of the project (records that are there are not made again):\n\n```shell\n"
+        f"{runs}\npapermill notebooks/{chapter}.ipynb {chapter}.ipynb --cwd notebooks -p studies {studies}\n```"
+    )
+
+
 def table(
-    name: str, cells: pd.DataFrame, caption: str, data: pd.DataFrame | None = None, css: pd.DataFrame | None = None
+    name: str,
+    cells: pd.DataFrame,
+    caption: str,
+    data: pd.DataFrame | None = None,
+    marks: pd.DataFrame | None = None,
+    wrap: bool = False,
 ) -> None:
     """Show a table of text under its id, and write it as CSV and LaTeX.
 
-    cells: what is printed. data: the numbers behind it, for the CSV; default the cells. css: for each cell "",
-    "font-weight: bold;" (the best) or "font-style: italic;" (a tie).
+    cells: what is printed. data: the numbers behind it, for the CSV; default the cells. marks: for each cell "best"
+    (printed bold), "tie" (italic) or "". wrap: cells hold sentences, so they may break into lines.
     """
-    styler = cells.style if css is None else cells.style.apply(lambda _: css, axis=None)
-    (exports() / f"{name}.tex").write_text(_latex(styler, name, caption))
-    (cells if data is None else data).to_csv(exports() / f"{name}.csv")
-    html = _scrolling(styler, name)
+    (exports() / f"{name}.tex").write_text(_latex(_styler(cells, marks), name, caption))
+    (cells if data is None else data).to_csv(exports() / f"{name}.csv", float_format="%.6g")
+    html = _scrolling(_styler(cells, marks), name, wrap)
+    caption = _bound(caption)
     downloads = f"{{download}}`CSV <exports/{name}.csv>` {{download}}`LaTeX <exports/{name}.tex>`"
     _display(
         f"{html}<p>{_html(caption)}</p>",
@@ -70,6 +83,7 @@ def figure(name: str, drawing: Figure, caption: str) -> None:
         drawing.savefig(buffer, format="svg", bbox_inches="tight", facecolor="white", metadata={"Date": None})
     plt.close(drawing)
     (exports() / f"{name}.svg").write_text(buffer.getvalue())
+    caption = _bound(caption)
     plain = " ".join(re.sub(r"[`*_{}\[\]]", "", caption).split())
     _display(
         f"{buffer.getvalue()[buffer.getvalue().index('<svg') :]}<p>{_html(caption)}</p>",
@@ -95,9 +109,21 @@ def recorded(notebook: str | Path) -> dict:
     return {name: value for output in outputs for name, value in output["data"][SCALARS].items()}
 
 
-def bold(marks: Mapping | pd.DataFrame) -> pd.DataFrame:
-    """The css of a frame of marks: "best" is bold, "tie" italic, the rest plain."""
-    return pd.DataFrame(marks).replace({"best": "font-weight: bold;", "tie": "font-style: italic;"})
+def _styler(cells: pd.DataFrame, marks: pd.DataFrame | None) -> Styler:
+    """The index's name stands over it, in the last row of the heading, not in a row of its own."""
+    if cells.index.nlevels > 1:
+        return cells.reset_index().style.hide()
+    heading, cells = cells.index.name or "", cells.rename_axis(None)
+    cells.columns = cells.columns.set_names([""] * (cells.columns.nlevels - 1) + [heading])
+    if marks is None:
+        return cells.style
+    css = marks.replace({"best": "font-weight: bold;", "tie": "font-style: italic;"})
+    return cells.style.apply(lambda _: css.to_numpy(), axis=None)
+
+
+def _bound(markdown: str) -> str:
+    """A number and its % stay on one line."""
+    return markdown.replace(" %", "\u00a0%")
 
 
 def _display(html: str, markdown: str) -> None:
@@ -110,8 +136,9 @@ def _html(markdown: str) -> str:
     return MarkdownIt().render(plain)
 
 
-def _scrolling(styler: Styler, name: str) -> str:
-    html = styler.set_uuid(name.replace("-", "_")).set_table_attributes('class="dml"').to_html()
+def _scrolling(styler: Styler, name: str, wrap: bool) -> str:
+    look = "dml dml-wrap" if wrap else "dml"
+    html = styler.set_uuid(name.replace("-", "_")).set_table_attributes(f'class="{look}"').to_html()
     return f'<div class="dml-scroll" tabindex="0" role="region" aria-label="{escape(name)}">{html}</div>'
 
 

@@ -1,46 +1,27 @@
-"""Tables: plain data frames computed from records and from published numbers, and how they are printed.
+"""Tables: plain data frames of numbers, computed from records and from what the papers print.
 
-The first part computes: numbers (fractions), methods named as in the records. The second part prints: cells of text
-in percent, methods by their labels, in the order of `dmlrc.papers.musgrave2020.METHODS`, and what a caption must say.
+Accuracies are fractions and methods are named as in the records; `dmlrc.printed` turns them into what a page shows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
 from dmlrc import reported
+from dmlrc.data.splits import halves
+from dmlrc.errors import MissingDataError
+from dmlrc.methods import Float, Int
 from dmlrc.papers import musgrave2020
-from dmlrc.protocol import Protocol
 from dmlrc.records import StudyRecords
-from dmlrc.study import PRETRAINED
 
+PRETRAINED = "pretrained"
+"""The row of the untrained trunk, as `dmlrc.study` records it (importing that would cost every chapter seconds)."""
 SETTINGS = ("concatenated", "separated")
 METRICS = ("precision_at_1", "r_precision", "map_at_r")
 CLASSICS = ("contrastive", "triplet")
-METRIC_LABELS = {
-    "precision_at_1": "P@1",
-    "recall_at_1": "R@1",
-    "recall_at_2": "R@2",
-    "recall_at_4": "R@4",
-    "recall_at_8": "R@8",
-    "r_precision": "RP",
-    "map_at_r": "MAP@R",
-    "map_at_c": "mAP@C",
-    "map_at_1000": "mAP@1000",
-    "nmi": "NMI",
-    "f1": "F1",
-}
 METHODS = {method.name: method for method in musgrave2020.METHODS}
-SAME_DATA = {"cub200": "CUB200", "cars196": "Cars196", "cars196crops": "Cars196", "sop": "SOP"}
-"""The paper's data set that has the same classes as one of ours."""
-
-
-def label(method: str) -> str:
-    """A method's name as printed; a method of the reader's own keeps its name."""
-    return "Pretrained" if method == PRETRAINED else METHODS[method].label if method in METHODS else method
 
 
 def ordered(methods: Iterable[str]) -> list[str]:
@@ -123,10 +104,10 @@ def _state(row: Mapping[str, int], budget: Mapping) -> str:
 def cost(records: StudyRecords) -> pd.DataFrame:
     """What a method cost: search_seconds (all trials), seconds and steps of one rerun (mean), indexed by method.
 
-    The folds of a rerun train side by side: its seconds are those of the slowest fold, its steps the sum of all.
+    Seconds and steps are summed over the folds, which train one after the other.
     """
     reruns = records.runs[records.runs["kind"] == "rerun"]
-    each = reruns.groupby(["method", "number"]).agg(seconds=("seconds", "max"), steps=("steps", "sum"))
+    each = reruns.groupby(["method", "number"]).agg(seconds=("seconds", "sum"), steps=("steps", "sum"))
     table = each.groupby("method").mean()
     table.insert(0, "search_seconds", records.trials.groupby("method")["seconds"].sum())
     return table.loc[[name for name in ordered(table.index) if name in table.index]]
@@ -174,6 +155,24 @@ def claimed_improvement(claims: pd.DataFrame, baseline: str, years: tuple[int, i
     theirs = headline[headline["role"] == f"{baseline}_baseline"][["paper", "dataset", "r1"]]
     both = own.merge(theirs, on=["paper", "dataset"], suffixes=("", "_baseline"))
     return both.assign(gain=both["r1"] / both["r1_baseline"] - 1)
+
+
+def improvement_bars(edition: Sequence[StudyRecords], claims: pd.DataFrame) -> pd.DataFrame:
+    """The bars of Fig. 5: baseline, where (a data set of the papers or a study), who, value (fraction).
+
+    who: "papers" (mean of `claimed_improvement`), "separated" or "concatenated" (`improvement` in the published tables,
+    or in ours).
+    """
+    published = reported.results()
+    measured = {name: published[published["dataset"] == name] for name in reported.DATASETS}
+    measured |= {records.name: accuracy(records) for records in edition}
+    rows = []
+    for baseline in CLASSICS:
+        claimed = claimed_improvement(claims, baseline).groupby("dataset")["gain"].mean()
+        for where, frame in measured.items():
+            gains = improvement(frame, baseline).to_dict() | {"papers": claimed.get(where, np.nan)}
+            rows += [{"baseline": baseline, "where": where, "who": who, "value": value} for who, value in gains.items()]
+    return pd.DataFrame(rows).dropna(ignore_index=True)
 
 
 def recycled(claims: pd.DataFrame, baseline: str) -> pd.DataFrame:
@@ -271,7 +270,10 @@ def importance(records: StudyRecords, min_trials: int = 20, seed: int = 0) -> pd
 
 
 def best_hyperparameters(records: StudyRecords) -> pd.DataFrame:
-    """The setting that won each search: method, hyperparameter, value, and the range searched (low, high)."""
+    """The setting that won each search: method, hyperparameter, value, the range searched (low, high), at_edge.
+
+    at_edge: the value lies within 2 % of the range's width of an end of it (in logarithms where it is searched so).
+    """
     from dmlrc import search
 
     rows = []
@@ -287,9 +289,16 @@ def best_hyperparameters(records: StudyRecords) -> pd.DataFrame:
                     "value": value,
                     "low": getattr(limits, "low", np.nan),
                     "high": getattr(limits, "high", np.nan),
+                    "at_edge": limits is not None and _at_edge(value, limits),
                 }
             )
-    return pd.DataFrame(rows, columns=["method", "hyperparameter", "value", "low", "high"])
+    return pd.DataFrame(rows, columns=["method", "hyperparameter", "value", "low", "high", "at_edge"])
+
+
+def _at_edge(value: float, limits: Float | Int) -> bool:
+    scale = np.log if getattr(limits, "log", False) else float
+    low, high = scale(limits.low), scale(limits.high)
+    return not 0.02 < (scale(value) - low) / (high - low) < 0.98
 
 
 def methods() -> pd.DataFrame:
@@ -306,167 +315,54 @@ def methods() -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def settings(edition: Sequence[StudyRecords], paper: Protocol = musgrave2020.PROTOCOL) -> pd.DataFrame:
-    """Every setting of the protocol: one row a setting, a column for the paper and one for each study."""
-    columns = {"paper": asdict(paper)} | {records.name: records.meta["protocol"] for records in edition}
-    return pd.DataFrame(columns).drop(index=["name", "paper"]).map(setting_text)
+def class_counts(edition: Sequence[StudyRecords] = ()) -> pd.DataFrame:
+    """How many classes train, validate and test: the papers' data sets and those of the studies, by our splits.
 
-
-# Printing.
-
-
-def setting_text(value) -> str:
-    """The value of a setting as printed.
-
-    >>> setting_text((0.16, 1.0)), setting_text(True), setting_text(None), setting_text(1e-06)
-    ('0.16 to 1', 'yes', 'none', '1e-06')
+    Columns: classes, train, validate, test; index: the data set or study. `never` counts classes of the first half that
+    no fold validates, because the folds do not divide it.
     """
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, (list, tuple)):
-        return " to ".join(f"{number:.3g}" for number in value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def percent(mean: float, ci95: float = float("nan"), digits: int = 2) -> str:
-    """A fraction and its interval in percent.
-
-    >>> percent(0.6721, 0.0049), percent(0.5105), percent(float("nan"))
-    ('67.21 ± 0.49', '51.05', '')
-    """
-    if np.isnan(mean):
-        return ""
-    half = "" if np.isnan(ci95) else f" ± {100 * ci95:.{digits}f}"
-    return f"{100 * mean:.{digits}f}{half}"
-
-
-def printed_results(
-    frame: pd.DataFrame, dim: int = 128, folds: int = 4, state: pd.DataFrame | None = None
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The cells and the marks (see `marks`) of a results table in the paper's layout.
-
-    frame: `accuracy` or one data set of `reported.results`. dim, folds: of the protocol, for the headings.
-    state: `status`; adds a column that says how many reruns each row rests on, and rows for methods without any.
-    """
-    frame = frame[frame["metric"].isin(METRICS)]
-    heads = {"concatenated": f"Concatenated ({folds * dim}-d)", "separated": f"Separated ({dim}-d)"}
-    names = ordered(frame["method"] if state is None else [*frame["method"], *state.index])
-    keys = pd.MultiIndex.from_product([SETTINGS, METRICS])
-    printed = frame.assign(cell=[percent(*pair) for pair in frame[["mean", "ci95"]].to_numpy()], mark=marks(frame))
-    wide = {
-        column: printed.pivot(index="method", columns=["setting", "metric"], values=column)
-        .reindex(index=names, columns=keys)
-        .fillna("")
-        for column in ("cell", "mark")
+    counts = {"CUB200": (200, 4), "Cars196": (196, 4), "SOP": (22634, 4)}
+    counts |= {
+        records.name: (records.meta["data"]["classes"], records.meta["protocol"]["folds"]) for records in edition
     }
-    for each in wide.values():
-        each.columns = pd.MultiIndex.from_tuples([(heads[setting], METRIC_LABELS[metric]) for setting, metric in keys])
-    if state is not None:
-        wide["cell"]["", "reruns"] = [_reruns(state, name) for name in names]
-        wide["mark"]["", "reruns"] = ""
-    for each in wide.values():
-        each.index = pd.Index([label(name) for name in names], name="Method")
-    return wide["cell"], wide["mark"]
+    rows = {}
+    for name, (classes, folds) in counts.items():
+        parts = halves(np.arange(classes), folds=folds)
+        validated = np.unique(np.concatenate([fold.val for fold in parts.folds]))
+        rows[name] = {
+            "classes": classes,
+            "train": len(parts.folds[0].train),
+            "validate": len(parts.folds[0].val),
+            "never": len(parts.train_val) - len(validated),
+            "test": len(parts.test),
+        }
+    return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def _reruns(state: pd.DataFrame, method: str) -> str:
-    if method not in state.index:
-        return ""
-    row = state.loc[method]
-    failed = f", {row['failed_reruns']} diverged" if row["failed_reruns"] else ""
-    count = f"{row['reruns']}{failed}"
-    return (
-        count if row["state"] == "complete" else row["state"] + (f": {count}" if row["state"] == "unfinished" else "")
-    )
+def rates(study: str) -> pd.DataFrame:
+    """The trials that chose a study's learning rate: best validation MAP@R, a row a rate, a column a method.
 
-
-def beside(theirs: pd.DataFrame, edition: Sequence[StudyRecords], paper: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The cells and marks of a published table, with our concatenated P@1 and MAP@R of each study beside it.
-
-    theirs: one data set of `reported.results`. paper: the heading of the published columns. A method that one side
-    does not have has a dash there.
+    Read from the records of the short searches `<study>-rate-<rate>`; empty where none are here.
     """
-    names = [label(name) for name in ordered([PRETRAINED, *METHODS])]
-    blocks = [(f"{paper}, ", printed_results(theirs), None)]
-    blocks += [
-        (f"{records.name}, ", printed_results(accuracy(records), *dimensions(records)), ["P@1", "MAP@R"])
-        for records in edition
-    ]
-    cells, marked = [], []
-    for head, pair, metrics in blocks:
-        for whole, frame in zip((cells, marked), pair, strict=True):
-            part = frame if metrics is None else frame.iloc[:, : len(METRICS)].loc[:, (slice(None), metrics)]
-            part.columns = pd.MultiIndex.from_tuples([(head + over.lower(), under) for over, under in part.columns])
-            whole.append(part.reindex(names))
-    return pd.concat(cells, axis=1).replace("", np.nan).fillna("–"), pd.concat(marked, axis=1).fillna("")
+    from dmlrc import records, studies
+
+    rows = {}
+    for rate in studies.RATES:
+        try:
+            trials = records.load(f"{study}-rate-{rate:.0e}").trials
+        except MissingDataError:
+            continue
+        rows[rate] = trials.groupby("method")["value"].max()
+    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("lr")
+    return table[ordered(table.columns)]
 
 
-def dimensions(records: StudyRecords) -> tuple[int, int]:
-    """The size of an embedding and the number of folds."""
-    return records.meta["protocol"]["embedding_dim"], records.meta["protocol"]["folds"]
+def nmi_of_random(classes: int, images: float) -> float:
+    """NMI of embeddings whose clusters hold one image each of `images` classes: 1 - log S / log C, NaN for S > C.
 
+    Musgrave et al. 2020, Eqs. 3-7; for C = `classes` of S = `images` each.
 
-DATASET_LABELS = {
-    "glyphs": "Glyphs",
-    "omniglot": "Omniglot",
-    "grocery": "Grocery Store",
-    "cars196": "Cars196",
-    "cars196crops": "Cars196 crops",
-    "cub200": "CUB200",
-    "sop": "SOP",
-}
-TRUNK_LABELS = {
-    "conv4": "conv4",
-    "squeezenet1_0": "SqueezeNet 1.0",
-    "googlenet": "GoogLeNet",
-    "resnet18": "ResNet18",
-    "resnet50": "ResNet50",
-    "inception_v3": "Inception-v3",
-    "bn_inception": "BN-Inception",
-}
-
-
-def dataset(records: StudyRecords) -> str:
-    """The data set of a study as printed."""
-    return DATASET_LABELS.get(records.meta["dataset"], records.meta["dataset"])
-
-
-def trunk(records: StudyRecords) -> str:
-    """The trunk of a study as printed: which network, where its weights come from, and whether it trains."""
-    protocol = records.meta["protocol"]
-    name = TRUNK_LABELS.get(protocol["trunk"], protocol["trunk"])
-    weights = "random weights" if protocol["weights"] is None else "ImageNet weights"
-    how = "frozen: only the linear embedder trains" if protocol["frozen_trunk"] else "all of it trains"
-    return f"{name}, {weights}, {how}"
-
-
-def caption(records: StudyRecords) -> str:
-    """What stands under every number of a study: data set, protocol, trunk, budget, seed and commit."""
-    meta = records.meta
-    data, budget, protocol = meta["data"], meta["budget"], meta["protocol"]
-    epochs = f"at most {protocol['max_epochs']} epochs of {protocol['iterations_per_epoch']} batches"
-    return (
-        f"Study `{records.name}`: {dataset(records)}, {data['images']:,} images of {data['classes']:,} classes; "
-        f"protocol {protocol['name']}; trunk {trunk(records)}; budget {budget['name']}: {budget['trials']} trials, "
-        f"{budget['reruns']} reruns, {protocol['folds']} folds, {epochs}; seed {meta['seed']}, "
-        f"{meta['class_order']} class order; commit `{meta['commit']}`."
-    )
-
-
-def caveat(records: StudyRecords) -> str:
-    """What the numbers of a study cannot show, in one or two sentences."""
-    budget, protocol = records.meta["budget"], records.meta["protocol"]
-    sentences = []
-    if budget["name"] != "full":
-        sentences.append(
-            f"The {budget['name']} budget of `{records.name}` ({budget['trials']} trials, {budget['reruns']} reruns) "
-            "shows that the whole chain works. It is too small to rank the methods."
-        )
-    if protocol["frozen_trunk"]:
-        sentences.append(
-            f"In `{records.name}` the trunk is frozen: the losses are compared on fixed ImageNet features, with a "
-            "linear embedder. That says nothing about how they compare when the whole network is fine-tuned."
-        )
-    return " ".join(sentences)
+    >>> round(nmi_of_random(10_000, 4), 3)
+    0.849
+    """
+    return float(1 - np.log(images) / np.log(classes)) if images <= classes else float("nan")

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from dmlrc import records
+from dmlrc import paths, records
 from dmlrc.methods import Int
 from dmlrc.papers import musgrave2020
 from dmlrc.protocol import Budget
@@ -12,10 +12,24 @@ from dmlrc.protocol import Budget
 METRICS = ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r")
 
 
-def fake_records(
+def fake_records(**settings):
+    """StudyRecords with random numbers; see `fake_units`."""
+    return records.from_units(*fake_units(**settings))
+
+
+def write_fake_study(**settings):
+    """The same, as the files of a study under way, in runs/ below $DMLRC_HOME."""
+    units, meta = fake_units(**settings)
+    folder = paths.runs() / meta["study"]
+    records.write_json(folder / "meta.json", meta)
+    for each in units:
+        records.write_json(folder / each["method"] / f"{each['kind']}-{each['number']:03d}.json", each)
+
+
+def fake_units(
     study="fake-study", dataset="glyphs", protocol=musgrave2020.CHARACTERS, trials=3, reruns=2, diverged=(), missing=()
 ):
-    """StudyRecords with random numbers; methods in `diverged` have only diverged trials, those in `missing` nothing."""
+    """Units and meta; methods in `diverged` have only diverged trials, those in `missing` nothing."""
     rng = np.random.default_rng(len(study))
     meta = {
         "study": study,
@@ -50,7 +64,7 @@ def fake_records(
                 unit(method.name, "rerun", number, fake_runs(rng), scores=fake_scores(rng, 0.3 + 0.01 * place))
                 for number in range(reruns)
             ]
-    return records.from_units(units, meta)
+    return units, meta
 
 
 def unit(method, kind, number, runs, params=None, scores=None, failed=False):

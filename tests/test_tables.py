@@ -8,7 +8,7 @@ import pytest
 from fake_records import fake_records
 from scipy import stats
 
-from dmlrc import reported, tables
+from dmlrc import deviations, printed, reported, tables
 from dmlrc.papers import musgrave2020
 
 
@@ -83,13 +83,13 @@ def test_status_tells_diverged_from_not_run():
     assert tables.status(records).loc["arcface", "state"] == "unfinished"
 
 
-def test_cost_counts_folds_side_by_side():
+def test_cost_sums_the_folds():
     table = tables.cost(fake_records(trials=3))
     assert table.loc["arcface"].tolist() == [
-        12.0,
-        4.0,
-        400.0,
-    ]  # 3 trials of 4 s; the slowest fold; 4 folds of 100 steps
+        12.0,  # 3 trials of 4 s
+        10.0,  # folds of 1 + 2 + 3 + 4 s
+        400.0,  # and of 100 steps
+    ]
 
 
 def test_spread():
@@ -199,7 +199,16 @@ def test_best_hyperparameters_stand_beside_their_range():
         for trial, (value, margin) in enumerate([(0.1, 1.5), (0.3, 0.2)])
     ]
     table = tables.best_hyperparameters(with_trials(rows))
-    assert table.loc[0, ["value", "low", "high"]].tolist() == [0.2, -0.2, 2.0]
+    assert table.loc[0, ["value", "low", "high", "at_edge"]].tolist() == [0.2, -0.2, 2.0, False]
+
+
+def test_an_optimum_at_the_edge_of_its_range_is_marked():
+    rows = [
+        {"method": "ntxent", "trial": 0, "value": 0.1, "params": {"temperature": 1.2e-4}}
+    ]  # of 1e-4..
+    assert tables.best_hyperparameters(with_trials(rows))["at_edge"].tolist() == [True]
+    rows[0]["params"]["temperature"] = 0.1
+    assert tables.best_hyperparameters(with_trials(rows))["at_edge"].tolist() == [False]
 
 
 def test_methods_is_table_6():
@@ -211,7 +220,7 @@ def test_methods_is_table_6():
 
 
 def test_printed_results_is_the_papers_table():
-    cells, marks = tables.printed_results(published("CUB200"))
+    cells, marks = printed.results(published("CUB200"))
     assert cells.loc["Contrastive", ("Concatenated (512-d)", "P@1")] == "67.21 ± 0.49"
     assert cells.loc["Pretrained", ("Separated (128-d)", "MAP@R")] == "14.53"
     assert marks.loc["CosFace", ("Concatenated (512-d)", "MAP@R")] == "best"
@@ -220,21 +229,34 @@ def test_printed_results_is_the_papers_table():
 
 def test_printed_results_says_what_is_missing():
     records = fake_records(diverged=["snr"], missing=["triplet"])
-    cells, _ = tables.printed_results(tables.accuracy(records), 128, 4, tables.status(records))
+    cells, _ = printed.results(tables.accuracy(records), 128, 4, tables.status(records))
     assert cells.loc["SNR", ("", "reruns")] == "diverged"
     assert cells.loc["Triplet", ("", "reruns")] == "not run"
-    assert cells.loc["Triplet"].iloc[0] == ""
+    assert cells.loc["Triplet"].iloc[1] == ""
     assert cells.loc["ArcFace", ("", "reruns")] == "2"
 
 
 def test_beside_puts_our_columns_after_the_papers():
     records = fake_records()
-    cells, marks = tables.beside(published("SOP"), [records], "SOP")
+    cells, marks = printed.beside(published("SOP"), [records], "SOP")
     assert cells.shape == marks.shape == (15, 6 + 2)
     assert cells.loc["NTXent", ("SOP, concatenated (512-d)", "P@1")] == "–"
     ours = cells.loc["NTXent", ("fake-study, concatenated (512-d)", "MAP@R")]
     mean = tables.accuracy(records).set_index(["method", "setting", "metric"])["mean"]
     assert ours.startswith(f"{100 * mean['ntxent', 'concatenated', 'map_at_r']:.2f} ±")
+
+
+def test_sentences_hold_the_numbers():
+    records = fake_records(reruns=3)
+    frame = tables.accuracy(records)
+    found = tables.spread(frame)
+    assert f"{100 * found['best']:.2f} %" in printed.summary(records)
+    assert "p = " in printed.agreement(records, dict(list(reported.results().groupby("dataset"))))
+    assert printed.joining(published("CUB200")).startswith("+4.9 points")
+    assert printed.stops(records) == "Of 252 runs of `fake-study`, 100.0 % at the limit of epochs."
+    trend = {"slope": 0.01, "ci95": 0.02, "n": 5}
+    assert "cannot be told from a flat line on x" in printed.trend_sentence({"x": trend})
+    assert "it can on x" in printed.trend_sentence({"x": trend | {"ci95": 0.001}})
 
 
 def test_a_method_of_the_readers_own_comes_last_and_keeps_its_name():
@@ -244,11 +266,11 @@ def test_a_method_of_the_readers_own_comes_last_and_keeps_its_name():
         "arcface",
         "my_loss",
     ]
-    assert tables.label("my_loss") == "my_loss"
+    assert printed.label("my_loss") == "my_loss"
 
 
 def test_settings_show_the_paper_first():
-    table = tables.settings([fake_records()])
+    table = printed.settings([fake_records()])
     assert table.columns.tolist() == ["paper", "fake-study"]
     assert table.loc["trunk"].tolist() == ["bn_inception", "conv4"]
     assert table.loc["crop_scale", "paper"] == "0.16 to 1"
@@ -257,7 +279,7 @@ def test_settings_show_the_paper_first():
 @pytest.mark.parametrize("protocol", [musgrave2020.CHARACTERS, musgrave2020.FROZEN])
 def test_caption_names_what_a_number_depends_on(protocol):
     records = fake_records(protocol=protocol, trials=3, reruns=2)
-    caption = tables.caption(records)
+    caption = printed.caption(records)
     for words in (
         "fake-study",
         "Glyphs",
@@ -270,5 +292,53 @@ def test_caption_names_what_a_number_depends_on(protocol):
     ):
         assert words in caption
     assert ("frozen" in caption) == protocol.frozen_trunk
-    assert ("fine-tuned" in tables.caveat(records)) == protocol.frozen_trunk
-    assert "too small to rank" in tables.caveat(records)
+    assert ("fine-tuned" in printed.caveat(records)) == protocol.frozen_trunk
+    assert "too small to rank" in printed.caveat(records)
+
+
+def test_class_counts_are_the_published_ones():
+    table = tables.class_counts([fake_records()])
+    assert table.loc["CUB200"].tolist() == [200, 75, 25, 0, 100]
+    assert table.loc["Cars196"].tolist() == [196, 74, 24, 2, 98]
+    assert table.loc["SOP"].tolist() == [22634, 8488, 2829, 1, 11317]
+    assert table.loc["fake-study", "test"] == 699
+
+
+def test_pretrained_trunks_say_what_was_not_run():
+    cells = printed.pretrained_trunks([fake_records(protocol=musgrave2020.FROZEN)])
+    assert cells.loc["BN-Inception", "CUB200"] == "51.1"
+    assert cells.loc["BN-Inception", "fake-study"] == "not run"
+    assert cells.loc["SqueezeNet 1.0", "CUB200"] == "–"
+    assert float(cells.loc["SqueezeNet 1.0", "fake-study"]) == pytest.approx(35, abs=3)
+
+
+def test_random_trunks_stand_beside_chance():
+    found = pd.DataFrame([{"trunk": "conv4", "classes": 100, "images": 12.0, "nmi": 0.6}])
+    cells = printed.random_trunks({"Glyphs": found})
+    assert cells.loc["GoogLeNet", "SOP"] == "81.2"
+    assert cells.loc["conv4", "Glyphs, 100 classes of 12"] == "60.0"
+    assert cells.loc["chance: 1 - log S / log C", "Glyphs, 100 classes of 12"] == "46.0"
+
+
+def test_answer_has_a_row_for_every_results_table():
+    cells = printed.answer([fake_records()])
+    assert cells.index.tolist() == ["CUB200 (the paper)", "Cars196 (the paper)", "SOP (the paper)", "fake-study"]
+    assert cells.loc["CUB200 (the paper)", "best"] == "26.53 CosFace"
+    assert cells.loc["CUB200 (the paper)", "newer over contrastive"] == "-1.8 %"
+
+
+def test_ledger_lists_the_fields_that_differ_and_numbers_them():
+    table = deviations.ledger(fake_records(protocol=musgrave2020.FROZEN))
+    settings = table["setting"].tolist()
+    assert table.index.tolist() == list(range(1, len(table) + 1))
+    assert "frozen_trunk" in settings
+    assert "embedding_dim" not in settings  # as in the paper
+    assert "budget" in settings
+    assert (table["why"].str.len() > 0).all()
+    paper = fake_records(protocol=musgrave2020.PROTOCOL)
+    paper.meta["budget"]["name"] = "full"
+    assert len(deviations.ledger(paper)) == len(deviations.ALWAYS)
+
+
+def test_every_field_of_the_protocol_has_a_reason_ready():
+    assert set(deviations.REASONS) == set(fake_records().meta["protocol"]) - {"name", "paper"}

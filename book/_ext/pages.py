@@ -1,0 +1,70 @@
+"""What the theme does not do: pages that need no network, and launch buttons that open the committed notebook.
+
+Formulas become MathML, which browsers draw themselves. The converter is the one that docutils ships; a formula that it
+cannot convert is a warning, so a build fails on it.
+"""
+
+from docutils import nodes
+from docutils.utils.math import MathError
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.application import Sphinx
+from sphinx.config import Config
+from sphinx.util import logging
+from sphinx.util.math import get_node_equation_number
+
+LOGGER = logging.getLogger(__name__)
+
+
+def visit_inline(translator, node: nodes.math) -> None:
+    translator.body.append(_convert(node, as_block=False))
+    raise nodes.SkipNode
+
+
+def visit_block(translator, node: nodes.math_block) -> None:
+    label = f' id="{node["ids"][0]}"' if node["ids"] else ""
+    number = f'<span class="eqno">({get_node_equation_number(translator, node)})</span>' if node["number"] else ""
+    translator.body.append(f'<div class="math"{label}>{number}{_convert(node, as_block=True)}</div>')
+    raise nodes.SkipNode
+
+
+def _convert(node: nodes.Element, as_block: bool) -> str:
+    try:
+        return tex2mathml(node.astext(), as_block=as_block)
+    except MathError as error:
+        LOGGER.warning("formula cannot be converted to MathML: %s", error, location=node)
+        return node.astext()
+
+
+def drop_thebe(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: nodes.document | None) -> None:
+    """Jupyter Book puts thebe's scripts on every page; nothing here uses them, and they name a server."""
+    context["script_files"] = [
+        script
+        for script in context["script_files"]
+        if "thebe" not in f"{script.filename} {script.attributes.get('body')}".lower()
+    ]
+
+
+def drop_buttons_without_address(app: Sphinx, config: Config) -> None:
+    """A book without a repository would launch Jupyter Book's own, which is the default."""
+    options = config.html_theme_options
+    if "executablebooks" in options.get("repository_url", ""):
+        options["launch_buttons"] = {}
+
+
+def launch_notebooks(
+    app: Sphinx, pagename: str, templatename: str, context: dict, doctree: nodes.document | None
+) -> None:
+    """A page is book/chapters/X.ipynb, papermill's output; what can be launched is the committed notebooks/X.ipynb."""
+    for group in context.get("header_buttons", []):
+        for button in group.get("buttons", []):
+            if "url" in button:
+                button["url"] = button["url"].replace("book/chapters/", "notebooks/")
+
+
+def setup(app: Sphinx) -> dict:
+    app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
+    app.config.html_math_renderer = "mathml"
+    app.connect("config-inited", drop_buttons_without_address)
+    app.connect("html-page-context", drop_thebe, priority=900)
+    app.connect("html-page-context", launch_notebooks, priority=900)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,409 @@
+"""What a page shows: cells of text in percent, methods by their labels, and what a caption must say."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from dmlrc import reported
+from dmlrc.papers import musgrave2020
+from dmlrc.protocol import Protocol
+from dmlrc.records import StudyRecords
+from dmlrc.tables import (
+    CLASSICS,
+    METHODS,
+    METRICS,
+    PRETRAINED,
+    SETTINGS,
+    accuracy,
+    improvement,
+    marks,
+    nmi_of_random,
+    ordered,
+    rank_agreement,
+    spread,
+)
+
+if TYPE_CHECKING:
+    from dmlrc.study import Study
+
+METRIC_LABELS = {
+    "precision_at_1": "P@1",
+    "recall_at_1": "R@1",
+    "recall_at_2": "R@2",
+    "recall_at_4": "R@4",
+    "recall_at_8": "R@8",
+    "r_precision": "RP",
+    "map_at_r": "MAP@R",
+    "map_at_c": "mAP@C",
+    "map_at_1000": "mAP@1000",
+    "nmi": "NMI",
+    "f1": "F1",
+}
+DATASET_LABELS = {
+    "glyphs": "Glyphs",
+    "omniglot": "Omniglot",
+    "grocery": "Grocery Store",
+    "cars196": "Cars196",
+    "cars196crops": "Cars196 crops",
+    "cub200": "CUB200",
+    "sop": "SOP",
+}
+TRUNK_LABELS = {
+    "conv4": "conv4",
+    "squeezenet1_0": "SqueezeNet 1.0",
+    "googlenet": "GoogLeNet",
+    "resnet18": "ResNet18",
+    "resnet50": "ResNet50",
+    "inception_v3": "Inception-v3",
+    "bn_inception": "BN-Inception",
+}
+
+
+def label(method: str) -> str:
+    """A method's name as printed; a method of the reader's own keeps its name."""
+    return "Pretrained" if method == PRETRAINED else METHODS[method].label if method in METHODS else method
+
+
+def setting_text(value) -> str:
+    """The value of a setting as printed.
+
+    >>> setting_text((0.16, 1.0)), setting_text(True), setting_text(None), setting_text(1e-06)
+    ('0.16 to 1', 'yes', 'none', '1e-06')
+    """
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return " to ".join(f"{number:.3g}" for number in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def percent(mean: float, ci95: float = float("nan"), digits: int = 2) -> str:
+    """A fraction and its interval in percent.
+
+    >>> percent(0.6721, 0.0049), percent(0.5105), percent(float("nan"))
+    ('67.21 ± 0.49', '51.05', '')
+    """
+    if np.isnan(mean):
+        return ""
+    half = "" if np.isnan(ci95) else f" ± {100 * ci95:.{digits}f}"
+    return f"{100 * mean:.{digits}f}{half}"
+
+
+def results(
+    frame: pd.DataFrame, dim: int = 128, folds: int = 4, state: pd.DataFrame | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The cells and the marks (see `marks`) of a results table in the paper's layout.
+
+    frame: `accuracy` or one data set of `reported.results`. dim, folds: of the protocol, for the headings.
+    state: `status`; adds a column that says how many reruns each row rests on, and rows for methods without any.
+    """
+    frame = frame[frame["metric"].isin(METRICS)]
+    heads = {"concatenated": f"Concatenated ({folds * dim}-d)", "separated": f"Separated ({dim}-d)"}
+    names = ordered(frame["method"] if state is None else [*frame["method"], *state.index])
+    keys = pd.MultiIndex.from_product([SETTINGS, METRICS])
+    printed = frame.assign(cell=[percent(*pair) for pair in frame[["mean", "ci95"]].to_numpy()], mark=marks(frame))
+    wide = {
+        column: printed.pivot(index="method", columns=["setting", "metric"], values=column)
+        .reindex(index=names, columns=keys)
+        .fillna("")
+        for column in ("cell", "mark")
+    }
+    for each in wide.values():
+        each.columns = pd.MultiIndex.from_tuples([(heads[setting], METRIC_LABELS[metric]) for setting, metric in keys])
+    if state is not None:
+        wide["cell"].insert(0, ("", "reruns"), [_reruns(state, name) for name in names])
+        wide["mark"].insert(0, ("", "reruns"), "")
+    for each in wide.values():
+        each.index = pd.Index([label(name) for name in names], name="Method")
+    return wide["cell"], wide["mark"]
+
+
+def _reruns(state: pd.DataFrame, method: str) -> str:
+    if method not in state.index:
+        return ""
+    row = state.loc[method]
+    failed = f", {row['failed_reruns']} diverged" if row["failed_reruns"] else ""
+    count = f"{row['reruns']}{failed}"
+    return (
+        count if row["state"] == "complete" else row["state"] + (f": {count}" if row["state"] == "unfinished" else "")
+    )
+
+
+def beside(theirs: pd.DataFrame, edition: Sequence[StudyRecords], paper: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The cells and marks of a published table, with our concatenated P@1 and MAP@R of each study beside it.
+
+    theirs: one data set of `reported.results`. paper: the heading of the published columns. A method that one side
+    does not have has a dash there.
+    """
+    names = [label(name) for name in ordered([PRETRAINED, *METHODS])]
+    theirs = results(theirs)
+    blocks = [(paper, theirs, slice(0, 3))]
+    blocks += [(records.name, results(accuracy(records), *dimensions(records)), [0, 2]) for records in edition]
+    blocks += [(paper, theirs, slice(3, 6))]  # ours stand between the paper's concatenated and separated columns
+    cells, marked = [], []
+    for head, pair, columns in blocks:
+        for whole, frame in zip((cells, marked), pair, strict=True):
+            part = frame.iloc[:, columns]
+            part.columns = pd.MultiIndex.from_tuples(
+                [(f"{head}, {over.lower()}", under) for over, under in part.columns]
+            )
+            whole.append(part.reindex(names))
+    return pd.concat(cells, axis=1).replace("", np.nan).fillna("–"), pd.concat(marked, axis=1).fillna("")
+
+
+def dimensions(records: StudyRecords) -> tuple[int, int]:
+    """The size of an embedding and the number of folds."""
+    return records.meta["protocol"]["embedding_dim"], records.meta["protocol"]["folds"]
+
+
+def dataset(records: StudyRecords) -> str:
+    """The data set of a study as printed."""
+    return DATASET_LABELS.get(records.meta["dataset"], records.meta["dataset"])
+
+
+def trunk(records: StudyRecords) -> str:
+    """The trunk of a study as printed: which network, where its weights come from, and whether it trains."""
+    return _trunk(records.meta["protocol"])
+
+
+def _trunk(protocol: Mapping) -> str:
+    name = TRUNK_LABELS.get(protocol["trunk"], protocol["trunk"])
+    if protocol["frozen_trunk"]:
+        return f"{name}, frozen"
+    return f"{name}, fine-tuned" if protocol["weights"] else f"{name}, from scratch"
+
+
+def caption(records: StudyRecords) -> str:
+    """What stands under every number of a study: data set, protocol, trunk, budget, seed and commit."""
+    meta = records.meta
+    data, budget = meta["data"], meta["budget"]
+    return (
+        f"`{records.name}`: {dataset(records)} ({data['images']:,} images, {data['classes']:,} classes); "
+        f"protocol {meta['protocol']['name']}: {trunk(records)}; budget {budget['name']}: {budget['trials']} trials, "
+        f"{budget['reruns']} reruns, {meta['protocol']['folds']} folds; seed {meta['seed']}; commit `{meta['commit']}`."
+    )
+
+
+def caveat(records: StudyRecords) -> str:
+    """What the numbers of a study cannot show, in one or two sentences."""
+    budget, protocol = records.meta["budget"], records.meta["protocol"]
+    sentences = []
+    if budget["name"] != "full":
+        sentences.append(
+            f"The {budget['name']} budget of `{records.name}` ({budget['trials']} trials, {budget['reruns']} reruns) "
+            "shows that the whole chain works. It is too small to rank the methods."
+        )
+    if protocol["frozen_trunk"]:
+        sentences.append(
+            f"In `{records.name}` the trunk is frozen: the losses are compared on fixed ImageNet features, with a "
+            "linear embedder. That says nothing about how they compare when the whole network is fine-tuned."
+        )
+    return " ".join(sentences)
+
+
+def settings(edition: Sequence[StudyRecords], paper: Protocol = musgrave2020.PROTOCOL) -> pd.DataFrame:
+    """Every setting of the protocol: one row a setting, a column for the paper and one for each study."""
+    columns = {"paper": asdict(paper)} | {records.name: records.meta["protocol"] for records in edition}
+    return pd.DataFrame(columns).drop(index=["name", "paper"]).map(setting_text)
+
+
+def pretrained_trunks(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+    """Table 1 of the Reality Check and our pretrained rows: P@1 of trunk features, reduced by PCA, in percent."""
+    table = reported.trunks()
+    table = table[table["source_table"] == "Table 1"].pivot(index="network", columns="dataset", values="value")
+    cells = table[list(reported.DATASETS)].map(percent, digits=1)
+    for records in edition:
+        frame = accuracy(records).set_index(["method", "setting", "metric"])["mean"]
+        cells.loc[_pretrained_trunk(records), records.name] = percent(
+            frame[PRETRAINED, "concatenated", "precision_at_1"], digits=1
+        )
+    ours = [records.name for records in edition]
+    cells[ours] = cells[ours].fillna("not run")
+    return cells.fillna("–").rename_axis("Trunk").rename_axis(None, axis=1)
+
+
+def _pretrained_trunk(records: StudyRecords) -> str:
+    protocol = records.meta["protocol"]
+    name = TRUNK_LABELS.get(protocol["trunk"], protocol["trunk"])
+    return name if protocol["weights"] else f"{name}, untrained"
+
+
+def random_trunks(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Table 2 of the Reality Check and ours: NMI of random trunks, in percent. found: data set -> `live.random_trunks`.
+
+    The last row is what embeddings score that know nothing of the images (`live.nmi_of_random`).
+    """
+    table = reported.trunks()
+    table = table[table["source_table"] == "Table 2"].pivot(index="network", columns="dataset", values="value")
+    table = table[list(reported.DATASETS)].rename(index={"GoogleNet": "GoogLeNet"})
+    chance = {}
+    for name, frame in found.items():
+        for (classes, images), part in frame.groupby(["classes", "images"], sort=False):
+            column = f"{name}, {classes} classes of {images:.0f}"
+            for row in part.itertuples():
+                table.loc[TRUNK_LABELS.get(row.trunk, row.trunk), column] = row.nmi
+            chance[column] = nmi_of_random(classes, images)
+    table.loc["chance: 1 - log S / log C"] = pd.Series(chance)
+    return table.map(percent, digits=1).replace("", "–").rename_axis("Random trunk").rename_axis(None, axis=1)
+
+
+def answer(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+    """The book's first table, a row a results table: the best and the worst method, how far apart, and the gain."""
+    published = reported.results()
+    frames = {f"{name} (the paper)": published[published["dataset"] == name] for name in reported.DATASETS}
+    trunks = dict.fromkeys(frames, _trunk(asdict(musgrave2020.PROTOCOL)))
+    frames |= {records.name: accuracy(records) for records in edition}
+    trunks |= {records.name: trunk(records) for records in edition}
+    rows = {}
+    for name, frame in frames.items():
+        found = spread(frame)
+        gains = {baseline: improvement(frame, baseline)["concatenated"] for baseline in CLASSICS}
+        rows[name] = {
+            "trunk": trunks[name],
+            **{f"newer over {baseline}": f"{100 * gain:+.1f} %" for baseline, gain in gains.items()},
+            "range": percent(found["range"]),
+            "interval": f"± {percent(found['mean_ci95'])}",
+            "best": f"{percent(found['best'])} {label(found['best_method'])}",
+            "worst": f"{percent(found['worst'])} {label(found['worst_method'])}",
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Results of")
+
+
+def provenance(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+    """Where each study's numbers were made: a column a study."""
+    return pd.DataFrame({records.name: _provenance(records) for records in edition})
+
+
+def _provenance(records: StudyRecords) -> dict[str, str]:
+    meta, where = records.meta, records.meta["environment"]
+    reruns = records.runs[records.runs["kind"] == "rerun"]["seconds"].sum()
+    return {
+        "commit": meta["commit"],
+        "begun": meta["created"],
+        "seed": str(meta["seed"]),
+        "trials, all methods": f"{len(records.trials):,}",
+        "of which diverged": f"{(records.trials['state'] == 'diverged').sum():,}",
+        "training runs": f"{len(records.runs):,}",
+        "training steps": f"{records.runs['steps'].sum():,}",
+        "hours of searching": f"{records.trials['seconds'].sum() / 3600:.2f}",
+        "hours of reruns": f"{reruns / 3600:.2f}",
+        "device": where["device"],
+        "processor": f"{where['processor']}, {where['cores']} cores",
+        "system": where["system"],
+        "Python": where["python"],
+        **where["packages"],
+    }
+
+
+def caveats(edition: Sequence[StudyRecords]) -> str:
+    """The caveats of all studies of an edition; where there are none, what even a full study cannot show."""
+    found = " ".join(filter(None, map(caveat, edition)))
+    return found or "A ranking on one data set and one trunk is no ranking on another."
+
+
+def summary(records: StudyRecords) -> str:
+    """What a results table says, in two sentences."""
+    frame = accuracy(records)
+    frame = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
+    found = spread(frame)
+    ties = int((marks(frame) == "tie").sum())
+    count = len(frame) - (PRETRAINED in set(frame["method"]))
+    return (
+        f"`{records.name}`: of {count} methods {label(found['best_method'])} has the highest concatenated MAP@R, "
+        f"{percent(found['best'])} %, and {label(found['worst_method'])} the lowest, {percent(found['worst'])} %. "
+        f"The interval of a method is ± {percent(found['mean_ci95'])} on average, and those of {ties} other "
+        f"{'method overlaps' if ties == 1 else 'methods overlap'} that of the best."
+    )
+
+
+def agreement(records: StudyRecords, published: Mapping[str, pd.DataFrame]) -> str:
+    """Whether the methods of a study stand in the paper's order, in one sentence. published: data set -> results."""
+    found = {name: rank_agreement(accuracy(records), published[name]) for name in reported.DATASETS}
+    rhos = each(found, lambda test: f"{test['rho']:+.2f} (p = {test['p']:.2f})")
+    return (
+        f"`{records.name}`: Spearman's rank correlation of its MAP@R with the paper's, over the methods of both, "
+        f"is {rhos}."
+    )
+
+
+def scalars(records: StudyRecords) -> dict[str, float | str]:
+    """The named numbers of a study that a chapter records."""
+    found = spread(accuracy(records))
+    gains = {f"gain_over_{name}": float(improvement(accuracy(records), name)["concatenated"]) for name in CLASSICS}
+    return found | gains
+
+
+def each(values: Mapping, text: Callable[..., str]) -> str:
+    """Named numbers in a sentence.
+
+    >>> each({"CUB200": 0.1, "SOP": 0.25}, "{:.0%}".format)
+    'CUB200 10%, SOP 25%'
+    """
+    return ", ".join(f"{name} {text(value)}" for name, value in values.items())
+
+
+def sources() -> str:
+    """The methods with citations of where they come from, as MyST."""
+    return ", ".join(f"{method.label} {{cite:p}}`{method.reference}`" for method in METHODS.values())
+
+
+def trends(found: Mapping[str, dict]) -> pd.DataFrame:
+    """Trends (`tables.slope`) as cells: points a year, the interval, and the number of points."""
+    rows = {
+        name: {
+            "points a year": f"{100 * trend['slope']:+.2f}",
+            "95 % interval": f"± {100 * trend['ci95']:.2f}",
+            "points in the fit": str(trend["n"]),
+        }
+        for name, trend in found.items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def trend_sentence(found: Mapping[str, dict]) -> str:
+    """Which of the measured trends can be told from a flat line."""
+    flat = [name for name, trend in found.items() if not abs(trend["slope"]) > trend["ci95"]]
+    rising = [name for name in found if name not in flat]
+    sentences = []
+    if flat:
+        sentences.append(f"the measured trend cannot be told from a flat line on {', '.join(flat)}")
+    if rising:
+        sentences.append(f"it can on {', '.join(rising)}")
+    return "; ".join(sentences) + "."
+
+
+def studies_table(studies: Iterable["Study"]) -> pd.DataFrame:
+    """Studies as `dmlrc study list` shows them, without the short ones that chose a learning rate."""
+    rows = {
+        study.name: {
+            "data set": DATASET_LABELS.get(study.dataset, study.dataset),
+            "protocol": study.protocol.name,
+            "budget": f"{study.budget.name}: {study.budget.trials} trials, {study.budget.reruns} reruns",
+            "expected": study.expected,
+        }
+        for study in studies
+        if study.budget.name != "rate"
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
+
+
+def joining(frame: pd.DataFrame) -> str:
+    """What joining the folds' embeddings does to MAP@R, in words. frame: `accuracy` or a published data set."""
+    rows = frame[(frame["metric"] == "map_at_r") & (frame["method"] != PRETRAINED)]
+    means = rows.pivot(index="method", columns="setting", values="mean")
+    gain = (means["concatenated"] - means["separated"]).mean()
+    rho = means["concatenated"].corr(means["separated"], method="spearman")
+    return f"{100 * gain:+.1f} points (rank correlation {rho:.2f})"
+
+
+def stops(records: StudyRecords) -> str:
+    """How the training runs of a study ended, in one sentence."""
+    shares = records.runs["stopped"].value_counts(normalize=True)
+    words = {"plateau": "on a plateau", "limit": "at the limit of epochs", "diverged": "diverged"}
+    ends = [f"{100 * shares[end]:.1f} % {text}" for end, text in words.items() if end in shares]
+    return f"Of {len(records.runs):,} runs of `{records.name}`, {', '.join(ends)}."

@@ -1,0 +1,135 @@
+"""Every chapter runs from top to bottom on made-up records, and the book made of them is whole and needs no network."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from fake_records import write_fake_study
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+
+from dmlrc import publish
+from dmlrc.papers import musgrave2020
+
+ROOT = Path(__file__).parents[1]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
+STUDIES = "fake-quick,fake-frozen"
+SMALL = {"01_metrics": 'num_points, class_counts, trunks, trunk_classes = 300, "10,100", "conv4", "12"'}
+IDS = (
+    *(f"musgrave-t{number}" for number in range(1, 7)),
+    *(f"musgrave-f{number}" for number in range(1, 6)),
+    *("musgrave-search", "answer", "protocol", "provenance"),
+)
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory):
+    """The book of two made-up studies, with every chapter executed: the folder of its HTML pages, and its chapters."""
+    home = tmp_path_factory.mktemp("home")
+    source = home / "book"
+    shutil.copytree(ROOT / "book", source, ignore=shutil.ignore_patterns("chapters", "_build"))
+    chapters = source / "chapters"
+    chapters.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DMLRC_HOME", str(home))
+        patch.delenv("DMLRC_RUNS", raising=False)
+        patch.delenv("DMLRC_DATA", raising=False)
+        patch.setenv("DMLRC_EXPORTS", str(chapters / "exports"))
+        write_fake_study(study="fake-quick", trials=3, reruns=2)
+        write_fake_study(
+            study="fake-frozen",
+            dataset="grocery",
+            protocol=musgrave2020.FROZEN,
+            trials=21,
+            reruns=3,
+            diverged=["snr"],
+            missing=["fast_ap"],
+        )
+        for path in NOTEBOOKS:
+            nbformat.write(executed(path), chapters / path.name)
+    shutil.copy(ROOT / "_config.yml", home)
+    command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", str(source), "-q"]
+    command += ["--config", str(home / "_config.yml"), "--path-output", str(home), "-W", "--keep-going"]
+    build = subprocess.run(command, capture_output=True, text=True)
+    assert build.returncode == 0, build.stdout[-2000:] + build.stderr[-4000:]
+    return home / "_build" / "html", chapters
+
+
+def executed(path):
+    """A notebook with its outputs, run in this process: a kernel for each would take most of a minute."""
+    notebook = nbformat.read(path, as_version=4)
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance()
+    for cell in notebook.cells:
+        if cell.cell_type != "code":
+            continue
+        code = cell.source
+        if "parameters" in cell.metadata.get("tags", []):
+            code += f'\nstudies = "{STUDIES}"\n' + SMALL.get(path.stem, "")
+        with capture_output() as captured:
+            result = shell.run_cell(code)
+        assert result.success, f"{path.name}: {result.error_in_exec or result.error_before_exec!r}"
+        cell.outputs = [nbformat.v4.new_output("display_data", output.data) for output in captured.outputs]
+    return notebook
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_is_clean_and_has_one_parameters_cell(path):
+    cells = nbformat.read(path, as_version=4).cells
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    assert sum("parameters" in cell.metadata.get("tags", []) for cell in code) == 1
+    assert not any(cell.outputs or cell.execution_count for cell in code)
+    assert "publish.record(" in code[-1].source
+
+
+def test_chapters_record_their_scalars(book):
+    _, chapters = book
+    metrics = publish.recorded(chapters / "01_metrics.ipynb")
+    assert metrics["toy_map_at_r_c"] > metrics["toy_map_at_r_a"]
+    results = publish.recorded(chapters / "03_results.ipynb")
+    assert results["fake-quick.best"] > results["fake-quick.worst"]
+    for path in NOTEBOOKS:
+        assert publish.recorded(chapters / path.name)
+
+
+def test_every_table_and_figure_is_in_the_book_and_not_empty(book):
+    pages, _ = book
+    html = "".join(page.read_text() for page in sorted((pages / "chapters").glob("*.html")))
+    for name in IDS:
+        found = re.search(rf'<div class="dml-(table|figure)[^"]*"\s+id="{name}">(.*?)</div>\s*</div>', html, re.DOTALL)
+        assert found, name
+        kind, body = found.groups()
+        assert body.count("<td") > 3 if kind == "table" else f"{name}.svg" in body, name
+    ids = re.findall(r'<div class="dml-[^"]*"\s+id="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
+
+
+def test_downloads_hold_the_numbers(book):
+    _, chapters = book
+    exports = chapters / "exports"
+    assert "Contrastive" in (exports / "musgrave-t3.tex").read_text()
+    assert "0.6721" in (exports / "musgrave-t3.csv").read_text()
+    for path in exports.iterdir():
+        assert path.stat().st_size > 50, path.name
+
+
+def test_no_page_needs_the_network(book):
+    pages, _ = book
+    for page in pages.rglob("*.html"):
+        loaded = re.findall(r'<(?:script|img|iframe)[^>]+src="([^"]+)"|<link[^>]+href="([^"]+)"', page.read_text())
+        outside = [address for pair in loaded for address in pair if re.match(r"(?:https?:)?//", address)]
+        assert not outside, f"{page.name}: {outside}"
+        assert "unpkg.com" not in page.read_text()
+
+
+def test_pages_say_what_was_not_run(book):
+    pages, _ = book
+    results = (pages / "chapters" / "03_results.html").read_text()
+    assert "not run" in results
+    assert "diverged" in results
+    assert "too small to rank" in results
+    assert "frozen" in results
