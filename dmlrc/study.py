@@ -121,7 +121,8 @@ def _trunk(protocol: Protocol) -> torch.nn.Module:
 @functools.lru_cache(maxsize=2)
 def prepare(dataset: str, protocol: Protocol, class_order: str, seed: int) -> Bench:
     """Load the images, split the classes, and compute the features of a frozen trunk (cached on disk)."""
-    images = data.load(dataset)
+    # characters are augmented at the size that the trunk sees; photographs are cropped from what is stored
+    images = data.load(dataset, size=protocol.image_size if protocol.augmentation == "affine" else None)
     splits = class_splits.halves(images.labels, folds=protocol.folds, order=class_order, seed=seed)
     if protocol.frozen_trunk:
         source = FeatureSource(frozen_features(images, protocol, device()), device())

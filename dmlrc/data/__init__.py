@@ -22,7 +22,7 @@ __all__ = ["ImageSet", "check", "fetch", "load", "names", "state"]
 
 def names() -> tuple[str, ...]:
     """The data sets that `load` knows by name; "folder:PATH" is one more, for images of one's own."""
-    return ("glyphs", *sorted(SOURCES))
+    return ("glyphs", "glyphs-small", *sorted(SOURCES))
 
 
 def load(name: str, root: str | os.PathLike | None = None, size: int | None = None, square: str = "crop") -> ImageSet:
@@ -39,6 +39,8 @@ def load(name: str, root: str | os.PathLike | None = None, size: int | None = No
     """
     if name == "glyphs":
         return glyphs.load(size)
+    if name == "glyphs-small":
+        return glyphs.load(size, every=8)
     if name.startswith("folder:"):
         path = Path(name.removeprefix("folder:")).expanduser().resolve()
         return _decode(
@@ -52,7 +54,7 @@ def load(name: str, root: str | os.PathLike | None = None, size: int | None = No
 
 def state(name: str, root: str | os.PathLike | None = None) -> str:
     """Whether a data set can be loaded: "embedded", "here" or "missing"."""
-    if name == "glyphs":
+    if name.startswith("glyphs"):
         return "embedded"
     try:
         locate(name, data_root(root))

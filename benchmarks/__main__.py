@@ -1,0 +1,120 @@
+"""`make bench`: each of our pieces against a named peer, side by side in the same process, as a ratio.
+
+Both are called in turn, many times; the ratio is that of the medians. Above 1, ours is faster.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+from pytorch_metric_learning import losses as pml
+from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
+from torchvision.transforms import v2
+from tqdm import tqdm
+
+from dmlrc import losses, metrics, provenance
+from dmlrc.data import augment
+from dmlrc.study import device
+
+DEVICE = device()
+CLASSES, DIM = 75, 128
+
+
+def synchronise() -> None:
+    if DEVICE.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def timed(ours: Callable[[], object], peer: Callable[[], object], repeats: int) -> tuple[float, float]:
+    """Median seconds of the two, called in turn after one warm-up each."""
+    seconds = ([], [])
+    for repeat in range(repeats + 1):
+        for call, kept in zip((ours, peer), seconds, strict=True):
+            synchronise()
+            started = time.perf_counter()
+            call()
+            synchronise()
+            if repeat:
+                kept.append(time.perf_counter() - started)
+    return statistics.median(seconds[0]), statistics.median(seconds[1])
+
+
+def unit_rows(count: int, classes: int) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    embeddings = torch.nn.functional.normalize(torch.randn(count, DIM, generator=generator))
+    return embeddings.to(DEVICE), (torch.arange(count) % classes).to(DEVICE)
+
+
+def retrieval() -> tuple[float, float]:
+    embeddings, labels = unit_rows(4000, 98)
+    names = ("precision_at_1", "r_precision", "map_at_r")
+    peer = AccuracyCalculator(
+        include=("precision_at_1", "r_precision", "mean_average_precision_at_r"), k="max_bin_count", device=DEVICE
+    )
+    return timed(
+        lambda: metrics.evaluate(embeddings, labels, names=names),
+        lambda: peer.get_accuracy(embeddings, labels, ref_includes_query=True),
+        repeats=5,
+    )
+
+
+def crops() -> tuple[float, float]:
+    images = torch.randint(0, 256, (32, 3, 256, 256), dtype=torch.uint8, device=DEVICE)
+    generator = torch.Generator(DEVICE).manual_seed(0)
+    peer = v2.Compose(
+        [v2.RandomResizedCrop(227, scale=(0.16, 1.0), antialias=False), v2.ToDtype(torch.float32, scale=True)]
+    )
+    return timed(
+        lambda: augment.random_resized_crop(images, 227, (0.16, 1.0), (3 / 4, 4 / 3), generator),
+        lambda: torch.stack([peer(image) for image in images]),
+        repeats=10,
+    )
+
+
+# our name -> the same loss of pytorch-metric-learning
+LOSSES = {
+    "contrastive": lambda: pml.ContrastiveLoss(),
+    "triplet": lambda: pml.TripletMarginLoss(),
+    "ntxent": lambda: pml.NTXentLoss(),
+    "proxy_nca": lambda: pml.ProxyNCALoss(CLASSES, DIM),
+    "margin": lambda: pml.MarginLoss(learn_beta=True),
+    "normalized_softmax": lambda: pml.NormalizedSoftmaxLoss(CLASSES, DIM),
+    "cosface": lambda: pml.CosFaceLoss(CLASSES, DIM),
+    "arcface": lambda: pml.ArcFaceLoss(CLASSES, DIM),
+    "fast_ap": lambda: pml.FastAPLoss(),
+    "snr": lambda: pml.SignalToNoiseRatioContrastiveLoss(),
+    "multi_similarity": lambda: pml.MultiSimilarityLoss(),
+    "soft_triple": lambda: pml.SoftTripleLoss(CLASSES, DIM),
+}
+
+
+def loss_step(name: str) -> tuple[float, float]:
+    ours = losses.create(name, num_classes=CLASSES, embedding_dim=DIM).to(DEVICE)
+    peer = LOSSES[name]().to(DEVICE)
+    embeddings, labels = unit_rows(32, 8)
+
+    def step(loss) -> None:
+        loss(embeddings.clone().requires_grad_(), labels).backward()
+
+    return timed(lambda: step(ours), lambda: step(peer), repeats=200)
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    rows = {
+        "retrieval metrics, 4,000 x 128 | pytorch-metric-learning AccuracyCalculator": retrieval,
+        "random resized crop, 32 x 256 px | torchvision v2, image by image": crops,
+    }
+    rows |= {f"loss {name}, 32 x 128 | pytorch-metric-learning": lambda name=name: loss_step(name) for name in LOSSES}
+    facts = provenance.environment(DEVICE)
+    print(f"{facts['device']}, {facts['processor']}, torch {torch.__version__}, one thread, {provenance.commit()}\n")
+    print("| what | peer | ours, ms | peer, ms | peer / ours |\n|---|---|---|---|---|")
+    for title, bench in tqdm(rows.items(), leave=False):
+        ours, peer = bench()
+        what, against = title.split(" | ")
+        tqdm.write(f"| {what} | {against} | {1000 * ours:.2f} | {1000 * peer:.2f} | {peer / ours:.2f} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""The command line: what it prints, its exit codes, one sentence for each mistake."""
+
+import subprocess
+import sys
+
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from dmlrc import cli, paths, studies
+
+
+def call(*arguments):
+    """The command in a process of its own: exit code, standard output, standard error."""
+    done = subprocess.run(
+        [sys.executable, "-c", "from dmlrc.cli import main; main()", *arguments], capture_output=True, text=True
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_help_is_on_every_command():
+    for arguments in (
+        ["--help"],
+        *[["study", name, "--help"] for name in ("list", "run", "show", "export")],
+        *[["data", name, "--help"] for name in ("list", "fetch", "check")],
+        ["methods", "--help"],
+        ["book", "--help"],
+    ):
+        result = CliRunner().invoke(cli.app, arguments)
+        assert result.exit_code == 0
+        assert "Usage" in result.output
+
+
+def test_study_list_names_every_study_and_its_records():
+    result = CliRunner().invoke(cli.app, ["study", "list"])
+    assert all(name in result.output for name in studies.STUDIES)
+    assert "0 of 57 units" in result.output  # glyphs-smoke: 14 x (2 + 2) + 1
+
+
+def test_methods_lists_the_fourteen():
+    result = CliRunner().invoke(cli.app, ["methods"])
+    assert len(result.output.splitlines()) == 15
+    assert "arcface" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["study", "run", "glyph-quick"], 2, "unknown study 'glyph-quick': did you mean 'glyphs-quick'?"),
+        (["study", "run", "glyphs-smoke", "--method", "contrastiv"], 2, "did you mean 'contrastive'?"),
+        (["study", "run", "glyphs-smoke", "--workers", "0"], 2, "--workers"),
+        (["study", "show", "glyphs-quick"], 1, "make them with `dmlrc study run glyphs-quick`"),
+        (["study", "export", "glyphs-quick"], 1, "was not run here"),
+        (["study", "run", "cub200-musgrave2020"], 1, "DMLRC_DATA"),
+        (["data", "check", "nothing"], 2, "unknown data set 'nothing'"),
+        (["book", "nothing"], 2, "unknown study 'nothing'"),
+        (["book", "published"], 1, "no study is published yet"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_an_exit_code(arguments, code, message):
+    returned, _, errors = call(*arguments)
+    assert returned == code
+    assert message in errors
+    assert "Traceback" not in errors
+
+
+def test_a_damaged_image_is_named(home):
+    for name in ("a", "b"):
+        (home / "mine" / name).mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(home / "mine" / name / "1.png")
+    (home / "mine" / "b" / "2.png").write_bytes(b"no image")
+    returned, _, errors = call("data", "check", f"folder:{home / 'mine'}")
+    assert returned == 1
+    assert "2.png is damaged" in errors
+
+
+def test_a_study_runs_shows_and_exports(home):
+    returned, out, errors = call("study", "run", "glyphs-smoke", "--method", "contrastive")
+    assert returned == 0, errors
+    assert "5 of 57 units" in out
+    assert "contrastive rerun 1" in errors  # the progress bar says what runs
+    shown = call("study", "show", "glyphs-smoke")[1]
+    assert "glyphs-small" in shown
+    assert "contrastive" in shown
+    assert call("study", "export", "glyphs-smoke")[0] == 0
+    assert (paths.results() / "glyphs-smoke" / "scores.parquet").exists()
