@@ -7,7 +7,7 @@ WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: book test lint lock bench clean
+.PHONY: book test lint lock bench gpu-session clean
 
 book: .venv/ready
 	$(BIN)/dmlrc book $(STUDY) --workers $(WORKERS)
@@ -19,7 +19,13 @@ lint: .venv/ready
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
 bench: .venv/ready
-	$(BIN)/python -m benchmarks
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks
+
+# make gpu-session STUDY=glyphs-full MINUTES=20 OUT=gpu    on a machine with a GPU; resumable
+MINUTES ?= 20
+OUT ?= gpu
+gpu-session:
+	benchmarks/gpu_session.sh $(STUDY) $(MINUTES) $(OUT)
 
 # requirements.lock holds every version; it is resolved from the direct pins in pyproject.toml.
 .venv/ready: requirements.lock pyproject.toml

@@ -1,6 +1,8 @@
 """The command line: `dmlrc study`, `dmlrc data`, `dmlrc methods`, `dmlrc book`."""
 
+import contextlib
 import sys
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -36,7 +38,8 @@ def study_run(
     """Run what is missing of a study. Stop it at any moment: the next call goes on."""
     chosen = studies.get(name)
     methods = [chosen.method(each) for each in method] if method else None
-    study.run(chosen, methods, workers=workers)
+    with _interruptible():
+        study.run(chosen, methods, workers=workers)
     typer.echo(f"study {name}: {_progress(chosen)}")
 
 
@@ -99,7 +102,17 @@ def book(
     """Train what is missing, execute the chapters, build the pages."""
     from dmlrc import book as bookmaking
 
-    typer.echo(f"open {bookmaking.build(bookmaking.edition(name), workers)}")
+    with _interruptible():
+        page = bookmaking.build(bookmaking.edition(name), workers)
+    typer.echo(f"open {page}")
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise DmlrcError("stopped; finished records are kept, and the same command goes on from here") from None
 
 
 def _progress(each: study.Study) -> str:

@@ -7,15 +7,32 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from dmlrc import cli, paths, studies
+from dmlrc import cli, paths, studies, study
 
 
-def call(*arguments):
-    """The command in a process of its own: exit code, standard output, standard error."""
-    done = subprocess.run(
-        [sys.executable, "-c", "from dmlrc.cli import main; main()", *arguments], capture_output=True, text=True
-    )
-    return done.returncode, done.stdout, done.stderr
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """Calls the command: exit code, standard output, standard error."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["dmlrc", *arguments])
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as ended:
+            code = ended.code
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+def test_a_mistake_ends_the_process_with_its_code():
+    script = "from dmlrc.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", script, "study", "show", "nothing"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("dmlrc: unknown study 'nothing'")
+    assert done.stdout == ""
 
 
 def test_help_is_on_every_command():
@@ -57,14 +74,24 @@ def test_methods_lists_the_fourteen():
         (["book", "published"], 1, "no study is published yet"),
     ],
 )
-def test_a_mistake_is_one_sentence_and_an_exit_code(arguments, code, message):
+def test_a_mistake_is_one_sentence_and_an_exit_code(call, arguments, code, message):
     returned, _, errors = call(*arguments)
     assert returned == code
     assert message in errors
     assert "Traceback" not in errors
 
 
-def test_a_damaged_image_is_named(home):
+def test_an_interruption_says_that_nothing_is_lost(call, monkeypatch):
+    def interrupted(unit):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(study, "run_unit", interrupted)
+    returned, _, errors = call("study", "run", "glyphs-smoke")
+    assert returned == 1
+    assert "finished records are kept" in errors
+
+
+def test_a_damaged_image_is_named(call, home):
     for name in ("a", "b"):
         (home / "mine" / name).mkdir(parents=True)
         Image.new("RGB", (8, 8)).save(home / "mine" / name / "1.png")
@@ -74,7 +101,7 @@ def test_a_damaged_image_is_named(home):
     assert "2.png is damaged" in errors
 
 
-def test_a_study_runs_shows_and_exports(home):
+def test_a_study_runs_shows_and_exports(call):
     returned, out, errors = call("study", "run", "glyphs-smoke", "--method", "contrastive")
     assert returned == 0, errors
     assert "5 of 57 units" in out

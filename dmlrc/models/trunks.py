@@ -7,7 +7,6 @@ from pathlib import Path
 from textwrap import shorten
 
 import torch
-import torchvision
 from torch import Tensor
 
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError, unknown
@@ -28,8 +27,10 @@ class TorchvisionTrunk(Trunk):
     """A torchvision network without its classifiers: its other children in sequence, under the same names."""
 
     def __init__(self, name: str, out_features: int, image_size: int, mean: list[float], std: list[float], **options):
+        from torchvision import models  # takes seconds to import, and only these trunks need it
+
         super().__init__(name, out_features, image_size, mean, std)
-        for child, layer in torchvision.models.get_model(name, weights=None, **options).named_children():
+        for child, layer in models.get_model(name, weights=None, **options).named_children():
             if child not in HEAD:
                 self.add_module(child, layer)
 
@@ -105,7 +106,9 @@ def _imagenet_file(name: str) -> Path:
                 f"the ImageNet weights of bn_inception have no official download: put {BN_INCEPTION_FILE}, the file of "
                 "pretrained-models.pytorch, into the folder $DMLRC_DATA, or pass its path as weights"
             ) from None
-    url = torchvision.models.get_model_weights(name)["IMAGENET1K_V1"].url
+    from torchvision import models
+
+    url = models.get_model_weights(name)["IMAGENET1K_V1"].url
     path = Path(torch.hub.get_dir()) / "checkpoints" / url.rsplit("/", 1)[1]
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
