@@ -62,7 +62,7 @@ def study_show(name: str) -> None:
 @study_app.command("export")
 def study_export(name: str) -> None:
     """Write the records of a study that was run here to results/, to be committed."""
-    typer.echo(records.export(studies.get(name).name))
+    typer.echo(study.export(studies.get(name)))
 
 
 @data_app.command("list")

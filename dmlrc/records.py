@@ -52,7 +52,7 @@ CONFIGURATION = ("study", "dataset", "protocol", "budget", "seed", "class_order"
 
 
 def load(study: str) -> StudyRecords:
-    """The records of a study: those made here (runs/), and the committed ones (results/) of all other methods."""
+    """The records of a study: those made here (runs/), and the committed ones (results/)."""
     here, committed = _run_here(study), _committed(study)
     if here and committed and _configuration(here.meta) == _configuration(committed.meta):
         return _join(here, committed)
@@ -95,12 +95,13 @@ def _committed(study: str) -> StudyRecords | None:
 
 
 def _join(here: StudyRecords, committed: StudyRecords) -> StudyRecords:
-    """The records made here, and of the committed ones those of methods that have none here."""
-    own = set(here.runs["method"]) | set(here.scores["method"])
+    """All records made here, and the committed ones of every trial and rerun that was not made here again."""
     frames = {}
     for name in FRAMES:
-        other = getattr(committed, name)
-        frames[name] = pd.concat([other[~other["method"].isin(own)], getattr(here, name)], ignore_index=True)
+        own, other = getattr(here, name), getattr(committed, name)
+        keys = [key for key in ("method", "kind", "trial", "number", "rerun") if key in own.columns]
+        known = pd.MultiIndex.from_frame(own[keys])
+        frames[name] = pd.concat([other[~pd.MultiIndex.from_frame(other[keys]).isin(known)], own], ignore_index=True)
     return StudyRecords(**frames, meta=committed.meta)
 
 
@@ -118,17 +119,20 @@ def _differences(old: Any, new: Any, path: str = "") -> list[str]:
     return [] if old == new else [f"{path.lstrip('.')} {old} -> {new}"]
 
 
-def published(budget: str = "full") -> list[str]:
-    """The studies whose records are committed, with this budget."""
-    metas = sorted(paths.results().glob("*/meta.json"))
-    return [meta.parent.name for meta in metas if read_json(meta)["budget"]["name"] == budget]
+def published() -> list[str]:
+    """The studies whose full-budget records are committed and complete."""
+    metas = {path.parent.name: read_json(path) for path in sorted(paths.results().glob("*/meta.json"))}
+    return [name for name, meta in metas.items() if meta["budget"]["name"] == "full" and meta["complete"]]
 
 
-def export(study: str) -> Path:
-    """Write the records of a study that was run here to results/<study>/ as Parquet."""
-    records = _run_here(study)
-    if records is None:
+def export(study: str, complete: bool) -> Path:
+    """Write the records of a study that was run here to results/<study>/ as Parquet, beside those already there.
+
+    complete: whether nothing of the study is missing; only such studies are published.
+    """
+    if _run_here(study) is None:
         raise MissingDataError(f"study {study!r} was not run here: run it with `dmlrc study run {study}`, then export")
+    records = load(study)
     target = paths.results() / study
     target.mkdir(parents=True, exist_ok=True)
     for name in FRAMES:
@@ -136,7 +140,7 @@ def export(study: str) -> Path:
         if name == "trials":
             frame = frame.assign(params=frame["params"].map(json.dumps))
         frame.to_parquet(target / f"{name}.parquet", index=False, compression="zstd")
-    write_json(target / "meta.json", records.meta)
+    write_json(target / "meta.json", records.meta | {"complete": complete})
     return target
 
 

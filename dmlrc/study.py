@@ -15,6 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExe
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field, replace
 from multiprocessing import get_context, parent_process
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -251,10 +252,7 @@ def run(
     Stopped at any moment, the next call goes on where this one was.
     """
     methods = [None, *(study.methods if methods is None else methods)]  # None stands for the pretrained trunk
-    done = {_name(method): [] for method in methods}
-    for unit in records.finished_units(study.name, study.configuration()):
-        if unit["method"] in done:
-            done[unit["method"]].append(unit)
+    done = _done(study, methods)
     if not any(next_unit(study, method, done[_name(method)]) for method in methods):
         return
     _begin(study)
@@ -267,6 +265,23 @@ def run(
             records.write_json(paths.runs() / study.name / record["method"] / name, record)
             done[record["method"]].append(record)
             bar.update()
+
+
+def export(study: Study) -> Path:
+    """Write the records made here to results/, to be committed; a study is published once it is complete."""
+    methods = [None, *study.methods]
+    done = _done(study, methods)
+    complete = not any(next_unit(study, method, done[_name(method)]) for method in methods)
+    return records.export(study.name, complete)
+
+
+def _done(study: Study, methods: Sequence[Method | None]) -> dict[str, list[dict]]:
+    """The finished units of each of these methods, here and committed."""
+    done = {_name(method): [] for method in methods}
+    for unit in records.finished_units(study.name, study.configuration()):
+        if unit["method"] in done:
+            done[unit["method"]].append(unit)
+    return done
 
 
 def _work(

@@ -176,7 +176,7 @@ def test_trials_never_see_the_test_half(tiny, monkeypatch):
 def test_export_keeps_every_fact_and_a_new_method_joins_the_committed_ones(tiny, home, finished):
     study.run(tiny)
     before = facts()
-    records.export("tiny")
+    study.export(tiny)
     (paths.runs() / "tiny").rename(home / "elsewhere")
     same(facts(), before)
     study.run(tiny)  # nothing is missing, so nothing is begun
@@ -184,6 +184,28 @@ def test_export_keeps_every_fact_and_a_new_method_joins_the_committed_ones(tiny,
     mine = Method("mine", lambda embeddings, labels, margin: (embeddings**2).sum() * margin, {"margin": Float(0, 1)})
     study.run(tiny, methods=[mine])
     assert set(records.load("tiny").trials["method"]) == {"contrastive", "arcface", "mine"}
+
+
+def test_a_study_goes_on_from_half_of_its_records_committed(tiny, home, finished, monkeypatch):
+    real, done = study.run_unit, []
+
+    def limited(unit):
+        if len(done) == 5:
+            raise Killed
+        done.append(unit)
+        return real(unit)
+
+    monkeypatch.setattr(study, "run_unit", limited)
+    with pytest.raises(Killed):
+        study.run(tiny)
+    monkeypatch.setattr(study, "run_unit", real)
+    study.export(tiny)
+    assert records.read_json(paths.results() / "tiny" / "meta.json")["complete"] is False
+    (paths.runs() / "tiny").rename(home / "lost")
+    study.run(tiny)
+    same(facts(), finished[0])
+    study.export(tiny)
+    assert records.read_json(paths.results() / "tiny" / "meta.json")["complete"] is True
 
 
 def test_records_of_another_configuration_are_not_mixed(tiny):
@@ -223,7 +245,7 @@ def test_a_method_whose_trials_all_diverge_is_recorded_as_such(tiny):
     assert "broken" not in set(found.scores["method"])
     written = json.loads((paths.runs() / "tiny" / "broken" / "trial-000.json").read_text())
     assert written["value"] is None
-    assert "nan" in written["reason"]
+    assert "NaN" in written["reason"]
 
 
 def test_seeds_are_paired_across_methods_and_differ_otherwise(tiny):
