@@ -339,7 +339,7 @@ def over_the_years(claims: pd.DataFrame, panels: Mapping[str, pd.DataFrame]) -> 
         middle = (low + high) / 2
         axis.set(ylim=(max(0, middle - 25), middle + 25), xlabel="", ylabel="")  # the same scale in every panel
         axis.set_title(title, fontsize=9)
-        axis.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+        axis.set(xlim=(2004.5, 2020.5), xticks=(2006, 2012, 2018))
     return figure
 
 

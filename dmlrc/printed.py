@@ -44,6 +44,7 @@ METRIC_LABELS = {
 }
 DATASET_LABELS = {
     "glyphs": "Glyphs",
+    "glyphs-small": "Glyphs, small",
     "omniglot": "Omniglot",
     "grocery": "Grocery Store",
     "cars196": "Cars196",
@@ -92,6 +93,15 @@ def percent(mean: float, ci95: float = float("nan"), digits: int = 2) -> str:
         return ""
     half = "" if np.isnan(ci95) else f" ± {100 * ci95:.{digits}f}"
     return f"{100 * mean:.{digits}f}{half}"
+
+
+def signed(value: float, digits: int = 1, unit: str = " %") -> str:
+    """A gain (fraction) with its sign.
+
+    >>> signed(0.016), signed(-0.00123, 2, ""), signed(float("nan"))
+    ('+1.6 %', '-0.12', '–')
+    """
+    return "–" if np.isnan(value) else f"{100 * value:+.{digits}f}{unit}"
 
 
 def results(
@@ -244,7 +254,7 @@ def random_trunks(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     chance = {}
     for name, frame in found.items():
         for (classes, images), part in frame.groupby(["classes", "images"], sort=False):
-            column = f"{name}, {classes} classes of {images:.0f}"
+            column = f"{name}, {classes} x {images:.0f}"
             for row in part.itertuples():
                 table.loc[TRUNK_LABELS.get(row.trunk, row.trunk), column] = row.nmi
             chance[column] = nmi_of_random(classes, images)
@@ -265,11 +275,11 @@ def answer(edition: Sequence[StudyRecords]) -> pd.DataFrame:
         gains = {baseline: improvement(frame, baseline)["concatenated"] for baseline in CLASSICS}
         rows[name] = {
             "trunk": trunks[name],
-            **{f"newer over {baseline}": f"{100 * gain:+.1f} %" for baseline, gain in gains.items()},
+            **{f"over {baseline}": signed(gain) for baseline, gain in gains.items()},
             "range": percent(found["range"]),
-            "interval": f"± {percent(found['mean_ci95'])}",
-            "best": f"{percent(found['best'])} {label(found['best_method'])}",
-            "worst": f"{percent(found['worst'])} {label(found['worst_method'])}",
+            "interval": percent(found["mean_ci95"]),
+            "best": f"{percent(found['best'])} {label(found.get('best_method', ''))}",
+            "worst": f"{percent(found['worst'])} {label(found.get('worst_method', ''))}",
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Results of")
 
@@ -313,6 +323,8 @@ def summary(records: StudyRecords) -> str:
     found = spread(frame)
     ties = int((marks(frame) == "tie").sum())
     count = len(frame) - (PRETRAINED in set(frame["method"]))
+    if count < 2:
+        return f"`{records.name}`: fewer than two methods have results so far, so there is nothing to compare."
     return (
         f"`{records.name}`: of {count} methods {label(found['best_method'])} has the highest concatenated MAP@R, "
         f"{percent(found['best'])} %, and {label(found['worst_method'])} the lowest, {percent(found['worst'])} %. "
@@ -324,6 +336,8 @@ def summary(records: StudyRecords) -> str:
 def agreement(records: StudyRecords, published: Mapping[str, pd.DataFrame]) -> str:
     """Whether the methods of a study stand in the paper's order, in one sentence. published: data set -> results."""
     found = {name: rank_agreement(accuracy(records), published[name]) for name in reported.DATASETS}
+    if found["CUB200"]["n"] < 3:
+        return f"`{records.name}`: too few methods have results to compare their order with the paper's."
     rhos = each(found, lambda test: f"{test['rho']:+.2f} (p = {test['p']:.2f})")
     return (
         f"`{records.name}`: Spearman's rank correlation of its MAP@R with the paper's, over the methods of both, "
@@ -335,7 +349,7 @@ def scalars(records: StudyRecords) -> dict[str, float | str]:
     """The named numbers of a study that a chapter records."""
     found = spread(accuracy(records))
     gains = {f"gain_over_{name}": float(improvement(accuracy(records), name)["concatenated"]) for name in CLASSICS}
-    return found | gains
+    return {name: value for name, value in (found | gains).items() if value == value}  # NaN is no JSON
 
 
 def each(values: Mapping, text: Callable[..., str]) -> str:
@@ -356,7 +370,7 @@ def trends(found: Mapping[str, dict]) -> pd.DataFrame:
     """Trends (`tables.slope`) as cells: points a year, the interval, and the number of points."""
     rows = {
         name: {
-            "points a year": f"{100 * trend['slope']:+.2f}",
+            "points a year": signed(trend["slope"], digits=2, unit=""),
             "95 % interval": f"± {100 * trend['ci95']:.2f}",
             "points in the fit": str(trend["n"]),
         }
@@ -367,8 +381,8 @@ def trends(found: Mapping[str, dict]) -> pd.DataFrame:
 
 def trend_sentence(found: Mapping[str, dict]) -> str:
     """Which of the measured trends can be told from a flat line."""
-    flat = [name for name, trend in found.items() if not abs(trend["slope"]) > trend["ci95"]]
-    rising = [name for name in found if name not in flat]
+    flat = [name for name, trend in found.items() if abs(trend["slope"]) <= trend["ci95"]]
+    rising = [name for name, trend in found.items() if abs(trend["slope"]) > trend["ci95"]]
     sentences = []
     if flat:
         sentences.append(f"the measured trend cannot be told from a flat line on {', '.join(flat)}")

@@ -116,10 +116,12 @@ def cost(records: StudyRecords) -> pd.DataFrame:
 def spread(frame: pd.DataFrame, setting: str = "concatenated", metric: str = "map_at_r") -> dict[str, float]:
     """How far apart the methods are: best, worst, range (fractions), the methods' mean ci95, and which they are.
 
-    frame: `accuracy` or one data set of `reported.results`.
+    frame: `accuracy` or one data set of `reported.results`. Without a trained method the numbers are NaN.
     """
     rows = frame[(frame["setting"] == setting) & (frame["metric"] == metric) & (frame["method"] != PRETRAINED)]
     rows = rows.set_index("method")
+    if rows.empty:
+        return dict.fromkeys(("best", "worst", "range", "mean_ci95"), float("nan"))
     return {
         "best": float(rows["mean"].max()),
         "best_method": rows["mean"].idxmax(),
@@ -191,8 +193,10 @@ def recycled(claims: pd.DataFrame, baseline: str) -> pd.DataFrame:
 def slope(years: Sequence[float], values: Sequence[float]) -> dict[str, float]:
     """Least-squares trend of a value over the years: slope a year, half width of its 95 % interval, n.
 
-    The interval treats the points as independent; papers that build on one another are not.
+    The interval treats the points as independent; papers that build on one another are not. NaN for a single year.
     """
+    if len(set(years)) < 2:
+        return {"slope": float("nan"), "ci95": float("nan"), "n": len(years)}
     fit = stats.linregress(years, values)
     half = stats.t.ppf(0.975, len(years) - 2) * fit.stderr if len(years) > 2 else float("nan")
     return {"slope": float(fit.slope), "ci95": float(half), "n": len(years)}
@@ -339,22 +343,26 @@ def class_counts(edition: Sequence[StudyRecords] = ()) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def rates(study: str) -> pd.DataFrame:
-    """The trials that chose a study's learning rate: best validation MAP@R, a row a rate, a column a method.
+def rates(protocol: str) -> pd.DataFrame:
+    """The trials that chose a protocol's learning rate: best validation MAP@R, a row a rate, a column a method.
 
-    Read from the records of the short searches `<study>-rate-<rate>`; empty where none are here.
+    Read from the records of the short searches, studies named `...-rate-<rate>`; empty where none are here.
     """
     from dmlrc import records, studies
 
     rows = {}
-    for rate in studies.RATES:
+    for study in studies.STUDIES.values():
+        if study.budget.name != "rate" or study.protocol.name != protocol:
+            continue
         try:
-            trials = records.load(f"{study}-rate-{rate:.0e}").trials
+            trials = records.load(study.name).trials
         except MissingDataError:
             continue
-        rows[rate] = trials.groupby("method")["value"].max()
-    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("lr")
-    return table[ordered(table.columns)]
+        rows[study.name, study.protocol.lr] = trials.groupby("method")["value"].max()
+    if not rows:
+        return pd.DataFrame()
+    table = pd.DataFrame(rows).T
+    return table.rename_axis(["study", "lr"])[ordered(table.columns)]
 
 
 def nmi_of_random(classes: int, images: float) -> float:

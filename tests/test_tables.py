@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from fake_records import fake_records
+from fake_records import fake_records, write_fake_study
 from scipy import stats
 
 from dmlrc import deviations, printed, reported, tables
@@ -203,9 +203,7 @@ def test_best_hyperparameters_stand_beside_their_range():
 
 
 def test_an_optimum_at_the_edge_of_its_range_is_marked():
-    rows = [
-        {"method": "ntxent", "trial": 0, "value": 0.1, "params": {"temperature": 1.2e-4}}
-    ]  # of 1e-4..
+    rows = [{"method": "ntxent", "trial": 0, "value": 0.1, "params": {"temperature": 1.2e-4}}]  # of 1e-4..
     assert tables.best_hyperparameters(with_trials(rows))["at_edge"].tolist() == [True]
     rows[0]["params"]["temperature"] = 0.1
     assert tables.best_hyperparameters(with_trials(rows))["at_edge"].tolist() == [False]
@@ -253,7 +251,7 @@ def test_sentences_hold_the_numbers():
     assert f"{100 * found['best']:.2f} %" in printed.summary(records)
     assert "p = " in printed.agreement(records, dict(list(reported.results().groupby("dataset"))))
     assert printed.joining(published("CUB200")).startswith("+4.9 points")
-    assert printed.stops(records) == "Of 252 runs of `fake-study`, 100.0 % at the limit of epochs."
+    assert printed.stops(records) == "Of 336 runs of `fake-study`, 100.0 % at the limit of epochs."
     trend = {"slope": 0.01, "ci95": 0.02, "n": 5}
     assert "cannot be told from a flat line on x" in printed.trend_sentence({"x": trend})
     assert "it can on x" in printed.trend_sentence({"x": trend | {"ci95": 0.001}})
@@ -316,15 +314,15 @@ def test_random_trunks_stand_beside_chance():
     found = pd.DataFrame([{"trunk": "conv4", "classes": 100, "images": 12.0, "nmi": 0.6}])
     cells = printed.random_trunks({"Glyphs": found})
     assert cells.loc["GoogLeNet", "SOP"] == "81.2"
-    assert cells.loc["conv4", "Glyphs, 100 classes of 12"] == "60.0"
-    assert cells.loc["chance: 1 - log S / log C", "Glyphs, 100 classes of 12"] == "46.0"
+    assert cells.loc["conv4", "Glyphs, 100 x 12"] == "60.0"
+    assert cells.loc["chance: 1 - log S / log C", "Glyphs, 100 x 12"] == "46.0"
 
 
 def test_answer_has_a_row_for_every_results_table():
     cells = printed.answer([fake_records()])
     assert cells.index.tolist() == ["CUB200 (the paper)", "Cars196 (the paper)", "SOP (the paper)", "fake-study"]
     assert cells.loc["CUB200 (the paper)", "best"] == "26.53 CosFace"
-    assert cells.loc["CUB200 (the paper)", "newer over contrastive"] == "-1.8 %"
+    assert cells.loc["CUB200 (the paper)", "over contrastive"] == "-1.8 %"
 
 
 def test_ledger_lists_the_fields_that_differ_and_numbers_them():
@@ -342,3 +340,20 @@ def test_ledger_lists_the_fields_that_differ_and_numbers_them():
 
 def test_every_field_of_the_protocol_has_a_reason_ready():
     assert set(deviations.REASONS) == set(fake_records().meta["protocol"]) - {"name", "paper"}
+
+
+def test_a_study_that_has_just_begun_can_be_shown():
+    records = fake_records(missing=[method.name for method in musgrave2020.METHODS])
+    assert np.isnan(tables.spread(tables.accuracy(records))["range"])
+    assert "nothing to compare" in printed.summary(records)
+    assert "too few methods" in printed.agreement(records, dict(list(reported.results().groupby("dataset"))))
+    assert printed.answer([records]).loc["fake-study", "over contrastive"] == "–"
+    assert printed.scalars(records) == {}
+
+
+def test_rates_come_from_the_short_searches(home):
+    assert tables.rates("musgrave2020-frozen").empty
+    write_fake_study(study="grocery-frozen-full-rate-1e-04", protocol=musgrave2020.FROZEN)
+    table = tables.rates("musgrave2020-frozen")
+    assert table.index.tolist() == [("grocery-frozen-full-rate-1e-04", 1e-4)]
+    assert table["arcface"].between(0.2, 0.4).all()
