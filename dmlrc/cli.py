@@ -22,10 +22,12 @@ Workers = Annotated[int, typer.Option(min=1, help="Processes that train at the s
 
 @study_app.command("list")
 def study_list() -> None:
-    """Every study: data set, protocol, budget, expected time, and how many of its records are here."""
-    rows = [("study", "data set", "protocol", "budget", "expected", "records")]
+    """Every study: data set, protocol, budget, expected time, what it lacks here, and how many of its records are."""
+    rows = [("study", "data set", "protocol", "budget", "expected", "missing here", "records")]
     for each in studies.STUDIES.values():
-        rows.append((each.name, each.dataset, each.protocol.name, each.budget.name, each.expected, _progress(each)))
+        lacks = ", ".join(study.missing(each)) or "-"
+        described = (each.name, each.dataset, each.protocol.name, each.budget.name, each.expected, lacks)
+        rows.append((*described, _progress(each)))
     _print_columns(rows)
 
 

@@ -50,6 +50,23 @@ REASONS = {
         "with the learning rate, on validation folds.",
     ),
     "max_epochs": ("code", "Bounds the cost of a run; how many runs reach the limit is counted below."),
+    "split": ("3.2", "The split of the paper whose protocol this is."),
+    "square": ("3.1", "Photographs are stored as squares; the paper whose protocol this is gives up the aspect ratio."),
+    "sampler": ("3.1", "The batches of the paper whose protocol this is."),
+    "layer_norm": ("3.1", "Zhai and Wu 2019 normalise the features ahead of the embedder."),
+    "freeze_batch_norm": ("3.1", "Frozen or not as in the paper whose protocol this is."),
+    "new_lr": ("3.1", "A rate of its own for new weights, in the paper whose protocol this is."),
+    "loss_weight_decay": ("code", "No decay of a loss's own weights, in the code of the paper whose protocol this is."),
+    "warmup_epochs": ("3.1", "Zhai and Wu 2019 train only the new weights at first."),
+    "lr_steps": ("3.1", "The schedule of the paper whose protocol this is."),
+    "class_share": ("3.1", "Fewer classes in each step's softmax, as in Fig. 4 of Zhai and Wu 2019."),
+    "members": ("3.2", "An ensemble (DREML) instead of one model."),
+    "meta_classes": ("3.2", "An ensemble over random partitions of the classes (DREML)."),
+    "test_metrics": ("3.3", "The metrics of the paper whose protocol this is."),
+    "val_metrics": ("3.3", "The metrics of the paper whose protocol this is."),
+    "train_metrics": ("3.3", "The paper whose protocol this is looks at the training images too."),
+    "binary": ("3.3", "Binary embeddings are recorded beside the real-valued ones (Zhai and Wu 2019)."),
+    "arrays": ("3.3", "Spectra and histograms, for the figures of the paper whose protocol this is."),
 }
 
 ALWAYS = (

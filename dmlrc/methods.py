@@ -41,7 +41,7 @@ class Method:
     hyperparameters (a loss of pytorch-metric-learning is one), or a ready module.
     space: hyperparameter -> Float or Int. settings: hyperparameters held fixed.
     A batch has classes_per_batch x images_per_class images. kind: "embedding" or "classification".
-    weight_decay: overrides the protocol's where the paper says so.
+    weight_decay, sampler, optimizer: override the protocol's where the paper says so.
     """
 
     name: str
@@ -55,6 +55,8 @@ class Method:
     year: int | None = None
     reference: str = ""
     weight_decay: float | None = None
+    sampler: str | None = None
+    optimizer: str | None = None
 
     def __post_init__(self):
         if not self.label:

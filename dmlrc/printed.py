@@ -73,11 +73,15 @@ def setting_text(value) -> str:
 
     >>> setting_text((0.16, 1.0)), setting_text(True), setting_text(None), setting_text(1e-06)
     ('0.16 to 1', 'yes', 'none', '1e-06')
+    >>> setting_text(("map_at_r", "jsd")), setting_text(())
+    ('map_at_r, jsd', 'none')
     """
     if value is None:
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value):
+        return ", ".join(value) or "none"
     if isinstance(value, (list, tuple)):
         return " to ".join(f"{number:.3g}" for number in value)
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+TEST_METRICS = ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r")
+
 
 @dataclass(frozen=True)
 class Protocol:
@@ -9,9 +11,28 @@ class Protocol:
 
     weights: None (random), "imagenet", or a file (relative to the data folder). frozen_trunk: the trunk's
     features are computed once, on the evaluation crop, and only the embedder trains.
-    augmentation: "crop" is the random resized crop (flipped where the data set allows it), "affine" the
-    small affine changes for characters, "none" the evaluation crop.
-    eval_every, patience, max_epochs are counted in epochs of iterations_per_epoch batches.
+    embedding_dim: None leaves the linear layer out: the trunk's features are the embedding.
+    augmentation: "crop" is the random resized crop, "place" a random place for a crop that keeps its size
+    (both flipped where the data set allows it), "affine" the small affine changes for characters, "none" the
+    evaluation crop.
+    folds: of the cross-validation; 0: no validation, one model trains on all training classes for max_epochs
+    and its last weights count.
+    eval_every, patience, max_epochs are counted in epochs of iterations_per_epoch batches; None: an epoch is
+    as many batches as the training images fill.
+
+    The settings with defaults are those of the other papers; the defaults are what the Reality Check does.
+    split: "halves", "official" (the data set's own classes), "ratio_4_1_5"; see `dmlrc.data.splits`.
+    square: how a photograph becomes square when it is stored, "crop" or "squash".
+    sampler: one of `dmlrc.data.batches.SAMPLERS`; a method may have its own. layer_norm: see `EmbeddingModel`.
+    new_lr: the rate of the embedder and of the loss's weights, where it differs from lr; a method may have its
+    own for the loss's weights. loss_weight_decay: of the loss's weights, where it differs from weight_decay.
+    warmup_epochs: before all others, in which the trunk's weights stay. lr_steps: after each of these epochs
+    all rates are divided by 10. class_share: of all classes, how many a step's softmax sees.
+    members, meta_classes: DREML, see `dmlrc.ensembles`.
+    test_metrics: what is recorded on the test classes; val_metrics: on the validation classes, after every
+    eval_every epochs; train_metrics: on the training images, then and for the weights that are kept.
+    binary: retrieval by Hamming distance of the signs is recorded too. arrays: of ("histograms", "spectrum"), see
+    `dmlrc.study.arrays_of`.
     """
 
     name: str
@@ -19,7 +40,7 @@ class Protocol:
     trunk: str
     weights: str | None
     frozen_trunk: bool
-    embedding_dim: int
+    embedding_dim: int | None
     image_size: int
     crop_size: int
     augmentation: str
@@ -30,15 +51,40 @@ class Protocol:
     weight_decay: float
     momentum: float
     folds: int
-    iterations_per_epoch: int
+    iterations_per_epoch: int | None
     eval_every: int
     patience: int
     max_epochs: int
+    split: str = "halves"
+    square: str = "crop"
+    sampler: str = "class_balanced"
+    layer_norm: bool = False
+    freeze_batch_norm: bool = True
+    new_lr: float | None = None
+    loss_weight_decay: float | None = None
+    warmup_epochs: int = 0
+    lr_steps: tuple[int, ...] = ()
+    class_share: float = 1.0
+    members: int = 1
+    meta_classes: int | None = None
+    test_metrics: tuple[str, ...] = TEST_METRICS
+    val_metrics: tuple[str, ...] = ("map_at_r", "precision_at_1")
+    train_metrics: tuple[str, ...] = ()
+    binary: bool = False
+    arrays: tuple[str, ...] = ()
+
+    @property
+    def validates(self) -> bool:
+        """Whether classes are held out, on which checkpoints and trials are chosen."""
+        return self.folds > 0
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How much of a protocol is run: trials a search, reruns of the best trial, and a cap on the epochs."""
+    """How much of a protocol is run: trials a search, reruns of the best trial, and a cap on the epochs.
+
+    No trials: the methods' fixed settings are the parameters, and the reruns are all that is run.
+    """
 
     name: str
     trials: int

@@ -10,7 +10,7 @@ import math
 import os
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,10 @@ import pandas as pd
 
 from dmlrc import paths
 from dmlrc.errors import DmlrcError, MissingDataError
+from dmlrc.protocol import Protocol
 
-FRAMES = ("trials", "runs", "scores", "curves")
+FRAMES = ("trials", "runs", "scores", "curves", "arrays")
+ARRAYS = "method rerun setting name values"
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class StudyRecords:
     scores: method, rerun, setting ("separated", "concatenated", "fold0" ...), metric, value, on the test half.
     The method "pretrained" is the trunk before any training.
     curves: method, kind, number, fold, step, metric, value.
+    arrays: method, rerun, setting ("test", "train", "untrained"), name, values (list): spectra and histogram counts,
+    where the protocol asks for them.
     meta: study, dataset, protocol, budget, seed, class_order, data, environment, commit, created.
     """
 
@@ -40,6 +44,7 @@ class StudyRecords:
     runs: pd.DataFrame
     scores: pd.DataFrame
     curves: pd.DataFrame
+    arrays: pd.DataFrame
     meta: dict[str, Any]
 
     @property
@@ -86,7 +91,7 @@ def _run_here(study: str) -> StudyRecords | None:
     folder = paths.runs() / study
     if not (folder / "meta.json").exists():
         return None
-    return from_units(read_units(folder), read_json(folder / "meta.json"))
+    return from_units(read_units(folder), _read_meta(folder))
 
 
 def _committed(study: str) -> StudyRecords | None:
@@ -112,7 +117,8 @@ def _configuration(meta: dict) -> dict:
 def _differences(old: Any, new: Any, path: str = "") -> list[str]:
     """The fields in which two nested dictionaries differ, each as 'protocol.lr 0.01 -> 0.001'.
 
-    A field that only the new one has was introduced later, with a default that does what was done before.
+    A field that only the new one has was introduced later, with a default that does what was done before
+    (those of a protocol are filled in by `_read_meta`).
     """
     if isinstance(old, dict) and isinstance(new, dict):
         return [line for key in sorted(old) for line in _differences(old[key], new.get(key), f"{path}.{key}")]
@@ -139,15 +145,25 @@ def export(study: str, complete: bool) -> Path:
         frame = getattr(records, name)
         if name == "trials":
             frame = frame.assign(params=frame["params"].map(json.dumps))
-        frame.to_parquet(target / f"{name}.parquet", index=False, compression="zstd")
+        if name != "arrays" or len(frame):
+            frame.to_parquet(target / f"{name}.parquet", index=False, compression="zstd")
     write_json(target / "meta.json", records.meta | {"complete": complete})
     return target
 
 
+def _read_meta(folder: Path) -> dict:
+    """The meta of a study; settings that are younger than its records have their defaults."""
+    meta = read_json(folder / "meta.json")
+    defaults = {each.name: each.default for each in fields(Protocol) if each.default is not MISSING}
+    return meta | {"protocol": json.loads(json.dumps(defaults)) | meta["protocol"]}
+
+
 def _read_parquet(folder: Path) -> StudyRecords:
-    frames = {name: pd.read_parquet(folder / f"{name}.parquet") for name in FRAMES}
+    frames = {name: pd.read_parquet(folder / f"{name}.parquet") for name in FRAMES if name != "arrays"}
+    arrays = folder / "arrays.parquet"  # only where there are any
+    frames["arrays"] = pd.read_parquet(arrays) if arrays.exists() else _frame([], ARRAYS)
     frames["trials"] = frames["trials"].assign(params=frames["trials"]["params"].map(json.loads))
-    return StudyRecords(**frames, meta=read_json(folder / "meta.json"))
+    return StudyRecords(**frames, meta=_read_meta(folder))
 
 
 def read_units(folder: Path) -> list[dict]:
@@ -157,7 +173,7 @@ def read_units(folder: Path) -> list[dict]:
 
 def from_units(units: Iterable[dict], meta: dict) -> StudyRecords:
     """The data frames of these records."""
-    trials, runs, scores, curves = [], [], [], []
+    trials, runs, scores, curves, arrays = [], [], [], [], []
     for unit in units:
         key = {"method": unit["method"], "kind": unit["kind"], "number": unit["number"]}
         if unit["kind"] == "trial":
@@ -178,6 +194,11 @@ def from_units(units: Iterable[dict], meta: dict) -> StudyRecords:
             for setting, values in unit.get("scores", {}).items()
             for metric, value in values.items()
         ]
+        arrays += [
+            {"method": unit["method"], "rerun": unit["number"], "setting": setting, "name": name, "values": values}
+            for setting, named in unit.get("arrays", {}).items()
+            for name, values in named.items()
+        ]
     return StudyRecords(
         trials=_frame(trials, "method trial state value params seconds steps reason commit"),
         runs=_frame(
@@ -186,6 +207,7 @@ def from_units(units: Iterable[dict], meta: dict) -> StudyRecords:
         ),
         scores=_frame(scores, "method rerun setting metric value"),
         curves=_frame(curves, "method kind number fold step metric value"),
+        arrays=_frame(arrays, ARRAYS),
         meta=meta,
     )
 

@@ -26,9 +26,12 @@ class ImageSource:
             return augment.centre_crop(images, protocol.image_size, protocol.crop_size)
         if protocol.augmentation == "affine":
             return augment.random_affine(images, generator)
-        crops = augment.random_resized_crop(
-            images, protocol.crop_size, protocol.crop_scale, protocol.crop_ratio, generator
-        )
+        if protocol.augmentation == "place":
+            crops = augment.random_place(images, protocol.crop_size, generator)
+        else:
+            crops = augment.random_resized_crop(
+                images, protocol.crop_size, protocol.crop_scale, protocol.crop_ratio, generator
+            )
         return augment.random_flip(crops, generator) if self.images.flip else crops
 
     def evaluate(self, indices: np.ndarray) -> Tensor:

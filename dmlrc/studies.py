@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from dmlrc.errors import unknown
-from dmlrc.papers import musgrave2020
-from dmlrc.protocol import FULL, QUICK, SMOKE, Budget
+from dmlrc.methods import Method
+from dmlrc.papers import fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
+from dmlrc.protocol import FULL, QUICK, SMOKE, Budget, Protocol
 from dmlrc.study import Study
 
 _RATE_METHODS = ("contrastive", "triplet", "normalized_softmax", "multi_similarity")
@@ -35,6 +36,89 @@ def _musgrave(dataset: str) -> Study:
     )
 
 
+_TRAINING_IMAGES = {"cub200": 5_864, "cars196": 8_054, "sop": 59_551, "inshop": 25_882}
+_MULTIPLY_ADDS = {  # of one image at the papers' sizes, in 1e9, forward
+    "resnet18": 1.8,
+    "resnet50": 4.1,
+    "bn_inception": 2.0,
+    "inception_v3": 5.7,
+}
+_FLOPS = 8e12  # what a V100 reaches in float32: 8e12 / (6 x 4.1e9) is 325 images a second with ResNet50
+
+
+def gpu_hours(dataset: str, protocol: Protocol, methods: tuple[Method, ...], reruns: int) -> str:
+    """How long the training steps of a study take on a V100, as a calculation: a step is three forward passes."""
+    images = _TRAINING_IMAGES[dataset] * protocol.max_epochs * protocol.members * len(methods) * reruns
+    hours = images * 6e9 * _MULTIPLY_ADDS[protocol.trunk] / _FLOPS / 3600
+    return f"about {float(f'{hours:.1g}' if hours < 10 else f'{hours:.2g}'):g} GPU hours, calculated for a V100"
+
+
+def _fixed(
+    dataset: str, protocol: Protocol, methods: tuple[Method, ...], budget: Budget, suffix: str = "", **changes
+) -> Study:
+    """A study of a paper that fixes all settings: reruns without a search."""
+    return Study(
+        f"{dataset}-{protocol.paper}{suffix}",
+        dataset,
+        protocol,
+        budget,
+        methods,
+        expected=gpu_hours(dataset, protocol, methods, budget.reruns),
+        **changes,
+    )
+
+
+def _roth() -> list[Study]:
+    return [
+        _fixed("cub200", roth2020.PROTOCOL, roth2020.METHODS, roth2020.BUDGET),
+        _fixed("cars196", roth2020.PROTOCOL, roth2020.CARS196_METHODS, roth2020.BUDGET),
+        _fixed("sop", roth2020.SOP_PROTOCOL, roth2020.SOP_METHODS, roth2020.BUDGET),
+    ]
+
+
+def _zhai() -> list[Study]:
+    few = zhai2019.FEW_IMAGES_METHODS
+    return [
+        _fixed("cub200", zhai2019.CUB200_PROTOCOL, zhai2019.METHODS, zhai2019.BUDGET),
+        _fixed("cars196", zhai2019.PROTOCOL, zhai2019.METHODS, zhai2019.BUDGET),
+        _fixed("sop", zhai2019.SOP_PROTOCOL, few, zhai2019.BUDGET),
+        _fixed("inshop", zhai2019.INSHOP_PROTOCOL, few, zhai2019.BUDGET),
+    ]
+
+
+def _fehervari(dataset: str) -> list[Study]:
+    """The methods that share a protocol, and those that have one of their own."""
+    on_sop = dataset == "sop"
+    rows = [
+        ("", fehervari2019.PROTOCOL, fehervari2019.SOP_METHODS if on_sop else fehervari2019.METHODS),
+        ("-proxysoftmax", fehervari2019.PROXY_SOFTMAX_PROTOCOL, (fehervari2019.PROXY_SOFTMAX,)),
+    ]
+    if not on_sop:
+        rows.append(("-dreml", fehervari2019.DREML_PROTOCOL, (fehervari2019.DREML,)))
+    if dataset == "cub200":
+        rows.append(("-resnet50", fehervari2019.RESNET50, fehervari2019.METHODS))
+    split = "official" if on_sop else "halves"
+    return [
+        _fixed(dataset, replace(protocol, split=split), methods, fehervari2019.BUDGET, suffix)
+        for suffix, protocol, methods in rows
+    ]
+
+
+def _oi(dataset: str) -> list[Study]:
+    return [
+        _fixed(
+            dataset,
+            oi2021.PROTOCOL,
+            oi2021.METHODS,
+            oi2021.BUDGET,
+            "" if order == "default" else f"-{order}",
+            class_order=order,
+            seed=oi2021.SEED,
+        )
+        for order in oi2021.CLASS_ORDERS
+    ]
+
+
 _CHOOSE_A_RATE = ("grocery-frozen-full",)
 _ALL = (
     Study("glyphs-smoke", "glyphs-small", musgrave2020.CHARACTERS, SMOKE, expected="1 minute, 2 cores"),
@@ -44,6 +128,10 @@ _ALL = (
     Study("grocery-frozen-full", "grocery", musgrave2020.FROZEN, FULL, expected="1 hour, 2 cores"),
     Study("cars196crops-frozen-full", "cars196crops", musgrave2020.FROZEN, FULL, expected="1 hour, 2 cores"),
     *(_musgrave(dataset) for dataset in ("cub200", "cars196", "sop")),
+    *_roth(),
+    *_zhai(),
+    *(each for dataset in ("cub200", "cars196", "sop") for each in _fehervari(dataset)),
+    *(each for dataset in ("cub200", "cars196") for each in _oi(dataset)),
 )
 STUDIES = {study.name: study for study in _ALL}
 STUDIES |= {(judged := rate_study(STUDIES[name], rate)).name: judged for name in _CHOOSE_A_RATE for rate in RATES}

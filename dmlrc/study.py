@@ -1,7 +1,7 @@
 """A study: protocol x data set x methods x budget, and how one is run.
 
 The order of things: search (validation folds only), reruns of the best trial with new seeds, then
-`test_scores`, the one function that reads the test half. The unit of work is a trial or a rerun, with its
+`test_results`, the one function that reads the test half. The unit of work is a trial or a rerun, with its
 runs on all folds; a finished unit is a record on disk, and what to do next follows from the records.
 """
 
@@ -21,15 +21,16 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from dmlrc import data, metrics, models, paths, provenance, records, search, training
+from dmlrc import data, ensembles, metrics, models, paths, provenance, records, search, training
 from dmlrc.data import splits as class_splits
 from dmlrc.errors import DmlrcError, UsageError, unknown
 from dmlrc.methods import Method, normalized
+from dmlrc.metrics.histograms import pair_histograms
+from dmlrc.metrics.spectrum import spectrum
 from dmlrc.papers import musgrave2020
 from dmlrc.protocol import Budget, Protocol
 from dmlrc.sources import FeatureSource, ImageSource, frozen_features
 
-TEST_METRICS = ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r")
 PRETRAINED = "pretrained"
 """The name under which the untrained trunk's accuracy is recorded; no method may be called so."""
 
@@ -51,11 +52,15 @@ class Study:
     class_order: str = "default"
     expected: str = ""
 
+    def __post_init__(self):
+        if self.budget.trials > 1 and not self.protocol.validates:
+            raise UsageError(f"study {self.name} searches without validation: give it no trials, or folds")
+
     @property
     def effective_protocol(self) -> Protocol:
         """The protocol with the budget's caps applied: what is really run."""
         caps = {
-            name: min(cap, getattr(self.protocol, name))
+            name: min(cap, getattr(self.protocol, name) or cap)
             for name in ("max_epochs", "iterations_per_epoch")
             if (cap := getattr(self.budget, name)) is not None
         }
@@ -96,18 +101,22 @@ class Unit:
 
 @dataclass(frozen=True)
 class Bench:
-    """A data set made ready for a protocol: labels (N,), splits, input, and a way to build untrained models."""
+    """A data set made ready for a protocol: labels (N,), splits, input, and a way to build untrained models.
+
+    queries: the test images that are searched for among the other ones; None where every test image is both.
+    """
 
     labels: np.ndarray
     splits: class_splits.Splits
     source: training.Source
     protocol: Protocol
+    queries: np.ndarray | None = None
 
     def make_model(self) -> models.EmbeddingModel:
         trunk = (
             models.FeatureTrunk(self.source.features.shape[1]) if self.protocol.frozen_trunk else _trunk(self.protocol)
         )
-        return models.EmbeddingModel(trunk, self.protocol.embedding_dim)
+        return models.EmbeddingModel(trunk, self.protocol.embedding_dim, layer_norm=self.protocol.layer_norm)
 
 
 def device() -> torch.device:
@@ -115,21 +124,52 @@ def device() -> torch.device:
     return torch.device(os.environ.get("DMLRC_DEVICE", "cuda" if torch.cuda.is_available() else "cpu"))
 
 
+def missing(study: Study) -> tuple[str, ...]:
+    """What a study lacks on this machine: of "data", "weights" and "GPU". Weights of torchvision are downloaded."""
+    protocol, lacks = study.protocol, []
+    if not study.dataset.startswith("folder:") and data.state(study.dataset) == "missing":
+        lacks.append("data")
+    if not models.has_weights(protocol.trunk, protocol.weights):
+        lacks.append("weights")
+    if protocol.trunk != "conv4" and not protocol.frozen_trunk and device().type == "cpu":
+        lacks.append("GPU")
+    return tuple(lacks)
+
+
 def _trunk(protocol: Protocol) -> torch.nn.Module:
-    return models.freeze_batch_norm(models.create_trunk(protocol.trunk, protocol.weights))
+    trunk = models.create_trunk(protocol.trunk, protocol.weights)
+    return models.freeze_batch_norm(trunk) if protocol.freeze_batch_norm else trunk
 
 
 @functools.lru_cache(maxsize=2)
 def prepare(dataset: str, protocol: Protocol, class_order: str, seed: int) -> Bench:
     """Load the images, split the classes, and compute the features of a frozen trunk (cached on disk)."""
     # characters are augmented at the size that the trunk sees; photographs are cropped from what is stored
-    images = data.load(dataset, size=protocol.image_size if protocol.augmentation == "affine" else None)
-    splits = class_splits.halves(images.labels, folds=protocol.folds, order=class_order, seed=seed)
+    stored_as_seen = protocol.augmentation == "affine" or protocol.square == "squash"
+    images = data.load(dataset, size=protocol.image_size if stored_as_seen else None, square=protocol.square)
+    splits = _split(images, protocol, class_order, seed)
     if protocol.frozen_trunk:
         source = FeatureSource(frozen_features(images, protocol, device()), device())
     else:
         source = ImageSource(images, protocol, device())
-    return Bench(images.labels, splits, source, protocol)
+    return Bench(images.labels, splits, source, protocol, _queries(images, splits.test))
+
+
+def _split(images: data.ImageSet, protocol: Protocol, class_order: str, seed: int) -> class_splits.Splits:
+    if protocol.split == "ratio_4_1_5":
+        return class_splits.ratio_4_1_5(images.labels, order=class_order, seed=seed)
+    if protocol.split == "official":
+        if images.partition is None:
+            raise UsageError(f"data set {images.name} has no official split: use 'halves'")
+        return class_splits.official(images.labels, images.partition, folds=protocol.folds)
+    return class_splits.halves(images.labels, folds=protocol.folds, order=class_order, seed=seed)
+
+
+def _queries(images: data.ImageSet, test: np.ndarray) -> np.ndarray | None:
+    """Of the test images those that the data set names queries, if it does (In-Shop)."""
+    if images.partition is None or not np.any(images.partition[test] == "query"):
+        return None
+    return test[images.partition[test] == "query"]
 
 
 def run_unit(unit: Unit) -> dict:
@@ -147,20 +187,19 @@ def run_unit(unit: Unit) -> dict:
         "method": unit.method.name,
         "state": last.state,
         "reason": last.reason,
-        "value": float(np.mean([run.val["map_at_r"] for run in runs])) if last.state == "complete" else None,
+        "value": _value(runs),
         "steps": sum(run.steps for run in runs),
         "runs": [{name: value for name, value in vars(run).items() if name != "weights"} for run in runs],
     }
     if unit.kind == "rerun" and last.state == "complete":
-        record["scores"] = test_scores(bench, unit.method, [run.weights for run in runs])
+        record |= test_results(bench, unit.method, runs)
     return record | {"seconds": time.perf_counter() - started, "finished": provenance.now()}
 
 
 def _train_folds(unit: Unit, bench: Bench) -> list[training.Run]:
     """Train on each fold in turn; the first that diverges is the last, since it fails the whole trial."""
     runs = []
-    for number, fold in enumerate(bench.splits.folds):
-        member = training.Member(number, member_seed(unit, number), fold.train, fold.val)
+    for member in members(unit, bench):
         runs.append(
             training.train(
                 member, bench.source, bench.labels, bench.make_model, unit.method, unit.params, unit.protocol
@@ -171,33 +210,131 @@ def _train_folds(unit: Unit, bench: Bench) -> list[training.Run]:
     return runs
 
 
+def members(unit: Unit, bench: Bench) -> list[training.Member]:
+    """The runs of a unit: one a fold, or in an ensemble several a fold, each with a partition of its own."""
+    made = []
+    for fold in bench.splits.folds:
+        for _ in range(unit.protocol.members):
+            number = len(made)
+            seed, targets = member_seed(unit, number), None
+            if unit.protocol.meta_classes:
+                targets = ensembles.meta_labels(bench.labels[fold.train], unit.protocol.meta_classes, seed)
+            made.append(training.Member(number, seed, fold.train, fold.val, targets))
+    return made
+
+
+def _value(runs: Sequence[training.Run]) -> float | None:
+    """Mean validation MAP@R; None where a run diverged or nothing validates."""
+    if runs[-1].state != "complete" or not runs[-1].val:
+        return None
+    return float(np.mean([run.val["map_at_r"] for run in runs]))
+
+
 def member_seed(unit: Unit, fold: int) -> int:
     """The seed of one run. It does not depend on the method, so that methods are compared on paired seeds."""
     kind = ("trial", "rerun").index(unit.kind)
     return int(np.random.SeedSequence([unit.study_seed, kind, unit.number, fold]).generate_state(1)[0])
 
 
-def test_scores(
-    bench: Bench, method: Method, weights: Sequence[dict[str, torch.Tensor]]
-) -> dict[str, dict[str, float]]:
-    """Accuracy on the test half: this function reads it, after the search, and no other one that trains does.
+def test_results(bench: Bench, method: Method, runs: Sequence[training.Run]) -> dict[str, dict]:
+    """Scores and arrays of a rerun: this function reads the test half, after the search, and no other that trains does.
 
-    weights: the best checkpoint of each fold. Returns {"fold0": {metric: value}, ..., "separated": the mean
-    over the folds' models, "concatenated": of their joined, re-normalised embeddings} (section 3.2).
+    runs: one a fold, with its best checkpoint.
+    "scores" holds {"fold0": {metric: value}, ..., "separated": the mean over the folds' models, "concatenated": of their
+    joined, re-normalised embeddings} (Reality Check, section 3.2); where there is a single model, "separated" only. With `binary` each of them is there as "..._binary" too, and with
+    `train_metrics` "train": the mean over the models, each on its own training images.
+    "arrays" holds {"test", "train", "untrained": {name: list}} of the first model, see `arrays_of`; "untrained" are the
+    test images before its first step.
     """
-    model, labels = bench.make_model().to(bench.source.device), bench.labels[bench.splits.test]
-    model.normalize = normalized(method)
-    embeddings = []
-    for state in weights:
-        model.load_state_dict(state)
-        embeddings.append(training.embed(model, bench.source, bench.splits.test))  # (N, D)
-    folds = [metrics.evaluate(each, labels, names=TEST_METRICS) for each in embeddings]
+    protocol, test = bench.protocol, bench.splits.test
+    train = [fold.train for fold in bench.splits.folds for _ in range(protocol.members)]  # of each run
+    trained = [_restored(bench, method, run) for run in runs]
+    embeddings = [training.embed(model, bench.source, test) for model in trained]  # (N, D) each
+    scores = _test_scores(bench, embeddings)
+    if protocol.binary:
+        scores |= {f"{name}_binary": values for name, values in _test_scores(bench, embeddings, binary=True).items()}
+    if protocol.train_metrics:
+        seen = [training.embed(model, bench.source, images) for model, images in zip(trained, train, strict=True)]
+        scores["train"] = _mean(
+            [
+                metrics.evaluate(each, bench.labels[images], protocol.train_metrics)
+                for each, images in zip(seen, train, strict=True)
+            ]
+        )
+    if not protocol.arrays:
+        return {"scores": scores}
+    views = {
+        "test": (trained[0], test),
+        "train": (trained[0], train[0]),
+        "untrained": (_untrained(bench, method, runs[0].seed), test),
+    }
+    arrays = {
+        name: arrays_of(training.embed(model, bench.source, images), bench.labels[images], protocol.arrays)
+        for name, (model, images) in views.items()
+    }
+    return {"scores": scores, "arrays": arrays}
+
+
+def _test_scores(bench: Bench, embeddings: list[torch.Tensor], binary: bool = False) -> dict[str, dict[str, float]]:
+    """The scores of each fold's embeddings of the test images (N, D), their mean, and those of all joined."""
+    folds = [evaluate_test(bench, each, binary) for each in embeddings]
+    if len(folds) == 1:
+        return {"separated": folds[0]}
     joined = torch.nn.functional.normalize(torch.cat(embeddings, dim=1))  # (N, F * D)
     return {
         **{f"fold{number}": scores for number, scores in enumerate(folds)},
-        "separated": {name: float(np.mean([scores[name] for scores in folds])) for name in TEST_METRICS},
-        "concatenated": metrics.evaluate(joined, labels, names=TEST_METRICS),
+        "separated": _mean(folds),
+        "concatenated": evaluate_test(bench, joined, binary),
     }
+
+
+def evaluate_test(bench: Bench, embeddings: torch.Tensor, binary: bool = False) -> dict[str, float]:
+    """The protocol's metrics of embeddings (N, D) of the test images; by Hamming distance, the retrieval ones only."""
+    test, names, query = bench.splits.test, bench.protocol.test_metrics, None
+    labels = bench.labels[test]
+    if bench.queries is not None:
+        asked = np.isin(test, bench.queries)
+        query = (embeddings[asked], labels[asked])
+        embeddings, labels = embeddings[~asked], labels[~asked]
+    if binary:
+        names = [name for name in names if metrics.retrieval.is_retrieval(name)]
+        return metrics.evaluate_binary(embeddings, labels, names, query)
+    return metrics.evaluate(embeddings, labels, names, query)
+
+
+def arrays_of(embeddings: torch.Tensor, labels: np.ndarray, names: Sequence[str]) -> dict[str, list]:
+    """What figures need of embeddings (N, D) beside scores.
+
+    "histograms": edges, positive and negative, the counts of the inner products of all pairs (Oi et al. 2021).
+    "spectrum": the singular values, descending (Roth et al. 2020).
+    """
+    arrays = {}
+    if "histograms" in names:
+        counted = pair_histograms(embeddings, labels)
+        arrays |= {name: each.tolist() for name, each in zip(("edges", "positive", "negative"), counted, strict=True)}
+    if "spectrum" in names:
+        arrays["spectrum"] = spectrum(embeddings).tolist()
+    return arrays
+
+
+def _restored(bench: Bench, method: Method, run: training.Run) -> torch.nn.Module:
+    """The model of a run at its best checkpoint."""
+    model = _untrained(bench, method, run.seed)
+    model.load_state_dict(run.weights)
+    return model
+
+
+def _untrained(bench: Bench, method: Method, seed: int) -> torch.nn.Module:
+    """The model of a run before its first step."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = bench.make_model().to(bench.source.device)
+    model.normalize = normalized(method)
+    return model
+
+
+def _mean(scores: Sequence[dict[str, float]]) -> dict[str, float]:
+    return {name: float(np.mean([each[name] for each in scores])) for name in scores[0]}
 
 
 def pretrained_scores(bench: Bench) -> dict[str, dict[str, float]]:
@@ -217,17 +354,22 @@ def pretrained_scores(bench: Bench) -> dict[str, dict[str, float]]:
             trunk = _trunk(bench.protocol).to(bench.source.device)
         features = training.embed(trunk, bench.source, bench.splits.test)
     standard = StandardScaler().fit_transform(features.cpu().numpy())
-    labels = bench.labels[bench.splits.test]
+    copies = {"separated": 1}
+    if (models_joined := bench.protocol.folds * bench.protocol.members) > 1:
+        copies["concatenated"] = models_joined
     scores = {}
-    for setting, copies in (("separated", 1), ("concatenated", bench.protocol.folds)):
-        dim = min(copies * bench.protocol.embedding_dim, *standard.shape)
+    for setting, count in copies.items():
+        dim = min(count * (bench.protocol.embedding_dim or features.shape[1]), *standard.shape)
         reduced = torch.from_numpy(PCA(dim, random_state=0).fit_transform(standard)).float()
-        scores[setting] = metrics.evaluate(torch.nn.functional.normalize(reduced), labels, names=TEST_METRICS)
+        scores[setting] = evaluate_test(bench, torch.nn.functional.normalize(reduced))
     return scores
 
 
 def next_unit(study: Study, method: Method | None, done: Sequence[dict]) -> Unit | None:
-    """What a method needs next, from its records alone: a trial, then a rerun of the best, then nothing."""
+    """What a method needs next, from its records alone: a trial, then a rerun of the best, then nothing.
+
+    Without trials in the budget, the reruns take the method's fixed settings. Raises UsageError if it has a space.
+    """
     make = functools.partial(Unit, study.dataset, study.effective_protocol, study.class_order, study.seed, method)
     if method is None:
         return None if done else make("pretrained", 0, {})
@@ -235,7 +377,9 @@ def next_unit(study: Study, method: Method | None, done: Sequence[dict]) -> Unit
     reruns = {unit["number"] for unit in done if unit["kind"] == "rerun"}
     if len(trials) < study.budget.trials:
         return make("trial", len(trials), search.propose(method, trials, study.seed))
-    best = search.best(trials)
+    if not study.budget.trials and method.space:
+        raise UsageError(f"study {study.name} has no trials, but method {method.name!r} has parameters to search")
+    best = search.best(trials) if study.budget.trials else {"params": {}}
     missing = [number for number in range(study.budget.reruns) if number not in reruns]
     if best is None or not missing:
         return None

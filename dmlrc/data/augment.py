@@ -33,6 +33,20 @@ def random_resized_crop(
     return resized_crop(images, boxes, size)
 
 
+def random_place(images: Tensor, size: int, generator: torch.Generator) -> Tensor:
+    """A (size, size) part of each image at a random place, not resized: (B, C, H, W) -> (B, C, size, size).
+
+    The training crop of Fehervari et al. and of Zhai and Wu: 224 of 256 pixels. Raises UsageError if it does not fit.
+    """
+    height, width = images.shape[-2:]
+    if size > min(height, width):
+        raise UsageError(f"a crop of {size} pixels does not fit an image of {height} x {width}")
+    room = torch.tensor([height - size, width - size], device=generator.device) + 1
+    draws = torch.rand((len(images), 2), generator=generator, device=generator.device)
+    corners = (draws * room).long().minimum(room - 1)  # rounding may reach `room`
+    return resized_crop(images, torch.cat([corners, torch.full_like(corners, size)], dim=1), size)
+
+
 def crop_boxes(
     batch: int,
     height: int,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from dmlrc.errors import UsageError
+from dmlrc.errors import UsageError, unknown
 
 Rng = np.random.Generator | int
 
@@ -111,8 +111,10 @@ class Episodes(Iterator[np.ndarray]):
         return self._rng.permuted(images, axis=1).reshape(-1)
 
 
-class _FromMemory(Iterator[np.ndarray]):
-    """Batches chosen from a random pool B* by the embeddings that a memory bank holds of all training images.
+class FromMemory(Iterator[np.ndarray]):
+    """What the embedded samplers share: a memory bank of the embeddings of all training images.
+
+    Batches are chosen from a random pool B* of it.
 
     Batches consist of B / n groups of n images of one class, as in the authors' code: the paper's samplers choose by
     embedding alone, which on SOP would leave hardly any positive pairs.
@@ -148,7 +150,7 @@ class _FromMemory(Iterator[np.ndarray]):
         self.memory[indices] = embeddings
 
 
-class GreedyCoreset(_FromMemory):
+class GreedyCoreset(FromMemory):
     """B / n anchors that cover the pool greedily (`greedy_coreset`), each with n - 1 other images of its class.
 
     The pool is B* different images. The distances measured and the images chosen are those of one and the same pool;
@@ -186,7 +188,7 @@ def greedy_coreset(points: np.ndarray, size: int, first: int) -> np.ndarray:
     return np.array(chosen)
 
 
-class _Matching(_FromMemory):
+class _Matching(FromMemory):
     """The one of m random candidate batches whose embeddings are distributed most like those of the pool.
 
     The pool is B* / n groups; classes come in turn, in random order. A candidate is B / n groups of different classes.
@@ -272,6 +274,38 @@ class Frechet(_Matching):
     """FRD: the candidate with the smallest Frechet distance to the pool (`frechet_distances`)."""
 
     _distances = staticmethod(frechet_distances)
+
+
+SAMPLERS = ("class_balanced", "random", "spc_r", "episodes", "greedy_coreset", "distribution_matching", "frechet")
+_FROM_MEMORY = {"greedy_coreset": GreedyCoreset, "distribution_matching": DistributionMatching, "frechet": Frechet}
+
+
+def create(
+    name: str,
+    labels: np.ndarray,
+    classes_per_batch: int,
+    images_per_class: int,
+    rng: Rng,
+    embed: Callable[[], np.ndarray],
+) -> Iterator[np.ndarray]:
+    """The sampler of this name, for batches of classes_per_batch x images_per_class images.
+
+    "random" and "spc_r" keep the size of the batch only. Episodes have half of a class's images, rounded down, as
+    support. embed: gives the embeddings (N, D) that a memory bank begins with; called by the samplers that have one.
+    """
+    size = classes_per_batch * images_per_class
+    if name == "class_balanced":
+        return ClassBalanced(labels, classes_per_batch, images_per_class, rng)
+    if name == "random":
+        return RandomBatches(labels, size, rng)
+    if name == "spc_r":
+        return SpcR(labels, size, rng)
+    if name == "episodes":
+        support = images_per_class // 2
+        return Episodes(labels, classes_per_batch, support, images_per_class - support, rng)
+    if name in _FROM_MEMORY:
+        return _FROM_MEMORY[name](labels, embed(), size, rng, images_per_class)
+    raise unknown("sampler", name, SAMPLERS)
 
 
 def _check_classes(wanted: int, present: int) -> None:

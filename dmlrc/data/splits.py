@@ -47,6 +47,7 @@ def halves(labels: np.ndarray, folds: int = 4, order: str = "default", seed: int
     Classes train / val / test: CUB200 75 / 25 / 100; Cars196 74 / 24 / 98, where the classes at 24 and 73 never
     validate; SOP 8488 / 2829 / 11317 (not the official split, see `official`).
 
+    folds: 0 for no validation: one fold that trains on the whole first half and validates on nothing.
     seed: of the permutation, for order="random". Raises UsageError where a part would have fewer than 2 classes.
     """
     class_order = _ordered_classes(labels, order, seed)
@@ -93,6 +94,8 @@ def _ordered_classes(labels: np.ndarray, order: str, seed: int) -> np.ndarray:
 
 
 def _cross_validated(labels: np.ndarray, class_order: np.ndarray, n: int, folds: int) -> Splits:
+    if folds == 0:
+        return _splits(labels, class_order, n, [slice(n, n)])
     if folds < 2:
         raise UsageError(f"cross-validation needs at least 2 folds, not {folds}")
     width = n // folds

@@ -2,7 +2,7 @@
 
 from dmlrc.models.base import Trunk
 from dmlrc.models.embedder import EmbeddingModel, FeatureTrunk, embed, freeze_batch_norm, l2_normalize
-from dmlrc.models.trunks import create_trunk, find_weights, names
+from dmlrc.models.trunks import create_trunk, find_weights, has_weights, names
 
 __all__ = [
     "EmbeddingModel",
@@ -12,6 +12,7 @@ __all__ = [
     "embed",
     "find_weights",
     "freeze_batch_norm",
+    "has_weights",
     "l2_normalize",
     "names",
 ]

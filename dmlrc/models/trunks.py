@@ -94,6 +94,16 @@ def find_weights(path: str | Path) -> Path:
     )
 
 
+def has_weights(name: str, weights: str | Path | None) -> bool:
+    """Whether `create_trunk` with these arguments would find its weights here, without a download."""
+    try:
+        if weights == "imagenet" and name != "bn_inception":
+            return _torchvision_file(name)[0].exists()
+        return weights is None or find_weights(BN_INCEPTION_FILE if weights == "imagenet" else weights).exists()
+    except MissingDataError:
+        return False
+
+
 def _imagenet_file(name: str) -> Path:
     """The file of the ImageNet weights, downloaded if need be."""
     if name == "conv4":
@@ -106,10 +116,7 @@ def _imagenet_file(name: str) -> Path:
                 f"the ImageNet weights of bn_inception have no official download: put {BN_INCEPTION_FILE}, the file of "
                 "pretrained-models.pytorch, into the folder $DMLRC_DATA, or pass its path as weights"
             ) from None
-    from torchvision import models
-
-    url = models.get_model_weights(name)["IMAGENET1K_V1"].url
-    path = Path(torch.hub.get_dir()) / "checkpoints" / url.rsplit("/", 1)[1]
+    path, url = _torchvision_file(name)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         checksum = path.stem.rsplit("-", 1)[1]  # torchvision's file names end with the start of their SHA-256
@@ -120,6 +127,14 @@ def _imagenet_file(name: str) -> Path:
                 f"cannot download the ImageNet weights of {name} ({error}): get {url} and pass its path as weights"
             ) from error
     return path
+
+
+def _torchvision_file(name: str) -> tuple[Path, str]:
+    """Where torchvision's ImageNet weights of a network lie once they are downloaded, and their address."""
+    from torchvision import models
+
+    url = models.get_model_weights(name)["IMAGENET1K_V1"].url
+    return Path(torch.hub.get_dir()) / "checkpoints" / url.rsplit("/", 1)[1], url
 
 
 def _read_state_dict(path: Path) -> dict[str, Tensor]:

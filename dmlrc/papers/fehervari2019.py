@@ -1,0 +1,138 @@
+"""Fehervari, Ravichandran, Appalaraju: Unbiased Evaluation of Deep Metric Learning Algorithms. 2019, arXiv:1911.12528.
+
+Expected (Table 2, CUB200, R@1, Inception-BN): Triplet Semihard 50.9, NPairs 53.7, Struct Clust 56.4, Margin 51.3,
+ProxyNCA 54.6, ProxySoftmax (2048 bits) 58.3; DREML (ResNet18) 59.0.
+Commands: `dmlrc study run cub200-fehervari2019`, and `-proxysoftmax` and `-dreml` for the two methods that have a
+protocol of their own; the same for cars196 and sop (no DREML), and `cub200-fehervari2019-resnet50`.
+
+The settings are fixed: no search, no validation. The paper chose its own by grid search and does not print them. Batch,
+embedding size, images and optimiser are those of section 4.1; rate, weight decay, epochs and the number of reruns are
+ours, as is the state of BatchNorm (trained). The decay of structured clustering's gamma is left out.
+"""
+
+from dataclasses import replace
+
+from dmlrc.methods import LOSS_WEIGHTS_LR, Method
+from dmlrc.protocol import Budget, Protocol
+
+PROTOCOL = Protocol(
+    name="fehervari2019",
+    paper="fehervari2019",
+    trunk="bn_inception",
+    weights="imagenet",
+    frozen_trunk=False,
+    embedding_dim=64,
+    image_size=256,
+    crop_size=224,
+    augmentation="place",
+    crop_scale=(1.0, 1.0),
+    crop_ratio=(1.0, 1.0),
+    optimizer="adam",
+    lr=1e-4,
+    weight_decay=1e-4,
+    momentum=0.0,
+    folds=0,
+    iterations_per_epoch=None,
+    eval_every=1,
+    patience=50,
+    max_epochs=50,
+    square="squash",
+    sampler="random",
+    freeze_batch_norm=False,
+    test_metrics=(
+        *("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "recall_at_16"),
+        *("nmi", "r_precision", "map_at_r"),
+    ),
+)
+RESNET50 = replace(PROTOCOL, trunk="resnet50")
+PROXY_SOFTMAX_PROTOCOL = replace(
+    PROTOCOL, name="fehervari2019-proxysoftmax", embedding_dim=2048, layer_norm=True, binary=True
+)
+DREML_PROTOCOL = replace(
+    PROTOCOL, name="fehervari2019-dreml", trunk="resnet18", embedding_dim=12, members=12, meta_classes=12
+)
+BUDGET = Budget("full", trials=0, reruns=5)
+
+
+def _method(
+    name: str, label: str, loss: str, reference: str, year: int, layout: tuple[int, int] | None = None, **settings
+) -> Method:
+    """layout: classes x images a class; None: 120 random images."""
+    classes, images = layout or (120, 1)
+    proxies = loss.startswith("proxy") or loss == "normalized_softmax"
+    return Method(
+        name,
+        loss,
+        settings=settings,
+        label=label,
+        classes_per_batch=classes,
+        images_per_class=images,
+        kind="classification" if proxies else "embedding",
+        year=year,
+        reference=reference,
+        sampler="class_balanced" if layout else None,
+    )
+
+
+# Table 2, in its order.
+METHODS = (
+    _method("triplet_semihard", "Triplet Semihard", "triplet_semihard_pairs", "schroff2015", 2015, margin=1),
+    _method("lifted_structure", "Lifted Struct", "lifted_structure", "song2016lifted", 2016, neg_margin=1),
+    _method("n_pairs", "NPairs", "n_pairs", "sohn2016", 2016, (60, 2), l2_weight=0.0005),
+    replace(
+        _method(
+            "structured_clustering",
+            "Struct Clust",
+            "structured_clustering",
+            "song2017",
+            2017,
+            (24, 5),
+            gamma=1,
+            refinements=5,
+        ),
+        optimizer="rmsprop",
+    ),
+    _method(
+        "margin",
+        "Margin Loss",
+        "margin_distance_pairs",
+        "wu2017sampling",
+        2017,
+        (24, 5),
+        margin=0.2,
+        beta=1.2,
+        **{LOSS_WEIGHTS_LR: 0.1},
+    ),
+    _method(
+        "angular", "Angular Loss", "angular_fehervari", "wang2017angular", 2017, (60, 2), alpha=45, l2_weight=0.0005
+    ),
+    replace(_method("prototypical", "Prototype Loss", "prototypical", "snell2017", 2017, (12, 10)), sampler="episodes"),
+    _method("proxy_triplet", "ProxyTriplet", "proxy_triplet", "movshovitz2017", 2017, margin=1),
+    _method("proxy_nca", "ProxyNCA", "proxy_nca_original", "movshovitz2017", 2017, softmax_scale=9),
+    _method(
+        "ranked_list",
+        "Ranked List Loss",
+        "ranked_list",
+        "wang2019rll",
+        2019,
+        (40, 3),
+        margin=0.4,
+        alpha=1.2,
+        Tn=10,
+        imbalance=0.5,
+    ),
+)
+PROXY_SOFTMAX = _method("proxy_softmax", "ProxySoftmax", "normalized_softmax", "zhai2019", 2019, temperature=0.05)
+DREML = _method("dreml", "DREML", "proxy_nca_original", "xuan2018dreml", 2018, softmax_scale=9)
+
+# Table 4 has no Triplet Semihard, Lifted Struct and Ranked List Loss. SOP has classes of 2 to 12 images: an episode has
+# one support image and one query of each of 60 classes (ours), so that no class is left out.
+SOP_METHODS = tuple(
+    replace(each, classes_per_batch=60, images_per_class=2) if each.name == "prototypical" else each
+    for each in METHODS
+    if each.name not in ("triplet_semihard", "lifted_structure", "ranked_list")
+)
+
+# Figures: R@1 against the embedding size and against the batch size.
+EMBEDDING_DIMS = (16, 32, 64, 128, 256, 512)
+BATCH_SIZES = (2, 4, 8, 16, 32, 64, 128)

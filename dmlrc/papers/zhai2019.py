@@ -1,0 +1,103 @@
+"""Zhai and Wu: Classification is a Strong Baseline for Deep Metric Learning. BMVC 2019, arXiv:1811.12649.
+
+Expected (Tables 5 and 6, R@1, ResNet50, 2048 dimensions): SOP 79.5 and 78.2 as bits, In-Shop 89.4 and 88.8,
+Cars196 89.3 and 88.7, CUB200 65.3 and 63.3; LMCL in the same pipeline 77.4, 89.8, 88.3, 61.2.
+Command: `dmlrc study run cub200-zhai2019` (or cars196-zhai2019, sop-zhai2019, inshop-zhai2019).
+
+The settings are fixed: no search, no validation. Section 4.1 and the authors' public code. The paper's numbers are of
+one run as far as it says; ours are five.
+"""
+
+from dataclasses import replace
+
+from dmlrc.methods import Method
+from dmlrc.protocol import Budget, Protocol
+
+# Cars196. At 2048 dimensions the normalised features are the embedding.
+PROTOCOL = Protocol(
+    name="zhai2019",
+    paper="zhai2019",
+    trunk="resnet50",
+    weights="imagenet",
+    frozen_trunk=False,
+    embedding_dim=None,
+    image_size=256,
+    crop_size=224,
+    augmentation="place",
+    crop_scale=(1.0, 1.0),
+    crop_ratio=(1.0, 1.0),
+    optimizer="sgd",
+    lr=0.01,
+    weight_decay=1e-4,
+    momentum=0.9,
+    folds=0,
+    iterations_per_epoch=None,
+    eval_every=1,
+    patience=30,
+    max_epochs=30,
+    square="squash",
+    layer_norm=True,
+    freeze_batch_norm=False,
+    warmup_epochs=1,
+    lr_steps=(15,),
+    test_metrics=(
+        *("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "recall_at_10", "recall_at_20"),
+        *("recall_at_30", "recall_at_100", "nmi", "r_precision", "map_at_r"),
+    ),
+    binary=True,
+)
+CUB200_PROTOCOL = replace(PROTOCOL, lr=0.001)  # "due to overfitting"
+SOP_PROTOCOL = replace(PROTOCOL, split="official")
+# NMI is not defined for separate queries, and not reported.
+INSHOP_PROTOCOL = replace(SOP_PROTOCOL, test_metrics=tuple(name for name in PROTOCOL.test_metrics if name != "nmi"))
+BUDGET = Budget("full", trials=0, reruns=5)
+
+
+def _method(name: str, label: str, loss: str, reference: str, year: int, **settings) -> Method:
+    return Method(
+        name,
+        loss,
+        settings=settings,
+        label=label,
+        classes_per_batch=3,
+        images_per_class=25,
+        kind="classification",
+        year=year,
+        reference=reference,
+    )
+
+
+METHODS = (
+    _method("norm_softmax", "NormSoftmax", "normalized_softmax", "zhai2019", 2019, temperature=0.05),
+    # Margin and scale of CosFace's own experiments; this paper does not give its own.
+    _method("lmcl", "LMCL*", "cosface", "wang2018cosface", 2018, margin=0.35, scale=64),
+)
+# SOP and In-Shop: "only about 5 images per class".
+FEW_IMAGES_METHODS = tuple(replace(each, classes_per_batch=15, images_per_class=5) for each in METHODS)
+
+# Tables 1 to 3, 5 and 6: (label, changes), 512 dimensions unless the label says otherwise.
+TRUNKS = (
+    ("GoogLeNet", {"trunk": "googlenet", "crop_size": 227, "embedding_dim": 512}),
+    ("BNInception", {"trunk": "bn_inception", "embedding_dim": 512}),
+    ("BNInception 1024", {"trunk": "bn_inception", "embedding_dim": 1024}),
+    ("ResNet50", {"embedding_dim": 512}),
+    ("ResNet50 128", {"embedding_dim": 128}),
+)
+# Section 4.2: GoogLeNet on SOP trains everything from the start, new weights at ten times the rate.
+GOOGLENET_SOP = replace(SOP_PROTOCOL, **TRUNKS[0][1], warmup_epochs=0, new_lr=0.1)
+# Fig. 2: embedding sizes, on ResNet50 and GoogLeNet, as floats and as bits.
+EMBEDDING_DIMS = (16, 32, 64, 128, 256, 512, 1024, 2048)
+# Table 4 (CUB200, 512 dimensions): images a class x classes of a batch of 75, and no balancing (None).
+SAMPLES_PER_CLASS = (None, (1, 75), (3, 25), (12, 6), (25, 3), (37, 2), (75, 1))
+# Fig. 4 (SOP): the share of the classes in each step's softmax.
+CLASS_SHARES = (1.0, 0.1, 0.01, 0.001)
+# Fig. 3: training without layer normalisation.
+NO_LAYER_NORM = replace(CUB200_PROTOCOL, embedding_dim=512, layer_norm=False)
+
+
+def balanced(samples: tuple[int, int] | None) -> Method:
+    """Normalised softmax with a layout of `SAMPLES_PER_CLASS`."""
+    if samples is None:
+        return replace(METHODS[0], classes_per_batch=75, images_per_class=1, sampler="random")
+    images, classes = samples
+    return replace(METHODS[0], classes_per_batch=classes, images_per_class=images)
