@@ -240,9 +240,10 @@ def test_results(bench: Bench, method: Method, runs: Sequence[training.Run]) -> 
     """Scores and arrays of a rerun: this function reads the test half, after the search, and no other that trains does.
 
     runs: one a fold, with its best checkpoint.
-    "scores" holds {"fold0": {metric: value}, ..., "separated": the mean over the folds' models, "concatenated": of their
-    joined, re-normalised embeddings} (Reality Check, section 3.2); where there is a single model, "separated" only. With `binary` each of them is there as "..._binary" too, and with
-    `train_metrics` "train": the mean over the models, each on its own training images.
+    "scores" holds {"fold0": {metric: value}, ..., "separated": the mean over the folds' models, "concatenated": of
+    their joined, re-normalised embeddings} (Reality Check, section 3.2); where there is a single model, "separated"
+    only. With `binary` each of them is there as "..._binary" too, and with `train_metrics` "train": the mean over the
+    models, each on its own training images.
     "arrays" holds {"test", "train", "untrained": {name: list}} of the first model, see `arrays_of`; "untrained" are the
     test images before its first step.
     """

@@ -171,3 +171,19 @@ def test_centre_crop_is_torchvisions(height, width, resize, crop):
 def test_centre_crop_larger_than_the_image():
     with pytest.raises(UsageError, match="crop of 30 pixels does not fit an image resized to 28"):
         augment.centre_crop(noise(1, 1, 28, 28), 28, 30)
+
+
+def test_random_place_cuts_whole_pixels_anywhere():
+    image = torch.arange(36, dtype=torch.float32).view(1, 1, 6, 6) / 36
+    generator = torch.Generator().manual_seed(0)
+    parts = augment.random_place(image.expand(500, 1, 6, 6), 4, generator)
+    assert parts.shape == (500, 1, 4, 4)
+    corners = (parts[:, 0, 0, 0] * 36).round().long()
+    for part, corner in zip(parts, corners, strict=True):
+        top, left = divmod(int(corner), 6)
+        assert torch.allclose(part[0], image[0, 0, top : top + 4, left : left + 4], atol=1e-6)
+    places, counts = corners.unique(return_counts=True)
+    assert places.tolist() == [6 * top + left for top in range(3) for left in range(3)]
+    assert counts.min() > 500 / 9 - 4 * (500 / 9) ** 0.5
+    with pytest.raises(UsageError, match="does not fit"):
+        augment.random_place(image, 7, generator)

@@ -136,3 +136,12 @@ def test_a_class_in_two_parts_is_told():
 def test_bad_input(make, message):
     with pytest.raises(UsageError, match=message):
         make()
+
+
+def test_no_folds_train_on_the_whole_first_half():
+    labels = shuffled_labels(20)
+    made = splits.halves(labels, folds=0)
+    (fold,) = made.folds
+    assert np.array_equal(fold.train, made.train_val)
+    assert np.array_equal(made.test, splits.halves(labels).test)
+    assert len(fold.val) == 0

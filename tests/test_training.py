@@ -8,7 +8,7 @@ import torch
 from pytorch_metric_learning import losses as pml_losses
 
 from dmlrc import metrics, models, training
-from dmlrc.data import splits
+from dmlrc.data import batches, splits
 from dmlrc.errors import DivergedError, UsageError
 from dmlrc.methods import LOSS_WEIGHTS_LR, Method, build_loss, normalized
 from dmlrc.papers import musgrave2020
@@ -192,3 +192,123 @@ def test_embedding_nan_weights_is_an_error(blobs):
     model.embedder.weight.data.fill_(torch.nan)
     with pytest.raises(DivergedError, match="NaN"):
         training.embed(model, source, np.arange(5))
+
+
+# What the other papers' protocols add
+
+FIXED = replace(PROTOCOL, folds=0, max_epochs=4, iterations_per_epoch=5, optimizer="sgd", weight_decay=0.0, lr=0.1)
+SOFTMAX = Method("softmax", "normalized_softmax", classes_per_batch=4, images_per_class=2)
+
+
+class Trunk(torch.nn.Module):
+    """A trunk with weights, on features."""
+
+    out_features = 8
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(10, 8)
+
+    def forward(self, features):
+        return self.layer(features).relu()
+
+
+def train_trunk(blobs, protocol, method=SOFTMAX, targets=None):
+    """One run on the whole first half; returns it with the model and the loss as they were left."""
+    features, labels = blobs
+    made = []
+
+    def make_model():
+        made.append(models.EmbeddingModel(Trunk(), protocol.embedding_dim))
+        return made[-1]
+
+    (fold,) = splits.halves(labels, folds=0).folds
+    member = training.Member(0, 3, fold.train, fold.val, targets)
+    source = FeatureSource(features, torch.device("cpu"))
+    return training.train(member, source, labels, make_model, method, {}, protocol), made[-1]
+
+
+def test_without_validation_the_last_weights_count(blobs):
+    run, model = train_trunk(blobs, FIXED)
+    assert (run.stopped, run.best_step, run.steps, run.val) == ("limit", 20, 20, {})
+    assert all(torch.equal(run.weights[name], value) for name, value in model.state_dict().items())
+    assert [set(row) for row in run.curve] == [{"step", "loss"}] * 4
+
+
+def test_an_epoch_is_what_the_training_images_fill(blobs):
+    run, _ = train_trunk(blobs, replace(FIXED, iterations_per_epoch=None, max_epochs=1))
+    assert run.steps == 8 * 12 // 8  # 8 classes of 12 images, batches of 8
+
+
+def test_warming_up_trains_all_but_the_trunk(blobs):
+    trunk, embedder = {}, {}
+    for epochs in (0, 2):
+        _, model = train_trunk(blobs, replace(FIXED, warmup_epochs=epochs, max_epochs=0))
+        trunk[epochs], embedder[epochs] = model.trunk.layer.weight, model.embedder.weight
+        assert model.trunk.layer.weight.requires_grad
+    assert torch.equal(trunk[0], trunk[2])
+    assert not torch.equal(embedder[0], embedder[2])
+    _, trained = train_trunk(blobs, replace(FIXED, warmup_epochs=2, max_epochs=1))
+    assert not torch.equal(trained.trunk.layer.weight, trunk[2])
+
+
+@pytest.fixture
+def optimizers(monkeypatch):
+    """Every optimiser that a run makes."""
+    made, real = [], training._optimizer
+    monkeypatch.setattr(training, "_optimizer", lambda *settings: made.append(real(*settings)) or made[-1])
+    return made
+
+
+def test_rates_of_trunk_embedder_and_loss_and_their_steps(blobs, optimizers):
+    protocol = replace(FIXED, lr=0.1, new_lr=0.5, loss_weight_decay=0.0, weight_decay=0.01, lr_steps=(1, 3))
+    train_trunk(blobs, replace(protocol, max_epochs=2))
+    groups = [optimizer.param_groups[0] for optimizer in optimizers]
+    assert [group["lr"] for group in groups] == pytest.approx([0.01, 0.05, 0.05])
+    assert [group["weight_decay"] for group in groups] == [0.01, 0.01, 0.0]
+    optimizers.clear()
+    train_trunk(blobs, protocol, replace(SOFTMAX, settings={LOSS_WEIGHTS_LR: 2.0}))
+    rates = [optimizer.param_groups[0]["lr"] for optimizer in optimizers]
+    assert rates == pytest.approx([0.001, 0.005, 0.02])
+
+
+def test_a_method_may_have_an_optimiser_of_its_own(blobs, optimizers):
+    train_trunk(blobs, FIXED, replace(SOFTMAX, optimizer="rmsprop"))
+    assert {type(optimizer).__name__ for optimizer in optimizers} == {"RMSprop"}
+
+
+@pytest.mark.parametrize("sampler", ["greedy_coreset", "distribution_matching", "frechet"])
+def test_the_memory_bank_follows_the_training(blobs, sampler, monkeypatch):
+    seen = []
+    monkeypatch.setattr(batches.FromMemory, "update", lambda self, at, values: seen.append((self, at, values.copy())))
+    run, _ = train_trunk(blobs, replace(FIXED, sampler=sampler, max_epochs=1))
+    assert len(seen) == run.steps
+    bank, positions, values = seen[0]
+    assert bank.memory.shape == (96, 4)
+    # with no step taken yet, the first batch's embeddings are those that the bank began with
+    assert np.allclose(bank.memory[positions], values, atol=1e-6)
+    assert not np.allclose(bank.memory[seen[-1][1]], seen[-1][2], atol=1e-6)
+
+
+def test_meta_classes_are_what_the_loss_sees(blobs, monkeypatch):
+    seen = []
+
+    class Seen(torch.nn.Module):
+        def __init__(self, num_classes):
+            super().__init__()
+            seen.append(num_classes)
+
+        def forward(self, embeddings, labels):
+            seen.append(set(labels.tolist()))
+            return embeddings.sum()
+
+    targets = np.repeat([7, 9], 48)
+    train_trunk(blobs, FIXED, Method("seen", Seen, classes_per_batch=2), targets)
+    assert seen[0] == 2
+    assert set().union(*seen[1:]) == {0, 1}
+
+
+def test_train_metrics_join_the_curve(blobs):
+    run, _, _ = train(blobs, protocol=replace(PROTOCOL, train_metrics=("jsd", "mean_positive"), max_epochs=2))
+    assert set(run.curve[0]) == {"step", "loss", "map_at_r", "precision_at_1", "train_jsd", "train_mean_positive"}
+    assert run.val == {name: run.curve[run.best_step // 10 - 1][name] for name in ("map_at_r", "precision_at_1")}

@@ -1,0 +1,350 @@
+"""The protocols of the five papers, run: real layouts, real image sizes, real trunks (random weights), one step.
+
+Batches are cut to 2 x 2 images where a real trunk trains, the data to a few images; nothing else differs from
+`dmlrc study run`. Every method's own batch is then tried on features.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from scipy.io import savemat
+
+from dmlrc import losses, metrics, models, paths, records, studies, study, training
+from dmlrc.data import splits
+from dmlrc.errors import UsageError
+from dmlrc.methods import Float, Method
+from dmlrc.papers import fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
+from dmlrc.protocol import Budget
+from dmlrc.sources import FeatureSource
+
+ONE_STEP = Budget("one step", trials=0, reruns=1, max_epochs=1, iterations_per_epoch=1)
+CLASSES, IMAGES = 16, 2
+BY_PAPER = {
+    "roth2020": ("cub200", "cars196", "sop"),
+    "zhai2019": ("cub200", "cars196", "sop", "inshop"),
+    "fehervari2019": ("cub200", "cars196", "sop"),
+    "oi2021": ("cub200", "cars196"),
+    "musgrave2020": ("cub200", "cars196", "sop"),
+}
+
+
+# Small data sets in the real layouts: 16 classes of 2 images, not square
+
+
+def write_images(home, names):
+    rng = np.random.default_rng(0)
+    for name in names:
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (12, 16, 3), dtype=np.uint8)).resize((80, 60)).save(home / name)
+
+
+def write_lines(file, *lines):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("\n".join(lines) + "\n")
+
+
+def write_cub200(root):
+    home = root / "CUB_200_2011"
+    names = [f"{c:03d}.Bird/{i}.jpg" for c in range(1, CLASSES + 1) for i in range(IMAGES)]
+    write_lines(home / "images.txt", *(f"{n} {name}" for n, name in enumerate(names, 1)))
+    write_lines(home / "image_class_labels.txt", *(f"{n} {int(name[:3])}" for n, name in enumerate(names, 1)))
+    write_lines(home / "classes.txt", *(f"{c} {c:03d}.Bird" for c in range(1, CLASSES + 1)))
+    write_images(home / "images", names)
+
+
+def write_cars196(root):
+    home = root / "cars196"
+    names = [f"car_ims/{n:06d}.jpg" for n in range(CLASSES * IMAGES)]
+    write_images(home, names)
+    annotations = np.zeros((1, len(names)), dtype=[("relative_im_path", object), ("class", object)])
+    annotations["relative_im_path"][0] = names
+    annotations["class"][0] = [n // IMAGES + 1 for n in range(len(names))]
+    class_names = np.array([f"car {c}" for c in range(CLASSES)], dtype=object)
+    savemat(home / "cars_annos.mat", {"annotations": annotations, "class_names": class_names})
+
+
+def write_sop(root):
+    home = root / "Stanford_Online_Products"
+    number = 0
+    for part, classes in (("train", range(1, CLASSES // 2 + 1)), ("test", range(CLASSES // 2 + 1, CLASSES + 1))):
+        rows = []
+        for c in classes:
+            for i in range(IMAGES):
+                number += 1
+                rows.append(f"{number} {c} 1 sofa_final/{c}_{i}.JPG")
+        write_lines(home / f"Ebay_{part}.txt", "image_id class_id super_class_id path", *rows)
+        write_images(home, [row.split()[-1] for row in rows])
+
+
+def write_inshop(root):
+    home, rows = root / "inshop", []
+    for c in range(CLASSES):
+        parts = ("train", "train") if c < CLASSES // 2 else ("query", "gallery")
+        rows += [f"img/WOMEN/Tees/id_{c:08d}/{i}.jpg id_{c:08d} {part}" for i, part in enumerate(parts)]
+    write_lines(
+        home / "Eval" / "list_eval_partition.txt", str(len(rows)), "image_name item_id evaluation_status", *rows
+    )
+    write_images(home, [row.split()[0] for row in rows])
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    for write in (write_cub200, write_cars196, write_sop, write_inshop):
+        write(folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _data(root, monkeypatch):
+    monkeypatch.setenv("DMLRC_DATA", str(root))
+    monkeypatch.setenv("DMLRC_CACHE", str(root / "cache"))
+
+
+def shrunk(name, methods=1, **changes):
+    """A registered study with one step of 2 x 2 images, without weights, which are not here."""
+    found = studies.get(name)
+    small = tuple(replace(each, classes_per_batch=2, images_per_class=2, space={}) for each in found.methods[:methods])
+    return replace(
+        found, protocol=replace(found.protocol, weights=None, **changes), budget=ONE_STEP, methods=small, expected=""
+    )
+
+
+def rerun(tiny):
+    study.prepare.cache_clear()
+    return study.run_unit(study.next_unit(tiny, tiny.methods[0], []))
+
+
+# Every paper's data sets, with its splits, image sizes and metrics
+
+
+@pytest.mark.parametrize("name", [f"{d}-{paper}" for paper, sets in BY_PAPER.items() for d in sets])
+def test_each_study_reads_trains_and_tests_its_data(name):
+    tiny = shrunk(name, trunk="conv4")
+    if tiny.protocol.folds == 4:
+        tiny = replace(tiny, protocol=replace(tiny.protocol, folds=2))  # 8 training classes
+    if tiny.protocol.embedding_dim is None:
+        assert tiny.protocol.layer_norm  # the trunk's features are the embedding
+    record = rerun(tiny)
+    assert record["state"] == "complete", record["reason"]
+    scores = record["scores"]
+    assert set(scores["separated"]) == set(tiny.protocol.test_metrics)
+    assert ("separated_binary" in scores) == tiny.protocol.binary
+    assert set(scores.get("train", {})) == set(tiny.protocol.train_metrics)
+    assert ("arrays" in record) == bool(tiny.protocol.arrays)
+    assert (record["value"] is None) == (not tiny.protocol.validates)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("cub200-roth2020", {}),
+        ("cub200-fehervari2019", {}),
+        ("cub200-fehervari2019-resnet50", {}),
+        ("cub200-fehervari2019-proxysoftmax", {}),
+        ("cub200-fehervari2019-dreml", {"members": 2, "meta_classes": 4}),
+        ("cub200-zhai2019", {}),
+        ("cub200-zhai2019", {"trunk": "bn_inception", "embedding_dim": 512}),
+        ("sop-zhai2019", {"trunk": "googlenet", "crop_size": 227, "embedding_dim": 512}),
+        ("cub200-oi2021", {}),
+        ("cub200-musgrave2020", {"folds": 2}),
+    ],
+)
+def test_each_real_trunk_trains_under_its_protocol(name, changes):
+    tiny = shrunk(name, **changes, train_metrics=(), arrays=())
+    record = rerun(tiny)
+    assert record["state"] == "complete", record["reason"]
+    assert np.isfinite(list(record["scores"]["separated"].values())).all()
+
+
+def test_a_study_without_search_runs_resumes_and_exports(root):
+    tiny = shrunk("inshop-zhai2019", methods=2, trunk="conv4", arrays=("spectrum", "histograms"))
+    study.prepare.cache_clear()
+    study.run(tiny)
+    found = records.load(tiny.name)
+    assert len(found.trials) == 0
+    assert found.runs["kind"].tolist() == ["rerun", "rerun"]
+    assert found.runs["val_map_at_r"].isna().all()
+    assert set(found.scores["method"]) == {"pretrained", "norm_softmax", "lmcl"}
+    assert set(found.arrays["setting"]) == {"test", "train", "untrained"}
+    spectrum = found.arrays[found.arrays["name"] == "spectrum"]["values"].iloc[0]
+    assert len(spectrum) == min(models.create_trunk("conv4").out_features, CLASSES)
+    study.export(tiny)
+    (paths.runs() / tiny.name).rename(root / "elsewhere")
+    again = records.load(tiny.name)
+    assert [list(values) for values in again.arrays["values"]] == [list(values) for values in found.arrays["values"]]
+    assert study.next_unit(tiny, tiny.methods[0], study._done(tiny, tiny.methods)["norm_softmax"]) is None
+
+
+def test_inshop_queries_search_the_gallery_only():
+    tiny = shrunk("inshop-zhai2019", trunk="conv4")
+    study.prepare.cache_clear()
+    bench = study.prepare(tiny.dataset, tiny.protocol, "default", 0)
+    test, labels = bench.splits.test, bench.labels[bench.splits.test]
+    assert len(bench.queries) == CLASSES // 2
+    embeddings = torch.nn.functional.normalize(torch.randn(len(test), 8, generator=torch.Generator().manual_seed(0)))
+    got = study.evaluate_test(bench, embeddings)
+    asked = np.isin(test, bench.queries)
+    similarity = embeddings[asked] @ embeddings[~asked].T
+    right = labels[~asked][similarity.argmax(1)] == labels[asked]
+    assert got["precision_at_1"] == pytest.approx(right.mean())
+    bits = (embeddings > 0).int()
+    hamming = (bits[asked][:, None] != bits[~asked][None]).sum(2).numpy()
+    nearest = hamming == hamming.min(1, keepdims=True)
+    hits = (nearest & (labels[asked][:, None] == labels[~asked][None])).sum(1) / nearest.sum(1)  # ties in expectation
+    assert study.evaluate_test(bench, embeddings, binary=True)["precision_at_1"] == pytest.approx(hits.mean())
+
+
+def test_zhai_squashes_photographs_and_the_others_cut_them():
+    found = {}
+    for paper in ("zhai2019", "roth2020"):
+        tiny = shrunk(f"cub200-{paper}", trunk="conv4")
+        study.prepare.cache_clear()
+        found[paper] = study.prepare(tiny.dataset, tiny.protocol, "default", 0).source
+    squashed, cut = (source.images.images[0] for source in found.values())
+    assert squashed.shape == cut.shape == (3, 256, 256)
+    assert not np.array_equal(squashed, cut)
+
+
+# Every method with its own batch, on features: 120 classes of 12 images
+
+
+METHODS = [
+    *(("roth2020", roth2020.PROTOCOL, each) for each in (*roth2020.METHODS, *roth2020.SOP_METHODS)),
+    *(
+        (f"roth2020-{label}", roth2020.PROTOCOL, each)
+        for label, *sampler in roth2020.SAMPLERS
+        for each in roth2020.sampled(*sampler)[:1]
+    ),
+    *(("zhai2019", zhai2019.PROTOCOL, each) for each in (*zhai2019.METHODS, *zhai2019.FEW_IMAGES_METHODS)),
+    *((f"zhai2019-{samples}", zhai2019.PROTOCOL, zhai2019.balanced(samples)) for samples in zhai2019.SAMPLES_PER_CLASS),
+    *(("fehervari2019", fehervari2019.PROTOCOL, each) for each in fehervari2019.METHODS),
+    *(("fehervari2019-sop", fehervari2019.PROTOCOL, each) for each in fehervari2019.SOP_METHODS),
+    ("fehervari2019", fehervari2019.PROXY_SOFTMAX_PROTOCOL, fehervari2019.PROXY_SOFTMAX),
+    ("fehervari2019", fehervari2019.DREML_PROTOCOL, fehervari2019.DREML),
+    ("oi2021", oi2021.PROTOCOL, oi2021.METHODS[0]),
+]
+
+
+@pytest.fixture(scope="module")
+def features():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(160), 12)
+    return (rng.normal(size=(len(labels), 16)) + rng.normal(size=(160, 16))[labels]).astype(np.float32), labels
+
+
+@pytest.mark.parametrize(
+    ("protocol", "method"),
+    [pytest.param(protocol, method, id=f"{paper}-{method.name}") for paper, protocol, method in METHODS],
+)
+def test_every_method_takes_a_step_in_its_own_batch(features, protocol, method, monkeypatch):
+    values, labels = features
+    sizes = []
+    real = training.build_loss
+
+    def watched(*arguments):
+        loss = real(*arguments)
+        loss.register_forward_pre_hook(lambda module, inputs: sizes.append(len(inputs[1])))
+        return loss
+
+    monkeypatch.setattr(training, "build_loss", watched)
+    protocol = replace(protocol, iterations_per_epoch=1, max_epochs=1, warmup_epochs=0, split="halves", folds=0)
+    member = training.Member(0, 1, *vars(splits.halves(labels, folds=0).folds[0]).values())
+    source = FeatureSource(values, torch.device("cpu"))
+
+    def make_model():
+        return models.EmbeddingModel(models.FeatureTrunk(16), protocol.embedding_dim, layer_norm=protocol.layer_norm)
+
+    run = training.train(member, source, labels, make_model, method, {}, protocol)
+    assert run.state == "complete", run.reason
+    assert np.isfinite(run.curve[0]["loss"])
+    assert sizes[0] == method.classes_per_batch * method.images_per_class
+
+
+@pytest.mark.parametrize("name", sorted(studies.STUDIES))
+def test_every_registered_study_can_begin(name):
+    each = studies.get(name)
+    assert each.expected
+    assert len({method.name for method in each.methods}) == len(each.methods)
+    for method in each.methods:
+        unit = study.next_unit(each, method, [])
+        assert unit.kind == ("trial" if each.budget.trials else "rerun")
+        known = {**method.settings, **unit.params}
+        dim = each.protocol.embedding_dim or 8
+        training.build_loss(method, known, num_classes=4, embedding_dim=dim)
+        assert method.loss in losses.names()
+
+
+def test_the_settings_that_differ_between_data_sets():
+    def switch(methods):
+        return {each.name: each.settings["switch_probability"] for each in methods if each.name.startswith("r_")}
+
+    assert switch(roth2020.METHODS) == {
+        "r_contrastive": 0.4,
+        "r_margin_06": 0.4,
+        "r_margin_12": 0.35,
+        "r_snr": 0.3,
+        "r_triplet": 0.4,
+    }
+    assert set(switch(roth2020.CARS196_METHODS).values()) == {0.35}
+    assert set(switch(roth2020.SOP_METHODS).values()) == {0.15}
+    assert len(roth2020.METHODS) == 23
+    assert len(roth2020.SOP_METHODS) == 21
+    bins = {each.name: each.settings.get("n_bins") for each in roth2020.SOP_METHODS}
+    assert bins["histogram"] == 10
+    assert studies.get("cub200-zhai2019").protocol.lr == 0.001
+    assert studies.get("cars196-zhai2019").protocol.lr == 0.01
+
+
+def test_the_ten_methods_of_fehervari_are_twelve_with_those_that_have_a_protocol_of_their_own():
+    names = [each.name for each in fehervari2019.METHODS]
+    assert len({*names, fehervari2019.PROXY_SOFTMAX.name, fehervari2019.DREML.name}) == 12
+    assert fehervari2019.DREML_PROTOCOL.members * fehervari2019.DREML_PROTOCOL.embedding_dim == 144
+
+
+def test_a_search_without_validation_is_refused():
+    with pytest.raises(UsageError, match="searches without validation"):
+        replace(studies.get("cub200-roth2020"), budget=Budget("many", trials=2, reruns=1))
+    searched = Method("searched", "triplet", {"margin": Float(0, 1)})
+    tiny = replace(studies.get("cub200-roth2020"), methods=(searched,))
+    with pytest.raises(UsageError, match="'searched' has parameters to search"):
+        study.next_unit(tiny, searched, [])
+
+
+def test_one_trial_of_fixed_settings_works_too(features):
+    tiny = replace(studies.get("cub200-roth2020"), budget=Budget("one", trials=1, reruns=2))
+    method = tiny.methods[0]
+    unit = study.next_unit(tiny, method, [])
+    assert (unit.kind, unit.params) == ("trial", {})
+    done = [{"kind": "trial", "number": 0, "params": {}, "value": None, "state": "complete"}]
+    unit = study.next_unit(tiny, method, done)
+    assert (unit.kind, unit.number, unit.params) == ("rerun", 0, {})
+
+
+def test_what_a_study_lacks_is_said(root, monkeypatch, tmp_path):
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
+    assert study.missing(studies.get("cub200-roth2020")) == ("weights", "GPU")
+    assert study.missing(studies.get("cub200-musgrave2020")) == ("weights", "GPU")
+    assert study.missing(studies.get("glyphs-full")) == ()
+    monkeypatch.setenv("DMLRC_DATA", str(tmp_path))
+    assert study.missing(studies.get("cub200-roth2020")) == ("data", "weights", "GPU")
+    weights = tmp_path / "bn_inception-52deb4733.pth"
+    weights.touch()
+    assert study.missing(studies.get("cub200-musgrave2020")) == ("data", "GPU")
+
+
+def test_gpu_hours_are_a_calculation():
+    # 5864 images, 150 epochs, 5 seeds, 23 methods; 6 x 4.1e9 operations an image at 8e12 a second
+    hours = 5864 * 150 * 5 * 23 * 6 * 4.1e9 / 8e12 / 3600
+    assert f"about {hours:.2g} GPU hours" in studies.get("cub200-roth2020").expected
+
+
+def test_the_reality_checks_protocol_is_as_it_was():
+    old = dict(vars(musgrave2020.PROTOCOL))
+    assert old["sampler"] == "class_balanced"
+    assert old["split"] == "halves"
+    assert old["freeze_batch_norm"]
+    assert metrics.evaluate([[0.0], [1.0], [5.0], [6.0]], [0, 0, 1, 1], old["test_metrics"])["map_at_r"] == 1.0
