@@ -29,6 +29,8 @@ def study_list() -> None:
         described = (each.name, each.dataset, each.protocol.name, each.budget.name, each.expected, lacks)
         rows.append((*described, _progress(each)))
     _print_columns(rows)
+    typer.echo("\nSweeps around them, each value a study of its own:")
+    _print_columns([(sweep, *(each.name for each in members)) for sweep, members in studies.SWEEPS.items()])
 
 
 @study_app.command("run")

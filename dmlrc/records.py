@@ -37,7 +37,8 @@ class StudyRecords:
     curves: method, kind, number, fold, step, metric, value.
     arrays: method, rerun, setting ("test", "train", "untrained"), name, values (list): spectra and histogram counts,
     where the protocol asks for them.
-    meta: study, dataset, protocol, budget, seed, class_order, data, environment, commit, created.
+    meta: study, dataset, protocol, budget, seed, class_order, data, environment, settings (of each method, those that
+    are not searched), commit, created.
     """
 
     trials: pd.DataFrame

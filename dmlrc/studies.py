@@ -1,11 +1,11 @@
-"""Every study by name."""
+"""Every study by name, and the sweeps around them."""
 
 from dataclasses import replace
 
 from dmlrc.errors import unknown
 from dmlrc.methods import Method
 from dmlrc.papers import fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
-from dmlrc.protocol import FULL, QUICK, SMOKE, Budget, Protocol
+from dmlrc.protocol import FULL, QUICK, SMOKE, Budget, Protocol, Sweep
 from dmlrc.study import Study
 
 _RATE_METHODS = ("contrastive", "triplet", "normalized_softmax", "multi_similarity")
@@ -41,6 +41,7 @@ _MULTIPLY_ADDS = {  # of one image at the papers' sizes, in 1e9, forward
     "resnet18": 1.8,
     "resnet50": 4.1,
     "bn_inception": 2.0,
+    "googlenet": 1.5,
     "inception_v3": 5.7,
 }
 _FLOPS = 8e12  # what a V100 reaches in float32: 8e12 / (6 x 4.1e9) is 325 images a second with ResNet50
@@ -137,8 +138,34 @@ STUDIES = {study.name: study for study in _ALL}
 STUDIES |= {(judged := rate_study(STUDIES[name], rate)).name: judged for name in _CHOOSE_A_RATE for rate in RATES}
 
 
+def _swept(study: Study, sweep: Sweep) -> tuple[Study, ...]:
+    """One study for each value of a sweep."""
+    made = []
+    for value, (changes, methods) in sweep.items():
+        protocol = replace(study.protocol, **changes)
+        expected = gpu_hours(study.dataset, protocol, methods, study.budget.reruns)
+        name = f"{study.name}-{value}"
+        made.append(replace(study, name=name, protocol=protocol, methods=methods, expected=expected))
+    return tuple(made)
+
+
+def _sweeps(study: Study) -> dict[str, Sweep]:
+    if study.name.endswith("-roth2020"):
+        return roth2020.sweeps(study.methods)
+    if study.name.endswith("-zhai2019"):
+        return zhai2019.sweeps(study.dataset, study.methods)
+    if study.name.endswith("-fehervari2019"):
+        return fehervari2019.sweeps(study.methods)
+    return {}
+
+
+SWEEPS = {f"{study.name}-{label}": _swept(study, sweep) for study in _ALL for label, sweep in _sweeps(study).items()}
+"""The studies that vary one thing of a paper's study, for its figures: sweep -> a study for each value."""
+
+
 def get(name: str) -> Study:
-    """The study of this name."""
-    if name not in STUDIES:
-        raise unknown("study", name, STUDIES)
-    return STUDIES[name]
+    """The study of this name, those of the sweeps included."""
+    known = STUDIES | {study.name: study for sweep in SWEEPS.values() for study in sweep}
+    if name not in known:
+        raise unknown("study", name, known)
+    return known[name]

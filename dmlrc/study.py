@@ -380,7 +380,7 @@ def next_unit(study: Study, method: Method | None, done: Sequence[dict]) -> Unit
         return make("trial", len(trials), search.propose(method, trials, study.seed))
     if not study.budget.trials and method.space:
         raise UsageError(f"study {study.name} has no trials, but method {method.name!r} has parameters to search")
-    best = search.best(trials) if study.budget.trials else {"params": {}}
+    best = search.best(trials) if study.budget.trials else {"params": method.settings}
     missing = [number for number in range(study.budget.reruns) if number not in reruns]
     if best is None or not missing:
         return None
@@ -483,6 +483,7 @@ def _begin(study: Study) -> None:
     meta = study.configuration() | {
         "data": facts,
         "environment": provenance.environment(device()),
+        "settings": {method.name: dict(method.settings) for method in study.methods},
         "commit": provenance.commit(),
         "created": provenance.now(),
     }

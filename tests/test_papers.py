@@ -147,8 +147,11 @@ def test_each_study_reads_trains_and_tests_its_data(name):
         ("cub200-fehervari2019-proxysoftmax", {}),
         ("cub200-fehervari2019-dreml", {"members": 2, "meta_classes": 4}),
         ("cub200-zhai2019", {}),
-        ("cub200-zhai2019", {"trunk": "bn_inception", "embedding_dim": 512}),
-        ("sop-zhai2019", {"trunk": "googlenet", "crop_size": 227, "embedding_dim": 512}),
+        ("cub200-zhai2019-bninception", {}),
+        ("cub200-roth2020-googlenet", {}),
+        ("cub200-roth2020-big", {"trunk": "conv4"}),
+        ("cub200-roth2020-red", {"trunk": "conv4"}),
+        ("sop-zhai2019-googlenet", {}),
         ("cub200-oi2021", {}),
         ("cub200-musgrave2020", {"folds": 2}),
     ],
@@ -168,6 +171,7 @@ def test_a_study_without_search_runs_resumes_and_exports(root):
     assert len(found.trials) == 0
     assert found.runs["kind"].tolist() == ["rerun", "rerun"]
     assert found.runs["val_map_at_r"].isna().all()
+    assert found.meta["settings"]["norm_softmax"] == {"temperature": 0.05}
     assert set(found.scores["method"]) == {"pretrained", "norm_softmax", "lmcl"}
     assert set(found.arrays["setting"]) == {"test", "train", "untrained"}
     spectrum = found.arrays[found.arrays["name"] == "spectrum"]["values"].iloc[0]
@@ -215,9 +219,8 @@ def test_zhai_squashes_photographs_and_the_others_cut_them():
 METHODS = [
     *(("roth2020", roth2020.PROTOCOL, each) for each in (*roth2020.METHODS, *roth2020.SOP_METHODS)),
     *(
-        (f"roth2020-{label}", roth2020.PROTOCOL, each)
-        for label, *sampler in roth2020.SAMPLERS
-        for each in roth2020.sampled(*sampler)[:1]
+        (f"roth2020-{name}", replace(roth2020.PROTOCOL, **changes), methods[0])
+        for name, (changes, methods) in roth2020.sweeps(roth2020.METHODS)["samplers"].items()
     ),
     *(("zhai2019", zhai2019.PROTOCOL, each) for each in (*zhai2019.METHODS, *zhai2019.FEW_IMAGES_METHODS)),
     *((f"zhai2019-{samples}", zhai2019.PROTOCOL, zhai2019.balanced(samples)) for samples in zhai2019.SAMPLES_PER_CLASS),
@@ -264,7 +267,9 @@ def test_every_method_takes_a_step_in_its_own_batch(features, protocol, method, 
     assert sizes[0] == method.classes_per_batch * method.images_per_class
 
 
-@pytest.mark.parametrize("name", sorted(studies.STUDIES))
+@pytest.mark.parametrize(
+    "name", [*studies.STUDIES, *(each.name for sweep in studies.SWEEPS.values() for each in sweep)]
+)
 def test_every_registered_study_can_begin(name):
     each = studies.get(name)
     assert each.expected
@@ -276,6 +281,24 @@ def test_every_registered_study_can_begin(name):
         dim = each.protocol.embedding_dim or 8
         training.build_loss(method, known, num_classes=4, embedding_dim=dim)
         assert method.loss in losses.names()
+
+
+def test_sweeps_vary_one_thing_and_say_so_in_the_name():
+    dims = studies.SWEEPS["cub200-zhai2019-dims"]
+    assert [each.protocol.embedding_dim for each in dims] == [16, 32, 64, 128, 256, 512, 1024, None]
+    assert dims[0].name == "cub200-zhai2019-dim16"
+    base = studies.get("cub200-zhai2019").protocol
+    assert {replace(each.protocol, embedding_dim=None) for each in dims} == {base}
+    assert studies.get("sop-zhai2019-googlenet").protocol.new_lr == 0.1
+    assert studies.get("cub200-zhai2019-googlenet").protocol.new_lr is None
+    sizes = {
+        each.name: {m.classes_per_batch * m.images_per_class for m in each.methods}
+        for each in studies.SWEEPS["cub200-fehervari2019-batches"]
+    }
+    assert sizes["cub200-fehervari2019-batch2"] == {2}
+    assert max(sizes["cub200-fehervari2019-batch128"]) == 128
+    names = [each.name for sweep in studies.SWEEPS.values() for each in sweep]
+    assert len({*names, *studies.STUDIES}) == len(names) + len(studies.STUDIES)
 
 
 def test_the_settings_that_differ_between_data_sets():

@@ -13,7 +13,7 @@ ours, as is the state of BatchNorm (trained). The decay of structured clustering
 from dataclasses import replace
 
 from dmlrc.methods import LOSS_WEIGHTS_LR, Method
-from dmlrc.protocol import Budget, Protocol
+from dmlrc.protocol import Budget, Protocol, Sweep
 
 PROTOCOL = Protocol(
     name="fehervari2019",
@@ -133,6 +133,19 @@ SOP_METHODS = tuple(
     if each.name not in ("triplet_semihard", "lifted_structure", "ranked_list")
 )
 
-# Figures: R@1 against the embedding size and against the batch size.
+# Figs. 1 and 2: R@1 against the embedding size and against the batch size.
 EMBEDDING_DIMS = (16, 32, 64, 128, 256, 512)
 BATCH_SIZES = (2, 4, 8, 16, 32, 64, 128)
+
+
+def sweeps(methods: tuple[Method, ...]) -> dict[str, Sweep]:
+    """The sweeps of Figs. 1 and 2; a batch size has those methods of whose layout at least two classes fit into it."""
+
+    def fitting(size: int) -> tuple[Method, ...]:
+        sized = (replace(each, classes_per_batch=size // each.images_per_class) for each in methods)
+        return tuple(each for each in sized if each.classes_per_batch >= 2)
+
+    return {
+        "dims": {f"dim{dim}": ({"embedding_dim": dim}, methods) for dim in EMBEDDING_DIMS},
+        "batches": {f"batch{size}": ({}, fitting(size)) for size in BATCH_SIZES},
+    }

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from dmlrc.methods import LOSS_WEIGHTS_LR, Method
-from dmlrc.protocol import Budget, Protocol
+from dmlrc.protocol import Budget, Protocol, Sweep
 
 PROTOCOL = Protocol(
     name="roth2020",
@@ -168,30 +168,35 @@ SOP_METHODS = (
     *_regularized(0.15),
 )
 
-# Fig. 3: (label, sampler, images a class), each on the six objectives below, in batches of 112.
-SAMPLERS = (
-    ("SPC-2", "class_balanced", 2),
-    ("SPC-4", "class_balanced", 4),
-    ("SPC-8", "class_balanced", 8),
-    ("SPC-R", "spc_r", 1),
-    ("GC", "greedy_coreset", 2),
-    ("DDM", "distribution_matching", 2),
-    ("FRD", "frechet", 2),
-)
+# Fig. 3: name -> sampler and images a class, in batches of 112.
+SAMPLERS = {
+    "spc2": ("class_balanced", 2),
+    "spc4": ("class_balanced", 4),
+    "spc8": ("class_balanced", 8),
+    "spcr": ("spc_r", 1),
+    "gc": ("greedy_coreset", 2),
+    "ddm": ("distribution_matching", 2),
+    "frd": ("frechet", 2),
+}
 SAMPLED = ("margin_12", "triplet_random", "proxy_nca", "multi_similarity", "histogram", "softmax")
-# Fig. 2, as far as section 4.2 names the values: trunks, and embedding sizes around R50's 128 (512 saturates).
+# Fig. 2, as far as the text names the values: trunks, embedding sizes and preprocessing. "adv" (changes of colour whose
+# strengths are not given), batch sizes and weight decays are left out.
 TRUNKS = ("googlenet", "bn_inception", "resnet50")
 EMBEDDING_DIMS = (16, 32, 64, 128, 256, 512, 1024, 2048)
-# Fig. 2, preprocessing: "Base", "Big" (256 px crops) and "Red." (shorter side 256, then a place for the crop). "Adv."
-# adds changes of colour, whose strengths the paper does not give.
-PREPROCESSING = (
-    ("Base", {}),
-    ("Big", {"crop_size": 256}),
-    ("Red.", {"augmentation": "place"}),
-)
+PREPROCESSING = {"base": {}, "big": {"crop_size": 256}, "red": {"augmentation": "place"}}
 
 
-def sampled(sampler: str, images_per_class: int) -> tuple[Method, ...]:
-    """The six methods of Fig. 3 with one of `SAMPLERS`."""
-    layout = {"sampler": sampler, "images_per_class": images_per_class, "classes_per_batch": 112 // images_per_class}
-    return tuple(replace(each, **layout) for each in METHODS if each.name in SAMPLED)
+def sweeps(methods: tuple[Method, ...]) -> dict[str, Sweep]:
+    """The sweeps of Figs. 2 and 3 for a data set's methods, on those of `SAMPLED` (Fig. 2 does not name its five)."""
+    six = tuple(each for each in methods if each.name in SAMPLED)
+
+    def drawn(sampler: str, images: int) -> tuple[Method, ...]:
+        layout = {"sampler": sampler, "images_per_class": images, "classes_per_batch": 112 // images}
+        return tuple(replace(each, **layout) for each in six)
+
+    return {
+        "samplers": {name: ({}, drawn(*sampler)) for name, sampler in SAMPLERS.items()},
+        "trunks": {trunk: ({"trunk": trunk}, six) for trunk in TRUNKS},
+        "dims": {f"dim{dim}": ({"embedding_dim": dim}, six) for dim in EMBEDDING_DIMS},
+        "preprocessing": {name: (changes, six) for name, changes in PREPROCESSING.items()},
+    }

@@ -11,7 +11,7 @@ one run as far as it says; ours are five.
 from dataclasses import replace
 
 from dmlrc.methods import Method
-from dmlrc.protocol import Budget, Protocol
+from dmlrc.protocol import Budget, Protocol, Sweep
 
 # Cars196. At 2048 dimensions the normalised features are the embedding.
 PROTOCOL = Protocol(
@@ -75,24 +75,44 @@ METHODS = (
 # SOP and In-Shop: "only about 5 images per class".
 FEW_IMAGES_METHODS = tuple(replace(each, classes_per_batch=15, images_per_class=5) for each in METHODS)
 
-# Tables 1 to 3, 5 and 6: (label, changes), 512 dimensions unless the label says otherwise.
-TRUNKS = (
-    ("GoogLeNet", {"trunk": "googlenet", "crop_size": 227, "embedding_dim": 512}),
-    ("BNInception", {"trunk": "bn_inception", "embedding_dim": 512}),
-    ("BNInception 1024", {"trunk": "bn_inception", "embedding_dim": 1024}),
-    ("ResNet50", {"embedding_dim": 512}),
-    ("ResNet50 128", {"embedding_dim": 128}),
-)
+# Tables 1 to 3, 5 and 6; 512 dimensions unless the name says otherwise.
+_GOOGLENET = {"trunk": "googlenet", "crop_size": 227, "embedding_dim": 512}
+TRUNKS = {
+    "googlenet": _GOOGLENET,
+    "bninception": {"trunk": "bn_inception", "embedding_dim": 512},
+    "bninception1024": {"trunk": "bn_inception", "embedding_dim": 1024},
+}
 # Section 4.2: GoogLeNet on SOP trains everything from the start, new weights at ten times the rate.
-GOOGLENET_SOP = replace(SOP_PROTOCOL, **TRUNKS[0][1], warmup_epochs=0, new_lr=0.1)
-# Fig. 2: embedding sizes, on ResNet50 and GoogLeNet, as floats and as bits.
+SOP_TRUNKS = {**TRUNKS, "googlenet": {**_GOOGLENET, "warmup_epochs": 0, "new_lr": 0.1}}
+# Fig. 2: embedding sizes, as floats and as bits.
 EMBEDDING_DIMS = (16, 32, 64, 128, 256, 512, 1024, 2048)
 # Table 4 (CUB200, 512 dimensions): images a class x classes of a batch of 75, and no balancing (None).
 SAMPLES_PER_CLASS = (None, (1, 75), (3, 25), (12, 6), (25, 3), (37, 2), (75, 1))
 # Fig. 4 (SOP): the share of the classes in each step's softmax.
 CLASS_SHARES = (1.0, 0.1, 0.01, 0.001)
-# Fig. 3: training without layer normalisation.
-NO_LAYER_NORM = replace(CUB200_PROTOCOL, embedding_dim=512, layer_norm=False)
+
+
+def sweeps(dataset: str, methods: tuple[Method, ...]) -> dict[str, Sweep]:
+    """The tables and figures of the paper beside its main study, all with normalised softmax."""
+    softmax = methods[:1]
+    trunks = SOP_TRUNKS if dataset == "sop" else TRUNKS
+    found = {
+        "trunks": {name: (changes, softmax) for name, changes in trunks.items()},
+        "dims": {f"dim{dim}": ({"embedding_dim": dim}, softmax) for dim in EMBEDDING_DIMS[:-1]}
+        | {f"dim{EMBEDDING_DIMS[-1]}": ({"embedding_dim": None}, softmax)},
+    }
+    if dataset == "cub200":
+        found["samples"] = {
+            "unbalanced" if samples is None else f"{samples[0]}x{samples[1]}": (
+                {"embedding_dim": 512},
+                (balanced(samples),),
+            )
+            for samples in SAMPLES_PER_CLASS
+        }
+        found["layer_norm"] = {"no-layer-norm": ({"embedding_dim": 512, "layer_norm": False}, softmax)}  # Fig. 3
+    if dataset == "sop":
+        found["shares"] = {f"share{share:g}": ({"class_share": share}, softmax) for share in CLASS_SHARES}
+    return found
 
 
 def balanced(samples: tuple[int, int] | None) -> Method:
