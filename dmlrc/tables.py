@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import stats
 
 from dmlrc import reported
-from dmlrc.data.splits import halves
+from dmlrc.data.splits import Splits, halves
 from dmlrc.errors import MissingDataError
 from dmlrc.methods import Float, Int
 from dmlrc.papers import musgrave2020
@@ -319,22 +319,26 @@ def methods() -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
+def class_splits(records: StudyRecords) -> Splits:
+    """The splits of a study's classes: as `halves`, with one image a class, so that an image is a class number."""
+    meta = records.meta
+    classes = np.arange(meta["data"]["classes"])
+    return halves(classes, folds=meta["protocol"]["folds"], order=meta["class_order"], seed=meta["seed"])
+
+
 def class_counts(edition: Sequence[StudyRecords] = ()) -> pd.DataFrame:
     """How many classes train, validate and test: the papers' data sets and those of the studies, by our splits.
 
     Columns: classes, train, validate, test; index: the data set or study. `never` counts classes of the first half that
     no fold validates, because the folds do not divide it.
     """
-    counts = {"CUB200": (200, 4), "Cars196": (196, 4), "SOP": (22634, 4)}
-    counts |= {
-        records.name: (records.meta["data"]["classes"], records.meta["protocol"]["folds"]) for records in edition
-    }
+    parts_of = {name: halves(np.arange(count)) for name, count in (("CUB200", 200), ("Cars196", 196), ("SOP", 22634))}
+    parts_of |= {records.name: class_splits(records) for records in edition}
     rows = {}
-    for name, (classes, folds) in counts.items():
-        parts = halves(np.arange(classes), folds=folds)
+    for name, parts in parts_of.items():
         validated = np.unique(np.concatenate([fold.val for fold in parts.folds]))
         rows[name] = {
-            "classes": classes,
+            "classes": len(parts.class_order),
             "train": len(parts.folds[0].train),
             "validate": len(parts.folds[0].val),
             "never": len(parts.train_val) - len(validated),

@@ -268,7 +268,9 @@ def test_a_method_of_the_readers_own_comes_last_and_keeps_its_name():
 
 
 def test_settings_show_the_paper_first():
-    table = printed.settings([fake_records()])
+    table, marks = printed.settings([fake_records()])
+    assert marks.loc["trunk"].tolist() == ["", "best"]
+    assert marks.loc["folds"].tolist() == ["", ""]
     assert table.columns.tolist() == ["paper", "fake-study"]
     assert table.loc["trunk"].tolist() == ["bn_inception", "conv4"]
     assert table.loc["crop_scale", "paper"] == "0.16 to 1"
@@ -357,3 +359,20 @@ def test_rates_come_from_the_short_searches(home):
     table = tables.rates("musgrave2020-frozen")
     assert table.index.tolist() == [("grocery-frozen-full-rate-1e-04", 1e-4)]
     assert table["arcface"].between(0.2, 0.4).all()
+
+
+def test_cells_of_the_smaller_tables():
+    records = fake_records(trials=3)
+    assert printed.cost(records).loc["ArcFace"].tolist() == ["0.2", "10.0", "400"]
+    cells, text = printed.sensitivity(records, min_trials=20)
+    assert "anecdotes" in text
+    assert cells.loc["ArcFace", "trials"] == 3
+    assert "median trial reaches" in printed.sensitivity(records, min_trials=3)[1]
+    cells, text = printed.best_hyperparameters(records)
+    assert ("Triplet", "margin") in cells.index
+    assert f"of {len(cells)} lie within" in text
+    gains = tables.claimed_improvement(reported.claims(), "triplet")
+    assert printed.claimed_improvement(gains, "triplet")["gain"].str.endswith("%").all()
+    text = printed.baselines(gains, dict(list(reported.results().groupby("dataset"))), "triplet")
+    assert "on CUB200 35.9 to 55.9 %, measured 64.4 %" in text
+    assert ("CUB200", "26.4") in printed.recycled(tables.recycled(reported.claims(), "contrastive")).index
