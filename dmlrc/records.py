@@ -19,6 +19,9 @@ import pandas as pd
 from dmlrc import paths
 from dmlrc.errors import DmlrcError, MissingDataError
 
+PRETRAINED = "pretrained"
+"""The name under which the accuracy of the untrained trunk is recorded; no method may be called so."""
+
 FRAMES = ("trials", "runs", "scores", "curves")
 
 
@@ -78,7 +81,7 @@ def finished_units(study: str, configuration: dict) -> list[dict]:
         )
     trials = [{"kind": "trial", "number": row["trial"], **row} for row in found.trials.to_dict("records")]
     reruns = found.runs[found.runs["kind"] == "rerun"][["method", "kind", "number"]].drop_duplicates()
-    pretrained = [{"method": "pretrained", "kind": "pretrained"}] if "pretrained" in set(found.scores["method"]) else []
+    pretrained = [{"method": PRETRAINED, "kind": PRETRAINED}] if PRETRAINED in set(found.scores["method"]) else []
     return trials + reruns.to_dict("records") + pretrained
 
 

@@ -27,11 +27,10 @@ from dmlrc.errors import DmlrcError, UsageError, unknown
 from dmlrc.methods import Method, normalized
 from dmlrc.papers import musgrave2020
 from dmlrc.protocol import Budget, Protocol
+from dmlrc.records import PRETRAINED
 from dmlrc.sources import FeatureSource, ImageSource, frozen_features
 
 TEST_METRICS = ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r")
-PRETRAINED = "pretrained"
-"""The name under which the untrained trunk's accuracy is recorded; no method may be called so."""
 
 
 @dataclass(frozen=True)

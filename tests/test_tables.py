@@ -357,8 +357,35 @@ def test_rates_come_from_the_short_searches(home):
     assert tables.rates("musgrave2020-frozen").empty
     write_fake_study(study="grocery-frozen-full-rate-1e-04", protocol=musgrave2020.FROZEN)
     table = tables.rates("musgrave2020-frozen")
-    assert table.index.tolist() == [("grocery-frozen-full-rate-1e-04", 1e-4)]
+    own = musgrave2020.FROZEN
+    assert table.index.tolist() == [(1e-4, 9, 50), (1e-4, own.patience, own.max_epochs)]
     assert table["arcface"].between(0.2, 0.4).all()
+
+
+def test_replay_stops_the_curves_by_another_rule():
+    """Two trials of one method, one fold: values at steps 100, 200, ... of epochs of 100 steps."""
+    curves = {0: [0.1, 0.3, 0.2, 0.2, 0.9], 1: [0.1, 0.2, 0.3, 0.4, 0.5]}
+    rows = [
+        {
+            "method": "m",
+            "kind": "trial",
+            "number": n,
+            "fold": 0,
+            "step": 100 * (k + 1),
+            "metric": "map_at_r",
+            "value": v,
+        }
+        for n, values in curves.items()
+        for k, v in enumerate(values)
+    ]
+    records = replace(fake_records(), curves=pd.DataFrame(rows))
+    records.meta["protocol"]["iterations_per_epoch"] = 100
+    whole = tables.replay(records, patience=9, max_epochs=50)
+    assert whole.to_dict() == {"m": 0.9, "mean": 0.9, "steps": 500}
+    impatient = tables.replay(records, patience=1, max_epochs=50)  # trial 0 gives up at step 400, before the 0.9
+    assert impatient.to_dict() == {"m": 0.5, "mean": 0.5, "steps": 450}
+    short = tables.replay(records, patience=9, max_epochs=2)
+    assert short.to_dict() == {"m": 0.3, "mean": 0.3, "steps": 200}
 
 
 def test_cells_of_the_smaller_tables():
