@@ -41,4 +41,4 @@ lock: .venv/ready
 		--upgrade --output-file requirements.lock pyproject.toml
 
 clean:
-	rm -rf .venv runs book/chapters book/_build
+	rm -rf .venv runs book/chapters _build

@@ -3,8 +3,10 @@
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from tqdm import tqdm
 
 from dmlrc import paths, records, studies, study
 from dmlrc.errors import DmlrcError
@@ -31,36 +33,36 @@ def build(names: Sequence[str], workers: int = 1) -> Path:
     """Make the book of these studies, and return the page to open."""
     for name in names:
         study.run(studies.get(name), workers=workers)
-    chapters = paths.home() / "book" / "chapters"
-    execute(names, chapters)
-    return pages(chapters.parent)
+    execute({"studies": ",".join(names)})
+    return pages()
 
 
-def execute(names: Sequence[str], target: Path) -> None:
-    """Execute every notebook with papermill, for these studies, into the target folder."""
+def execute(parameters: Mapping[str, object]) -> None:
+    """Execute every chapter of notebooks/ with papermill, with these parameters, into book/chapters/."""
     import papermill
     from papermill.exceptions import PapermillExecutionError
 
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
-    notebooks = paths.home() / "notebooks"
-    for notebook in sorted(notebooks.glob("[0-9]*.ipynb")):
-        print(f"chapter {notebook.stem}", flush=True)
+    notebooks, chapters = paths.home() / "notebooks", paths.home() / "book" / "chapters"
+    shutil.rmtree(chapters, ignore_errors=True)
+    chapters.mkdir(parents=True)
+    for notebook in tqdm(sorted(notebooks.glob("[0-9]*.ipynb")), desc="chapters"):
         try:
             papermill.execute_notebook(
-                notebook, target / notebook.name, {"studies": ",".join(names)}, cwd=notebooks, log_output=False
+                notebook, chapters / notebook.name, dict(parameters), cwd=notebooks, progress_bar=False
             )
         except PapermillExecutionError as error:
             raise DmlrcError(
-                f"chapter {notebook.stem} stopped at cell {error.cell_index}: {error.ename}: {error.evalue}"
+                f"chapter {notebook.stem} stopped at cell {error.cell_index} ({error.ename}: {error.evalue}): "
+                f"open {chapters / notebook.name} to see where"
             ) from None
 
 
-def pages(book: Path) -> Path:
+def pages() -> Path:
     """Build the HTML pages from the executed chapters, warnings as errors."""
-    command = [sys.executable, "-m", "jupyter_book", "build", book, "--config", paths.home() / "_config.yml"]
-    command += ["--toc", book / "_toc.yml", "--path-output", book, "-W", "--keep-going", "--all", "-q"]
-    finished = subprocess.run([str(part) for part in command])
-    if finished.returncode:
+    home = paths.home()
+    # in a process of its own: Sphinx keeps global state; jupyter-book has no `python -m`
+    command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", home / "book", "--all"]
+    command += ["--config", home / "_config.yml", "--path-output", home, "-W", "--keep-going", "-q"]
+    if subprocess.run([str(part) for part in command]).returncode:
         raise DmlrcError("jupyter-book reported problems, printed above: the pages are incomplete")
-    return book / "_build" / "html" / "index.html"
+    return home / "_build" / "html" / "index.html"

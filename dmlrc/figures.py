@@ -147,26 +147,23 @@ def random_scores(scores: pd.DataFrame) -> Figure:
     return figure
 
 
-def splits(parts: Mapping[str, Splits], labels: Mapping[str, np.ndarray]) -> Figure:
-    """Which classes train, validate and test in each fold; a bar a fold, its length all classes in their order."""
+def splits(parts: Mapping[str, Splits]) -> Figure:
+    """Which classes train, validate and test in each fold; a bar a fold, its length all classes in their order.
+
+    parts: title -> `tables.class_splits`.
+    """
     rows = [(name, number, fold) for name, each in parts.items() for number, fold in enumerate(each.folds)]
     figure, axes = _axes(0.6 + 0.24 * len(rows) + 0.2 * len(parts))
     axis = axes[0, 0]
-    ticks = []
-    for row, (name, number, fold) in enumerate(rows):
-        place = row + 0.8 * list(parts).index(name)
-        ticks.append((place, f"{name}, fold {number + 1}"))
-        order = parts[name].class_order
-        position = np.argsort(order)
-        for images, colour, what in (
-            (fold.train, BLUE, "train"),
-            (fold.val, ORANGE, "validate"),
-            (parts[name].test, GREY, "test"),
-        ):
-            where = np.sort(position[np.unique(labels[name][images])]) / len(order)
-            for start, length in _stretches(where, len(order)):
-                axis.barh(place, length, left=start, height=0.8, color=colour, label=what if row == 0 else None)
-    axis.set(yticks=[place for place, _ in ticks], yticklabels=[text for _, text in ticks], xlim=(0, 1))
+    places = [row + 0.8 * list(parts).index(name) for row, (name, _, _) in enumerate(rows)]
+    for place, (name, _, fold) in zip(places, rows, strict=True):
+        count = len(parts[name].class_order)
+        position = np.argsort(parts[name].class_order)
+        uses = (("train", fold.train, BLUE), ("validate", fold.val, ORANGE), ("test", parts[name].test, GREY))
+        for use, classes, colour in uses:
+            for start, length in _stretches(np.sort(position[classes]) / count, count):
+                axis.barh(place, length, left=start, height=0.8, color=colour, label=use)
+    axis.set(yticks=places, yticklabels=[f"{name}, fold {number + 1}" for name, number, _ in rows], xlim=(0, 1))
     axis.set_xlabel("classes, in order")
     axis.xaxis.set_major_formatter(PercentFormatter(1))
     axis.invert_yaxis()

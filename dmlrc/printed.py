@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from dmlrc import reported
+from dmlrc import reported, tables
 from dmlrc.papers import musgrave2020
-from dmlrc.protocol import Protocol
+from dmlrc.protocol import Protocol, default_settings
 from dmlrc.records import StudyRecords
 from dmlrc.tables import (
     CLASSICS,
@@ -220,10 +220,19 @@ def caveat(records: StudyRecords) -> str:
     return " ".join(sentences)
 
 
-def settings(edition: Sequence[StudyRecords], paper: Protocol = musgrave2020.PROTOCOL) -> pd.DataFrame:
-    """Every setting of the protocol: one row a setting, a column for the paper and one for each study."""
+def settings(
+    edition: Sequence[StudyRecords], paper: Protocol = musgrave2020.PROTOCOL
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The cells and marks of every setting of the protocol: a row a setting, the paper's column, then the studies'.
+
+    A setting that differs from the paper's is marked "best", that is bold. Those that have a default are shown where
+    one of the columns departs from it.
+    """
     columns = {"paper": asdict(paper)} | {records.name: records.meta["protocol"] for records in edition}
-    return pd.DataFrame(columns).drop(index=["name", "paper"]).map(setting_text)
+    cells = pd.DataFrame(columns).drop(index=["name", "paper"]).map(setting_text)
+    defaults = {name: setting_text(value) for name, value in default_settings().items()}
+    cells = cells.drop(index=[name for name, text in defaults.items() if (cells.loc[name] == text).all()])
+    return cells, cells.ne(cells["paper"], axis=0).replace({True: "best", False: ""})
 
 
 def pretrained_trunks(edition: Sequence[StudyRecords]) -> pd.DataFrame:
@@ -425,3 +434,84 @@ def stops(records: StudyRecords) -> str:
     words = {"plateau": "on a plateau", "limit": "at the limit of epochs", "diverged": "diverged"}
     ends = [f"{100 * shares[end]:.1f} % {text}" for end, text in words.items() if end in shares]
     return f"Of {len(records.runs):,} runs of `{records.name}`, {', '.join(ends)}."
+
+
+def cost(records: StudyRecords) -> pd.DataFrame:
+    """`tables.cost` as cells."""
+    table = tables.cost(records)
+    return pd.DataFrame(
+        {
+            "search, minutes": (table["search_seconds"] / 60).map("{:.1f}".format),
+            "a rerun, seconds": table["seconds"].map("{:.1f}".format),
+            "a rerun, steps": table["steps"].map("{:,.0f}".format),
+        }
+    ).rename(index=label)
+
+
+def sensitivity(records: StudyRecords, min_trials: int) -> tuple[pd.DataFrame, str]:
+    """`tables.sensitivity` as cells, and what to see in them."""
+    table = tables.sensitivity(records)
+    cells = table[["best", "median", "worst", "median_share"]].map(percent)
+    cells = cells.assign(trials=table["trials"]).rename(index=label, columns={"median_share": "median / best"})
+    if records.meta["budget"]["trials"] < min_trials:
+        return cells, f"With {records.meta['budget']['trials']} trials a method these shares are anecdotes."
+    share = table["median_share"]
+    return cells, (
+        f"See *median / best*: in `{records.name}` {label(share.idxmax())} depends least on its hyperparameters (the "
+        f"median trial reaches {100 * share.max():.0f} % of the best one), {label(share.idxmin())} most "
+        f"({100 * share.min():.0f} %)."
+    )
+
+
+def best_hyperparameters(records: StudyRecords) -> tuple[pd.DataFrame, str]:
+    """`tables.best_hyperparameters` as cells, and what to see in them."""
+    table = tables.best_hyperparameters(records)
+    cells = table[["method", "hyperparameter"]].assign(
+        method=table["method"].map(label),
+        **{column: table[column].map("{:.4g}".format) for column in ("value", "low", "high")},
+    )
+    edges = [f"{label(row.method)} {row.hyperparameter}" for row in table[table["at_edge"]].itertuples()]
+    return cells.set_index(["method", "hyperparameter"]), (
+        "See how near a value is to an end of its range, where the range, not the loss, may have set it: "
+        f"{len(edges)} of {len(table)} lie within 2 % of one ({', '.join(edges) or 'none'})."
+    )
+
+
+def claimed_improvement(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """`tables.claimed_improvement` as cells."""
+    cells = table.assign(
+        r1=table["r1"].map(one_digit), r1_baseline=table["r1_baseline"].map(one_digit), gain=table["gain"].map(whole)
+    )
+    heads = {"r1": "its R@1", "r1_baseline": f"its {baseline} R@1", "dataset": "data set"}
+    columns = ["year", "dataset", "r1", "r1_baseline", "gain", "method"]
+    return cells.set_index("paper")[columns].rename(columns=heads)
+
+
+def baselines(table: pd.DataFrame, published: Mapping[str, pd.DataFrame], baseline: str) -> str:
+    """The range of a baseline's claimed R@1 beside what the fair protocol measured (concatenated), in words.
+
+    table: `tables.claimed_improvement`. published: data set -> one data set of `reported.results`.
+    """
+    ranges = []
+    for name, frame in published.items():
+        claimed = table[table["dataset"] == name]["r1_baseline"]
+        measured = frame.set_index(["method", "setting", "metric"])["mean"]
+        found = one_digit(measured[baseline, "concatenated", "precision_at_1"])
+        ranges.append(f"on {name} {one_digit(claimed.min())} to {one_digit(claimed.max())} %, measured {found} %")
+    return "; ".join(ranges)
+
+
+def recycled(table: pd.DataFrame) -> pd.DataFrame:
+    """`tables.recycled` as cells."""
+    cells = table.assign(r1=table["r1"].map(one_digit)).set_index(["dataset", "r1"])
+    return cells.rename(columns={"who": "printed by"}).rename_axis(["data set", "R@1"])
+
+
+def one_digit(value: float) -> str:
+    """A fraction in percent, as papers print R@1."""
+    return percent(value, digits=1)
+
+
+def whole(value: float) -> str:
+    """A gain in whole percent."""
+    return signed(value, digits=0)

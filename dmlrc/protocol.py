@@ -1,6 +1,7 @@
 """A protocol holds fixed what a fair comparison holds fixed; a budget says how much of it is run."""
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
+from typing import Any
 
 TEST_METRICS = ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r")
 
@@ -29,8 +30,8 @@ class Protocol:
     warmup_epochs: before all others, in which the trunk's weights stay. lr_steps: after each of these epochs
     all rates are divided by 10. class_share: of all classes, how many a step's softmax sees.
     members, meta_classes: DREML, see `dmlrc.ensembles`.
-    test_metrics: what is recorded on the test classes; val_metrics: on the validation classes, after every
-    eval_every epochs; train_metrics: on the training images, then and for the weights that are kept.
+    test_metrics: what is recorded on the test classes; val_metrics (map_at_r among them): on the validation
+    classes, after every eval_every epochs; train_metrics: on the training images, then and at the end.
     binary: retrieval by Hamming distance of the signs is recorded too. arrays: of ("histograms", "spectrum"), see
     `dmlrc.study.arrays_of`.
     """
@@ -77,6 +78,11 @@ class Protocol:
     def validates(self) -> bool:
         """Whether classes are held out, on which checkpoints and trials are chosen."""
         return self.folds > 0
+
+
+def default_settings() -> dict[str, Any]:
+    """The protocol's settings that have a default, with it: what a record that is older than a setting means by it."""
+    return {each.name: each.default for each in fields(Protocol) if each.default is not MISSING}
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import math
 import os
 import tempfile
 from collections.abc import Iterable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,10 @@ import pandas as pd
 
 from dmlrc import paths
 from dmlrc.errors import DmlrcError, MissingDataError
-from dmlrc.protocol import Protocol
+from dmlrc.protocol import default_settings
+
+PRETRAINED = "pretrained"
+"""The name under which the accuracy of the untrained trunk is recorded; no method may be called so."""
 
 FRAMES = ("trials", "runs", "scores", "curves", "arrays")
 ARRAYS = "method rerun setting name values"
@@ -84,7 +87,7 @@ def finished_units(study: str, configuration: dict) -> list[dict]:
         )
     trials = [{"kind": "trial", "number": row["trial"], **row} for row in found.trials.to_dict("records")]
     reruns = found.runs[found.runs["kind"] == "rerun"][["method", "kind", "number"]].drop_duplicates()
-    pretrained = [{"method": "pretrained", "kind": "pretrained"}] if "pretrained" in set(found.scores["method"]) else []
+    pretrained = [{"method": PRETRAINED, "kind": PRETRAINED}] if PRETRAINED in set(found.scores["method"]) else []
     return trials + reruns.to_dict("records") + pretrained
 
 
@@ -155,8 +158,7 @@ def export(study: str, complete: bool) -> Path:
 def _read_meta(folder: Path) -> dict:
     """The meta of a study; settings that are younger than its records have their defaults."""
     meta = read_json(folder / "meta.json")
-    defaults = {each.name: each.default for each in fields(Protocol) if each.default is not MISSING}
-    return meta | {"protocol": json.loads(json.dumps(defaults)) | meta["protocol"]}
+    return meta | {"protocol": json.loads(json.dumps(default_settings())) | meta["protocol"]}
 
 
 def _read_parquet(folder: Path) -> StudyRecords:

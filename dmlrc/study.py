@@ -29,10 +29,8 @@ from dmlrc.metrics.histograms import pair_histograms
 from dmlrc.metrics.spectrum import spectrum
 from dmlrc.papers import musgrave2020
 from dmlrc.protocol import Budget, Protocol
+from dmlrc.records import PRETRAINED
 from dmlrc.sources import FeatureSource, ImageSource, frozen_features
-
-PRETRAINED = "pretrained"
-"""The name under which the untrained trunk's accuracy is recorded; no method may be called so."""
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,12 @@ import pandas as pd
 from scipy import stats
 
 from dmlrc import reported
-from dmlrc.data.splits import halves
+from dmlrc.data.splits import Splits, halves
 from dmlrc.errors import MissingDataError
 from dmlrc.methods import Float, Int
 from dmlrc.papers import musgrave2020
-from dmlrc.records import StudyRecords
+from dmlrc.records import PRETRAINED, StudyRecords
 
-PRETRAINED = "pretrained"
-"""The row of the untrained trunk, as `dmlrc.study` records it (importing that would cost every chapter seconds)."""
 SETTINGS = ("concatenated", "separated")
 METRICS = ("precision_at_1", "r_precision", "map_at_r")
 CLASSICS = ("contrastive", "triplet")
@@ -319,22 +317,26 @@ def methods() -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
+def class_splits(records: StudyRecords) -> Splits:
+    """The splits of a study's classes: as `halves`, with one image a class, so that an image is a class number."""
+    meta = records.meta
+    classes = np.arange(meta["data"]["classes"])
+    return halves(classes, folds=meta["protocol"]["folds"], order=meta["class_order"], seed=meta["seed"])
+
+
 def class_counts(edition: Sequence[StudyRecords] = ()) -> pd.DataFrame:
     """How many classes train, validate and test: the papers' data sets and those of the studies, by our splits.
 
     Columns: classes, train, validate, test; index: the data set or study. `never` counts classes of the first half that
     no fold validates, because the folds do not divide it.
     """
-    counts = {"CUB200": (200, 4), "Cars196": (196, 4), "SOP": (22634, 4)}
-    counts |= {
-        records.name: (records.meta["data"]["classes"], records.meta["protocol"]["folds"]) for records in edition
-    }
+    parts_of = {name: halves(np.arange(count)) for name, count in (("CUB200", 200), ("Cars196", 196), ("SOP", 22634))}
+    parts_of |= {records.name: class_splits(records) for records in edition}
     rows = {}
-    for name, (classes, folds) in counts.items():
-        parts = halves(np.arange(classes), folds=folds)
+    for name, parts in parts_of.items():
         validated = np.unique(np.concatenate([fold.val for fold in parts.folds]))
         rows[name] = {
-            "classes": classes,
+            "classes": len(parts.class_order),
             "train": len(parts.folds[0].train),
             "validate": len(parts.folds[0].val),
             "never": len(parts.train_val) - len(validated),
@@ -344,9 +346,11 @@ def class_counts(edition: Sequence[StudyRecords] = ()) -> pd.DataFrame:
 
 
 def rates(protocol: str) -> pd.DataFrame:
-    """The trials that chose a protocol's learning rate: best validation MAP@R, a row a rate, a column a method.
+    """The trials that chose a protocol's learning rate and its stopping rule, from validation folds alone.
 
-    Read from the records of the short searches, studies named `...-rate-<rate>`; empty where none are here.
+    A row a learning rate and stopping rule (patience and limit, in epochs): that of the trials as they were run, and
+    the protocol's own, replayed on their curves. A column a method, its best trial's MAP@R; then their mean, and the
+    mean steps of a run. Read from the short searches named `...-rate-<rate>`; empty where none are here.
     """
     from dmlrc import records, studies
 
@@ -355,14 +359,46 @@ def rates(protocol: str) -> pd.DataFrame:
         if study.budget.name != "rate" or study.protocol.name != protocol:
             continue
         try:
-            trials = records.load(study.name).trials
+            found = records.load(study.name)
         except MissingDataError:
             continue
-        rows[study.name, study.protocol.lr] = trials.groupby("method")["value"].max()
+        chosen = studies.STUDIES[study.name.partition("-rate-")[0]].protocol
+        rules = [(run.patience, run.max_epochs) for run in (study.effective_protocol, chosen)]
+        for patience, max_epochs in dict.fromkeys(rules):
+            rows[study.protocol.lr, patience, max_epochs] = replay(found, patience, max_epochs)
     if not rows:
         return pd.DataFrame()
-    table = pd.DataFrame(rows).T
-    return table.rename_axis(["study", "lr"])[ordered(table.columns)]
+    table = pd.DataFrame(rows).T.rename_axis(["lr", "patience", "max_epochs"])
+    return table[[*ordered(table.columns.drop(["mean", "steps"])), "mean", "steps"]]
+
+
+def replay(records: StudyRecords, patience: int, max_epochs: int) -> pd.Series:
+    """What the trials would have given under another, stricter stopping rule: each method's best, mean, steps.
+
+    The validation curves are cut where the rule (in epochs) would have stopped them; the best trial of a method has the
+    highest mean over its folds of the best point before the cut.
+    """
+    length = records.meta["protocol"]["iterations_per_epoch"]
+    curves = records.curves[records.curves["metric"] == "map_at_r"].sort_values("step")
+    runs = {key: _stopped(curve, patience * length, max_epochs * length) for key, curve in curves.groupby(RUN)}
+    frame = pd.DataFrame.from_dict(runs, orient="index", columns=["value", "steps"])
+    frame.index = pd.MultiIndex.from_tuples(frame.index, names=RUN)
+    best = frame["value"].groupby(["method", "number"]).mean().groupby("method").max()
+    return pd.concat([best, pd.Series({"mean": best.mean(), "steps": frame["steps"].mean()})])
+
+
+RUN = ["method", "number", "fold"]
+
+
+def _stopped(curve: pd.DataFrame, patience: int, limit: int) -> tuple[float, int]:
+    """The best value of one run's curve, and the steps taken, if it had stopped by this rule (in steps)."""
+    best, best_step, step = -np.inf, 0, 0
+    for step, value in zip(curve["step"], curve["value"], strict=True):
+        if value > best:
+            best, best_step = value, step
+        if step - best_step > patience or step >= limit:
+            break
+    return best, step
 
 
 def nmi_of_random(classes: int, images: float) -> float:

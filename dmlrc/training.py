@@ -115,6 +115,7 @@ def train(
                     run.stopped = "plateau"
                     break
             if not protocol.validates:
+                embed(model, source, member.train[:EVAL_BATCH])  # the last step may have been one too far
                 _keep(run, model)
         except DivergedError as error:
             run.state, run.stopped, run.reason, run.weights = "diverged", "diverged", str(error), None

@@ -1,7 +1,10 @@
 """Downloads from a server on 127.0.0.1 that cuts connections, lies and dies; tiny archives in the real layouts."""
 
+import errno
 import hashlib
 import io
+import os
+import shutil
 import tarfile
 import threading
 import zipfile
@@ -12,9 +15,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 from PIL import Image
+from scipy.io import savemat
 
 from dmlrc import data
-from dmlrc.data import download, registry
+from dmlrc.data import cache, download, registry
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 
 
@@ -338,3 +342,167 @@ def test_every_set_has_checksums_or_is_counted():
     unchecked = {name for name, source in registry.SOURCES.items() if any(a.md5 is None for a in source.archives)}
     assert unchecked == {"cars196crops", "grocery", "inshop"}
     assert all(source.images and source.classes for source in registry.SOURCES.values())
+
+
+# Sets that lie in the data folder as their archives
+
+
+@pytest.fixture
+def read_only(root, monkeypatch):
+    """Two sets as archives. Permissions do not bind root, so a test compares what the data folder holds afterwards."""
+    archives = {
+        "omniglot/images_background.zip": zipped(OMNIGLOT[0]),
+        "omniglot/images_evaluation.zip": zipped(OMNIGLOT[1]),
+        "cars196-cropped112/car_ims_classes001-098.zip": zipped({"car_ims/1.png": png(1)}),
+        "cars196-cropped112/car_ims_classes099-196.zip": zipped({"car_ims/2.png": png(2)}),
+        "cars196-cropped112/cars_annos.mat": annotations("car_ims/1.png", "car_ims/2.png"),
+    }
+    for path, content in archives.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(content)
+    complete(monkeypatch, "omniglot", images=4, classes=4)
+    complete(monkeypatch, "cars196crops", images=2, classes=2)
+    return root
+
+
+def annotations(*paths):
+    rows = np.array([(p, i) for i, p in enumerate(paths, 1)], dtype=[("relative_im_path", object), ("class", object)])
+    stream = io.BytesIO()
+    savemat(stream, {"annotations": rows, "class_names": np.array([f"car {p}" for p in paths], dtype=object)})
+    return stream.getvalue()
+
+
+def complete(monkeypatch, name, **counts):
+    monkeypatch.setitem(registry.SOURCES, name, replace(registry.SOURCES[name], **counts))
+
+
+def files_below(folder):
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+
+
+def unpacked_in(cache_folder, name):
+    return sorted(p for p in cache_folder.glob(f"{name}-*") if p.is_dir())
+
+
+def test_archives_are_unpacked_into_the_cache_once(read_only, home, monkeypatch):
+    before = files_below(read_only)
+    assert [data.state(name) for name in ("omniglot", "cars196crops", "cars196")] == ["packed", "packed", "missing"]
+    assert not (home / "cache").exists()  # to tell the state, nothing is unpacked
+    packed = {name: data.load(name) for name in ("omniglot", "cars196crops")}
+    assert files_below(read_only) == before
+    assert data.state("omniglot") == "packed"
+
+    by_hand = home / "by hand"
+    for part in ("images_background", "images_evaluation"):
+        shutil.unpack_archive(read_only / "omniglot" / f"{part}.zip", by_hand / "omniglot")
+    cars = by_hand / "cars196crops"
+    for part in ("001-098", "099-196"):
+        shutil.unpack_archive(read_only / "cars196-cropped112" / f"car_ims_classes{part}.zip", cars)
+    shutil.copy(read_only / "cars196-cropped112" / "cars_annos.mat", cars)
+    for name, images in packed.items():
+        expected = data.load(name, root=by_hand)
+        assert np.array_equal(images.images, expected.images)
+        assert np.array_equal(images.labels, expected.labels)
+        assert images.class_names == expected.class_names
+
+    monkeypatch.setattr(download, "_unpack", None)  # would fail if anything were unpacked again
+    assert np.array_equal(data.load("omniglot").images, packed["omniglot"].images)
+    assert len(data.check("cars196crops").files) == 2
+    assert data.fetch("cars196crops") == unpacked_in(home / "cache", "cars196crops")[0]
+
+
+def test_without_a_cache_of_its_own_a_set_is_unpacked_beside_the_data_or_in_the_users_cache(
+    read_only, home, monkeypatch
+):
+    monkeypatch.delenv("DMLRC_CACHE")
+    monkeypatch.setattr(cache.pooch, "os_cache", lambda project: home / "user" / project)
+    assert data.fetch("omniglot").parent == read_only / ".cache"
+    shutil.rmtree(read_only / ".cache")
+    (read_only / ".cache").write_text("a file where the folder should be")
+    assert data.fetch("omniglot").parent == home / "user" / "dmlrc"
+
+
+def test_an_unpacked_set_goes_before_its_archives(read_only, home):
+    for part in ("images_background", "images_evaluation"):
+        shutil.unpack_archive(read_only / "omniglot" / f"{part}.zip", read_only / "omniglot")
+    assert data.state("omniglot") == "here"
+    assert data.fetch("omniglot") == read_only / "omniglot"
+    assert not (home / "cache").exists()
+
+
+def test_an_archive_that_changed_is_unpacked_again(read_only, home):
+    old = data.load("omniglot").images[0].copy()
+    file = read_only / "omniglot" / "images_background.zip"
+    file.write_bytes(zipped({path: png(7 + i) for i, path in enumerate(OMNIGLOT[0])}))
+    os.utime(file, ns=(1, 1))
+    assert not np.array_equal(data.load("omniglot").images[0], old)
+    assert len(unpacked_in(home / "cache", "omniglot")) == 2
+
+
+def test_what_an_interrupted_unpacking_left_is_not_taken(read_only, home, monkeypatch):
+    def interrupted(file, into):
+        (into / "car_ims").mkdir(exist_ok=True)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(download, "_unpack", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            data.load("cars196crops")
+    assert files_below(home / "cache") == []
+    leftover = home / "cache" / ".cars196crops-killed" / "cars196crops-0" / "car_ims"  # as after a loss of power
+    leftover.mkdir(parents=True)
+    assert len(data.load("cars196crops").labels) == 2
+
+
+def test_a_folder_of_the_cache_that_lost_its_lists_is_named(read_only):
+    (data.fetch("cars196crops") / "cars_annos.mat").unlink()
+    with pytest.raises(DmlrcError, match=r"cache/cars196crops-\w+ in the cache has become incomplete: remove it"):
+        data.load("cars196crops")
+
+
+def test_two_processes_that_unpack_at_once_share_the_first_ones_folder(read_only, home, monkeypatch):
+    replace_folder = os.replace
+
+    def slower(filled, target):
+        shutil.copytree(filled, target)  # by the other process
+        replace_folder(filled, target)
+
+    monkeypatch.setattr(cache.os, "replace", slower)
+    assert data.fetch("omniglot") == unpacked_in(home / "cache", "omniglot")[0]
+
+
+def test_a_cache_without_room_is_named(read_only, home, monkeypatch):
+    def full(file, into):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(download, "_unpack", full)
+    with pytest.raises(DmlrcError, match=r"cache .*omniglot-\w+ cannot be written \(.*No space.*set DMLRC_CACHE"):
+        data.load("omniglot")
+    assert files_below(home / "cache") == []
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (zipped({"../escaped.png": b"x"}), "holds the unsafe member"),
+        (zipped(OMNIGLOT[1])[:-60], r"images_background\.zip and .*images_evaluation\.zip do not hold data set"),
+        (
+            zipped(dict(list(OMNIGLOT[1].items())[:1])),
+            r"in .*images_background\.zip and .* has 3 images of 3 classes instead of 4 of 4: remove .*evaluation\.zip",
+        ),
+    ],
+    ids=["unsafe", "cut", "incomplete"],
+)
+def test_bad_archives_are_named_and_leave_nothing(read_only, home, content, message):
+    (read_only / "omniglot" / "images_evaluation.zip").write_bytes(content)
+    with pytest.raises(DmlrcError, match=message):
+        data.load("omniglot")
+    assert files_below(home / "cache") == []
+    assert not list(home.rglob("*escaped*"))
+
+
+def test_annotations_without_images_and_without_all_archives_are_no_set(read_only):
+    (read_only / "cars196-cropped112" / "car_ims_classes099-196.zip").unlink()
+    assert data.state("cars196crops") == "missing"
+    with pytest.raises(MissingDataError, match=r"'cars196crops' is not in .*: put car_ims_classes001-098\.zip and "):
+        data.load("cars196crops")

@@ -268,7 +268,9 @@ def test_a_method_of_the_readers_own_comes_last_and_keeps_its_name():
 
 
 def test_settings_show_the_paper_first():
-    table = printed.settings([fake_records()])
+    table, marks = printed.settings([fake_records()])
+    assert marks.loc["trunk"].tolist() == ["", "best"]
+    assert marks.loc["folds"].tolist() == ["", ""]
     assert table.columns.tolist() == ["paper", "fake-study"]
     assert table.loc["trunk"].tolist() == ["bn_inception", "conv4"]
     assert table.loc["crop_scale", "paper"] == "0.16 to 1"
@@ -355,5 +357,49 @@ def test_rates_come_from_the_short_searches(home):
     assert tables.rates("musgrave2020-frozen").empty
     write_fake_study(study="grocery-frozen-full-rate-1e-04", protocol=musgrave2020.FROZEN)
     table = tables.rates("musgrave2020-frozen")
-    assert table.index.tolist() == [("grocery-frozen-full-rate-1e-04", 1e-4)]
+    own = musgrave2020.FROZEN
+    assert table.index.tolist() == [(1e-4, 9, 50), (1e-4, own.patience, own.max_epochs)]
     assert table["arcface"].between(0.2, 0.4).all()
+
+
+def test_replay_stops_the_curves_by_another_rule():
+    """Two trials of one method, one fold: values at steps 100, 200, ... of epochs of 100 steps."""
+    curves = {0: [0.1, 0.3, 0.2, 0.2, 0.9], 1: [0.1, 0.2, 0.3, 0.4, 0.5]}
+    rows = [
+        {
+            "method": "m",
+            "kind": "trial",
+            "number": n,
+            "fold": 0,
+            "step": 100 * (k + 1),
+            "metric": "map_at_r",
+            "value": v,
+        }
+        for n, values in curves.items()
+        for k, v in enumerate(values)
+    ]
+    records = replace(fake_records(), curves=pd.DataFrame(rows))
+    records.meta["protocol"]["iterations_per_epoch"] = 100
+    whole = tables.replay(records, patience=9, max_epochs=50)
+    assert whole.to_dict() == {"m": 0.9, "mean": 0.9, "steps": 500}
+    impatient = tables.replay(records, patience=1, max_epochs=50)  # trial 0 gives up at step 400, before the 0.9
+    assert impatient.to_dict() == {"m": 0.5, "mean": 0.5, "steps": 450}
+    short = tables.replay(records, patience=9, max_epochs=2)
+    assert short.to_dict() == {"m": 0.3, "mean": 0.3, "steps": 200}
+
+
+def test_cells_of_the_smaller_tables():
+    records = fake_records(trials=3)
+    assert printed.cost(records).loc["ArcFace"].tolist() == ["0.2", "10.0", "400"]
+    cells, text = printed.sensitivity(records, min_trials=20)
+    assert "anecdotes" in text
+    assert cells.loc["ArcFace", "trials"] == 3
+    assert "median trial reaches" in printed.sensitivity(records, min_trials=3)[1]
+    cells, text = printed.best_hyperparameters(records)
+    assert ("Triplet", "margin") in cells.index
+    assert f"of {len(cells)} lie within" in text
+    gains = tables.claimed_improvement(reported.claims(), "triplet")
+    assert printed.claimed_improvement(gains, "triplet")["gain"].str.endswith("%").all()
+    text = printed.baselines(gains, dict(list(reported.results().groupby("dataset"))), "triplet")
+    assert "on CUB200 35.9 to 55.9 %, measured 64.4 %" in text
+    assert ("CUB200", "26.4") in printed.recycled(tables.recycled(reported.claims(), "contrastive")).index

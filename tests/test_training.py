@@ -312,3 +312,8 @@ def test_train_metrics_join_the_curve(blobs):
     run, _, _ = train(blobs, protocol=replace(PROTOCOL, train_metrics=("jsd", "mean_positive"), max_epochs=2))
     assert set(run.curve[0]) == {"step", "loss", "map_at_r", "precision_at_1", "train_jsd", "train_mean_positive"}
     assert run.val == {name: run.curve[run.best_step // 10 - 1][name] for name in ("map_at_r", "precision_at_1")}
+
+
+def test_a_last_step_that_overflows_is_a_divergence_too(blobs):
+    run, _ = train_trunk(blobs, replace(FIXED, lr=1e38, iterations_per_epoch=1, max_epochs=1))
+    assert (run.state, run.weights) == ("diverged", None)

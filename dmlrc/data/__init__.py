@@ -12,9 +12,9 @@ from pathlib import Path
 from dmlrc.data import folder as class_folders
 from dmlrc.data import glyphs
 from dmlrc.data.cache import Form, decoded
-from dmlrc.data.download import check, fetch
+from dmlrc.data.download import check, fetch, locate
 from dmlrc.data.listing import ImageSet, Listing, data_root
-from dmlrc.data.registry import PHOTOGRAPH, SOURCES, locate
+from dmlrc.data.registry import PHOTOGRAPH, SOURCES, packed, unpacked
 from dmlrc.errors import MissingDataError, unknown
 
 __all__ = ["ImageSet", "check", "fetch", "load", "names", "state"]
@@ -29,7 +29,8 @@ def load(name: str, root: str | os.PathLike | None = None, size: int | None = No
     """The images of a data set with their labels; image files are decoded once and then read from the cache.
 
     name: one of `names()`, or "folder:PATH" for a folder with one sub-folder a class.
-    root: the folder that holds the data sets, each in a folder of its name; defaults to $DMLRC_DATA.
+    root: the folder that holds the data sets, each in a folder of its name; defaults to $DMLRC_DATA. A set that lies
+        there as its archives is unpacked into the cache once; the folder itself may be read-only.
     size: side of the images in pixels; the default is 28 for characters, 112 for Grocery Store and the cropped cars,
         256 for other photographs.
     square: how a photograph becomes square, "crop" (the centre) or "squash"; see `dmlrc.data.cache`.
@@ -53,14 +54,16 @@ def load(name: str, root: str | os.PathLike | None = None, size: int | None = No
 
 
 def state(name: str, root: str | os.PathLike | None = None) -> str:
-    """Whether a data set can be loaded: "embedded", "here" or "missing"."""
+    """Whether a data set can be loaded: "embedded", "here", "packed" (as its archives) or "missing"."""
     if name.startswith("glyphs"):
         return "embedded"
     try:
-        locate(name, data_root(root))
+        home = data_root(root)
     except MissingDataError:
         return "missing"
-    return "here"
+    if unpacked(name, home):
+        return "here"
+    return "packed" if packed(name, home) else "missing"
 
 
 def _form(default: Form, size: int | None, square: str) -> Form:

@@ -1,4 +1,6 @@
-"""Every image decoded once, into one uint8 array on disk that is opened as a memory map.
+"""What is made once and found again on disk: decoded images, computed features, unpacked archives.
+
+All images of a set are decoded into one uint8 array that is opened as a memory map.
 
 Deviation from the papers: they crop from the whole photograph after its shorter side is resized to 256. One array
 needs one shape, so each image is stored as a square: `square="crop"` resizes the shorter side to `size` and keeps the
@@ -12,12 +14,14 @@ Pixels are those of the file: orientation tags are not applied, as in the papers
 anti-aliasing, which is torchvision's `Resize` on a PIL image.
 """
 
+import errno
 import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -60,7 +64,7 @@ def decoded(name: str, files: Sequence[Path], form: Form, root: Path | None) -> 
     Raises DmlrcError for an image that cannot be decoded or a cache that cannot be written, MissingDataError for a
     file that is not there.
     """
-    filename = f"{name}-{form.size}-{form.square}-{_fingerprint(files, form)}.npy"
+    filename = f"{name}-{form.size}-{form.square}-{fingerprint(files, astuple(form))}.npy"
     return _cached(filename, root, lambda stream: _write_images(stream, name, files, form))
 
 
@@ -72,13 +76,40 @@ def computed(filename: str, root: Path | None, make: Callable[[], np.ndarray]) -
     return _cached(filename, root, lambda stream: np.save(stream, make()))
 
 
+def folder(name: str, root: Path | None, fill: Callable[[Path], None]) -> Path:
+    """The folder of this name in the cache, filled by `fill` if it is not there yet; complete or not there at all.
+
+    name must say everything that the content depends on; it lies where `decoded` puts its arrays.
+    """
+    folders = _cache_folders(root)
+    found = next((place / name for place in folders if (place / name).is_dir()), None)
+    if found is None:
+        found = _writable(folders) / name
+        with _explained(found):
+            build_folder(found, fill)
+    return found
+
+
+def build_folder(target: Path, fill: Callable[[Path], None]) -> None:
+    """Fills a folder beside the target and renames it at the end, so that a half-filled one is never found."""
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as temporary:
+        filled = Path(temporary) / target.name
+        filled.mkdir()  # with the usual permissions, which the temporary folder does not have
+        fill(filled)
+        try:
+            os.replace(filled, target)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # else another process was quicker
+                raise
+
+
 def decode(file: Path, form: Form) -> np.ndarray:
     """One image file as a (channels, size, size) uint8 array."""
     try:
         with Image.open(file) as image:
             square = _to_square(image.convert("RGB" if form.channels == 3 else "L"), form)
     except FileNotFoundError:
-        raise MissingDataError(f"image {file} is listed but not there: unpack the data set again") from None
+        raise _absent(file) from None
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DmlrcError(
             f"image {file} is damaged or not an image ({error}): restore it from the original data set, or remove it"
@@ -98,15 +129,22 @@ def _to_square(image: Image.Image, form: Form) -> Image.Image:
     return image.resize((width, height), Image.Resampling.BILINEAR).crop((left, top, left + size, top + size))
 
 
-def _fingerprint(files: Sequence[Path], form: Form) -> str:
-    """Changes with the list of files, with any file's length or time of change, and with the form."""
+def fingerprint(files: Sequence[Path], use: object) -> str:
+    """Changes with the list of files, with any file's length or time of change, and with their use (JSON values)."""
     common = os.path.commonpath([f.parent for f in files])
     try:
         stats = [(os.path.relpath(f, common), (s := f.stat()).st_size, s.st_mtime_ns) for f in files]
     except FileNotFoundError as error:
-        raise MissingDataError(f"image {error.filename} is listed but not there: unpack the data set again") from None
-    key = json.dumps([_FORMAT, astuple(form), stats])
+        raise _absent(error.filename) from None
+    key = json.dumps([_FORMAT, use, stats])
     return hashlib.sha256(key.encode()).hexdigest()[:16]
+
+
+def _absent(image: str | Path) -> MissingDataError:
+    return MissingDataError(
+        f"image {image} is listed but not there: unpack the data set again, or, if this is a folder of the cache, "
+        "remove that"
+    )
 
 
 def _cached(filename: str, root: Path | None, write: Callable[[BinaryIO], None]) -> np.ndarray:
@@ -119,7 +157,7 @@ def _cached(filename: str, root: Path | None, write: Callable[[BinaryIO], None])
 
 
 def _cache_folders(root: Path | None) -> list[Path]:
-    """Where a cached array may lie, best place first."""
+    """Where a cached array or folder may lie, best place first."""
     if os.environ.get("DMLRC_CACHE"):
         return [Path(os.environ["DMLRC_CACHE"]).expanduser()]
     return ([root / ".cache"] if root else []) + [Path(pooch.os_cache("dmlrc"))]
@@ -135,7 +173,7 @@ def _writable(folders: Sequence[Path]) -> Path:
         except OSError as error:
             refused.append(f"{folder} ({error.strerror})")
     raise DmlrcError(
-        f"the image cache cannot be written to {' or '.join(refused)}: set DMLRC_CACHE to a folder that can be written"
+        f"the cache cannot be written to {' or '.join(refused)}: set DMLRC_CACHE to a folder that can be written"
     )
 
 
@@ -143,16 +181,23 @@ def _write(target: Path, write: Callable[[BinaryIO], None]) -> None:
     """Writes beside the target and renames at the end, so that a half-written array is never found."""
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f"{target.stem}-", suffix=".part")
     try:
-        with os.fdopen(handle, "wb") as stream:
-            write(stream)
-        os.chmod(temporary, 0o644)  # mkstemp gives 0600, which a shared data folder does not want
-        os.replace(temporary, target)
-    except OSError as error:
-        raise DmlrcError(
-            f"the image cache {target} cannot be written ({error}): make room, or set DMLRC_CACHE elsewhere"
-        ) from error
+        with _explained(target):
+            with os.fdopen(handle, "wb") as stream:
+                write(stream)
+            os.chmod(temporary, 0o644)  # mkstemp gives 0600, which a shared data folder does not want
+            os.replace(temporary, target)
     finally:
         Path(temporary).unlink(missing_ok=True)
+
+
+@contextmanager
+def _explained(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DmlrcError(
+            f"the cache {target} cannot be written ({error}): make room, or set DMLRC_CACHE elsewhere"
+        ) from error
 
 
 def _write_images(stream: BinaryIO, name: str, files: Sequence[Path], form: Form) -> None:

@@ -1,9 +1,13 @@
-"""Checked downloads of the data sets from their official sources.
+"""Where a data set is read from: its folder, its archives, or a checked download from its official source.
 
 An archive is downloaded into DMLRC_DATA/downloads/<set>/, where a cut connection is continued and where a file that
 was brought by hand is found; its MD5 sum is compared where an official one is known (CUB200, SOP, Omniglot, Cars196;
 not for In-Shop and Grocery Store). It is unpacked into a temporary folder, the images and classes are counted, and only
 then the folder gets the set's name: a set that is there is complete.
+
+A data folder may also hold a set as its archives, in the folder of the set, and may be read-only: the set is then
+unpacked into the cache when it is first read. Its archives need not be the official files byte by byte (a set that was
+packed anew is as good), so their MD5 sums are not compared; the images and classes are counted.
 
 Only Omniglot, CUB200, SOP and Grocery Store have links. Cars196 (dead links) and In-Shop (a licence agreement) need the
 files brought by hand; the error says which and where to put them.
@@ -13,7 +17,6 @@ import os
 import shutil
 import stat
 import tarfile
-import tempfile
 import time
 import zipfile
 import zlib
@@ -25,8 +28,9 @@ import pooch
 import requests
 from tqdm import tqdm
 
+from dmlrc.data import cache
 from dmlrc.data.listing import Listing, data_root
-from dmlrc.data.registry import SOURCES, Archive, Source, downloads_folder, home_in, locate, way_to_get
+from dmlrc.data.registry import SOURCES, Archive, Source, downloads_folder, home_in, packed, unpacked, way_to_get
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError, unknown
 
 _ATTEMPTS = 5  # connections per call; a later call continues too
@@ -43,7 +47,7 @@ def fetch(name: str, root: str | os.PathLike | None = None) -> Path:
     or a file that only a person can get, DmlrcError for a wrong checksum, an unsafe archive or a wrong count.
     """
     source, home = _source(name), data_root(root)
-    if any(home_in(home / folder, source.marker) for folder in source.folders):
+    if unpacked(name, home) or packed(name, home):
         check(name, home)
         return locate(name, home)
     final = home / source.folders[0]
@@ -51,7 +55,7 @@ def fetch(name: str, root: str | os.PathLike | None = None) -> Path:
         raise DmlrcError(f"{final} is there but does not hold data set {name!r}: remove it and try again")
     with _explained(f"data set {name!r} cannot be written to {home}"):
         files = _archives(name, source, home)
-        _unpack_all(name, source, final, files)
+        cache.build_folder(final, lambda folder: _unpack_all(name, source, folder, files))
         for archive, file in zip(source.archives, files, strict=True):
             if archive.url:  # what a person brought is theirs to remove
                 file.unlink()
@@ -63,8 +67,32 @@ def check(name: str, root: str | os.PathLike | None = None) -> Listing:
 
     Raises MissingDataError if the set or one of its files is not there, DmlrcError if a count is wrong.
     """
-    source = _source(name)
-    return _counted(name, source, locate(name, data_root(root)))
+    source, folder = _source(name), locate(name, data_root(root))
+    return _counted(name, source, folder, place=str(folder))
+
+
+def locate(name: str, root: Path) -> Path:
+    """The folder of a data set, in the cache if the root holds only its archives, which are then unpacked once.
+
+    Raises MissingDataError with the way to get the set, DmlrcError for archives that are damaged, unsafe or incomplete.
+    """
+    if folder := unpacked(name, root):
+        return folder
+    source, files = SOURCES[name], packed(name, root)
+    if files is None:
+        raise MissingDataError(
+            f"data set {name!r} is not in {root / source.folders[0]}, where DMLRC_DATA or root leads: "
+            f"{way_to_get(name, root)}"
+        )
+    folder = cache.folder(
+        f"{name}-{cache.fingerprint(files, 'unpacked')}",
+        root,
+        lambda target: _unpack_all(name, source, target, files),
+    )
+    home = home_in(folder, source.markers)
+    if home is None:
+        raise DmlrcError(f"{folder} in the cache has become incomplete: remove it, it will be unpacked again")
+    return home
 
 
 def _source(name: str) -> Source:
@@ -75,16 +103,18 @@ def _source(name: str) -> Source:
     return SOURCES[name]
 
 
-def _counted(name: str, source: Source, folder: Path) -> Listing:
+def _counted(name: str, source: Source, folder: Path, place: str) -> Listing:
+    """The listing of a complete set. place: what an error tells to remove, the folder or what it was unpacked from."""
     listing = source.listing(folder)
     found, expected = (len(listing.files), len(listing.class_names)), (source.images, source.classes)
     if found != expected:
         raise DmlrcError(
-            f"data set {name!r} in {folder} has {found[0]} images of {found[1]} classes instead of {expected[0]} of "
-            f"{expected[1]}: remove that folder and get the set again"
+            f"data set {name!r} in {place} has {found[0]} images of {found[1]} classes instead of {expected[0]} of "
+            f"{expected[1]}: remove {place}, get the set again"
         )
     if absent := next((file for file in listing.files if not file.exists()), None):
-        raise MissingDataError(f"image {absent} of data set {name!r} is not there: remove {folder}, get the set again")
+        image = absent.relative_to(folder)
+        raise MissingDataError(f"image {image} of data set {name!r} is not there: remove {place}, get the set again")
     return listing
 
 
@@ -166,21 +196,17 @@ def _continue(url: str, part: Path) -> None:
         raise requests.ConnectionError("the connection was cut")
 
 
-def _unpack_all(name: str, source: Source, final: Path, files: list[Path]) -> None:
-    """Unpacks beside the final place, counts, and renames: the final folder is complete or not there at all."""
-    with tempfile.TemporaryDirectory(dir=final.parent, prefix=f".{name}-") as temporary:
-        folder = Path(temporary) / name
-        for archive, file in zip(source.archives, files, strict=True):
-            into = folder / archive.into
-            into.mkdir(parents=True, exist_ok=True)
-            _unpack(file, into)
-        found = home_in(folder, source.marker)
-        if found is None:
-            raise DmlrcError(
-                f"{' and '.join(map(str, files))} do not hold data set {name!r}: remove them and try again"
-            )
-        _counted(name, source, found)
-        os.replace(folder, final)
+def _unpack_all(name: str, source: Source, folder: Path, files: list[Path]) -> None:
+    """Unpacks the archives into the folder and counts what they gave."""
+    for archive, file in zip(source.archives, files, strict=True):
+        into = folder / archive.into
+        into.mkdir(parents=True, exist_ok=True)
+        _unpack(file, into)
+    place = " and ".join(map(str, files))
+    found = home_in(folder, source.markers)
+    if found is None:
+        raise DmlrcError(f"{place} do not hold data set {name!r}: remove them and try again")
+    _counted(name, source, found, place)
 
 
 def _unpack(file: Path, into: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from dmlrc.data import cars196, cub200, grocery, inshop, omniglot, sop
 from dmlrc.data.cache import Form
 from dmlrc.data.listing import Listing
-from dmlrc.errors import DmlrcError, MissingDataError
+from dmlrc.errors import DmlrcError
 
 PHOTOGRAPH = Form(size=256)
 SMALL_PHOTOGRAPH = Form(size=112)
@@ -33,14 +33,14 @@ class Archive:
 class Source:
     """A data set of image files.
 
-    read: from the set's folder to its listing. marker: a file that only the unpacked set has, below that folder.
+    read: from the set's folder to its listing. markers: what the unpacked set has below that folder, and nothing else.
     folders: names below the data root that the set may have; messages and downloads use the first.
     images, classes: how many the complete set holds. origin: where a file without a link comes from.
     """
 
     read: Callable[[Path], Listing]
     folders: tuple[str, ...]
-    marker: str
+    markers: tuple[str, ...]
     images: int
     classes: int
     archives: tuple[Archive, ...]
@@ -64,7 +64,7 @@ SOURCES = {
     "omniglot": Source(
         omniglot.read,
         folders=("omniglot",),
-        marker="images_evaluation",
+        markers=("images_background", "images_evaluation"),
         images=32_460,
         classes=1_623,
         archives=tuple(
@@ -82,7 +82,7 @@ SOURCES = {
     "grocery": Source(
         grocery.read,
         folders=("grocery", "grocery-store-112", "GroceryStoreDataset"),
-        marker="dataset/classes.csv",
+        markers=("dataset/classes.csv",),
         images=5_421,
         classes=81,
         archives=(
@@ -98,7 +98,7 @@ SOURCES = {
     "cars196": Source(
         cars196.read,
         folders=("cars196",),
-        marker="cars_annos.mat",
+        markers=("cars_annos.mat", "car_ims"),
         images=16_185,
         classes=196,
         archives=(
@@ -110,7 +110,7 @@ SOURCES = {
     "cars196crops": Source(
         cars196.read,
         folders=("cars196crops", "cars196-cropped112"),
-        marker="cars_annos.mat",
+        markers=("cars_annos.mat", "car_ims"),
         images=16_185,
         classes=196,
         archives=(
@@ -124,7 +124,7 @@ SOURCES = {
     "cub200": Source(
         cub200.read,
         folders=("cub200", "CUB_200_2011"),
-        marker="image_class_labels.txt",
+        markers=("image_class_labels.txt",),
         images=11_788,
         classes=200,
         archives=(
@@ -138,7 +138,7 @@ SOURCES = {
     "sop": Source(
         sop.read,
         folders=("sop", "Stanford_Online_Products"),
-        marker="Ebay_train.txt",
+        markers=("Ebay_train.txt",),
         images=120_053,
         classes=22_634,
         archives=(
@@ -152,7 +152,7 @@ SOURCES = {
     "inshop": Source(
         inshop.read,
         folders=("inshop", "In-shop Clothes Retrieval Benchmark"),
-        marker="Eval/list_eval_partition.txt",
+        markers=("Eval/list_eval_partition.txt",),
         images=52_712,
         classes=7_982,
         archives=(
@@ -181,23 +181,23 @@ def way_to_get(name: str, root: Path) -> str:
     return f"put {' and '.join(by_hand)} into {downloads_folder(name, root)} ({SOURCES[name].origin}), then {command}"
 
 
-def locate(name: str, root: Path) -> Path:
+def unpacked(name: str, root: Path) -> Path | None:
     """The folder of a data set: one of its names below the root, or a folder directly inside it.
 
-    Archives unpack into a folder of their own as often as not, so both places count. Raises MissingDataError with the
-    way to get the set.
+    Archives unpack into a folder of their own as often as not, so both places count.
     """
     source = SOURCES[name]
-    found = next((f for folder in source.folders if (f := home_in(root / folder, source.marker))), None)
-    if found is None:
-        raise MissingDataError(
-            f"data set {name!r} is not in {root / source.folders[0]}, where DMLRC_DATA or root leads: "
-            f"{way_to_get(name, root)}"
-        )
-    return found
+    return next((f for folder in source.folders if (f := home_in(root / folder, source.markers))), None)
 
 
-def home_in(folder: Path, marker: str) -> Path | None:
-    """The folder itself or one directly inside it, whichever holds the marker."""
+def packed(name: str, root: Path) -> list[Path] | None:
+    """All archives of a data set, where they lie in one of its folders below the root."""
+    source = SOURCES[name]
+    places = ([root / folder / archive.filename for archive in source.archives] for folder in source.folders)
+    return next((files for files in places if all(file.is_file() for file in files)), None)
+
+
+def home_in(folder: Path, markers: tuple[str, ...]) -> Path | None:
+    """The folder itself or one directly inside it, whichever holds the markers."""
     inner = sorted(p for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
-    return next((f for f in (folder, *inner) if (f / marker).exists()), None)
+    return next((f for f in (folder, *inner) if all((f / marker).exists() for marker in markers)), None)

@@ -1,5 +1,6 @@
 """The trunks by name, with random or pretrained weights."""
 
+import glob
 import os
 from collections.abc import Callable
 from functools import partial
@@ -63,8 +64,8 @@ def create_trunk(name: str, weights: str | Path | None = None) -> Trunk:
 
     name: one of `names()`.
     weights: None for a random initialisation (torch's global generator), "imagenet" for torchvision's
-    IMAGENET1K_V1 weights, downloaded once into torch's cache, or the path of a state_dict file, also relative to
-    the folder $DMLRC_DATA. The file is read with `weights_only=True` and must fit exactly; only the classifiers,
+    IMAGENET1K_V1 weights, downloaded once into torch's cache, or the path of a state_dict file, see
+    `find_weights`. The file is read with `weights_only=True` and must fit exactly; only the classifiers,
     which a trunk does not have, are left out. BN-Inception's ImageNet weights have no official download: "imagenet"
     takes the file bn_inception-52deb4733.pth from the folder $DMLRC_DATA.
 
@@ -81,16 +82,21 @@ def create_trunk(name: str, weights: str | Path | None = None) -> Trunk:
 
 
 def find_weights(path: str | Path) -> Path:
-    """The weight file at `path`, or at `path` inside the folder $DMLRC_DATA."""
-    candidates = [Path(path).expanduser()]
+    """The weight file at `path`, or at `path` inside the folder $DMLRC_DATA; a bare file name also one folder below."""
+    path = Path(path)
+    candidates = [path.expanduser()]
     if root := os.environ.get("DMLRC_DATA"):
-        candidates.append(Path(root).expanduser() / path)
+        home = Path(root).expanduser()
+        candidates.append(home / path)
+        if path.parent == Path():
+            candidates += sorted(home.glob(f"*/{glob.escape(path.name)}"))
     for candidate in candidates:
         if candidate.is_file():
             return candidate
     raise MissingDataError(
         f"no weight file at {' or '.join(map(str, candidates))}: "
-        "give 'imagenet', or the path of a state_dict, absolute or relative to the folder $DMLRC_DATA"
+        "give 'imagenet', or the path of a state_dict, absolute or relative to the folder $DMLRC_DATA (a bare file "
+        "name: or to one of its folders)"
     )
 
 

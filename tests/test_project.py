@@ -1,0 +1,48 @@
+"""What must agree between the project's own files."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import nbformat
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def names(requirements):
+    return {re.match(r"[\w.-]+", requirement)[0] for requirement in requirements}
+
+
+def test_every_direct_pin_is_in_the_lock_with_its_version():
+    lock = (ROOT / "requirements.lock").read_text().splitlines()
+    for pin in PROJECT["dependency-groups"]["env"]:
+        name, version = re.match(r"([\w.-]+)==([\w.]+)", pin).groups()
+        assert any(line.startswith(f"{name}=={version}") for line in lock), pin
+
+
+def test_what_the_library_needs_is_pinned():
+    extras = PROJECT["project"]["optional-dependencies"]
+    needed = names([*PROJECT["project"]["dependencies"], *extras["search"], *extras["book"], *extras["faiss"]])
+    assert needed - {"dmlrc"} <= names(PROJECT["dependency-groups"]["env"])
+
+
+def test_the_conda_environment_takes_its_versions_from_the_lock():
+    text = (ROOT / "environment.yml").read_text()
+    assert "--constraint requirements.lock" in text
+    assert "faiss-gpu" in text
+    assert not re.search(r"- (torch|faiss-gpu|pandas)[=<>]", text)
+
+
+def test_ci_calls_the_readme_command():
+    readme, ci = (ROOT / "README.md").read_text(), (ROOT / ".ci" / "run").read_text()
+    assert "\nmake test" in readme
+    assert ci.strip().endswith("make test")
+
+
+def test_notebooks_are_committed_without_outputs():
+    for path in (ROOT / "notebooks").glob("*.ipynb"):
+        notebook = nbformat.read(path, as_version=4)
+        code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+        assert not any(cell.outputs or cell.execution_count for cell in code), path.name
+        assert sum("parameters" in cell.metadata.get("tags", []) for cell in code) == 1, path.name
