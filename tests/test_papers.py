@@ -371,3 +371,47 @@ def test_the_reality_checks_protocol_is_as_it_was():
     assert old["split"] == "halves"
     assert old["freeze_batch_norm"]
     assert metrics.evaluate([[0.0], [1.0], [5.0], [6.0]], [0, 0, 1, 1], old["test_metrics"])["map_at_r"] == 1.0
+
+
+def test_arrays_and_curves_are_those_of_the_paper():
+    record = rerun(shrunk("cub200-oi2021", trunk="conv4", arrays=("histograms", "spectrum")))
+    pairs = CLASSES // 2 * IMAGES
+    positive, negative = CLASSES // 2, pairs * (pairs - 1) // 2 - CLASSES // 2
+    for setting in ("test", "untrained"):
+        assert sum(record["arrays"][setting]["positive"]) == positive
+        assert sum(record["arrays"][setting]["negative"]) == negative
+    assert record["arrays"]["test"]["spectrum"] != record["arrays"]["untrained"]["spectrum"]
+    (row,) = record["runs"][0]["curve"]
+    names = set(oi2021.PROTOCOL.val_metrics)
+    assert set(row) == {"step", "loss", *names, *(f"train_{name}" for name in names)}
+    assert record["scores"]["train"]["jsd"] == pytest.approx(row["train_jsd"])  # one evaluation, so the best one
+
+
+def test_oi_splits_the_classes_in_both_orders():
+    found = {}
+    for name in ("cub200-oi2021", "cub200-oi2021-random"):
+        tiny = shrunk(name, trunk="conv4")
+        study.prepare.cache_clear()
+        bench = study.prepare(tiny.dataset, tiny.protocol, tiny.class_order, tiny.seed)
+        (fold,) = bench.splits.folds
+        found[name] = [sorted(set(bench.labels[part].tolist())) for part in (fold.train, fold.val, bench.splits.test)]
+        assert [len(part) for part in found[name]] == [6, 2, 8]
+    assert found["cub200-oi2021"] == [[*range(6)], [6, 7], [*range(8, 16)]]
+    assert found["cub200-oi2021"] != found["cub200-oi2021-random"]
+
+
+def test_members_of_an_ensemble_have_partitions_and_seeds_of_their_own():
+    tiny = shrunk("cub200-fehervari2019-dreml", trunk="conv4", members=3, meta_classes=4)
+    study.prepare.cache_clear()
+    bench = study.prepare(tiny.dataset, tiny.protocol, "default", 0)
+    unit = study.next_unit(tiny, tiny.methods[0], [])
+    made = study.members(unit, bench)
+    assert [each.fold for each in made] == [0, 1, 2]
+    assert len({each.seed for each in made}) == 3
+    assert all(np.array_equal(each.train, bench.splits.train_val) for each in made)
+    assert {len(set(each.targets.tolist())) for each in made} == {4}
+    assert not np.array_equal(made[0].targets, made[1].targets)
+    scores = study.run_unit(unit)["scores"]
+    assert set(scores) == {"fold0", "fold1", "fold2", "separated", "concatenated"}
+    mean = np.mean([scores[f"fold{n}"]["map_at_r"] for n in range(3)])
+    assert scores["separated"]["map_at_r"] == pytest.approx(mean)
