@@ -30,7 +30,8 @@ def study_list() -> None:
         rows.append((*described, _progress(each)))
     _print_columns(rows)
     typer.echo("\nSweeps around them, each value a study of its own:")
-    _print_columns([(sweep, *(each.name for each in members)) for sweep, members in studies.SWEEPS.items()])
+    for sweep in studies.SWEEPS.values():
+        typer.echo(" ".join(each.name for each in sweep))
 
 
 @study_app.command("run")

@@ -50,6 +50,9 @@ def test_help_is_on_every_command():
 
 def test_study_list_names_every_study_and_its_records():
     result = CliRunner().invoke(cli.app, ["study", "list"])
+    assert result.exit_code == 0
+    assert "data, weights, GPU" in result.output
+    assert all(each.name in result.output for sweep in studies.SWEEPS.values() for each in sweep)
     assert all(name in result.output for name in studies.STUDIES)
     assert "0 of 57 units" in result.output  # glyphs-smoke: 14 x (2 + 2) + 1
 
