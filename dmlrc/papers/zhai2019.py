@@ -72,7 +72,7 @@ METHODS = (
     # Margin and scale of CosFace's own experiments; this paper does not give its own.
     _method("lmcl", "LMCL*", "cosface", "wang2018cosface", 2018, margin=0.35, scale=64),
 )
-# SOP and In-Shop: "only about 5 images per class".
+# SOP and In-Shop have about 5 images a class.
 FEW_IMAGES_METHODS = tuple(replace(each, classes_per_batch=15, images_per_class=5) for each in METHODS)
 
 # Tables 1 to 3, 5 and 6; 512 dimensions unless the name says otherwise.
