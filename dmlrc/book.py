@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from tqdm import tqdm
@@ -33,11 +34,11 @@ def build(names: Sequence[str], workers: int = 1) -> Path:
     """Make the book of these studies, and return the page to open."""
     for name in names:
         study.run(studies.get(name), workers=workers)
-    execute({"studies": ",".join(names)})
+    execute({"studies": ",".join(names)}, workers)
     return pages()
 
 
-def execute(parameters: Mapping[str, object]) -> None:
+def execute(parameters: Mapping[str, object], workers: int = 1) -> None:
     """Execute every chapter of notebooks/ with papermill, with these parameters, into book/chapters/."""
     import papermill
     from papermill.exceptions import PapermillExecutionError
@@ -45,16 +46,30 @@ def execute(parameters: Mapping[str, object]) -> None:
     notebooks, chapters = paths.home() / "notebooks", paths.home() / "book" / "chapters"
     shutil.rmtree(chapters, ignore_errors=True)
     chapters.mkdir(parents=True)
-    for notebook in tqdm(sorted(notebooks.glob("[0-9]*.ipynb")), desc="chapters"):
-        try:
-            papermill.execute_notebook(
-                notebook, chapters / notebook.name, dict(parameters), cwd=notebooks, progress_bar=False
-            )
-        except PapermillExecutionError as error:
-            raise DmlrcError(
-                f"chapter {notebook.stem} stopped at cell {error.cell_index} ({error.ename}: {error.evalue}): "
-                f"open {chapters / notebook.name} to see where"
-            ) from None
+    found = sorted(notebooks.glob("[0-9]*.ipynb"))
+
+    def run(notebook: Path) -> None:
+        papermill.execute_notebook(
+            notebook,
+            chapters / notebook.name,
+            dict(parameters),
+            cwd=notebooks,
+            progress_bar=False,
+            extra_arguments=["--log-level=ERROR"],  # the kernel's warnings are not the reader's concern
+        )
+
+    with ThreadPoolExecutor(workers) as pool:  # each chapter has a kernel, a process of its own
+        running = {pool.submit(run, notebook): notebook for notebook in found}
+        for finished in tqdm(as_completed(running), total=len(found), desc="chapters"):
+            try:
+                finished.result()
+            except PapermillExecutionError as error:
+                pool.shutdown(cancel_futures=True)
+                name = running[finished].name
+                raise DmlrcError(
+                    f"chapter {name} stopped at cell {error.cell_index} ({error.ename}: {error.evalue}): "
+                    f"open {chapters / name} to see where"
+                ) from None
 
 
 def pages() -> Path:

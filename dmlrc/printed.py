@@ -217,7 +217,26 @@ def caveat(records: StudyRecords) -> str:
             f"In `{records.name}` the trunk is frozen: the losses are compared on fixed ImageNet features, with a "
             "linear embedder. That says nothing about how they compare when the whole network is fine-tuned."
         )
-    return " ".join(sentences)
+    if protocol["weights"] is None:
+        sentences.append(f"In `{records.name}` the row *Pretrained* is the trunk with random weights, untrained.")
+    return " ".join([*sentences, *_below_pretrained(records)])
+
+
+def _below_pretrained(records: StudyRecords) -> list[str]:
+    """Which methods the trunk itself beats in concatenated P@1, if there are any: their MAP@R may still be higher."""
+    found = accuracy(records)
+    found = found[found["setting"] == "concatenated"].pivot(index="method", columns="metric", values="mean")
+    if PRETRAINED not in found.index or len(found) < 2:
+        return []
+    trunk_alone, trained = found.loc[PRETRAINED], found.drop(index=PRETRAINED)
+    below = trained["precision_at_1"] < trunk_alone["precision_at_1"]
+    if not below.any():
+        return []
+    higher = (trained["map_at_r"][below] > trunk_alone["map_at_r"]).sum()
+    return [
+        f"In `{records.name}` {below.sum()} of {len(trained)} methods have a lower P@1 than the trunk without any "
+        f"training ({percent(trunk_alone['precision_at_1'])} %); {higher} of these have a higher MAP@R."
+    ]
 
 
 def settings(

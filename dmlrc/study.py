@@ -434,7 +434,8 @@ def _work(
 
     A method's trials follow one another, since each is proposed from those before it; `width` methods run at once.
     """
-    waiting, pending = list(methods), {}
+    # the last methods first: SoftTriple's steps are the dearest, and a long chain at the end leaves workers idle
+    waiting, pending = list(reversed(methods)), {}
 
     def submit(method: Method | None) -> None:
         unit = next_unit(study, method, done[_name(method)])
