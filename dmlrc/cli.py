@@ -9,7 +9,7 @@ import typer
 
 from dmlrc import data, records, studies, study
 from dmlrc.errors import DmlrcError
-from dmlrc.papers import musgrave2020
+from dmlrc.papers import fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__, add_completion=False)
 study_app = typer.Typer(no_args_is_help=True, help="List, run, show and export studies.")
@@ -91,11 +91,15 @@ def data_check(name: str) -> None:
 
 @app.command()
 def methods() -> None:
-    """Every method of the Reality Check: year, kind, batch, and what its search varies."""
-    rows = [("method", "year", "kind", "batch", "searched")]
-    for each in musgrave2020.METHODS:
-        batch = f"{each.classes_per_batch} x {each.images_per_class}"
-        rows.append((each.name, str(each.year), each.kind, batch, ", ".join(each.space)))
+    """Every method of the five papers: year, kind, batch, and what a search varies or the paper fixes."""
+    rows = [("paper", "method", "year", "kind", "batch", "searched, or settings")]
+    for paper in (musgrave2020, roth2020, fehervari2019, zhai2019, oi2021):
+        for each in paper.METHODS:
+            batch = f"{each.classes_per_batch} x {each.images_per_class}"
+            fixed = (f"{name} {value:.4g}" for name, value in each.settings.items())
+            rows.append(
+                (paper.PROTOCOL.name, each.name, str(each.year), each.kind, batch, ", ".join([*each.space, *fixed]))
+            )
     _print_columns(rows)
 
 

@@ -4,6 +4,7 @@ Accuracies are fractions and methods are named as in the records; `dmlrc.printed
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -13,12 +14,13 @@ from dmlrc import reported
 from dmlrc.data.splits import Splits, halves
 from dmlrc.errors import MissingDataError
 from dmlrc.methods import Float, Int
-from dmlrc.papers import musgrave2020
+from dmlrc.papers import fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
 from dmlrc.records import PRETRAINED, StudyRecords
 
 SETTINGS = ("concatenated", "separated")
 METRICS = ("precision_at_1", "r_precision", "map_at_r")
 CLASSICS = ("contrastive", "triplet")
+OTHER_PAPERS = (roth2020, fehervari2019, zhai2019, oi2021)
 METHODS = {method.name: method for method in musgrave2020.METHODS}
 
 
@@ -399,6 +401,30 @@ def _stopped(curve: pd.DataFrame, patience: int, limit: int) -> tuple[float, int
         if step - best_step > patience or step >= limit:
             break
     return best, step
+
+
+def systems() -> pd.DataFrame:
+    """Every method of the papers after the Reality Check, on CUB200: paper, method, loss, batch, year and settings."""
+    rows = [
+        {
+            "paper": paper.PROTOCOL.name,
+            "method": method.label,
+            "loss": method.loss,
+            "batch": f"{method.classes_per_batch} x {method.images_per_class}",
+            "sampler": method.sampler or paper.PROTOCOL.sampler,
+            "year": method.year,
+            "settings": ", ".join(f"{name} {value:.4g}" for name, value in method.settings.items()),
+        }
+        for paper in OTHER_PAPERS
+        for method in paper.METHODS
+    ]
+    return pd.DataFrame(rows)
+
+
+def protocols() -> pd.DataFrame:
+    """Every setting of the five papers' protocols on CUB200: a row a setting, a column a paper."""
+    papers = (musgrave2020, *OTHER_PAPERS)
+    return pd.DataFrame({paper.PROTOCOL.name: asdict(paper.PROTOCOL) for paper in papers}).drop(index=["name", "paper"])
 
 
 def nmi_of_random(classes: int, images: float) -> float:
