@@ -422,7 +422,7 @@ def systems() -> pd.DataFrame:
 
 
 def protocols() -> pd.DataFrame:
-    """The settings of the five papers' protocols on CUB200, without what is recorded: a row a setting, a column a paper."""
+    """The five protocols on CUB200, without what they record: a row a setting, a column a paper."""
     papers = (musgrave2020, *OTHER_PAPERS)
     table = pd.DataFrame({paper.PROTOCOL.name: asdict(paper.PROTOCOL) for paper in papers})
     return table.drop(index=["name", "paper", "test_metrics", "val_metrics", "train_metrics", "binary", "arrays"])
