@@ -123,7 +123,7 @@ def _oi(dataset: str) -> list[Study]:
 _CHOOSE_A_RATE = ("grocery-frozen-full",)
 _ALL = (
     Study("glyphs-smoke", "glyphs-small", musgrave2020.CHARACTERS, SMOKE, expected="1 minute, 2 cores"),
-    Study("glyphs-quick", "glyphs", musgrave2020.CHARACTERS, QUICK, expected="8 minutes, 2 cores"),
+    Study("glyphs-quick", "glyphs", musgrave2020.CHARACTERS, QUICK, expected="10 minutes, 2 cores"),
     Study("glyphs-full", "glyphs", musgrave2020.CHARACTERS, FULL, expected="some GPU hours, not measured"),
     Study("omniglot-full", "omniglot", musgrave2020.CHARACTERS, FULL, expected="some GPU hours, not measured"),
     Study("grocery-frozen-full", "grocery", musgrave2020.FROZEN, FULL, expected="1 hour, 2 cores"),
