@@ -8,26 +8,11 @@ import math
 from collections import Counter
 
 import torch
-
-
-def _zero(x):
-    return (x * 0).sum()
-
-
-def _positives(labels, i):
-    return [j for j in range(len(labels)) if j != i and labels[j] == labels[i]]
-
-
-def _negatives(labels, i):
-    return [j for j in range(len(labels)) if labels[j] != labels[i]]
+from loss_oracles import _mean, _negatives, _positives, _zero
 
 
 def _anchors(labels):
     return [i for i in range(len(labels)) if _positives(labels, i) and _negatives(labels, i)]
-
-
-def _mean(terms, x):
-    return sum(terms) / len(terms) if terms else _zero(x)
 
 
 def _hinge(value):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from loss_oracles import LAYOUTS
 from pytorch_metric_learning import losses as pml
 from pytorch_metric_learning.distances import DotProductSimilarity, LpDistance
 from sklearn.metrics import normalized_mutual_info_score
@@ -58,18 +59,6 @@ PARAMS = {
 NAMES = list(PARAMS)
 PROXIES = {"proxy_triplet", "proxy_nca_original", "sphereface"}
 PENALTY = {"l2_weight", "regularizer_weight"}  # what a batch without tuples still has, of an un-normalised loss
-
-LAYOUTS = {
-    "2x2": [0, 0, 1, 1],
-    "6x4": [c for c in range(6) for _ in range(4)],
-    "shuffled": [2, 0, 1, 1, 0, 2, 2, 1, 0],
-    "uneven": [3, 0, 0, 0, 0, 5, 5, 1],
-    "one class": [2, 2, 2, 2],
-    "classes of one image": [4, 0, 3, 1],
-    "two of one, one of one": [1, 1, 5],
-    "a pair": [0, 0],
-    "one sample": [3],
-}
 
 
 def make(name, dtype=torch.float64, **changes):

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from loss_oracles import LAYOUTS
 from pytorch_metric_learning import losses as pml
 from pytorch_metric_learning import miners, regularizers
 from scipy.spatial.distance import cdist
@@ -43,18 +44,6 @@ PARAMS = {
     "soft_triple": {"la": 4.0, "gamma": 0.6, "reg_weight": 0.3, "margin": 0.2, "centers_per_class": 3},
 }
 NAMES = list(PARAMS)
-
-LAYOUTS = {
-    "2x2": [0, 0, 1, 1],
-    "6x4": [c for c in range(6) for _ in range(4)],
-    "shuffled": [2, 0, 1, 1, 0, 2, 2, 1, 0],
-    "uneven": [3, 0, 0, 0, 0, 5, 5, 1],
-    "one class": [2, 2, 2, 2],
-    "classes of one image": [4, 0, 3, 1],
-    "two of one, one of one": [1, 1, 5],
-    "a pair": [0, 0],
-    "one sample": [3],
-}
 
 
 def make(name, dtype=torch.float64, dim=DIM, seed=0, **changes):

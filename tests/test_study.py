@@ -107,21 +107,25 @@ class Killed(BaseException):
     pass
 
 
-def test_a_study_killed_after_any_unit_and_resumed_equals_one_that_was_not(tiny, finished, monkeypatch):
-    real = study.run_unit
-    for limit in range(3):
-        done = []
+def run_until_killed(tiny, units, monkeypatch):
+    """Run the study, and break it off after so many units."""
+    real, done = study.run_unit, []
 
-        def limited(unit, done=done, limit=limit):
-            if len(done) == limit:
-                raise Killed
-            done.append(unit)
-            return real(unit)
+    def limited(unit):
+        if len(done) == units:
+            raise Killed
+        done.append(unit)
+        return real(unit)
 
-        monkeypatch.setattr(study, "run_unit", limited)
+    with monkeypatch.context() as patch:
+        patch.setattr(study, "run_unit", limited)
         with pytest.raises(Killed):
             study.run(tiny)
-    monkeypatch.setattr(study, "run_unit", real)
+
+
+def test_a_study_killed_after_any_unit_and_resumed_equals_one_that_was_not(tiny, finished, monkeypatch):
+    for limit in range(3):
+        run_until_killed(tiny, limit, monkeypatch)
     study.run(tiny)
     same(facts(), finished[0])
 
@@ -187,18 +191,7 @@ def test_export_keeps_every_fact_and_a_new_method_joins_the_committed_ones(tiny,
 
 
 def test_a_study_goes_on_from_half_of_its_records_committed(tiny, home, finished, monkeypatch):
-    real, done = study.run_unit, []
-
-    def limited(unit):
-        if len(done) == 5:
-            raise Killed
-        done.append(unit)
-        return real(unit)
-
-    monkeypatch.setattr(study, "run_unit", limited)
-    with pytest.raises(Killed):
-        study.run(tiny)
-    monkeypatch.setattr(study, "run_unit", real)
+    run_until_killed(tiny, 5, monkeypatch)
     study.export(tiny)
     assert records.read_json(paths.results() / "tiny" / "meta.json")["complete"] is False
     (paths.runs() / "tiny").rename(home / "lost")
