@@ -125,10 +125,7 @@ def _interruptible() -> Iterator[None]:
 
 
 def _progress(each: study.Study) -> str:
-    total = len(each.methods) * (each.budget.trials + each.budget.reruns) + 1
-    units = records.finished_units(each.name, each.configuration())
-    names = {method.name for method in each.methods} | {records.PRETRAINED}
-    return f"{sum(unit['method'] in names for unit in units)} of {total} units"
+    return "{} of {} units".format(*study.progress(each))
 
 
 def _print_columns(rows: list[tuple[str, ...]]) -> None:

@@ -401,7 +401,7 @@ def run(
     _begin(study)
     width = workers if executor is None else len(methods)
     pool = contextlib.nullcontext(executor) if executor else _Serial() if workers == 1 else _processes(workers)
-    total = 1 + (len(methods) - 1) * (study.budget.trials + study.budget.reruns)
+    total = _total(study, methods)
     with pool as pool, tqdm(total=total, initial=sum(map(len, done.values())), desc=study.name) as bar:
         for record in _work(study, methods, done, pool, width, bar):
             name = f"{record['kind']}-{record['number']:03d}.json"
@@ -416,6 +416,17 @@ def export(study: Study) -> Path:
     done = _done(study, methods)
     complete = not any(next_unit(study, method, done[_name(method)]) for method in methods)
     return records.export(study.name, complete)
+
+
+def progress(study: Study) -> tuple[int, int]:
+    """How many units of a study are finished, here or committed, and how many it has."""
+    methods = [None, *study.methods]
+    return sum(map(len, _done(study, methods).values())), _total(study, methods)
+
+
+def _total(study: Study, methods: Sequence[Method | None]) -> int:
+    """The units of these methods, of which None, the pretrained trunk, is one with a single unit."""
+    return 1 + (len(methods) - 1) * (study.budget.trials + study.budget.reruns)
 
 
 def _done(study: Study, methods: Sequence[Method | None]) -> dict[str, list[dict]]:
