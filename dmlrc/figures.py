@@ -83,7 +83,8 @@ def style(method: str) -> Style:
     return STYLES.get(method, Style("black", "*"))
 
 
-def _axes(height: float, rows: int = 1, columns: int = 1, **settings) -> tuple[Figure, np.ndarray]:
+def canvas(height: float, rows: int = 1, columns: int = 1, **settings) -> tuple[Figure, np.ndarray]:
+    """A figure of the book's width and this height (inches), and its axes (rows, columns)."""
     sns.set_theme(
         context="paper",
         style="whitegrid",
@@ -101,7 +102,7 @@ def _axes(height: float, rows: int = 1, columns: int = 1, **settings) -> tuple[F
 
 def toy_spaces(spaces: Mapping[str, tuple[np.ndarray, np.ndarray]], scores: pd.DataFrame) -> Figure:
     """musgrave-f1: the spaces above, the metrics of each below. scores: `live.toy_scores`."""
-    figure, axes = _axes(5.2, 2, len(spaces), gridspec_kw={"height_ratios": [1, 1.6]})
+    figure, axes = canvas(5.2, 2, len(spaces), gridspec_kw={"height_ratios": [1, 1.6]})
     grid = axes[1, 0].get_gridspec()
     for axis in axes[1]:
         axis.remove()
@@ -129,7 +130,7 @@ def toy_spaces(spaces: Mapping[str, tuple[np.ndarray, np.ndarray]], scores: pd.D
 
 def random_scores(scores: pd.DataFrame) -> Figure:
     """musgrave-f2: metrics of random embeddings against the number of classes. scores: `live.random_scores`."""
-    figure, axes = _axes(3.6)
+    figure, axes = canvas(3.6)
     axis = axes[0, 0]
     for name in scores.columns.intersection(list(METRICS)):
         look = METRICS[name]
@@ -153,7 +154,7 @@ def splits(parts: Mapping[str, Splits]) -> Figure:
     parts: title -> `tables.class_splits`.
     """
     rows = [(name, number, fold) for name, each in parts.items() for number, fold in enumerate(each.folds)]
-    figure, axes = _axes(0.6 + 0.24 * len(rows) + 0.2 * len(parts))
+    figure, axes = canvas(0.6 + 0.24 * len(rows) + 0.2 * len(parts))
     axis = axes[0, 0]
     places = [row + 0.8 * list(parts).index(name) for row, (name, _, _) in enumerate(rows)]
     for place, (name, _, fold) in zip(places, rows, strict=True):
@@ -186,7 +187,7 @@ def searches(ours: Mapping[str, pd.DataFrame], published: pd.DataFrame) -> Figur
     ours: study -> `tables.best_so_far`. published: `reported.search_traces()`, drawn in grey.
     """
     names = list(tables.METHODS)
-    figure, axes = _axes(7.5, -(-len(names) // 3), 3, sharex=True, sharey=True)
+    figure, axes = canvas(7.5, -(-len(names) // 3), 3, sharex=True, sharey=True)
     for axis, name in zip(axes.flat, names, strict=False):
         for _, trace in published[published["method"] == name].groupby(["dataset", "batch_size"]):
             axis.plot(trace["trial"], trace["best"] / trace["best"].max(), color="#BBBBBB", linewidth=1)
@@ -213,7 +214,7 @@ def searches(ours: Mapping[str, pd.DataFrame], published: pd.DataFrame) -> Figur
 def trial_values(values: Mapping[str, pd.DataFrame]) -> Figure:
     """Every trial of our searches: validation MAP@R, a row a method, a panel a study. values: study -> `trials`."""
     names = [name for name in tables.METHODS if any(name in set(frame["method"]) for frame in values.values())]
-    figure, axes = _axes(0.9 + 0.27 * len(names) * len(values), len(values))
+    figure, axes = canvas(0.9 + 0.27 * len(names) * len(values), len(values))
     for axis, (study, frame) in zip(axes.flat, values.items(), strict=True):
         frame = frame[frame["method"].isin(names) & (frame["state"] == "complete")]
         sns.stripplot(
@@ -228,7 +229,7 @@ def trial_values(values: Mapping[str, pd.DataFrame]) -> Figure:
             legend=False,
             ax=axis,
         )
-        _method_rows(axis, names)
+        method_rows(axis, names)
         axis.set(title=study, xlabel="validation MAP@R of a trial, %")
     return figure
 
@@ -237,7 +238,7 @@ def importance(shares: pd.DataFrame) -> Figure:
     """Share of the variance of the trials that each hyperparameter explains. shares: `tables.importance`."""
     names = [name for name in tables.METHODS if name in set(shares["method"])]
     rows = [(name, row) for name in names for row in shares[shares["method"] == name].itertuples()]
-    figure, axes = _axes(0.7 + 0.22 * len(rows))
+    figure, axes = canvas(0.7 + 0.22 * len(rows))
     axis = axes[0, 0]
     labels = [f"{printed.label(name)}: {row.parameter}" for name, row in rows]
     axis.barh(
@@ -256,7 +257,7 @@ def results(panels: Mapping[str, pd.DataFrame], metric: str = "map_at_r") -> Fig
     """
     names = tables.ordered(name for frame in panels.values() for name in frame["method"])
     rows = -(-len(panels) // 2)
-    figure, axes = _axes((0.6 + 0.19 * len(names)) * rows, rows, 2, sharey=True)
+    figure, axes = canvas((0.6 + 0.19 * len(names)) * rows, rows, 2, sharey=True)
     for axis, (title, frame) in zip(axes.flat, panels.items(), strict=False):
         for setting, filled, shift in (("concatenated", True, -0.14), ("separated", False, 0.14)):
             part = frame[(frame["setting"] == setting) & (frame["metric"] == metric)].set_index("method")
@@ -274,14 +275,14 @@ def results(panels: Mapping[str, pd.DataFrame], metric: str = "map_at_r") -> Fig
                         capsize=2,
                     )
         axis.set_title(title, fontsize=9)
-        _method_rows(axis, names)
+        method_rows(axis, names)
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
     figure.supxlabel(f"{printed.METRIC_LABELS[metric]}, % (filled: concatenated, hollow: separated)", fontsize=10)
     return figure
 
 
-def _method_rows(axis: Axes, names: Sequence[str]) -> None:
+def method_rows(axis: Axes, names: Sequence[str]) -> None:
     """Methods down the vertical axis, the first on top."""
     axis.set(yticks=range(len(names)), yticklabels=[printed.label(name) for name in names], ylabel="")
     axis.set_ylim(len(names) - 0.5, -0.5)
@@ -294,7 +295,7 @@ def over_the_years(claims: pd.DataFrame, panels: Mapping[str, pd.DataFrame]) -> 
     claims: headline rows of `reported.claims()`. panels: title -> `tables.measured_by_year`. Lines are least squares.
     """
     rows = 1 + -(-len(panels) // 2)
-    figure = _axes(2.8 + 2.0 * (rows - 1))[0]
+    figure = canvas(2.8 + 2.0 * (rows - 1))[0]
     figure.clear()
     grid = figure.add_gridspec(rows, 2, height_ratios=[1.4] + [1] * (rows - 1))
     top = figure.add_subplot(grid[0, :])
@@ -346,7 +347,7 @@ def improvements(bars: pd.DataFrame) -> Figure:
     bars: columns baseline, where (data set or study), who ("papers", "separated", "concatenated"), value (fraction).
     """
     baselines = list(dict.fromkeys(bars["baseline"]))
-    figure, axes = _axes(1.0 + 0.55 * bars["where"].nunique() * len(baselines), len(baselines))
+    figure, axes = canvas(1.0 + 0.55 * bars["where"].nunique() * len(baselines), len(baselines))
     colours = {"papers": "#999999", "separated": GREEN, "concatenated": RED}
     for axis, baseline in zip(axes.flat, baselines, strict=True):
         part = bars[bars["baseline"] == baseline]
