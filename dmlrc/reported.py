@@ -8,6 +8,8 @@ from importlib.resources import files
 
 import pandas as pd
 
+from dmlrc.papers import roth2020
+
 METRICS = {"P@1": "precision_at_1", "R@1": "precision_at_1", "RP": "r_precision", "MAP@R": "map_at_r", "NMI": "nmi"}
 """The papers' names of the metrics; R@1 and P@1 are one number."""
 
@@ -108,3 +110,167 @@ def _known(column: pd.Series, names: dict[str, str]) -> pd.Series:
     if strange:
         raise KeyError(f"no name in this study for {', '.join(sorted(strange))}")
     return column.map(names)
+
+
+def roth_results() -> pd.DataFrame:
+    """Table 2 of Roth et al. 2020, a row a number.
+
+    Columns: dataset, method, group, metric, mean, std (over 5 seeds), source_table. Methods are named as in
+    `papers.roth2020`, and "pretrained", which has no std. group: "pretrained", "objective", "mining variant",
+    "rho-regularised". SOP has no Pnca and no SoftTriple.
+    """
+    frame = _read("roth2020_results")
+    names = {method.label: method.name for method in roth2020.METHODS} | {"Imagenet": "pretrained"}
+    return pd.DataFrame(
+        {
+            "dataset": frame["dataset"],
+            "method": _known(frame["method"], names),
+            "group": frame["group"],
+            "metric": _known(frame["metric"], METRICS),
+            "mean": frame["value"] / 100,
+            "std": frame["std"] / 100,
+            "source_table": frame["source_table"],
+        }
+    )
+
+
+def roth_trunks() -> pd.DataFrame:
+    """Table 1 of Roth et al. 2020, R@1 of ImageNet trunks with a random linear layer.
+
+    Columns: network, dataset, metric, value.
+    """
+    frame = _read("roth2020_table1")
+    frame = frame.assign(metric=_known(frame["metric"], METRICS), value=frame["value"] / 100)
+    return frame[["network", "dataset", "metric", "value"]]
+
+
+def oi_results() -> pd.DataFrame:
+    """Table 1 of Oi et al. 2021: dataset, class_order ("default", "random"), metric, value (fraction)."""
+    frame = _read("oi2021_table1")
+    names = METRICS | {"Recall@1": "precision_at_1", "JSD": "jsd"}
+    frame = frame.assign(metric=_known(frame["metric"], names)).rename(columns={"splitting": "class_order"})
+    return frame[["dataset", "class_order", "metric", "value"]]
+
+
+FEHERVARI_METHODS = {
+    "Triplet Semihard": "triplet_semihard",
+    "Lifted Struct": "lifted_structure",
+    "Npairs": "n_pairs",
+    "Struct Clust": "structured_clustering",
+    "Margin Loss": "margin",
+    "Angular Loss": "angular",
+    "Prototype Loss": "prototypical",
+    "ProxyTriplet": "proxy_triplet",
+    "ProxyNCA": "proxy_nca",
+    "ProxySoftmax": "proxy_softmax",
+    "Ranked List Loss": "ranked_list",
+    "DREML": "dreml",
+}
+ZHAI_METHODS = {
+    "Contrastive": "contrastive",
+    "Lifted Struct": "lifted_structure",
+    "Hist Loss": "histogram",
+    "Bin. Deviance": "binomial_deviance",
+    "Npairs": "n_pairs",
+    "Angular Loss": "angular",
+    "Clustering": "structured_clustering",
+    "Proxy NCA": "proxy_nca",
+    "Margin": "margin",
+    "HTL": "htl",
+    "HDC": "hdc",
+    "A-BIER": "a_bier",
+    "ABE-8": "abe_8",
+    "DREML": "dreml",
+    "LMCL": "lmcl_original",
+    "LMCL*": "lmcl",
+    "NormSoftmax": "norm_softmax",
+    "NormSoftmax bits": "norm_softmax",
+}
+TRUNKS = {
+    "GoogLeNet": "googlenet",
+    "GoogleNet": "googlenet",
+    "GoogleNet + attention": "googlenet_attention",
+    "InceptionBN": "bn_inception",
+    "BNInception": "bn_inception",
+    "ResNet18": "resnet18",
+    "ResNet50": "resnet50",
+}
+RECALLS = {f"R@{k}": f"recall_at_{k}" for k in (2, 4, 8, 10, 16, 20, 30, 100)}
+PLOTTED = r"DMLPlayground shows ([\d.]+)(?![\d.]* too)"
+
+
+def fehervari_results() -> pd.DataFrame:
+    """Tables 2-4 of Fehervari et al. 2019, a row a number.
+
+    Columns: dataset, method, trunk, metric, value, reported_r1 (what the original paper claims; in rows of
+    precision_at_1), plotted (the number in the authors' own plots where it differs from the table; NaN where not),
+    doubtful (the table's number is taken for a slip of the authors), source_table, note.
+    """
+    frame = _read("fehervari2019_results")
+    note = frame["note"].fillna("")
+    return pd.DataFrame(
+        {
+            "dataset": frame["dataset"],
+            "method": _known(frame["method"], FEHERVARI_METHODS),
+            "trunk": _known(frame["backbone"], TRUNKS),
+            "metric": _known(frame["metric"], METRICS | RECALLS),
+            "value": frame["value"] / 100,
+            "reported_r1": frame["reported_r1"] / 100,
+            "plotted": note.str.extract(PLOTTED, expand=False).astype(float) / 100,
+            "doubtful": note.str.contains("do not use|possible typo"),
+            "source_table": frame["source_table"],
+            "note": note,
+        }
+    )
+
+
+def fehervari_settings() -> pd.DataFrame:
+    """Table 1 of Fehervari et al. 2019: the settings of the papers that proposed the methods.
+
+    Columns: method, feature_extractor, embedding_size (text: an ensemble's is "12x48"; NaN where not given),
+    reported_r1 (CUB200, fraction), normalize_last_layer (bool).
+    """
+    frame = _read("fehervari2019_settings")
+    return pd.DataFrame(
+        {
+            "method": _known(frame["method"], FEHERVARI_METHODS),
+            "feature_extractor": _known(frame["feature_extractor"], TRUNKS),
+            "embedding_size": frame["embedding_size"],
+            "reported_r1": frame["reported_r1_cub200"] / 100,
+            "normalize_last_layer": frame["normalize_last_layer"] == "yes",
+        }
+    )
+
+
+def zhai_results() -> pd.DataFrame:
+    """Tables 1-3, 5 and 6 of Zhai and Wu 2019, a row a number; rows marked uncertain are left out.
+
+    Columns: source_table, trunk, dim, dataset, metric, value, method, binary (the signs of the embedding), note. The
+    numbers of all methods but norm_softmax, lmcl and lmcl_original are quoted by the paper from others. lmcl_original:
+    LMCL as its authors propose it; lmcl: the loss in this paper's pipeline.
+    """
+    frame = _read("zhai2019_results")
+    frame = frame[frame["uncertain"] == 0]
+    return pd.DataFrame(
+        {
+            "source_table": frame["source_table"],
+            "trunk": _known(frame["net"], TRUNKS),
+            "dim": frame["dim"],
+            "dataset": frame["dataset"],
+            "metric": _known(frame["metric"], METRICS | RECALLS),
+            "value": frame["value"] / 100,
+            "method": _known(frame["method"], ZHAI_METHODS),
+            "binary": frame["method"] == "NormSoftmax bits",
+            "note": frame["note"].fillna(""),
+        }
+    ).reset_index(drop=True)
+
+
+def zhai_samples_per_class() -> pd.DataFrame:
+    """Table 4 of Zhai and Wu 2019: R@1 on CUB200 against the layout of a batch of 75.
+
+    Columns: samples, classes (a class and a batch; NaN: no balancing), value (fraction).
+    """
+    frame = _read("zhai2019_samples_per_class")
+    columns = {"samples_per_class": "samples", "classes_per_batch": "classes"}
+    return frame.rename(columns=columns).assign(value=frame["value"] / 100)[["samples", "classes", "value"]]
