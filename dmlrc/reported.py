@@ -274,3 +274,14 @@ def zhai_samples_per_class() -> pd.DataFrame:
     frame = _read("zhai2019_samples_per_class")
     columns = {"samples_per_class": "samples", "classes_per_batch": "classes"}
     return frame.rename(columns=columns).assign(value=frame["value"] / 100)[["samples", "classes", "value"]]
+
+
+def claims_after_2019() -> pd.DataFrame:
+    """What papers after 2019 claim (R@1, fraction), in the columns of `claims`, and by its rule: only rows seen.
+
+    Two more roles: "own_baseline" (a paper's run of its own starting point) and "rerun" (a loss trained by others).
+    Headline rows mix trunks and embedding sizes, so compare within one backbone. Proxy-Anchor's are in `claims`.
+    """
+    frame = _read("claims_after_2019")
+    seen = frame[frame["confidence"] == "read"].drop(columns=["confidence", "listed_in_mlrc"])
+    return seen.assign(r1=seen["r1"] / 100, primary=seen["primary"] == 1).reset_index(drop=True)
