@@ -165,8 +165,8 @@ def oracle(name, loss, **changes):
 
 
 def test_registry():
-    """Every loss of the package is tested: here, or as one of the fourteen."""
-    assert losses.names()[14:] == NAMES
+    """Every loss of the package is tested: here, as one of the fourteen, or as one of the six after 2019."""
+    assert losses.names()[14:-6] == NAMES
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

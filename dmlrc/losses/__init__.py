@@ -12,6 +12,7 @@ from torch import nn
 
 from dmlrc.errors import UsageError, unknown
 from dmlrc.losses.angular import Angular, AngularFehervari, AngularRoth
+from dmlrc.losses.circle import Circle
 from dmlrc.losses.contrastive import Contrastive
 from dmlrc.losses.fast_ap import FastAP
 from dmlrc.losses.histogram import Histogram
@@ -34,17 +35,22 @@ from dmlrc.losses.multi_similarity_roth import MultiSimilarityRoth
 from dmlrc.losses.n_pairs import NPairs, NPairsRoth
 from dmlrc.losses.ntxent import NTXent
 from dmlrc.losses.prototypical import Prototypical
+from dmlrc.losses.proxy_anchor import ProxyAnchor
 from dmlrc.losses.proxy_nca import ProxyNCA
 from dmlrc.losses.proxy_nca_original import ProxyNCAOriginal
+from dmlrc.losses.proxy_nca_pp import ProxyNCAPP
 from dmlrc.losses.proxy_triplet import ProxyTriplet
 from dmlrc.losses.quadruplet import Quadruplet
 from dmlrc.losses.ranked_list import RankedList
+from dmlrc.losses.recall_at_k import RecallAtK
 from dmlrc.losses.regularized import RSNR, RContrastive, RMargin, RTriplet
+from dmlrc.losses.smooth_ap import SmoothAP
 from dmlrc.losses.snr import SNR
 from dmlrc.losses.soft_triple import SoftTriple
 from dmlrc.losses.softmax import ArcFace, CosFace, NormalizedSoftmax
 from dmlrc.losses.sphereface import SphereFace
 from dmlrc.losses.structured_clustering import StructuredClustering
+from dmlrc.losses.supcon import SupCon
 from dmlrc.losses.triplet import Triplet
 from dmlrc.losses.tuplet_margin import TupletMargin
 
@@ -98,6 +104,13 @@ REGISTRY: dict[str, type[nn.Module]] = {
     "sphereface": SphereFace,
     "triplet_hard": TripletHard,
     "tuplet_margin": TupletMargin,
+    # After 2019
+    "proxy_anchor": ProxyAnchor,
+    "circle": Circle,
+    "supcon": SupCon,
+    "proxy_nca_pp": ProxyNCAPP,
+    "smooth_ap": SmoothAP,
+    "recall_at_k": RecallAtK,
 }
 
 
