@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from dmlrc import printed
 from dmlrc.figures import BLUE, GREEN, ORANGE, RED, canvas, method_rows, style
 
-CLASS_LOOKS = {
+LOOKS = {
     "precision_at_1": (BLUE, "o"),
     "r_precision": (GREEN, "s"),
     "map_at_r": (RED, "D"),
@@ -18,10 +18,10 @@ CLASS_LOOKS = {
 
 
 def number_of_classes(scores: pd.DataFrame) -> Figure:
-    """Metrics of one embedding against the number of its classes that are scored. scores: `metrics.number_of_classes`."""
+    """Metrics of one embedding against how many of its classes are scored. scores: `metrics.number_of_classes`."""
     figure, axes = canvas(3.0)
     axis = axes[0, 0]
-    for name, (colour, marker) in CLASS_LOOKS.items():
+    for name, (colour, marker) in LOOKS.items():
         label = printed.METRIC_LABELS.get(name, name.upper())
         axis.plot(scores.index, 100 * scores[name], color=colour, marker=marker, markersize=5, label=label)
     axis.set(xscale="log", xlabel="number of classes scored", ylabel="score, %", ylim=(0, None))
