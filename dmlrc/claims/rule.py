@@ -1,0 +1,180 @@
+"""The verdict rule: when a claim counts as reproduced. It knows no claim and no record, so it can be tested alone."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from dmlrc.records import StudyRecords
+
+REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN = "reproduced", "not reproduced", "inconclusive", "not run"
+VERDICTS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN)
+FEWEST = 3
+"""Reruns or points below which no interval is trusted: with two, Student's t has 1 degree of freedom."""
+
+
+class MissingRowsError(LookupError):
+    """A claim needs rows of a study that are not in its records; the message names them."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """The values of a statistic for which a claim is true: the open interval from low to high."""
+
+    low: float = -math.inf
+    high: float = math.inf
+
+    def holds(self, low: float, high: float) -> bool:
+        """Whether all of [low, high] lies in the region."""
+        return self.low < low and high < self.high
+
+    def text(self, unit: "Unit") -> str:
+        """The region in words.
+
+        >>> above(0).text(POINTS), below(0.1).text(PERCENT), within(0.005).text(POINTS), above(-0.01).text(POINTS)
+        ('above 0', 'below +10.0 %', 'within 0.50 points of 0', 'above -1.00 points')
+        """
+        if self.low == -self.high:
+            return f"within {unit.text(self.high).lstrip('+')}{unit.name} of 0"
+        word, limit = ("below", self.high) if math.isinf(self.low) else ("above", self.low)
+        return f"{word} {unit.text(limit) + unit.name if limit else 0}"
+
+    def excludes(self, low: float, high: float) -> bool:
+        """Whether none of [low, high] lies in the region or at its edge."""
+        return high < self.low or low > self.high
+
+
+def above(limit: float) -> Region:
+    """The statistic is greater than the limit."""
+    return Region(low=limit)
+
+
+def below(limit: float) -> Region:
+    """The statistic is less than the limit."""
+    return Region(high=limit)
+
+
+def within(limit: float) -> Region:
+    """The statistic lies nearer to 0 than the limit."""
+    return Region(-limit, limit)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A statistic with its 95 % interval [low, high], NaN where there is none. n: the units that it rests on.
+
+    reach: the values that the statistic can take at all on this data; an accuracy cannot rise above 1.
+    """
+
+    value: float
+    low: float
+    high: float
+    n: int
+    reach: tuple[float, float] = (-math.inf, math.inf)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """How a statistic is printed: points of accuracy are 100 times the fraction, with 2 digits."""
+
+    scale: float
+    digits: int
+    suffix: str = ""
+    name: str = ""
+
+    def text(self, value: float) -> str:
+        """The value with its sign, a dash for NaN.
+
+        >>> POINTS.text(0.0123), PERCENT.text(-0.05), NUMBER.text(0.777), NUMBER.text(float("nan"))
+        ('+1.23', '-5.0 %', '+0.78', '–')
+        """
+        return "–" if math.isnan(value) else f"{self.scale * value:+.{self.digits}f}{self.suffix}"
+
+
+POINTS = Unit(100, 2, name=" points")
+PERCENT = Unit(100, 1, " %")
+NUMBER = Unit(1, 2)
+
+Found = Mapping[str, StudyRecords]
+"""What a claim is judged by: "main" or the id of an experiment -> its records."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One sentence of a paper, and the number that decides it.
+
+    id: `<paper>-...`. claim: the sentence, in our words. source: where the paper says it. statistic: the number, in
+    words, and what its units are. interval: how its interval is made. region: where the number lies if the sentence is
+    true; motive: why there, unless the sentence itself says so.
+    needs: the records that it takes, "main" or ids of `experiments.of`; none: computed on the spot, without training.
+    link: the id of the table or figure that shows the numbers. measure: records -> the statistic; raises
+    MissingRowsError where rows are missing. published: the same statistic in the paper: data set or place -> number,
+    from its tables where they allow it.
+    """
+
+    id: str
+    claim: str
+    source: str
+    statistic: str
+    interval: str
+    region: Region
+    unit: Unit
+    needs: tuple[str, ...]
+    link: str
+    measure: Callable[[Found], Estimate]
+    published: Callable[[], Mapping[str, float]] | None = None
+    motive: str = ""
+    paper: str = field(init=False)
+
+    def __post_init__(self):
+        object.__setattr__(self, "paper", self.id.partition("-")[0])
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A verdict, why it is no firmer than it is ("" where it is firm), and the estimate behind it, if there is one."""
+
+    verdict: str
+    why: str = ""
+    estimate: Estimate | None = None
+
+
+def judge(region: Region, estimate: Estimate, full: bool) -> Judgement:
+    """The rule. full: whether all records behind the estimate are finished and of the full budget."""
+    if estimate.n == 0 or math.isnan(estimate.value):
+        return Judgement(NOT_RUN, "nothing to compute it from")
+    if not full:
+        why = "not the full budget, or not finished"
+    elif estimate.n < FEWEST or math.isnan(estimate.low) or math.isnan(estimate.high):
+        why = f"only {estimate.n} to compute it from"
+    elif region.holds(*estimate.reach):
+        why = "no result on this data could have been outside the region"
+    elif region.holds(estimate.low, estimate.high):
+        return Judgement(REPRODUCED, "", estimate)
+    elif region.excludes(estimate.low, estimate.high):
+        return Judgement(NOT_REPRODUCED, "", estimate)
+    else:
+        why = "the interval straddles the edge of the region"
+    return Judgement(INCONCLUSIVE, why, estimate)
+
+
+def evaluate(claim: Claim, found: Mapping[str, StudyRecords | None]) -> Judgement:
+    """Judge one claim by these records; None, or absent: the experiment was not run."""
+    absent = [name for name in claim.needs if found.get(name) is None]
+    if absent:
+        return Judgement(NOT_RUN, f"no records of {', '.join(absent)}")
+    used = {name: found[name] for name in claim.needs}
+    try:
+        estimate = claim.measure(used)
+    except MissingRowsError as error:
+        return Judgement(NOT_RUN, str(error))
+    return judge(claim.region, estimate, all(map(is_full, used.values())))
+
+
+def is_full(records: StudyRecords) -> bool:
+    """Whether a study ran at the full budget, and nothing of it is known to be missing.
+
+    Known to be missing: it was exported before it was complete, or a method of its settings has no run.
+    """
+    meta = records.meta
+    begun = set(records.runs["method"])
+    return meta["budget"]["name"] == "full" and meta.get("complete", True) and set(meta.get("settings", ())) <= begun

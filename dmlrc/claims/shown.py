@@ -1,0 +1,147 @@
+"""How the claims are printed: cells of text, with links to the chapters that show the numbers."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pandas as pd
+
+from dmlrc import printed
+from dmlrc.claims.judging import CLAIMS, in_paper, judgements
+from dmlrc.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, VERDICTS, Claim, Judgement
+from dmlrc.records import StudyRecords
+
+PAPERS = {
+    "musgrave": "Musgrave et al. 2020",
+    "roth": "Roth et al. 2020",
+    "fehervari": "Fehervari et al. 2019",
+    "zhai": "Zhai and Wu 2019",
+    "oi": "Oi et al. 2021",
+}
+"""The first part of a claim's id -> the paper as printed; the key in the bibliography is the id's part and the year."""
+
+CHAPTERS = {
+    "musgrave": "03_results",
+    "roth": "06_roth2020",
+    "fehervari": "07_fehervari2019",
+    "zhai": "08_zhai2019",
+    "oi": "05_oi2021",
+    **dict.fromkeys(("musgrave-t2", "musgrave-f1", "musgrave-f2"), "01_metrics"),
+    "musgrave-search": "02_protocol_and_search",
+    **dict.fromkeys(("musgrave-f4", "musgrave-f5", "recycled-contrastive"), "04_papers_versus_reality"),
+}
+"""The chapter that shows a table or figure: by its id, else by the first part of it."""
+
+Judged = Mapping[str, Mapping[str, Judgement]]
+
+
+def chapter(label: str) -> str:
+    """The chapter in which a table or figure stands."""
+    return CHAPTERS.get(label) or CHAPTERS[label.partition("-")[0]]
+
+
+def link(label: str) -> str:
+    """A link to a table or figure, from one chapter to another."""
+    return f'<a href="{chapter(label)}.html#{label}">{label}</a>'
+
+
+def summary(edition: Sequence[StudyRecords]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The cells and marks of the book's first table: a row a claim; its paper, a verdict a main study, where to look.
+
+    Firm verdicts are marked: "best", that is bold, where a claim was reproduced, "tie", italic, where it was not.
+    """
+    judged = {main.name: judgements(main) for main in edition}
+    rows = [
+        {
+            "Claim": claim.claim,
+            "paper": PAPERS[claim.paper],
+            **{name: found[claim.id].verdict for name, found in judged.items()},
+            "see": link(claim.link),
+        }
+        for claim in CLAIMS
+    ]
+    return _with_marks(rows, judged, [claim.id for claim in CLAIMS])
+
+
+def table(edition: Sequence[StudyRecords], paper: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The cells and marks of the claims in full, of one paper or of all: a row a claim, a column a main study.
+
+    paper: a key of `PAPERS`. Marks as in `summary`.
+    """
+    judged = {main.name: judgements(main) for main in edition}
+    claims = [claim for claim in CLAIMS if paper in (None, claim.paper)]
+    rows = [
+        {
+            "Claim": f"{claim.claim} ({claim.source})",
+            "decided by": _decided_by(claim),
+            "the paper's numbers": in_paper(claim) or "–",
+            **{name: _cell(claim, found[claim.id]) for name, found in judged.items()},
+            "see": link(claim.link),
+        }
+        for claim in claims
+    ]
+    return _with_marks(rows, judged, [claim.id for claim in claims])
+
+
+def _with_marks(rows: list[dict], judged: Judged, ids: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    cells = pd.DataFrame(rows).set_index("Claim")
+    marks = pd.DataFrame("", index=cells.index, columns=cells.columns)
+    looks = {REPRODUCED: "best", NOT_REPRODUCED: "tie"}
+    for name, found in judged.items():
+        marks[name] = [looks.get(found[each].verdict, "") for each in ids]
+    return cells, marks
+
+
+def _decided_by(claim: Claim) -> str:
+    motive = f" ({claim.motive})" if claim.motive else ""
+    return f"{claim.statistic}: {claim.region.text(claim.unit)}{motive}. {_sentence(claim.interval)}."
+
+
+def _cell(claim: Claim, judgement: Judgement) -> str:
+    estimate = judgement.estimate
+    if estimate is None:
+        return judgement.verdict
+    low, high = (claim.unit.text(limit) for limit in (estimate.low, estimate.high))
+    return f"{judgement.verdict}: {claim.unit.text(estimate.value)}{claim.unit.name} [{low}, {high}], n = {estimate.n}"
+
+
+def unsettled(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+    """What stands behind the verdicts that are not firm: a row a study, verdict and reason; how many, and which."""
+    rows = [
+        {"Study": main.name, "verdict": judgement.verdict, "why": judgement.why, "claim": name}
+        for main in edition
+        for name, judgement in judgements(main).items()
+        if judgement.why
+    ]
+    if not rows:
+        return pd.DataFrame({"claims": ["0"], "which": ["none"]}, index=pd.Index(["all"], name="Study"))
+    groups = pd.DataFrame(rows).groupby(["Study", "verdict", "why"], sort=False)["claim"]
+    found = groups.agg(claims="size", which=", ".join).astype({"claims": str})
+    return found.reset_index().set_index("Study")
+
+
+def caption(edition: Sequence[StudyRecords]) -> str:
+    """What stands under the tables of claims."""
+    return (
+        "Verdicts by the rule of {doc}`12_claims`, which was written down before the results. Bold: the whole 95 % "
+        "interval lies where the claim says. Italic: it lies wholly elsewhere. "
+        + " ".join(map(printed.caption, edition))
+    )
+
+
+def takeaways(edition: Sequence[StudyRecords]) -> list[str]:
+    """What the claims come to, a sentence or two a main study."""
+    return [" ".join(_sentences(main.name, judgements(main))) for main in edition]
+
+
+def _sentences(name: str, found: Mapping[str, Judgement]) -> Iterator[str]:
+    verdicts = pd.Series({claim: judgement.verdict for claim, judgement in found.items()})
+    counted = ", ".join(f"{(verdicts == each).sum()} {each}" for each in VERDICTS)
+    yield f"`{name}`: of {len(verdicts)} claims {counted}."
+    failed = verdicts.index[verdicts == NOT_REPRODUCED]
+    if len(failed):
+        yield f"Not reproduced: {', '.join(failed)}."
+    if (verdicts == REPRODUCED).sum() + len(failed) < (verdicts == INCONCLUSIVE).sum() + (verdicts == NOT_RUN).sum():
+        yield "Most are not settled by these records."
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]
