@@ -41,7 +41,8 @@ class Method:
     hyperparameters (a loss of pytorch-metric-learning is one), or a ready module.
     space: hyperparameter -> Float or Int. settings: hyperparameters held fixed.
     A batch has classes_per_batch x images_per_class images. kind: "embedding" or "classification".
-    weight_decay, sampler, optimizer: override the protocol's where the paper says so.
+    weight_decay, sampler, optimizer: override the protocol's where the paper says so. changes: fields of the protocol
+    that are other for this row, where a system has settings of its own or a sweep varies one.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Method:
     weight_decay: float | None = None
     sampler: str | None = None
     optimizer: str | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
         if not self.label:

@@ -1,6 +1,6 @@
 """A protocol holds fixed what a fair comparison holds fixed; a budget says how much of it is run."""
 
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any
 
 TEST_METRICS = ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r")
@@ -104,4 +104,18 @@ QUICK = Budget("quick", trials=3, reruns=3, max_epochs=4, iterations_per_epoch=4
 SMOKE = Budget("smoke", trials=2, reruns=2, max_epochs=1, iterations_per_epoch=3)
 
 Sweep = dict[str, tuple[dict, tuple]]
-"""One thing varied for a figure: value, as the end of a study's name -> changes of the protocol, methods."""
+"""One thing varied for a figure: value -> changes of the protocol, methods."""
+
+
+def rows(sweep: Sweep) -> tuple:
+    """The rows of a sweep, as methods: every one at every value, named `method@value`."""
+    return tuple(
+        replace(
+            method,
+            name=f"{method.name}@{value}",
+            label=f"{method.label}, {value}",
+            changes={**method.changes, **changes},
+        )
+        for value, (changes, methods) in sweep.items()
+        for method in methods
+    )

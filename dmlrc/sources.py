@@ -58,11 +58,14 @@ class FeatureSource:
 
 
 def frozen_features(images: ImageSet, protocol: Protocol, device: torch.device) -> np.ndarray:
-    """The pretrained trunk's features (N, F) float32 of every image, on the evaluation crop; cached on disk.
+    """The trunk's features (N, F) float32 of every image, on the evaluation crop; cached on disk.
 
     The name of the cached file holds everything that the features depend on; images and weights by their content.
+    Random weights are those of seed 0, so that every process has the same.
     """
-    trunk = models.create_trunk(protocol.trunk, protocol.weights)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        trunk = models.create_trunk(protocol.trunk, protocol.weights)
     digest = hashlib.sha256(images.images)
     for name, tensor in trunk.state_dict().items():
         digest.update(name.encode() + tensor.numpy().tobytes())

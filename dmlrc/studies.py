@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
+from dmlrc import adapted
 from dmlrc.errors import unknown
 from dmlrc.methods import Method
 from dmlrc.papers import fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
-from dmlrc.protocol import FULL, QUICK, SMOKE, Budget, Protocol, Sweep
+from dmlrc.protocol import FULL, QUICK, SMOKE, Budget, Protocol, Sweep, rows
 from dmlrc.study import Study
 
 _RATE_METHODS = ("contrastive", "triplet", "normalized_softmax", "multi_similarity")
@@ -49,8 +50,9 @@ _FLOPS = 8e12  # what a V100 reaches in float32: 8e12 / (6 x 4.1e9) is 325 image
 
 def gpu_hours(dataset: str, protocol: Protocol, methods: tuple[Method, ...], reruns: int) -> str:
     """How long the training steps of a study take on a V100, as a calculation: a step is three forward passes."""
-    images = _TRAINING_IMAGES[dataset] * protocol.max_epochs * protocol.members * len(methods) * reruns
-    hours = images * 6e9 * _MULTIPLY_ADDS[protocol.trunk] / _FLOPS / 3600
+    rows = [replace(protocol, **method.changes) for method in methods]
+    passes = sum(each.max_epochs * each.members * _MULTIPLY_ADDS[each.trunk] for each in rows)
+    hours = _TRAINING_IMAGES[dataset] * reruns * passes * 6e9 / _FLOPS / 3600
     return f"about {float(f'{hours:.1g}' if hours < 10 else f'{hours:.2g}'):g} GPU hours, calculated for a V100"
 
 
@@ -87,21 +89,13 @@ def _zhai() -> list[Study]:
     ]
 
 
-def _fehervari(dataset: str) -> list[Study]:
-    """The methods that share a protocol, and those that have one of their own."""
-    on_sop = dataset == "sop"
-    rows = [
-        ("", fehervari2019.PROTOCOL, fehervari2019.SOP_METHODS if on_sop else fehervari2019.METHODS),
-        ("-proxysoftmax", fehervari2019.PROXY_SOFTMAX_PROTOCOL, (fehervari2019.PROXY_SOFTMAX,)),
-    ]
-    if not on_sop:
-        rows.append(("-dreml", fehervari2019.DREML_PROTOCOL, (fehervari2019.DREML,)))
-    if dataset == "cub200":
-        rows.append(("-resnet50", fehervari2019.RESNET50, fehervari2019.METHODS))
-    split = "official" if on_sop else "halves"
+def _fehervari() -> list[Study]:
+    sop = replace(fehervari2019.PROTOCOL, split="official")
     return [
-        _fixed(dataset, replace(protocol, split=split), methods, fehervari2019.BUDGET, suffix)
-        for suffix, protocol, methods in rows
+        _fixed("cub200", fehervari2019.PROTOCOL, fehervari2019.ROWS, fehervari2019.BUDGET),
+        _fixed("cub200", fehervari2019.RESNET50, fehervari2019.RESNET50_ROWS, fehervari2019.BUDGET, "-resnet50"),
+        _fixed("cars196", fehervari2019.PROTOCOL, fehervari2019.ROWS, fehervari2019.BUDGET),
+        _fixed("sop", sop, fehervari2019.SOP_ROWS, fehervari2019.BUDGET),
     ]
 
 
@@ -131,22 +125,23 @@ _ALL = (
     *(_musgrave(dataset) for dataset in ("cub200", "cars196", "sop")),
     *_roth(),
     *_zhai(),
-    *(each for dataset in ("cub200", "cars196", "sop") for each in _fehervari(dataset)),
+    *_fehervari(),
     *(each for dataset in ("cub200", "cars196") for each in _oi(dataset)),
 )
+ADAPTED = (
+    *("glyphs-smoke", "glyphs-quick", "glyphs-full", "omniglot-full"),
+    *("grocery-frozen-full", "cars196crops-frozen-full"),
+)
+"""The methods tables around which the other papers' experiments are run too, on the same data and trunk."""
+
 STUDIES = {study.name: study for study in _ALL}
 STUDIES |= {(judged := rate_study(STUDIES[name], rate)).name: judged for name in _CHOOSE_A_RATE for rate in RATES}
 
 
-def _swept(study: Study, sweep: Sweep) -> tuple[Study, ...]:
-    """One study for each value of a sweep."""
-    made = []
-    for value, (changes, methods) in sweep.items():
-        protocol = replace(study.protocol, **changes)
-        expected = gpu_hours(study.dataset, protocol, methods, study.budget.reruns)
-        name = f"{study.name}-{value}"
-        made.append(replace(study, name=name, protocol=protocol, methods=methods, expected=expected))
-    return tuple(made)
+def _swept(study: Study, name: str, sweep: Sweep) -> Study:
+    methods = rows(sweep)
+    expected = gpu_hours(study.dataset, study.protocol, methods, study.budget.reruns)
+    return replace(study, name=f"{study.name}-{name}", methods=methods, expected=expected)
 
 
 def _sweeps(study: Study) -> dict[str, Sweep]:
@@ -155,17 +150,17 @@ def _sweeps(study: Study) -> dict[str, Sweep]:
     if study.name.endswith("-zhai2019"):
         return zhai2019.sweeps(study.dataset, study.methods)
     if study.name.endswith("-fehervari2019"):
-        return fehervari2019.sweeps(study.methods)
+        return fehervari2019.sweeps(tuple(method for method in study.methods if method.name != "dreml"))
     return {}
 
 
-SWEEPS = {f"{study.name}-{label}": _swept(study, sweep) for study in _ALL for label, sweep in _sweeps(study).items()}
-"""The studies that vary one thing of a paper's study, for its figures: sweep -> a study for each value."""
+_SWEPT = [_swept(study, name, sweep) for study in _ALL for name, sweep in _sweeps(study).items()]
+_ADAPTED = [each for study in _ALL if study.name in ADAPTED for each in adapted.experiments(study)]
+STUDIES |= {study.name: study for study in (*_SWEPT, *_ADAPTED)}
 
 
 def get(name: str) -> Study:
-    """The study of this name, those of the sweeps included."""
-    known = STUDIES | {study.name: study for sweep in SWEEPS.values() for study in sweep}
-    if name not in known:
-        raise unknown("study", name, known)
-    return known[name]
+    """The study of this name."""
+    if name not in STUDIES:
+        raise unknown("study", name, STUDIES)
+    return STUDIES[name]

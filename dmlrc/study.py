@@ -58,7 +58,7 @@ class Study:
     def effective_protocol(self) -> Protocol:
         """The protocol with the budget's caps applied: what is really run."""
         caps = {
-            name: min(cap, getattr(self.protocol, name) or cap)
+            name: cap if (value := getattr(self.protocol, name)) is None else min(cap, value)
             for name in ("max_epochs", "iterations_per_epoch")
             if (cap := getattr(self.budget, name)) is not None
         }
@@ -70,6 +70,10 @@ class Study:
             if method.name == name:
                 return method
         raise unknown(f"method of study {self.name}", name, [method.name for method in self.methods])
+
+    def protocol_of(self, method: Method | None) -> Protocol:
+        """What is really run of a method; None: of the pretrained trunk."""
+        return replace(self.effective_protocol, **method.changes) if method else self.effective_protocol
 
     def configuration(self) -> dict:
         """Everything that a record depends on, but its method, as plain data."""
@@ -139,18 +143,37 @@ def _trunk(protocol: Protocol) -> torch.nn.Module:
     return models.freeze_batch_norm(trunk) if protocol.freeze_batch_norm else trunk
 
 
-@functools.lru_cache(maxsize=2)
+@functools.lru_cache(maxsize=4)
 def prepare(dataset: str, protocol: Protocol, class_order: str, seed: int) -> Bench:
     """Load the images, split the classes, and compute the features of a frozen trunk (cached on disk)."""
-    # characters are augmented at the size that the trunk sees; photographs are cropped from what is stored
-    stored_as_seen = protocol.augmentation == "affine" or protocol.square == "squash"
-    images = data.load(dataset, size=protocol.image_size if stored_as_seen else None, square=protocol.square)
+    images = _images(dataset, protocol)
     splits = _split(images, protocol, class_order, seed)
     if protocol.frozen_trunk:
-        source = FeatureSource(frozen_features(images, protocol, device()), device())
+        source = FeatureSource(_features(dataset, _input(protocol)), device())
     else:
         source = ImageSource(images, protocol, device())
     return Bench(images.labels, splits, source, protocol, _queries(images, splits.test))
+
+
+def _images(dataset: str, protocol: Protocol) -> data.ImageSet:
+    # characters are augmented at the size that the trunk sees; photographs are cropped from what is stored
+    stored_as_seen = protocol.augmentation == "affine" or protocol.square == "squash"
+    return data.load(dataset, size=protocol.image_size if stored_as_seen else None, square=protocol.square)
+
+
+INPUT = ("trunk", "weights", "frozen_trunk", "image_size", "crop_size", "augmentation", "square")
+"""The settings on which the features of a frozen trunk depend."""
+
+
+def _input(protocol: Protocol) -> Protocol:
+    """A protocol that differs from others of the same input in nothing."""
+    return replace(musgrave2020.PROTOCOL, **{name: getattr(protocol, name) for name in INPUT})
+
+
+@functools.lru_cache(maxsize=2)
+def _features(dataset: str, protocol: Protocol) -> np.ndarray:
+    """The features of a frozen trunk; kept, since the rows of a sweep share them."""
+    return frozen_features(_images(dataset, protocol), protocol, device())
 
 
 def _split(images: data.ImageSet, protocol: Protocol, class_order: str, seed: int) -> class_splits.Splits:
@@ -369,7 +392,7 @@ def next_unit(study: Study, method: Method | None, done: Sequence[dict]) -> Unit
 
     Without trials in the budget, the reruns take the method's fixed settings. Raises UsageError if it has a space.
     """
-    make = functools.partial(Unit, study.dataset, study.effective_protocol, study.class_order, study.seed, method)
+    make = functools.partial(Unit, study.dataset, study.protocol_of(method), study.class_order, study.seed, method)
     if method is None:
         return None if done else make("pretrained", 0, {})
     trials = sorted((unit for unit in done if unit["kind"] == "trial"), key=lambda unit: unit["number"])
@@ -399,6 +422,8 @@ def run(
     if not any(next_unit(study, method, done[_name(method)]) for method in methods):
         return
     _begin(study)
+    if executor is None and study.protocol.frozen_trunk:  # here, with all threads, and not in each worker again
+        prepare(study.dataset, study.effective_protocol, study.class_order, study.seed)
     width = workers if executor is None else len(methods)
     pool = contextlib.nullcontext(executor) if executor else _Serial() if workers == 1 else _processes(workers)
     total = _total(study, methods)
@@ -494,6 +519,7 @@ def _begin(study: Study) -> None:
         "data": facts,
         "environment": provenance.environment(device()),
         "settings": {method.name: dict(method.settings) for method in study.methods},
+        "changes": {method.name: dict(method.changes) for method in study.methods if method.changes},
         "commit": provenance.commit(),
         "created": provenance.now(),
     }

@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from scipy.io import savemat
 
-from dmlrc import losses, metrics, models, paths, records, studies, study, training
+from dmlrc import experiments, losses, metrics, models, paths, records, studies, study, training
 from dmlrc.data import splits
 from dmlrc.errors import UsageError
 from dmlrc.methods import Float, Method
@@ -144,20 +144,34 @@ def test_each_study_reads_trains_and_tests_its_data(name):
         ("cub200-roth2020", {}),
         ("cub200-fehervari2019", {}),
         ("cub200-fehervari2019-resnet50", {}),
-        ("cub200-fehervari2019-proxysoftmax", {}),
-        ("cub200-fehervari2019-dreml", {"members": 2, "meta_classes": 4}),
         ("cub200-zhai2019", {}),
-        ("cub200-zhai2019-bninception", {}),
-        ("cub200-roth2020-googlenet", {}),
-        ("cub200-roth2020-big", {"trunk": "conv4"}),
-        ("cub200-roth2020-red", {"trunk": "conv4"}),
-        ("sop-zhai2019-googlenet", {}),
+        ("sop-zhai2019-trunks", {}),
         ("cub200-oi2021", {}),
         ("cub200-musgrave2020", {"folds": 2}),
     ],
 )
 def test_each_real_trunk_trains_under_its_protocol(name, changes):
-    tiny = shrunk(name, **changes, train_metrics=(), arrays=())
+    check_one_step(shrunk(name, **changes, train_metrics=(), arrays=()))
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "changes"),
+    [
+        ("cub200-fehervari2019", "proxy_softmax", {}),
+        ("cub200-fehervari2019-resnet50", "dreml", {"members": 2, "meta_classes": 4}),
+        ("cub200-zhai2019-trunks", "norm_softmax@bninception", {}),
+        ("cub200-roth2020-trunks", "softmax@googlenet", {}),
+        ("cub200-roth2020-preprocessing", "softmax@big", {"trunk": "conv4"}),
+        ("cub200-roth2020-preprocessing", "softmax@red", {"trunk": "conv4"}),
+    ],
+)
+def test_rows_with_settings_of_their_own_train_under_them(name, row, changes):
+    tiny = shrunk(name, methods=None, train_metrics=(), arrays=())
+    method = tiny.method(row)
+    check_one_step(replace(tiny, methods=(replace(method, changes={**method.changes, **changes}),)))
+
+
+def check_one_step(tiny):
     record = rerun(tiny)
     assert record["state"] == "complete", record["reason"]
     assert np.isfinite(list(record["scores"]["separated"].values())).all()
@@ -226,8 +240,7 @@ METHODS = [
     *((f"zhai2019-{samples}", zhai2019.PROTOCOL, zhai2019.balanced(samples)) for samples in zhai2019.SAMPLES_PER_CLASS),
     *(("fehervari2019", fehervari2019.PROTOCOL, each) for each in fehervari2019.METHODS),
     *(("fehervari2019-sop", fehervari2019.PROTOCOL, each) for each in fehervari2019.SOP_METHODS),
-    ("fehervari2019", fehervari2019.PROXY_SOFTMAX_PROTOCOL, fehervari2019.PROXY_SOFTMAX),
-    ("fehervari2019", fehervari2019.DREML_PROTOCOL, fehervari2019.DREML),
+    *(("fehervari2019", fehervari2019.PROTOCOL, each) for each in (fehervari2019.PROXY_SOFTMAX, fehervari2019.DREML)),
     ("oi2021", oi2021.PROTOCOL, oi2021.METHODS[0]),
 ]
 
@@ -254,6 +267,7 @@ def test_every_method_takes_a_step_in_its_own_batch(features, protocol, method, 
         return loss
 
     monkeypatch.setattr(training, "build_loss", watched)
+    protocol = replace(protocol, **method.changes)
     protocol = replace(protocol, iterations_per_epoch=1, max_epochs=1, warmup_epochs=0, split="halves", folds=0)
     member = training.Member(0, 1, *vars(splits.halves(labels, folds=0).folds[0]).values())
     source = FeatureSource(values, torch.device("cpu"))
@@ -267,9 +281,7 @@ def test_every_method_takes_a_step_in_its_own_batch(features, protocol, method, 
     assert sizes[0] == method.classes_per_batch * method.images_per_class
 
 
-@pytest.mark.parametrize(
-    "name", [*studies.STUDIES, *(each.name for sweep in studies.SWEEPS.values() for each in sweep)]
-)
+@pytest.mark.parametrize("name", studies.STUDIES)
 def test_every_registered_study_can_begin(name):
     each = studies.get(name)
     assert each.expected
@@ -278,27 +290,56 @@ def test_every_registered_study_can_begin(name):
         unit = study.next_unit(each, method, [])
         assert unit.kind == ("trial" if each.budget.trials else "rerun")
         known = {**method.settings, **unit.params}
-        dim = each.protocol.embedding_dim or 8
+        dim = unit.protocol.embedding_dim or 8
         training.build_loss(method, known, num_classes=4, embedding_dim=dim)
         assert method.loss in losses.names()
 
 
 def test_sweeps_vary_one_thing_and_say_so_in_the_name():
-    dims = studies.SWEEPS["cub200-zhai2019-dims"]
-    assert [each.protocol.embedding_dim for each in dims] == [16, 32, 64, 128, 256, 512, 1024, None]
-    assert dims[0].name == "cub200-zhai2019-dim16"
-    base = studies.get("cub200-zhai2019").protocol
-    assert {replace(each.protocol, embedding_dim=None) for each in dims} == {base}
-    assert studies.get("sop-zhai2019-googlenet").protocol.new_lr == 0.1
-    assert studies.get("cub200-zhai2019-googlenet").protocol.new_lr is None
-    sizes = {
-        each.name: {m.classes_per_batch * m.images_per_class for m in each.methods}
-        for each in studies.SWEEPS["cub200-fehervari2019-batches"]
+    dims = studies.get("cub200-zhai2019-dims")
+    assert [dims.protocol_of(each).embedding_dim for each in dims.methods] == [16, 32, 64, 128, 256, 512, 1024, None]
+    assert dims.methods[0].name == "norm_softmax@dim16"
+    assert dims.protocol == studies.get("cub200-zhai2019").protocol
+    (googlenet, *_) = studies.get("sop-zhai2019-trunks").methods
+    assert googlenet.changes["new_lr"] == 0.1
+    assert "new_lr" not in studies.get("cub200-zhai2019-trunks").methods[0].changes
+    sizes = {}
+    for each in studies.get("cub200-fehervari2019-batches").methods:
+        sizes.setdefault(each.name.partition("@")[2], set()).add(each.classes_per_batch * each.images_per_class)
+    assert sizes["batch2"] == {2}
+    assert max(sizes["batch128"]) == 128
+
+
+def test_experiments_stand_around_their_methods_table():
+    found = experiments.of("grocery-frozen-full")
+    assert found["roth2020-samplers"].name == "grocery-frozen-full-roth2020-samplers"
+    assert {each.dataset for each in found.values()} == {"grocery"}
+    assert {each.protocol.trunk for each in found.values()} == {"squeezenet1_0"}
+    assert found["oi2021-random"].class_order == "random"
+    assert not any("rate" in name for name in found)
+    assert experiments.of("cub200-musgrave2020")["roth2020"] is studies.get("cub200-roth2020")
+    assert "roth2020" not in experiments.of("cub200-roth2020")
+    assert set(experiments.of("glyphs-quick")) == set(found)
+    assert {each.dataset for name, each in experiments.of("glyphs-quick").items() if name != "after2019"} == {
+        "glyphs-small"
     }
-    assert sizes["cub200-fehervari2019-batch2"] == {2}
-    assert max(sizes["cub200-fehervari2019-batch128"]) == 128
-    names = [each.name for sweep in studies.SWEEPS.values() for each in sweep]
-    assert len({*names, *studies.STUDIES}) == len(names) + len(studies.STUDIES)
+
+
+@pytest.mark.parametrize("name", ["trunks", "zhai2019", "oi2021-random", "fehervari2019"])
+def test_an_experiment_runs_and_is_read_back(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("DMLRC_RUNS", str(tmp_path))
+    assert experiments.load("glyphs-smoke", name) is None
+    study.run(experiments.of("glyphs-smoke")[name])
+    found = experiments.load("glyphs-smoke", name)
+    assert (found.runs["state"] == "complete").all()
+    assert set(found.scores["method"]) - {"pretrained"} == {
+        each.name for each in experiments.of("glyphs-smoke")[name].methods
+    }
+    if name == "trunks":
+        assert (found.runs["steps"] == 0).all()
+        rows = experiments.split(found.scores)
+        assert set(rows["row"]) == {"pretrained", "conv4", "resnet18"}
+        assert set(rows["value"]) == {"", "random"}
 
 
 def test_the_settings_that_differ_between_data_sets():
@@ -322,10 +363,10 @@ def test_the_settings_that_differ_between_data_sets():
     assert studies.get("cars196-zhai2019").protocol.lr == 0.01
 
 
-def test_the_ten_methods_of_fehervari_are_twelve_with_those_that_have_a_protocol_of_their_own():
-    names = [each.name for each in fehervari2019.METHODS]
-    assert len({*names, fehervari2019.PROXY_SOFTMAX.name, fehervari2019.DREML.name}) == 12
-    assert fehervari2019.DREML_PROTOCOL.members * fehervari2019.DREML_PROTOCOL.embedding_dim == 144
+def test_fehervari_has_twelve_methods_two_of_them_with_settings_of_their_own():
+    assert len({each.name for each in fehervari2019.ROWS}) == 12
+    assert [each.name for each in fehervari2019.ROWS if each.changes] == ["proxy_softmax", "dreml"]
+    assert fehervari2019.DREML.changes["members"] * fehervari2019.DREML.changes["embedding_dim"] == 144
 
 
 def test_a_search_without_validation_is_refused():
@@ -401,7 +442,7 @@ def test_oi_splits_the_classes_in_both_orders():
 
 
 def test_members_of_an_ensemble_have_partitions_and_seeds_of_their_own():
-    tiny = shrunk("cub200-fehervari2019-dreml", trunk="conv4", members=3, meta_classes=4)
+    tiny = shrunk("cub200-fehervari2019", trunk="conv4", members=3, meta_classes=4)
     study.prepare.cache_clear()
     bench = study.prepare(tiny.dataset, tiny.protocol, "default", 0)
     unit = study.next_unit(tiny, tiny.methods[0], [])

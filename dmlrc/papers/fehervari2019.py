@@ -2,8 +2,8 @@
 
 Expected (Table 2, CUB200, R@1, Inception-BN): Triplet Semihard 50.9, NPairs 53.7, Struct Clust 56.4, Margin 51.3,
 ProxyNCA 54.6, ProxySoftmax (2048 bits) 58.3; DREML (ResNet18) 59.0.
-Commands: `dmlrc study run cub200-fehervari2019`, and `-proxysoftmax` and `-dreml` for the two methods that have a
-protocol of their own; the same for cars196 and sop (no DREML), and `cub200-fehervari2019-resnet50`.
+Commands: `dmlrc study run cub200-fehervari2019`; the same for cars196 and sop (no DREML), and
+`cub200-fehervari2019-resnet50`.
 
 The settings are fixed: no search, no validation. The paper chose its own by grid search and does not print them. Batch,
 embedding size, images and optimiser are those of section 4.1; rate, weight decay, epochs and the number of reruns are
@@ -45,12 +45,6 @@ PROTOCOL = Protocol(
     ),
 )
 RESNET50 = replace(PROTOCOL, trunk="resnet50")
-PROXY_SOFTMAX_PROTOCOL = replace(
-    PROTOCOL, name="fehervari2019-proxysoftmax", embedding_dim=2048, layer_norm=True, binary=True
-)
-DREML_PROTOCOL = replace(
-    PROTOCOL, name="fehervari2019-dreml", trunk="resnet18", embedding_dim=12, members=12, meta_classes=12
-)
 BUDGET = Budget("full", trials=0, reruns=5)
 
 
@@ -122,8 +116,17 @@ METHODS = (
         imbalance=0.5,
     ),
 )
-PROXY_SOFTMAX = _method("proxy_softmax", "ProxySoftmax", "normalized_softmax", "zhai2019", 2019, temperature=0.05)
-DREML = _method("dreml", "DREML", "proxy_nca_original", "xuan2018dreml", 2018, softmax_scale=9)
+# The two rows that have settings of their own.
+PROXY_SOFTMAX = replace(
+    _method("proxy_softmax", "ProxySoftmax", "normalized_softmax", "zhai2019", 2019, temperature=0.05),
+    changes={"embedding_dim": 2048, "layer_norm": True, "binary": True},
+)
+DREML = replace(
+    _method("dreml", "DREML", "proxy_nca_original", "xuan2018dreml", 2018, softmax_scale=9),
+    changes={"embedding_dim": 12, "members": 12, "meta_classes": 12},
+)
+ROWS = (*METHODS, PROXY_SOFTMAX, DREML)
+RESNET50_ROWS = (*METHODS, PROXY_SOFTMAX, replace(DREML, changes={**DREML.changes, "trunk": "resnet18"}))
 
 # Table 4 has no Triplet Semihard, Lifted Struct and Ranked List Loss. SOP has classes of 2 to 12 images: an episode has
 # one support image and one query of each of 60 classes (ours), so that no class is left out.
@@ -132,6 +135,7 @@ SOP_METHODS = tuple(
     for each in METHODS
     if each.name not in ("triplet_semihard", "lifted_structure", "ranked_list")
 )
+SOP_ROWS = (*SOP_METHODS, PROXY_SOFTMAX)
 
 # Figs. 1 and 2: R@1 against the embedding size and against the batch size.
 EMBEDDING_DIMS = (16, 32, 64, 128, 256, 512)
@@ -139,13 +143,14 @@ BATCH_SIZES = (2, 4, 8, 16, 32, 64, 128)
 
 
 def sweeps(methods: tuple[Method, ...]) -> dict[str, Sweep]:
-    """The sweeps of Figs. 1 and 2; a batch size has those methods of whose layout at least two classes fit into it."""
-
-    def fitting(size: int) -> tuple[Method, ...]:
-        sized = (replace(each, classes_per_batch=size // each.images_per_class) for each in methods)
-        return tuple(each for each in sized if each.classes_per_batch >= 2)
-
+    """The sweeps of Figs. 1 and 2."""
     return {
         "dims": {f"dim{dim}": ({"embedding_dim": dim}, methods) for dim in EMBEDDING_DIMS},
-        "batches": {f"batch{size}": ({}, fitting(size)) for size in BATCH_SIZES},
+        "batches": {f"batch{size}": ({}, in_batches_of(size, methods)) for size in BATCH_SIZES},
     }
+
+
+def in_batches_of(size: int, methods: tuple[Method, ...]) -> tuple[Method, ...]:
+    """The methods with as many classes as fill a batch of this size; without those of which two classes do not fit."""
+    sized = (replace(each, classes_per_batch=size // each.images_per_class) for each in methods)
+    return tuple(each for each in sized if each.classes_per_batch >= 2)

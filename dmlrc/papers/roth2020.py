@@ -179,24 +179,39 @@ SAMPLERS = {
     "frd": ("frechet", 2),
 }
 SAMPLED = ("margin_12", "triplet_random", "proxy_nca", "multi_similarity", "histogram", "softmax")
-# Fig. 2, as far as the text names the values: trunks, embedding sizes and preprocessing. "adv" (changes of colour whose
-# strengths are not given), batch sizes and weight decays are left out.
+# Fig. 2. The text names the trunks and the preprocessing; "adv" (changes of colour whose strengths are not given) is
+# left out. The other values are ours, around the paper's own.
 TRUNKS = ("googlenet", "bn_inception", "resnet50")
 EMBEDDING_DIMS = (16, 32, 64, 128, 256, 512, 1024, 2048)
+BATCH_SIZES = (16, 32, 64, 112)
+WEIGHT_DECAYS = (0.0, 4e-5, 4e-4, 4e-3)
 PREPROCESSING = {"base": {}, "big": {"crop_size": 256}, "red": {"augmentation": "place"}}
 
 
 def sweeps(methods: tuple[Method, ...]) -> dict[str, Sweep]:
     """The sweeps of Figs. 2 and 3 for a data set's methods, on those of `SAMPLED` (Fig. 2 does not name its five)."""
-    six = tuple(each for each in methods if each.name in SAMPLED)
-
-    def drawn(sampler: str, images: int) -> tuple[Method, ...]:
-        layout = {"sampler": sampler, "images_per_class": images, "classes_per_batch": 112 // images}
-        return tuple(replace(each, **layout) for each in six)
-
+    six = sampled(methods)
     return {
-        "samplers": {name: ({}, drawn(*sampler)) for name, sampler in SAMPLERS.items()},
+        "samplers": {name: ({}, drawn(six, *sampler)) for name, sampler in SAMPLERS.items()},
         "trunks": {trunk: ({"trunk": trunk}, six) for trunk in TRUNKS},
         "dims": {f"dim{dim}": ({"embedding_dim": dim}, six) for dim in EMBEDDING_DIMS},
+        "batches": {f"batch{size}": ({}, in_batches_of(size, six)) for size in BATCH_SIZES},
+        "decays": {f"decay{decay:g}": ({"weight_decay": decay}, six) for decay in WEIGHT_DECAYS},
         "preprocessing": {name: (changes, six) for name, changes in PREPROCESSING.items()},
     }
+
+
+def sampled(methods: tuple[Method, ...]) -> tuple[Method, ...]:
+    """The six objectives of the sweeps."""
+    return tuple(each for each in methods if each.name in SAMPLED)
+
+
+def drawn(methods: tuple[Method, ...], sampler: str, images: int, batch: int = 112) -> tuple[Method, ...]:
+    """The methods with another sampler."""
+    layout = {"sampler": sampler, "images_per_class": images, "classes_per_batch": batch // images}
+    return tuple(replace(each, **layout) for each in methods)
+
+
+def in_batches_of(size: int, methods: tuple[Method, ...]) -> tuple[Method, ...]:
+    """The methods with as many classes as fill a batch of this size."""
+    return tuple(replace(each, classes_per_batch=size // each.images_per_class) for each in methods)
