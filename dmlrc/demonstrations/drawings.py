@@ -66,5 +66,5 @@ def own_maximum(frame: pd.DataFrame) -> Figure:
         axis.plot(100 * each.at_checkpoint, row, look.marker, color=look.colour)
         axis.plot(100 * each.own_maximum, row, ">", color=look.colour, markersize=5)
     method_rows(axis, list(frame["method"]))
-    axis.set_xlabel("validation P@1, % (mark: chosen by MAP@R, arrow: its own maximum)")
+    axis.set_xlabel("validation P@1, %\nmark: chosen by MAP@R, arrow: its own maximum")
     return figure

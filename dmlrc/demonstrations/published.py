@@ -46,7 +46,7 @@ def tcm(embeddings: Tensor, labels: Tensor, pos_margin: float, neg_margin: float
                 pull.append(pos_margin - cosine)
             if labels[i] != labels[j] and cosine >= neg_margin:
                 push.append(cosine - neg_margin)
-    return sum(torch.stack(terms).mean() for terms in (pull, push) if terms)
+    return sum((torch.stack(terms).mean() for terms in (pull, push) if terms), start=embeddings.new_zeros(()))
 
 
 def contrastive_on_cosines(embeddings: Tensor, labels: Tensor, pos_margin: float, neg_margin: float) -> Tensor:

@@ -95,15 +95,15 @@ def arcface_margins() -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def arcface_pull(cosines: Sequence[float] = (0.8, 0.4, 0.1, -0.1, -0.4, -0.8)) -> pd.DataFrame:
+def arcface_pull(points: int = 49) -> pd.DataFrame:
     """How strongly an image is pulled to its own class direction, by its cosine to it, with and without the clamp.
 
-    One image, two classes at a right angle, margin 0.5 rad; the pull is the length of the gradient of the loss in the
-    image's plane, along the circle. Index: the cosine. Columns: ours, clamped.
+    One image, two classes at a right angle, margin 0.5 rad; the pull is the part of the gradient along the circle
+    through the image and its class. Index: the cosine, -0.96 to 0.96. Columns: ours, clamped.
     """
     W, label = torch.eye(3, dtype=torch.float64)[:, :2], torch.tensor([0])
     rows = {}
-    for cosine in cosines:
+    for cosine in np.linspace(-0.96, 0.96, points):
         angle = math.acos(cosine)
         image = torch.tensor([[cosine, 0.0, math.sin(angle)]], dtype=torch.float64)  # at a right angle to class 1
         along = torch.tensor([math.sin(angle), 0.0, -cosine], dtype=torch.float64)  # towards class 0
@@ -273,6 +273,21 @@ def own_maximum(edition: Sequence[StudyRecords]) -> pd.DataFrame:
         rows.append(means.reset_index().assign(study=records.name))
     columns = ["study", "method", "runs", "evaluations", "at_checkpoint", "own_maximum", "inflation"]
     return pd.concat(rows)[columns].reset_index(drop=True) if rows else pd.DataFrame(columns=columns)
+
+
+def longest_curves(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `own_maximum` of the study that validated its reruns most often; none if each was validated once."""
+    evaluations = frame.groupby("study")["evaluations"].mean()
+    if not (evaluations > 1).any():
+        return frame.iloc[:0]
+    return frame[frame["study"] == evaluations.idxmax()]
+
+
+def swapped_pairs(frame: pd.DataFrame) -> int:
+    """How many pairs of methods change their order with the rule. frame: one study's rows of `own_maximum`."""
+    before, after = (frame[name].to_numpy() for name in ("at_checkpoint", "own_maximum"))
+    signs = np.sign(before[:, None] - before) * np.sign(after[:, None] - after)
+    return int((signs < 0).sum() // 2)
 
 
 IMAGE = 256
