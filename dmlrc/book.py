@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from dmlrc import paths, records, studies, study
+from dmlrc import experiments, paths, records, studies, study
 from dmlrc.errors import DmlrcError
 
 EDITIONS = {"quick": ("glyphs-quick",)}
@@ -18,10 +18,13 @@ EDITIONS = {"quick": ("glyphs-quick",)}
 def edition(names: str) -> list[str]:
     """The studies of an edition: "quick", "published", or study names joined by commas.
 
+    Published are the methods tables whose full-budget records are committed; the experiments around them come along.
+
     Raises UsageError for an unknown study, DmlrcError where nothing is published.
     """
     if names == "published":
-        found = records.published()
+        apart = experiments.around()
+        found = [name for name in records.published() if name not in apart]
         if not found:
             raise DmlrcError("no study is published yet: run one at full budget, then `dmlrc study export NAME`")
         return found
@@ -30,12 +33,32 @@ def edition(names: str) -> list[str]:
     return [studies.get(name.strip()).name for name in names.split(",")]
 
 
-def build(names: Sequence[str], workers: int = 1) -> Path:
-    """Make the book of these studies, and return the page to open."""
-    for name in names:
-        study.run(studies.get(name), workers=workers)
+def build(names: Sequence[str], workers: int = 1, train: bool = True) -> Path:
+    """Make the book of these studies, and return the page to open.
+
+    train: whether to run what is missing of the studies and of the experiments around them; those whose data, weights
+    or GPU are not here are left as they are, and their pages say so. Otherwise the book shows the records that are here.
+    """
+    if train:
+        run(names, workers)
     execute({"studies": ",".join(names)}, workers)
     return pages()
+
+
+def run(names: Sequence[str], workers: int = 1) -> None:
+    """Run what is missing of these studies and of the experiments around them, saying which one and what is left."""
+    waiting = [
+        each
+        for name in names
+        for each in (studies.get(name), *experiments.of(name).values())
+        if study.progress(each)[0] < study.progress(each)[1]
+    ]
+    for place, each in enumerate(waiting, 1):
+        if each.name not in names and (lacks := study.missing(each)):
+            print(f"[{place}/{len(waiting)}] {each.name}: left out, {' and '.join(lacks)} missing here", file=sys.stderr)
+            continue
+        print(f"[{place}/{len(waiting)}] {each.name} ({each.expected})", file=sys.stderr)
+        study.run(each, workers=workers)
 
 
 def execute(parameters: Mapping[str, object], workers: int = 1) -> None:

@@ -109,7 +109,7 @@ def book(
     from dmlrc import book as bookmaking
 
     with _interruptible():
-        page = bookmaking.build(bookmaking.edition(name), workers)
+        page = bookmaking.build(bookmaking.edition(name), workers, train=name != "published")
     typer.echo(f"open {page}")
 
 

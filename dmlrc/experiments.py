@@ -19,6 +19,11 @@ def of(main: str) -> dict[str, Study]:
     return {name: each for name, each in found.items() if name != "musgrave2020" and each.budget.name != "rate"}
 
 
+def around() -> set[str]:
+    """The names of all studies that are experiments around another one."""
+    return {each.name for name in studies.STUDIES for each in of(name).values()}
+
+
 def load(main: str, name: str) -> StudyRecords | None:
     """The records of an experiment, whole or in part; None where nothing of it was run, or it does not exist."""
     study = of(main).get(name)

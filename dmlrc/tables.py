@@ -13,7 +13,7 @@ from scipy import stats
 from dmlrc import reported
 from dmlrc.data.splits import Splits, halves
 from dmlrc.errors import MissingDataError
-from dmlrc.methods import Float, Int
+from dmlrc.methods import Float, Int, Method
 from dmlrc.papers import fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
 from dmlrc.records import PRETRAINED, StudyRecords
 
@@ -22,6 +22,12 @@ METRICS = ("precision_at_1", "r_precision", "map_at_r")
 CLASSICS = ("contrastive", "triplet")
 OTHER_PAPERS = (roth2020, fehervari2019, zhai2019, oi2021)
 METHODS = {method.name: method for method in musgrave2020.METHODS}
+"""The rows of the results tables; `include` adds one."""
+
+
+def include(method: Method) -> None:
+    """Let a method of the reader's own stand in the tables, figures and trends of this session, under its label."""
+    METHODS[method.name] = method
 
 
 def ordered(methods: Iterable[str]) -> list[str]:

@@ -4,6 +4,8 @@ Formulas become MathML, which browsers draw themselves. The converter is the one
 cannot convert is a warning, so a build fails on it.
 """
 
+import os
+
 from docutils import nodes
 from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
@@ -44,10 +46,15 @@ def drop_thebe(app: Sphinx, pagename: str, templatename: str, context: dict, doc
     ]
 
 
-def drop_buttons_without_address(app: Sphinx, config: Config) -> None:
-    """A book without a repository would launch Jupyter Book's own, which is the default."""
+def set_repository(app: Sphinx, config: Config) -> None:
+    """The launch buttons open the repository that $DMLRC_REPOSITORY or _config.yml names; without one there are none.
+
+    Jupyter Book's default is its own repository.
+    """
     options = config.html_theme_options
-    if "executablebooks" in options.get("repository_url", ""):
+    if address := os.environ.get("DMLRC_REPOSITORY"):
+        options |= {"repository_url": address, "repository_branch": "main", "path_to_docs": "book"}
+    elif "executablebooks" in options.get("repository_url", ""):
         options["launch_buttons"] = {}
 
 
@@ -64,7 +71,7 @@ def launch_notebooks(
 def setup(app: Sphinx) -> dict:
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
     app.config.html_math_renderer = "mathml"
-    app.connect("config-inited", drop_buttons_without_address)
+    app.connect("config-inited", set_repository)
     app.connect("html-page-context", drop_thebe, priority=900)
     app.connect("html-page-context", launch_notebooks, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
