@@ -17,7 +17,7 @@ A verdict holds for the data set, the trunk and the protocol of its study, and t
 vary. With this many claims some intervals miss by chance: one in twenty, were each to stand at the edge.
 """
 
-from dmlrc.claims.judging import CLAIMS, counts, judge, judgements, numbers
+from dmlrc.claims.judging import CLAIMS, counts, judge, judged, numbers
 from dmlrc.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, VERDICTS, Claim
 from dmlrc.claims.shown import caption, summary, table, takeaways, unsettled
 
@@ -32,7 +32,7 @@ __all__ = [
     "caption",
     "counts",
     "judge",
-    "judgements",
+    "judged",
     "numbers",
     "summary",
     "table",

@@ -6,7 +6,7 @@ import pandas as pd
 
 from dmlrc import experiments, records
 from dmlrc.claims import fehervari2019, musgrave2020, oi2021, roth2020, rule, zhai2019
-from dmlrc.claims.rule import VERDICTS, Claim, Judgement
+from dmlrc.claims.rule import VERDICTS, Claim, Estimate, Judgement
 from dmlrc.records import StudyRecords
 
 CLAIMS: tuple[Claim, ...] = (
@@ -31,30 +31,54 @@ def judgements(main: str | StudyRecords) -> dict[str, Judgement]:
     return {claim.id: rule.evaluate(claim, found) for claim in CLAIMS}
 
 
+Judged = Mapping[str, Mapping[str, Judgement]]
+"""Main study -> claim -> its judgement."""
+
+
+def judged(edition: Sequence[StudyRecords] | Judged) -> Judged:
+    """The judgements of every main study. What takes an edition takes these too, so that a chapter judges once."""
+    return edition if isinstance(edition, Mapping) else {main.name: judgements(main) for main in edition}
+
+
 def judge(main: str | StudyRecords) -> pd.DataFrame:
     """Every claim with its verdict, a row a claim.
 
     Columns: id, paper, claim, paper_value (the same statistic in the paper, as printed), ours, low, high (in the
     statistic's own unit: accuracies are fractions), n, verdict, why (it is no firmer), needs, link.
     """
-    return pd.DataFrame([_row(claim, judgement) for claim, judgement in _both(judgements(main))])
+    return _frame(judgements(main))
 
 
-def _both(found: Mapping[str, Judgement]) -> list[tuple[Claim, Judgement]]:
-    return [(claim, found[claim.id]) for claim in CLAIMS]
+def numbers(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
+    """`judge` of every main study, one below the other, told apart by the index, `study`."""
+    frames = [_frame(found).assign(study=name) for name, found in judged(edition).items()]
+    return pd.concat(frames, ignore_index=True).set_index("study")
+
+
+def counts(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
+    """How many claims have which verdict: a row a main study, a column a verdict."""
+    rows = {
+        name: pd.Series([each.verdict for each in found.values()]).value_counts()
+        for name, found in judged(edition).items()
+    }
+    return pd.DataFrame(rows).T.reindex(columns=list(VERDICTS)).fillna(0).astype(int)
+
+
+def _frame(found: Mapping[str, Judgement]) -> pd.DataFrame:
+    return pd.DataFrame([_row(claim, found[claim.id]) for claim in CLAIMS])
 
 
 def _row(claim: Claim, judgement: Judgement) -> dict:
-    estimate = judgement.estimate
+    estimate = judgement.estimate or Estimate(float("nan"), float("nan"), float("nan"), 0)
     return {
         "id": claim.id,
         "paper": claim.paper,
         "claim": claim.claim,
         "paper_value": in_paper(claim),
-        "ours": estimate.value if estimate else float("nan"),
-        "low": estimate.low if estimate else float("nan"),
-        "high": estimate.high if estimate else float("nan"),
-        "n": estimate.n if estimate else 0,
+        "ours": estimate.value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "n": estimate.n,
         "verdict": judgement.verdict,
         "why": judgement.why,
         "needs": ", ".join(claim.needs) or "nothing",
@@ -70,15 +94,3 @@ def in_paper(claim: Claim) -> str:
     text = ", ".join(f"{where} {claim.unit.text(value)}" for where, value in values.items())
     outside = sum(claim.region.excludes(value, value) for value in values.values())
     return f"{text} ({outside} of {len(values)} outside)" if outside else text
-
-
-def numbers(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """`judge` of every main study, one below the other, told apart by `study`."""
-    return pd.concat([judge(main).assign(study=main.name) for main in edition], ignore_index=True).set_index("study")
-
-
-def counts(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """How many claims have which verdict: a row a main study, a column a verdict."""
-    found = {main.name: pd.Series([each.verdict for each in judgements(main).values()]) for main in edition}
-    table = pd.DataFrame({name: verdicts.value_counts() for name, verdicts in found.items()}).T
-    return table.reindex(columns=list(VERDICTS)).fillna(0).astype(int)

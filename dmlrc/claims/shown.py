@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 
 from dmlrc import printed
-from dmlrc.claims.judging import CLAIMS, in_paper, judgements
+from dmlrc.claims.judging import CLAIMS, Judged, in_paper, judged
 from dmlrc.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, VERDICTS, Claim, Judgement
 from dmlrc.records import StudyRecords
 
@@ -30,8 +30,6 @@ CHAPTERS = {
 }
 """The chapter that shows a table or figure: by its id, else by the first part of it."""
 
-Judged = Mapping[str, Mapping[str, Judgement]]
-
 
 def chapter(label: str) -> str:
     """The chapter in which a table or figure stands."""
@@ -43,49 +41,51 @@ def link(label: str) -> str:
     return f'<a href="{chapter(label)}.html#{label}">{label}</a>'
 
 
-def summary(edition: Sequence[StudyRecords]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def summary(edition: Sequence[StudyRecords] | Judged) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The cells and marks of the book's first table: a row a claim; its paper, a verdict a main study, where to look.
 
     Firm verdicts are marked: "best", that is bold, where a claim was reproduced, "tie", italic, where it was not.
     """
-    judged = {main.name: judgements(main) for main in edition}
+    studies = judged(edition)
     rows = [
         {
-            "Claim": claim.claim,
+            "claim": claim.claim,
             "paper": PAPERS[claim.paper],
-            **{name: found[claim.id].verdict for name, found in judged.items()},
+            **{name: found[claim.id].verdict for name, found in studies.items()},
             "see": link(claim.link),
         }
         for claim in CLAIMS
     ]
-    return _with_marks(rows, judged, [claim.id for claim in CLAIMS])
+    return _with_marks(rows, studies, [claim.id for claim in CLAIMS])
 
 
-def table(edition: Sequence[StudyRecords], paper: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
+def table(edition: Sequence[StudyRecords] | Judged, paper: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The cells and marks of the claims in full, of one paper or of all: a row a claim, a column a main study.
 
     paper: a key of `PAPERS`. Marks as in `summary`.
     """
-    judged = {main.name: judgements(main) for main in edition}
+    studies = judged(edition)
     claims = [claim for claim in CLAIMS if paper in (None, claim.paper)]
     rows = [
         {
-            "Claim": f"{claim.claim} ({claim.source})",
+            "id": claim.id,
+            "claim": f"{claim.claim} ({claim.source})",
             "decided by": _decided_by(claim),
             "the paper's numbers": in_paper(claim) or "–",
-            **{name: _cell(claim, found[claim.id]) for name, found in judged.items()},
+            **{name: _cell(claim, found[claim.id]) for name, found in studies.items()},
             "see": link(claim.link),
         }
         for claim in claims
     ]
-    return _with_marks(rows, judged, [claim.id for claim in claims])
+    return _with_marks(rows, studies, [claim.id for claim in claims])
 
 
-def _with_marks(rows: list[dict], judged: Judged, ids: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    cells = pd.DataFrame(rows).set_index("Claim")
+def _with_marks(rows: list[dict], studies: Judged, ids: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    cells = pd.DataFrame(rows)
+    cells = cells.set_index(cells.columns[0])
     marks = pd.DataFrame("", index=cells.index, columns=cells.columns)
     looks = {REPRODUCED: "best", NOT_REPRODUCED: "tie"}
-    for name, found in judged.items():
+    for name, found in studies.items():
         marks[name] = [looks.get(found[each].verdict, "") for each in ids]
     return cells, marks
 
@@ -103,12 +103,12 @@ def _cell(claim: Claim, judgement: Judgement) -> str:
     return f"{judgement.verdict}: {claim.unit.text(estimate.value)}{claim.unit.name} [{low}, {high}], n = {estimate.n}"
 
 
-def unsettled(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+def unsettled(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     """What stands behind the verdicts that are not firm: a row a study, verdict and reason; how many, and which."""
     rows = [
-        {"Study": main.name, "verdict": judgement.verdict, "why": judgement.why, "claim": name}
-        for main in edition
-        for name, judgement in judgements(main).items()
+        {"Study": study, "verdict": judgement.verdict, "why": judgement.why, "claim": name}
+        for study, found in judged(edition).items()
+        for name, judgement in found.items()
         if judgement.why
     ]
     if not rows:
@@ -127,9 +127,9 @@ def caption(edition: Sequence[StudyRecords]) -> str:
     )
 
 
-def takeaways(edition: Sequence[StudyRecords]) -> list[str]:
+def takeaways(edition: Sequence[StudyRecords] | Judged) -> list[str]:
     """What the claims come to, a sentence or two a main study."""
-    return [" ".join(_sentences(main.name, judgements(main))) for main in edition]
+    return [" ".join(_sentences(name, found)) for name, found in judged(edition).items()]
 
 
 def _sentences(name: str, found: Mapping[str, Judgement]) -> Iterator[str]:
