@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from dmlrc import reported, tables
+from dmlrc import experiments, reported, tables
 from dmlrc.papers import musgrave2020
 from dmlrc.protocol import Protocol, default_settings
 from dmlrc.records import StudyRecords
@@ -342,6 +342,26 @@ def _provenance(records: StudyRecords) -> dict[str, str]:
     }
 
 
+def experiments_table(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+    """What is recorded of the experiments around each methods table: a row an experiment of a study."""
+    rows = []
+    for main in edition:
+        for name, study in experiments.of(main.name).items():
+            found = experiments.load(main.name, name)
+            row = {"Study": main.name, "experiment": name, "rows": str(len(study.methods))}
+            if found is None:
+                rows.append(row | {"reruns": "not run", "steps": "–", "hours": "–", "commit": "–"})
+                continue
+            reruns = found.runs[found.runs["kind"] == "rerun"]
+            done = len(reruns[["method", "number"]].drop_duplicates())
+            row["reruns"] = f"{done} of {len(study.methods) * study.budget.reruns}"
+            row["steps"] = f"{found.runs['steps'].sum():,}"
+            row["hours"] = f"{found.runs['seconds'].sum() / 3600:.2f}"
+            rows.append(row | {"commit": found.meta["commit"]})
+    columns = ["Study", "experiment", "rows", "reruns", "steps", "hours", "commit"]
+    return pd.DataFrame(rows, columns=columns).set_index(columns[:2])
+
+
 def caveats(edition: Sequence[StudyRecords]) -> str:
     """The caveats of all studies of an edition; where there are none, what even a full study cannot show."""
     found = " ".join(filter(None, map(caveat, edition)))
@@ -424,7 +444,8 @@ def trend_sentence(found: Mapping[str, dict]) -> str:
 
 
 def studies_table(studies: Iterable["Study"]) -> pd.DataFrame:
-    """Studies as `dmlrc study list` shows them, without the short ones that chose a learning rate."""
+    """Studies as `dmlrc study list` shows them, without those around others and those that chose a learning rate."""
+    apart = experiments.around()
     rows = {
         study.name: {
             "data set": DATASET_LABELS.get(study.dataset, study.dataset),
@@ -433,7 +454,7 @@ def studies_table(studies: Iterable["Study"]) -> pd.DataFrame:
             "expected": study.expected,
         }
         for study in studies
-        if study.budget.name != "rate"
+        if study.budget.name != "rate" and study.name not in apart
     }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
 

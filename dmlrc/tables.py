@@ -434,6 +434,24 @@ def protocols() -> pd.DataFrame:
     return table.drop(index=["name", "paper", "test_metrics", "val_metrics", "train_metrics", "binary", "arrays"])
 
 
+def random_trunks(untrained: StudyRecords) -> pd.DataFrame:
+    """NMI of trunks with random weights on a study's test half, mean over the seeds. untrained: experiment "trunks".
+
+    Columns as `live.random_trunks`: trunk, classes, images (of a class, on average over the whole data set), nmi.
+    """
+    rows = untrained.scores[untrained.scores["method"].str.endswith("@random") & (untrained.scores["metric"] == "nmi")]
+    means = rows.groupby("method", sort=False)["value"].mean()
+    facts = untrained.meta["data"]
+    return pd.DataFrame(
+        {
+            "trunk": means.index.str.partition("@").get_level_values(0),
+            "classes": facts["classes"] - facts["classes"] // 2,
+            "images": facts["images"] / facts["classes"],
+            "nmi": means.to_numpy(),
+        }
+    )
+
+
 def nmi_of_random(classes: int, images: float) -> float:
     """NMI of embeddings whose clusters hold one image each of `images` classes: 1 - log S / log C, NaN for S > C.
 

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from dmlrc import paths, records
+from dmlrc import experiments, paths, records
 from dmlrc.methods import Int
 from dmlrc.papers import musgrave2020
 from dmlrc.protocol import Budget
@@ -19,15 +19,93 @@ def fake_records(**settings):
 
 def write_fake_study(**settings):
     """The same, as the files of a study under way, in runs/ below $DMLRC_HOME."""
-    units, meta = fake_units(**settings)
+    write_units(*fake_units(**settings))
+
+
+def write_units(units, meta):
     folder = paths.runs() / meta["study"]
     records.write_json(folder / "meta.json", meta)
     for each in units:
         records.write_json(folder / each["method"] / f"{each['kind']}-{each['number']:03d}.json", each)
 
 
+def write_fake_experiments(main, missing=()):
+    """Made-up records of the experiments around a main study, as the files of studies under way."""
+    rng = np.random.default_rng(1)
+    for name, each in experiments.of(main).items():
+        if name in missing:
+            continue
+        if each.budget.trials:
+            settings = {"protocol": each.protocol, "trials": 3, "reruns": 3, "methods": each.methods}
+            write_fake_study(study=each.name, dataset=each.dataset, **settings)
+            continue
+        meta = each.configuration() | FACTS | {"settings": {}, "changes": {}}
+        meta["data"] = {"name": each.dataset, "images": 1200, "classes": 180, "shape": [1, 28, 28]}
+        units = [unit("pretrained", "pretrained", 0, [], scores={"separated": fake_metrics(rng, each.protocol)})]
+        units += [
+            fake_rerun(rng, each.protocol_of(method), method, number)
+            for method in each.methods
+            for number in range(each.budget.reruns)
+        ]
+        write_units(units, meta)
+
+
+def fake_metrics(rng, protocol, names=None):
+    return {name: float(rng.uniform(0.2, 0.6)) for name in (protocol.test_metrics if names is None else names)}
+
+
+def fake_rerun(rng, protocol, method, number):
+    """A rerun with everything that its protocol records."""
+    settings = ["separated", *["separated_binary"] * protocol.binary, *["concatenated"] * (protocol.members > 1)]
+    scores = {setting: fake_metrics(rng, protocol) for setting in settings}
+    if protocol.train_metrics:
+        scores["train"] = fake_metrics(rng, protocol, protocol.train_metrics)
+    watched = protocol.val_metrics if protocol.validates else ()
+    seen = [f"train_{name}" for name in protocol.train_metrics] if protocol.validates else []
+    curve = [
+        {"step": 10 * step, "loss": 1 / step, **fake_metrics(rng, protocol, [*watched, *seen])}
+        for step in (1, 2, 3)
+    ]
+    (run,) = fake_runs(rng)[:1]
+    run |= {"curve": curve, "val": fake_metrics(rng, protocol, watched)}
+    made = unit(method.name, "rerun", number, [run], scores=scores)
+    return made | {"arrays": {name: fake_arrays(rng, protocol) for name in ("test", "train", "untrained")}}
+
+
+def fake_arrays(rng, protocol):
+    arrays = {}
+    if "histograms" in protocol.arrays:
+        edges = np.linspace(-1, 1, 101)
+        counts = {"positive": rng.integers(1, 50, 100), "negative": rng.integers(1, 500, 100)}
+        arrays |= {"edges": edges.tolist()} | {name: values.tolist() for name, values in counts.items()}
+    if "spectrum" in protocol.arrays:
+        arrays["spectrum"] = sorted(rng.uniform(0.1, 5, 32).tolist(), reverse=True)
+    return arrays
+
+
+FACTS = {
+    "environment": {
+        "python": "3.11",
+        "system": "Test",
+        "processor": "none",
+        "cores": 1,
+        "device": "cpu",
+        "packages": {},
+    },
+    "commit": "0000000000",
+    "created": "2025-01-01T00:00:00+00:00",
+}
+
+
 def fake_units(
-    study="fake-study", dataset="glyphs", protocol=musgrave2020.CHARACTERS, trials=3, reruns=2, diverged=(), missing=()
+    study="fake-study",
+    dataset="glyphs",
+    protocol=musgrave2020.CHARACTERS,
+    trials=3,
+    reruns=2,
+    diverged=(),
+    missing=(),
+    methods=musgrave2020.METHODS,
 ):
     """Units and meta; methods in `diverged` have only diverged trials, those in `missing` nothing."""
     rng = np.random.default_rng(len(study))
@@ -39,19 +117,10 @@ def fake_units(
         "seed": 0,
         "class_order": "default",
         "data": {"name": dataset, "images": 16776, "classes": 1398, "shape": [1, 28, 28]},
-        "environment": {
-            "python": "3.11",
-            "system": "Test",
-            "processor": "none",
-            "cores": 1,
-            "device": "cpu",
-            "packages": {},
-        },
-        "commit": "0000000000",
-        "created": "2025-01-01T00:00:00+00:00",
+        **FACTS,
     }
     units = [unit("pretrained", "pretrained", 0, [], scores=fake_scores(rng, 0.1))]
-    for place, method in enumerate(musgrave2020.METHODS):
+    for place, method in enumerate(methods):
         if method.name in missing:
             continue
         failed = method.name in diverged

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from fake_records import write_fake_study
+from fake_records import write_fake_experiments, write_fake_study
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
@@ -17,13 +17,22 @@ from dmlrc.papers import musgrave2020
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
-STUDIES = "fake-quick,fake-frozen"
+STUDIES = "glyphs-quick,grocery-frozen-full"
 SMALL = {"01_metrics": 'num_points, class_counts, trunks, trunk_classes = 300, "10,100", "conv4", "12"'}
-IDS = (
+CHECKLIST = (  # the tables and figures of the five papers
     *(f"musgrave-t{number}" for number in range(1, 7)),
     *(f"musgrave-f{number}" for number in range(1, 6)),
-    *("musgrave-search", "answer", "protocol", "provenance"),
+    "musgrave-search",
+    *(f"roth-t{number}" for number in range(1, 3)),
+    *(f"roth-f{number}" for number in range(1, 8)),
+    *(f"fehervari-t{number}" for number in range(1, 5)),
+    *(f"fehervari-f{number}" for number in range(1, 3)),
+    *(f"zhai-t{number}" for number in range(1, 7)),
+    *(f"zhai-f{number}" for number in range(1, 5)),
+    "oi-t1",
+    *(f"oi-f{number}" for number in range(1, 5)),
 )
+IDS = (*CHECKLIST, "answer", "claims", "protocol", "findings", "provenance")
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +48,11 @@ def book(tmp_path_factory):
         patch.delenv("DMLRC_RUNS", raising=False)
         patch.delenv("DMLRC_DATA", raising=False)
         patch.setenv("DMLRC_EXPORTS", str(chapters / "exports"))
-        write_fake_study(study="fake-quick", trials=3, reruns=2)
+        write_fake_study(study="glyphs-quick", trials=3, reruns=2)
+        write_fake_experiments("glyphs-quick")
+        write_fake_experiments("grocery-frozen-full", missing=("roth2020-samplers", "zhai2019-shares", "oi2021-random"))
         write_fake_study(
-            study="fake-frozen",
+            study="grocery-frozen-full",
             dataset="grocery",
             protocol=musgrave2020.FROZEN,
             trials=21,
@@ -91,7 +102,7 @@ def test_chapters_record_their_scalars(book):
     metrics = publish.recorded(chapters / "01_metrics.ipynb")
     assert metrics["toy_map_at_r_c"] > metrics["toy_map_at_r_a"]
     results = publish.recorded(chapters / "03_results.ipynb")
-    assert results["fake-quick.best"] > results["fake-quick.worst"]
+    assert results["glyphs-quick.best"] > results["glyphs-quick.worst"]
     for path in NOTEBOOKS:
         assert publish.recorded(chapters / path.name)
 
