@@ -9,10 +9,12 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 from scipy import stats
 
-from dmlrc import deviations, experiments, printed, publish, studies
+from dmlrc import claims, deviations, experiments, printed, publish, studies
 from dmlrc.protocol import Protocol
 from dmlrc.records import StudyRecords
 from dmlrc.tables import interval
@@ -184,45 +186,28 @@ def stated(mean: float, rises: bool = True) -> str:
     return f"{'yes' if (mean > 0) == rises and mean else 'no'}: {points(mean)}"
 
 
-def rank(values: pd.Series, name: str, half: pd.Series | None = None, highest: bool = True) -> str:
-    """Whether a name has the highest (or lowest) of these values, and its place, counted from the highest.
+def place(values: pd.Series, name: str) -> str:
+    """Where a name stands among these values, counted from the highest; equals share a place.
 
-    "tie": equal to the extreme one, or within its interval; half: half widths of the intervals, missing ones are 0.
-
-    >>> values = pd.Series({"a": 0.5, "b": 0.4, "c": 0.3})
-    >>> rank(values, "a"), rank(values, "c", highest=False), rank(values, "c"), rank(values, "d")
-    ('yes: 1 of 3', 'yes: 3 of 3', 'no: 3 of 3', '–')
+    >>> values = pd.Series({"a": 0.5, "b": 0.5, "c": 0.3})
+    >>> place(values, "b"), place(values, "c"), place(values, "d")
+    ('1 of 3', '3 of 3', 'not among them')
     """
     values = values.dropna()
-    if name not in values.index or len(values) < 2:
-        return "–"
-    half = (pd.Series(0.0, index=values.index) if half is None else half.reindex(values.index)).fillna(0.0)
-    extreme = values.idxmax() if highest else values.idxmin()
-    place = int((values > values[name]).sum()) + 1 if highest else len(values) - int((values < values[name]).sum())
-    near = abs(values[name] - values[extreme]) <= half[name] + half[extreme]
-    others = (abs(values - values[extreme]) <= half + half[extreme]).sum() - 1
-    verdict = "no" if not near else "yes" if name == extreme and not others else "tie"
-    return f"{verdict}: {place} of {len(values)}"
+    if name not in values.index:
+        return "not among them"
+    return f"{(values > values[name]).sum() + 1} of {len(values)}"
 
 
-def verdicts(claims: pd.DataFrame, found: Found) -> str:
-    """How many of a paper's statements hold around each study, in words. claims: cells of `judged`, `rank` or "–"."""
+def verdicts(edition: Sequence[StudyRecords], paper: str) -> str:
+    """How the claims of one paper were judged, in a sentence a main study. paper: a key of `claims.shown.PAPERS`."""
+    numbers = claims.numbers(edition)
+    numbers = numbers[numbers["paper"] == paper]
     sentences = []
-    for name in present(found):
-        cells = claims[name][claims[name] != "–"]
-        words = cells.str.partition(":")[0]
-        yes, no = (words == "yes").sum(), (words == "no").sum()
-        sentences.append(
-            f"Of {len(cells)} statements of the paper, {yes} hold around `{name}` and {no} do not; "
-            f"{len(cells) - yes - no} are open: ties, differences within their interval, a single seed, or not run."
-        )
+    for name, part in numbers.groupby(level="study", sort=False):
+        counts = ", ".join(f"{(part['verdict'] == verdict).sum()} {verdict}" for verdict in claims.VERDICTS)
+        sentences.append(f"Of {len(part)} claims of the paper, around `{name}`: {counts}.")
     return " ".join(sentences)
-
-
-def numbered(claims: pd.DataFrame) -> pd.DataFrame:
-    """Statements, so far the index, as a column that may break into lines, behind a number."""
-    cells = claims.reset_index()
-    return cells.set_axis(pd.RangeIndex(1, len(cells) + 1, name="no."))
 
 
 def column_marks(values: pd.Series, half: pd.Series | None = None) -> pd.Series:
@@ -238,6 +223,14 @@ def column_marks(values: pd.Series, half: pd.Series | None = None) -> pd.Series:
             result[values + half >= values[best] - half[best]] = "tie"
         result[best] = "best"
     return result
+
+
+def doubling_axis(axis: Axes, ticks: Iterable[float], **text) -> None:
+    """A horizontal axis on which a doubling is a step, with a tick at each of these numbers."""
+    ticks = sorted(set(ticks))
+    axis.set_xscale("log", base=2)
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks], **text)
 
 
 # What stands under and in place of an exhibit

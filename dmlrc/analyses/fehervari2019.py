@@ -4,12 +4,11 @@ Numbers first (frames of fractions), then cells for the page, then figures. Expe
 fehervari2019-dims (Fig. 1) and fehervari2019-batches (Fig. 2).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
 
 from dmlrc import figures, printed, reported
 from dmlrc.analyses import common
@@ -210,7 +209,7 @@ def table_data(dataset: str, found: Found) -> pd.DataFrame:
     return common.long(theirs, {name: headline(records) for name, records in common.present(found).items()})
 
 
-# What the paper says of its tables
+# How the tables agree
 
 
 def orders(found: Found, metric: str = "precision_at_1") -> pd.DataFrame:
@@ -241,35 +240,6 @@ def orders_cells(frame: pd.DataFrame) -> pd.DataFrame:
     return wide.rename_axis("Order of").rename_axis(None, axis=1)
 
 
-def claims(found: Found, dims: Found, batches: Found) -> pd.DataFrame:
-    """What the paper says of its tables and figures, tested on its own numbers and on ours, as cells.
-
-    A row a statement, a column a table of the paper or a study. "yes", "no", "tie" (its interval overlaps that of the
-    extreme one), "unclear" (a difference within its interval). Figures have no numbers in the paper.
-    """
-    tables = places(found)
-    rows = {
-        "Most methods score higher than their own papers report (4.2)": _above_reported(found),
-        "Triplet Semihard has the lowest R@1 (1, 4.2)": _extremes(tables, "triplet_semihard", "precision_at_1", 0),
-        "Triplet Semihard has the lowest NMI (1)": _extremes(tables, "triplet_semihard", "nmi", 0),
-        "ProxySoftmax has the highest R@1 (4.2)": _extremes(tables, "proxy_softmax", "precision_at_1", 1),
-        "Struct Clust has the highest NMI (4.2)": _extremes(tables, "structured_clustering", "nmi", 1),
-        "ProxyNCA has a higher R@1 than ProxyTriplet (4.2)": _pairs(tables, found, "proxy_nca", "proxy_triplet"),
-        "N-pairs do not gain from larger embeddings, points a doubling (4.2)": _sweep(dims, "n_pairs", rises=False),
-        "ProxySoftmax gains from larger embeddings, points a doubling (4.3)": _sweep(dims, "proxy_softmax"),
-        "All losses but ProxySoftmax gain from larger batches (4.6)": _gaining(batches),
-        "ProxySoftmax does not gain from larger batches, points a doubling (4.6)": _sweep(
-            batches, "proxy_softmax", rises=False
-        ),
-        "Margin Loss falls with batches above 32, points from 32 to 128 (4.6)": _margin(batches),
-    }
-    columns = [*tables, *(name for name in found if name not in tables)]
-    frame = pd.DataFrame.from_dict(rows, orient="index").reindex(columns=columns)
-    for name in found:  # a study's column has words where nothing was run, the paper's have none for figures
-        frame[name] = frame[name].fillna("not run")
-    return frame.fillna("–").rename_axis("The paper says")
-
-
 def gains(dataset: str, trunk: str = "bn_inception") -> pd.Series:
     """R@1 in this paper's table less what the original papers report, of the methods that have both."""
     frame = published(dataset)[trunk]
@@ -277,72 +247,11 @@ def gains(dataset: str, trunk: str = "bn_inception") -> pd.Series:
     return (ours - originals(dataset)).dropna()
 
 
-def _above_reported(found: Found) -> dict[str, str]:
-    cells = dict.fromkeys(found, "–")  # ours are on other data
-    for dataset in DATASETS.values():
-        for trunk in published(dataset):
-            gained = gains(dataset, trunk)
-            higher = (gained > 0).sum()
-            verdict = "yes" if 2 * higher > len(gained) else "no"
-            cells[f"{dataset}, {printed.TRUNK_LABELS[trunk]}"] = f"{verdict}: {higher} of {len(gained)}"
-    return cells
-
-
-def _extremes(tables: Mapping[str, pd.DataFrame], method: str, metric: str, highest: bool) -> dict[str, str]:
-    found = {name: of_metric(frame, metric) for name, frame in tables.items()}
-    return {name: common.rank(each["mean"], method, each["ci95"], bool(highest)) for name, each in found.items()}
-
-
-def _pairs(tables: Mapping[str, pd.DataFrame], found: Found, first: str, second: str) -> dict[str, str]:
-    cells = {}
-    for name, frame in tables.items():
-        if name in found:
-            cells[name] = common.judged(*common.difference(_of_setting(found[name]), first, second))
-        else:
-            values = of_metric(frame, "precision_at_1")["mean"].reindex([first, second])
-            cells[name] = common.stated(values[first] - values[second])
-    return cells
-
-
 def _of_setting(records: StudyRecords) -> pd.DataFrame:
     """R@1 of every rerun, by the floats of the embeddings."""
     scores = common.seeds(records)
     chosen = (scores["setting"] == "separated") & (scores["metric"] == "precision_at_1")
     return scores[chosen & (scores["method"] != PRETRAINED)]
-
-
-def _sweep(found: Found, method: str, rises: bool = True) -> dict[str, str]:
-    cells = {}
-    for name, records in common.present(found).items():
-        slopes = common.doublings(_of_setting(records))
-        if method in slopes.index:
-            row = slopes.loc[method]
-            # not to gain is claimed: a rise within the interval is none
-            if not rises and row["n"] > 1 and row["mean"] <= row["ci95"]:
-                cells[name] = f"yes: {common.points(row['mean'], row['ci95'])}"
-            else:
-                cells[name] = common.judged(row["mean"], row["ci95"], row["n"], rises)
-    return cells
-
-
-def _gaining(found: Found) -> dict[str, str]:
-    cells = {}
-    for name, records in common.present(found).items():
-        slopes = common.doublings(_of_setting(records)).drop(index="proxy_softmax", errors="ignore")
-        if slopes.empty:
-            continue
-        gaining = (slopes["mean"] > slopes["ci95"].fillna(0.0)).sum()
-        verdict = "one seed" if (slopes["n"] < 2).all() else "yes" if gaining == len(slopes) else "no"
-        cells[name] = f"{verdict}: {gaining} of {len(slopes)}"
-    return cells
-
-
-def _margin(found: Found) -> dict[str, str]:
-    changes = {
-        name: common.difference(_of_setting(records), "margin@batch128", "margin@batch32")
-        for name, records in common.present(found).items()
-    }
-    return {name: common.judged(*change, rises=False) for name, change in changes.items()}
 
 
 # The figures
@@ -401,20 +310,12 @@ def draw_sweep(found: Mapping[str, StudyRecords], xlabel: str) -> Figure:
                     label=label(method),
                 )
             axis.set_title(f"{name}\n{family}" if len(found) > 1 else family, fontsize=9)
-            _doublings(axis, frame["number"])
+            common.doubling_axis(axis, frame["number"], fontsize=8, rotation=45)
         row[0].set_ylabel("R@1, %")
     for axis in axes[-1]:
         axis.set_xlabel(xlabel)
         axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.28), frameon=False, borderaxespad=0)
     return figure
-
-
-def _doublings(axis, numbers: Iterable[float]) -> None:
-    ticks = sorted(set(numbers))
-    axis.set_xscale("log", base=2)
-    axis.xaxis.set_major_locator(FixedLocator(ticks))
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks], fontsize=8, rotation=45)
 
 
 def steps(found: Found) -> str:
@@ -466,6 +367,17 @@ def order_sentence(found: Found) -> str:
 
 def _rhos(values: Mapping[str, float]) -> str:
     return printed.each(values, lambda rho: f"{rho:+.2f}" if rho == rho else "too few methods")
+
+
+def worst_sentence() -> str:
+    """Where Triplet Semihard stands in the paper's own tables, which call it the worst of all, in words."""
+    standing = {}
+    for metric in OURS:
+        for name, frame in places({}).items():
+            values = of_metric(frame, metric)["mean"]
+            if "triplet_semihard" in values:
+                standing[f"{common.metric_label(metric)} on {name}"] = common.place(values, "triplet_semihard")
+    return f"Triplet Semihard, the worst of all by sections 1 and 4.2, has these places: {printed.each(standing, str)}."
 
 
 def best_sentence(found: Found) -> str:

@@ -7,7 +7,7 @@ zhai2019-shares (Fig. 4).
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -168,20 +168,20 @@ def losses_sentence(table: str, found: Found) -> str:
     theirs = published(table)
     theirs = theirs[theirs["metric"] == "precision_at_1"]
     ranks = {
-        name: _rank(part.rename(columns={"value": "mean"})) for name, part in theirs.groupby("dataset", sort=False)
+        name: _place(part.rename(columns={"value": "mean"})) for name, part in theirs.groupby("dataset", sort=False)
     }
     text = f"See the rows of NormSoftmax: by R@1 its place is {printed.each(ranks, str)} in the paper"
     ours = {name: of_table(table, losses(records)) for name, records in common.present(found).items()}
-    ours = {name: _rank(frame[frame["metric"] == "precision_at_1"]) for name, frame in ours.items() if len(frame)}
+    ours = {name: _place(frame[frame["metric"] == "precision_at_1"]) for name, frame in ours.items() if len(frame)}
     if not ours:
         return f"{text}. This trunk was not run here."
     return f"{text}, and {printed.each({f'`{name}`': place for name, place in ours.items()}, str)} of ours."
 
 
-def _rank(frame: pd.DataFrame) -> str:
+def _place(frame: pd.DataFrame) -> str:
     """The place of normalised softmax, its best size, among the methods."""
     values = frame[frame["method"] != PRETRAINED].groupby("method")["mean"].max()
-    return common.rank(values, SOFTMAX).partition(": ")[2] or "not known"
+    return common.place(values, SOFTMAX)
 
 
 def trunk_of(table: str) -> str:
@@ -225,8 +225,10 @@ def beside_samples(found: Found) -> tuple[pd.DataFrame, pd.DataFrame]:
         marks[name] = common.column_marks(values["mean"], None if name.startswith("the paper") else values["ci95"])
     order = list(dict.fromkeys(layout for column in cells.values() for layout in column.index))
     table = pd.DataFrame(cells).reindex(index=order, columns=[*list(frames)[:1], *found])
-    marked = pd.DataFrame(marks).reindex(index=order, columns=table.columns).fillna("")
-    return table.fillna("not run").rename_axis("Images x classes"), marked.rename_axis("Images x classes")
+    marked = pd.DataFrame(marks).reindex(index=order, columns=table.columns).astype(object).fillna("")
+    return table.astype(object).fillna("not run").rename_axis("Images x classes"), marked.rename_axis(
+        "Images x classes"
+    )
 
 
 def samples_data(found: Found) -> pd.DataFrame:
@@ -435,7 +437,7 @@ def draw_sizes(found: Mapping[str, StudyRecords]) -> Figure:
         for binary, (text, colour, marker) in {False: ("floats", BLUE, "o"), True: ("bits", RED, "s")}.items():
             part = frame[frame["binary"] == binary]
             _line(axis, part["dim"], part, text, colour, marker)
-        _doublings(axis, frame["dim"].unique())
+        common.doubling_axis(axis, frame["dim"])
         axis.set(title=name, ylabel="R@1, %")
         axis.legend()
     axes[-1, 0].set_xlabel("size of the embedding, numbers or bits")
@@ -455,13 +457,6 @@ def _line(axis: Axes, x: pd.Series, part: pd.DataFrame, text: str, colour: str, 
         linewidth=1.4,
         label=text,
     )
-
-
-def _doublings(axis: Axes, ticks: np.ndarray) -> None:
-    axis.set_xscale("log", base=2)
-    axis.xaxis.set_major_locator(FixedLocator(sorted(ticks)))
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.set_xticks(sorted(ticks), [f"{tick:g}" for tick in sorted(ticks)])
 
 
 def sizes_sentence(found: Found) -> str:
@@ -616,7 +611,7 @@ def beside_shares(found: Found) -> pd.DataFrame:
         columns[name] = {row.Index: printed.percent(row.mean, row.ci95, digits=1) for row in frame.itertuples()}
     cells = pd.DataFrame(columns).reindex(columns=["the paper, SOP", *found]).sort_index(ascending=False)
     ours = list(found)
-    cells[ours] = cells[ours].fillna("not run")
+    cells[ours] = cells[ours].astype(object).fillna("not run")
     return cells.fillna("–").set_axis(pd.Index([f"{100 * share:g} %" for share in cells.index], name="Classes"))
 
 
@@ -626,130 +621,26 @@ def share_cost(records: StudyRecords, share: float = 0.1) -> tuple[float, float,
 
 
 def shares_sentence(found: Found) -> str:
-    """What to see in zhai-f4: how flat the line is, and how many classes a share is."""
-    counts = {}
+    """What to see in zhai-f4: how flat the line is, how many classes a tenth is, and what it costs."""
+    texts = []
     for name, records in common.present(found).items():
         method = f"{SOFTMAX}@share0.1"
         if not common.state(records, method):
-            counts[f"`{name}`"] = f"{math.ceil(0.1 * training_classes(records, method))}"
-    ours = f" A tenth of ours is, in classes: {printed.each(counts, str)}." if counts else ""
-    return (
-        "See how flat the line of R@1 is. The paper's tenth is about 1,100 classes, against 15 in a batch (section "
-        "4.1: 5 "
-        f"images of each).{ours}"
-    )
+            classes, cost = math.ceil(0.1 * training_classes(records, method)), share_cost(records)
+            texts.append(f"around `{name}` {classes} classes, {common.points(*cost[:2])} points of R@1")
+    ours = f" A tenth is, and costs, {'; '.join(texts)}." if texts else ""
+    return f"See how flat the line of R@1 is. In the paper a tenth is about 1,100 classes.{ours}"
 
 
-def takeaways(claims: pd.DataFrame, main: Found) -> list[str]:
-    """The chapter's takeaways: the paper's own tables first, then ours."""
-    own = claims.iloc[0][list(PAPER_METRICS)]
-    own, bits = own[own != "–"], {name: paper_bits(name) for name in PAPER_METRICS}
-    sentences = [
-        f"In Table 1 of the paper NormSoftmax has the highest R@1 on {own.str.startswith('yes').sum()} of "
-        f"{len(own)} data "
-        f"sets. Its bits cost, in points of R@1, {printed.each(bits, common.points)}.",
-        common.verdicts(claims, main),
-    ]
+def takeaways(main: Found) -> list[str]:
+    """What bits cost, in the paper and around each study."""
+    paper = printed.each({name: paper_bits(name) for name in PAPER_METRICS}, common.points)
+    sentences = [f"In the paper's tables the bits of 2048 dimensions cost, in points of R@1: {paper}."]
     costs = {f"`{name}`": bits_cost(records) for name, records in common.present(main).items()}
     if costs:
         texts = printed.each(costs, lambda cost: common.points(*cost[:2]))
-        sentences.append(f"Of ours, bits of 2048 dimensions cost, in points of R@1: {texts}.")
-    return [sentence for sentence in sentences if sentence]
-
-
-# What the paper says
-
-
-def claims(
-    main: Found, losses_of: Found, dims: Found, samples_of: Found, layer_norm: Found, shares_of: Found
-) -> pd.DataFrame:
-    """What the paper says of its tables and figures, tested on its own numbers and on ours, as cells.
-
-    A row a statement, a column a data set of the paper or a study; points of R@1. "yes", "no", "tie", or "unclear" (a
-    difference within its interval).
-    """
-    rows = {
-        "NormSoftmax compares very strongly; tested: the highest R@1 of the losses (4.2)": _paper_ranks()
-        | _our_ranks(losses_of),
-        "R@1 rises with the size, points a doubling (4.3)": {
-            dataset: common.stated(_paper_doubling(dataset)) for dataset in PAPER_METRICS
-        }
-        | {
-            name: common.judged(*common.doublings(_r1(each)).reindex([SOFTMAX]).fillna({"n": 0}).iloc[0])
-            for name, each in common.present(dims).items()
-        },
-        "bits come near the floats as the size grows, change of the gap (4.3)": {
-            name: common.judged(*_gap_change(each)) for name, each in common.present(dims).items()
-        },
-        "NormSoftmax outperforms others; tested: LMCL in the same pipeline (4.6)": {
-            dataset: common.stated(paper_lmcl(dataset)) for dataset in PAPER_METRICS
-        }
-        | _judged(main, over_lmcl),
-        "25 images of a class beat no balancing (4.4.2)": {"CUB200": common.stated(_paper_balancing())}
-        | _judged(samples_of, lambda each: common.difference(_r1(each), f"{SOFTMAX}@25x3", f"{SOFTMAX}@unbalanced")),
-        "LayerNorm raises R@1 (4.4.1)": _judged(layer_norm, layer_norm_gain),
-        "a tenth of the classes costs less than 1 point (4.5)": {
-            name: _cheap(*share_cost(each)) for name, each in common.present(shares_of).items()
-        },
-    }
-    frame = pd.DataFrame.from_dict(rows, orient="index").reindex(columns=[*PAPER_METRICS, *main])
-    ours = list(main)
-    frame[ours] = frame[ours].fillna("not run")
-    return frame.fillna("–").rename_axis("The paper says")
-
-
-def _judged(found: Found, measure: Callable[[StudyRecords], tuple[float, float, int]]) -> dict[str, str]:
-    return {name: common.judged(*measure(records)) for name, records in common.present(found).items()}
-
-
-def _cheap(mean: float, ci95: float, n: int) -> str:
-    """Whether a change is above -1 point; "unclear" where its interval holds -1 point."""
-    if np.isnan(mean):
-        return "–"
-    if n < 2:
-        return f"one seed: {common.points(mean)}"
-    verdict = "unclear" if abs(mean + 0.01) <= ci95 else "yes" if mean > -0.01 else "no"
-    return f"{verdict}: {common.points(mean, ci95)}"
-
-
-def _paper_ranks() -> dict[str, str]:
-    """The verdicts of Table 1, whose methods share a trunk."""
-    frame = published("Table 1")
-    frame = frame[frame["metric"] == "precision_at_1"]
-    return {name: common.rank(part.set_index("method")["value"], SOFTMAX) for name, part in frame.groupby("dataset")}
-
-
-def _our_ranks(found: Found) -> dict[str, str]:
-    ranks = {}
-    for name, records in common.present(found).items():
-        frame = losses(records)
-        rows = frame[(frame["metric"] == "precision_at_1") & (frame["method"] != PRETRAINED)].set_index("method")
-        ranks[name] = common.rank(rows["mean"], SOFTMAX, rows["ci95"])
-    return ranks
-
-
-def _paper_doubling(dataset: str) -> float:
-    """Mean rise of R@1 for a doubling from 128 to 2048 dimensions with ResNet50, Tables 5 and 6."""
-    ends = (_paper_r1(dataset, SOFTMAX, dim, False) for dim in (2048, 128))
-    return (next(ends) - next(ends)) / np.log2(2048 / 128)
-
-
-def _paper_balancing() -> float:
-    table = reported.zhai_samples_per_class()
-    value = table.set_index(table["samples"].fillna(0))["value"]
-    return float(value[25] - value[0])
-
-
-def _gap_change(records: StudyRecords) -> tuple[float, float, int]:
-    """How much less bits cost at the largest size than at the smallest: mean, 95 % interval, reruns."""
-    found = gaps(records).dropna(subset=["mean"])
-    if len(found) < 2:
-        return np.nan, np.nan, 0
-    floats, bits = _r1(records), _r1(records, "separated_binary")
-    both = floats.merge(bits, on=["method", "rerun"], suffixes=("", "_bits"))
-    both["score"] = both["score_bits"] - both["score"]
-    by_dim = {_dim(records, method): method for method in both["method"].unique() if "@" in method}
-    return common.difference(both, by_dim[found["dim"].iloc[-1]], by_dim[found["dim"].iloc[0]])
+        sentences.append(f"Of ours they cost: {texts}.")
+    return sentences
 
 
 def scalars(main: Found) -> dict[str, float]:
