@@ -19,6 +19,8 @@ ALLOWED = (
     r"(below|near|reach|exceed\w*|approaches|maximum is below|within)\s+\d+\s%",
     r"0\.16",  # the crop's share of the area, `finding-crop`
     r"release \d\.\d",
+    r"50 % over triplet",  # Musgrave et al., section 4.1: the paper's own words
+    r"margin \d\.\d rad",
     r"(spans|panels of) 50 points",  # how figures are drawn
     r"each 0\.93 of the one before",  # how a made spectrum is made
     r"by up to 1\.5 %",  # Roth et al., section 4.3: the paper's own words
