@@ -345,17 +345,17 @@ FINDINGS = (
 
 
 def index(found: Found) -> pd.DataFrame:
-    """A row a finding: title (the index), where, effect, stands ("yes", "in part", "no", "not run"), label."""
+    """A row a finding, indexed by its name: title, where, stands ("yes", "in part", "no", "not run"), effect."""
     rows = {}
     for finding in FINDINGS:
         effect, checks = finding.outcome(found)
-        rows[finding.title] = {
+        rows[finding.name] = {
+            "title": finding.title,
             "where": finding.seen,
-            "effect": effect,
             "stands": stands(checks),
-            "label": f"finding-{finding.name}",
+            "effect": effect,
         }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("finding")
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("name")
 
 
 def stands(checks: Iterable[bool]) -> str:
@@ -375,8 +375,12 @@ def percent(fraction: float, digits: int = 1) -> str:
     return printed.percent(fraction, digits=digits)
 
 
-def cells(frame: pd.DataFrame, heads: Mapping[str, str], fractions: Collection[str] = ()) -> pd.DataFrame:
-    """The columns of `heads` under their printed names, as text: fractions in percent, other numbers to 4 digits.
+def cells(
+    frame: pd.DataFrame, heads: Mapping[str, str], fractions: Collection[str] = (), digits: int = 1
+) -> pd.DataFrame:
+    """The columns of `heads` under their printed names, as text.
+
+    Fractions in percent with so many digits, other real numbers to 4 significant ones, truth values as yes and no.
 
     >>> frame = pd.DataFrame({"a": [0.5, float("nan")], "b": [1.0, 2e-9]})
     >>> cells(frame, {"a": "A, %", "b": "B"}, ["a"]).to_numpy().tolist()
@@ -386,9 +390,13 @@ def cells(frame: pd.DataFrame, heads: Mapping[str, str], fractions: Collection[s
     for column, head in heads.items():
         values = frame[column]
         if column in fractions:
-            text[head] = values.map(percent).replace("", "–")
+            text[head] = values.map(lambda value: percent(value, digits)).replace("", "–")
+        elif pd.api.types.is_bool_dtype(values):
+            text[head] = values.map({True: "yes", False: "no"})
         elif pd.api.types.is_float_dtype(values):
             text[head] = values.map("{:.4g}".format).replace("nan", "–")
+        elif pd.api.types.is_integer_dtype(values):
+            text[head] = values.map("{:,}".format)
         else:
             text[head] = values.map(str)
     return pd.DataFrame(text)
