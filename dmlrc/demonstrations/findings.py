@@ -260,15 +260,20 @@ def _recycled(found: Found) -> Outcome:
     return Outcome(effect, [later["contrastive"] + 1 == 6, later["triplet"] + 1 == 3])
 
 
+NOTED_GAINS = pd.DataFrame(
+    {"claimed": [0.94, 1.89, 0.90], "fair": [-0.018, 0.020, 0.016]}, index=list(reported.DATASETS)
+)
+"""The mean gains over contrastive that had been noted."""
+
+
 def _gains(found: Found) -> Outcome:
     table = found["gains"].set_index(["baseline", "dataset"]).loc["contrastive"]
     effect = (
         f"over contrastive, claimed: {printed.each(table['claimed'], printed.whole)}; measured under one protocol: "
         f"{printed.each(table['fair'], printed.signed)}"
     )
-    noted = {"claimed": [0.94, 1.89, 0.90], "fair": [-0.018, 0.020, 0.016]}
-    near = {name: (table[name] - values).abs() for name, values in noted.items()}
-    return Outcome(effect, [*(near["claimed"] < 0.005), *(near["fair"] < 0.0005)])
+    misses = (table[NOTED_GAINS.columns] - NOTED_GAINS).abs()
+    return Outcome(effect, [*(misses["claimed"] < 0.005), *(misses["fair"] < 0.0005)])
 
 
 def _table_against_plot(found: Found) -> Outcome:

@@ -77,6 +77,11 @@ class Pair(NamedTuple):
     second: Callable[[Tensor], Tensor]
 
 
+COSINE_MARGINS = (0.9, 0.1)
+TEMPERATURE = 0.1
+"""Of the pairs below; any others would do."""
+
+
 def same_losses() -> pd.DataFrame:
     """Losses that are older ones: both on one random batch in float64, a row a pair.
 
@@ -91,7 +96,7 @@ def same_losses() -> pd.DataFrame:
         loss = losses.create(name, num_classes=8, embedding_dim=16, **params).double()
         return lambda x: torch.func.functional_call(loss, {weights: values}, (x, labels))
 
-    ntxent = losses.create("ntxent", temperature=0.1)
+    ntxent = losses.create("ntxent", temperature=TEMPERATURE)
     pairs = [
         *(
             Pair(
@@ -108,17 +113,17 @@ def same_losses() -> pd.DataFrame:
         ),
         Pair(
             "TCM = contrastive on cosines",
-            lambda x: tcm(x, labels, 0.9, 0.1),
-            lambda x: contrastive_on_cosines(x, labels, 0.9, 0.1),
+            lambda x: tcm(x, labels, *COSINE_MARGINS),
+            lambda x: contrastive_on_cosines(x, labels, *COSINE_MARGINS),
         ),
         Pair(
             "SupCon, 2 images a class = NT-Xent",
-            lambda x: supcon(x, of_two, 0.1),
+            lambda x: supcon(x, of_two, TEMPERATURE),
             lambda x: ntxent(x, of_two),
         ),
         Pair(
             "SupCon, 4 images a class, NT-Xent",
-            lambda x: supcon(x, of_four, 0.1),
+            lambda x: supcon(x, of_four, TEMPERATURE),
             lambda x: ntxent(x, of_four),
         ),
     ]

@@ -126,7 +126,11 @@ def arcface_without_gradient() -> dict[str, float]:
     return {"own": float((own < 0).double().mean()), "pairs": float((cosines < 0).double().mean())}
 
 
-def snr_regulariser(weight: float = 0.005) -> pd.DataFrame:
+SNR_MARGIN, SNR_WEIGHT = 0.2, 0.005
+"""Of the SNR loss, in the same study."""
+
+
+def snr_regulariser() -> pd.DataFrame:
     """The SNR triplet loss of one random batch with its regulariser and with the weight set to 0.
 
     Index: "as in the paper", "weight 0". Columns: loss, gradient (its length), drift (the length of the gradient's part
@@ -139,11 +143,11 @@ def snr_regulariser(weight: float = 0.005) -> pd.DataFrame:
 
     def loss(x: Tensor, factor: float) -> Tensor:
         snr = snr_distances(x)
-        hinges = torch.relu(snr[anchors, positives] - snr[anchors, negatives] + 0.2)
+        hinges = torch.relu(snr[anchors, positives] - snr[anchors, negatives] + SNR_MARGIN)
         return hinges.sum() / (hinges > 0).sum() + factor * x[anchors].sum(1).abs().mean()
 
     rows = {}
-    for name, factor in (("as in the paper", weight), ("weight 0", 0.0)):
+    for name, factor in (("as in the paper", SNR_WEIGHT), ("weight 0", 0.0)):
         value, gradient = value_and_gradient(lambda x, f=factor: loss(x, f), embeddings)
         rows[name] = {"loss": value, "gradient": float(gradient.norm()), "drift": float((gradient @ diagonal).norm())}
     return pd.DataFrame.from_dict(rows, orient="index")
