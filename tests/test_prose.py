@@ -17,7 +17,7 @@ ALLOWED = (
     r"95 % (confidence )?interval",
     r"[Ss]ections? \d\.\d(\.\d)?",
     r"(below|near|reach|exceed\w*|approaches|maximum is below|within)\s+\d+\s%",
-    r"0\.16",  # the crop's share of the area, `finding-crop`
+    r"0\.16",  # the crop's share of the area, `finding-crops`
     r"release \d\.\d",
     r"50 % over triplet",  # Musgrave et al., section 4.1: the paper's own words
     r"margin \d\.\d rad",
