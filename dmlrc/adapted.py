@@ -23,8 +23,8 @@ _TRAINING_CLASSES = {"glyphs-small": 90, "glyphs": 699, "omniglot": 811, "grocer
 _FROZEN = {
     "roth2020": {"lr": 1e-3, "iterations_per_epoch": 50, "max_epochs": 10, "patience": 10},
     "fehervari2019": {"lr": 1e-3, "iterations_per_epoch": 50, "max_epochs": 10, "patience": 10},
-    "zhai2019": {"lr": 0.1, "warmup_epochs": 0},
-    "oi2021": {"lr": 1e-3},
+    "zhai2019": {"lr": 0.01, "warmup_epochs": 0},
+    "oi2021": {"lr": 1e-2},
 }
 _CHARACTERS = {
     "roth2020": {"lr": 1e-3, "iterations_per_epoch": 100, "max_epochs": 30, "patience": 30},
