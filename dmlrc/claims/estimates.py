@@ -22,8 +22,9 @@ BOOTSTRAP_ROWS = "bootstrap of the rows, percentiles, seeded"
 def mean(values: ArrayLike) -> Estimate:
     """The mean of independent units, with Student's t interval.
 
-    >>> mean([1.0, 2.0, 3.0])
-    Estimate(value=2.0, low=-0.48413771175032905, high=4.484137711750329, n=3, reach=(-inf, inf))
+    >>> found = mean([1.0, 2.0, 3.0])
+    >>> found.value, round(found.low, 3), round(found.high, 3), found.n
+    (2.0, -0.484, 4.484, 3)
     """
     values = _finite(values)
     if not len(values):

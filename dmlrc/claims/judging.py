@@ -18,40 +18,43 @@ CLAIMS: tuple[Claim, ...] = (
 )
 
 
-def evidence(main: str | StudyRecords) -> dict[str, StudyRecords | None]:
-    """What the claims are judged by: "main", and every experiment that a claim needs (None: not run)."""
-    found = main if isinstance(main, StudyRecords) else records.load(main)
-    needed = dict.fromkeys(name for claim in CLAIMS for name in claim.needs if name != "main")
-    return {"main": found} | {name: experiments.load(found.name, name) for name in needed}
+def of_paper(paper: str | None) -> list[Claim]:
+    """The claims of a paper, "roth" for instance; None: all."""
+    return [claim for claim in CLAIMS if paper in (None, claim.paper)]
 
 
-def judgements(main: str | StudyRecords) -> dict[str, Judgement]:
-    """Every claim's judgement, by its id. main: the name of a main study, or its records."""
-    found = evidence(main)
-    return {claim.id: rule.evaluate(claim, found) for claim in CLAIMS}
+def judgements(main: str | StudyRecords, paper: str | None = None) -> dict[str, Judgement]:
+    """The judgement of every claim of a paper (default of all), by its id. main: a study's name, or its records."""
+    records_of_main = main if isinstance(main, StudyRecords) else records.load(main)
+    claims = of_paper(paper)
+    needed = dict.fromkeys(name for claim in claims for name in claim.needs if name != "main")
+    found = {name: experiments.load(records_of_main.name, name) for name in needed} | {"main": records_of_main}
+    return {claim.id: rule.evaluate(claim, found) for claim in claims}
 
 
 Judged = Mapping[str, Mapping[str, Judgement]]
 """Main study -> claim -> its judgement."""
 
 
-def judged(edition: Sequence[StudyRecords] | Judged) -> Judged:
+def judged(edition: Sequence[StudyRecords] | Judged, paper: str | None = None) -> Judged:
     """The judgements of every main study. What takes an edition takes these too, so that a chapter judges once."""
-    return edition if isinstance(edition, Mapping) else {main.name: judgements(main) for main in edition}
+    if isinstance(edition, Mapping):
+        return edition
+    return {main.name: judgements(main, paper) for main in edition}
 
 
-def judge(main: str | StudyRecords) -> pd.DataFrame:
-    """Every claim with its verdict, a row a claim.
+def judge(main: str | StudyRecords, paper: str | None = None) -> pd.DataFrame:
+    """Every claim of a paper (default of all) with its verdict, a row a claim.
 
     Columns: id, paper, claim, paper_value (the same statistic in the paper, as printed), ours, low, high (in the
     statistic's own unit: accuracies are fractions), n, verdict, why (it is no firmer), needs, link.
     """
-    return _frame(judgements(main))
+    return _frame(judgements(main, paper), paper)
 
 
-def numbers(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
+def numbers(edition: Sequence[StudyRecords] | Judged, paper: str | None = None) -> pd.DataFrame:
     """`judge` of every main study, one below the other, told apart by the index, `study`."""
-    frames = [_frame(found).assign(study=name) for name, found in judged(edition).items()]
+    frames = [_frame(found, paper).assign(study=name) for name, found in judged(edition, paper).items()]
     return pd.concat(frames, ignore_index=True).set_index("study")
 
 
@@ -64,8 +67,8 @@ def counts(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     return pd.DataFrame(rows).T.reindex(columns=list(VERDICTS)).fillna(0).astype(int)
 
 
-def _frame(found: Mapping[str, Judgement]) -> pd.DataFrame:
-    return pd.DataFrame([_row(claim, found[claim.id]) for claim in CLAIMS])
+def _frame(found: Mapping[str, Judgement], paper: str | None) -> pd.DataFrame:
+    return pd.DataFrame([_row(claim, found[claim.id]) for claim in of_paper(paper)])
 
 
 def _row(claim: Claim, judgement: Judgement) -> dict:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 
 from dmlrc import printed
-from dmlrc.claims.judging import CLAIMS, Judged, in_paper, judged
+from dmlrc.claims.judging import CLAIMS, Judged, in_paper, judged, of_paper
 from dmlrc.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, VERDICTS, Claim, Judgement
 from dmlrc.records import StudyRecords
 
@@ -20,10 +20,10 @@ PAPERS = {
 
 CHAPTERS = {
     "musgrave": "03_results",
-    "roth": "06_roth2020",
-    "fehervari": "07_fehervari2019",
-    "zhai": "08_zhai2019",
-    "oi": "05_oi2021",
+    "roth": "05_training_strategies",
+    "fehervari": "06_unbiased_evaluation",
+    "zhai": "07_classification_baseline",
+    "oi": "08_pairs_and_splits",
     **dict.fromkeys(("musgrave-t2", "musgrave-f1", "musgrave-f2"), "01_metrics"),
     "musgrave-search": "02_protocol_and_search",
     **dict.fromkeys(("musgrave-f4", "musgrave-f5", "recycled-contrastive"), "04_papers_versus_reality"),
@@ -64,8 +64,8 @@ def table(edition: Sequence[StudyRecords] | Judged, paper: str | None = None) ->
 
     paper: a key of `PAPERS`. Marks as in `summary`.
     """
-    studies = judged(edition)
-    claims = [claim for claim in CLAIMS if paper in (None, claim.paper)]
+    studies = judged(edition, paper)
+    claims = of_paper(paper)
     rows = [
         {
             "id": claim.id,
@@ -111,11 +111,9 @@ def unsettled(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
         for name, judgement in found.items()
         if judgement.why
     ]
-    if not rows:
-        return pd.DataFrame({"claims": ["0"], "which": ["none"]}, index=pd.Index(["all"], name="Study"))
-    groups = pd.DataFrame(rows).groupby(["Study", "verdict", "why"], sort=False)["claim"]
-    found = groups.agg(claims="size", which=", ".join).astype({"claims": str})
-    return found.reset_index().set_index("Study")
+    columns = ["Study", "verdict", "why", "claim"]
+    groups = pd.DataFrame(rows, columns=columns).groupby(columns[:-1], sort=False)["claim"]
+    return groups.agg(claims="size", which=", ".join)
 
 
 def caption(edition: Sequence[StudyRecords]) -> str:
