@@ -1,10 +1,15 @@
 """StudyRecords of a study of the registry, made of the facts that a test names; nothing of it reaches the book."""
 
 from dataclasses import asdict, replace
+from pathlib import Path
 
+import nbformat
 import pandas as pd
+from fake_records import fake_records
 
-from dmlrc import records, studies
+from dmlrc import experiments, records, studies
+
+NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 
 
 def made_records(name, scores=(), curves=(), arrays=(), diverged=()):
@@ -48,3 +53,19 @@ def made_records(name, scores=(), curves=(), arrays=(), diverged=()):
         curves=frame.assign(kind="rerun", fold=0).astype({"value": float}),
         arrays=pd.DataFrame(arrays, columns=empty.arrays.columns),
     )
+
+
+def run_chapter(name, edition, load, folder, monkeypatch):
+    """Run the cells of a chapter with these records of experiments, and return the folder of its exports.
+
+    load: (main study, experiment) -> StudyRecords or None.
+    """
+    monkeypatch.setenv("DMLRC_EXPORTS", str(folder / "exports"))
+    monkeypatch.setattr(experiments, "load", load)
+    monkeypatch.setattr(records, "load", lambda study: fake_records(study=study))
+    scope = {}
+    for cell in nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells:
+        if cell.cell_type == "code":
+            own = f'\nstudies = "{edition}"' if "parameters" in cell.metadata.get("tags", []) else ""
+            exec(cell.source + own, scope)
+    return folder / "exports"

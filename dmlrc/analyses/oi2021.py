@@ -12,6 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 from scipy import stats
 
 from dmlrc import figures, printed, reported
@@ -234,7 +235,7 @@ def imbalance_sentence(found: Found) -> str:
             seen = summary(frame)
             sentences.append(
                 f"Around `{name}` {seen['negative'] / seen['positive']:.0f} negative pairs of the test images stand "
-                "against each positive one, so the positive ones cannot be seen before the areas are made equal."
+                "against each positive one: as counts, the positive histogram is that much smaller."
             )
     return " ".join(sentences) or "No histograms were recorded here."
 
@@ -473,6 +474,7 @@ def _draw_curves(found: Mapping[str, StudyRecords], names: Mapping[str, str]) ->
             _curve(axis, frame, metric)
             axis.set_title(f"{name}\n{text}" if axis is row[0] else f"\n{text}", fontsize=9)
             axis.tick_params(labelsize=8)
+            axis.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     figure.supxlabel("epoch", fontsize=10)
     _image_legend(figure)
     return figure

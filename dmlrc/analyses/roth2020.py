@@ -13,6 +13,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import NullFormatter
 from scipy import stats
 
 from dmlrc import figures, printed, reported
@@ -206,7 +207,7 @@ def spread_sentence(found: Found) -> str:
         if here["n"] > 1:
             noise = "one seed" if np.isnan(here["std"]) else f"mean standard deviation {printed.percent(here['std'])}"
             texts[head] = f"{printed.one_digit(here['range'])} points ({here['n']} methods, {noise})"
-    return f"From the worst to the best method without regularisation R@1 rises by: {printed.each(texts, str)}."
+    return f"From the worst to the best method without regularisation R@1 spans: {printed.each(texts, str)}."
 
 
 # Table 1
@@ -444,9 +445,9 @@ def samplers_cells(found: Found) -> pd.DataFrame:
         columns[name, "mean share, %"] = {
             key: printed.one_digit(shares[key]) if key in shares.index else missing for key in SAMPLERS
         }
+        others = shares.index.drop("spc4", errors="ignore")
         columns[name, "above SPC-4, points"] = {
-            key: common.points(*sampler_gap(records, key, "spc4")[:2]) if key in shares.index else missing
-            for key in SAMPLERS
+            key: common.points(*sampler_gap(records, key, "spc4")[:2]) if key in others else missing for key in SAMPLERS
         }
     return pd.DataFrame(columns).rename(index=SAMPLERS).rename_axis("Sampler")
 
@@ -711,15 +712,15 @@ def draw_influence(sweeps: Mapping[str, Found]) -> Figure:
     """roth-f2: share of the best value against the value; a row of panels a factor, a column a study, a line a loss."""
     names = list(next(iter(sweeps.values())))
     figure, axes = figures.canvas(0.7 + 1.75 * len(sweeps), len(sweeps), len(names), sharey=True)
+    for axis, name in zip(axes[0], names, strict=True):
+        axis.set_title(name, fontsize=9)
     for row, (factor, found) in zip(axes, sweeps.items(), strict=True):
-        for axis, (name, records) in zip(row, found.items(), strict=True):
+        for axis, records in zip(row, found.values(), strict=True):
             if records is None or (shares := influence(records)).empty:
                 _blank(axis, "not run")
             else:
                 _lines(axis, shares, factor)
             axis.set_xlabel(FACTORS[factor][1])
-            if row is axes[0]:
-                axis.set_title(name, fontsize=9)
     figure.supylabel("share of the loss's best value, mean over the metrics, %", fontsize=10)
     figure.legend(handles=_loss_handles(sweeps), loc="outside upper center", ncols=2)
     return figure
@@ -734,13 +735,22 @@ def _lines(axis: Axes, shares: pd.DataFrame, factor: str) -> None:
             100 * shares[row].reindex(order),
             color=look.colour,
             marker=look.marker,
+            linestyle=look.dashes,
             markerfacecolor=look.face,
             markersize=4,
             linewidth=1.2,
         )
-    short = [value.removeprefix(FACTORS[factor][0]).replace("-", "\n", 1) for value in order]
+    short = [_short(value, factor) for value in order]
     axis.set_xticks(range(len(order)), short, fontsize=8)
     axis.set_xlim(-0.3, len(order) - 0.7)
+
+
+def _short(value: str, factor: str) -> str:
+    """A value under its tick: without what it is a value of, and a trunk in short lines."""
+    if factor != "trunks":
+        return value.removeprefix(FACTORS[factor][0])
+    trunk, _, kind = value.partition("-")
+    return "\n".join([*printed.TRUNK_LABELS.get(trunk, trunk).split(), kind]).strip()
 
 
 def _loss_handles(sweeps: Mapping[str, Found]) -> list[Line2D]:
@@ -861,11 +871,12 @@ def draw_spectra(found: Mapping[str, StudyRecords]) -> Figure:
             axis.set_title(f"{name}\n{label(plain)}" if axis is axes[0, column] else label(plain), fontsize=9)
             if frame["method"].isin([plain, regularised]).any():
                 axis.set_yscale("log")
+                axis.yaxis.set_minor_formatter(NullFormatter())
             else:
                 _blank(axis, "not run")
-        axes[-1, column].set_xlabel("place of the singular value")
     handles, texts = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, texts, loc="outside upper center", ncols=2)
+    figure.supxlabel("place of the singular value", fontsize=10)
     figure.supylabel("share of the sum", fontsize=10)
     return figure
 
