@@ -38,5 +38,5 @@ def load(main: str, name: str) -> StudyRecords | None:
 
 def split(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame with what a sweep's rows are made of: columns row and value, of a `method` such as margin_12@spc4."""
-    parts = frame["method"].str.partition("@")
+    parts = frame["method"].str.partition("@").reindex(columns=range(3))  # three also where there are no rows
     return frame.assign(row=parts[0], value=parts[2])

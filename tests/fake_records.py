@@ -137,7 +137,7 @@ def fake_units(
 
 
 def unit(method, kind, number, runs, params=None, scores=None, failed=False):
-    values = [run["val"].get("map_at_r") for run in runs]
+    values = [run["val"]["map_at_r"] for run in runs if "map_at_r" in run["val"]]
     return {
         "method": method,
         "kind": kind,
@@ -145,7 +145,7 @@ def unit(method, kind, number, runs, params=None, scores=None, failed=False):
         "params": params or {},
         "state": "diverged" if failed else "complete",
         "reason": "the loss became nan" if failed else "",
-        "value": None if failed or not runs else float(np.mean(values)),
+        "value": None if failed or not values else float(np.mean(values)),
         "steps": sum(run["steps"] for run in runs),
         "seconds": 4.0,
         "commit": "0000000000",

