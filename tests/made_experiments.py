@@ -14,7 +14,7 @@ LOSSES = (3.0, 2.0, 1.0)
 
 
 def made(name, score, reruns=3, diverged=(), missing=(), data=None):
-    """StudyRecords of a study of the registry.
+    """StudyRecords of a study of the registry; the untrained trunk has 0.2 of everything.
 
     score: (method, setting, metric, rerun) -> a fraction, or None for no number. diverged: pairs of method and rerun.
     missing: methods without anything. data: its facts, classes among them.
@@ -30,7 +30,10 @@ def made(name, score, reruns=3, diverged=(), missing=(), data=None):
         "created": "2025-01-01T00:00:00+00:00",
     }
     methods = [method for method in study.methods if method.name not in missing]
-    units = [_unit(study, method, rerun, score, diverged) for method in methods for rerun in range(reruns)]
+    units = [
+        unit("pretrained", "pretrained", 0, [], scores={"separated": dict.fromkeys(study.protocol.test_metrics, 0.2)})
+    ]
+    units += [_unit(study, method, rerun, score, diverged) for method in methods for rerun in range(reruns)]
     return records.from_units(units, meta)
 
 

@@ -115,8 +115,10 @@ def doublings(scores: pd.DataFrame) -> pd.DataFrame:
     """How much a score rises when a sweep's number doubles, indexed by row: mean, ci95, n.
 
     scores: `seeds` of one setting and metric. The least-squares slope over log2 of the number in `value`, for each
-    rerun; then mean and 95 % interval over the reruns. Reruns with fewer than two numbers are left out.
+    rerun; then mean and 95 % interval over the reruns. Reruns with fewer than two numbers are left out, and so are
+    rows of no sweep, as the pretrained trunk.
     """
+    scores = scores[scores["value"] != ""]
     x = np.log2(scores["value"].map(number))
     rows = {}
     for (row, _), part in scores.groupby(["row", "rerun"]):
@@ -325,7 +327,8 @@ def images_per_batch(records: StudyRecords) -> str:
 
 def reruns(records: StudyRecords) -> str:
     """How often a row was trained."""
-    return f"{records.meta['budget']['reruns']} seeds a row"
+    count = records.meta["budget"]["reruns"]
+    return f"{count} seed{'s' if count != 1 else ''} a row"
 
 
 def ledger(

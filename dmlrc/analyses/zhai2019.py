@@ -7,7 +7,7 @@ zhai2019-shares (Fig. 4).
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -137,7 +137,7 @@ def _keys(frame: pd.DataFrame, several: set[str]) -> list[str]:
 
 
 def _loss_block(
-    head: str, frame: pd.DataFrame, metrics: tuple[str, ...], several: set[str]
+    head: str, frame: pd.DataFrame, metrics: Sequence[str], several: set[str]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The columns of one data set or study. frame: method, dim, metric, mean and, of ours, ci95."""
     ours = "ci95" in frame
@@ -285,6 +285,9 @@ def _embeddings(records: StudyRecords) -> pd.DataFrame:
 
 def _dim(records: StudyRecords, method: str) -> float:
     """The size of the embedding; without a linear layer that of the paper's trunk, 2048."""
+    value = method.partition("@")[2]
+    if value.startswith("dim"):
+        return common.number(value)
     return common.settings(records, method)["embedding_dim"] or 2048
 
 
@@ -303,7 +306,7 @@ def beside_embeddings(table: str, main: Found, dims: Found) -> tuple[pd.DataFram
         _embedding_block(dataset, part.rename(columns={"value": "mean"}), PAPER_METRICS[dataset])
         for dataset, part in theirs.groupby("dataset", sort=False)
     ]
-    metrics = tuple(dict.fromkeys(metric for dataset in BEST_TABLES[table] for metric in PAPER_METRICS[dataset]))
+    metrics = sorted({metric for dataset in BEST_TABLES[table] for metric in PAPER_METRICS[dataset]}, key=common.number)
     ours = {name: embeddings(main[name], dims.get(name)) for name in main}
     blocks += [_embedding_block(name, frame, metrics) for name, frame in ours.items() if len(frame)]
     order = [*trunks.index, *(key for frame in ours.values() for key in frame.set_index(keys).index)]
@@ -322,7 +325,7 @@ def beside_embeddings(table: str, main: Found, dims: Found) -> tuple[pd.DataFram
     return cells.fillna("–").set_axis(index), marks.fillna("").set_axis(index)
 
 
-def _embedding_block(head: str, frame: pd.DataFrame, metrics: tuple[str, ...]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _embedding_block(head: str, frame: pd.DataFrame, metrics: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
     ours = "ci95" in frame
     cells, marks = {}, {}
     for metric in metrics:
@@ -726,7 +729,10 @@ REASONS = {
     "crop_scale": ("4.1", "Not used where images are not cropped at random."),
     "crop_ratio": ("4.1", "Not used where images are not cropped at random."),
     "square": ("code", "The stored images are squares already."),
-    "lr": ("4.1", "0.01 is a rate for fine-tuning; ours was chosen once on validation classes of Grocery Store."),
+    "lr": (
+        "4.1",
+        "0.01 is for fine-tuning; ours was chosen once on validation classes of Grocery Store, and kept.",
+    ),
     "warmup_epochs": ("4.1", "Nothing to protect: the trunk is frozen, or starts from random weights."),
     "iterations_per_epoch": ("4.1", "The quick budget caps the steps of an epoch."),
     "max_epochs": ("4.1", "The quick budget stops after a moment."),
