@@ -64,7 +64,7 @@ def test_every_cell_that_differs_from_the_authors_plots_has_a_dagger():
 
 
 def test_slips_do_not_compete():
-    frame = fehervari2019.places({})["SOP, BN-Inception"]
+    frame = fehervari2019.places({})["SOP (BN-Inception)"]
     assert "n_pairs" not in fehervari2019.of_metric(frame, "nmi").index
     assert "n_pairs" in fehervari2019.of_metric(frame, "precision_at_1").index
 
@@ -107,10 +107,10 @@ def test_order_of_the_methods():
     ranks = pd.Series(score_of(list(reported_r1.index)), reported_r1.index).rank()
     expected = np.corrcoef(ranks, reported_r1.rank())[0, 1]  # Spearman's rho by its definition
     assert frame.loc[(MAIN, "reported, CUB200"), "rho"] == pytest.approx(expected)
-    assert frame.loc[(MAIN, "CUB200, BN-Inception"), "n"] == 12
+    assert frame.loc[(MAIN, "CUB200 (BN-Inception)"), "n"] == 12
     assert (MAIN, MAIN) not in frame.index
     cells = fehervari2019.orders_cells(frame.reset_index())
-    assert cells.loc["CUB200, BN-Inception", "CUB200, BN-Inception"] == "–"
+    assert cells.loc["CUB200 (BN-Inception)", "CUB200 (BN-Inception)"] == "–"
 
 
 def score_of(methods):
@@ -120,9 +120,9 @@ def score_of(methods):
 
 def test_the_worst_method_of_all_is_not_the_last_one_of_the_papers_own_table():
     sentence = fehervari2019.worst_sentence()
-    assert "R@1 on CUB200, BN-Inception 10 of 12" in sentence
-    assert "R@1 on CUB200, ResNet50 11 of 11" in sentence
-    assert "NMI on Cars196, BN-Inception 12 of 12" in sentence
+    assert "R@1 on CUB200 (BN-Inception) 10 of 12" in sentence
+    assert "R@1 on CUB200 (ResNet50) 11 of 11" in sentence
+    assert "NMI on Cars196 (BN-Inception) 12 of 12" in sentence
 
 
 def test_gains_over_what_was_reported():

@@ -93,7 +93,9 @@ def places(found: Found) -> dict[str, pd.DataFrame]:
     for dataset in DATASETS.values():
         for trunk, frame in published(dataset).items():
             kept = frame[~frame["doubtful"]].rename(columns={"value": "mean"})
-            tables[f"{dataset}, {printed.TRUNK_LABELS[trunk]}"] = kept[["method", "metric", "mean"]].assign(ci95=np.nan)
+            tables[f"{dataset} ({printed.TRUNK_LABELS[trunk]})"] = kept[["method", "metric", "mean"]].assign(
+                ci95=np.nan
+            )
     ours = {name: headline(records) for name, records in common.present(found).items()}
     return tables | {name: frame[~frame["method"].isin([FLOATS, PRETRAINED])] for name, frame in ours.items()}
 
@@ -359,7 +361,7 @@ def order_sentence(found: Found) -> str:
     """How far the order of the methods agrees between tables, in two sentences."""
     frame = orders(found).set_index(["first", "second"])
     names = [first for first in dict.fromkeys(frame.index.get_level_values(0)) if first not in found]
-    own = {name: frame["rho"][name, f"reported, {name.split(',')[0]}"] for name in names}
+    own = {name: frame["rho"][name, f"reported, {name.partition(' (')[0]}"] for name in names}
     sentences = ["Rank correlation of the paper's R@1 with what the original papers report: " + _rhos(own) + "."]
     for name in common.present(found):
         ours = {second: frame["rho"][name, second] for second in names}

@@ -248,7 +248,7 @@ def samples_sentence(found: Found) -> str:
         best, fewest = frame.loc[frame["mean"].idxmax()], frame.loc[frame["classes"].fillna(np.inf).idxmin()]
         texts.append(
             f"{name} {_layout(best['samples'], best['classes'])} is best, and "
-            f"{_layout(*fewest[['samples', 'classes']])} at {common.points(fewest['mean'] - best['mean'])} points of it"
+            f"{_layout(*fewest[['samples', 'classes']])} is {100 * (best['mean'] - fewest['mean']):.1f} points below"
         )
     return "See the foot of the columns: " + "; ".join(texts) + "."
 
@@ -351,7 +351,7 @@ def embeddings_sentence(table: str, main: Found) -> str:
     for name, records in common.present(main).items():
         bits[f"`{name}`"], lmcl[f"`{name}`"] = bits_cost(records)[0], over_lmcl(records)[0]
     return (
-        f"See the rows of bits: the signs cost, in points of R@1, {printed.each(bits, common.points)}. "
+        f"See the rows of bits: the signs change R@1 by, in points, {printed.each(bits, common.points)}. "
         f"NormSoftmax less LMCL* in the same pipeline: {printed.each(lmcl, common.points)}."
     )
 
@@ -472,8 +472,8 @@ def sizes_sentence(found: Found) -> str:
         first, last = gap.iloc[0], gap.iloc[-1]
         texts.append(
             f"around `{name}` a doubling is worth {common.points(*slopes.loc[SOFTMAX, ['mean', 'ci95']])} points to "
-            f"the floats; bits cost {common.points(first['mean'], first['ci95'])} at {first['dim']:g} dimensions and "
-            f"{common.points(last['mean'], last['ci95'])} at {last['dim']:g}"
+            f"the floats; bits change R@1 by {common.points(first['mean'], first['ci95'])} at {first['dim']:g} dimensions "
+            f"and {common.points(last['mean'], last['ci95'])} at {last['dim']:g}"
         )
     return "See how near the red line comes to the blue one: " + "; ".join(texts) + "." if texts else ""
 
@@ -630,19 +630,21 @@ def shares_sentence(found: Found) -> str:
         method = f"{SOFTMAX}@share0.1"
         if not common.state(records, method):
             classes, cost = math.ceil(0.1 * training_classes(records, method)), share_cost(records)
-            texts.append(f"around `{name}` {classes} classes, {common.points(*cost[:2])} points of R@1")
-    ours = f" A tenth is, and costs, {'; '.join(texts)}." if texts else ""
+            texts.append(f"{classes} classes around `{name}`, and changes R@1 by {common.points(*cost[:2])} points")
+    ours = f" In ours it is {'; '.join(texts)}." if texts else ""
     return f"See how flat the line of R@1 is. In the paper a tenth is about 1,100 classes.{ours}"
 
 
 def takeaways(main: Found) -> list[str]:
     """What bits cost, in the paper and around each study."""
     paper = printed.each({name: paper_bits(name) for name in PAPER_METRICS}, common.points)
-    sentences = [f"In the paper's tables the bits of 2048 dimensions cost, in points of R@1: {paper}."]
+    sentences = [
+        f"In the paper's tables bits instead of floats, at 2048 dimensions, change R@1 by, in points: {paper}."
+    ]
     costs = {f"`{name}`": bits_cost(records) for name, records in common.present(main).items()}
     if costs:
         texts = printed.each(costs, lambda cost: common.points(*cost[:2]))
-        sentences.append(f"Of ours they cost: {texts}.")
+        sentences.append(f"In ours: {texts}.")
     return sentences
 
 
