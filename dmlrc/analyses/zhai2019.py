@@ -472,8 +472,8 @@ def sizes_sentence(found: Found) -> str:
         first, last = gap.iloc[0], gap.iloc[-1]
         texts.append(
             f"around `{name}` a doubling is worth {common.points(*slopes.loc[SOFTMAX, ['mean', 'ci95']])} points to "
-            f"the floats; bits change R@1 by {common.points(first['mean'], first['ci95'])} at {first['dim']:g} dimensions "
-            f"and {common.points(last['mean'], last['ci95'])} at {last['dim']:g}"
+            f"the floats; bits change R@1 by {common.points(first['mean'], first['ci95'])} at {first['dim']:g} "
+            f"dimensions and {common.points(last['mean'], last['ci95'])} at {last['dim']:g}"
         )
     return "See how near the red line comes to the blue one: " + "; ".join(texts) + "." if texts else ""
 
