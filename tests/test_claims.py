@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from fake_records import fake_records
+from fake_records import fake_records, write_fake_experiments, write_fake_study
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
@@ -649,7 +649,7 @@ def test_tables_stand_side_by_side(edition, quick_bootstrap):
     cells, marks = claims.summary(edition)
     assert cells.index.is_unique
     assert len(cells) == len(claims.CLAIMS)
-    assert list(cells.columns) == ["paper", "fake-full", "fake-quick", "see"]
+    assert list(cells.columns) == ["fake-full", "fake-quick", "see", "said in"]
     assert cells.shape == marks.shape
     assert ((cells["fake-full"] == REPRODUCED) == (marks["fake-full"] == "best")).all()
     assert ((cells["fake-full"] == NOT_REPRODUCED) == (marks["fake-full"] == "tie")).all()
@@ -666,6 +666,25 @@ def test_tables_stand_side_by_side(edition, quick_bootstrap):
     assert "not run" in claims.takeaways(edition)[1]
     assert len(claims.numbers(edition)) == 2 * len(claims.CLAIMS)
     assert set(claims.numbers(edition, "oi")["paper"]) == {"oi"}
+
+
+def test_claims_read_records_of_the_true_shape(tmp_path, monkeypatch):
+    monkeypatch.setenv("DMLRC_HOME", str(tmp_path))
+    monkeypatch.delenv("DMLRC_RUNS", raising=False)
+    write_fake_study(study="glyphs-quick", trials=3, reruns=2)
+    write_fake_experiments("glyphs-quick")
+    for paper, absent in (
+        ("musgrave", ["musgrave-trunk-over-loss"]),  # characters have no trunk with ImageNet weights
+        ("roth", ["roth-larger-images"]),
+        ("fehervari", []),
+        ("zhai", []),
+        ("oi", []),
+    ):
+        found = claims.judge("glyphs-quick", paper).set_index("id")
+        assert list(found.index[found["verdict"] == NOT_RUN]) == absent
+        computed = found[(found["needs"] != "nothing") & ~found.index.isin(absent)]
+        assert (computed["verdict"] == INCONCLUSIVE).all()
+        assert computed["ours"].notna().all()
 
 
 def test_links_name_a_chapter(edition):

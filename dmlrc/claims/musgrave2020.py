@@ -7,7 +7,19 @@ import pandas as pd
 
 from dmlrc import reported, tables
 from dmlrc.claims import estimates, on_the_spot, shapes
-from dmlrc.claims.rule import NUMBER, PERCENT, POINTS, Claim, Estimate, Found, MissingRowsError, above, below, within
+from dmlrc.claims.rule import (
+    NUMBER,
+    PERCENT,
+    POINTS,
+    TINY,
+    Claim,
+    Estimate,
+    Found,
+    MissingRowsError,
+    above,
+    below,
+    within,
+)
 from dmlrc.records import PRETRAINED
 from dmlrc.tables import CLASSICS
 
@@ -42,7 +54,7 @@ def gain_in_map(found: Found) -> Estimate:
 
 def spread(found: Found) -> Estimate:
     """Range of the methods' MAP@R, as a share of their mean."""
-    table = shapes.complete_reruns(shapes.wide(found["main"], "map_at_r", JOINED))
+    table = shapes.complete_reruns(shapes.wide(found["main"], "map_at_r", JOINED), least=3)
     return estimates.bootstrap(table.to_numpy(), relative_range)
 
 
@@ -230,7 +242,7 @@ CLAIMS = (
         interval="Student's t over random batches",
         region=within(1e-5),
         motive="a few units of float32 rounding",
-        unit=PERCENT,
+        unit=TINY,
         needs=(),
         link="musgrave-t6",
         measure=lambda _: on_the_spot.one_function(),

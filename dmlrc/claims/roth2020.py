@@ -35,7 +35,7 @@ AGGREGATED = (shapes.R1, "recall_at_2", "nmi", "f1", "map_at_c")
 def saturation(found: Found) -> Estimate:
     """Range of the objectives' R@1 as a share of their mean."""
     table = shapes.wide(found[TABLE])
-    table = shapes.complete_reruns(table[table.columns.intersection(OBJECTIVES)])
+    table = shapes.complete_reruns(table[table.columns.intersection(OBJECTIVES)], least=3)
     return estimates.bootstrap(table.to_numpy(), relative_range)
 
 

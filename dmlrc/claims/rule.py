@@ -80,19 +80,21 @@ class Unit:
     digits: int
     suffix: str = ""
     name: str = ""
+    form: str = "f"
 
     def text(self, value: float) -> str:
         """The value with its sign, a dash for NaN.
 
-        >>> POINTS.text(0.0123), PERCENT.text(-0.05), NUMBER.text(0.777), NUMBER.text(float("nan"))
-        ('+1.23', '-5.0 %', '+0.78', '–')
+        >>> POINTS.text(0.0123), PERCENT.text(-0.05), NUMBER.text(0.777), TINY.text(2e-8), NUMBER.text(float("nan"))
+        ('+1.23', '-5.0 %', '+0.78', '+2.0e-08', '–')
         """
-        return "–" if math.isnan(value) else f"{self.scale * value:+.{self.digits}f}{self.suffix}"
+        return "–" if math.isnan(value) else f"{self.scale * value:+.{self.digits}{self.form}}{self.suffix}"
 
 
 POINTS = Unit(100, 2, name=" points")
 PERCENT = Unit(100, 1, " %")
 NUMBER = Unit(1, 2)
+TINY = Unit(1, 1, form="e")
 
 Found = Mapping[str, StudyRecords]
 """What a claim is judged by: "main" or the id of an experiment -> its records."""

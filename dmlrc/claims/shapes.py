@@ -38,19 +38,16 @@ def column(records: StudyRecords, method: str, metric: str = R1, setting: str = 
     return table[method].dropna()
 
 
-def means(records: StudyRecords, metric: str = R1, setting: str = "separated", least: int = 1) -> pd.Series:
-    """The mean over the reruns of every row that has one, indexed by method. Raises for fewer than `least` rows."""
-    found = wide(records, metric, setting).mean().dropna()
-    if len(found) < least:
-        raise MissingRowsError(f"fewer than {least} rows with finished reruns in {records.name}")
-    return found
+def means(records: StudyRecords, metric: str = R1, setting: str = "separated") -> pd.Series:
+    """The mean over the reruns of every row that has one, indexed by method."""
+    return wide(records, metric, setting).mean().dropna()
 
 
-def complete_reruns(table: pd.DataFrame) -> pd.DataFrame:
-    """The reruns that all rows have; rows without any rerun do not count."""
+def complete_reruns(table: pd.DataFrame, least: int = 1) -> pd.DataFrame:
+    """The reruns that all rows have; rows without any rerun do not count. Raises for fewer than `least` rows."""
     table = table.dropna(axis="columns", how="all").dropna()
-    if table.empty:
-        raise MissingRowsError("no rerun that all rows have finished")
+    if table.empty or table.shape[1] < least:
+        raise MissingRowsError(f"no rerun that all of at least {least} rows have finished")
     return table
 
 

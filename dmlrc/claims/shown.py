@@ -42,17 +42,17 @@ def link(label: str) -> str:
 
 
 def summary(edition: Sequence[StudyRecords] | Judged) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The cells and marks of the book's first table: a row a claim; its paper, a verdict a main study, where to look.
+    """The cells and marks of the book's first table: a row a claim; a verdict a main study, where to look, the source.
 
     Firm verdicts are marked: "best", that is bold, where a claim was reproduced, "tie", italic, where it was not.
     """
     studies = judged(edition)
     rows = [
         {
-            "claim": claim.claim,
-            "paper": PAPERS[claim.paper],
+            "Claim": claim.claim,
             **{name: found[claim.id].verdict for name, found in studies.items()},
             "see": link(claim.link),
+            "said in": f"{PAPERS[claim.paper]}, {claim.source}",
         }
         for claim in CLAIMS
     ]
@@ -68,12 +68,12 @@ def table(edition: Sequence[StudyRecords] | Judged, paper: str | None = None) ->
     claims = of_paper(paper)
     rows = [
         {
-            "id": claim.id,
-            "claim": f"{claim.claim} ({claim.source})",
-            "decided by": _decided_by(claim),
-            "the paper's numbers": in_paper(claim) or "–",
+            "Claim": f"{claim.claim} ({claim.source})",
             **{name: _cell(claim, found[claim.id]) for name, found in studies.items()},
+            "the paper's numbers": in_paper(claim) or "–",
             "see": link(claim.link),
+            "id": claim.id,
+            "decided by": _decided_by(claim),
         }
         for claim in claims
     ]
@@ -81,8 +81,7 @@ def table(edition: Sequence[StudyRecords] | Judged, paper: str | None = None) ->
 
 
 def _with_marks(rows: list[dict], studies: Judged, ids: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    cells = pd.DataFrame(rows)
-    cells = cells.set_index(cells.columns[0])
+    cells = pd.DataFrame(rows).set_index("Claim")
     marks = pd.DataFrame("", index=cells.index, columns=cells.columns)
     looks = {REPRODUCED: "best", NOT_REPRODUCED: "tie"}
     for name, found in studies.items():
