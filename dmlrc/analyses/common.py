@@ -203,8 +203,7 @@ def place(values: pd.Series, name: str) -> str:
 
 def verdicts(edition: Sequence[StudyRecords], paper: str) -> str:
     """How the claims of one paper were judged, in a sentence a main study. paper: a key of `claims.shown.PAPERS`."""
-    numbers = claims.numbers(edition)
-    numbers = numbers[numbers["paper"] == paper]
+    numbers = claims.numbers(edition, paper)
     sentences = []
     for name, part in numbers.groupby(level="study", sort=False):
         counts = ", ".join(f"{(part['verdict'] == verdict).sum()} {verdict}" for verdict in claims.VERDICTS)
