@@ -55,7 +55,9 @@ def run(names: Sequence[str], workers: int = 1) -> None:
     ]
     for place, each in enumerate(waiting, 1):
         if each.name not in names and (lacks := study.missing(each)):
-            print(f"[{place}/{len(waiting)}] {each.name}: left out, {' and '.join(lacks)} missing here", file=sys.stderr)
+            print(
+                f"[{place}/{len(waiting)}] {each.name}: left out, {' and '.join(lacks)} missing here", file=sys.stderr
+            )
             continue
         print(f"[{place}/{len(waiting)}] {each.name} ({each.expected})", file=sys.stderr)
         study.run(each, workers=workers)

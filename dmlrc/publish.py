@@ -64,7 +64,9 @@ def table(
     cells: what is printed. data: the numbers behind it, for the CSV; default the cells. marks: for each cell "best"
     (printed bold), "tie" (italic) or "". wrap: cells hold sentences, so they may break into lines.
     """
-    plain = cells.map(lambda cell: re.sub(r"<[^>]+>", "", cell) if isinstance(cell, str) else cell)  # links are of pages
+    plain = cells.map(
+        lambda cell: re.sub(r"<[^>]+>", "", cell) if isinstance(cell, str) else cell
+    )  # links are of pages
     (exports() / f"{name}.tex").write_text(_latex(_styler(plain, marks), name, caption))
     (plain if data is None else data).to_csv(exports() / f"{name}.csv", float_format="%.6g")
     html = _scrolling(_styler(cells, marks), name, wrap)

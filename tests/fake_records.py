@@ -63,8 +63,7 @@ def fake_rerun(rng, protocol, method, number):
     watched = protocol.val_metrics if protocol.validates else ()
     seen = [f"train_{name}" for name in protocol.train_metrics] if protocol.validates else []
     curve = [
-        {"step": 10 * step, "loss": 1 / step, **fake_metrics(rng, protocol, [*watched, *seen])}
-        for step in (1, 2, 3)
+        {"step": 10 * step, "loss": 1 / step, **fake_metrics(rng, protocol, [*watched, *seen])} for step in (1, 2, 3)
     ]
     (run,) = fake_runs(rng)[:1]
     run |= {"curve": curve, "val": fake_metrics(rng, protocol, watched)}
