@@ -37,7 +37,7 @@ def build(names: Sequence[str], workers: int = 1, train: bool = True) -> Path:
     """Make the book of these studies, and return the page to open.
 
     train: whether to run what is missing of the studies and of the experiments around them; those whose data, weights
-    or GPU are not here are left as they are, and their pages say so. Otherwise the book shows the records that are here.
+    or GPU are not here are left as they are, and their pages say so. If not, the book shows the records that are here.
     """
     if train:
         run(names, workers)
