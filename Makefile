@@ -13,7 +13,7 @@ book: .venv/ready
 	$(BIN)/dmlrc book $(STUDY) --workers $(WORKERS)
 
 test: .venv/ready
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 lint: .venv/ready
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

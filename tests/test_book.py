@@ -10,7 +10,7 @@ from dmlrc import book, records, studies, study
 from dmlrc.errors import DmlrcError, UsageError
 
 ROOT = Path(__file__).parents[1]
-LIVE = {"num_points": 300, "class_counts": "10,100", "trunks": "conv4", "trunk_classes": "12"}
+LIVE = {"num_points": 300, "class_counts": "10,100", "trunks": "conv4", "trunk_classes": "12", "toy_seeds": 1}
 
 
 @pytest.fixture

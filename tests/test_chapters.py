@@ -41,7 +41,11 @@ CHECKLIST = (  # the tables and figures of the five papers
 IDS = (*CHECKLIST, "answer", "claims", "protocol", "findings-all", "provenance")
 
 
-@pytest.fixture(scope="module", params=["made", "published"])
+# one worker for the tests of one book, so that it is built once
+BOOKS = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ("made", "published")]
+
+
+@pytest.fixture(scope="module", params=BOOKS)
 def edition(request):
     """The studies of a book: made-up ones, or those whose records are committed."""
     return STUDIES if request.param == "made" else ",".join(bookmaking.edition("published"))
