@@ -1,6 +1,7 @@
 """What the five papers claim, and what our records say to it: each claim is a number, an interval and a verdict.
 
-The rule, the same for every claim, was written down before its result was known (`dmlrc.claims.rule`):
+The rule, the same for every claim, was written down before any verdict was computed (`dmlrc.claims.rule`); the chapter
+on claims names what was settled later:
 
 Each claim names a statistic, and a region in which it lies if the claim is true: above a limit, below one, or nearer to
 0 than one. The statistic comes with a 95 % interval: Student's t over reruns, which are paired, since those of one

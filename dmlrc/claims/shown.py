@@ -118,7 +118,7 @@ def unsettled(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
 def caption(edition: Sequence[StudyRecords]) -> str:
     """What stands under the tables of claims."""
     return (
-        "Verdicts by the rule of {doc}`12_claims`, which was written down before the results. Bold: the whole 95 % "
+        "Verdicts by the rule of {doc}`12_claims`, one for all claims. Bold: the whole 95 % "
         "interval lies where the claim says. Italic: it lies wholly elsewhere. "
         + " ".join(map(printed.caption, edition))
     )
