@@ -225,9 +225,11 @@ def _rates(paper: tuple[Study, Protocol, tuple[Method, ...]]) -> Study:
     """What chose a paper's rate: a few of its methods at three rates, scored on the validation folds alone."""
     main, protocol, methods = paper
     judged = tuple(each for each in methods if each.name in _RATE_METHODS[protocol.paper])
-    sweep = {f"rate{rate:g}": ({"lr": rate}, judged) for rate in RATES[protocol.optimizer]}
+    rates = RATES[protocol.optimizer]
+    sweep = {f"rate{rate:g}": ({"lr": rate}, judged) for rate in rates}
     watched = replace(
         protocol,
+        lr=rates[1],  # every row has its own; this one must not change with the choice
         **{"folds": 4, "split": "halves", "arrays": (), "train_metrics": (), "binary": False},
         val_metrics=("map_at_r", "precision_at_1"),
     )
