@@ -90,6 +90,14 @@ def _like(main: Study, paper: Protocol, **own) -> Protocol:
     return replace(paper, name=f"{paper.name}-{kind}", square="crop", **settings | inputs | own)
 
 
+_FEW = ("margin_12", "multi_similarity", "softmax", "n_pairs", "margin", "proxy_softmax")
+
+
+def _few(main: Study, methods: tuple[Method, ...]) -> tuple[Method, ...]:
+    """The methods of a sweep; of a small budget three."""
+    return methods if main.budget.name == "full" else tuple(each for each in methods if each.name in _FEW)
+
+
 def _classes(main: Study) -> int:
     return _TRAINING_CLASSES["glyphs-small" if main.budget.name in ("quick", "smoke") else main.dataset]
 
@@ -121,7 +129,7 @@ def _roth_methods(main: Study) -> tuple[Method, ...]:
 
 def _roth(main: Study) -> Iterator[Study]:
     protocol, methods = _like(main, roth2020.PROTOCOL), _roth_methods(main)
-    six = roth2020.sampled(methods)
+    six = _few(main, roth2020.sampled(methods))
     if main.protocol.frozen_trunk:
         smaller = {"image_size": 64, "crop_size": 64}
         pixels = {
@@ -157,7 +165,7 @@ def _fehervari(main: Study) -> Iterator[Study]:
     protocol = _like(main, fehervari2019.PROTOCOL)
     methods = _fehervari_methods()
     yield _study(main, "fehervari2019", protocol, methods)
-    for name, sweep in fehervari2019.sweeps(methods[:-1]).items():  # all but the ensemble
+    for name, sweep in fehervari2019.sweeps(_few(main, methods[:-1])).items():  # all but the ensemble
         yield _study(main, f"fehervari2019-{name}", protocol, rows(sweep), sweep=True)
 
 

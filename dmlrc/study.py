@@ -422,13 +422,12 @@ def run(
     if not any(next_unit(study, method, done[_name(method)]) for method in methods):
         return
     _begin(study)
-    if executor is None and study.protocol.frozen_trunk:  # here, with all threads, and not in each worker again
+    if study.protocol.frozen_trunk:  # here, with all threads, and not in each worker again
         prepare(study.dataset, study.effective_protocol, study.class_order, study.seed)
     width = workers if executor is None else len(methods)
-    pool = contextlib.nullcontext(executor) if executor else _Serial() if workers == 1 else _processes(workers)
-    total = _total(study, methods)
-    with pool as pool, tqdm(total=total, initial=sum(map(len, done.values())), desc=study.name) as bar:
-        for record in _work(study, methods, done, pool, width, bar):
+    bar = tqdm(total=_total(study, methods), initial=sum(map(len, done.values())), desc=study.name)
+    with contextlib.nullcontext(executor) if executor else pool(workers) as used, bar:
+        for record in _work(study, methods, done, used, width, bar):
             name = f"{record['kind']}-{record['number']:03d}.json"
             records.write_json(paths.runs() / study.name / record["method"] / name, record)
             done[record["method"]].append(record)
@@ -535,7 +534,10 @@ class _Serial(Executor):
         return future
 
 
-def _processes(workers: int) -> ProcessPoolExecutor:
+def pool(workers: int) -> Executor:
+    """What runs units: this process, or several of one thread each, which end with this one."""
+    if workers == 1:
+        return _Serial()
     # one thread a worker: two threads of one process and a busy neighbour slow each other badly
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")

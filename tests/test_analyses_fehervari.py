@@ -14,7 +14,7 @@ from matplotlib.colors import to_hex
 from dmlrc import figures, reported
 from dmlrc.analyses import common, fehervari2019
 
-MAIN = "glyphs-quick"
+MAIN = "glyphs-full"
 NAME = f"{MAIN}-fehervari2019"
 IDS = (
     *(f"fehervari-t{number}" for number in range(1, 5)),

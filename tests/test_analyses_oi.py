@@ -19,7 +19,7 @@ from dmlrc.analyses import oi2021
 from dmlrc.metrics.histograms import jsd, pair_histograms
 from dmlrc.papers import oi2021 as paper
 
-MAIN = "glyphs-quick"
+MAIN = "glyphs-full"
 METHOD = "normalized_softmax"
 EPOCHS = 3
 

@@ -18,7 +18,7 @@ from dmlrc import figures, metrics, publish, reported, studies
 from dmlrc.analyses import roth2020, roth2020_toy
 from dmlrc.papers import roth2020 as paper
 
-MAIN = "glyphs-quick"
+MAIN = "glyphs-full"
 REASONED = set(roth2020.REASONS)
 
 

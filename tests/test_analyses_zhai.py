@@ -15,7 +15,7 @@ from dmlrc import reported
 from dmlrc.analyses import common, zhai2019
 from dmlrc.papers import zhai2019 as paper
 
-MAIN = "glyphs-quick"
+MAIN = "glyphs-full"
 NAME = f"{MAIN}-zhai2019"
 IDS = (
     *(f"zhai-t{number}" for number in range(1, 7)),
