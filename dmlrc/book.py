@@ -1,5 +1,6 @@
 """The book: train what is missing, execute the chapters with papermill, build the pages."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -72,6 +73,8 @@ def execute(parameters: Mapping[str, object], workers: int = 1) -> None:
     shutil.rmtree(chapters, ignore_errors=True)
     chapters.mkdir(parents=True)
     found = sorted(notebooks.glob("[0-9]*.ipynb"))
+    if workers > 1:  # each chapter in one thread: kernels side by side that use all cores slow each other badly
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
 
     def run(notebook: Path) -> None:
         papermill.execute_notebook(
