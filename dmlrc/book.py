@@ -89,15 +89,17 @@ def execute(parameters: Mapping[str, object], workers: int = 1) -> None:
     with ThreadPoolExecutor(workers) as pool:  # each chapter has a kernel, a process of its own
         running = {pool.submit(run, notebook): notebook for notebook in found}
         for finished in tqdm(as_completed(running), total=len(found), desc="chapters"):
-            try:
-                finished.result()
-            except PapermillExecutionError as error:
-                pool.shutdown(cancel_futures=True)
-                name = running[finished].name
-                raise DmlrcError(
-                    f"chapter {name} stopped at cell {error.cell_index} ({error.ename}: {error.evalue}): "
-                    f"open {chapters / name} to see where"
-                ) from None
+            error = finished.exception()
+            if error is None:
+                continue
+            pool.shutdown(cancel_futures=True)  # the chapters that have not begun
+            if not isinstance(error, PapermillExecutionError):
+                raise error
+            name = running[finished].name
+            raise DmlrcError(
+                f"chapter {name} stopped at cell {error.cell_index} ({error.ename}: {error.evalue}): "
+                f"open {chapters / name} to see where"
+            )
 
 
 def pages() -> Path:
