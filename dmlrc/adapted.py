@@ -11,12 +11,11 @@ et al.: 120). Rates: the best of `RATES` on validation folds, results/grocery-fr
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dmlrc.methods import Method
+from dmlrc.methods import Method, in_batches_of
 from dmlrc.papers import after2019, fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
 from dmlrc.protocol import Budget, Protocol, Sweep, rows
-from dmlrc.study import Study
+from dmlrc.study import INPUT, Study
 
-_INPUT = ("trunk", "weights", "frozen_trunk", "image_size", "crop_size", "augmentation")
 _TRAINING_CLASSES = {"glyphs-small": 90, "glyphs": 699, "omniglot": 811, "grocery": 40, "cars196crops": 98}
 
 # What is other than in the papers' protocols: a linear layer, or four convolutions, want fewer steps at higher rates.
@@ -86,8 +85,8 @@ def _like(main: Study, paper: Protocol, **own) -> Protocol:
     """A paper's protocol with the input and the trunk of the main study."""
     kind = main.protocol.name.partition("-")[2]
     settings = (_FROZEN if main.protocol.frozen_trunk else _CHARACTERS).get(paper.paper, {})
-    inputs = {name: getattr(main.protocol, name) for name in _INPUT}
-    return replace(paper, name=f"{paper.name}-{kind}", square="crop", **settings | inputs | own)
+    inputs = {name: getattr(main.protocol, name) for name in INPUT}
+    return replace(paper, name=f"{paper.name}-{kind}", **settings | inputs | own)
 
 
 _FEW = ("margin_12", "multi_similarity", "softmax", "n_pairs", "margin", "proxy_softmax")
@@ -124,7 +123,7 @@ def _trunks(main: Study) -> tuple[Method, ...]:
 
 def _roth_methods(main: Study) -> tuple[Method, ...]:
     methods = roth2020.CARS196_METHODS if main.dataset.startswith("cars196") else roth2020.METHODS
-    return roth2020.in_batches_of(64, methods)
+    return in_batches_of(64, methods)
 
 
 def _roth(main: Study) -> Iterator[Study]:
@@ -147,7 +146,7 @@ def _roth(main: Study) -> Iterator[Study]:
         "samplers": {name: ({}, roth2020.drawn(six, *how, batch=64)) for name, how in roth2020.SAMPLERS.items()},
         "trunks": {name: (changes, six) for name, changes in trunks.items()},
         "dims": {f"dim{dim}": ({"embedding_dim": dim}, six) for dim in (32, 64, 128, 256, 512, 1024)},
-        "batches": {f"batch{size}": ({}, roth2020.in_batches_of(size, six)) for size in (8, 16, 32, 64)},
+        "batches": {f"batch{size}": ({}, in_batches_of(size, six)) for size in (8, 16, 32, 64)},
         "decays": {f"decay{decay:g}": ({"weight_decay": decay}, six) for decay in roth2020.WEIGHT_DECAYS},
         "preprocessing": {name: (changes, six) for name, changes in pixels.items()},
     }
@@ -158,7 +157,7 @@ def _roth(main: Study) -> Iterator[Study]:
 
 
 def _fehervari_methods() -> tuple[Method, ...]:
-    return tuple(replace(each, classes_per_batch=each.classes_per_batch // 2) for each in fehervari2019.ROWS)
+    return tuple(replace(each, classes_per_batch=each.classes_per_batch // 2) for each in fehervari2019.METHODS)
 
 
 def _fehervari(main: Study) -> Iterator[Study]:
@@ -181,9 +180,7 @@ def _zhai(main: Study) -> Iterator[Study]:
         "unbalanced" if each is None else f"{each[0]}x{each[1]}": ({}, (zhai2019.balanced(each),)) for each in fitting
     }
     dims = {f"dim{dim}": ({"embedding_dim": dim}, softmax) for dim in zhai2019.EMBEDDING_DIMS}
-    shares = {
-        f"share{share:g}": ({}, softmax) if share == 1 else ({"class_share": share}, softmax) for share in _SHARES
-    }
+    shares = {f"share{share:g}": ({"class_share": share}, softmax) for share in _SHARES}
     at_512 = replace(protocol, embedding_dim=512)
     yield _study(main, "zhai2019", protocol, zhai2019.METHODS)
     yield _study(main, "zhai2019-losses", at_512, _LOSSES, sweep=True)

@@ -91,7 +91,7 @@ def methods() -> None:
     """Every method of the five papers: year, kind, batch, and what a search varies or the paper fixes."""
     rows = [("paper", "method", "year", "kind", "batch", "searched, or settings")]
     for paper in (musgrave2020, roth2020, fehervari2019, zhai2019, oi2021):
-        for each in getattr(paper, "ROWS", paper.METHODS):
+        for each in paper.METHODS:
             batch = f"{each.classes_per_batch} x {each.images_per_class}"
             fixed = (f"{name} {value:.4g}" for name, value in each.settings.items())
             rows.append(

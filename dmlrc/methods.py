@@ -2,8 +2,8 @@
 
 import copy
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -63,6 +63,12 @@ class Method:
     def __post_init__(self):
         if not self.label:
             object.__setattr__(self, "label", self.name)
+
+
+def in_batches_of(size: int, methods: Iterable[Method]) -> tuple[Method, ...]:
+    """The methods with as many classes as fill a batch of this size, without those of which two classes do not fit."""
+    sized = (replace(each, classes_per_batch=size // each.images_per_class) for each in methods)
+    return tuple(each for each in sized if each.classes_per_batch >= 2)
 
 
 class FunctionLoss(nn.Module):

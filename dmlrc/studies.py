@@ -50,8 +50,8 @@ _FLOPS = 8e12  # what a V100 reaches in float32: 8e12 / (6 x 4.1e9) is 325 image
 
 def gpu_hours(dataset: str, protocol: Protocol, methods: tuple[Method, ...], reruns: int) -> str:
     """How long the training steps of a study take on a V100, as a calculation: a step is three forward passes."""
-    rows = [replace(protocol, **method.changes) for method in methods]
-    passes = sum(each.max_epochs * each.members * _MULTIPLY_ADDS[each.trunk] for each in rows)
+    protocols = [replace(protocol, **method.changes) for method in methods]
+    passes = sum(each.max_epochs * each.members * _MULTIPLY_ADDS[each.trunk] for each in protocols)
     hours = _TRAINING_IMAGES[dataset] * reruns * passes * 6e9 / _FLOPS / 3600
     return f"about {float(f'{hours:.1g}' if hours < 10 else f'{hours:.2g}'):g} GPU hours, calculated for a V100"
 
@@ -92,10 +92,10 @@ def _zhai() -> list[Study]:
 def _fehervari() -> list[Study]:
     sop = replace(fehervari2019.PROTOCOL, split="official")
     return [
-        _fixed("cub200", fehervari2019.PROTOCOL, fehervari2019.ROWS, fehervari2019.BUDGET),
-        _fixed("cub200", fehervari2019.RESNET50, fehervari2019.RESNET50_ROWS, fehervari2019.BUDGET, "-resnet50"),
-        _fixed("cars196", fehervari2019.PROTOCOL, fehervari2019.ROWS, fehervari2019.BUDGET),
-        _fixed("sop", sop, fehervari2019.SOP_ROWS, fehervari2019.BUDGET),
+        _fixed("cub200", fehervari2019.PROTOCOL, fehervari2019.METHODS, fehervari2019.BUDGET),
+        _fixed("cub200", fehervari2019.RESNET50, fehervari2019.RESNET50_METHODS, fehervari2019.BUDGET, "-resnet50"),
+        _fixed("cars196", fehervari2019.PROTOCOL, fehervari2019.METHODS, fehervari2019.BUDGET),
+        _fixed("sop", sop, fehervari2019.SOP_METHODS, fehervari2019.BUDGET),
     ]
 
 

@@ -1,15 +1,13 @@
 """Records of an experiment with scores that a test chooses; nothing of it reaches the book."""
 
 from dataclasses import asdict, replace
-from pathlib import Path
 
-import nbformat
-from fake_records import fake_records, unit
+from fake_records import unit
+from made_records import run_chapter
 
-from dmlrc import experiments, records, studies
+from dmlrc import records, studies
 from dmlrc.claims import judging
 
-ROOT = Path(__file__).parents[1]
 LOSSES = (3.0, 2.0, 1.0)
 
 
@@ -65,18 +63,9 @@ def _unit(study, method, rerun, score, diverged):
 
 
 def run_notebook(name, main, paper, load, folder, monkeypatch):
-    """Run the cells of a chapter around one main study, and return the folder of its exports.
+    """`run_chapter` around one main study.
 
-    paper: whose claims are judged; those of the others take seconds, since some train. load: (main study, experiment)
-    -> StudyRecords or None.
+    paper: whose claims are judged; those of the others take seconds, since some train.
     """
     monkeypatch.setattr(judging, "CLAIMS", tuple(each for each in judging.CLAIMS if each.paper == paper))
-    monkeypatch.setenv("DMLRC_EXPORTS", str(folder / "exports"))
-    monkeypatch.setattr(experiments, "load", load)
-    monkeypatch.setattr(records, "load", lambda study: fake_records(study=study))
-    scope = {}
-    for cell in nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4).cells:
-        if cell.cell_type == "code":
-            own = f'\nstudies = "{main}"' if "parameters" in cell.metadata.get("tags", []) else ""
-            exec(cell.source + own, scope)
-    return folder / "exports"
+    return run_chapter(name, main, load, folder, monkeypatch)

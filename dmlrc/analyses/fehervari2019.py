@@ -19,7 +19,7 @@ from dmlrc.records import PRETRAINED, StudyRecords
 
 ORDER = tuple(reported.FEHERVARI_METHODS.values())
 """The methods in the order of the paper's tables."""
-LABELS = {method.name: method.label for method in fehervari2019.ROWS} | {PRETRAINED: "Pretrained"}
+LABELS = {method.name: method.label for method in fehervari2019.METHODS} | {PRETRAINED: "Pretrained"}
 DATASETS = {"t2": "CUB200", "t3": "Cars196", "t4": "SOP"}
 METRICS = ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "recall_at_16", "nmi")
 OURS = ("precision_at_1", "nmi")

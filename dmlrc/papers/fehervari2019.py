@@ -12,7 +12,7 @@ ours, as is the state of BatchNorm (trained). The decay of structured clustering
 
 from dataclasses import replace
 
-from dmlrc.methods import LOSS_WEIGHTS_LR, Method
+from dmlrc.methods import LOSS_WEIGHTS_LR, Method, in_batches_of
 from dmlrc.protocol import Budget, Protocol, Sweep
 
 PROTOCOL = Protocol(
@@ -69,7 +69,7 @@ def _method(
 
 
 # Table 2, in its order.
-METHODS = (
+_SHARED = (
     _method("triplet_semihard", "Triplet Semihard", "triplet_semihard_pairs", "schroff2015", 2015, margin=1),
     _method("lifted_structure", "Lifted Struct", "lifted_structure", "song2016lifted", 2016, neg_margin=1),
     _method("n_pairs", "NPairs", "n_pairs", "sohn2016", 2016, (60, 2), l2_weight=0.0005),
@@ -125,17 +125,17 @@ DREML = replace(
     _method("dreml", "DREML", "proxy_nca_original", "xuan2018dreml", 2018, softmax_scale=9),
     changes={"embedding_dim": 12, "members": 12, "meta_classes": 12},
 )
-ROWS = (*METHODS, PROXY_SOFTMAX, DREML)
-RESNET50_ROWS = (*METHODS, PROXY_SOFTMAX, replace(DREML, changes={**DREML.changes, "trunk": "resnet18"}))
+METHODS = (*_SHARED, PROXY_SOFTMAX, DREML)
+RESNET50_METHODS = (*_SHARED, PROXY_SOFTMAX, replace(DREML, changes={**DREML.changes, "trunk": "resnet18"}))
 
 # Table 4 has no Triplet Semihard, Lifted Struct and Ranked List Loss. SOP has classes of 2 to 12 images: an episode has
 # one support image and one query of each of 60 classes (ours), so that no class is left out.
-SOP_METHODS = tuple(
+_SOP_SHARED = tuple(
     replace(each, classes_per_batch=60, images_per_class=2) if each.name == "prototypical" else each
-    for each in METHODS
+    for each in _SHARED
     if each.name not in ("triplet_semihard", "lifted_structure", "ranked_list")
 )
-SOP_ROWS = (*SOP_METHODS, PROXY_SOFTMAX)
+SOP_METHODS = (*_SOP_SHARED, PROXY_SOFTMAX)
 
 # Figs. 1 and 2: R@1 against the embedding size and against the batch size.
 EMBEDDING_DIMS = (16, 32, 64, 128, 256, 512)
@@ -148,9 +148,3 @@ def sweeps(methods: tuple[Method, ...]) -> dict[str, Sweep]:
         "dims": {f"dim{dim}": ({"embedding_dim": dim}, methods) for dim in EMBEDDING_DIMS},
         "batches": {f"batch{size}": ({}, in_batches_of(size, methods)) for size in BATCH_SIZES},
     }
-
-
-def in_batches_of(size: int, methods: tuple[Method, ...]) -> tuple[Method, ...]:
-    """The methods with as many classes as fill a batch of this size; without those of which two classes do not fit."""
-    sized = (replace(each, classes_per_batch=size // each.images_per_class) for each in methods)
-    return tuple(each for each in sized if each.classes_per_batch >= 2)

@@ -12,7 +12,7 @@ each metric's best epoch on the test classes, ours of the last epoch.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dmlrc.methods import LOSS_WEIGHTS_LR, Method
+from dmlrc.methods import LOSS_WEIGHTS_LR, Method, in_batches_of
 from dmlrc.protocol import Budget, Protocol, Sweep
 
 PROTOCOL = Protocol(
@@ -210,8 +210,3 @@ def drawn(methods: tuple[Method, ...], sampler: str, images: int, batch: int = 1
     """The methods with another sampler."""
     layout = {"sampler": sampler, "images_per_class": images, "classes_per_batch": batch // images}
     return tuple(replace(each, **layout) for each in methods)
-
-
-def in_batches_of(size: int, methods: tuple[Method, ...]) -> tuple[Method, ...]:
-    """The methods with as many classes as fill a batch of this size."""
-    return tuple(replace(each, classes_per_batch=size // each.images_per_class) for each in methods)
