@@ -2,7 +2,7 @@
 # One unattended session on a machine with a GPU: tests, benchmarks, then as much of a study as fits.
 #   benchmarks/gpu_session.sh STUDY MINUTES OUT
 # Records of an earlier session, OUT/records.tar, are taken up again; what this session adds is packed there anew.
-# Wheels that the machine lacks (optuna, say) may lie in .whl/.
+# Wheels that the machine lacks (optuna, cloudpickle) may lie in .whl/.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 study=$1 minutes=$2 out=$3

@@ -8,6 +8,7 @@ runs on all folds; a finished unit is a record on disk, and what to do next foll
 import contextlib
 import functools
 import os
+import pickle
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -488,8 +489,9 @@ def _work(
                 yield future.result()
             except BrokenProcessPool:
                 raise DmlrcError(
-                    f"a worker of study {study.name} died, perhaps for want of memory: start again with fewer "
-                    "workers; finished records are kept"
+                    f"a worker of study {study.name} died: start again with fewer workers if memory was short; a "
+                    "script that runs a study in several workers needs `if __name__ == '__main__':`. Finished "
+                    "records are kept"
                 ) from None
             submit(method)
 
@@ -541,7 +543,21 @@ def pool(workers: int) -> Executor:
     # one thread a worker: two threads of one process and a busy neighbour slow each other badly
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
-    return ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_end_with_parent)
+    return _Processes(workers, mp_context=get_context("spawn"), initializer=_end_with_parent)
+
+
+class _Processes(ProcessPoolExecutor):
+    """Processes that also take a loss that a notebook defines, which they could not import by its name."""
+
+    def submit(self, fn, /, *args, **kwargs) -> Future:
+        import cloudpickle  # here, so that one process needs it not
+
+        return super().submit(_unpacked, cloudpickle.dumps((fn, args, kwargs)))
+
+
+def _unpacked(task: bytes):
+    fn, args, kwargs = pickle.loads(task)
+    return fn(*args, **kwargs)
 
 
 def _end_with_parent() -> None:

@@ -11,7 +11,7 @@ import pytest
 from made_experiments import made, run_notebook
 from matplotlib.colors import to_hex
 
-from dmlrc import figures, reported
+from dmlrc import deviations, figures, reported
 from dmlrc.analyses import common, fehervari2019
 
 MAIN = "glyphs-full"
@@ -179,7 +179,7 @@ def test_common_statistics_know_their_edges():
 
 def test_ledger_names_what_differs_and_only_that():
     other = made("grocery-frozen-full-fehervari2019", score)
-    table = fehervari2019.deviations({MAIN: made(NAME, score), "grocery-frozen-full": other, "absent": None})
+    table = deviations.fehervari2019.ledger({MAIN: made(NAME, score), "grocery-frozen-full": other, "absent": None})
     rows = table.set_index("setting")
     assert rows.loc["images in a batch", "ours"] == "60"
     assert rows.loc["images in a batch", "the paper's"] == "120"

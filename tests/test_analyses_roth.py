@@ -14,12 +14,12 @@ import pytest
 from made_records import made_records, run_chapter
 from matplotlib.colors import to_hex
 
-from dmlrc import figures, metrics, publish, reported, studies
-from dmlrc.analyses import roth2020, roth2020_toy
+from dmlrc import deviations, figures, metrics, publish, reported, studies
+from dmlrc.analyses import roth2020, roth2020_figures, roth2020_toy
 from dmlrc.papers import roth2020 as paper
 
 MAIN = "glyphs-full"
-REASONED = set(roth2020.REASONS)
+REASONED = set(deviations.roth2020.REASONS)
 
 
 @pytest.fixture(autouse=True)
@@ -210,7 +210,7 @@ def test_regularisation_with_one_seed_or_one_side():
 
 def test_regularisation_is_drawn_at_its_numbers():
     panels = roth2020.regularisation_panels({MAIN: table()})
-    figure = roth2020.draw_regularisation(panels)
+    figure = roth2020_figures.draw_regularisation(panels)
     text = drawn(figure)
     assert MAIN in text
     assert "SOP (the paper)" in text
@@ -258,14 +258,14 @@ def test_values_stand_in_the_order_of_their_numbers():
 def test_influence_is_drawn_and_missing_sweeps_say_so():
     sweeps = {factor: {MAIN: None, "other": None} for factor in roth2020.FACTORS}
     sweeps["dims"][MAIN] = sweep("dims", dims)
-    text = drawn(roth2020.draw_influence(sweeps))
+    text = drawn(roth2020_figures.draw_influence(sweeps))
     assert text.count("not run") == 9
     assert {"32", "1024", "Hist.", "weight decay"} <= set(text)
     cells = roth2020.effects_cells(sweeps)
     assert cells.loc["embedding size", MAIN].startswith("50.0 % (50.0 to 50.0); best: ")
     assert cells.loc["weight decay", MAIN] == cells.loc["trunk", "other"] == "not run"
     assert "embedding size 50.0 %" in roth2020.effects_sentence(sweeps)
-    drawn(roth2020.draw_influence({factor: {MAIN: None} for factor in roth2020.FACTORS}))
+    drawn(roth2020_figures.draw_influence({factor: {MAIN: None} for factor in roth2020.FACTORS}))
 
 
 def sampled(row, value, metric, seed):
@@ -285,7 +285,7 @@ def test_samplers():
     sentence = roth2020.samplers_sentence({MAIN: records})
     assert "SPC-2 has the highest" in sentence
     assert "yes: +2.0" in sentence
-    figure = roth2020.draw_samplers({MAIN: records})
+    figure = roth2020_figures.draw_samplers({MAIN: records})
     assert "DDM" in drawn(figure)
     points = np.concatenate([each.get_offsets() for each in figure.axes[0].collections])
     assert len(points) == 7 * 6 * 6
@@ -295,7 +295,7 @@ def test_a_sampler_that_was_not_run_has_no_gap():
     records = sweep("samplers", lambda row, value, *_: 0.5 if value == "gc" else None)
     assert roth2020.sampler_gap(records, "spc2", "spc4")[2] == 0
     assert roth2020.samplers_cells({MAIN: records}).loc["SPC-2", (MAIN, "mean share, %")] == "–"
-    drawn(roth2020.draw_samplers({MAIN: records}))
+    drawn(roth2020_figures.draw_samplers({MAIN: records}))
 
 
 # Figure 4
@@ -318,7 +318,7 @@ def test_correlations_over_all_runs_of_all_experiments():
     assert alone.loc["nmi", "precision_at_1"] == pytest.approx(-1)
     assert alone.loc["f1", "precision_at_1"] == pytest.approx(1)
     assert "NMI" in roth2020.correlations_sentence({MAIN: [both[1]]})
-    assert "-1.00" in drawn(roth2020.draw_correlations({MAIN: [both[1]]}))
+    assert "-1.00" in drawn(roth2020_figures.draw_correlations({MAIN: [both[1]]}))
 
 
 def test_correlations_of_two_runs_are_none():
@@ -326,7 +326,7 @@ def test_correlations_of_two_runs_are_none():
     matrix, runs = roth2020.correlations([one])
     assert runs == 2
     assert matrix.isna().all(axis=None)
-    assert "too few runs" in drawn(roth2020.draw_correlations({MAIN: [one]}))
+    assert "too few runs" in drawn(roth2020_figures.draw_correlations({MAIN: [one]}))
     assert roth2020.correlations_sentence({MAIN: [one]}) == "No runs, no correlations."
 
 
@@ -373,7 +373,7 @@ def test_the_sentence_follows_the_sign(sign, words):
 
 
 def test_structure_is_drawn():
-    text = drawn(roth2020.draw_structure({MAIN: table(), "other": table(seeds=1, methods=("snr",))}))
+    text = drawn(roth2020_figures.draw_structure({MAIN: table(), "other": table(seeds=1, methods=("snr",))}))
     assert any("r = -1.00" in each for each in text)
     assert any("too few" in each for each in text)
 
@@ -397,7 +397,7 @@ def test_spectra_lose_the_largest_value_and_sum_to_one():
 
 
 def test_spectra_are_drawn():
-    figure = roth2020.draw_spectra({MAIN: table(arrays=spectra()), "other": table()})
+    figure = roth2020_figures.draw_spectra({MAIN: table(arrays=spectra()), "other": table()})
     assert drawn(figure).count("not run") == 9  # of ten panels one has spectra
     np.testing.assert_allclose(figure.axes[0].get_lines()[0].get_ydata(), [0.625, 0.375])
 
@@ -494,7 +494,7 @@ def test_every_setting_that_differs_has_a_reason():
 
 
 def test_ledger_names_what_differs():
-    rows = roth2020.deviations({MAIN: table()})
+    rows = deviations.roth2020.ledger({MAIN: table()})
     assert list(rows.columns) == ["setting", "ours", "the paper's", "where", "why"]
     assert rows.index[0] == 1
     found = rows.set_index("setting")

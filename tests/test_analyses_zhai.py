@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from made_experiments import LOSSES, made, run_notebook
 
-from dmlrc import reported
+from dmlrc import deviations, reported
 from dmlrc.analyses import common, zhai2019
 from dmlrc.papers import zhai2019 as paper
 
@@ -212,7 +212,7 @@ def test_architecture_names_the_protocols_numbers():
 
 def test_ledger_names_what_differs_and_only_that():
     other = made("grocery-frozen-full-zhai2019", score)
-    rows = zhai2019.deviations({MAIN: made(NAME, score), "grocery-frozen-full": other}).set_index("setting")
+    rows = deviations.zhai2019.ledger({MAIN: made(NAME, score), "grocery-frozen-full": other}).set_index("setting")
     assert rows.loc["embedding_dim", "ours"] == "2048"
     assert rows.loc["frozen_trunk", "ours"] == f"{MAIN}: no; grocery-frozen-full: yes"
     assert rows.loc["lr", "the paper's"] == "0.01"

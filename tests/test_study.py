@@ -153,6 +153,15 @@ def test_processes_give_the_records_that_one_process_gives(tiny, finished):
     same(facts(), finished[0])
 
 
+def test_processes_take_a_loss_that_a_notebook_defines(tiny):
+    """Its module is __main__, which a worker cannot import it from."""
+    cell = {"__name__": "__main__"}
+    exec("def mine(embeddings, labels, margin):\n    return (embeddings @ embeddings.T).mean() * margin", cell)
+    mine = Method("mine", cell["mine"], {"margin": Float(0, 1)})
+    study.run(tiny, methods=[mine], workers=2)
+    assert set(records.load("tiny").runs["method"]) == {"mine"}
+
+
 def test_a_finished_study_does_no_work(tiny, finished, monkeypatch):
     study.run(tiny, methods=PICKED[:1])
     monkeypatch.setattr(study, "run_unit", lambda unit: pytest.fail("nothing was missing"))

@@ -328,7 +328,7 @@ def test_answer_has_a_row_for_every_results_table():
 
 
 def test_ledger_lists_the_fields_that_differ_and_numbers_them():
-    table = deviations.ledger(fake_records(protocol=musgrave2020.FROZEN))
+    table = deviations.musgrave2020.ledger({"ours": fake_records(protocol=musgrave2020.FROZEN)})
     settings = table["setting"].tolist()
     assert table.index.tolist() == list(range(1, len(table) + 1))
     assert "frozen_trunk" in settings
@@ -337,11 +337,12 @@ def test_ledger_lists_the_fields_that_differ_and_numbers_them():
     assert (table["why"].str.len() > 0).all()
     paper = fake_records(protocol=musgrave2020.PROTOCOL)
     paper.meta["budget"]["name"] = "full"
-    assert len(deviations.ledger(paper)) == len(deviations.ALWAYS)
+    table = deviations.musgrave2020.ledger({"paper": paper})
+    assert len(table) == len(deviations.musgrave2020.BY_HAND) - 1  # the budget is the full one
 
 
 def test_every_field_of_the_protocol_has_a_reason_ready():
-    assert set(deviations.REASONS) == set(fake_records().meta["protocol"]) - {"name", "paper"}
+    assert set(deviations.musgrave2020.REASONS) == set(fake_records().meta["protocol"]) - {"name", "paper"}
 
 
 def test_a_study_that_has_just_begun_can_be_shown():

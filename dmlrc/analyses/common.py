@@ -5,7 +5,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -14,8 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 from scipy import stats
 
-from dmlrc import claims, deviations, experiments, printed, publish, studies
-from dmlrc.protocol import Protocol
+from dmlrc import claims, experiments, printed, publish
 from dmlrc.records import StudyRecords
 from dmlrc.tables import interval
 
@@ -310,56 +309,3 @@ def long(published: pd.DataFrame, found: Mapping[str, pd.DataFrame]) -> pd.DataF
     frames = [published.assign(source="the paper").rename(columns={"value": "mean"})]
     frames += [frame.assign(source=name) for name, frame in found.items()]
     return pd.concat(frames, ignore_index=True).set_index("source")
-
-
-# The deviation ledger
-
-
-def images_per_batch(records: StudyRecords) -> str:
-    """The sizes of the batches that the methods of a study ask for, as "60" or "60 to 75"; "" for an unknown study."""
-    study = studies.STUDIES.get(records.name)
-    if study is None:
-        return ""
-    sizes = sorted({method.classes_per_batch * method.images_per_class for method in study.methods})
-    return " to ".join(str(size) for size in dict.fromkeys((sizes[0], sizes[-1])))
-
-
-def reruns(records: StudyRecords) -> str:
-    """How often a row was trained."""
-    count = records.meta["budget"]["reruns"]
-    return f"{count} seed{'s' if count != 1 else ''} a row"
-
-
-def ledger(
-    found: Found,
-    protocol: Protocol,
-    reasons: Mapping[str, tuple[str, str]],
-    by_hand: Iterable[tuple[str, Callable[[StudyRecords], str], str, str, str]],
-    unstated: Sequence[str] = (),
-) -> pd.DataFrame:
-    """The numbered deviations from a paper; columns `deviations.COLUMNS`, index from 1.
-
-    protocol: the paper's. reasons: setting -> where the paper has it, why ours differs; only these are compared.
-    by_hand: setting, what ours is, the paper's, where, why. unstated: settings that the paper does not give.
-    A row stands for all studies; where they differ from one another, each is named.
-    """
-    ran = present(found)
-    theirs = {name: printed.setting_text(value) for name, value in asdict(protocol).items()}
-    rows = []
-    for name, (where, why) in reasons.items():
-        ours = {key: printed.setting_text(records.meta["protocol"][name]) for key, records in ran.items()}
-        if any(text != theirs[name] for text in ours.values()):
-            paper = f"not given; {theirs[name]} in our version of its system" if name in unstated else theirs[name]
-            rows.append((name, _joined(ours), paper, where, why))
-    for name, ours_of, paper, where, why in by_hand:
-        ours = {key: ours_of(records) for key, records in ran.items()}
-        if any(text and text != paper for text in ours.values()):
-            rows.append((name, _joined({key: text or "unknown" for key, text in ours.items()}), paper, where, why))
-    index = pd.RangeIndex(1, len(rows) + 1, name="no.")
-    return pd.DataFrame(rows, columns=list(deviations.COLUMNS), index=index)
-
-
-def _joined(ours: Mapping[str, str]) -> str:
-    if len(set(ours.values())) == 1:
-        return next(iter(ours.values()))
-    return "; ".join(f"{name}: {text}" for name, text in ours.items())

@@ -127,11 +127,12 @@ def settings(found: Found) -> pd.DataFrame:
         }
     )
     for name, records in found.items():
-        cells[name] = [common.state(records, method) or _setting(records, method) for method in table.index]
+        cells[name] = [common.state(records, method) or setting(records, method) for method in table.index]
     return cells.rename(index=label).rename_axis("Method")
 
 
-def _setting(records: StudyRecords, method: str) -> str:
+def setting(records: StudyRecords, method: str) -> str:
+    """The trunk and the embedding size of a method, with the members of an ensemble: "BN-Inception, 12 x 12"."""
     own = common.settings(records, method)
     members = f"{own['members']} x " if own["members"] > 1 else ""
     return f"{printed.TRUNK_LABELS.get(own['trunk'], own['trunk'])}, {members}{own['embedding_dim']}"
@@ -424,83 +425,3 @@ def scalars(found: Found) -> dict[str, float | str]:
         if len(values):
             recorded |= {f"{name}.best_method": values.idxmax(), f"{name}.best_r1": float(values.max())}
     return recorded
-
-
-# The deviation ledger
-
-REASONS = {
-    "trunk": ("4.1", "A trunk that two CPU cores can train, or whose features they can compute once."),
-    "weights": ("4.1", "ImageNet weights that can be had here; characters need none."),
-    "frozen_trunk": (
-        "4.1",
-        "Features are computed once and only the layers behind them train. The losses are compared on fixed features; "
-        "that is another question than the paper's.",
-    ),
-    "image_size": ("4.1", "The images are stored smaller than the paper's."),
-    "crop_size": ("4.1", "The images are stored smaller than the paper's."),
-    "augmentation": (
-        "4.1",
-        "A frozen trunk sees one crop only, since its features are computed once; characters get small affine changes.",
-    ),
-    "crop_scale": ("4.1", "Not used where images are not cropped at random."),
-    "crop_ratio": ("4.1", "Not used where images are not cropped at random."),
-    "square": ("4.1", "The stored images are squares already."),
-    "optimizer": ("4.1", "The optimiser that the trunk trains with."),
-    "lr": ("not given", "Chosen once on validation classes of Grocery Store, over several methods, and kept."),
-    "weight_decay": ("not given", "As in our version of the paper's own system."),
-    "iterations_per_epoch": ("not given", "Fewer steps for a smaller model."),
-    "max_epochs": ("not given", "Fewer steps for a smaller model; the quick budget stops after a moment."),
-    "freeze_batch_norm": ("not given", "The small trunk has no BatchNorm, a frozen one does not train it."),
-    "split": ("3", "The data set's own order, halved."),
-}
-BY_HAND = (
-    ("data set", printed.dataset, "CUB200, Cars196 and SOP", "3", "What can be had and trained on here."),
-    (
-        "images in a batch",
-        common.images_per_batch,
-        "120",
-        "4.1",
-        "Half, with half the classes and the same images of each: half of Grocery Store has 40 classes.",
-    ),
-    (
-        "reruns",
-        common.reruns,
-        "one run, as far as the paper says",
-        "4",
-        "Differences need an interval.",
-    ),
-    (
-        "hyperparameters of a loss",
-        lambda _: "those of the losses' own papers, the same on every data set",
-        "a grid search; the values are not printed",
-        "4",
-        "A search for each is another study, the Reality Check's, which stands in the first part of this book.",
-    ),
-    (
-        "structured clustering",
-        lambda _: "gamma stays as it is",
-        "an exponentially decayed gamma",
-        "4.1",
-        "The paper gives neither its start nor its rate.",
-    ),
-    (
-        "DREML",
-        lambda records: f"{_setting(records, 'dreml')}, joined",
-        "Inception-BN and ResNet18, 12 x 12",
-        "4.1",
-        "The members share the trunk of the study.",
-    ),
-    (
-        "ties in a ranking",
-        lambda _: "the expected score over all orders of the tied images",
-        "not given",
-        "4",
-        "Bits tie often, and a score must not depend on the order of the rows.",
-    ),
-)
-
-
-def deviations(found: Found) -> pd.DataFrame:
-    """deviations-fehervari: where the studies differ from the paper's protocol, numbered; see `common.ledger`."""
-    unstated = [name for name, (where, _) in REASONS.items() if where == "not given"]
-    return common.ledger(found, fehervari2019.PROTOCOL, REASONS, BY_HAND, unstated)

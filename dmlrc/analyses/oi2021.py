@@ -1,7 +1,7 @@
 """The table and figures of Oi et al. 2021, Analysis of Evaluation Metrics with the Distance between Positive Pairs and
 Negative Pairs in Deep Metric Learning.
 
-Numbers first, then cells and sentences for the page, then figures, then the deviation ledger. Experiments: oi2021 (the
+Numbers first, then cells and sentences for the page, then figures. Experiments: oi2021 (the
 data set's own class order: Figs. 1-4) and oi2021-random (Table 1). One method, normalised softmax.
 """
 
@@ -488,74 +488,3 @@ def draw_means(found: Mapping[str, StudyRecords]) -> Figure:
 def draw_metrics(found: Mapping[str, StudyRecords]) -> Figure:
     """oi-f4: R@1, MAP@R and JSD over the epochs, on training and validation images."""
     return _draw_curves(found, METRICS)
-
-
-# The deviation ledger
-
-REASONS = {
-    "trunk": ("4", "A trunk that two CPU cores can train, or whose features they can compute once."),
-    "weights": ("4", "Characters need no ImageNet weights; those of the small trunk are its own."),
-    "frozen_trunk": (
-        "4",
-        "Features are computed once and only the linear embedder trains. How far such a small part can overfit is "
-        "another question than the paper's.",
-    ),
-    "embedding_dim": ("4", "A smaller embedding for a smaller trunk."),
-    "image_size": ("4", "The images are stored smaller than the paper's."),
-    "crop_size": ("4", "The images are stored smaller than the paper's."),
-    "augmentation": (
-        "4",
-        "A frozen trunk sees one crop only, since its features are computed once; characters get small affine changes.",
-    ),
-    "crop_scale": ("4", "Not used where images are not cropped at random."),
-    "crop_ratio": ("4", "Not used where images are not cropped at random."),
-    "square": ("4", "The stored images are squares already."),
-    "optimizer": ("4", "The optimiser that the trunk trains with."),
-    "lr": (
-        "4",
-        "1e-4 is a rate for fine-tuning Inception-v3. Chosen once on validation classes of Grocery Store.",
-    ),
-    "weight_decay": ("not given", "AdamW's default."),
-    "iterations_per_epoch": ("4", "Cut by the budget; otherwise an epoch is a pass over the training images."),
-    "max_epochs": ("4", "The quick budget stops after a moment."),
-    "freeze_batch_norm": ("not given", "The small trunk has no BatchNorm, a frozen one does not train it."),
-}
-BY_HAND = (
-    ("data set", printed.dataset, "Cars196 and CUB200", "4", "What can be had and trained on here."),
-    ("images in a batch", common.images_per_batch, "not given", "4", "The Reality Check's."),
-    ("seeds", common.reruns, "one run, as far as the paper says", "4", "Differences need an interval."),
-    (
-        "random class orders",
-        lambda _: "one, seed 1",
-        "one, seed 1, of another generator",
-        "4",
-        "As in the paper. Our interval is one of training seeds; it does not hold for other orders of the classes.",
-    ),
-    (
-        "checkpoint",
-        lambda _: "the epoch with the highest validation MAP@R, for all metrics",
-        "for each metric the epoch with its highest validation score",
-        "4",
-        "One model is what one would use.",
-    ),
-    (
-        "number of bins",
-        lambda _: f"{BINS} on [-1, 1]",
-        "not given",
-        "3",
-        "Fine enough: the table oi-bins shows how little it matters.",
-    ),
-    (
-        "pairs of the training images",
-        lambda _: "all, on the evaluation crop",
-        "not given",
-        "4",
-        "Training and validation images must be seen alike to be compared.",
-    ),
-)
-
-
-def deviations(found: Found) -> pd.DataFrame:
-    """deviations-oi: where the studies differ from the paper's protocol, numbered; see `common.ledger`."""
-    unstated = [name for name, (where, _) in REASONS.items() if where == "not given"]
-    return common.ledger(found, oi2021.PROTOCOL, REASONS, BY_HAND, unstated)

@@ -1,39 +1,26 @@
-"""The deviation ledger: where a study differs from its paper, numbered, with the reason.
-
-Two sources: the protocol's fields, compared by the machine (`REASONS` adds the paper's section and the why), and a list
-written by hand (`ALWAYS`) of what no field shows.
-"""
-
-from collections.abc import Sequence
-from dataclasses import asdict
+"""Where studies differ from the Reality Check, Musgrave et al. 2020."""
 
 import pandas as pd
 
-from dmlrc import printed
+from dmlrc.analyses.common import Found
+from dmlrc.deviations.compare import TIES, ByHand, Reasons, compare, usual
 from dmlrc.papers import musgrave2020
 from dmlrc.records import StudyRecords
 
-COLUMNS = ("setting", "ours", "the paper's", "where", "why")
-
-REASONS = {
-    "trunk": ("3.1", "A trunk that two CPU cores can train, or whose features they can compute once."),
-    "weights": ("3.1", "ImageNet weights that can be had here; characters need none."),
+REASONS: Reasons = {
+    **usual("3.1", "trunk", "weights"),
     "frozen_trunk": (
         "3.1",
         "Features are computed once and only the linear embedder trains, so that the full budget of trials and reruns "
         "is affordable without a GPU. This is a protocol of its own and is named wherever its numbers stand.",
     ),
-    "embedding_dim": ("3.1", "A smaller embedding for a smaller trunk."),
-    "image_size": ("3.1", "The images are stored smaller than the paper's."),
-    "crop_size": ("3.1", "The images are stored smaller than the paper's."),
+    **usual("3.1", "embedding_dim", "image_size", "crop_size"),
     "augmentation": (
         "3.1",
         "Characters change their meaning when mirrored or cropped, so they get small affine changes. A frozen trunk "
         "sees the evaluation crop only, since its features are computed once.",
     ),
-    "crop_scale": ("3.1", "Not used where images are not cropped."),
-    "crop_ratio": ("3.1", "Not used where images are not cropped."),
-    "optimizer": ("3.1", "The optimiser that the trunk trains with."),
+    **usual("3.1", "crop_scale", "crop_ratio", "optimizer"),
     "lr": (
         "3.1",
         "1e-6 is a rate for fine-tuning BN-Inception. One rate serves all methods; where it was searched for, on "
@@ -69,7 +56,20 @@ REASONS = {
     "arrays": ("3.3", "Spectra and histograms, for the figures of the paper whose protocol this is."),
 }
 
-ALWAYS = (
+
+def _budget(records: StudyRecords) -> str:
+    budget = records.meta["budget"]
+    return "" if budget["name"] == "full" else f"{budget['trials']} trials, {budget['reruns']} reruns"
+
+
+BY_HAND: tuple[ByHand, ...] = (
+    (
+        "budget",
+        _budget,
+        "50 trials, several reruns",
+        "3.2",
+        "It ends in minutes. It shows the whole chain and ranks nothing.",
+    ),
     (
         "search",
         "Optuna's tree-structured Parzen estimator; its first 10 trials are random",
@@ -128,35 +128,14 @@ ALWAYS = (
     ),
     (
         "ties in a ranking",
-        "the expected score over all orders of the tied images",
+        TIES,
         "the order in which the search library returns them",
         "3.3",
         "A score must not depend on the order of the rows.",
     ),
 )
-"""What no field of the protocol shows: (setting, ours, the paper's, where, why)."""
 
 
-def ledger(records: StudyRecords) -> pd.DataFrame:
-    """The numbered deviations of a study from the Reality Check; columns `COLUMNS`, index from 1."""
-    return _numbered([*_fields(records), *_budget(records), *ALWAYS])
-
-
-def _fields(records: StudyRecords) -> list[tuple[str, ...]]:
-    ours, theirs = records.meta["protocol"], asdict(musgrave2020.PROTOCOL)
-    pairs = {name: (printed.setting_text(ours[name]), printed.setting_text(theirs[name])) for name in REASONS}
-    return [(name, *pair, *REASONS[name]) for name, pair in pairs.items() if pair[0] != pair[1]]
-
-
-def _budget(records: StudyRecords) -> list[tuple[str, ...]]:
-    budget = records.meta["budget"]
-    if budget["name"] == "full":
-        return []
-    why = "A budget that ends in minutes. It shows the whole chain and ranks nothing."
-    return [
-        ("budget", f"{budget['trials']} trials, {budget['reruns']} reruns", "50 trials, several reruns", "3.2", why)
-    ]
-
-
-def _numbered(rows: Sequence[tuple[str, ...]]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=list(COLUMNS), index=pd.RangeIndex(1, len(rows) + 1, name="no."))
+def ledger(found: Found) -> pd.DataFrame:
+    """What differs from the paper's protocol; see `compare`."""
+    return compare(found, musgrave2020.PROTOCOL, REASONS, BY_HAND)
