@@ -67,7 +67,10 @@ def run(names: Sequence[str], workers: int = 1) -> None:
 def execute(parameters: Mapping[str, object], workers: int = 1) -> None:
     """Execute every chapter of notebooks/ with papermill, with these parameters, into book/chapters/."""
     import papermill
+    from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
+
+    from dmlrc.kernels import ForkedKernelManager
 
     notebooks, chapters = paths.home() / "notebooks", paths.home() / "book" / "chapters"
     shutil.rmtree(chapters, ignore_errors=True)
@@ -84,6 +87,7 @@ def execute(parameters: Mapping[str, object], workers: int = 1) -> None:
             cwd=notebooks,
             progress_bar=False,
             extra_arguments=["--log-level=ERROR"],  # the kernel's warnings are not the reader's concern
+            kernel_manager_class=ForkedKernelManager,
         )
 
     with ThreadPoolExecutor(workers) as pool:  # each chapter has a kernel, a process of its own
@@ -93,9 +97,13 @@ def execute(parameters: Mapping[str, object], workers: int = 1) -> None:
             if error is None:
                 continue
             pool.shutdown(cancel_futures=True)  # the chapters that have not begun
+            name = running[finished].name
+            if isinstance(error, DeadKernelError):
+                raise DmlrcError(
+                    f"the kernel of chapter {name} died, perhaps for want of memory: build with fewer workers"
+                )
             if not isinstance(error, PapermillExecutionError):
                 raise error
-            name = running[finished].name
             raise DmlrcError(
                 f"chapter {name} stopped at cell {error.cell_index} ({error.ename}: {error.evalue}): "
                 f"open {chapters / name} to see where"
