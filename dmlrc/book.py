@@ -86,7 +86,7 @@ def execute(parameters: Mapping[str, object], workers: int = 1) -> None:
             dict(parameters),
             cwd=notebooks,
             progress_bar=False,
-            extra_arguments=["--log-level=ERROR"],  # the kernel's warnings are not the reader's concern
+            extra_arguments=["--log-level=CRITICAL"],  # what the kernel says as it ends is not the reader's concern
             kernel_manager_class=ForkedKernelManager,
         )
 
