@@ -13,8 +13,9 @@ from jupyter_client import AsyncKernelManager
 from jupyter_client.provisioning import LocalProvisioner
 
 PRELOADED = [
+    *("optuna.importance", "sklearn.cluster", "scikit_posthocs"),  # optuna first: behind IPython its tqdm takes fright
     *("dmlrc.kernels", "dmlrc.publish", "dmlrc.deviations", "dmlrc.analyses.roth2020_figures", "dmlrc.demonstrations"),
-    *("dmlrc.significance", "sklearn.cluster", "optuna.importance", "scikit_posthocs"),
+    "dmlrc.significance",
 ]
 """What the chapters import; a module that is not there does no harm."""
 
