@@ -203,23 +203,32 @@ def caption(records: StudyRecords) -> str:
     )
 
 
-def caveat(records: StudyRecords) -> str:
-    """What the numbers of a study cannot show, in one or two sentences."""
-    budget, protocol = records.meta["budget"], records.meta["protocol"]
+def caveats(edition: Sequence[StudyRecords]) -> str:
+    """What the numbers of these studies cannot show, each thing said once, with the studies of which it holds."""
+
+    def those(holds: Callable[[Mapping], bool]) -> str:
+        return " and ".join(f"`{records.name}`" for records in edition if holds(records.meta))
+
     sentences = []
-    if budget["name"] != "full":
+    if small := those(lambda meta: meta["budget"]["name"] != "full"):
+        budgets = {
+            f"{budget['name']}: {budget['trials']} trials, {budget['reruns']} reruns"
+            for budget in (records.meta["budget"] for records in edition)
+            if budget["name"] != "full"
+        }
         sentences.append(
-            f"The {budget['name']} budget of `{records.name}` ({budget['trials']} trials, {budget['reruns']} reruns) "
-            "shows that the whole chain works. It is too small to rank the methods."
+            f"The small budget of {small} ({'; '.join(sorted(budgets))}) shows that the whole chain works. It is too "
+            "small to rank the methods."
         )
-    if protocol["frozen_trunk"]:
+    if frozen := those(lambda meta: meta["protocol"]["frozen_trunk"]):
         sentences.append(
-            f"In `{records.name}` the trunk is frozen: the losses are compared on fixed ImageNet features, with a "
-            "linear embedder. That says nothing about how they compare when the whole network is fine-tuned."
+            f"In {frozen} the trunk is frozen: the losses are compared on fixed ImageNet features, with a linear "
+            "embedder. That says nothing about how they compare when the whole network is fine-tuned."
         )
-    if protocol["weights"] is None:
-        sentences.append(f"In `{records.name}` the row *Pretrained* is the trunk with random weights, untrained.")
-    return " ".join([*sentences, *_below_pretrained(records)])
+    if random := those(lambda meta: meta["protocol"]["weights"] is None):
+        sentences.append(f"In {random} the row *Pretrained* is the trunk with random weights, untrained.")
+    sentences += [sentence for records in edition for sentence in _below_pretrained(records)]
+    return " ".join(sentences) or "A ranking on one data set and one trunk is no ranking on another."
 
 
 def _below_pretrained(records: StudyRecords) -> list[str]:
@@ -362,12 +371,6 @@ def experiments_table(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).set_index(columns[:2])
 
 
-def caveats(edition: Sequence[StudyRecords]) -> str:
-    """The caveats of all studies of an edition; where there are none, what even a full study cannot show."""
-    found = " ".join(filter(None, map(caveat, edition)))
-    return found or "A ranking on one data set and one trunk is no ranking on another."
-
-
 def summary(records: StudyRecords) -> str:
     """What a results table says, in two sentences."""
     frame = accuracy(records)
@@ -423,7 +426,7 @@ def trends(found: Mapping[str, dict]) -> pd.DataFrame:
     rows = {
         name: {
             "points a year": signed(trend["slope"], digits=2, unit=""),
-            "95 % interval": f"± {100 * trend['ci95']:.2f}",
+            "95 % interval": "–" if np.isnan(trend["ci95"]) else f"± {100 * trend['ci95']:.2f}",
             "points in the fit": str(trend["n"]),
         }
         for name, trend in found.items()

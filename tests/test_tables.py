@@ -292,8 +292,9 @@ def test_caption_names_what_a_number_depends_on(protocol):
     ):
         assert words in caption
     assert ("frozen" in caption) == protocol.frozen_trunk
-    assert ("fine-tuned" in printed.caveat(records)) == protocol.frozen_trunk
-    assert "too small to rank" in printed.caveat(records)
+    assert ("fine-tuned" in printed.caveats([records])) == protocol.frozen_trunk
+    assert "too small to rank" in printed.caveats([records])
+    assert printed.caveats([records, records]).count("too small to rank") == 1
 
 
 def test_class_counts_are_the_published_ones():
