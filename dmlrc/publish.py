@@ -69,7 +69,7 @@ def table(
     )  # links are of pages
     (exports() / f"{name}.tex").write_text(_latex(_styler(plain, marks), name, caption))
     (plain if data is None else data).to_csv(exports() / f"{name}.csv", float_format="%.6g")
-    html = _scrolling(_styler(cells, marks), name, wrap)
+    html = _scrolling(_styler(cells, marks), name, _look(cells, wrap))
     caption = _bound(caption)
     downloads = f"{{download}}`CSV <exports/{name}.csv>` {{download}}`LaTeX <exports/{name}.tex>`"
     _display(
@@ -139,8 +139,15 @@ def _html(markdown: str) -> str:
     return MarkdownIt().render(plain)
 
 
-def _scrolling(styler: Styler, name: str, wrap: bool) -> str:
-    look = "dml dml-wrap" if wrap else "dml"
+def _look(cells: pd.DataFrame, wrap: bool) -> str:
+    """The classes of a table; "dml-long" where the last column holds texts that want more room than the others."""
+    if not wrap:
+        return "dml"
+    longest = cells.iloc[:, -1].astype(str).str.len().max() if cells.size else 0
+    return "dml dml-wrap dml-long" if longest > 100 else "dml dml-wrap"
+
+
+def _scrolling(styler: Styler, name: str, look: str) -> str:
     html = styler.set_uuid(name.replace("-", "_")).set_table_attributes(f'class="{look}"').to_html()
     return f'<div class="dml-scroll" tabindex="0" role="region" aria-label="{escape(name)}">{html}</div>'
 
