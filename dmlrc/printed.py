@@ -99,6 +99,15 @@ def percent(mean: float, ci95: float = float("nan"), digits: int = 2) -> str:
     return f"{100 * mean:.{digits}f}{half}"
 
 
+def p_value(p: float) -> str:
+    """The p of a test with two digits.
+
+    >>> p_value(0.043), p_value(0.0001)
+    ('p = 0.04', 'p < 0.01')
+    """
+    return "p < 0.01" if p < 0.01 else f"p = {p:.2f}"
+
+
 def signed(value: float, digits: int = 1, unit: str = " %") -> str:
     """A gain (fraction) with its sign.
 
@@ -243,8 +252,9 @@ def _below_pretrained(records: StudyRecords) -> list[str]:
         return []
     higher = (trained["map_at_r"][below] > trunk_alone["map_at_r"]).sum()
     return [
-        f"In `{records.name}` {below.sum()} of {len(trained)} methods have a lower P@1 than the trunk without any "
-        f"training ({percent(trunk_alone['precision_at_1'])} %); {higher} of these have a higher MAP@R."
+        f"In `{records.name}` {below.sum()} of {len(trained)} methods {'has' if below.sum() == 1 else 'have'} a lower "
+        f"P@1 than the trunk without any training ({percent(trunk_alone['precision_at_1'])} %); {higher} of these "
+        f"{'has' if higher == 1 else 'have'} a higher MAP@R."
     ]
 
 
@@ -383,8 +393,9 @@ def summary(records: StudyRecords) -> str:
     return (
         f"`{records.name}`: of {count} methods {label(found['best_method'])} has the highest concatenated MAP@R, "
         f"{percent(found['best'])} %, and {label(found['worst_method'])} the lowest, {percent(found['worst'])} %. "
-        f"The interval of a method is ± {percent(found['mean_ci95'])} on average, and those of {ties} other "
-        f"{'method overlaps' if ties == 1 else 'methods overlap'} that of the best."
+        f"The interval of a method is ± {percent(found['mean_ci95'])} on average, and "
+        f"{'that of 1 other method overlaps' if ties == 1 else f'those of {ties} other methods overlap'} "
+        "that of the best."
     )
 
 
@@ -393,7 +404,7 @@ def agreement(records: StudyRecords, published: Mapping[str, pd.DataFrame]) -> s
     found = {name: rank_agreement(accuracy(records), published[name]) for name in reported.DATASETS}
     if found["CUB200"]["n"] < 3:
         return f"`{records.name}`: too few methods have results to compare their order with the paper's."
-    rhos = each(found, lambda test: f"{test['rho']:+.2f} (p = {test['p']:.2f})")
+    rhos = each(found, lambda test: f"{test['rho']:+.2f} ({p_value(test['p'])})")
     return (
         f"`{records.name}`: Spearman's rank correlation of its MAP@R with the paper's, over the methods of both, "
         f"is {rhos}."

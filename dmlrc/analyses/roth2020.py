@@ -166,7 +166,9 @@ def agreement_sentence(found: Found) -> str:
 
 
 def _rho(test: Mapping) -> str:
-    return "too few methods" if np.isnan(test["rho"]) else f"{test['rho']:+.2f} (n = {test['n']}, p = {test['p']:.2f})"
+    if np.isnan(test["rho"]):
+        return "too few methods"
+    return f"{test['rho']:+.2f} (n = {test['n']}, {printed.p_value(test['p'])})"
 
 
 def spread(frame: pd.DataFrame) -> dict[str, float]:
