@@ -35,7 +35,11 @@ _WHY = {
     "freeze_batch_norm": "The small trunk has no BatchNorm, a frozen one does not train it.",
     "split": "The data set's own order, halved.",
 }
-TIES = "the expected score over all orders of the tied images"
+
+
+def ties(paper: str, where: str, why: str = "A score must not depend on the order of the rows.") -> ByHand:
+    """The row on ties, which every ledger has. paper: what is done there."""
+    return "ties in a ranking", "the expected score over all orders of the tied images", paper, where, why
 
 
 def usual(where: str, *fields: str) -> Reasons:

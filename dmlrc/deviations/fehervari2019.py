@@ -5,7 +5,7 @@ import pandas as pd
 from dmlrc import printed
 from dmlrc.analyses import fehervari2019 as analysis
 from dmlrc.analyses.common import Found
-from dmlrc.deviations.compare import NOT_GIVEN, TIES, ByHand, Reasons, compare, images_per_batch, reruns, usual
+from dmlrc.deviations.compare import NOT_GIVEN, ByHand, Reasons, compare, images_per_batch, reruns, ties, usual
 from dmlrc.papers import fehervari2019
 
 REASONS: Reasons = {
@@ -52,13 +52,7 @@ BY_HAND: tuple[ByHand, ...] = (
         "4.1",
         "The members share the trunk of the study.",
     ),
-    (
-        "ties in a ranking",
-        TIES,
-        "not given",
-        "4",
-        "Bits tie often, and a score must not depend on the order of the rows.",
-    ),
+    ties("not given", "4", "Bits tie often, and a score must not depend on the order of the rows."),
 )
 
 

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from dmlrc.analyses.common import Found
-from dmlrc.deviations.compare import TIES, ByHand, Reasons, compare, usual
+from dmlrc.deviations.compare import ByHand, Reasons, compare, ties, usual
 from dmlrc.papers import musgrave2020
 from dmlrc.records import StudyRecords
 
@@ -126,13 +126,7 @@ BY_HAND: tuple[ByHand, ...] = (
         "3.1",
         "One array on disk holds a whole set. Evaluation, a centre crop, is not affected.",
     ),
-    (
-        "ties in a ranking",
-        TIES,
-        "the order in which the search library returns them",
-        "3.3",
-        "A score must not depend on the order of the rows.",
-    ),
+    ties("the order in which the search library returns them", "3.3"),
 )
 
 

@@ -4,7 +4,7 @@ import pandas as pd
 
 from dmlrc import printed
 from dmlrc.analyses.common import Found
-from dmlrc.deviations.compare import TIES, ByHand, Reasons, compare, images_per_batch, reruns, usual
+from dmlrc.deviations.compare import ByHand, Reasons, compare, images_per_batch, reruns, ties, usual
 from dmlrc.papers import roth2020
 from dmlrc.records import StudyRecords
 
@@ -78,13 +78,7 @@ BY_HAND: tuple[ByHand, ...] = (
         "4.4",
         "A search for each is another study, the Reality Check's. What was tuned for ResNet50 need not suit our trunk.",
     ),
-    (
-        "ties in a ranking",
-        TIES,
-        "the order in which the search library returns them",
-        "code",
-        "A score must not depend on the order of the rows.",
-    ),
+    ties("the order in which the search library returns them", "code"),
 )
 
 

@@ -4,7 +4,7 @@ import pandas as pd
 
 from dmlrc import printed
 from dmlrc.analyses.common import Found
-from dmlrc.deviations.compare import TIES, ByHand, Reasons, compare, images_per_batch, reruns, usual
+from dmlrc.deviations.compare import ByHand, Reasons, compare, images_per_batch, reruns, ties, usual
 from dmlrc.papers import zhai2019
 
 REASONS: Reasons = {
@@ -62,13 +62,7 @@ BY_HAND: tuple[ByHand, ...] = (
         "4.5",
         "A thousandth of our classes would be less than one, and the classes of the batch are always in.",
     ),
-    (
-        "ties in a ranking",
-        TIES,
-        "not given",
-        "4",
-        "Bits tie often, and a score must not depend on the order of the rows.",
-    ),
+    ties("not given", "4", "Bits tie often, and a score must not depend on the order of the rows."),
 )
 
 
