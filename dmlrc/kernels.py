@@ -1,6 +1,6 @@
 """Kernels that begin with the libraries loaded: each is forked from one process that imported them once.
 
-Half of the time of a book of committed records went into fifteen imports of torch, pandas and matplotlib.
+Half of the time of a book of committed records went into importing torch, pandas and matplotlib for each chapter.
 """
 
 import multiprocessing

@@ -215,27 +215,25 @@ def caption(records: StudyRecords) -> str:
 def caveats(edition: Sequence[StudyRecords]) -> str:
     """What the numbers of these studies cannot show, each thing said once, with the studies of which it holds."""
 
-    def those(holds: Callable[[Mapping], bool]) -> str:
-        return " and ".join(f"`{records.name}`" for records in edition if holds(records.meta))
+    def named(those: Iterable[StudyRecords]) -> str:
+        return " and ".join(f"`{records.name}`" for records in those)
 
     sentences = []
-    if small := those(lambda meta: meta["budget"]["name"] != "full"):
-        budgets = {
-            f"{budget['name']}: {budget['trials']} trials, {budget['reruns']} reruns"
-            for budget in (records.meta["budget"] for records in edition)
-            if budget["name"] != "full"
-        }
+    if small := [records for records in edition if records.meta["budget"]["name"] != "full"]:
+        budgets = dict.fromkeys(
+            "{name}: {trials} trials, {reruns} reruns".format(**each.meta["budget"]) for each in small
+        )
         sentences.append(
-            f"The small budget of {small} ({'; '.join(sorted(budgets))}) shows that the whole chain works. It is too "
+            f"The small budget of {named(small)} ({'; '.join(budgets)}) shows that the whole chain works. It is too "
             "small to rank the methods."
         )
-    if frozen := those(lambda meta: meta["protocol"]["frozen_trunk"]):
+    if frozen := [records for records in edition if records.meta["protocol"]["frozen_trunk"]]:
         sentences.append(
-            f"In {frozen} the trunk is frozen: the losses are compared on fixed ImageNet features, with a linear "
-            "embedder. That says nothing about how they compare when the whole network is fine-tuned."
+            f"In {named(frozen)} the trunk is frozen: the losses are compared on fixed ImageNet features, with a "
+            "linear embedder. That says nothing about how they compare when the whole network is fine-tuned."
         )
-    if random := those(lambda meta: meta["protocol"]["weights"] is None):
-        sentences.append(f"In {random} the row *Pretrained* is the trunk with random weights, untrained.")
+    if random := [records for records in edition if records.meta["protocol"]["weights"] is None]:
+        sentences.append(f"In {named(random)} the row *Pretrained* is the trunk with random weights, untrained.")
     sentences += [sentence for records in edition for sentence in _below_pretrained(records)]
     return " ".join(sentences) or "A ranking on one data set and one trunk is no ranking on another."
 

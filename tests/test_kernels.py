@@ -9,7 +9,7 @@ from papermill.exceptions import PapermillExecutionError
 from dmlrc.kernels import ForkedKernelManager
 
 CELLS = [
-    "import os, sys",
+    "import os",
     "import torch, dmlrc.claims",
     "print(os.getcwd())",
     "print(os.environ['DMLRC_RUNS'])",

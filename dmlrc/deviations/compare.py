@@ -1,11 +1,11 @@
 """What the ledgers share: the comparison itself, and the reasons that hold for every paper."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
 
 import pandas as pd
 
 from dmlrc import printed, studies
+from dmlrc.analyses.common import Found, present
 from dmlrc.protocol import Protocol
 from dmlrc.records import StudyRecords
 
@@ -38,7 +38,7 @@ _WHY = {
 
 
 def ties(paper: str, where: str, why: str = "A score must not depend on the order of the rows.") -> ByHand:
-    """The row on ties, which every ledger has. paper: what is done there."""
+    """The row on ties in a ranking. paper: what is done there."""
     return "ties in a ranking", "the expected score over all orders of the tied images", paper, where, why
 
 
@@ -47,15 +47,13 @@ def usual(where: str, *fields: str) -> Reasons:
     return {field: (where, _WHY[field]) for field in fields}
 
 
-def compare(
-    found: Mapping[str, StudyRecords | None], protocol: Protocol, reasons: Reasons, by_hand: Iterable[ByHand]
-) -> pd.DataFrame:
+def compare(found: Found, protocol: Protocol, reasons: Reasons, by_hand: Iterable[ByHand]) -> pd.DataFrame:
     """The numbered deviations of studies from a paper; columns `COLUMNS`, index from 1.
 
-    found: name -> records; None for what was not run. protocol: the paper's. A row stands for all studies; where they
-    differ from one another, each is named. Only the fields in `reasons` are compared.
+    protocol: the paper's. A row stands for all studies; where they differ from one another, each is named. Only the
+    fields in `reasons` are compared.
     """
-    ran = {name: records for name, records in found.items() if records is not None}
+    ran = present(found)
     rows = [_field(ran, protocol, name, *reason) for name, reason in reasons.items()]
     rows += [_by_hand(ran, *row) for row in by_hand]
     rows = [row for row in rows if row]
@@ -78,7 +76,7 @@ def reruns(records: StudyRecords) -> str:
 
 
 def _field(ran: Mapping[str, StudyRecords], protocol: Protocol, name: str, where: str, why: str) -> tuple[str, ...]:
-    theirs = printed.setting_text(asdict(protocol)[name])
+    theirs = printed.setting_text(getattr(protocol, name))
     ours = {key: printed.setting_text(records.meta["protocol"][name]) for key, records in ran.items()}
     if all(text == theirs for text in ours.values()):
         return ()
