@@ -54,14 +54,14 @@ def run(names: Sequence[str], workers: int = 1) -> None:
         for each in (studies.get(name), *experiments.of(name).values())
         if study.progress(each)[0] < study.progress(each)[1]
     ]
-    for place, each in enumerate(waiting, 1):
-        if each.name not in names and (lacks := study.missing(each)):
-            print(
-                f"[{place}/{len(waiting)}] {each.name}: left out, {' and '.join(lacks)} missing here", file=sys.stderr
-            )
-            continue
-        print(f"[{place}/{len(waiting)}] {each.name} ({each.expected})", file=sys.stderr)
-        study.run(each, workers=workers)
+    with study.pool(workers) as executor:  # the same for all: a worker's start costs as much as some small units
+        for place, each in enumerate(waiting, 1):
+            begin = f"[{place}/{len(waiting)}] {each.name}"
+            if each.name not in names and (lacks := study.missing(each)):
+                print(f"{begin}: left out, {' and '.join(lacks)} missing here", file=sys.stderr)
+                continue
+            print(f"{begin} ({each.expected})", file=sys.stderr)
+            study.run(each, executor=executor, workers=workers)
 
 
 def execute(parameters: Mapping[str, object], workers: int = 1) -> None:

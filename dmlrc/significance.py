@@ -371,6 +371,8 @@ def _draw_ranks(axis: Axes, each: pd.DataFrame) -> None:
             elbow_props={"linewidth": 0.8},
             text_h_margin=0.02 * each.shape[1],
         )
+    for (bar,) in drawn["crossbars"]:
+        bar.set_xdata(np.sort(bar.get_xdata()))  # else in the order of a set, another one in every process
     for text in drawn["labels"]:
         text.set_color("black")  # the paler colours cannot be read as letters
     axis.grid(False)

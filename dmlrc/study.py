@@ -410,12 +410,16 @@ def next_unit(study: Study, method: Method | None, done: Sequence[dict]) -> Unit
 
 
 def run(
-    study: Study, methods: Sequence[Method] | None = None, executor: Executor | None = None, workers: int = 1
+    study: Study,
+    methods: Sequence[Method] | None = None,
+    executor: Executor | None = None,
+    workers: int | None = None,
 ) -> None:
     """Run what is missing of a study; a record is written as each trial or rerun ends.
 
     methods: only these, which need not be the study's own; default all of the study. executor: any
-    `concurrent.futures.Executor`, a Dask cluster's included; default this process, or `workers` processes.
+    `concurrent.futures.Executor`, a Dask cluster's included; default a `pool` of `workers`. workers: how many units are
+    handed out at once; default one a method with an executor, else one.
     Stopped at any moment, the next call goes on where this one was.
     """
     methods = [None, *(study.methods if methods is None else methods)]  # None stands for the pretrained trunk
@@ -425,9 +429,9 @@ def run(
     _begin(study)
     if study.protocol.frozen_trunk:  # here, with all threads, and not in each worker again
         prepare(study.dataset, study.effective_protocol, study.class_order, study.seed)
-    width = workers if executor is None else len(methods)
+    width = workers or (len(methods) if executor else 1)
     bar = tqdm(total=_total(study, methods), initial=sum(map(len, done.values())), desc=study.name)
-    with contextlib.nullcontext(executor) if executor else pool(workers) as used, bar:
+    with contextlib.nullcontext(executor) if executor else pool(width) as used, bar:
         for record in _work(study, methods, done, used, width, bar):
             name = f"{record['kind']}-{record['number']:03d}.json"
             records.write_json(paths.runs() / study.name / record["method"] / name, record)

@@ -152,14 +152,10 @@ def draw_samplers(found: Mapping[str, StudyRecords]) -> Figure:
         if frame.empty:
             _blank(axis, "not run")
             continue
-        shown = {
-            "x": 100 * frame["score"],
-            "y": frame["value"].map(SAMPLERS),
-            "order": list(SAMPLERS.values()),
-            "ax": axis,
-        }
-        sns.boxplot(**shown, color="#DDDDDD", fliersize=0, linewidth=1)
-        sns.stripplot(**shown, color=BLUE, size=2.5, alpha=0.6)
+        scores, names = 100 * frame["score"], list(SAMPLERS)
+        sns.boxplot(x=scores, y=frame["value"], order=names, color="#DDDDDD", fliersize=0, linewidth=1, ax=axis)
+        axis.scatter(scores, figures.spread(frame["value"].map(names.index)), s=6, color=BLUE, alpha=0.6, zorder=3)
+        axis.set_yticks(range(len(names)), SAMPLERS.values())
         axis.set_title(name, fontsize=9)
         axis.set(xlabel="share of the best sampler, %", ylabel="")
     return figure
