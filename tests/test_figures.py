@@ -121,4 +121,19 @@ def test_importance_and_trials_are_drawn():
     records = fake_records(trials=25)
     shares = tables.importance(records)
     assert "ArcFace: margin" in drawn(figures.importance(shares))
-    assert "fake-study" in drawn(figures.trial_values({records.name: records.trials}))
+    figure = figures.trial_values({records.name: records.trials})
+    assert "fake-study" in drawn(figure)
+    places = figure.axes[0].collections[0].get_offsets()
+    trials = records.trials[records.trials["state"] == "complete"]
+    np.testing.assert_allclose(places[:, 0], 100 * trials["value"])
+    rows = trials["method"].map([name for name in tables.METHODS if name in set(trials["method"])].index)
+    np.testing.assert_array_equal(np.round(places[:, 1]), rows)
+
+
+def test_the_same_points_are_spread_the_same_way():
+    np.random.seed(1)
+    first = figures.spread([3, 3, 4])
+    np.random.seed(2)
+    np.testing.assert_array_equal(first, figures.spread([3, 3, 4]))
+    assert first[0] != first[1]
+    np.testing.assert_array_equal(np.round(first), [3, 3, 4])

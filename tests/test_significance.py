@@ -239,6 +239,9 @@ def test_figures_show_every_method_in_its_colour():
     text = " ".join(drawn(figure))
     assert len(figure.axes) == 2
     assert all(label in text for label in ("Contrastive", "Triplet", "ProxyNCA", "SNR", "made-study", "second"))
+    bars = [line.get_xdata() for axis in figure.axes for line in axis.get_lines() if line.get_linewidth() == 2.5]
+    assert bars
+    assert all((np.diff(bar) >= 0).all() for bar in bars)  # in no process in another order
     figure = significance.effects_figure(studies)
     first = [line for line in figure.axes[0].get_lines() if len(line.get_xdata()) == 1 and line.get_marker() in "os"]
     expected = {100 * (made()[name] - made()["a"]).mean() for name in "bcd"}
