@@ -140,11 +140,11 @@ def _html(markdown: str) -> str:
 
 
 def _look(cells: pd.DataFrame, wrap: bool) -> str:
-    """The classes of a table; "dml-long" where the last column holds texts that want more room than the others."""
+    """The classes of a table; "dml-text" and "dml-long" where the texts of the last column want more room."""
     if not wrap:
         return "dml"
-    longest = cells.iloc[:, -1].astype(str).str.len().max() if cells.size else 0
-    return "dml dml-wrap dml-long" if longest > 100 else "dml dml-wrap"
+    longest = max(map(len, cells.iloc[:, -1].astype(str)), default=0) if cells.size else 0
+    return "dml dml-wrap" + " dml-text" * (longest > 30) + " dml-long" * (longest > 100)
 
 
 def _scrolling(styler: Styler, name: str, look: str) -> str:

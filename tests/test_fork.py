@@ -12,7 +12,8 @@ from IPython.utils.capture import capture_output
 from dmlrc import publish, records, studies, tables
 from dmlrc.papers import musgrave2020
 
-TEMPLATE = Path(__file__).parents[1] / "notebooks" / "fork_a_loss.ipynb"
+ROOT = Path(__file__).parents[1]
+TEMPLATE = ROOT / "notebooks" / "fork_a_loss.ipynb"
 CELLS = nbformat.read(TEMPLATE, as_version=4).cells
 
 
@@ -45,6 +46,8 @@ def test_the_loss_is_one_cell_of_at_most_15_lines():
     (cell,) = [each for each in CELLS if each.cell_type == "code" and "def mine" in each.source]
     assert len(cell.source.splitlines()) <= 15
     assert "Method(" in cell.source
+    page = ROOT / "book" / "fork.md"
+    assert f"```python\n{cell.source}\n```" in page.read_text(encoding="utf-8")  # the page shows this cell
 
 
 def test_both_new_rows_stand_in_the_tables_the_trend_and_the_claims(forked, home):
