@@ -1,16 +1,20 @@
 # make book                    the book of the quick study, trained here from scratch
 # make book STUDY=published    the book of every study whose full-budget records are committed
 # make book STUDY=a,b          the book of these studies side by side
+# make single                  one page of the book made last, to print or to save as PDF
 # make test                    the tests
 STUDY ?= quick
 WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: book test lint lock bench gpu-session clean
+.PHONY: book single test lint lock bench gpu-session clean
 
 book: .venv/ready
 	$(BIN)/dmlrc book $(STUDY) --workers $(WORKERS)
+
+single: .venv/ready
+	$(BIN)/dmlrc single
 
 test: .venv/ready
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup

@@ -1,6 +1,7 @@
 """The book: train what is missing, execute the chapters with papermill, build the pages."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -112,10 +113,25 @@ def execute(parameters: Mapping[str, object], workers: int = 1) -> None:
 
 def pages() -> Path:
     """Build the HTML pages from the executed chapters, warnings as errors."""
+    return _jupyter_book("html") / "index.html"
+
+
+def single_page() -> Path:
+    """Build one page of all executed chapters, to be printed or saved as PDF; warnings are errors."""
+    if not any((paths.home() / "book" / "chapters").glob("*.ipynb")):
+        raise DmlrcError("no chapter has been executed yet: `make book` first, or `make book STUDY=published`")
+    folder = _jupyter_book("singlehtml")
+    [page] = (folder / "chapters").glob("*.html")  # its paths are those of a page in the folder above
+    target = folder / "index.html"
+    target.write_text(re.sub(r'href="[\w/]+\.html#', 'href="#', page.read_text(encoding="utf-8")), encoding="utf-8")
+    return target
+
+
+def _jupyter_book(builder: str) -> Path:
     home = paths.home()
     # in a process of its own: Sphinx keeps global state; jupyter-book has no `python -m`
     command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", home / "book", "--all"]
-    command += ["--config", home / "_config.yml", "--path-output", home, "-W", "--keep-going", "-q"]
-    if subprocess.run([str(part) for part in command]).returncode:
+    command += ["--config", home / "_config.yml", "--path-output", home, "--builder", builder, "-W", "--keep-going"]
+    if subprocess.run([*map(str, command), "-q"]).returncode:
         raise DmlrcError("jupyter-book reported problems, printed above: the pages are incomplete")
-    return home / "_build" / "html" / "index.html"
+    return home / "_build" / builder

@@ -1,4 +1,4 @@
-"""The command line: `dmlrc study`, `dmlrc data`, `dmlrc methods`, `dmlrc book`."""
+"""The command line: `dmlrc study`, `dmlrc data`, `dmlrc methods`, `dmlrc book`, `dmlrc single`."""
 
 import contextlib
 import sys
@@ -111,6 +111,14 @@ def book(
     with _interruptible():
         page = bookmaking.build(bookmaking.edition(name), workers, train=name != "published")
     typer.echo(f"open {page}")
+
+
+@app.command()
+def single() -> None:
+    """Build one page of all chapters of the book that was made last, to print or to save as PDF."""
+    from dmlrc import book as bookmaking
+
+    typer.echo(f"open {bookmaking.single_page()}")
 
 
 @contextlib.contextmanager

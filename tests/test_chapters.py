@@ -2,8 +2,6 @@
 
 import re
 import shutil
-import subprocess
-import sys
 from html import unescape
 from pathlib import Path
 from urllib.parse import unquote
@@ -70,12 +68,8 @@ def book(edition, tmp_path_factory):
             (home / "results").symlink_to(ROOT / "results")
         for path in NOTEBOOKS:
             nbformat.write(executed(path, edition), chapters / path.name)
-    shutil.copy(ROOT / "_config.yml", home)
-    command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", str(source), "-q"]
-    command += ["--config", str(home / "_config.yml"), "--path-output", str(home), "-W", "--keep-going"]
-    build = subprocess.run(command, capture_output=True, text=True)
-    assert build.returncode == 0, build.stdout[-2000:] + build.stderr[-4000:]
-    return home / "_build" / "html", chapters
+        shutil.copy(ROOT / "_config.yml", home)
+        return bookmaking.pages().parent, chapters
 
 
 def write_made_studies():
@@ -175,6 +169,20 @@ def test_every_link_inside_the_book_leads_somewhere(book):
             if not target.exists() or (anchor and target in anchors and unquote(anchor) not in anchors[target]):
                 broken.append(f"{page.name}: {address}")
     assert not broken
+
+
+def test_the_book_as_one_page(book, edition, monkeypatch):
+    if edition != STUDIES:
+        pytest.skip("one of the two books is enough")
+    _, chapters = book
+    monkeypatch.setenv("DMLRC_HOME", str(chapters.parents[1]))
+    page = bookmaking.single_page()
+    html = page.read_text(encoding="utf-8")
+    anchors = re.findall(r'\bid="([^"]+)"', html)
+    assert all(anchors.count(name) == 1 for name in IDS)
+    for address in re.findall(r'<(?:img|a)\b[^>]*\s(?:src|href)="([^"]+)"', html):
+        file, _, anchor = unescape(address).partition("#")
+        assert unquote(anchor) in anchors if anchor else not file or (page.parent / unquote(file)).exists(), address
 
 
 def test_pages_say_what_was_not_run(book, edition):
