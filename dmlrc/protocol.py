@@ -100,7 +100,7 @@ class Budget:
 
 
 FULL = Budget("full", trials=50, reruns=10)
-QUICK = Budget("quick", trials=3, reruns=2, max_epochs=2, iterations_per_epoch=20)
+QUICK = Budget("quick", trials=3, reruns=2, max_epochs=2, iterations_per_epoch=15)
 SMOKE = Budget("smoke", trials=2, reruns=2, max_epochs=1, iterations_per_epoch=3)
 
 Sweep = dict[str, tuple[dict, tuple]]
