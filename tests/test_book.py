@@ -51,3 +51,8 @@ def test_editions(home):
         book.edition("glyph-quick")
     with pytest.raises(DmlrcError, match="no study is published yet"):
         book.edition("published")
+
+
+def test_one_page_of_no_chapters_says_what_to_do(home):
+    with pytest.raises(DmlrcError, match="no chapter has been executed yet: `make book` first"):
+        book.single_page()
