@@ -5,7 +5,8 @@ a methods table that exists: same data, same input, same trunk as that study, ev
 far as the trunk allows. What differs stands in the deviation ledger of the paper's chapter.
 
 Batches are smaller than the papers', since half of Grocery Store has 40 classes: 64 (Roth et al.: 112), 60 (Fehervari
-et al.: 120). Rates: the best of `RATES` on validation folds, results/grocery-frozen-full-*-rates.
+et al.: 120). Rates: the best of three on validation folds, results/grocery-frozen-full-*-rates for
+frozen trunks and results/glyphs-quick-*-rates for trained ones, so those are rates for short runs.
 """
 
 from collections.abc import Iterator
@@ -28,21 +29,23 @@ _FROZEN = {
 _CHARACTERS = {
     "roth2020": {"lr": 1e-3, "iterations_per_epoch": 100, "max_epochs": 30, "patience": 30},
     "fehervari2019": {"lr": 1e-3, "iterations_per_epoch": 100, "max_epochs": 30, "patience": 30},
-    "zhai2019": {"lr": 0.1, "warmup_epochs": 0},
+    "zhai2019": {"lr": 0.001, "warmup_epochs": 0},
     "oi2021": {"lr": 1e-3},
 }
 _SEEDS = {"full": (5, 3), "quick": (2, 1), "smoke": (1, 1)}  # reruns of a table, of a sweep
 _CAPS = {"quick": {"max_epochs": 3, "iterations_per_epoch": 10}, "smoke": {"max_epochs": 1, "iterations_per_epoch": 2}}
 _EXPECTED = {"full": "10 minutes, 2 cores", "quick": "1 minute, 2 cores", "smoke": "10 seconds, 2 cores"}
 
-RATES = {"adam": (1e-4, 1e-3, 1e-2), "sgd": (0.01, 0.1, 1.0), "adamw": (1e-4, 1e-3, 1e-2)}
+_FROZEN_RATES = {"adam": (1e-4, 1e-3, 1e-2), "sgd": (0.01, 0.1, 1.0), "adamw": (1e-4, 1e-3, 1e-2)}
+_CHARACTERS_RATES = _FROZEN_RATES | {"sgd": (0.001, 0.01, 0.1)}
 _RATE_METHODS = {
     "roth2020": ("margin_12", "triplet_random", "multi_similarity", "softmax"),
     "fehervari2019": ("n_pairs", "margin", "triplet_semihard", "proxy_nca"),
     "zhai2019": ("norm_softmax", "lmcl"),
     "oi2021": ("normalized_softmax",),
 }
-RATES_OF = "grocery-frozen-full"
+RATES_OF = ("grocery-frozen-full", "glyphs-quick")
+"""The studies on whose validation classes the rates of all were chosen: of frozen trunks, and of trained ones."""
 
 
 def experiments(main: Study) -> Iterator[Study]:
@@ -53,7 +56,7 @@ def experiments(main: Study) -> Iterator[Study]:
     yield from _zhai(main)
     yield from _oi(main)
     yield replace(main, name=f"{main.name}-after2019", methods=after2019.METHODS)
-    if main.name == RATES_OF:
+    if main.name in RATES_OF:
         yield from map(_rates, _papers(main))
 
 
@@ -230,7 +233,7 @@ def _rates(paper: tuple[Study, Protocol, tuple[Method, ...]]) -> Study:
     """What chose a paper's rate: a few of its methods at three rates, scored on the validation folds alone."""
     main, protocol, methods = paper
     judged = tuple(each for each in methods if each.name in _RATE_METHODS[protocol.paper])
-    rates = RATES[protocol.optimizer]
+    rates = (_FROZEN_RATES if protocol.frozen_trunk else _CHARACTERS_RATES)[protocol.optimizer]
     sweep = {f"rate{rate:g}": ({"lr": rate}, judged) for rate in rates}
     watched = replace(
         protocol,
@@ -238,5 +241,5 @@ def _rates(paper: tuple[Study, Protocol, tuple[Method, ...]]) -> Study:
         **{"folds": 4, "split": "halves", "arrays": (), "train_metrics": (), "binary": False},
         val_metrics=("map_at_r", "precision_at_1"),
     )
-    name = f"{main.name}-{protocol.paper}-rates"
-    return Study(name, main.dataset, watched, Budget("rate", 1, 0), rows(sweep), expected="3 minutes, 2 cores")
+    study = _study(main, f"{protocol.paper}-rates", watched, rows(sweep))
+    return replace(study, budget=replace(study.budget, name="rate", trials=1, reruns=0), expected="3 minutes, 2 cores")

@@ -8,6 +8,7 @@ import io
 import os
 import re
 import warnings
+from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 
@@ -64,12 +65,10 @@ def table(
     cells: what is printed. data: the numbers behind it, for the CSV; default the cells. marks: for each cell "best"
     (printed bold), "tie" (italic) or "". wrap: cells hold sentences, so they may break into lines.
     """
-    plain = cells.map(
-        lambda cell: re.sub(r"<[^>]+>", "", cell) if isinstance(cell, str) else cell
-    )  # links are of pages
+    plain = cells.map(lambda cell: _plain(cell) if isinstance(cell, str) else cell)  # links are of pages
     (exports() / f"{name}.tex").write_text(_latex(_styler(plain, marks), name, caption))
     (plain if data is None else data).to_csv(exports() / f"{name}.csv", float_format="%.6g")
-    html = _scrolling(_styler(cells, marks), name, _look(cells, wrap))
+    html = _scrolling(_styler(cells, marks), name, wrap)
     caption = _bound(caption)
     downloads = f"{{download}}`CSV <exports/{name}.csv>` {{download}}`LaTeX <exports/{name}.tex>`"
     _display(
@@ -124,6 +123,10 @@ def _styler(cells: pd.DataFrame, marks: pd.DataFrame | None) -> Styler:
     return cells.style.apply(lambda _: css.to_numpy(), axis=None)
 
 
+def _plain(html: str) -> str:
+    return re.sub(r"<[^>]+>", "", html)
+
+
 def _bound(markdown: str) -> str:
     """A number and its % stay on one line."""
     return markdown.replace(" %", "\u00a0%")
@@ -139,16 +142,25 @@ def _html(markdown: str) -> str:
     return MarkdownIt().render(plain)
 
 
-def _look(cells: pd.DataFrame, wrap: bool) -> str:
-    """The classes of a table; "dml-text" and "dml-long" where the texts of the last column want more room."""
-    if not wrap:
-        return "dml"
-    longest = max(map(len, cells.iloc[:, -1].astype(str)), default=0) if cells.size else 0
-    return "dml dml-wrap" + " dml-text" * (longest > 30) + " dml-long" * (longest > 100)
+def _roomy(styler: Styler) -> Styler:
+    """The table with as much room for each column as its texts want; without, a browser makes all columns narrow."""
+    cells = styler.data
+    columns = {name: [{"selector": "td", "props": _room(cells[name], 44)}] for name in cells}
+    return styler.set_table_styles(columns).set_table_styles(
+        [{"selector": "tbody th", "props": _room(cells.index, 24)}], overwrite=False
+    )
 
 
-def _scrolling(styler: Styler, name: str, look: str) -> str:
-    html = styler.set_uuid(name.replace("-", "_")).set_table_attributes(f'class="{look}"').to_html()
+def _room(texts: Iterable, most: int) -> str:
+    """Short texts stay on one line; the longest of others takes some five lines, or is `most` letters wide."""
+    longest = max((len(_plain(str(text))) for text in texts), default=0)
+    return "white-space: nowrap;" if longest <= 20 else f"min-width: {min(max(longest // 5, 16), most)}ch;"
+
+
+def _scrolling(styler: Styler, name: str, wrap: bool) -> str:
+    look = "dml dml-wrap" if wrap else "dml"
+    styler = (_roomy(styler) if wrap else styler).set_uuid(name.replace("-", "_"))
+    html = styler.set_table_attributes(f'class="{look}"').to_html()
     return f'<div class="dml-scroll" tabindex="0" role="region" aria-label="{escape(name)}">{html}</div>'
 
 

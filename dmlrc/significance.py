@@ -71,12 +71,12 @@ def _pair(table: pd.DataFrame, a: str, b: str) -> dict:
 
 
 def hedges(n: int) -> float:
-    """Hedges' correction of the bias of d from n paired differences: 1 - 3 / (4 (n - 1) - 1).
+    """Hedges' correction of the bias of d from n paired differences: 1 - 3 / (4 (n - 1) - 1); NaN for fewer than 3.
 
     >>> round(hedges(10), 4)
     0.9143
     """
-    return 1 - 3 / (4 * (n - 1) - 1)
+    return 1 - 3 / (4 * (n - 1) - 1) if n > 2 else float("nan")  # of two it would make every effect 0
 
 
 def holm(p: pd.Series) -> pd.Series:

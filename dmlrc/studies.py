@@ -10,8 +10,6 @@ from dmlrc.protocol import FULL, QUICK, SMOKE, Budget, Protocol, Sweep, rows
 from dmlrc.study import Study
 
 _RATE_METHODS = ("contrastive", "triplet", "normalized_softmax", "multi_similarity")
-_RATE_BUDGET = Budget("rate", trials=4, reruns=0)
-RATES = (1e-4, 3e-4, 1e-3)
 
 
 def rate_study(study: Study, rate: float) -> Study:
@@ -20,7 +18,7 @@ def rate_study(study: Study, rate: float) -> Study:
         study,
         name=f"{study.name}-rate-{rate:.0e}",
         protocol=replace(study.protocol, lr=rate, patience=9, max_epochs=50),
-        budget=_RATE_BUDGET,
+        budget=replace(study.budget, name="rate", trials=4, reruns=0),
         methods=tuple(study.method(name) for name in _RATE_METHODS),
         expected="4 minutes, 2 cores",
     )
@@ -114,7 +112,7 @@ def _oi(dataset: str) -> list[Study]:
     ]
 
 
-_CHOOSE_A_RATE = ("grocery-frozen-full",)
+_RATES = {"grocery-frozen-full": (1e-4, 3e-4, 1e-3), "glyphs-quick": (3e-5, 1e-4, 3e-4, 1e-3)}
 _ALL = (
     Study("glyphs-smoke", "glyphs-small", musgrave2020.CHARACTERS, SMOKE, expected="1 minute, 2 cores"),
     Study("glyphs-quick", "glyphs", musgrave2020.CHARACTERS, QUICK, expected="10 minutes, 2 cores"),
@@ -135,7 +133,9 @@ ADAPTED = (
 """The methods tables around which the other papers' experiments are run too, on the same data and trunk."""
 
 STUDIES = {study.name: study for study in _ALL}
-STUDIES |= {(judged := rate_study(STUDIES[name], rate)).name: judged for name in _CHOOSE_A_RATE for rate in RATES}
+STUDIES |= {
+    (judged := rate_study(STUDIES[name], rate)).name: judged for name, rates in _RATES.items() for rate in rates
+}
 
 
 def _swept(study: Study, name: str, sweep: Sweep) -> Study:

@@ -370,7 +370,7 @@ def rates(protocol: str) -> pd.DataFrame:
             found = records.load(study.name)
         except MissingDataError:
             continue
-        chosen = studies.STUDIES[study.name.partition("-rate-")[0]].protocol
+        chosen = studies.STUDIES[study.name.partition("-rate-")[0]].effective_protocol
         rules = [(run.patience, run.max_epochs) for run in (study.effective_protocol, chosen)]
         for patience, max_epochs in dict.fromkeys(rules):
             rows[study.protocol.lr, patience, max_epochs] = replay(found, patience, max_epochs)

@@ -1,5 +1,7 @@
 """Displays carry both forms, and the files beside them hold the same numbers."""
 
+import re
+
 import matplotlib
 
 matplotlib.use("Agg")
@@ -64,6 +66,15 @@ def test_table_with_two_levels_of_rows_keeps_their_names():
     data = shown(publish.table, "my-t2", two, "Two levels.")
     assert "Method" in data["text/html"]
     assert "P@1" in data["text/html"]
+
+
+def test_sentences_get_more_room_than_numbers():
+    texts = pd.DataFrame({"n": ["12", "7"], "why": ["a word " * 60, "none"], "see": ["a short sentence of words", ""]})
+    html = shown(publish.table, "my-t1", texts, "Numbered.", wrap=True)["text/html"]
+    rules = dict(re.findall(r"#T_my_t1 ([\w. ]+) {\s*([^}]*?);\s*}", html))
+    assert rules["td.col0"] == rules["tbody th"] == "white-space: nowrap"
+    assert (rules["td.col1"], rules["td.col2"]) == ("min-width: 44ch", "min-width: 16ch")
+    assert "min-width" not in shown(publish.table, "my-t1", texts, "Numbered.")["text/html"]
 
 
 def test_the_same_numbers_give_the_same_figure(exports):

@@ -78,6 +78,12 @@ def test_p_values_intervals_and_sizes_are_those_of_the_libraries():
         assert row["n"] == 10
 
 
+def test_two_reruns_have_no_corrected_effect_size():
+    found = significance.pairwise(made().head(2))
+    assert found["d"].notna().all()
+    assert found["g"].isna().all()
+
+
 def test_holm_by_hand():
     p = pd.Series([0.01, 0.04, np.nan, 0.03], index=list("wxyz"))
     # sorted: 0.01 * 3, 0.03 * 2, 0.04 * 1, and never falling

@@ -28,6 +28,8 @@ _WHY = {
     "crop_scale": "Not used where images are not cropped at random.",
     "crop_ratio": "Not used where images are not cropped at random.",
     "square": "The stored images are squares already.",
+    "lr": "A small model is not fine-tuned. One rate for all methods, chosen with several of them on validation "
+    "classes: of Grocery Store for frozen trunks; of the glyphs, for short runs, for trained ones.",
     "optimizer": "The optimiser that the trunk trains with.",
     "weight_decay": "The decay that the trunk trains with.",
     "iterations_per_epoch": "Fewer steps for a smaller model: a fixed number of batches, not a pass.",

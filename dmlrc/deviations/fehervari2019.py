@@ -16,7 +16,7 @@ REASONS: Reasons = {
         "that is another question than the paper's.",
     ),
     **usual("4.1", "image_size", "crop_size", "augmentation", "crop_scale", "crop_ratio", "square", "optimizer"),
-    "lr": (NOT_GIVEN, "Chosen once on validation classes of Grocery Store, over several methods, and kept."),
+    **usual(NOT_GIVEN, "lr"),
     "weight_decay": (NOT_GIVEN, "As in our version of the paper's own system."),
     **usual(NOT_GIVEN, "iterations_per_epoch", "max_epochs", "freeze_batch_norm"),
     **usual("3", "split"),

@@ -17,10 +17,7 @@ REASONS: Reasons = {
     ),
     **usual("4", "embedding_dim", "image_size", "crop_size", "augmentation", "crop_scale", "crop_ratio", "square"),
     **usual("4", "optimizer"),
-    "lr": (
-        "4",
-        "1e-4 is a rate for fine-tuning Inception-v3. Chosen once on validation classes of Grocery Store.",
-    ),
+    **usual("4", "lr"),
     "weight_decay": (NOT_GIVEN, "AdamW's default."),
     "iterations_per_epoch": ("4", "Cut by the budget; otherwise an epoch is a pass over the training images."),
     "max_epochs": ("4", "The quick budget stops after a moment."),

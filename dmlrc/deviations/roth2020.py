@@ -18,12 +18,7 @@ REASONS: Reasons = {
     **usual("4.1", "embedding_dim", "image_size", "crop_size", "augmentation"),
     **usual("code", "crop_scale", "crop_ratio"),
     **usual("4.1", "optimizer"),
-    "lr": (
-        "4.1",
-        "1e-5 is a rate for fine-tuning ResNet50. One rate for all methods, chosen once on validation classes of "
-        "Grocery Store over several of them.",
-    ),
-    **usual("4.1", "weight_decay"),
+    **usual("4.1", "lr", "weight_decay"),
     **usual("4", "split"),
     **usual("code", "iterations_per_epoch"),
     **usual("4.1", "max_epochs", "freeze_batch_norm"),

@@ -20,10 +20,7 @@ REASONS: Reasons = {
     ),
     **usual("4.1", "image_size", "crop_size", "augmentation", "crop_scale", "crop_ratio"),
     **usual("code", "square"),
-    "lr": (
-        "4.1",
-        "0.01 is for fine-tuning; ours was chosen once on validation classes of Grocery Store, and kept.",
-    ),
+    **usual("4.1", "lr"),
     "warmup_epochs": ("4.1", "Nothing to protect: the trunk is frozen, or starts from random weights."),
     "iterations_per_epoch": ("4.1", "The quick budget caps the steps of an epoch."),
     "max_epochs": ("4.1", "The quick budget stops after a moment."),
