@@ -101,8 +101,8 @@ _WIDENED = {"arcface": {"scale": Float(0.01, 300.0)}, "multi_similarity_miner": 
 SOP_METHODS = tuple(replace(method, space={**method.space, **_WIDENED.get(method.name, {})}) for method in METHODS)
 
 # The same rules with a trunk that a CPU can train: nothing but the fields below differs.
-# The rate is for short runs, chosen on a validation fold of the glyphs: after 40 steps the contrastive loss has a P@1
-# of 37 % at 1e-4, 30 % at 3e-4 and 10 % at 1e-3, the untrained trunk 15 %. RMSprop's first step is ten times its rate.
+# The rate is for short runs: the best of four on validation folds of the glyphs, results/glyphs-quick-rate-*. RMSprop's
+# first step is ten times its rate.
 CHARACTERS = replace(
     PROTOCOL,
     name="musgrave2020-characters",
