@@ -145,7 +145,7 @@ def _html(markdown: str) -> str:
 def _roomy(styler: Styler) -> Styler:
     """The table with as much room for each column as its texts want; without, a browser makes all columns narrow."""
     cells = styler.data
-    columns = {name: [{"selector": "td", "props": _room(cells[name], 44)}] for name in cells}
+    columns = {name: [{"selector": "td", "props": _room(cells[name], 36)}] for name in cells}
     return styler.set_table_styles(columns).set_table_styles(
         [{"selector": "tbody th", "props": _room(cells.index, 24)}], overwrite=False
     )
