@@ -12,7 +12,7 @@ import pytest
 from made_experiments import LOSSES, made, run_notebook
 
 from dmlrc import deviations, reported
-from dmlrc.analyses import common, zhai2019
+from dmlrc.analyses import common, zhai2019, zhai2019_figures
 from dmlrc.papers import zhai2019 as paper
 
 MAIN = "glyphs-full"
@@ -159,7 +159,7 @@ def test_sizes_and_the_gap_between_floats_and_bits():
     assert zhai2019.sizes_sentence({MAIN: None}) == ""
     cells = zhai2019.sizes_cells({MAIN: dims})
     assert cells.loc["64", (MAIN, "bits less floats")] == "-5.0 ± 0.0"
-    figure = zhai2019.draw_sizes({MAIN: dims})
+    figure = zhai2019_figures.draw_sizes({MAIN: dims})
     floats, bits = (container.lines[0].get_ydata(orig=False) for container in figure.axes[0].containers)
     np.testing.assert_allclose(floats[-1], bits[-1])
     np.testing.assert_allclose(floats[1], 100 * (0.5 - 0.06 + 0.001))
@@ -178,12 +178,12 @@ def test_layer_norm_curves_and_the_loss_of_knowing_nothing():
     cells = zhai2019.layer_norm_cells({MAIN: records})
     assert cells.loc[(MAIN, "without"), "R@1, test"] == "30.0 ± 0.0"
     assert cells.loc[(MAIN, "with LayerNorm"), "ln C"] == f"{np.log(72):.2f}"
-    figure = zhai2019.draw_layer_norm({MAIN: records})
+    figure = zhai2019_figures.draw_layer_norm({MAIN: records})
     dotted = [line for line in figure.axes[0].get_lines() if line.get_linestyle() == ":"]
     np.testing.assert_allclose(dotted[0].get_ydata(), np.log(72))
     lost = made(f"{NAME}-layer_norm", score, missing=("norm_softmax@no-layer-norm",))
     assert zhai2019.layer_norm_cells({MAIN: lost}).loc[(MAIN, "without"), "R@1, test"] == "not run"
-    figure = zhai2019.draw_layer_norm({MAIN: lost})
+    figure = zhai2019_figures.draw_layer_norm({MAIN: lost})
     figure.savefig(io.BytesIO())
 
 
@@ -198,12 +198,12 @@ def test_shares_of_the_classes():
     assert cells.loc["1 %", MAIN] == "not run"
     sentence = zhai2019.shares_sentence({MAIN: records, "other": None})
     assert f"9 classes around `{MAIN}`, and changes R@1 by -1.0 ± 0.0 points" in sentence
-    lines = {container.get_label() for container in zhai2019.draw_shares({MAIN: records}).axes[0].containers}
+    lines = {container.get_label() for container in zhai2019_figures.draw_shares({MAIN: records}).axes[0].containers}
     assert lines == {"R@1", "R@10", "R@100"}
 
 
 def test_architecture_names_the_protocols_numbers():
-    figure = zhai2019.architecture()
+    figure = zhai2019_figures.architecture()
     figure.savefig(io.BytesIO())
     text = " ".join(each.get_text() for each in figure.findobj(matplotlib.text.Text))
     for number in ("3 classes x 25", "224 px", "ResNet50", "0.05"):

@@ -1,27 +1,20 @@
-"""The tables and figures of Zhai and Wu 2019, Classification is a Strong Baseline for Deep Metric Learning.
+"""The numbers of Zhai and Wu 2019, Classification is a Strong Baseline for Deep Metric Learning.
 
-Numbers first (frames of fractions), then cells for the page, then figures. Experiments: zhai2019-losses (Tables 1-3),
-zhai2019-samples (Table 4), zhai2019 and zhai2019-dims (Tables 5 and 6, Fig. 2), zhai2019-layer_norm (Fig. 3),
-zhai2019-shares (Fig. 4).
+Numbers first (frames of fractions), then cells for the page; `zhai2019_figures` draws them. Experiments:
+zhai2019-losses (Tables 1-3), zhai2019-samples (Table 4), zhai2019 and zhai2019-dims (Tables 5 and 6, Fig. 2),
+zhai2019-layer_norm (Fig. 3), zhai2019-shares (Fig. 4).
 """
 
-import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
-from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 
-from dmlrc import figures, printed, reported
+from dmlrc import printed, reported
 from dmlrc.analyses import common
 from dmlrc.analyses.common import Found
 from dmlrc.data import splits
-from dmlrc.figures import BLUE, GREEN, GREY, ORANGE, RED
-from dmlrc.papers import zhai2019
 from dmlrc.records import PRETRAINED, StudyRecords
 
 LABELS = {
@@ -432,36 +425,6 @@ def sizes_cells(found: Found) -> pd.DataFrame:
     return cells.set_axis(pd.Index([f"{dim:g}" for dim in cells.index], name="Size"))
 
 
-def draw_sizes(found: Mapping[str, StudyRecords]) -> Figure:
-    """zhai-f2: R@1 of floats and bits against the size of the embedding, with 95 % intervals; a panel a study."""
-    figure, axes = figures.canvas(0.5 + 2.3 * len(found), len(found))
-    for axis, (name, records) in zip(axes[:, 0], found.items(), strict=True):
-        frame = sizes(records)
-        for binary, (text, colour, marker) in {False: ("floats", BLUE, "o"), True: ("bits", RED, "s")}.items():
-            part = frame[frame["binary"] == binary]
-            _line(axis, part["dim"], part, text, colour, marker)
-        common.doubling_axis(axis, frame["dim"])
-        axis.set(title=name, ylabel="R@1, %")
-        axis.legend()
-    axes[-1, 0].set_xlabel("size of the embedding, numbers or bits")
-    return figure
-
-
-def _line(axis: Axes, x: pd.Series, part: pd.DataFrame, text: str, colour: str, marker: str) -> None:
-    """A line of means in percent with 95 % intervals."""
-    axis.errorbar(
-        x,
-        100 * part["mean"],
-        yerr=100 * part["ci95"].fillna(0.0),
-        color=colour,
-        marker=marker,
-        markersize=4.5,
-        capsize=2,
-        linewidth=1.4,
-        label=text,
-    )
-
-
 def sizes_sentence(found: Found) -> str:
     """What a doubling of the size is worth, and how the cost of bits changes, in words."""
     texts = []
@@ -499,35 +462,6 @@ def layer_norm_curves(records: StudyRecords) -> pd.DataFrame:
     return groups.agg(mean="mean", ci95=common.interval, n="size").reset_index()
 
 
-def draw_layer_norm(found: Mapping[str, StudyRecords]) -> Figure:
-    """zhai-f3: training loss and validation R@1 with and without LayerNorm; a row of panels a study.
-
-    Bands: 95 % intervals over the seeds. Dotted: ln C, the loss of a classifier of C classes that knows nothing.
-    """
-    figure, axes = figures.canvas(0.7 + 2.2 * len(found), len(found), 2, sharex="row")
-    looks = dict(zip(LAYER_NORM, ((BLUE, "-"), (RED, "--")), strict=True))
-    for row, (name, records) in zip(axes, found.items(), strict=True):
-        curves = layer_norm_curves(records)
-        for axis, (metric, scale) in zip(row, {"loss": 1, "precision_at_1": 100}.items(), strict=True):
-            for method, (colour, dashes) in looks.items():
-                part = curves[(curves["method"] == method) & (curves["metric"] == metric)].sort_values("step")
-                half = part["ci95"].fillna(0.0)
-                axis.plot(part["step"], scale * part["mean"], dashes, color=colour, label=LAYER_NORM[method])
-                axis.fill_between(
-                    part["step"], scale * (part["mean"] - half), scale * (part["mean"] + half), color=colour, alpha=0.2
-                )
-        row[0].axhline(
-            np.log(training_classes(records, next(iter(LAYER_NORM)))), color="black", linestyle=":", label="ln C"
-        )
-        row[0].set_title(f"{name}: training loss" if len(found) > 1 else "training loss", fontsize=9)
-        row[1].set_title("R@1, validation classes, %", fontsize=9)
-    for axis in axes[-1]:
-        axis.set_xlabel("step")
-    handles, texts = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, texts, loc="outside upper center", ncols=3)
-    return figure
-
-
 def layer_norm_cells(found: Found) -> pd.DataFrame:
     """The ends of the curves as cells: mean loss of the first epoch beside ln C, and R@1 on the test classes."""
     rows = {}
@@ -560,8 +494,8 @@ def layer_norm_sentence(found: Found) -> str:
     gains = {f"`{name}`": layer_norm_gain(records) for name, records in common.present(found).items()}
     text = (
         "See where the loss begins. The first point is the mean of a whole epoch, so it lies below the loss of the "
-        "first "
-        "step; and ln C is not exactly that of a classifier at random either, since cosines divided by 0.05 spread."
+        "first step; and ln C is not exactly that of a classifier at random either, since cosines divided by 0.05 "
+        "spread."
     )
     worth = printed.each(gains, lambda gain: common.points(*gain[:2]))
     return f"{text} LayerNorm is worth, in points of R@1 on the test classes: {worth}." if gains else text
@@ -577,31 +511,6 @@ def shares(records: StudyRecords) -> pd.DataFrame:
     frame = frame[(frame["setting"] == "separated") & metrics & (frame["value"] != "")]
     found = frame.assign(share=frame["value"].map(common.number))
     return found[["share", "metric", "mean", "ci95", "n"]].sort_values(["metric", "share"], ignore_index=True)
-
-
-def draw_shares(found: Mapping[str, StudyRecords]) -> Figure:
-    """zhai-f4: R@K against the share of the classes, with 95 % intervals; a panel a study."""
-    figure, axes = figures.canvas(0.8 + 2.1 * len(found), len(found), sharex=True)
-    looks = {
-        "precision_at_1": (BLUE, "o"),
-        "recall_at_10": (GREEN, "s"),
-        "recall_at_100": (ORANGE, "D"),
-    }
-    for axis, (name, records) in zip(axes[:, 0], found.items(), strict=True):
-        frame = shares(records)
-        for metric, (colour, marker) in looks.items():
-            part = frame[frame["metric"] == metric]
-            if len(part):
-                _line(axis, part["share"], part, common.metric_label(metric), colour, marker)
-        axis.set_xscale("log")
-        axis.xaxis.set_major_locator(FixedLocator(sorted(frame["share"].unique())))
-        axis.xaxis.set_minor_locator(NullLocator())
-        axis.xaxis.set_major_formatter(PercentFormatter(1, decimals=None))
-        axis.set(title=name, ylabel="R@K, %")
-    axes[-1, 0].set_xlabel("share of the classes in a step")
-    handles, texts = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, texts, loc="outside upper center", ncols=3)
-    return figure
 
 
 def beside_shares(found: Found) -> pd.DataFrame:
@@ -655,54 +564,3 @@ def scalars(main: Found) -> dict[str, float]:
         named = {"bits_less_floats": bits_cost(records)[0], "over_lmcl": over_lmcl(records)[0]}
         recorded |= {f"{name}.{key}": value for key, value in named.items() if value == value}
     return recorded
-
-
-# Figure 1: the architecture
-
-
-def architecture() -> Figure:
-    """zhai-f1: how an image becomes an embedding, and where the loss and the bits branch off."""
-    protocol, method = zhai2019.PROTOCOL, zhai2019.METHODS[0]
-    batch = f"{method.classes_per_batch} classes x {method.images_per_class}"
-    steps = (
-        (f"batch: {batch} images", f"crops of {protocol.crop_size} px", GREY),
-        (printed.TRUNK_LABELS[protocol.trunk], "pooled features, 2048", BLUE),
-        ("LayerNorm", "no affine parameters", BLUE),
-        ("linear layer, no bias", "2048 to d; left out for d = 2048", BLUE),
-        ("L2 norm", "the embedding, length 1", BLUE),
-    )
-    figure, axes = figures.canvas(5.6)
-    axis = axes[0, 0]
-    axis.set(xlim=(0, 10), ylim=(0, 13.2))
-    axis.axis("off")
-    tops = [12.1 - 1.95 * place for place in range(len(steps))]
-    for top, (text, under, colour) in zip(tops, steps, strict=True):
-        _box(axis, (5, top), text, under, colour)
-    for upper, lower in itertools.pairwise(tops):
-        _arrow(axis, (5, upper - 0.65), (5, lower + 0.65))
-    ends = (
-        ((2.4, 1.3), "training", f"softmax over the classes of\ncosine / {method.settings['temperature']:g}", ORANGE),
-        ((7.6, 1.3), "retrieval", "floats by cosine, or the signs:\nd bits by Hamming distance", GREEN),
-    )
-    for place, text, under, colour in ends:
-        _box(axis, place, text, under, colour, width=4.6, height=1.9)
-        _arrow(axis, (5, tops[-1] - 0.65), (place[0], place[1] + 0.95))
-    return figure
-
-
-def _box(
-    axis: Axes, centre: tuple[float, float], text: str, under: str, colour: str, width: float = 6.4, height: float = 1.3
-) -> None:
-    x, y = centre
-    corner = (x - width / 2, y - height / 2)
-    axis.add_patch(
-        FancyBboxPatch(
-            corner, width, height, boxstyle="round,pad=0,rounding_size=0.2", facecolor="white", edgecolor=colour
-        )
-    )
-    axis.text(x, y + height / 2 - 0.42, text, ha="center", va="center", fontsize=10, fontweight="bold")
-    axis.text(x, y - 0.3, under, ha="center", va="center", fontsize=9)
-
-
-def _arrow(axis: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
-    axis.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=10, color="black", linewidth=1))
