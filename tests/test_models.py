@@ -511,6 +511,10 @@ def test_feature_trunk_names_the_wrong_width():
 
 # Stacked models
 
+stacks_group_norm = pytest.mark.skipif(
+    torch.__version__.startswith("2.11."), reason="torch 2.11 has no group norm in a vmap on a CPU"
+)
+
 
 def frozen_resnet():
     return models.EmbeddingModel(models.freeze_batch_norm(models.create_trunk("resnet18")), 8).train()
@@ -519,8 +523,10 @@ def frozen_resnet():
 @pytest.mark.parametrize(
     ("make", "shape"),
     [
-        (lambda: models.create_trunk("conv4"), (1, 28, 28)),
-        (lambda: models.EmbeddingModel(models.create_trunk("conv4"), 16), (3, 28, 28)),
+        pytest.param(lambda: models.create_trunk("conv4"), (1, 28, 28), marks=stacks_group_norm),
+        pytest.param(
+            lambda: models.EmbeddingModel(models.create_trunk("conv4"), 16), (3, 28, 28), marks=stacks_group_norm
+        ),
         (lambda: models.create_trunk("squeezenet1_0"), (3, 48, 48)),
         (lambda: models.EmbeddingModel(models.FeatureTrunk(7), 5), (7,)),
         (lambda: models.EmbeddingModel(models.FeatureTrunk(7), 5, layer_norm=True), (7,)),

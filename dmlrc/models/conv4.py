@@ -14,7 +14,7 @@ class Conv4(Trunk):
 
     Images (B, 1 or 3, H, W), H and W at least 8 -> (B, 128). Colour images are averaged to grey: the network
     is for characters. GroupNorm (Wu & He 2018), not BatchNorm: an image's features do not depend on the
-    other images of its batch, and the models of several folds can train stacked (`torch.func.vmap`).
+    other images of its batch, and models can be stacked (`torch.func.vmap`; on a CPU not with torch 2.11).
     The four-block plan is that of few-shot learning on Omniglot (Vinyals et al. 2016). The widths, and
     pooling ahead of the normalisation, are ours, chosen for the speed of a training step on one core.
     """
