@@ -38,8 +38,8 @@ def text(markdown: str) -> None:
 
 
 def takeaways(*sentences: str) -> None:
-    """Show the key takeaways of a chapter, one bullet a sentence."""
-    bullets = _bound("\n".join(f"- {sentence}" for sentence in sentences))
+    """Show the key takeaways of a chapter, one bullet a sentence; an empty one, of what was not run, is left out."""
+    bullets = _bound("\n".join(f"- {sentence}" for sentence in filter(None, sentences)))
     _display(f"<b>Key takeaways</b>{_html(bullets)}", f"```{{admonition}} Key takeaways\n:class: tip\n{bullets}\n```")
 
 

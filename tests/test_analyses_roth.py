@@ -150,6 +150,9 @@ def test_agreement_is_spearmans_with_each_column():
     assert frame.loc[(MAIN, "nmi", "SOP"), "n"] == 21
     assert "too few methods" in roth2020.agreement_sentence({MAIN: table(methods=("snr",))})
     assert "no order" in roth2020.agreement_sentence({MAIN: None})
+    short = roth2020.agreement_in_short({MAIN: table(), "other": None})
+    assert f"around `{MAIN}` CUB200 {frame.loc[(MAIN, 'precision_at_1', 'CUB200'), 'rho']:+.2f}, " in short
+    assert roth2020.agreement_in_short({MAIN: None}) == ""
 
 
 def test_spread_leaves_regularised_rows_out():

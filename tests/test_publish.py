@@ -99,7 +99,7 @@ def test_scalars_can_be_read_back(tmp_path):
 
 
 def test_takeaways_are_an_admonition_in_the_book_and_a_list_elsewhere():
-    data = shown(publish.takeaways, "One is 5 %.", "Two.")
+    data = shown(publish.takeaways, "One is 5 %.", "", "Two.")
     assert data["text/markdown"].startswith("```{admonition} Key takeaways")
     assert data["text/html"].count("<li>") == 2
 

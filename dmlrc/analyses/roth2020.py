@@ -165,6 +165,16 @@ def agreement_sentence(found: Found) -> str:
     return " ".join(sentences) or "Without a run of ours there is no order to compare with the paper's."
 
 
+def agreement_in_short(found: Found) -> str:
+    """The same for R@1 alone, without the tests."""
+    frame = agreement(found)
+    texts = [
+        f"around `{name}` " + printed.each(dict(zip(part["dataset"], part["rho"], strict=True)), "{:+.2f}".format)
+        for name, part in frame[frame["metric"] == "precision_at_1"].dropna().groupby("study", sort=False)
+    ]
+    return f"Rank correlation of R@1 with the paper's columns: {'; '.join(texts)}." if texts else ""
+
+
 def _rho(test: Mapping) -> str:
     if np.isnan(test["rho"]):
         return "too few methods"
