@@ -145,16 +145,16 @@ def _html(markdown: str) -> str:
 def _roomy(styler: Styler) -> Styler:
     """The table with as much room for each column as its texts want; without, a browser makes all columns narrow."""
     cells = styler.data
-    columns = {name: [{"selector": "td", "props": _room(cells[name], 36)}] for name in cells}
+    columns = {name: [{"selector": "td", "props": _room(cells[name], "90vw")}] for name in cells}
     return styler.set_table_styles(columns).set_table_styles(
-        [{"selector": "tbody th", "props": _room(cells.index, 24)}], overwrite=False
+        [{"selector": "tbody th", "props": _room(cells.index, "45vw")}], overwrite=False
     )
 
 
-def _room(texts: Iterable, most: int) -> str:
-    """Short texts stay on one line; the longest of others takes some five lines, or is `most` letters wide."""
+def _room(texts: Iterable, most: str) -> str:
+    """Short texts stay on one line; the longest of others takes some three lines. most: of the window's width."""
     longest = max((len(_plain(str(text))) for text in texts), default=0)
-    return "white-space: nowrap;" if longest <= 20 else f"min-width: {min(max(longest // 5, 16), most)}ch;"
+    return "white-space: nowrap;" if longest <= 20 else f"min-width: min({min(max(longest // 3, 16), 36)}ch, {most});"
 
 
 def _scrolling(styler: Styler, name: str, wrap: bool) -> str:

@@ -73,7 +73,7 @@ def test_sentences_get_more_room_than_numbers():
     html = shown(publish.table, "my-t1", texts, "Numbered.", wrap=True)["text/html"]
     rules = dict(re.findall(r"#T_my_t1 ([\w. ]+) {\s*([^}]*?);\s*}", html))
     assert rules["td.col0"] == rules["tbody th"] == "white-space: nowrap"
-    assert (rules["td.col1"], rules["td.col2"]) == ("min-width: 36ch", "min-width: 16ch")
+    assert (rules["td.col1"], rules["td.col2"]) == ("min-width: min(36ch, 90vw)", "min-width: min(16ch, 90vw)")
     assert "min-width" not in shown(publish.table, "my-t1", texts, "Numbered.")["text/html"]
 
 
