@@ -154,7 +154,9 @@ def _roomy(styler: Styler) -> Styler:
 def _room(texts: Iterable, most: str) -> str:
     """Short texts stay on one line; the longest of others takes three or four lines. most: of the window's width."""
     longest = max((len(_plain(str(text))) for text in texts), default=0)
-    return "white-space: nowrap;" if longest <= 20 else f"min-width: min({min(max(int(longest / 3.5), 16), 36)}ch, {most});"
+    if longest <= 20:
+        return "white-space: nowrap;"
+    return f"min-width: min({min(max(int(longest / 3.5), 16), 36)}ch, {most});"
 
 
 def _scrolling(styler: Styler, name: str, wrap: bool) -> str:
