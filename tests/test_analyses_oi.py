@@ -183,7 +183,7 @@ def test_histograms_are_drawn_with_equal_areas():
     figure = oi2021.draw_before_and_after({MAIN: run(), "other": run(arrays=[])})
     text = drawn(figure)
     assert text.count("not recorded") == 2
-    assert any("after\nJSD 0." in each for each in text)
+    assert any("after, JSD 0." in each for each in text)
 
 
 def test_sentences_without_histograms():

@@ -436,7 +436,7 @@ def draw_before_and_after(found: Mapping[str, StudyRecords]) -> Figure:
             _bars(axis, frame, share=True)
             for key, colour in (("mean_positive", RED), ("mean_negative", BLUE)):
                 axis.axvline(summary(frame)[key], color=colour, linestyle="--", linewidth=1)
-            axis.set_title(f"{name}, {text}\nJSD {summary(frame)['jsd']:.3f}", fontsize=9)
+            axis.set_title(f"{name}\n{text}, JSD {summary(frame)['jsd']:.3f}", fontsize=9)
     figure.supxlabel("inner product (dashed: the means)", fontsize=10)
     figure.supylabel("share of the pairs", fontsize=10)
     _pair_legend(figure)
