@@ -16,8 +16,9 @@ book: .venv/ready
 single: .venv/ready
 	$(BIN)/dmlrc single
 
+# A file's tests run in one worker: what they share, the books above all, is made once.
 test: .venv/ready
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 lint: .venv/ready
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

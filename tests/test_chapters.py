@@ -39,11 +39,7 @@ CHECKLIST = (  # the tables and figures of the five papers
 IDS = (*CHECKLIST, "answer", "claims", "protocol", "findings-all", "provenance")
 
 
-# one worker for the tests of one book, so that it is built once
-BOOKS = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ("made", "published")]
-
-
-@pytest.fixture(scope="module", params=BOOKS)
+@pytest.fixture(scope="module", params=("made", "published"))
 def edition(request):
     """The studies of a book: made-up ones, or those whose records are committed."""
     return STUDIES if request.param == "made" else ",".join(bookmaking.edition("published"))
