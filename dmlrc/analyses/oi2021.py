@@ -129,15 +129,17 @@ def _verdict(mean: float, ci95: float = np.nan, n: int | None = None) -> str:
 
 
 def orders_sentence(orders: Orders) -> str:
-    """Whether the random class order scores higher, in a sentence a study."""
+    """Whether the random class order scores higher around each study."""
     sentences = []
     for name in orders["default"]:
         pair = [orders[order][name] for order in EXPERIMENTS]
         if None in pair:
             continue
         texts = {text: _verdict(*order_gain(*pair, key)) for key, text in METRICS.items()}
-        sentences.append(f"`{name}`, is the random class order higher: {printed.each(texts, str)}.")
-    return " ".join(sentences) or "The two class orders were not both run here."
+        sentences.append(f"`{name}` {printed.each(texts, str)}")
+    if sentences:
+        return f"Does a random class order score higher than the default one? Around {'; around '.join(sentences)}."
+    return "The two class orders were not both run here."
 
 
 # Figures 1 and 3: histograms of inner products
