@@ -152,11 +152,11 @@ def _roomy(styler: Styler) -> Styler:
 
 
 def _room(texts: Iterable, most: str) -> str:
-    """Short texts stay on one line; the longest of others takes three or four lines. most: of the window's width."""
+    """Short texts stay on one line; the longest of others takes some four lines. most: of the window's width."""
     longest = max((len(_plain(str(text))) for text in texts), default=0)
     if longest <= 20:
         return "white-space: nowrap;"
-    return f"min-width: min({min(max(int(longest / 3.5), 16), 36)}ch, {most});"
+    return f"min-width: min({min(max(longest // 4, 16), 36)}ch, {most});"
 
 
 def _scrolling(styler: Styler, name: str, wrap: bool) -> str:
