@@ -5,8 +5,9 @@ a methods table that exists: same data, same input, same trunk as that study, ev
 far as the trunk allows. What differs stands in the deviation ledger of the paper's chapter.
 
 Batches are smaller than the papers', since half of Grocery Store has 40 classes: 64 (Roth et al.: 112), 60 (Fehervari
-et al.: 120). Rates: the best of three on validation folds, results/grocery-frozen-full-*-rates for
-frozen trunks and results/glyphs-quick-*-rates for trained ones, so those are rates for short runs.
+et al.: 120). Rates: the best of three on validation folds, results/grocery-frozen-full-*-rates for frozen
+trunks and results/glyphs-quick-*-rates for trained ones, so those are rates for short runs; that of Zhai and Wu is the
+lowest of its three.
 """
 
 from collections.abc import Iterator

@@ -166,7 +166,7 @@ def agreement_sentence(found: Found) -> str:
 
 
 def agreement_in_short(found: Found) -> str:
-    """The same for R@1 alone, without the tests."""
+    """Spearman's rank correlations of `agreement` for R@1 alone, in one sentence; "" where there are none."""
     frame = agreement(found)
     texts = [
         f"around `{name}` " + printed.each(dict(zip(part["dataset"], part["rho"], strict=True)), "{:+.2f}".format)
