@@ -323,12 +323,12 @@ def answer(edition: Sequence[StudyRecords]) -> pd.DataFrame:
         found = spread(frame)
         gains = {baseline: improvement(frame, baseline)["concatenated"] for baseline in CLASSICS}
         rows[name] = {
-            "trunk": trunks[name],
             **{f"over {baseline}": signed(gain) for baseline, gain in gains.items()},
             "range": percent(found["range"]),
             "interval": percent(found["mean_ci95"]),
             "best": f"{percent(found['best'])} {label(found.get('best_method', ''))}",
             "worst": f"{percent(found['worst'])} {label(found.get('worst_method', ''))}",
+            "trunk": trunks[name],
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Results of")
 

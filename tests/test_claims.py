@@ -643,6 +643,26 @@ def test_judge_has_a_row_a_claim(edition, quick_bootstrap):
     assert (quick.loc[quick["needs"] == "zhai2019", "why"] == "no records of zhai2019").all()
 
 
+def test_counts_by_paper_and_what_fails_everywhere():
+    def all_but(verdict, *others):
+        return {claim.id: rule.Judgement(NOT_REPRODUCED if claim.id in others else verdict) for claim in claims.CLAIMS}
+
+    edition = {
+        "a": all_but(REPRODUCED, "musgrave-similar", "oi-default-order-jsd"),
+        "b": all_but(NOT_RUN, "musgrave-similar"),
+    }
+    by_paper = claims.by_paper(edition)
+    assert by_paper["claims"].astype(int).sum() == len(claims.CLAIMS)
+    n = int(by_paper.loc["Musgrave et al. 2020", "claims"])
+    assert by_paper.loc["Musgrave et al. 2020", "a"] == f"{n - 1} reproduced, 1 not reproduced"
+    assert by_paper.loc["Roth et al. 2020", "b"] == f"{by_paper.loc['Roth et al. 2020', 'claims']} not run"
+    a, b, failed = claims.takeaways(edition)
+    assert a == f"`a`: of {len(claims.CLAIMS)} claims {len(claims.CLAIMS) - 2} reproduced, 2 not reproduced."
+    assert b.endswith("Most are not settled by these records.")
+    assert failed.startswith("Not reproduced in any of these studies: *Properly tuned, most methods perform similarly*")
+    assert failed.endswith(" (Musgrave et al. 2020).")
+
+
 def test_tables_stand_side_by_side(edition, quick_bootstrap):
     edition = claims.judged(edition)
     assert claims.judged(edition) is edition
@@ -662,8 +682,9 @@ def test_tables_stand_side_by_side(edition, quick_bootstrap):
     assert parts[0]["fake-full"].str.contains(r"n = \d+").any()
     whole = claims.unsettled(edition)
     assert whole["claims"].astype(int).sum() == (counted[[INCONCLUSIVE, NOT_RUN]]).sum().sum()
-    assert len(claims.takeaways(edition)) == 2
+    assert len(claims.takeaways(edition)) == 3
     assert "not run" in claims.takeaways(edition)[1]
+    assert claims.takeaways(edition)[2] == ""  # a quick study decides nothing, so no claim failed in both
     assert len(claims.numbers(edition)) == 2 * len(claims.CLAIMS)
     assert set(claims.numbers(edition, "oi")["paper"]) == {"oi"}
 

@@ -20,7 +20,7 @@ vary. With this many claims some intervals miss by chance: one in twenty, were e
 
 from dmlrc.claims.judging import CLAIMS, counts, judge, judged, numbers
 from dmlrc.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, VERDICTS, Claim
-from dmlrc.claims.shown import caption, summary, table, takeaways, unsettled
+from dmlrc.claims.shown import by_paper, caption, summary, table, takeaways, unsettled
 
 __all__ = [
     "CLAIMS",
@@ -30,6 +30,7 @@ __all__ = [
     "REPRODUCED",
     "VERDICTS",
     "Claim",
+    "by_paper",
     "caption",
     "counts",
     "judge",

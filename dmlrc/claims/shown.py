@@ -124,20 +124,43 @@ def caption(edition: Sequence[StudyRecords]) -> str:
     )
 
 
+def by_paper(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
+    """How many claims of each paper have which verdict: a row a paper, a column a main study."""
+    studies = judged(edition)
+    rows = [
+        {
+            "Paper": name,
+            "claims": str(len(of_paper(paper))),
+            **{study: _counted(found, paper) for study, found in studies.items()},
+        }
+        for paper, name in PAPERS.items()
+    ]
+    return pd.DataFrame(rows).set_index("Paper")
+
+
+def _counted(found: Mapping[str, Judgement], paper: str | None = None) -> str:
+    verdicts = [found[claim.id].verdict for claim in of_paper(paper)]
+    return ", ".join(f"{verdicts.count(each)} {each}" for each in VERDICTS if each in verdicts)
+
+
 def takeaways(edition: Sequence[StudyRecords] | Judged) -> list[str]:
-    """What the claims come to, a sentence or two a main study."""
-    return [" ".join(_sentences(name, found)) for name, found in judged(edition).items()]
+    """What the claims come to: a sentence or two a main study, then what was reproduced in none of them."""
+    studies = judged(edition)
+    return [*(" ".join(_sentences(name, found)) for name, found in studies.items()), _failed(studies)]
 
 
 def _sentences(name: str, found: Mapping[str, Judgement]) -> Iterator[str]:
-    verdicts = pd.Series({claim: judgement.verdict for claim, judgement in found.items()})
-    counted = ", ".join(f"{(verdicts == each).sum()} {each}" for each in VERDICTS)
-    yield f"`{name}`: of {len(verdicts)} claims {counted}."
-    failed = verdicts.index[verdicts == NOT_REPRODUCED]
-    if len(failed):
-        yield f"Not reproduced: {', '.join(failed)}."
-    if (verdicts == REPRODUCED).sum() + len(failed) < (verdicts == INCONCLUSIVE).sum() + (verdicts == NOT_RUN).sum():
+    yield f"`{name}`: of {len(found)} claims {_counted(found)}."
+    verdicts = [judgement.verdict for judgement in found.values()]
+    if sum(map(verdicts.count, (REPRODUCED, NOT_REPRODUCED))) < sum(map(verdicts.count, (INCONCLUSIVE, NOT_RUN))):
         yield "Most are not settled by these records."
+
+
+def _failed(studies: Judged) -> str:
+    """The claims that no main study reproduces, as they stand in the papers; "" if there is none."""
+    claims = [each for each in CLAIMS if {found[each.id].verdict for found in studies.values()} == {NOT_REPRODUCED}]
+    said = "; ".join(f"*{claim.claim.removesuffix('.')}* ({PAPERS[claim.paper]})" for claim in claims)
+    return f"Not reproduced{' in any of these studies' if len(studies) > 1 else ''}: {said}." if said else ""
 
 
 def _sentence(text: str) -> str:
