@@ -5,11 +5,16 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # one thread a test worker: pytes
 import numpy as np
 import pytest
 import torch
+from hypothesis import settings
+
+settings.register_profile("dmlrc", deadline=None, derandomize=True)  # a busy machine is slow; a failure comes again
+settings.load_profile("dmlrc")
 
 
 @pytest.fixture(autouse=True)
-def _one_thread():
+def _same_numbers_in_any_order():
     torch.set_num_threads(1)
+    torch.manual_seed(0)
 
 
 @pytest.fixture(autouse=True)

@@ -155,7 +155,7 @@ def test_gradient_is_that_of_finite_differences(name):
 
 
 @pytest.mark.parametrize("name", PAIRS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(labels=st.lists(st.integers(0, 3), min_size=1, max_size=9), seed=st.integers(0, 10**6), data=st.data())
 def test_order_names_and_rotation_do_not_matter(name, labels, seed, data):
     raw, _ = batch(labels, seed=seed)

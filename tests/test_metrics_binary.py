@@ -17,7 +17,7 @@ def embedding(seed, n=60, dim=13):
     return rng.normal(size=(n, dim)).astype(np.float32), rng.integers(6, size=n)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.sampled_from([1, 7, 8, 9, 64, 300]))
 def test_codes_and_distances(seed, dim):
     embeddings, _ = embedding(seed, n=12, dim=dim)
@@ -38,7 +38,7 @@ def test_distances_equal_faiss():
     np.testing.assert_array_equal(ours, theirs)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.sampled_from([3, 13, 200]), st.booleans())
 def test_scores_equal_the_euclidean_scores_of_the_signs(seed, dim, separate):
     """|s - t|^2 is 4 times the Hamming distance, ties included, which `evaluate` finds in another way."""

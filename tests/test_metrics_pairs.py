@@ -136,7 +136,7 @@ def test_rho_equals_scipy_and_depends_on_what_is_kept():
     assert abs(spectrum.rho(embeddings) - decay(centred[1:])) > 1e-3
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.floats(1e-4, 1e4))
 def test_rho_knows_neither_rotation_nor_scale_nor_order(seed, scale):
     rng = np.random.default_rng(seed)

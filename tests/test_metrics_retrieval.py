@@ -103,7 +103,7 @@ def test_hand_drawn_case():
     assert_close(scores, expected)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(points)
 def test_equals_the_mean_over_all_orders_of_ties(points):
     embeddings, labels = split(points)
@@ -116,7 +116,7 @@ def test_equals_the_mean_over_all_orders_of_ties(points):
             assert_close(evaluate(np.array(embeddings, np.float32), labels, [name])[name], expected[name])
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(points, points)
 def test_separate_queries_equal_the_mean_over_all_orders_of_ties(gallery, queries):
     (embeddings, labels), (query, query_labels) = split(gallery), split(queries)
@@ -220,7 +220,7 @@ def test_row_order_changes_naive_scores_but_not_ours():
     assert ours[0] == pytest.approx(ours[1], abs=1e-15)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.sampled_from([2, 3, 16, 128]), st.sampled_from([30, 257]), st.booleans())
 def test_row_order_does_not_matter(seed, dim, n, duplicates):
     """Exactly, for real float32 embeddings with near and full ties, in blocks of any shape."""
@@ -240,7 +240,7 @@ def test_row_order_does_not_matter(seed, dim, n, duplicates):
     assert_close(after, before, 1e-13)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.floats(1e-6, 1e6), st.sampled_from([2, 16]))
 def test_rotation_shift_and_scale_do_not_matter(seed, scale, dim):
     rng = np.random.default_rng(seed)
@@ -250,7 +250,7 @@ def test_rotation_shift_and_scale_do_not_matter(seed, scale, dim):
     assert_close(evaluate(moved, labels, CHECKED), evaluate(embeddings.astype(np.float64), labels, CHECKED), 1e-9)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6))
 def test_order_of_the_metrics(seed):
     embeddings, labels = clusters(60, classes=7, dim=3, seed=seed)

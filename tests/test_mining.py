@@ -68,7 +68,7 @@ def loop_triplets(labels):
 batches = st.lists(st.integers(0, 3), min_size=1, max_size=12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(batches, st.integers(0, 99))
 def test_every_miner_gives_triplets(labels, seed):
     """Positives of the anchor's class, negatives of another; each anchor or pair that has both once."""
@@ -349,7 +349,7 @@ def test_ranks_and_first_pairs():
     assert listed(mining.first_pairs(torch.tensor([0, 1]))) == []
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(batches, st.integers(0, 99))
 def test_random_pairs_and_third_classes(labels, seed):
     y, generator = torch.tensor(labels), torch.Generator().manual_seed(seed)
