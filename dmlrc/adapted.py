@@ -13,12 +13,14 @@ lowest of its three.
 from collections.abc import Iterator
 from dataclasses import replace
 
+from dmlrc.data.registry import SOURCES
 from dmlrc.methods import Method, in_batches_of
 from dmlrc.papers import after2019, fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
 from dmlrc.protocol import Budget, Protocol, Sweep, rows
 from dmlrc.study import INPUT, Study
 
-_TRAINING_CLASSES = {"glyphs-small": 90, "glyphs": 699, "omniglot": 811, "grocery": 40, "cars196crops": 98}
+_TRAINING_CLASSES = {"glyphs-small": 90, "glyphs": 699} | {name: each.classes // 2 for name, each in SOURCES.items()}
+_FEWEST_CLASSES = min(_TRAINING_CLASSES.values())  # what a folder of images is taken to have
 
 # What is other than in the papers' protocols: a linear layer, or four convolutions, want fewer steps at higher rates.
 _FROZEN = {
@@ -76,13 +78,18 @@ def _study(
     budget = main.budget.name
     return Study(
         f"{main.name}-{name}",
-        "glyphs-small" if budget == "quick" else main.dataset,  # on all glyphs the tests alone would take minutes
+        _dataset(main),
         protocol,
         Budget(budget, trials=0, reruns=_SEEDS[budget][sweep], **_CAPS.get(budget, {})),
         methods,
         expected=_EXPECTED[budget],
-        **own,
+        **{"seed": main.seed, **own},
     )
+
+
+def _dataset(main: Study) -> str:
+    # on all glyphs the tests alone would take minutes
+    return "glyphs-small" if (main.dataset, main.budget.name) == ("glyphs", "quick") else main.dataset
 
 
 def _like(main: Study, paper: Protocol, **own) -> Protocol:
@@ -102,7 +109,7 @@ def _few(main: Study, methods: tuple[Method, ...]) -> tuple[Method, ...]:
 
 
 def _classes(main: Study) -> int:
-    return _TRAINING_CLASSES["glyphs-small" if main.budget.name in ("quick", "smoke") else main.dataset]
+    return _TRAINING_CLASSES.get(_dataset(main), _FEWEST_CLASSES)
 
 
 # No training at all: what trunks are worth before it. Tables 1 and 2 of Musgrave et al., Table 1 of Roth et al.
@@ -227,7 +234,7 @@ def _oi(main: Study) -> Iterator[Study]:
     protocol = _like(main, oi2021.PROTOCOL)
     for order in oi2021.CLASS_ORDERS:
         name = "oi2021" if order == "default" else f"oi2021-{order}"
-        yield _study(main, name, protocol, oi2021.METHODS, class_order=order, seed=oi2021.SEED)
+        yield _study(main, name, protocol, oi2021.METHODS, class_order=order, seed=oi2021.SEED + main.seed)
 
 
 def _rates(paper: tuple[Study, Protocol, tuple[Method, ...]]) -> Study:

@@ -24,7 +24,7 @@ Workers = Annotated[int, typer.Option(min=1, help="Processes that train at the s
 def study_list() -> None:
     """Every study: data set, protocol, budget, expected time, what it lacks here, and how many of its records are."""
     rows = [("study", "data set", "protocol", "budget", "expected", "missing here", "records")]
-    for each in studies.STUDIES.values():
+    for each in studies.known().values():
         lacks = ", ".join(study.missing(each)) or "-"
         described = (each.name, each.dataset, each.protocol.name, each.budget.name, each.expected, lacks)
         rows.append((*described, _progress(each)))

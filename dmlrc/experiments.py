@@ -15,13 +15,13 @@ def of(main: str) -> dict[str, Study]:
     papers' own data sets stand beside their methods table: `cub200-musgrave2020` has `cub200-<id>`.
     """
     prefix = main.removesuffix("musgrave2020") if main.endswith("-musgrave2020") else f"{main}-"
-    found = {name.removeprefix(prefix): each for name, each in studies.STUDIES.items() if name.startswith(prefix)}
+    found = {name.removeprefix(prefix): each for name, each in studies.known().items() if name.startswith(prefix)}
     return {name: each for name, each in found.items() if name != "musgrave2020" and each.budget.name != "rate"}
 
 
 def around() -> set[str]:
     """The names of all studies that are experiments around another one."""
-    return {each.name for name in studies.STUDIES for each in of(name).values()}
+    return {each.name for name in studies.known() for each in of(name).values()}
 
 
 def load(main: str, name: str) -> StudyRecords | None:

@@ -1,8 +1,8 @@
-"""Every study by name, and the sweeps around them."""
+"""Every study by name, and the experiments around them; a reader's own ones too."""
 
 from dataclasses import replace
 
-from dmlrc import adapted
+from dmlrc import adapted, own_studies, paths
 from dmlrc.errors import unknown
 from dmlrc.methods import Method
 from dmlrc.papers import fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
@@ -112,6 +112,12 @@ def _oi(dataset: str) -> list[Study]:
     ]
 
 
+def _around(study: Study) -> list[Study]:
+    """The other papers' experiments on the data and trunk of a methods table, where that is not a paper's own."""
+    adaptable = study.protocol in (musgrave2020.CHARACTERS, musgrave2020.FROZEN)
+    return list(adapted.experiments(study)) if adaptable else []
+
+
 _RATES = {"grocery-frozen-full": (1e-4, 3e-4, 1e-3), "glyphs-quick": (3e-5, 1e-4, 3e-4, 1e-3)}
 _ALL = (
     Study("glyphs-smoke", "glyphs-small", musgrave2020.CHARACTERS, SMOKE, expected="1 minute, 2 cores"),
@@ -126,12 +132,6 @@ _ALL = (
     *_fehervari(),
     *(each for dataset in ("cub200", "cars196") for each in _oi(dataset)),
 )
-ADAPTED = (
-    *("glyphs-smoke", "glyphs-quick", "glyphs-full", "omniglot-full"),
-    *("grocery-frozen-full", "cars196crops-frozen-full"),
-)
-"""The methods tables around which the other papers' experiments are run too, on the same data and trunk."""
-
 STUDIES = {study.name: study for study in _ALL}
 STUDIES |= {
     (judged := rate_study(STUDIES[name], rate)).name: judged for name, rates in _RATES.items() for rate in rates
@@ -155,12 +155,28 @@ def _sweeps(study: Study) -> dict[str, Sweep]:
 
 
 _SWEPT = [_swept(study, name, sweep) for study in _ALL for name, sweep in _sweeps(study).items()]
-_ADAPTED = [each for study in _ALL if study.name in ADAPTED for each in adapted.experiments(study)]
+_ADAPTED = [each for study in _ALL for each in _around(study)]
 STUDIES |= {study.name: study for study in (*_SWEPT, *_ADAPTED)}
+"""The studies of this package."""
+
+_TABLES = {study.name: study for study in _ALL if study.protocol.paper == "musgrave2020"}
+
+
+def own() -> dict[str, Study]:
+    """The reader's own studies, of `studies.toml`; see `dmlrc.own_studies`."""
+    taken = {*STUDIES, *(name.removesuffix("-musgrave2020") for name in STUDIES)}
+    return own_studies.read(paths.home() / "studies.toml", _TABLES, taken)
+
+
+def known() -> dict[str, Study]:
+    """All studies: those of this package, the reader's own, and the experiments around them."""
+    mine = own()
+    return STUDIES | mine | {each.name: each for study in mine.values() for each in _around(study)}
 
 
 def get(name: str) -> Study:
     """The study of this name."""
-    if name not in STUDIES:
-        raise unknown("study", name, STUDIES)
-    return STUDIES[name]
+    found = known()
+    if name not in found:
+        raise unknown("study", name, found)
+    return found[name]

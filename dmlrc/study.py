@@ -130,7 +130,7 @@ def device() -> torch.device:
 def missing(study: Study) -> tuple[str, ...]:
     """What a study lacks on this machine: of "data", "weights" and "GPU". Weights of torchvision are downloaded."""
     protocol, lacks = study.protocol, []
-    if not study.dataset.startswith("folder:") and data.state(study.dataset) == "missing":
+    if data.state(study.dataset) == "missing":
         lacks.append("data")
     if not models.has_weights(protocol.trunk, protocol.weights):
         lacks.append("weights")

@@ -43,7 +43,7 @@ def load(name: str, root: str | os.PathLike | None = None, size: int | None = No
     if name == "glyphs-small":
         return glyphs.load(size, every=8)
     if name.startswith("folder:"):
-        path = Path(name.removeprefix("folder:")).expanduser().resolve()
+        path = _path(name)
         return _decode(
             f"folder:{path.name}", class_folders.read(path), None, _form(PHOTOGRAPH, size, square), flip=True
         )
@@ -57,6 +57,8 @@ def state(name: str, root: str | os.PathLike | None = None) -> str:
     """Whether a data set can be loaded: "embedded", "here", "packed" (as its archives) or "missing"."""
     if name.startswith("glyphs"):
         return "embedded"
+    if name.startswith("folder:"):
+        return "here" if _path(name).is_dir() else "missing"
     try:
         home = data_root(root)
     except MissingDataError:
@@ -64,6 +66,10 @@ def state(name: str, root: str | os.PathLike | None = None) -> str:
     if unpacked(name, home):
         return "here"
     return "packed" if packed(name, home) else "missing"
+
+
+def _path(name: str) -> Path:
+    return Path(name.removeprefix("folder:")).expanduser().resolve()
 
 
 def _form(default: Form, size: int | None, square: str) -> Form:

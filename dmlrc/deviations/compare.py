@@ -64,7 +64,7 @@ def compare(found: Found, protocol: Protocol, reasons: Reasons, by_hand: Iterabl
 
 def images_per_batch(records: StudyRecords) -> str:
     """The sizes of the batches that the methods of a study ask for, as "60" or "60 to 75"; "" for an unknown study."""
-    study = studies.STUDIES.get(records.name)
+    study = studies.known().get(records.name)
     if study is None:
         return ""
     sizes = sorted({method.classes_per_batch * method.images_per_class for method in study.methods})
