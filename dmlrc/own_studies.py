@@ -1,10 +1,11 @@
-"""A reader's own studies: a methods table on other data, or with another seed, class order or budget.
+"""A reader's own studies: a methods table on other data, or with another trunk, seed, class order or budget.
 
 They stand in `studies.toml` in the folder of the project, a table each. Only `like` must be given:
 
     [my-photos]
     like = "grocery-frozen-full"        # all other settings, and the methods, are those of this study
     dataset = "folder:/home/me/photos"
+    trunk = "resnet50"                  # where that study has ImageNet weights, with torchvision's, downloaded once
     seed = 1
     class_order = "random"
     budget = "quick"
@@ -16,13 +17,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from dmlrc import data
+from dmlrc import data, models
 from dmlrc.errors import UsageError, unknown
 from dmlrc.protocol import FULL, QUICK, SMOKE
 from dmlrc.study import Study
 
 BUDGETS = {budget.name: budget for budget in (FULL, QUICK, SMOKE)}
-KEYS = ("like", "dataset", "class_order", "seed", "budget")
+KEYS = ("like", "dataset", "trunk", "seed", "class_order", "budget")
 
 
 def read(file: Path, tables: Mapping[str, Study], taken: set[str]) -> dict[str, Study]:
@@ -55,6 +56,9 @@ def _study(name: str, changes: object, tables: Mapping[str, Study], taken: set[s
     if "budget" in own:
         own["budget"] = BUDGETS[own["budget"]]
     base = tables[changes["like"]]
+    if "trunk" in own:
+        weights = "imagenet" if base.protocol.weights else None
+        own["protocol"] = replace(base.protocol, trunk=own.pop("trunk"), weights=weights)
     return replace(base, name=name, expected=f"as {base.name}: {base.expected}", **own)
 
 
@@ -79,6 +83,7 @@ def _check(name: str, key: str, value: object, tables: Mapping[str, Study]) -> N
     known = {
         "like": tables,
         "dataset": (*data.names(), "folder:PATH"),
+        "trunk": models.names(),
         "class_order": ("default", "random"),
         "budget": BUDGETS,
     }[key]

@@ -186,7 +186,7 @@ def dimensions(records: StudyRecords) -> tuple[int, int]:
 
 def dataset(records: StudyRecords) -> str:
     """The data set of a study as printed."""
-    return DATASET_LABELS.get(records.meta["dataset"], records.meta["dataset"])
+    return DATASET_LABELS.get(records.meta["dataset"], records.meta["data"]["name"])
 
 
 def trunk(records: StudyRecords) -> str:
@@ -205,8 +205,9 @@ def caption(records: StudyRecords) -> str:
     """What stands under every number of a study: data set, protocol, trunk, budget, seed and commit."""
     meta = records.meta
     data, budget = meta["data"], meta["budget"]
+    order = ", in random order" if meta["class_order"] == "random" else ""
     return (
-        f"`{records.name}`: {dataset(records)} ({data['images']:,} images, {data['classes']:,} classes); "
+        f"`{records.name}`: {dataset(records)} ({data['images']:,} images, {data['classes']:,} classes{order}); "
         f"protocol {meta['protocol']['name']}: {trunk(records)}; budget {budget['name']}: {budget['trials']} trials, "
         f"{budget['reruns']} reruns, {meta['protocol']['folds']} folds; seed {meta['seed']}; commit `{meta['commit']}`."
     )

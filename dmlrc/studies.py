@@ -114,7 +114,7 @@ def _oi(dataset: str) -> list[Study]:
 
 def _around(study: Study) -> list[Study]:
     """The other papers' experiments on the data and trunk of a methods table, where that is not a paper's own."""
-    adaptable = study.protocol in (musgrave2020.CHARACTERS, musgrave2020.FROZEN)
+    adaptable = study.protocol.name in (musgrave2020.CHARACTERS.name, musgrave2020.FROZEN.name)
     return list(adapted.experiments(study)) if adaptable else []
 
 

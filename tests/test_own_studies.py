@@ -1,14 +1,17 @@
 """A reader's own studies, of studies.toml: what they may say, what comes along, and what is said of mistakes."""
 
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from dmlrc import adapted, book, cli, experiments, records, studies, study
+from dmlrc import adapted, book, cli, experiments, own_studies, records, studies, study
 from dmlrc.errors import UsageError
 
+ROOT = Path(__file__).parents[1]
 PHOTOS = """
 [photos]
 like = "glyphs-smoke"
@@ -61,6 +64,15 @@ def test_every_methods_table_can_be_changed_also_at_another_budget(home):
     assert experiments.of("mine") == {}  # a paper's own trunk: the experiments of the others have their own studies
 
 
+def test_another_trunk_comes_with_its_own_weights(home):
+    (home / "studies.toml").write_text('[mine]\nlike = "grocery-frozen-full"\ntrunk = "resnet50"\n')
+    mine, base = studies.get("mine").protocol, studies.get("grocery-frozen-full").protocol
+    assert mine == replace(base, trunk="resnet50", weights="imagenet")
+    assert {each.protocol.trunk for each in experiments.of("mine").values()} == {"resnet50"}
+    (home / "studies.toml").write_text('[mine]\nlike = "glyphs-quick"\ntrunk = "resnet18"\n')
+    assert studies.get("mine").protocol.weights is None
+
+
 def test_a_folder_gets_the_batches_that_the_smallest_set_gets(home):
     (home / "studies.toml").write_text('[mine]\nlike = "grocery-frozen-full"\ndataset = "folder:pictures"\n')
     rows = [each.name for each in experiments.of("mine")["zhai2019-samples"].methods]
@@ -105,6 +117,7 @@ def test_an_experiment_that_the_data_is_too_small_for_is_left_out_of_its_book(ph
         ('[mine]\nlike = "glyphs-quick"\nseed = true\n', "0 or more"),
         ('[mine]\nlike = "glyphs-quick"\ndataset = 7\n', "quotation marks"),
         ('[mine]\nlike = "glyphs-quick"\ndataset = "cub20"\n', "did you mean 'cub200'"),
+        ('[mine]\nlike = "glyphs-quick"\ntrunk = "resnet"\n', "unknown trunk of study 'mine'"),
         ('[mine]\nlike = "glyphs-quick"\nbudget = "ful"\n', "did you mean 'full'"),
         ('[mine]\nlike = "glyphs-quick"\nclass_order = "shuffled"\n', "unknown class_order"),
         ('[glyphs-quick]\nlike = "glyphs-quick"\n', "choose another"),
@@ -119,3 +132,12 @@ def test_a_mistake_is_named_with_the_file(home, text, says):
     with pytest.raises(UsageError, match=r"studies\.toml") as caught:
         studies.known()
     assert says in str(caught.value)
+
+
+def test_the_page_shows_a_file_that_is_read(home):
+    page = (ROOT / "book" / "rerun.md").read_text()
+    (shown,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (home / "studies.toml").write_text(shown)
+    (mine,) = studies.own().values()
+    assert f"STUDY={mine.name}\n" in page
+    assert tuple(re.findall(r"^(\w+) =", shown, re.MULTILINE)) == own_studies.KEYS
