@@ -130,7 +130,7 @@ def _imagenet_file(name: str) -> Path:
             torch.hub.download_url_to_file(url, path, hash_prefix=checksum)
         except (OSError, RuntimeError) as error:  # no network, no room; a wrong checksum
             raise MissingDataError(
-                f"cannot download the ImageNet weights of {name} ({error}): get {url} and pass its path as weights"
+                f"cannot download the ImageNet weights of {name} ({error}): get {url} and put it at {path}"
             ) from error
     return path
 
