@@ -1,5 +1,7 @@
 """The experiments around a main study, and their records."""
 
+from collections.abc import Mapping
+
 import pandas as pd
 
 from dmlrc import records, studies
@@ -14,14 +16,19 @@ def of(main: str) -> dict[str, Study]:
     main: the name of a study. Those around `grocery-frozen-full` are called `grocery-frozen-full-<id>`; those of the
     papers' own data sets stand beside their methods table: `cub200-musgrave2020` has `cub200-<id>`.
     """
+    return _of(main, studies.known())
+
+
+def _of(main: str, known: Mapping[str, Study]) -> dict[str, Study]:
     prefix = main.removesuffix("musgrave2020") if main.endswith("-musgrave2020") else f"{main}-"
-    found = {name.removeprefix(prefix): each for name, each in studies.known().items() if name.startswith(prefix)}
+    found = {name.removeprefix(prefix): each for name, each in known.items() if name.startswith(prefix)}
     return {name: each for name, each in found.items() if name != "musgrave2020" and each.budget.name != "rate"}
 
 
 def around() -> set[str]:
     """The names of all studies that are experiments around another one."""
-    return {each.name for name in studies.known() for each in of(name).values()}
+    known = studies.known()
+    return {each.name for name in known for each in _of(name, known).values()}
 
 
 def load(main: str, name: str) -> StudyRecords | None:

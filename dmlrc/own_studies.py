@@ -4,7 +4,7 @@ They stand in `studies.toml` in the folder of the project, a table each. Only `l
 
     [my-photos]
     like = "grocery-frozen-full"        # all other settings, and the methods, are those of this study
-    dataset = "folder:/home/me/photos"
+    dataset = "folder:~/photos"
     trunk = "resnet50"                  # where that study has ImageNet weights, with torchvision's, downloaded once
     seed = 1
     class_order = "random"
