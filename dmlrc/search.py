@@ -26,7 +26,8 @@ def propose(method: Method, trials: Sequence[Mapping], seed: int) -> dict[str, f
     A diverged trial counts as failed: the sampler does not learn from it. Sampler: Optuna's TPE
     (Bergstra et al. 2011); its first 10 trials are uniform in the space.
     """
-    sampler = optuna.samplers.TPESampler(seed=crc32(f"{seed}/{method.name}/{len(trials)}".encode()))
+    row = method.name.partition("@")[0]  # the rows of a sweep draw the same random settings
+    sampler = optuna.samplers.TPESampler(seed=crc32(f"{seed}/{row}/{len(trials)}".encode()))
     study = optuna_study(method, trials, sampler)
     return study.ask(_distributions(method)).params
 

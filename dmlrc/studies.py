@@ -154,6 +154,39 @@ def _sweeps(study: Study) -> dict[str, Sweep]:
     return {}
 
 
+_GRID_METHODS = (
+    *("contrastive", "triplet", "ntxent", "margin"),
+    *("normalized_softmax", "arcface", "multi_similarity", "soft_triple"),
+)
+_GRID_RATES = (3e-4, 1e-6, 3e-6, 1e-4, 3e-5, 1e-5)  # run from the last to the first
+
+
+def rate_grid(study: Study, name: str) -> Study:
+    """What one shared learning rate does to eight methods: random settings, the same at every rate, to the plateau.
+
+    Scored on the validation folds alone. The limit of the paper, 1000 epochs, is far beyond every plateau.
+    """
+    methods = tuple(study.method(each) for each in _GRID_METHODS)
+    protocol = replace(study.protocol, patience=9, max_epochs=1000)
+    return replace(
+        study,
+        name=name,
+        protocol=protocol,
+        budget=replace(study.budget, name="rate", trials=4, reruns=0),
+        methods=rows({f"rate{rate:g}": ({"lr": rate}, methods) for rate in _GRID_RATES}),
+        expected="2 hours, 2 cores",
+    )
+
+
+STUDIES |= {
+    grid.name: grid
+    for grid in (
+        rate_grid(STUDIES["cars196crops-frozen-full"], "cars196crops-frozen-rates"),
+        rate_grid(STUDIES["grocery-frozen-full"], "grocery-frozen-rates"),
+    )
+}
+
+
 _SWEPT = [_swept(study, name, sweep) for study in _ALL for name, sweep in _sweeps(study).items()]
 _ADAPTED = [each for study in _ALL for each in _around(study)]
 STUDIES |= {study.name: study for study in (*_SWEPT, *_ADAPTED)}
