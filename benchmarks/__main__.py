@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from dmlrc import losses, metrics, provenance
 from dmlrc.data import augment
-from dmlrc.study import device
+from dmlrc.inputs import device
 
 DEVICE = device()
 CLASSES, DIM = 75, 128

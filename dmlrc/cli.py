@@ -106,7 +106,7 @@ def book(
     workers: Workers = 1,
 ) -> None:
     """Train what is missing, execute the chapters, build the pages."""
-    from dmlrc import book as bookmaking
+    from dmlrc.report import build as bookmaking
 
     with _interruptible():
         page = bookmaking.build(bookmaking.edition(name), workers, train=name != "published")
@@ -116,7 +116,7 @@ def book(
 @app.command()
 def single() -> None:
     """Build one page of all chapters of the book that was made last, to print or to save as PDF."""
-    from dmlrc import book as bookmaking
+    from dmlrc.report import build as bookmaking
 
     typer.echo(f"open {bookmaking.single_page()}")
 

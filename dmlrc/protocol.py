@@ -1,9 +1,28 @@
-"""A protocol holds fixed what a fair comparison holds fixed; a budget says how much of it is run."""
+"""What is run, as plain data.
 
-from dataclasses import MISSING, dataclass, fields, replace
-from typing import Any
+A protocol holds fixed what a fair comparison holds fixed, a budget says how much of it is run, and a study is both on a
+data set, with its methods.
+"""
+
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from typing import Any, NamedTuple
+
+from dmlrc.errors import UsageError, unknown
+from dmlrc.methods import Method
 
 TEST_METRICS = ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r")
+
+
+class TrunkInput(NamedTuple):
+    """The settings of a protocol on which the features of a frozen trunk depend."""
+
+    trunk: str
+    weights: str | None
+    frozen_trunk: bool
+    image_size: int
+    crop_size: int
+    augmentation: str
+    square: str
 
 
 @dataclass(frozen=True)
@@ -29,11 +48,11 @@ class Protocol:
     own for the loss's weights. loss_weight_decay: of the loss's weights, where it differs from weight_decay.
     warmup_epochs: before all others, in which the trunk's weights stay. lr_steps: after each of these epochs
     all rates are divided by 10. class_share: of all classes, how many a step's softmax sees.
-    members, meta_classes: DREML, see `dmlrc.ensembles`.
+    members, meta_classes: DREML, see `dmlrc.data.meta_classes`.
     test_metrics: what is recorded on the test classes; val_metrics (map_at_r among them): on the validation
     classes, after every eval_every epochs; train_metrics: on the training images, then and at the end.
     binary: retrieval by Hamming distance of the signs is recorded too. arrays: of ("histograms", "spectrum"), see
-    `dmlrc.study.arrays_of`.
+    `dmlrc.evaluation.arrays_of`.
     """
 
     name: str
@@ -79,6 +98,10 @@ class Protocol:
         """Whether classes are held out, on which checkpoints and trials are chosen."""
         return self.folds > 0
 
+    @property
+    def trunk_input(self) -> TrunkInput:
+        return TrunkInput(*(getattr(self, name) for name in TrunkInput._fields))
+
 
 def default_settings() -> dict[str, Any]:
     """The protocol's settings that have a default, with it: what a record that is older than a setting means by it."""
@@ -102,6 +125,61 @@ class Budget:
 FULL = Budget("full", trials=50, reruns=10)
 QUICK = Budget("quick", trials=3, reruns=2, max_epochs=2, iterations_per_epoch=15)
 SMOKE = Budget("smoke", trials=2, reruns=2, max_epochs=1, iterations_per_epoch=3)
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is run: a protocol on a data set, with a budget. Its name is all that a reader needs to rerun it.
+
+    class_order: "default" (the data set's own) or "random" (seeded by seed).
+    expected: the time that the whole study takes, and on what; shown by `dmlrc study list`.
+    """
+
+    name: str
+    dataset: str
+    protocol: Protocol
+    budget: Budget
+    methods: tuple[Method, ...] = field(repr=False)
+    seed: int = 0
+    class_order: str = "default"
+    expected: str = ""
+
+    def __post_init__(self):
+        if self.budget.trials > 1 and not self.protocol.validates:
+            raise UsageError(f"study {self.name} searches without validation: give it no trials, or folds")
+
+    @property
+    def effective_protocol(self) -> Protocol:
+        """The protocol with the budget's caps applied: what is really run."""
+        caps = {
+            name: cap if (value := getattr(self.protocol, name)) is None else min(cap, value)
+            for name in ("max_epochs", "iterations_per_epoch")
+            if (cap := getattr(self.budget, name)) is not None
+        }
+        return replace(self.protocol, **caps)
+
+    def method(self, name: str) -> Method:
+        """The method of this name."""
+        for method in self.methods:
+            if method.name == name:
+                return method
+        raise unknown(f"method of study {self.name}", name, [method.name for method in self.methods])
+
+    def protocol_of(self, method: Method | None) -> Protocol:
+        """What is really run of a method; None: of the pretrained trunk."""
+        return replace(self.effective_protocol, **method.changes) if method else self.effective_protocol
+
+    def configuration(self) -> dict:
+        """Everything that a record depends on, but its method, as plain data."""
+        return {
+            "study": self.name,
+            "dataset": self.dataset,
+            "protocol": asdict(self.effective_protocol),
+            "budget": asdict(self.budget),
+            "seed": self.seed,
+            "class_order": self.class_order,
+        }
+
 
 Sweep = dict[str, tuple[dict, tuple]]
 """One thing varied for a figure: value -> changes of the protocol, methods."""

@@ -9,36 +9,25 @@ with conv4.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol as Interface
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from dmlrc import metrics
+from dmlrc.building import build_loss, normalized
 from dmlrc.data import batches
 from dmlrc.errors import DivergedError, UsageError
+from dmlrc.inputs import Source
 from dmlrc.losses.subsampling import SubsampledClasses
-from dmlrc.methods import LOSS_WEIGHTS_LR, Method, build_loss, normalized
+from dmlrc.methods import LOSS_WEIGHTS_LR, Method
 from dmlrc.protocol import Protocol
 
 EVAL_BATCH = 128
 
 
-class Source(Interface):
-    """Where a model's input comes from: images, or the cached features of a frozen trunk."""
-
-    device: torch.device
-
-    def train(self, indices: np.ndarray, generator: torch.Generator) -> Tensor:
-        """indices (B,) -> augmented input (B, ...)."""
-
-    def evaluate(self, indices: np.ndarray) -> Tensor:
-        """indices (N,) -> input (N, ...), without augmentation."""
-
-
 @dataclass(frozen=True)
-class Member:
+class FoldRun:
     """What tells the runs of a trial apart: fold, seed, and images (indices into the source).
 
     targets: (len(train),) int, what the loss sees in the place of the labels of the training images, if anything.
@@ -75,7 +64,7 @@ class Run:
 
 
 def train(
-    member: Member,
+    member: FoldRun,
     source: Source,
     labels: np.ndarray,
     make_model: Callable[[], nn.Module],
@@ -100,18 +89,20 @@ def train(
             loss = SubsampledClasses(loss, protocol.class_share)
         model.normalize = normalized(method)
         try:
-            step = _Step(member, source, targets, model, loss, method, params, protocol)
-            step.warm_up(protocol.warmup_epochs)
+            trainer = _Trainer(member, source, targets, model, loss, method, params, protocol)
+            trainer.warm_up(protocol.warmup_epochs)
             for epoch in range(1, protocol.max_epochs + 1):
-                step.run(step.iterations)
-                run.steps += step.iterations
+                trainer.run(trainer.iterations)
+                run.steps += trainer.iterations
                 if epoch in protocol.lr_steps:
-                    step.divide_rates_by_10()
+                    trainer.divide_rates_by_10()
                 due = epoch % protocol.eval_every == 0 or epoch == protocol.max_epochs
                 if not due:
                     continue
-                run.curve.append({"step": run.steps, "loss": step.mean_loss()})
-                if protocol.validates and not _improving(run, model, source, member, labels, protocol, step.iterations):
+                run.curve.append({"step": run.steps, "loss": trainer.mean_loss()})
+                if protocol.validates and not _improving(
+                    run, model, source, member, labels, protocol, trainer.iterations
+                ):
                     run.stopped = "plateau"
                     break
             if not protocol.validates:
@@ -127,7 +118,7 @@ def _improving(
     run: Run,
     model: nn.Module,
     source: Source,
-    member: Member,
+    member: FoldRun,
     labels: np.ndarray,
     protocol: Protocol,
     iterations: int,
@@ -150,7 +141,7 @@ def _keep(run: Run, model: nn.Module) -> None:
     run.weights = {name: tensor.cpu().clone() for name, tensor in model.state_dict().items()}
 
 
-class _Step:
+class _Trainer:
     """The inner loop: batch, embeddings, loss, and an optimiser each for trunk, embedder and the loss's weights."""
 
     def __init__(self, member, source, labels, model, loss, method, params, protocol):

@@ -12,13 +12,16 @@ import torch
 from PIL import Image
 from scipy.io import savemat
 
-from dmlrc import experiments, losses, metrics, models, paths, records, studies, study, training
+from dmlrc import losses, metrics, models, paths, records, studies, study, training
 from dmlrc.data import splits
 from dmlrc.errors import UsageError
+from dmlrc.evaluation import evaluate_test
+from dmlrc.inputs import FeatureSource, prepare
 from dmlrc.methods import Float, Method
 from dmlrc.papers import fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
 from dmlrc.protocol import Budget
-from dmlrc.sources import FeatureSource
+from dmlrc.studies import experiments
+from dmlrc.unit import fold_runs, run_unit
 
 ONE_STEP = Budget("one step", trials=0, reruns=1, max_epochs=1, iterations_per_epoch=1)
 CLASSES, IMAGES = 16, 2
@@ -114,8 +117,8 @@ def shrunk(name, methods=1, **changes):
 
 
 def rerun(tiny):
-    study.prepare.cache_clear()
-    return study.run_unit(study.next_unit(tiny, tiny.methods[0], []))
+    prepare.cache_clear()
+    return run_unit(study.next_unit(tiny, tiny.methods[0], []))
 
 
 # Every paper's data sets, with its splits, image sizes and metrics
@@ -179,7 +182,7 @@ def check_one_step(tiny):
 
 def test_a_study_without_search_runs_resumes_and_exports(root):
     tiny = shrunk("inshop-zhai2019", methods=2, trunk="conv4", arrays=("spectrum", "histograms"))
-    study.prepare.cache_clear()
+    prepare.cache_clear()
     study.run(tiny)
     found = records.load(tiny.name)
     assert len(found.trials) == 0
@@ -199,12 +202,12 @@ def test_a_study_without_search_runs_resumes_and_exports(root):
 
 def test_inshop_queries_search_the_gallery_only():
     tiny = shrunk("inshop-zhai2019", trunk="conv4")
-    study.prepare.cache_clear()
-    bench = study.prepare(tiny.dataset, tiny.protocol, "default", 0)
+    prepare.cache_clear()
+    bench = prepare(tiny.dataset, tiny.protocol, "default", 0)
     test, labels = bench.splits.test, bench.labels[bench.splits.test]
     assert len(bench.queries) == CLASSES // 2
     embeddings = torch.nn.functional.normalize(torch.randn(len(test), 8, generator=torch.Generator().manual_seed(0)))
-    got = study.evaluate_test(bench, embeddings)
+    got = evaluate_test(bench, embeddings)
     asked = np.isin(test, bench.queries)
     similarity = embeddings[asked] @ embeddings[~asked].T
     right = labels[~asked][similarity.argmax(1)] == labels[asked]
@@ -213,15 +216,15 @@ def test_inshop_queries_search_the_gallery_only():
     hamming = (bits[asked][:, None] != bits[~asked][None]).sum(2).numpy()
     nearest = hamming == hamming.min(1, keepdims=True)
     hits = (nearest & (labels[asked][:, None] == labels[~asked][None])).sum(1) / nearest.sum(1)  # ties in expectation
-    assert study.evaluate_test(bench, embeddings, binary=True)["precision_at_1"] == pytest.approx(hits.mean())
+    assert evaluate_test(bench, embeddings, binary=True)["precision_at_1"] == pytest.approx(hits.mean())
 
 
 def test_zhai_squashes_photographs_and_the_others_cut_them():
     found = {}
     for paper in ("zhai2019", "roth2020"):
         tiny = shrunk(f"cub200-{paper}", trunk="conv4")
-        study.prepare.cache_clear()
-        found[paper] = study.prepare(tiny.dataset, tiny.protocol, "default", 0).source
+        prepare.cache_clear()
+        found[paper] = prepare(tiny.dataset, tiny.protocol, "default", 0).source
     squashed, cut = (source.images.images[0] for source in found.values())
     assert squashed.shape == cut.shape == (3, 256, 256)
     assert not np.array_equal(squashed, cut)
@@ -268,7 +271,7 @@ def test_every_method_takes_a_step_in_its_own_batch(features, protocol, method, 
     monkeypatch.setattr(training, "build_loss", watched)
     protocol = replace(protocol, **method.changes)
     protocol = replace(protocol, iterations_per_epoch=1, max_epochs=1, warmup_epochs=0, split="halves", folds=0)
-    member = training.Member(0, 1, *vars(splits.halves(labels, folds=0).folds[0]).values())
+    member = training.FoldRun(0, 1, *vars(splits.halves(labels, folds=0).folds[0]).values())
     source = FeatureSource(values, torch.device("cpu"))
 
     def make_model():
@@ -431,8 +434,8 @@ def test_oi_splits_the_classes_in_both_orders():
     found = {}
     for name in ("cub200-oi2021", "cub200-oi2021-random"):
         tiny = shrunk(name, trunk="conv4")
-        study.prepare.cache_clear()
-        bench = study.prepare(tiny.dataset, tiny.protocol, tiny.class_order, tiny.seed)
+        prepare.cache_clear()
+        bench = prepare(tiny.dataset, tiny.protocol, tiny.class_order, tiny.seed)
         (fold,) = bench.splits.folds
         found[name] = [sorted(set(bench.labels[part].tolist())) for part in (fold.train, fold.val, bench.splits.test)]
         assert [len(part) for part in found[name]] == [6, 2, 8]
@@ -442,16 +445,16 @@ def test_oi_splits_the_classes_in_both_orders():
 
 def test_members_of_an_ensemble_have_partitions_and_seeds_of_their_own():
     tiny = shrunk("cub200-fehervari2019", trunk="conv4", members=3, meta_classes=4)
-    study.prepare.cache_clear()
-    bench = study.prepare(tiny.dataset, tiny.protocol, "default", 0)
+    prepare.cache_clear()
+    bench = prepare(tiny.dataset, tiny.protocol, "default", 0)
     unit = study.next_unit(tiny, tiny.methods[0], [])
-    made = study.members(unit, bench)
+    made = fold_runs(unit, bench)
     assert [each.fold for each in made] == [0, 1, 2]
     assert len({each.seed for each in made}) == 3
     assert all(np.array_equal(each.train, bench.splits.train_val) for each in made)
     assert {len(set(each.targets.tolist())) for each in made} == {4}
     assert not np.array_equal(made[0].targets, made[1].targets)
-    scores = study.run_unit(unit)["scores"]
+    scores = run_unit(unit)["scores"]
     assert set(scores) == {"fold0", "fold1", "fold2", "separated", "concatenated"}
     mean = np.mean([scores[f"fold{n}"]["map_at_r"] for n in range(3)])
     assert scores["separated"]["map_at_r"] == pytest.approx(mean)

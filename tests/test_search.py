@@ -4,9 +4,10 @@ import math
 
 import pytest
 
-from dmlrc import reported, search
+from dmlrc import search
 from dmlrc.methods import LOSS_WEIGHTS_LR, Float, Int, Method
 from dmlrc.papers import musgrave2020
+from dmlrc.report import published
 
 METHOD = Method("toy", "toy", {"x": Float(-1.0, 2.0), "rate": Float(1e-6, 1.0, log=True), "bins": Int(2, 32)})
 
@@ -75,8 +76,8 @@ def test_every_method_of_the_reality_check_can_be_searched():
 
 @pytest.mark.parametrize("method", musgrave2020.METHODS, ids=lambda method: method.name)
 def test_the_published_optima_lie_in_the_search_spaces(method):
-    published = reported.hyperparameters()
-    rows = published[(published["method"] == method.name) & (published["batch_size"] == 32)].dropna(subset=["value"])
+    optima = published.hyperparameters()
+    rows = optima[(optima["method"] == method.name) & (optima["batch_size"] == 32)].dropna(subset=["value"])
     for row in rows.itertuples():
         name = LOSS_WEIGHTS_LR if row.hyperparameter.endswith(" lr") else row.hyperparameter.removeprefix("init ")
         searched = {m.name: m for m in musgrave2020.SOP_METHODS} if row.dataset == "SOP" else {method.name: method}

@@ -17,9 +17,11 @@ from PIL import Image
 
 from dmlrc import paths, records, studies, study
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
+from dmlrc.inputs import prepare
 from dmlrc.methods import Float, Method
 from dmlrc.papers import musgrave2020
-from dmlrc.protocol import SMOKE
+from dmlrc.protocol import SMOKE, Study
+from dmlrc.unit import Unit, run_seed, run_unit
 
 PICKED = tuple(method for method in musgrave2020.METHODS if method.name in ("contrastive", "arcface"))
 
@@ -42,7 +44,7 @@ def pictures(tmp_path_factory):
 @pytest.fixture(scope="session")
 def tiny(pictures):
     protocol = replace(musgrave2020.CHARACTERS, image_size=16, crop_size=16)
-    return study.Study("tiny", f"folder:{pictures}", protocol, SMOKE, methods=PICKED)
+    return Study("tiny", f"folder:{pictures}", protocol, SMOKE, methods=PICKED)
 
 
 VOLATILE = ["seconds", "commit", "created"]
@@ -109,7 +111,7 @@ class Killed(BaseException):
 
 def run_until_killed(tiny, units, monkeypatch):
     """Run the study, and break it off after so many units."""
-    real, done = study.run_unit, []
+    real, done = run_unit, []
 
     def limited(unit):
         if len(done) == units:
@@ -169,7 +171,7 @@ def test_a_finished_study_does_no_work(tiny, finished, monkeypatch):
 
 
 def test_trials_never_see_the_test_half(tiny, monkeypatch):
-    bench = study.prepare(tiny.dataset, tiny.effective_protocol, "default", 0)
+    bench = prepare(tiny.dataset, tiny.effective_protocol, "default", 0)
     test = set(bench.splits.test.tolist())
     seen = []
     for name in ("train", "evaluate"):
@@ -178,11 +180,11 @@ def test_trials_never_see_the_test_half(tiny, monkeypatch):
             bench.source, name, lambda i, *rest, real=real: (seen.extend(np.ravel(i).tolist()), real(i, *rest))[1]
         )
     unit = study.next_unit(tiny, PICKED[0], [])
-    study.run_unit(unit)
+    run_unit(unit)
     assert seen
     assert not test & set(seen)
     rerun = replace(unit, kind="rerun")
-    study.run_unit(rerun)
+    run_unit(rerun)
     assert test <= set(seen)  # the reruns do read it: the check above can fail
 
 
@@ -252,13 +254,13 @@ def test_a_method_whose_trials_all_diverge_is_recorded_as_such(tiny):
 
 def test_seeds_are_paired_across_methods_and_differ_otherwise(tiny):
     units = [
-        study.Unit(tiny.dataset, tiny.protocol, "default", seed, method, kind, number, {})
+        Unit(tiny.dataset, tiny.protocol, "default", seed, method, kind, number, {})
         for seed in (0, 1)
         for method in PICKED
         for kind in ("trial", "rerun")
         for number in (0, 1)
     ]
-    seeds = {(u.study_seed, u.method.name, u.kind, u.number, f): study.member_seed(u, f) for u in units for f in (0, 1)}
+    seeds = {(u.study_seed, u.method.name, u.kind, u.number, f): run_seed(u, f) for u in units for f in (0, 1)}
     assert len(set(seeds.values())) == len(seeds) / 2
     assert seeds[0, "contrastive", "rerun", 1, 0] == seeds[0, "arcface", "rerun", 1, 0]
 

@@ -8,11 +8,12 @@ import torch
 from pytorch_metric_learning import losses as pml_losses
 
 from dmlrc import metrics, models, training
+from dmlrc.building import build_loss, normalized
 from dmlrc.data import batches, splits
 from dmlrc.errors import DivergedError, UsageError
-from dmlrc.methods import LOSS_WEIGHTS_LR, Method, build_loss, normalized
+from dmlrc.inputs import FeatureSource
+from dmlrc.methods import LOSS_WEIGHTS_LR, Method
 from dmlrc.papers import musgrave2020
-from dmlrc.sources import FeatureSource
 
 PROTOCOL = replace(
     musgrave2020.FROZEN, embedding_dim=4, lr=1e-2, momentum=0.0, iterations_per_epoch=10, eval_every=1, max_epochs=6
@@ -23,7 +24,7 @@ PARAMS = {"margin": 0.2}
 
 def members(labels, folds=4):
     made = splits.halves(labels, folds=folds).folds
-    return [training.Member(number, 10 + number, fold.train, fold.val) for number, fold in enumerate(made)]
+    return [training.FoldRun(number, 10 + number, fold.train, fold.val) for number, fold in enumerate(made)]
 
 
 def train(blobs, method=TRIPLET, params=PARAMS, protocol=PROTOCOL, fold=0):
@@ -223,7 +224,7 @@ def train_trunk(blobs, protocol, method=SOFTMAX, targets=None):
         return made[-1]
 
     (fold,) = splits.halves(labels, folds=0).folds
-    member = training.Member(0, 3, fold.train, fold.val, targets)
+    member = training.FoldRun(0, 3, fold.train, fold.val, targets)
     source = FeatureSource(features, torch.device("cpu"))
     return training.train(member, source, labels, make_model, method, {}, protocol), made[-1]
 

@@ -8,7 +8,7 @@ Claimed (R@1, 512 dimensions unless it says otherwise): Proxy-Anchor 68.4 on CUB
 Table 2 of its paper); circle 66.7 and 83.4 (BN-Inception, as cited by Park et al. 2026); ProxyNCA++ 72.2 and 90.1
 (ResNet50, 2048 dimensions, its abstract); Smooth-AP 80.1 on SOP (ResNet50, Papers With Code); recall@k 82.7 on SOP, and
 with mixed samples 88.3 on Cars196 (ResNet50, Papers With Code). SupCon claims nothing on these data sets.
-Each has a trunk, a batch and a training of its own; `reported.claims_after_2019` has the sources.
+Each has a trunk, a batch and a training of its own; `published.claims_after_2019` has the sources.
 Expected here: nothing; no paper has them under this protocol.
 
 The search spaces are ours, not the papers': around the papers' values, and as wide as those of the Reality Check. The

@@ -1,0 +1,145 @@
+"""The test half: what a rerun scores there, and what the untrained trunk does. Nothing else reads it."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from dmlrc import metrics, training
+from dmlrc.building import normalized
+from dmlrc.inputs import PreparedData, make_trunk
+from dmlrc.methods import Method
+from dmlrc.metrics.histograms import pair_histograms
+from dmlrc.metrics.spectrum import spectrum
+
+
+def test_results(prepared: PreparedData, method: Method, runs: Sequence[training.Run]) -> dict[str, dict]:
+    """Scores and arrays of a rerun: this function reads the test half, after the search, and no other that trains does.
+
+    runs: one a fold, with its best checkpoint.
+    "scores" holds {"fold0": {metric: value}, ..., "separated": the mean over the folds' models, "concatenated": of
+    their joined, re-normalised embeddings} (Reality Check, section 3.2); where there is a single model, "separated"
+    only. With `binary` each of them is there as "..._binary" too, and with `train_metrics` "train": the mean over the
+    models, each on its own training images.
+    "arrays" holds {"test", "train", "untrained": {name: list}} of the first model, see `arrays_of`; "untrained" are the
+    test images before its first step.
+    """
+    protocol, test = prepared.protocol, prepared.splits.test
+    train = [fold.train for fold in prepared.splits.folds for _ in range(protocol.members)]  # of each run
+    trained = [_restored(prepared, method, run) for run in runs]
+    embeddings = [training.embed(model, prepared.source, test) for model in trained]  # (N, D) each
+    scores = _test_scores(prepared, embeddings)
+    if protocol.binary:
+        scores |= {f"{name}_binary": values for name, values in _test_scores(prepared, embeddings, binary=True).items()}
+    if protocol.train_metrics:
+        seen = [training.embed(model, prepared.source, images) for model, images in zip(trained, train, strict=True)]
+        scores["train"] = _mean(
+            [
+                metrics.evaluate(each, prepared.labels[images], protocol.train_metrics)
+                for each, images in zip(seen, train, strict=True)
+            ]
+        )
+    if not protocol.arrays:
+        return {"scores": scores}
+    views = {
+        "test": (trained[0], test),
+        "train": (trained[0], train[0]),
+        "untrained": (_untrained(prepared, method, runs[0].seed), test),
+    }
+    arrays = {
+        name: arrays_of(training.embed(model, prepared.source, images), prepared.labels[images], protocol.arrays)
+        for name, (model, images) in views.items()
+    }
+    return {"scores": scores, "arrays": arrays}
+
+
+def _test_scores(
+    prepared: PreparedData, embeddings: list[torch.Tensor], binary: bool = False
+) -> dict[str, dict[str, float]]:
+    """The scores of each fold's embeddings of the test images (N, D), their mean, and those of all joined."""
+    folds = [evaluate_test(prepared, each, binary) for each in embeddings]
+    if len(folds) == 1:
+        return {"separated": folds[0]}
+    joined = torch.nn.functional.normalize(torch.cat(embeddings, dim=1))  # (N, F * D)
+    return {
+        **{f"fold{number}": scores for number, scores in enumerate(folds)},
+        "separated": _mean(folds),
+        "concatenated": evaluate_test(prepared, joined, binary),
+    }
+
+
+def evaluate_test(prepared: PreparedData, embeddings: torch.Tensor, binary: bool = False) -> dict[str, float]:
+    """The protocol's metrics of embeddings (N, D) of the test images; by Hamming distance, the retrieval ones only."""
+    test, names, query = prepared.splits.test, prepared.protocol.test_metrics, None
+    labels = prepared.labels[test]
+    if prepared.queries is not None:
+        asked = np.isin(test, prepared.queries)
+        query = (embeddings[asked], labels[asked])
+        embeddings, labels = embeddings[~asked], labels[~asked]
+    if binary:
+        names = [name for name in names if metrics.retrieval.is_retrieval(name)]
+        return metrics.evaluate_binary(embeddings, labels, names, query)
+    return metrics.evaluate(embeddings, labels, names, query)
+
+
+def arrays_of(embeddings: torch.Tensor, labels: np.ndarray, names: Sequence[str]) -> dict[str, list]:
+    """What figures need of embeddings (N, D) beside scores.
+
+    "histograms": edges, positive and negative, the counts of the inner products of all pairs (Oi et al. 2021).
+    "spectrum": the singular values, descending (Roth et al. 2020).
+    """
+    arrays = {}
+    if "histograms" in names:
+        counted = pair_histograms(embeddings, labels)
+        arrays |= {name: each.tolist() for name, each in zip(("edges", "positive", "negative"), counted, strict=True)}
+    if "spectrum" in names:
+        arrays["spectrum"] = spectrum(embeddings).tolist()
+    return arrays
+
+
+def _restored(prepared: PreparedData, method: Method, run: training.Run) -> torch.nn.Module:
+    """The model of a run at its best checkpoint."""
+    model = _untrained(prepared, method, run.seed)
+    model.load_state_dict(run.weights)
+    return model
+
+
+def _untrained(prepared: PreparedData, method: Method, seed: int) -> torch.nn.Module:
+    """The model of a run before its first step."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = prepared.make_model().to(prepared.source.device)
+    model.normalize = normalized(method)
+    return model
+
+
+def _mean(scores: Sequence[dict[str, float]]) -> dict[str, float]:
+    return {name: float(np.mean([each[name] for each in scores])) for name in scores[0]}
+
+
+def pretrained_scores(prepared: PreparedData) -> dict[str, dict[str, float]]:
+    """The row "Pretrained" of the paper: trunk features of the test half, standardised, PCA, L2-normalised.
+
+    PCA is fitted on the evaluated set, as in the paper, to D dimensions (separated) and F * D (concatenated),
+    or to as many as there are features.
+    """
+    from sklearn.decomposition import PCA
+    from sklearn.preprocessing import StandardScaler
+
+    if prepared.protocol.frozen_trunk:
+        features = prepared.source.evaluate(prepared.splits.test)
+    else:
+        with torch.random.fork_rng():
+            torch.manual_seed(0)  # a trunk without weights is random, but the same on every run
+            trunk = make_trunk(prepared.protocol).to(prepared.source.device)
+        features = training.embed(trunk, prepared.source, prepared.splits.test)
+    standard = StandardScaler().fit_transform(features.cpu().numpy())
+    copies = {"separated": 1}
+    if (models_joined := prepared.protocol.folds * prepared.protocol.members) > 1:
+        copies["concatenated"] = models_joined
+    scores = {}
+    for setting, count in copies.items():
+        dim = min(count * (prepared.protocol.embedding_dim or features.shape[1]), *standard.shape)
+        reduced = torch.from_numpy(PCA(dim, random_state=0).fit_transform(standard)).float()
+        scores[setting] = evaluate_test(prepared, torch.nn.functional.normalize(reduced))
+    return scores

@@ -1,0 +1,143 @@
+"""The book: train what is missing, execute the chapters with papermill, build the pages."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+from tqdm import tqdm
+
+from dmlrc import paths, records, studies, study
+from dmlrc.errors import DmlrcError, UsageError
+from dmlrc.studies import experiments
+
+EDITIONS = {"quick": ("glyphs-quick",)}
+
+
+def edition(names: str) -> list[str]:
+    """The studies of an edition: "quick", "published", or study names joined by commas.
+
+    Published are the methods tables whose full-budget records are committed; the experiments around them come along.
+
+    Raises UsageError for an unknown study, DmlrcError where nothing is published.
+    """
+    if names == "published":
+        apart = experiments.around()
+        found = [name for name in records.published() if name not in apart]
+        if not found:
+            raise DmlrcError("no study is published yet: run one at full budget, then `dmlrc study export NAME`")
+        return found
+    if names in EDITIONS:
+        return list(EDITIONS[names])
+    return [studies.get(name.strip()).name for name in names.split(",")]
+
+
+def build(names: Sequence[str], workers: int = 1, train: bool = True) -> Path:
+    """Make the book of these studies, and return the page to open.
+
+    train: whether to run what is missing of the studies and of the experiments around them; those whose data, weights
+    or GPU are not here are left as they are, and their pages say so. If not, the book shows the records that are here.
+    """
+    if train:
+        run(names, workers)
+    execute({"studies": ",".join(names)}, workers)
+    return pages()
+
+
+def run(names: Sequence[str], workers: int = 1) -> None:
+    """Run what is missing of these studies and of the experiments around them, saying which one and what is left."""
+    waiting = [
+        each
+        for name in names
+        for each in (studies.get(name), *experiments.of(name).values())
+        if study.progress(each)[0] < study.progress(each)[1]
+    ]
+    with study.pool(workers) as executor:  # the same for all: a worker's start costs as much as some small units
+        for place, each in enumerate(waiting, 1):
+            begin = f"[{place}/{len(waiting)}] {each.name}"
+            if each.name not in names and (lacks := study.missing(each)):
+                print(f"{begin}: left out, {' and '.join(lacks)} missing here", file=sys.stderr)
+                continue
+            print(f"{begin} ({each.expected})", file=sys.stderr)
+            try:
+                study.run(each, executor=executor, workers=workers)
+            except UsageError as error:  # a reader's own data may have too few classes for the batches of a paper
+                if each.name in (*names, *studies.STUDIES):
+                    raise
+                print(f"{begin}: left out, {error}", file=sys.stderr)
+
+
+def execute(parameters: Mapping[str, object], workers: int = 1) -> None:
+    """Execute every chapter of notebooks/ with papermill, with these parameters, into book/chapters/."""
+    import papermill
+    from nbclient.exceptions import DeadKernelError
+    from papermill.exceptions import PapermillExecutionError
+
+    from dmlrc.report.kernels import ForkedKernelManager
+
+    notebooks, chapters = paths.home() / "notebooks", paths.home() / "book" / "chapters"
+    shutil.rmtree(chapters, ignore_errors=True)
+    chapters.mkdir(parents=True)
+    found = sorted(notebooks.glob("[0-9]*.ipynb"))
+    if workers > 1:  # each chapter in one thread: kernels side by side that use all cores slow each other badly
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+    def run(notebook: Path) -> None:
+        papermill.execute_notebook(
+            notebook,
+            chapters / notebook.name,
+            dict(parameters),
+            cwd=notebooks,
+            progress_bar=False,
+            extra_arguments=["--log-level=CRITICAL"],  # what the kernel says as it ends is not the reader's concern
+            kernel_manager_class=ForkedKernelManager,
+        )
+
+    with ThreadPoolExecutor(workers) as pool:  # each chapter has a kernel, a process of its own
+        running = {pool.submit(run, notebook): notebook for notebook in found}
+        for finished in tqdm(as_completed(running), total=len(found), desc="chapters"):
+            error = finished.exception()
+            if error is None:
+                continue
+            pool.shutdown(cancel_futures=True)  # the chapters that have not begun
+            name = running[finished].name
+            if isinstance(error, DeadKernelError):
+                raise DmlrcError(
+                    f"the kernel of chapter {name} died, perhaps for want of memory: build with fewer workers"
+                )
+            if not isinstance(error, PapermillExecutionError):
+                raise error
+            raise DmlrcError(
+                f"chapter {name} stopped at cell {error.cell_index} ({error.ename}: {error.evalue}): "
+                f"open {chapters / name} to see where"
+            )
+
+
+def pages() -> Path:
+    """Build the HTML pages from the executed chapters, warnings as errors."""
+    return _jupyter_book("html") / "index.html"
+
+
+def single_page() -> Path:
+    """Build one page of all executed chapters, to be printed or saved as PDF; warnings are errors."""
+    if not any((paths.home() / "book" / "chapters").glob("*.ipynb")):
+        raise DmlrcError("no chapter has been executed yet: `make book` first, or `make book STUDY=published`")
+    folder = _jupyter_book("singlehtml")
+    [page] = (folder / "chapters").glob("*.html")  # its paths are those of a page in the folder above
+    target = folder / "index.html"
+    target.write_text(re.sub(r'href="[\w/]+\.html#', 'href="#', page.read_text(encoding="utf-8")), encoding="utf-8")
+    return target
+
+
+def _jupyter_book(builder: str) -> Path:
+    home = paths.home()
+    # in a process of its own: Sphinx keeps global state; jupyter-book has no `python -m`
+    command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", home / "book", "--all"]
+    command += ["--config", home / "_config.yml", "--path-output", home, "--builder", builder, "-W", "--keep-going"]
+    if subprocess.run([*map(str, command), "-q"]).returncode:
+        raise DmlrcError("jupyter-book reported problems, printed above: the pages are incomplete")
+    return home / "_build" / builder

@@ -1,0 +1,43 @@
+"""What the five papers claim, and what our records say to it: each claim is a number, an interval and a verdict.
+
+The rule, the same for every claim, was written down before any verdict was computed (`dmlrc.report.claims.rule`); the
+chapter on claims names what was settled later:
+
+Each claim names a statistic, and a region in which it lies if the claim is true: above a limit, below one, or nearer to
+0 than one. The statistic comes with a 95 % interval: Student's t over reruns, which are paired, since those of one
+number share their seeds, or over rows; Fisher's z for correlations; a seeded bootstrap where there is no closed form.
+Every claim says which.
+
+- reproduced: the whole interval lies in the region.
+- not reproduced: the whole interval lies outside it.
+- inconclusive: the interval straddles the edge; or it rests on fewer than 3 reruns, rows or seeds; or the records are
+  not finished or not of the full budget; or no result on this data could have been outside the region.
+- not run: there are no records to compute it from.
+
+A verdict holds for the data set, the trunk and the protocol of its study, and the interval covers only what its units
+vary. With this many claims some intervals miss by chance: one in twenty, were each to stand at the edge.
+"""
+
+from dmlrc.report.claims.page import by_paper, caption, summary, table, takeaways, unsettled
+from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, VERDICTS, Claim
+from dmlrc.report.claims.verdicts import CLAIMS, counts, judge, judged, numbers
+
+__all__ = [
+    "CLAIMS",
+    "INCONCLUSIVE",
+    "NOT_REPRODUCED",
+    "NOT_RUN",
+    "REPRODUCED",
+    "VERDICTS",
+    "Claim",
+    "by_paper",
+    "caption",
+    "counts",
+    "judge",
+    "judged",
+    "numbers",
+    "summary",
+    "table",
+    "takeaways",
+    "unsettled",
+]

@@ -1,0 +1,244 @@
+"""Claims of Fehervari, Ravichandran and Appalaraju 2019, Unbiased Evaluation of Deep Metric Learning Algorithms."""
+
+from collections.abc import Callable
+
+import pandas as pd
+
+from dmlrc.report import labels, published
+from dmlrc.report.claims import estimates, measures
+from dmlrc.report.claims.rule import NUMBER, POINTS, Claim, Estimate, Found, above, below, within
+
+TABLE, DIMS, BATCHES = "fehervari2019", "fehervari2019-dims", "fehervari2019-batches"
+BITS = "separated_binary"
+ENSEMBLE = "dreml"
+
+
+def distance_from_average(found: Found) -> Estimate:
+    """R@1 of NPairs minus the mean of the other methods, in standard deviations over these."""
+    table = measures.complete_reruns(measures.wide(found[TABLE])).drop(columns=ENSEMBLE, errors="ignore")
+    own = measures.column(found[TABLE], "n_pairs").reindex(table.index)
+    others = table.drop(columns="n_pairs")
+    if others.shape[1] < 2:
+        return Estimate(float("nan"), float("nan"), float("nan"), 0)
+    return estimates.mean((own - others.mean(axis=1)) / others.std(axis=1))
+
+
+def in_tables(statistic: Callable[[pd.Series], float], metric: str = measures.R1) -> dict[str, float]:
+    """A statistic of Tables 2-4 (means indexed by method): data set and trunk -> number, where its rows are there.
+
+    DREML is left out, an ensemble whose numbers are of another trunk in part; so are cells taken for slips.
+    """
+    frame = published.fehervari_results()
+    frame = frame[(frame["metric"] == metric) & ~frame["doubtful"] & (frame["method"] != ENSEMBLE)]
+    found = {}
+    for (dataset, trunk), part in frame.groupby(["dataset", "trunk"], sort=False):
+        try:
+            value = float(statistic(part.set_index("method")["value"]))
+        except KeyError:
+            continue
+        found[f"{dataset} ({labels.TRUNK_LABELS[trunk]})"] = value
+    return found
+
+
+def _above_best(row: str) -> Callable[[pd.Series], float]:
+    return lambda values: values[row] - values.drop(row).max()
+
+
+def _from_average(values: pd.Series) -> float:
+    others = values.drop("n_pairs")
+    return (values["n_pairs"] - others.mean()) / others.std()
+
+
+CLAIMS = (
+    Claim(
+        id="fehervari-proxy-softmax-leads",
+        claim="Proxy-softmax retrieves best, even as 2048 bits.",
+        source="section 4.2, Tables 2-4",
+        statistic="R@1 of ProxySoftmax (2048 bits) minus that of the best other method (64 dimensions), DREML left out",
+        interval=estimates.STUDENT_RERUNS,
+        region=above(0),
+        unit=POINTS,
+        needs=(TABLE,),
+        link="fehervari-t2",
+        measure=measures.against_best(TABLE, "proxy_softmax", without=[ENSEMBLE], own_setting=BITS),
+        published=lambda: in_tables(_above_best("proxy_softmax")),
+    ),
+    Claim(
+        id="fehervari-clustering-nmi",
+        claim="Structured clustering has the highest NMI.",
+        source="section 4.2, Tables 2-4",
+        statistic="NMI of Struct Clust minus that of the best other method, DREML left out",
+        interval=estimates.STUDENT_RERUNS,
+        region=above(0),
+        unit=POINTS,
+        needs=(TABLE,),
+        link="fehervari-t2",
+        measure=measures.against_best(TABLE, "structured_clustering", "nmi", without=[ENSEMBLE]),
+        published=lambda: in_tables(_above_best("structured_clustering"), "nmi"),
+    ),
+    Claim(
+        id="fehervari-clustering-recall",
+        claim="Structured clustering falls behind in retrieval.",
+        source="section 4.2, Tables 2-4",
+        statistic="R@1 of Struct Clust minus that of the best other method, DREML left out",
+        interval=estimates.STUDENT_RERUNS,
+        region=below(0),
+        unit=POINTS,
+        needs=(TABLE,),
+        link="fehervari-t2",
+        measure=measures.against_best(TABLE, "structured_clustering", without=[ENSEMBLE]),
+        published=lambda: in_tables(_above_best("structured_clustering")),
+    ),
+    Claim(
+        id="fehervari-npairs-average",
+        claim="N-pairs performs like the average method, which makes it a good baseline.",
+        source="section 4.2, Tables 2-4",
+        statistic="R@1 of NPairs minus the mean of the other methods, in standard deviations over these",
+        interval=estimates.STUDENT_RERUNS,
+        region=within(1),
+        motive="one standard deviation over the methods",
+        unit=NUMBER,
+        needs=(TABLE,),
+        link="fehervari-t2",
+        measure=distance_from_average,
+        published=lambda: in_tables(_from_average),
+    ),
+    Claim(
+        id="fehervari-triplet-worst",
+        claim="Triplet loss with semi-hard mining is the worst of all methods.",
+        source="sections 1 and 4.2, Tables 2 and 3",
+        statistic="R@1 of Triplet Semihard minus that of the worst other method, DREML left out",
+        interval=estimates.STUDENT_RERUNS,
+        region=below(0),
+        unit=POINTS,
+        needs=(TABLE,),
+        link="fehervari-t2",
+        measure=measures.against_best(TABLE, "triplet_semihard", without=[ENSEMBLE], worst=True),
+        published=lambda: in_tables(lambda values: values["triplet_semihard"] - values.drop("triplet_semihard").min()),
+    ),
+    Claim(
+        id="fehervari-nca-over-triplet",
+        claim="Of the proxy losses, NCA outperforms the triplet variant.",
+        source="section 4.2, Tables 2-4",
+        statistic="R@1 of ProxyNCA minus that of ProxyTriplet",
+        interval=estimates.STUDENT_RERUNS,
+        region=above(0),
+        unit=POINTS,
+        needs=(TABLE,),
+        link="fehervari-t2",
+        measure=measures.paired(TABLE, "proxy_nca", "proxy_triplet"),
+        published=lambda: in_tables(lambda values: values["proxy_nca"] - values["proxy_triplet"]),
+    ),
+    Claim(
+        id="fehervari-margin-like-npairs",
+        claim="Margin loss performs like N-pairs unless there are many classes.",
+        source="section 4.2, Tables 2-4",
+        statistic="R@1 of Margin Loss minus that of NPairs",
+        interval=estimates.STUDENT_RERUNS,
+        region=within(0.025),
+        motive="2.5 points, just above the difference in the paper's table (CUB200, BN-Inception)",
+        unit=POINTS,
+        needs=(TABLE,),
+        link="fehervari-t2",
+        measure=measures.paired(TABLE, "margin", "n_pairs"),
+        published=lambda: in_tables(lambda values: values["margin"] - values["n_pairs"]),
+    ),
+    Claim(
+        id="fehervari-dreml-single",
+        claim="Without its ensemble, DREML is weak.",
+        source="section 2.10",
+        statistic="R@1 of a single model of DREML minus the mean of the other methods",
+        interval=estimates.STUDENT_RERUNS,
+        region=below(0),
+        unit=POINTS,
+        needs=(TABLE,),
+        link="fehervari-t2",
+        measure=measures.against_mean(TABLE, [ENSEMBLE]),
+    ),
+    Claim(
+        id="fehervari-dreml-ensemble",
+        claim="What makes DREML strong is the ensemble.",
+        source="section 2.10",
+        statistic="R@1 of DREML's joined models minus that of a single one",
+        interval=estimates.STUDENT_RERUNS,
+        region=above(0),
+        unit=POINTS,
+        needs=(TABLE,),
+        link="fehervari-t2",
+        measure=measures.paired(TABLE, ENSEMBLE, ENSEMBLE, setting="concatenated", setting_of_second="separated"),
+    ),
+    Claim(
+        id="fehervari-batches",
+        claim="All losses but proxy-softmax benefit from larger batches.",
+        source="section 4.6, Fig. 2",
+        statistic="rise of R@1 for each doubling of the batch, mean over the methods without ProxySoftmax",
+        interval=estimates.STUDENT_ROWS,
+        region=above(0),
+        unit=POINTS,
+        needs=(BATCHES,),
+        link="fehervari-f2",
+        measure=measures.doubling(BATCHES, without=["proxy_softmax"]),
+    ),
+    Claim(
+        id="fehervari-batches-proxy-softmax",
+        claim="Proxy-softmax does not need large batches.",
+        source="section 4.6, Fig. 2",
+        statistic="rise of R@1 of ProxySoftmax for each doubling of the batch",
+        interval=estimates.STUDENT_RERUNS,
+        region=below(0.005),
+        motive="half a point a doubling would be three points from 2 to 128 images",
+        unit=POINTS,
+        needs=(BATCHES,),
+        link="fehervari-f2",
+        measure=measures.doubling_of(BATCHES, "proxy_softmax"),
+    ),
+    Claim(
+        id="fehervari-batches-margin",
+        claim="Margin loss declines with batches larger than 32.",
+        source="section 4.6, Fig. 2",
+        statistic="R@1 of Margin Loss with batches of 128 minus that with 32",
+        interval=estimates.STUDENT_RERUNS,
+        region=below(0),
+        unit=POINTS,
+        needs=(BATCHES,),
+        link="fehervari-f2",
+        measure=measures.paired_values(BATCHES, "margin", "batch128", "batch32"),
+    ),
+    Claim(
+        id="fehervari-dims",
+        claim="Larger embeddings help, across the algorithms.",
+        source="section 4.3, Fig. 1",
+        statistic="rise of R@1 for each doubling of the embedding size, mean over the methods",
+        interval=estimates.STUDENT_ROWS,
+        region=above(0),
+        unit=POINTS,
+        needs=(DIMS,),
+        link="fehervari-f1",
+        measure=measures.doubling(DIMS),
+    ),
+    Claim(
+        id="fehervari-dims-proxy-softmax",
+        claim="Larger embeddings help proxy-softmax.",
+        source="section 4.3, Fig. 1",
+        statistic="rise of R@1 of ProxySoftmax for each doubling of the embedding size",
+        interval=estimates.STUDENT_RERUNS,
+        region=above(0),
+        unit=POINTS,
+        needs=(DIMS,),
+        link="fehervari-f1",
+        measure=measures.doubling_of(DIMS, "proxy_softmax"),
+    ),
+    Claim(
+        id="fehervari-dims-npairs",
+        claim="Larger embeddings do not help N-pairs.",
+        source="section 4.2, Fig. 1",
+        statistic="R@1 of NPairs at 512 dimensions minus that at 64",
+        interval=estimates.STUDENT_RERUNS,
+        region=below(0.01),
+        motive="less than a point for eight times the size",
+        unit=POINTS,
+        needs=(DIMS,),
+        link="fehervari-f1",
+        measure=measures.paired_values(DIMS, "n_pairs", "dim512", "dim64"),
+    ),
+)

@@ -1,0 +1,389 @@
+"""Claims of Musgrave, Belongie and Lim 2020, A Metric Learning Reality Check."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pandas as pd
+
+from dmlrc.records import PRETRAINED
+from dmlrc.report import published, tables
+from dmlrc.report.claims import estimates, measures, untrained
+from dmlrc.report.claims.rule import (
+    NUMBER,
+    PERCENT,
+    POINTS,
+    TINY,
+    Claim,
+    Estimate,
+    Found,
+    MissingRowsError,
+    above,
+    below,
+    within,
+)
+from dmlrc.report.tables import CLASSICS
+
+JOINED = "concatenated"
+
+
+def trend(found: Found) -> Estimate:
+    """Slope of the methods' concatenated P@1 over their years."""
+    rows = tables.measured_by_year(tables.accuracy(found["main"]))
+    return estimates.slope(rows["year"], rows["value"])
+
+
+def gain(baseline: str, found: Found) -> Estimate:
+    """Mean relative gain in P@1 of the newer methods over a classic; it cannot exceed that of a perfect score."""
+    table = measures.complete_reruns(measures.wide(found["main"], setting=JOINED))
+    new = table.columns.difference(CLASSICS)
+    if baseline not in table or new.empty:
+        raise MissingRowsError(f"no finished rerun of {baseline}, or of a newer method, in {found['main'].name}")
+    estimate = estimates.mean(table[new].mean(axis=1) / table[baseline] - 1)
+    reach = (-1.0, float((1 / table[baseline]).mean()) - 1)
+    return Estimate(estimate.value, estimate.low, estimate.high, estimate.n, reach)
+
+
+def gain_in_map(found: Found) -> Estimate:
+    """Mean relative gain in MAP@R of the newer methods over the mean of the two classics."""
+    table = measures.complete_reruns(measures.wide(found["main"], "map_at_r", JOINED))
+    new = table.columns.difference(CLASSICS)
+    if not set(CLASSICS) <= set(table) or new.empty:
+        raise MissingRowsError(f"no finished rerun of both classics and a newer method in {found['main'].name}")
+    return estimates.mean(table[new].mean(axis=1) / table[list(CLASSICS)].mean(axis=1) - 1)
+
+
+def spread(found: Found) -> Estimate:
+    """Range of the methods' MAP@R, as a share of their mean."""
+    table = measures.complete_reruns(measures.wide(found["main"], "map_at_r", JOINED), least=3)
+    return estimates.bootstrap(table.to_numpy(), relative_range)
+
+
+def relative_range(scores: np.ndarray) -> float:
+    """Of the column means of scores (reruns, methods): (highest - lowest) / mean."""
+    means = scores.mean(axis=0)
+    return float(np.ptp(means) / means.mean())
+
+
+def same_order(found: Found) -> Estimate:
+    """Rank correlation of the methods' MAP@R, separated and concatenated."""
+    both = pd.concat([measures.means(found["main"], "map_at_r", name) for name in tables.SETTINGS], axis=1).dropna()
+    return estimates.correlation(both.iloc[:, 0], both.iloc[:, 1], ranks=True)
+
+
+def joining(found: Found) -> Estimate:
+    """Concatenated minus separated MAP@R, over the methods."""
+    joined, single = (measures.means(found["main"], "map_at_r", name) for name in tables.SETTINGS)
+    return estimates.mean((joined - single).dropna())
+
+
+def over_pretrained(found: Found) -> Estimate:
+    """Concatenated P@1 of the trained methods minus that of the trunk alone, over the methods."""
+    scores = found["main"].scores.set_index(["method", "setting", "metric"])["value"]
+    key = (PRETRAINED, JOINED, measures.R1)
+    if key not in scores.index:
+        raise MissingRowsError(f"no pretrained row in {found['main'].name}")
+    return estimates.mean(measures.means(found["main"], setting=JOINED) - float(scores[[key]].iloc[0]))
+
+
+def trunks_over_losses(found: Found) -> Estimate:
+    """Range of R@1 over trunks with ImageNet weights minus that over trained methods; a unit is a trunk."""
+    trunks = measures.at(found["trunks"], "imagenet")
+    methods = measures.complete_reruns(measures.wide(found["main"], setting=JOINED)).to_numpy()
+    apart = float(np.ptp(trunks))
+    resampled = estimates.bootstrap(methods, lambda scores: apart - float(np.ptp(scores.mean(axis=0))))
+    return Estimate(resampled.value, resampled.low, resampled.high, len(trunks))
+
+
+def tuning(found: Found) -> Estimate:
+    """Standard deviation over the methods of the median trial minus that of the best trial."""
+    found_trials = tables.sensitivity(found["main"])
+    if len(found_trials) < 2:
+        raise MissingRowsError(f"fewer than 2 methods with trials in {found['main'].name}")
+    both = found_trials[["median", "best"]].to_numpy()
+    return estimates.bootstrap(both, lambda rows: float(np.subtract(*rows.std(axis=0, ddof=1))))
+
+
+def claimed(baseline: str) -> Estimate:
+    """Mean relative gain that papers of 2017 to 2019 print over a classic; a unit is the mean of a paper."""
+    gains = tables.claimed_improvement(published.claims(), baseline)
+    return estimates.mean(gains.groupby("paper")["gain"].mean())
+
+
+def repeated() -> Estimate:
+    """Share of the papers that print a contrastive baseline of which one is, to the digit, another paper's too."""
+    rows = published.claims()
+    rows = rows[rows["primary"] & (rows["role"] == "contrastive_baseline")]
+    copied = rows.duplicated(["dataset", "r1"], keep=False).groupby(rows["paper"]).any()
+    return estimates.share(int(copied.sum()), len(copied))
+
+
+def in_tables(statistic: Callable[[pd.DataFrame], float]) -> dict[str, float]:
+    """A statistic of each of Tables 3-5 (one data set of `published.results`): data set -> number."""
+    return {name: float(statistic(frame)) for name, frame in published.results().groupby("dataset", sort=False)}
+
+
+def _means(frame: pd.DataFrame, metric: str, setting: str = JOINED) -> pd.Series:
+    rows = frame[(frame["metric"] == metric) & (frame["setting"] == setting) & (frame["method"] != PRETRAINED)]
+    return rows.set_index("method")["mean"]
+
+
+def _published_slope(frame: pd.DataFrame) -> float:
+    rows = tables.measured_by_year(frame)
+    return tables.slope(rows["year"], rows["value"])["slope"]
+
+
+def _published_gain_in_map(frame: pd.DataFrame) -> float:
+    means = _means(frame, "map_at_r")
+    return means.drop(list(CLASSICS)).mean() / means[list(CLASSICS)].mean() - 1
+
+
+def _published_over_pretrained(frame: pd.DataFrame) -> float:
+    alone = frame.set_index(["method", "setting", "metric"])["mean"][PRETRAINED, JOINED, measures.R1]
+    return (_means(frame, measures.R1) - alone).mean()
+
+
+def _published_trunks() -> Mapping[str, float]:
+    trunks = published.trunks()
+    apart = trunks[trunks["source_table"] == "Table 1"].groupby("dataset")["value"].agg(np.ptp)
+    return in_tables(lambda frame: apart[frame["dataset"].iloc[0]] - np.ptp(_means(frame, measures.R1)))
+
+
+def _published_random_trunks() -> Mapping[str, float]:
+    """Of SOP, whose classes have few images; the mean over the trunks."""
+    trunks = published.trunks()
+    return {"SOP": float(trunks[(trunks["source_table"] == "Table 2") & (trunks["dataset"] == "SOP")]["value"].mean())}
+
+
+CLAIMS = (
+    Claim(
+        id="musgrave-flat-trend",
+        claim="Measured under one protocol, accuracy hardly rises with the year of the method.",
+        source="section 4.2, Fig. 4 (b)",
+        statistic="slope of concatenated P@1 over the years of the methods, points a year",
+        interval="Student's t of a least-squares slope over the methods (n - 2)",
+        region=within(0.005),
+        motive="half a point a year, about a tenth of the rise that papers claim",
+        unit=POINTS,
+        needs=("main",),
+        link="musgrave-f4",
+        measure=trend,
+        published=lambda: in_tables(_published_slope),
+    ),
+    *(
+        Claim(
+            id=f"musgrave-gain-over-{baseline}",
+            claim=f"Newer methods are at best marginally better than the {baseline} loss.",
+            source="section 4.2, Fig. 5, conclusion",
+            statistic=f"mean relative gain in concatenated P@1 of the newer methods over {baseline}",
+            interval=estimates.STUDENT_RERUNS,
+            region=below(0.1),
+            motive=f"a {part} of the {limit} % that the paper says claims exceed",
+            unit=PERCENT,
+            needs=("main",),
+            link="musgrave-f5",
+            measure=lambda found, baseline=baseline: gain(baseline, found),
+            published=lambda baseline=baseline: in_tables(
+                lambda frame: tables.improvement(frame, baseline)["concatenated"]
+            ),
+        )
+        for baseline, part, limit in (("contrastive", "tenth", 100), ("triplet", "fifth", 50))
+    ),
+    Claim(
+        id="musgrave-gain-in-map",
+        claim="In MAP@R too, newer methods are at best marginally better than the two classics.",
+        source="section 5, Tables 3-5",
+        statistic="mean relative gain in concatenated MAP@R of the newer methods over the mean of contrastive and "
+        "triplet",
+        interval=estimates.STUDENT_RERUNS,
+        region=below(0.1),
+        motive="as for P@1; MAP@R has room above it where P@1 is near 100 %",
+        unit=PERCENT,
+        needs=("main",),
+        link="musgrave-t3",
+        measure=gain_in_map,
+        published=lambda: in_tables(_published_gain_in_map),
+    ),
+    Claim(
+        id="musgrave-similar",
+        claim="Properly tuned, most methods perform similarly.",
+        source="sections 1.7 and 4.2",
+        statistic="concatenated MAP@R of the best method minus that of the worst, as a share of the mean",
+        interval=estimates.BOOTSTRAP_RERUNS,
+        region=below(0.225),
+        motive="no wider than in the widest of the paper's own tables (Cars196)",
+        unit=PERCENT,
+        needs=("main",),
+        link="musgrave-f3",
+        measure=spread,
+        published=lambda: in_tables(lambda frame: relative_range(_means(frame, "map_at_r").to_numpy()[None])),
+    ),
+    Claim(
+        id="musgrave-one-function",
+        claim="ProxyNCA and N. Softmax, two rows of the tables, are one function, so they agree within the noise of a "
+        "search.",
+        source="sections 1.3 and 3.2, Tables 3-5; the identity is ours",
+        statistic="concatenated MAP@R of N. Softmax minus that of ProxyNCA",
+        interval=estimates.STUDENT_RERUNS,
+        region=within(0.005),
+        motive="half a point, the mean half width of an interval in the paper's tables",
+        unit=POINTS,
+        needs=("main",),
+        link="musgrave-t3",
+        measure=measures.paired("main", "normalized_softmax", "proxy_nca", "map_at_r", JOINED),
+        published=lambda: in_tables(
+            lambda frame: _means(frame, "map_at_r")["normalized_softmax"] - _means(frame, "map_at_r")["proxy_nca"]
+        ),
+    ),
+    Claim(
+        id="musgrave-identity",
+        claim="ProxyNCA is a variation of normalised softmax: on normalised embeddings the two are the same function.",
+        source="section 1.3; the identity is ours",
+        statistic="relative difference of the two losses on random batches, scale s against temperature 1 / (2 s)",
+        interval="Student's t over random batches",
+        region=within(1e-5),
+        motive="a few units of float32 rounding",
+        unit=TINY,
+        needs=(),
+        link="musgrave-t6",
+        measure=lambda _: untrained.one_function(),
+    ),
+    Claim(
+        id="musgrave-same-order",
+        claim="Separated and concatenated embeddings rank the methods alike.",
+        source="Fig. 3, Tables 3-5",
+        statistic="Spearman's rank correlation of MAP@R over the methods, separated against concatenated",
+        interval=f"{estimates.FISHER}, with the factor 1.06 for ranks",
+        region=above(0.5),
+        motive="a strong correlation by the usual word",
+        unit=NUMBER,
+        needs=("main",),
+        link="musgrave-f3",
+        measure=same_order,
+        published=lambda: in_tables(
+            lambda frame: _means(frame, "map_at_r").corr(_means(frame, "map_at_r", "separated"), method="spearman")
+        ),
+    ),
+    Claim(
+        id="musgrave-joining",
+        claim="Joining the embeddings of the four folds raises the accuracy.",
+        source="Tables 3-5",
+        statistic="concatenated minus separated MAP@R",
+        interval=estimates.STUDENT_ROWS,
+        region=above(0),
+        unit=POINTS,
+        needs=("main",),
+        link="musgrave-f3",
+        measure=joining,
+        published=lambda: in_tables(
+            lambda frame: (_means(frame, "map_at_r") - _means(frame, "map_at_r", "separated")).mean()
+        ),
+    ),
+    Claim(
+        id="musgrave-training-helps",
+        claim="Training raises P@1 above that of the pretrained trunk.",
+        source="Tables 3-5",
+        statistic="concatenated P@1 of the trained methods minus that of the pretrained row",
+        interval=estimates.STUDENT_ROWS,
+        region=above(0),
+        unit=POINTS,
+        needs=("main",),
+        link="musgrave-t3",
+        measure=over_pretrained,
+        published=lambda: in_tables(_published_over_pretrained),
+    ),
+    Claim(
+        id="musgrave-trunk-over-loss",
+        claim="The choice of the pretrained trunk changes R@1 more than the choice of the loss.",
+        source="section 2.1, Tables 1 and 3-5",
+        statistic="range of R@1 over trunks with ImageNet weights minus the range over the trained methods",
+        interval=f"{estimates.BOOTSTRAP_RERUNS}; the trunks have no seed; n counts trunks",
+        region=above(0),
+        unit=POINTS,
+        needs=("main", "trunks"),
+        link="musgrave-t1",
+        measure=trunks_over_losses,
+        published=_published_trunks,
+    ),
+    Claim(
+        id="musgrave-tuning",
+        claim="Tuning the hyperparameters narrows the differences between losses.",
+        source="section 1.6",
+        statistic="standard deviation over the methods of the validation MAP@R of the median trial, minus that of the "
+        "best trial",
+        interval=estimates.BOOTSTRAP_ROWS,
+        region=above(0),
+        unit=POINTS,
+        needs=("main",),
+        link="musgrave-search",
+        measure=tuning,
+    ),
+    Claim(
+        id="musgrave-nmi-formula",
+        claim="NMI of embeddings that know nothing is 1 - log S / log C, for C classes of S images: 84.9 % for 10,000 "
+        "classes of 4.",
+        source="section 2.3, Eqs. 3-7, Fig. 2",
+        statistic=f"NMI of {untrained.POINTS:,} random embeddings of {untrained.CLASSES} classes minus the formula",
+        interval="Student's t over seeds",
+        region=within(0.05),
+        motive="a twentieth of the metric's range",
+        unit=POINTS,
+        needs=(),
+        link="musgrave-f2",
+        measure=lambda _: untrained.nmi_against_formula(),
+    ),
+    Claim(
+        id="musgrave-nmi-random-trunk",
+        claim="With few images a class, NMI is high even for a trunk with random weights.",
+        source="section 2.3, Table 2",
+        statistic=f"NMI of an untrained conv4 on glyphs, {untrained.TRUNK_IMAGES} images a class",
+        interval="Student's t over seeds",
+        region=above(0.5),
+        motive="more than half of the metric's range",
+        unit=POINTS,
+        needs=(),
+        link="musgrave-t2",
+        measure=lambda _: untrained.nmi_of_random_trunk(),
+        published=_published_random_trunks,
+    ),
+    Claim(
+        id="musgrave-p1-hides",
+        claim="P@1 is the same for embedding spaces that MAP@R tells apart.",
+        source="section 2.3, Fig. 1",
+        statistic="range of MAP@R over three toy spaces minus the range of P@1",
+        interval="Student's t over seeds",
+        region=above(0.1),
+        motive="ten points; the paper's spaces are drawn, not printed",
+        unit=POINTS,
+        needs=(),
+        link="musgrave-f1",
+        measure=lambda _: untrained.toy_spread(),
+    ),
+    *(
+        Claim(
+            id=f"musgrave-claimed-{baseline}",
+            claim=f"Papers claim gains that exceed {limit} % over the {baseline} loss.",
+            source="abstract and section 4.2, Fig. 5",
+            statistic=f"mean relative gain in R@1 over {baseline} that papers of 2017 to 2019 print",
+            interval="Student's t over papers, each the mean of its data sets; they copy from one another",
+            region=above(limit / 100),
+            motive='the paper says "many"; the mean is the number that its Fig. 5 shows',
+            unit=PERCENT,
+            needs=(),
+            link="musgrave-f5",
+            measure=lambda _, baseline=baseline: claimed(baseline),
+        )
+        for baseline, limit in (("contrastive", 100), ("triplet", 50))
+    ),
+    Claim(
+        id="musgrave-recycled",
+        claim="Most papers keep citing the same low baselines instead of measuring them.",
+        source="section 4.2",
+        statistic="share of the papers with a contrastive baseline that print a number of another paper, to the digit",
+        interval="Wilson's interval over papers",
+        region=above(0.5),
+        unit=PERCENT,
+        needs=(),
+        link="recycled-contrastive",
+        measure=lambda _: repeated(),
+    ),
+)

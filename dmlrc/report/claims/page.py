@@ -1,0 +1,167 @@
+"""How the claims are printed: cells of text, with links to the chapters that show the numbers."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pandas as pd
+
+from dmlrc.records import StudyRecords
+from dmlrc.report import labels
+from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, VERDICTS, Claim, Judgement
+from dmlrc.report.claims.verdicts import CLAIMS, Judged, in_paper, judged, of_paper
+
+PAPERS = {
+    "musgrave": "Musgrave et al. 2020",
+    "roth": "Roth et al. 2020",
+    "fehervari": "Fehervari et al. 2019",
+    "zhai": "Zhai and Wu 2019",
+    "oi": "Oi et al. 2021",
+}
+"""The first part of a claim's id -> the paper as printed; the key in the bibliography is the id's part and the year."""
+
+CHAPTERS = {
+    "musgrave": "03_results",
+    "roth": "05_training_strategies",
+    "fehervari": "06_unbiased_evaluation",
+    "zhai": "07_classification_baseline",
+    "oi": "08_pairs_and_splits",
+    **dict.fromkeys(("musgrave-t2", "musgrave-f1", "musgrave-f2"), "01_metrics"),
+    "musgrave-search": "02_protocol_and_search",
+    **dict.fromkeys(("musgrave-f4", "musgrave-f5", "recycled-contrastive"), "04_papers_versus_reality"),
+}
+"""The chapter that shows a table or figure: by its id, else by the first part of it."""
+
+
+def chapter(label: str) -> str:
+    """The chapter in which a table or figure stands."""
+    return CHAPTERS.get(label) or CHAPTERS[label.partition("-")[0]]
+
+
+def link(label: str) -> str:
+    """A link to a table or figure, from one chapter to another."""
+    return f'<a href="{chapter(label)}.html#{label}">{label}</a>'
+
+
+def summary(edition: Sequence[StudyRecords] | Judged) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The cells and marks of the book's first table: a row a claim; a verdict a main study, where to look, the source.
+
+    Firm verdicts are marked: "best", that is bold, where a claim was reproduced, "tie", italic, where it was not.
+    """
+    studies = judged(edition)
+    rows = [
+        {
+            "Claim": claim.claim,
+            **{name: found[claim.id].verdict for name, found in studies.items()},
+            "see": link(claim.link),
+            "said in": f"{PAPERS[claim.paper]}, {claim.source}",
+        }
+        for claim in CLAIMS
+    ]
+    return _with_marks(rows, studies, [claim.id for claim in CLAIMS])
+
+
+def table(edition: Sequence[StudyRecords] | Judged, paper: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The cells and marks of the claims in full, of one paper or of all: a row a claim, a column a main study.
+
+    paper: a key of `PAPERS`. Marks as in `summary`.
+    """
+    studies = judged(edition, paper)
+    claims = of_paper(paper)
+    rows = [
+        {
+            "Claim": f"{claim.claim} ({claim.source})",
+            **{name: _cell(claim, found[claim.id]) for name, found in studies.items()},
+            "the paper's numbers": in_paper(claim) or "–",
+            "see": link(claim.link),
+            "id": claim.id,
+            "decided by": _decided_by(claim),
+        }
+        for claim in claims
+    ]
+    return _with_marks(rows, studies, [claim.id for claim in claims])
+
+
+def _with_marks(rows: list[dict], studies: Judged, ids: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    cells = pd.DataFrame(rows).set_index("Claim")
+    marks = pd.DataFrame("", index=cells.index, columns=cells.columns)
+    looks = {REPRODUCED: "best", NOT_REPRODUCED: "tie"}
+    for name, found in studies.items():
+        marks[name] = [looks.get(found[each].verdict, "") for each in ids]
+    return cells, marks
+
+
+def _decided_by(claim: Claim) -> str:
+    motive = f" ({claim.motive})" if claim.motive else ""
+    return f"{claim.statistic}: {claim.region.text(claim.unit)}{motive}. {_sentence(claim.interval)}."
+
+
+def _cell(claim: Claim, judgement: Judgement) -> str:
+    estimate = judgement.estimate
+    if estimate is None:
+        return judgement.verdict
+    low, high = (claim.unit.text(limit) for limit in (estimate.low, estimate.high))
+    return f"{judgement.verdict}: {claim.unit.text(estimate.value)}{claim.unit.name} [{low}, {high}], n = {estimate.n}"
+
+
+def unsettled(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
+    """What stands behind the verdicts that are not firm: a row a study, verdict and reason; how many, and which."""
+    rows = [
+        {"Study": study, "verdict": judgement.verdict, "why": judgement.why, "claim": name}
+        for study, found in judged(edition).items()
+        for name, judgement in found.items()
+        if judgement.why
+    ]
+    columns = ["Study", "verdict", "why", "claim"]
+    groups = pd.DataFrame(rows, columns=columns).groupby(columns[:-1], sort=False)["claim"]
+    return groups.agg(claims="size", which=", ".join)
+
+
+def caption(edition: Sequence[StudyRecords]) -> str:
+    """What stands under the tables of claims."""
+    return (
+        "Verdicts by the rule of {doc}`12_claims`, one for all claims. Bold: the whole 95 % "
+        "interval lies where the claim says. Italic: it lies wholly elsewhere. "
+        + " ".join(map(labels.caption, edition))
+    )
+
+
+def by_paper(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
+    """How many claims of each paper have which verdict: a row a paper, a column a main study."""
+    studies = judged(edition)
+    rows = [
+        {
+            "Paper": name,
+            "claims": str(len(of_paper(paper))),
+            **{study: _counted(found, paper) for study, found in studies.items()},
+        }
+        for paper, name in PAPERS.items()
+    ]
+    return pd.DataFrame(rows).set_index("Paper")
+
+
+def _counted(found: Mapping[str, Judgement], paper: str | None = None) -> str:
+    verdicts = [found[claim.id].verdict for claim in of_paper(paper)]
+    return ", ".join(f"{verdicts.count(each)} {each}" for each in VERDICTS if each in verdicts)
+
+
+def takeaways(edition: Sequence[StudyRecords] | Judged) -> list[str]:
+    """What the claims come to: a sentence or two a main study, then what was reproduced in none of them."""
+    studies = judged(edition)
+    return [*(" ".join(_sentences(name, found)) for name, found in studies.items()), _failed(studies)]
+
+
+def _sentences(name: str, found: Mapping[str, Judgement]) -> Iterator[str]:
+    yield f"`{name}`: of {len(found)} claims {_counted(found)}."
+    verdicts = [judgement.verdict for judgement in found.values()]
+    if sum(map(verdicts.count, (REPRODUCED, NOT_REPRODUCED))) < sum(map(verdicts.count, (INCONCLUSIVE, NOT_RUN))):
+        yield "Most are not settled by these records."
+
+
+def _failed(studies: Judged) -> str:
+    """The claims that no main study reproduces, as they stand in the papers; "" if there is none."""
+    claims = [each for each in CLAIMS if {found[each.id].verdict for found in studies.values()} == {NOT_REPRODUCED}]
+    said = "; ".join(f"*{claim.claim.removesuffix('.')}* ({PAPERS[claim.paper]})" for claim in claims)
+    return f"Not reproduced{' in any of these studies' if len(studies) > 1 else ''}: {said}." if said else ""
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]

@@ -1,0 +1,480 @@
+"""Claims of Roth et al. 2020, Revisiting Training Strategies and Generalization Performance in Deep Metric Learning."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from dmlrc.building import normalized
+from dmlrc.papers import roth2020
+from dmlrc.report import published
+from dmlrc.report.claims import estimates, measures
+from dmlrc.report.claims.musgrave2020 import relative_range
+from dmlrc.report.claims.rule import (
+    NUMBER,
+    PERCENT,
+    POINTS,
+    Claim,
+    Estimate,
+    Found,
+    MissingRowsError,
+    above,
+    below,
+    within,
+)
+
+TABLE = "roth2020"
+OBJECTIVES = tuple(method.name for method in roth2020.METHODS[:14])
+MINERS = tuple(method.name for method in roth2020.MINERS)
+CLASSIFICATION = tuple(method.name for method in roth2020.METHODS if method.kind == "classification")
+PLAIN = {
+    "r_contrastive": "contrastive",
+    "r_margin_06": "margin_06",
+    "r_margin_12": "margin_12",
+    "r_snr": "snr",
+    "r_triplet": "triplet_distance",
+}
+REGULARISED = tuple(PLAIN.items())
+"""A row with rho-regularisation and the same row without."""
+LEADERS = ("margin_12", "multi_similarity")
+NORMALISED = tuple(method.name for method in roth2020.METHODS if normalized(method))
+"""The methods with embeddings of length 1; distances of the others are on another scale."""
+AGGREGATED = (measures.R1, "recall_at_2", "nmi", "f1", "map_at_c")
+"""The metrics that Figs. 2 and 3 aggregate, but mAP@1000."""
+
+
+def saturation(found: Found) -> Estimate:
+    """Range of the objectives' R@1 as a share of their mean."""
+    table = measures.wide(found[TABLE])
+    table = measures.complete_reruns(table[table.columns.intersection(OBJECTIVES)], least=3)
+    return estimates.bootstrap(table.to_numpy(), relative_range)
+
+
+def by_kind(found: Found) -> Estimate:
+    """Mean R@1 of the ranking-based objectives minus that of the classification-based ones."""
+    found_means = measures.means(found[TABLE]).reindex(OBJECTIVES).dropna()
+    return estimates.difference(found_means.drop(CLASSIFICATION, errors="ignore"), found_means.reindex(CLASSIFICATION))
+
+
+def structure(found: Found, names: Sequence[str]) -> pd.DataFrame:
+    """R@1 on the test images and these properties of the training embeddings, a row a method without regularisation."""
+    records = found[TABLE]
+    columns = [measures.means(records)] + [measures.means(records, name, "train") for name in names]
+    table = pd.concat(columns, axis=1, keys=[measures.R1, *names])
+    return table.reindex([*OBJECTIVES, *MINERS]).dropna()
+
+
+def correlation(name: str) -> measures.Measure:
+    """Pearson's correlation of a property of the training embeddings with R@1, over the methods."""
+
+    def measure(found: Found) -> Estimate:
+        table = structure(found, [name])
+        return estimates.correlation(table[name], table[measures.R1])
+
+    return measure
+
+
+def rho_over_distances(found: Found) -> Estimate:
+    """|correlation| of rho with R@1 minus the largest |correlation| of the distance measures; normalised methods."""
+    names = ("rho", "pi_intra", "pi_inter", "pi_ratio")
+
+    def statistic(rows: np.ndarray) -> float:  # (methods, 5): R@1, then the properties
+        with np.errstate(invalid="ignore", divide="ignore"):  # NaN where a resample is constant
+            strengths = np.abs(np.corrcoef(rows.T)[0, 1:])
+        return float(strengths[0] - strengths[1:].max())
+
+    table = structure(found, names)
+    return estimates.bootstrap(table[table.index.isin(NORMALISED)].to_numpy(), statistic)
+
+
+def metrics_agree(first: str, second: str) -> measures.Measure:
+    """Pearson's correlation of two test metrics over the methods without regularisation."""
+
+    def measure(found: Found) -> Estimate:
+        both = pd.concat([measures.means(found[TABLE], name) for name in (first, second)], axis=1)
+        both = both.reindex([*OBJECTIVES, *MINERS]).dropna()
+        return estimates.correlation(both.iloc[:, 0], both.iloc[:, 1])
+
+    return measure
+
+
+def relative(need: str, found: Found) -> pd.DataFrame:
+    """Relative performance in a sweep, as in Figs. 2 and 3: a row an objective, a column a value of the sweep.
+
+    Each metric is divided by its maximum over the sweep's values, for each objective; then the mean over the metrics.
+    """
+    parts = [measures.values_of(found[need], metric) for metric in AGGREGATED]
+    if parts[0].shape[1] < 2:
+        raise MissingRowsError(f"only one value of the sweep {need}")
+    return sum(part.div(part.max(axis=1), axis=0) for part in parts) / len(parts)
+
+
+def samplers(statistic: Callable[[pd.DataFrame], pd.Series], *needed: str) -> measures.Measure:
+    """A difference between batch samplers in relative performance; an objective is a unit."""
+
+    def measure(found: Found) -> Estimate:
+        table = relative("roth2020-samplers", found)
+        if missing := set(needed) - set(table.columns):
+            raise MissingRowsError(f"no rows of the samplers {', '.join(sorted(missing))}")
+        return estimates.mean(statistic(table))
+
+    return measure
+
+
+def sampler_range(found: Found) -> Estimate:
+    """Best minus worst sampler, chosen by their means, in relative performance over the objectives."""
+    table = relative("roth2020-samplers", found)
+    best, worst = table.mean().idxmax(), table.mean().idxmin()
+    return estimates.mean(table[best] - table[worst])
+
+
+def decay_effect(found: Found) -> Estimate:
+    """Relative fall of R@1 from the best to the worst weight decay, for the objective with the largest."""
+    table = measures.sweep(found["roth2020-decays"])
+    means = table.mean().unstack("value").dropna()
+    if means.empty or means.shape[1] < 2:
+        raise MissingRowsError("no objective with two weight decays")
+    row = (1 - means.min(axis=1) / means.max(axis=1)).idxmax()
+    best, worst = means.loc[row].idxmax(), means.loc[row].idxmin()
+    return estimates.mean((1 - table[row, worst] / table[row, best]).dropna())
+
+
+def trunks_over_losses(found: Found) -> Estimate:
+    """Range over pretrained trunks of the mean R@1, minus the range over objectives; n counts the trunks."""
+    table = measures.sweep(found["roth2020-trunks"])
+    table = table[[key for key in table if not key[1].endswith(("-random", "-frozen"))]]
+    table = measures.complete_reruns(table)
+    wide = table.columns.to_frame(index=False).assign(place=range(table.shape[1]))
+    places = wide.pivot(index="row", columns="value", values="place").dropna().to_numpy(int)  # (objectives, trunks)
+
+    def statistic(scores: np.ndarray) -> float:  # (reruns, rows)
+        means = scores.mean(axis=0)[places]
+        return float(np.ptp(means.mean(axis=0)) - np.ptp(means.mean(axis=1)))
+
+    resampled = estimates.bootstrap(table.to_numpy(), statistic)
+    return Estimate(resampled.value, resampled.low, resampled.high, places.shape[1])
+
+
+def in_table(statistic: Callable[[pd.Series], float], metric: str = measures.R1) -> dict[str, float]:
+    """A statistic of the means of Table 2, indexed by method: data set -> number."""
+    frame = published.roth_results()
+    frame = frame[(frame["metric"] == metric) & (frame["method"] != "pretrained")]
+    datasets = frame.set_index("method").groupby("dataset", sort=False)["mean"]
+    return {name: float(statistic(means)) for name, means in datasets}
+
+
+def _objectives(means: pd.Series) -> pd.Series:
+    return means.reindex(OBJECTIVES).dropna()
+
+
+def _leaders(means: pd.Series) -> float:
+    others = _objectives(means).drop([*LEADERS, "margin_06"])
+    return means[list(LEADERS)].mean() - others.mean()
+
+
+def _kinds(means: pd.Series) -> float:
+    objectives = _objectives(means)
+    of_classes = objectives.index.isin(CLASSIFICATION)
+    return objectives[~of_classes].mean() - objectives[of_classes].mean()
+
+
+def _regularised(means: pd.Series) -> float:
+    return float(np.mean([means[one] - means[other] for one, other in REGULARISED]))
+
+
+def _published_trunks() -> Mapping[str, float]:
+    apart = published.roth_trunks().groupby("dataset")["value"].agg(np.ptp)
+    losses = in_table(lambda means: np.ptp(_objectives(means)))
+    return {f"{name}, before training": float(apart[name]) - losses[name] for name in losses}
+
+
+def _nmi_and_recall() -> Mapping[str, float]:
+    recall, nmi = (in_frames(metric) for metric in (measures.R1, "nmi"))
+    return {name: estimates.pearson(recall[name], nmi[name].reindex(recall[name].index)) for name in recall}
+
+
+def in_frames(metric: str) -> dict[str, pd.Series]:
+    """The means of Table 2 of the rows without regularisation, by data set."""
+    frame = published.roth_results()
+    frame = frame[(frame["metric"] == metric) & frame["method"].isin([*OBJECTIVES, *MINERS])]
+    return {name: part.set_index("method")["mean"] for name, part in frame.groupby("dataset", sort=False)}
+
+
+CLAIMS = (
+    Claim(
+        id="roth-saturation",
+        claim="Under one training setup, the performance of the objectives saturates: they differ little.",
+        source="section 4.4, Table 2",
+        statistic="R@1 of the best objective minus that of the worst, as a share of the mean",
+        interval=estimates.BOOTSTRAP_RERUNS,
+        region=below(0.125),
+        motive="no wider than in the widest column of the paper's own table (Cars196)",
+        unit=PERCENT,
+        needs=(TABLE,),
+        link="roth-t2",
+        measure=saturation,
+        published=lambda: in_table(lambda means: relative_range(_objectives(means).to_numpy()[None])),
+    ),
+    Claim(
+        id="roth-ranking-over-classification",
+        claim="Ranking-based objectives outperform classification- and proxy-based ones, though not significantly.",
+        source="section 4.4, Table 2",
+        statistic="mean R@1 of the ranking-based objectives minus that of the others",
+        interval="Welch's t over the objectives, each the mean of its reruns; n is that of the smaller group",
+        region=above(0),
+        unit=POINTS,
+        needs=(TABLE,),
+        link="roth-t2",
+        measure=by_kind,
+        published=lambda: in_table(_kinds),
+    ),
+    Claim(
+        id="roth-leaders",
+        claim="Margin loss and multi-similarity loss perform best on average.",
+        source="section 4.4, Table 2",
+        statistic="mean R@1 of Margin (β = 1.2) and Multisimilarity minus that of the other objectives",
+        interval=estimates.STUDENT_RERUNS,
+        region=above(0),
+        unit=POINTS,
+        needs=(TABLE,),
+        link="roth-t2",
+        measure=measures.against_mean(
+            TABLE, LEADERS, others=[name for name in OBJECTIVES if name not in (*LEADERS, "margin_06")]
+        ),
+        published=lambda: in_table(_leaders),
+    ),
+    Claim(
+        id="roth-distance-mining",
+        claim="Of the ways to mine triplets, distance-weighted sampling is the most effective.",
+        source="section 4.4, Table 2",
+        statistic="R@1 of Triplet (D) minus that of the best other miner",
+        interval=estimates.STUDENT_RERUNS,
+        region=above(0),
+        unit=POINTS,
+        needs=(TABLE,),
+        link="roth-t2",
+        measure=measures.against_best(TABLE, "triplet_distance", others=MINERS[1:]),
+        published=lambda: in_table(lambda means: means["triplet_distance"] - means[list(MINERS[1:])].max()),
+    ),
+    Claim(
+        id="roth-rho-correlation",
+        claim="The spectral decay ρ of the training embeddings is inversely correlated with R@1.",
+        source="section 5, Fig. 5",
+        statistic="Pearson's correlation of ρ and R@1 over the methods without regularisation",
+        interval=estimates.FISHER,
+        region=below(0),
+        unit=NUMBER,
+        needs=(TABLE,),
+        link="roth-f5",
+        measure=correlation("rho"),
+        published=lambda: {"each data set, at most": -0.63},
+    ),
+    Claim(
+        id="roth-rho-over-distances",
+        claim="No distance measure (π_intra, π_inter, π_ratio) goes with R@1 as closely as ρ.",
+        source="section 5, Fig. 5",
+        statistic="|correlation| of ρ with R@1 minus the largest of the three others, over the methods without "
+        "regularisation whose embeddings are normalised; distances of the others are on another scale",
+        interval=estimates.BOOTSTRAP_ROWS,
+        region=above(0),
+        unit=NUMBER,
+        needs=(TABLE,),
+        link="roth-f5",
+        measure=rho_over_distances,
+    ),
+    Claim(
+        id="roth-density",
+        claim="A denser embedding space (a higher π_ratio) goes with a higher R@1.",
+        source="section 5, Fig. 5, for CUB200 and Cars196",
+        statistic="Pearson's correlation of π_ratio and R@1 over the methods without regularisation",
+        interval=estimates.FISHER,
+        region=above(0),
+        unit=NUMBER,
+        needs=(TABLE,),
+        link="roth-f5",
+        measure=correlation("pi_ratio"),
+    ),
+    Claim(
+        id="roth-regularisation",
+        claim="ρ-regularisation raises R@1.",
+        source="section 5.1, Table 2, Fig. 1",
+        statistic="R@1 with minus without regularisation, mean over five losses",
+        interval="Student's t over the five losses, each the mean of its reruns",
+        region=above(0),
+        unit=POINTS,
+        needs=(TABLE,),
+        link="roth-f1",
+        measure=measures.over_pairs(TABLE, REGULARISED),
+        published=lambda: in_table(_regularised),
+    ),
+    Claim(
+        id="roth-regularisation-rho",
+        claim="ρ-regularisation lowers the spectral decay.",
+        source="section 5.1, Fig. 7",
+        statistic="ρ with minus without regularisation, mean over five losses",
+        interval="Student's t over the five losses, each the mean of its reruns",
+        region=below(0),
+        unit=NUMBER,
+        needs=(TABLE,),
+        link="roth-f7",
+        measure=measures.over_pairs(TABLE, REGULARISED, "rho", "train"),
+    ),
+    Claim(
+        id="roth-nmi-recall",
+        claim="NMI and Recall@1 rank the methods alike.",
+        source="section 4.4, Fig. 4",
+        statistic="Pearson's correlation of R@1 and NMI over the methods without regularisation",
+        interval=estimates.FISHER,
+        region=above(0.5),
+        motive="a strong correlation by the usual word; the figure is drawn, not printed",
+        unit=NUMBER,
+        needs=(TABLE,),
+        link="roth-f4",
+        measure=metrics_agree(measures.R1, "nmi"),
+        published=_nmi_and_recall,
+    ),
+    Claim(
+        id="roth-map-recall",
+        claim="mAP@C and Recall@1 rank the methods alike.",
+        source="section 4.4, Fig. 4",
+        statistic="Pearson's correlation of R@1 and mAP@C over the methods without regularisation",
+        interval=estimates.FISHER,
+        region=above(0.5),
+        motive="a strong correlation by the usual word; the figure is drawn, not printed",
+        unit=NUMBER,
+        needs=(TABLE,),
+        link="roth-f4",
+        measure=metrics_agree(measures.R1, "map_at_c"),
+    ),
+    Claim(
+        id="roth-spc2-over-spc4",
+        claim="Two samples a class (SPC-2) in a batch are better than the usual four (SPC-4).",
+        source="section 4.3, Fig. 3",
+        statistic="relative performance of SPC-2 minus that of SPC-4, mean over the objectives",
+        interval=estimates.STUDENT_ROWS,
+        region=above(0),
+        unit=PERCENT,
+        needs=("roth2020-samplers",),
+        link="roth-f3",
+        measure=samplers(lambda table: table["spc2"] - table["spc4"], "spc2", "spc4"),
+    ),
+    Claim(
+        id="roth-best-samplers",
+        claim="The samplers SPC-2 and FRD perform very well.",
+        source="section 4.3, Fig. 3",
+        statistic="relative performance of SPC-2 and FRD minus that of the other samplers, mean over the objectives",
+        interval=estimates.STUDENT_ROWS,
+        region=above(0),
+        unit=PERCENT,
+        needs=("roth2020-samplers",),
+        link="roth-f3",
+        measure=samplers(
+            lambda table: table[["spc2", "frd"]].mean(axis=1) - table.drop(columns=["spc2", "frd"]).mean(axis=1),
+            "spc2",
+            "frd",
+            "spc4",
+        ),
+    ),
+    Claim(
+        id="roth-sampling-effect",
+        claim="How batches are drawn changes the mean performance by up to 1.5 %.",
+        source="section 4.3, Fig. 3",
+        statistic="relative performance of the best sampler minus that of the worst, mean over the objectives",
+        interval=f"{estimates.STUDENT_ROWS}; the two are chosen by the same scores, which errs against the claim",
+        region=below(0.015),
+        unit=PERCENT,
+        needs=("roth2020-samplers",),
+        link="roth-f3",
+        measure=sampler_range,
+        published=lambda: {"at most": 0.015},
+    ),
+    Claim(
+        id="roth-batch-size",
+        claim="Larger batches generally improve the results.",
+        source="section 4.2, Fig. 2",
+        statistic="rise of R@1 for each doubling of the batch, mean over the objectives",
+        interval=estimates.STUDENT_ROWS,
+        region=above(0),
+        unit=POINTS,
+        needs=("roth2020-batches",),
+        link="roth-f2",
+        measure=measures.doubling("roth2020-batches"),
+    ),
+    Claim(
+        id="roth-weight-decay",
+        claim="Weight decay changes the relative performance by up to 5 %.",
+        source="section 4.2, Fig. 2",
+        statistic="relative fall of R@1 from the best to the worst weight decay, for the objective with the largest",
+        interval=estimates.STUDENT_RERUNS,
+        region=below(0.05),
+        unit=PERCENT,
+        needs=("roth2020-decays",),
+        link="roth-f2",
+        measure=decay_effect,
+        published=lambda: {"at most": 0.05},
+    ),
+    Claim(
+        id="roth-dims-converge",
+        claim="From 512 dimensions on, the objectives have converged.",
+        source="section 4.2, Fig. 2",
+        statistic="R@1 at 1024 dimensions minus that at 512, mean over the objectives",
+        interval=estimates.STUDENT_ROWS,
+        region=within(0.01),
+        motive="one point, the standard deviation over the objectives of Table 2 on CUB200",
+        unit=POINTS,
+        needs=("roth2020-dims",),
+        link="roth-f2",
+        measure=measures.between_values("roth2020-dims", [("dim1024", "dim512")]),
+    ),
+    Claim(
+        id="roth-dims-128",
+        claim="The usual 128 dimensions hold the objectives back.",
+        source="section 4.2, Fig. 2",
+        statistic="R@1 at 512 dimensions minus that at 128, mean over the objectives",
+        interval=estimates.STUDENT_ROWS,
+        region=above(0),
+        unit=POINTS,
+        needs=("roth2020-dims",),
+        link="roth-f2",
+        measure=measures.between_values("roth2020-dims", [("dim512", "dim128")]),
+    ),
+    Claim(
+        id="roth-larger-images",
+        claim="Larger images give better performance, whatever the objective.",
+        source="section 4.2, Fig. 2",
+        statistic="R@1 with larger images minus that with smaller ones (256 against 224 pixels; on cached features 227 "
+        "against 113), mean over the objectives",
+        interval=estimates.STUDENT_ROWS,
+        region=above(0),
+        unit=POINTS,
+        needs=("roth2020-preprocessing",),
+        link="roth-f2",
+        measure=measures.between_values("roth2020-preprocessing", [("big", "base"), ("227px", "113px")]),
+    ),
+    Claim(
+        id="roth-augmentation",
+        claim="Stronger augmentation gives better performance.",
+        source="section 4.2, Fig. 2",
+        statistic="R@1 with random resized crops minus that with plain crops (for characters: affine changes against "
+        "none), mean over the objectives",
+        interval=estimates.STUDENT_ROWS,
+        region=above(0),
+        unit=POINTS,
+        needs=("roth2020-preprocessing",),
+        link="roth-f2",
+        measure=measures.between_values("roth2020-preprocessing", [("base", "red"), ("affine", "none")]),
+    ),
+    Claim(
+        id="roth-trunk-over-loss",
+        claim="The choice of the trunk has a strong impact, beyond that of the objective.",
+        source="section 4.2, Table 1, Fig. 2",
+        statistic="range of mean R@1 over pretrained trunks minus the range over the objectives",
+        interval=f"{estimates.BOOTSTRAP_RERUNS}; n counts trunks",
+        region=above(0),
+        unit=POINTS,
+        needs=("roth2020-trunks",),
+        link="roth-f2",
+        measure=trunks_over_losses,
+        published=_published_trunks,
+    ),
+)

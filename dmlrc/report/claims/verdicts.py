@@ -1,0 +1,100 @@
+"""All claims, judged by the records of a main study and of the experiments around it."""
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from dmlrc import records
+from dmlrc.records import StudyRecords
+from dmlrc.report.claims import fehervari2019, musgrave2020, oi2021, roth2020, rule, zhai2019
+from dmlrc.report.claims.rule import VERDICTS, Claim, Estimate, Judgement
+from dmlrc.studies import experiments
+
+CLAIMS: tuple[Claim, ...] = (
+    *musgrave2020.CLAIMS,
+    *roth2020.CLAIMS,
+    *fehervari2019.CLAIMS,
+    *zhai2019.CLAIMS,
+    *oi2021.CLAIMS,
+)
+
+
+def of_paper(paper: str | None) -> list[Claim]:
+    """The claims of a paper, "roth" for instance; None: all."""
+    return [claim for claim in CLAIMS if paper in (None, claim.paper)]
+
+
+def judgements(main: str | StudyRecords, paper: str | None = None) -> dict[str, Judgement]:
+    """The judgement of every claim of a paper (default of all), by its id. main: a study's name, or its records."""
+    records_of_main = main if isinstance(main, StudyRecords) else records.load(main)
+    claims = of_paper(paper)
+    needed = dict.fromkeys(name for claim in claims for name in claim.needs if name != "main")
+    found = {name: experiments.load(records_of_main.name, name) for name in needed} | {"main": records_of_main}
+    return {claim.id: rule.evaluate(claim, found) for claim in claims}
+
+
+Judged = Mapping[str, Mapping[str, Judgement]]
+"""Main study -> claim -> its judgement."""
+
+
+def judged(edition: Sequence[StudyRecords] | Judged, paper: str | None = None) -> Judged:
+    """The judgements of every main study. What takes an edition takes these too, so that a chapter judges once."""
+    if isinstance(edition, Mapping):
+        return edition
+    return {main.name: judgements(main, paper) for main in edition}
+
+
+def judge(main: str | StudyRecords, paper: str | None = None) -> pd.DataFrame:
+    """Every claim of a paper (default of all) with its verdict, a row a claim.
+
+    Columns: id, paper, claim, paper_value (the same statistic in the paper, as printed), ours, low, high (in the
+    statistic's own unit: accuracies are fractions), n, verdict, why (it is no firmer), needs, link.
+    """
+    return _frame(judgements(main, paper), paper)
+
+
+def numbers(edition: Sequence[StudyRecords] | Judged, paper: str | None = None) -> pd.DataFrame:
+    """`judge` of every main study, one below the other, told apart by the index, `study`."""
+    frames = [_frame(found, paper).assign(study=name) for name, found in judged(edition, paper).items()]
+    return pd.concat(frames, ignore_index=True).set_index("study")
+
+
+def counts(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
+    """How many claims have which verdict: a row a main study, a column a verdict."""
+    rows = {
+        name: pd.Series([each.verdict for each in found.values()]).value_counts()
+        for name, found in judged(edition).items()
+    }
+    return pd.DataFrame(rows).T.reindex(columns=list(VERDICTS)).fillna(0).astype(int)
+
+
+def _frame(found: Mapping[str, Judgement], paper: str | None) -> pd.DataFrame:
+    return pd.DataFrame([_row(claim, found[claim.id]) for claim in of_paper(paper)])
+
+
+def _row(claim: Claim, judgement: Judgement) -> dict:
+    estimate = judgement.estimate or Estimate(float("nan"), float("nan"), float("nan"), 0)
+    return {
+        "id": claim.id,
+        "paper": claim.paper,
+        "claim": claim.claim,
+        "paper_value": in_paper(claim),
+        "ours": estimate.value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "n": estimate.n,
+        "verdict": judgement.verdict,
+        "why": judgement.why,
+        "needs": ", ".join(claim.needs) or "nothing",
+        "link": claim.link,
+    }
+
+
+def in_paper(claim: Claim) -> str:
+    """The statistic in the paper's own numbers, as printed, and how many of these lie outside the region."""
+    values = claim.published() if claim.published else {}
+    if not values:
+        return ""
+    text = ", ".join(f"{where} {claim.unit.text(value)}" for where, value in values.items())
+    outside = sum(claim.region.excludes(value, value) for value in values.values())
+    return f"{text} ({outside} of {len(values)} outside)" if outside else text

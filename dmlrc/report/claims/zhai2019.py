@@ -1,0 +1,222 @@
+"""Claims of Zhai and Wu 2019, Classification is a Strong Baseline for Deep Metric Learning."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from dmlrc.report import labels, published
+from dmlrc.report.claims import estimates, measures
+from dmlrc.report.claims.rule import POINTS, Claim, Estimate, Found, above, below
+
+TABLE, LOSSES, DIMS = "zhai2019", "zhai2019-losses", "zhai2019-dims"
+SOFTMAX = "norm_softmax"
+BITS = "separated_binary"
+
+
+def final_loss(found: Found) -> Estimate:
+    """Training loss at the end, with LayerNorm minus without."""
+    ends = [
+        measures.curve_ends(found["zhai2019-layer_norm"], "loss", f"{SOFTMAX}@{value}")[1]
+        for value in ("layer-norm", "no-layer-norm")
+    ]
+    return estimates.mean((ends[0] - ends[1]).dropna())
+
+
+def _tables_5_and_6() -> pd.DataFrame:
+    frame = published.zhai_results()
+    chosen = frame["source_table"].isin(["Table 5", "Table 6"]) & (frame["metric"] == measures.R1)
+    return frame[chosen & (frame["dim"] == 2048)]
+
+
+def _bits() -> Mapping[str, float]:
+    frame = _tables_5_and_6()
+    wide = frame[frame["method"] == SOFTMAX].pivot(index="dataset", columns="binary", values="value")
+    return dict(wide[True] - wide[False])
+
+
+def _margin() -> Mapping[str, float]:
+    frame = _tables_5_and_6()
+    wide = frame[~frame["binary"]].pivot(index="dataset", columns="method", values="value")
+    return dict(wide[SOFTMAX] - wide["lmcl"])
+
+
+def _over_others(only: str | None = None) -> Mapping[str, float]:
+    """R@1 of NormSoftmax at 512 dimensions minus that of the best other loss of Tables 1-3, or of one."""
+    frame = published.zhai_results()
+    tables = frame["source_table"].isin(["Table 1", "Table 2", "Table 3"]) & (frame["metric"] == measures.R1)
+    found = {}
+    for (dataset, trunk), part in frame[tables].groupby(["dataset", "trunk"], sort=False):
+        own = part[(part["method"] == SOFTMAX) & (part["dim"] == 512)]["value"]
+        others = part[part["method"] == only if only else part["method"] != SOFTMAX]["value"]
+        if len(own) and len(others):
+            found[f"{dataset} ({labels.TRUNK_LABELS[trunk]})"] = float(own.iloc[0] - others.max())
+    return found
+
+
+def _samples(images: int) -> float:
+    frame = published.zhai_samples_per_class()
+    return float(frame[frame["samples"] == images]["value"].iloc[0])
+
+
+def _unbalanced() -> float:
+    frame = published.zhai_samples_per_class()
+    return float(frame[frame["samples"].isna()]["value"].iloc[0])
+
+
+CLAIMS = (
+    Claim(
+        id="zhai-strong-baseline",
+        claim="Normalised softmax competes with the losses that compare images with each other.",
+        source="section 4.2, Tables 1-3",
+        statistic="R@1 of NormSoftmax minus that of the best other loss, same pipeline, 512 dimensions",
+        interval=estimates.STUDENT_RERUNS,
+        region=above(-0.025),
+        motive="2.5 points, just above its largest lag in the paper's tables (CUB200, ResNet50)",
+        unit=POINTS,
+        needs=(LOSSES,),
+        link="zhai-t1",
+        measure=measures.against_best(LOSSES, SOFTMAX),
+        published=_over_others,
+    ),
+    Claim(
+        id="zhai-far-above-contrastive",
+        claim="Normalised softmax is far above the contrastive loss.",
+        source="section 4.2, Table 1; the contrastive numbers are quoted from 2016",
+        statistic="R@1 of NormSoftmax minus that of the contrastive loss, same pipeline, 512 dimensions",
+        interval=estimates.STUDENT_RERUNS,
+        region=above(0.2),
+        motive="twenty points; the smallest distance in the paper's table is 27",
+        unit=POINTS,
+        needs=(LOSSES,),
+        link="zhai-t1",
+        measure=measures.paired(LOSSES, SOFTMAX, "contrastive"),
+        published=lambda: _over_others("contrastive"),
+    ),
+    Claim(
+        id="zhai-lmcl",
+        claim="Normalised softmax is competitive with the large-margin cosine loss of face verification.",
+        source="section 4.6, Tables 5 and 6",
+        statistic="R@1 of NormSoftmax minus that of LMCL, same pipeline, 2048 dimensions",
+        interval=estimates.STUDENT_RERUNS,
+        region=above(-0.01),
+        motive="not a point lower",
+        unit=POINTS,
+        needs=(TABLE,),
+        link="zhai-t5",
+        measure=measures.paired(TABLE, SOFTMAX, "lmcl"),
+        published=_margin,
+    ),
+    Claim(
+        id="zhai-bits-match-floats",
+        claim="At 2048 dimensions the signs alone retrieve nearly as well as the floats.",
+        source="sections 4.3 and 4.6, Tables 5 and 6",
+        statistic="R@1 of the binary embedding minus that of the float one, 2048 dimensions",
+        interval=estimates.STUDENT_RERUNS,
+        region=above(-0.025),
+        motive="2.5 points, just above the largest loss in the paper's tables (CUB200)",
+        unit=POINTS,
+        needs=(TABLE,),
+        link="zhai-t5",
+        measure=measures.paired(TABLE, SOFTMAX, SOFTMAX, setting=BITS, setting_of_second="separated"),
+        published=_bits,
+    ),
+    Claim(
+        id="zhai-bits-over-small-floats",
+        claim="2048 bits retrieve better than 64 floats, which take the same memory.",
+        source="sections 1 and 4.6",
+        statistic="R@1 at 2048 bits minus that at 64 floats",
+        interval=estimates.STUDENT_RERUNS,
+        region=above(0),
+        unit=POINTS,
+        needs=(DIMS,),
+        link="zhai-f2",
+        measure=measures.paired_values(DIMS, SOFTMAX, "dim2048", "dim64", settings=(BITS, "separated")),
+    ),
+    Claim(
+        id="zhai-dims",
+        claim="More dimensions give a higher R@1.",
+        source="section 4.3, Fig. 2",
+        statistic="rise of R@1 for each doubling of the embedding size, floats",
+        interval=estimates.STUDENT_RERUNS,
+        region=above(0),
+        unit=POINTS,
+        needs=(DIMS,),
+        link="zhai-f2",
+        measure=measures.doubling_of(DIMS, SOFTMAX),
+    ),
+    Claim(
+        id="zhai-gap-shrinks",
+        claim="The gap between floats and bits shrinks as the dimension grows.",
+        source="section 4.3, Fig. 2",
+        statistic="change of (R@1 of floats - R@1 of bits) for each doubling of the embedding size",
+        interval=estimates.STUDENT_RERUNS,
+        region=below(0),
+        unit=POINTS,
+        needs=(DIMS,),
+        link="zhai-f2",
+        measure=measures.doubling_of(DIMS, SOFTMAX, minus=BITS),
+    ),
+    Claim(
+        id="zhai-balanced",
+        claim="Batches of 25 images of each of 3 classes are better than unbalanced ones.",
+        source="section 4.4.2, Table 4",
+        statistic="R@1 with 25 x 3 minus that without balancing",
+        interval=estimates.STUDENT_RERUNS,
+        region=above(0),
+        unit=POINTS,
+        needs=("zhai2019-samples",),
+        link="zhai-t4",
+        measure=measures.paired_values("zhai2019-samples", SOFTMAX, "25x3", "unbalanced"),
+        published=lambda: {"CUB200": _samples(25) - _unbalanced()},
+    ),
+    Claim(
+        id="zhai-one-class",
+        claim="Batches of too few classes harm.",
+        source="section 4.4.2, Table 4",
+        statistic="R@1 with 75 images of one class minus that with 25 x 3",
+        interval=estimates.STUDENT_RERUNS,
+        region=below(0),
+        unit=POINTS,
+        needs=("zhai2019-samples",),
+        link="zhai-t4",
+        measure=measures.paired_values("zhai2019-samples", SOFTMAX, "75x1", "25x3"),
+        published=lambda: {"CUB200": _samples(75) - _samples(25)},
+    ),
+    Claim(
+        id="zhai-layer-norm",
+        claim="LayerNorm leads to a better R@1.",
+        source="section 4.4.1, Fig. 3",
+        statistic="R@1 with LayerNorm minus that without",
+        interval=estimates.STUDENT_RERUNS,
+        region=above(0),
+        unit=POINTS,
+        needs=("zhai2019-layer_norm",),
+        link="zhai-f3",
+        measure=measures.paired_values("zhai2019-layer_norm", SOFTMAX, "layer-norm", "no-layer-norm"),
+    ),
+    Claim(
+        id="zhai-layer-norm-loss",
+        claim="LayerNorm leads to a lower training loss.",
+        source="section 4.4.1, Fig. 3",
+        statistic="training loss after the last epoch, with LayerNorm minus without",
+        interval=estimates.STUDENT_RERUNS,
+        region=below(0),
+        unit=POINTS,
+        needs=("zhai2019-layer_norm",),
+        link="zhai-f3",
+        measure=final_loss,
+    ),
+    Claim(
+        id="zhai-shares",
+        claim="A tenth of the classes in each step's softmax costs less than a point.",
+        source="section 4.5, Fig. 4",
+        statistic="R@1 with a tenth of the classes minus that with all",
+        interval=estimates.STUDENT_RERUNS,
+        region=above(-0.01),
+        unit=POINTS,
+        needs=("zhai2019-shares",),
+        link="zhai-f4",
+        measure=measures.paired_values("zhai2019-shares", SOFTMAX, "share0.1", "share1"),
+        published=lambda: {"SOP, at least": -0.01},
+    ),
+)

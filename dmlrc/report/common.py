@@ -1,0 +1,312 @@
+"""What the chapters of other papers share: an experiment's numbers over its seeds, and how they stand beside a paper's.
+
+`Found` is what a chapter has of one experiment: main study -> its records, or None where nothing of it was run.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+from scipy import stats
+
+from dmlrc.records import StudyRecords
+from dmlrc.report import claims, labels, publish
+from dmlrc.report.tables import interval
+from dmlrc.studies import experiments
+
+Found = Mapping[str, StudyRecords | None]
+
+RECALL = re.compile(r"recall_at_(\d+)")
+DAGGER, DOUBLE_DAGGER = "†", "‡"
+
+
+def load(edition: str, experiment: str) -> dict[str, StudyRecords | None]:
+    """An experiment around every main study. edition: a chapter's parameter, names joined by commas."""
+    return {name: experiments.load(name, experiment) for name in map(str.strip, edition.split(","))}
+
+
+def present(found: Found) -> dict[str, StudyRecords]:
+    """Those main studies around which the experiment was run."""
+    return {name: records for name, records in found.items() if records is not None}
+
+
+# Numbers over the seeds
+
+
+def seeds(records: StudyRecords) -> pd.DataFrame:
+    """Every test score: method, row, value, rerun, setting, metric, score (fraction).
+
+    row, value: the two parts of a sweep's method, see `experiments.split`. Scores that are not finite are left out.
+    """
+    scores = records.scores.rename(columns={"value": "score"}).dropna(subset=["score"])
+    return experiments.split(scores)
+
+
+def over_seeds(records: StudyRecords) -> pd.DataFrame:
+    """Test scores over the reruns: method, row, value, setting, metric, mean, ci95, n.
+
+    ci95: half width of the 95 % interval of Student's t, NaN for a single rerun.
+    """
+    groups = seeds(records).groupby(["method", "row", "value", "setting", "metric"], sort=False)["score"]
+    return groups.agg(mean="mean", ci95=interval, n="size").reset_index()
+
+
+def state(records: StudyRecords | None, method: str) -> str:
+    """Why a method has no scores, as printed: "not run", "diverged", "unfinished"; "" where it has some."""
+    if records is None:
+        return "not run"
+    if (records.scores["method"] == method).any():
+        return ""
+    runs = records.runs[records.runs["method"] == method]
+    if runs.empty:
+        return "not run"
+    return "diverged" if (runs["state"] == "diverged").any() else "unfinished"
+
+
+def diverged(records: StudyRecords) -> list[str]:
+    """The methods of which at least one rerun diverged, with the count: "margin@dim16 (1 of 3)"."""
+    reruns = records.runs[records.runs["kind"] == "rerun"]
+    failed = (reruns["state"] == "diverged").groupby([reruns["method"], reruns["number"]]).any()
+    return [
+        f"{method} ({count.sum()} of {len(count)})"
+        for method, count in failed.groupby("method", sort=False)
+        if count.any()
+    ]
+
+
+def settings(records: StudyRecords, method: str) -> dict:
+    """The protocol as a method of these records ran under it."""
+    return {**records.meta["protocol"], **records.meta.get("changes", {}).get(method, {})}
+
+
+def number(value: str) -> float:
+    """The number in a sweep's value.
+
+    >>> number("dim16"), number("share0.1"), number("batch128")
+    (16.0, 0.1, 128.0)
+    """
+    return float(re.search(r"[\d.]+$", value)[0])
+
+
+def mean_and_interval(values: Sequence[float]) -> tuple[float, float, int]:
+    """Mean, half width of its 95 % interval, and how many values; NaN where there are too few."""
+    values = np.asarray(values, dtype=float)
+    values = values[np.isfinite(values)]
+    return (float(values.mean()) if len(values) else np.nan, interval(values), len(values))
+
+
+def difference(scores: pd.DataFrame, first: str, second: str) -> tuple[float, float, int]:
+    """Mean difference of two methods, its 95 % interval and the pairs: the reruns of one number share a seed.
+
+    scores: `seeds` of one setting and metric.
+    """
+    wide = scores.pivot_table(index="rerun", columns="method", values="score")
+    if not {first, second} <= set(wide.columns):
+        return np.nan, np.nan, 0
+    return mean_and_interval(wide[first] - wide[second])
+
+
+def doublings(scores: pd.DataFrame) -> pd.DataFrame:
+    """How much a score rises when a sweep's number doubles, indexed by row: mean, ci95, n.
+
+    scores: `seeds` of one setting and metric. The least-squares slope over log2 of the number in `value`, for each
+    rerun; then mean and 95 % interval over the reruns. Reruns with fewer than two numbers are left out, and so are
+    rows of no sweep, as the pretrained trunk.
+    """
+    scores = scores[scores["value"] != ""]
+    x = np.log2(scores["value"].map(number))
+    rows = {}
+    for (row, _), part in scores.groupby(["row", "rerun"]):
+        if part["value"].nunique() > 1:
+            rows.setdefault(row, []).append(stats.linregress(x[part.index], part["score"]).slope)
+    found = {row: mean_and_interval(slopes) for row, slopes in rows.items()}
+    return pd.DataFrame.from_dict(found, orient="index", columns=["mean", "ci95", "n"])
+
+
+def spearman(first: pd.Series, second: pd.Series) -> dict[str, float]:
+    """Rank correlation over what both have: rho, p, n; NaN for fewer than 3 or where one of the two is constant."""
+    both = pd.concat([first, second], axis=1, keys=["first", "second"]).dropna()
+    if len(both) < 3 or both["first"].nunique() < 2 or both["second"].nunique() < 2:
+        return {"rho": np.nan, "p": np.nan, "n": len(both)}
+    test = stats.spearmanr(both["first"], both["second"])
+    return {"rho": float(test.statistic), "p": float(test.pvalue), "n": len(both)}
+
+
+# Words
+
+
+def metric_label(metric: str) -> str:
+    """A metric as these papers print it: precision_at_1 is R@1.
+
+    >>> metric_label("precision_at_1"), metric_label("recall_at_16"), metric_label("nmi")
+    ('R@1', 'R@16', 'NMI')
+    """
+    if metric == "precision_at_1":
+        return "R@1"
+    recall = RECALL.fullmatch(metric)
+    return f"R@{recall[1]}" if recall else labels.METRIC_LABELS.get(metric, metric)
+
+
+def points(mean: float, ci95: float = np.nan) -> str:
+    """A difference in percentage points, with its interval.
+
+    >>> points(0.0123, 0.004), points(-0.002), points(float("nan"))
+    ('+1.2 ± 0.4', '-0.2', '–')
+    """
+    if np.isnan(mean):
+        return "–"
+    return f"{100 * mean:+.1f}" + ("" if np.isnan(ci95) else f" ± {100 * ci95:.1f}")
+
+
+def judged(mean: float, ci95: float, n: int, rises: bool = True) -> str:
+    """A difference and whether it has the sign that a paper claims: "yes", "no", or "unclear" within its interval.
+
+    >>> judged(0.02, 0.01, 5), judged(-0.02, 0.01, 5), judged(0.005, 0.01, 5), judged(0.02, float("nan"), 1)
+    ('yes: +2.0 ± 1.0', 'no: -2.0 ± 1.0', 'unclear: +0.5 ± 1.0', 'one seed: +2.0')
+    """
+    if np.isnan(mean):
+        return "–"
+    if n < 2:
+        return f"one seed: {points(mean)}"
+    verdict = "unclear" if abs(mean) <= ci95 else "yes" if (mean > 0) == rises else "no"
+    return f"{verdict}: {points(mean, ci95)}"
+
+
+def stated(mean: float, rises: bool = True) -> str:
+    """The same for a paper's numbers, which have no interval.
+
+    >>> stated(0.02), stated(0.02, rises=False), stated(float("nan"))
+    ('yes: +2.0', 'no: +2.0', '–')
+    """
+    if np.isnan(mean):
+        return "–"
+    return f"{'yes' if (mean > 0) == rises and mean else 'no'}: {points(mean)}"
+
+
+def place(values: pd.Series, name: str) -> str:
+    """Where a name stands among these values, counted from the highest; equals share a place.
+
+    >>> values = pd.Series({"a": 0.5, "b": 0.5, "c": 0.3})
+    >>> place(values, "b"), place(values, "c"), place(values, "d")
+    ('1 of 3', '3 of 3', 'not among them')
+    """
+    values = values.dropna()
+    if name not in values.index:
+        return "not among them"
+    return f"{(values > values[name]).sum() + 1} of {len(values)}"
+
+
+def verdicts(edition: Sequence[StudyRecords], paper: str) -> str:
+    """How the claims of one paper were judged, in a sentence a main study. paper: a key of `claims.shown.PAPERS`."""
+    numbers = claims.numbers(edition, paper)
+    sentences = []
+    for name, part in numbers.groupby(level="study", sort=False):
+        counts = ", ".join(f"{(part['verdict'] == verdict).sum()} {verdict}" for verdict in claims.VERDICTS)
+        sentences.append(f"Of {len(part)} claims of the paper, around `{name}`: {counts}.")
+    return " ".join(sentences)
+
+
+def column_marks(values: pd.Series, half: pd.Series | None = None) -> pd.Series:
+    """For each value "best" for the highest, "tie" where its interval overlaps that of the best, or "".
+
+    As `tables.marks`: overlap is a rule of the eye. half: half widths; default no intervals, so no ties.
+    """
+    result = pd.Series("", index=values.index)
+    if values.notna().any():
+        best = values.idxmax()
+        if half is not None:
+            half = half.fillna(0.0)
+            result[values + half >= values[best] - half[best]] = "tie"
+        result[best] = "best"
+    return result
+
+
+def doubling_axis(axis: Axes, ticks: Iterable[float], **text) -> None:
+    """A horizontal axis on which a doubling is a step, with a tick at each of these numbers."""
+    ticks = sorted(set(ticks))
+    axis.set_xscale("log", base=2)
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks], **text)
+
+
+# What stands under and in place of an exhibit
+
+
+def captions(found: Found) -> str:
+    """What stands under the numbers of every study: `labels.caption`, or that it was not run."""
+    return " ".join(
+        f"Around `{name}` it was not run." if records is None else labels.caption(records)
+        for name, records in found.items()
+    )
+
+
+def caveats(found: Found) -> str:
+    """What the numbers cannot show: `labels.caveats` of what was run, or that nothing was."""
+    if not present(found):
+        return "Nothing of it was run around " + " and ".join(f"`{name}`" for name in found) + "."
+    return labels.caveats(list(present(found).values()))
+
+
+def failures(found: Found) -> str:
+    """Which reruns diverged, in one sentence; "" where none did."""
+    lost = {name: ", ".join(rows) for name, records in present(found).items() if (rows := diverged(records))}
+    return " ".join(f"Around `{name}` reruns diverged and are left out: {rows}." for name, rows in lost.items())
+
+
+def commands(found: Found, names: Iterable[str]) -> str:
+    """The commands that make a chapter's experiments, as Markdown."""
+    runs = "\n".join(f"dmlrc study run {main}-{name}" for main in found for name in names)
+    return f"The experiments of this chapter:\n\n```shell\n{runs}\n```"
+
+
+def not_run(found: Found, experiment: str, statement: str) -> pd.DataFrame:
+    """What stands in an exhibit's place without any records: what the paper says, and the commands that make them."""
+    rows = {"the paper": statement}
+    rows |= {name: f"not run: dmlrc study run {name}-{experiment}" for name in found}
+    return pd.DataFrame({"what it shows": rows}).rename_axis("Source")
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A figure, or a table of ours alone, that needs records of an experiment.
+
+    statement: what the paper shows there, in a sentence; it stands in the exhibit's place where nothing was run.
+    """
+
+    name: str
+    experiment: str
+    caption: str
+    statement: str
+
+    def figure(self, found: Found, draw: Callable[[dict[str, StudyRecords]], Figure]) -> None:
+        """Publish a figure of the studies around which the experiment was run."""
+        if present(found):
+            publish.figure(self.name, draw(present(found)), self._caption(found))
+        else:
+            self._publish_statement(found)
+
+    def table(self, found: Found, cells: Callable[[dict[str, StudyRecords]], pd.DataFrame], wrap: bool = False) -> None:
+        """Publish a table of the studies around which the experiment was run."""
+        if present(found):
+            publish.table(self.name, cells(present(found)), self._caption(found), wrap=wrap)
+        else:
+            self._publish_statement(found)
+
+    def _caption(self, found: Found) -> str:
+        return " ".join(filter(None, [self.caption, captions(found), failures(found)]))
+
+    def _publish_statement(self, found: Found) -> None:
+        cells = not_run(found, self.experiment, self.statement)
+        publish.table(self.name, cells, f"{self.caption} Not run here yet.", wrap=True)
+
+
+def long(published: pd.DataFrame, found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """The numbers behind a table, for its CSV: those of the paper and of every study, told apart by `source`."""
+    frames = [published.assign(source="the paper").rename(columns={"value": "mean"})]
+    frames += [frame.assign(source=name) for name, frame in found.items()]
+    return pd.concat(frames, ignore_index=True).set_index("source")

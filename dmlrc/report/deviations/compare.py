@@ -1,0 +1,107 @@
+"""What the ledgers share: the comparison itself, and the reasons that hold for every paper."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import pandas as pd
+
+from dmlrc import studies
+from dmlrc.protocol import Protocol
+from dmlrc.records import StudyRecords
+from dmlrc.report import labels
+from dmlrc.report.common import Found, present
+
+COLUMNS = ("setting", "ours", "the paper's", "where", "why")
+NOT_GIVEN = "not given"
+
+Reasons = Mapping[str, tuple[str, str]]
+"""A field of the protocol -> where the paper has it (or `NOT_GIVEN`), why ours differs."""
+ByHand = tuple[str, str | Callable[[StudyRecords], str], str, str, str]
+"""Setting, ours (a text, or a function of the records), the paper's, where, why."""
+
+_WHY = {
+    "trunk": "A trunk that two CPU cores can train, or whose features they can compute once.",
+    "weights": "ImageNet weights that can be had here; characters need none.",
+    "embedding_dim": "A smaller embedding for a smaller trunk.",
+    "image_size": "The images are stored smaller than the paper's.",
+    "crop_size": "The images are stored smaller than the paper's.",
+    "augmentation": "A frozen trunk sees one crop only, since its features are computed once; characters get small "
+    "affine changes.",
+    "crop_scale": "Not used where images are not cropped at random.",
+    "crop_ratio": "Not used where images are not cropped at random.",
+    "square": "The stored images are squares already.",
+    "lr": "A small model is not fine-tuned. One rate for all methods, chosen with several of them on validation "
+    "classes: of Grocery Store for frozen trunks; of the glyphs, for short runs, for trained ones.",
+    "optimizer": "The optimiser that the trunk trains with.",
+    "weight_decay": "The decay that the trunk trains with.",
+    "iterations_per_epoch": "Fewer steps for a smaller model: a fixed number of batches, not a pass.",
+    "max_epochs": "Fewer steps for a smaller model; the quick budget stops after a moment.",
+    "freeze_batch_norm": "The small trunk has no BatchNorm, a frozen one does not train it.",
+    "split": "The data set's own order, halved.",
+}
+
+
+def ties(paper: str, where: str, why: str = "A score must not depend on the order of the rows.") -> ByHand:
+    """The row on ties in a ranking. paper: what is done there."""
+    return "ties in a ranking", "the expected score over all orders of the tied images", paper, where, why
+
+
+def usual(where: str, *fields: str) -> Reasons:
+    """The reasons that hold for every paper, for these fields."""
+    return {field: (where, _WHY[field]) for field in fields}
+
+
+def compare(found: Found, protocol: Protocol, reasons: Reasons, by_hand: Iterable[ByHand]) -> pd.DataFrame:
+    """The numbered deviations of studies from a paper; columns `COLUMNS`, index from 1.
+
+    protocol: the paper's. A row stands for all studies; where they differ from one another, each is named. Only the
+    fields in `reasons` are compared.
+    """
+    ran = present(found)
+    rows = [_field(ran, protocol, name, *reason) for name, reason in reasons.items()]
+    rows += [_by_hand(ran, *row) for row in by_hand]
+    rows = [row for row in rows if row]
+    return pd.DataFrame(rows, columns=list(COLUMNS), index=pd.RangeIndex(1, len(rows) + 1, name="no."))
+
+
+def images_per_batch(records: StudyRecords) -> str:
+    """The sizes of the batches that the methods of a study ask for, as "60" or "60 to 75"; "" for an unknown study."""
+    study = studies.known().get(records.name)
+    if study is None:
+        return ""
+    sizes = sorted({method.classes_per_batch * method.images_per_class for method in study.methods})
+    return " to ".join(str(size) for size in dict.fromkeys((sizes[0], sizes[-1])))
+
+
+def reruns(records: StudyRecords) -> str:
+    """How often a row was trained."""
+    count = records.meta["budget"]["reruns"]
+    return f"{count} seed{'s' if count != 1 else ''} a row"
+
+
+def _field(ran: Mapping[str, StudyRecords], protocol: Protocol, name: str, where: str, why: str) -> tuple[str, ...]:
+    theirs = labels.setting_text(getattr(protocol, name))
+    ours = {key: labels.setting_text(records.meta["protocol"][name]) for key, records in ran.items()}
+    if all(text == theirs for text in ours.values()):
+        return ()
+    paper = f"not given; {theirs} in our version of its system" if where == NOT_GIVEN else theirs
+    return name, _joined(ours), paper, where, why
+
+
+def _by_hand(
+    ran: Mapping[str, StudyRecords],
+    name: str,
+    ours_of: str | Callable[[StudyRecords], str],
+    paper: str,
+    where: str,
+    why: str,
+) -> tuple[str, ...]:
+    ours = {key: ours_of(records) if callable(ours_of) else ours_of for key, records in ran.items()}
+    if not any(text and text != paper for text in ours.values()):
+        return ()
+    return name, _joined({key: text or "unknown" for key, text in ours.items()}), paper, where, why
+
+
+def _joined(ours: Mapping[str, str]) -> str:
+    if len(set(ours.values())) == 1:
+        return next(iter(ours.values()))
+    return "; ".join(f"{name}: {text}" for name, text in ours.items())

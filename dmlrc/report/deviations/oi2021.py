@@ -1,0 +1,63 @@
+"""Where studies differ from Oi et al. 2021."""
+
+import pandas as pd
+
+from dmlrc.metrics.histograms import BINS
+from dmlrc.papers import oi2021
+from dmlrc.report import labels
+from dmlrc.report.common import Found
+from dmlrc.report.deviations.compare import NOT_GIVEN, ByHand, Reasons, compare, images_per_batch, reruns, usual
+
+REASONS: Reasons = {
+    **usual("4", "trunk", "weights"),
+    "frozen_trunk": (
+        "4",
+        "Features are computed once and only the linear embedder trains. How far such a small part can overfit is "
+        "another question than the paper's.",
+    ),
+    **usual("4", "embedding_dim", "image_size", "crop_size", "augmentation", "crop_scale", "crop_ratio", "square"),
+    **usual("4", "optimizer"),
+    **usual("4", "lr"),
+    "weight_decay": (NOT_GIVEN, "AdamW's default."),
+    "iterations_per_epoch": ("4", "Cut by the budget; otherwise an epoch is a pass over the training images."),
+    "max_epochs": ("4", "The quick budget stops after a moment."),
+    **usual(NOT_GIVEN, "freeze_batch_norm"),
+}
+BY_HAND: tuple[ByHand, ...] = (
+    ("data set", labels.dataset, "Cars196 and CUB200", "4", "What can be had and trained on here."),
+    ("images in a batch", images_per_batch, "not given", "4", "The Reality Check's."),
+    ("seeds", reruns, "one run, as far as the paper says", "4", "Differences need an interval."),
+    (
+        "random class orders",
+        "one, seed 1",
+        "one, seed 1, of another generator",
+        "4",
+        "As in the paper. Our interval is one of training seeds; it does not hold for other orders of the classes.",
+    ),
+    (
+        "checkpoint",
+        "the epoch with the highest validation MAP@R, for all metrics",
+        "for each metric the epoch with its highest validation score",
+        "4",
+        "One model is what one would use.",
+    ),
+    (
+        "number of bins",
+        f"{BINS} on [-1, 1]",
+        "not given",
+        "3",
+        "Fine enough: the table oi-bins shows how little it matters.",
+    ),
+    (
+        "pairs of the training images",
+        "all, on the evaluation crop",
+        "not given",
+        "4",
+        "Training and validation images must be seen alike to be compared.",
+    ),
+)
+
+
+def ledger(found: Found) -> pd.DataFrame:
+    """deviations-oi: what differs from the paper's protocol; see `compare`."""
+    return compare(found, oi2021.PROTOCOL, REASONS, BY_HAND)

@@ -1,0 +1,424 @@
+"""The tables and figures of Fehervari et al. 2019, Unbiased Evaluation of Deep Metric Learning Algorithms.
+
+Numbers first (frames of fractions), then cells for the page, then figures. Experiments: fehervari2019 (Tables 2-4),
+fehervari2019-dims (Fig. 1) and fehervari2019-batches (Fig. 2).
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from dmlrc.papers import fehervari2019
+from dmlrc.records import PRETRAINED, StudyRecords
+from dmlrc.report import common, labels, published, style
+from dmlrc.report.common import Found
+from dmlrc.report.style import GREEN, GREY, ORANGE, PURPLE, SKY, Style
+
+ORDER = tuple(published.FEHERVARI_METHODS.values())
+"""The methods in the order of the paper's tables."""
+LABELS = {method.name: method.label for method in fehervari2019.METHODS} | {PRETRAINED: "Pretrained"}
+DATASETS = {"t2": "CUB200", "t3": "Cars196", "t4": "SOP"}
+METRICS = ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "recall_at_16", "nmi")
+OURS = ("precision_at_1", "nmi")
+FLOATS = "proxy_softmax, floats"
+"""ProxySoftmax before its embeddings become bits; the paper has no such row."""
+
+GROUPS = {
+    "pairs and triplets": ("triplet_semihard", "lifted_structure", "n_pairs", "margin", "angular"),
+    "clusters, proxies, lists": (
+        "structured_clustering",
+        "prototypical",
+        "proxy_triplet",
+        "proxy_nca",
+        "proxy_softmax",
+        "ranked_list",
+    ),
+}
+# those of the Reality Check look as everywhere in the book
+STYLES = {
+    "triplet_semihard": Style(ORANGE, "^"),
+    "lifted_structure": Style(GREEN, "v"),
+    "n_pairs": Style(SKY, "P"),
+    "margin": style.method_style("margin"),
+    "angular": Style(PURPLE, "D"),
+    "structured_clustering": Style(GREY, "X"),
+    "prototypical": Style(GREEN, "p"),
+    "proxy_triplet": Style(SKY, "<"),
+    "proxy_nca": style.method_style("proxy_nca"),
+    "proxy_softmax": style.method_style("normalized_softmax"),
+    "ranked_list": Style(PURPLE, "h"),
+    "dreml": Style("black", "*"),
+}
+
+
+def label(method: str) -> str:
+    """A method as the paper prints it."""
+    return f"{LABELS['proxy_softmax']}, floats" if method == FLOATS else LABELS.get(method, method)
+
+
+def headline(records: StudyRecords) -> pd.DataFrame:
+    """The rows of our table: method, metric, mean, ci95, n, each in the setting that the paper's row is in.
+
+    dreml: its ensemble. proxy_softmax: retrieval by the bits of its embeddings, clustering by the floats, of which the
+    bits have none; retrieval by the floats is the row `FLOATS`. All others: their embeddings.
+    """
+    frame = common.over_seeds(records)
+    setting, bits, nmi = frame["setting"], frame["method"] == "proxy_softmax", frame["metric"] == "nmi"
+    ensemble = frame["method"] == "dreml"
+    by_floats = (setting == "separated") & ~ensemble & (~bits | nmi)
+    by_bits = (setting == "separated_binary") & bits & ~nmi
+    joined = (setting == "concatenated") & ensemble
+    floats = frame[(setting == "separated") & bits & ~nmi].assign(method=FLOATS)
+    chosen = pd.concat([frame[by_floats | by_bits | joined], floats], ignore_index=True)
+    return chosen[["method", "metric", "mean", "ci95", "n"]]
+
+
+def published(dataset: str) -> dict[str, pd.DataFrame]:
+    """The paper's table of a data set: trunk -> `published.fehervari_results`; DREML's ResNet18 is with ResNet50."""
+    frame = published.fehervari_results()
+    frame = frame[frame["dataset"] == dataset]
+    columns = frame["trunk"].replace("resnet18", "resnet50")
+    return dict(list(frame.groupby(columns, sort=False)))
+
+
+def places(found: Found) -> dict[str, pd.DataFrame]:
+    """Every table of results by its heading, the paper's four and then ours: method, metric, mean, ci95.
+
+    Cells of the paper that are taken for slips are left out.
+    """
+    tables = {}
+    for dataset in DATASETS.values():
+        for trunk, frame in published(dataset).items():
+            kept = frame[~frame["doubtful"]].rename(columns={"value": "mean"})
+            tables[f"{dataset} ({labels.TRUNK_LABELS[trunk]})"] = kept[["method", "metric", "mean"]].assign(ci95=np.nan)
+    ours = {name: headline(records) for name, records in common.present(found).items()}
+    return tables | {name: frame[~frame["method"].isin([FLOATS, PRETRAINED])] for name, frame in ours.items()}
+
+
+def of_metric(frame: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """mean and ci95 of one metric, indexed by method."""
+    return frame[frame["metric"] == metric].set_index("method")[["mean", "ci95"]]
+
+
+def originals(dataset: str) -> pd.Series:
+    """R@1 that the original papers claim on a data set, as this paper prints it, indexed by method."""
+    frame = published.fehervari_results()
+    rows = frame[(frame["dataset"] == dataset) & frame["reported_r1"].notna()]
+    return rows.drop_duplicates("method").set_index("method")["reported_r1"]
+
+
+# The tables
+
+
+def settings(found: Found) -> pd.DataFrame:
+    """fehervari-t1, cells: what the original papers trained with, and what every row of a study has."""
+    table = published.fehervari_settings().set_index("method")
+    cells = pd.DataFrame(
+        {
+            "trunk": table["feature_extractor"].map(labels.TRUNK_LABELS),
+            "embedding": table["embedding_size"].fillna("–"),
+            "R@1, CUB200": table["reported_r1"].map(labels.one_digit).replace("", "–"),
+            "normalised": table["normalize_last_layer"].map({True: "yes", False: "no"}),
+        }
+    )
+    for name, records in found.items():
+        cells[name] = [common.state(records, method) or setting(records, method) for method in table.index]
+    return cells.rename(index=label).rename_axis("Method")
+
+
+def setting(records: StudyRecords, method: str) -> str:
+    """The trunk and the embedding size of a method, with the members of an ensemble: "BN-Inception, 12 x 12"."""
+    own = common.settings(records, method)
+    members = f"{own['members']} x " if own["members"] > 1 else ""
+    return f"{labels.TRUNK_LABELS.get(own['trunk'], own['trunk'])}, {members}{own['embedding_dim']}"
+
+
+def beside(dataset: str, found: Found) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """fehervari-t2 to t4, cells and marks: the paper's table of a data set, and our R@1 and NMI around each study.
+
+    Bold: the best of a column; italic: its interval overlaps that of the best. Cells that are taken for slips and the
+    rows that the paper does not have (`FLOATS`, the pretrained trunk) do not compete.
+    """
+    theirs = published(dataset)
+    known = {method for records in common.present(found).values() for method in headline(records)["method"]}
+    extra = [method for method in (PRETRAINED, FLOATS) if method in known]
+    blocks = [_originals_block(dataset)]
+    blocks += [_paper_block(trunk, frame, digits=1 if dataset == "CUB200" else 2) for trunk, frame in theirs.items()]
+    ours = [_our_block(name, records) for name, records in found.items()]
+    blocks = [*blocks[:2], *ours, *blocks[2:]]  # ours stand beside the paper's first trunk
+    cells, marks = (pd.concat(parts, axis=1).reindex([*ORDER, *extra]) for parts in zip(*blocks, strict=True))
+    for frame in (cells, marks):
+        frame.index = pd.Index([label(name) for name in frame.index], name="Method")
+    return cells.replace("", np.nan).fillna("–"), marks.fillna("")
+
+
+def _originals_block(dataset: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    values = originals(dataset)
+    head = ("originally reported", "R@1")
+    return pd.DataFrame({head: values.map(labels.one_digit)}), pd.DataFrame({head: common.column_marks(values)})
+
+
+def _paper_block(trunk: str, frame: pd.DataFrame, digits: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    cells, marks = {}, {}
+    for metric in METRICS:
+        rows = frame[frame["metric"] == metric].set_index("method")
+        head = (f"the paper, {labels.TRUNK_LABELS[trunk]}", common.metric_label(metric))
+        signs = np.where(rows["doubtful"], common.DOUBLE_DAGGER, np.where(rows["plotted"].notna(), common.DAGGER, ""))
+        cells[head] = rows["value"].map(lambda value: labels.percent(value, digits=digits)) + signs
+        marks[head] = common.column_marks(rows["value"].where(~rows["doubtful"]))
+    return pd.DataFrame(cells), pd.DataFrame(marks)
+
+
+def _our_block(name: str, records: StudyRecords | None) -> tuple[pd.DataFrame, pd.DataFrame]:
+    frame = None if records is None else headline(records)
+    cells, marks = {}, {}
+    for metric in OURS:
+        head = (name, common.metric_label(metric))
+        values = of_metric(frame, metric) if records else pd.DataFrame(columns=["mean", "ci95"], dtype=float)
+        texts = [labels.percent(*pair, digits=1) for pair in values.to_numpy()]
+        absent = {method: common.state(records, method) for method in ORDER if method not in values.index}
+        cells[head] = pd.Series(texts, values.index, dtype=object).combine_first(pd.Series(absent, dtype=object))
+        competing = values[values.index.isin(ORDER)]
+        marks[head] = common.column_marks(competing["mean"], competing["ci95"])
+    return pd.DataFrame(cells), pd.DataFrame(marks)
+
+
+def plotted(dataset: str) -> str:
+    """What the daggers of a table stand for: the numbers of the authors' own plots, in words."""
+    frame = published.fehervari_results()
+    frame = frame[frame["dataset"] == dataset]
+    differing = [
+        f"{label(row.method)}, {labels.TRUNK_LABELS[row.trunk]}, {common.metric_label(row.metric)} "
+        f"{labels.percent(row.plotted)}"
+        for row in frame[frame["plotted"].notna()].itertuples()
+    ]
+    slips = [f"{label(row.method)} {common.metric_label(row.metric)}" for row in frame[frame["doubtful"]].itertuples()]
+    sentences = []
+    if differing:
+        sentences.append(f"{common.DAGGER} The authors' own plot shows another number: {'; '.join(differing)}.")
+    if slips:
+        sentences.append(
+            f"{common.DOUBLE_DAGGER} Probably a slip of the authors, left out of every comparison: {', '.join(slips)}."
+        )
+    return " ".join(sentences)
+
+
+def table_data(dataset: str, found: Found) -> pd.DataFrame:
+    """The numbers behind fehervari-t2 to t4, all metrics of ours among them; see `common.long`."""
+    theirs = pd.concat(published(dataset).values())
+    return common.long(theirs, {name: headline(records) for name, records in common.present(found).items()})
+
+
+# How the tables agree
+
+
+def orders(found: Found, metric: str = "precision_at_1") -> pd.DataFrame:
+    """Spearman's rank correlation of the methods between all tables: first, second, rho, p, n.
+
+    A row a pair of a table (`places`) and a table of the paper or "reported, <data set>", the originally reported R@1.
+    """
+    columns = {name: of_metric(frame, metric)["mean"] for name, frame in places(found).items()}
+    reference = {name: values for name, values in columns.items() if name not in found}
+    if metric == "precision_at_1":
+        reference = {f"reported, {dataset}": originals(dataset) for dataset in DATASETS.values()} | reference
+    rows = [
+        {"first": first, "second": second, **common.spearman(values, other)}
+        for first, values in columns.items()
+        for second, other in reference.items()
+        if first != second
+    ]
+    return pd.DataFrame(rows)
+
+
+def orders_cells(frame: pd.DataFrame) -> pd.DataFrame:
+    """`orders` as cells: rho and the number of methods; a row a table, a column what it is compared with."""
+    text = [f"{row.rho:+.2f} (n = {row.n})" if row.rho == row.rho else "–" for row in frame.itertuples()]
+    wide = frame.assign(text=text).pivot(index="first", columns="second", values="text")
+    firsts = list(frame["first"].unique())
+    originally = [name for name in frame["second"].unique() if name not in firsts]
+    wide = wide.reindex(index=firsts, columns=[*originally, *(name for name in firsts if name in wide)]).fillna("–")
+    return wide.rename_axis("Order of").rename_axis(None, axis=1)
+
+
+def gains(dataset: str, trunk: str = "bn_inception") -> pd.Series:
+    """R@1 in this paper's table less what the original papers report, of the methods that have both."""
+    frame = published(dataset)[trunk]
+    ours = frame[frame["metric"] == "precision_at_1"].set_index("method")["value"]
+    return (ours - originals(dataset)).dropna()
+
+
+def _of_setting(records: StudyRecords) -> pd.DataFrame:
+    """R@1 of every rerun, by the floats of the embeddings."""
+    scores = common.seeds(records)
+    chosen = (scores["setting"] == "separated") & (scores["metric"] == "precision_at_1")
+    return scores[chosen & (scores["method"] != PRETRAINED)]
+
+
+# The figures
+
+
+def sweep(records: StudyRecords) -> pd.DataFrame:
+    """R@1 against the number that a sweep varies: method, number, mean, ci95, n; sorted by it.
+
+    The floats of the embeddings count, those of ProxySoftmax too.
+    """
+    frame = common.over_seeds(records)
+    frame = frame[(frame["setting"] == "separated") & (frame["metric"] == "precision_at_1") & (frame["value"] != "")]
+    found = frame.assign(method=frame["row"], number=frame["value"].map(common.number))
+    return found[["method", "number", "mean", "ci95", "n"]].sort_values(["method", "number"], ignore_index=True)
+
+
+def sweep_cells(found: Found) -> pd.DataFrame:
+    """The numbers of a figure as cells: a row a method, a column a study and number; then points a doubling."""
+    blocks = []
+    for name, records in common.present(found).items():
+        frame = sweep(records)
+        text = [labels.percent(mean, half, digits=1) for mean, half in frame[["mean", "ci95"]].to_numpy()]
+        wide = frame.assign(text=text).pivot(index="method", columns="number", values="text")
+        wide.columns = pd.MultiIndex.from_tuples([(name, f"{column:g}") for column in wide.columns])
+        slopes = common.doublings(_of_setting(records))
+        wide[(name, "a doubling")] = pd.Series(
+            {method: common.points(row["mean"], row["ci95"]) for method, row in slopes.iterrows()}, dtype=object
+        )
+        blocks.append(wide)
+    cells = pd.concat(blocks, axis=1)
+    rows = [method for method in ORDER if method in cells.index]
+    return cells.loc[rows].fillna("–").rename(index=label).rename_axis("Method")
+
+
+def draw_sweep(found: Mapping[str, StudyRecords], xlabel: str) -> Figure:
+    """fehervari-f1 and f2: R@1 against a number that doubles; a row of panels a study, a column a family of methods.
+
+    Bars: 95 % intervals over the seeds. The two panels of a study share their scale.
+    """
+    figure, axes = style.canvas(1.3 + 2.5 * len(found), len(found), len(GROUPS), sharex=True, sharey="row")
+    for row, (name, records) in zip(axes, found.items(), strict=True):
+        frame = sweep(records)
+        for axis, (family, members) in zip(row, GROUPS.items(), strict=True):
+            for method in members:
+                part = frame[frame["method"] == method]
+                look = STYLES[method]
+                axis.errorbar(
+                    part["number"],
+                    100 * part["mean"],
+                    yerr=100 * part["ci95"].fillna(0.0),
+                    color=look.colour,
+                    marker=look.marker,
+                    markersize=5,
+                    linewidth=1.2,
+                    elinewidth=0.8,
+                    label=label(method),
+                )
+            axis.set_title(f"{name}\n{family}" if len(found) > 1 else family, fontsize=9)
+            common.doubling_axis(axis, frame["number"], fontsize=8, rotation=45)
+        row[0].set_ylabel("R@1, %")
+    for axis in axes[-1]:
+        axis.set_xlabel(xlabel)
+        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.28), frameon=False, borderaxespad=0)
+    return figure
+
+
+def steps(found: Found) -> str:
+    """How many steps the rows of a sweep trained for, in words: what varies with it and what does not."""
+    texts = []
+    for name, records in common.present(found).items():
+        runs = records.runs[(records.runs["kind"] == "rerun") & (records.runs["state"] == "complete")]
+        if len(runs):
+            low, high = runs["steps"].min(), runs["steps"].max()
+            texts.append(f"`{name}` {low:,.0f}" + ("" if low == high else f" to {high:,.0f}"))
+    return f"Training steps of a run: {', '.join(texts)}." if texts else ""
+
+
+# Sentences
+
+
+def settings_sentence() -> str:
+    """What to see in fehervari-t1."""
+    table = published.fehervari_settings()
+    trunks, sizes = table["feature_extractor"].nunique(), table["embedding_size"].dropna().nunique()
+    return (
+        f"See that {trunks} trunks and {sizes} embedding sizes stand behind the {table['reported_r1'].notna().sum()} "
+        "numbers of the column R@1: a later method's gain may be that of its trunk or of its size."
+    )
+
+
+def table_sentence(dataset: str) -> str:
+    """What to see in fehervari-t2 to t4, of the paper's own numbers."""
+    gained = gains(dataset)
+    most, least = gained.idxmax(), gained.idxmin()
+    return (
+        f"See the first two columns: under one setting {(gained > 0).sum()} of {len(gained)} methods score higher than "
+        f"their own papers report, {label(most)} most ({common.points(gained[most])} points) and {label(least)} least "
+        f"({common.points(gained[least])})."
+    )
+
+
+def order_sentence(found: Found) -> str:
+    """How far the order of the methods agrees between tables, in two sentences."""
+    frame = orders(found).set_index(["first", "second"])
+    names = [first for first in dict.fromkeys(frame.index.get_level_values(0)) if first not in found]
+    own = {name: frame["rho"][name, f"reported, {name.partition(' (')[0]}"] for name in names}
+    sentences = ["Rank correlation of the paper's R@1 with what the original papers report: " + _rhos(own) + "."]
+    for name in common.present(found):
+        ours = {second: frame["rho"][name, second] for second in names}
+        sentences.append(f"Of ours around `{name}` with the paper's tables: {_rhos(ours)}.")
+    return " ".join(sentences)
+
+
+def _rhos(values: Mapping[str, float]) -> str:
+    return labels.each(values, lambda rho: f"{rho:+.2f}" if rho == rho else "too few methods")
+
+
+def worst_sentence() -> str:
+    """Where Triplet Semihard stands in the paper's own tables, which call it the worst of all, in words."""
+    standing = {}
+    for metric in OURS:
+        for name, frame in places({}).items():
+            values = of_metric(frame, metric)["mean"]
+            if "triplet_semihard" in values:
+                standing[f"{common.metric_label(metric)} on {name}"] = common.place(values, "triplet_semihard")
+    return f"Triplet Semihard, the worst of all by sections 1 and 4.2, has these places: {labels.each(standing, str)}."
+
+
+def best_sentence(found: Found) -> str:
+    """Which methods lead and trail in R@1, in a sentence a study."""
+    sentences = []
+    for name, frame in places(found).items():
+        values = of_metric(frame, "precision_at_1")["mean"] if name in found else pd.Series(dtype=float)
+        if len(values) > 1:
+            sentences.append(
+                f"Around `{name}` {label(values.idxmax())} has the highest R@1, {labels.one_digit(values.max())} %, "
+                f"and {label(values.idxmin())} the lowest, {labels.one_digit(values.min())} %."
+            )
+    return " ".join(sentences) or "No method was run here, so only the paper's numbers stand in the tables."
+
+
+def slopes_sentence(found: Found, what: str) -> str:
+    """Which methods gain from a doubling and which lose, in a sentence a study. what: "embedding" or "batch"."""
+    sentences = []
+    for name, records in common.present(found).items():
+        slopes = common.doublings(_of_setting(records))
+        if slopes.empty:
+            continue
+        clear = slopes["ci95"].fillna(np.inf)
+        gain, lose = (slopes["mean"] > clear).sum(), (slopes["mean"] < -clear).sum()
+        most, least = slopes["mean"].idxmax(), slopes["mean"].idxmin()
+        seeds = " (a single seed has no interval)" if (slopes["n"] < 2).all() else ""
+        sentences.append(
+            f"Around `{name}` {gain} of {len(slopes)} methods gain from a larger {what} beyond their interval and "
+            f"{lose} lose{seeds}; a doubling is worth {common.points(slopes['mean'][most])} points to {label(most)} "
+            f"and {common.points(slopes['mean'][least])} to {label(least)}."
+        )
+    return " ".join(sentences)
+
+
+def scalars(found: Found) -> dict[str, float | str]:
+    """The named numbers that the chapter records."""
+    recorded: dict[str, float | str] = {"published_cells": len(published.fehervari_results())}
+    for name, frame in places(found).items():
+        values = of_metric(frame, "precision_at_1")["mean"] if name in found else pd.Series(dtype=float)
+        if len(values):
+            recorded |= {f"{name}.best_method": values.idxmax(), f"{name}.best_r1": float(values.max())}
+    return recorded

@@ -1,0 +1,70 @@
+"""The figures of the findings; see `dmlrc.report.style` for how figures look."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from dmlrc.report import labels
+from dmlrc.report.style import BLUE, GREEN, ORANGE, RED, canvas, method_rows, method_style
+
+LOOKS = {
+    "precision_at_1": (BLUE, "o"),
+    "r_precision": (GREEN, "s"),
+    "map_at_r": (RED, "D"),
+    "jsd": ("black", "^"),
+}
+
+
+def number_of_classes(scores: pd.DataFrame) -> Figure:
+    """Metrics of one embedding against how many of its classes are scored. scores: `metrics.number_of_classes`."""
+    figure, axes = canvas(3.0)
+    axis = axes[0, 0]
+    for name, (colour, marker) in LOOKS.items():
+        label = labels.METRIC_LABELS.get(name, name.upper())
+        axis.plot(scores.index, 100 * scores[name], color=colour, marker=marker, markersize=5, label=label)
+    axis.set(xscale="log", xlabel="number of classes scored", ylabel="score, %", ylim=(0, None))
+    axis.set_xticks(scores.index, [str(count) for count in scores.index])
+    axis.minorticks_off()
+    axis.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
+    return figure
+
+
+def arcface_pull(pulls: pd.DataFrame) -> Figure:
+    """The pull to the own class against the cosine, with and without the clamp. pulls: `training.arcface_pull`."""
+    figure, axes = canvas(2.8)
+    axis = axes[0, 0]
+    axis.plot(pulls.index, pulls["ours"], color=BLUE, linewidth=2, label="cosines as they are")
+    axis.plot(pulls.index, pulls["clamped"], color=RED, linewidth=2, linestyle="--", label="clamped to [0, 1]")
+    axis.set(xlabel="cosine of an image to its own class", ylabel="pull to the class", ylim=(-0.5, None))
+    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
+    return figure
+
+
+def crops(sides: Mapping[str, np.ndarray], smallest: float) -> Figure:
+    """Histograms of the sides of random crops. sides: `training.crop_sides`; smallest: the root of the least area."""
+    figure, axes = canvas(2.8)
+    axis = axes[0, 0]
+    for (name, values), colour, hatch in zip(sides.items(), (BLUE, ORANGE), ("", "//"), strict=True):
+        axis.hist(values, bins=np.arange(40, 260, 9), density=True, color=colour, alpha=0.55, hatch=hatch, label=name)
+    axis.axvline(smallest, color="black", linestyle=":")
+    axis.set(xlabel="side of the crop, pixels (root of its area)", ylabel="density", yticks=[], xlim=(40, 256))
+    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=1, frameon=False)
+    return figure
+
+
+def own_maximum(frame: pd.DataFrame) -> Figure:
+    """P@1 at the checkpoint that MAP@R chose, and its own maximum, a row a method. frame: one study's rows of
+    `training.own_maximum`."""
+    frame = frame.sort_values("at_checkpoint", ascending=False)
+    figure, axes = canvas(1.1 + 0.24 * len(frame))
+    axis = axes[0, 0]
+    for row, each in enumerate(frame.itertuples()):
+        look = method_style(each.method)
+        axis.plot([100 * each.at_checkpoint, 100 * each.own_maximum], [row, row], color=look.colour, linewidth=1.5)
+        axis.plot(100 * each.at_checkpoint, row, look.marker, color=look.colour)
+        axis.plot(100 * each.own_maximum, row, ">", color=look.colour, markersize=5)
+    method_rows(axis, list(frame["method"]))
+    axis.set_xlabel("validation P@1, %\nmark: chosen by MAP@R, arrow: its own maximum")
+    return figure

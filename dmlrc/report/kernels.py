@@ -1,0 +1,80 @@
+"""Kernels that begin with the libraries loaded: each is forked from one process that imported them once.
+
+Half of the time of a book of committed records went into importing torch, pandas and matplotlib for each chapter.
+"""
+
+import multiprocessing
+import os
+import signal
+from multiprocessing.context import ForkServerProcess
+
+from ipykernel.kernelapp import launch_new_instance
+from jupyter_client import AsyncKernelManager
+from jupyter_client.provisioning import LocalProvisioner
+
+PRELOADED = [
+    *("optuna.importance", "sklearn.cluster", "scikit_posthocs"),  # optuna first: behind IPython its tqdm takes fright
+    *(
+        "dmlrc.report.kernels",
+        "dmlrc.report.publish",
+        "dmlrc.report.deviations",
+        "dmlrc.report.roth2020.figures",
+        "dmlrc.report.findings",
+    ),
+    "dmlrc.report.significance",
+]
+"""What the chapters import; a module that is not there does no harm."""
+
+
+class ForkedKernelManager(AsyncKernelManager):
+    """Starts kernels by forking; for the `kernel_manager_class` of nbclient and papermill. Not for Windows."""
+
+    async def _async_pre_start_kernel(self, **kwargs):
+        self.provisioner = _Forked(kernel_id=self.kernel_id, kernel_spec=self.kernel_spec, parent=self)
+        return await super()._async_pre_start_kernel(**kwargs)
+
+    pre_start_kernel = _async_pre_start_kernel
+
+
+class _Forked(LocalProvisioner):
+    async def launch_kernel(self, cmd, cwd=None, env=None, **kwargs):
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(PRELOADED)
+        arguments = cmd[cmd.index("-f") :]  # behind: python -m ipykernel_launcher
+        process = context.Process(target=_kernel, args=(arguments, cwd, env or dict(os.environ)))
+        process.start()
+        self.process, self.pid = _Process(process), process.pid
+        return self.connection_info
+
+
+def _kernel(arguments: list[str], cwd: str | None, env: dict[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(env)
+    os.chdir(cwd or ".")
+    # the kernel ends when the process that forked it does, which ends with the process that asked for it
+    launch_new_instance(argv=[*arguments, f"--IPKernelApp.parent_handle={os.getppid()}"])
+
+
+class _Process:
+    """What jupyter_client asks of a `subprocess.Popen`."""
+
+    stdin = stdout = stderr = None
+
+    def __init__(self, process: ForkServerProcess):
+        self._process = process
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self) -> int | None:
+        self._process.join()
+        return self._process.exitcode
+
+    def send_signal(self, signum: int) -> None:
+        os.kill(self._process.pid, signum)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)

@@ -1,0 +1,491 @@
+"""The table and figures of Oi et al. 2021, Analysis of Evaluation Metrics with the Distance between Positive Pairs and
+Negative Pairs in Deep Metric Learning.
+
+Numbers first, then cells and sentences for the page, then figures. Experiments: oi2021 (the
+data set's own class order: Figs. 1-4) and oi2021-random (Table 1). One method, normalised softmax.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+from scipy import stats
+
+from dmlrc.metrics.histograms import BINS, jensen_shannon_divergence
+from dmlrc.papers import oi2021
+from dmlrc.records import PRETRAINED, StudyRecords
+from dmlrc.report import common, labels, published, style
+from dmlrc.report.common import Found
+from dmlrc.report.style import BLUE, ORANGE, RED
+from dmlrc.report.tables import interval
+
+EXPERIMENTS = {"default": "oi2021", "random": "oi2021-random"}
+"""The class order -> the experiment."""
+METRICS = {"precision_at_1": "Recall@1", "map_at_r": "MAP@R", "jsd": "JSD"}
+MEANS = {"mean_positive": "positive pairs", "mean_negative": "negative pairs"}
+KEPT_BINS = (100, 50, 25, 20, 10, 5)
+"""Numbers of bins that the recorded histograms can be merged into."""
+PARTS = {"train_": "training", "": "validation"}
+"""What stands before a metric's name in a curve -> the images that it is measured on."""
+
+Orders = Mapping[str, Found]
+"""Class order -> main study -> records, or None where nothing was run."""
+
+
+def load(studies: str) -> dict[str, dict[str, StudyRecords | None]]:
+    """The records of both class orders around every main study; see `common.load`."""
+    return {order: common.load(studies, experiment) for order, experiment in EXPERIMENTS.items()}
+
+
+# Table 1: the order of the classes
+
+
+def final_scores(records: StudyRecords) -> pd.DataFrame:
+    """Scores on the test images after training: method, rerun, metric, score; without the pretrained trunk."""
+    scores = common.seeds(records)
+    return scores[(scores["setting"] == "separated") & (scores["method"] != PRETRAINED)]
+
+
+def table1(records: StudyRecords | None) -> pd.DataFrame:
+    """Mean and 95 % interval of each metric on the test images over the seeds, indexed by metric: mean, ci95, n."""
+    if records is None:
+        return pd.DataFrame(columns=["mean", "ci95", "n"], dtype=float)
+    return final_scores(records).groupby("metric")["score"].agg(mean="mean", ci95=interval, n="size")
+
+
+def gain(first: Sequence[float], second: Sequence[float]) -> tuple[float, float, int]:
+    """Mean of the second minus that of the first, half width of Welch's 95 % interval, the smaller number of values.
+
+    The two class orders have other test classes, so seeds are not pairs. NaN where there are too few values.
+    """
+    first, second = (np.asarray(values, dtype=float) for values in (first, second))
+    n = min(len(first), len(second))
+    if not n:
+        return np.nan, np.nan, 0
+    mean = float(second.mean() - first.mean())
+    if n < 2 or (first.std() == 0 and second.std() == 0):
+        return mean, np.nan if n < 2 else 0.0, n
+    found = stats.ttest_ind(second, first, equal_var=False).confidence_interval()
+    return mean, float(found.high - found.low) / 2, n
+
+
+def order_gain(default: StudyRecords | None, random: StudyRecords | None, metric: str) -> tuple[float, float, int]:
+    """How much higher a metric is with the random class order; see `gain`."""
+    if default is None or random is None:
+        return np.nan, np.nan, 0
+    frames = (final_scores(each) for each in (default, random))
+    return gain(*(frame.loc[frame["metric"] == metric, "score"].to_numpy() for frame in frames))
+
+
+def orders_beside(orders: Orders) -> pd.DataFrame:
+    """oi-t1, cells: every metric with default and random class order, fractions as in the paper, and the difference."""
+    rows = {}
+    theirs = published.oi_results()
+    for dataset, part in theirs.groupby("dataset", sort=False):
+        wide = part.pivot(index="class_order", columns="metric", values="value")
+        for order in EXPERIMENTS:
+            rows[f"{dataset} (the paper)", order] = {
+                text: f"{wide.loc[order, key]:.3f}" for key, text in METRICS.items()
+            }
+        rows[f"{dataset} (the paper)", "random is higher"] = {
+            text: _verdict(wide.loc["random", key] - wide.loc["default", key]) for key, text in METRICS.items()
+        }
+    for name in orders["default"]:
+        pair = [orders[order][name] for order in EXPERIMENTS]
+        for order, records in zip(EXPERIMENTS, pair, strict=True):
+            found = table1(records)
+            missing = "not run" if records is None else common.state(records, oi2021.METHODS[0].name) or "–"
+            rows[name, order] = {
+                text: _fraction(*found.loc[key, ["mean", "ci95"]]) if key in found.index else missing
+                for key, text in METRICS.items()
+            }
+        rows[name, "random is higher"] = {text: _verdict(*order_gain(*pair, key)) for key, text in METRICS.items()}
+    cells = pd.DataFrame.from_dict(rows, orient="index")
+    cells.index = pd.MultiIndex.from_tuples(cells.index, names=["data set", "class order"])
+    return cells
+
+
+def _fraction(mean: float, ci95: float) -> str:
+    return f"{mean:.3f}" if np.isnan(ci95) else f"{mean:.3f} ± {ci95:.3f}"
+
+
+def _verdict(mean: float, ci95: float = np.nan, n: int | None = None) -> str:
+    """A difference of fractions and whether it is above 0; n None: the paper's, which has no interval.
+
+    >>> _verdict(0.048), _verdict(0.02, 0.03, 5), _verdict(-0.02, 0.01, 5), _verdict(0.02, float("nan"), 1)
+    ('yes: +0.048', 'unclear: +0.020 ± 0.030', 'no: -0.020 ± 0.010', 'one seed: +0.020')
+    """
+    if np.isnan(mean):
+        return "–"
+    if n == 1:
+        return f"one seed: {mean:+.3f}"
+    verdict = "unclear" if n and abs(mean) <= ci95 else "yes" if mean > 0 else "no"
+    return f"{verdict}: {mean:+.3f}" + (f" ± {ci95:.3f}" if n else "")
+
+
+def orders_sentence(orders: Orders) -> str:
+    """Whether the random class order scores higher around each study."""
+    sentences = []
+    for name in orders["default"]:
+        pair = [orders[order][name] for order in EXPERIMENTS]
+        if None in pair:
+            continue
+        texts = {text: _verdict(*order_gain(*pair, key)) for key, text in METRICS.items()}
+        sentences.append(f"`{name}` {labels.each(texts, str)}")
+    if sentences:
+        return f"Does a random class order score higher than the default one? Around {'; around '.join(sentences)}."
+    return "The two class orders were not both run here."
+
+
+# Figures 1 and 3: histograms of inner products
+
+
+def histograms(records: StudyRecords, setting: str) -> pd.DataFrame:
+    """Counts of the inner products of all pairs, summed over the seeds: low, high (edges), positive, negative.
+
+    setting: "test", "train" or "untrained" (the test images before the first step). Empty where nothing was recorded.
+    """
+    arrays = records.arrays[records.arrays["setting"] == setting]
+    wide = arrays.pivot_table(index=["method", "rerun"], columns="name", values="values", aggfunc="first")
+    if not {"edges", "positive", "negative"} <= set(wide):
+        return pd.DataFrame(columns=["low", "high", "positive", "negative"], dtype=float)
+    counts = {name: np.stack(list(wide[name])).sum(axis=0) for name in ("positive", "negative")}
+    edges = np.asarray(wide["edges"].iloc[0])  # the same for all: the embeddings are normalised
+    return pd.DataFrame({"low": edges[:-1], "high": edges[1:], **counts})
+
+
+def summary(frame: pd.DataFrame) -> dict[str, float]:
+    """Of histograms: positive and negative (number of pairs), their mean and std (by the bins' centres), jsd.
+
+    frame: `histograms`, with pairs of both kinds.
+    """
+    centres = (frame["low"] + frame["high"]) / 2
+    found = {"jsd": jensen_shannon_divergence(frame["positive"], frame["negative"])}
+    for kind in ("positive", "negative"):
+        weights = frame[kind] / frame[kind].sum()
+        mean = float((weights * centres).sum())
+        found |= {
+            kind: float(frame[kind].sum()),
+            f"mean_{kind}": mean,
+            f"std_{kind}": float(np.sqrt((weights * (centres - mean) ** 2).sum())),
+        }
+    return found
+
+
+def merged(counts: Sequence[float], bins: int) -> np.ndarray:
+    """A histogram with fewer bins: each the sum of as many neighbours. The number of counts is a multiple of bins.
+
+    >>> merged([1, 2, 3, 4], 2).tolist()
+    [3.0, 7.0]
+    """
+    return np.asarray(counts, dtype=float).reshape(bins, -1).sum(axis=1)
+
+
+def jsd_by_bins(records: StudyRecords, setting: str = "test") -> pd.Series:
+    """JSD of the recorded histograms, merged into fewer bins, indexed by the number of bins.
+
+    Merging can only lower a JSD, since it hides differences inside a bin.
+    """
+    frame = histograms(records, setting)
+    fitting = [bins for bins in KEPT_BINS if len(frame) and len(frame) % bins == 0]
+    values = {
+        bins: jensen_shannon_divergence(merged(frame["positive"], bins), merged(frame["negative"], bins))
+        for bins in fitting
+    }
+    return pd.Series(values, dtype=float)
+
+
+def bins_cells(found: Found) -> pd.DataFrame:
+    """oi-bins, cells: JSD of the test images before and after training for every number of bins."""
+    columns = {}
+    for name, records in found.items():
+        for setting, text in (("untrained", "before"), ("test", "after")):
+            values = pd.Series(dtype=float) if records is None else jsd_by_bins(records, setting)
+            missing = "not run" if records is None else "–"
+            columns[name, text] = {
+                bins: f"{values[bins]:.3f}" if bins in values.index else missing for bins in KEPT_BINS
+            }
+    return pd.DataFrame(columns).rename_axis("Bins on [-1, 1]")
+
+
+def bins_sentence(found: Found) -> str:
+    """How much the number of bins matters, beside what training changes, in a sentence a study."""
+    sentences = []
+    for name, records in common.present(found).items():
+        before, after = jsd_by_bins(records, "untrained"), jsd_by_bins(records)
+        if not {BINS, 20} <= set(before.index) & set(after.index):
+            continue
+        lost = {text: values[BINS] - values[20] for text, values in (("before", before), ("after", after))}
+        sentences.append(
+            f"Around `{name}` a fifth of the bins (20) lowers the JSD by {lost['before']:.4f} before and by "
+            f"{lost['after']:.4f} after training; training itself changes it by {after[BINS] - before[BINS]:+.3f}."
+        )
+    return " ".join(sentences) or "No histograms were recorded here."
+
+
+def imbalance_sentence(found: Found) -> str:
+    """How many negative pairs stand against a positive one, in a sentence a study."""
+    sentences = []
+    for name, records in common.present(found).items():
+        frame = histograms(records, "test")
+        if len(frame):
+            seen = summary(frame)
+            sentences.append(
+                f"Around `{name}` {seen['negative'] / seen['positive']:.0f} negative pairs of the test images stand "
+                "against each positive one: as counts, the positive histogram is that much smaller."
+            )
+    return " ".join(sentences) or "No histograms were recorded here."
+
+
+def histograms_sentence(found: Found) -> str:
+    """What training does to the test histograms, beside what the paper sees, in a sentence a study."""
+    sentences = []
+    for name, records in common.present(found).items():
+        frames = {text: histograms(records, setting) for setting, text in (("untrained", "before"), ("test", "after"))}
+        if any(frame.empty for frame in frames.values()):
+            continue
+        before, after = (summary(frame) for frame in frames.values())
+        parts = {
+            key: f"{before[key]:.3f} to {after[key]:.3f}"
+            for key in ("mean_positive", "mean_negative", "std_positive", "std_negative")
+        }
+        sentences.append(
+            f"Around `{name}` training moves the mean inner product of positive test pairs from "
+            f"{parts['mean_positive']} and of negative ones from {parts['mean_negative']}; their standard deviations "
+            f"go from {parts['std_positive']} and from {parts['std_negative']}."
+        )
+    return " ".join(sentences) or "No histograms were recorded here."
+
+
+# Figures 2 and 4: over the epochs
+
+
+def curves(records: StudyRecords, metrics: Sequence[str]) -> pd.DataFrame:
+    """Metrics after every epoch, on training and validation images: images, metric, rerun, epoch, value.
+
+    images: "training" or "validation". Values that are not finite are left out; a diverged rerun has none after it.
+    """
+    names = {prefix + metric: (images, metric) for prefix, images in PARTS.items() for metric in metrics}
+    frame = records.curves
+    frame = frame[(frame["kind"] == "rerun") & frame["metric"].isin(names) & np.isfinite(frame["value"])]
+    pairs = frame["metric"].map(names)
+    return pd.DataFrame(
+        {
+            "images": pairs.str[0],
+            "metric": pairs.str[1],
+            "rerun": frame["number"],
+            "epoch": frame["step"].astype(float) / _steps_an_epoch(records),
+            "value": frame["value"],
+        }
+    ).reset_index(drop=True)
+
+
+def _steps_an_epoch(records: StudyRecords) -> float:
+    """From the first point of the curves, which stands after eval_every epochs, or at the end of a shorter run."""
+    protocol = records.meta["protocol"]
+    if protocol["iterations_per_epoch"]:
+        return protocol["iterations_per_epoch"]
+    first = records.curves["step"].min()
+    return first / min(protocol["eval_every"], protocol["max_epochs"])
+
+
+def means(frame: pd.DataFrame) -> pd.DataFrame:
+    """`curves` over the seeds: images, metric, epoch, mean, low, high (of the seeds)."""
+    groups = frame.groupby(["images", "metric", "epoch"], sort=True)["value"]
+    return groups.agg(mean="mean", low="min", high="max").reset_index()
+
+
+def ends(records: StudyRecords, metric: str) -> pd.DataFrame:
+    """A metric after the first and after the last epoch of every seed: images, rerun, first, last."""
+    frame = curves(records, [metric]).sort_values("epoch")
+    return frame.groupby(["images", "rerun"])["value"].agg(first="first", last="last").reset_index()
+
+
+def rise(records: StudyRecords, metric: str, images: str) -> tuple[float, float, int]:
+    """How much a metric rises from the first to the last epoch: mean over the seeds, 95 % interval, seeds."""
+    frame = ends(records, metric)
+    frame = frame[frame["images"] == images]
+    return common.mean_and_interval(frame["last"] - frame["first"])
+
+
+def gap(records: StudyRecords, metric: str, when: str) -> tuple[float, float, int]:
+    """A metric on the training images minus on the validation images, over the seeds. when: "first" or "last" epoch."""
+    wide = ends(records, metric).pivot(index="rerun", columns="images", values=when)
+    wide = wide.reindex(columns=list(PARTS.values()))
+    return common.mean_and_interval(wide["training"] - wide["validation"])
+
+
+def curve_cells(found: Found) -> pd.DataFrame:
+    """oi-f4-numbers, cells: training minus validation of each metric, after the first and after the last epoch."""
+    cells = {}
+    for name, records in found.items():
+        for when in ("first", "last"):
+            cells[name, f"after the {when} epoch"] = {
+                text: "not run" if records is None else _signed(*gap(records, key, when))
+                for key, text in METRICS.items()
+            }
+    return pd.DataFrame(cells).rename_axis("Training minus validation")
+
+
+def _signed(mean: float, ci95: float, n: int) -> str:
+    if np.isnan(mean):
+        return "–"
+    return f"{mean:+.3f}" + (f" ± {ci95:.3f}" if n > 1 else ", one seed")
+
+
+def overfitting_sentence(found: Found) -> str:
+    """Where the means of the pairs move, on training and on validation images, in a sentence a study."""
+    sentences = []
+    for name, records in common.present(found).items():
+        texts = {
+            f"{text}, {images}": _signed(*rise(records, metric, images))
+            for metric, text in MEANS.items()
+            for images in PARTS.values()
+        }
+        sentences.append(
+            f"Around `{name}` the mean inner products change from the first to the last epoch by: "
+            f"{labels.each(texts, str)}."
+        )
+    return " ".join(sentences) or "Nothing was run here."
+
+
+def classes(records: StudyRecords) -> tuple[int, int]:
+    """How many classes train and validate, of the split 4:1:5."""
+    from dmlrc.data.splits import ratio_4_1_5
+
+    meta = records.meta
+    parts = ratio_4_1_5(np.arange(meta["data"]["classes"]), order=meta["class_order"], seed=meta["seed"])
+    return len(parts.folds[0].train), len(parts.folds[0].val)
+
+
+def start_sentence(found: Found) -> str:
+    """Whether training and validation scores start equal, JSD beside the others, in a sentence a study."""
+    sentences = []
+    for name, records in common.present(found).items():
+        texts = {text: _signed(*gap(records, key, "first")) for key, text in METRICS.items()}
+        trained, validated = classes(records)
+        sentences.append(
+            f"Around `{name}`, with {trained} training and {validated} validation classes, the scores of training "
+            f"minus validation images after the first epoch are: {labels.each(texts, str)}."
+        )
+    return " ".join(sentences) or "Nothing was run here."
+
+
+def scalars(orders: Orders) -> dict[str, float]:
+    """The named numbers that the chapter records."""
+    recorded: dict[str, float] = {"published_cells": len(published.oi_results())}
+    for name, default in common.present(orders["default"]).items():
+        named = {f"random_gain_{key}": order_gain(default, orders["random"][name], key)[0] for key in METRICS}
+        named |= {f"first_gap_{key}": gap(default, key, "first")[0] for key in METRICS}
+        recorded |= {f"{name}.{key}": float(value) for key, value in named.items() if np.isfinite(value)}
+    return recorded
+
+
+# The figures
+
+
+def _rows(count: int, height: float, columns: int = 2, **settings) -> tuple[Figure, np.ndarray]:
+    return style.canvas(0.7 + height * count, count, columns, **settings)
+
+
+def _bars(axis: Axes, frame: pd.DataFrame, share: bool) -> None:
+    for kind, colour in (("negative", BLUE), ("positive", RED)):
+        heights = frame[kind] / frame[kind].sum() if share else frame[kind]
+        axis.stairs(heights, [*frame["low"], frame["high"].iloc[-1]], color=colour, fill=True, alpha=0.45)
+        axis.stairs(heights, [*frame["low"], frame["high"].iloc[-1]], color=colour, linewidth=1)
+
+
+def _pair_legend(figure: Figure) -> None:
+    handles = [Line2D([], [], color=colour, linewidth=5, alpha=0.6) for colour in (RED, BLUE)]
+    figure.legend(handles, list(MEANS.values()), loc="outside upper center", ncols=2)
+
+
+def _absent(axis: Axes) -> None:
+    axis.text(0.5, 0.5, "not recorded", transform=axis.transAxes, ha="center", va="center")
+
+
+def draw_normalisation(found: Mapping[str, StudyRecords]) -> Figure:
+    """oi-f1: histograms of the inner products after training, as counts and with areas made equal; a row a study."""
+    figure, axes = _rows(len(found), 2.0, sharex="row")
+    for row, (name, records) in zip(axes, found.items(), strict=True):
+        frame = histograms(records, "test")
+        for axis, share, text in zip(row, (False, True), ("pairs", "share of the pairs"), strict=True):
+            axis.set_title(f"{name}\n{text}", fontsize=9)
+            if frame.empty:
+                _absent(axis)
+            else:
+                _bars(axis, frame, share)
+    figure.supxlabel("inner product", fontsize=10)
+    _pair_legend(figure)
+    return figure
+
+
+def draw_before_and_after(found: Mapping[str, StudyRecords]) -> Figure:
+    """oi-f3: histograms of the test images before and after training, areas made equal; a row a study."""
+    figure, axes = _rows(len(found), 2.0, sharex="row", sharey="row")
+    for row, (name, records) in zip(axes, found.items(), strict=True):
+        for axis, setting, text in zip(row, ("untrained", "test"), ("before", "after"), strict=True):
+            frame = histograms(records, setting)
+            if frame.empty:
+                axis.set_title(f"{name}, {text}", fontsize=9)
+                _absent(axis)
+                continue
+            _bars(axis, frame, share=True)
+            for key, colour in (("mean_positive", RED), ("mean_negative", BLUE)):
+                axis.axvline(summary(frame)[key], color=colour, linestyle="--", linewidth=1)
+            axis.set_title(f"{name}\n{text}, JSD {summary(frame)['jsd']:.3f}", fontsize=9)
+    figure.supxlabel("inner product (dashed: the means)", fontsize=10)
+    figure.supylabel("share of the pairs", fontsize=10)
+    _pair_legend(figure)
+    return figure
+
+
+LOOKS = {"training": (ORANGE, "-", "o"), "validation": (BLUE, "--", "s")}
+
+
+def _curve(axis: Axes, frame: pd.DataFrame, metric: str) -> None:
+    for images, (colour, dashes, marker) in LOOKS.items():
+        part = frame[(frame["images"] == images) & (frame["metric"] == metric)]
+        axis.fill_between(part["epoch"], part["low"], part["high"], color=colour, alpha=0.2, linewidth=0)
+        axis.plot(
+            part["epoch"], part["mean"], color=colour, linestyle=dashes, marker=marker, markersize=3, linewidth=1.3
+        )
+    if not frame["metric"].eq(metric).any():
+        _absent(axis)
+
+
+def _image_legend(figure: Figure) -> None:
+    handles = [
+        Line2D([], [], color=colour, linestyle=dashes, marker=marker, markersize=4, label=f"{images} images")
+        for images, (colour, dashes, marker) in LOOKS.items()
+    ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=2)
+
+
+def _draw_curves(found: Mapping[str, StudyRecords], names: Mapping[str, str]) -> Figure:
+    """A row of panels a study, a column a metric; bands: lowest to highest seed."""
+    figure, axes = _rows(len(found), 1.9, len(names))
+    for row, (name, records) in zip(axes, found.items(), strict=True):
+        frame = means(curves(records, list(names)))
+        for axis, (metric, text) in zip(row, names.items(), strict=True):
+            _curve(axis, frame, metric)
+            axis.set_title(f"{name}\n{text}" if axis is row[0] else f"\n{text}", fontsize=9)
+            axis.tick_params(labelsize=8)
+            axis.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+    figure.supxlabel("epoch", fontsize=10)
+    _image_legend(figure)
+    return figure
+
+
+def draw_means(found: Mapping[str, StudyRecords]) -> Figure:
+    """oi-f2: mean inner product of positive and of negative pairs over the epochs, training and validation images."""
+    return _draw_curves(found, MEANS)
+
+
+def draw_metrics(found: Mapping[str, StudyRecords]) -> Figure:
+    """oi-f4: R@1, MAP@R and JSD over the epochs, on training and validation images."""
+    return _draw_curves(found, METRICS)

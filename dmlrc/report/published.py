@@ -1,0 +1,287 @@
+"""The numbers that the papers print, in the study's own words: method and metric names as in the records, fractions.
+
+Sources and caveats of every file stand in published_numbers/README.md.
+"""
+
+import functools
+from importlib.resources import files
+
+import pandas as pd
+
+from dmlrc.papers import roth2020
+
+METRICS = {"P@1": "precision_at_1", "R@1": "precision_at_1", "RP": "r_precision", "MAP@R": "map_at_r", "NMI": "nmi"}
+"""The papers' names of the metrics; R@1 and P@1 are one number."""
+
+METHODS = {
+    "Pretrained": "pretrained",
+    "Contrastive": "contrastive",
+    "Triplet": "triplet",
+    "NTXent": "ntxent",
+    "ProxyNCA": "proxy_nca",
+    "Margin": "margin",
+    "Margin / class": "margin_per_class",
+    "N. Softmax": "normalized_softmax",
+    "Normalized Softmax": "normalized_softmax",
+    "CosFace": "cosface",
+    "ArcFace": "arcface",
+    "FastAP": "fast_ap",
+    "SNR": "snr",
+    "SNR Contrastive": "snr",
+    "MS": "multi_similarity",
+    "Multi Similarity": "multi_similarity",
+    "MS+Miner": "multi_similarity_miner",
+    "Multi Similarity + Miner": "multi_similarity_miner",
+    "SoftTriple": "soft_triple",
+}
+"""The Reality Check's names of the methods; its tables, its list of optima and its plots do not agree on them."""
+
+DATASETS = ("CUB200", "Cars196", "SOP")
+
+
+def results() -> pd.DataFrame:
+    """Tables 3-5 of the Reality Check, a row a number.
+
+    Columns: dataset, method, setting ("concatenated", "separated"), metric, mean, ci95 (half width of the 95 %
+    interval; NaN where the paper gives none), source_table.
+    """
+    frame = _read("musgrave2020_results")
+    return pd.DataFrame(
+        {
+            "dataset": frame["dataset"],
+            "method": _known(frame["method"], METHODS),
+            "setting": frame["setting"],
+            "metric": _known(frame["metric"], METRICS),
+            "mean": frame["value"] / 100,
+            "ci95": frame["ci95"] / 100,
+            "source_table": frame["source_table"],
+        }
+    )
+
+
+def trunks() -> pd.DataFrame:
+    """Tables 1 and 2 of the Reality Check: trunks with ImageNet weights (R@1) and with random ones (NMI).
+
+    Columns: source_table, network, weights, dataset, metric, value.
+    """
+    frame = _read("musgrave2020_tables12")
+    return frame.assign(metric=_known(frame["metric"], METRICS), value=frame["value"] / 100)
+
+
+def hyperparameters() -> pd.DataFrame:
+    """The best hyperparameters that the Reality Check's searches found.
+
+    Columns: dataset, batch_size, method, hyperparameter (the source's name of it), value, note.
+    """
+    frame = _read("musgrave2020_hyperparameters")
+    return frame.assign(method=_known(frame["method"], METHODS))
+
+
+def search_traces() -> pd.DataFrame:
+    """The Reality Check's 53 searches: the best cross-validated MAP@R after each of 50 trials.
+
+    Columns: dataset, batch_size, method, trial (from 1), best (fraction).
+    """
+    frame = _read("musgrave2020_search_trials")
+    frame = frame.drop_duplicates(["dataset", "batch_size", "method", "trial"])
+    traces = frame.assign(method=_known(frame["method"], METHODS), best=frame["best_cv_map_at_r_so_far"])
+    return traces[["dataset", "batch_size", "method", "trial", "best"]].reset_index(drop=True)
+
+
+def claims() -> pd.DataFrame:
+    """What papers claim (R@1, fraction) for their own method and for the baselines in their tables.
+
+    Only rows that were seen in the source that they name; rows recalled from memory are left out.
+    Columns: paper, year, venue, dataset, role ("proposed", "contrastive_baseline", "triplet_baseline"), method,
+    backbone, dim, r1, source, source_type, primary (the headline row of a paper and data set), note.
+    """
+    frame = _read("claims_over_time")
+    seen = frame[frame["confidence"] == "read"].drop(columns=["confidence", "listed_in_mlrc"])
+    return seen.assign(r1=seen["r1"] / 100, primary=seen["primary"] == 1).reset_index(drop=True)
+
+
+@functools.cache
+def _read(name: str) -> pd.DataFrame:
+    return pd.read_csv(files("dmlrc.report") / "published_numbers" / f"{name}.csv")
+
+
+def _known(column: pd.Series, names: dict[str, str]) -> pd.Series:
+    strange = set(column) - set(names)
+    if strange:
+        raise KeyError(f"no name in this study for {', '.join(sorted(strange))}")
+    return column.map(names)
+
+
+def roth_results() -> pd.DataFrame:
+    """Table 2 of Roth et al. 2020, a row a number.
+
+    Columns: dataset, method, group, metric, mean, std (over 5 seeds), source_table. Methods are named as in
+    `papers.roth2020`, and "pretrained", which has no std. group: "pretrained", "objective", "mining variant",
+    "rho-regularised". SOP has no Pnca and no SoftTriple.
+    """
+    frame = _read("roth2020_results")
+    names = {method.label: method.name for method in roth2020.METHODS} | {"Imagenet": "pretrained"}
+    return pd.DataFrame(
+        {
+            "dataset": frame["dataset"],
+            "method": _known(frame["method"], names),
+            "group": frame["group"],
+            "metric": _known(frame["metric"], METRICS),
+            "mean": frame["value"] / 100,
+            "std": frame["std"] / 100,
+            "source_table": frame["source_table"],
+        }
+    )
+
+
+def roth_trunks() -> pd.DataFrame:
+    """Table 1 of Roth et al. 2020, R@1 of ImageNet trunks with a random linear layer.
+
+    Columns: network, dataset, metric, value.
+    """
+    frame = _read("roth2020_table1")
+    frame = frame.assign(metric=_known(frame["metric"], METRICS), value=frame["value"] / 100)
+    return frame[["network", "dataset", "metric", "value"]]
+
+
+def oi_results() -> pd.DataFrame:
+    """Table 1 of Oi et al. 2021: dataset, class_order ("default", "random"), metric, value (fraction)."""
+    frame = _read("oi2021_table1")
+    names = METRICS | {"Recall@1": "precision_at_1", "JSD": "jsd"}
+    frame = frame.assign(metric=_known(frame["metric"], names)).rename(columns={"splitting": "class_order"})
+    return frame[["dataset", "class_order", "metric", "value"]]
+
+
+FEHERVARI_METHODS = {
+    "Triplet Semihard": "triplet_semihard",
+    "Lifted Struct": "lifted_structure",
+    "Npairs": "n_pairs",
+    "Struct Clust": "structured_clustering",
+    "Margin Loss": "margin",
+    "Angular Loss": "angular",
+    "Prototype Loss": "prototypical",
+    "ProxyTriplet": "proxy_triplet",
+    "ProxyNCA": "proxy_nca",
+    "ProxySoftmax": "proxy_softmax",
+    "Ranked List Loss": "ranked_list",
+    "DREML": "dreml",
+}
+ZHAI_METHODS = {
+    "Contrastive": "contrastive",
+    "Lifted Struct": "lifted_structure",
+    "Hist Loss": "histogram",
+    "Bin. Deviance": "binomial_deviance",
+    "Npairs": "n_pairs",
+    "Angular Loss": "angular",
+    "Clustering": "structured_clustering",
+    "Proxy NCA": "proxy_nca",
+    "Margin": "margin",
+    "HTL": "htl",
+    "HDC": "hdc",
+    "A-BIER": "a_bier",
+    "ABE-8": "abe_8",
+    "DREML": "dreml",
+    "LMCL": "lmcl_original",
+    "LMCL*": "lmcl",
+    "NormSoftmax": "norm_softmax",
+    "NormSoftmax bits": "norm_softmax",
+}
+TRUNKS = {
+    "GoogLeNet": "googlenet",
+    "GoogleNet": "googlenet",
+    "GoogleNet + attention": "googlenet_attention",
+    "InceptionBN": "bn_inception",
+    "BNInception": "bn_inception",
+    "ResNet18": "resnet18",
+    "ResNet50": "resnet50",
+}
+RECALLS = {f"R@{k}": f"recall_at_{k}" for k in (2, 4, 8, 10, 16, 20, 30, 100)}
+PLOTTED = r"DMLPlayground shows ([\d.]+)(?![\d.]* too)"
+
+
+def fehervari_results() -> pd.DataFrame:
+    """Tables 2-4 of Fehervari et al. 2019, a row a number.
+
+    Columns: dataset, method, trunk, metric, value, reported_r1 (what the original paper claims; in rows of
+    precision_at_1), plotted (the number in the authors' own plots where it differs from the table; NaN where not),
+    doubtful (the table's number is taken for a slip of the authors), source_table, note.
+    """
+    frame = _read("fehervari2019_results")
+    note = frame["note"].fillna("")
+    return pd.DataFrame(
+        {
+            "dataset": frame["dataset"],
+            "method": _known(frame["method"], FEHERVARI_METHODS),
+            "trunk": _known(frame["backbone"], TRUNKS),
+            "metric": _known(frame["metric"], METRICS | RECALLS),
+            "value": frame["value"] / 100,
+            "reported_r1": frame["reported_r1"] / 100,
+            "plotted": note.str.extract(PLOTTED, expand=False).astype(float) / 100,
+            "doubtful": note.str.contains("do not use|possible typo"),
+            "source_table": frame["source_table"],
+            "note": note,
+        }
+    )
+
+
+def fehervari_settings() -> pd.DataFrame:
+    """Table 1 of Fehervari et al. 2019: the settings of the papers that proposed the methods.
+
+    Columns: method, feature_extractor, embedding_size (text: an ensemble's is "12x48"; NaN where not given),
+    reported_r1 (CUB200, fraction), normalize_last_layer (bool).
+    """
+    frame = _read("fehervari2019_settings")
+    return pd.DataFrame(
+        {
+            "method": _known(frame["method"], FEHERVARI_METHODS),
+            "feature_extractor": _known(frame["feature_extractor"], TRUNKS),
+            "embedding_size": frame["embedding_size"],
+            "reported_r1": frame["reported_r1_cub200"] / 100,
+            "normalize_last_layer": frame["normalize_last_layer"] == "yes",
+        }
+    )
+
+
+def zhai_results() -> pd.DataFrame:
+    """Tables 1-3, 5 and 6 of Zhai and Wu 2019, a row a number; rows marked uncertain are left out.
+
+    Columns: source_table, trunk, dim, dataset, metric, value, method, binary (the signs of the embedding), note. The
+    numbers of all methods but norm_softmax, lmcl and lmcl_original are quoted by the paper from others. lmcl_original:
+    LMCL as its authors propose it; lmcl: the loss in this paper's pipeline.
+    """
+    frame = _read("zhai2019_results")
+    frame = frame[frame["uncertain"] == 0]
+    return pd.DataFrame(
+        {
+            "source_table": frame["source_table"],
+            "trunk": _known(frame["net"], TRUNKS),
+            "dim": frame["dim"],
+            "dataset": frame["dataset"],
+            "metric": _known(frame["metric"], METRICS | RECALLS),
+            "value": frame["value"] / 100,
+            "method": _known(frame["method"], ZHAI_METHODS),
+            "binary": frame["method"] == "NormSoftmax bits",
+            "note": frame["note"].fillna(""),
+        }
+    ).reset_index(drop=True)
+
+
+def zhai_samples_per_class() -> pd.DataFrame:
+    """Table 4 of Zhai and Wu 2019: R@1 on CUB200 against the layout of a batch of 75.
+
+    Columns: samples, classes (a class and a batch; NaN: no balancing), value (fraction).
+    """
+    frame = _read("zhai2019_samples_per_class")
+    columns = {"samples_per_class": "samples", "classes_per_batch": "classes"}
+    return frame.rename(columns=columns).assign(value=frame["value"] / 100)[["samples", "classes", "value"]]
+
+
+def claims_after_2019() -> pd.DataFrame:
+    """What papers after 2019 claim (R@1, fraction), in the columns of `claims`, and by its rule: only rows seen.
+
+    Two more roles: "own_baseline" (a paper's run of its own starting point) and "rerun" (a loss trained by others).
+    Headline rows mix trunks and embedding sizes, so compare within one backbone. Proxy-Anchor's are in `claims`.
+    """
+    frame = _read("claims_after_2019")
+    seen = frame[frame["confidence"] == "read"].drop(columns=["confidence", "listed_in_mlrc"])
+    return seen.assign(r1=seen["r1"] / 100, primary=seen["primary"] == 1).reset_index(drop=True)

@@ -1,0 +1,245 @@
+"""The figures of Roth et al. 2020 (1 to 5 and 7), drawn from the numbers of `roth2020`."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import NullFormatter
+
+from dmlrc.records import StudyRecords
+from dmlrc.report import common, labels, style
+from dmlrc.report.common import Found
+from dmlrc.report.roth2020.page import (
+    FACTORS,
+    REGULARISED,
+    SAMPLERS,
+    SCALED,
+    STRUCTURE,
+    correlation,
+    correlations,
+    counted,
+    in_order,
+    influence,
+    label,
+    normalised,
+    spectra,
+    structure,
+)
+from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, RED, Style
+
+# the losses of the sweeps; those of the Reality Check look as everywhere in the book
+STYLES = {
+    "margin_12": style.method_style("margin"),
+    "triplet_random": style.method_style("triplet"),
+    "proxy_nca": style.method_style("proxy_nca"),
+    "multi_similarity": style.method_style("multi_similarity"),
+    "histogram": Style("black", "D"),
+    "softmax": style.method_style("normalized_softmax"),
+}
+
+
+def draw_regularisation(panels: Mapping[str, pd.DataFrame]) -> Figure:
+    """roth-f1: mean R@1 and standard deviation of each pair, without (hollow) and with (filled) regularisation."""
+    rows = -(-len(panels) // 2)
+    figure, axes = style.canvas(0.6 + 1.8 * rows, rows, 2, sharey=True)
+    names = list(REGULARISED.values())
+    for axis, (title, frame) in zip(axes.flat, panels.items(), strict=False):
+        for mean, std, colour, marker, face, shift in (
+            ("mean", "std", ORANGE, "o", "white", -0.13),
+            ("r_mean", "r_std", GREEN, "s", GREEN, 0.13),
+        ):
+            axis.errorbar(
+                100 * frame[mean],
+                np.arange(len(names)) + shift,
+                xerr=100 * frame[std].fillna(0.0),
+                linestyle="",
+                color=colour,
+                marker=marker,
+                markerfacecolor=face,
+                markersize=5,
+                capsize=2,
+            )
+        axis.set_title(title, fontsize=9)
+        axis.set(yticks=range(len(names)), yticklabels=[label(name) for name in names], ylim=(len(names) - 0.5, -0.5))
+    for axis in axes.flat[len(panels) :]:
+        axis.set_visible(False)
+    handles = [
+        Line2D([], [], color=ORANGE, marker="o", markerfacecolor="white", linestyle="", label="without"),
+        Line2D([], [], color=GREEN, marker="s", linestyle="", label="with ρ-regularisation"),
+    ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=2)
+    figure.supxlabel("R@1, %", fontsize=10)
+    return figure
+
+
+def draw_influence(sweeps: Mapping[str, Found]) -> Figure:
+    """roth-f2: share of the best value against the value; a row of panels a factor, a column a study, a line a loss."""
+    names = list(next(iter(sweeps.values())))
+    figure, axes = style.canvas(0.7 + 1.75 * len(sweeps), len(sweeps), len(names), sharey=True)
+    for axis, name in zip(axes[0], names, strict=True):
+        axis.set_title(name, fontsize=9)
+    for row, (factor, found) in zip(axes, sweeps.items(), strict=True):
+        for axis, records in zip(row, found.values(), strict=True):
+            if records is None or (shares := influence(records)).empty:
+                _blank(axis, "not run")
+            else:
+                _lines(axis, shares, factor)
+            axis.set_xlabel(FACTORS[factor][1])
+    figure.supylabel("share of the loss's best value, mean over the metrics, %", fontsize=10)
+    figure.legend(handles=_loss_handles(sweeps), loc="outside upper center", ncols=2)
+    return figure
+
+
+def _lines(axis: Axes, shares: pd.DataFrame, factor: str) -> None:
+    order = in_order(shares.index, factor)
+    for row in (name for name in STYLES if name in shares):
+        look = STYLES[row]
+        axis.plot(
+            range(len(order)),
+            100 * shares[row].reindex(order),
+            color=look.colour,
+            marker=look.marker,
+            linestyle=look.dashes,
+            markerfacecolor=look.face,
+            markersize=4,
+            linewidth=1.2,
+        )
+    short = [_short(value, factor) for value in order]
+    axis.set_xticks(range(len(order)), short, fontsize=8)
+    axis.set_xlim(-0.3, len(order) - 0.7)
+
+
+def _short(value: str, factor: str) -> str:
+    """A value under its tick: without what it is a value of, and a trunk in short lines."""
+    if factor != "trunks":
+        return value.removeprefix(FACTORS[factor][0])
+    trunk, _, kind = value.partition("-")
+    return "\n".join([*labels.TRUNK_LABELS.get(trunk, trunk).split(), kind]).strip()
+
+
+def _loss_handles(sweeps: Mapping[str, Found]) -> list[Line2D]:
+    shown = {
+        row
+        for found in sweeps.values()
+        for records in common.present(found).values()
+        for row in normalised(records)["row"].unique()
+    }
+    return [
+        Line2D(
+            [], [], color=look.colour, marker=look.marker, markerfacecolor=look.face, markersize=5, label=label(name)
+        )
+        for name, look in STYLES.items()
+        if name in shown
+    ]
+
+
+def _blank(axis: Axes, text: str) -> None:
+    axis.text(0.5, 0.5, text, transform=axis.transAxes, ha="center", va="center", color=GREY)
+    axis.set_xticks([])
+
+
+def draw_samplers(found: Mapping[str, StudyRecords]) -> Figure:
+    """roth-f3: the shares of all pairs of loss and metric for each batch sampler, a panel a study; bars: quartiles."""
+    figure, axes = style.canvas(0.5 + 2.5 * len(found), len(found))
+    for axis, (name, records) in zip(axes[:, 0], found.items(), strict=True):
+        frame = normalised(records)
+        frame = frame[frame["value"].isin(SAMPLERS)]
+        if frame.empty:
+            _blank(axis, "not run")
+            continue
+        scores, names = 100 * frame["score"], list(SAMPLERS)
+        sns.boxplot(x=scores, y=frame["value"], order=names, color="#DDDDDD", fliersize=0, linewidth=1, ax=axis)
+        axis.scatter(scores, style.jitter(frame["value"].map(names.index)), s=6, color=BLUE, alpha=0.6, zorder=3)
+        axis.set_yticks(range(len(names)), SAMPLERS.values())
+        axis.set_title(name, fontsize=9)
+        axis.set(xlabel="share of the best sampler, %", ylabel="")
+    return figure
+
+
+def draw_correlations(found: Mapping[str, Sequence[StudyRecords]]) -> Figure:
+    """roth-f4: Pearson's correlations between the metrics over all runs, a heatmap a study."""
+    figure, axes = style.canvas(0.3 + 3.6 * len(found), len(found))
+    for axis, (name, experiments) in zip(axes[:, 0], found.items(), strict=True):
+        matrix, runs = correlations(experiments)
+        if matrix.isna().all(axis=None):
+            _blank(axis, "too few runs")
+            continue
+        texts = [common.metric_label(metric) for metric in matrix]
+        sns.heatmap(
+            matrix.to_numpy(),
+            vmin=-1,
+            vmax=1,
+            cmap="RdBu_r",
+            annot=True,
+            fmt=".2f",
+            annot_kws={"fontsize": 7},
+            xticklabels=texts,
+            yticklabels=texts,
+            cbar=False,
+            ax=axis,
+        )
+        axis.tick_params(axis="x", rotation=90, labelsize=8)
+        axis.tick_params(axis="y", rotation=0, labelsize=8)
+        axis.set_title(f"{name}: {runs:,} runs", fontsize=9)
+    return figure
+
+
+def draw_structure(found: Mapping[str, StudyRecords]) -> Figure:
+    """roth-f5: R@1 against the four properties of the training embeddings, four panels a study, a point a method.
+
+    Blue circles count in the correlation above the panel; green squares are regularised, grey crosses have embeddings
+    of another scale.
+    """
+    figure, axes = style.canvas(0.6 + 3.9 * len(found), 2 * len(found), 2)
+    for block, (name, records) in enumerate(found.items()):
+        frame = structure(records)
+        for axis, (prop, text) in zip(axes[2 * block : 2 * block + 2].flat, STRUCTURE.items(), strict=True):
+            inside = counted(frame, prop)
+            regularised = frame[frame["group"] == "regularised"]
+            aside = frame.drop(index=[*inside.index, *regularised.index])
+            for part, colour, marker in ((inside, BLUE, "o"), (regularised, GREEN, "s"), (aside, GREY, "x")):
+                axis.scatter(part[prop], 100 * part["precision_at_1"], s=16, color=colour, marker=marker)
+            if prop in SCALED and len(unit := frame[frame["unit"]][prop].dropna()):
+                axis.set_xlim(_around(unit))  # embeddings of another scale would press all others together
+            test = correlation(frame, prop)
+            r = "too few" if np.isnan(test["r"]) else f"r = {test['r']:+.2f} [{test['low']:+.2f}, {test['high']:+.2f}]"
+            axis.set_title(f"{name}\n{r}", fontsize=8)
+            axis.set_xlabel(text)
+    for axis in axes[:, 0]:
+        axis.set_ylabel("R@1, %")
+    return figure
+
+
+def _around(values: pd.Series) -> tuple[float, float]:
+    pad = 0.1 * (values.max() - values.min()) or 0.1
+    return values.min() - pad, values.max() + pad
+
+
+def draw_spectra(found: Mapping[str, StudyRecords]) -> Figure:
+    """roth-f7: singular values of the training embeddings, with and without regularisation; a row of panels a pair.
+
+    Bands: lowest to highest seed.
+    """
+    figure, axes = style.canvas(0.6 + 1.6 * len(REGULARISED), len(REGULARISED), len(found), sharex="col")
+    for column, (name, records) in enumerate(found.items()):
+        frame = spectra(records)
+        for axis, (regularised, plain) in zip(axes[:, column], REGULARISED.items(), strict=True):
+            for method, colour, dashes, text in ((plain, BLUE, "-", "without"), (regularised, RED, "--", "with")):
+                part = frame[frame["method"] == method]
+                axis.fill_between(part["place"], part["low"], part["high"], color=colour, alpha=0.2, linewidth=0)
+                axis.plot(part["place"], part["mean"], color=colour, linestyle=dashes, linewidth=1.3, label=text)
+            axis.set_title(f"{name}\n{label(plain)}" if axis is axes[0, column] else label(plain), fontsize=9)
+            if frame["method"].isin([plain, regularised]).any():
+                axis.set_yscale("log")
+                axis.yaxis.set_minor_formatter(NullFormatter())
+            else:
+                _blank(axis, "not run")
+    handles, texts = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, texts, loc="outside upper center", ncols=2)
+    figure.supxlabel("place of the singular value", fontsize=10)
+    figure.supylabel("share of the sum", fontsize=10)
+    return figure

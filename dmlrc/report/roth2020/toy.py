@@ -1,0 +1,242 @@
+"""roth-f6: the two-dimensional toy of Roth et al. 2020, trained on the spot.
+
+Four training classes lie on a diagonal; the four test classes lie on vertical and horizontal lines beside it. Settings
+from a public script of this toy (the authors' README announces one; it was read in a copy that names no repository):
+15 points a line, an MLP 2-30-30-2 whose output is normalised, Adam at 0.03, 200 batches of 24 points, negative margin
+0.1, switch probability 0.001.
+
+That script does not train what the figure's caption says: where it switches, it leaves the pull between positives
+out of the loss altogether. `VARIANTS` keeps the two apart: the regularised loss as the paper describes it, beside its
+plain partner, and the loss of the script, which only pushes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+
+from dmlrc import losses, metrics
+from dmlrc.metrics.spectrum import spectrum
+from dmlrc.models.embedder import l2_normalize
+from dmlrc.report import common, style
+from dmlrc.report.musgrave2020 import figures
+from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
+
+POINTS, BATCH, STEPS, LR, NEG_MARGIN = 15, 24, 200, 0.03, 0.1
+# each line from (x, y) to (x, y): the public script's
+TRAIN_LINES = tuple(((low, low), (high, high)) for low, high in ((0.1, 0.3), (0.35, 0.55), (0.6, 0.8), (0.85, 1.05)))
+TEST_LINES = (
+    ((0.2, 0.2), (0.2, 0.4)),
+    ((0.2, 0.55), (0.2, 0.85)),
+    ((0.4, 0.2), (0.6, 0.2)),
+    ((0.7, 0.2), (0.9, 0.2)),
+)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A loss of the toy: its name in `losses`, its parameters, and the variant that it is compared with, if any."""
+
+    label: str
+    loss: str
+    params: Mapping[str, float]
+    partner: str | None = None
+
+
+VARIANTS = {
+    "pairs": Variant("Contrastive, all pairs", "contrastive", {"neg_margin": NEG_MARGIN}),
+    "plain": Variant("Contrastive (D)", "contrastive_distance", {"neg_margin": NEG_MARGIN}),
+    "regularised": Variant(
+        "R-Contrastive (D), p = 0.001",
+        "r_contrastive",
+        {"neg_margin": NEG_MARGIN, "switch_probability": 0.001},
+        "plain",
+    ),
+    "regularised_cub200": Variant(
+        "R-Contrastive (D), p = 0.4",
+        "r_contrastive",
+        {"neg_margin": NEG_MARGIN, "switch_probability": 0.4},
+        "plain",
+    ),
+    # no distance on the unit circle is above 2, so nothing pulls
+    "script": Variant(
+        "only pushing, as the script", "contrastive", {"neg_margin": NEG_MARGIN, "pos_margin": 2.0}, "pairs"
+    ),
+}
+DRAWN = ("plain", "regularised", "script")
+
+
+@dataclass(frozen=True)
+class Toy:
+    """One trained toy: points, labels and embeddings, (60, 2), (60,), (60, 2), of training and of test classes."""
+
+    train: tuple[np.ndarray, np.ndarray, np.ndarray]
+    test: tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def lines(ends: tuple, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Points spread at random on lines, a class a line: (4 * POINTS, 2) and labels (4 * POINTS,)."""
+    points = [
+        np.asarray(start) + rng.uniform(size=(POINTS, 1)) * (np.asarray(end) - np.asarray(start)) for start, end in ends
+    ]
+    return np.concatenate(points), np.repeat(np.arange(len(ends)), POINTS)
+
+
+def train(variant: Variant, seed: int = 0, steps: int = STEPS) -> Toy:
+    """Train one toy. The points, the weights before training and the batches depend on the seed alone."""
+    rng = np.random.default_rng(seed)
+    (points, labels), (unseen, unseen_labels) = lines(TRAIN_LINES, rng), lines(TEST_LINES, rng)
+    inputs, targets = torch.from_numpy(points).float(), torch.from_numpy(labels)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        layers = nn.Linear(2, 30), nn.ReLU(), nn.Linear(30, 30), nn.ReLU(), nn.Linear(30, 2)
+        network, loss = nn.Sequential(*layers), losses.create(variant.loss, **variant.params)
+        optimizer = torch.optim.Adam(network.parameters(), lr=LR)
+        for _ in range(steps):
+            batch = rng.choice(len(points), BATCH, replace=False)
+            optimizer.zero_grad()
+            loss(l2_normalize(network(inputs[batch])), targets[batch]).backward()
+            optimizer.step()
+    return Toy((points, labels, _embed(network, points)), (unseen, unseen_labels, _embed(network, unseen)))
+
+
+@torch.no_grad()
+def _embed(network: nn.Module, points: np.ndarray) -> np.ndarray:
+    embeddings: Tensor = l2_normalize(network(torch.from_numpy(points).float()))
+    return embeddings.numpy()
+
+
+def second_share(embeddings: np.ndarray) -> float:
+    """The smaller singular value's share of the sum: 0.5 for a ring, 0 where all points coincide.
+
+    With two dimensions the paper's rho, which leaves the largest value out, is 0 always, so Fig. 6 shows the values.
+    """
+    values = spectrum(embeddings)
+    return float(values[1] / values.sum())
+
+
+def measures(toy: Toy) -> dict[str, float]:
+    """What became of a toy: train_p1, test_p1 (P@1 on training and test classes), spectrum (`second_share`, training),
+    test_gap (mean distance of the test classes' centres)."""
+    _, labels, embedded = toy.train
+    _, unseen_labels, unseen = toy.test
+    p1 = ("precision_at_1",)
+    return {
+        "train_p1": metrics.evaluate(embedded, labels, p1)["precision_at_1"],
+        "test_p1": metrics.evaluate(unseen, unseen_labels, p1)["precision_at_1"],
+        "test_gap": metrics.evaluate(unseen, unseen_labels, ("pi_inter",))["pi_inter"],
+        "spectrum": second_share(embedded),
+    }
+
+
+def repeat(seeds: int, steps: int = STEPS) -> pd.DataFrame:
+    """`measures` of every variant, and of the network before training ("untrained"), over seeds 0, 1, ...
+
+    Columns: variant, seed, then the measures.
+    """
+    untrained = Variant("untrained", "contrastive", {})
+    variants = [("untrained", untrained, 0)] + [(name, each, steps) for name, each in VARIANTS.items()]
+    rows = [
+        {"variant": name, "seed": seed} | measures(train(each, seed, count))
+        for name, each, count in variants
+        for seed in range(seeds)
+    ]
+    return pd.DataFrame(rows)
+
+
+def change(frame: pd.DataFrame, name: str, measure: str) -> tuple[float, float, int]:
+    """Mean difference of a variant to its partner over the seeds, its 95 % interval, and the seeds. frame: `repeat`."""
+    wide = frame.pivot(index="seed", columns="variant", values=measure)
+    return common.mean_and_interval(wide[name] - wide[VARIANTS[name].partner])
+
+
+def cells(frame: pd.DataFrame) -> pd.DataFrame:
+    """roth-f6-seeds, cells: means over the seeds with 95 % intervals, and the change of P@1 against the partner."""
+    rows = {}
+    for name, part in frame.groupby("variant", sort=False):
+        variant = VARIANTS.get(name)
+        summary = {key: common.mean_and_interval(part[key]) for key in ("train_p1", "test_p1", "test_gap", "spectrum")}
+        rows[variant.label if variant else "before training"] = {
+            "P@1, training, %": _cell(summary["train_p1"], 100, 0),
+            "P@1, test, %": _cell(summary["test_p1"], 100, 0),
+            "distance of test classes": _cell(summary["test_gap"], 1, 2),
+            "second singular value, %": _cell(summary["spectrum"], 100, 1),
+            "compared with": VARIANTS[variant.partner].label if variant and variant.partner else "–",
+            "its test P@1 is higher": common.judged(*change(frame, name, "test_p1"))
+            if variant and variant.partner
+            else "–",
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Loss")
+
+
+def _cell(found: tuple[float, float, int], factor: float, digits: int) -> str:
+    mean, half, _ = found
+    text = f"{factor * mean:.{digits}f}"
+    return text if np.isnan(half) else f"{text} ± {factor * half:.{digits}f}"
+
+
+def sentence(frame: pd.DataFrame) -> str:
+    """What came out over the seeds, in words."""
+    seeds = frame["seed"].nunique()
+    share = {name: f"{100 * part['spectrum'].mean():.0f} %" for name, part in frame.groupby("variant", sort=False)}
+    better = {
+        name: f"{common.judged(*change(frame, name, 'test_p1'))} points"
+        for name in ("regularised", "regularised_cub200")
+    }
+    return (
+        f"Over {seeds} seeds the second singular value holds {share['plain']} of the sum with the plain loss, "
+        f"{share['regularised']} with the paper's switch probability of 0.001, {share['regularised_cub200']} with its "
+        f"0.4 for CUB200, and {share['script']} where nothing pulls, as in the public script. Whether switching raises "
+        f"the P@1 of the test lines: {better['regularised']} at 0.001, {better['regularised_cub200']} at 0.4."
+    )
+
+
+def scalars(frame: pd.DataFrame) -> dict[str, float]:
+    """The named numbers of the toy that the chapter records."""
+    means = frame.groupby("variant")[["test_p1", "spectrum"]].mean()
+    return {f"toy.{name}.{key}": float(means[key][name]) for name in means.index for key in means}
+
+
+COLOURS = (BLUE, ORANGE, GREEN, RED), (SKY, PURPLE, GREY, "black")  # of the training and of the test classes
+
+
+def draw(toys: Mapping[str, Toy]) -> Figure:
+    """roth-f6: the points, their embeddings on the circle for each of `DRAWN`, and the spectra of the training set."""
+    figure, axes = style.canvas(7.2, 3, 2)
+    first = toys[DRAWN[0]]
+    _scatter(axes[0, 0], first.train[0], first.test[0], first)
+    axes[0, 0].set_title("the points", fontsize=9)
+    for axis, name in zip(axes.flat[1:], DRAWN, strict=False):
+        toy = toys[name]
+        axis.add_patch(figures.plt.Circle((0, 0), 1, fill=False, color="#CCCCCC", linestyle=":"))
+        _scatter(
+            axis, toy.train[2], 0.85 * toy.test[2], toy
+        )  # test classes on an inner ring, or one would hide the other
+        axis.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), aspect="equal")
+        axis.set_title(VARIANTS[name].label, fontsize=9)
+    axis = axes[2, 0]
+    for place, name in enumerate(DRAWN):
+        values = spectrum(toys[name].train[2])
+        axis.bar([place - 0.2, place + 0.2], values / values.sum(), width=0.36, color=(BLUE, ORANGE))
+    axis.set_xticks(range(len(DRAWN)), ["plain", "p = 0.001", "script"], fontsize=8)
+    axis.set_title("singular values, share of the sum", fontsize=9)
+    axes[2, 1].set_axis_off()
+    handles = [
+        figures.plt.Line2D([], [], color=colour, marker=marker, linestyle="", label=f"{part} class {number + 1}")
+        for part, colours, marker in (("training", COLOURS[0], "o"), ("test", COLOURS[1], "x"))
+        for number, colour in enumerate(colours)
+    ]
+    axes[2, 1].legend(handles=handles, loc="center", frameon=False)
+    return figure
+
+
+def _scatter(axis, train: np.ndarray, test: np.ndarray, toy: Toy) -> None:
+    for points, labels, colours, marker in (
+        (train, toy.train[1], COLOURS[0], "o"),
+        (test, toy.test[1], COLOURS[1], "x"),
+    ):
+        axis.scatter(*points.T, c=[colours[label] for label in labels], s=14, marker=marker, linewidths=1)

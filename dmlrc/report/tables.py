@@ -1,0 +1,464 @@
+"""Tables: plain data frames of numbers, computed from records and from what the papers print.
+
+Accuracies are fractions and methods are named as in the records; `dmlrc.report.labels` turns them into what a page
+shows.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from dmlrc.data.splits import Splits, halves
+from dmlrc.errors import MissingDataError
+from dmlrc.methods import Float, Int, Method
+from dmlrc.papers import fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
+from dmlrc.records import PRETRAINED, StudyRecords
+from dmlrc.report import published
+
+SETTINGS = ("concatenated", "separated")
+METRICS = ("precision_at_1", "r_precision", "map_at_r")
+CLASSICS = ("contrastive", "triplet")
+OTHER_PAPERS = (roth2020, fehervari2019, zhai2019, oi2021)
+METHODS = {method.name: method for method in musgrave2020.METHODS}
+"""The rows of the results tables; `include` adds one."""
+
+
+def include(method: Method) -> None:
+    """Let a method of the reader's own stand in the tables, figures and trends of this session, under its label."""
+    METHODS[method.name] = method
+
+
+def ordered(methods: Iterable[str]) -> list[str]:
+    """The pretrained row, the paper's methods in its order, then any others."""
+    order = [PRETRAINED, *METHODS]
+    present = list(dict.fromkeys(methods))
+    return sorted(present, key=lambda name: order.index(name) if name in order else len(order))
+
+
+def interval(values: Sequence[float], level: float = 0.95) -> float:
+    """Half width of the Student-t interval of the mean, with n - 1 degrees of freedom; NaN for fewer than 2 values.
+
+    >>> round(interval([1.0, 2.0, 3.0]), 3)  # 4.303 * 1 / sqrt(3)
+    2.484
+    """
+    values = np.asarray(values, dtype=float)
+    if len(values) < 2:
+        return float("nan")
+    return float(stats.t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def accuracy(records: StudyRecords) -> pd.DataFrame:
+    """Accuracy on the test half over the reruns: method, setting, metric, mean, ci95, n.
+
+    Columns as in `published.results`, and n, the number of reruns. ci95 is NaN for a single rerun, and for the
+    pretrained row, which has no seed.
+    """
+    scores = records.scores[records.scores["setting"].isin(SETTINGS)]
+    groups = scores.groupby(["method", "setting", "metric"], sort=False)["value"]
+    return groups.agg(mean="mean", ci95=interval, n="size").reset_index()
+
+
+def marks(frame: pd.DataFrame) -> pd.Series:
+    """For each row of `accuracy`: "best" for the highest mean of its setting and metric, "tie", or "".
+
+    A tie: its 95 % interval overlaps that of the best (a missing interval counts as zero wide). Overlap is a rule of
+    the eye, not a test. The pretrained row does not compete.
+    """
+    competing = frame[frame["method"] != PRETRAINED]
+    result = pd.Series("", index=frame.index)
+    for _, group in competing.groupby(["setting", "metric"]):
+        half = group["ci95"].fillna(0.0)
+        best = group["mean"].idxmax()
+        reaches = group["mean"] + half >= group["mean"][best] - half[best]
+        result[group.index[reaches]] = "tie"
+        result[best] = "best"
+    return result
+
+
+def status(records: StudyRecords) -> pd.DataFrame:
+    """What was run of every method: trials, diverged, reruns, failed_reruns (counts) and state, indexed by method.
+
+    state: "complete"; "diverged" (no trial ended with a number); "unfinished"; "not run".
+    """
+    budget = records.meta["budget"]
+    rows = {}
+    for method in ordered([*METHODS, *records.runs["method"]]):
+        trials = records.trials[records.trials["method"] == method]
+        runs = records.runs[(records.runs["method"] == method) & (records.runs["kind"] == "rerun")]
+        failed = runs[runs["state"] != "complete"]["number"].nunique()
+        row = {
+            "trials": len(trials),
+            "diverged": int((trials["state"] == "diverged").sum()),
+            "reruns": runs["number"].nunique() - failed,
+            "failed_reruns": failed,
+        }
+        rows[method] = row | {"state": _state(row, budget)}
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def _state(row: Mapping[str, int], budget: Mapping) -> str:
+    if not row["trials"]:
+        return "not run"
+    if row["trials"] >= budget["trials"] and row["diverged"] == row["trials"]:
+        return "diverged"
+    finished = row["trials"] >= budget["trials"] and row["reruns"] + row["failed_reruns"] >= budget["reruns"]
+    return "complete" if finished else "unfinished"
+
+
+def cost(records: StudyRecords) -> pd.DataFrame:
+    """What a method cost: search_seconds (all trials), seconds and steps of one rerun (mean), indexed by method.
+
+    Seconds and steps are summed over the folds, which train one after the other.
+    """
+    reruns = records.runs[records.runs["kind"] == "rerun"]
+    each = reruns.groupby(["method", "number"]).agg(seconds=("seconds", "sum"), steps=("steps", "sum"))
+    table = each.groupby("method").mean()
+    table.insert(0, "search_seconds", records.trials.groupby("method")["seconds"].sum())
+    return table.loc[[name for name in ordered(table.index) if name in table.index]]
+
+
+def spread(frame: pd.DataFrame, setting: str = "concatenated", metric: str = "map_at_r") -> dict[str, float]:
+    """How far apart the methods are: best, worst, range (fractions), the methods' mean ci95, and which they are.
+
+    frame: `accuracy` or one data set of `published.results`. Without a trained method the numbers are NaN.
+    """
+    rows = frame[(frame["setting"] == setting) & (frame["metric"] == metric) & (frame["method"] != PRETRAINED)]
+    rows = rows.set_index("method")
+    if rows.empty:
+        return dict.fromkeys(("best", "worst", "range", "mean_ci95"), float("nan"))
+    return {
+        "best": float(rows["mean"].max()),
+        "best_method": rows["mean"].idxmax(),
+        "worst": float(rows["mean"].min()),
+        "worst_method": rows["mean"].idxmin(),
+        "range": float(rows["mean"].max() - rows["mean"].min()),
+        "mean_ci95": float(rows["ci95"].mean()),
+    }
+
+
+def improvement(frame: pd.DataFrame, baseline: str, metric: str = "precision_at_1") -> pd.Series:
+    """Mean relative improvement of the newer methods over a baseline, by setting: 0.02 is 2 % better.
+
+    frame: `accuracy` or one data set of `published.results`. baseline: one of `CLASSICS`; all methods but these two
+    are newer. Fig. 5 of the Reality Check. A setting without the baseline is NaN.
+    """
+    rows = frame[(frame["metric"] == metric) & (frame["method"] != PRETRAINED)]
+    means = rows.pivot(index="method", columns="setting", values="mean").reindex(columns=list(SETTINGS))
+    if baseline not in means.index:
+        return pd.Series(np.nan, index=list(SETTINGS))
+    newer = means.drop(index=list(CLASSICS), errors="ignore")
+    return (newer / means.loc[baseline] - 1).mean()
+
+
+def claimed_improvement(claims: pd.DataFrame, baseline: str, years: tuple[int, int] = (2017, 2019)) -> pd.DataFrame:
+    """What papers of these years claim over a baseline in their own tables, a row a paper and data set.
+
+    claims: `published.claims()`. baseline: "contrastive" or "triplet". Only headline rows; a paper counts where both
+    its own number and its baseline's were read. Columns: paper, year, dataset, method, r1, r1_baseline, gain.
+    """
+    headline = claims[claims["primary"] & claims["year"].between(*years)]
+    own = headline[headline["role"] == "proposed"][["paper", "year", "dataset", "method", "r1"]]
+    theirs = headline[headline["role"] == f"{baseline}_baseline"][["paper", "dataset", "r1"]]
+    both = own.merge(theirs, on=["paper", "dataset"], suffixes=("", "_baseline"))
+    return both.assign(gain=both["r1"] / both["r1_baseline"] - 1)
+
+
+def improvement_bars(edition: Sequence[StudyRecords], claims: pd.DataFrame) -> pd.DataFrame:
+    """The bars of Fig. 5: baseline, where (a data set of the papers or a study), who, value (fraction).
+
+    who: "papers" (mean of `claimed_improvement`), "separated" or "concatenated" (`improvement` in the published tables,
+    or in ours).
+    """
+    theirs = published.results()
+    measured = {name: theirs[theirs["dataset"] == name] for name in published.DATASETS}
+    measured |= {records.name: accuracy(records) for records in edition}
+    rows = []
+    for baseline in CLASSICS:
+        claimed = claimed_improvement(claims, baseline).groupby("dataset")["gain"].mean()
+        for where, frame in measured.items():
+            gains = improvement(frame, baseline).to_dict() | {"papers": claimed.get(where, np.nan)}
+            rows += [{"baseline": baseline, "where": where, "who": who, "value": value} for who, value in gains.items()]
+    return pd.DataFrame(rows).dropna(ignore_index=True)
+
+
+def recycled(claims: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """Baseline numbers that more than one paper prints: dataset, r1, papers (count), first (year), who.
+
+    Sorted by data set and count. A number that three papers print to the digit was not measured three times.
+    """
+    rows = claims[(claims["role"] == f"{baseline}_baseline") & claims["primary"]].sort_values("year", kind="stable")
+    groups = rows.groupby(["dataset", "r1"])
+    table = groups.agg(papers=("paper", "size"), first=("year", "min"), who=("paper", "; ".join)).reset_index()
+    table = table[table["papers"] > 1]
+    order = table["dataset"].map(list(published.DATASETS).index)
+    return table.assign(order=order).sort_values(["order", "papers"], ascending=[True, False]).drop(columns="order")
+
+
+def slope(years: Sequence[float], values: Sequence[float]) -> dict[str, float]:
+    """Least-squares trend of a value over the years: slope a year, half width of its 95 % interval, n.
+
+    The interval treats the points as independent; papers that build on one another are not. NaN for a single year.
+    """
+    if len(set(years)) < 2:
+        return {"slope": float("nan"), "ci95": float("nan"), "n": len(years)}
+    fit = stats.linregress(years, values)
+    half = stats.t.ppf(0.975, len(years) - 2) * fit.stderr if len(years) > 2 else float("nan")
+    return {"slope": float(fit.slope), "ci95": float(half), "n": len(years)}
+
+
+def measured_by_year(
+    frame: pd.DataFrame, setting: str = "concatenated", metric: str = "precision_at_1"
+) -> pd.DataFrame:
+    """The year and accuracy of every method in a table of results: method, year, value. frame: as in `spread`."""
+    rows = frame[(frame["setting"] == setting) & (frame["metric"] == metric) & frame["method"].isin(METHODS)]
+    years = rows["method"].map(lambda name: METHODS[name].year)
+    return pd.DataFrame({"method": rows["method"], "year": years, "value": rows["mean"]}).reset_index(drop=True)
+
+
+def rank_agreement(ours: pd.DataFrame, theirs: pd.DataFrame, setting: str = "concatenated") -> dict[str, float]:
+    """Spearman's rank correlation of MAP@R over the methods that both tables have: rho, p, n."""
+    means = [
+        frame[(frame["setting"] == setting) & (frame["metric"] == "map_at_r")].set_index("method")["mean"]
+        for frame in (ours, theirs)
+    ]
+    both = pd.concat(means, axis=1, keys=["ours", "theirs"]).drop(index=PRETRAINED, errors="ignore").dropna()
+    if len(both) < 3:
+        return {"rho": float("nan"), "p": float("nan"), "n": len(both)}
+    test = stats.spearmanr(both["ours"], both["theirs"])
+    return {"rho": float(test.statistic), "p": float(test.pvalue), "n": len(both)}
+
+
+def best_so_far(records: StudyRecords) -> pd.DataFrame:
+    """Our searches, as `published.search_traces`: method, trial (from 1), best validation MAP@R after it."""
+    trials = records.trials.sort_values(["method", "trial"])
+    best = trials.groupby("method")["value"].transform(lambda values: values.cummax().ffill())
+    return pd.DataFrame({"method": trials["method"], "trial": trials["trial"] + 1, "best": best}).reset_index(drop=True)
+
+
+def trials_to_reach(traces: pd.DataFrame, share: float = 0.99) -> pd.Series:
+    """The first trial at which each search had reached this share of its final best, indexed as the searches are.
+
+    traces: `published.search_traces()` or `best_so_far`.
+    """
+    keys = [column for column in ("dataset", "batch_size", "method") if column in traces]
+    final = traces.groupby(keys)["best"].transform("max")
+    return traces[traces["best"] >= share * final].groupby(keys)["trial"].min()
+
+
+def sensitivity(records: StudyRecords) -> pd.DataFrame:
+    """How much a method depends on its tuning, indexed by method: best, median, worst trial, median_share, trials.
+
+    median_share = median / best: near 1, any setting of the search space will do.
+    """
+    complete = records.trials[records.trials["state"] == "complete"]
+    table = complete.groupby("method")["value"].agg(best="max", median="median", worst="min", trials="size")
+    table.insert(3, "median_share", table["median"] / table["best"])
+    return table.loc[ordered(table.index)]
+
+
+def importance(records: StudyRecords, min_trials: int = 20, seed: int = 0) -> pd.DataFrame:
+    """Share of the trials' variance that each hyperparameter explains (fANOVA, Hutter et al. 2014).
+
+    Columns: method, parameter, importance (sums to 1 in a method). Only methods with at least min_trials complete
+    trials and more than one hyperparameter: with fewer there is nothing to tell apart.
+    """
+    from optuna.importance import FanovaImportanceEvaluator, get_param_importances
+
+    from dmlrc import search
+
+    rows = []
+    for name, trials in records.trials.groupby("method", sort=False):
+        complete = trials[trials["state"] == "complete"]
+        if name not in METHODS or len(METHODS[name].space) < 2 or len(complete) < min_trials:
+            continue
+        study = search.optuna_study(METHODS[name], trials.to_dict("records"))
+        shares = get_param_importances(study, evaluator=FanovaImportanceEvaluator(seed=seed))
+        rows += [{"method": name, "parameter": key, "importance": value} for key, value in shares.items()]
+    return pd.DataFrame(rows, columns=["method", "parameter", "importance"])
+
+
+def best_hyperparameters(records: StudyRecords) -> pd.DataFrame:
+    """The setting that won each search: method, hyperparameter, value, the range searched (low, high), at_edge.
+
+    at_edge: the value lies within 2 % of the range's width of an end of it (in logarithms where it is searched so).
+    """
+    from dmlrc import search
+
+    rows = []
+    for name in ordered(records.trials["method"]):
+        best = search.best(records.trials[records.trials["method"] == name].to_dict("records"))
+        space = METHODS[name].space if name in METHODS else {}
+        for parameter, value in (best["params"] if best else {}).items():
+            limits = space.get(parameter)
+            rows.append(
+                {
+                    "method": name,
+                    "hyperparameter": parameter,
+                    "value": value,
+                    "low": getattr(limits, "low", np.nan),
+                    "high": getattr(limits, "high", np.nan),
+                    "at_edge": limits is not None and _at_edge(value, limits),
+                }
+            )
+    return pd.DataFrame(rows, columns=["method", "hyperparameter", "value", "low", "high", "at_edge"])
+
+
+def _at_edge(value: float, limits: Float | Int) -> bool:
+    scale = np.log if getattr(limits, "log", False) else float
+    low, high = scale(limits.low), scale(limits.high)
+    return not 0.02 < (scale(value) - low) / (high - low) < 0.98
+
+
+def methods() -> pd.DataFrame:
+    """Table 6 of the Reality Check, with what our search varies: indexed by method, the registry's own facts."""
+    rows = {
+        method.name: {
+            "year": method.year,
+            "kind": method.kind,
+            "batch": f"{method.classes_per_batch} x {method.images_per_class}",
+            "searched": ", ".join(method.space),
+        }
+        for method in musgrave2020.METHODS
+    }
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def class_splits(records: StudyRecords) -> Splits:
+    """The splits of a study's classes: as `halves`, with one image a class, so that an image is a class number."""
+    meta = records.meta
+    classes = np.arange(meta["data"]["classes"])
+    return halves(classes, folds=meta["protocol"]["folds"], order=meta["class_order"], seed=meta["seed"])
+
+
+def class_counts(edition: Sequence[StudyRecords] = ()) -> pd.DataFrame:
+    """How many classes train, validate and test: the papers' data sets and those of the studies, by our splits.
+
+    Columns: classes, train, validate, test; index: the data set or study. `never` counts classes of the first half that
+    no fold validates, because the folds do not divide it.
+    """
+    parts_of = {name: halves(np.arange(count)) for name, count in (("CUB200", 200), ("Cars196", 196), ("SOP", 22634))}
+    parts_of |= {records.name: class_splits(records) for records in edition}
+    rows = {}
+    for name, parts in parts_of.items():
+        validated = np.unique(np.concatenate([fold.val for fold in parts.folds]))
+        rows[name] = {
+            "classes": len(parts.class_order),
+            "train": len(parts.folds[0].train),
+            "validate": len(parts.folds[0].val),
+            "never": len(parts.train_val) - len(validated),
+            "test": len(parts.test),
+        }
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def rates(protocol: str) -> pd.DataFrame:
+    """The trials that chose a protocol's learning rate and its stopping rule, from validation folds alone.
+
+    A row a learning rate and stopping rule (patience and limit, in epochs): that of the trials as they were run, and
+    the protocol's own, replayed on their curves. A column a method, its best trial's MAP@R; then their mean, and the
+    mean steps of a run. Read from the short searches named `...-rate-<rate>`; empty where none are here.
+    """
+    from dmlrc import records, studies
+
+    rows = {}
+    for study in studies.STUDIES.values():
+        if study.budget.name != "rate" or study.protocol.name != protocol:
+            continue
+        try:
+            found = records.load(study.name)
+        except MissingDataError:
+            continue
+        chosen = studies.STUDIES[study.name.partition("-rate-")[0]].effective_protocol
+        rules = [(run.patience, run.max_epochs) for run in (study.effective_protocol, chosen)]
+        for patience, max_epochs in dict.fromkeys(rules):
+            rows[study.protocol.lr, patience, max_epochs] = replay(found, patience, max_epochs)
+    if not rows:
+        return pd.DataFrame()
+    table = pd.DataFrame(rows).T.rename_axis(["lr", "patience", "max_epochs"])
+    return table[[*ordered(table.columns.drop(["mean", "steps"])), "mean", "steps"]]
+
+
+def replay(records: StudyRecords, patience: int, max_epochs: int) -> pd.Series:
+    """What the trials would have given under another, stricter stopping rule: each method's best, mean, steps.
+
+    The validation curves are cut where the rule (in epochs) would have stopped them; the best trial of a method has the
+    highest mean over its folds of the best point before the cut.
+    """
+    length = records.meta["protocol"]["iterations_per_epoch"]
+    curves = records.curves[records.curves["metric"] == "map_at_r"].sort_values("step")
+    runs = {key: _stopped(curve, patience * length, max_epochs * length) for key, curve in curves.groupby(RUN)}
+    frame = pd.DataFrame.from_dict(runs, orient="index", columns=["value", "steps"])
+    frame.index = pd.MultiIndex.from_tuples(frame.index, names=RUN)
+    best = frame["value"].groupby(["method", "number"]).mean().groupby("method").max()
+    return pd.concat([best, pd.Series({"mean": best.mean(), "steps": frame["steps"].mean()})])
+
+
+RUN = ["method", "number", "fold"]
+
+
+def _stopped(curve: pd.DataFrame, patience: int, limit: int) -> tuple[float, int]:
+    """The best value of one run's curve, and the steps taken, if it had stopped by this rule (in steps)."""
+    best, best_step, step = -np.inf, 0, 0
+    for step, value in zip(curve["step"], curve["value"], strict=True):
+        if value > best:
+            best, best_step = value, step
+        if step - best_step > patience or step >= limit:
+            break
+    return best, step
+
+
+def systems() -> pd.DataFrame:
+    """Every method of the papers after the Reality Check, on CUB200: paper, method, loss, batch, year and settings."""
+    rows = [
+        {
+            "paper": paper.PROTOCOL.name,
+            "method": method.label,
+            "loss": method.loss,
+            "batch": f"{method.classes_per_batch} x {method.images_per_class}",
+            "sampler": method.sampler or paper.PROTOCOL.sampler,
+            "year": method.year,
+            "settings": ", ".join(f"{name} {value:.4g}" for name, value in method.settings.items()),
+        }
+        for paper in OTHER_PAPERS
+        for method in paper.METHODS
+    ]
+    return pd.DataFrame(rows)
+
+
+def protocols() -> pd.DataFrame:
+    """The five protocols on CUB200, without what they record: a row a setting, a column a paper."""
+    papers = (musgrave2020, *OTHER_PAPERS)
+    table = pd.DataFrame({paper.PROTOCOL.name: asdict(paper.PROTOCOL) for paper in papers})
+    return table.drop(index=["name", "paper", "test_metrics", "val_metrics", "train_metrics", "binary", "arrays"])
+
+
+def random_trunks(untrained: StudyRecords) -> pd.DataFrame:
+    """NMI of trunks with random weights on a study's test half, mean over the seeds. untrained: experiment "trunks".
+
+    Columns as `untrained.random_trunks`: trunk, classes, images (of a class, on average over the whole data set), nmi.
+    """
+    rows = untrained.scores[untrained.scores["method"].str.endswith("@random") & (untrained.scores["metric"] == "nmi")]
+    means = rows.groupby("method", sort=False)["value"].mean()
+    facts = untrained.meta["data"]
+    return pd.DataFrame(
+        {
+            "trunk": means.index.str.partition("@").get_level_values(0),
+            "classes": facts["classes"] - facts["classes"] // 2,
+            "images": facts["images"] / facts["classes"],
+            "nmi": means.to_numpy(),
+        }
+    )
+
+
+def nmi_of_random(classes: int, images: float) -> float:
+    """NMI of embeddings whose clusters hold one image each of `images` classes: 1 - log S / log C, NaN for S > C.
+
+    Musgrave et al. 2020, Eqs. 3-7; for C = `classes` of S = `images` each.
+
+    >>> round(nmi_of_random(10_000, 4), 3)
+    0.849
+    """
+    return float(1 - np.log(images) / np.log(classes)) if images <= classes else float("nan")

@@ -1,0 +1,113 @@
+"""What chapters compute on the spot, without training: metrics on toy spaces, random embeddings, random trunks."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import torch
+
+from dmlrc import metrics, models
+from dmlrc.data import ImageSet, augment
+from dmlrc.data.splits import halves
+from dmlrc.report.tables import nmi_of_random
+
+SHOWN = ("precision_at_1", "recall_at_4", "r_precision", "map_at_r", "map_at_c", "nmi", "f1")
+"""The accuracy metrics that the live figures compare."""
+
+
+def toy_spaces(points: int = 100, seed: int = 0) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Three embeddings in the plane of two classes: title -> (embeddings (N, 2), labels (N,)).
+
+    Every nearest neighbour is of the right class in all three, and k-means with k = 2 cuts them all in the middle, but
+    the classes are kept apart better from one to the next. After Fig. 1 of Musgrave et al. 2020, whose coordinates are
+    not published.
+    """
+    rng = np.random.default_rng(seed)
+    labels = np.repeat([0, 1], points // 2)
+
+    def strips(gap: float) -> np.ndarray:
+        along = np.tile(np.linspace(0, 8, points // 2), 2)
+        return np.stack([along, gap * labels + rng.normal(0, 0.05, len(labels))], axis=1)
+
+    islands = np.arange(points // 2) % 4  # each class has an island in each of four columns, above or below in turn
+    islands = np.stack([islands, islands % 2], axis=1)
+    centres = np.concatenate([islands, islands * (1, -1) + (0, 1)]) * (8 / 3, 3)
+    return {
+        "(a) islands": (centres + rng.normal(0, 0.12, centres.shape), labels),
+        "(b) near strips": (strips(0.8), labels),
+        "(c) far strips": (strips(3.0), labels),
+    }
+
+
+def toy_scores(
+    spaces: dict[str, tuple[np.ndarray, np.ndarray]], names: Sequence[str] = SHOWN, seeds: int = 10
+) -> pd.DataFrame:
+    """Every metric on every space: a row a metric, a column a space; the mean over k-means seeds."""
+    scores = {
+        title: pd.DataFrame([metrics.evaluate(*space, names=names, seed=seed) for seed in range(seeds)]).mean()
+        for title, space in spaces.items()
+    }
+    return pd.DataFrame(scores)
+
+
+def random_scores(
+    points: int, classes: Sequence[int], dim: int = 64, seed: int = 0, names: Sequence[str] = SHOWN
+) -> pd.DataFrame:
+    """Every metric on embeddings that know nothing: `points` random directions, labels dealt out at random.
+
+    Fig. 2 of Musgrave et al. 2020: 10,000 points, 64 dimensions. A row a number of classes (the index); classes are of
+    equal size, up to one. The column nmi_expected is `nmi_of_random`.
+    """
+    rng = np.random.default_rng(seed)
+    embeddings = torch.nn.functional.normalize(torch.from_numpy(rng.standard_normal((points, dim))).float())
+    rows = {}
+    for count in classes:
+        labels = rng.permutation(np.arange(points) % count)
+        rows[count] = metrics.evaluate(embeddings, labels, names=names, seed=seed)
+        rows[count]["nmi_expected"] = nmi_of_random(count, points / count)
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("classes")
+
+
+def random_trunks(
+    images: ImageSet,
+    trunks: Sequence[str],
+    classes: Sequence[int] | None = None,
+    images_per_class: int = 20,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """NMI of trunks with random weights, on the first n classes of the test half, for each n of `classes`.
+
+    Table 2 of Musgrave et al. 2020 asks this of whole test sets (the default of `classes`). At most images_per_class
+    images of a class, and at most 64 pixels wide: random weights see no detail. A trunk is as it comes out of its
+    initialisation, in evaluation mode; features are L2-normalised. Columns: trunk, classes, images (a class, on
+    average), nmi.
+    """
+    test = halves(images.labels).test
+    numbers = np.unique(images.labels[test])
+    classes = classes or [len(numbers)]
+    chosen = [test[images.labels[test] == number][:images_per_class] for number in numbers[: max(classes)]]
+    indices = np.concatenate(chosen)
+    size = min(64, images.images.shape[-1])
+    rows = []
+    for trunk in trunks:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = models.create_trunk(trunk).eval()
+        features, labels = _features(model, images, indices, size), images.labels[indices]
+        for count in classes:
+            part = np.isin(labels, numbers[:count])
+            nmi = metrics.evaluate(features[part], labels[part], names=("nmi",), seed=seed)["nmi"]
+            rows.append({"trunk": trunk, "classes": count, "images": part.sum() / count, "nmi": nmi})
+    return pd.DataFrame(rows)
+
+
+@torch.no_grad()
+def _features(
+    model: torch.nn.Module, images: ImageSet, indices: np.ndarray, size: int, batch: int = 256
+) -> torch.Tensor:
+    chunks = []
+    for part in np.array_split(indices, math.ceil(len(indices) / batch)):
+        pixels = torch.from_numpy(np.ascontiguousarray(images.images[part]))
+        chunks.append(model(augment.centre_crop(pixels, size, size)))
+    return torch.nn.functional.normalize(torch.cat(chunks))

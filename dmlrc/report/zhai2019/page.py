@@ -1,0 +1,565 @@
+"""The numbers of Zhai and Wu 2019, Classification is a Strong Baseline for Deep Metric Learning.
+
+Numbers first (frames of fractions), then cells for the page; `zhai2019_figures` draws them. Experiments:
+zhai2019-losses (Tables 1-3), zhai2019-samples (Table 4), zhai2019 and zhai2019-dims (Tables 5 and 6, Fig. 2),
+zhai2019-layer_norm (Fig. 3), zhai2019-shares (Fig. 4).
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from dmlrc.data import splits
+from dmlrc.records import PRETRAINED, StudyRecords
+from dmlrc.report import common, labels, published
+from dmlrc.report.common import Found
+
+LABELS = {
+    PRETRAINED: "Pretrained",
+    "contrastive": "Contrastive",
+    "lifted_structure": "Lifted Struct",
+    "histogram": "Hist Loss",
+    "binomial_deviance": "Bin. Deviance",
+    "n_pairs": "Npairs",
+    "angular": "Angular Loss",
+    "structured_clustering": "Clustering",
+    "proxy_nca": "Proxy NCA",
+    "margin": "Margin",
+    "htl": "HTL",
+    "hdc": "HDC",
+    "a_bier": "A-BIER",
+    "abe_8": "ABE-8",
+    "dreml": "DREML",
+    "lmcl_original": "LMCL",
+    "lmcl": "LMCL*",
+    "norm_softmax": "NormSoftmax",
+}
+TRUNK_LABELS = labels.TRUNK_LABELS | {"googlenet_attention": "GoogLeNet + attention"}
+LOSS_TABLES = {"Table 1": "googlenet", "Table 2": "bn_inception", "Table 3": "resnet50"}
+"""Tables 1-3: the same comparison with three trunks."""
+PAPER_METRICS = {
+    "SOP": ("precision_at_1", "recall_at_10", "recall_at_100"),
+    "In-Shop": ("precision_at_1", "recall_at_10", "recall_at_20", "recall_at_30"),
+    "Cars196": ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8"),
+    "CUB200": ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8"),
+}
+LOSS_METRICS = (
+    *("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8"),
+    *("recall_at_10", "recall_at_100", "nmi"),
+)
+BEST_TABLES = {"Table 5": ("SOP", "In-Shop"), "Table 6": ("Cars196", "CUB200")}
+OWN = ("lmcl_original", "lmcl", "norm_softmax")
+"""The rows of Tables 5 and 6 that the paper trained itself."""
+SHARES_SAID = {1.0: np.nan, 0.1: np.nan, 0.01: 0.757, 0.001: 0.720}
+"""R@1 on SOP that section 4.5 names beside Fig. 4; of a tenth of the classes it says less than 1 point below all."""
+LAYER_NORM = {"norm_softmax@layer-norm": "with LayerNorm", "norm_softmax@no-layer-norm": "without"}
+SOFTMAX = "norm_softmax"
+
+
+def label(method: str) -> str:
+    """A method as the paper prints it."""
+    return LABELS.get(method, method)
+
+
+# Tables 1-3: normalised softmax against other losses
+
+
+def losses(records: StudyRecords) -> pd.DataFrame:
+    """The losses of one pipeline: method, trunk, dim, metric, mean, ci95, n, by the floats of the embeddings.
+
+    records: zhai2019-losses. The untrained trunk is among them.
+    """
+    frame = common.over_seeds(records)
+    frame = frame[frame["setting"] == "separated"]
+    own = {method: common.settings(records, method) for method in frame["method"].unique()}
+    found = frame.assign(
+        trunk=frame["method"].map({method: setting["trunk"] for method, setting in own.items()}),
+        dim=frame["method"].map({method: setting["embedding_dim"] for method, setting in own.items()}),
+        method=frame["row"],
+    )
+    return found[["method", "trunk", "dim", "metric", "mean", "ci95", "n"]].reset_index(drop=True)
+
+
+def of_table(table: str, frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `losses` that belong beside one of Tables 1-3: those with its trunk.
+
+    Beside Table 1, the first and longest, stand those with none of the three trunks too.
+    """
+    mine = frame["trunk"] == LOSS_TABLES[table]
+    return frame[mine | ~frame["trunk"].isin(LOSS_TABLES.values())] if table == "Table 1" else frame[mine]
+
+
+def printed_table(table: str) -> pd.DataFrame:
+    """One table of `published.zhai_results`."""
+    frame = published.zhai_results()
+    return frame[frame["source_table"] == table]
+
+
+def beside_losses(table: str, found: Found) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """zhai-t1 to t3, cells and marks: a table of losses, and ours around each study where its trunk was run.
+
+    found: zhai2019-losses. dim: the size of the embedding. A method that the paper has in two sizes on one data set has
+    two rows. Bold: the best of a column; italic: its interval overlaps that of the best.
+    """
+    theirs = printed_table(table)
+    sized = theirs.groupby(["dataset", "method"])["dim"].nunique().groupby("method").max()
+    several = set(sized[sized > 1].index)
+    blocks = [
+        _loss_block(dataset, part, (*PAPER_METRICS[dataset], "nmi"), several)
+        for dataset, part in theirs.rename(columns={"value": "mean"}).groupby("dataset", sort=False)
+    ]
+    for name, records in found.items():
+        frame = None if records is None else of_table(table, losses(records))
+        blocks.append(_our_losses(name, frame, several))
+    cells, marks = (pd.concat(parts, axis=1) for parts in zip(*blocks, strict=True))
+    order = [*dict.fromkeys(_keys(theirs, several)), *cells.index]
+    cells, marks = (frame.reindex(dict.fromkeys(order)) for frame in (cells, marks))
+    for name, records in found.items():
+        if records is None or of_table(table, losses(records)).empty:
+            cells[name, "R@1"] = "not run here"
+    return cells.fillna("–").rename_axis("Method"), marks.fillna("").rename_axis("Method")
+
+
+def _keys(frame: pd.DataFrame, several: set[str]) -> list[str]:
+    """The row of each number: its method, and its size where the table has several of it."""
+    pairs = zip(frame["method"], frame["dim"], strict=True)
+    return [f"{label(method)}, {dim:g}-d" if method in several else label(method) for method, dim in pairs]
+
+
+def _loss_block(
+    head: str, frame: pd.DataFrame, metrics: Sequence[str], several: set[str]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The columns of one data set or study. frame: method, dim, metric, mean and, of ours, ci95."""
+    ours = "ci95" in frame
+    frame = frame.assign(key=_keys(frame, several), ci95=frame["ci95"] if ours else np.nan)
+    sizes = frame.drop_duplicates("key").set_index("key")["dim"]
+    cells, marks = {(head, "dim"): sizes.map("{:g}".format)}, {(head, "dim"): pd.Series("", index=sizes.index)}
+    for metric in metrics:
+        rows = frame[frame["metric"] == metric].set_index("key")[["mean", "ci95"]]
+        if rows.empty:
+            continue
+        column = (head, common.metric_label(metric))
+        texts = [labels.percent(*pair, digits=1) for pair in rows.to_numpy()]
+        cells[column] = pd.Series(texts, rows.index, dtype=object)
+        competing = rows.drop(index=label(PRETRAINED), errors="ignore")
+        marks[column] = common.column_marks(competing["mean"], competing["ci95"] if ours else None)
+    return pd.DataFrame(cells), pd.DataFrame(marks)
+
+
+def _our_losses(name: str, frame: pd.DataFrame | None, several: set[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    if frame is None or frame.empty:
+        empty = pd.DataFrame(columns=pd.MultiIndex.from_tuples([(name, "R@1")]), dtype=object)
+        return empty, empty
+    return _loss_block(name, frame, LOSS_METRICS, several)
+
+
+def losses_sentence(table: str, found: Found) -> str:
+    """Where normalised softmax stands in a table's R@1, in the paper and around each study, in words."""
+    theirs = printed_table(table)
+    theirs = theirs[theirs["metric"] == "precision_at_1"]
+    ranks = {
+        name: _place(part.rename(columns={"value": "mean"})) for name, part in theirs.groupby("dataset", sort=False)
+    }
+    text = f"See the rows of NormSoftmax: by R@1 its place is {labels.each(ranks, str)} in the paper"
+    ours = {name: of_table(table, losses(records)) for name, records in common.present(found).items()}
+    ours = {name: _place(frame[frame["metric"] == "precision_at_1"]) for name, frame in ours.items() if len(frame)}
+    if not ours:
+        return f"{text}. This trunk was not run here."
+    return f"{text}, and {labels.each({f'`{name}`': place for name, place in ours.items()}, str)} of ours."
+
+
+def _place(frame: pd.DataFrame) -> str:
+    """The place of normalised softmax, its best size, among the methods."""
+    values = frame[frame["method"] != PRETRAINED].groupby("method")["mean"].max()
+    return common.place(values, SOFTMAX)
+
+
+def trunk_of(table: str) -> str:
+    """The trunk of one of Tables 1-3, as printed."""
+    return TRUNK_LABELS[LOSS_TABLES[table]]
+
+
+def losses_data(table: str, found: Found) -> pd.DataFrame:
+    """The numbers behind zhai-t1 to t3; see `common.long`."""
+    ours = {name: of_table(table, losses(records)) for name, records in common.present(found).items()}
+    return common.long(printed_table(table), ours)
+
+
+# Table 4: samples per class
+
+
+def samples(records: StudyRecords) -> pd.DataFrame:
+    """R@1 against the layout of a batch: samples, classes (NaN: no balancing), mean, ci95, n."""
+    frame = common.over_seeds(records)
+    frame = frame[(frame["setting"] == "separated") & (frame["metric"] == "precision_at_1") & (frame["value"] != "")]
+    parts = frame["value"].str.extract(r"^(\d+)x(\d+)$").astype(float)
+    found = frame.assign(samples=parts[0], classes=parts[1])
+    return found[["samples", "classes", "mean", "ci95", "n"]].sort_values("samples", na_position="first")
+
+
+def _layout(samples: float, classes: float) -> str:
+    return "no balancing" if np.isnan(samples) else f"{samples:g} x {classes:g}"
+
+
+def beside_samples(found: Found) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """zhai-t4, cells and marks: R@1 of each layout, images of a class x classes, in the paper and around each study."""
+    paper = published.zhai_samples_per_class().rename(columns={"value": "mean"})
+    frames = {"the paper, CUB200": paper.assign(ci95=np.nan)}
+    frames |= {name: samples(records) for name, records in common.present(found).items()}
+    cells, marks = {}, {}
+    for name, frame in frames.items():
+        layouts = [_layout(*pair) for pair in frame[["samples", "classes"]].to_numpy()]
+        texts = [labels.percent(*pair, digits=1) for pair in frame[["mean", "ci95"]].to_numpy()]
+        values = frame.set_axis(layouts)
+        cells[name] = pd.Series(texts, layouts, dtype=object)
+        marks[name] = common.column_marks(values["mean"], None if name.startswith("the paper") else values["ci95"])
+    order = list(dict.fromkeys(layout for column in cells.values() for layout in column.index))
+    table = pd.DataFrame(cells).reindex(index=order, columns=[*list(frames)[:1], *found])
+    marked = pd.DataFrame(marks).reindex(index=order, columns=table.columns).astype(object).fillna("")
+    return table.astype(object).fillna("not run").rename_axis("Images x classes"), marked.rename_axis(
+        "Images x classes"
+    )
+
+
+def samples_data(found: Found) -> pd.DataFrame:
+    """The numbers behind zhai-t4; see `common.long`."""
+    ours = {name: samples(records) for name, records in common.present(found).items()}
+    return common.long(published.zhai_samples_per_class(), ours)
+
+
+def samples_sentence(found: Found) -> str:
+    """Which layout is best and how far the last one, a single class, falls behind, in words."""
+    paper = published.zhai_samples_per_class().rename(columns={"value": "mean"})
+    frames = {"in the paper": paper} | {
+        f"around `{name}`": samples(each) for name, each in common.present(found).items()
+    }
+    texts = []
+    for name, frame in frames.items():
+        best, fewest = frame.loc[frame["mean"].idxmax()], frame.loc[frame["classes"].fillna(np.inf).idxmin()]
+        texts.append(
+            f"{name} {_layout(best['samples'], best['classes'])} is best, and "
+            f"{_layout(*fewest[['samples', 'classes']])} is {100 * (best['mean'] - fewest['mean']):.1f} points below"
+        )
+    return "See the foot of the columns: " + "; ".join(texts) + "."
+
+
+# Tables 5 and 6: floats and bits
+
+
+def embeddings(main: StudyRecords | None, dims: StudyRecords | None) -> pd.DataFrame:
+    """Rows for Tables 5 and 6: method, dim, binary, metric, mean, ci95, n.
+
+    main: zhai2019. dims: zhai2019-dims, of which those sizes are taken that the paper's tables have, and only where the
+    main study, with more seeds, does not have the row. The pretrained trunk is left out.
+    """
+    columns = ["method", "dim", "binary", "metric", "mean", "ci95", "n"]
+    frames = [_embeddings(records)[columns] for records in (main, dims) if records is not None]
+    if not frames:
+        return pd.DataFrame(columns=columns)
+    if len(frames) == 2:
+        sizes = {(row.method, row.dim, row.binary) for row in published.zhai_results().itertuples()}
+        sizes -= set(frames[0][["method", "dim", "binary"]].itertuples(index=False, name=None))
+        keys = frames[1][["method", "dim", "binary"]].itertuples(index=False, name=None)
+        frames[1] = frames[1][[key in sizes for key in keys]]
+    return pd.concat(frames, ignore_index=True)
+
+
+def _embeddings(records: StudyRecords) -> pd.DataFrame:
+    frame = common.over_seeds(records)
+    frame = frame[frame["setting"].isin(["separated", "separated_binary"]) & (frame["method"] != PRETRAINED)]
+    own = {method: _dim(records, method) for method in frame["method"].unique()}
+    return frame.assign(
+        dim=frame["method"].map(own), binary=frame["setting"] == "separated_binary", method=frame["row"]
+    )
+
+
+def _dim(records: StudyRecords, method: str) -> float:
+    """The size of the embedding; without a linear layer that of the paper's trunk, 2048."""
+    value = method.partition("@")[2]
+    if value.startswith("dim"):
+        return common.number(value)
+    return common.settings(records, method)["embedding_dim"] or 2048
+
+
+def beside_embeddings(table: str, main: Found, dims: Found) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """zhai-t5 and t6, cells and marks: the paper's table, and ours around each study.
+
+    A row a method, size and kind (floats or bits). Bold: the best of a column; italic: its interval overlaps that of
+    the best. The paper's rows of other methods were not run here, and have a dash.
+    """
+    theirs = printed_table(table)
+    keys = ["method", "dim", "binary"]
+    trunks = theirs.drop_duplicates(keys).set_index(keys)["trunk"].map(TRUNK_LABELS)
+    own = trunks.index.get_level_values("method").isin(OWN)
+    trunks = pd.concat([trunks[~own], trunks[own]])  # as the paper has them, its own last
+    blocks = [
+        _embedding_block(dataset, part.rename(columns={"value": "mean"}), PAPER_METRICS[dataset])
+        for dataset, part in theirs.groupby("dataset", sort=False)
+    ]
+    metrics = sorted({metric for dataset in BEST_TABLES[table] for metric in PAPER_METRICS[dataset]}, key=common.number)
+    ours = {name: embeddings(main[name], dims.get(name)) for name in main}
+    blocks += [_embedding_block(name, frame, metrics) for name, frame in ours.items() if len(frame)]
+    order = [*trunks.index, *(key for frame in ours.values() for key in frame.set_index(keys).index)]
+    cells, marks = (
+        pd.concat(parts, axis=1).reindex(pd.MultiIndex.from_tuples(dict.fromkeys(order), names=keys))
+        for parts in zip(*blocks, strict=True)
+    )
+    for name, frame in ours.items():
+        if frame.empty:
+            cells[name, "R@1"] = ["not run" if key[0] in OWN[1:] else np.nan for key in cells.index]
+            marks[name, "R@1"] = ""
+    cells.insert(0, ("", "trunk"), trunks.reindex(cells.index))
+    marks.insert(0, ("", "trunk"), "")
+    names = [f"{label(method)}, {dim:g} {'bits' if bits else 'd'}" for method, dim, bits in cells.index]
+    index = pd.Index(names, name="Method")
+    return cells.fillna("–").set_axis(index), marks.fillna("").set_axis(index)
+
+
+def _embedding_block(head: str, frame: pd.DataFrame, metrics: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    ours = "ci95" in frame
+    cells, marks = {}, {}
+    for metric in metrics:
+        rows = frame[frame["metric"] == metric].set_index(["method", "dim", "binary"])
+        rows = rows.assign(ci95=rows["ci95"] if ours else np.nan)[["mean", "ci95"]].astype(float)
+        texts = [labels.percent(*pair, digits=1) for pair in rows.to_numpy()]
+        column = (head, common.metric_label(metric))
+        cells[column] = pd.Series(texts, rows.index, dtype=object)
+        marks[column] = common.column_marks(rows["mean"], rows["ci95"] if ours else None)
+    return pd.DataFrame(cells), pd.DataFrame(marks)
+
+
+def embeddings_data(table: str, main: Found, dims: Found) -> pd.DataFrame:
+    """The numbers behind zhai-t5 and t6; see `common.long`."""
+    return common.long(printed_table(table), {name: embeddings(main[name], dims.get(name)) for name in main})
+
+
+def embeddings_sentence(table: str, main: Found) -> str:
+    """What bits cost, and normalised softmax beside LMCL, in the paper's table and around each study, in words."""
+    bits, lmcl = {}, {}
+    for dataset in BEST_TABLES[table]:
+        bits[dataset], lmcl[dataset] = paper_bits(dataset), paper_lmcl(dataset)
+    for name, records in common.present(main).items():
+        bits[f"`{name}`"], lmcl[f"`{name}`"] = bits_cost(records)[0], over_lmcl(records)[0]
+    return (
+        f"See the rows of bits: the signs change R@1 by, in points, {labels.each(bits, common.points)}. "
+        f"NormSoftmax less LMCL* in the same pipeline: {labels.each(lmcl, common.points)}."
+    )
+
+
+def paper_bits(dataset: str) -> float:
+    """R@1 of the 2048 bits less that of the 2048 floats, in Tables 5 and 6."""
+    return _paper_r1(dataset, SOFTMAX, 2048, True) - _paper_r1(dataset, SOFTMAX, 2048, False)
+
+
+def paper_lmcl(dataset: str) -> float:
+    """R@1 of normalised softmax less that of LMCL in the same pipeline, both at 2048, in Tables 5 and 6."""
+    return _paper_r1(dataset, SOFTMAX, 2048, False) - _paper_r1(dataset, "lmcl", 2048, False)
+
+
+def _paper_r1(dataset: str, method: str, dim: int, binary: bool) -> float:
+    frame = published.zhai_results()
+    rows = frame[frame["source_table"].isin(BEST_TABLES) & (frame["metric"] == "precision_at_1")]
+    rows = rows.set_index(["dataset", "method", "dim", "binary", "trunk"])["value"]
+    return float(rows[dataset, method, dim, binary, "resnet50"])
+
+
+def _r1(records: StudyRecords, setting: str = "separated") -> pd.DataFrame:
+    """R@1 of every rerun in one setting; see `common.seeds`."""
+    scores = common.seeds(records)
+    return scores[(scores["setting"] == setting) & (scores["metric"] == "precision_at_1")]
+
+
+def _bits_and_floats(records: StudyRecords, method: str) -> pd.DataFrame:
+    """R@1 of a method's reruns, its bits under the name "bits", for `common.difference`."""
+    bits = _r1(records, "separated_binary")
+    frame = pd.concat([_r1(records), bits[bits["method"] == method].assign(method="bits")])
+    return frame[frame["method"].isin([method, "bits"])]
+
+
+def bits_cost(records: StudyRecords, method: str = SOFTMAX) -> tuple[float, float, int]:
+    """R@1 of the bits less that of the floats: mean over the reruns, its 95 % interval, reruns."""
+    return common.difference(_bits_and_floats(records, method), "bits", method)
+
+
+def over_lmcl(records: StudyRecords) -> tuple[float, float, int]:
+    """R@1 of normalised softmax less that of LMCL, as `bits_cost`."""
+    return common.difference(_r1(records), SOFTMAX, "lmcl")
+
+
+# Figure 2: floats and bits against the size
+
+
+def sizes(records: StudyRecords) -> pd.DataFrame:
+    """R@1 against the size of the embedding: dim, binary, mean, ci95, n. records: zhai2019-dims."""
+    frame = _embeddings(records)
+    frame = frame[(frame["metric"] == "precision_at_1") & (frame["value"] != "")]
+    return frame[["dim", "binary", "mean", "ci95", "n"]].sort_values(["binary", "dim"], ignore_index=True)
+
+
+def gaps(records: StudyRecords) -> pd.DataFrame:
+    """What bits cost at every size: dim, mean (R@1 of the bits less that of the floats), ci95, n."""
+    methods = {method: _dim(records, method) for method in _r1(records)["method"].unique() if "@" in method}
+    rows = [(dim, *bits_cost(records, method)) for method, dim in methods.items()]
+    return pd.DataFrame(rows, columns=["dim", "mean", "ci95", "n"]).sort_values("dim", ignore_index=True)
+
+
+def sizes_cells(found: Found) -> pd.DataFrame:
+    """The numbers of zhai-f2 as cells: a row a size, and of each study floats, bits and what bits cost."""
+    blocks = []
+    for name, records in common.present(found).items():
+        frame = sizes(records)
+        texts = [labels.percent(*pair, digits=1) for pair in frame[["mean", "ci95"]].to_numpy()]
+        wide = frame.assign(text=texts).pivot(index="dim", columns="binary", values="text")
+        wide = wide.rename(columns={False: "floats", True: "bits"})
+        gap = gaps(records).set_index("dim")
+        wide["bits less floats"] = [
+            common.points(*pair) for pair in gap[["mean", "ci95"]].reindex(wide.index).to_numpy()
+        ]
+        wide.columns = pd.MultiIndex.from_product([[name], wide.columns])
+        blocks.append(wide)
+    cells = pd.concat(blocks, axis=1).sort_index().fillna("–")
+    cells.columns = cells.columns.set_names([None, None])
+    return cells.set_axis(pd.Index([f"{dim:g}" for dim in cells.index], name="Size"))
+
+
+def sizes_sentence(found: Found) -> str:
+    """What a doubling of the size is worth, and how the cost of bits changes, in words."""
+    texts = []
+    for name, records in common.present(found).items():
+        slopes, gap = common.doublings(_r1(records)), gaps(records).dropna(subset=["mean"])
+        if SOFTMAX not in slopes.index or gap.empty:
+            continue
+        first, last = gap.iloc[0], gap.iloc[-1]
+        texts.append(
+            f"around `{name}` a doubling is worth {common.points(*slopes.loc[SOFTMAX, ['mean', 'ci95']])} points to "
+            f"the floats; bits change R@1 by {common.points(first['mean'], first['ci95'])} at {first['dim']:g} "
+            f"dimensions and {common.points(last['mean'], last['ci95'])} at {last['dim']:g}"
+        )
+    return "See how near the red line comes to the blue one: " + "; ".join(texts) + "." if texts else ""
+
+
+# Figure 3: with and without LayerNorm
+
+
+def training_classes(records: StudyRecords, method: str) -> int:
+    """How many classes a run of a method trains on."""
+    own, labels = common.settings(records, method), np.arange(records.meta["data"]["classes"])
+    if own["split"] == "ratio_4_1_5":
+        parts = splits.ratio_4_1_5(labels, order=records.meta["class_order"], seed=records.meta["seed"])
+    else:
+        parts = splits.halves(labels, own["folds"], records.meta["class_order"], records.meta["seed"])
+    return len(parts.folds[0].train)
+
+
+def layer_norm_curves(records: StudyRecords) -> pd.DataFrame:
+    """The reruns' curves with and without LayerNorm: method, metric (loss, precision_at_1), step, mean, ci95, n."""
+    curves = records.curves[(records.curves["kind"] == "rerun") & records.curves["method"].isin(list(LAYER_NORM))]
+    curves = curves[curves["metric"].isin(["loss", "precision_at_1"])].dropna(subset=["value"])
+    groups = curves.groupby(["method", "metric", "step"], sort=False)["value"]
+    return groups.agg(mean="mean", ci95=common.interval, n="size").reset_index()
+
+
+def layer_norm_cells(found: Found) -> pd.DataFrame:
+    """The ends of the curves as cells: mean loss of the first epoch beside ln C, and R@1 on the test classes."""
+    rows = {}
+    for name, records in common.present(found).items():
+        curves, accuracy = layer_norm_curves(records), _r1(records).groupby("method")["score"]
+        for method, text in LAYER_NORM.items():
+            losses_ = curves[(curves["method"] == method) & (curves["metric"] == "loss")].sort_values("step")
+            mean, half, _ = (
+                common.mean_and_interval(accuracy.get_group(method))
+                if method in accuracy.groups
+                else (np.nan, np.nan, 0)
+            )
+            rows[name, text] = {
+                "loss, first epoch": f"{losses_['mean'].iloc[0]:.2f}" if len(losses_) else "not run",
+                "loss, last epoch": f"{losses_['mean'].iloc[-1]:.2f}" if len(losses_) else "not run",
+                "ln C": f"{np.log(training_classes(records, method)):.2f}",
+                "R@1, test": labels.percent(mean, half, digits=1) or common.state(records, method),
+            }
+    cells = pd.DataFrame.from_dict(rows, orient="index")
+    return cells.set_axis(pd.MultiIndex.from_tuples(list(rows), names=["study", "LayerNorm"]))
+
+
+def layer_norm_gain(records: StudyRecords) -> tuple[float, float, int]:
+    """R@1 on the test classes with LayerNorm less that without: mean, 95 % interval, reruns."""
+    return common.difference(_r1(records), *LAYER_NORM)
+
+
+def layer_norm_sentence(found: Found) -> str:
+    """What to see in zhai-f3, and how much LayerNorm is worth on the test classes."""
+    gains = {f"`{name}`": layer_norm_gain(records) for name, records in common.present(found).items()}
+    text = (
+        "See where the loss begins. The first point is the mean of a whole epoch, so it lies below the loss of the "
+        "first step; and ln C is not exactly that of a classifier at random either, since cosines divided by 0.05 "
+        "spread."
+    )
+    worth = labels.each(gains, lambda gain: common.points(*gain[:2]))
+    return f"{text} LayerNorm is worth, in points of R@1 on the test classes: {worth}." if gains else text
+
+
+# Figure 4: the share of the classes
+
+
+def shares(records: StudyRecords) -> pd.DataFrame:
+    """R@K against the share of the classes in each step's softmax: share, metric, mean, ci95, n."""
+    frame = common.over_seeds(records)
+    metrics = frame["metric"].isin(["precision_at_1", "recall_at_10", "recall_at_100"])
+    frame = frame[(frame["setting"] == "separated") & metrics & (frame["value"] != "")]
+    found = frame.assign(share=frame["value"].map(common.number))
+    return found[["share", "metric", "mean", "ci95", "n"]].sort_values(["metric", "share"], ignore_index=True)
+
+
+def beside_shares(found: Found) -> pd.DataFrame:
+    """R@1 at every share as cells: what section 4.5 of the paper names, and ours around each study."""
+    columns = {"the paper, SOP": {share: labels.one_digit(value) or "–" for share, value in SHARES_SAID.items()}}
+    columns["the paper, SOP"][0.1] = "less than 1 point below all"
+    for name, records in common.present(found).items():
+        frame = shares(records)
+        frame = frame[frame["metric"] == "precision_at_1"].set_index("share")
+        columns[name] = {row.Index: labels.percent(row.mean, row.ci95, digits=1) for row in frame.itertuples()}
+    cells = pd.DataFrame(columns).reindex(columns=["the paper, SOP", *found]).sort_index(ascending=False)
+    ours = list(found)
+    cells[ours] = cells[ours].astype(object).fillna("not run")
+    return cells.fillna("–").set_axis(pd.Index([f"{100 * share:g} %" for share in cells.index], name="Classes"))
+
+
+def share_cost(records: StudyRecords, share: float = 0.1) -> tuple[float, float, int]:
+    """R@1 with this share of the classes less that with all: mean, 95 % interval, reruns."""
+    return common.difference(_r1(records), f"{SOFTMAX}@share{share:g}", f"{SOFTMAX}@share1")
+
+
+def shares_sentence(found: Found) -> str:
+    """What to see in zhai-f4: how flat the line is, how many classes a tenth is, and what it costs."""
+    texts = []
+    for name, records in common.present(found).items():
+        method = f"{SOFTMAX}@share0.1"
+        if not common.state(records, method):
+            classes, cost = math.ceil(0.1 * training_classes(records, method)), share_cost(records)
+            texts.append(f"{classes} classes around `{name}`, and changes R@1 by {common.points(*cost[:2])} points")
+    ours = f" In ours it is {'; '.join(texts)}." if texts else ""
+    return f"See how flat the line of R@1 is. In the paper a tenth is about 1,100 classes.{ours}"
+
+
+def takeaways(main: Found) -> list[str]:
+    """What bits cost, in the paper and around each study."""
+    paper = labels.each({name: paper_bits(name) for name in PAPER_METRICS}, common.points)
+    sentences = [
+        f"In the paper's tables bits instead of floats, at 2048 dimensions, change R@1 by, in points: {paper}."
+    ]
+    costs = {f"`{name}`": bits_cost(records) for name, records in common.present(main).items()}
+    if costs:
+        texts = labels.each(costs, lambda cost: common.points(*cost[:2]))
+        sentences.append(f"In ours: {texts}.")
+    return sentences
+
+
+def scalars(main: Found) -> dict[str, float]:
+    """The named numbers that the chapter records."""
+    recorded = {"published_cells": float(len(published.zhai_results()))}
+    for name, records in common.present(main).items():
+        named = {"bits_less_floats": bits_cost(records)[0], "over_lmcl": over_lmcl(records)[0]}
+        recorded |= {f"{name}.{key}": value for key, value in named.items() if value == value}
+    return recorded

@@ -1,0 +1,252 @@
+"""The other papers' experiments on the data, images and trunk of a main study.
+
+A paper's own protocol asks for its data sets, ImageNet trunks and GPU days. Here each of its experiments is run around
+a methods table that exists: same data, same input, same trunk as that study, everything else as the paper has it, as
+far as the trunk allows. What differs stands in the deviation ledger of the paper's chapter.
+
+Batches are smaller than the papers', since half of Grocery Store has 40 classes: 64 (Roth et al.: 112), 60 (Fehervari
+et al.: 120). Rates: the best of three on validation folds, results/grocery-frozen-full-*-rates for frozen
+trunks and results/glyphs-quick-*-rates for trained ones, so those are rates for short runs; that of Zhai and Wu is the
+lowest of its three.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from dmlrc.data.registry import SOURCES
+from dmlrc.methods import Method, in_batches_of
+from dmlrc.papers import after2019, fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
+from dmlrc.protocol import Budget, Protocol, Study, Sweep, TrunkInput, rows
+
+_TRAINING_CLASSES = {"glyphs-small": 90, "glyphs": 699} | {name: each.classes // 2 for name, each in SOURCES.items()}
+_FEWEST_CLASSES = min(_TRAINING_CLASSES.values())  # what a folder of images is taken to have
+
+# What is other than in the papers' protocols: a linear layer, or four convolutions, want fewer steps at higher rates.
+_FROZEN = {
+    "roth2020": {"lr": 1e-3, "iterations_per_epoch": 50, "max_epochs": 10, "patience": 10},
+    "fehervari2019": {"lr": 1e-3, "iterations_per_epoch": 50, "max_epochs": 10, "patience": 10},
+    "zhai2019": {"lr": 0.01, "warmup_epochs": 0},
+    "oi2021": {"lr": 1e-2},
+}
+_CHARACTERS = {
+    "roth2020": {"lr": 1e-3, "iterations_per_epoch": 100, "max_epochs": 30, "patience": 30},
+    "fehervari2019": {"lr": 1e-3, "iterations_per_epoch": 100, "max_epochs": 30, "patience": 30},
+    "zhai2019": {"lr": 0.001, "warmup_epochs": 0},
+    "oi2021": {"lr": 1e-3},
+}
+_SEEDS = {"full": (5, 3), "quick": (2, 1), "smoke": (1, 1)}  # reruns of a table, of a sweep
+_CAPS = {"quick": {"max_epochs": 3, "iterations_per_epoch": 10}, "smoke": {"max_epochs": 1, "iterations_per_epoch": 2}}
+_EXPECTED = {"full": "10 to 30 minutes, 2 cores", "quick": "1 minute, 2 cores", "smoke": "10 seconds, 2 cores"}
+
+_FROZEN_RATES = {"adam": (1e-4, 1e-3, 1e-2), "sgd": (0.01, 0.1, 1.0), "adamw": (1e-4, 1e-3, 1e-2)}
+_CHARACTERS_RATES = _FROZEN_RATES | {"sgd": (0.001, 0.01, 0.1)}
+_RATE_METHODS = {
+    "roth2020": ("margin_12", "triplet_random", "multi_similarity", "softmax"),
+    "fehervari2019": ("n_pairs", "margin", "triplet_semihard", "proxy_nca"),
+    "zhai2019": ("norm_softmax", "lmcl"),
+    "oi2021": ("normalized_softmax",),
+}
+RATES_OF = ("grocery-frozen-full", "glyphs-quick")
+"""The studies on whose validation classes the rates of all were chosen: of frozen trunks, and of trained ones."""
+
+
+def experiments(main: Study) -> Iterator[Study]:
+    """Every experiment around a main study, named `<main>-<experiment>`."""
+    yield _study(main, "trunks", replace(_like(main, musgrave2020.PROTOCOL), **_UNTRAINED), _trunks(main), sweep=True)
+    yield from _roth(main)
+    yield from _fehervari(main)
+    yield from _zhai(main)
+    yield from _oi(main)
+    yield replace(main, name=f"{main.name}-after2019", methods=after2019.METHODS)
+    if main.name in RATES_OF:
+        yield from map(_rates, _papers(main))
+
+
+def _papers(main: Study) -> list[tuple[Study, Protocol, tuple[Method, ...]]]:
+    return [
+        (main, _like(main, roth2020.PROTOCOL), _roth_methods(main)),
+        (main, _like(main, fehervari2019.PROTOCOL), _fehervari_methods()),
+        (main, _zhai_protocol(main), zhai2019.METHODS),
+        (main, _like(main, oi2021.PROTOCOL), oi2021.METHODS),
+    ]
+
+
+def _study(
+    main: Study, name: str, protocol: Protocol, methods: tuple[Method, ...], sweep: bool = False, **own
+) -> Study:
+    budget = main.budget.name
+    return Study(
+        f"{main.name}-{name}",
+        _dataset(main),
+        protocol,
+        Budget(budget, trials=0, reruns=_SEEDS[budget][sweep], **_CAPS.get(budget, {})),
+        methods,
+        expected=_EXPECTED[budget],
+        **{"seed": main.seed, **own},
+    )
+
+
+def _dataset(main: Study) -> str:
+    # on all glyphs the tests alone would take minutes
+    return "glyphs-small" if (main.dataset, main.budget.name) == ("glyphs", "quick") else main.dataset
+
+
+def _like(main: Study, paper: Protocol, **own) -> Protocol:
+    """A paper's protocol with the input and the trunk of the main study."""
+    kind = main.protocol.name.partition("-")[2]
+    settings = (_FROZEN if main.protocol.frozen_trunk else _CHARACTERS).get(paper.paper, {})
+    inputs = {name: getattr(main.protocol, name) for name in TrunkInput._fields}
+    return replace(paper, name=f"{paper.name}-{kind}", **settings | inputs | own)
+
+
+_FEW = ("margin_12", "multi_similarity", "softmax", "n_pairs", "margin", "proxy_softmax")
+
+
+def _few(main: Study, methods: tuple[Method, ...]) -> tuple[Method, ...]:
+    """The methods of a sweep; of a small budget three."""
+    return methods if main.budget.name == "full" else tuple(each for each in methods if each.name in _FEW)
+
+
+def _classes(main: Study) -> int:
+    return _TRAINING_CLASSES.get(_dataset(main), _FEWEST_CLASSES)
+
+
+# No training at all: what trunks are worth before it. Tables 1 and 2 of Musgrave et al., Table 1 of Roth et al.
+_UNTRAINED = {"folds": 0, "max_epochs": 0, "embedding_dim": None, "test_metrics": ("precision_at_1", "nmi")}
+
+
+def _trunks(main: Study) -> tuple[Method, ...]:
+    trained = main.protocol.trunk
+    as_images = {"frozen_trunk": False, "weights": None, "augmentation": "none"}  # new random weights for each seed
+    if main.protocol.weights:
+        as_images |= {"image_size": 64, "crop_size": 64}
+        values = {f"{trained}@imagenet": {}, f"{trained}@projection": {"embedding_dim": 128}}
+        random = ("conv4", "squeezenet1_0", "resnet18")
+    else:
+        values, random = {}, ("conv4", "resnet18")
+    values |= {f"{trunk}@random": {**as_images, "trunk": trunk} for trunk in random}
+    base = Method("untrained", "contrastive", settings={"pos_margin": 0, "neg_margin": 1})
+    return tuple(
+        replace(base, name=name, label=name.replace("@", ", "), changes=changes) for name, changes in values.items()
+    )
+
+
+def _roth_methods(main: Study) -> tuple[Method, ...]:
+    methods = roth2020.CARS196_METHODS if main.dataset.startswith("cars196") else roth2020.METHODS
+    return in_batches_of(64, methods)
+
+
+def _roth(main: Study) -> Iterator[Study]:
+    protocol, methods = _like(main, roth2020.PROTOCOL), _roth_methods(main)
+    six = _few(main, roth2020.sampled(methods))
+    if main.protocol.frozen_trunk:
+        smaller = {"image_size": 64, "crop_size": 64}
+        pixels = {
+            "227px": {},
+            "113px": {"image_size": 128, "crop_size": 113},
+            "56px": {"image_size": 64, "crop_size": 56},
+        }
+        trunks = {main.protocol.trunk: {}} | {
+            f"{trunk}-random": {"trunk": trunk, "weights": None, **smaller} for trunk in ("resnet18", "conv4")
+        }
+    else:
+        pixels = {"affine": {}, "none": {"augmentation": "none"}}
+        trunks = {main.protocol.trunk: {}, f"{main.protocol.trunk}-frozen": {"frozen_trunk": True}}
+    sweeps: dict[str, Sweep] = {
+        "samplers": {name: ({}, roth2020.drawn(six, *how, batch=64)) for name, how in roth2020.SAMPLERS.items()},
+        "trunks": {name: (changes, six) for name, changes in trunks.items()},
+        "dims": {f"dim{dim}": ({"embedding_dim": dim}, six) for dim in (32, 64, 128, 256, 512, 1024)},
+        "batches": {f"batch{size}": ({}, in_batches_of(size, six)) for size in (8, 16, 32, 64)},
+        "decays": {f"decay{decay:g}": ({"weight_decay": decay}, six) for decay in roth2020.WEIGHT_DECAYS},
+        "preprocessing": {name: (changes, six) for name, changes in pixels.items()},
+    }
+    yield _study(main, "roth2020", protocol, methods)
+    for name, sweep in sweeps.items():
+        # spectra are only shown of the table's runs
+        yield _study(main, f"roth2020-{name}", replace(protocol, arrays=()), rows(sweep), sweep=True)
+
+
+def _fehervari_methods() -> tuple[Method, ...]:
+    return tuple(replace(each, classes_per_batch=each.classes_per_batch // 2) for each in fehervari2019.METHODS)
+
+
+def _fehervari(main: Study) -> Iterator[Study]:
+    protocol = _like(main, fehervari2019.PROTOCOL)
+    methods = _fehervari_methods()
+    yield _study(main, "fehervari2019", protocol, methods)
+    for name, sweep in fehervari2019.sweeps(_few(main, methods[:-1])).items():  # all but the ensemble
+        yield _study(main, f"fehervari2019-{name}", protocol, rows(sweep), sweep=True)
+
+
+def _zhai_protocol(main: Study) -> Protocol:
+    # 2048 dimensions are a linear layer here: the features of our trunks are smaller
+    return _like(main, zhai2019.PROTOCOL, embedding_dim=2048)
+
+
+def _zhai(main: Study) -> Iterator[Study]:
+    protocol, softmax = _zhai_protocol(main), zhai2019.METHODS[:1]
+    fitting = [each for each in zhai2019.SAMPLES_PER_CLASS if each is None or each[1] <= _classes(main)]
+    samples = {
+        "unbalanced" if each is None else f"{each[0]}x{each[1]}": ({}, (zhai2019.balanced(each),)) for each in fitting
+    }
+    dims = {f"dim{dim}": ({"embedding_dim": dim}, softmax) for dim in zhai2019.EMBEDDING_DIMS}
+    shares = {f"share{share:g}": ({"class_share": share}, softmax) for share in _SHARES}
+    at_512 = replace(protocol, embedding_dim=512)
+    yield _study(main, "zhai2019", protocol, zhai2019.METHODS)
+    yield _study(main, "zhai2019-losses", at_512, _LOSSES, sweep=True)
+    yield _study(main, "zhai2019-dims", protocol, rows(dims), sweep=True)
+    yield _study(main, "zhai2019-samples", at_512, rows(samples), sweep=True)
+    yield _study(main, "zhai2019-layer_norm", at_512, rows(zhai2019.layer_norm(softmax)), sweep=True)
+    yield _study(main, "zhai2019-shares", at_512, rows(shares), sweep=True)
+
+
+_SHARES = (1.0, 0.5, 0.25, 0.1)  # a thousandth of our classes would be none
+
+
+def _loss(name: str, label: str, loss: str, reference: str, year: int, images: int = 5, **settings) -> Method:
+    return Method(
+        name,
+        loss,
+        settings=settings,
+        label=label,
+        classes_per_batch=75 // images,
+        images_per_class=images,
+        year=year,
+        reference=reference,
+    )
+
+
+# Tables 1 to 3 quote other papers' numbers; here their losses run in the same pipeline, in batches that suit them.
+_LOSSES = (
+    _loss("contrastive", "Contras.", "contrastive", "hadsell2006", 2006, pos_margin=0, neg_margin=1),
+    _loss("lifted_structure", "Lift. Struc", "lifted_structure", "song2016lifted", 2016, neg_margin=1),
+    _loss("histogram", "Hist Loss", "histogram", "ustinova2016", 2016, n_bins=64),
+    _loss("n_pairs", "Npairs", "n_pairs", "sohn2016", 2016, images=2, l2_weight=0.0005),
+    _loss("angular", "Angular", "angular_fehervari", "wang2017angular", 2017, images=2, alpha=45, l2_weight=0.0005),
+    _loss("margin", "Margin", "margin_distance_pairs", "wu2017sampling", 2017, margin=0.2, beta=1.2),
+    _loss("proxy_nca", "Proxy NCA", "proxy_nca_original", "movshovitz2017", 2017, softmax_scale=9),
+    *zhai2019.METHODS[:1],
+)
+
+
+def _oi(main: Study) -> Iterator[Study]:
+    protocol = _like(main, oi2021.PROTOCOL)
+    for order in oi2021.CLASS_ORDERS:
+        name = "oi2021" if order == "default" else f"oi2021-{order}"
+        yield _study(main, name, protocol, oi2021.METHODS, class_order=order, seed=oi2021.SEED + main.seed)
+
+
+def _rates(paper: tuple[Study, Protocol, tuple[Method, ...]]) -> Study:
+    """What chose a paper's rate: a few of its methods at three rates, scored on the validation folds alone."""
+    main, protocol, methods = paper
+    judged = tuple(each for each in methods if each.name in _RATE_METHODS[protocol.paper])
+    rates = (_FROZEN_RATES if protocol.frozen_trunk else _CHARACTERS_RATES)[protocol.optimizer]
+    sweep = {f"rate{rate:g}": ({"lr": rate}, judged) for rate in rates}
+    watched = replace(
+        protocol,
+        lr=rates[1],  # every row has its own; this one must not change with the choice
+        **{"folds": 4, "split": "halves", "arrays": (), "train_metrics": (), "binary": False},
+        val_metrics=("map_at_r", "precision_at_1"),
+    )
+    study = _study(main, f"{protocol.paper}-rates", watched, rows(sweep))
+    return replace(study, budget=replace(study.budget, name="rate", trials=1, reruns=0), expected="3 minutes, 2 cores")

@@ -1,0 +1,252 @@
+"""Every study by name, and the experiments around them; a reader's own ones too."""
+
+from dataclasses import replace
+
+from dmlrc import paths
+from dmlrc.errors import unknown
+from dmlrc.methods import Method
+from dmlrc.papers import fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
+from dmlrc.protocol import FULL, QUICK, SMOKE, Budget, Protocol, Study, Sweep, rows
+from dmlrc.studies import adapted, own
+
+_RATE_METHODS = ("contrastive", "triplet", "normalized_softmax", "multi_similarity")
+
+
+def rate_study(study: Study, rate: float) -> Study:
+    """The short search that judges one learning rate: a few methods, random settings, validation folds only."""
+    return replace(
+        study,
+        name=f"{study.name}-rate-{rate:.0e}",
+        protocol=replace(study.protocol, lr=rate, patience=9, max_epochs=50),
+        budget=replace(study.budget, name="rate", trials=4, reruns=0),
+        methods=tuple(study.method(name) for name in _RATE_METHODS),
+        expected="4 minutes, 2 cores",
+    )
+
+
+_PATIENCE = {"cars196": {"eval_every": 5, "patience": 14}, "sop": {"eval_every": 20, "patience": 39}}
+
+
+def _musgrave(dataset: str) -> Study:
+    protocol = replace(musgrave2020.PROTOCOL, **_PATIENCE.get(dataset, {}))
+    methods = musgrave2020.SOP_METHODS if dataset == "sop" else musgrave2020.METHODS
+    return Study(
+        f"{dataset}-musgrave2020", dataset, protocol, FULL, methods, expected="some hundred GPU hours, not measured"
+    )
+
+
+_TRAINING_IMAGES = {"cub200": 5_864, "cars196": 8_054, "sop": 59_551, "inshop": 25_882}
+_MULTIPLY_ADDS = {  # of one image at the papers' sizes, in 1e9, forward
+    "resnet18": 1.8,
+    "resnet50": 4.1,
+    "bn_inception": 2.0,
+    "googlenet": 1.5,
+    "inception_v3": 5.7,
+}
+_FLOPS = 8e12  # what a V100 reaches in float32: 8e12 / (6 x 4.1e9) is 325 images a second with ResNet50
+
+
+def gpu_hours(dataset: str, protocol: Protocol, methods: tuple[Method, ...], reruns: int) -> str:
+    """How long the training steps of a study take on a V100, as a calculation: a step is three forward passes."""
+    protocols = [replace(protocol, **method.changes) for method in methods]
+    passes = sum(each.max_epochs * each.members * _MULTIPLY_ADDS[each.trunk] for each in protocols)
+    hours = _TRAINING_IMAGES[dataset] * reruns * passes * 6e9 / _FLOPS / 3600
+    return f"about {float(f'{hours:.1g}' if hours < 10 else f'{hours:.2g}'):g} GPU hours, calculated for a V100"
+
+
+def _fixed(
+    dataset: str, protocol: Protocol, methods: tuple[Method, ...], budget: Budget, suffix: str = "", **changes
+) -> Study:
+    """A study of a paper that fixes all settings: reruns without a search."""
+    return Study(
+        f"{dataset}-{protocol.paper}{suffix}",
+        dataset,
+        protocol,
+        budget,
+        methods,
+        expected=gpu_hours(dataset, protocol, methods, budget.reruns),
+        **changes,
+    )
+
+
+def _roth() -> list[Study]:
+    return [
+        _fixed("cub200", roth2020.PROTOCOL, roth2020.METHODS, roth2020.BUDGET),
+        _fixed("cars196", roth2020.PROTOCOL, roth2020.CARS196_METHODS, roth2020.BUDGET),
+        _fixed("sop", roth2020.SOP_PROTOCOL, roth2020.SOP_METHODS, roth2020.BUDGET),
+    ]
+
+
+def _zhai() -> list[Study]:
+    few = zhai2019.FEW_IMAGES_METHODS
+    return [
+        _fixed("cub200", zhai2019.CUB200_PROTOCOL, zhai2019.METHODS, zhai2019.BUDGET),
+        _fixed("cars196", zhai2019.PROTOCOL, zhai2019.METHODS, zhai2019.BUDGET),
+        _fixed("sop", zhai2019.SOP_PROTOCOL, few, zhai2019.BUDGET),
+        _fixed("inshop", zhai2019.INSHOP_PROTOCOL, few, zhai2019.BUDGET),
+    ]
+
+
+def _fehervari() -> list[Study]:
+    sop = replace(fehervari2019.PROTOCOL, split="official")
+    return [
+        _fixed("cub200", fehervari2019.PROTOCOL, fehervari2019.METHODS, fehervari2019.BUDGET),
+        _fixed("cub200", fehervari2019.RESNET50, fehervari2019.RESNET50_METHODS, fehervari2019.BUDGET, "-resnet50"),
+        _fixed("cars196", fehervari2019.PROTOCOL, fehervari2019.METHODS, fehervari2019.BUDGET),
+        _fixed("sop", sop, fehervari2019.SOP_METHODS, fehervari2019.BUDGET),
+    ]
+
+
+def _oi(dataset: str) -> list[Study]:
+    return [
+        _fixed(
+            dataset,
+            oi2021.PROTOCOL,
+            oi2021.METHODS,
+            oi2021.BUDGET,
+            "" if order == "default" else f"-{order}",
+            class_order=order,
+            seed=oi2021.SEED,
+        )
+        for order in oi2021.CLASS_ORDERS
+    ]
+
+
+def _around(study: Study) -> list[Study]:
+    """The other papers' experiments on the data and trunk of a methods table, where that is not a paper's own."""
+    adaptable = study.protocol.name in (musgrave2020.CHARACTERS.name, musgrave2020.FROZEN.name)
+    return list(adapted.experiments(study)) if adaptable else []
+
+
+def _methods_table(name: str, dataset: str, protocol: Protocol, budget: Budget, expected: str) -> Study:
+    """The Reality Check's table on data and a trunk that a reader has."""
+    return Study(name, dataset, protocol, budget, musgrave2020.METHODS, expected=expected)
+
+
+_RATES = {"grocery-frozen-full": (1e-4, 3e-4, 1e-3), "glyphs-quick": (3e-5, 1e-4, 3e-4, 1e-3)}
+_ALL = (
+    Study(
+        "glyphs-smoke",
+        "glyphs-small",
+        musgrave2020.CHARACTERS,
+        SMOKE,
+        musgrave2020.METHODS,
+        expected="1 minute, 2 cores",
+    ),
+    Study(
+        "glyphs-quick", "glyphs", musgrave2020.CHARACTERS, QUICK, musgrave2020.METHODS, expected="10 minutes, 2 cores"
+    ),
+    Study(
+        "glyphs-full",
+        "glyphs",
+        musgrave2020.CHARACTERS,
+        FULL,
+        musgrave2020.METHODS,
+        expected="some GPU hours, not measured",
+    ),
+    Study(
+        "omniglot-full",
+        "omniglot",
+        musgrave2020.CHARACTERS,
+        FULL,
+        musgrave2020.METHODS,
+        expected="some GPU hours, not measured",
+    ),
+    Study(
+        "grocery-frozen-full", "grocery", musgrave2020.FROZEN, FULL, musgrave2020.METHODS, expected="1 hour, 2 cores"
+    ),
+    Study(
+        "cars196crops-frozen-full",
+        "cars196crops",
+        musgrave2020.FROZEN,
+        FULL,
+        musgrave2020.METHODS,
+        expected="2 to 3 hours, 2 cores",
+    ),
+    *(_musgrave(dataset) for dataset in ("cub200", "cars196", "sop")),
+    *_roth(),
+    *_zhai(),
+    *_fehervari(),
+    *(each for dataset in ("cub200", "cars196") for each in _oi(dataset)),
+)
+STUDIES = {study.name: study for study in _ALL}
+STUDIES |= {
+    (judged := rate_study(STUDIES[name], rate)).name: judged for name, rates in _RATES.items() for rate in rates
+}
+
+
+def _swept(study: Study, name: str, sweep: Sweep) -> Study:
+    methods = rows(sweep)
+    expected = gpu_hours(study.dataset, study.protocol, methods, study.budget.reruns)
+    return replace(study, name=f"{study.name}-{name}", methods=methods, expected=expected)
+
+
+def _sweeps(study: Study) -> dict[str, Sweep]:
+    if study.name.endswith("-roth2020"):
+        return roth2020.sweeps(study.methods)
+    if study.name.endswith("-zhai2019"):
+        return zhai2019.sweeps(study.dataset, study.methods)
+    if study.name.endswith("-fehervari2019"):
+        return fehervari2019.sweeps(tuple(method for method in study.methods if method.name != "dreml"))
+    return {}
+
+
+_GRID_METHODS = (
+    *("contrastive", "triplet", "ntxent", "margin"),
+    *("normalized_softmax", "arcface", "multi_similarity", "soft_triple"),
+)
+_GRID_RATES = (3e-4, 1e-6, 3e-6, 1e-4, 3e-5, 1e-5)  # run from the last to the first
+
+
+def rate_grid(study: Study, name: str) -> Study:
+    """What one shared learning rate does to eight methods: random settings, the same at every rate, to the plateau.
+
+    Scored on the validation folds alone. The limit of the paper, 1000 epochs, is far beyond every plateau.
+    """
+    methods = tuple(study.method(each) for each in _GRID_METHODS)
+    protocol = replace(study.protocol, patience=9, max_epochs=1000)
+    return replace(
+        study,
+        name=name,
+        protocol=protocol,
+        budget=replace(study.budget, name="rate", trials=4, reruns=0),
+        methods=rows({f"rate{rate:g}": ({"lr": rate}, methods) for rate in _GRID_RATES}),
+        expected="2 hours, 2 cores",
+    )
+
+
+STUDIES |= {
+    grid.name: grid
+    for grid in (
+        rate_grid(STUDIES["cars196crops-frozen-full"], "cars196crops-frozen-rates"),
+        rate_grid(STUDIES["grocery-frozen-full"], "grocery-frozen-rates"),
+    )
+}
+
+
+_SWEPT = [_swept(study, name, sweep) for study in _ALL for name, sweep in _sweeps(study).items()]
+_ADAPTED = [each for study in _ALL for each in _around(study)]
+STUDIES |= {study.name: study for study in (*_SWEPT, *_ADAPTED)}
+"""The studies of this package."""
+
+_TABLES = {study.name: study for study in _ALL if study.protocol.paper == "musgrave2020"}
+
+
+def own_studies() -> dict[str, Study]:
+    """The reader's own studies, of `studies.toml`; see `dmlrc.studies.own`."""
+    taken = {*STUDIES, *(name.removesuffix("-musgrave2020") for name in STUDIES)}
+    return own.read(paths.home() / "studies.toml", _TABLES, taken)
+
+
+def known() -> dict[str, Study]:
+    """All studies: those of this package, the reader's own, and the experiments around them."""
+    mine = own_studies()
+    return STUDIES | mine | {each.name: each for study in mine.values() for each in _around(study)}
+
+
+def get(name: str) -> Study:
+    """The study of this name."""
+    found = known()
+    if name not in found:
+        raise unknown("study", name, found)
+    return found[name]

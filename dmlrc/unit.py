@@ -1,0 +1,94 @@
+"""The unit of work: a trial or a rerun of one method, with its runs on all folds; what it leaves is one record."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from dmlrc import provenance, training
+from dmlrc.data.meta_classes import meta_labels
+from dmlrc.evaluation import pretrained_scores, test_results
+from dmlrc.inputs import PreparedData, device, prepare
+from dmlrc.methods import Method
+from dmlrc.protocol import Protocol
+from dmlrc.records import PRETRAINED
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A trial or a rerun of one method, everything that it needs: it can be sent to another process."""
+
+    dataset: str
+    protocol: Protocol
+    class_order: str
+    study_seed: int
+    method: Method | None  # None: the pretrained trunk
+    kind: str  # "trial", "rerun" or "pretrained"
+    number: int
+    params: dict[str, float]
+
+
+def run_unit(unit: Unit) -> dict:
+    """Run one trial or rerun, and return its record. On the CPU it uses one thread."""
+    if device().type == "cpu":
+        torch.set_num_threads(1)
+    prepared = prepare(unit.dataset, unit.protocol, unit.class_order, unit.study_seed)
+    started = time.perf_counter()
+    record = {"kind": unit.kind, "number": unit.number, "params": unit.params, "commit": provenance.commit()}
+    if unit.method is None:
+        return record | {"method": PRETRAINED, "state": "complete", "runs": [], "scores": pretrained_scores(prepared)}
+    runs = _train_folds(unit, prepared)
+    last = runs[-1]
+    record |= {
+        "method": unit.method.name,
+        "state": last.state,
+        "reason": last.reason,
+        "value": _value(runs),
+        "steps": sum(run.steps for run in runs),
+        "runs": [{name: value for name, value in vars(run).items() if name != "weights"} for run in runs],
+    }
+    if unit.kind == "rerun" and last.state == "complete":
+        record |= test_results(prepared, unit.method, runs)
+    return record | {"seconds": time.perf_counter() - started, "finished": provenance.now()}
+
+
+def _train_folds(unit: Unit, prepared: PreparedData) -> list[training.Run]:
+    """Train on each fold in turn; the first that diverges is the last, since it fails the whole trial."""
+    runs = []
+    for member in fold_runs(unit, prepared):
+        runs.append(
+            training.train(
+                member, prepared.source, prepared.labels, prepared.make_model, unit.method, unit.params, unit.protocol
+            )
+        )
+        if runs[-1].state != "complete":
+            break
+    return runs
+
+
+def fold_runs(unit: Unit, prepared: PreparedData) -> list[training.FoldRun]:
+    """The runs of a unit: one a fold, or in an ensemble several a fold, each with a partition of its own."""
+    made = []
+    for fold in prepared.splits.folds:
+        for _ in range(unit.protocol.members):
+            number = len(made)
+            seed, targets = run_seed(unit, number), None
+            if unit.protocol.meta_classes:
+                targets = meta_labels(prepared.labels[fold.train], unit.protocol.meta_classes, seed)
+            made.append(training.FoldRun(number, seed, fold.train, fold.val, targets))
+    return made
+
+
+def _value(runs: Sequence[training.Run]) -> float | None:
+    """Mean validation MAP@R; None where a run diverged or nothing validates."""
+    if runs[-1].state != "complete" or not runs[-1].val:
+        return None
+    return float(np.mean([run.val["map_at_r"] for run in runs]))
+
+
+def run_seed(unit: Unit, fold: int) -> int:
+    """The seed of one run. It does not depend on the method, so that methods are compared on paired seeds."""
+    kind = ("trial", "rerun").index(unit.kind)
+    return int(np.random.SeedSequence([unit.study_seed, kind, unit.number, fold]).generate_state(1)[0])

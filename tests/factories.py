@@ -1,0 +1,319 @@
+"""Made-up records for the tests of tables, figures and chapters; nothing of it reaches the book."""
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pandas as pd
+
+from dmlrc import paths, records, studies
+from dmlrc.methods import Int
+from dmlrc.papers import musgrave2020
+from dmlrc.protocol import Budget
+from dmlrc.report.claims import verdicts
+from dmlrc.studies import experiments
+
+METRICS = ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r")
+
+
+def fake_records(**settings):
+    """StudyRecords with random numbers; see `fake_units`."""
+    return records.from_units(*fake_units(**settings))
+
+
+def write_fake_study(**settings):
+    """The same, as the files of a study under way, in runs/ below $DMLRC_HOME."""
+    write_units(*fake_units(**settings))
+
+
+def write_units(units, meta):
+    folder = paths.runs() / meta["study"]
+    records.write_json(folder / "meta.json", meta)
+    for each in units:
+        records.write_json(folder / each["method"] / f"{each['kind']}-{each['number']:03d}.json", each)
+
+
+def write_fake_experiments(main, missing=()):
+    """Made-up records of the experiments around a main study, as the files of studies under way."""
+    rng = np.random.default_rng(1)
+    for name, each in experiments.of(main).items():
+        if name in missing:
+            continue
+        if each.budget.trials:
+            settings = {"protocol": each.protocol, "trials": 3, "reruns": 3, "methods": each.methods}
+            write_fake_study(study=each.name, dataset=each.dataset, **settings)
+            continue
+        meta = each.configuration() | FACTS | {"settings": {}, "changes": {}}
+        meta["data"] = {"name": each.dataset, "images": 1200, "classes": 180, "shape": [1, 28, 28]}
+        units = [unit("pretrained", "pretrained", 0, [], scores={"separated": fake_metrics(rng, each.protocol)})]
+        units += [
+            fake_rerun(rng, each.protocol_of(method), method, number)
+            for method in each.methods
+            for number in range(each.budget.reruns)
+        ]
+        write_units(units, meta)
+
+
+def fake_metrics(rng, protocol, names=None):
+    return {name: float(rng.uniform(0.2, 0.6)) for name in (protocol.test_metrics if names is None else names)}
+
+
+def fake_rerun(rng, protocol, method, number):
+    """A rerun with everything that its protocol records."""
+    settings = ["separated", *["separated_binary"] * protocol.binary, *["concatenated"] * (protocol.members > 1)]
+    scores = {setting: fake_metrics(rng, protocol) for setting in settings}
+    if protocol.train_metrics:
+        scores["train"] = fake_metrics(rng, protocol, protocol.train_metrics)
+    watched = protocol.val_metrics if protocol.validates else ()
+    seen = [f"train_{name}" for name in protocol.train_metrics] if protocol.validates else []
+    curve = [
+        {"step": 10 * step, "loss": 1 / step, **fake_metrics(rng, protocol, [*watched, *seen])} for step in (1, 2, 3)
+    ]
+    (run,) = fake_runs(rng)[:1]
+    run |= {"curve": curve, "val": fake_metrics(rng, protocol, watched)}
+    made = unit(method.name, "rerun", number, [run], scores=scores)
+    return made | {"arrays": {name: fake_arrays(rng, protocol) for name in ("test", "train", "untrained")}}
+
+
+def fake_arrays(rng, protocol):
+    arrays = {}
+    if "histograms" in protocol.arrays:
+        edges = np.linspace(-1, 1, 101)
+        counts = {"positive": rng.integers(1, 50, 100), "negative": rng.integers(1, 500, 100)}
+        arrays |= {"edges": edges.tolist()} | {name: values.tolist() for name, values in counts.items()}
+    if "spectrum" in protocol.arrays:
+        arrays["spectrum"] = sorted(rng.uniform(0.1, 5, 32).tolist(), reverse=True)
+    return arrays
+
+
+FACTS = {
+    "environment": {
+        "python": "3.11",
+        "system": "Test",
+        "processor": "none",
+        "cores": 1,
+        "device": "cpu",
+        "packages": {},
+    },
+    "commit": "0000000000",
+    "created": "2025-01-01T00:00:00+00:00",
+}
+
+
+def fake_units(
+    study="fake-study",
+    dataset="glyphs",
+    protocol=musgrave2020.CHARACTERS,
+    trials=3,
+    reruns=2,
+    diverged=(),
+    missing=(),
+    methods=musgrave2020.METHODS,
+):
+    """Units and meta; methods in `diverged` have only diverged trials, those in `missing` nothing."""
+    rng = np.random.default_rng(len(study))
+    meta = {
+        "study": study,
+        "dataset": dataset,
+        "protocol": asdict(protocol),
+        "budget": asdict(Budget("fake", trials=trials, reruns=reruns)),
+        "seed": 0,
+        "class_order": "default",
+        "data": {"name": dataset, "images": 16776, "classes": 1398, "shape": [1, 28, 28]},
+        **FACTS,
+    }
+    units = [unit("pretrained", "pretrained", 0, [], scores=fake_scores(rng, 0.1))]
+    for place, method in enumerate(methods):
+        if method.name in missing:
+            continue
+        failed = method.name in diverged
+        units += [
+            unit(method.name, "trial", number, fake_runs(rng, failed), params=fake_params(method, rng), failed=failed)
+            for number in range(trials)
+        ]
+        if not failed:
+            units += [
+                unit(method.name, "rerun", number, fake_runs(rng), scores=fake_scores(rng, 0.3 + 0.01 * place))
+                for number in range(reruns)
+            ]
+    return units, meta
+
+
+def unit(method, kind, number, runs, params=None, scores=None, failed=False):
+    values = [run["val"]["map_at_r"] for run in runs if "map_at_r" in run["val"]]
+    return {
+        "method": method,
+        "kind": kind,
+        "number": number,
+        "params": params or {},
+        "state": "diverged" if failed else "complete",
+        "reason": "the loss became nan" if failed else "",
+        "value": None if failed or not values else float(np.mean(values)),
+        "steps": sum(run["steps"] for run in runs),
+        "seconds": 4.0,
+        "commit": "0000000000",
+        "runs": runs,
+        "scores": scores or {},
+    }
+
+
+def fake_runs(rng, failed=False):
+    return [
+        {
+            "fold": fold,
+            "seed": fold,
+            "state": "diverged" if failed else "complete",
+            "stopped": "diverged" if failed else "limit",
+            "best_step": 100,
+            "steps": 100,
+            "seconds": 1.0 + fold,
+            "val": {} if failed else {"map_at_r": rng.uniform(0.2, 0.4), "precision_at_1": rng.uniform(0.4, 0.6)},
+            "curve": [{"step": 100, "loss": 1.0, "map_at_r": 0.3, "precision_at_1": 0.5}],
+        }
+        for fold in range(4)
+    ]
+
+
+def fake_params(method, rng):
+    return {
+        name: int(rng.integers(space.low, space.high + 1))
+        if isinstance(space, Int)
+        else rng.uniform(space.low, space.high)
+        for name, space in method.space.items()
+    }
+
+
+def fake_scores(rng, level):
+    return {
+        setting: {
+            metric: level + lift + 0.005 * rng.standard_normal() + (metric == "precision_at_1") * 0.2
+            for metric in METRICS
+        }
+        for setting, lift in (("fold0", 0.0), ("separated", 0.0), ("concatenated", 0.05))
+    }
+
+
+NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
+
+
+def made_records(name, scores=(), curves=(), arrays=(), diverged=()):
+    """scores: (method, rerun, setting, metric, value); curves: (method, rerun, step, metric, value); arrays: (method,
+    rerun, setting, name, values); diverged: (method, rerun), of which there are no scores."""
+    study = studies.STUDIES[name]
+    scores = pd.DataFrame(scores, columns=["method", "rerun", "setting", "metric", "value"])
+    ran = [(method, rerun, "complete") for method, rerun in scores[["method", "rerun"]].drop_duplicates().to_numpy()]
+    ran += [(*each, "diverged") for each in diverged]
+    runs = [
+        {
+            "method": method,
+            "kind": "rerun",
+            "number": rerun,
+            "fold": 0,
+            "seed": rerun,
+            "state": state,
+            "stopped": "diverged" if state == "diverged" else "limit",
+            "best_step": 10,
+            "steps": 10,
+            "seconds": 1.0,
+        }
+        for method, rerun, state in ran
+    ]
+    frame = pd.DataFrame(curves, columns=["method", "number", "step", "metric", "value"])
+    reruns = max([rerun for _, rerun, _ in ran], default=0) + 1
+    meta = study.configuration() | {
+        "budget": asdict(replace(study.budget, reruns=reruns)),
+        "data": {"name": study.dataset, "images": 1200, "classes": 180, "shape": [1, 28, 28]},
+        "environment": {},
+        "settings": {method.name: dict(method.settings) for method in study.methods},
+        "changes": {method.name: dict(method.changes) for method in study.methods if method.changes},
+        "commit": "0000000000",
+        "created": "2025-01-01T00:00:00+00:00",
+    }
+    empty = records.from_units([], meta)
+    return replace(
+        empty,
+        scores=scores.astype({"value": float}),
+        runs=pd.DataFrame(runs, columns=empty.runs.columns),
+        curves=frame.assign(kind="rerun", fold=0).astype({"value": float}),
+        arrays=pd.DataFrame(arrays, columns=empty.arrays.columns),
+    )
+
+
+def run_chapter(name, edition, load, folder, monkeypatch):
+    """Run the cells of a chapter with these records of experiments, and return the folder of its exports.
+
+    load: (main study, experiment) -> StudyRecords or None.
+    """
+    monkeypatch.setenv("DMLRC_EXPORTS", str(folder / "exports"))
+    monkeypatch.setattr(experiments, "load", load)
+    monkeypatch.setattr(records, "load", lambda study: fake_records(study=study))
+    scope = {}
+    for cell in nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells:
+        if cell.cell_type == "code":
+            own = f'\nstudies = "{edition}"' if "parameters" in cell.metadata.get("tags", []) else ""
+            exec(cell.source + own, scope)
+    return folder / "exports"
+
+
+LOSSES = (3.0, 2.0, 1.0)
+
+
+def made(name, score, reruns=3, diverged=(), missing=(), data=None):
+    """StudyRecords of a study of the registry; the untrained trunk has 0.2 of everything.
+
+    score: (method, setting, metric, rerun) -> a fraction, or None for no number. diverged: pairs of method and rerun.
+    missing: methods without anything. data: its facts, classes among them.
+    """
+    study = studies.STUDIES[name]
+    meta = study.configuration() | {
+        "budget": asdict(replace(study.budget, reruns=reruns)),
+        "data": {"name": study.dataset, "images": 1200, "classes": 180, "shape": [1, 28, 28]} | (data or {}),
+        "environment": {},
+        "settings": {},
+        "changes": {method.name: dict(method.changes) for method in study.methods if method.changes},
+        "commit": "0000000000",
+        "created": "2025-01-01T00:00:00+00:00",
+    }
+    methods = [method for method in study.methods if method.name not in missing]
+    units = [
+        unit("pretrained", "pretrained", 0, [], scores={"separated": dict.fromkeys(study.protocol.test_metrics, 0.2)})
+    ]
+    units += [_unit(study, method, rerun, score, diverged) for method in methods for rerun in range(reruns)]
+    return records.from_units(units, meta)
+
+
+def _unit(study, method, rerun, score, diverged):
+    failed = (method.name, rerun) in diverged
+    run = {
+        "fold": 0,
+        "seed": rerun,
+        "state": "diverged" if failed else "complete",
+        "stopped": "diverged" if failed else "limit",
+        "best_step": 30,
+        "steps": 30,
+        "seconds": 1.0,
+        "val": {"map_at_r": 0.1, "precision_at_1": 0.2},
+        "curve": [
+            {"step": 10 * (place + 1), "loss": loss + rerun, "precision_at_1": 0.1 * place}
+            for place, loss in enumerate(LOSSES)
+        ],
+    }
+    protocol = study.protocol_of(method)
+    names = ["separated", *["separated_binary"] * protocol.binary, *["concatenated"] * (protocol.members > 1)]
+    scores = {
+        setting: {metric: score(method.name, setting, metric, rerun) for metric in protocol.test_metrics}
+        for setting in names
+    }
+    if protocol.binary:
+        scores["separated_binary"].pop("nmi", None)  # bits are not clustered
+    return unit(method.name, "rerun", rerun, [run], scores=None if failed else scores, failed=failed)
+
+
+def run_notebook(name, main, paper, load, folder, monkeypatch):
+    """`run_chapter` around one main study.
+
+    paper: whose claims are judged; those of the others take seconds, since some train.
+    """
+    monkeypatch.setattr(verdicts, "CLAIMS", tuple(each for each in verdicts.CLAIMS if each.paper == paper))
+    return run_chapter(name, main, load, folder, monkeypatch)

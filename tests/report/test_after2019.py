@@ -1,0 +1,268 @@
+"""The chapter on the losses after 2019: its numbers on made-up records and claims, and that it runs without any."""
+
+from dataclasses import replace
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from factories import fake_records, fake_runs, unit
+
+from dmlrc import records
+from dmlrc.papers import musgrave2020
+from dmlrc.records import PRETRAINED
+from dmlrc.report import published, style, tables
+from dmlrc.report.after2019 import page
+
+NAMES = list(page.METHODS)
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+def main_study(**settings):
+    return fake_records(study="fake-main", **settings)
+
+
+def after_study(levels, reruns=2, trials=3):
+    """Records of losses after 2019 whose concatenated scores are these levels, 0.1 points apart between reruns."""
+    rng = np.random.default_rng(0)
+    units = [unit(PRETRAINED, PRETRAINED, 0, [], scores=scores(0.1))]
+    for name, level in levels.items():
+        units += [unit(name, "trial", number, fake_runs(rng)) for number in range(trials)]
+        units += [
+            unit(name, "rerun", number, fake_runs(rng), scores=scores(level + 0.001 * number))
+            for number in range(reruns)
+        ]
+    return records.from_units(units, main_study().meta | {"study": "fake-main-after2019"})
+
+
+def scores(level):
+    metrics = ("precision_at_1", "r_precision", "map_at_r")
+    return {"concatenated": dict.fromkeys(metrics, level), "separated": dict.fromkeys(metrics, level - 0.05)}
+
+
+# The losses
+
+
+def test_every_loss_is_described_and_drawn_in_its_own_way():
+    table = page.methods()
+    assert list(table.index) == NAMES == list(page.WHAT)
+    assert set(page.STYLES) == set(NAMES)
+    looks = [*style.STYLES.values(), *page.STYLES.values()]
+    assert len(set(looks)) == len(looks)
+    for name, look in page.STYLES.items():
+        assert (look.marker == "D") == (table.loc[name, "kind"] == "classification")
+    assert page.label("proxy_nca_pp") == "ProxyNCA++"
+    assert page.label("ntxent") == "NTXent"
+    assert page.sources().count("{cite:p}") == len(NAMES)
+
+
+def test_identities_hold_and_could_fail():
+    table = page.identities()
+    same = table["gradient"] < page.SAME
+    assert same.tolist() == [True, True, True, False, False]
+    assert (table["value"] - table["value_other"]).abs()[same].max() < 1e-9
+    assert (table["value"] - table["value_other"]).abs()[~same].min() > 0.01
+    assert page.identities(seed=1)["value"].iloc[0] != table["value"].iloc[0]
+    cells = page.identity_cells(table)
+    assert cells["gradients apart"].tolist()[:3] == ["0", "0", "0"]
+    sentence = page.identity_sentence(table)
+    assert "ProxyNCA++, T = 1/9 and N. Softmax, T = 1/18" in sentence
+    assert "T = 0.05" not in sentence
+    assert sentence.count("SupCon") == 1
+
+
+# Claims
+
+
+def test_claims_reach_from_2016_to_2025_and_keep_trunks_apart():
+    table = page.claims()
+    assert (table["year"].min(), table["year"].max()) == (2016, 2025)
+    assert set(table["trunk"]) == set(page.TRUNKS)
+    assert set(table[table["trunk"] == "other"]["backbone"]) == {"Inception", "ResNet18"}
+    assert (table[table["trunk"] == "ResNet50"]["dim"] <= 512).all()
+    assert table["primary"].all()
+    assert (table["role"] == "proposed").all()
+    proxy_anchor = table[table["method"] == "Proxy Anchor"]
+    assert not proxy_anchor.duplicated("dataset").any()  # its headline rows stand in one of the two files
+
+
+def made_claims():
+    rows = [("CUB200", "GoogLeNet", year, 0.5 + 0.01 * (year - 2016)) for year in range(2016, 2020)]
+    rows += [("CUB200", "ResNet50", year, 0.7 + 0.002 * (year - 2020)) for year in range(2020, 2025)]
+    rows += [("SOP", "ViT", 2022, 0.8), ("SOP", "ViT", 2023, 0.9), ("SOP", "other", 2017, 0.6)]
+    return pd.DataFrame(rows, columns=["dataset", "trunk", "year", "r1"])
+
+
+def test_trends_within_a_trunk():
+    table = page.claimed_trends(made_claims()).set_index(["dataset", "trunk", "years"])
+    assert table.loc[("CUB200", "GoogLeNet", "all"), "slope"] == pytest.approx(0.01)
+    assert table.loc[("CUB200", "ResNet50", "since 2020"), "slope"] == pytest.approx(0.002)
+    assert table.loc[("CUB200", "all trunks", "all"), "slope"] > 0.02  # the change of trunk
+    assert table.loc[("CUB200", "all trunks", "since 2020"), "n"] == 5
+    assert set(table.index.get_level_values("dataset")) == {"CUB200"}  # three claims are no trend
+    cells = page.trend_cells(table.reset_index())
+    assert list(cells.columns) == ["points a year, all years", "points a year, since 2020"]
+    assert cells.loc[("CUB200", "ResNet50")].tolist() == ["+0.20 ± 0.00 (5)"] * 2
+    assert cells.loc[("CUB200", "GoogLeNet"), "points a year, since 2020"] == "–"
+    sentence = page.trend_sentence(table.reset_index())
+    assert sentence.endswith("dimensions: CUB200 +0.20 ± 0.00.")
+
+
+def test_the_highest_claims():
+    table = made_claims()
+    table = pd.concat(
+        [table, table[table["trunk"] == "ResNet50"].assign(dataset="Cars196", r1=0.75)], ignore_index=True
+    )
+    table.loc[len(table)] = ["SOP", "ResNet50", 2021, 0.85]
+    sentence = page.mixture(table)
+    assert "CUB200 70.8 with ResNet50 of up to 512 dimensions, 70.8 with ResNet50;" in sentence
+    assert "SOP 85.0 with ResNet50 of up to 512 dimensions, 90.0 with ViT." in sentence
+
+
+def test_reruns_stand_beside_the_claim_of_the_same_trunk():
+    table = page.reruns()
+    mine = table[(table["dataset"] == "CUB200") & table["by"].str.startswith("Liao")].set_index("method")
+    assert mine.loc["Proxy Anchor", ["r1", "claimed"]].tolist() == pytest.approx([0.675, 0.697])
+    assert np.isnan(mine.loc["Contrastive", "claimed"])
+    assert "Hyp" not in set(table["method"])  # nobody knows who ran it
+    cells = page.rerun_cells(table)
+    assert list(cells.columns) == ["trained by others", "claimed", "in the pipeline of", "note"]
+    assert not cells.drop(columns="note").isin(["", "nan"]).any(axis=None)
+    made = pd.DataFrame(
+        {
+            "dataset": "CUB200",
+            "method": ["A", "Contrastive", "B"],
+            "r1": [0.6, 0.61, 0.66],
+            "claimed": [0.7, np.nan, 0.65],
+            "by": "X",
+        }
+    )
+    sentence = page.rerun_sentence(made)
+    assert "Of 2 reruns with a claim for the same trunk and size, 1 are below it" in sentence
+    assert "-4.5 points" in sentence
+    assert "the contrastive loss has 61.0 %, the others 60.0 to 66.0 %" in sentence
+
+
+# Our results
+
+
+def test_the_table_holds_the_classics_the_best_of_the_fourteen_and_the_new_losses():
+    main, after = main_study(), after_study(dict.fromkeys(NAMES, 0.5))
+    best = tables.spread(tables.accuracy(main))["best_method"]
+    assert best not in tables.CLASSICS
+    assert page.rows(main) == [PRETRAINED, "contrastive", "triplet", best, *NAMES]
+    cells, marks = page.results(main, after)
+    labels = [page.label(name) for name in page.rows(main)]
+    assert cells.index.tolist() == marks.index.tolist() == labels
+    assert cells["", "reruns"].tolist() == ["", *["2"] * 9]
+    concatenated = cells["Concatenated (512-d)", "MAP@R"]
+    assert concatenated["Circle"].startswith("50.05 ± ")
+    again = tables.accuracy(main).set_index(["method", "setting", "metric"])["mean"]
+    assert concatenated["Contrastive"].startswith(f"{100 * again['contrastive', 'concatenated', 'map_at_r']:.2f} ±")
+    assert "±" not in concatenated["Pretrained"]  # the row of both studies is one
+    assert set(marks.loc["Pretrained"]) == {""}
+
+
+def test_a_best_method_that_is_a_classic_stands_there_once():
+    main = main_study(missing=[method.name for method in musgrave2020.METHODS if method.name != "triplet"])
+    assert page.rows(main) == [PRETRAINED, "contrastive", "triplet", *NAMES]
+
+
+def test_what_is_not_run_says_so():
+    main = main_study()
+    cells, _ = page.results(main, None)
+    assert cells.loc["Smooth-AP"].tolist() == ["not run", *[""] * 6]
+    assert page.summary(main, None) == "`fake-main`: the losses after 2019 are not run here."
+    assert set(page.scalars(main, None)) == {"one_function_range"}
+    assert list(page.measured_by_year(main, None)["method"]) == [m.name for m in musgrave2020.METHODS]
+    edition = {"fake-main": (main, None)}
+    assert page.absent(edition) == "Of `fake-main` the losses after 2019 are not run."
+    partly = after_study({"circle": 0.5}, reruns=1)
+    cells, _ = page.results(main, partly)
+    assert cells.loc["Circle", ("", "reruns")] == "unfinished: 1"
+    assert cells.loc["Smooth-AP", ("", "reruns")] == "not run"
+    assert page.absent({"fake-main": (main, partly)}) == ""
+    empty = main_study(missing=[method.name for method in musgrave2020.METHODS])
+    assert page.best_of_the_fourteen(empty) is None
+    assert page.against_the_fourteen(empty, partly) == {}
+    assert page.results(empty, None)[0].loc["Triplet", ("", "reruns")] == "not run"
+
+
+def test_new_losses_against_the_best_of_the_fourteen():
+    main = main_study(reruns=3)
+    top = tables.spread(tables.accuracy(main))
+    levels = {"circle": 0.9, "supcon": top["best"], "proxy_nca_pp": 0.1}
+    found = page.against_the_fourteen(main, after_study(levels, reruns=3))
+    assert found["best_method"] == "circle"
+    assert found["fourteen_method"] == top["best_method"]
+    assert (found["above"], found["below"], found["n"], found["older"]) == (1, 1, 3, 14)
+    contrastive = tables.accuracy(main).set_index(["method", "setting", "metric"])["mean"]
+    assert found["contrastive"] == contrastive["contrastive", "concatenated", "map_at_r"]
+    sentence = page.summary(main, after_study(levels, reruns=3))
+    assert "of 3 losses after 2019, Circle has the highest concatenated MAP@R, 90.10 %; of 14 older ones" in sentence
+    assert "1 of the 3 above it, 1 below" in sentence
+
+
+def test_search_noise_is_the_range_of_one_function():
+    main, after = main_study(), after_study({"proxy_nca_pp": 0.9})
+    noise = page.search_noise(main, after)
+    assert list(noise.index) == list(page.ONE_FUNCTION)
+    assert noise["proxy_nca_pp"] == pytest.approx(0.9005)
+    span = noise.max() - noise.min()
+    assert page.scalars(main, after)["one_function_range"] == pytest.approx(span)
+    assert f"a range of {100 * span:.2f} points" in page.summary(main, after)
+    assert "ProxyNCA++ 90.05" in page.summary(main, after)
+    only = main_study(missing=["proxy_nca", "normalized_softmax"])
+    assert "one function" not in page.summary(only, after)
+
+
+def test_joined_records_keep_both_studies():
+    main, after = main_study(), after_study({"circle": 0.5})
+    both = page.joined(main, after)
+    assert both.name == "fake-main"
+    assert len(both.trials) == len(main.trials) + len(after.trials)
+    pretrained = both.scores[both.scores["method"] == PRETRAINED]
+    expected = main.scores[main.scores["method"] == PRETRAINED]
+    pd.testing.assert_frame_equal(
+        pretrained.reset_index(drop=True).iloc[: len(expected)], expected.reset_index(drop=True)
+    )
+    assert not pretrained.duplicated(["setting", "metric"]).any()
+
+
+# The figure
+
+
+def test_the_figure_holds_claims_and_measurements():
+    main, after = main_study(), after_study(dict.fromkeys(NAMES, 0.5))
+    panels = {"with": page.measured_by_year(main, after), "without": page.measured_by_year(main, None)}
+    assert panels["with"].set_index("method").loc["recall_at_k", "year"] == 2022
+    table = page.claims()
+    axes = page.over_the_years(table, panels).axes
+    titles = [axis.get_title() for axis in axes]
+    assert titles == [*(f"{name}, as papers claim" for name in published.DATASETS), "with", "without"]
+    for axis, name in zip(axes, published.DATASETS, strict=False):
+        drawn = {line.get_label(): line for line in axis.get_lines() if line.get_label() in page.TRUNKS}
+        for trunk, line in drawn.items():
+            part = table[(table["dataset"] == name) & (table["trunk"] == trunk)]
+            np.testing.assert_allclose(line.get_ydata(), 100 * part["r1"])
+            assert (np.abs(line.get_xdata() - part["year"]) < 0.5).all()
+    counts = [sum(len(line.get_xdata()) == 1 for line in axis.get_lines()) for axis in axes[-2:]]
+    assert counts == [14 + 6, 14]
+
+
+def test_the_figure_of_high_scores_and_of_none():
+    main = main_study()
+    high = pd.DataFrame({"method": ["triplet", "circle"], "year": [2006, 2020], "value": [0.99, 0.98]})
+    empty = page.measured_by_year(replace(main, scores=main.scores[main.scores["method"] == PRETRAINED]), None)
+    axes = page.over_the_years(page.claims(), {"high": high, "empty": empty}).axes
+    assert axes[-2].get_ylim() == (50, 100)
+    assert [text.get_text() for text in axes[-1].texts] == ["not run"]

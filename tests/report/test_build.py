@@ -1,0 +1,59 @@
+"""From nothing to a rendered book in one call, at the smallest budget: train, execute with papermill, build."""
+
+import shutil
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from dmlrc import records, studies, study
+from dmlrc.errors import DmlrcError, UsageError
+from dmlrc.report import build
+
+ROOT = Path(__file__).parents[2]
+LIVE = {"num_points": 300, "class_counts": "10,100", "trunks": "conv4", "trunk_classes": "12", "toy_seeds": 1}
+
+
+@pytest.fixture
+def checkout(home):
+    """A study folder with the notebooks and the pages of this checkout, and nothing run."""
+    for name in ("notebooks", "book"):
+        shutil.copytree(ROOT / name, home / name, ignore=shutil.ignore_patterns("chapters", "_build"))
+    shutil.copy(ROOT / "_config.yml", home)
+    return home
+
+
+def test_the_book_of_the_smoke_study_from_scratch(checkout):
+    study.run(studies.get("glyphs-smoke"))
+    build.execute({"studies": "glyphs-smoke"} | LIVE)
+    page = build.pages()
+    assert page.name == "index.html"
+    results = (page.parent / "chapters" / "03_results.html").read_text()
+    scores = records.load("glyphs-smoke").scores
+    mean = scores.query("method == 'contrastive' and setting == 'concatenated' and metric == 'map_at_r'")[
+        "value"
+    ].mean()
+    assert f"{100 * mean:.2f}" in results
+    assert "glyphs-smoke" in results
+    for path in (checkout / "book" / "chapters").glob("*.ipynb"):
+        executed = nbformat.read(path, as_version=4)
+        assert all(cell.get("execution_count") for cell in executed.cells if cell.cell_type == "code"), path.name
+
+
+def test_a_chapter_that_fails_is_named(checkout):
+    with pytest.raises(DmlrcError, match=r"chapter 0\d_\w+.ipynb stopped at cell .*glyphs-smoke.* has no records"):
+        build.execute({"studies": "glyphs-smoke"})
+
+
+def test_editions(home):
+    assert build.edition("quick") == ["glyphs-quick"]
+    assert build.edition("glyphs-quick, glyphs-full") == ["glyphs-quick", "glyphs-full"]
+    with pytest.raises(UsageError, match="did you mean 'glyphs-quick'"):
+        build.edition("glyph-quick")
+    with pytest.raises(DmlrcError, match="no study is published yet"):
+        build.edition("published")
+
+
+def test_one_page_of_no_chapters_says_what_to_do(home):
+    with pytest.raises(DmlrcError, match="no chapter has been executed yet: `make book` first"):
+        build.single_page()

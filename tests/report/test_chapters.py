@@ -1,0 +1,192 @@
+"""Every chapter runs from top to bottom on made-up records, and the book made of them is whole and needs no network."""
+
+import re
+import shutil
+from html import unescape
+from pathlib import Path
+from urllib.parse import unquote
+
+import nbformat
+import pytest
+from factories import write_fake_experiments, write_fake_study
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+
+from dmlrc.papers import musgrave2020
+from dmlrc.report import build as bookmaking
+from dmlrc.report import publish
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
+STUDIES = "glyphs-quick,grocery-frozen-full"
+SMALL = {
+    "01_metrics": 'num_points, class_counts, trunks, trunk_classes = 300, "10,100", "conv4", "12"',
+    "05_training_strategies": "toy_seeds = 1",
+}
+CHECKLIST = (  # the tables and figures of the five papers
+    *(f"musgrave-t{number}" for number in range(1, 7)),
+    *(f"musgrave-f{number}" for number in range(1, 6)),
+    "musgrave-search",
+    *(f"roth-t{number}" for number in range(1, 3)),
+    *(f"roth-f{number}" for number in range(1, 8)),
+    *(f"fehervari-t{number}" for number in range(1, 5)),
+    *(f"fehervari-f{number}" for number in range(1, 3)),
+    *(f"zhai-t{number}" for number in range(1, 7)),
+    *(f"zhai-f{number}" for number in range(1, 5)),
+    "oi-t1",
+    *(f"oi-f{number}" for number in range(1, 5)),
+)
+IDS = (*CHECKLIST, "answer", "claims", "protocol", "findings-all", "provenance")
+
+
+@pytest.fixture(scope="module", params=("made", "published"))
+def edition(request):
+    """The studies of a book: made-up ones, or those whose records are committed."""
+    return STUDIES if request.param == "made" else ",".join(bookmaking.edition("published"))
+
+
+@pytest.fixture(scope="module")
+def book(edition, tmp_path_factory):
+    """The book of an edition, with every chapter executed: the folder of its HTML pages, and its chapters."""
+    home = tmp_path_factory.mktemp("home")
+    source = home / "book"
+    shutil.copytree(ROOT / "book", source, ignore=shutil.ignore_patterns("chapters", "_build"))
+    chapters = source / "chapters"
+    chapters.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DMLRC_HOME", str(home))
+        patch.delenv("DMLRC_RUNS", raising=False)
+        patch.delenv("DMLRC_DATA", raising=False)
+        patch.setenv("DMLRC_EXPORTS", str(chapters / "exports"))
+        if edition == STUDIES:
+            write_made_studies()
+        else:
+            (home / "results").symlink_to(ROOT / "results")
+        for path in NOTEBOOKS:
+            nbformat.write(executed(path, edition), chapters / path.name)
+        shutil.copy(ROOT / "_config.yml", home)
+        return bookmaking.pages().parent, chapters
+
+
+def write_made_studies():
+    write_fake_study(study="glyphs-quick", trials=3, reruns=2)
+    write_fake_experiments("glyphs-quick")
+    write_fake_experiments("grocery-frozen-full", missing=("roth2020-samplers", "zhai2019-shares", "oi2021-random"))
+    write_fake_study(
+        study="grocery-frozen-full",
+        dataset="grocery",
+        protocol=musgrave2020.FROZEN,
+        trials=21,
+        reruns=3,
+        diverged=["snr"],
+        missing=["fast_ap"],
+    )
+
+
+def executed(path, edition):
+    """A notebook with its outputs, run in this process: a kernel for each would take most of a minute."""
+    notebook = nbformat.read(path, as_version=4)
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance()
+    for cell in notebook.cells:
+        if cell.cell_type != "code":
+            continue
+        code = cell.source
+        if "parameters" in cell.metadata.get("tags", []):
+            code += f'\nstudies = "{edition}"\n' + SMALL.get(path.stem, "")
+        with capture_output() as captured:
+            result = shell.run_cell(code)
+        assert result.success, f"{path.name}: {result.error_in_exec or result.error_before_exec!r}"
+        cell.outputs = [nbformat.v4.new_output("display_data", output.data) for output in captured.outputs]
+    return notebook
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_is_clean_and_has_one_parameters_cell(path):
+    cells = nbformat.read(path, as_version=4).cells
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    assert sum("parameters" in cell.metadata.get("tags", []) for cell in code) == 1
+    assert not any(cell.outputs or cell.execution_count for cell in code)
+    assert "publish.record(" in code[-1].source
+
+
+def test_chapters_record_their_scalars(book, edition):
+    _, chapters = book
+    metrics = publish.recorded(chapters / "01_metrics.ipynb")
+    assert metrics["toy_map_at_r_c"] > metrics["toy_map_at_r_a"]
+    results = publish.recorded(chapters / "03_results.ipynb")
+    for name in edition.split(","):
+        assert results[f"{name}.best"] > results[f"{name}.worst"]
+    for path in NOTEBOOKS:
+        assert publish.recorded(chapters / path.name)
+
+
+def test_every_table_and_figure_is_in_the_book_and_not_empty(book):
+    pages, _ = book
+    html = "".join(page.read_text() for page in sorted((pages / "chapters").glob("*.html")))
+    for name in IDS:
+        found = re.search(rf'<div class="dml-(table|figure)[^"]*"\s+id="{name}">(.*?)</div>\s*</div>', html, re.DOTALL)
+        assert found, name
+        kind, body = found.groups()
+        assert body.count("<td") > 1 if kind == "table" else f"{name}.svg" in body, name
+    ids = re.findall(r'<div class="dml-[^"]*"\s+id="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
+
+
+def test_downloads_hold_the_numbers(book):
+    _, chapters = book
+    exports = chapters / "exports"
+    assert "Contrastive" in (exports / "musgrave-t3.tex").read_text()
+    assert "0.6721" in (exports / "musgrave-t3.csv").read_text()
+    for path in exports.iterdir():
+        assert path.stat().st_size > 50, path.name
+
+
+def test_no_page_needs_the_network(book):
+    pages, _ = book
+    for page in pages.rglob("*.html"):
+        loaded = re.findall(r'<(?:script|img|iframe)[^>]+src="([^"]+)"|<link[^>]+href="([^"]+)"', page.read_text())
+        outside = [address for pair in loaded for address in pair if re.match(r"(?:https?:)?//", address)]
+        assert not outside, f"{page.name}: {outside}"
+        assert "unpkg.com" not in page.read_text()
+
+
+def test_every_link_inside_the_book_leads_somewhere(book):
+    pages, _ = book
+    texts = {page: page.read_text() for page in pages.rglob("*.html")}
+    anchors = {page: set(re.findall(r'\bid="([^"]+)"', text)) for page, text in texts.items()}
+    broken = []
+    for page, text in texts.items():
+        for address in re.findall(r'<a\b[^>]*\shref="([^"]+)"', text):
+            if re.match(r"[a-z]+:|//", address):
+                continue
+            file, _, anchor = unescape(address).partition("#")
+            target = (page.parent / unquote(file)).resolve() if file else page
+            if not target.exists() or (anchor and target in anchors and unquote(anchor) not in anchors[target]):
+                broken.append(f"{page.name}: {address}")
+    assert not broken
+
+
+def test_the_book_as_one_page(book, edition, monkeypatch):
+    if edition != STUDIES:
+        pytest.skip("one of the two books is enough")
+    _, chapters = book
+    monkeypatch.setenv("DMLRC_HOME", str(chapters.parents[1]))
+    page = bookmaking.single_page()
+    html = page.read_text(encoding="utf-8")
+    anchors = re.findall(r'\bid="([^"]+)"', html)
+    assert all(anchors.count(name) == 1 for name in IDS)
+    for address in re.findall(r'<(?:img|a)\b[^>]*\s(?:src|href)="([^"]+)"', html):
+        file, _, anchor = unescape(address).partition("#")
+        assert unquote(anchor) in anchors if anchor else not file or (page.parent / unquote(file)).exists(), address
+
+
+def test_pages_say_what_was_not_run(book, edition):
+    if edition != STUDIES:
+        pytest.skip("the made-up studies have rows that were not run and rows that diverged")
+    pages, _ = book
+    results = (pages / "chapters" / "03_results.html").read_text()
+    assert "not run" in results
+    assert "diverged" in results
+    assert "too small to rank" in results
+    assert "frozen" in results

@@ -1,0 +1,714 @@
+"""The rule gives each verdict where it should, and every claim turns the way that its sentence says.
+
+Each claim has a lever: a change of made-up records that makes its sentence true when pushed, and false when pulled.
+"""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from factories import fake_records, write_fake_experiments, write_fake_study
+from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
+from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
+
+from dmlrc.papers import fehervari2019, musgrave2020, roth2020
+from dmlrc.records import PRETRAINED, StudyRecords
+from dmlrc.report import claims
+from dmlrc.report.claims import estimates, measures, page, rule, untrained
+from dmlrc.report.claims import roth2020 as roth2020_claims
+from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, Estimate, above, below, within
+from dmlrc.studies import experiments
+
+BY_ID = {claim.id: claim for claim in claims.CLAIMS}
+R1 = "precision_at_1"
+RERUNS = 5
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+SIX = roth2020.SAMPLED
+
+
+# --- the rule
+
+
+@pytest.mark.parametrize(
+    ("region", "low", "high", "verdict"),
+    [
+        (above(0), 0.1, 0.3, REPRODUCED),
+        (above(0), -0.3, -0.1, NOT_REPRODUCED),
+        (above(0), -0.1, 0.1, INCONCLUSIVE),
+        (above(0), 0.0, 0.1, INCONCLUSIVE),
+        (below(0.1), -0.3, 0.05, REPRODUCED),
+        (below(0.1), 0.11, 0.3, NOT_REPRODUCED),
+        (below(0.1), 0.05, 0.15, INCONCLUSIVE),
+        (within(0.5), -0.4, 0.4, REPRODUCED),
+        (within(0.5), 0.6, 0.9, NOT_REPRODUCED),
+        (within(0.5), -0.9, -0.6, NOT_REPRODUCED),
+        (within(0.5), -0.6, 0.1, INCONCLUSIVE),
+        (within(0.5), -0.6, 0.6, INCONCLUSIVE),
+    ],
+)
+def test_verdict_of_an_interval(region, low, high, verdict):
+    judged = rule.judge(region, Estimate((low + high) / 2, low, high, 5), full=True)
+    assert judged.verdict == verdict
+    assert bool(judged.why) == (verdict == INCONCLUSIVE)
+
+
+def test_nothing_firm_without_budget_units_or_a_chance_to_fail():
+    firm = Estimate(0.2, 0.1, 0.3, 3)
+    assert rule.judge(above(0), firm, full=True).verdict == REPRODUCED
+    assert rule.judge(above(0), firm, full=False).verdict == INCONCLUSIVE
+    assert rule.judge(above(0), Estimate(0.2, 0.1, 0.3, 2), full=True).verdict == INCONCLUSIVE
+    assert rule.judge(above(0), Estimate(0.2, math.nan, math.nan, 5), full=True).verdict == INCONCLUSIVE
+    assert rule.judge(below(0.5), Estimate(0.2, 0.1, 0.3, 5, (-1, 0.4)), full=True).verdict == INCONCLUSIVE
+    assert rule.judge(below(0.5), Estimate(0.2, 0.1, 0.3, 5, (-1, 0.6)), full=True).verdict == REPRODUCED
+    for nothing in (Estimate(math.nan, math.nan, math.nan, 5), Estimate(0.0, 0.0, 0.0, 0)):
+        assert rule.judge(above(0), nothing, full=True).verdict == NOT_RUN
+
+
+# --- the statistics
+
+
+def test_intervals_are_those_of_the_libraries():
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=12), rng.normal(size=12)
+    found = estimates.mean(x)
+    assert (found.low, found.high) == pytest.approx(DescrStatsW(x).tconfint_mean())
+    found = estimates.correlation(x, y)
+    assert (found.low, found.high) == pytest.approx(tuple(stats.pearsonr(x, y).confidence_interval()))
+    found = estimates.correlation(x, y, ranks=True)
+    assert found.value == pytest.approx(stats.spearmanr(x, y).statistic)
+    assert found.low < found.value < found.high
+    found = estimates.difference(x, y[:5])
+    both = CompareMeans(DescrStatsW(x), DescrStatsW(y[:5]))
+    assert (found.low, found.high) == pytest.approx(both.tconfint_diff(usevar="unequal"))
+    assert found.n == 5
+    found = estimates.share(8, 11)
+    assert (found.low, found.high) == pytest.approx(proportion_confint(8, 11, method="wilson"))
+    found = estimates.slope(x, 2 * x + y)
+    fit = stats.linregress(x, 2 * x + y)
+    assert found.value == pytest.approx(fit.slope)
+    assert found.high - found.value == pytest.approx(stats.t.ppf(0.975, 10) * fit.stderr)
+
+
+def test_bootstrap_is_seeded_and_near_the_closed_interval():
+    x = np.random.default_rng(0).normal(size=(200, 1))
+    found = estimates.bootstrap(x, lambda rows: float(rows.mean()))
+    assert found == estimates.bootstrap(x, lambda rows: float(rows.mean()))
+    closed = estimates.mean(x[:, 0])
+    assert (found.low, found.high) == pytest.approx((closed.low, closed.high), abs=0.02)
+
+
+def test_too_little_gives_no_interval():
+    assert estimates.mean([]).n == 0
+    assert math.isnan(estimates.mean([1.0]).low)
+    assert estimates.mean([1.0, np.nan, 3.0]).n == 2
+    assert math.isnan(estimates.slope([2019, 2019], [1, 2]).value)
+    assert math.isnan(estimates.correlation([1, 2, 3, 4], [5, 5, 5, 5]).value)
+    assert math.isnan(estimates.correlation([1, 2, 3], [1, 2, 4]).low)
+    assert math.isnan(estimates.bootstrap([[1.0]], lambda rows: float(rows.mean())).low)
+    assert math.isnan(estimates.difference([1.0, 1.0], [2.0, 2.0]).low)
+    assert estimates.correlation([1, 2, 3, 4, 5], [1, 2, 3, 4, 5]).low == pytest.approx(1, abs=1e-5)
+
+
+# --- made-up records of every experiment
+
+
+def made(study, rows, metrics=(R1,), settings=("separated",), budget="full", curves=(), arrays=False, reruns=RERUNS):
+    """StudyRecords whose scores are 0.6, but for a little noise of the row and of the rerun."""
+    rng = np.random.default_rng(len(study))
+    scores, runs, points, stored = [], [], [], []
+    for row in rows:
+        for rerun in range(reruns):
+            keys = [(setting, metric) for setting in settings for metric in metrics]
+            own = np.random.default_rng(sum(map(ord, row))).normal(0, 0.002)
+            scores += [(row, rerun, *key, 0.6 + own + rng.normal(0, 0.001)) for key in keys]
+            runs.append((row, "rerun", rerun, 0, rerun, "complete", "limit", 100, 100, 1.0, 0.6, 0.6))
+            points += [
+                (row, "rerun", rerun, 0, step, metric, 0.3 + rng.normal(0, 0.001))
+                for step in (10, 20, 30, 40)
+                for metric in curves
+            ]
+            if arrays:
+                for setting in ("test", "untrained"):
+                    stored += _histograms(rng, row, rerun, setting)
+    meta = {"study": study, "budget": {"name": budget, "trials": 0, "reruns": reruns}, "dataset": "glyphs"}
+    return StudyRecords(
+        trials=pd.DataFrame(columns=["method", "trial", "state", "value"]),
+        runs=pd.DataFrame(
+            runs,
+            columns=[
+                *("method", "kind", "number", "fold", "seed", "state", "stopped", "best_step", "steps", "seconds"),
+                *("val_map_at_r", "val_precision_at_1"),
+            ],
+        ),
+        scores=pd.DataFrame(scores, columns=["method", "rerun", "setting", "metric", "value"]),
+        curves=pd.DataFrame(points, columns=["method", "kind", "number", "fold", "step", "metric", "value"]),
+        arrays=pd.DataFrame(stored, columns=["method", "rerun", "setting", "name", "values"]),
+        meta=meta,
+    )
+
+
+def _histograms(rng, row, rerun, setting, shift=0.0, width=0.2):
+    edges = np.linspace(-1, 1, 101)
+    middles = (edges[1:] + edges[:-1]) / 2
+    rows = [(row, rerun, setting, "edges", edges)]
+    for name in ("positive", "negative"):
+        centre = shift + rng.normal(0, 0.001)
+        spread = width * (1 + rng.normal(0, 0.001))
+        rows.append((row, rerun, setting, name, np.exp(-(((middles - centre) / spread) ** 2) / 2)))
+    return rows
+
+
+def sweep_rows(rows, values):
+    return [f"{row}@{value}" for row in rows for value in values]
+
+
+@pytest.fixture(scope="module")
+def base():
+    """Records of a main study and of all its experiments, in which all rows are alike but for noise."""
+    main = [method.name for method in musgrave2020.METHODS]
+    aggregated = (R1, "recall_at_2", "nmi", "f1", "map_at_c")
+    fehervari = [method.name for method in fehervari2019.METHODS]
+    binary = ("separated", "separated_binary")
+    oi = ("precision_at_1", "map_at_r", "jsd", "mean_positive", "mean_negative")
+    found = {
+        "main": made("main", main, (R1, "map_at_r"), ("separated", "concatenated")),
+        "trunks": made("trunks", sweep_rows(["a", "b", "c", "d"], ["imagenet"])),
+        "roth2020": made(
+            "roth2020",
+            [method.name for method in roth2020.METHODS],
+            (*aggregated, "rho", "pi_intra", "pi_inter", "pi_ratio"),
+            ("separated", "train"),
+        ),
+        "roth2020-samplers": made("roth2020-samplers", sweep_rows(SIX, roth2020.SAMPLERS), aggregated),
+        "roth2020-batches": made("roth2020-batches", sweep_rows(SIX, ["batch8", "batch16", "batch32"])),
+        "roth2020-decays": made("roth2020-decays", sweep_rows(SIX, ["decay0", "decay4e-05", "decay0.004"])),
+        "roth2020-dims": made("roth2020-dims", sweep_rows(SIX, ["dim128", "dim512", "dim1024"])),
+        "roth2020-preprocessing": made("roth2020-preprocessing", sweep_rows(SIX, ["base", "big", "red"])),
+        "roth2020-trunks": made("roth2020-trunks", sweep_rows(SIX, ["one", "two", "three", "four-random"])),
+        "fehervari2019": made("fehervari2019", fehervari, (R1, "nmi"), (*binary, "concatenated")),
+        "fehervari2019-dims": made("fehervari2019-dims", sweep_rows(fehervari[:-1], ["dim16", "dim64", "dim512"])),
+        "fehervari2019-batches": made(
+            "fehervari2019-batches", sweep_rows(fehervari[:-1], ["batch8", "batch32", "batch128"])
+        ),
+        "zhai2019": made("zhai2019", ["norm_softmax", "lmcl"], settings=binary),
+        "zhai2019-losses": made("zhai2019-losses", ["norm_softmax", "contrastive", "margin"]),
+        "zhai2019-dims": made(
+            "zhai2019-dims", sweep_rows(["norm_softmax"], ["dim16", "dim64", "dim2048"]), settings=binary
+        ),
+        "zhai2019-samples": made("zhai2019-samples", sweep_rows(["norm_softmax"], ["unbalanced", "25x3", "75x1"])),
+        "zhai2019-layer_norm": made(
+            "zhai2019-layer_norm", sweep_rows(["norm_softmax"], ["layer-norm", "no-layer-norm"]), curves=("loss",)
+        ),
+        "zhai2019-shares": made("zhai2019-shares", sweep_rows(["norm_softmax"], ["share1", "share0.1"])),
+        "oi2021": made(
+            "oi2021", ["normalized_softmax"], oi, curves=(*oi, *(f"train_{name}" for name in oi)), arrays=True
+        ),
+        "oi2021-random": made("oi2021-random", ["normalized_softmax"], oi),
+    }
+    pretrained = [
+        (PRETRAINED, 0, setting, metric, 0.6)
+        for setting in ("separated", "concatenated")
+        for metric in (R1, "map_at_r")
+    ]
+    scores = pd.DataFrame(pretrained, columns=found["main"].scores.columns)
+    trials = pd.DataFrame(
+        [(name, number, "complete", 0.5 + 0.01 * number) for name in main for number in range(5)],
+        columns=["method", "trial", "state", "value"],
+    )
+    noise = np.random.default_rng(3).normal(0, 0.004, len(trials))
+    trials["value"] += noise
+    found["main"] = replaced(
+        found["main"], scores=pd.concat([found["main"].scores, scores], ignore_index=True), trials=trials
+    )
+    return found
+
+
+def replaced(records, **frames):
+    names = ("trials", "runs", "scores", "curves", "arrays", "meta")
+    return StudyRecords(**{name: getattr(records, name) for name in names} | frames)
+
+
+def own(row):
+    """What `made` adds to all scores of a row."""
+    return np.random.default_rng(sum(map(ord, row))).normal(0, 0.002)
+
+
+def lift(need, rows=None, metric=None, setting=None, by=None, value=None):
+    """A lever: add an amount to the scores of these rows (all: None).
+
+    by: method -> factor of the amount. value: only the rows of a sweep at these values.
+    """
+
+    def lever(found, amount):
+        scores = found[need].scores
+        parts = scores["method"].str.partition("@")
+        chosen = scores["method"].map(by or (lambda name: 1.0)).astype(float)
+        for column, wanted in (
+            (parts[0], rows),
+            (parts[2], value),
+            (scores["metric"], metric),
+            (scores["setting"], setting),
+        ):
+            if wanted is not None:
+                chosen = chosen * column.isin([wanted] if isinstance(wanted, str) else wanted)
+        return found | {need: replaced(found[need], scores=scores.assign(value=scores["value"] + amount * chosen))}
+
+    return lever
+
+
+def seesaw(one, other):
+    """A lever: one for amounts above 0, another for those below."""
+    return lambda found, amount: other(one(found, max(amount, 0)), max(-amount, 0))
+
+
+def curve(need, metric, steps, row=None):
+    """A lever: add an amount to a metric at these steps of the curves; None: the amount times the step."""
+
+    def lever(found, amount):
+        curves = found[need].curves
+        chosen = (curves["metric"] == metric).astype(float)
+        if row:
+            chosen *= curves["method"] == row
+        chosen *= curves["step"] if steps is None else curves["step"].isin(steps)
+        return found | {need: replaced(found[need], curves=curves.assign(value=curves["value"] + amount * chosen))}
+
+    return lever
+
+
+def together(found, amount):
+    """A lever: MAP@R rises over the epochs, and JSD with it, or falls."""
+    rising = curve("oi2021", "map_at_r", None)(found, abs(amount))
+    return curve("oi2021", "jsd", None)(rising, amount)
+
+
+def histograms(**factors):
+    """A lever on the test histograms after training: shift or width, in amounts."""
+
+    def lever(found, amount):
+        arrays = found["oi2021"].arrays
+        rng = np.random.default_rng(5)
+        rows = [
+            row
+            for (method, rerun, setting), _ in arrays.groupby(["method", "rerun", "setting"])
+            for row in _histograms(
+                rng,
+                method,
+                rerun,
+                setting,
+                shift=factors.get("shift", 0) * amount * (setting == "test"),
+                width=0.2 + factors.get("width", 0) * amount * (setting == "test"),
+            )
+        ]
+        return found | {"oi2021": replaced(found["oi2021"], arrays=pd.DataFrame(rows, columns=arrays.columns))}
+
+    return lever
+
+
+def tuned(found, amount):
+    """A lever: above 0 the trials but the best differ between methods, below 0 only the best one does."""
+    trials = found["main"].trials
+    place = trials["method"].map({method.name: number for number, method in enumerate(musgrave2020.METHODS)})
+    best = trials["trial"] == 4
+    change = -amount * place * ~best if amount > 0 else -amount * place * best
+    return found | {"main": replaced(found["main"], trials=trials.assign(value=trials["value"] + change))}
+
+
+def validated(found, amount):
+    """A lever: the validation MAP@R of the main study's reruns."""
+    runs = found["main"].runs
+    return found | {"main": replaced(found["main"], runs=runs.assign(val_map_at_r=runs["val_map_at_r"] + amount))}
+
+
+def doublings(need, rows=None, without=(), **settings):
+    """A lever: the amount for each doubling of the number of a sweep."""
+
+    def factor(name):
+        row, _, value = name.partition("@")
+        return np.log2(measures.number(value)) * (row not in without and (rows is None or row in rows))
+
+    return lift(need, by=factor, **settings)
+
+
+def pattern(name):
+    """A number for each row that has nothing to do with its scores."""
+    return np.random.default_rng(sum(map(ord, name)) + 1).normal()
+
+
+MAIN = [method.name for method in musgrave2020.METHODS]
+JOINED = {"setting": "concatenated"}
+RANKING = [name for name in roth2020_claims.OBJECTIVES if name not in roth2020_claims.CLASSIFICATION]
+REGULARISED = list(roth2020_claims.PLAIN)
+FEHERVARI = [method.name for method in fehervari2019.METHODS if method.name != "dreml"]
+FIRST, LAST = [10], [40]
+NPAIRS = np.mean([own(name) for name in FEHERVARI if name != "n_pairs"]) - own("n_pairs")
+
+# claim -> lever, the amount that makes the sentence true, amounts that make it false
+LEVERS = {
+    "musgrave-flat-trend": (
+        lift("main", metric=R1, by=lambda name: {m.name: m.year - 2012 for m in musgrave2020.METHODS}.get(name, 0)),
+        0,
+        (0.02, -0.02),
+    ),
+    "musgrave-gain-over-contrastive": (lift("main", "contrastive", R1), 0.1, (-0.2,)),
+    "musgrave-gain-over-triplet": (lift("main", "triplet", R1), 0.1, (-0.2,)),
+    "musgrave-gain-in-map": (lift("main", ["contrastive", "triplet"], "map_at_r"), 0.1, (-0.2,)),
+    "musgrave-similar": (lift("main", "snr", "map_at_r"), 0, (0.2, -0.2)),
+    "musgrave-one-function": (
+        lift("main", "normalized_softmax", "map_at_r"),
+        own("proxy_nca") - own("normalized_softmax"),
+        (0.1, -0.1),
+    ),
+    "musgrave-same-order": (lift("main", metric="map_at_r", by=own, **JOINED), 0, (-3,)),
+    "musgrave-joining": (lift("main", metric="map_at_r", **JOINED), 0.1, (-0.1,)),
+    "musgrave-training-helps": (lift("main", MAIN, R1), 0.1, (-0.1,)),
+    "musgrave-trunk-over-loss": (seesaw(lift("trunks", "a"), lift("main", "snr")), 0.2, (-0.2,)),
+    "musgrave-tuning": (tuned, 0.05, (-0.05,)),
+    "roth-saturation": (lift("roth2020", "angular", R1), 0, (0.2, -0.2)),
+    "roth-ranking-over-classification": (lift("roth2020", RANKING, R1), 0.1, (-0.1,)),
+    "roth-leaders": (lift("roth2020", ["margin_12", "multi_similarity"], R1), 0.1, (-0.1,)),
+    "roth-distance-mining": (lift("roth2020", "triplet_distance", R1), 0.1, (-0.1,)),
+    "roth-rho-correlation": (lift("roth2020", metric="rho", by=own), -3, (1,)),
+    "roth-rho-over-distances": (
+        seesaw(
+            lift("roth2020", metric=["pi_intra", "pi_inter", "pi_ratio"], by=pattern),
+            lift("roth2020", metric="rho", by=pattern),
+        ),
+        1,
+        (-1,),
+    ),
+    "roth-density": (lift("roth2020", metric="pi_ratio", by=own), 1, (-3,)),
+    "roth-regularisation": (lift("roth2020", REGULARISED, R1), 0.1, (-0.1,)),
+    "roth-regularisation-rho": (lift("roth2020", REGULARISED, "rho"), -0.1, (0.1,)),
+    "roth-nmi-recall": (lift("roth2020", metric="nmi", by=own), 0, (-3,)),
+    "roth-map-recall": (lift("roth2020", metric="map_at_c", by=own), 0, (-3,)),
+    "roth-spc2-over-spc4": (lift("roth2020-samplers", value="spc2"), 0.1, (-0.1,)),
+    "roth-best-samplers": (lift("roth2020-samplers", value=["spc2", "frd"]), 0.1, (-0.1,)),
+    "roth-sampling-effect": (lift("roth2020-samplers", value="gc"), 0, (0.1, -0.1)),
+    "roth-batch-size": (doublings("roth2020-batches"), 0.02, (-0.02,)),
+    "roth-weight-decay": (lift("roth2020-decays", "histogram", value="decay0"), 0, (-0.2, 0.2)),
+    "roth-dims-converge": (lift("roth2020-dims", value="dim1024"), 0, (0.1, -0.1)),
+    "roth-dims-128": (lift("roth2020-dims", value="dim128"), -0.1, (0.1,)),
+    "roth-larger-images": (lift("roth2020-preprocessing", value="big"), 0.1, (-0.1,)),
+    "roth-augmentation": (lift("roth2020-preprocessing", value="red"), -0.1, (0.1,)),
+    "roth-trunk-over-loss": (
+        seesaw(lift("roth2020-trunks", value="one"), lift("roth2020-trunks", "histogram")),
+        0.2,
+        (-0.2,),
+    ),
+    "fehervari-proxy-softmax-leads": (lift("fehervari2019", "proxy_softmax", R1, "separated_binary"), 0.1, (-0.1,)),
+    "fehervari-clustering-nmi": (lift("fehervari2019", "structured_clustering", "nmi"), 0.1, (-0.1,)),
+    "fehervari-clustering-recall": (lift("fehervari2019", "structured_clustering", R1), -0.1, (0.1,)),
+    "fehervari-npairs-average": (lift("fehervari2019", "n_pairs", R1), NPAIRS, (0.1, -0.1)),
+    "fehervari-triplet-worst": (lift("fehervari2019", "triplet_semihard", R1), -0.1, (0.1,)),
+    "fehervari-nca-over-triplet": (lift("fehervari2019", "proxy_nca", R1), 0.1, (-0.1,)),
+    "fehervari-margin-like-npairs": (lift("fehervari2019", "margin", R1), 0, (0.1, -0.1)),
+    "fehervari-dreml-single": (lift("fehervari2019", "dreml", R1, "separated"), -0.1, (0.1,)),
+    "fehervari-dreml-ensemble": (lift("fehervari2019", "dreml", R1, "concatenated"), 0.1, (-0.1,)),
+    "fehervari-batches": (doublings("fehervari2019-batches", without=["proxy_softmax"]), 0.02, (-0.02,)),
+    "fehervari-batches-proxy-softmax": (doublings("fehervari2019-batches", ["proxy_softmax"]), -0.02, (0.02,)),
+    "fehervari-batches-margin": (lift("fehervari2019-batches", "margin", value="batch128"), -0.1, (0.1,)),
+    "fehervari-dims": (doublings("fehervari2019-dims"), 0.02, (-0.02,)),
+    "fehervari-dims-proxy-softmax": (doublings("fehervari2019-dims", ["proxy_softmax"]), 0.02, (-0.02,)),
+    "fehervari-dims-npairs": (lift("fehervari2019-dims", "n_pairs", value="dim512"), -0.1, (0.1,)),
+    "zhai-strong-baseline": (lift("zhai2019-losses", "norm_softmax"), 0, (-0.1,)),
+    "zhai-far-above-contrastive": (lift("zhai2019-losses", "contrastive"), -0.3, (0,)),
+    "zhai-lmcl": (lift("zhai2019", "lmcl"), -0.1, (0.1,)),
+    "zhai-bits-match-floats": (lift("zhai2019", "norm_softmax", setting="separated_binary"), 0, (-0.1,)),
+    "zhai-bits-over-small-floats": (
+        lift("zhai2019-dims", setting="separated_binary", value="dim2048"),
+        0.1,
+        (-0.1,),
+    ),
+    "zhai-dims": (doublings("zhai2019-dims", setting="separated"), 0.02, (-0.02,)),
+    "zhai-gap-shrinks": (doublings("zhai2019-dims", setting="separated_binary"), 0.02, (-0.02,)),
+    "zhai-balanced": (lift("zhai2019-samples", value="unbalanced"), -0.1, (0.1,)),
+    "zhai-one-class": (lift("zhai2019-samples", value="75x1"), -0.1, (0.1,)),
+    "zhai-layer-norm": (lift("zhai2019-layer_norm", value="layer-norm"), 0.1, (-0.1,)),
+    "zhai-layer-norm-loss": (
+        curve("zhai2019-layer_norm", "loss", LAST, "norm_softmax@layer-norm"),
+        -0.1,
+        (0.1,),
+    ),
+    "zhai-shares": (lift("zhai2019-shares", value="share0.1"), 0.01, (-0.1,)),
+    "oi-default-order-recall": (lift("oi2021", metric=R1), -0.1, (0.1,)),
+    "oi-default-order-map": (lift("oi2021", metric="map_at_r"), -0.1, (0.1,)),
+    "oi-default-order-jsd": (lift("oi2021", metric="jsd"), -0.1, (0.1,)),
+    "oi-jsd-starts-equal": (curve("oi2021", "train_jsd", FIRST), 0, (0.2, -0.2)),
+    "oi-jsd-shows-overfitting": (curve("oi2021", "train_jsd", LAST), 0.1, (-0.1,)),
+    "oi-map-starts-lower": (curve("oi2021", "train_map_at_r", FIRST), -0.1, (0.1,)),
+    "oi-positives-rise-in-training": (curve("oi2021", "train_mean_positive", LAST), 0.1, (-0.1,)),
+    "oi-positives-do-not-rise-in-validation": (curve("oi2021", "mean_positive", LAST), -0.1, (0.1,)),
+    "oi-negatives-go-to-zero": (curve("oi2021", "mean_negative", LAST), -0.3, (0, -0.6)),
+    "oi-negatives-agree": (curve("oi2021", "train_mean_negative", LAST), 0, (0.2, -0.2)),
+    "oi-test-negatives-concentrate": (histograms(width=1), -0.1, (0.1,)),
+    "oi-test-positives-drop": (histograms(shift=1), -0.1, (0.1,)),
+    "oi-jsd-like-map": (together, 0.01, (-0.01,)),
+    "oi-map-validation-over-test": (validated, 0.1, (-0.1,)),
+}
+
+
+# --- the claims
+
+
+@pytest.fixture
+def quick_bootstrap(monkeypatch):
+    monkeypatch.setattr(estimates, "RESAMPLES", 100)
+
+
+def test_every_claim_that_needs_records_has_a_lever():
+    assert set(LEVERS) == {claim.id for claim in claims.CLAIMS if claim.needs}
+
+
+@pytest.mark.parametrize("name", LEVERS)
+def test_claim_gives_every_verdict(name, base, quick_bootstrap):
+    claim, (lever, true, false) = BY_ID[name], LEVERS[name]
+    judged = rule.evaluate(claim, lever(base, true))
+    assert judged.verdict == REPRODUCED, judged
+    for amount in false:
+        judged = rule.evaluate(claim, lever(base, amount))
+        assert judged.verdict == NOT_REPRODUCED, judged
+    judged = rule.evaluate(claim, lever(base, edge(claim, base, lever, true, false[0])))
+    assert judged.verdict == INCONCLUSIVE, judged
+    assert "straddles" in judged.why
+    records = {
+        need: replaced(each, meta=each.meta | {"budget": {"name": "quick"}}) for need, each in lever(base, true).items()
+    }
+    judged = rule.evaluate(claim, records)
+    assert judged.verdict == INCONCLUSIVE
+    assert "budget" in judged.why
+    assert judged.estimate.n > 0
+    assert rule.evaluate(claim, {**base, claim.needs[-1]: None}).verdict == NOT_RUN
+
+
+def edge(claim, found, lever, true, false):
+    """The amount at which the statistic leaves the region of the claim."""
+    for _ in range(12):
+        middle = (true + false) / 2
+        value = claim.measure(lever(found, middle)).value
+        true, false = (middle, false) if claim.region.holds(value, value) else (true, middle)
+    return (true + false) / 2
+
+
+@pytest.mark.parametrize("name", LEVERS)
+def test_claim_is_not_run_where_its_rows_are_missing(name, base):
+    claim = BY_ID[name]
+    for need in claim.needs:
+        empty = replaced(
+            base[need], **{frame: getattr(base[need], frame).iloc[:0] for frame in ("scores", "curves", "arrays")}
+        )
+        if name == "musgrave-tuning":
+            empty = replaced(empty, trials=empty.trials.iloc[:0])
+        judged = rule.evaluate(claim, {**base, need: empty})
+        if (name, need) != ("zhai-layer-norm-loss", "nothing"):
+            assert judged.verdict == NOT_RUN, (need, judged)
+            assert judged.why
+
+
+@pytest.mark.parametrize("name", ["roth-leaders", "zhai-lmcl", "oi-jsd-starts-equal", "fehervari-dreml-ensemble"])
+def test_two_reruns_decide_nothing(name, base):
+    claim, (lever, true, _) = BY_ID[name], LEVERS[name]
+    found = lever(base, true)
+    fewer = {
+        need: replaced(
+            each,
+            scores=each.scores[each.scores["rerun"] < 2],
+            curves=each.curves[each.curves["number"] < 2],
+        )
+        for need, each in found.items()
+    }
+    judged = rule.evaluate(claim, fewer)
+    assert judged.verdict == INCONCLUSIVE
+    assert judged.estimate.n == 2
+
+
+def test_a_diverged_rerun_is_left_out_of_a_pair(base):
+    scores = base["zhai2019"].scores
+    gone = (scores["method"] == "lmcl") & (scores["rerun"] == 1)
+    found = {**base, "zhai2019": replaced(base["zhai2019"], scores=scores[~gone])}
+    assert rule.evaluate(BY_ID["zhai-lmcl"], found).estimate.n == RERUNS - 1
+
+
+def test_unfinished_records_decide_nothing(base):
+    assert rule.is_full(base["zhai2019"])
+    for meta in ({"complete": False}, {"settings": {"lmcl": {}, "another": {}}}, {"budget": {"name": "quick"}}):
+        each = base["zhai2019"]
+        assert not rule.is_full(replaced(each, meta=each.meta | meta))
+
+
+def test_gain_that_cannot_be_exceeded_is_inconclusive(base):
+    found = lift("main", metric=R1)(base, 0.35)  # contrastive at 95 %: no method can be 10 % better
+    judged = rule.evaluate(BY_ID["musgrave-gain-over-contrastive"], found)
+    assert judged.verdict == INCONCLUSIVE
+    assert "could have been outside" in judged.why
+
+
+@pytest.mark.parametrize("claim", [claim for claim in claims.CLAIMS if not claim.needs], ids=lambda claim: claim.id)
+def test_claims_on_the_spot(claim):
+    judged = rule.evaluate(claim, {})
+    assert judged.verdict in (REPRODUCED, INCONCLUSIVE)
+    assert judged.estimate.n >= 5
+    value = judged.estimate.value
+    if claim.id in ("musgrave-nmi-formula", "musgrave-nmi-random-trunk", "musgrave-p1-hides", "musgrave-identity"):
+        assert judged.verdict == REPRODUCED
+    if claim.id == "musgrave-identity":
+        assert abs(value) < 1e-6
+    if claim.id == "musgrave-claimed-contrastive":
+        assert value == pytest.approx(1.25, abs=0.01)
+
+
+def test_identity_can_fail(monkeypatch):
+    create = untrained.losses.create
+
+    def wrong(name, **settings):
+        return create(
+            name, **settings | ({"temperature": settings["temperature"] * 2} if "temperature" in settings else {})
+        )
+
+    monkeypatch.setattr(untrained.losses, "create", wrong)
+    judged = rule.judge(within(1e-5), untrained.one_function.__wrapped__(), full=True)
+    assert judged.verdict == NOT_REPRODUCED
+
+
+def test_more_classes_lower_map_at_r_and_leave_jsd():
+    assert untrained.change_with_classes("map_at_r").max() < -0.5
+    assert np.abs(untrained.change_with_classes("jsd")).max() < 0.2
+
+
+def test_claims_are_well_formed():
+    assert len(claims.CLAIMS) == len(BY_ID) >= 30
+    assert {claim.paper for claim in claims.CLAIMS} == set(page.PAPERS)
+    for claim in claims.CLAIMS:
+        assert claim.claim.endswith("."), claim.id
+        assert (NOTEBOOKS / f"{page.chapter(claim.link)}.ipynb").exists(), claim.id
+        limits = [limit for limit in (claim.region.low, claim.region.high) if math.isfinite(limit)]
+        assert limits, claim.id
+        assert claim.motive or 0 in limits or claim.id in STATED, f"{claim.id}: a limit without a reason"
+
+
+STATED = (  # the sentence itself has the number
+    "roth-sampling-effect",
+    "roth-weight-decay",
+    "zhai-shares",
+    "musgrave-recycled",
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("musgrave-joining", {"CUB200": 0.049}),  # Table 3: mean of the two MAP@R columns
+        ("musgrave-one-function", {"CUB200": 0.0064, "Cars196": -0.0003, "SOP": 0.0243}),
+        ("roth-distance-mining", {"CUB200": 0.0126, "Cars196": 0.0153, "SOP": 0.0378}),
+        ("fehervari-proxy-softmax-leads", {"CUB200 (BN-Inception)": 0.583 - 0.564, "CUB200 (ResNet50)": 0.635 - 0.596}),
+        (
+            "fehervari-triplet-worst",
+            {"CUB200 (BN-Inception)": 0.509 - 0.478, "Cars196 (BN-Inception)": 0.6094 - 0.5949},
+        ),
+        ("zhai-bits-match-floats", {"CUB200": -0.02, "Cars196": -0.006, "In-Shop": -0.006, "SOP": -0.013}),
+        ("zhai-lmcl", {"CUB200": 0.041, "Cars196": 0.010, "In-Shop": -0.004, "SOP": 0.021}),
+        ("zhai-balanced", {"CUB200": 0.018}),
+        ("oi-default-order-recall", {"CUB200": -0.178, "Cars196": -0.048}),
+    ],
+)
+def test_numbers_of_the_papers(name, expected):
+    found = BY_ID[name].published()
+    for where, value in expected.items():
+        assert found[where] == pytest.approx(value, abs=2e-4)
+
+
+# --- what is printed
+
+
+@pytest.fixture
+def edition(base, monkeypatch):
+    """Two main studies: one with all its experiments, one with its methods table alone, at the quick budget."""
+    full = replaced(fake_records(study="fake-full"), scores=base["main"].scores)
+    full.meta["budget"]["name"] = "full"
+    monkeypatch.setattr(experiments, "load", lambda main, name: base[name] if main == "fake-full" else None)
+    return [full, fake_records(study="fake-quick")]
+
+
+def test_judge_has_a_row_a_claim(edition, quick_bootstrap):
+    found = claims.judge(edition[0]).set_index("id")
+    assert list(found.index) == [claim.id for claim in claims.CLAIMS]
+    assert set(found["verdict"]) <= set(claims.VERDICTS)
+    row = found.loc["zhai-shares"]
+    assert row["low"] < row["ours"] < row["high"]
+    assert row["needs"] == "zhai2019-shares"
+    quick = claims.judge(edition[1]).set_index("id")
+    assert (quick.loc[quick["needs"] == "main", "verdict"] == INCONCLUSIVE).all()
+    assert (quick.loc[quick["needs"] == "zhai2019", "verdict"] == NOT_RUN).all()
+    assert (quick.loc[quick["needs"] == "zhai2019", "why"] == "no records of zhai2019").all()
+
+
+def test_counts_by_paper_and_what_fails_everywhere():
+    def all_but(verdict, *others):
+        return {claim.id: rule.Judgement(NOT_REPRODUCED if claim.id in others else verdict) for claim in claims.CLAIMS}
+
+    edition = {
+        "a": all_but(REPRODUCED, "musgrave-similar", "oi-default-order-jsd"),
+        "b": all_but(NOT_RUN, "musgrave-similar"),
+    }
+    by_paper = claims.by_paper(edition)
+    assert by_paper["claims"].astype(int).sum() == len(claims.CLAIMS)
+    n = int(by_paper.loc["Musgrave et al. 2020", "claims"])
+    assert by_paper.loc["Musgrave et al. 2020", "a"] == f"{n - 1} reproduced, 1 not reproduced"
+    assert by_paper.loc["Roth et al. 2020", "b"] == f"{by_paper.loc['Roth et al. 2020', 'claims']} not run"
+    a, b, failed = claims.takeaways(edition)
+    assert a == f"`a`: of {len(claims.CLAIMS)} claims {len(claims.CLAIMS) - 2} reproduced, 2 not reproduced."
+    assert b.endswith("Most are not settled by these records.")
+    assert failed.startswith("Not reproduced in any of these studies: *Properly tuned, most methods perform similarly*")
+    assert failed.endswith(" (Musgrave et al. 2020).")
+
+
+def test_tables_stand_side_by_side(edition, quick_bootstrap):
+    edition = claims.judged(edition)
+    assert claims.judged(edition) is edition
+    cells, marks = claims.summary(edition)
+    assert cells.index.is_unique
+    assert len(cells) == len(claims.CLAIMS)
+    assert list(cells.columns) == ["fake-full", "fake-quick", "see", "said in"]
+    assert cells.shape == marks.shape
+    assert ((cells["fake-full"] == REPRODUCED) == (marks["fake-full"] == "best")).all()
+    assert ((cells["fake-full"] == NOT_REPRODUCED) == (marks["fake-full"] == "tie")).all()
+    assert (marks["fake-quick"][cells["fake-quick"] == NOT_RUN] == "").all()
+    counted = claims.counts(edition)
+    assert (counted.sum(axis=1) == len(claims.CLAIMS)).all()
+    assert counted.loc["fake-full", REPRODUCED] == (cells["fake-full"] == REPRODUCED).sum()
+    parts = [claims.table(edition, paper)[0] for paper in page.PAPERS]
+    assert sum(map(len, parts)) == len(claims.CLAIMS)
+    assert parts[0]["fake-full"].str.contains(r"n = \d+").any()
+    whole = claims.unsettled(edition)
+    assert whole["claims"].astype(int).sum() == (counted[[INCONCLUSIVE, NOT_RUN]]).sum().sum()
+    assert len(claims.takeaways(edition)) == 3
+    assert "not run" in claims.takeaways(edition)[1]
+    assert claims.takeaways(edition)[2] == ""  # a quick study decides nothing, so no claim failed in both
+    assert len(claims.numbers(edition)) == 2 * len(claims.CLAIMS)
+    assert set(claims.numbers(edition, "oi")["paper"]) == {"oi"}
+
+
+def test_claims_read_records_of_the_true_shape(tmp_path, monkeypatch):
+    monkeypatch.setenv("DMLRC_HOME", str(tmp_path))
+    monkeypatch.delenv("DMLRC_RUNS", raising=False)
+    write_fake_study(study="glyphs-quick", trials=3, reruns=2)
+    write_fake_experiments("glyphs-quick")
+    for paper, absent in (
+        ("musgrave", ["musgrave-trunk-over-loss"]),  # characters have no trunk with ImageNet weights
+        ("roth", ["roth-larger-images"]),
+        ("fehervari", []),
+        ("zhai", []),
+        ("oi", []),
+    ):
+        found = claims.judge("glyphs-quick", paper).set_index("id")
+        assert list(found.index[found["verdict"] == NOT_RUN]) == absent
+        computed = found[(found["needs"] != "nothing") & ~found.index.isin(absent)]
+        assert (computed["verdict"] == INCONCLUSIVE).all()
+        assert computed["ours"].notna().all()
+
+
+def test_links_name_a_chapter(edition):
+    assert page.link("musgrave-f2") == '<a href="01_metrics.html#musgrave-f2">musgrave-f2</a>'
+    assert page.chapter("roth-f5") == page.CHAPTERS["roth"]

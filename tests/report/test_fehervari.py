@@ -1,0 +1,209 @@
+"""The chapter of Fehervari et al.: the paper's numbers as printed, ours from records whose answers are known."""
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from factories import made, run_notebook
+from matplotlib.colors import to_hex
+
+from dmlrc.report import common, deviations, published, style
+from dmlrc.report.fehervari2019 import page
+
+MAIN = "glyphs-full"
+NAME = f"{MAIN}-fehervari2019"
+IDS = (
+    *(f"fehervari-t{number}" for number in range(1, 5)),
+    *("fehervari-f1", "fehervari-f2", "fehervari-claims", "fehervari-order", "deviations-fehervari"),
+)
+LEVELS = {name: 0.5 - 0.02 * place for place, name in enumerate(page.ORDER)}
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+def score(method, setting, metric, rerun):
+    """R@1 falls by 2 points a row of Table 2; bits cost 3 points, an ensemble gains 10; reruns 1 point apart."""
+    bonus = {"separated_binary": -0.03, "concatenated": 0.1}.get(setting, 0.0)
+    return LEVELS[method] + bonus + 0.01 * rerun + (0.2 if metric == "nmi" else 0.0)
+
+
+def rising(method, setting, metric, rerun):
+    """A doubling is worth 1 point to all but N-pairs, and half a point more in each further rerun."""
+    row, _, value = method.partition("@")
+    slope = 0.0 if row == "n_pairs" else 0.01 + 0.005 * rerun
+    return 0.1 + slope * np.log2(common.number(value))
+
+
+def test_the_papers_tables_are_as_printed():
+    cells, marks = page.beside("CUB200", {MAIN: None})
+    inception, resnet = "the paper, BN-Inception", "the paper, ResNet50"
+    assert cells.loc["Triplet Semihard", inception].tolist() == ["50.9", "63.3", "74.8", "84.3", "91.1", "61.1"]
+    assert cells.loc["Triplet Semihard", (resnet, "R@1")] == "48.2†"
+    assert cells.loc["Struct Clust", (resnet, "R@1")] == "–"
+    assert cells.loc["DREML", (resnet, "NMI")] == "63.2"
+    assert cells.loc["Margin Loss", ("originally reported", "R@1")] == "63.6"
+    assert (cells[MAIN] == "not run").all(axis=None)
+    assert marks.loc["ProxySoftmax", (inception, "R@1")] == "best"
+    assert len(cells) == 12
+
+
+def test_every_cell_that_differs_from_the_authors_plots_has_a_dagger():
+    cells = pd.concat([page.beside(name, {})[0].stack([0, 1]) for name in page.DATASETS.values()])
+    assert cells.str.contains("†").sum() == 7
+    assert sorted(cells[cells.str.contains("‡")]) == ["67.31‡", "82.41‡"]
+    assert "49.04" in page.plotted("CUB200")
+    assert "NPairs NMI" in page.plotted("SOP")
+
+
+def test_slips_do_not_compete():
+    frame = page.places({})["SOP (BN-Inception)"]
+    assert "n_pairs" not in page.of_metric(frame, "nmi").index
+    assert "n_pairs" in page.of_metric(frame, "precision_at_1").index
+
+
+def test_our_rows_are_in_the_setting_of_the_papers():
+    frame = page.headline(made(NAME, score)).set_index(["method", "metric"])
+    assert frame.loc[("dreml", "precision_at_1"), "mean"] == pytest.approx(LEVELS["dreml"] + 0.1 + 0.01)
+    assert frame.loc[("proxy_softmax", "precision_at_1"), "mean"] == pytest.approx(
+        LEVELS["proxy_softmax"] - 0.03 + 0.01
+    )
+    assert frame.loc[("proxy_softmax", "nmi"), "mean"] == pytest.approx(LEVELS["proxy_softmax"] + 0.2 + 0.01)
+    assert frame.loc[(page.FLOATS, "precision_at_1"), "mean"] == pytest.approx(LEVELS["proxy_softmax"] + 0.01)
+    assert frame.loc[("margin", "nmi"), "ci95"] == pytest.approx(4.303 * 0.01 / np.sqrt(3), rel=1e-3)
+    assert not frame.index.duplicated().any()
+
+
+def test_one_seed_a_missing_and_a_diverged_method():
+    records = made(NAME, score, reruns=1, missing=("angular",), diverged=(("margin", 0),))
+    cells, marks = page.beside("Cars196", {MAIN: records})
+    assert cells.loc["Angular Loss", (MAIN, "R@1")] == "not run"
+    assert cells.loc["Margin Loss", (MAIN, "NMI")] == "diverged"
+    assert cells.loc["Triplet Semihard", (MAIN, "R@1")] == "50.0"  # no interval of one seed
+    assert marks[MAIN, "R@1"].tolist().count("best") == 1
+    assert common.failures({MAIN: records, "other": None}).startswith(f"Around `{MAIN}` reruns diverged")
+    assert page.settings({MAIN: records}).loc["Margin Loss", MAIN] == "diverged"
+
+
+def test_settings_hold_the_papers_and_ours():
+    cells = page.settings({MAIN: made(NAME, score), "other": None})
+    assert cells.loc["DREML", "embedding"] == "12x48"
+    assert cells.loc["DREML", MAIN] == "conv4, 12 x 12"
+    assert cells.loc["ProxySoftmax", MAIN] == "conv4, 2048"
+    assert (cells["other"] == "not run").all()
+    assert "3 trunks and 4 embedding sizes" in page.settings_sentence()
+
+
+def test_order_of_the_methods():
+    frame = page.orders({MAIN: made(NAME, score)}).set_index(["first", "second"])
+    reported_r1 = published.fehervari_settings().set_index("method")["reported_r1"].dropna()
+    ranks = pd.Series(score_of(list(reported_r1.index)), reported_r1.index).rank()
+    expected = np.corrcoef(ranks, reported_r1.rank())[0, 1]  # Spearman's rho by its definition
+    assert frame.loc[(MAIN, "reported, CUB200"), "rho"] == pytest.approx(expected)
+    assert frame.loc[(MAIN, "CUB200 (BN-Inception)"), "n"] == 12
+    assert (MAIN, MAIN) not in frame.index
+    cells = page.orders_cells(frame.reset_index())
+    assert cells.loc["CUB200 (BN-Inception)", "CUB200 (BN-Inception)"] == "–"
+
+
+def score_of(methods):
+    table = page.headline(made(NAME, score, reruns=1))
+    return page.of_metric(table, "precision_at_1")["mean"][methods].to_numpy()
+
+
+def test_the_worst_method_of_all_is_not_the_last_one_of_the_papers_own_table():
+    sentence = page.worst_sentence()
+    assert "R@1 on CUB200 (BN-Inception) 10 of 12" in sentence
+    assert "R@1 on CUB200 (ResNet50) 11 of 11" in sentence
+    assert "NMI on Cars196 (BN-Inception) 12 of 12" in sentence
+
+
+def test_gains_over_what_was_reported():
+    gained = page.gains("CUB200")
+    assert gained["triplet_semihard"] == pytest.approx(0.509 - 0.426)
+    assert "prototypical" not in gained.index  # nothing was reported
+    assert "6 of 10 methods score higher" in page.table_sentence("CUB200")
+    assert "Margin Loss least (-12.3)" in page.table_sentence("CUB200")
+
+
+def test_sentences_count_what_gains_and_what_does_not():
+    dims = {MAIN: made(f"{NAME}-dims", rising)}
+    sentence = page.slopes_sentence(dims, "embedding")
+    assert "10 of 11 methods gain from a larger embedding beyond their interval and 0 lose;" in sentence
+    assert "+0.0 to NPairs" in sentence
+    assert "single seed" in page.slopes_sentence({MAIN: made(f"{NAME}-dims", rising, reruns=1)}, "embedding")
+    assert page.slopes_sentence({MAIN: None}, "batch") == ""
+    assert page.steps(dims) == f"Training steps of a run: `{MAIN}` 30."
+
+
+def test_doublings_are_slopes_over_the_seeds():
+    slopes = common.doublings(page._of_setting(made(f"{NAME}-dims", rising)))
+    assert slopes.loc["margin", "mean"] == pytest.approx(0.015)
+    assert slopes.loc["margin", "ci95"] == pytest.approx(4.303 * 0.005 / np.sqrt(3), rel=1e-3)
+    assert slopes.loc["n_pairs", "mean"] == pytest.approx(0.0, abs=1e-12)
+    single = common.doublings(page._of_setting(made(f"{NAME}-dims", rising, reruns=1)))
+    assert single["ci95"].isna().all()
+
+
+def test_figure_draws_every_method_at_its_numbers():
+    records = made(f"{NAME}-dims", rising)
+    figure = page.draw_sweep({MAIN: records, "other": records}, "size")
+    left, right = figure.axes[:2]
+    lines = {container.get_label(): container.lines[0] for axis in (left, right) for container in axis.containers}
+    assert set(lines) == {page.label(name) for name in page.ORDER} - {"DREML"}
+    np.testing.assert_allclose(lines["Margin Loss"].get_xdata(orig=False), [16, 32, 64, 128, 256, 512])
+    np.testing.assert_allclose(lines["Margin Loss"].get_ydata(orig=False)[0], 100 * (0.1 + 0.015 * 4))
+    assert to_hex(lines["Margin Loss"].get_color()) == style.RED.lower()
+    looks = {(look.colour, look.marker) for look in page.STYLES.values()}
+    assert len(looks) == len(page.STYLES)
+    for family in page.GROUPS.values():
+        assert len({page.STYLES[name].colour for name in family}) >= len(family) - 1
+
+
+def test_common_statistics_know_their_edges():
+    assert np.isnan(common.spearman(pd.Series([1.0, 1.0, 1.0]), pd.Series([1.0, 2.0, 3.0]))["rho"])
+    assert common.spearman(pd.Series([1.0, 2.0, 4.0]), pd.Series([2.0, 3.0, 9.0]))["rho"] == pytest.approx(1.0)
+    scores = pd.DataFrame({"method": ["a", "a", "b", "b"], "rerun": [0, 1, 0, 1], "score": [1.0, 2.0, 0.0, 0.5]})
+    mean, half, pairs = common.difference(scores, "a", "b")
+    assert (mean, pairs) == (1.25, 2)
+    assert half == pytest.approx(12.706 * 0.25, rel=1e-3)
+    assert common.difference(scores, "a", "c")[2] == 0
+
+
+def test_ledger_names_what_differs_and_only_that():
+    other = made("grocery-frozen-full-fehervari2019", score)
+    table = deviations.fehervari2019.ledger({MAIN: made(NAME, score), "grocery-frozen-full": other, "absent": None})
+    rows = table.set_index("setting")
+    assert rows.loc["images in a batch", "ours"] == "60"
+    assert rows.loc["images in a batch", "the paper's"] == "120"
+    assert rows.loc["trunk", "ours"] == f"{MAIN}: conv4; grocery-frozen-full: squeezenet1_0"
+    assert rows.loc["lr", "the paper's"].startswith("not given")
+    assert "momentum" not in rows.index
+    assert table.index.tolist() == list(range(1, len(table) + 1))
+    assert table["why"].str.endswith(".").all()
+
+
+@pytest.mark.parametrize("state", ["nothing", "one seed"])
+def test_chapter_publishes_every_exhibit(state, tmp_path, monkeypatch):
+    curves = {f"{NAME}-dims": rising, f"{NAME}-batches": rising}
+
+    def load(main, experiment):
+        name = f"{main}-{experiment}"
+        if state == "nothing":
+            return None
+        lost = "margin" if name == NAME else "margin@dim16"
+        return made(name, curves.get(name, score), reruns=1, diverged=((lost, 0),), missing=("angular",))
+
+    exports = run_notebook("06_unbiased_evaluation", MAIN, "fehervari", load, tmp_path, monkeypatch)
+    for name in IDS:
+        files = [path for path in exports.glob(f"{name}.*") if path.suffix in (".csv", ".svg")]
+        assert files, name
+        assert all(path.stat().st_size > 60 for path in files), name
+    assert (exports / "fehervari-f1.svg").exists() == (state != "nothing")

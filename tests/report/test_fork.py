@@ -1,0 +1,70 @@
+"""The fork template: a loss in one short cell, searched, rerun and shown beside the others; nothing else is touched."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import nbformat
+import pytest
+from factories import fake_units, write_units
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+
+from dmlrc import records, studies
+from dmlrc.papers import musgrave2020
+from dmlrc.report import publish, tables
+
+ROOT = Path(__file__).parents[2]
+TEMPLATE = ROOT / "notebooks" / "fork_a_loss.ipynb"
+CELLS = nbformat.read(TEMPLATE, as_version=4).cells
+
+
+@pytest.fixture
+def forked(home, monkeypatch):
+    """The template, run on a smoke study whose other methods have stored records: its variables and what it showed."""
+    study = replace(studies.get("glyphs-smoke"), name="tiny")
+    monkeypatch.setitem(studies.STUDIES, "tiny", study)
+    monkeypatch.setenv("DMLRC_EXPORTS", str(home / "exports"))
+    units, meta = fake_units(study="tiny", dataset="glyphs-small", trials=2, reruns=2)
+    write_units(units, meta | study.configuration())
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance()
+    outputs = []
+    for cell in CELLS:
+        if cell.cell_type == "code":
+            code = cell.source
+            if "parameters" in cell.metadata.get("tags", []):
+                code += '\nstudy_name = "tiny"'
+            with capture_output() as captured:
+                result = shell.run_cell(code)
+            assert result.success, result.error_in_exec or result.error_before_exec
+            outputs += captured.outputs
+    yield shell.user_ns, outputs
+    for name in ("mine", "pml_instance"):
+        tables.METHODS.pop(name, None)
+
+
+def test_the_loss_is_one_cell_of_at_most_15_lines():
+    (cell,) = [each for each in CELLS if each.cell_type == "code" and "def mine" in each.source]
+    assert len(cell.source.splitlines()) <= 15
+    assert "Method(" in cell.source
+    page = ROOT / "book" / "fork.md"
+    assert f"```python\n{cell.source}\n```" in page.read_text(encoding="utf-8")  # the page shows this cell
+
+
+def test_both_new_rows_stand_in_the_tables_the_trend_and_the_claims(forked, home):
+    variables, outputs = forked
+    found = records.load("tiny")
+    new = {"mine", "pml_instance"}
+    assert new < set(found.scores["method"])
+    assert len(found.trials[found.trials["method"].isin(new)]) == 4
+    assert {each.name for each in musgrave2020.METHODS} < set(found.scores["method"])
+    assert new <= set(variables["accuracy"]["method"])
+    assert new <= set(tables.measured_by_year(variables["accuracy"])["method"])
+    shown = "".join(str(output.data) for output in outputs)
+    assert "Mine" in shown
+    assert "Instance (PML)" in shown
+    for name in ("fork-results.csv", "fork-results.tex", "fork-accuracy.svg", "fork-trend.svg", "fork-claims.csv"):
+        assert (home / "exports" / name).stat().st_size > 50
+    assert "Mine" in (home / "exports" / "fork-results.tex").read_text()
+    (scalars,) = [output.data[publish.SCALARS] for output in outputs if publish.SCALARS in output.data]
+    assert scalars["methods"] == 2

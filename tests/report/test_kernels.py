@@ -1,0 +1,55 @@
+"""The kernels that execute the chapters: forked, and still apart from one another."""
+
+import nbformat
+import papermill
+import pytest
+from nbclient.exceptions import DeadKernelError
+from papermill.exceptions import PapermillExecutionError
+
+from dmlrc.report.kernels import ForkedKernelManager
+
+CELLS = [
+    "import os",
+    "import torch, dmlrc.report.claims",
+    "print(os.getcwd())",
+    "print(os.environ['DMLRC_RUNS'])",
+    "print(sorted(set(globals()) & {'left_over'}), getattr(torch, 'left_over', None))",
+    "print(torch.ones(200, 200).mm(torch.ones(200, 200)).sum().item())",
+    "left_over = torch.left_over = 1",
+]
+
+
+def execute(source, folder):
+    """Run one cell in a kernel of its own; its printed lines."""
+    cell = nbformat.v4.new_code_cell(source)
+    nbformat.write(
+        nbformat.v4.new_notebook(cells=[cell], metadata={"kernelspec": {"name": "python3", "display_name": ""}}),
+        folder / "in.ipynb",
+    )
+    papermill.execute_notebook(
+        folder / "in.ipynb",
+        folder / "out.ipynb",
+        cwd=folder,
+        progress_bar=False,
+        kernel_manager_class=ForkedKernelManager,
+    )
+    outputs = nbformat.read(folder / "out.ipynb", as_version=4).cells[0].outputs
+    return "".join(each.text for each in outputs if each.output_type == "stream").splitlines()
+
+
+def test_each_kernel_is_alone_in_its_own_folder_and_environment(tmp_path, monkeypatch):
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        monkeypatch.setenv("DMLRC_RUNS", name)
+        lines = execute("\n".join(CELLS), tmp_path / name)
+        assert lines == [str(tmp_path / name), name, "[] None", "8000000.0"]
+
+
+def test_a_kernel_that_dies_is_an_error_and_not_a_wait(tmp_path):
+    with pytest.raises(DeadKernelError):
+        execute("import os; os._exit(3)", tmp_path)
+
+
+def test_an_exception_of_a_cell_arrives(tmp_path):
+    with pytest.raises(PapermillExecutionError, match="division"):
+        execute("1 / 0", tmp_path)

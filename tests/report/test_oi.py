@@ -1,0 +1,310 @@
+"""The chapter on Oi et al.: histograms and curves whose answers are known, and the paper's Table 1."""
+
+import io
+from dataclasses import asdict
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from factories import made_records, run_chapter
+from matplotlib.colors import to_hex
+from scipy import stats
+
+from dmlrc import metrics, studies
+from dmlrc.metrics.histograms import jsd, pair_histograms
+from dmlrc.papers import oi2021 as paper
+from dmlrc.report import deviations, publish, published, style
+from dmlrc.report.oi2021 import page
+
+MAIN = "glyphs-full"
+METHOD = "normalized_softmax"
+EPOCHS = 3
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+def cluster(spread, seed):
+    """Embeddings (60, 8) of 6 classes around random directions, L2-normalised, and labels."""
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(6), 10)
+    points = rng.normal(size=(6, 8))[labels] + spread * rng.normal(size=(60, 8))
+    return (points / np.linalg.norm(points, axis=1, keepdims=True)).astype(np.float32), labels
+
+
+def counted(setting, rerun, spread):
+    named = zip(("edges", "positive", "negative"), pair_histograms(*cluster(spread, rerun)), strict=True)
+    return [(METHOD, rerun, setting, name, each.tolist()) for name, each in named]
+
+
+def run(order="default", seeds=2, lift=0.0, gap=0.1, **own):
+    """Records of one class order. Test scores: 0.5 + lift + 0.01 a seed, for MAP@R 0.2 less, for JSD 0.1 less.
+
+    Curves: training starts at 0.3 - gap (JSD and means: 0.3) and rises by 0.2 an epoch, validation stays at 0.3.
+    """
+    shift = {"precision_at_1": 0.0, "map_at_r": -0.2, "jsd": -0.1}
+    scores = [
+        (METHOD, seed, "separated", name, 0.5 + lift + down + 0.01 * seed)
+        for name, down in shift.items()
+        for seed in range(seeds)
+    ]
+    scores += [("pretrained", 0, "separated", name, 0.9) for name in shift]
+    curves = []
+    for name in ("precision_at_1", "map_at_r", "jsd", "mean_positive", "mean_negative"):
+        start = 0.3 - (gap if name in ("precision_at_1", "map_at_r") else 0)
+        for seed in range(seeds):
+            for epoch in range(EPOCHS):
+                curves += [
+                    (METHOD, seed, 10 * (epoch + 1), name, 0.3 + 0.001 * seed),
+                    (METHOD, seed, 10 * (epoch + 1), f"train_{name}", start + 0.2 * epoch + 0.001 * seed),
+                ]
+    arrays = [
+        row
+        for seed in range(seeds)
+        for setting, spread in (("test", 0.3), ("untrained", 2.0))
+        for row in counted(setting, seed, spread)
+    ]
+    return made_records(
+        f"{MAIN}-{page.EXPERIMENTS[order]}", **{"scores": scores, "curves": curves, "arrays": arrays} | own
+    )
+
+
+def drawn(figure):
+    """Render the figure, and return the text in it."""
+    figure.savefig(io.BytesIO(), format="svg")
+    return [text.get_text() for text in figure.findobj(matplotlib.text.Text) if text.get_text()]
+
+
+# Table 1
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("Cars196", "default", "precision_at_1"), 0.673),
+        (("Cars196", "random", "jsd"), 0.472),
+        (("CUB200", "default", "map_at_r"), 0.164),
+        (("CUB200", "random", "map_at_r"), 0.260),
+    ],
+)
+def test_published_table_1(where, value):
+    frame = published.oi_results().set_index(["dataset", "class_order", "metric"])["value"]
+    assert frame[where] == value
+    assert len(frame) == 12
+
+
+def test_table_1_beside_the_papers():
+    orders = {"default": {MAIN: run()}, "random": {MAIN: run("random", lift=0.1)}}
+    cells = page.orders_beside(orders)
+    assert cells.loc[("CUB200 (the paper)", "random is higher"), "Recall@1"] == "yes: +0.178"
+    assert cells.loc[(MAIN, "default"), "MAP@R"].startswith("0.305 ± ")
+    assert cells.loc[(MAIN, "random"), "JSD"].startswith("0.505 ± ")
+    assert cells.loc[(MAIN, "random is higher"), "Recall@1"].startswith("yes: +0.100 ± ")
+    assert "yes: +0.100" in page.orders_sentence(orders)
+
+
+@pytest.mark.parametrize(("lift", "verdict"), [(0.0, "unclear"), (-0.1, "no"), (0.1, "yes")])
+def test_the_verdict_follows_the_interval(lift, verdict):
+    assert page._verdict(*page.order_gain(run(), run("random", lift=lift), "jsd")).startswith(verdict)
+
+
+def test_table_1_without_records_or_with_one_seed():
+    orders = {"default": {MAIN: run(seeds=1), "other": None}, "random": {MAIN: run("random", seeds=1), "other": run()}}
+    cells = page.orders_beside(orders)
+    assert cells.loc[(MAIN, "default"), "Recall@1"] == "0.500"
+    assert cells.loc[(MAIN, "random is higher"), "Recall@1"].startswith("one seed")
+    assert (cells.loc[("other", "default")] == "not run").all()
+    assert (cells.loc[("other", "random is higher")] == "–").all()
+    failed = run(scores=[("pretrained", 0, "separated", "jsd", 0.9)], diverged=[(METHOD, 0)])
+    lost = {"default": {MAIN: failed}, "random": {MAIN: None}}
+    assert (page.orders_beside(lost).loc[(MAIN, "default")] == "diverged").all()
+
+
+def test_gain_is_welchs():
+    first, second = [0.1, 0.2, 0.4], [0.5, 0.6]
+    mean, half, n = page.gain(first, second)
+    variances = [np.var(each, ddof=1) / len(each) for each in (first, second)]
+    freedom = sum(variances) ** 2 / (variances[0] ** 2 / 2 + variances[1] ** 2 / 1)
+    assert mean == pytest.approx(0.55 - 0.7 / 3)
+    assert half == pytest.approx(stats.t.ppf(0.975, freedom) * np.sqrt(sum(variances)))
+    assert n == 2
+    assert page.gain([0.1, 0.1], [0.3, 0.3])[:2] == (pytest.approx(0.2), 0.0)
+    assert np.isnan(page.gain([], [0.3])[0])
+
+
+# Histograms
+
+
+def test_histograms_are_the_sum_over_seeds():
+    frame = page.histograms(run(), "test")
+    parts = [pair_histograms(*cluster(0.3, seed)) for seed in (0, 1)]
+    np.testing.assert_array_equal(frame["positive"], parts[0][1] + parts[1][1])
+    assert frame["positive"].sum() == 2 * 6 * 45
+    assert frame["negative"].sum() == 2 * (60 * 59 // 2 - 6 * 45)
+    assert (frame["low"].iloc[0], frame["high"].iloc[-1]) == (-1, 1)
+
+
+def test_summary_agrees_with_the_metrics():
+    embeddings, labels = cluster(0.3, 0)
+    found = page.summary(page.histograms(run(seeds=1), "test"))
+    exact = metrics.evaluate(embeddings, labels, ("jsd", "mean_positive", "mean_negative"))
+    assert found["jsd"] == pytest.approx(exact["jsd"])
+    assert found["mean_positive"] == pytest.approx(exact["mean_positive"], abs=0.01)  # half a bin
+    assert found["mean_negative"] == pytest.approx(exact["mean_negative"], abs=0.01)
+    assert found["std_negative"] > found["std_positive"]
+
+
+def test_merged_bins_are_those_of_fewer_bins():
+    embeddings, labels = cluster(2.0, 0)
+    values = page.jsd_by_bins(run(seeds=1), "untrained")
+    assert list(values.index) == list(page.KEPT_BINS)
+    for bins in (100, 20, 5):
+        assert values[bins] == pytest.approx(jsd(embeddings, labels, bins), abs=1e-6)
+    assert values.is_monotonic_decreasing  # fewer bins hide differences
+    cells = page.bins_cells({MAIN: run(), "other": None})
+    assert cells.loc[100, (MAIN, "after")] == f"{page.jsd_by_bins(run())[100]:.3f}"
+    assert (cells["other"] == "not run").all(axis=None)
+    assert "a fifth of the bins" in page.bins_sentence({MAIN: run()})
+
+
+def test_histograms_are_drawn_with_equal_areas():
+    figure = page.draw_normalisation({MAIN: run(seeds=1)})
+    assert MAIN + "\npairs" in drawn(figure)
+    counts, shares = ([patch.get_data().values for patch in axis.patches] for axis in figure.axes)
+    assert counts[0].sum() > 5 * counts[2].sum()  # negative, positive
+    assert [each.sum() for each in shares] == pytest.approx([1, 1, 1, 1])
+    assert to_hex(figure.axes[0].patches[3].get_edgecolor()).upper() == style.RED
+    figure = page.draw_before_and_after({MAIN: run(), "other": run(arrays=[])})
+    text = drawn(figure)
+    assert text.count("not recorded") == 2
+    assert any("after, JSD 0." in each for each in text)
+
+
+def test_sentences_without_histograms():
+    empty = {MAIN: run(arrays=[])}
+    assert page.histograms(empty[MAIN], "test").empty
+    for sentence in (page.bins_sentence, page.imbalance_sentence, page.histograms_sentence):
+        assert sentence(empty) == "No histograms were recorded here."
+    assert "negative pairs" in page.imbalance_sentence({MAIN: run()})
+    assert "standard deviations" in page.histograms_sentence({MAIN: run()})
+
+
+# Curves
+
+
+def test_curves_count_epochs_and_tell_the_images_apart():
+    frame = page.curves(run(seeds=1), ["jsd"])
+    assert frame["epoch"].max() == EPOCHS
+    assert set(frame["metric"]) == {"jsd"}
+    training = frame[frame["images"] == "training"].sort_values("epoch")["value"]
+    assert training.to_list() == pytest.approx([0.3, 0.5, 0.7])
+    assert frame[frame["images"] == "validation"]["value"].to_list() == pytest.approx([0.3] * 3)
+
+
+def test_gap_and_rise():
+    records = run()
+    mean, half, n = page.gap(records, "precision_at_1", "first")
+    assert (mean, half, n) == (pytest.approx(-0.1), pytest.approx(0, abs=1e-12), 2)
+    assert page.gap(records, "precision_at_1", "last")[0] == pytest.approx(0.3)
+    assert page.gap(records, "jsd", "first")[0] == pytest.approx(0)
+    assert page.rise(records, "mean_positive", "training")[0] == pytest.approx(0.4)
+    assert page.rise(records, "mean_positive", "validation")[0] == pytest.approx(0)
+    cells = page.curve_cells({MAIN: records, "other": None})
+    assert cells.loc["Recall@1", (MAIN, "after the first epoch")] == "-0.100 ± 0.000"
+    assert (cells["other"] == "not run").all(axis=None)
+    assert "one seed" in page.overfitting_sentence({MAIN: run(seeds=1)})
+
+
+def test_a_diverged_run_has_no_curve():
+    records = run(curves=[])
+    assert page.curves(records, ["jsd"]).empty
+    assert np.isnan(page.gap(records, "jsd", "first")[0])
+    assert page.curve_cells({MAIN: records}).eq("–").all(axis=None)
+    assert "not recorded" in drawn(page.draw_metrics({MAIN: records}))
+
+
+def test_curves_of_unequal_length_are_averaged_where_they_are():
+    curves = [(METHOD, 0, 10, "jsd", 0.2), (METHOD, 0, 20, "jsd", 0.4), (METHOD, 1, 10, "jsd", 0.4)]
+    curves += [(METHOD, 1, 20, "jsd", np.nan)]
+    frame = page.means(page.curves(run(curves=curves), ["jsd"]))
+    assert frame["mean"].to_list() == pytest.approx([0.3, 0.4])
+    assert (frame["low"].to_list(), frame["high"].to_list()) == ([0.2, 0.4], [0.4, 0.4])
+
+
+def test_an_epoch_is_counted_in_steps_or_from_the_first_point():
+    records = run()
+    assert page._steps_an_epoch(records) == 10  # of the quick budget
+    records.meta["protocol"] |= {"iterations_per_epoch": None, "eval_every": 2}
+    assert page._steps_an_epoch(records) == 5
+
+
+def test_curves_are_drawn():
+    records = {MAIN: run(), "other": run(seeds=1)}
+    figure = page.draw_metrics(records)
+    assert {"training images", "validation images"} <= set(drawn(figure))
+    np.testing.assert_allclose(figure.axes[2].get_lines()[0].get_ydata(), [0.3005, 0.5005, 0.7005])  # JSD, training
+    assert len(page.draw_means(records).axes) == 4
+
+
+def test_classes_are_split_four_to_one_to_five():
+    assert page.classes(run()) == (72, 18)  # of 180
+    sentence = page.start_sentence({MAIN: run()})
+    assert "72 training and 18 validation classes" in sentence
+    assert "JSD +0.000" in sentence
+
+
+# The ledger, the scalars, the chapter
+
+
+def test_every_setting_that_differs_has_a_reason():
+    silent = {"name", "paper", "patience"}  # of the last: it is the number of epochs, as the paper's
+    for name, study in studies.STUDIES.items():
+        if name.endswith(("-oi2021", "-oi2021-random")):
+            ours, theirs = asdict(study.effective_protocol), asdict(paper.PROTOCOL)
+            assert {field for field in theirs if ours[field] != theirs[field]} - silent <= set(
+                deviations.oi2021.REASONS
+            ), name
+
+
+def test_ledger():
+    rows = deviations.oi2021.ledger({MAIN: run()}).set_index("setting")
+    assert rows.loc["trunk", "the paper's"] == "inception_v3"
+    assert rows.loc["trunk", "ours"] == "conv4"
+    assert rows.loc["number of bins", "ours"] == "100 on [-1, 1]"
+    assert "embedding_dim" not in rows.index
+
+
+def test_scalars_are_finite():
+    orders = {"default": {MAIN: run(), "other": None}, "random": {MAIN: run("random", lift=0.1), "other": None}}
+    recorded = page.scalars(orders)
+    assert recorded[f"{MAIN}.random_gain_jsd"] == pytest.approx(0.1)
+    assert recorded[f"{MAIN}.first_gap_precision_at_1"] == pytest.approx(-0.1)
+    orders = {"default": {MAIN: run(curves=[])}, "random": {MAIN: None}}
+    assert set(page.scalars(orders)) == {"published_cells"}
+
+
+IDS = ("oi-t1", "oi-f1", "oi-f2", "oi-f3", "oi-f4", "oi-bins", "oi-f4-gaps", "deviations-oi")
+
+
+@pytest.mark.parametrize("present", [True, False])
+def test_the_chapter_shows_everything(present, tmp_path, monkeypatch):
+    shown = {}
+    monkeypatch.setattr(publish, "_display", lambda html, markdown: shown.update({len(shown): markdown}))
+
+    def load(main, experiment):
+        return run("random" if experiment.endswith("random") else "default") if present and main == MAIN else None
+
+    exports = run_chapter("08_pairs_and_splits", f"{MAIN},grocery-frozen-full", load, tmp_path, monkeypatch)
+    for name in IDS:
+        drawing = present and name in ("oi-f1", "oi-f2", "oi-f3", "oi-f4")
+        assert (exports / f"{name}.{'svg' if drawing else 'csv'}").stat().st_size > 200, name
+    pages = " ".join(shown.values())
+    assert "not run" in pages
+    assert "nan" not in pages

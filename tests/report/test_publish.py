@@ -1,0 +1,110 @@
+"""Displays carry both forms, and the files beside them hold the same numbers."""
+
+import re
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import nbformat
+import pandas as pd
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+
+from dmlrc.report import publish
+
+
+@pytest.fixture(autouse=True)
+def exports(tmp_path, monkeypatch):
+    monkeypatch.setenv("DMLRC_EXPORTS", str(tmp_path / "exports"))
+    InteractiveShell.clear_instance()
+    InteractiveShell.instance()
+    return tmp_path / "exports"
+
+
+def shown(function, *arguments, **named):
+    """The data of the one display that a call makes."""
+    with capture_output() as captured:
+        function(*arguments, **named)
+    (output,) = captured.outputs
+    return output.data
+
+
+def cells():
+    columns = pd.MultiIndex.from_product([["Concatenated"], ["P@1", "MAP@R"]])
+    return pd.DataFrame([["67.2 ± 0.5", "26.2"], ["64.4 ± 0.4", "23.8"]], ["A_1", "B"], columns).rename_axis("Method")
+
+
+def test_table_in_both_forms(exports):
+    marks = pd.DataFrame([["best", ""], ["tie", ""]], cells().index, cells().columns)
+    data = shown(publish.table, "my-t1", cells(), "In percent {cite:p}`musgrave2020`, 95 %.", marks=marks)
+    assert "musgrave2020" in data["text/html"]
+    assert "{cite" not in data["text/html"]
+    assert ":name: my-t1" in data["text/markdown"]
+    assert "{download}`CSV <exports/my-t1.csv>`" in data["text/markdown"]
+    assert "95\u00a0%" in data["text/markdown"]
+    assert data["text/markdown"].count("font-weight: bold") == 1
+    assert data["text/markdown"].count("font-style: italic") == 1
+    latex = (exports / "my-t1.tex").read_text()
+    assert r"\bfseries 67.2 $\pm$ 0.5" in latex
+    assert r"\itshape 64.4 $\pm$ 0.4" in latex
+    assert r"A\_1" in latex
+    assert r"95 \%" in latex
+    assert "Method" in latex
+
+
+def test_table_writes_the_numbers_behind_it(exports):
+    numbers = pd.DataFrame({"mean": [0.6720999999999999]}, index=["A"])
+    shown(publish.table, "my-t1", cells(), "Numbers.", data=numbers)
+    assert pd.read_csv(exports / "my-t1.csv", index_col=0)["mean"].tolist() == [0.6721]
+
+
+def test_table_with_two_levels_of_rows_keeps_their_names():
+    two = cells().droplevel(0, axis=1).reset_index().set_index(["Method", "P@1"])
+    data = shown(publish.table, "my-t2", two, "Two levels.")
+    assert "Method" in data["text/html"]
+    assert "P@1" in data["text/html"]
+
+
+def test_sentences_get_more_room_than_numbers():
+    texts = pd.DataFrame({"n": ["12", "7"], "why": ["a word " * 60, "none"], "see": ["a short sentence of words", ""]})
+    html = shown(publish.table, "my-t1", texts, "Numbered.", wrap=True)["text/html"]
+    rules = dict(re.findall(r"#T_my_t1 ([\w. ]+) {\s*([^}]*?);\s*}", html))
+    assert rules["td.col0"] == rules["tbody th"] == "white-space: nowrap"
+    assert (rules["td.col1"], rules["td.col2"]) == ("min-width: min(36ch, 90vw)", "min-width: min(16ch, 90vw)")
+    assert "min-width" not in shown(publish.table, "my-t1", texts, "Numbered.")["text/html"]
+
+
+def test_the_same_numbers_give_the_same_figure(exports):
+    written = []
+    for _ in range(2):
+        figure, axis = plt.subplots()
+        axis.plot([1, 2, 3])
+        data = shown(publish.figure, "my-f1", figure, "A *line*.")
+        written.append((exports / "my-f1.svg").read_text())
+    assert written[0] == written[1]
+    assert ":alt: A line." in data["text/markdown"]
+    assert data["text/html"].startswith("<svg")
+    assert figure.number not in plt.get_fignums()  # other tests of this worker may leave theirs open
+
+
+def test_scalars_can_be_read_back(tmp_path):
+    data = shown(publish.record, map_at_r=0.25, best="arcface")
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell()])
+    notebook.cells[0].outputs = [nbformat.v4.new_output("display_data", data)]
+    nbformat.write(notebook, tmp_path / "chapter.ipynb")
+    assert publish.recorded(tmp_path / "chapter.ipynb") == {"map_at_r": 0.25, "best": "arcface"}
+
+
+def test_takeaways_are_an_admonition_in_the_book_and_a_list_elsewhere():
+    data = shown(publish.takeaways, "One is 5 %.", "", "Two.")
+    assert data["text/markdown"].startswith("```{admonition} Key takeaways")
+    assert data["text/html"].count("<li>") == 2
+
+
+def test_rerun_names_every_study():
+    data = shown(publish.rerun, "03_results", "a,b")["text/markdown"]
+    assert "dmlrc study run a\ndmlrc study run b\n" in data
+    assert "-p studies a,b" in data

@@ -1,0 +1,87 @@
+"""The published numbers against the papers' text, cell by cell where a slip would matter, and in their totals."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dmlrc.papers import musgrave2020
+from dmlrc.report import published
+
+
+def cell(dataset, method, setting, metric):
+    rows = published.results().set_index(["dataset", "method", "setting", "metric"]).sort_index()
+    return rows.loc[(dataset, method, setting, metric), ["mean", "ci95"]].to_numpy(float)
+
+
+@pytest.mark.parametrize(
+    ("where", "mean", "ci95"),
+    [
+        (("CUB200", "contrastive", "concatenated", "precision_at_1"), 67.21, 0.49),
+        (("CUB200", "cosface", "concatenated", "map_at_r"), 26.53, 0.23),
+        (("Cars196", "margin", "separated", "precision_at_1"), 70.95, 2.69),
+        (("Cars196", "multi_similarity", "concatenated", "r_precision"), 37.96, 0.63),
+        (("SOP", "multi_similarity_miner", "separated", "map_at_r"), 41.79, 0.49),
+        (("SOP", "soft_triple", "concatenated", "precision_at_1"), 76.10, np.nan),
+        (("CUB200", "pretrained", "separated", "map_at_r"), 14.53, np.nan),
+    ],
+)
+def test_tables_3_to_5(where, mean, ci95):
+    np.testing.assert_allclose(cell(*where), [mean / 100, ci95 / 100], rtol=1e-12)
+
+
+def test_tables_3_to_5_are_complete():
+    frame = published.results()
+    assert len(frame) == 13 * 2 * 3 * 3
+    assert not frame.duplicated(["dataset", "method", "setting", "metric"]).any()
+    assert set(frame["dataset"]) == set(published.DATASETS)
+    assert frame["ci95"].isna().sum() == 48
+    assert frame["mean"].between(0.05, 0.9).all()
+    # RP counts every hit among R neighbours, MAP@R discounts the late ones
+    wide = frame.pivot(index=["dataset", "method", "setting"], columns="metric", values="mean")
+    assert (wide["map_at_r"] < wide["r_precision"]).all()
+    assert (wide["r_precision"] < wide["precision_at_1"]).all()
+
+
+def test_methods_are_the_studys():
+    ours = {method.name for method in musgrave2020.METHODS}
+    assert set(published.results()["method"]) - {"pretrained"} == ours - {"ntxent", "margin_per_class"}
+    assert set(published.search_traces()["method"]) == ours
+    assert set(published.hyperparameters()["method"]) == ours
+
+
+def test_tables_1_and_2():
+    frame = published.trunks().set_index(["source_table", "network", "dataset"])["value"]
+    assert len(frame) == 18
+    assert frame["Table 1", "BN-Inception", "CUB200"] == pytest.approx(0.511)
+    assert frame["Table 2", "GoogleNet", "SOP"] == pytest.approx(0.812)
+
+
+def test_searches():
+    traces = published.search_traces()
+    searches = traces.groupby(["dataset", "batch_size", "method"])["best"]
+    assert len(searches) == 53
+    assert (searches.size() == 50).all()
+    assert searches.apply(lambda best: best.is_monotonic_increasing).all()
+    assert traces["best"].between(0, 1).all()
+
+
+def test_claims_leave_out_what_nobody_read():
+    frame = published.claims()
+    assert len(frame) == 172
+    assert not ((frame["paper"] == "Lin et al., DVML") & (frame["role"] == "proposed")).any()
+    assert frame["source"].notna().all()
+    assert not frame["source"].str.contains("recalled").any()
+    headline = frame[frame["primary"]]
+    assert not headline.duplicated(["paper", "dataset", "role"]).any()
+
+
+def test_claims_agree_with_the_source_they_name():
+    frame = published.claims().set_index(["paper", "dataset", "role", "method"])["r1"]
+    song = "Song et al., Lifted Structured Feature Embedding"
+    assert frame[song, "CUB200", "contrastive_baseline", "Contrastive"] == pytest.approx(0.264)
+    assert frame["Zhai & Wu, Normalized Softmax", "Cars196", "proposed", "NormSoftmax 2048"] == pytest.approx(0.893)
+
+
+def test_an_unknown_name_is_an_error_and_not_a_missing_value():
+    with pytest.raises(KeyError, match="Contrastiv"):
+        published._known(pd.Series(["Contrastiv"]), published.METHODS)

@@ -1,0 +1,554 @@
+"""The chapter on Roth et al.: numbers against cases made by hand, the paper's numbers against its text, live toys."""
+
+import io
+from dataclasses import asdict
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from factories import made_records, run_chapter
+from matplotlib.colors import to_hex
+
+from dmlrc import metrics, studies
+from dmlrc.papers import roth2020 as paper
+from dmlrc.report import deviations, publish, published, style
+from dmlrc.report.roth2020 import figures, page, toy
+
+MAIN = "glyphs-full"
+REASONED = set(deviations.roth2020.REASONS)
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+def table(seeds=3, methods=tuple(page.METHODS), diverged=(), rho=None, arrays=()):
+    """Records of Table 2. R@1 of method i and seed s: 0.5 + 0.01 i + 0.001 s; rho falls with it, or is rho(i, s)."""
+    rho = rho or (lambda i, s: 2 - 0.05 * i + 0.001 * s)
+    rows = []
+    for i, method in enumerate(page.METHODS):
+        if method not in methods:
+            continue
+        for s in range(seeds):
+            r1 = 0.5 + 0.01 * i + 0.001 * s
+            rows += [(method, s, "separated", name, r1) for name in page.ALL_METRICS]
+            shape = {"rho": rho(i, s), "pi_intra": 1 + r1, "pi_inter": 2 - r1, "pi_ratio": (-1) ** i}
+            rows += [(method, s, "train", name, value) for name, value in shape.items()]
+    rows += [("pretrained", 0, "separated", name, 0.9) for name in page.ALL_METRICS]
+    return made_records(f"{MAIN}-roth2020", rows, arrays=arrays, diverged=diverged)
+
+
+def sweep(experiment, score, seeds=1, metrics=page.METRICS):
+    """Records of a sweep: score(row, value, metric, seed) -> a number, or None for no record."""
+    study = studies.STUDIES[f"{MAIN}-roth2020-{experiment}"]
+    rows = []
+    for method in study.methods:
+        row, _, value = method.name.partition("@")
+        found = [(metric, seed, score(row, value, metric, seed)) for metric in metrics for seed in range(seeds)]
+        rows += [(method.name, seed, "separated", metric, each) for metric, seed, each in found if each is not None]
+    return made_records(study.name, rows)
+
+
+def drawn(figure):
+    """Render the figure, and return the text in it."""
+    figure.savefig(io.BytesIO(), format="svg")
+    return [text.get_text() for text in figure.findobj(matplotlib.text.Text) if text.get_text()]
+
+
+# The paper's numbers
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        (("CUB200", "margin_06", "precision_at_1"), (0.6250, 0.0024)),
+        (("Cars196", "multi_similarity", "nmi"), (0.6943, 0.0038)),
+        (("SOP", "r_margin_12", "precision_at_1"), (0.7852, 0.0010)),
+        (("SOP", "pretrained", "nmi"), (0.5864, np.nan)),
+        (("CUB200", "triplet_semihard", "nmi"), (0.6559, 0.0029)),
+    ],
+)
+def test_published_table_2(where, expected):
+    frame = published.roth_results().set_index(["dataset", "method", "metric"])
+    np.testing.assert_allclose(frame.loc[where, ["mean", "std"]].to_numpy(float), expected, rtol=1e-12)
+
+
+def test_published_table_2_is_complete():
+    frame = published.roth_results()
+    assert len(frame) == 140
+    assert not frame.duplicated(["dataset", "method", "metric"]).any()
+    assert set(frame["method"]) == {"pretrained", *page.METHODS}
+    missing = set(page.METHODS) - set(frame[frame["dataset"] == "SOP"]["method"])
+    assert missing == {"proxy_nca", "soft_triple"}
+
+
+def test_published_interval_is_students_for_five_seeds():
+    frame = page.printed_table2("CUB200").set_index(["method", "metric"])
+    row = frame.loc[("angular", "precision_at_1")]
+    assert row["ci95"] == pytest.approx(2.776445 * 0.0027 / np.sqrt(5), rel=1e-5)
+
+
+def test_published_trunks():
+    frame = published.roth_trunks().set_index(["network", "dataset"])["value"]
+    assert frame["Inception-BN", "Cars196"] == pytest.approx(0.4336)
+    assert len(frame) == 9
+
+
+# Table 2
+
+
+def test_table_2_is_mean_and_standard_deviation_over_seeds():
+    frame = page.table2(table()).set_index(["method", "metric"])
+    row = frame.loc[("contrastive", "precision_at_1")]  # method 2: 0.520, 0.521, 0.522
+    assert row["mean"] == pytest.approx(0.521)
+    assert row["std"] == pytest.approx(0.001)
+    assert row["ci95"] == pytest.approx(4.302653 * 0.001 / np.sqrt(3), rel=1e-5)
+
+
+def test_table_2_beside_the_papers():
+    cells, marks = page.beside({MAIN: table()})
+    assert cells.loc["Multisimilarity", ("the paper, Cars196", "R@1")] == "81.68 ± 0.19"
+    assert cells.loc["Contrastive (D)", (MAIN, "R@1")] == "52.10 ± 0.10"
+    assert cells.loc["Pnca", ("the paper, SOP", "R@1")] == "–"
+    assert cells.loc["ImageNet", (MAIN, "R@1")] == "90.00"
+    assert list(cells.index) == ["ImageNet", *(method.label for method in paper.METHODS)]
+    # the paper's bold of CUB200: Margin 1.2; MS, Pnca, ... overlap; R-Margin 0.6 leads the regularised rows
+    column = marks["the paper, CUB200", "R@1"]
+    assert column["Margin (D, β = 1.2)"] == column["R-Margin (D, β = 0.6)"] == "best"
+    assert column["Multisimilarity"] == "tie"
+    assert column["GenLifted"] == column["ImageNet"] == ""
+    assert (column == "best").sum() == 2
+    # ours: the last of each group, although the trunk before training has 0.9
+    assert marks[MAIN, "R@1"][marks[MAIN, "R@1"] == "best"].index.to_list() == ["Triplet (S)", "R-Triplet (D)"]
+
+
+def test_table_2_says_what_is_missing():
+    records = table(methods=("margin_12", "snr"), seeds=1, diverged=[("histogram", 0)])
+    cells, marks = page.beside({MAIN: records, "grocery-frozen-full": None})
+    ours = cells[MAIN, "R@1"]
+    assert ours["Margin (D, β = 1.2)"] == "56.00"  # one seed: no standard deviation
+    assert (ours["Hist."], ours["Angular"]) == ("diverged", "not run")
+    assert (cells["grocery-frozen-full", "R@1"] == "not run").all()
+    assert (marks["grocery-frozen-full", "NMI"] == "").all()
+
+
+def test_agreement_is_spearmans_with_each_column():
+    frame = page.agreement({MAIN: table(), "other": None}).set_index(["study", "metric", "dataset"])
+    names = list(page.METHODS)
+    theirs = published.roth_results()
+    theirs = theirs[(theirs["dataset"] == "CUB200") & (theirs["metric"] == "nmi")].set_index("method")["mean"]
+    expected = theirs[names].corr(pd.Series(range(len(names)), names), method="spearman")
+    row = frame.loc[(MAIN, "nmi", "CUB200")]
+    assert row["rho"] == pytest.approx(expected)
+    assert row["n"] == 23
+    assert frame.loc[(MAIN, "nmi", "SOP"), "n"] == 21
+    assert "too few methods" in page.agreement_sentence({MAIN: table(methods=("snr",))})
+    assert "no order" in page.agreement_sentence({MAIN: None})
+    short = page.agreement_in_short({MAIN: table(), "other": None})
+    assert f"around `{MAIN}` CUB200 {frame.loc[(MAIN, 'precision_at_1', 'CUB200'), 'rho']:+.2f}, " in short
+    assert page.agreement_in_short({MAIN: None}) == ""
+
+
+def test_spread_leaves_regularised_rows_out():
+    found = page.spread(page.table2(table()))
+    assert found["n"] == 18
+    assert found["range"] == pytest.approx(0.17)  # methods 0 to 17
+    assert found["std"] == pytest.approx(0.001)
+    assert page.spread(page.printed_table2("CUB200"))["range"] == pytest.approx(0.6309 - 0.5848)
+    assert "one seed" in page.spread_sentence({MAIN: table(seeds=1)})
+
+
+# Table 1
+
+
+def test_trunks_beside_the_papers():
+    rows = [("squeezenet1_0@projection", seed, "separated", "precision_at_1", 0.2 + 0.1 * seed) for seed in (0, 1)]
+    rows += [("squeezenet1_0@imagenet", 0, "separated", "precision_at_1", 0.4)]
+    rows += [("conv4@random", 0, "separated", "precision_at_1", 0.1)]
+    rows += [("conv4@random", 0, "separated", "nmi", 0.9), ("pretrained", 0, "separated", "precision_at_1", 0.8)]
+    found = {"grocery-frozen-full": made_records("grocery-frozen-full-trunks", rows), "other": None}
+    cells = page.trunks_beside(found)
+    assert cells.loc["ResNet50, random linear layer", "the paper, CUB200"] == "43.77"
+    assert cells.loc["SqueezeNet 1.0, random linear layer", "grocery-frozen-full"] == "25.00 ± 7.07"
+    assert cells.loc["conv4, random weights, its features", "grocery-frozen-full"] == "10.00"
+    assert cells.loc["ResNet50, random linear layer", "grocery-frozen-full"] == "–"
+    assert (cells["other"] == "not run").all()
+    assert "40.0 %" in page.projection_sentence(found)
+    assert "25.0 %" in page.projection_sentence(found)
+    assert len(page.trunks_beside({"other": None})) == 3
+
+
+# Figure 1
+
+
+def test_regularisation_is_paired_over_seeds():
+    frame = page.regularisation(table())
+    # r_contrastive is method 18, contrastive method 2: the same seeds, so the difference has no spread
+    row = frame.loc["contrastive"]
+    assert row["gain"] == pytest.approx(0.16)
+    assert row["ci95"] == pytest.approx(0, abs=1e-12)
+    assert (row["mean"], row["r_mean"]) == (pytest.approx(0.521), pytest.approx(0.681))
+    rho = page.regularisation(table(), "rho", "train").loc["contrastive"]
+    assert rho["gain"] == pytest.approx(-0.8)
+
+
+def test_regularisation_with_one_seed_or_one_side():
+    one = page.regularisation(table(seeds=1))
+    assert np.isnan(one["ci95"]).all()
+    assert page.regularisation_cells({MAIN: table(seeds=1)})[MAIN].str.startswith("one seed").all()
+    half = page.regularisation(table(methods=("contrastive", "snr", "r_snr")))
+    assert np.isnan(half["gain"]["contrastive"])
+    assert half["gain"]["snr"] == pytest.approx(0.10)
+    cells = page.regularisation_cells({MAIN: None})
+    assert (cells[MAIN] == "not run").all()
+    assert cells.loc["Triplet (D)", "SOP (the paper)"] == "no: -0.1"
+    assert "Cars196 (the paper) 5 of 5" in page.regularisation_sentence({MAIN: None})
+
+
+def test_regularisation_is_drawn_at_its_numbers():
+    panels = page.regularisation_panels({MAIN: table()})
+    figure = figures.draw_regularisation(panels)
+    text = drawn(figure)
+    assert MAIN in text
+    assert "SOP (the paper)" in text
+    line = figure.axes[0].containers[1].lines[0]
+    np.testing.assert_allclose(line.get_xdata(orig=False), 100 * panels[MAIN]["r_mean"])
+    assert to_hex(line.get_color()).upper() == style.GREEN
+
+
+# Figures 2 and 3
+
+
+def dims(row, value, metric, seed):
+    """All metrics in proportion: 0.1 at 32 dimensions, 0.2 from 64 on; ProxyNCA diverges at 1024."""
+    if (row, value) == ("proxy_nca", "dim1024"):
+        return None
+    scale = 10 if metric == "nmi" else 1
+    return scale * (0.01 if value == "dim32" else 0.02) * (1 + (row == "softmax"))
+
+
+def test_influence_is_a_share_of_the_best_value():
+    shares = page.influence(sweep("dims", dims))
+    assert shares.loc["dim32"].to_numpy() == pytest.approx(0.5)  # whatever the scale of a metric or a loss
+    assert shares.loc["dim64"].to_numpy() == pytest.approx(1.0)
+    assert np.isnan(shares.loc["dim1024", "proxy_nca"])
+    effects = page.effects({"dims": {MAIN: sweep("dims", dims)}})
+    assert effects["effect"].to_numpy() == pytest.approx(0.5)
+    assert len(effects) == 6
+
+
+def test_normalising_is_per_metric():
+    """Two metrics with opposite trends: their mean share is the same at both values."""
+
+    def opposed(row, value, metric, seed):
+        return {"dim32": 0.1, "dim64": 0.2}.get(value) if metric == "f1" else {"dim32": 0.2, "dim64": 0.1}.get(value)
+
+    shares = page.influence(sweep("dims", opposed, metrics=("f1", "nmi")))
+    assert shares.to_numpy() == pytest.approx(0.75)
+
+
+def test_values_stand_in_the_order_of_their_numbers():
+    assert page.in_order(["decay0.004", "decay4e-05", "decay0"], "decays") == ["decay0", "decay4e-05", "decay0.004"]
+    assert page.in_order(["resnet18-random", "conv4"], "trunks") == ["conv4", "resnet18-random"]
+
+
+def test_influence_is_drawn_and_missing_sweeps_say_so():
+    sweeps = {factor: {MAIN: None, "other": None} for factor in page.FACTORS}
+    sweeps["dims"][MAIN] = sweep("dims", dims)
+    text = drawn(figures.draw_influence(sweeps))
+    assert text.count("not run") == 9
+    assert {"32", "1024", "Hist.", "weight decay"} <= set(text)
+    cells = page.effects_cells(sweeps)
+    assert cells.loc["embedding size", MAIN].startswith("50.0 % (50.0 to 50.0); best: ")
+    assert cells.loc["weight decay", MAIN] == cells.loc["trunk", "other"] == "not run"
+    assert "embedding size 50.0 %" in page.effects_sentence(sweeps)
+    drawn(figures.draw_influence({factor: {MAIN: None} for factor in page.FACTORS}))
+
+
+def sampled(row, value, metric, seed):
+    """SPC-2 is best, SPC-4 is 2 % below it for every loss, the others by 1 %; seeds average out."""
+    share = {"spc2": 1.0, "spc4": 0.98}.get(value, 0.99)
+    return 0.5 * share + (0.01 if seed else -0.01)
+
+
+def test_samplers():
+    records = sweep("samplers", sampled, seeds=2)
+    mean, half, n = page.sampler_gap(records, "spc2", "spc4")
+    assert (mean, half, n) == (pytest.approx(0.02), pytest.approx(0, abs=1e-12), 6)
+    cells = page.samplers_cells({MAIN: records, "other": None})
+    assert cells.loc["SPC-2", (MAIN, "mean share, %")] == "100.0"
+    assert cells.loc["FRD", (MAIN, "above SPC-4, points")] == "+1.0 ± 0.0"
+    assert (cells["other"] == "not run").all(axis=None)
+    sentence = page.samplers_sentence({MAIN: records})
+    assert "SPC-2 has the highest" in sentence
+    assert "yes: +2.0" in sentence
+    figure = figures.draw_samplers({MAIN: records})
+    assert "DDM" in drawn(figure)
+    points = np.concatenate([each.get_offsets() for each in figure.axes[0].collections])
+    assert len(points) == 7 * 6 * 6
+
+
+def test_a_sampler_that_was_not_run_has_no_gap():
+    records = sweep("samplers", lambda row, value, *_: 0.5 if value == "gc" else None)
+    assert page.sampler_gap(records, "spc2", "spc4")[2] == 0
+    assert page.samplers_cells({MAIN: records}).loc["SPC-2", (MAIN, "mean share, %")] == "–"
+    drawn(figures.draw_samplers({MAIN: records}))
+
+
+# Figure 4
+
+
+def test_correlations_over_all_runs_of_all_experiments():
+    def score(row, value, metric, seed):
+        level = 0.1 * (1 + seed)
+        return 1 - level if metric == "nmi" else level
+
+    both = [table(), sweep("dims", score, seeds=3, metrics=page.ALL_METRICS)]
+    matrix, runs = page.correlations(both)
+    assert runs == 23 * 3 + 36 * 3
+    frames = pd.concat([page.scores(each).assign(study=each.name) for each in both])
+    frames = frames[frames["method"] != "pretrained"]
+    wide = frames.pivot(index=["study", "method", "rerun"], columns="metric", values="score")
+    expected = np.corrcoef(wide["nmi"], wide["f1"])[0, 1]
+    assert matrix.loc["nmi", "f1"] == pytest.approx(expected)
+    alone, _ = page.correlations([both[1]])
+    assert alone.loc["nmi", "precision_at_1"] == pytest.approx(-1)
+    assert alone.loc["f1", "precision_at_1"] == pytest.approx(1)
+    assert "NMI" in page.correlations_sentence({MAIN: [both[1]]})
+    assert "-1.00" in drawn(figures.draw_correlations({MAIN: [both[1]]}))
+
+
+def test_correlations_of_two_runs_are_none():
+    one = table(seeds=1, methods=("snr", "margin_12"))
+    matrix, runs = page.correlations([one])
+    assert runs == 2
+    assert matrix.isna().all(axis=None)
+    assert "too few runs" in drawn(figures.draw_correlations({MAIN: [one]}))
+    assert page.correlations_sentence({MAIN: [one]}) == "No runs, no correlations."
+
+
+# Figures 5 and 7
+
+
+def test_correlation_with_rho_is_pearsons_with_fishers_interval():
+    noise = np.random.default_rng(0).normal(size=23)
+    records = table(rho=lambda i, s: noise[i])
+    frame = page.structure(records)
+    test = page.correlation(frame, "rho")
+    r = np.corrcoef(noise[:18], np.arange(18))[0, 1]  # regularised methods, 18 to 22, do not count
+    half = 1.959964 / np.sqrt(18 - 3)
+    assert test["n"] == 18
+    assert test["r"] == pytest.approx(r)
+    assert (test["low"], test["high"]) == pytest.approx((np.tanh(np.arctanh(r) - half), np.tanh(np.arctanh(r) + half)))
+
+
+def test_distances_count_only_where_embeddings_share_a_scale():
+    frame = page.structure(table())
+    free = {"angular", "genlifted", "n_pairs"}
+    assert set(frame.index[~frame["unit"]]) == free
+    assert page.correlation(frame, "pi_intra")["n"] == 15
+    assert page.correlation(frame, "pi_ratio")["n"] == 18
+    assert page.correlation(frame, "pi_inter")["r"] == pytest.approx(-1)
+
+
+def test_collapsed_and_few_methods_have_no_correlation():
+    collapsed = page.structure(table(rho=lambda i, s: np.inf if i < 16 else 1.0))
+    assert page.correlation(collapsed, "rho")["n"] == 2
+    assert np.isnan(page.correlation(collapsed, "rho")["r"])
+    constant = page.structure(table(rho=lambda i, s: 1.0))
+    assert np.isnan(page.correlation(constant, "rho")["r"])
+    assert "too few" in page.correlation_sentence({MAIN: table(methods=("snr", "margin_12"))})
+
+
+@pytest.mark.parametrize(("sign", "words"), [(-1, "falls with ρ"), (1, "rises with ρ")])
+def test_the_sentence_follows_the_sign(sign, words):
+    records = table(rho=lambda i, s: 5 + sign * i + 0.1 * (-1) ** i)
+    assert words in page.correlation_sentence({MAIN: records})
+    cells = page.correlation_cells({MAIN: records, "other": None})
+    assert cells.loc["ρ", MAIN].startswith("-" if sign < 0 else "+")
+    assert cells.loc["ρ", "other"] == "not run"
+
+
+def test_structure_is_drawn():
+    text = drawn(figures.draw_structure({MAIN: table(), "other": table(seeds=1, methods=("snr",))}))
+    assert any("r = -1.00" in each for each in text)
+    assert any("too few" in each for each in text)
+
+
+def spectra(seeds=2):
+    return [
+        (method, seed, "train", "spectrum", [9.0, 3.0 - seed, 1.0 + seed])
+        for method in ("contrastive", "r_contrastive")
+        for seed in range(seeds)
+    ]
+
+
+def test_spectra_lose_the_largest_value_and_sum_to_one():
+    frame = page.spectra(table(arrays=spectra())).set_index(["method", "place"])
+    assert frame.loc[("contrastive", 2), "mean"] == pytest.approx((3 / 4 + 2 / 4) / 2)
+    assert frame.loc[("contrastive", 3), "low"] == pytest.approx(1 / 4)
+    assert frame.groupby("method")["mean"].sum().to_numpy() == pytest.approx(1)
+    assert page.spectra(table()).empty
+    collapsed = [("contrastive", 0, "train", "spectrum", [1.0, 0.0, 0.0])]
+    assert page.spectra(table(arrays=collapsed)).empty
+
+
+def test_spectra_are_drawn():
+    figure = figures.draw_spectra({MAIN: table(arrays=spectra()), "other": table()})
+    assert drawn(figure).count("not run") == 9  # of ten panels one has spectra
+    np.testing.assert_allclose(figure.axes[0].get_lines()[0].get_ydata(), [0.625, 0.375])
+
+
+def test_decay_falls_or_not():
+    cells = page.decay_cells({MAIN: table(), "other": None})
+    assert cells.loc["Contrastive (D)", (MAIN, "falls")].startswith("yes: -0.80")
+    rising = page.decay_cells({MAIN: table(rho=lambda i, s: float(i))})
+    assert rising.loc["Contrastive (D)", (MAIN, "falls")].startswith("no: +16")
+    one = page.decay_cells({MAIN: table(seeds=1)})
+    assert one.loc["SNR (D)", (MAIN, "falls")].startswith("one seed")
+    assert (cells["other"] == "not run").all(axis=None)
+    assert "falls in 5 of 5 pairs" in page.decay_sentence({MAIN: table()})
+
+
+# The toy
+
+
+def test_the_toy_follows_its_seed_and_learns():
+    first = toy.train(toy.VARIANTS["plain"], seed=1, steps=60)
+    again = toy.train(toy.VARIANTS["plain"], seed=1, steps=60)
+    np.testing.assert_array_equal(first.train[2], again.train[2])
+    np.testing.assert_allclose(np.linalg.norm(first.test[2], axis=1), 1, rtol=1e-5)
+    before = toy.measures(toy.train(toy.VARIANTS["plain"], seed=1, steps=0))
+    assert toy.measures(first)["train_p1"] > before["train_p1"]
+
+
+def test_without_a_pull_the_spectrum_opens():
+    """Of the variants only the script's, in which nothing pulls, uses the second direction."""
+    toys = {name: toy.train(toy.VARIANTS[name], seed=0) for name in toy.DRAWN}
+    shares = {name: toy.second_share(each.train[2]) for name, each in toys.items()}
+    assert shares["script"] > 0.3
+    assert shares["plain"] < 0.2
+    assert abs(shares["regularised"] - shares["plain"]) < 0.05
+    text = drawn(toy.draw(toys))
+    assert "only pushing, as the script" in text
+
+
+def test_second_share():
+    ring = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
+    assert toy.second_share(ring) == pytest.approx(0.5)
+    assert toy.second_share(np.ones((4, 2))) == pytest.approx(0, abs=1e-6)
+    assert metrics.evaluate(ring, [0, 0, 1, 1], ("rho",))["rho"] == 0  # with two dimensions always
+
+
+def test_lines_lie_where_they_should():
+    points, labels = toy.lines(toy.TRAIN_LINES, np.random.default_rng(0))
+    assert points.shape == (60, 2)
+    np.testing.assert_allclose(points[:, 0], points[:, 1])
+    assert points[labels == 1].min() >= 0.35
+    assert points[labels == 1].max() <= 0.55
+    points, labels = toy.lines(toy.TEST_LINES, np.random.default_rng(0))
+    np.testing.assert_allclose(points[labels < 2, 0], 0.2)
+    np.testing.assert_allclose(points[labels >= 2, 1], 0.2)
+
+
+def test_toy_differences_are_paired_over_seeds():
+    lifts = {"untrained": 0, "pairs": 0, "plain": 0, "regularised": 0.05, "regularised_cub200": 0, "script": -0.2}
+    rest = {"train_p1": 1.0, "test_gap": 0.1, "spectrum": 0.2}
+    rows = [
+        {"variant": name, "seed": seed, **rest, "test_p1": 0.1 * seed + lift}
+        for name, lift in lifts.items()
+        for seed in range(3)
+    ]
+    frame = pd.DataFrame(rows)
+    mean, half, n = toy.change(frame, "regularised", "test_p1")
+    assert (mean, half, n) == (pytest.approx(0.05), pytest.approx(0, abs=1e-12), 3)
+    cells = toy.cells(frame)
+    assert cells.loc["R-Contrastive (D), p = 0.001", "its test P@1 is higher"].startswith("yes")
+    assert cells.loc["only pushing, as the script", "its test P@1 is higher"].startswith("no")
+    assert "Over 3 seeds" in toy.sentence(frame)
+
+
+def test_toy_with_one_seed_and_few_steps():
+    frame = toy.repeat(seeds=1, steps=2)
+    assert set(frame["variant"]) == {"untrained", *toy.VARIANTS}
+    assert "±" not in toy.cells(frame).to_string()
+    assert set(toy.scalars(frame)) == {
+        f"toy.{name}.{key}" for name in ("untrained", *toy.VARIANTS) for key in ("test_p1", "spectrum")
+    }
+
+
+# The ledger and the scalars
+
+
+def test_every_setting_that_differs_has_a_reason():
+    """Of all studies around a methods table, whatever field of the protocol is not the paper's."""
+    silent = {"name", "paper", "patience", "arrays"}  # patience without validation does nothing
+    for name, study in studies.STUDIES.items():
+        if name.endswith("-roth2020") and not name.startswith(("cub200", "cars196-", "sop")):
+            ours, theirs = asdict(study.effective_protocol), asdict(paper.PROTOCOL)
+            differing = {field for field in theirs if ours[field] != theirs[field]}
+            assert differing - silent <= REASONED, name
+
+
+def test_ledger_names_what_differs():
+    rows = deviations.roth2020.ledger({MAIN: table()})
+    assert list(rows.columns) == ["setting", "ours", "the paper's", "where", "why"]
+    assert rows.index[0] == 1
+    found = rows.set_index("setting")
+    assert found.loc["trunk", "the paper's"] == "resnet50"
+    assert found.loc["images in a batch", "ours"] == "64"
+    assert found.loc["images in a batch", "the paper's"] == "112"
+    assert "embedding_dim" not in found.index  # 128 both
+    assert "last" in found.loc["which epoch counts", "ours"]
+    assert found.loc["switch probability of the R- rows", "ours"] == "0.3, 0.35, 0.4"
+
+
+def test_scalars_are_finite():
+    recorded = page.scalars({MAIN: table(), "other": None})
+    assert recorded[f"{MAIN}.rho_with_r1"] == pytest.approx(-1)
+    assert recorded[f"{MAIN}.mean_gain"] > 0
+    assert np.isfinite(list(page.scalars({MAIN: table(seeds=1, methods=("snr",))}).values())).all()
+
+
+# The chapter
+
+FIGURES = tuple(f"roth-f{number}" for number in range(1, 8))
+LIVE = ("roth-f1", "roth-f6")  # the paper's own numbers, and what is trained on the spot
+TABLES = (
+    *("roth-t1", "roth-t2", "roth-f1-gains", "roth-f2-effects", "roth-f3-gaps", "roth-f5-correlations"),
+    *("roth-f6-seeds", "roth-f7-decay", "deviations-roth"),
+)
+
+
+@pytest.mark.parametrize("present", [True, False])
+def test_the_chapter_shows_everything(present, tmp_path, monkeypatch):
+    shown = []
+    monkeypatch.setattr(publish, "_display", lambda html, markdown: shown.append(markdown))
+    monkeypatch.setattr(publish, "text", shown.append)
+    few = toy.repeat(seeds=2, steps=2)
+    monkeypatch.setattr(toy, "repeat", lambda seeds: few)
+    train = toy.train
+    monkeypatch.setattr(toy, "train", lambda variant: train(variant, steps=2))
+
+    def load(main, experiment):
+        if not present or main != MAIN or experiment == "roth2020-trunks" or not experiment.startswith("roth2020"):
+            return None
+        if experiment == "roth2020":
+            return table(arrays=spectra(), diverged=[("snr", 3)])
+        return sweep(experiment.removeprefix("roth2020-"), sampled, metrics=page.ALL_METRICS)
+
+    exports = run_chapter("05_training_strategies", f"{MAIN},grocery-frozen-full", load, tmp_path, monkeypatch)
+    for name in (*FIGURES, *TABLES):
+        drawing = name in FIGURES and (present or name in LIVE)
+        assert (exports / f"{name}.{'svg' if drawing else 'csv'}").stat().st_size > 100, name
+    pages = " ".join(shown)
+    assert "not run" in pages
+    assert ("snr (1 of 4)" in pages) == present
+    assert "nan" not in pages

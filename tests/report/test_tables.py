@@ -1,0 +1,407 @@
+"""Tables against numbers worked out by hand, and against what the papers say about their own tables."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from factories import fake_records, write_fake_study
+from scipy import stats
+
+from dmlrc.papers import musgrave2020
+from dmlrc.report import deviations, labels, published, tables
+
+
+def printed(dataset):
+    frame = published.results()
+    return frame[frame["dataset"] == dataset]
+
+
+def results(rows):
+    """method -> (mean, ci95) of the concatenated MAP@R."""
+    return pd.DataFrame(
+        [
+            {"method": method, "setting": "concatenated", "metric": "map_at_r", "mean": mean, "ci95": ci95}
+            for method, (mean, ci95) in rows.items()
+        ]
+    )
+
+
+def test_interval_is_students():
+    values = [0.61, 0.64, 0.60, 0.66]
+    low, high = stats.t.interval(0.95, 3, loc=np.mean(values), scale=stats.sem(values))
+    assert tables.interval(values) == pytest.approx((high - low) / 2)
+    assert tables.interval(values) > 1.96 * stats.sem(values)  # the normal interval would be too narrow
+    assert np.isnan(tables.interval([0.5]))
+
+
+def test_accuracy_over_reruns():
+    records = fake_records(reruns=4)
+    frame = tables.accuracy(records).set_index(["method", "setting", "metric"])
+    scores = records.scores
+    own = scores[
+        (scores["method"] == "arcface") & (scores["setting"] == "separated") & (scores["metric"] == "map_at_r")
+    ]
+    row = frame.loc["arcface", "separated", "map_at_r"]
+    assert row["n"] == 4
+    assert row["mean"] == pytest.approx(own["value"].mean())
+    assert row["ci95"] == pytest.approx(tables.interval(own["value"]))
+    assert np.isnan(frame.loc[("pretrained", "separated", "map_at_r"), "ci95"])
+    assert "fold0" not in frame.index.get_level_values("setting")
+
+
+def test_marks():
+    frame = results(
+        {
+            "pretrained": (0.99, np.nan),  # does not compete
+            "contrastive": (0.30, 0.01),
+            "triplet": (0.285, 0.006),  # 0.291 reaches 0.290
+            "margin": (0.284, 0.005),  # 0.289 does not
+            "arcface": (0.29, np.nan),  # no interval, but inside that of the best
+        }
+    )
+    assert tables.marks(frame).tolist() == ["", "best", "tie", "", "tie"]
+
+
+def test_marks_keep_settings_and_metrics_apart():
+    marks = tables.marks(printed("CUB200"))
+    best = printed("CUB200")[marks == "best"].set_index(["setting", "metric"])["method"]
+    assert len(best) == 6
+    assert best["concatenated", "map_at_r"] == "cosface"  # bold in Table 3
+    assert best["concatenated", "r_precision"] == "cosface"
+    assert best["concatenated", "precision_at_1"] == "snr"
+
+
+def test_status_tells_diverged_from_not_run():
+    state = tables.status(fake_records(trials=3, reruns=2, diverged=["snr"], missing=["triplet"]))
+    assert state.loc["snr", "state"] == "diverged"
+    assert state.loc["snr", "diverged"] == 3
+    assert state.loc["triplet", "state"] == "not run"
+    assert state.loc["arcface", "state"] == "complete"
+    records = fake_records(trials=3, reruns=2)
+    records.meta["budget"]["reruns"] = 10
+    assert tables.status(records).loc["arcface", "state"] == "unfinished"
+
+
+def test_cost_sums_the_folds():
+    table = tables.cost(fake_records(trials=3))
+    assert table.loc["arcface"].tolist() == [
+        12.0,  # 3 trials of 4 s
+        10.0,  # folds of 1 + 2 + 3 + 4 s
+        400.0,  # and of 100 steps
+    ]
+
+
+def test_spread():
+    frame = results({"contrastive": (0.30, 0.01), "triplet": (0.20, 0.03), "pretrained": (0.1, np.nan)})
+    found = tables.spread(frame)
+    assert (found["best_method"], found["worst_method"]) == ("contrastive", "triplet")
+    assert found["range"] == pytest.approx(0.10)
+    assert found["mean_ci95"] == pytest.approx(0.02)
+
+
+def test_improvement_by_hand():
+    rows = {"contrastive": 0.5, "triplet": 0.9, "margin": 0.45, "arcface": 0.6}
+    frame = results({name: (mean, 0.0) for name, mean in rows.items()})
+    gain = tables.improvement(frame, "contrastive", metric="map_at_r")
+    assert gain["concatenated"] == pytest.approx((0.45 / 0.5 - 1 + 0.6 / 0.5 - 1) / 2)  # triplet is no newer method
+    assert np.isnan(gain["separated"])
+    assert tables.improvement(frame[1:], "contrastive", metric="map_at_r").isna().all()
+
+
+def test_improvement_in_the_published_tables_is_next_to_nothing():
+    """Finding 18: -1.8 % on CUB200, +2.0 % on Cars196, +1.6 % on SOP, over contrastive, concatenated."""
+    gains = [100 * tables.improvement(printed(name), "contrastive")["concatenated"] for name in published.DATASETS]
+    np.testing.assert_allclose(gains, [-1.8, 2.0, 1.6], atol=0.06)
+
+
+def test_claimed_improvement_is_a_multiple_of_that():
+    """Section 4.2: "exceeding 100 %" over contrastive, "exceeding 50 %" over triplet."""
+    gains = tables.claimed_improvement(published.claims(), "contrastive")
+    assert gains["year"].between(2017, 2019).all()
+    means = 100 * gains.groupby("dataset")["gain"].mean()
+    np.testing.assert_allclose(means[list(published.DATASETS)], [99.2, 197.9, 89.9], atol=0.05)
+    triplet = tables.claimed_improvement(published.claims(), "triplet").groupby("dataset")["gain"].mean()
+    assert triplet["Cars196"] > 0.5
+
+
+def test_recycled_baselines():
+    table = tables.recycled(published.claims(), "contrastive").set_index(["dataset", "r1"])
+    row = table.loc["CUB200", 0.264]
+    assert row["papers"] == 5
+    assert row["who"].startswith("Song et al., Lifted")
+    assert row["first"] == 2016
+    assert (table["papers"] > 1).all()
+
+
+def test_slope():
+    years = [2015, 2016, 2017, 2018]
+    trend = tables.slope(years, [0.1, 0.2, 0.3, 0.4])
+    assert trend["slope"] == pytest.approx(0.1)
+    assert trend["ci95"] == pytest.approx(0.0, abs=1e-9)
+    noisy = tables.slope(years, [0.1, 0.4, 0.1, 0.4])
+    assert abs(noisy["slope"]) < noisy["ci95"]
+
+
+def test_rank_agreement():
+    ours = results({"contrastive": (0.3, 0), "triplet": (0.2, 0), "margin": (0.1, 0), "pretrained": (0.9, np.nan)})
+    theirs = results({"contrastive": (0.6, 0), "triplet": (0.5, 0), "margin": (0.4, 0), "pretrained": (0.1, np.nan)})
+    assert tables.rank_agreement(ours, theirs) == pytest.approx({"rho": 1.0, "p": 0.0, "n": 3}, abs=1e-6)
+    assert np.isnan(tables.rank_agreement(ours[:2], theirs)["rho"])
+
+
+def with_trials(rows):
+    records = fake_records(trials=1)
+    columns = {"seconds": 1.0, "steps": 1, "reason": "", "commit": ""}
+    trials = pd.DataFrame([{**columns, "state": "complete", "params": {}, **row} for row in rows])
+    return replace(records, trials=trials)
+
+
+def test_best_so_far_passes_over_diverged_trials():
+    values = [0.2, np.nan, 0.1, 0.3]
+    records = with_trials({"method": "triplet", "trial": trial, "value": value} for trial, value in enumerate(values))
+    trace = tables.best_so_far(records)
+    assert trace["trial"].tolist() == [1, 2, 3, 4]
+    assert trace["best"].tolist() == [0.2, 0.2, 0.2, 0.3]
+    assert tables.trials_to_reach(trace, 0.6)["triplet"] == 1
+    assert tables.trials_to_reach(trace)["triplet"] == 4
+
+
+def test_published_searches_reach_their_best():
+    reached = tables.trials_to_reach(published.search_traces())
+    assert len(reached) == 53
+    assert reached.between(1, 50).all()
+
+
+def test_sensitivity_leaves_diverged_trials_out():
+    rows = [{"method": "triplet", "trial": trial, "value": value} for trial, value in enumerate([0.1, 0.2, 0.4])]
+    rows.append({"method": "triplet", "trial": 3, "value": np.nan, "state": "diverged"})
+    row = tables.sensitivity(with_trials(rows)).loc["triplet"]
+    assert row["trials"] == 3
+    assert row["median_share"] == pytest.approx(0.5)
+
+
+def test_importance_finds_the_parameter_that_matters():
+    rng = np.random.default_rng(0)
+    rows = []
+    for trial in range(40):
+        params = {"pos_margin": rng.uniform(-0.2, 2), "neg_margin": rng.uniform(-0.2, 2)}
+        rows.append({"method": "contrastive", "trial": trial, "value": params["neg_margin"] ** 2, "params": params})
+    shares = tables.importance(with_trials(rows)).set_index("parameter")["importance"]
+    assert shares["neg_margin"] > 0.9
+    assert shares.sum() == pytest.approx(1.0)
+    assert tables.importance(with_trials(rows[:10])).empty  # too few to say
+
+
+def test_best_hyperparameters_stand_beside_their_range():
+    rows = [
+        {"method": "triplet", "trial": trial, "value": value, "params": {"margin": margin}}
+        for trial, (value, margin) in enumerate([(0.1, 1.5), (0.3, 0.2)])
+    ]
+    table = tables.best_hyperparameters(with_trials(rows))
+    assert table.loc[0, ["value", "low", "high", "at_edge"]].tolist() == [0.2, -0.2, 2.0, False]
+
+
+def test_an_optimum_at_the_edge_of_its_range_is_marked():
+    rows = [{"method": "ntxent", "trial": 0, "value": 0.1, "params": {"temperature": 1.2e-4}}]  # of 1e-4..
+    assert tables.best_hyperparameters(with_trials(rows))["at_edge"].tolist() == [True]
+    rows[0]["params"]["temperature"] = 0.1
+    assert tables.best_hyperparameters(with_trials(rows))["at_edge"].tolist() == [False]
+
+
+def test_methods_is_table_6():
+    table = tables.methods()
+    assert table.loc["contrastive", "year"] == 2006
+    assert table.loc["soft_triple", "kind"] == "classification"
+    assert table.loc["arcface", "batch"] == "32 x 1"
+    assert len(table) == 14
+
+
+def test_printed_results_is_the_papers_table():
+    cells, marks = labels.results(printed("CUB200"))
+    assert cells.loc["Contrastive", ("Concatenated (512-d)", "P@1")] == "67.21 ± 0.49"
+    assert cells.loc["Pretrained", ("Separated (128-d)", "MAP@R")] == "14.53"
+    assert marks.loc["CosFace", ("Concatenated (512-d)", "MAP@R")] == "best"
+    assert cells.index[0] == "Pretrained"
+
+
+def test_printed_results_says_what_is_missing():
+    records = fake_records(diverged=["snr"], missing=["triplet"])
+    cells, _ = labels.results(tables.accuracy(records), 128, 4, tables.status(records))
+    assert cells.loc["SNR", ("", "reruns")] == "diverged"
+    assert cells.loc["Triplet", ("", "reruns")] == "not run"
+    assert cells.loc["Triplet"].iloc[1] == ""
+    assert cells.loc["ArcFace", ("", "reruns")] == "2"
+
+
+def test_beside_puts_our_columns_after_the_papers():
+    records = fake_records()
+    cells, marks = labels.beside(printed("SOP"), [records], "SOP")
+    assert cells.shape == marks.shape == (15, 6 + 2)
+    assert cells.loc["NTXent", ("SOP, concatenated (512-d)", "P@1")] == "–"
+    ours = cells.loc["NTXent", ("fake-study, concatenated (512-d)", "MAP@R")]
+    mean = tables.accuracy(records).set_index(["method", "setting", "metric"])["mean"]
+    assert ours.startswith(f"{100 * mean['ntxent', 'concatenated', 'map_at_r']:.2f} ±")
+
+
+def test_sentences_hold_the_numbers():
+    records = fake_records(reruns=3)
+    frame = tables.accuracy(records)
+    found = tables.spread(frame)
+    assert f"{100 * found['best']:.2f} %" in labels.summary(records)
+    assert "p = " in labels.agreement(records, dict(list(published.results().groupby("dataset"))))
+    assert labels.joining(printed("CUB200")).startswith("+4.9 points")
+    assert labels.stops(records) == "Of 336 runs of `fake-study`, 100.0 % at the limit of epochs."
+    trend = {"slope": 0.01, "ci95": 0.02, "n": 5}
+    assert "cannot be told from a flat line on x" in labels.trend_sentence({"x": trend})
+    assert "it can on x" in labels.trend_sentence({"x": trend | {"ci95": 0.001}})
+
+
+def test_a_method_of_the_readers_own_comes_last_and_keeps_its_name():
+    assert tables.ordered(["my_loss", "arcface", "pretrained", "contrastive"]) == [
+        "pretrained",
+        "contrastive",
+        "arcface",
+        "my_loss",
+    ]
+    assert labels.label("my_loss") == "my_loss"
+
+
+def test_settings_show_the_paper_first():
+    table, marks = labels.settings([fake_records()])
+    assert marks.loc["trunk"].tolist() == ["", "best"]
+    assert marks.loc["folds"].tolist() == ["", ""]
+    assert table.columns.tolist() == ["paper", "fake-study"]
+    assert table.loc["trunk"].tolist() == ["bn_inception", "conv4"]
+    assert table.loc["crop_scale", "paper"] == "0.16 to 1"
+
+
+@pytest.mark.parametrize("protocol", [musgrave2020.CHARACTERS, musgrave2020.FROZEN])
+def test_caption_names_what_a_number_depends_on(protocol):
+    records = fake_records(protocol=protocol, trials=3, reruns=2)
+    caption = labels.caption(records)
+    for words in (
+        "fake-study",
+        "Glyphs",
+        "16,776 images",
+        protocol.name,
+        "3 trials",
+        "2 reruns",
+        "seed 0",
+        "0000000000",
+    ):
+        assert words in caption
+    assert ("frozen" in caption) == protocol.frozen_trunk
+    assert ("fine-tuned" in labels.caveats([records])) == protocol.frozen_trunk
+    assert "too small to rank" in labels.caveats([records])
+    assert labels.caveats([records, records]).count("too small to rank") == 1
+
+
+def test_class_counts_are_the_published_ones():
+    table = tables.class_counts([fake_records()])
+    assert table.loc["CUB200"].tolist() == [200, 75, 25, 0, 100]
+    assert table.loc["Cars196"].tolist() == [196, 74, 24, 2, 98]
+    assert table.loc["SOP"].tolist() == [22634, 8488, 2829, 1, 11317]
+    assert table.loc["fake-study", "test"] == 699
+
+
+def test_pretrained_trunks_say_what_was_not_run():
+    cells = labels.pretrained_trunks([fake_records(protocol=musgrave2020.FROZEN)])
+    assert cells.loc["BN-Inception", "CUB200"] == "51.1"
+    assert cells.loc["BN-Inception", "fake-study"] == "not run"
+    assert cells.loc["SqueezeNet 1.0", "CUB200"] == "–"
+    assert float(cells.loc["SqueezeNet 1.0", "fake-study"]) == pytest.approx(35, abs=3)
+
+
+def test_random_trunks_stand_beside_chance():
+    found = pd.DataFrame([{"trunk": "conv4", "classes": 100, "images": 12.0, "nmi": 0.6}])
+    cells = labels.random_trunks({"Glyphs": found})
+    assert cells.loc["GoogLeNet", "SOP"] == "81.2"
+    assert cells.loc["conv4", "Glyphs, 100 x 12"] == "60.0"
+    assert cells.loc["chance: 1 - log S / log C", "Glyphs, 100 x 12"] == "46.0"
+
+
+def test_answer_has_a_row_for_every_results_table():
+    cells = labels.answer([fake_records()])
+    assert cells.index.tolist() == ["CUB200 (the paper)", "Cars196 (the paper)", "SOP (the paper)", "fake-study"]
+    assert cells.loc["CUB200 (the paper)", "best"] == "26.53 CosFace"
+    assert cells.loc["CUB200 (the paper)", "over contrastive"] == "-1.8 %"
+
+
+def test_ledger_lists_the_fields_that_differ_and_numbers_them():
+    table = deviations.musgrave2020.ledger({"ours": fake_records(protocol=musgrave2020.FROZEN)})
+    settings = table["setting"].tolist()
+    assert table.index.tolist() == list(range(1, len(table) + 1))
+    assert "frozen_trunk" in settings
+    assert "embedding_dim" not in settings  # as in the paper
+    assert "budget" in settings
+    assert (table["why"].str.len() > 0).all()
+    paper = fake_records(protocol=musgrave2020.PROTOCOL)
+    paper.meta["budget"]["name"] = "full"
+    table = deviations.musgrave2020.ledger({"paper": paper})
+    assert len(table) == len(deviations.musgrave2020.BY_HAND) - 1  # the budget is the full one
+
+
+def test_every_field_of_the_protocol_has_a_reason_ready():
+    assert set(deviations.musgrave2020.REASONS) == set(fake_records().meta["protocol"]) - {"name", "paper"}
+
+
+def test_a_study_that_has_just_begun_can_be_shown():
+    records = fake_records(missing=[method.name for method in musgrave2020.METHODS])
+    assert np.isnan(tables.spread(tables.accuracy(records))["range"])
+    assert "nothing to compare" in labels.summary(records)
+    assert "too few methods" in labels.agreement(records, dict(list(published.results().groupby("dataset"))))
+    assert labels.answer([records]).loc["fake-study", "over contrastive"] == "–"
+    assert labels.scalars(records) == {}
+
+
+def test_rates_come_from_the_short_searches(home):
+    assert tables.rates("musgrave2020-frozen").empty
+    write_fake_study(study="grocery-frozen-full-rate-1e-04", protocol=musgrave2020.FROZEN)
+    table = tables.rates("musgrave2020-frozen")
+    own = musgrave2020.FROZEN
+    assert table.index.tolist() == [(1e-4, 9, 50), (1e-4, own.patience, own.max_epochs)]
+    assert table["arcface"].between(0.2, 0.4).all()
+
+
+def test_replay_stops_the_curves_by_another_rule():
+    """Two trials of one method, one fold: values at steps 100, 200, ... of epochs of 100 steps."""
+    curves = {0: [0.1, 0.3, 0.2, 0.2, 0.9], 1: [0.1, 0.2, 0.3, 0.4, 0.5]}
+    rows = [
+        {
+            "method": "m",
+            "kind": "trial",
+            "number": n,
+            "fold": 0,
+            "step": 100 * (k + 1),
+            "metric": "map_at_r",
+            "value": v,
+        }
+        for n, values in curves.items()
+        for k, v in enumerate(values)
+    ]
+    records = replace(fake_records(), curves=pd.DataFrame(rows))
+    records.meta["protocol"]["iterations_per_epoch"] = 100
+    whole = tables.replay(records, patience=9, max_epochs=50)
+    assert whole.to_dict() == {"m": 0.9, "mean": 0.9, "steps": 500}
+    impatient = tables.replay(records, patience=1, max_epochs=50)  # trial 0 gives up at step 400, before the 0.9
+    assert impatient.to_dict() == {"m": 0.5, "mean": 0.5, "steps": 450}
+    short = tables.replay(records, patience=9, max_epochs=2)
+    assert short.to_dict() == {"m": 0.3, "mean": 0.3, "steps": 200}
+
+
+def test_cells_of_the_smaller_tables():
+    records = fake_records(trials=3)
+    assert labels.cost(records).loc["ArcFace"].tolist() == ["0.2", "10.0", "400"]
+    cells, text = labels.sensitivity(records, min_trials=20)
+    assert "anecdotes" in text
+    assert cells.loc["ArcFace", "trials"] == 3
+    assert "median trial reaches" in labels.sensitivity(records, min_trials=3)[1]
+    cells, text = labels.best_hyperparameters(records)
+    assert ("Triplet", "margin") in cells.index
+    assert f"of {len(cells)} lie within" in text
+    gains = tables.claimed_improvement(published.claims(), "triplet")
+    assert labels.claimed_improvement(gains, "triplet")["gain"].str.endswith("%").all()
+    text = labels.baselines(gains, dict(list(published.results().groupby("dataset"))), "triplet")
+    assert "on CUB200 35.9 to 55.9 %, measured 64.4 %" in text
+    assert ("CUB200", "26.4") in labels.recycled(tables.recycled(published.claims(), "contrastive")).index

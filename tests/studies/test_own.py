@@ -1,0 +1,147 @@
+"""A reader's own studies, of studies.toml: what they may say, what comes along, and what is said of mistakes."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from dmlrc import cli, records, studies, study
+from dmlrc.errors import UsageError
+from dmlrc.report import build
+from dmlrc.studies import adapted, experiments, own
+
+ROOT = Path(__file__).parents[2]
+PHOTOS = """
+[photos]
+like = "glyphs-smoke"
+dataset = "folder:{folder}"
+seed = 3
+class_order = "random"
+"""
+
+
+@pytest.fixture
+def photos(home):
+    """24 classes of 4 pictures, each class a grey of its own, as studies.toml has them."""
+    for label in range(24):
+        folder = home / "pictures" / f"{label:02}"
+        folder.mkdir(parents=True)
+        for place in range(4):
+            Image.new("L", (28, 28), color=10 * label + place).save(folder / f"{place}.png")
+    (home / "studies.toml").write_text(PHOTOS.format(folder=home / "pictures"))
+    return home
+
+
+def test_nothing_is_own_without_the_file():
+    assert studies.own_studies() == {}
+    assert studies.known() == studies.STUDIES
+
+
+def test_an_own_study_changes_what_it_says_and_keeps_the_rest(photos):
+    mine, base = studies.get("photos"), studies.get("glyphs-smoke")
+    assert mine.dataset == f"folder:{photos / 'pictures'}"
+    assert (mine.seed, mine.class_order) == (3, "random")
+    assert (mine.protocol, mine.methods, mine.budget) == (base.protocol, base.methods, base.budget)
+    assert "photos" not in studies.STUDIES
+
+
+def test_the_other_papers_come_along_on_its_data_with_its_seed(photos):
+    found = experiments.of("photos")
+    assert found.keys() == experiments.of("glyphs-smoke").keys()
+    assert {each.dataset for each in found.values()} == {f"folder:{photos / 'pictures'}"}
+    assert {each.seed for name, each in found.items() if not name.startswith("oi2021")} == {3}
+    assert found["oi2021"].seed == experiments.of("glyphs-smoke")["oi2021"].seed + 3
+    assert "photos" not in experiments.around()
+    assert "photos-roth2020" in experiments.around()
+
+
+def test_every_methods_table_can_be_changed_also_at_another_budget(home):
+    for like in ("grocery-frozen-full", "cub200-musgrave2020"):
+        (home / "studies.toml").write_text(f'[mine]\nlike = "{like}"\nbudget = "quick"\n')
+        assert studies.get("mine").budget.name == "quick"
+        assert studies.get("mine").protocol == studies.get(like).protocol
+    assert experiments.of("mine") == {}  # a paper's own trunk: the experiments of the others have their own studies
+
+
+def test_another_trunk_comes_with_its_own_weights(home):
+    (home / "studies.toml").write_text('[mine]\nlike = "grocery-frozen-full"\ntrunk = "resnet50"\n')
+    mine, base = studies.get("mine").protocol, studies.get("grocery-frozen-full").protocol
+    assert mine == replace(base, trunk="resnet50", weights="imagenet")
+    assert {each.protocol.trunk for each in experiments.of("mine").values()} == {"resnet50"}
+    (home / "studies.toml").write_text('[mine]\nlike = "glyphs-quick"\ntrunk = "resnet18"\n')
+    assert studies.get("mine").protocol.weights is None
+
+
+def test_a_folder_gets_the_batches_that_the_smallest_set_gets(home):
+    (home / "studies.toml").write_text('[mine]\nlike = "grocery-frozen-full"\ndataset = "folder:pictures"\n')
+    rows = [each.name for each in experiments.of("mine")["zhai2019-samples"].methods]
+    assert rows == [each.name for each in experiments.of("grocery-frozen-full")["zhai2019-samples"].methods]
+    (home / "studies.toml").write_text('[mine]\nlike = "grocery-frozen-full"\ndataset = "cub200"\n')
+    assert len(experiments.of("mine")["zhai2019-samples"].methods) > len(rows)
+    assert adapted.RATES_OF == ("grocery-frozen-full", "glyphs-quick")  # rates are judged around these alone
+    assert not any(name.endswith("rates") for name in studies.known() if name.startswith("mine"))
+
+
+def test_it_runs_from_the_command_line_and_is_read_back(photos):
+    call = CliRunner().invoke
+    assert "missing" not in call(cli.app, ["study", "list"]).output.split("photos ")[1].split("\n")[0]
+    result = call(cli.app, ["study", "run", "photos", "--method", "contrastive"])
+    assert result.exit_code == 0, result.output
+    found = records.load("photos")
+    assert found.meta["seed"] == 3
+    assert set(found.runs["method"]) >= {"contrastive"}
+
+
+def test_an_experiment_that_the_data_is_too_small_for_is_left_out_of_its_book(photos, monkeypatch, capsys):
+    few = {name: experiments.of("photos")[name] for name in ("zhai2019-samples", "oi2021")}
+    monkeypatch.setattr(experiments, "of", lambda main: few)
+    monkeypatch.setattr(study, "progress", lambda each: (int(each.name == "photos"), 1))
+    build.run(["photos"])
+    said = capsys.readouterr().err
+    assert re.search(r"photos-zhai2019-samples: left out, a batch of \d+ different classes cannot be drawn", said)
+    assert len(records.load("photos-oi2021").runs)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[mine\n", "cannot be read"),
+        ("[mine]\nseed = 1\n", "does not say what it is like"),
+        ("mine = 1\n", "does not say what it is like"),
+        ('["my photos"]\nlike = "glyphs-quick"\n', "use letters, digits"),
+        ('[mine]\nlike = "glyphs-quik"\n', "did you mean 'glyphs-quick'"),
+        ('[mine]\nlike = "cub200-roth2020"\n', "unknown like of study 'mine'"),
+        ('[mine]\nlike = "glyphs-quick"\nseeds = 1\n', "did you mean 'seed'"),
+        ('[mine]\nlike = "glyphs-quick"\nseed = -1\n', "0 or more"),
+        ('[mine]\nlike = "glyphs-quick"\nseed = true\n', "0 or more"),
+        ('[mine]\nlike = "glyphs-quick"\ndataset = 7\n', "quotation marks"),
+        ('[mine]\nlike = "glyphs-quick"\ndataset = "cub20"\n', "did you mean 'cub200'"),
+        ('[mine]\nlike = "glyphs-quick"\ntrunk = "resnet"\n', "unknown trunk of study 'mine'"),
+        ('[mine]\nlike = "glyphs-quick"\nbudget = "ful"\n', "did you mean 'full'"),
+        ('[mine]\nlike = "glyphs-quick"\nclass_order = "shuffled"\n', "unknown class_order"),
+        ('[glyphs-quick]\nlike = "glyphs-quick"\n', "choose another"),
+        ('[glyphs-quick-seed1]\nlike = "glyphs-quick"\n', "would mix with 'glyphs-quick'"),
+        ('[cub200-mine]\nlike = "glyphs-quick"\n', "would mix with 'cub200'"),
+        ('[grocery]\nlike = "glyphs-quick"\n', "would mix with 'grocery-frozen-full"),
+        ('[a]\nlike = "glyphs-quick"\n[a-b]\nlike = "glyphs-quick"\n', "would mix with"),
+    ],
+)
+def test_a_mistake_is_named_with_the_file(home, text, says):
+    (home / "studies.toml").write_text(text)
+    with pytest.raises(UsageError, match=r"studies\.toml") as caught:
+        studies.known()
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("page", ["README.md", "book/rerun.md"])
+def test_the_pages_show_a_file_that_is_read(home, page):
+    text = (ROOT / page).read_text()
+    (shown,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    (home / "studies.toml").write_text(shown)
+    (mine,) = studies.own_studies().values()
+    assert f"STUDY={mine.name}\n" in text
+    if page == "book/rerun.md":  # it names every key
+        assert tuple(re.findall(r"^(\w+) =", shown, re.MULTILINE)) == own.KEYS
