@@ -13,6 +13,7 @@ plain partner, and the loss of the script, which only pushes.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
@@ -212,7 +213,7 @@ def draw(toys: Mapping[str, Toy]) -> Figure:
     axes[0, 0].set_title("the points", fontsize=9)
     for axis, name in zip(axes.flat[1:], DRAWN, strict=False):
         toy = toys[name]
-        axis.add_patch(figures.plt.Circle((0, 0), 1, fill=False, color="#CCCCCC", linestyle=":"))
+        axis.add_patch(plt.Circle((0, 0), 1, fill=False, color="#CCCCCC", linestyle=":"))
         _scatter(
             axis, toy.train[2], 0.85 * toy.test[2], toy
         )  # test classes on an inner ring, or one would hide the other
