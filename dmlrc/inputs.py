@@ -86,7 +86,8 @@ def frozen_features(images: ImageSet, given: TrunkInput, device: torch.device) -
     digest = hashlib.sha256(images.images)
     for name, tensor in trunk.state_dict().items():
         digest.update(name.encode() + tensor.numpy().tobytes())
-    key = f"{images.name}-{given.trunk}-{given.image_size}-{given.crop_size}-{digest.hexdigest()[:16]}"
+    trunk_name = given.trunk.replace(":", "-")  # a file name with ":" is not one everywhere
+    key = f"{images.name}-{trunk_name}-{given.image_size}-{given.crop_size}-{digest.hexdigest()[:16]}"
 
     # channels last and small batches: three times as fast on a CPU (SqueezeNet, 227 px: 17 against 49 ms an image)
     root = Path(os.environ["DMLRC_DATA"]).expanduser() if "DMLRC_DATA" in os.environ else None

@@ -2,7 +2,8 @@
 
 from dmlrc.models.base import Trunk
 from dmlrc.models.embedder import EmbeddingModel, FeatureTrunk, embed, freeze_batch_norm, l2_normalize
-from dmlrc.models.trunks import create_trunk, find_weights, has_weights, names
+from dmlrc.models.trunks import create_trunk, has_weights, names
+from dmlrc.models.weight_files import find as find_weights
 
 __all__ = [
     "EmbeddingModel",

@@ -32,14 +32,21 @@ class Trunk(nn.Module, ABC):
     def feature_maps(self, images: Tensor) -> Tensor:
         """Standardised images (B, C, H, W) -> the network's last maps (B, out_features, h, w)."""
 
-    def forward(self, images: Tensor) -> Tensor:
-        """Images (B, 1 or 3, H, W), float RGB in [0, 1] -> features (B, out_features), the mean over positions."""
+    def pool(self, maps: Tensor) -> Tensor:
+        """The last maps (B, out_features, h, w) -> features (B, out_features), the mean over positions."""
+        return maps.mean(dim=(2, 3))
+
+    def standardise(self, images: Tensor) -> Tensor:
+        """Images (B, 1 or 3, H, W), float RGB in [0, 1] -> the network's input (B, C, H, W)."""
         check_images(images)
         channels = len(self.mean)
         if images.shape[1] > channels:
             images = images.mean(dim=1, keepdim=True)
-        images = images.expand(-1, channels, -1, -1)
-        return self.feature_maps((images - self.mean) / self.std).mean(dim=(2, 3))
+        return (images.expand(-1, channels, -1, -1) - self.mean) / self.std
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Images (B, 1 or 3, H, W), float RGB in [0, 1] -> features (B, out_features)."""
+        return self.pool(self.feature_maps(self.standardise(images)))
 
 
 def check_images(images: Tensor) -> None:

@@ -1,5 +1,6 @@
 """From features to embeddings: the linear embedder, the stand-in for a frozen trunk, and bulk embedding."""
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -56,11 +57,19 @@ def l2_normalize(embeddings: Tensor) -> Tensor:
     return embeddings / torch.where(length > 0, length, 1)
 
 
-class FrozenBatchNorm2d(nn.BatchNorm2d):
-    """A BatchNorm2d that stays in evaluation mode, whatever `train()` asks for."""
+class StaysInEvaluation:
+    """Mixed into a layer's class: it stays in evaluation mode, whatever `train()` asks for."""
 
     def train(self, mode: bool = True) -> nn.Module:
         return super().train(False)
+
+
+@functools.cache
+def _frozen(kind: type[nn.BatchNorm2d]) -> type[nn.BatchNorm2d]:
+    """The class of a frozen layer: what else a kind of BatchNorm does, such as timm's its activation, it still does."""
+    if issubclass(kind, StaysInEvaluation):
+        return kind
+    return type(f"Frozen{kind.__name__}", (StaysInEvaluation, kind), {})
 
 
 def freeze_batch_norm(module: nn.Module) -> nn.Module:
@@ -71,7 +80,7 @@ def freeze_batch_norm(module: nn.Module) -> nn.Module:
     """
     for layer in module.modules():
         if isinstance(layer, nn.BatchNorm2d):
-            layer.__class__ = FrozenBatchNorm2d  # the same layer, in place: optimisers and parents keep hold of it
+            layer.__class__ = _frozen(type(layer))  # the same layer, in place: optimisers and parents keep hold of it
             layer.eval().requires_grad_(False)
     return module
 

@@ -1,16 +1,14 @@
 """The trunks by name, with random or pretrained weights."""
 
-import glob
-import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from textwrap import shorten
 
 import torch
 from torch import Tensor
 
-from dmlrc.errors import DmlrcError, MissingDataError, UsageError, unknown
+from dmlrc.errors import MissingDataError, UsageError, unknown
+from dmlrc.models import from_timm, weight_files
 from dmlrc.models.base import Trunk
 from dmlrc.models.bn_inception import BNInception
 from dmlrc.models.conv4 import Conv4
@@ -55,59 +53,55 @@ BN_INCEPTION_FILE = "bn_inception-52deb4733.pth"
 
 
 def names() -> list[str]:
-    """The names of all trunks."""
+    """The names of our own trunks and of torchvision's; "timm:NAME" is one more for every model of timm."""
     return list(TRUNKS)
 
 
 def create_trunk(name: str, weights: str | Path | None = None) -> Trunk:
     """Make a trunk: a module that turns images (B, 1 or 3, H, W), RGB in [0, 1], into features (B, trunk.out_features).
 
-    name: one of `names()`.
-    weights: None for a random initialisation (torch's global generator), "imagenet" for torchvision's
-    IMAGENET1K_V1 weights, downloaded once into torch's cache, or the path of a state_dict file, see
-    `find_weights`. The file is read with `weights_only=True` and must fit exactly; only the classifiers,
-    which a trunk does not have, are left out. BN-Inception's ImageNet weights have no official download: "imagenet"
-    takes the file bn_inception-52deb4733.pth from the folder $DMLRC_DATA.
+    name: one of `names()`, or "timm:NAME" with any name that timm has.
+    weights: None for a random initialisation (torch's global generator); "imagenet" for torchvision's
+    IMAGENET1K_V1 weights or those of timm, downloaded once into the cache of torch or of the Hugging Face Hub;
+    "package" for those that a Python package brings, of timm:tf_efficientnet_lite0; or the path of a state_dict file,
+    see `find_weights`. The file is read with `weights_only=True` and must fit exactly; only the classifiers, which a
+    trunk does not have, are left out. BN-Inception's ImageNet weights have no official download: "imagenet" takes the
+    file bn_inception-52deb4733.pth from the folder $DMLRC_DATA.
 
     Raises UsageError for an unknown name or weights that the trunk does not have, MissingDataError for a file
     that is not there or cannot be downloaded, DmlrcError for one that is damaged or does not fit.
     """
+    if weights == "package" and not _in_package(name):
+        raise UsageError(f"{name} has no weights 'package', only {from_timm.LITE0} has")
+    if name.startswith(from_timm.PREFIX):
+        return from_timm.create(name, weights)
     if name not in TRUNKS:
         raise unknown("trunk", name, TRUNKS)
     trunk = TRUNKS[name]()
     if weights is not None:
-        path = _imagenet_file(name) if weights == "imagenet" else find_weights(weights)
-        _load(trunk, path)
+        path = _imagenet_file(name) if weights == "imagenet" else weight_files.find(weights)
+        state = weight_files.read(path)
+        kept = {each: value for each, value in state.items() if each.split(".")[0] not in HEAD}
+        weight_files.load(trunk, kept, path, name)
     return trunk
-
-
-def find_weights(path: str | Path) -> Path:
-    """The weight file at `path`, or at `path` inside the folder $DMLRC_DATA; a bare file name also one folder below."""
-    path = Path(path)
-    candidates = [path.expanduser()]
-    if root := os.environ.get("DMLRC_DATA"):
-        home = Path(root).expanduser()
-        candidates.append(home / path)
-        if path.parent == Path():
-            candidates += sorted(home.glob(f"*/{glob.escape(path.name)}"))
-    for candidate in candidates:
-        if candidate.is_file():
-            return candidate
-    raise MissingDataError(
-        f"no weight file at {' or '.join(map(str, candidates))}: "
-        "give 'imagenet', or the path of a state_dict, absolute or relative to the folder $DMLRC_DATA (a bare file "
-        "name: or to one of its folders)"
-    )
 
 
 def has_weights(name: str, weights: str | Path | None) -> bool:
     """Whether `create_trunk` with these arguments would find its weights here, without a download."""
     try:
+        if weights == "package":
+            return _in_package(name) and from_timm.lite0_file().is_file()
+        if weights == "imagenet" and name.startswith(from_timm.PREFIX):
+            return from_timm.is_downloaded(name)
         if weights == "imagenet" and name != "bn_inception":
             return _torchvision_file(name)[0].exists()
-        return weights is None or find_weights(BN_INCEPTION_FILE if weights == "imagenet" else weights).exists()
+        return weights is None or weight_files.find(BN_INCEPTION_FILE if weights == "imagenet" else weights).exists()
     except MissingDataError:
         return False
+
+
+def _in_package(name: str) -> bool:
+    return name.partition(".")[0] == from_timm.LITE0  # timm's names may end in a tag, the weights that they mean
 
 
 def _imagenet_file(name: str) -> Path:
@@ -116,7 +110,7 @@ def _imagenet_file(name: str) -> Path:
         raise UsageError("conv4 has no ImageNet weights: leave weights out, or give the path of a state_dict")
     if name == "bn_inception":
         try:
-            return find_weights(BN_INCEPTION_FILE)
+            return weight_files.find(BN_INCEPTION_FILE)
         except MissingDataError:
             raise MissingDataError(
                 f"the ImageNet weights of bn_inception have no official download: put {BN_INCEPTION_FILE}, the file of "
@@ -141,29 +135,3 @@ def _torchvision_file(name: str) -> tuple[Path, str]:
 
     url = models.get_model_weights(name)["IMAGENET1K_V1"].url
     return Path(torch.hub.get_dir()) / "checkpoints" / url.rsplit("/", 1)[1], url
-
-
-def _read_state_dict(path: Path) -> dict[str, Tensor]:
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a damaged pickle can raise anything
-        raise DmlrcError(
-            f"cannot read {path} as a state_dict of tensors: it is damaged (get it again), or holds code or other "
-            "objects, which are never loaded"
-        ) from error
-    if not isinstance(state, dict) or not all(
-        isinstance(name, str) and isinstance(value, Tensor) for name, value in state.items()
-    ):
-        raise DmlrcError(f"{path} is not a state_dict: save one with torch.save(model.state_dict(), path)")
-    return state
-
-
-def _load(trunk: Trunk, path: Path) -> None:
-    """Load a state_dict strictly, but for the classifiers of torchvision's networks."""
-    # A plain dict does not name the version of its layers, so that an old file may lack `num_batches_tracked`.
-    state = {name: value for name, value in _read_state_dict(path).items() if name.split(".")[0] not in HEAD}
-    try:
-        trunk.load_state_dict(state)
-    except RuntimeError as error:
-        reason = str(error).split(":", 1)[1]  # without "Error(s) in loading state_dict for X:"
-        raise DmlrcError(f"{path} does not fit {trunk.name}: {shorten(reason, 300, placeholder=' ...')}") from error

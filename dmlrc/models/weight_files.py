@@ -1,0 +1,60 @@
+"""Files of weights: where they are looked for, how they are read and how they get into a network."""
+
+import glob
+import os
+from pathlib import Path
+from textwrap import shorten
+
+import torch
+from torch import Tensor, nn
+
+from dmlrc.errors import DmlrcError, MissingDataError
+
+
+def find(path: str | Path) -> Path:
+    """The weight file at `path`, or at `path` inside the folder $DMLRC_DATA; a bare file name also one folder below."""
+    path = Path(path)
+    candidates = [path.expanduser()]
+    if root := os.environ.get("DMLRC_DATA"):
+        home = Path(root).expanduser()
+        candidates.append(home / path)
+        if path.parent == Path():
+            candidates += sorted(home.glob(f"*/{glob.escape(path.name)}"))
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+    raise MissingDataError(
+        f"no weight file at {' or '.join(map(str, candidates))}: "
+        "give 'imagenet', or the path of a state_dict, absolute or relative to the folder $DMLRC_DATA (a bare file "
+        "name: or to one of its folders)"
+    )
+
+
+def read(path: Path) -> dict[str, Tensor]:
+    """The state_dict in a file that torch.save wrote, or in a .safetensors file. Never runs code of the file."""
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            return load_file(path)
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged pickle can raise anything
+        raise DmlrcError(
+            f"cannot read {path} as a state_dict of tensors: it is damaged (get it again), or holds code or other "
+            "objects, which are never loaded"
+        ) from error
+    if not isinstance(state, dict) or not all(
+        isinstance(name, str) and isinstance(value, Tensor) for name, value in state.items()
+    ):
+        raise DmlrcError(f"{path} is not a state_dict: save one with torch.save(model.state_dict(), path)")
+    return state
+
+
+def load(network: nn.Module, state: dict[str, Tensor], path: Path, name: str) -> None:
+    """Load a state_dict strictly; path and name say in the error what does not fit what."""
+    try:
+        # A plain dict does not name the version of its layers, so that an old file may lack `num_batches_tracked`.
+        network.load_state_dict(dict(state))
+    except RuntimeError as error:
+        reason = str(error).split(":", 1)[1]  # without "Error(s) in loading state_dict for X:"
+        raise DmlrcError(f"{path} does not fit {name}: {shorten(reason, 300, placeholder=' ...')}") from error
