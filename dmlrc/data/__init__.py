@@ -32,7 +32,7 @@ def load(name: str, root: str | os.PathLike | None = None, size: int | None = No
     root: the folder that holds the data sets, each in a folder of its name; defaults to $DMLRC_DATA. A set that lies
         there as its archives is unpacked into the cache once; the folder itself may be read-only.
     size: side of the images in pixels; the default is 28 for characters, 112 for Grocery Store and the cropped cars,
-        256 for other photographs.
+        224 for CUB-200 (2010), 256 for other photographs.
     square: how a photograph becomes square, "crop" (the centre) or "squash"; see `dmlrc.data.cache`.
 
     Raises UsageError for an unknown name, MissingDataError with the way to get the set where it is not there, and

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dmlrc.data import cars196, cub200, grocery, inshop, omniglot, sop
+from dmlrc.data import cars196, cub200, cub200_2010, grocery, inshop, omniglot, sop
 from dmlrc.data.cache import Form
 from dmlrc.data.listing import Listing
 from dmlrc.errors import DmlrcError
@@ -134,6 +134,16 @@ SOURCES = {
                 "https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz",
             ),
         ),
+    ),
+    "cub200_2010": Source(
+        cub200_2010.read,
+        folders=("cub200_2010", "cub200-2010-224"),
+        markers=("images",),
+        images=6_033,
+        classes=200,
+        archives=(Archive("cub200_2010_images.zip", md5=None),),
+        origin="the squares around the birds are nowhere published as an archive",
+        form=Form(size=224),
     ),
     "sop": Source(
         sop.read,

@@ -51,6 +51,7 @@ DATASET_LABELS = {
     "cars196": "Cars196",
     "cars196crops": "Cars196 crops",
     "cub200": "CUB200",
+    "cub200_2010": "CUB-200 (2010)",
     "sop": "SOP",
 }
 TRUNK_LABELS = {
@@ -61,6 +62,7 @@ TRUNK_LABELS = {
     "resnet50": "ResNet50",
     "inception_v3": "Inception-v3",
     "bn_inception": "BN-Inception",
+    "timm:tf_efficientnet_lite0": "EfficientNet-Lite0",
 }
 
 

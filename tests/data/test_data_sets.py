@@ -205,6 +205,28 @@ def test_cub200(cub200):
     assert [grey(image) for image in images.images] == [30, 60, 90]
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_cub200_2010(root, packed):
+    folder = root / ("cub200-2010-224" if packed else "cub200_2010")
+    for path, colour in (("002.Wren/c.jpg", 90), ("001.Albatross/b.jpg", 60), ("001.Albatross/a.jpg", 30)):
+        write_image(folder / "images" / path, (colour,) * 3, size=(224, 224))
+    write_text(folder / "images" / "001.Albatross" / "._a.jpg", "what a Mac adds to an archive")
+    if packed:
+        shutil.make_archive(str(folder / "cub200_2010_images"), "zip", folder, "images")
+        shutil.rmtree(folder / "images")
+        registry_of_three = replace(registry.SOURCES["cub200_2010"], images=3, classes=2)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(registry.SOURCES, "cub200_2010", registry_of_three)
+            images = data.load("cub200_2010")
+    else:
+        images = data.load("cub200_2010")
+    assert images.images.shape == (3, 3, 224, 224)
+    assert images.labels.tolist() == [0, 0, 1]
+    assert images.class_names == ("001.Albatross", "002.Wren")
+    assert [grey(image) for image in images.images] == [30, 60, 90]
+    assert images.flip
+
+
 @pytest.fixture
 def sop(root):
     folder = root / "Stanford_Online_Products"
@@ -294,7 +316,7 @@ def test_folder_that_is_none(tmp_path, make, message):
 
 
 def test_names_states_and_unknown_sets(root, grocery):
-    files = ("cars196", "cars196crops", "cub200", "grocery", "inshop", "omniglot", "sop")
+    files = ("cars196", "cars196crops", "cub200", "cub200_2010", "grocery", "inshop", "omniglot", "sop")
     assert data.names() == ("glyphs", "glyphs-small", *files)
     assert [data.state(name) for name in ("glyphs", "grocery", "sop")] == ["embedded", "here", "missing"]
     with pytest.raises(UsageError, match="unknown data set 'omniglott': did you mean 'omniglot'"):
