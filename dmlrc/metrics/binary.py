@@ -7,7 +7,7 @@ from torch import Tensor
 
 from dmlrc.metrics import retrieval
 from dmlrc.metrics.inputs import as_embeddings
-from dmlrc.metrics.neighbours import blocks, inner_products
+from dmlrc.metrics.neighbours import blocks, exclude, inner_products
 
 
 def pack_signs(embeddings) -> Tensor:
@@ -45,15 +45,15 @@ def evaluate(embeddings, labels, names=retrieval.NAMES, query=None) -> dict[str,
 
 
 def _rankings(
-    queries: Tensor, query_labels: Tensor, references: Tensor, labels: Tensor, own: Tensor | None, depth: int
+    queries: Tensor, query_labels: Tensor, references: Tensor, labels: Tensor, own: Tensor | None, needed: Tensor
 ) -> Iterator[tuple[Tensor, retrieval.Ranking]]:
     """As `retrieval.euclidean_rankings`; whole numbers need no second look."""
     signs, reference_signs = _signs(pack_signs(queries)), _signs(pack_signs(references))
     for block in blocks(len(queries), len(references)):
         rows = torch.arange(block.start, block.stop, device=labels.device)
-        distances = retrieval.exclude(_distances(signs[rows], reference_signs), own, rows)
+        distances = exclude(_distances(signs[rows], reference_signs), own, rows)
         no_width = torch.zeros(len(rows), device=labels.device)
-        yield rows, retrieval.tied_ranking(distances, labels == query_labels[rows, None], depth, no_width)
+        yield rows, retrieval.tied_ranking(distances, labels == query_labels[rows, None], int(needed.max()), no_width)
 
 
 def _signs(codes: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 BLOCK_ELEMENTS = 2**23
 """Distances held at once: 32 MB in float32."""
+FEWEST_HEAPS = 128
 
 
 def blocks(rows: int, columns: int) -> Iterator[slice]:
@@ -65,17 +66,63 @@ def rounding_error(distances: Tensor, query_norms: Tensor, dim: int) -> Tensor:
     return 2 * limits.eps * (dim + 16) ** 0.5 * scale + limits.tiny
 
 
+def nearest(queries: Tensor, references: Tensor, k: int, own: Tensor | None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Yield (rows (B,), squared distances (B, k), columns (B, k)), ascending, until every query had its turn.
+
+    queries: (Q, D), references: (N, D), float32; own: (Q,) the column of each query among the references, which is
+    left out (infinitely far), or None. Exact but for rounding, see `rounding_error`.
+    """
+    # |q|^2 is the same for a whole row, and |x|^2 comes with the product, as one more coordinate
+    points = torch.cat([references, squared_norms(references)[:, None]], dim=1)  # (N, D + 1)
+    for block in blocks(len(queries), len(references)):
+        rows = torch.arange(block.start, block.stop, device=queries.device)
+        batch = queries[block]
+        above = inner_products(torch.cat([-2 * batch, batch.new_ones(len(batch), 1)], dim=1), points)  # (B, N)
+        near, columns = smallest(exclude(above, own, rows), k)
+        yield rows, near + squared_norms(batch)[:, None], columns
+
+
+def exclude(distances: Tensor, own: Tensor | None, rows: Tensor) -> Tensor:
+    """Put each query infinitely far from itself. distances: (B, N), rows: (B,) the queries of this block."""
+    if own is not None:
+        distances[torch.arange(len(rows), device=rows.device), own[rows]] = torch.inf
+    return distances
+
+
 def smallest(distances: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """(B, N) -> the k smallest of each row in ascending order and their columns, both (B, k).
 
-    On the CPU through numpy, whose partial sort takes a quarter of the time of torch.topk.
+    On the CPU a long row is dealt into 4 k heaps: k of their minima, and so k distances of the row, are no larger than
+    the k-th smallest minimum. Of N random distances 1.15 k are, and only these are sorted: half of the time of numpy's
+    partial sort, a third of torch.topk's. Short rows and many equal distances are left to the partial sort.
     """
     if distances.device.type != "cpu":
         return distances.topk(k, largest=False)
     values = distances.numpy()
+    heaps, (count, width) = max(4 * k, FEWEST_HEAPS), values.shape
+    if width < 8 * heaps:
+        return _partial_sort(values, k)
+    minima = distances[:, : width - width % heaps].view(count, -1, heaps).amin(dim=1).numpy()
+    limits = np.partition(minima, k - 1, axis=1)[:, k - 1 : k]  # (B, 1)
+    found = np.flatnonzero(values <= limits)
+    rows = found // width
+    counts = np.bincount(rows, minlength=count)
+    if counts.max() > heaps:
+        return _partial_sort(values, k)
+    filled = np.arange(counts.max()) < counts[:, None]
+    columns, near = np.zeros(filled.shape, np.int64), np.full(filled.shape, np.inf, values.dtype)
+    columns[filled], near[filled] = found - rows * width, values.ravel()[found]
+    return _sorted(near, columns, k)
+
+
+def _partial_sort(values: np.ndarray, k: int) -> tuple[Tensor, Tensor]:
     columns = np.argpartition(values, k - 1, axis=1)[:, :k]
-    values = np.take_along_axis(values, columns, axis=1)
-    order = np.argsort(values, axis=1)
+    return _sorted(np.take_along_axis(values, columns, axis=1), columns, k)
+
+
+def _sorted(values: np.ndarray, columns: np.ndarray, k: int) -> tuple[Tensor, Tensor]:
+    """The k smallest values of each row, ascending, and their columns; all (B, at least k) -> (B, k)"""
+    order = np.argsort(values, axis=1)[:, :k]
     return (
         torch.from_numpy(np.take_along_axis(values, order, axis=1)),
         torch.from_numpy(np.take_along_axis(columns, order, axis=1)),

@@ -22,10 +22,20 @@ from torch import Tensor
 
 from dmlrc.errors import UsageError, unknown
 from dmlrc.metrics.inputs import as_embeddings, as_labels, as_tensor, require_pairs
-from dmlrc.metrics.neighbours import blocks, rounding_error, smallest, squared_distances, squared_norms
+from dmlrc.metrics.neighbours import (
+    blocks,
+    exclude,
+    nearest,
+    rounding_error,
+    smallest,
+    squared_distances,
+    squared_norms,
+)
 
 TIE = 1e-12
 """A hundred times the rounding error of float64 and a ten-thousandth of the resolution of float32."""
+RESERVE = 16
+"""So many neighbours, and one more for each so many, are found beyond those that count, to see where ties end."""
 
 NAMES = (
     "precision_at_1",
@@ -116,53 +126,65 @@ def mean_scores(rankings: Callable, references: Tensor, labels, names: Iterable[
     queries, query_labels, sizes, positives = queries[asked], query_labels[asked], sizes[asked], positives[asked]
     own = None if own is None else own[asked]
     cutoffs = [_cutoff(name, positives, sizes) for name in names]  # each (Q,)
-    depth = min(max(int(cutoff.max()) for cutoff in cutoffs), len(labels) - (own is not None))
+    most = len(labels) - (own is not None)
+    needed = torch.stack(cutoffs).amax(dim=0).clamp(max=most)  # (Q,)
     scores = torch.empty(len(names), len(queries), dtype=torch.float64, device=labels.device)
-    for rows, ranking in rankings(queries, query_labels, references, labels, own, depth):
+    for rows, ranking in rankings(queries, query_labels, references, labels, own, needed):
         for name, cutoff, score in zip(names, cutoffs, scores, strict=True):
-            score[rows] = _score(name, ranking, cutoff[rows].clamp(max=depth), positives[rows])
+            score[rows] = _score(name, ranking, cutoff[rows].clamp(max=most), positives[rows])
     return dict(zip(names, scores.mean(dim=1).tolist(), strict=True))
 
 
 def euclidean_rankings(
-    queries: Tensor, query_labels: Tensor, references: Tensor, labels: Tensor, own: Tensor | None, depth: int
+    queries: Tensor, query_labels: Tensor, references: Tensor, labels: Tensor, own: Tensor | None, needed: Tensor
 ) -> Iterator[tuple[Tensor, Ranking]]:
-    """Yield (rows, their Ranking of `depth` places) until every query had its turn.
+    """Yield (rows, their Ranking of K >= max(needed) places) until every query had its turn.
 
     queries: (Q, D), query_labels: (Q,), references: (N, D), labels: (N,), own: (Q,) the column of each query among the
-    references, or None if they are separate.
+    references, or None if they are separate. needed: (Q,) how many places of each query count; the others may be wrong.
 
-    float32 ranks first. A row in which neighbours of different relevance, or the last one and the one behind it, lie
-    closer together than float32 can tell is ranked again in float64. So the ranking is that of float64, at the price
-    of float32, and depends neither on the blocks, nor on the device, nor on the order of the rows.
+    float32 ranks first. Neighbours of different relevance that lie closer together than float32 can tell are ranked
+    again by their distances in float64, and with all references where such a run goes on behind the last neighbour
+    found. So the ranking is that of float64, at the price of float32, and depends neither on the blocks, nor on the
+    device, nor on the order of the rows.
     """
+    depth = int(needed.max())
+    found = min(depth + depth // RESERVE + RESERVE, len(labels))
     origin = references.double().mean(dim=0)  # distances do not depend on it, their rounding errors do
-
-    def centred(vectors: Tensor, dtype: torch.dtype) -> Tensor:
-        return (vectors.double() - origin).to(dtype)
-
-    points = centred(references, torch.float32)
-    norms, unsure = squared_norms(points), []
-    for block in blocks(len(queries), len(references)):
-        rows = torch.arange(block.start, block.stop, device=labels.device)
-        batch = centred(queries[block], torch.float32)
-        distances = exclude(squared_distances(batch, points, norms), own, rows)
-        near, columns = smallest(distances, min(depth + 1, len(labels)))
+    points, batches = ((vectors.double() - origin).float() for vectors in (references, queries))
+    norms, unknown = squared_norms(batches), []
+    for rows, near, columns in nearest(batches, points, found, own):
         positive = labels[columns] == query_labels[rows, None]
-        matters = positive[:, 1:] != positive[:, :-1]
-        matters[:, depth - 1 :] = True  # what lies behind the last one is not known
-        close = near.diff(dim=1) <= rounding_error(near[:, :-1], squared_norms(batch), batch.shape[1])
-        redo = (close & matters).any(dim=1)
-        unsure.append(rows[redo])
-        yield rows[~redo], _untied_ranking(positive[~redo, :depth])
-    unsure = torch.cat(unsure)
-    if not len(unsure):
+        close = near.diff(dim=1) <= rounding_error(near[:, :-1], norms[rows], points.shape[1])
+        unsure = (close & (positive[:, 1:] != positive[:, :-1])).any(dim=1)
+        if found < len(labels):
+            unsure |= close[:, -1]
+        yield rows[~unsure], _untied_ranking(positive[~unsure, :depth])
+        rows, near, columns, positive = (every[unsure] for every in (rows, near, columns, positive))
+        group = _groups(close[unsure])  # (B, K), runs of places that float32 cannot tell apart
+        counts = group <= group.gather(1, needed[rows, None] - 1)  # runs that begin within the places that count
+        beyond = counts[:, -1] & (found < len(labels))
+        unknown.append(rows[beyond])
+        sizes, hits = _tally(group, positive)
+        again = counts & (hits > 0) & (hits < sizes) & ~beyond[:, None]
+        row, place = again.nonzero(as_tuple=True)
+        exact = near.double()
+        exact[row, place] = _exact_distances(queries, references, rows[row], columns[row, place])
+        exact, order = exact[~beyond].sort(dim=1)
+        rows, positive = rows[~beyond], positive[~beyond].gather(1, order)
+        tied = exact.diff(dim=1) <= _tie_width(exact[:, :-1], norms[rows])
+        split = (tied & (positive[:, 1:] != positive[:, :-1])).any(dim=1)
+        yield rows[~split], _untied_ranking(positive[~split, :depth])
+        group, positive = _groups(tied[split]), positive[split]
+        yield rows[split], Ranking(*(each[:, :depth] for each in _expected(group, *_tally(group, positive))))
+    unknown = torch.cat(unknown)
+    if not len(unknown):
         return
-    points = centred(references, torch.float64)
+    points = references.double() - origin
     norms = squared_norms(points)
-    for block in blocks(len(unsure), len(references)):
-        rows = unsure[block]
-        batch = centred(queries[rows], torch.float64)
+    for block in blocks(len(unknown), len(references)):
+        rows = unknown[block]
+        batch = queries[rows].double() - origin
         distances = exclude(squared_distances(batch, points, norms), own, rows)
         yield rows, tied_ranking(distances, labels == query_labels[rows, None], depth, squared_norms(batch))
 
@@ -171,27 +193,35 @@ def tied_ranking(distances: Tensor, positive: Tensor, depth: int, query_norms: T
     """The expected first `depth` places, over all orders of the tied references.
 
     distances: (B, N), inf for what is excluded; positive: (B, N) bool; query_norms: (B,) squared, for the tie's width.
+    """
+    near, columns = smallest(distances, depth)  # (B, K)
+    width = _tie_width(near, query_norms)
+    group = _groups(near.diff(dim=1) <= width[:, 1:])
+    sizes, hits = _tally(group, positive.gather(1, columns))
+    reached = distances <= (near + width)[:, -1:]  # (B, N): the last group may go on behind the last place
+    last = group == group[:, -1:]
+    before = (~last).sum(dim=1, keepdim=True), (positive.gather(1, columns) & ~last).sum(dim=1, keepdim=True)
+    sizes = torch.where(last, reached.sum(1, keepdim=True) - before[0], sizes)
+    hits = torch.where(last, (reached & positive).sum(1, keepdim=True) - before[1], hits)
+    return _expected(group, sizes, hits)
+
+
+def _expected(group: Tensor, sizes: Tensor, hits: Tensor) -> Ranking:
+    """The Ranking of groups of tied items; all (B, K): the group of a place, its items and its positives.
+
     A group of n tied items with p positives fills n places; at each of them stands a positive with chance p / n, and
     then each other place of the group holds one with chance (p - 1) / (n - 1).
     """
-    near, columns = smallest(distances, depth)  # (B, K)
-    width = TIE * (2 * query_norms[:, None] + near.clamp(min=0))
-    opens = near.diff(dim=1, prepend=near[:, :1]) > width
-    group = opens.long().cumsum(dim=1)  # (B, K), 0, 0, 1, 2, 2, ...: places of a row with one number are tied
-    hit = positive.gather(1, columns).double()
-    size = torch.zeros_like(hit).scatter_add_(1, group, torch.ones_like(hit))  # (B, group)
-    hits = torch.zeros_like(hit).scatter_add_(1, group, hit)
-    reached = distances <= (near + width)[:, -1:]  # (B, N): the last group may go on behind the last place
-    size.scatter_add_(1, group[:, -1:], reached.sum(1, keepdim=True) - size.sum(1, keepdim=True))
-    hits.scatter_add_(1, group[:, -1:], (reached & positive).sum(1, keepdim=True) - hits.sum(1, keepdim=True))
-
-    n, p = size.gather(1, group), hits.gather(1, group)  # (B, K), of the group that a place belongs to
-    place = torch.arange(1, depth + 1, dtype=torch.float64, device=near.device)
-    drawn = place - 1 - (size.cumsum(1).gather(1, group) - n)  # places of the group before this one
-    found = hits.cumsum(1).gather(1, group) - p  # positives before the group
+    n, p = sizes.double(), hits.double()
+    places = torch.arange(group.shape[1], device=group.device).expand_as(group)
+    first = torch.ones_like(group, dtype=torch.bool)
+    first[:, 1:] = group.diff(dim=1) > 0
+    start = torch.where(first, places, 0).cummax(dim=1).values
+    drawn = (places - start).double()  # places of the group before this one
+    found = torch.where(first, p, 0).cumsum(dim=1) - p  # positives before the group
     also = drawn * (p - 1) / (n - 1).clamp(min=1)  # positives on the group's earlier places, if this is one
     miss = (1 - p / (n - drawn)).clamp(min=0).cumprod(dim=1)  # a miss at each place, given misses so far
-    return Ranking(hit=p / n, precision=p / n * (found + also + 1) / place, miss=miss)
+    return Ranking(hit=p / n, precision=p / n * (found + also + 1) / (places + 1), miss=miss)
 
 
 def _untied_ranking(positive: Tensor) -> Ranking:
@@ -202,11 +232,30 @@ def _untied_ranking(positive: Tensor) -> Ranking:
     return Ranking(hit=hit, precision=hit * found / place, miss=(found == 0).double())
 
 
-def exclude(distances: Tensor, own: Tensor | None, rows: Tensor) -> Tensor:
-    """Put each query infinitely far from itself. distances: (B, N), rows: (B,) the queries of this block."""
-    if own is not None:
-        distances[torch.arange(len(rows), device=rows.device), own[rows]] = torch.inf
-    return distances
+def _groups(joined: Tensor) -> Tensor:
+    """(B, K - 1) is a place joined to the one before it? -> (B, K) 0, 0, 1, 2, 2, ...: joined places share a number"""
+    return torch.nn.functional.pad((~joined).long(), (1, 0)).cumsum(dim=1)
+
+
+def _tally(group: Tensor, positive: Tensor) -> tuple[Tensor, Tensor]:
+    """(B, K) the group of each place and its relevance -> (B, K) items and positives of that group"""
+    sizes = torch.zeros_like(group).scatter_add_(1, group, torch.ones_like(group))
+    hits = torch.zeros_like(group).scatter_add_(1, group, positive.long())
+    return sizes.gather(1, group), hits.gather(1, group)
+
+
+def _tie_width(distances: Tensor, query_norms: Tensor) -> Tensor:
+    """How close the next squared distance must be for a tie: distances (B, K), query_norms (B,) -> (B, K)"""
+    return TIE * (2 * query_norms[:, None].double() + distances.clamp(min=0))
+
+
+def _exact_distances(queries: Tensor, references: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """Squared distances of single pairs, in float64, from differences: rows, columns (M,) -> (M,)"""
+    distances = [
+        (queries[rows[part]].double() - references[columns[part]].double()).square_().sum(dim=1)
+        for part in blocks(len(rows), references.shape[1])
+    ]
+    return torch.cat(distances) if distances else queries.new_empty(0, dtype=torch.float64)
 
 
 def _class_sizes(query_labels: Tensor, labels: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dmlrc.errors import DivergedError, UsageError
-from dmlrc.metrics import neighbours
+from dmlrc.metrics import neighbours, retrieval
 from dmlrc.metrics.retrieval import NAMES, TIE, count_excluded, evaluate
 
 CHECKED = (*NAMES, "recall_at_3", "recall_at_16")
@@ -402,3 +402,47 @@ def test_bad_queries_are_named():
 def test_unknown_names(name):
     with pytest.raises(UsageError, match=name):
         evaluate(*clusters(), (name,))
+
+
+# --- how it is found -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("k", [1, 3, 40, 2000])
+def test_smallest_equals_sorting(k, dtype):
+    """Long rows (through minima of heaps), rows with many equal distances, and short rows."""
+    generator = torch.Generator().manual_seed(k)
+    rows = torch.randn(20, 5003, generator=generator, dtype=dtype)
+    rows[5:10] = (10 * rows[5:10]).round()
+    rows[10] = 0.0
+    for distances in (rows, rows[:5], rows[:5, :2000].contiguous(), rows[5:]):
+        near, columns = neighbours.smallest(distances, k)
+        assert torch.equal(near, distances.sort(dim=1).values[:, :k])
+        assert torch.equal(near, distances.gather(1, columns))
+        assert all(len(set(row)) == k for row in columns.tolist())
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10**6), st.sampled_from([3, 40]), st.booleans())
+def test_a_second_look_at_what_float32_cannot_tell_equals_ranking_in_float64(seed, classes, separate):
+    """Rows at many close distances: nearly equal vectors, equal ones, and a far origin that swallows digits."""
+    rng = np.random.default_rng(seed)
+    embeddings, labels = clusters(400, classes, dim=4, seed=seed)
+    embeddings[:100] = embeddings[rng.integers(100, 130, size=100)]
+    embeddings[200:300] += np.float32(1e-6) * rng.normal(size=(100, 4)).astype(np.float32)
+    x, y = torch.from_numpy(embeddings + np.float32(10 * rng.integers(2))), torch.from_numpy(labels)
+    own, rows = (None, slice(0, 50)) if separate else (torch.arange(400), slice(None))
+    needed = torch.from_numpy(rng.integers(1, 60, size=400))[rows]
+    centred = x.double() - x.double().mean(dim=0)
+    norms = neighbours.squared_norms(centred)
+    distances = neighbours.exclude(neighbours.squared_distances(centred[rows], centred, norms), own, torch.arange(400))
+    expected = retrieval.tied_ranking(distances, y == y[rows, None], 60, norms[rows])
+    seen = torch.zeros(len(needed), dtype=torch.bool)
+    for found, ranking in retrieval.euclidean_rankings(x[rows], y[rows], x, y, own, needed):
+        assert not seen[found].any()
+        seen[found] = True
+        counts = torch.arange(int(needed.max())) < needed[found, None]
+        for ours, theirs in zip(ranking, expected, strict=True):
+            ours, theirs = ours[:, : counts.shape[1]], theirs[found, : counts.shape[1]]
+            torch.testing.assert_close(ours[counts], theirs[counts], rtol=0, atol=1e-12)
+    assert seen.all()
