@@ -5,10 +5,14 @@ They stand in `studies.toml` in the folder of the project, a table each. Only `l
     [my-photos]
     like = "grocery-frozen-full"        # all other settings, and the methods, are those of this study
     dataset = "folder:~/photos"
-    trunk = "resnet50"                  # where that study has ImageNet weights, with torchvision's, downloaded once
+    trunk = "resnet50"                  # or "timm:NAME" with any model of timm
+    weights = "imagenet"                # or "package", or a file, see `dmlrc.models.create_trunk`
+    crop_size = 224                     # pixels that the trunk sees
     seed = 1
     class_order = "random"
     budget = "quick"
+
+With a trunk and without weights, it has ImageNet weights where that study has some.
 """
 
 import re
@@ -19,10 +23,12 @@ from pathlib import Path
 
 from dmlrc import data, models
 from dmlrc.errors import UsageError, unknown
-from dmlrc.protocol import FULL, QUICK, SMOKE, Study
+from dmlrc.models.from_timm import PREFIX as TIMM
+from dmlrc.protocol import FULL, QUICK, SMOKE, Protocol, Study
 
 BUDGETS = {budget.name: budget for budget in (FULL, QUICK, SMOKE)}
-KEYS = ("like", "dataset", "trunk", "seed", "class_order", "budget")
+KEYS = ("like", "dataset", "trunk", "weights", "crop_size", "seed", "class_order", "budget")
+WHOLE_NUMBERS = {"seed": 0, "crop_size": 1}  # and the least that they may be
 
 
 def read(file: Path, tables: Mapping[str, Study], taken: set[str]) -> dict[str, Study]:
@@ -51,14 +57,22 @@ def _study(name: str, changes: object, tables: Mapping[str, Study], taken: set[s
         raise UsageError(f'study {name!r} does not say what it is like: write like = "{min(tables)}" below [{name}]')
     for key, value in changes.items():
         _check(name, key, value, tables)
-    own = {key: value for key, value in changes.items() if key != "like"}
-    if "budget" in own:
-        own["budget"] = BUDGETS[own["budget"]]
     base = tables[changes["like"]]
+    own = {key: changes[key] for key in ("dataset", "seed", "class_order") if key in changes}
+    if "budget" in changes:
+        own["budget"] = BUDGETS[changes["budget"]]
+    protocol = _protocol(base.protocol, changes)
+    return replace(base, name=name, expected=f"as {base.name}: {base.expected}", protocol=protocol, **own)
+
+
+def _protocol(base: Protocol, changes: Mapping) -> Protocol:
+    """The protocol with another trunk, other weights or another size; images keep their margin around the crop."""
+    own = {key: changes[key] for key in ("trunk", "weights", "crop_size") if key in changes}
     if "trunk" in own:
-        weights = "imagenet" if base.protocol.weights else None
-        own["protocol"] = replace(base.protocol, trunk=own.pop("trunk"), weights=weights)
-    return replace(base, name=name, expected=f"as {base.name}: {base.expected}", **own)
+        own.setdefault("weights", "imagenet" if base.weights else None)
+    if "crop_size" in own:
+        own["image_size"] = round(base.image_size * own["crop_size"] / base.crop_size)
+    return replace(base, **own)
 
 
 def _check_name(name: str, taken: set[str]) -> None:
@@ -73,18 +87,22 @@ def _check(name: str, key: str, value: object, tables: Mapping[str, Study]) -> N
     """Raise UsageError for an unknown key, or a value that it cannot have."""
     if key not in KEYS:
         raise unknown(f"key of study {name!r}", key, KEYS)
-    if key == "seed":
-        if type(value) is not int or value < 0:
-            raise UsageError(f"seed of study {name!r} is {value!r}: it is a whole number, 0 or more")
+    if key in WHOLE_NUMBERS:
+        if type(value) is not int or value < WHOLE_NUMBERS[key]:
+            raise UsageError(
+                f"{key} of study {name!r} is {value!r}: it is a whole number, {WHOLE_NUMBERS[key]} or more"
+            )
         return
     if not isinstance(value, str):
         raise UsageError(f'{key} of study {name!r} is {value!r}: it is a name, in "quotation marks"')
+    if key == "weights":
+        return  # a file may be anywhere
     known = {
         "like": tables,
         "dataset": (*data.names(), "folder:PATH"),
-        "trunk": models.names(),
+        "trunk": (*models.names(), f"{TIMM}NAME"),
         "class_order": ("default", "random"),
         "budget": BUDGETS,
     }[key]
-    if value not in known and not (key == "dataset" and value.startswith("folder:")):
+    if value not in known and not value.startswith({"dataset": "folder:", "trunk": TIMM}.get(key, ())):
         raise unknown(f"{key} of study {name!r}", value, known)

@@ -75,6 +75,17 @@ def test_another_trunk_comes_with_its_own_weights(home):
     assert studies.get("mine").protocol.weights is None
 
 
+def test_a_trunk_of_timm_with_weights_and_a_size_of_its_own(home):
+    mine = 'like = "grocery-frozen-full"\ntrunk = "timm:tf_efficientnet_lite0"\nweights = "package"\ncrop_size = 224\n'
+    (home / "studies.toml").write_text(f"[mine]\n{mine}")
+    base = studies.get("grocery-frozen-full").protocol
+    assert studies.get("mine").protocol == replace(
+        base, trunk="timm:tf_efficientnet_lite0", weights="package", image_size=253, crop_size=224
+    )  # 253: 256 * 224 / 227
+    (home / "studies.toml").write_text('[mine]\nlike = "grocery-frozen-full"\nweights = "mine.pth"\n')
+    assert studies.get("mine").protocol == replace(base, weights="mine.pth")
+
+
 def test_a_folder_gets_the_batches_that_the_smallest_set_gets(home):
     (home / "studies.toml").write_text('[mine]\nlike = "grocery-frozen-full"\ndataset = "folder:pictures"\n')
     rows = [each.name for each in experiments.of("mine")["zhai2019-samples"].methods]
@@ -120,6 +131,7 @@ def test_an_experiment_that_the_data_is_too_small_for_is_left_out_of_its_book(ph
         ('[mine]\nlike = "glyphs-quick"\ndataset = 7\n', "quotation marks"),
         ('[mine]\nlike = "glyphs-quick"\ndataset = "cub20"\n', "did you mean 'cub200'"),
         ('[mine]\nlike = "glyphs-quick"\ntrunk = "resnet"\n', "unknown trunk of study 'mine'"),
+        ('[mine]\nlike = "glyphs-quick"\ncrop_size = 0\n', "1 or more"),
         ('[mine]\nlike = "glyphs-quick"\nbudget = "ful"\n', "did you mean 'full'"),
         ('[mine]\nlike = "glyphs-quick"\nclass_order = "shuffled"\n', "unknown class_order"),
         ('[glyphs-quick]\nlike = "glyphs-quick"\n', "choose another"),
