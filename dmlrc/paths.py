@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+import platformdirs
+
 _CHECKOUT = Path(__file__).resolve().parents[1]
 
 
@@ -21,3 +23,9 @@ def runs() -> Path:
 def results() -> Path:
     """Committed records of finished studies, Parquet: results/."""
     return home() / "results"
+
+
+def cache() -> Path:
+    """Decoded images, unpacked archives and features: $DMLRC_CACHE, else the user's cache folder of the platform."""
+    named = os.environ.get("DMLRC_CACHE")
+    return Path(named).expanduser().absolute() if named else platformdirs.user_cache_path("dmlrc", appauthor=False)

@@ -6,16 +6,18 @@
 """
 
 import os
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from dmlrc.data import folder as class_folders
 from dmlrc.data import glyphs
-from dmlrc.data.cache import Form, decoded
+from dmlrc.data.cache import decoded
+from dmlrc.data.decoding import Form
 from dmlrc.data.download import check, fetch, locate
 from dmlrc.data.listing import ImageSet, Listing, data_root
 from dmlrc.data.registry import PHOTOGRAPH, SOURCES, packed, unpacked
-from dmlrc.errors import MissingDataError, unknown
+from dmlrc.errors import MissingDataError, UsageError, unknown
 
 __all__ = ["ImageSet", "check", "fetch", "load", "names", "state"]
 
@@ -44,13 +46,11 @@ def load(name: str, root: str | os.PathLike | None = None, size: int | None = No
         return glyphs.load(size, every=8)
     if name.startswith("folder:"):
         path = _path(name)
-        return _decode(
-            f"folder:{path.name}", class_folders.read(path), None, _form(PHOTOGRAPH, size, square), flip=True
-        )
+        return _decode(f"folder:{path.name}", class_folders.read(path), _form(PHOTOGRAPH, size, square), flip=True)
     if name not in SOURCES:
         raise unknown("data set", name, [*names(), "folder:PATH"])
     home, source = data_root(root), SOURCES[name]
-    return _decode(name, source.listing(locate(name, home)), home, _form(source.form, size, square), source.flip)
+    return _decode(name, source.listing(locate(name, home)), _form(source.form, size, square), source.flip)
 
 
 def state(name: str, root: str | os.PathLike | None = None) -> str:
@@ -58,24 +58,30 @@ def state(name: str, root: str | os.PathLike | None = None) -> str:
     if name.startswith("glyphs"):
         return "embedded"
     if name.startswith("folder:"):
-        return "here" if _path(name).is_dir() else "missing"
-    try:
-        home = data_root(root)
-    except MissingDataError:
+        with suppress(UsageError, OSError):
+            return "here" if _path(name).is_dir() else "missing"
         return "missing"
-    if unpacked(name, home):
-        return "here"
-    return "packed" if packed(name, home) else "missing"
+    with suppress(MissingDataError, OSError):  # no data folder is named, or it may not be read
+        home = data_root(root)
+        if unpacked(name, home):
+            return "here"
+        if packed(name, home):
+            return "packed"
+    return "missing"
 
 
 def _path(name: str) -> Path:
-    return Path(name.removeprefix("folder:")).expanduser().resolve()
+    """The folder that "folder:PATH" names. Raises UsageError for what cannot be one on this machine."""
+    try:
+        return Path(name.removeprefix("folder:")).expanduser().resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # no such user, a loop of links, a null character
+        raise UsageError(f"{name!r} names no folder ({error}): write folder: and the path of a folder") from None
 
 
 def _form(default: Form, size: int | None, square: str) -> Form:
     return replace(default, size=default.size if size is None else size, square=square)
 
 
-def _decode(name: str, listing: Listing, home: Path | None, form: Form, flip: bool) -> ImageSet:
-    images = decoded(name.replace(":", "-"), listing.files, form, home)
+def _decode(name: str, listing: Listing, form: Form, flip: bool) -> ImageSet:
+    images = decoded(name, listing.files, form)
     return ImageSet(name, images, listing.labels, listing.class_names, flip, listing.partition)

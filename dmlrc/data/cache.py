@@ -1,93 +1,80 @@
 """What is made once and found again on disk: decoded images, computed features, unpacked archives.
 
-All images of a set are decoded into one uint8 array that is opened as a memory map.
+All of it lies in $DMLRC_CACHE, else in the user's cache folder of the platform, and can be deleted at any time. All
+images of a set are decoded into one uint8 array that is opened as a memory map. An RGB image takes 3 size^2 bytes: at
+256 pixels CUB200 takes 2.3 GB of disk, Cars196 3.2, In-Shop 10.4, SOP 23.6.
 
-Deviation from the papers: they crop from the whole photograph after its shorter side is resized to 256. One array
-needs one shape, so each image is stored as a square: `square="crop"` resizes the shorter side to `size` and keeps the
-centre of the longer side, `square="squash"` resizes both sides to `size` and gives up the aspect ratio (what Zhai and
-Wu 2019 and Oi et al. 2021 do at 256 and 299). Evaluation by centre crop is not affected; random training crops never
-see the borders that "crop" cuts off a photograph that is not square.
-
-An RGB image takes 3 size^2 bytes: at 256 pixels CUB200 takes 2.3 GB of disk, Cars196 3.2, In-Shop 10.4, SOP 23.6.
-
-Pixels are those of the file: orientation tags are not applied, as in the papers' loaders. Resizing is bilinear with
-anti-aliasing, which is torchvision's `Resize` on a PIL image.
+A cached array is a .npy file with a seal behind it, which NumPy does not read: the length and the CRC-32 checksum of
+all before it, the file's name, and the time of its writing. The checksum is compared once in each process, at about
+2 GB a second; of a file above 4 GB only where its time of change is not the one in the seal. A file that does not fit
+its seal is made again.
 """
 
 import errno
 import hashlib
 import json
 import os
+import re
+import struct
 import tempfile
+import time
+import warnings
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import astuple
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-import pooch
-from PIL import Image
 from tqdm import tqdm
 
-from dmlrc.errors import DmlrcError, MissingDataError, UsageError
+from dmlrc import paths
+from dmlrc.data.decoding import Form, absent, decode
+from dmlrc.errors import DmlrcError
 
-SQUARES = ("crop", "squash")
-_FORMAT = 1  # raised when the same files would decode to other bytes, so that older arrays are no longer found
+_FORMAT = 2  # raised when the same files would decode to other bytes, so that older arrays are no longer found
 _CHUNK = 256  # images decoded ahead of the writer
+_LARGE = 4 << 30  # bytes, 2 seconds of checksums
+_BLOCK = 1 << 22  # bytes read at a time
+_SEAL = struct.Struct("<8sQQII")  # magic, bytes before the seal, second of writing, their CRC-32, that of the rest
+_MAGIC = b"dmlrc\x00\x00\x01"
+_intact: set[tuple] = set()  # files that were compared with their seals in this process, with their stats
 
 
-@dataclass(frozen=True)
-class Form:
-    """How an image is stored. size: side in pixels. channels: 1 (grey) or 3 (RGB). square: "crop" or "squash", see the
-    module. ink: invert, so that dark strokes on light become light on dark."""
-
-    size: int
-    channels: int = 3
-    square: str = "crop"
-    ink: bool = False
-
-    def __post_init__(self):
-        if self.square not in SQUARES:
-            raise UsageError(f"square is 'crop' or 'squash', not {self.square!r}")
-        if self.size < 1:
-            raise UsageError(f"the image size is a positive number of pixels, not {self.size}")
-
-
-def decoded(name: str, files: Sequence[Path], form: Form, root: Path | None) -> np.ndarray:
+def decoded(name: str, files: Sequence[Path], form: Form) -> np.ndarray:
     """The images as one read-only array: (N, channels, size, size) uint8, a memory map over the cache file.
 
-    root: the data folder. The array lies in $DMLRC_CACHE, else in root/.cache, else (not writable, or root is None) in
-        the user's cache folder of the platform. It is found again as long as no file has changed; arrays of earlier
-        files stay, and the cache can be deleted at any time.
+    It is found again as long as no file has changed or moved; arrays of earlier files stay.
     Raises DmlrcError for an image that cannot be decoded or a cache that cannot be written, MissingDataError for a
     file that is not there.
     """
+    if not files:
+        raise DmlrcError(f"data set {name!r} lists no images: get it again")
     filename = f"{name}-{form.size}-{form.square}-{fingerprint(files, astuple(form))}.npy"
-    return _cached(filename, root, lambda stream: _write_images(stream, name, files, form))
+    return _cached(filename, lambda stream: _write_images(stream, name, files, form))
 
 
-def computed(filename: str, root: Path | None, make: Callable[[], np.ndarray]) -> np.ndarray:
+def computed(filename: str, make: Callable[[], np.ndarray]) -> np.ndarray:
     """The array in this file of the cache, made by `make` and saved if it is not there yet; a memory map.
 
-    filename must say everything that the array depends on; it lies where `decoded` puts its arrays.
+    filename must say everything that the array depends on.
     """
-    return _cached(filename, root, lambda stream: np.save(stream, make()))
+    return _cached(filename, lambda stream: np.save(stream, make(), allow_pickle=False))
 
 
-def folder(name: str, root: Path | None, fill: Callable[[Path], None]) -> Path:
+def folder(name: str, fill: Callable[[Path], None]) -> Path:
     """The folder of this name in the cache, filled by `fill` if it is not there yet; complete or not there at all.
 
-    name must say everything that the content depends on; it lies where `decoded` puts its arrays.
+    name must say everything that the content depends on.
     """
-    folders = _cache_folders(root)
-    found = next((place / name for place in folders if (place / name).is_dir()), None)
-    if found is None:
-        found = _writable(folders) / name
-        with _explained(found):
-            build_folder(found, fill)
-    return found
+    target = paths.cache() / name
+    if not target.is_dir():
+        _make_writable(target.parent)
+        with _explained(target):
+            build_folder(target, fill)
+    return target
 
 
 def build_folder(target: Path, fill: Callable[[Path], None]) -> None:
@@ -96,85 +83,99 @@ def build_folder(target: Path, fill: Callable[[Path], None]) -> None:
         filled = Path(temporary) / target.name
         filled.mkdir()  # with the usual permissions, which the temporary folder does not have
         fill(filled)
+        if hasattr(os, "sync"):  # once for all: to wait for each of 100,000 images would take minutes
+            os.sync()
         try:
             os.replace(filled, target)
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # else another process was quicker
                 raise
-
-
-def decode(file: Path, form: Form) -> np.ndarray:
-    """One image file as a (channels, size, size) uint8 array."""
-    try:
-        with Image.open(file) as image:
-            square = _to_square(image.convert("RGB" if form.channels == 3 else "L"), form)
-    except FileNotFoundError:
-        raise _absent(file) from None
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise DmlrcError(
-            f"image {file} is damaged or not an image ({error}): restore it from the original data set, or remove it"
-        ) from error
-    pixels = np.asarray(square).reshape(form.size, form.size, form.channels).transpose(2, 0, 1)
-    return 255 - pixels if form.ink else pixels
-
-
-def _to_square(image: Image.Image, form: Form) -> Image.Image:
-    size = form.size
-    width, height = image.size
-    if form.square == "squash":
-        return image.resize((size, size), Image.Resampling.BILINEAR)
-    short = min(width, height)
-    width, height = size * width // short, size * height // short  # one of them is `size`
-    left, top = round((width - size) / 2), round((height - size) / 2)
-    return image.resize((width, height), Image.Resampling.BILINEAR).crop((left, top, left + size, top + size))
+    _sync_entries(target.parent)
 
 
 def fingerprint(files: Sequence[Path], use: object) -> str:
-    """Changes with the list of files, with any file's length or time of change, and with their use (JSON values)."""
-    common = os.path.commonpath([f.parent for f in files])
+    """Changes with the list of files, any file's path, length or time of change, and with their use (JSON values).
+
+    files: absolute paths. A copy that keeps the time of modification still has its own time of status change.
+    """
     try:
-        stats = [(os.path.relpath(f, common), (s := f.stat()).st_size, s.st_mtime_ns) for f in files]
+        stats = [(str(file), (s := file.stat()).st_size, s.st_mtime_ns, s.st_ctime_ns) for file in files]
     except FileNotFoundError as error:
-        raise _absent(error.filename) from None
-    key = json.dumps([_FORMAT, use, stats])
-    return hashlib.sha256(key.encode()).hexdigest()[:16]
+        raise absent(error.filename) from None
+    return hashlib.sha256(json.dumps([_FORMAT, use, stats]).encode()).hexdigest()[:16]
 
 
-def _absent(image: str | Path) -> MissingDataError:
-    return MissingDataError(
-        f"image {image} is listed but not there: unpack the data set again, or, if this is a folder of the cache, "
-        "remove that"
-    )
+def _cached(filename: str, write: Callable[[BinaryIO], None]) -> np.ndarray:
+    target = paths.cache() / _portable(filename)
+    if not _is_intact(target):
+        if target.exists():
+            warnings.warn(f"the cache file {target} is damaged, it is made again", stacklevel=4)
+        _make_writable(target.parent)
+        _write(target, write)
+    return np.load(target, mmap_mode="r", allow_pickle=False)
 
 
-def _cached(filename: str, root: Path | None, write: Callable[[BinaryIO], None]) -> np.ndarray:
-    folders = _cache_folders(root)
-    found = next((folder / filename for folder in folders if (folder / filename).exists()), None)
-    if found is None:
-        found = _writable(folders) / filename
-        _write(found, write)
-    return np.load(found, mmap_mode="r")
+def _portable(filename: str) -> str:
+    """The name as every file system takes it: letters, digits, _ . and -, the last 200 bytes, which tell all apart."""
+    return re.sub(r"[^\w.-]", "-", filename).encode()[-200:].decode(errors="ignore")
 
 
-def _cache_folders(root: Path | None) -> list[Path]:
-    """Where a cached array or folder may lie, best place first."""
-    if os.environ.get("DMLRC_CACHE"):
-        return [Path(os.environ["DMLRC_CACHE"]).expanduser()]
-    return ([root / ".cache"] if root else []) + [Path(pooch.os_cache("dmlrc"))]
+def _is_intact(file: Path) -> bool:
+    """Whether the file is there and fits its seal."""
+    try:
+        with file.open("rb") as stream:
+            stats = os.fstat(stream.fileno())
+            key = (file, stats.st_ino, stats.st_size, stats.st_mtime_ns, stats.st_ctime_ns)
+            if key not in _intact and _fits_seal(stream, file.name, stats):
+                _intact.add(key)
+            return key in _intact
+    except OSError:
+        return False
 
 
-def _writable(folders: Sequence[Path]) -> Path:
-    refused = []
-    for folder in folders:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder):
-                return folder
-        except OSError as error:
-            refused.append(f"{folder} ({error.strerror})")
-    raise DmlrcError(
-        f"the cache cannot be written to {' or '.join(refused)}: set DMLRC_CACHE to a folder that can be written"
-    )
+def _fits_seal(stream: BinaryIO, name: str, stats: os.stat_result) -> bool:
+    length = stats.st_size - _SEAL.size
+    if length < 0:
+        return False
+    stream.seek(length)
+    seal = stream.read()
+    written, checksum = _SEAL.unpack(seal)[2:4]
+    if seal != _seal(name, length, written, checksum):
+        return False
+    if length > _LARGE and stats.st_mtime_ns == written * 10**9:
+        return True
+    stream.seek(0)
+    found = 0
+    for start in range(0, length, _BLOCK):
+        found = zlib.crc32(stream.read(min(_BLOCK, length - start)), found)
+    return found == checksum
+
+
+def _seal(name: str, length: int, written: int, checksum: int) -> bytes:
+    rest = zlib.crc32(f"{name} {length} {written} {checksum}".encode(errors="surrogateescape"))
+    return _SEAL.pack(_MAGIC, length, written, checksum, rest)
+
+
+class _Summed:
+    """A stream to write to that keeps the length and the checksum of what it was given."""
+
+    def __init__(self, stream: BinaryIO):
+        self.stream, self.length, self.checksum = stream, 0, 0
+
+    def write(self, content: bytes) -> int:
+        self.length, self.checksum = self.length + len(content), zlib.crc32(content, self.checksum)
+        return self.stream.write(content)
+
+
+def _make_writable(home: Path) -> None:
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=home):
+            pass
+    except OSError as error:
+        raise DmlrcError(
+            f"the cache cannot be written to {home} ({error.strerror}): set DMLRC_CACHE to a folder that can be written"
+        ) from None
 
 
 def _write(target: Path, write: Callable[[BinaryIO], None]) -> None:
@@ -183,11 +184,27 @@ def _write(target: Path, write: Callable[[BinaryIO], None]) -> None:
     try:
         with _explained(target):
             with os.fdopen(handle, "wb") as stream:
-                write(stream)
-            os.chmod(temporary, 0o644)  # mkstemp gives 0600, which a shared data folder does not want
+                write(summed := _Summed(stream))
+                now = int(time.time()) // 2 * 2  # some file systems count in steps of two seconds
+                stream.write(_seal(target.name, summed.length, now, summed.checksum))
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.chmod(temporary, 0o644)  # mkstemp gives 0600, which a shared cache does not want
+            os.utime(temporary, (now, now))
             os.replace(temporary, target)
+            _sync_entries(target.parent)
     finally:
         Path(temporary).unlink(missing_ok=True)
+
+
+def _sync_entries(home: Path) -> None:
+    """Makes a rename inside the folder outlast a loss of power, where the platform can."""
+    with suppress(OSError):  # Windows cannot open a folder
+        handle = os.open(home, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 @contextmanager

@@ -86,7 +86,6 @@ def locate(name: str, root: Path) -> Path:
         )
     folder = cache.folder(
         f"{name}-{cache.fingerprint(files, 'unpacked')}",
-        root,
         lambda target: _unpack_all(name, source, target, files),
     )
     home = home_in(folder, source.markers)

@@ -9,7 +9,27 @@ import numpy as np
 
 from dmlrc.errors import MissingDataError
 
-IMAGE_SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
+IMAGE_SUFFIXES = frozenset(
+    [
+        ".avif",
+        ".bmp",
+        ".gif",
+        ".jfif",
+        ".jp2",
+        ".jpe",
+        ".jpeg",
+        ".jpg",
+        ".pbm",
+        ".pgm",
+        ".png",
+        ".pnm",
+        ".ppm",
+        ".tga",
+        ".tif",
+        ".tiff",
+        ".webp",
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -49,10 +69,15 @@ def from_class_folders(folders: Sequence[Path], class_names: Sequence[str]) -> L
     """One class a folder, in the given order; its image files in name order. Hidden files are left out."""
     files, labels = [], []
     for label, folder in enumerate(folders):
-        images = sorted(p for p in folder.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES and p.name[0] != ".")
+        images = sorted(filter(is_image, folder.iterdir()))
         files += images
         labels += [label] * len(images)
     return Listing(tuple(files), np.array(labels, dtype=np.int64), tuple(class_names))
+
+
+def is_image(file: Path) -> bool:
+    """Whether a file is an image by its name, and not hidden."""
+    return file.suffix.lower() in IMAGE_SUFFIXES and file.name[0] != "." and file.is_file()
 
 
 def sub_folders(folder: Path) -> list[Path]:
@@ -70,4 +95,4 @@ def data_root(root: str | os.PathLike | None = None) -> Path:
     root = root or os.environ.get("DMLRC_DATA")
     if not root:
         raise MissingDataError("no data folder is named: set DMLRC_DATA to the folder of the data sets, or pass root")
-    return Path(root).expanduser()
+    return Path(root).expanduser().absolute()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dmlrc.data import cars196, cub200, cub200_2010, grocery, inshop, omniglot, sop
-from dmlrc.data.cache import Form
+from dmlrc.data.decoding import Form
 from dmlrc.data.listing import Listing
 from dmlrc.errors import DmlrcError
 

@@ -17,7 +17,7 @@ import pytest
 from PIL import Image
 from scipy.io import savemat
 
-from dmlrc import data
+from dmlrc import data, paths
 from dmlrc.data import cache, download, registry
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 
@@ -411,14 +411,9 @@ def test_archives_are_unpacked_into_the_cache_once(read_only, home, monkeypatch)
     assert data.fetch("cars196crops") == unpacked_in(home / "cache", "cars196crops")[0]
 
 
-def test_without_a_cache_of_its_own_a_set_is_unpacked_beside_the_data_or_in_the_users_cache(
-    read_only, home, monkeypatch
-):
+def test_without_a_cache_of_its_own_a_set_is_unpacked_into_the_users_cache(read_only, home, monkeypatch):
     monkeypatch.delenv("DMLRC_CACHE")
-    monkeypatch.setattr(cache.pooch, "os_cache", lambda project: home / "user" / project)
-    assert data.fetch("omniglot").parent == read_only / ".cache"
-    shutil.rmtree(read_only / ".cache")
-    (read_only / ".cache").write_text("a file where the folder should be")
+    monkeypatch.setattr(paths.platformdirs, "user_cache_path", lambda name, appauthor: home / "user" / name)
     assert data.fetch("omniglot").parent == home / "user" / "dmlrc"
 
 

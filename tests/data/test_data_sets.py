@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 from scipy.io import savemat
 
-from dmlrc import data
-from dmlrc.data import cache, glyphs, registry, splits
+from dmlrc import data, paths
+from dmlrc.data import cache, decoding, glyphs, registry, splits
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 
 
@@ -365,9 +365,9 @@ def test_a_photograph_becomes_its_centre_square(tmp_path):
     Image.fromarray(pixels).save(tmp_path / "wide.png")
     Image.fromarray(pixels.transpose(1, 0, 2)).save(tmp_path / "tall.png")
     for name in ("wide.png", "tall.png"):
-        crop = cache.decode(tmp_path / name, cache.Form(40))
+        crop = decoding.decode(tmp_path / name, decoding.Form(40))
         assert (crop == np.array([10, 200, 90])[:, None, None]).all()
-        squashed = cache.decode(tmp_path / name, cache.Form(40, square="squash"))
+        squashed = decoding.decode(tmp_path / name, decoding.Form(40, square="squash"))
         assert squashed.shape == (3, 40, 40)
         assert grey(squashed[1]) == pytest.approx(100, abs=2)
 
@@ -375,15 +375,15 @@ def test_a_photograph_becomes_its_centre_square(tmp_path):
 def test_an_image_of_the_stored_size_is_stored_as_it_is(tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, (24, 24, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(tmp_path / "a.png")
-    assert np.array_equal(cache.decode(tmp_path / "a.png", cache.Form(24)), pixels.transpose(2, 0, 1))
+    assert np.array_equal(decoding.decode(tmp_path / "a.png", decoding.Form(24)), pixels.transpose(2, 0, 1))
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "P", "RGBA", "CMYK"])
 def test_every_mode_becomes_rgb_or_grey(tmp_path, mode):
     file = tmp_path / ("a.tif" if mode == "CMYK" else "a.png")
     Image.new("RGB", (9, 9), "white").convert(mode).save(file)
-    assert (cache.decode(file, cache.Form(9)) == 255).all()
-    assert (cache.decode(file, cache.Form(9, channels=1, ink=True)) == 0).all()
+    assert (decoding.decode(file, decoding.Form(9)) == 255).all()
+    assert (decoding.decode(file, decoding.Form(9, channels=1, ink=True)) == 0).all()
 
 
 def counted(monkeypatch):
@@ -419,21 +419,17 @@ def test_what_changes_the_images_is_decoded_again(root, grocery, monkeypatch, ch
     assert files
 
 
-def test_the_cache_lies_where_the_environment_says_or_beside_the_data(root, grocery, tmp_path, monkeypatch):
+def test_the_cache_lies_where_the_environment_says_or_in_the_users_and_never_in_the_data(
+    root, grocery, tmp_path, monkeypatch
+):
+    before = sorted(root.rglob("*"))
     data.load("grocery")
     assert len(list((tmp_path / "cache").glob("grocery-112-crop-*.npy"))) == 1
     monkeypatch.delenv("DMLRC_CACHE")
+    monkeypatch.setattr(paths.platformdirs, "user_cache_path", lambda name, appauthor: tmp_path / "user" / name)
     data.load("grocery")
-    (file,) = (root / ".cache").iterdir()
-    assert file.suffix == ".npy"
-
-
-def test_a_data_folder_that_cannot_be_written_is_left_for_the_users_cache(root, grocery, tmp_path, monkeypatch):
-    monkeypatch.delenv("DMLRC_CACHE")
-    monkeypatch.setattr(cache.pooch, "os_cache", lambda project: tmp_path / "user" / project)
-    (root / ".cache").write_text("a file where the folder should be")
-    data.load("grocery")
-    assert len(list((tmp_path / "user" / "dmlrc").glob("grocery-*.npy"))) == 1
+    assert len(list((tmp_path / "user" / "dmlrc").glob("grocery-112-crop-*.npy"))) == 1
+    assert sorted(root.rglob("*")) == before
 
 
 def test_a_cache_that_cannot_be_written(root, grocery, tmp_path, monkeypatch):
@@ -455,7 +451,7 @@ def test_a_damaged_image_is_named_and_leaves_no_half_written_cache(root, grocery
 def test_a_file_that_is_no_image(tmp_path, content):
     (tmp_path / "a.jpg").write_bytes(content)
     with pytest.raises(DmlrcError, match=r"a\.jpg is damaged or not an image"):
-        cache.decode(tmp_path / "a.jpg", cache.Form(8))
+        decoding.decode(tmp_path / "a.jpg", decoding.Form(8))
 
 
 def test_a_listed_image_that_is_not_there(root, grocery):
@@ -471,7 +467,7 @@ def test_computed_arrays_are_made_once(tmp_path):
         calls.append(1)
         return np.arange(6.0).reshape(2, 3)
 
-    arrays = [cache.computed("features-x.npy", None, make) for _ in range(2)]
+    arrays = [cache.computed("features-x.npy", make) for _ in range(2)]
     assert len(calls) == 1
     assert all(np.array_equal(array, np.arange(6.0).reshape(2, 3)) for array in arrays)
 

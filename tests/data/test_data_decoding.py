@@ -1,0 +1,133 @@
+"""One image file to pixels: every depth at its true range, strips, and files that are none."""
+
+import resource
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dmlrc.data.decoding import Form, decode
+from dmlrc.errors import DmlrcError, UsageError
+
+RAMP = np.linspace(0, 1, 256)
+
+
+def saved(tmp_path, pixels, suffix, **options):
+    file = tmp_path / f"a{suffix}"
+    Image.fromarray(np.tile(pixels, (256, 1))).save(file, **options)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("white", "dtype", "suffix"),
+    [
+        (255, np.uint8, ".png"),
+        (65_535, np.uint16, ".png"),
+        (65_535, np.uint16, ".tif"),
+        (65_535, np.uint16, ".pgm"),
+        (65_535, np.int32, ".tif"),
+        (255, np.int32, ".tif"),
+        (2**31 - 1, np.int32, ".tif"),
+        (1, np.float32, ".tif"),
+        (255, np.float32, ".tif"),
+        (65_535, np.float32, ".tif"),
+    ],
+)
+def test_a_gradient_is_the_same_gradient_at_every_depth(tmp_path, white, dtype, suffix):
+    file = saved(tmp_path, (RAMP * white).astype(dtype), suffix)
+    for channels in (1, 3):
+        got = decode(file, Form(256, channels))
+        assert got.shape == (channels, 256, 256)
+        assert (abs(got.astype(int) - np.arange(256)) <= 1).all()
+    inverted = decode(file, Form(256, channels=1, ink=True))
+    assert inverted[0, 0, 0] == 255
+    assert inverted[0, 0, -1] == 0
+
+
+@pytest.mark.parametrize("order", ["<u2", ">u2"])
+def test_both_byte_orders(tmp_path, order):
+    file = saved(tmp_path, (RAMP * 65_535).astype(order), ".tif")
+    assert (abs(decode(file, Form(256))[0, 0].astype(int) - np.arange(256)) <= 1).all()
+
+
+def test_a_16_bit_image_that_is_dark_stays_dark(tmp_path):
+    file = saved(tmp_path, (RAMP * 255).astype(np.uint16), ".png")
+    assert decode(file, Form(256)).max() == 1
+
+
+def test_16_bit_colours(tmp_path):
+    """A PNG of 16 bits a channel, written by hand: PIL writes none."""
+    colours = np.tile((RAMP * 65_535).astype(">u2")[None, :, None], (256, 1, 3))
+    colours[..., 1] = 65_535 - colours[..., 0]
+    lines = b"".join(b"\0" + row.tobytes() for row in colours)
+
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    header = struct.pack(">IIBBBBB", 256, 256, 16, 2, 0, 0, 0)
+    file = tmp_path / "a.png"
+    file.write_bytes(
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b"")
+    )
+    got = decode(file, Form(256)).astype(int)
+    assert (abs(got[0] - np.arange(256)) <= 1).all()
+    assert (abs(got[1] - np.arange(256)[::-1]) <= 1).all()
+
+
+def test_unsigned_32_bit_integers_above_the_signed_range(tmp_path):
+    pixels = (np.tile(RAMP, (256, 1)) * (2**32 - 1)).astype(np.uint32)
+    file = tmp_path / "a.tif"
+    Image.fromarray(pixels.view(np.int32)).save(file)
+    signed = struct.pack("<HHII", 339, 3, 1, 2)  # the tag "sample format" with its value, which PIL always writes so
+    content = file.read_bytes()
+    assert signed in content
+    file.write_bytes(content.replace(signed, struct.pack("<HHII", 339, 3, 1, 1)))
+    assert (abs(decode(file, Form(256))[0, 0].astype(int) - np.arange(256)) <= 1).all()
+
+
+@pytest.mark.parametrize(
+    ("pixels", "message"),
+    [
+        (np.array([0.0, -0.5], np.float32), "run from -0.5 to 0"),
+        (np.array([0.0, np.nan], np.float32), "nan"),
+        (np.array([0.0, np.inf], np.float32), "to inf"),
+        (np.array([0.0, 1e6], np.float32), r"to 1e\+06"),
+        (np.array([-1, 5], np.int32), "from -1 to 5"),
+    ],
+)
+def test_pixels_without_a_range_are_refused(tmp_path, pixels, message):
+    with pytest.raises(DmlrcError, match=message):
+        decode(saved(tmp_path, pixels, ".tif"), Form(8))
+
+
+@pytest.mark.parametrize("shape", [(1, 20_000), (20_000, 1), (3, 30_000)])
+def test_a_strip_is_cut_before_it_is_enlarged(tmp_path, shape):
+    height, width = shape
+    pixels = np.tile(np.linspace(0, 255, max(shape)), (min(shape), 1)).astype(np.uint8)
+    Image.fromarray(pixels if width > height else pixels.T).save(tmp_path / "a.png")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    got = decode(tmp_path / "a.png", Form(256))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kB; it was 4 GB
+    assert (abs(got.astype(int) - 127) <= 1).all()
+
+
+@pytest.mark.parametrize("size", [28, 112])
+def test_a_strip_is_the_centre_of_the_whole_resized_strip(tmp_path, size):
+    rng = np.random.default_rng(size)
+    for _ in range(30):
+        short = int(rng.integers(1, 40))
+        long = 8 * short + int(rng.integers(1, 500))
+        image = Image.fromarray(rng.integers(0, 256, (short, long, 3), dtype=np.uint8))
+        image.save(tmp_path / "a.png")
+        whole = image.resize((size * long // short, size), Image.Resampling.BILINEAR)
+        left = round((whole.width - size) / 2)
+        expected = np.asarray(whole.crop((left, 0, left + size, size))).transpose(2, 0, 1)
+        assert abs(decode(tmp_path / "a.png", Form(size)).astype(int) - expected).max() <= 1
+
+
+@pytest.mark.parametrize("size", [0, -3, 2.5, "large", True, float("nan"), 10**6, None])
+def test_sizes_that_are_none(size):
+    with pytest.raises(UsageError, match="positive whole number of pixels"):
+        Form(size)
