@@ -9,6 +9,7 @@ import typer
 
 from dmlrc import data, records, studies, study
 from dmlrc.errors import DmlrcError
+from dmlrc.executors import check_workers
 from dmlrc.papers import fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__, add_completion=False)
@@ -17,7 +18,7 @@ data_app = typer.Typer(no_args_is_help=True, help="List, fetch and check data se
 app.add_typer(study_app, name="study")
 app.add_typer(data_app, name="data")
 
-Workers = Annotated[int, typer.Option(min=1, help="Processes that train at the same time.")]
+Workers = Annotated[int, typer.Option(min=1, callback=check_workers, help="Processes that train at the same time.")]
 
 
 @study_app.command("list")

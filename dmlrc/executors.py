@@ -6,6 +6,21 @@ import threading
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from multiprocessing import get_context, parent_process
 
+from dmlrc.errors import UsageError
+
+_FEW = 16  # workers that any machine may be asked for
+
+
+def check_workers(workers: int) -> int:
+    """The number as it is. Raises UsageError for one of processes that this machine cannot sensibly run."""
+    cores = os.cpu_count() or 1
+    most = max(_FEW, 4 * cores)
+    if not isinstance(workers, int) or isinstance(workers, bool) or not 1 <= workers <= most:
+        raise UsageError(
+            f"{workers!r} workers cannot run on the {cores} cores of this machine: give a whole number from 1 to {most}"
+        )
+    return workers
+
 
 class _Serial(Executor):
     """Runs each task in this process, at once."""
@@ -17,8 +32,11 @@ class _Serial(Executor):
 
 
 def pool(workers: int) -> Executor:
-    """What runs units: this process, or several of one thread each, which end with this one."""
-    if workers == 1:
+    """What runs units: this process, or several of one thread each, which end with this one.
+
+    Raises UsageError as `check_workers` does.
+    """
+    if check_workers(workers) == 1:
         return _Serial()
     # one thread a worker: two threads of one process and a busy neighbour slow each other badly
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):

@@ -113,7 +113,9 @@ def device() -> torch.device:
     if torch.backends.mps.is_available():
         here.append("mps")
     if named not in here:
-        raise UsageError(f"DMLRC_DEVICE is {named!r}, but here there is {', '.join(here)}: set it to that, or unset it")
+        raise UsageError(
+            f"DMLRC_DEVICE is {named!r}, but this machine has only {', '.join(here)}: name one of these, or unset it"
+        )
     return torch.device(named)
 
 

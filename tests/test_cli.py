@@ -71,6 +71,8 @@ def test_methods_lists_those_of_all_papers():
         (["study", "run", "glyph-quick"], 2, "unknown study 'glyph-quick': did you mean 'glyphs-quick'?"),
         (["study", "run", "glyphs-smoke", "--method", "contrastiv"], 2, "did you mean 'contrastive'?"),
         (["study", "run", "glyphs-smoke", "--workers", "0"], 2, "--workers"),
+        (["study", "run", "glyphs-smoke", "--workers", "999999"], 2, "999999 workers cannot run on"),
+        (["book", "quick", "--workers", "999999"], 2, "999999 workers cannot run on"),
         (["study", "show", "glyphs-quick"], 1, "make them with `dmlrc study run glyphs-quick`"),
         (["study", "export", "glyphs-quick"], 1, "was not run here"),
         (["study", "run", "cub200-musgrave2020"], 1, "DMLRC_DATA"),
@@ -83,6 +85,34 @@ def test_a_mistake_is_one_sentence_and_an_exit_code(call, arguments, code, messa
     returned, _, errors = call(*arguments)
     assert returned == code
     assert message in errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("device", ["bogus", "cuda:99", "meta"])
+def test_a_device_that_there_is_not(call, monkeypatch, device):
+    monkeypatch.setenv("DMLRC_DEVICE", device)
+    for arguments in (["study", "list"], ["study", "run", "glyphs-smoke"]):
+        returned, _, errors = call(*arguments)
+        assert returned == 2
+        assert f"DMLRC_DEVICE is '{device}'" in errors
+        assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    "path", ["~nobody-of-this-name/photos", "null\\u0000character", "x" * 5000, "loop", "", "file"]
+)
+def test_one_bad_folder_leaves_the_list_of_studies_as_it_is(call, home, path):
+    (home / "loop").symlink_to(home / "loop")
+    (home / "file").write_text("")
+    path = str(home / path) if path in ("loop", "file") else path
+    (home / "studies.toml").write_text(f'[mine]\nlike = "glyphs-smoke"\ndataset = "folder:{path}"\n')
+    returned, out, errors = call("study", "list")
+    assert returned == 0, errors
+    (line,) = (line for line in out.splitlines() if line.startswith("mine "))
+    assert " data " in line
+    returned, _, errors = call("study", "run", "mine")
+    assert returned in (1, 2)
+    assert len(errors.splitlines()) == 1
     assert "Traceback" not in errors
 
 

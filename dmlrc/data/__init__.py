@@ -73,7 +73,9 @@ def state(name: str, root: str | os.PathLike | None = None) -> str:
 def _path(name: str) -> Path:
     """The folder that "folder:PATH" names. Raises UsageError for what cannot be one on this machine."""
     try:
-        return Path(name.removeprefix("folder:")).expanduser().resolve()
+        if not (path := name.removeprefix("folder:")):
+            raise ValueError("it is empty")
+        return Path(path).expanduser().resolve()
     except (OSError, RuntimeError, ValueError) as error:  # no such user, a loop of links, a null character
         raise UsageError(f"{name!r} names no folder ({error}): write folder: and the path of a folder") from None
 

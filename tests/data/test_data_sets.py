@@ -307,6 +307,21 @@ def test_folder_with_an_empty_class(album):
         data.load(f"folder:{album}")
 
 
+@pytest.mark.parametrize("place", ["cats/long haired/1.png", "dogs/a/b/1.png", "cover.jpg"])
+def test_an_image_that_would_be_left_out_is_named(album, place):
+    write_image(album / place, (5,) * 3)
+    with pytest.raises(DmlrcError, match=rf"image .*{place} \(1 in all\) does not lie directly in a sub-folder"):
+        data.load(f"folder:{album}")
+
+
+def test_folders_without_images_and_hidden_ones_inside_a_class_are_no_matter(album):
+    write_text(album / "cats" / "notes" / "a.txt", "not an image")
+    write_image(album / "cats" / ".thumbnails" / "1.png", (5,) * 3)
+    write_image(album / "cats" / "notes" / ".thumbnails" / "1.png", (5,) * 3)
+    (album / "dogs" / "folder.png").mkdir()
+    assert len(data.load(f"folder:{album}", size=24).labels) == 3
+
+
 @pytest.mark.parametrize(("make", "message"), [(False, "there is no folder"), (True, "has no sub-folders")])
 def test_folder_that_is_none(tmp_path, make, message):
     if make:

@@ -1,0 +1,19 @@
+"""How many workers a machine may be asked for; what they do is tested with the studies that they run."""
+
+import pytest
+
+from dmlrc import executors
+from dmlrc.errors import UsageError
+
+
+@pytest.mark.parametrize("workers", [0, -1, 2.0, True, None, "2", float("nan"), 100_000, 10**30])
+def test_absurd_numbers_of_workers(workers, monkeypatch):
+    monkeypatch.setattr(executors.os, "cpu_count", lambda: 2)
+    with pytest.raises(UsageError, match=r"workers cannot run on the 2 cores .* from 1 to 16"):
+        executors.pool(workers)
+
+
+def test_many_workers_on_many_cores(monkeypatch):
+    monkeypatch.setattr(executors.os, "cpu_count", lambda: 128)
+    with executors.pool(200) as pool:  # no process starts before there is work
+        assert pool._max_workers == 200
