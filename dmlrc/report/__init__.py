@@ -1,0 +1,1 @@
+"""Records in, pages out: tables, figures, statistics and verdicts. The library never imports it."""

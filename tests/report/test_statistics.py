@@ -1,0 +1,351 @@
+"""Statistics: made-up studies with known search and seed variance, other packages as judges, plain loops as oracles."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from statsmodels.formula.api import mixedlm
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.weightstats import ttost_ind
+
+from dmlrc.report import statistics
+
+STUDIES, METHODS, REPETITIONS, RERUNS = 2000, 14, 3, 3
+RATIOS = (0.0, 0.5, 1.0, 2.0, 5.0)  # SD of search to SD of seed
+SEED_SD = 0.1
+COVERS = (0.93, 0.97)
+MONTE_CARLO = 3 * np.sqrt(0.05 * 0.95 / STUDIES)  # how far a share of 5 % strays by chance
+
+
+def made(ratio, means=None, studies=STUDIES, methods=METHODS, repetitions=REPETITIONS, reruns=RERUNS, seed=0):
+    """Values (studies, M, R, S) of the model, and their methods' true means (studies, M)."""
+    random = np.random.default_rng(seed)
+    means = random.normal(0, 1, (studies, methods)) if means is None else np.broadcast_to(means, (studies, methods))
+    search = random.normal(0, 1, (studies, methods, repetitions))
+    luck = random.normal(0, 1, (studies, methods, repetitions, reruns))
+    return means[..., None, None] + SEED_SD * (ratio * search[..., None] + luck), means
+
+
+def frame(values):
+    """One study's values (M, R, S) as `runs`."""
+    index = pd.MultiIndex.from_product(map(range, values.shape), names=["method", "repetition", "rerun"])
+    runs = pd.Series(values.ravel(), index, name="value").reset_index()
+    return runs.assign(method="m" + runs["method"].astype(str))
+
+
+def inside(truth, centre, variance, df):
+    """For each interval, whether the truth lies in it."""
+    return np.abs(truth - centre) <= stats.t.ppf(0.975, df) * np.sqrt(variance)
+
+
+def covered(values, means):
+    known = statistics.noise(values)
+    return inside(means, *statistics.of_methods(values, known), known.df[..., None])
+
+
+@pytest.mark.parametrize("ratio", RATIOS)
+class TestSimulation:
+    def test_intervals_cover(self, ratio):
+        found = covered(*made(ratio))
+        assert COVERS[0] <= found.mean() <= COVERS[1]
+        assert COVERS[0] <= found[:, 0].mean() <= COVERS[1]
+
+    def test_seed_intervals_cover_the_mean_of_these_searches(self, ratio):
+        values, means = made(0.0)
+        found = ratio * np.random.default_rng(1).normal(size=(STUDIES, METHODS, REPETITIONS))
+        centre, _ = statistics.of_methods(values + found[..., None], statistics.noise(values))
+        variance, df = statistics.by_seed(values + found[..., None])
+        assert COVERS[0] <= inside(means + found.mean(-1), centre, variance, df).mean() <= COVERS[1]
+
+    def test_a_method_searched_once_borrows_the_search_of_the_others(self, ratio):
+        values, means = made(ratio)
+        values[:, 0, 1:] = np.nan
+        found = covered(values, means)
+        assert COVERS[0] <= found[:, 0].mean() <= COVERS[1]
+        assert COVERS[0] <= found[:, 1:].mean() <= COVERS[1]
+
+    def test_failed_reruns(self, ratio):
+        values, means = made(ratio)
+        failed = np.random.default_rng(2).random(values.shape) < 0.1
+        failed[..., 0] = False  # one rerun of each repetition is left
+        found = covered(np.where(failed, np.nan, values), means)
+        assert COVERS[0] <= found.mean() <= COVERS[1]
+
+    def test_a_study_searched_once_borrows_from_another(self, ratio):
+        other, _ = made(ratio, seed=3)
+        values, means = made(ratio, repetitions=1)
+        known = statistics.noise(other)
+        found = [
+            inside(means[i], *statistics.of_methods(values[i], (b := statistics.borrowed(values[i], one, 1.0))), b.df)
+            for i in range(300)
+            for one in [statistics.Noise(*(each[i] for each in vars(known).values()))]
+        ]
+        assert COVERS[0] <= np.mean(found) <= COVERS[1]
+
+    def test_differences_cover_and_holm_keeps_its_level_where_all_methods_are_equal(self, ratio):
+        values, _ = made(ratio, means=0.0)
+        known = statistics.noise(values)
+        difference, error, p = statistics.pairwise(*statistics.of_methods(values, known), known.df)
+        assert COVERS[0] <= inside(0, difference, error**2, known.df[:, None]).mean() <= COVERS[1]
+        assert (statistics.holm(p).min(-1) < 0.05).mean() <= 0.05 + MONTE_CARLO
+
+    def test_equivalence_keeps_its_level_at_the_margin(self, ratio):
+        margin = 3 * SEED_SD * max(ratio, 0.5)
+        values, _ = made(ratio, means=np.where(np.arange(METHODS) == 1, margin, 0.0))
+        known = statistics.noise(values)
+        difference, error, _ = statistics.pairwise(*statistics.of_methods(values, known), known.df)
+        equal = statistics.equivalence(difference, error, known.df[:, None], margin) < 0.05
+        first, second = np.triu_indices(METHODS, 1)
+        apart = (first == 1) | (second == 1)
+        assert equal[:, apart].mean() <= 0.05 + MONTE_CARLO
+        assert equal[:, ~apart].mean() > 0.5  # two equal methods pass
+
+    def test_all_true_ranks_lie_in_their_intervals_and_the_best_method_is_kept(self, ratio):
+        spread = SEED_SD * (0.5 + ratio) * np.random.default_rng(4).normal(0, 2, METHODS)
+        values, _ = made(ratio, means=spread)
+        known = statistics.noise(values)
+        centre, variance = statistics.of_methods(values, known)
+        first, last = statistics.rank_intervals(centre, variance, known.df)
+        ranks = stats.rankdata(-spread)
+        assert ((first <= ranks) & (ranks <= last)).all(-1).mean() >= 0.95 - MONTE_CARLO
+        assert (last - first).mean() < METHODS - 2  # and they say something
+        kept = statistics.among_best(centre, variance, known.df)
+        assert kept[:, spread.argmax()].mean() >= 0.95 - MONTE_CARLO
+        assert kept.mean() < 0.6
+
+    def test_the_ratio_of_search_to_seed_is_as_often_too_large_as_too_small(self, ratio):
+        values, _ = made(ratio)
+        found = statistics.search_to_seed(values)
+        assert (found > ratio).mean() == pytest.approx(0.5, abs=0.02)
+
+
+def test_intervals_that_leave_search_out_do_not_cover():
+    values, means = made(2.0)
+    centre, _ = statistics.of_methods(values, statistics.noise(values))
+    assert inside(means, centre, *statistics.by_seed(values)).mean() < 0.75
+
+
+def test_methods_whose_searches_vary_differently_are_covered_on_average():
+    values, means = made(0.0)
+    factors = np.linspace(0.5, 1.5, METHODS)
+    search = np.random.default_rng(5).normal(size=(STUDIES, METHODS, REPETITIONS)) * factors[:, None]
+    found = covered(values + 3 * SEED_SD * search[..., None], means)
+    assert COVERS[0] <= found.mean() <= COVERS[1]
+    assert found[:, 0].mean() > 0.98
+    assert found[:, -1].mean() < 0.90
+
+
+def test_the_best_is_kept_where_all_methods_are_equal():
+    values, _ = made(1.0, means=0.0)
+    known = statistics.noise(values)
+    kept = statistics.among_best(*statistics.of_methods(values, known), known.df)
+    assert kept.mean(0).min() >= 0.95 - MONTE_CARLO
+
+
+def components_of(runs):
+    """Search and seed variance by restricted maximum likelihood."""
+    cells = runs["method"] + "/" + runs["repetition"].astype(str)
+    fit = mixedlm("value ~ 0 + C(method)", runs, groups=cells).fit(reml=True)
+    return float(fit.cov_re.iloc[0, 0]), float(fit.scale)
+
+
+def test_components_are_those_of_the_mixed_model():
+    values, _ = made(1.5, studies=1)
+    runs = frame(values[0])
+    found = statistics.noise(statistics.as_array(runs)[1])
+    search, seed = components_of(runs)
+    assert found.search == pytest.approx(search, rel=1e-3)
+    assert found.seed == pytest.approx(seed, rel=1e-3)
+
+
+def test_components_of_unbalanced_runs_are_near_those_of_the_mixed_model():
+    values, _ = made(1.5, studies=1, reruns=6)
+    runs = frame(values[0]).sample(frac=0.6, random_state=0)
+    search, seed = components_of(runs)
+    found = statistics.noise(statistics.as_array(runs)[1])
+    assert found.search == pytest.approx(search, rel=0.1)
+    assert found.seed == pytest.approx(seed, rel=0.1)
+
+
+def test_components_of_unbalanced_runs_are_unbiased():
+    values, _ = made(1.5, studies=20_000, methods=4)
+    values[:, 0, 1:] = np.nan
+    values[:, 1, 0, 1:] = np.nan
+    values[:, 2, :, 2] = np.nan
+    found = statistics.noise(values)
+    assert (found.repetition - found.seed * found.share).mean() == pytest.approx((1.5 * SEED_SD) ** 2, rel=0.03)
+    assert found.seed.mean() == pytest.approx(SEED_SD**2, rel=0.03)
+
+
+def test_noise_by_plain_loops():
+    values = made(1.0, studies=1, methods=2)[0][0]
+    means = [[sum(rerun) / 3 for rerun in method] for method in values]
+    seed = sum((y - m) ** 2 for a, b in zip(values, means, strict=True) for r, m in zip(a, b, strict=True) for y in r)
+    around = sum((m - sum(method) / 3) ** 2 for method in means for m in method)
+    found = statistics.noise(values)
+    assert found.seed == pytest.approx(seed / 12)
+    assert found.seed_df == 12
+    assert found.repetition == pytest.approx(around / 4)
+    assert found.df == 4
+    assert found.search == pytest.approx(max(0, around / 4 - seed / 12 / 3))
+
+
+class TestSummary:
+    values = made(1.0, studies=1, methods=5)[0][0]
+    runs = frame(values)
+
+    def test_balanced_intervals_are_students_t_with_the_pooled_variance_of_the_repetitions(self):
+        found = statistics.summary(self.runs).loc["m1"]
+        means = self.values.mean(-1)
+        half = stats.t.ppf(0.975, 10) * np.sqrt(means.var(-1, ddof=1).mean() / 3)
+        assert found["mean"] == pytest.approx(self.values[1].mean())
+        assert found["high"] - found["mean"] == pytest.approx(half)
+        assert found["error"] * stats.t.ppf(0.975, 10) == pytest.approx(half)
+
+    def test_order_of_the_rows_and_diverged_runs_do_not_matter(self):
+        lost = self.runs.assign(value=self.runs["value"].where(self.runs.index != 7, np.inf))
+        left_out = self.runs.drop(index=7).sample(frac=1, random_state=0)
+        found, other = statistics.summary(lost), statistics.summary(left_out)
+        pd.testing.assert_frame_equal(found, other.loc[found.index])
+        assert found.loc["m0", "reruns"] == 8
+
+    def test_one_repetition_has_the_interval_of_its_reruns_and_no_other(self):
+        runs = self.runs[self.runs["repetition"] == 0]
+        found = statistics.summary(runs).loc["m2"]
+        assert found["seed_high"] - found["mean"] == pytest.approx(statistics.half_width(self.values[2, 0]))
+        assert np.isnan(found[["low", "high", "search", "search_to_seed"]].astype(float)).all()
+        assert (found["rank_low"], found["rank_high"], found["among_best"]) == (1, 5, True)
+
+    def test_a_method_without_a_finished_run_has_no_number(self):
+        runs = self.runs.assign(value=self.runs["value"].where(self.runs["method"] != "m3"))
+        found = statistics.summary(runs)
+        assert np.isnan(found.loc["m3", "mean"])
+        assert found.loc["m3", "reruns"] == 0
+        assert found.drop(index="m3")["low"].notna().all()
+
+    def test_ranks_of_points_that_can_be_drawn(self):
+        centre, variance = np.array([3.0, 2.99, 1.0, 0.0]), np.full(4, 0.001)
+        first, last = statistics.rank_intervals(centre, variance, np.array(8))
+        assert first.tolist() == [1, 1, 3, 4]
+        assert last.tolist() == [2, 2, 3, 4]
+        assert statistics.among_best(centre, variance, np.array(8)).tolist() == [True, True, False, False]
+
+    def test_pairs(self):
+        found = statistics.pairs(self.runs, margin=0.3)
+        table = statistics.summary(self.runs)
+        assert len(found) == 10
+        row = found[(found["a"] == "m1") & (found["b"] == "m4")].iloc[0]
+        assert row["difference"] == pytest.approx(table.loc["m1", "mean"] - table.loc["m4", "mean"])
+        assert row["high"] - row["difference"] == pytest.approx(
+            stats.t.ppf(0.975, 10) * np.hypot(table.loc["m1", "error"], table.loc["m4", "error"])
+        )
+        means = self.values.mean(-1)
+        assert row["p_welch"] == pytest.approx(stats.ttest_ind(means[1], means[4], equal_var=False).pvalue)
+        same = statistics.contrast(self.runs, {"m1": 1, "m4": -1})
+        assert (same.value, same.low, same.high) == pytest.approx((row["difference"], row["low"], row["high"]))
+
+    def test_a_contrast_of_an_unknown_method(self):
+        with pytest.raises(KeyError, match="no finished run of method 'm9'"):
+            statistics.contrast(self.runs, {"m9": 1})
+
+
+def test_holm_is_that_of_statsmodels():
+    p = np.random.default_rng(0).random((3, 20)) ** 4
+    for row, found in zip(p, statistics.holm(p), strict=True):
+        np.testing.assert_allclose(found, multipletests(row, method="holm")[1])
+    with_nan = np.insert(p[0], 3, np.nan)
+    np.testing.assert_array_equal(np.delete(statistics.holm(with_nan), 3), statistics.holm(p[0]))
+    assert np.isnan(statistics.holm(with_nan)[3])
+
+
+def test_equivalence_is_that_of_statsmodels():
+    first, second = np.random.default_rng(0).normal(0, 1, (2, 10))
+    error = np.sqrt((first.var(ddof=1) + second.var(ddof=1)) / 10)
+    found = statistics.equivalence(first.mean() - second.mean(), error, 18, 1.5)
+    assert found == pytest.approx(ttost_ind(first, second, -1.5, 1.5)[0])
+
+
+@pytest.mark.parametrize(("others", "df"), [(1, 28), (4, 10), (13, 28)])
+def test_dunnetts_quantile(others, df):
+    shape = np.full((others, others), 0.5) + 0.5 * np.eye(others)
+    quantile = statistics._dunnett(others, df)
+    if others == 1:
+        assert quantile == pytest.approx(stats.t.ppf(0.95, df), abs=1e-4)
+    else:
+        below = stats.multivariate_t(shape=shape, df=df, seed=0).cdf(np.full(others, quantile))
+        assert below == pytest.approx(0.95, abs=1e-3)
+
+
+def test_redrawn_mean_has_the_normal_interval():
+    found = statistics.redrawn([([5.0], [0.5])], lambda scores: scores[..., 0])
+    assert found.value == 5
+    assert (found.low, found.high) == pytest.approx((5 - 1.96 * 0.5, 5 + 1.96 * 0.5), abs=0.03)
+
+
+@pytest.mark.parametrize("error", [0.05, 0.2])
+def test_redrawn_ratios_of_ranges_cover(error):
+    random, truth, hits = np.random.default_rng(0), np.linspace(0, 3, 8), []
+    for _ in range(1000):
+        groups = [(random.normal(scale * truth, error), np.full(8, error)) for scale in (0.5, 1.0)]
+        found = statistics.redrawn(groups, lambda a, b: np.ptp(a, axis=-1) / np.ptp(b, axis=-1), draws=1000)
+        hits.append(found.low <= 0.5 <= found.high)
+    assert 0.92 <= np.mean(hits) <= 0.98
+
+
+class TestClasses:
+    random = np.random.default_rng(0)
+    difficulty = random.normal(0.5, 0.2, 100)
+    scores = pd.DataFrame({"a": difficulty + random.normal(0.02, 0.02, 100), "b": difficulty}, index=range(100))
+    queries = pd.Series(random.integers(20, 60, 100), index=range(100))
+
+    def test_the_difference_is_paired(self):
+        drawn = statistics.over_classes(self.scores, self.queries)
+        own = statistics.percentiles(0.5, drawn["a"], 100)
+        gap = statistics.percentiles(0.02, drawn["a"] - drawn["b"], 100)
+        assert gap.high - gap.low < (own.high - own.low) / 5
+        assert gap.high - gap.low == pytest.approx(2 * 1.96 * 0.02 / 10, rel=0.2)
+
+    def test_it_centres_on_the_mean_over_all_queries(self):
+        drawn = statistics.over_classes(self.scores, self.queries)
+        for name in self.scores:
+            mean = np.average(self.scores[name], weights=self.queries)
+            assert drawn[name].mean() == pytest.approx(mean, abs=0.002)
+
+    def test_one_class_has_one_value(self):
+        drawn = statistics.over_classes(self.scores.iloc[[3]], self.queries)
+        np.testing.assert_allclose(drawn, np.tile(self.scores.iloc[3], (len(drawn), 1)))
+
+
+def test_expected_best_is_the_mean_over_all_choices():
+    values = np.random.default_rng(0).normal(size=7)
+    for k, found in enumerate(statistics.expected_best(values), 1):
+        assert found == pytest.approx(np.mean([max(chosen) for chosen in itertools.combinations(values, k)]))
+
+
+def test_expected_best_leaves_diverged_trials_out_and_of_none_there_is_none():
+    np.testing.assert_allclose(statistics.expected_best([1.0, np.nan, 2.0]), [1.5, 2.0])
+    assert len(statistics.expected_best([np.nan])) == 0
+
+
+def test_best_so_far_of_two_searches():
+    found = statistics.best_so_far([[1.0, 3.0, np.nan], [2.0, np.nan, 1.0]])
+    np.testing.assert_array_equal(found, [[1, 3, 3], [2, 2, 2]])
+
+
+def test_simple_estimates_against_scipy():
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(2, 12))
+    found = statistics.correlation(x, y)
+    assert (found.low, found.high) == pytest.approx(tuple(stats.pearsonr(x, y).confidence_interval()))
+    found = statistics.mean(x, "reruns")
+    assert (found.low, found.high) == pytest.approx(stats.t.interval(0.95, 11, x.mean(), stats.sem(x)))
+    assert (found.n, found.units, found.how) == (12, "reruns", "Student's t")
+    fit, found = stats.linregress(x, y), statistics.slope(x, y)
+    assert found.high - found.value == pytest.approx(stats.t.ppf(0.975, 10) * fit.stderr)
+    found = statistics.bootstrap(x, np.mean)
+    theirs = stats.bootstrap(
+        (x,), np.mean, method="percentile", n_resamples=statistics.RESAMPLES, rng=np.random.default_rng(0)
+    )
+    assert (found.low, found.high) == pytest.approx(tuple(theirs.confidence_interval))
