@@ -90,16 +90,29 @@ def lite0_state(path: Path, network: nn.Module) -> dict[str, Tensor]:
 
 def is_downloaded(name: str) -> bool:
     """Whether timm's weights of a trunk are on this machine already."""
+    return _stored(name) is not None
+
+
+def _stored(name: str) -> Path | None:
+    """The file of timm's weights of a trunk, if it is on this machine already."""
     import timm
     from huggingface_hub import try_to_load_from_cache
 
     _check(name)
     wanted = timm.get_pretrained_cfg(name.removeprefix(PREFIX))
     if not wanted.hf_hub_id:
-        return bool(wanted.url) and (Path(torch.hub.get_dir()) / "checkpoints" / Path(wanted.url).name).exists()
+        file = Path(torch.hub.get_dir()) / "checkpoints" / Path(wanted.url or "").name
+        return file if wanted.url and file.exists() else None
     repository, _, revision = wanted.hf_hub_id.partition("@")
     files = [wanted.hf_hub_filename] if wanted.hf_hub_filename else ["model.safetensors", "pytorch_model.bin"]
-    return any(isinstance(try_to_load_from_cache(repository, file, revision=revision or None), str) for file in files)
+    found = (try_to_load_from_cache(repository, file, revision=revision or None) for file in files)
+    return next((Path(file) for file in found if isinstance(file, str)), None)
+
+
+def _check_stored(name: str) -> None:
+    """Raise DmlrcError for a stored file that has been damaged: the Hub's cache names the content by its SHA-256."""
+    if (file := _stored(name)) and len(digest := file.resolve().name) == 64:
+        weight_files.check(file, digest, "remove it and what it links to, it will be downloaded again")
 
 
 def _check(name: str) -> None:
@@ -127,6 +140,7 @@ def _network(name: str, pretrained: bool) -> nn.Module:
     repository, url = bare.pretrained_cfg.get("hf_hub_id"), bare.pretrained_cfg.get("url")
     if not repository and not url:
         raise UsageError(f"timm has no weights of {name}: leave weights out, or give the path of a state_dict")
+    _check_stored(name)
     try:
         return timm.create_model(name.removeprefix(PREFIX), pretrained=True, num_classes=0)
     except Exception as error:  # of whatever library does the download

@@ -80,6 +80,7 @@ def create_trunk(name: str, weights: str | Path | None = None) -> Trunk:
     trunk = TRUNKS[name]()
     if weights is not None:
         path = _imagenet_file(name) if weights == "imagenet" else weight_files.find(weights)
+        _check_torchvisions(name, path)
         state = weight_files.read(path)
         kept = {each: value for each, value in state.items() if each.split(".")[0] not in HEAD}
         weight_files.load(trunk, kept, path, name)
@@ -119,14 +120,27 @@ def _imagenet_file(name: str) -> Path:
     path, url = _torchvision_file(name)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        checksum = path.stem.rsplit("-", 1)[1]  # torchvision's file names end with the start of their SHA-256
         try:
-            torch.hub.download_url_to_file(url, path, hash_prefix=checksum)
+            torch.hub.download_url_to_file(url, path, hash_prefix=_checksum(path))
         except (OSError, RuntimeError) as error:  # no network, no room; a wrong checksum
             raise MissingDataError(
                 f"cannot download the ImageNet weights of {name} ({error}): get {url} and put it at {path}"
             ) from error
     return path
+
+
+def _check_torchvisions(name: str, path: Path) -> None:
+    """Raise DmlrcError for a file that has the name of torchvision's weights of a network and is another."""
+    if name in ("conv4", "bn_inception"):
+        return
+    official, url = _torchvision_file(name)
+    if path.name == official.name:
+        weight_files.check(path, _checksum(path), f"remove it and get {url} again")
+
+
+def _checksum(path: Path) -> str:
+    """The start of their SHA-256, with which the names of torchvision's files end."""
+    return path.stem.rsplit("-", 1)[1]
 
 
 def _torchvision_file(name: str) -> tuple[Path, str]:

@@ -1,7 +1,9 @@
 """Files of weights: where they are looked for, how they are read and how they get into a network."""
 
 import glob
+import hashlib
 import os
+import zipfile
 from pathlib import Path
 from textwrap import shorten
 
@@ -31,8 +33,13 @@ def find(path: str | Path) -> Path:
 
 
 def read(path: Path) -> dict[str, Tensor]:
-    """The state_dict in a file that torch.save wrote, or in a .safetensors file. Never runs code of the file."""
+    """The state_dict in a file that torch.save wrote, or in a .safetensors file. Never runs code of the file.
+
+    The checksums that torch.save writes are compared here, since torch.load does not: with one bit flipped it would
+    give other weights without a word.
+    """
     try:
+        _check_zip(path)
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
 
@@ -48,6 +55,24 @@ def read(path: Path) -> dict[str, Tensor]:
     ):
         raise DmlrcError(f"{path} is not a state_dict: save one with torch.save(model.state_dict(), path)")
     return state
+
+
+def check(path: Path, sha256: str, way_out: str) -> None:
+    """Raise DmlrcError unless the file's SHA-256 begins with these hexadecimal digits."""
+    with path.open("rb") as stream:
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    if not found.startswith(sha256):
+        raise DmlrcError(f"{path} is damaged or another file, its SHA-256 does not begin with {sha256}: {way_out}")
+
+
+def _check_zip(path: Path) -> None:
+    """Raise ValueError for a zip file, torch.save's format since 2020, of which a part does not fit its checksum."""
+    with path.open("rb") as stream:
+        if stream.read(4) != b"PK\x03\x04":
+            return
+    with zipfile.ZipFile(path) as archive:
+        if bad := archive.testzip():
+            raise ValueError(f"{bad} does not fit its checksum")
 
 
 def load(network: nn.Module, state: dict[str, Tensor], path: Path, name: str) -> None:

@@ -1,5 +1,6 @@
 """Trunks of timm: its features, input and weights; EfficientNet-Lite0 against its authors' network."""
 
+import hashlib
 import logging
 
 import pytest
@@ -131,6 +132,25 @@ def test_weights_that_were_downloaded_before_are_used(hub):
     assert models.has_weights("timm:test_resnet", "imagenet")
     trunk = models.create_trunk("timm:test_resnet", "imagenet")
     assert torch.equal(trunk.network.conv1[0].weight, theirs.conv1[0].weight)
+
+
+def test_stored_weights_are_checked_by_the_name_of_their_content(hub):
+    repository = hub / "models--timm--test_resnet.r160_in1k"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / "main").write_text("abc")
+    (repository / "snapshots" / "abc").mkdir(parents=True)
+    (repository / "blobs").mkdir()
+    file = repository / "made"
+    save_file(network("test_resnet").state_dict(), file)
+    content = bytearray(file.read_bytes())
+    blob = repository / "blobs" / hashlib.sha256(content).hexdigest()
+    file.rename(blob)
+    (repository / "snapshots" / "abc" / "model.safetensors").symlink_to(blob)
+    models.create_trunk("timm:test_resnet", "imagenet")
+    content[-1] ^= 1
+    blob.write_bytes(content)
+    with pytest.raises(DmlrcError, match=r"model\.safetensors is damaged or another file"):
+        models.create_trunk("timm:test_resnet", "imagenet")
 
 
 def test_networks_without_weights_say_so(hub):

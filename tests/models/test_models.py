@@ -1,7 +1,9 @@
 """Trunks, weights, the embedder: shapes at real sizes, public names, strict loading, stacking."""
 
 import copy
+import hashlib
 import pickle
+import shutil
 from collections import OrderedDict
 from pathlib import Path
 from urllib.error import URLError
@@ -16,6 +18,7 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 
 from dmlrc import models
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
+from dmlrc.models import trunks
 from dmlrc.models.bn_inception import BNInception
 
 SIZES = {  # trunk: (side of its images, length of its features)
@@ -388,18 +391,43 @@ def test_the_weights_of_another_network_are_refused_in_one_line(tmp_path):
 
 def test_imagenet_weights_are_downloaded_once_and_checked(tmp_path, monkeypatch):
     network = classifier("resnet18")
+    torch.save(network.state_dict(), tmp_path / "made.pth")
+    checksum = hashlib.sha256((tmp_path / "made.pth").read_bytes()).hexdigest()[:8]
+    _, url = trunks._torchvision_file("resnet18")
+    assert url == "https://download.pytorch.org/models/resnet18-f37072fd.pth"
     calls = []
 
     def download(url, path, hash_prefix):
         calls.append((url, hash_prefix))
-        torch.save(network.state_dict(), path)
+        shutil.copy(tmp_path / "made.pth", path)
 
-    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    stored = tmp_path / f"resnet18-{checksum}.pth"
+    monkeypatch.setattr(trunks, "_torchvision_file", lambda name: (stored, url))
     monkeypatch.setattr(torch.hub, "download_url_to_file", download)
     for _ in range(2):
         trunk = models.create_trunk("resnet18", weights="imagenet")
         assert torch.equal(trunk.conv1.weight, network.conv1.weight)
-    assert calls == [("https://download.pytorch.org/models/resnet18-f37072fd.pth", "f37072fd")]
+    assert calls == [(url, checksum)]
+    flip(stored)
+    for weights in ("imagenet", stored):
+        with pytest.raises(DmlrcError, match=rf"damaged or another file, its SHA-256 does not begin with {checksum}"):
+            models.create_trunk("resnet18", weights=weights)
+
+
+def flip(file):
+    """One bit of the tensors in the middle of a file."""
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+def test_a_flipped_bit_in_a_file_of_ones_own_is_noticed(tmp_path):
+    file = tmp_path / "weights.pth"
+    torch.save(models.create_trunk("conv4").state_dict(), file)
+    models.create_trunk("conv4", weights=file)
+    flip(file)
+    with pytest.raises(DmlrcError, match=r"cannot read .*weights\.pth as a state_dict of tensors: it is damaged"):
+        models.create_trunk("conv4", weights=file)
 
 
 def test_without_a_network_the_download_is_named(tmp_path, monkeypatch):
