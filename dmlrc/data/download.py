@@ -37,6 +37,7 @@ _ATTEMPTS = 5  # connections per call; a later call continues too
 _PAUSE = 1.0  # seconds before the second connection, doubled before each further one
 _TIMEOUT = 30  # seconds without a byte
 _CHUNK = 1 << 16  # bytes
+_OTHER_MEMBERS = 10_000  # of archives, beside two an image
 _CUT = (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError)
 
 
@@ -123,10 +124,11 @@ def _archives(name: str, source: Source, root: Path) -> list[Path]:
     if any(archive.url is None and not (folder / archive.filename).exists() for archive in source.archives):
         raise MissingDataError(f"data set {name!r} cannot be downloaded: {way_to_get(name, root)}")
     folder.mkdir(parents=True, exist_ok=True)
-    return [_archive(name, archive, folder) for archive in source.archives]
+    return [_archive(name, archive, folder, source.most_bytes) for archive in source.archives]
 
 
-def _archive(name: str, archive: Archive, folder: Path) -> Path:
+def _archive(name: str, archive: Archive, folder: Path, most: int) -> Path:
+    """One file of the distribution, of at most so many bytes."""
     file = folder / archive.filename
     if file.exists():
         if archive.md5 and pooch.file_hash(str(file), alg="md5") != archive.md5:
@@ -140,7 +142,7 @@ def _archive(name: str, archive: Archive, folder: Path) -> Path:
             known_hash=archive.md5 and f"md5:{archive.md5}",
             fname=archive.filename,
             path=folder,
-            downloader=lambda url, target, _: _download(url, file.with_name(f"{file.name}.part"), Path(target)),
+            downloader=lambda url, target, _: _download(url, file.with_name(f"{file.name}.part"), Path(target), most),
         )
     except requests.RequestException as error:
         answer = getattr(error.response, "status_code", None)
@@ -153,11 +155,11 @@ def _archive(name: str, archive: Archive, folder: Path) -> Path:
     return file
 
 
-def _download(url: str, part: Path, target: Path) -> None:
+def _download(url: str, part: Path, target: Path, most: int) -> None:
     """Downloads into `part`, which keeps what arrived when the connection is cut, and renames it when complete."""
     for attempt in range(_ATTEMPTS):
         try:
-            _continue(url, part)
+            _continue(url, part, most)
             break
         except _CUT:
             if attempt == _ATTEMPTS - 1:
@@ -166,8 +168,11 @@ def _download(url: str, part: Path, target: Path) -> None:
     os.replace(part, target)
 
 
-def _continue(url: str, part: Path) -> None:
-    """Appends to `part` the bytes that it lacks, or all of them where the server cannot continue."""
+def _continue(url: str, part: Path, most: int) -> None:
+    """Appends to `part` the bytes that it lacks, or all of them where the server cannot continue.
+
+    Raises DmlrcError, and removes `part`, where the file is larger than `most` bytes or is said to be.
+    """
     have = part.stat().st_size if part.exists() else 0
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
     with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as response:
@@ -179,9 +184,13 @@ def _continue(url: str, part: Path) -> None:
         response.raise_for_status()
         if response.status_code != requests.codes.partial_content:
             have = 0
+        elif not response.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
+            part.unlink()
+            raise requests.ConnectionError("the server continues in another place than asked")
         response.raw.enforce_content_length = False  # it would drop the last bytes before a cut; we compare sizes below
-        length = response.headers.get("Content-Length")
-        total = have + int(length) if length else None
+        length = response.headers.get("Content-Length", "")
+        total = have + int(length) if length.isascii() and length.isdigit() else None
+        _refuse_too_large(url, part, total or 0, most)
         with (
             part.open("ab" if have else "wb") as stream,
             tqdm(
@@ -191,16 +200,29 @@ def _continue(url: str, part: Path) -> None:
             for chunk in response.iter_content(_CHUNK):
                 stream.write(chunk)
                 progress.update(len(chunk))
+                _refuse_too_large(url, part, stream.tell(), most)
+            stream.flush()
+            os.fsync(stream.fileno())
     if total is not None and part.stat().st_size < total:
         raise requests.ConnectionError("the connection was cut")
 
 
+def _refuse_too_large(url: str, part: Path, size: int, most: int) -> None:
+    if size > most:
+        part.unlink(missing_ok=True)
+        raise DmlrcError(
+            f"{url} gives {size:,} bytes or more, its data set has less than {most:,}: get the file from elsewhere and "
+            f"put it into {part.parent}"
+        )
+
+
 def _unpack_all(name: str, source: Source, folder: Path, files: list[Path]) -> None:
     """Unpacks the archives into the folder and counts what they gave."""
+    room = _Room(source)
     for archive, file in zip(source.archives, files, strict=True):
         into = folder / archive.into
         into.mkdir(parents=True, exist_ok=True)
-        _unpack(file, into)
+        _unpack(file, into, room)
     place = " and ".join(map(str, files))
     found = home_in(folder, source.markers)
     if found is None:
@@ -208,20 +230,40 @@ def _unpack_all(name: str, source: Source, folder: Path, files: list[Path]) -> N
     _counted(name, source, found, place)
 
 
-def _unpack(file: Path, into: Path) -> None:
+class _Room:
+    """What the archives of a data set may still give, so that a small file cannot fill the disk."""
+
+    def __init__(self, source: Source):
+        self.bytes, self.members = source.most_bytes, 2 * source.images + _OTHER_MEMBERS
+
+    def take(self, file: Path, size: int) -> None:
+        """Raises DmlrcError where a member of this size is too much."""
+        self.bytes -= size
+        self.members -= 1
+        if size < 0 or self.bytes < 0 or self.members < 0:
+            raise DmlrcError(
+                f"{file} holds more bytes or files than its data set can have: remove it and get it from the official "
+                "source"
+            )
+
+
+def _unpack(file: Path, into: Path, room: _Room) -> None:
     """Unpacks a zip or tar file, or copies any other file. Raises DmlrcError for a damaged or unsafe archive."""
     try:
         if zipfile.is_zipfile(file):
             with zipfile.ZipFile(file) as archive:
                 for member in tqdm(archive.infolist(), desc=f"unpacking {file.name}", unit="file", disable=None):
                     _refuse_unsafe(file, member.filename, stat.S_ISLNK(member.external_attr >> 16))
+                    room.take(file, member.file_size)  # zipfile reads no more of it
                     archive.extract(member, into)
         elif tarfile.is_tarfile(file):
             with tarfile.open(file) as archive:
                 for member in tqdm(archive, desc=f"unpacking {file.name}", unit="file", disable=None):
                     _refuse_unsafe(file, member.name, not (member.isfile() or member.isdir()))
+                    room.take(file, member.size)
                     archive.extract(member, into, filter="data")
         else:
+            room.take(file, file.stat().st_size)
             shutil.copy(file, into)
     except (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, RuntimeError) as error:  # the last: encrypted
         raise DmlrcError(f"{file} cannot be unpacked ({error}): remove it and get it again") from error

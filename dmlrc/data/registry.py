@@ -12,6 +12,7 @@ from dmlrc.errors import DmlrcError
 PHOTOGRAPH = Form(size=256)
 SMALL_PHOTOGRAPH = Form(size=112)
 CHARACTER = Form(size=28, channels=1, ink=True)
+_LISTS = 64 << 20  # bytes for what is no image
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,11 @@ class Source:
     origin: str = ""
     form: Form = PHOTOGRAPH
     flip: bool = True
+
+    @property
+    def most_bytes(self) -> int:
+        """More than the set takes, packed or unpacked: 1 MiB an image, several times the largest mean of all sets."""
+        return (self.images << 20) + _LISTS
 
     def listing(self, folder: Path) -> Listing:
         """What `read` gives. Raises DmlrcError for lists that cannot be understood."""

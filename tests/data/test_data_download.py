@@ -51,9 +51,9 @@ def tgz(members):
     return stream.getvalue()
 
 
-def zipped(members):
+def zipped(members, compression=zipfile.ZIP_STORED):
     stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w") as archive:
+    with zipfile.ZipFile(stream, "w", compression) as archive:
         for name, content in members.items():
             archive.writestr(name, content)
     return stream.getvalue()
@@ -66,6 +66,8 @@ class Server:
         self.files: dict[str, bytes] = {}
         self.cuts = 0
         self.knows_ranges = True
+        self.length: int | str | None = None  # what it says instead of the true length; "" nothing at all
+        self.shift = 0  # how far behind the place that was asked for it says to continue
         self.ranges: list[str | None] = []
         self.address = ""
 
@@ -74,6 +76,7 @@ class Server:
 def running(server):
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
+            self.close_connection = True
             asked = self.headers.get("Range")
             server.ranges.append(asked)
             content = server.files.get(self.path.lstrip("/"))
@@ -87,7 +90,12 @@ def running(server):
                 return self.end_headers()
             self.send_response(206 if start else 200)
             body = content[start:]
-            self.send_header("Content-Length", str(len(body)))
+            if start:
+                place = start + server.shift
+                self.send_header("Content-Range", f"bytes {place}-{len(content) - 1}/{len(content)}")
+            length = len(body) if server.length is None else server.length
+            if length != "":
+                self.send_header("Content-Length", str(length))
             self.end_headers()
             if server.cuts:
                 server.cuts -= 1
@@ -202,6 +210,77 @@ def test_a_part_that_is_complete_or_too_long(server, root, cub200, extra):
     part.write_bytes(server.files["CUB_200_2011.tgz"] + b"x" * extra)
     data.fetch("cub200")
     assert len(server.ranges) == (2 if extra else 1)
+
+
+def test_a_server_that_continues_in_another_place_starts_again(server, root, cub200):
+    server.cuts, server.shift = 1, 5
+    data.fetch("cub200")
+    assert [asked is None for asked in server.ranges] == [True, False, True]
+    assert len(data.load("cub200", size=16).labels) == 2
+
+
+@pytest.mark.parametrize("length", ["many", "-7", "", "1e3", "\u00b2"])
+def test_a_length_that_is_none_is_not_believed(server, root, cub200, length):
+    server.length = length
+    if length == "\u00b2":  # a digit, but not one that int() takes
+        server.length = length.encode("utf-8").decode("latin-1")
+    data.fetch("cub200")
+    assert len(data.load("cub200", size=16).labels) == 2
+
+
+@pytest.mark.parametrize(("length", "message"), [(50, "MD5 sum"), (10**13, "or more")])
+def test_a_wrong_length(server, root, cub200, length, message):
+    server.length = length
+    with pytest.raises(DmlrcError, match=message):
+        data.fetch("cub200")
+    assert data.state("cub200") == "missing"
+
+
+def test_a_length_that_is_too_large_is_settled_by_the_next_answer(server, root, cub200):
+    server.length = 10**6
+    data.fetch("cub200")
+    assert len(server.ranges) == 2
+    assert len(data.load("cub200", size=16).labels) == 2
+
+
+@pytest.mark.parametrize("length", [None, ""])
+def test_more_bytes_than_the_set_can_have_are_not_taken(monkeypatch, server, root, cub200, length):
+    monkeypatch.setattr(registry, "_LISTS", 0)
+    server.files["CUB_200_2011.tgz"] = bytes(5 << 20)  # two images may have 2 MiB
+    server.length = length
+    with pytest.raises(
+        DmlrcError, match=r"CUB_200_2011\.tgz gives 2,\d+,\d+ bytes or more|gives 5,242,880 bytes or more"
+    ):
+        data.fetch("cub200")
+    assert left(root) == ["downloads", "downloads/cub200"]
+    assert len(server.ranges) == 1
+
+
+BOMBS = {
+    "a large file in a zip": lambda: zipped({"images.txt": bytes(5 << 20)}, zipfile.ZIP_DEFLATED),
+    "a large file in a tar": lambda: tgz({"images.txt": bytes(5 << 20)}),
+    "many files in a zip": lambda: zipped({f"{i}.txt": b"" for i in range(30)}),
+    "many files in a tar": lambda: tgz({f"{i}.txt": b"" for i in range(30)}),
+    "many small files": lambda: zipped({f"{i}.txt": bytes(300_000) for i in range(12)}, zipfile.ZIP_DEFLATED),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_small_archive_of_more_than_the_set_can_have(monkeypatch, server, root, bomb):
+    content = BOMBS[bomb]()
+    assert len(content) < 20_000
+    monkeypatch.setattr(registry, "_LISTS", 0)
+    monkeypatch.setattr(download, "_OTHER_MEMBERS", 10)
+    register(monkeypatch, server, "cub200", ("CUB_200_2011.tgz", content), images=2, classes=2)
+    with pytest.raises(DmlrcError, match=r"holds more bytes or files than its data set can have: remove it"):
+        data.fetch("cub200")
+    assert data.state("cub200") == "missing"
+    assert not (root / "cub200").exists()
+
+
+def test_every_set_has_room_for_itself():
+    for name, source in registry.SOURCES.items():
+        assert source.most_bytes > source.images * 400_000, name  # the largest mean, CUB200's, is 97,000
 
 
 def test_a_wrong_checksum_removes_the_file_and_says_so(server, root, cub200):
@@ -435,7 +514,7 @@ def test_an_archive_that_changed_is_unpacked_again(read_only, home):
 
 
 def test_what_an_interrupted_unpacking_left_is_not_taken(read_only, home, monkeypatch):
-    def interrupted(file, into):
+    def interrupted(file, into, room):
         (into / "car_ims").mkdir(exist_ok=True)
         raise KeyboardInterrupt
 
@@ -467,7 +546,7 @@ def test_two_processes_that_unpack_at_once_share_the_first_ones_folder(read_only
 
 
 def test_a_cache_without_room_is_named(read_only, home, monkeypatch):
-    def full(file, into):
+    def full(file, into, room):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(download, "_unpack", full)
