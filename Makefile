@@ -8,7 +8,7 @@ WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: book single test lint lock bench gpu-session clean
+.PHONY: book single test lint lock bench clean
 
 book: .venv/ready
 	$(BIN)/dmlrc book $(STUDY) --workers $(WORKERS)
@@ -22,16 +22,10 @@ test: .venv/ready
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 lint: .venv/ready
-	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports --no-cache
 
 bench: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks
-
-# make gpu-session STUDY=glyphs-full MINUTES=20 OUT=gpu    on a machine with a GPU; resumable
-MINUTES ?= 20
-OUT ?= gpu
-gpu-session:
-	benchmarks/gpu_session.sh $(STUDY) $(MINUTES) $(OUT)
 
 # requirements.lock holds every version; it is resolved from the direct pins in pyproject.toml.
 # Bytecode is written here once: where Python is told not to, each process would compile torch again, for seconds.

@@ -1,6 +1,8 @@
 """What must agree between the project's own files."""
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -46,3 +48,16 @@ def test_notebooks_are_committed_without_outputs():
         code = [cell for cell in notebook.cells if cell.cell_type == "code"]
         assert not any(cell.outputs or cell.execution_count for cell in code), path.name
         assert sum("parameters" in cell.metadata.get("tags", []) for cell in code) == 1, path.name
+
+
+def test_the_package_keeps_to_its_floors():
+    """The contracts of pyproject.toml: the library never imports the report, the parts never import studies."""
+    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as main; main()", "--no-cache"]
+    checked = subprocess.run([*command, "--no-logo"], cwd=ROOT, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_every_folder_of_modules_is_a_package():
+    """A folder without `__init__.py` would be missing where the package is installed, and no contract would see it."""
+    folders = {path.parent for path in (ROOT / "dmlrc").rglob("*.py")}
+    assert not [folder for folder in folders if not (folder / "__init__.py").exists()]

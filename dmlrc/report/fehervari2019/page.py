@@ -75,7 +75,7 @@ def headline(records: StudyRecords) -> pd.DataFrame:
     return chosen[["method", "metric", "mean", "ci95", "n"]]
 
 
-def published(dataset: str) -> dict[str, pd.DataFrame]:
+def by_trunk(dataset: str) -> dict[str, pd.DataFrame]:
     """The paper's table of a data set: trunk -> `published.fehervari_results`; DREML's ResNet18 is with ResNet50."""
     frame = published.fehervari_results()
     frame = frame[frame["dataset"] == dataset]
@@ -90,7 +90,7 @@ def places(found: Found) -> dict[str, pd.DataFrame]:
     """
     tables = {}
     for dataset in DATASETS.values():
-        for trunk, frame in published(dataset).items():
+        for trunk, frame in by_trunk(dataset).items():
             kept = frame[~frame["doubtful"]].rename(columns={"value": "mean"})
             tables[f"{dataset} ({labels.TRUNK_LABELS[trunk]})"] = kept[["method", "metric", "mean"]].assign(ci95=np.nan)
     ours = {name: headline(records) for name, records in common.present(found).items()}
@@ -141,7 +141,7 @@ def beside(dataset: str, found: Found) -> tuple[pd.DataFrame, pd.DataFrame]:
     Bold: the best of a column; italic: its interval overlaps that of the best. Cells that are taken for slips and the
     rows that the paper does not have (`FLOATS`, the pretrained trunk) do not compete.
     """
-    theirs = published(dataset)
+    theirs = by_trunk(dataset)
     known = {method for records in common.present(found).values() for method in headline(records)["method"]}
     extra = [method for method in (PRETRAINED, FLOATS) if method in known]
     blocks = [_originals_block(dataset)]
@@ -207,7 +207,7 @@ def plotted(dataset: str) -> str:
 
 def table_data(dataset: str, found: Found) -> pd.DataFrame:
     """The numbers behind fehervari-t2 to t4, all metrics of ours among them; see `common.long`."""
-    theirs = pd.concat(published(dataset).values())
+    theirs = pd.concat(by_trunk(dataset).values())
     return common.long(theirs, {name: headline(records) for name, records in common.present(found).items()})
 
 
@@ -244,7 +244,7 @@ def orders_cells(frame: pd.DataFrame) -> pd.DataFrame:
 
 def gains(dataset: str, trunk: str = "bn_inception") -> pd.Series:
     """R@1 in this paper's table less what the original papers report, of the methods that have both."""
-    frame = published(dataset)[trunk]
+    frame = by_trunk(dataset)[trunk]
     ours = frame[frame["metric"] == "precision_at_1"].set_index("method")["value"]
     return (ours - originals(dataset)).dropna()
 

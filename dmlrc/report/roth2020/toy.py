@@ -18,13 +18,14 @@ import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Circle
 from torch import Tensor, nn
 
 from dmlrc import losses, metrics
 from dmlrc.metrics.spectrum import spectrum
 from dmlrc.models.embedder import l2_normalize
 from dmlrc.report import common, style
-from dmlrc.report.musgrave2020 import figures
 from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 
 POINTS, BATCH, STEPS, LR, NEG_MARGIN = 15, 24, 200, 0.03, 0.1
@@ -227,7 +228,7 @@ def draw(toys: Mapping[str, Toy]) -> Figure:
     axis.set_title("singular values, share of the sum", fontsize=9)
     axes[2, 1].set_axis_off()
     handles = [
-        figures.plt.Line2D([], [], color=colour, marker=marker, linestyle="", label=f"{part} class {number + 1}")
+        Line2D([], [], color=colour, marker=marker, linestyle="", label=f"{part} class {number + 1}")
         for part, colours, marker in (("training", COLOURS[0], "o"), ("test", COLOURS[1], "x"))
         for number, colour in enumerate(colours)
     ]
