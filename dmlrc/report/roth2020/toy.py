@@ -19,7 +19,6 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Circle
 from torch import Tensor, nn
 
 from dmlrc import losses, metrics
