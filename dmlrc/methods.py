@@ -1,7 +1,9 @@
 """A method: one row of a results table. A loss, its batch layout, its search space, where it comes from."""
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 LOSS_WEIGHTS_LR = "loss_weights_lr"
@@ -36,6 +38,8 @@ class Method:
     A batch has classes_per_batch x images_per_class images. kind: "embedding" or "classification".
     weight_decay, sampler, optimizer: override the protocol's where the paper says so. changes: fields of the protocol
     that are other for this row, where a system has settings of its own or a sweep varies one.
+    row, level, level_number: of a method that stands in a sweep, the method that is varied, the value of what varies as
+    a word ("dim128"), and as a number (128.0) where it is one. Outside sweeps the row is the name.
     """
 
     name: str
@@ -52,10 +56,71 @@ class Method:
     sampler: str | None = None
     optimizer: str | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
+    row: str = ""
+    level: str | None = None
+    level_number: float | None = None
 
     def __post_init__(self):
-        if not self.label:
-            object.__setattr__(self, "label", self.name)
+        for field_, default in (("label", self.name), ("row", self.name)):
+            if not getattr(self, field_):
+                object.__setattr__(self, field_, default)
+
+    @property
+    def digest(self) -> str:
+        """A short hash of everything that decides what a trial or rerun of this method gives, but its source."""
+        told = asdict(replace(self, loss=_name_of(self.loss)))
+        for unimportant in ("name", "label", "kind", "year", "reference", "row", "level", "level_number"):
+            told.pop(unimportant)
+        return hashlib.sha256(json.dumps(told, sort_keys=True, default=dict).encode()).hexdigest()[:16]
+
+
+def _name_of(loss: str | Callable[..., Any]) -> str:
+    return loss if isinstance(loss, str) else getattr(loss, "__qualname__", type(loss).__qualname__)
+
+
+@dataclass(frozen=True)
+class Level:
+    """One value of what a sweep varies: its word, the number that it is if it is one, and who has it.
+
+    changes: of the protocol, for all these methods.
+    """
+
+    name: str
+    methods: tuple[Method, ...]
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    number: float | None = None
+
+
+def levels(name: str, numbers: Iterable[float], methods: tuple[Method, ...], changed: str) -> tuple[Level, ...]:
+    """The levels of a sweep that gives one setting of the protocol, `changed`, one number after another."""
+    return tuple(Level(f"{name}{number:g}", methods, {changed: number}, float(number)) for number in numbers)
+
+
+def batch_levels(sizes: Iterable[int], methods: tuple[Method, ...]) -> tuple[Level, ...]:
+    """The levels of a sweep over the images of a batch; see `in_batches_of`."""
+    return tuple(Level(f"batch{size}", in_batches_of(size, methods), number=float(size)) for size in sizes)
+
+
+def row_name(row: str, level: str) -> str:
+    """The name of a method at one level of a sweep, unique in its study."""
+    return f"{row}@{level}"
+
+
+def rows(sweep: Iterable[Level]) -> tuple[Method, ...]:
+    """The rows of a sweep, as methods: every one at every value."""
+    return tuple(
+        replace(
+            method,
+            name=row_name(method.name, level.name),
+            label=f"{method.label}, {level.name}",
+            changes={**method.changes, **level.changes},
+            row=method.name,
+            level=level.name,
+            level_number=level.number,
+        )
+        for level in sweep
+        for method in level.methods
+    )
 
 
 def in_batches_of(size: int, methods: Iterable[Method]) -> tuple[Method, ...]:

@@ -4,6 +4,9 @@ A protocol holds fixed what a fair comparison holds fixed, a budget says how muc
 data set, with its methods.
 """
 
+import hashlib
+import json
+from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
@@ -132,6 +135,10 @@ class Study:
     """What is run: a protocol on a data set, with a budget. Its name is all that a reader needs to rerun it.
 
     class_order: "default" (the data set's own) or "random" (seeded by seed).
+    repetitions: how often the whole search and its reruns are done, each time with another seed, on the same splits.
+    kind: "table" (methods compared), "experiment" (something varied around a table) or "rates" (what chose a learning
+    rate, on validation classes alone). parent: the table around which an experiment stands, or whose rate was chosen;
+    experiment: its id there, such as "roth2020-samplers".
     expected: the time that the whole study takes, and on what; shown by `dmlrc study list`.
     """
 
@@ -142,6 +149,10 @@ class Study:
     methods: tuple[Method, ...] = field(repr=False)
     seed: int = 0
     class_order: str = "default"
+    repetitions: int = 1
+    kind: str = "table"
+    parent: str | None = None
+    experiment: str | None = None
     expected: str = ""
 
     def __post_init__(self):
@@ -173,6 +184,9 @@ class Study:
         """Everything that a record depends on, but its method, as plain data."""
         return {
             "study": self.name,
+            "kind": self.kind,
+            "parent": self.parent,
+            "experiment": self.experiment,
             "dataset": self.dataset,
             "protocol": asdict(self.effective_protocol),
             "budget": asdict(self.budget),
@@ -180,20 +194,21 @@ class Study:
             "class_order": self.class_order,
         }
 
+    @property
+    def digest(self) -> str:
+        """See `digest`."""
+        return digest(self.configuration())
 
-Sweep = dict[str, tuple[dict, tuple]]
-"""One thing varied for a figure: value -> changes of the protocol, methods."""
 
+def digest(configuration: Mapping[str, Any]) -> str:
+    """A short hash of what all units of a study depend on.
 
-def rows(sweep: Sweep) -> tuple:
-    """The rows of a sweep, as methods: every one at every value, named `method@value`."""
-    return tuple(
-        replace(
-            method,
-            name=f"{method.name}@{value}",
-            label=f"{method.label}, {value}",
-            changes={**method.changes, **changes},
-        )
-        for value, (changes, methods) in sweep.items()
-        for method in methods
-    )
+    configuration: `Study.configuration`, or the meta of records. How many trials and reruns there are is no part of it.
+    A setting of the protocol at its default is left out, so that one that is introduced later changes no digest.
+    """
+    told, defaults = (json.loads(json.dumps(each)) for each in (configuration, default_settings()))
+    parts = {name: told[name] for name in ("study", "dataset", "seed", "class_order")}
+    parts["protocol"] = {
+        name: value for name, value in told["protocol"].items() if name not in defaults or value != defaults[name]
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

@@ -9,42 +9,57 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from dmlrc import paths
+from dmlrc import migrate, paths
 from dmlrc.errors import DmlrcError, MissingDataError
-from dmlrc.protocol import default_settings
+from dmlrc.protocol import digest
 
 PRETRAINED = "pretrained"
 """The name under which the accuracy of the untrained trunk is recorded; no method may be called so."""
 
-FRAMES = ("trials", "runs", "scores", "curves", "arrays")
-ARRAYS = "method rerun setting name values"
+_METHOD = ("method", "row", "level", "level_number", "repetition")
+_OUTCOME = ("state", "params", "seconds", "steps", "reason", "commit", "processor")
+_RUN = ("fold", "seed", "state", "stopped", "best_step", "steps", "seconds")
+COLUMNS = {
+    "trials": (*_METHOD, "trial", "value", *_OUTCOME),
+    "reruns": (*_METHOD, "rerun", *_OUTCOME),
+    "runs": (*_METHOD, "kind", "number", *_RUN, "val_map_at_r", "val_precision_at_1"),
+    "scores": (*_METHOD, "rerun", "setting", "metric", "value"),
+    "curves": (*_METHOD, "kind", "number", "fold", "step", "metric", "value"),
+    "arrays": (*_METHOD, "rerun", "setting", "name", "values"),
+}
+FRAMES = tuple(COLUMNS)
+NUMBERS = ("value", "level_number", "val_map_at_r", "val_precision_at_1")
 
 
 @dataclass(frozen=True)
 class StudyRecords:
     """All records of one study as data frames, a row a fact; accuracies are fractions.
 
-    trials: method, trial, state ("complete", "diverged"), value (mean validation MAP@R over the folds, NaN
-    if diverged), params (dict), seconds, steps, reason, commit.
-    runs: method, kind ("trial", "rerun"), number, fold, seed, state, stopped ("plateau", "limit",
-    "diverged"), best_step, steps, seconds, val_map_at_r, val_precision_at_1.
-    scores: method, rerun, setting ("separated", "concatenated", "fold0" ...), metric, value, on the test half.
-    The method "pretrained" is the trunk before any training.
-    curves: method, kind, number, fold, step, metric, value.
-    arrays: method, rerun, setting ("test", "train", "untrained"), name, values (list): spectra and histogram counts,
-    where the protocol asks for them.
-    meta: study, dataset, protocol, budget, seed, class_order, data, environment, settings (of each method, those that
-    are not searched), commit, created.
+    Every frame has the columns method; row, level, level_number (of a method in a sweep, see `dmlrc.methods.Method`);
+    and repetition, from 0.
+    trials: trial, state ("complete", "diverged"), value (mean validation MAP@R over the folds, NaN if diverged),
+    params (dict), seconds, steps, reason, commit, processor.
+    reruns: rerun, and the same without a value; params is None in records that are older than this frame.
+    runs: kind ("trial", "rerun"), number, fold, seed, state, stopped ("plateau", "limit", "diverged"), best_step,
+    steps, seconds, val_map_at_r, val_precision_at_1.
+    scores: rerun, setting ("separated", "concatenated", "fold0" ...), metric, value, on the test half. The method
+    "pretrained" is the trunk before any training.
+    curves: kind, number, fold, step, metric, value.
+    arrays: rerun, setting, name, values (list): of "test", "train", "untrained" spectra and histogram counts, where the
+    protocol asks for them; of "separated", "concatenated" the scores of the test classes ("class_map_at_r" ...).
+    meta: study, kind, parent, experiment, dataset, protocol, budget, seed, class_order, data, environment, settings (of
+    each method, those that are not searched), commit, created.
     """
 
     trials: pd.DataFrame
+    reruns: pd.DataFrame
     runs: pd.DataFrame
     scores: pd.DataFrame
     curves: pd.DataFrame
@@ -54,6 +69,11 @@ class StudyRecords:
     @property
     def name(self) -> str:
         return self.meta["study"]
+
+    @property
+    def level_numbers(self) -> dict[str, float]:
+        """The numbers of a sweep's levels, by the words for them: "dim128" -> 128."""
+        return dict(self.scores[["level", "level_number"]].drop_duplicates().dropna().to_numpy())
 
 
 CONFIGURATION = ("study", "dataset", "protocol", "budget", "seed", "class_order")
@@ -71,7 +91,7 @@ def load(study: str) -> StudyRecords:
 
 
 def finished_units(study: str, configuration: dict) -> list[dict]:
-    """What is finished of a study: method, kind, number and, of a trial, state, value and params.
+    """What is finished of a study: method, repetition, kind, number, state, params and, of a trial, value.
 
     Raises DmlrcError where the records were made under another configuration than this one.
     """
@@ -86,16 +106,23 @@ def finished_units(study: str, configuration: dict) -> list[dict]:
             f"move {paths.runs() / study} and {paths.results() / study} away, or give the study another name"
         )
     trials = [{"kind": "trial", "number": row["trial"], **row} for row in found.trials.to_dict("records")]
-    reruns = found.runs[found.runs["kind"] == "rerun"][["method", "kind", "number"]].drop_duplicates()
-    pretrained = [{"method": PRETRAINED, "kind": PRETRAINED}] if PRETRAINED in set(found.scores["method"]) else []
-    return trials + reruns.to_dict("records") + pretrained
+    reruns = [{"kind": "rerun", "number": row["rerun"], **row} for row in found.reruns.to_dict("records")]
+    pretrained = {"method": PRETRAINED, "kind": PRETRAINED, "repetition": 0, "number": 0}
+    return trials + reruns + ([pretrained] if PRETRAINED in set(found.scores["method"]) else [])
 
 
 def _run_here(study: str) -> StudyRecords | None:
     folder = paths.runs() / study
     if not (folder / "meta.json").exists():
         return None
-    return from_units(read_units(folder), _read_meta(folder))
+    meta, units = _read_meta(folder), read_units(folder)
+    for unit in units:
+        if unit.get("digest", digest(meta)) != digest(meta):
+            raise DmlrcError(
+                f"the record {unit_path(unit)} in {folder} was made under another configuration than meta.json there "
+                "says: move it away, and it is made again"
+            )
+    return from_units(units, meta)
 
 
 def _committed(study: str) -> StudyRecords | None:
@@ -108,7 +135,7 @@ def _join(here: StudyRecords, committed: StudyRecords) -> StudyRecords:
     frames = {}
     for name in FRAMES:
         own, other = getattr(here, name), getattr(committed, name)
-        keys = [key for key in ("method", "kind", "trial", "number", "rerun") if key in own.columns]
+        keys = [key for key in ("method", "repetition", "kind", "trial", "number", "rerun") if key in own.columns]
         known = pd.MultiIndex.from_frame(own[keys])
         frames[name] = pd.concat([other[~pd.MultiIndex.from_frame(other[keys]).isin(known)], own], ignore_index=True)
     return StudyRecords(**frames, meta=committed.meta)
@@ -122,7 +149,7 @@ def _differences(old: Any, new: Any, path: str = "") -> list[str]:
     """The fields in which two nested dictionaries differ, each as 'protocol.lr 0.01 -> 0.001'.
 
     A field that only the new one has was introduced later, with a default that does what was done before
-    (those of a protocol are filled in by `_read_meta`).
+    (those of a protocol are filled in by `dmlrc.migrate`).
     """
     if isinstance(old, dict) and isinstance(new, dict):
         return [line for key in sorted(old) for line in _differences(old[key], new.get(key), f"{path}.{key}")]
@@ -147,7 +174,7 @@ def export(study: str, complete: bool) -> Path:
     target.mkdir(parents=True, exist_ok=True)
     for name in FRAMES:
         frame = getattr(records, name)
-        if name == "trials":
+        if name in ("trials", "reruns"):
             frame = frame.assign(params=frame["params"].map(json.dumps))
         if name != "arrays" or len(frame):
             frame.to_parquet(target / f"{name}.parquet", index=False, compression="zstd")
@@ -157,69 +184,84 @@ def export(study: str, complete: bool) -> Path:
 
 def _read_meta(folder: Path) -> dict:
     """The meta of a study; settings that are younger than its records have their defaults."""
-    meta = read_json(folder / "meta.json")
-    return meta | {"protocol": json.loads(json.dumps(default_settings())) | meta["protocol"]}
+    return migrate.meta(read_json(folder / "meta.json"))
 
 
 def _read_parquet(folder: Path) -> StudyRecords:
-    frames = {name: pd.read_parquet(folder / f"{name}.parquet") for name in FRAMES if name != "arrays"}
-    arrays = folder / "arrays.parquet"  # only where there are any
-    frames["arrays"] = pd.read_parquet(arrays) if arrays.exists() else _frame([], ARRAYS)
-    frames["trials"] = frames["trials"].assign(params=frames["trials"]["params"].map(json.loads))
-    return StudyRecords(**frames, meta=_read_meta(folder))
+    meta = _read_meta(folder)
+    files = {name: folder / f"{name}.parquet" for name in FRAMES}
+    frames = migrate.frames({name: pd.read_parquet(file) for name, file in files.items() if file.exists()}, meta)
+    frames = {name: _typed(frames[name], name) if name in frames else _frame([], name) for name in FRAMES}
+    for name in ("trials", "reruns"):
+        frames[name] = frames[name].assign(params=frames[name]["params"].map(json.loads))
+    return StudyRecords(**frames, meta=meta)
+
+
+def unit_path(record: Mapping) -> Path:
+    """Where the record of a unit lies, relative to the folder of its study."""
+    return Path(record["method"], f"{record['repetition']}-{record['kind']}-{record['number']:03d}.json")
 
 
 def read_units(folder: Path) -> list[dict]:
-    """Every record of a study under way, in the order of method, kind and number."""
-    return [read_json(path) for path in sorted(folder.glob("*/*.json"))]
+    """Every record of a study under way, in the order of method, repetition, kind and number."""
+    units = []
+    for path in sorted(folder.glob("*/*.json")):
+        units.append(migrate.unit(read_json(path)))
+        _check_place(path, units[-1], folder.name)
+    return units
+
+
+def _check_place(path: Path, unit: Mapping, study: str) -> None:
+    """Raise DmlrcError for a record that lies where another one belongs: a copy must not count as a run of its own."""
+    right = unit_path(unit)
+    before_repetitions = right.with_name(right.name.removeprefix("0-"))
+    if path.relative_to(path.parents[1]) not in (right, before_repetitions) or unit.get("study", study) != study:
+        raise DmlrcError(
+            f"the record {path} says that it is {right} of study {unit.get('study', study)!r}: move it there, or away"
+        )
 
 
 def from_units(units: Iterable[dict], meta: dict) -> StudyRecords:
     """The data frames of these records."""
-    trials, runs, scores, curves, arrays = [], [], [], [], []
+    rows = {name: [] for name in FRAMES}
     for unit in units:
-        key = {"method": unit["method"], "kind": unit["kind"], "number": unit["number"]}
+        unit = migrate.unit(unit)
+        of_method = {name: unit[name] for name in _METHOD}
+        run_key = of_method | {"kind": unit["kind"], "number": unit["number"]}
+        test_key = of_method | {"rerun": unit["number"]}
+        told = {
+            name: unit.get(name) for name in ("state", "params", "seconds", "steps", "reason", "commit", "processor")
+        }
         if unit["kind"] == "trial":
-            fields = ("method", "state", "value", "params", "seconds", "steps", "reason", "commit")
-            trials.append({"trial": unit["number"]} | {name: unit[name] for name in fields})
+            rows["trials"].append(of_method | {"trial": unit["number"], "value": unit["value"]} | told)
+        if unit["kind"] == "rerun":
+            rows["reruns"].append(test_key | told)
         for run in unit["runs"]:
-            facts = {name: run[name] for name in ("fold", "seed", "state", "stopped", "best_step", "steps", "seconds")}
-            val = {f"val_{metric}": value for metric, value in run["val"].items()}
-            runs.append(key | facts | val)
-            curves += [
-                key | {"fold": run["fold"], "step": row["step"], "metric": metric, "value": value}
+            facts = {name: run[name] for name in _RUN}
+            rows["runs"].append(run_key | facts | {f"val_{metric}": value for metric, value in run["val"].items()})
+            rows["curves"] += [
+                run_key | {"fold": run["fold"], "step": row["step"], "metric": metric, "value": value}
                 for row in run["curve"]
                 for metric, value in row.items()
                 if metric != "step"
             ]
-        scores += [
-            {"method": unit["method"], "rerun": unit["number"], "setting": setting, "metric": metric, "value": value}
-            for setting, values in unit.get("scores", {}).items()
-            for metric, value in values.items()
-        ]
-        arrays += [
-            {"method": unit["method"], "rerun": unit["number"], "setting": setting, "name": name, "values": values}
-            for setting, named in unit.get("arrays", {}).items()
-            for name, values in named.items()
-        ]
-    return StudyRecords(
-        trials=_frame(trials, "method trial state value params seconds steps reason commit"),
-        runs=_frame(
-            runs,
-            "method kind number fold seed state stopped best_step steps seconds val_map_at_r val_precision_at_1",
-        ),
-        scores=_frame(scores, "method rerun setting metric value"),
-        curves=_frame(curves, "method kind number fold step metric value"),
-        arrays=_frame(arrays, ARRAYS),
-        meta=meta,
-    )
+        for frame, column in (("scores", "metric"), ("arrays", "name")):
+            rows[frame] += [
+                test_key | {"setting": setting, column: name, "values" if frame == "arrays" else "value": value}
+                for setting, named in unit.get(frame, {}).items()
+                for name, value in named.items()
+            ]
+    return StudyRecords(**{name: _frame(each, name) for name, each in rows.items()}, meta=meta)
 
 
-def _frame(rows: list[dict], columns: str) -> pd.DataFrame:
-    frame = pd.DataFrame(rows, columns=columns.split())
-    for column in frame.columns.intersection(["value", "val_map_at_r", "val_precision_at_1"]):
-        frame[column] = frame[column].astype(float)
-    return frame
+def _frame(rows: list[dict], name: str) -> pd.DataFrame:
+    return _typed(pd.DataFrame(rows, columns=COLUMNS[name]), name)
+
+
+def _typed(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The frame with its columns in order, numbers as numbers where all of them are missing."""
+    frame = frame.reindex(columns=list(COLUMNS[name]))
+    return frame.astype(dict.fromkeys(frame.columns.intersection(NUMBERS), float))
 
 
 def write_json(path: Path, value: dict) -> None:

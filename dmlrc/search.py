@@ -19,15 +19,20 @@ from dmlrc.methods import Float, Int, Method
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 
+TPE = {"n_startup_trials": 10, "n_ei_candidates": 24, "multivariate": True, "group": False, "constant_liar": False}
+"""The sampler's settings, written down since Optuna's defaults change (multivariate since 5.0). The liar stands in for
+trials that run at the same time, of which a search here has none."""
+
+
 def propose(method: Method, trials: Sequence[Mapping], seed: int) -> dict[str, float]:
     """The hyperparameters of trial number `len(trials)`.
 
     trials: the finished ones in order, each with params, value (mean validation MAP@R) and state.
     A diverged trial counts as failed: the sampler does not learn from it. Sampler: Optuna's TPE
-    (Bergstra et al. 2011); its first 10 trials are uniform in the space.
+    (Bergstra et al. 2011) with the settings of `TPE`; its first 10 trials are uniform in the space.
     """
-    row = method.name.partition("@")[0]  # the rows of a sweep draw the same random settings
-    sampler = optuna.samplers.TPESampler(seed=crc32(f"{seed}/{row}/{len(trials)}".encode()))
+    # the rows of a sweep draw the same random settings
+    sampler = optuna.samplers.TPESampler(seed=crc32(f"{seed}/{method.row}/{len(trials)}".encode()), **TPE)
     study = optuna_study(method, trials, sampler)
     return study.ask(_distributions(method)).params
 

@@ -4,8 +4,7 @@ A finished unit is a record on disk, and what to do next follows from the record
 """
 
 import contextlib
-import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -19,7 +18,7 @@ from dmlrc.inputs import device, prepare
 from dmlrc.methods import Method
 from dmlrc.protocol import Study
 from dmlrc.records import PRETRAINED
-from dmlrc.unit import Unit, run_unit
+from dmlrc.unit import Unit, repetition_seed, run_unit
 
 
 def missing(study: Study) -> tuple[str, ...]:
@@ -34,25 +33,55 @@ def missing(study: Study) -> tuple[str, ...]:
     return tuple(lacks)
 
 
-def next_unit(study: Study, method: Method | None, done: Sequence[dict]) -> Unit | None:
-    """What a method needs next, from its records alone: a trial, then a rerun of the best, then nothing.
+def next_unit(study: Study, method: Method | None, repetition: int, done: Sequence[Mapping]) -> Unit | None:
+    """What a method needs next in a repetition, from the records alone: a trial, a rerun of the best, then nothing.
 
-    Without trials in the budget, the reruns take the method's fixed settings. Raises UsageError if it has a space.
+    done: finished units, of any method and repetition, see `records.finished_units`. The first trial that is missing is
+    proposed from those before it; a rerun of another setting than the best trial's is stale and made again. Without
+    trials in the budget, the reruns take the method's fixed settings.
+
+    Raises UsageError if a method without trials has hyperparameters to search.
     """
-    make = functools.partial(Unit, study.dataset, study.protocol_of(method), study.class_order, study.seed, method)
+    own = [unit for unit in done if (unit["method"], unit["repetition"]) == (_name(method), repetition)]
     if method is None:
-        return None if done else make("pretrained", 0, {})
-    trials = sorted((unit for unit in done if unit["kind"] == "trial"), key=lambda unit: unit["number"])
-    reruns = {unit["number"] for unit in done if unit["kind"] == "rerun"}
-    if len(trials) < study.budget.trials:
-        return make("trial", len(trials), search.propose(method, trials, study.seed))
+        return None if own else _unit(study, None, 0, PRETRAINED, 0, {})
     if not study.budget.trials and method.space:
         raise UsageError(f"study {study.name} has no trials, but method {method.name!r} has parameters to search")
-    best = search.best(trials) if study.budget.trials else {"params": method.settings}
-    missing = [number for number in range(study.budget.reruns) if number not in reruns]
-    if best is None or not missing:
+    trials = {unit["number"]: unit for unit in own if unit["kind"] == "trial"}
+    for number in range(study.budget.trials):
+        if number not in trials:
+            before = [trials[each] for each in range(number)]
+            params = search.propose(method, before, repetition_seed(study.seed, repetition))
+            return _unit(study, method, repetition, "trial", number, params)
+    best = search.best(list(trials.values())) if study.budget.trials else {"params": method.settings}
+    if best is None:
         return None
-    return make("rerun", missing[0], dict(best["params"]))
+    reruns = {unit["number"] for unit in own if unit["kind"] == "rerun" and not is_stale(unit, best)}
+    missing = [number for number in range(study.budget.reruns) if number not in reruns]
+    return _unit(study, method, repetition, "rerun", missing[0], best["params"]) if missing else None
+
+
+def _unit(
+    study: Study, method: Method | None, repetition: int, kind: str, number: int, params: Mapping[str, float]
+) -> Unit:
+    return Unit(
+        study=study.name,
+        digest=study.digest,
+        dataset=study.dataset,
+        protocol=study.protocol_of(method),
+        class_order=study.class_order,
+        study_seed=study.seed,
+        method=method,
+        repetition=repetition,
+        kind=kind,
+        number=number,
+        params=dict(params),
+    )
+
+
+def is_stale(rerun: Mapping, best: Mapping) -> bool:
+    """Whether a rerun took another setting than the best trial's; in the oldest records that was not written down."""
+    return rerun["params"] is not None and dict(rerun["params"]) != dict(best["params"])
 
 
 def run(
@@ -68,73 +97,83 @@ def run(
     handed out at once; default one a method with an executor, else one.
     Stopped at any moment, the next call goes on where this one was.
     """
-    methods = [None, *(study.methods if methods is None else methods)]  # None stands for the pretrained trunk
-    done = _done(study, methods)
-    if not any(next_unit(study, method, done[_name(method)]) for method in methods):
+    chains = _chains(study, study.methods if methods is None else methods)
+    done = _done(study, chains)
+    if not any(next_unit(study, *chain, done) for chain in chains):
         return
     _begin(study)
     if study.protocol.frozen_trunk:  # here, with all threads, and not in each worker again
         prepare(study.dataset, study.effective_protocol, study.class_order, study.seed)
-    width = workers or (len(methods) if executor else 1)
-    bar = tqdm(total=_total(study, methods), initial=sum(map(len, done.values())), desc=study.name)
+    width = workers or (len(chains) if executor else 1)
+    bar = tqdm(total=_total(study, chains), initial=len(done), desc=study.name)
     with contextlib.nullcontext(executor) if executor else pool(width) as used, bar:
-        for record in _work(study, methods, done, used, width, bar):
-            name = f"{record['kind']}-{record['number']:03d}.json"
-            records.write_json(paths.runs() / study.name / record["method"] / name, record)
-            done[record["method"]].append(record)
+        for record in _work(study, chains, done, used, width, bar):
+            records.write_json(paths.runs() / study.name / records.unit_path(record), record)
+            done.append(record)
             bar.update()
+
+
+Chain = tuple[Method | None, int]
+"""What runs one after the other: the units of a method in one repetition. No method: the pretrained trunk."""
+
+
+def _chains(study: Study, methods: Sequence[Method]) -> list[Chain]:
+    return [(None, 0), *((method, repetition) for repetition in range(study.repetitions) for method in methods)]
 
 
 def export(study: Study) -> Path:
     """Write the records made here to results/, to be committed; a study is published once it is complete."""
-    methods = [None, *study.methods]
-    done = _done(study, methods)
-    complete = not any(next_unit(study, method, done[_name(method)]) for method in methods)
-    return records.export(study.name, complete)
+    finished, total = progress(study)
+    return records.export(study.name, finished == total)
 
 
 def progress(study: Study) -> tuple[int, int]:
     """How many units of a study are finished, here or committed, and how many it has."""
-    methods = [None, *study.methods]
-    return sum(map(len, _done(study, methods).values())), _total(study, methods)
+    chains = _chains(study, study.methods)
+    return len(_done(study, chains)), _total(study, chains)
 
 
-def _total(study: Study, methods: Sequence[Method | None]) -> int:
-    """The units of these methods, of which None, the pretrained trunk, is one with a single unit."""
-    return 1 + (len(methods) - 1) * (study.budget.trials + study.budget.reruns)
+def _total(study: Study, chains: Sequence[Chain]) -> int:
+    """The units of these chains, of which the pretrained trunk's has a single one."""
+    return sum(1 if method is None else study.budget.trials + study.budget.reruns for method, _ in chains)
 
 
-def _done(study: Study, methods: Sequence[Method | None]) -> dict[str, list[dict]]:
-    """The finished units of each of these methods, here and committed."""
-    done = {_name(method): [] for method in methods}
-    for unit in records.finished_units(study.name, study.configuration()):
-        if unit["method"] in done:
-            done[unit["method"]].append(unit)
-    return done
+def _done(study: Study, chains: Sequence[Chain]) -> list[dict]:
+    """The finished units of these chains, here and committed, without those that are to be made again."""
+    kept, finished = [], records.finished_units(study.name, study.configuration())
+    for method, repetition in chains:
+        own = [unit for unit in finished if (unit["method"], unit["repetition"]) == (_name(method), repetition)]
+        trials = [unit for unit in own if unit["kind"] == "trial" and unit["number"] < study.budget.trials]
+        best = search.best(trials) if study.budget.trials else {"params": method.settings if method else {}}
+        for unit in own:
+            if unit["kind"] == "rerun" and (unit["number"] >= study.budget.reruns or not best or is_stale(unit, best)):
+                continue
+            if unit["kind"] != "trial" or unit["number"] < study.budget.trials:
+                kept.append(unit)
+    return kept
 
 
-def _work(
-    study: Study, methods: list[Method | None], done: dict[str, list[dict]], pool: Executor, width: int, bar: tqdm
-) -> Iterator[dict]:
-    """Yield each record as its unit ends; the caller adds it to `done` before the method's next unit is chosen.
+def _work(study: Study, chains: list[Chain], done: list[dict], pool: Executor, width: int, bar: tqdm) -> Iterator[dict]:
+    """Yield each record as its unit ends; the caller adds it to `done` before the chain's next unit is chosen.
 
-    A method's trials follow one another, since each is proposed from those before it; `width` methods run at once.
+    A method's trials follow one another, since each is proposed from those before it; `width` chains run at once.
     """
     # the last methods first: SoftTriple's steps are the dearest, and a long chain at the end leaves workers idle
-    waiting, pending = list(reversed(methods)), {}
+    waiting, pending = chains[::-1], {}
+    waiting.sort(key=lambda chain: chain[1])
 
-    def submit(method: Method | None) -> None:
-        unit = next_unit(study, method, done[_name(method)])
+    def submit(chain: Chain) -> None:
+        unit = next_unit(study, *chain, done)
         if unit:
-            bar.set_postfix_str(f"{_name(method)} {unit.kind} {unit.number}")
-            pending[pool.submit(run_unit, unit)] = method
+            bar.set_postfix_str(f"{_name(chain[0])} {unit.kind} {unit.number}")
+            pending[pool.submit(run_unit, unit)] = chain
 
     while waiting or pending:
         while waiting and len(pending) < width:
             submit(waiting.pop(0))
         finished, _ = wait(pending, return_when=FIRST_COMPLETED)
         for future in finished:
-            method = pending.pop(future)
+            chain = pending.pop(future)
             try:
                 yield future.result()
             except BrokenProcessPool:
@@ -143,7 +182,7 @@ def _work(
                     "script that runs a study in several workers needs `if __name__ == '__main__':`. Finished "
                     "records are kept"
                 ) from None
-            submit(method)
+            submit(chain)
 
 
 def _name(method: Method | None) -> str:

@@ -20,14 +20,29 @@ from dmlrc.records import PRETRAINED
 class Unit:
     """A trial or a rerun of one method, everything that it needs: it can be sent to another process."""
 
+    study: str
+    digest: str  # of the study's configuration, see `dmlrc.protocol.digest`
     dataset: str
     protocol: Protocol
     class_order: str
     study_seed: int
     method: Method | None  # None: the pretrained trunk
+    repetition: int
     kind: str  # "trial", "rerun" or "pretrained"
     number: int
     params: dict[str, float]
+
+    @property
+    def seed(self) -> int:
+        """The seed of the repetition; of the first one, that of the study."""
+        return repetition_seed(self.study_seed, self.repetition)
+
+
+def repetition_seed(study_seed: int, repetition: int) -> int:
+    """The seed of a whole search and its reruns. The splits keep that of the study."""
+    if not repetition:
+        return study_seed
+    return int(np.random.SeedSequence([study_seed, repetition]).generate_state(1)[0])
 
 
 def run_unit(unit: Unit) -> dict:
@@ -36,13 +51,26 @@ def run_unit(unit: Unit) -> dict:
         torch.set_num_threads(1)
     prepared = prepare(unit.dataset, unit.protocol, unit.class_order, unit.study_seed)
     started = time.perf_counter()
-    record = {"kind": unit.kind, "number": unit.number, "params": unit.params, "commit": provenance.commit()}
+    record = {
+        "study": unit.study,
+        "digest": unit.digest,
+        "repetition": unit.repetition,
+        "kind": unit.kind,
+        "number": unit.number,
+        "params": unit.params,
+        "commit": provenance.commit(),
+        "processor": provenance.processor(),
+    }
     if unit.method is None:
         return record | {"method": PRETRAINED, "state": "complete", "runs": [], "scores": pretrained_scores(prepared)}
     runs = _train_folds(unit, prepared)
     last = runs[-1]
     record |= {
         "method": unit.method.name,
+        "method_digest": unit.method.digest,
+        "row": unit.method.row,
+        "level": unit.method.level,
+        "level_number": unit.method.level_number,
         "state": last.state,
         "reason": last.reason,
         "value": _value(runs),
@@ -91,4 +119,4 @@ def _value(runs: Sequence[training.Run]) -> float | None:
 def run_seed(unit: Unit, fold: int) -> int:
     """The seed of one run. It does not depend on the method, so that methods are compared on paired seeds."""
     kind = ("trial", "rerun").index(unit.kind)
-    return int(np.random.SeedSequence([unit.study_seed, kind, unit.number, fold]).generate_state(1)[0])
+    return int(np.random.SeedSequence([unit.seed, kind, unit.number, fold]).generate_state(1)[0])

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -179,7 +180,7 @@ def test_trials_never_see_the_test_half(tiny, monkeypatch):
         monkeypatch.setattr(
             bench.source, name, lambda i, *rest, real=real: (seen.extend(np.ravel(i).tolist()), real(i, *rest))[1]
         )
-    unit = study.next_unit(tiny, PICKED[0], [])
+    unit = study.next_unit(tiny, PICKED[0], 0, [])
     run_unit(unit)
     assert seen
     assert not test & set(seen)
@@ -221,9 +222,9 @@ def test_records_of_another_configuration_are_not_mixed(tiny):
 
 def test_a_damaged_record_is_named(tiny, home):
     study.run(tiny, methods=PICKED[:1])
-    damaged = paths.runs() / "tiny" / "contrastive" / "trial-000.json"
+    damaged = paths.runs() / "tiny" / "contrastive" / "0-trial-000.json"
     damaged.write_text(damaged.read_text()[:50])
-    with pytest.raises(DmlrcError, match=r"trial-000\.json is damaged: delete it"):
+    with pytest.raises(DmlrcError, match=r"0-trial-000\.json is damaged: delete it"):
         records.load("tiny")
 
 
@@ -247,22 +248,25 @@ def test_a_method_whose_trials_all_diverge_is_recorded_as_such(tiny):
     assert set(found.trials["state"]) == {"diverged"}
     assert found.trials["value"].isna().all()
     assert "broken" not in set(found.scores["method"])
-    written = json.loads((paths.runs() / "tiny" / "broken" / "trial-000.json").read_text())
+    written = json.loads((paths.runs() / "tiny" / "broken" / "0-trial-000.json").read_text())
     assert written["value"] is None
     assert "NaN" in written["reason"]
 
 
 def test_seeds_are_paired_across_methods_and_differ_otherwise(tiny):
     units = [
-        Unit(tiny.dataset, tiny.protocol, "default", seed, method, kind, number, {})
+        Unit("tiny", "", tiny.dataset, tiny.protocol, "default", seed, method, repetition, kind, number, {})
         for seed in (0, 1)
+        for repetition in (0, 1)
         for method in PICKED
         for kind in ("trial", "rerun")
         for number in (0, 1)
     ]
-    seeds = {(u.study_seed, u.method.name, u.kind, u.number, f): run_seed(u, f) for u in units for f in (0, 1)}
+    seeds = {
+        (u.study_seed, u.repetition, u.method.name, u.kind, u.number, f): run_seed(u, f) for u in units for f in (0, 1)
+    }
     assert len(set(seeds.values())) == len(seeds) / 2
-    assert seeds[0, "contrastive", "rerun", 1, 0] == seeds[0, "arcface", "rerun", 1, 0]
+    assert seeds[0, 1, "contrastive", "rerun", 1, 0] == seeds[0, 1, "arcface", "rerun", 1, 0]
 
 
 def test_unknown_names_are_errors_with_a_hint(tiny):
@@ -274,3 +278,63 @@ def test_unknown_names_are_errors_with_a_hint(tiny):
         study.run(tiny, methods=[Method("pretrained", "triplet")])
     with pytest.raises(MissingDataError, match="dmlrc study run"):
         records.load("glyphs-full")
+
+
+def test_a_deleted_trial_is_made_again_and_no_other_is_touched(tiny, finished):
+    study.run(tiny, methods=PICKED[:1])
+    folder = paths.runs() / "tiny" / "contrastive"
+    lost, kept = (folder / f"0-trial-00{number}.json" for number in (0, 1))
+    before, untouched = json.loads(lost.read_text()), kept.read_bytes()
+    lost.unlink()
+    study.run(tiny, methods=PICKED[:1])
+    assert kept.read_bytes() == untouched
+    again = json.loads(lost.read_text())
+    assert (again["params"], again["value"]) == (before["params"], before["value"])
+
+
+def test_a_rerun_of_another_setting_than_the_best_is_made_again(tiny, finished):
+    study.run(tiny, methods=PICKED[:1])
+    path = paths.runs() / "tiny" / "contrastive" / "0-rerun-001.json"
+    right = json.loads(path.read_text())
+    stale = right | {"params": {name: value / 2 for name, value in right["params"].items()}}
+    path.write_text(json.dumps(stale))
+    done, total = study.progress(replace(tiny, methods=PICKED[:1]))
+    assert done == total - 1
+    study.run(tiny, methods=PICKED[:1])
+    assert json.loads(path.read_text())["params"] == right["params"]
+
+
+def test_a_copy_of_records_does_not_count_as_a_sample(tiny):
+    study.run(tiny, methods=PICKED[:1])
+    folder = paths.runs() / "tiny"
+    shutil.copytree(folder / "contrastive", folder / "contrastive.bak")
+    with pytest.raises(DmlrcError, match=r"says that it is contrastive/0-rerun-000\.json"):
+        records.load("tiny")
+
+
+def test_records_of_another_study_or_configuration_are_refused(tiny):
+    study.run(tiny, methods=PICKED[:1])
+    path = paths.runs() / "tiny" / "contrastive" / "0-trial-000.json"
+    own = json.loads(path.read_text())
+    path.write_text(json.dumps(own | {"study": "other"}))
+    with pytest.raises(DmlrcError, match="of study 'other'"):
+        records.load("tiny")
+    path.write_text(json.dumps(own | {"digest": "0" * 16}))
+    with pytest.raises(DmlrcError, match="another configuration"):
+        records.load("tiny")
+
+
+def test_a_repetition_is_a_search_of_its_own_on_the_same_splits(tiny, finished):
+    twice = replace(tiny, methods=PICKED[:1], repetitions=2)
+    study.run(twice)
+    found = records.load("tiny")
+    assert study.progress(twice) == (9, 9)
+    assert study.progress(replace(twice, repetitions=1)) == (5, 5)
+    first, second = (found.trials[found.trials["repetition"] == number] for number in (0, 1))
+    assert len(first) == len(second) == 2
+    assert list(first["params"]) != list(second["params"])
+    seeds = found.runs.groupby("repetition")["seed"].agg(set)
+    assert not seeds[0] & seeds[1]
+    committed, _ = finished
+    expected = committed[0].query("method == 'contrastive'").sort_values("trial")["value"]
+    assert list(first.sort_values("trial")["value"]) == pytest.approx(list(expected))

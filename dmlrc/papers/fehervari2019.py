@@ -10,10 +10,11 @@ embedding size, images and optimiser are those of section 4.1; rate, weight deca
 ours, as is the state of BatchNorm (trained). The decay of structured clustering's gamma is left out.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from dmlrc.methods import LOSS_WEIGHTS_LR, Method, in_batches_of
-from dmlrc.protocol import Budget, Protocol, Sweep
+from dmlrc.methods import LOSS_WEIGHTS_LR, Level, Method, batch_levels, levels
+from dmlrc.protocol import Budget, Protocol
 
 PROTOCOL = Protocol(
     name="fehervari2019",
@@ -142,9 +143,9 @@ EMBEDDING_DIMS = (16, 32, 64, 128, 256, 512)
 BATCH_SIZES = (2, 4, 8, 16, 32, 64, 128)
 
 
-def sweeps(methods: tuple[Method, ...]) -> dict[str, Sweep]:
+def sweeps(methods: tuple[Method, ...]) -> dict[str, Sequence[Level]]:
     """The sweeps of Figs. 1 and 2."""
     return {
-        "dims": {f"dim{dim}": ({"embedding_dim": dim}, methods) for dim in EMBEDDING_DIMS},
-        "batches": {f"batch{size}": ({}, in_batches_of(size, methods)) for size in BATCH_SIZES},
+        "dims": levels("dim", EMBEDDING_DIMS, methods, "embedding_dim"),
+        "batches": batch_levels(BATCH_SIZES, methods),
     }

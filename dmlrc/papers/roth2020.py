@@ -9,11 +9,11 @@ The settings are fixed: no search, no validation. Section 4.1 and the authors' p
 each metric's best epoch on the test classes, ours of the last epoch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from dmlrc.methods import LOSS_WEIGHTS_LR, Method, in_batches_of
-from dmlrc.protocol import Budget, Protocol, Sweep
+from dmlrc.methods import LOSS_WEIGHTS_LR, Level, Method, batch_levels, levels
+from dmlrc.protocol import Budget, Protocol
 
 PROTOCOL = Protocol(
     name="roth2020",
@@ -188,16 +188,16 @@ WEIGHT_DECAYS = (0.0, 4e-5, 4e-4, 4e-3)
 PREPROCESSING = {"base": {}, "big": {"crop_size": 256}, "red": {"augmentation": "place"}}
 
 
-def sweeps(methods: tuple[Method, ...]) -> dict[str, Sweep]:
+def sweeps(methods: tuple[Method, ...]) -> dict[str, Sequence[Level]]:
     """The sweeps of Figs. 2 and 3 for a data set's methods, on those of `SAMPLED` (Fig. 2 does not name its five)."""
     six = sampled(methods)
     return {
-        "samplers": {name: ({}, drawn(six, *sampler)) for name, sampler in SAMPLERS.items()},
-        "trunks": {trunk: ({"trunk": trunk}, six) for trunk in TRUNKS},
-        "dims": {f"dim{dim}": ({"embedding_dim": dim}, six) for dim in EMBEDDING_DIMS},
-        "batches": {f"batch{size}": ({}, in_batches_of(size, six)) for size in BATCH_SIZES},
-        "decays": {f"decay{decay:g}": ({"weight_decay": decay}, six) for decay in WEIGHT_DECAYS},
-        "preprocessing": {name: (changes, six) for name, changes in PREPROCESSING.items()},
+        "samplers": [Level(name, drawn(six, *sampler)) for name, sampler in SAMPLERS.items()],
+        "trunks": [Level(trunk, six, {"trunk": trunk}) for trunk in TRUNKS],
+        "dims": levels("dim", EMBEDDING_DIMS, six, "embedding_dim"),
+        "batches": batch_levels(BATCH_SIZES, six),
+        "decays": levels("decay", WEIGHT_DECAYS, six, "weight_decay"),
+        "preprocessing": [Level(name, six, changes) for name, changes in PREPROCESSING.items()],
     }
 
 

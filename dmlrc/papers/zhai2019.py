@@ -8,10 +8,11 @@ The settings are fixed: no search, no validation. Section 4.1 and the authors' p
 one run as far as it says; ours are five.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from dmlrc.methods import Method
-from dmlrc.protocol import Budget, Protocol, Sweep
+from dmlrc.methods import Level, Method, levels
+from dmlrc.protocol import Budget, Protocol
 
 # Cars196. At 2048 dimensions the normalised features are the embedding.
 PROTOCOL = Protocol(
@@ -92,36 +93,39 @@ SAMPLES_PER_CLASS = (None, (1, 75), (3, 25), (12, 6), (25, 3), (37, 2), (75, 1))
 CLASS_SHARES = (1.0, 0.1, 0.01, 0.001)
 
 
-def sweeps(dataset: str, methods: tuple[Method, ...]) -> dict[str, Sweep]:
+def sweeps(dataset: str, methods: tuple[Method, ...]) -> dict[str, Sequence[Level]]:
     """The tables and figures of the paper beside its main study, all with normalised softmax."""
     softmax = methods[:1]
     trunks = SOP_TRUNKS if dataset == "sop" else TRUNKS
     found = {
-        "trunks": {name: (changes, softmax) for name, changes in trunks.items()},
-        "dims": {f"dim{dim}": ({"embedding_dim": dim}, softmax) for dim in EMBEDDING_DIMS[:-1]}
-        | {f"dim{EMBEDDING_DIMS[-1]}": ({"embedding_dim": None}, softmax)},
+        "trunks": [Level(name, softmax, changes) for name, changes in trunks.items()],
+        "dims": [
+            *levels("dim", EMBEDDING_DIMS[:-1], softmax, "embedding_dim"),
+            Level(f"dim{EMBEDDING_DIMS[-1]}", softmax, {"embedding_dim": None}, EMBEDDING_DIMS[-1]),
+        ],
     }
     if dataset == "cub200":
-        found["samples"] = {
-            "unbalanced" if samples is None else f"{samples[0]}x{samples[1]}": (
-                {"embedding_dim": 512},
-                (balanced(samples),),
-            )
-            for samples in SAMPLES_PER_CLASS
-        }
+        found["samples"] = [
+            replace(level, changes={"embedding_dim": 512}) for level in map(sample_level, SAMPLES_PER_CLASS)
+        ]
         found["layer_norm"] = layer_norm(softmax)
     if dataset == "sop":
-        found["shares"] = {f"share{share:g}": ({"class_share": share}, softmax) for share in CLASS_SHARES}
+        found["shares"] = levels("share", CLASS_SHARES, softmax, "class_share")
     return found
 
 
-def layer_norm(methods: tuple[Method, ...]) -> Sweep:
+def layer_norm(methods: tuple[Method, ...]) -> tuple[Level, ...]:
     """Fig. 3. Its accuracy over the epochs is that of validation classes here; the paper's is of its test classes."""
     watched = {"embedding_dim": 512, "split": "ratio_4_1_5", "folds": 1}
-    return {
-        "layer-norm": (watched, methods),
-        "no-layer-norm": ({**watched, "layer_norm": False}, methods),
-    }
+    return (
+        Level("layer-norm", methods, watched),
+        Level("no-layer-norm", methods, {**watched, "layer_norm": False}),
+    )
+
+
+def sample_level(samples: tuple[int, int] | None) -> Level:
+    """The level of a sweep over `SAMPLES_PER_CLASS`."""
+    return Level("unbalanced" if samples is None else f"{samples[0]}x{samples[1]}", (balanced(samples),))
 
 
 def balanced(samples: tuple[int, int] | None) -> Method:

@@ -41,10 +41,11 @@ def present(found: Found) -> dict[str, StudyRecords]:
 def seeds(records: StudyRecords) -> pd.DataFrame:
     """Every test score: method, row, value, rerun, setting, metric, score (fraction).
 
-    row, value: the two parts of a sweep's method, see `experiments.split`. Scores that are not finite are left out.
+    row, value: of a sweep's method, see `dmlrc.methods.Method`; value is "" elsewhere. Scores that are not finite are
+    left out.
     """
-    scores = records.scores.rename(columns={"value": "score"}).dropna(subset=["score"])
-    return experiments.split(scores)
+    scores = records.scores.rename(columns={"value": "score", "level": "value"})
+    return scores.dropna(subset=["score"]).fillna({"value": ""})
 
 
 def over_seeds(records: StudyRecords) -> pd.DataFrame:
@@ -84,15 +85,6 @@ def settings(records: StudyRecords, method: str) -> dict:
     return {**records.meta["protocol"], **records.meta.get("changes", {}).get(method, {})}
 
 
-def number(value: str) -> float:
-    """The number in a sweep's value.
-
-    >>> number("dim16"), number("share0.1"), number("batch128")
-    (16.0, 0.1, 128.0)
-    """
-    return float(re.search(r"[\d.]+$", value)[0])
-
-
 def mean_and_interval(values: Sequence[float]) -> tuple[float, float, int]:
     """Mean, half width of its 95 % interval, and how many values; NaN where there are too few."""
     values = np.asarray(values, dtype=float)
@@ -119,7 +111,7 @@ def doublings(scores: pd.DataFrame) -> pd.DataFrame:
     rows of no sweep, as the pretrained trunk.
     """
     scores = scores[scores["value"] != ""]
-    x = np.log2(scores["value"].map(number))
+    x = np.log2(scores["level_number"])
     rows = {}
     for (row, _), part in scores.groupby(["row", "rerun"]):
         if part["value"].nunique() > 1:

@@ -440,12 +440,12 @@ def random_trunks(untrained: StudyRecords) -> pd.DataFrame:
 
     Columns as `untrained.random_trunks`: trunk, classes, images (of a class, on average over the whole data set), nmi.
     """
-    rows = untrained.scores[untrained.scores["method"].str.endswith("@random") & (untrained.scores["metric"] == "nmi")]
-    means = rows.groupby("method", sort=False)["value"].mean()
+    rows = untrained.scores[(untrained.scores["level"] == "random") & (untrained.scores["metric"] == "nmi")]
+    means = rows.groupby("row", sort=False)["value"].mean()
     facts = untrained.meta["data"]
     return pd.DataFrame(
         {
-            "trunk": means.index.str.partition("@").get_level_values(0),
+            "trunk": means.index,
             "classes": facts["classes"] - facts["classes"] // 2,
             "images": facts["images"] / facts["classes"],
             "nmi": means.to_numpy(),

@@ -10,13 +10,13 @@ trunks and results/glyphs-quick-*-rates for trained ones, so those are rates for
 lowest of its three.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from dmlrc.data.registry import SOURCES
-from dmlrc.methods import Method, in_batches_of
+from dmlrc.methods import Level, Method, batch_levels, in_batches_of, levels, rows
 from dmlrc.papers import after2019, fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
-from dmlrc.protocol import Budget, Protocol, Study, Sweep, TrunkInput, rows
+from dmlrc.protocol import Budget, Protocol, Study, TrunkInput
 
 _TRAINING_CLASSES = {"glyphs-small": 90, "glyphs": 699} | {name: each.classes // 2 for name, each in SOURCES.items()}
 _FEWEST_CLASSES = min(_TRAINING_CLASSES.values())  # what a folder of images is taken to have
@@ -57,7 +57,14 @@ def experiments(main: Study) -> Iterator[Study]:
     yield from _fehervari(main)
     yield from _zhai(main)
     yield from _oi(main)
-    yield replace(main, name=f"{main.name}-after2019", methods=after2019.METHODS)
+    yield replace(
+        main,
+        name=f"{main.name}-after2019",
+        methods=after2019.METHODS,
+        kind="experiment",
+        parent=main.name,
+        experiment="after2019",
+    )
     if main.name in RATES_OF:
         yield from map(_rates, _papers(main))
 
@@ -81,6 +88,9 @@ def _study(
         protocol,
         Budget(budget, trials=0, reruns=_SEEDS[budget][sweep], **_CAPS.get(budget, {})),
         methods,
+        kind="experiment",
+        parent=main.name,
+        experiment=name,
         expected=_EXPECTED[budget],
         **{"seed": main.seed, **own},
     )
@@ -93,7 +103,7 @@ def _dataset(main: Study) -> str:
 
 def _like(main: Study, paper: Protocol, **own) -> Protocol:
     """A paper's protocol with the input and the trunk of the main study."""
-    kind = main.protocol.name.partition("-")[2]
+    kind = "frozen" if main.protocol.frozen_trunk else "characters"
     settings = (_FROZEN if main.protocol.frozen_trunk else _CHARACTERS).get(paper.paper, {})
     inputs = {name: getattr(main.protocol, name) for name in TrunkInput._fields}
     return replace(paper, name=f"{paper.name}-{kind}", **settings | inputs | own)
@@ -120,15 +130,22 @@ def _trunks(main: Study) -> tuple[Method, ...]:
     as_images = {"frozen_trunk": False, "weights": None, "augmentation": "none"}  # new random weights for each seed
     if main.protocol.weights:
         as_images |= {"image_size": 64, "crop_size": 64}
-        values = {f"{trained}@imagenet": {}, f"{trained}@projection": {"embedding_dim": 128}}
         random = ("conv4", "squeezenet1_0", "resnet18")
+        pretrained = [
+            Level("imagenet", (_untrained(trained),)),
+            Level("projection", (_untrained(trained),), _PROJECTED),
+        ]
     else:
-        values, random = {}, ("conv4", "resnet18")
-    values |= {f"{trunk}@random": {**as_images, "trunk": trunk} for trunk in random}
-    base = Method("untrained", "contrastive", settings={"pos_margin": 0, "neg_margin": 1})
-    return tuple(
-        replace(base, name=name, label=name.replace("@", ", "), changes=changes) for name, changes in values.items()
-    )
+        random, pretrained = ("conv4", "resnet18"), []
+    drawn = tuple(replace(_untrained(trunk), changes={"trunk": trunk}) for trunk in random)
+    return rows([*pretrained, Level("random", drawn, as_images)])
+
+
+_PROJECTED = {"embedding_dim": 128}
+
+
+def _untrained(trunk: str) -> Method:
+    return Method(trunk, "contrastive", settings={"pos_margin": 0, "neg_margin": 1})
 
 
 def _roth_methods(main: Study) -> tuple[Method, ...]:
@@ -141,24 +158,24 @@ def _roth(main: Study) -> Iterator[Study]:
     six = _few(main, roth2020.sampled(methods))
     if main.protocol.frozen_trunk:
         smaller = {"image_size": 64, "crop_size": 64}
-        pixels = {
-            "227px": {},
-            "113px": {"image_size": 128, "crop_size": 113},
-            "56px": {"image_size": 64, "crop_size": 56},
-        }
+        pixels = [
+            Level("227px", six, {}, 227.0),
+            Level("113px", six, {"image_size": 128, "crop_size": 113}, 113.0),
+            Level("56px", six, {"image_size": 64, "crop_size": 56}, 56.0),
+        ]
         trunks = {main.protocol.trunk: {}} | {
             f"{trunk}-random": {"trunk": trunk, "weights": None, **smaller} for trunk in ("resnet18", "conv4")
         }
     else:
-        pixels = {"affine": {}, "none": {"augmentation": "none"}}
+        pixels = [Level("affine", six), Level("none", six, {"augmentation": "none"})]
         trunks = {main.protocol.trunk: {}, f"{main.protocol.trunk}-frozen": {"frozen_trunk": True}}
-    sweeps: dict[str, Sweep] = {
-        "samplers": {name: ({}, roth2020.drawn(six, *how, batch=64)) for name, how in roth2020.SAMPLERS.items()},
-        "trunks": {name: (changes, six) for name, changes in trunks.items()},
-        "dims": {f"dim{dim}": ({"embedding_dim": dim}, six) for dim in (32, 64, 128, 256, 512, 1024)},
-        "batches": {f"batch{size}": ({}, in_batches_of(size, six)) for size in (8, 16, 32, 64)},
-        "decays": {f"decay{decay:g}": ({"weight_decay": decay}, six) for decay in roth2020.WEIGHT_DECAYS},
-        "preprocessing": {name: (changes, six) for name, changes in pixels.items()},
+    sweeps: dict[str, Sequence[Level]] = {
+        "samplers": [Level(name, roth2020.drawn(six, *how, batch=64)) for name, how in roth2020.SAMPLERS.items()],
+        "trunks": [Level(name, six, changes) for name, changes in trunks.items()],
+        "dims": levels("dim", (32, 64, 128, 256, 512, 1024), six, "embedding_dim"),
+        "batches": batch_levels((8, 16, 32, 64), six),
+        "decays": levels("decay", roth2020.WEIGHT_DECAYS, six, "weight_decay"),
+        "preprocessing": pixels,
     }
     yield _study(main, "roth2020", protocol, methods)
     for name, sweep in sweeps.items():
@@ -186,11 +203,9 @@ def _zhai_protocol(main: Study) -> Protocol:
 def _zhai(main: Study) -> Iterator[Study]:
     protocol, softmax = _zhai_protocol(main), zhai2019.METHODS[:1]
     fitting = [each for each in zhai2019.SAMPLES_PER_CLASS if each is None or each[1] <= _classes(main)]
-    samples = {
-        "unbalanced" if each is None else f"{each[0]}x{each[1]}": ({}, (zhai2019.balanced(each),)) for each in fitting
-    }
-    dims = {f"dim{dim}": ({"embedding_dim": dim}, softmax) for dim in zhai2019.EMBEDDING_DIMS}
-    shares = {f"share{share:g}": ({"class_share": share}, softmax) for share in _SHARES}
+    samples = map(zhai2019.sample_level, fitting)
+    dims = levels("dim", zhai2019.EMBEDDING_DIMS, softmax, "embedding_dim")
+    shares = levels("share", _SHARES, softmax, "class_share")
     at_512 = replace(protocol, embedding_dim=512)
     yield _study(main, "zhai2019", protocol, zhai2019.METHODS)
     yield _study(main, "zhai2019-losses", at_512, _LOSSES, sweep=True)
@@ -241,7 +256,7 @@ def _rates(paper: tuple[Study, Protocol, tuple[Method, ...]]) -> Study:
     main, protocol, methods = paper
     judged = tuple(each for each in methods if each.name in _RATE_METHODS[protocol.paper])
     rates = (_FROZEN_RATES if protocol.frozen_trunk else _CHARACTERS_RATES)[protocol.optimizer]
-    sweep = {f"rate{rate:g}": ({"lr": rate}, judged) for rate in rates}
+    sweep = levels("rate", rates, judged, "lr")
     watched = replace(
         protocol,
         lr=rates[1],  # every row has its own; this one must not change with the choice
@@ -249,4 +264,5 @@ def _rates(paper: tuple[Study, Protocol, tuple[Method, ...]]) -> Study:
         val_metrics=("map_at_r", "precision_at_1"),
     )
     study = _study(main, f"{protocol.paper}-rates", watched, rows(sweep))
-    return replace(study, budget=replace(study.budget, name="rate", trials=1, reruns=0), expected="3 minutes, 2 cores")
+    budget = replace(study.budget, name="rate", trials=1, reruns=0)
+    return replace(study, kind="rates", budget=budget, expected="3 minutes, 2 cores")

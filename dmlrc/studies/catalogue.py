@@ -1,12 +1,13 @@
 """Every study by name, and the experiments around them; a reader's own ones too."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from dmlrc import paths
 from dmlrc.errors import unknown
-from dmlrc.methods import Method
+from dmlrc.methods import Level, Method, levels, rows
 from dmlrc.papers import fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
-from dmlrc.protocol import FULL, QUICK, SMOKE, Budget, Protocol, Study, Sweep, rows
+from dmlrc.protocol import FULL, QUICK, SMOKE, Budget, Protocol, Study
 from dmlrc.studies import adapted, own
 
 _RATE_METHODS = ("contrastive", "triplet", "normalized_softmax", "multi_similarity")
@@ -17,6 +18,9 @@ def rate_study(study: Study, rate: float) -> Study:
     return replace(
         study,
         name=f"{study.name}-rate-{rate:.0e}",
+        kind="rates",
+        parent=study.name,
+        experiment=f"rate-{rate:.0e}",
         protocol=replace(study.protocol, lr=rate, patience=9, max_epochs=50),
         budget=replace(study.budget, name="rate", trials=4, reruns=0),
         methods=tuple(study.method(name) for name in _RATE_METHODS),
@@ -58,12 +62,17 @@ def _fixed(
     dataset: str, protocol: Protocol, methods: tuple[Method, ...], budget: Budget, suffix: str = "", **changes
 ) -> Study:
     """A study of a paper that fixes all settings: reruns without a search."""
+    experiment = f"{protocol.paper}{suffix}"
     return Study(
-        f"{dataset}-{protocol.paper}{suffix}",
+        f"{dataset}-{experiment}",
         dataset,
         protocol,
         budget,
         methods,
+        # the Reality Check has no table of In-Shop, so what stands around it stands around that of Zhai and Wu
+        kind="table" if dataset == "inshop" else "experiment",
+        parent=None if dataset == "inshop" else f"{dataset}-musgrave2020",
+        experiment=experiment,
         expected=gpu_hours(dataset, protocol, methods, budget.reruns),
         **changes,
     )
@@ -175,18 +184,26 @@ STUDIES |= {
 }
 
 
-def _swept(study: Study, name: str, sweep: Sweep) -> Study:
+def _swept(study: Study, name: str, sweep: Sequence[Level]) -> Study:
     methods = rows(sweep)
     expected = gpu_hours(study.dataset, study.protocol, methods, study.budget.reruns)
-    return replace(study, name=f"{study.name}-{name}", methods=methods, expected=expected)
+    return replace(
+        study,
+        name=f"{study.name}-{name}",
+        methods=methods,
+        kind="experiment",
+        parent=study.parent or study.name,
+        experiment=f"{study.experiment}-{name}",
+        expected=expected,
+    )
 
 
-def _sweeps(study: Study) -> dict[str, Sweep]:
-    if study.name.endswith("-roth2020"):
+def _sweeps(study: Study) -> dict[str, Sequence[Level]]:
+    if study.experiment == "roth2020":
         return roth2020.sweeps(study.methods)
-    if study.name.endswith("-zhai2019"):
+    if study.experiment == "zhai2019":
         return zhai2019.sweeps(study.dataset, study.methods)
-    if study.name.endswith("-fehervari2019"):
+    if study.experiment == "fehervari2019":
         return fehervari2019.sweeps(tuple(method for method in study.methods if method.name != "dreml"))
     return {}
 
@@ -210,7 +227,10 @@ def rate_grid(study: Study, name: str) -> Study:
         name=name,
         protocol=protocol,
         budget=replace(study.budget, name="rate", trials=4, reruns=0),
-        methods=rows({f"rate{rate:g}": ({"lr": rate}, methods) for rate in _GRID_RATES}),
+        methods=rows(levels("rate", _GRID_RATES, methods, "lr")),
+        kind="rates",
+        parent=study.name,
+        experiment="rates",
         expected="2 hours, 2 cores",
     )
 

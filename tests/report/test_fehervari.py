@@ -11,6 +11,7 @@ import pytest
 from factories import made, run_notebook
 from matplotlib.colors import to_hex
 
+from dmlrc import migrate
 from dmlrc.report import common, deviations, published, style
 from dmlrc.report.fehervari2019 import page
 
@@ -37,9 +38,9 @@ def score(method, setting, metric, rerun):
 
 def rising(method, setting, metric, rerun):
     """A doubling is worth 1 point to all but N-pairs, and half a point more in each further rerun."""
-    row, _, value = method.partition("@")
-    slope = 0.0 if row == "n_pairs" else 0.01 + 0.005 * rerun
-    return 0.1 + slope * np.log2(common.number(value))
+    place = migrate.place(method)
+    slope = 0.0 if place["row"] == "n_pairs" else 0.01 + 0.005 * rerun
+    return 0.1 + slope * np.log2(place["level_number"])
 
 
 def test_the_papers_tables_are_as_printed():

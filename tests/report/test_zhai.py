@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from factories import LOSSES, made, run_notebook
 
+from dmlrc import migrate
 from dmlrc.papers import zhai2019 as paper
-from dmlrc.report import common, deviations, published
+from dmlrc.report import deviations, published
 from dmlrc.report.zhai2019 import figures, page
 
 MAIN = "glyphs-full"
@@ -41,7 +42,7 @@ def score(method, setting, metric, rerun):
 
 def rising(method, setting, metric, rerun):
     """A doubling is worth 1 point to floats and 2 points to bits, which meet at 2048."""
-    below = 11 - np.log2(common.number(method.partition("@")[2]))
+    below = 11 - np.log2(migrate.place(method)["level_number"])
     return 0.5 - (0.02 if setting == "separated_binary" else 0.01) * below + 0.001 * rerun
 
 

@@ -1,15 +1,15 @@
 """What claims read from records, and the shapes that many of them share.
 
 A shape returns a `measure`: a function from the records of a claim to its statistic. Rows are methods; a sweep's rows
-are `method@value`. Everything reads the test classes unless it says otherwise.
+have a value. Everything reads the test classes unless it says otherwise.
 """
 
-import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
+from dmlrc.methods import row_name
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report.claims import estimates
 from dmlrc.report.claims.rule import Estimate, Found, MissingRowsError
@@ -51,22 +51,15 @@ def complete_reruns(table: pd.DataFrame, least: int = 1) -> pd.DataFrame:
     return table
 
 
-def number(value: str) -> float:
-    """The number at the end of a sweep's value.
-
-    >>> number("dim16"), number("share0.1"), number("227px")
-    (16.0, 0.1, 227.0)
-    """
-    return float(re.search(r"\d[\d.e-]*", value)[0])
-
-
 def sweep(records: StudyRecords, metric: str = R1, setting: str = "separated") -> pd.DataFrame:
-    """As `wide`, with the columns split into row and value."""
+    """As `wide`, with the columns row and value, of a sweep's rows alone."""
     table = wide(records, metric, setting).dropna(axis="columns", how="all")
-    table = table[[name for name in table if "@" in name]]
-    if table.empty:
+    places = records.scores.drop_duplicates("method").set_index("method")[["row", "level"]]
+    places = places.reindex(table.columns).dropna(subset=["level"])
+    if places.empty:
         raise MissingRowsError(f"no rows of a sweep in {records.name}")
-    table.columns = pd.MultiIndex.from_tuples([tuple(name.split("@", 1)) for name in table], names=["row", "value"])
+    table = table[places.index]
+    table.columns = pd.MultiIndex.from_frame(places, names=["row", "value"])
     return table
 
 
@@ -185,7 +178,7 @@ def paired_values(
     need: str, row: str, first: str, second: str, metric: str = R1, settings: tuple[str, str] = ("separated",) * 2
 ) -> Measure:
     """In a sweep: one method at the value `first` minus at `second`, over the reruns that both have."""
-    return paired(need, f"{row}@{first}", f"{row}@{second}", metric, *settings)
+    return paired(need, row_name(row, first), row_name(row, second), metric, *settings)
 
 
 def doubling(
@@ -197,7 +190,8 @@ def doubling(
     """
 
     def measure(found: Found) -> Estimate:
-        slopes = doublings(sweep(found[need], metric).mean().to_frame().T).T[0]
+        means = sweep(found[need], metric).mean().to_frame().T
+        slopes = doublings(means, found[need].level_numbers).T[0]
         chosen = slopes.drop([*without], errors="ignore") if rows is None else slopes.reindex([*rows])
         return estimates.mean(_some(chosen.dropna(), need))
 
@@ -216,19 +210,19 @@ def doubling_of(need: str, row: str, metric: str = R1, setting: str = "separated
             table = table - sweep(found[need], metric, minus)
         if row not in table.columns.get_level_values("row"):
             raise MissingRowsError(f"no finished rerun of {row} in {found[need].name}")
-        return estimates.mean(_some(doublings(table[[row]])[row].dropna(), need))
+        return estimates.mean(_some(doublings(table[[row]], found[need].level_numbers)[row].dropna(), need))
 
     return measure
 
 
-def doublings(table: pd.DataFrame) -> pd.DataFrame:
-    """Slopes over log2 of the number in `value`: index as the table's, a column a method; NaN below two numbers.
+def doublings(table: pd.DataFrame, numbers: Mapping[str, float]) -> pd.DataFrame:
+    """Slopes over log2 of the number of `value`: index as the table's, a column a method; NaN below two numbers.
 
-    table: columns row and value, as `sweep`.
+    table: columns row and value, as `sweep`. numbers: `StudyRecords.level_numbers`.
     """
     result = {}
     for row, part in table.T.groupby(level="row"):
-        x = np.log2([number(value) for value in part.index.get_level_values("value")])
+        x = np.log2(part.index.get_level_values("value").map(numbers).to_numpy(float))
         result[row] = part.apply(lambda y, x=x: estimates.slope(x[y.notna()], y.dropna()).value)
     return pd.DataFrame(result)
 

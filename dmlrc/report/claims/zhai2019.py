@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from dmlrc.methods import row_name
 from dmlrc.report import labels, published
 from dmlrc.report.claims import estimates, measures
 from dmlrc.report.claims.rule import POINTS, Claim, Estimate, Found, above, below
@@ -16,7 +17,7 @@ BITS = "separated_binary"
 def final_loss(found: Found) -> Estimate:
     """Training loss at the end, with LayerNorm minus without."""
     ends = [
-        measures.curve_ends(found["zhai2019-layer_norm"], "loss", f"{SOFTMAX}@{value}")[1]
+        measures.curve_ends(found["zhai2019-layer_norm"], "loss", row_name(SOFTMAX, value))[1]
         for value in ("layer-norm", "no-layer-norm")
     ]
     return estimates.mean((ends[0] - ends[1]).dropna())

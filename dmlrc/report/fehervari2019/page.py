@@ -266,7 +266,7 @@ def sweep(records: StudyRecords) -> pd.DataFrame:
     """
     frame = common.over_seeds(records)
     frame = frame[(frame["setting"] == "separated") & (frame["metric"] == "precision_at_1") & (frame["value"] != "")]
-    found = frame.assign(method=frame["row"], number=frame["value"].map(common.number))
+    found = frame.assign(method=frame["row"], number=frame["value"].map(records.level_numbers))
     return found[["method", "number", "mean", "ci95", "n"]].sort_values(["method", "number"], ignore_index=True)
 
 

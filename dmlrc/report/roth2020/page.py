@@ -210,7 +210,7 @@ def spread_sentence(found: Found) -> str:
 
 
 def trunks(records: StudyRecords | None) -> pd.DataFrame:
-    """R@1 of trunks before any training of ours, indexed by method (`<trunk>@<kind>`): mean, std, n.
+    """R@1 of trunks before any training of ours, indexed by kind and trunk: mean, std, n.
 
     Kinds: "projection" (ImageNet features, random linear layer: the paper's), "imagenet" (the features themselves),
     "random" (a trunk with random weights).
@@ -219,7 +219,7 @@ def trunks(records: StudyRecords | None) -> pd.DataFrame:
         return pd.DataFrame(columns=["mean", "std", "n"], dtype=float)
     frame = scores(records)
     frame = frame[(frame["metric"] == "precision_at_1") & (frame["method"] != PRETRAINED)]
-    return frame.groupby("method")["score"].agg(mean="mean", std="std", n="size")
+    return frame.groupby(["value", "row"])["score"].agg(mean="mean", std="std", n="size")
 
 
 KINDS = {"projection": "random linear layer", "imagenet": "its features", "random": "random weights, its features"}
@@ -234,7 +234,9 @@ def trunks_beside(found: Found) -> pd.DataFrame:
     }
     for name, records in found.items():
         ours = trunks(records)
-        cells[name] = {_kind(method): labels.percent(row["mean"], row["std"]) for method, row in ours.iterrows()}
+        cells[name] = {
+            (kind, _trunk(trunk)): labels.percent(row["mean"], row["std"]) for (kind, trunk), row in ours.iterrows()
+        }
     rows = dict.fromkeys(key for column in cells.values() for key in column)
     rows = sorted(rows, key=lambda key: list(KINDS).index(key[0]))  # the paper's kind first
     table = pd.DataFrame({head: [column.get(key, "–") for key in rows] for head, column in cells.items()})
@@ -244,9 +246,8 @@ def trunks_beside(found: Found) -> pd.DataFrame:
     return table
 
 
-def _kind(method: str) -> tuple[str, str]:
-    trunk, _, kind = method.partition("@")
-    return kind, labels.TRUNK_LABELS.get(trunk, trunk)
+def _trunk(name: str) -> str:
+    return labels.TRUNK_LABELS.get(name, name)
 
 
 def projection_sentence(found: Found) -> str:
@@ -254,13 +255,12 @@ def projection_sentence(found: Found) -> str:
     texts = []
     for name, records in common.present(found).items():
         means = trunks(records)["mean"]
-        for method in means.index[means.index.str.endswith("@projection")]:
-            features = method.replace("@projection", "@imagenet")
-            if features in means.index:
+        for kind, trunk in means.index:
+            if kind == "projection" and ("imagenet", trunk) in means.index:
                 texts.append(
-                    f"around `{name}` the features of {_kind(method)[1]} "
-                    f"have an R@1 of {labels.one_digit(means[features])} %, behind a random linear layer "
-                    f"{labels.one_digit(means[method])} %"
+                    f"around `{name}` the features of {_trunk(trunk)} "
+                    f"have an R@1 of {labels.one_digit(means['imagenet', trunk])} %, behind a random linear layer "
+                    f"{labels.one_digit(means[kind, trunk])} %"
                 )
     return f"What the layer costs: {'; '.join(texts)}." if texts else "No trunk of ours here has ImageNet weights."
 

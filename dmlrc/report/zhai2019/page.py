@@ -277,10 +277,13 @@ def _embeddings(records: StudyRecords) -> pd.DataFrame:
 
 def _dim(records: StudyRecords, method: str) -> float:
     """The size of the embedding; without a linear layer that of the paper's trunk, 2048."""
-    value = method.partition("@")[2]
-    if value.startswith("dim"):
-        return common.number(value)
     return common.settings(records, method)["embedding_dim"] or 2048
+
+
+def _depth(metric: str) -> int:
+    """The K of R@K, to sort by."""
+    recall = common.RECALL.fullmatch(metric)
+    return int(recall[1]) if recall else 1
 
 
 def beside_embeddings(table: str, main: Found, dims: Found) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -298,7 +301,7 @@ def beside_embeddings(table: str, main: Found, dims: Found) -> tuple[pd.DataFram
         _embedding_block(dataset, part.rename(columns={"value": "mean"}), PAPER_METRICS[dataset])
         for dataset, part in theirs.groupby("dataset", sort=False)
     ]
-    metrics = sorted({metric for dataset in BEST_TABLES[table] for metric in PAPER_METRICS[dataset]}, key=common.number)
+    metrics = sorted({metric for dataset in BEST_TABLES[table] for metric in PAPER_METRICS[dataset]}, key=_depth)
     ours = {name: embeddings(main[name], dims.get(name)) for name in main}
     blocks += [_embedding_block(name, frame, metrics) for name, frame in ours.items() if len(frame)]
     order = [*trunks.index, *(key for frame in ours.values() for key in frame.set_index(keys).index)]
@@ -400,7 +403,8 @@ def sizes(records: StudyRecords) -> pd.DataFrame:
 
 def gaps(records: StudyRecords) -> pd.DataFrame:
     """What bits cost at every size: dim, mean (R@1 of the bits less that of the floats), ci95, n."""
-    methods = {method: _dim(records, method) for method in _r1(records)["method"].unique() if "@" in method}
+    rows = _r1(records)
+    methods = {method: _dim(records, method) for method in rows[rows["value"] != ""]["method"].unique()}
     rows = [(dim, *bits_cost(records, method)) for method, dim in methods.items()]
     return pd.DataFrame(rows, columns=["dim", "mean", "ci95", "n"]).sort_values("dim", ignore_index=True)
 
@@ -508,7 +512,7 @@ def shares(records: StudyRecords) -> pd.DataFrame:
     frame = common.over_seeds(records)
     metrics = frame["metric"].isin(["precision_at_1", "recall_at_10", "recall_at_100"])
     frame = frame[(frame["setting"] == "separated") & metrics & (frame["value"] != "")]
-    found = frame.assign(share=frame["value"].map(common.number))
+    found = frame.assign(share=frame["value"].map(records.level_numbers))
     return found[["share", "metric", "mean", "ci95", "n"]].sort_values(["metric", "share"], ignore_index=True)
 
 
