@@ -21,7 +21,7 @@ class DivergedError(DmlrcError):
     """Training produced NaN or infinite values; the trial is recorded as diverged."""
 
 
-def unknown(kind: str, name: str, known) -> UsageError:
+def unknown(kind: str, name: object, known) -> UsageError:
     """The error for a name that nobody has registered: it lists the near ones, or all.
 
     >>> print(unknown("loss", "contrastiv", ["contrastive", "triplet"]))
@@ -30,6 +30,6 @@ def unknown(kind: str, name: str, known) -> UsageError:
     import difflib
 
     known = sorted(known)
-    near = difflib.get_close_matches(name, known, n=1)
+    near = difflib.get_close_matches(str(name), known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
     return UsageError(f"unknown {kind} {name!r}: {hint}")

@@ -11,6 +11,7 @@ import inspect
 from torch import nn
 
 from dmlrc.errors import UsageError, unknown
+from dmlrc.losses import inputs
 from dmlrc.losses.angular import Angular, AngularFehervari, AngularRoth
 from dmlrc.losses.circle import Circle
 from dmlrc.losses.contrastive import Contrastive
@@ -123,20 +124,25 @@ def create(name: str, *, num_classes: int | None = None, embedding_dim: int | No
     """Make the loss of a method.
 
     name: one of `names()`. num_classes and embedding_dim: needed by the losses that own class weights.
-    params: the loss's hyperparameters; an unknown one is an error that lists the known ones.
+    params: the loss's hyperparameters, finite numbers; an unknown one is an error that lists the known ones.
+
+    What it is called with is converted where that is safe, see `dmlrc.losses.inputs.convert`.
     """
-    if name not in REGISTRY:
+    if not isinstance(name, str) or name not in REGISTRY:
         raise unknown("loss", name, REGISTRY)
     cls = REGISTRY[name]
-    known = inspect.signature(cls).parameters
-    for parameter in params:
+    known = inputs.known_parameters(inspect.signature(cls).parameters)
+    for parameter, value in params.items():
         if parameter not in known:
             own = [p for p in known if p not in ("num_classes", "embedding_dim")]
             raise UsageError(f"loss {name!r} has no parameter {parameter!r}: it takes {', '.join(own) or 'none'}")
+        params[parameter] = inputs.check_parameter(name, parameter, value, known[parameter].annotation)
     for parameter, value in (("num_classes", num_classes), ("embedding_dim", embedding_dim)):
         if parameter in known:
             if value is None and known[parameter].default is inspect.Parameter.empty:
                 raise UsageError(f"loss {name!r} needs {parameter}")
             if value is not None:
-                params[parameter] = value
-    return cls(**params)
+                params[parameter] = inputs.check_size(name, parameter, value)
+    loss = cls(**params)
+    loss.register_forward_pre_hook(inputs.convert, with_kwargs=True)
+    return loss

