@@ -1,6 +1,7 @@
 """Statistics: made-up studies with known search and seed variance, other packages as judges, plain loops as oracles."""
 
 import itertools
+import math
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,8 @@ import pytest
 from scipy import stats
 from statsmodels.formula.api import mixedlm
 from statsmodels.stats.multitest import multipletests
-from statsmodels.stats.weightstats import ttost_ind
+from statsmodels.stats.proportion import proportion_confint
+from statsmodels.stats.weightstats import CompareMeans, DescrStatsW, ttost_ind
 
 from dmlrc.report import statistics
 
@@ -334,18 +336,45 @@ def test_best_so_far_of_two_searches():
     np.testing.assert_array_equal(found, [[1, 3, 3], [2, 2, 2]])
 
 
-def test_simple_estimates_against_scipy():
-    random = np.random.default_rng(0)
-    x, y = random.normal(size=(2, 12))
+def test_intervals_are_those_of_the_libraries():
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=12), rng.normal(size=12)
+    found = statistics.mean(x)
+    assert (found.low, found.high) == pytest.approx(DescrStatsW(x).tconfint_mean())
     found = statistics.correlation(x, y)
     assert (found.low, found.high) == pytest.approx(tuple(stats.pearsonr(x, y).confidence_interval()))
-    found = statistics.mean(x, "reruns")
-    assert (found.low, found.high) == pytest.approx(stats.t.interval(0.95, 11, x.mean(), stats.sem(x)))
-    assert (found.n, found.units, found.how) == (12, "reruns", "Student's t")
-    fit, found = stats.linregress(x, y), statistics.slope(x, y)
+    found = statistics.correlation(x, y, ranks=True)
+    assert found.value == pytest.approx(stats.spearmanr(x, y).statistic)
+    assert found.low < found.value < found.high
+    found = statistics.welch(x, y[:5])
+    both = CompareMeans(DescrStatsW(x), DescrStatsW(y[:5]))
+    assert (found.low, found.high) == pytest.approx(both.tconfint_diff(usevar="unequal"))
+    assert found.n == 5
+    found = statistics.share(8, 11)
+    assert (found.low, found.high) == pytest.approx(proportion_confint(8, 11, method="wilson"))
+    found = statistics.slope(x, 2 * x + y)
+    fit = stats.linregress(x, 2 * x + y)
+    assert found.value == pytest.approx(fit.slope)
     assert found.high - found.value == pytest.approx(stats.t.ppf(0.975, 10) * fit.stderr)
-    found = statistics.bootstrap(x, np.mean)
-    theirs = stats.bootstrap(
-        (x,), np.mean, method="percentile", n_resamples=statistics.RESAMPLES, rng=np.random.default_rng(0)
-    )
+
+
+def test_bootstrap_is_seeded_and_near_the_closed_interval():
+    x = np.random.default_rng(0).normal(size=(200, 1))
+    found = statistics.bootstrap(x, lambda rows: float(rows.mean()))
+    assert found == statistics.bootstrap(x, lambda rows: float(rows.mean()))
+    theirs = stats.bootstrap((x[:, 0],), np.mean, method="percentile", n_resamples=2000, rng=np.random.default_rng(0))
     assert (found.low, found.high) == pytest.approx(tuple(theirs.confidence_interval))
+    closed = statistics.mean(x[:, 0])
+    assert (found.low, found.high) == pytest.approx((closed.low, closed.high), abs=0.02)
+
+
+def test_too_little_gives_no_interval():
+    assert statistics.mean([]).n == 0
+    assert math.isnan(statistics.mean([1.0]).low)
+    assert statistics.mean([1.0, np.nan, 3.0]).n == 2
+    assert math.isnan(statistics.slope([2019, 2019], [1, 2]).value)
+    assert math.isnan(statistics.correlation([1, 2, 3, 4], [5, 5, 5, 5]).value)
+    assert math.isnan(statistics.correlation([1, 2, 3], [1, 2, 4]).low)
+    assert math.isnan(statistics.bootstrap([[1.0]], lambda rows: float(rows.mean())).low)
+    assert math.isnan(statistics.welch([1.0, 1.0], [2.0, 2.0]).low)
+    assert statistics.correlation([1, 2, 3, 4, 5], [1, 2, 3, 4, 5]).low == pytest.approx(1, abs=1e-5)

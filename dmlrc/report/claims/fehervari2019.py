@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from dmlrc.report import labels, published
-from dmlrc.report.claims import estimates, measures
-from dmlrc.report.claims.rule import NUMBER, POINTS, Claim, Estimate, Found, above, below, within
+from dmlrc.report import labels, published, statistics
+from dmlrc.report.claims import measures
+from dmlrc.report.claims.rule import NUMBER, POINTS, Claim, Found, above, below, within
+from dmlrc.report.statistics import Estimate
 
 TABLE, DIMS, BATCHES = "fehervari2019", "fehervari2019-dims", "fehervari2019-batches"
 BITS = "separated_binary"
@@ -20,7 +21,7 @@ def distance_from_average(found: Found) -> Estimate:
     others = table.drop(columns="n_pairs")
     if others.shape[1] < 2:
         return Estimate(float("nan"), float("nan"), float("nan"), 0)
-    return estimates.mean((own - others.mean(axis=1)) / others.std(axis=1))
+    return statistics.mean((own - others.mean(axis=1)) / others.std(axis=1))
 
 
 def in_tables(statistic: Callable[[pd.Series], float], metric: str = measures.R1) -> dict[str, float]:
@@ -55,7 +56,7 @@ CLAIMS = (
         claim="Proxy-softmax retrieves best, even as 2048 bits.",
         source="section 4.2, Tables 2-4",
         statistic="R@1 of ProxySoftmax (2048 bits) minus that of the best other method (64 dimensions), DREML left out",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=above(0),
         unit=POINTS,
         needs=(TABLE,),
@@ -68,7 +69,7 @@ CLAIMS = (
         claim="Structured clustering has the highest NMI.",
         source="section 4.2, Tables 2-4",
         statistic="NMI of Struct Clust minus that of the best other method, DREML left out",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=above(0),
         unit=POINTS,
         needs=(TABLE,),
@@ -81,7 +82,7 @@ CLAIMS = (
         claim="Structured clustering falls behind in retrieval.",
         source="section 4.2, Tables 2-4",
         statistic="R@1 of Struct Clust minus that of the best other method, DREML left out",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=below(0),
         unit=POINTS,
         needs=(TABLE,),
@@ -94,7 +95,7 @@ CLAIMS = (
         claim="N-pairs performs like the average method, which makes it a good baseline.",
         source="section 4.2, Tables 2-4",
         statistic="R@1 of NPairs minus the mean of the other methods, in standard deviations over these",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=within(1),
         motive="one standard deviation over the methods",
         unit=NUMBER,
@@ -108,7 +109,7 @@ CLAIMS = (
         claim="Triplet loss with semi-hard mining is the worst of all methods.",
         source="sections 1 and 4.2, Tables 2 and 3",
         statistic="R@1 of Triplet Semihard minus that of the worst other method, DREML left out",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=below(0),
         unit=POINTS,
         needs=(TABLE,),
@@ -121,7 +122,7 @@ CLAIMS = (
         claim="Of the proxy losses, NCA outperforms the triplet variant.",
         source="section 4.2, Tables 2-4",
         statistic="R@1 of ProxyNCA minus that of ProxyTriplet",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=above(0),
         unit=POINTS,
         needs=(TABLE,),
@@ -134,7 +135,7 @@ CLAIMS = (
         claim="Margin loss performs like N-pairs unless there are many classes.",
         source="section 4.2, Tables 2-4",
         statistic="R@1 of Margin Loss minus that of NPairs",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=within(0.025),
         motive="2.5 points, just above the difference in the paper's table (CUB200, BN-Inception)",
         unit=POINTS,
@@ -148,7 +149,7 @@ CLAIMS = (
         claim="Without its ensemble, DREML is weak.",
         source="section 2.10",
         statistic="R@1 of a single model of DREML minus the mean of the other methods",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=below(0),
         unit=POINTS,
         needs=(TABLE,),
@@ -160,7 +161,7 @@ CLAIMS = (
         claim="What makes DREML strong is the ensemble.",
         source="section 2.10",
         statistic="R@1 of DREML's joined models minus that of a single one",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=above(0),
         unit=POINTS,
         needs=(TABLE,),
@@ -172,7 +173,7 @@ CLAIMS = (
         claim="All losses but proxy-softmax benefit from larger batches.",
         source="section 4.6, Fig. 2",
         statistic="rise of R@1 for each doubling of the batch, mean over the methods without ProxySoftmax",
-        interval=estimates.STUDENT_ROWS,
+        interval=measures.STUDENT_ROWS,
         region=above(0),
         unit=POINTS,
         needs=(BATCHES,),
@@ -184,7 +185,7 @@ CLAIMS = (
         claim="Proxy-softmax does not need large batches.",
         source="section 4.6, Fig. 2",
         statistic="rise of R@1 of ProxySoftmax for each doubling of the batch",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=below(0.005),
         motive="half a point a doubling would be three points from 2 to 128 images",
         unit=POINTS,
@@ -197,7 +198,7 @@ CLAIMS = (
         claim="Margin loss declines with batches larger than 32.",
         source="section 4.6, Fig. 2",
         statistic="R@1 of Margin Loss with batches of 128 minus that with 32",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=below(0),
         unit=POINTS,
         needs=(BATCHES,),
@@ -209,7 +210,7 @@ CLAIMS = (
         claim="Larger embeddings help, across the algorithms.",
         source="section 4.3, Fig. 1",
         statistic="rise of R@1 for each doubling of the embedding size, mean over the methods",
-        interval=estimates.STUDENT_ROWS,
+        interval=measures.STUDENT_ROWS,
         region=above(0),
         unit=POINTS,
         needs=(DIMS,),
@@ -221,7 +222,7 @@ CLAIMS = (
         claim="Larger embeddings help proxy-softmax.",
         source="section 4.3, Fig. 1",
         statistic="rise of R@1 of ProxySoftmax for each doubling of the embedding size",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=above(0),
         unit=POINTS,
         needs=(DIMS,),
@@ -233,7 +234,7 @@ CLAIMS = (
         claim="Larger embeddings do not help N-pairs.",
         source="section 4.2, Fig. 1",
         statistic="R@1 of NPairs at 512 dimensions minus that at 64",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=below(0.01),
         motive="less than a point for eight times the size",
         unit=POINTS,

@@ -11,10 +11,16 @@ import pandas as pd
 
 from dmlrc.methods import row_name
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report.claims import estimates
-from dmlrc.report.claims.rule import Estimate, Found, MissingRowsError
+from dmlrc.report import statistics
+from dmlrc.report.claims.rule import Found, MissingRowsError
+from dmlrc.report.statistics import Estimate
 
 R1 = "precision_at_1"
+STUDENT_RERUNS = "Student's t over the reruns; those of one number share their seeds, so differences are paired"
+STUDENT_ROWS = "Student's t over the rows, each the mean of its reruns"
+FISHER = "Fisher's z over the rows, each the mean of its reruns"
+BOOTSTRAP_RERUNS = "bootstrap of the reruns, percentiles, seeded"
+BOOTSTRAP_ROWS = "bootstrap of the rows, percentiles, seeded"
 Measure = Callable[[Found], Estimate]
 
 
@@ -92,7 +98,7 @@ def paired(
     def measure(found: Found) -> Estimate:
         one = column(found[need], first, metric, setting)
         other = column(found[need], second, metric, setting_of_second or setting)
-        return estimates.mean((one - other).dropna())
+        return statistics.mean((one - other).dropna())
 
     return measure
 
@@ -120,7 +126,7 @@ def against_best(
         if rivals.empty:
             raise MissingRowsError(f"no other row than {row} in {found[need].name}")
         rival = rivals.idxmin() if worst else rivals.idxmax()
-        return estimates.mean((own - column(found[need], rival, metric, setting)).dropna())
+        return statistics.mean((own - column(found[need], rival, metric, setting)).dropna())
 
     return measure
 
@@ -141,7 +147,7 @@ def against_mean(
         missing = [row for row in rows if row not in table]
         if missing or rest.empty:
             raise MissingRowsError(f"no finished rerun of {', '.join(missing) or 'other rows'} in {found[need].name}")
-        return estimates.mean(table[list(rows)].mean(axis=1) - table[rest].mean(axis=1))
+        return statistics.mean(table[list(rows)].mean(axis=1) - table[rest].mean(axis=1))
 
     return measure
 
@@ -151,7 +157,7 @@ def over_pairs(need: str, pairs: Iterable[tuple[str, str]], metric: str = R1, se
     pairs = list(pairs)
 
     def measure(found: Found) -> Estimate:
-        return estimates.mean([paired(need, first, second, metric, setting)(found).value for first, second in pairs])
+        return statistics.mean([paired(need, first, second, metric, setting)(found).value for first, second in pairs])
 
     return measure
 
@@ -168,7 +174,7 @@ def between_values(
         table = sweep(found[need], metric, setting).mean().unstack("value")
         for first, second in choices:
             if {first, second} <= set(table.columns):
-                return estimates.mean((table[first] - table[second]).dropna())
+                return statistics.mean((table[first] - table[second]).dropna())
         raise MissingRowsError(f"{found[need].name} has no rows at {' and '.join(choices[0])}")
 
     return measure
@@ -193,7 +199,7 @@ def doubling(
         means = sweep(found[need], metric).mean().to_frame().T
         slopes = doublings(means, found[need].level_numbers).T[0]
         chosen = slopes.drop([*without], errors="ignore") if rows is None else slopes.reindex([*rows])
-        return estimates.mean(_some(chosen.dropna(), need))
+        return statistics.mean(_some(chosen.dropna(), need))
 
     return measure
 
@@ -210,7 +216,7 @@ def doubling_of(need: str, row: str, metric: str = R1, setting: str = "separated
             table = table - sweep(found[need], metric, minus)
         if row not in table.columns.get_level_values("row"):
             raise MissingRowsError(f"no finished rerun of {row} in {found[need].name}")
-        return estimates.mean(_some(doublings(table[[row]], found[need].level_numbers)[row].dropna(), need))
+        return statistics.mean(_some(doublings(table[[row]], found[need].level_numbers)[row].dropna(), need))
 
     return measure
 
@@ -223,7 +229,7 @@ def doublings(table: pd.DataFrame, numbers: Mapping[str, float]) -> pd.DataFrame
     result = {}
     for row, part in table.T.groupby(level="row"):
         x = np.log2(part.index.get_level_values("value").map(numbers).to_numpy(float))
-        result[row] = part.apply(lambda y, x=x: estimates.slope(x[y.notna()], y.dropna()).value)
+        result[row] = part.apply(lambda y, x=x: statistics.slope(x[y.notna()], y.dropna()).value)
     return pd.DataFrame(result)
 
 

@@ -1,26 +1,27 @@
 """Claims of Musgrave, Belongie and Lim 2020, A Metric Learning Reality Check."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from dmlrc.records import PRETRAINED
-from dmlrc.report import published, tables
-from dmlrc.report.claims import estimates, measures, untrained
+from dmlrc.report import published, statistics, tables
+from dmlrc.report.claims import measures, untrained
 from dmlrc.report.claims.rule import (
     NUMBER,
     PERCENT,
     POINTS,
     TINY,
     Claim,
-    Estimate,
     Found,
     MissingRowsError,
     above,
     below,
     within,
 )
+from dmlrc.report.statistics import Estimate
 from dmlrc.report.tables import CLASSICS
 
 JOINED = "concatenated"
@@ -29,7 +30,7 @@ JOINED = "concatenated"
 def trend(found: Found) -> Estimate:
     """Slope of the methods' concatenated P@1 over their years."""
     rows = tables.measured_by_year(tables.accuracy(found["main"]))
-    return estimates.slope(rows["year"], rows["value"])
+    return statistics.slope(rows["year"], rows["value"])
 
 
 def gain(baseline: str, found: Found) -> Estimate:
@@ -38,9 +39,8 @@ def gain(baseline: str, found: Found) -> Estimate:
     new = table.columns.difference(CLASSICS)
     if baseline not in table or new.empty:
         raise MissingRowsError(f"no finished rerun of {baseline}, or of a newer method, in {found['main'].name}")
-    estimate = estimates.mean(table[new].mean(axis=1) / table[baseline] - 1)
-    reach = (-1.0, float((1 / table[baseline]).mean()) - 1)
-    return Estimate(estimate.value, estimate.low, estimate.high, estimate.n, reach)
+    perfect = float((1 / table[baseline]).mean()) - 1
+    return replace(statistics.mean(table[new].mean(axis=1) / table[baseline] - 1), attainable=(-1.0, perfect))
 
 
 def gain_in_map(found: Found) -> Estimate:
@@ -49,13 +49,13 @@ def gain_in_map(found: Found) -> Estimate:
     new = table.columns.difference(CLASSICS)
     if not set(CLASSICS) <= set(table) or new.empty:
         raise MissingRowsError(f"no finished rerun of both classics and a newer method in {found['main'].name}")
-    return estimates.mean(table[new].mean(axis=1) / table[list(CLASSICS)].mean(axis=1) - 1)
+    return statistics.mean(table[new].mean(axis=1) / table[list(CLASSICS)].mean(axis=1) - 1)
 
 
 def spread(found: Found) -> Estimate:
     """Range of the methods' MAP@R, as a share of their mean."""
     table = measures.complete_reruns(measures.wide(found["main"], "map_at_r", JOINED), least=3)
-    return estimates.bootstrap(table.to_numpy(), relative_range)
+    return statistics.bootstrap(table.to_numpy(), relative_range)
 
 
 def relative_range(scores: np.ndarray) -> float:
@@ -67,13 +67,13 @@ def relative_range(scores: np.ndarray) -> float:
 def same_order(found: Found) -> Estimate:
     """Rank correlation of the methods' MAP@R, separated and concatenated."""
     both = pd.concat([measures.means(found["main"], "map_at_r", name) for name in tables.SETTINGS], axis=1).dropna()
-    return estimates.correlation(both.iloc[:, 0], both.iloc[:, 1], ranks=True)
+    return statistics.correlation(both.iloc[:, 0], both.iloc[:, 1], ranks=True)
 
 
 def joining(found: Found) -> Estimate:
     """Concatenated minus separated MAP@R, over the methods."""
     joined, single = (measures.means(found["main"], "map_at_r", name) for name in tables.SETTINGS)
-    return estimates.mean((joined - single).dropna())
+    return statistics.mean((joined - single).dropna())
 
 
 def over_pretrained(found: Found) -> Estimate:
@@ -82,7 +82,7 @@ def over_pretrained(found: Found) -> Estimate:
     key = (PRETRAINED, JOINED, measures.R1)
     if key not in scores.index:
         raise MissingRowsError(f"no pretrained row in {found['main'].name}")
-    return estimates.mean(measures.means(found["main"], setting=JOINED) - float(scores[[key]].iloc[0]))
+    return statistics.mean(measures.means(found["main"], setting=JOINED) - float(scores[[key]].iloc[0]))
 
 
 def trunks_over_losses(found: Found) -> Estimate:
@@ -90,8 +90,8 @@ def trunks_over_losses(found: Found) -> Estimate:
     trunks = measures.at(found["trunks"], "imagenet")
     methods = measures.complete_reruns(measures.wide(found["main"], setting=JOINED)).to_numpy()
     apart = float(np.ptp(trunks))
-    resampled = estimates.bootstrap(methods, lambda scores: apart - float(np.ptp(scores.mean(axis=0))))
-    return Estimate(resampled.value, resampled.low, resampled.high, len(trunks))
+    resampled = statistics.bootstrap(methods, lambda scores: apart - float(np.ptp(scores.mean(axis=0))))
+    return replace(resampled, n=len(trunks))
 
 
 def tuning(found: Found) -> Estimate:
@@ -100,13 +100,13 @@ def tuning(found: Found) -> Estimate:
     if len(found_trials) < 2:
         raise MissingRowsError(f"fewer than 2 methods with trials in {found['main'].name}")
     both = found_trials[["median", "best"]].to_numpy()
-    return estimates.bootstrap(both, lambda rows: float(np.subtract(*rows.std(axis=0, ddof=1))))
+    return statistics.bootstrap(both, lambda rows: float(np.subtract(*rows.std(axis=0, ddof=1))))
 
 
 def claimed(baseline: str) -> Estimate:
     """Mean relative gain that papers of 2017 to 2019 print over a classic; a unit is the mean of a paper."""
     gains = tables.claimed_improvement(published.claims(), baseline)
-    return estimates.mean(gains.groupby("paper")["gain"].mean())
+    return statistics.mean(gains.groupby("paper")["gain"].mean())
 
 
 def repeated() -> Estimate:
@@ -114,7 +114,7 @@ def repeated() -> Estimate:
     rows = published.claims()
     rows = rows[rows["primary"] & (rows["role"] == "contrastive_baseline")]
     copied = rows.duplicated(["dataset", "r1"], keep=False).groupby(rows["paper"]).any()
-    return estimates.share(int(copied.sum()), len(copied))
+    return statistics.share(int(copied.sum()), len(copied))
 
 
 def in_tables(statistic: Callable[[pd.DataFrame], float]) -> dict[str, float]:
@@ -175,7 +175,7 @@ CLAIMS = (
             claim=f"Newer methods are at best marginally better than the {baseline} loss.",
             source="section 4.2, Fig. 5, conclusion",
             statistic=f"mean relative gain in concatenated P@1 of the newer methods over {baseline}",
-            interval=estimates.STUDENT_RERUNS,
+            interval=measures.STUDENT_RERUNS,
             region=below(0.1),
             motive=f"a {part} of the {limit} % that the paper says claims exceed",
             unit=PERCENT,
@@ -194,7 +194,7 @@ CLAIMS = (
         source="section 5, Tables 3-5",
         statistic="mean relative gain in concatenated MAP@R of the newer methods over the mean of contrastive and "
         "triplet",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=below(0.1),
         motive="as for P@1; MAP@R has room above it where P@1 is near 100 %",
         unit=PERCENT,
@@ -208,7 +208,7 @@ CLAIMS = (
         claim="Properly tuned, most methods perform similarly.",
         source="sections 1.7 and 4.2",
         statistic="concatenated MAP@R of the best method minus that of the worst, as a share of the mean",
-        interval=estimates.BOOTSTRAP_RERUNS,
+        interval=measures.BOOTSTRAP_RERUNS,
         region=below(0.225),
         motive="no wider than in the widest of the paper's own tables (Cars196)",
         unit=PERCENT,
@@ -223,7 +223,7 @@ CLAIMS = (
         "search.",
         source="sections 1.3 and 3.2, Tables 3-5; the identity is ours",
         statistic="concatenated MAP@R of N. Softmax minus that of ProxyNCA",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=within(0.005),
         motive="half a point, the mean half width of an interval in the paper's tables",
         unit=POINTS,
@@ -252,7 +252,7 @@ CLAIMS = (
         claim="Separated and concatenated embeddings rank the methods alike.",
         source="Fig. 3, Tables 3-5",
         statistic="Spearman's rank correlation of MAP@R over the methods, separated against concatenated",
-        interval=f"{estimates.FISHER}, with the factor 1.06 for ranks",
+        interval=f"{measures.FISHER}, with the factor 1.06 for ranks",
         region=above(0.5),
         motive="a strong correlation by the usual word",
         unit=NUMBER,
@@ -268,7 +268,7 @@ CLAIMS = (
         claim="Joining the embeddings of the four folds raises the accuracy.",
         source="Tables 3-5",
         statistic="concatenated minus separated MAP@R",
-        interval=estimates.STUDENT_ROWS,
+        interval=measures.STUDENT_ROWS,
         region=above(0),
         unit=POINTS,
         needs=("main",),
@@ -283,7 +283,7 @@ CLAIMS = (
         claim="Training raises P@1 above that of the pretrained trunk.",
         source="Tables 3-5",
         statistic="concatenated P@1 of the trained methods minus that of the pretrained row",
-        interval=estimates.STUDENT_ROWS,
+        interval=measures.STUDENT_ROWS,
         region=above(0),
         unit=POINTS,
         needs=("main",),
@@ -296,7 +296,7 @@ CLAIMS = (
         claim="The choice of the pretrained trunk changes R@1 more than the choice of the loss.",
         source="section 2.1, Tables 1 and 3-5",
         statistic="range of R@1 over trunks with ImageNet weights minus the range over the trained methods",
-        interval=f"{estimates.BOOTSTRAP_RERUNS}; the trunks have no seed; n counts trunks",
+        interval=f"{measures.BOOTSTRAP_RERUNS}; the trunks have no seed; n counts trunks",
         region=above(0),
         unit=POINTS,
         needs=("main", "trunks"),
@@ -310,7 +310,7 @@ CLAIMS = (
         source="section 1.6",
         statistic="standard deviation over the methods of the validation MAP@R of the median trial, minus that of the "
         "best trial",
-        interval=estimates.BOOTSTRAP_ROWS,
+        interval=measures.BOOTSTRAP_ROWS,
         region=above(0),
         unit=POINTS,
         needs=("main",),

@@ -1,25 +1,26 @@
 """Claims of Oi, Kawakami and Naemura 2021, on the distances between positive and between negative pairs."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import published
-from dmlrc.report.claims import estimates, measures, untrained
+from dmlrc.report import published, statistics
+from dmlrc.report.claims import measures, untrained
 from dmlrc.report.claims.rule import (
     NUMBER,
     PERCENT,
     POINTS,
     Claim,
-    Estimate,
     Found,
     MissingRowsError,
     above,
     below,
     within,
 )
+from dmlrc.report.statistics import Estimate
 
 TABLE, RANDOM = "oi2021", "oi2021-random"
 SOFTMAX = "normalized_softmax"
@@ -31,7 +32,7 @@ def by_order(metric: str) -> measures.Measure:
 
     def measure(found: Found) -> Estimate:
         scores = [measures.column(found[name], SOFTMAX, metric) for name in (TABLE, RANDOM)]
-        return estimates.mean((scores[0] - scores[1]).dropna())
+        return statistics.mean((scores[0] - scores[1]).dropna())
 
     return measure
 
@@ -41,7 +42,7 @@ def ends(end: int, *metrics: str) -> measures.Measure:
 
     def measure(found: Found) -> Estimate:
         one, *other = (measures.curve_ends(found[TABLE], metric, SOFTMAX)[end] for metric in metrics)
-        return estimates.mean((one - other[0] if other else one).dropna())
+        return statistics.mean((one - other[0] if other else one).dropna())
 
     return measure
 
@@ -51,7 +52,7 @@ def change(metric: str) -> measures.Measure:
 
     def measure(found: Found) -> Estimate:
         first, last = measures.curve_ends(found[TABLE], metric, SOFTMAX)
-        return estimates.mean((last - first).dropna())
+        return statistics.mean((last - first).dropna())
 
     return measure
 
@@ -64,9 +65,10 @@ def together(found: Found) -> Estimate:
     if not {"jsd", "map_at_r"} <= set(wide):
         raise MissingRowsError(f"no validation curves in {found[TABLE].name}")
     wide = wide[["jsd", "map_at_r"]].dropna()
-    found_r = [estimates.pearson(run["jsd"], run["map_at_r"]) for _, run in wide.groupby(["number", "fold"])]
-    z = estimates.mean(np.arctanh(np.clip(found_r, -1 + 1e-6, 1 - 1e-6)))
-    return Estimate(*(float(np.tanh(value)) for value in (z.value, z.low, z.high)), z.n)
+    found_r = [statistics.pearson(run["jsd"], run["map_at_r"]) for _, run in wide.groupby(["number", "fold"])]
+    z = statistics.mean(np.arctanh(np.clip(found_r, -1 + 1e-6, 1 - 1e-6)))
+    value, low, high = (float(np.tanh(each)) for each in (z.value, z.low, z.high))
+    return replace(z, value=value, low=low, high=high)
 
 
 def of_histograms(name: str, statistic: Callable[[np.ndarray, np.ndarray], float]) -> measures.Measure:
@@ -77,7 +79,7 @@ def of_histograms(name: str, statistic: Callable[[np.ndarray, np.ndarray], float
 
     def measure(found: Found) -> Estimate:
         after, before = (_histograms(found[TABLE], setting, name, statistic) for setting in ("test", "untrained"))
-        return estimates.mean((after - before).dropna())
+        return statistics.mean((after - before).dropna())
 
     return measure
 
@@ -108,7 +110,7 @@ def validation_over_test(found: Found) -> Estimate:
     """MAP@R of the same models on the validation classes minus that on the more numerous test classes."""
     runs = found["main"].runs
     validation = runs[runs["kind"] == "rerun"].groupby("method")["val_map_at_r"].mean()
-    return estimates.mean((validation - measures.means(found["main"], "map_at_r")).dropna())
+    return statistics.mean((validation - measures.means(found["main"], "map_at_r")).dropna())
 
 
 def _published_order(metric: str) -> Mapping[str, float]:
@@ -233,7 +235,7 @@ CLAIMS = (
         claim="Training narrows the distribution of the negative pairs of the test images.",
         source="section 4, Fig. 3",
         statistic="variance of the inner products of negative pairs, after training minus before",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=below(0),
         unit=NUMBER,
         needs=(TABLE,),
@@ -245,7 +247,7 @@ CLAIMS = (
         claim="Training moves the positive pairs of the test images slightly apart, not together.",
         source="section 4, Fig. 3",
         statistic="mean inner product of positive pairs, after training minus before",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=below(0),
         unit=NUMBER,
         needs=(TABLE,),
@@ -276,7 +278,7 @@ CLAIMS = (
         unit=PERCENT,
         needs=(),
         link="oi-f1",
-        measure=lambda _: estimates.mean(untrained.change_with_classes("map_at_r")),
+        measure=lambda _: statistics.mean(untrained.change_with_classes("map_at_r")),
     ),
     Claim(
         id="oi-jsd-less-sensitive",
@@ -288,7 +290,7 @@ CLAIMS = (
         unit=PERCENT,
         needs=(),
         link="oi-f1",
-        measure=lambda _: estimates.mean(
+        measure=lambda _: statistics.mean(
             np.abs(untrained.change_with_classes("jsd")) - np.abs(untrained.change_with_classes("map_at_r"))
         ),
     ),
@@ -297,7 +299,7 @@ CLAIMS = (
         claim="Of the same models, MAP@R is higher on the few validation classes than on the many test classes.",
         source="section 2, on the protocol of the Reality Check",
         statistic="validation minus test MAP@R of the reruns, each on one fold's model",
-        interval=estimates.STUDENT_ROWS,
+        interval=measures.STUDENT_ROWS,
         region=above(0),
         unit=POINTS,
         needs=("main",),

@@ -1,27 +1,28 @@
 """Claims of Roth et al. 2020, Revisiting Training Strategies and Generalization Performance in Deep Metric Learning."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from dmlrc.building import normalized
 from dmlrc.papers import roth2020
-from dmlrc.report import published
-from dmlrc.report.claims import estimates, measures
+from dmlrc.report import published, statistics
+from dmlrc.report.claims import measures
 from dmlrc.report.claims.musgrave2020 import relative_range
 from dmlrc.report.claims.rule import (
     NUMBER,
     PERCENT,
     POINTS,
     Claim,
-    Estimate,
     Found,
     MissingRowsError,
     above,
     below,
     within,
 )
+from dmlrc.report.statistics import Estimate
 
 TABLE = "roth2020"
 OBJECTIVES = tuple(method.name for method in roth2020.METHODS[:14])
@@ -47,13 +48,13 @@ def saturation(found: Found) -> Estimate:
     """Range of the objectives' R@1 as a share of their mean."""
     table = measures.wide(found[TABLE])
     table = measures.complete_reruns(table[table.columns.intersection(OBJECTIVES)], least=3)
-    return estimates.bootstrap(table.to_numpy(), relative_range)
+    return statistics.bootstrap(table.to_numpy(), relative_range)
 
 
 def by_kind(found: Found) -> Estimate:
     """Mean R@1 of the ranking-based objectives minus that of the classification-based ones."""
     found_means = measures.means(found[TABLE]).reindex(OBJECTIVES).dropna()
-    return estimates.difference(found_means.drop(CLASSIFICATION, errors="ignore"), found_means.reindex(CLASSIFICATION))
+    return statistics.welch(found_means.drop(CLASSIFICATION, errors="ignore"), found_means.reindex(CLASSIFICATION))
 
 
 def structure(found: Found, names: Sequence[str]) -> pd.DataFrame:
@@ -69,7 +70,7 @@ def correlation(name: str) -> measures.Measure:
 
     def measure(found: Found) -> Estimate:
         table = structure(found, [name])
-        return estimates.correlation(table[name], table[measures.R1])
+        return statistics.correlation(table[name], table[measures.R1])
 
     return measure
 
@@ -84,7 +85,7 @@ def rho_over_distances(found: Found) -> Estimate:
         return float(strengths[0] - strengths[1:].max())
 
     table = structure(found, names)
-    return estimates.bootstrap(table[table.index.isin(NORMALISED)].to_numpy(), statistic)
+    return statistics.bootstrap(table[table.index.isin(NORMALISED)].to_numpy(), statistic)
 
 
 def metrics_agree(first: str, second: str) -> measures.Measure:
@@ -93,7 +94,7 @@ def metrics_agree(first: str, second: str) -> measures.Measure:
     def measure(found: Found) -> Estimate:
         both = pd.concat([measures.means(found[TABLE], name) for name in (first, second)], axis=1)
         both = both.reindex([*OBJECTIVES, *MINERS]).dropna()
-        return estimates.correlation(both.iloc[:, 0], both.iloc[:, 1])
+        return statistics.correlation(both.iloc[:, 0], both.iloc[:, 1])
 
     return measure
 
@@ -116,7 +117,7 @@ def samplers(statistic: Callable[[pd.DataFrame], pd.Series], *needed: str) -> me
         table = relative("roth2020-samplers", found)
         if missing := set(needed) - set(table.columns):
             raise MissingRowsError(f"no rows of the samplers {', '.join(sorted(missing))}")
-        return estimates.mean(statistic(table))
+        return statistics.mean(statistic(table))
 
     return measure
 
@@ -125,7 +126,7 @@ def sampler_range(found: Found) -> Estimate:
     """Best minus worst sampler, chosen by their means, in relative performance over the objectives."""
     table = relative("roth2020-samplers", found)
     best, worst = table.mean().idxmax(), table.mean().idxmin()
-    return estimates.mean(table[best] - table[worst])
+    return statistics.mean(table[best] - table[worst])
 
 
 def decay_effect(found: Found) -> Estimate:
@@ -136,7 +137,7 @@ def decay_effect(found: Found) -> Estimate:
         raise MissingRowsError("no objective with two weight decays")
     row = (1 - means.min(axis=1) / means.max(axis=1)).idxmax()
     best, worst = means.loc[row].idxmax(), means.loc[row].idxmin()
-    return estimates.mean((1 - table[row, worst] / table[row, best]).dropna())
+    return statistics.mean((1 - table[row, worst] / table[row, best]).dropna())
 
 
 def trunks_over_losses(found: Found) -> Estimate:
@@ -151,8 +152,8 @@ def trunks_over_losses(found: Found) -> Estimate:
         means = scores.mean(axis=0)[places]
         return float(np.ptp(means.mean(axis=0)) - np.ptp(means.mean(axis=1)))
 
-    resampled = estimates.bootstrap(table.to_numpy(), statistic)
-    return Estimate(resampled.value, resampled.low, resampled.high, places.shape[1])
+    resampled = statistics.bootstrap(table.to_numpy(), statistic)
+    return replace(resampled, n=places.shape[1])
 
 
 def in_table(statistic: Callable[[pd.Series], float], metric: str = measures.R1) -> dict[str, float]:
@@ -190,7 +191,7 @@ def _published_trunks() -> Mapping[str, float]:
 
 def _nmi_and_recall() -> Mapping[str, float]:
     recall, nmi = (in_frames(metric) for metric in (measures.R1, "nmi"))
-    return {name: estimates.pearson(recall[name], nmi[name].reindex(recall[name].index)) for name in recall}
+    return {name: statistics.pearson(recall[name], nmi[name].reindex(recall[name].index)) for name in recall}
 
 
 def in_frames(metric: str) -> dict[str, pd.Series]:
@@ -206,7 +207,7 @@ CLAIMS = (
         claim="Under one training setup, the performance of the objectives saturates: they differ little.",
         source="section 4.4, Table 2",
         statistic="R@1 of the best objective minus that of the worst, as a share of the mean",
-        interval=estimates.BOOTSTRAP_RERUNS,
+        interval=measures.BOOTSTRAP_RERUNS,
         region=below(0.125),
         motive="no wider than in the widest column of the paper's own table (Cars196)",
         unit=PERCENT,
@@ -233,7 +234,7 @@ CLAIMS = (
         claim="Margin loss and multi-similarity loss perform best on average.",
         source="section 4.4, Table 2",
         statistic="mean R@1 of Margin (β = 1.2) and Multisimilarity minus that of the other objectives",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=above(0),
         unit=POINTS,
         needs=(TABLE,),
@@ -248,7 +249,7 @@ CLAIMS = (
         claim="Of the ways to mine triplets, distance-weighted sampling is the most effective.",
         source="section 4.4, Table 2",
         statistic="R@1 of Triplet (D) minus that of the best other miner",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=above(0),
         unit=POINTS,
         needs=(TABLE,),
@@ -261,7 +262,7 @@ CLAIMS = (
         claim="The spectral decay ρ of the training embeddings is inversely correlated with R@1.",
         source="section 5, Fig. 5",
         statistic="Pearson's correlation of ρ and R@1 over the methods without regularisation",
-        interval=estimates.FISHER,
+        interval=measures.FISHER,
         region=below(0),
         unit=NUMBER,
         needs=(TABLE,),
@@ -275,7 +276,7 @@ CLAIMS = (
         source="section 5, Fig. 5",
         statistic="|correlation| of ρ with R@1 minus the largest of the three others, over the methods without "
         "regularisation whose embeddings are normalised; distances of the others are on another scale",
-        interval=estimates.BOOTSTRAP_ROWS,
+        interval=measures.BOOTSTRAP_ROWS,
         region=above(0),
         unit=NUMBER,
         needs=(TABLE,),
@@ -287,7 +288,7 @@ CLAIMS = (
         claim="A denser embedding space (a higher π_ratio) goes with a higher R@1.",
         source="section 5, Fig. 5, for CUB200 and Cars196",
         statistic="Pearson's correlation of π_ratio and R@1 over the methods without regularisation",
-        interval=estimates.FISHER,
+        interval=measures.FISHER,
         region=above(0),
         unit=NUMBER,
         needs=(TABLE,),
@@ -324,7 +325,7 @@ CLAIMS = (
         claim="NMI and Recall@1 rank the methods alike.",
         source="section 4.4, Fig. 4",
         statistic="Pearson's correlation of R@1 and NMI over the methods without regularisation",
-        interval=estimates.FISHER,
+        interval=measures.FISHER,
         region=above(0.5),
         motive="a strong correlation by the usual word; the figure is drawn, not printed",
         unit=NUMBER,
@@ -338,7 +339,7 @@ CLAIMS = (
         claim="mAP@C and Recall@1 rank the methods alike.",
         source="section 4.4, Fig. 4",
         statistic="Pearson's correlation of R@1 and mAP@C over the methods without regularisation",
-        interval=estimates.FISHER,
+        interval=measures.FISHER,
         region=above(0.5),
         motive="a strong correlation by the usual word; the figure is drawn, not printed",
         unit=NUMBER,
@@ -351,7 +352,7 @@ CLAIMS = (
         claim="Two samples a class (SPC-2) in a batch are better than the usual four (SPC-4).",
         source="section 4.3, Fig. 3",
         statistic="relative performance of SPC-2 minus that of SPC-4, mean over the objectives",
-        interval=estimates.STUDENT_ROWS,
+        interval=measures.STUDENT_ROWS,
         region=above(0),
         unit=PERCENT,
         needs=("roth2020-samplers",),
@@ -363,7 +364,7 @@ CLAIMS = (
         claim="The samplers SPC-2 and FRD perform very well.",
         source="section 4.3, Fig. 3",
         statistic="relative performance of SPC-2 and FRD minus that of the other samplers, mean over the objectives",
-        interval=estimates.STUDENT_ROWS,
+        interval=measures.STUDENT_ROWS,
         region=above(0),
         unit=PERCENT,
         needs=("roth2020-samplers",),
@@ -380,7 +381,7 @@ CLAIMS = (
         claim="How batches are drawn changes the mean performance by up to 1.5 %.",
         source="section 4.3, Fig. 3",
         statistic="relative performance of the best sampler minus that of the worst, mean over the objectives",
-        interval=f"{estimates.STUDENT_ROWS}; the two are chosen by the same scores, which errs against the claim",
+        interval=f"{measures.STUDENT_ROWS}; the two are chosen by the same scores, which errs against the claim",
         region=below(0.015),
         unit=PERCENT,
         needs=("roth2020-samplers",),
@@ -393,7 +394,7 @@ CLAIMS = (
         claim="Larger batches generally improve the results.",
         source="section 4.2, Fig. 2",
         statistic="rise of R@1 for each doubling of the batch, mean over the objectives",
-        interval=estimates.STUDENT_ROWS,
+        interval=measures.STUDENT_ROWS,
         region=above(0),
         unit=POINTS,
         needs=("roth2020-batches",),
@@ -405,7 +406,7 @@ CLAIMS = (
         claim="Weight decay changes the relative performance by up to 5 %.",
         source="section 4.2, Fig. 2",
         statistic="relative fall of R@1 from the best to the worst weight decay, for the objective with the largest",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=below(0.05),
         unit=PERCENT,
         needs=("roth2020-decays",),
@@ -418,7 +419,7 @@ CLAIMS = (
         claim="From 512 dimensions on, the objectives have converged.",
         source="section 4.2, Fig. 2",
         statistic="R@1 at 1024 dimensions minus that at 512, mean over the objectives",
-        interval=estimates.STUDENT_ROWS,
+        interval=measures.STUDENT_ROWS,
         region=within(0.01),
         motive="one point, the standard deviation over the objectives of Table 2 on CUB200",
         unit=POINTS,
@@ -431,7 +432,7 @@ CLAIMS = (
         claim="The usual 128 dimensions hold the objectives back.",
         source="section 4.2, Fig. 2",
         statistic="R@1 at 512 dimensions minus that at 128, mean over the objectives",
-        interval=estimates.STUDENT_ROWS,
+        interval=measures.STUDENT_ROWS,
         region=above(0),
         unit=POINTS,
         needs=("roth2020-dims",),
@@ -444,7 +445,7 @@ CLAIMS = (
         source="section 4.2, Fig. 2",
         statistic="R@1 with larger images minus that with smaller ones (256 against 224 pixels; on cached features 227 "
         "against 113), mean over the objectives",
-        interval=estimates.STUDENT_ROWS,
+        interval=measures.STUDENT_ROWS,
         region=above(0),
         unit=POINTS,
         needs=("roth2020-preprocessing",),
@@ -457,7 +458,7 @@ CLAIMS = (
         source="section 4.2, Fig. 2",
         statistic="R@1 with random resized crops minus that with plain crops (for characters: affine changes against "
         "none), mean over the objectives",
-        interval=estimates.STUDENT_ROWS,
+        interval=measures.STUDENT_ROWS,
         region=above(0),
         unit=POINTS,
         needs=("roth2020-preprocessing",),
@@ -469,7 +470,7 @@ CLAIMS = (
         claim="The choice of the trunk has a strong impact, beyond that of the objective.",
         source="section 4.2, Table 1, Fig. 2",
         statistic="range of mean R@1 over pretrained trunks minus the range over the objectives",
-        interval=f"{estimates.BOOTSTRAP_RERUNS}; n counts trunks",
+        interval=f"{measures.BOOTSTRAP_RERUNS}; n counts trunks",
         region=above(0),
         unit=POINTS,
         needs=("roth2020-trunks",),

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from dmlrc.records import StudyRecords
+from dmlrc.report.statistics import Estimate
 
 REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN = "reproduced", "not reproduced", "inconclusive", "not run"
 VERDICTS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN)
@@ -56,20 +57,6 @@ def below(limit: float) -> Region:
 def within(limit: float) -> Region:
     """The statistic lies nearer to 0 than the limit."""
     return Region(-limit, limit)
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A statistic with its 95 % interval [low, high], NaN where there is none. n: the units that it rests on.
-
-    reach: the values that the statistic can take at all on this data; an accuracy cannot rise above 1.
-    """
-
-    value: float
-    low: float
-    high: float
-    n: int
-    reach: tuple[float, float] = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True)
@@ -148,7 +135,7 @@ def judge(region: Region, estimate: Estimate, full: bool) -> Judgement:
         why = "not the full budget, or not finished"
     elif estimate.n < FEWEST or math.isnan(estimate.low) or math.isnan(estimate.high):
         why = f"only {estimate.n} to compute it from"
-    elif region.holds(*estimate.reach):
+    elif region.holds(*estimate.attainable):
         why = "no result on this data could have been outside the region"
     elif region.holds(estimate.low, estimate.high):
         return Judgement(REPRODUCED, "", estimate)

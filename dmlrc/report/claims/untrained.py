@@ -6,9 +6,8 @@ import numpy as np
 import torch
 
 from dmlrc import data, losses, metrics
-from dmlrc.report import untrained
-from dmlrc.report.claims import estimates
-from dmlrc.report.claims.rule import Estimate
+from dmlrc.report import statistics, untrained
+from dmlrc.report.statistics import Estimate
 
 SEEDS = 5
 POINTS, CLASSES = 1000, 250  # 4 images a class, as in the paper's example
@@ -19,7 +18,7 @@ TRUNK_IMAGES = 4  # a class
 def nmi_against_formula() -> Estimate:
     """NMI of random 64-dimensional embeddings minus 1 - log S / log C; a unit is a seed."""
     found = [untrained.random_scores(POINTS, [CLASSES], seed=seed, names=("nmi",)) for seed in range(SEEDS)]
-    return estimates.mean([float(each["nmi"].iloc[0] - each["nmi_expected"].iloc[0]) for each in found])
+    return statistics.mean([float(each["nmi"].iloc[0] - each["nmi_expected"].iloc[0]) for each in found])
 
 
 @functools.cache
@@ -30,7 +29,7 @@ def nmi_of_random_trunk() -> Estimate:
         untrained.random_trunks(images, ["conv4"], images_per_class=TRUNK_IMAGES, seed=seed)["nmi"].iloc[0]
         for seed in range(SEEDS)
     ]
-    return estimates.mean(found)
+    return statistics.mean(found)
 
 
 @functools.cache
@@ -41,7 +40,7 @@ def toy_spread() -> Estimate:
         scores = untrained.toy_scores(untrained.toy_spaces(seed=seed), names=("precision_at_1", "map_at_r"), seeds=1)
         spread = scores.max(axis=1) - scores.min(axis=1)
         spreads.append(spread["map_at_r"] - spread["precision_at_1"])
-    return estimates.mean(spreads)
+    return statistics.mean(spreads)
 
 
 @functools.cache
@@ -61,7 +60,7 @@ def one_function() -> Estimate:
         softmax.W.copy_(proxies.T)
         one, other = float(nca(embeddings, labels)), float(softmax(embeddings, labels))
         found.append(one / other - 1)
-    return estimates.mean(found)
+    return statistics.mean(found)
 
 
 @functools.cache

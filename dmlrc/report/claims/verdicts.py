@@ -7,7 +7,8 @@ import pandas as pd
 from dmlrc import records
 from dmlrc.records import StudyRecords
 from dmlrc.report.claims import fehervari2019, musgrave2020, oi2021, roth2020, rule, zhai2019
-from dmlrc.report.claims.rule import VERDICTS, Claim, Estimate, Judgement
+from dmlrc.report.claims.rule import VERDICTS, Claim, Judgement
+from dmlrc.report.statistics import Estimate
 from dmlrc.studies import experiments
 
 CLAIMS: tuple[Claim, ...] = (

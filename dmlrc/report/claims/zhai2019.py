@@ -5,9 +5,10 @@ from collections.abc import Mapping
 import pandas as pd
 
 from dmlrc.methods import row_name
-from dmlrc.report import labels, published
-from dmlrc.report.claims import estimates, measures
-from dmlrc.report.claims.rule import POINTS, Claim, Estimate, Found, above, below
+from dmlrc.report import labels, published, statistics
+from dmlrc.report.claims import measures
+from dmlrc.report.claims.rule import POINTS, Claim, Found, above, below
+from dmlrc.report.statistics import Estimate
 
 TABLE, LOSSES, DIMS = "zhai2019", "zhai2019-losses", "zhai2019-dims"
 SOFTMAX = "norm_softmax"
@@ -20,7 +21,7 @@ def final_loss(found: Found) -> Estimate:
         measures.curve_ends(found["zhai2019-layer_norm"], "loss", row_name(SOFTMAX, value))[1]
         for value in ("layer-norm", "no-layer-norm")
     ]
-    return estimates.mean((ends[0] - ends[1]).dropna())
+    return statistics.mean((ends[0] - ends[1]).dropna())
 
 
 def _tables_5_and_6() -> pd.DataFrame:
@@ -70,7 +71,7 @@ CLAIMS = (
         claim="Normalised softmax competes with the losses that compare images with each other.",
         source="section 4.2, Tables 1-3",
         statistic="R@1 of NormSoftmax minus that of the best other loss, same pipeline, 512 dimensions",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=above(-0.025),
         motive="2.5 points, just above its largest lag in the paper's tables (CUB200, ResNet50)",
         unit=POINTS,
@@ -84,7 +85,7 @@ CLAIMS = (
         claim="Normalised softmax is far above the contrastive loss.",
         source="section 4.2, Table 1; the contrastive numbers are quoted from 2016",
         statistic="R@1 of NormSoftmax minus that of the contrastive loss, same pipeline, 512 dimensions",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=above(0.2),
         motive="twenty points; the smallest distance in the paper's table is 27",
         unit=POINTS,
@@ -98,7 +99,7 @@ CLAIMS = (
         claim="Normalised softmax is competitive with the large-margin cosine loss of face verification.",
         source="section 4.6, Tables 5 and 6",
         statistic="R@1 of NormSoftmax minus that of LMCL, same pipeline, 2048 dimensions",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=above(-0.01),
         motive="not a point lower",
         unit=POINTS,
@@ -112,7 +113,7 @@ CLAIMS = (
         claim="At 2048 dimensions the signs alone retrieve nearly as well as the floats.",
         source="sections 4.3 and 4.6, Tables 5 and 6",
         statistic="R@1 of the binary embedding minus that of the float one, 2048 dimensions",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=above(-0.025),
         motive="2.5 points, just above the largest loss in the paper's tables (CUB200)",
         unit=POINTS,
@@ -126,7 +127,7 @@ CLAIMS = (
         claim="2048 bits retrieve better than 64 floats, which take the same memory.",
         source="sections 1 and 4.6",
         statistic="R@1 at 2048 bits minus that at 64 floats",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=above(0),
         unit=POINTS,
         needs=(DIMS,),
@@ -138,7 +139,7 @@ CLAIMS = (
         claim="More dimensions give a higher R@1.",
         source="section 4.3, Fig. 2",
         statistic="rise of R@1 for each doubling of the embedding size, floats",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=above(0),
         unit=POINTS,
         needs=(DIMS,),
@@ -150,7 +151,7 @@ CLAIMS = (
         claim="The gap between floats and bits shrinks as the dimension grows.",
         source="section 4.3, Fig. 2",
         statistic="change of (R@1 of floats - R@1 of bits) for each doubling of the embedding size",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=below(0),
         unit=POINTS,
         needs=(DIMS,),
@@ -162,7 +163,7 @@ CLAIMS = (
         claim="Batches of 25 images of each of 3 classes are better than unbalanced ones.",
         source="section 4.4.2, Table 4",
         statistic="R@1 with 25 x 3 minus that without balancing",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=above(0),
         unit=POINTS,
         needs=("zhai2019-samples",),
@@ -175,7 +176,7 @@ CLAIMS = (
         claim="Batches of too few classes harm.",
         source="section 4.4.2, Table 4",
         statistic="R@1 with 75 images of one class minus that with 25 x 3",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=below(0),
         unit=POINTS,
         needs=("zhai2019-samples",),
@@ -188,7 +189,7 @@ CLAIMS = (
         claim="LayerNorm leads to a better R@1.",
         source="section 4.4.1, Fig. 3",
         statistic="R@1 with LayerNorm minus that without",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=above(0),
         unit=POINTS,
         needs=("zhai2019-layer_norm",),
@@ -200,7 +201,7 @@ CLAIMS = (
         claim="LayerNorm leads to a lower training loss.",
         source="section 4.4.1, Fig. 3",
         statistic="training loss after the last epoch, with LayerNorm minus without",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=below(0),
         unit=POINTS,
         needs=("zhai2019-layer_norm",),
@@ -212,7 +213,7 @@ CLAIMS = (
         claim="A tenth of the classes in each step's softmax costs less than a point.",
         source="section 4.5, Fig. 4",
         statistic="R@1 with a tenth of the classes minus that with all",
-        interval=estimates.STUDENT_RERUNS,
+        interval=measures.STUDENT_RERUNS,
         region=above(-0.01),
         unit=POINTS,
         needs=("zhai2019-shares",),
