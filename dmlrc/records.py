@@ -76,8 +76,8 @@ class StudyRecords:
         return dict(self.scores[["level", "level_number"]].drop_duplicates().dropna().to_numpy())
 
 
-CONFIGURATION = ("study", "dataset", "protocol", "budget", "seed", "class_order")
-"""The part of meta that a study fixes; the rest says where and when it was run."""
+CONFIGURATION = ("study", "dataset", "protocol", "seed", "class_order")
+"""The part of meta that all records of a study share. Its budget may grow; the rest says where and when it was run."""
 
 
 def load(study: str) -> StudyRecords:

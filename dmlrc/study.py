@@ -194,9 +194,12 @@ def _name(method: Method | None) -> str:
 
 
 def _begin(study: Study) -> None:
-    """Write the study's meta.json, with the facts of its data set and of this machine, if it is not there."""
+    """Write the study's meta.json, with the facts of its data set and of this machine; one that is there may grow."""
     path = paths.runs() / study.name / "meta.json"
     if path.exists():
+        begun = records.read_json(path)
+        if begun["budget"] != study.configuration()["budget"]:
+            records.write_json(path, begun | {"budget": study.configuration()["budget"]})
         return
     images = data.load(study.dataset)
     facts = {
