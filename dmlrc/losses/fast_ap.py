@@ -1,6 +1,7 @@
 """FastAP: average precision in the batch, made differentiable with soft histograms of distances."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dmlrc.losses.common import check_batch, mean_over, pair_masks, squared_distances
@@ -31,14 +32,13 @@ class FastAP(nn.Module):
         positive, negative = pair_masks(labels)
         # In units of the bin width the centres are 0, 1, ..., num_bins.
         position = squared_distances(embeddings, embeddings) * (self.num_bins / 4)
-        centres = torch.arange(self.num_bins + 1, dtype=position.dtype, device=position.device)
-        share = torch.relu(1 - (position[:, :, None] - centres).abs())  # (B, B, L): of a pair's weight in a bin
-        members = torch.stack((positive, positive | negative), dim=1).to(share.dtype)  # (B, 2, B)
-        histogram = members @ share  # (B, 2, L): positives, and all others
-        cumulative = histogram.cumsum(2)
+        ends = torch.arange(1, self.num_bins + 2, dtype=position.dtype, device=position.device)
+        share = F.hardtanh(ends[:, None] - position[:, None, :], 0, 1)  # (B, L, B): of a pair's weight up to a bin
+        members = torch.stack((positive, positive | negative), dim=2).to(share.dtype)  # (B, B, 2)
+        positives, others = (share @ members).unbind(2)  # (B, L): H+ and H
+        histogram = positives.diff(dim=1, prepend=positives.new_zeros(len(positives), 1))  # (B, L): h+
         # Where a bin and all before it are empty, 0 / 0 counts as 0.
-        tiny = torch.finfo(share.dtype).tiny
-        precision = histogram[:, 0] * cumulative[:, 0] / cumulative[:, 1].clamp(min=tiny)  # (B, L)
+        precision = histogram * positives / others.clamp(min=torch.finfo(share.dtype).tiny)  # (B, L)
         num_positives = positive.sum(1)
         average_precision = precision.sum(1) / num_positives.clamp(min=1)
         return mean_over(1 - average_precision, num_positives > 0)

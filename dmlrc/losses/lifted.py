@@ -28,7 +28,7 @@ class LiftedStructure(nn.Module):
         """embeddings: (B, D), not normalised; labels: (B,) -> scalar; 0 for a batch without pairs of both kinds."""
         check_batch(embeddings, labels)
         positive, negative = pair_masks(labels)
-        d = distances(embeddings, embeddings)
+        d = distances(embeddings)
         nearest = masked_logsumexp(self.neg_margin - d, negative)  # (B,)
         excess = torch.relu(torch.logaddexp(nearest[:, None], nearest[None, :]) + d)  # (B, B)
         return mean_over(excess * excess / 2, positive)
@@ -59,7 +59,7 @@ class GeneralizedLifted(nn.Module):
         """embeddings: (B, D), not normalised; labels: (B,) -> scalar."""
         check_batch(embeddings, labels)
         positive, negative = pair_masks(labels)
-        d = distances(embeddings, embeddings)
+        d = distances(embeddings)
         farthest, nearest = masked_logsumexp(d, positive), masked_logsumexp(self.neg_margin - d, negative)  # (B,)
         lifted = mean_over(torch.relu(farthest + nearest), positive.any(1) & negative.any(1))
         return lifted + self.l2_weight * embeddings.norm(dim=1).mean()

@@ -35,12 +35,13 @@ class Margin(nn.Module):
     def triplet_loss(self, embeddings: Tensor, labels: Tensor, beta: Tensor) -> Tensor:
         """The loss with a boundary for each anchor: beta (B,), or (1,) for all."""
         positive, negative = pair_masks(labels)
-        d = distances(embeddings, embeddings)
-        beyond = d - beta.to(d.dtype)[:, None]  # (B, B): how far a pair lies beyond its anchor's boundary
-        hinges = torch.relu(torch.where(positive, beyond, -beyond) + self.margin)
+        d = distances(embeddings)
+        margins = torch.full_like(d, self.margin).masked_fill_(positive, -self.margin)
+        beyond = d - beta.to(d.dtype)[:, None] - margins  # (B, B)
         # In how many triplets a pair stands: a positive one with every negative of its anchor, and the reverse.
-        triplets = positive * negative.sum(1, keepdim=True) + negative * positive.sum(1, keepdim=True)  # (B, B)
-        return (triplets * hinges).sum() / (triplets * (hinges > 0)).sum().clamp(min=1)
+        pulled = (positive & (beyond > 0)) * negative.sum(1, keepdim=True)  # (B, B)
+        pushed = (negative & (beyond < 0)) * positive.sum(1, keepdim=True)
+        return ((pulled - pushed) * beyond).sum() / (pulled + pushed).sum().clamp(min=1)
 
 
 class MarginPerClass(Margin):

@@ -33,7 +33,7 @@ class MinedLoss(nn.Module, ABC):
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), labels: (B,) -> scalar; 0 for a batch without triplets."""
         check_batch(embeddings, labels, self.num_classes)
-        d = distances(embeddings, embeddings)
+        d = distances(embeddings)
         return self.triplet_loss(embeddings, labels, d, self.mine(d.detach(), labels, embeddings.shape[1]))
 
     @abstractmethod

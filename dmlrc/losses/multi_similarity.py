@@ -38,9 +38,9 @@ class MultiSimilarity(nn.Module):
     def pair_loss(self, similarities: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         """The loss from the cosines of all pairs and the two masks of the pairs that count, all (B, B)."""
         beyond = similarities - self.base
-        pull = softplus(masked_logsumexp(-self.alpha * beyond, positive)) / self.alpha  # (B,)
-        push = softplus(masked_logsumexp(self.beta * beyond, negative)) / self.beta
-        return torch.mean(pull + push)
+        exponents = torch.stack((-self.alpha * beyond, self.beta * beyond))  # (2, B, B)
+        pull, push = softplus(masked_logsumexp(exponents, torch.stack((positive, negative))))  # (B,) each
+        return torch.mean(pull / self.alpha + push / self.beta)
 
 
 class MultiSimilarityMiner(MultiSimilarity):

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dmlrc.losses.common import check_batch, squared_distances
+from dmlrc.losses.common import check_batch, unit
 
 
 class ProxyNCA(nn.Module):
@@ -32,5 +32,9 @@ class ProxyNCA(nn.Module):
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) in [0, num_classes) -> scalar."""
         check_batch(embeddings, labels, len(self.proxies))
-        proxies = F.normalize(self.proxies.to(embeddings.dtype))
-        return F.cross_entropy(-self.softmax_scale * squared_distances(embeddings, proxies), labels)
+        return F.cross_entropy(self.logits(embeddings), labels)
+
+    def logits(self, embeddings: Tensor) -> Tensor:
+        """-s |x_i - p_c|^2 up to a number for each embedding, which no softmax sees: 2 s x_i.p_c, (B, D) -> (B, C)."""
+        proxies = unit(self.proxies.to(embeddings.dtype), dim=1)
+        return 2 * self.softmax_scale * (embeddings @ proxies.T)

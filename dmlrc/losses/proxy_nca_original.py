@@ -1,10 +1,9 @@
 """ProxyNCA with the positive proxy left out of the denominator."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from dmlrc.losses.common import check_batch, masked_logsumexp, squared_distances
+from dmlrc.losses.common import check_batch, masked_logsumexp
 from dmlrc.losses.proxy_nca import ProxyNCA
 
 
@@ -28,8 +27,7 @@ class ProxyNCAOriginal(ProxyNCA):
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) in [0, num_classes) -> scalar."""
         check_batch(embeddings, labels, len(self.proxies))
-        proxies = F.normalize(self.proxies.to(embeddings.dtype))
-        logits = -self.softmax_scale * squared_distances(embeddings, proxies)  # (B, C)
+        logits = self.logits(embeddings)  # (B, C)
         own = labels[:, None]
         others = torch.ones_like(logits, dtype=torch.bool).scatter(1, own, False)
         return torch.mean(masked_logsumexp(logits, others) - logits.gather(1, own)[:, 0])

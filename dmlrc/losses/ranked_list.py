@@ -31,7 +31,7 @@ class RankedList(nn.Module):
         """embeddings: (B, D), L2-normalised; labels: (B,) -> scalar; 0 for a batch without pairs."""
         check_batch(embeddings, labels)
         positive, negative = pair_masks(labels)
-        d = distances(embeddings, embeddings)
+        d = distances(embeddings)
         beyond, within = d - (self.alpha - self.margin), self.alpha - d  # (B, B)
         far, near = positive & (beyond > 0), negative & (within > 0)  # the pairs that violate their boundary
         pull = torch.where(far, beyond, 0.0).sum(1) / far.sum(1).clamp(min=1)  # (B,)

@@ -16,7 +16,7 @@ def snr_distances(embeddings: Tensor) -> Tensor:
     """
     centred = embeddings - embeddings.mean(1, keepdim=True)
     signal = (centred * centred).sum(1, keepdim=True)  # (B, 1), (D - 1) times the variance
-    return distances(centred, centred).square() / signal.clamp(min=torch.finfo(signal.dtype).eps)
+    return distances(centred).square() / signal.clamp(min=torch.finfo(signal.dtype).eps)
 
 
 class SNR(Contrastive):

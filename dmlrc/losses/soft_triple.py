@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dmlrc.losses.common import check_batch, distances
+from dmlrc.losses.common import check_batch
 
 
 class SoftTriple(nn.Module):
@@ -46,15 +46,22 @@ class SoftTriple(nn.Module):
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) in [0, num_classes) -> scalar."""
         check_batch(embeddings, labels, self.num_classes)
-        centers = F.normalize(self.fc.to(embeddings.dtype), dim=0)  # (D, C K)
-        to_centers = (embeddings @ centers).unflatten(1, (self.num_classes, self.centers_per_class))  # (B, C, K)
-        to_classes = (torch.softmax(to_centers / self.gamma, dim=2) * to_centers).sum(2)  # (B, C)
-        own = labels[:, None]
-        to_classes = to_classes.scatter(1, own, to_classes.gather(1, own) - self.margin)
-        return F.cross_entropy(self.la * to_classes, labels) + self.reg_weight * self._spread(centers)
+        fc = self.fc.to(embeddings.dtype)
+        length = (fc * fc).sum(0).clamp(min=1e-24).sqrt()  # (C K,)
+        to_centers = (fc.T @ embeddings.T) / length[:, None]
+        to_centers = to_centers.unflatten(0, (self.num_classes, self.centers_per_class))  # (C, K, B)
+        to_classes = (torch.softmax(to_centers / self.gamma, dim=1) * to_centers).sum(1).T  # (B, C)
+        margins = torch.zeros_like(to_classes).scatter_(1, labels[:, None], self.margin)
+        classification = F.cross_entropy(self.la * (to_classes - margins), labels)
+        return classification + self.reg_weight * self._spread(fc) if self.reg_weight else classification
 
-    def _spread(self, centers: Tensor) -> Tensor:
+    def _spread(self, fc: Tensor) -> Tensor:
         """Half the mean distance between two centres of one class; 0 where a class has one."""
-        grouped = centers.T.unflatten(0, (self.num_classes, self.centers_per_class))  # (C, K, D)
-        ordered_pairs = self.num_classes * self.centers_per_class * (self.centers_per_class - 1)
-        return distances(grouped, grouped).sum() / (2 * max(ordered_pairs, 1))
+        # In double precision, where 2 - 2 cos is exact enough for centres that lie almost on each other.
+        grouped = fc.double().T.unflatten(0, (self.num_classes, self.centers_per_class))  # (C, K, D)
+        products = grouped @ grouped.mT  # (C, K, K)
+        lengths = products.diagonal(dim1=1, dim2=2).sqrt()  # (C, K)
+        cosines = products / (lengths[:, :, None] * lengths[:, None, :])
+        apart = (2 - 2 * cosines).clamp(min=1e-14).sqrt().triu(1)  # each pair once; equal centres have no gradient
+        pairs = self.num_classes * self.centers_per_class * (self.centers_per_class - 1) // 2
+        return (apart.sum() / (2 * max(pairs, 1))).to(fc.dtype)

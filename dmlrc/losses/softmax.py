@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dmlrc.losses.common import check_batch
+from dmlrc.losses.common import check_batch, unit
 
 
 class NormalizedSoftmax(nn.Module):
@@ -54,9 +54,8 @@ class CosFace(nn.Module):
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) in [0, num_classes) -> scalar."""
         cosines = _class_cosines(embeddings, labels, self.W)
-        own = labels[:, None]
-        cosines = cosines.scatter(1, own, cosines.gather(1, own) - self.margin)
-        return F.cross_entropy(self.scale * cosines, labels)
+        margins = torch.zeros_like(cosines).scatter_(1, labels[:, None], self.margin)
+        return F.cross_entropy(self.scale * (cosines - margins), labels)
 
 
 class ArcFace(nn.Module):
@@ -89,7 +88,7 @@ class ArcFace(nn.Module):
 def _class_cosines(embeddings: Tensor, labels: Tensor, W: Tensor) -> Tensor:
     """The checked batch's cosines to every class: (B, D), (B,), (D, C) -> (B, C)."""
     check_batch(embeddings, labels, W.shape[1])
-    return embeddings @ F.normalize(W.to(embeddings.dtype), dim=0)
+    return embeddings @ unit(W.to(embeddings.dtype), dim=0)
 
 
 def _add_angle(cosine: Tensor, margin: float) -> Tensor:
@@ -98,8 +97,6 @@ def _add_angle(cosine: Tensor, margin: float) -> Tensor:
     By the addition theorem, without the arc cosine: a cosine that rounding put beyond 1 needs no clamp, and
     the sine's infinite slope at 0 and 180 degrees is replaced by 0.
     """
-    squared_sine = (1 - cosine) * (1 + cosine)
-    flat = squared_sine <= 0
-    sine = torch.where(flat, 0.0, torch.where(flat, 1.0, squared_sine).sqrt())
+    sine = ((1 - cosine) * (1 + cosine)).clamp(min=torch.finfo(cosine.dtype).tiny).sqrt()
     added = cosine * math.cos(margin) - sine * math.sin(margin)
     return torch.where(cosine < -math.cos(margin), cosine - margin * math.sin(margin), added)

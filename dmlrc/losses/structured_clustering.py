@@ -33,7 +33,7 @@ class StructuredClustering(nn.Module):
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) -> scalar; 0 for a batch with one class."""
         check_batch(embeddings, labels)
-        d = distances(embeddings, embeddings)
+        d = distances(embeddings)
         _, classes = labels.unique(return_inverse=True)  # (B,), numbered from 0
         fixed = d.detach()
         medoids = greedy_medoids(fixed, classes, self.gamma)

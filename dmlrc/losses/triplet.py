@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from dmlrc.losses.common import check_batch, distances, mean_of_nonzero, pair_masks
+from dmlrc.losses.common import check_batch, distances, pair_masks
 
 
 class Triplet(nn.Module):
@@ -28,8 +28,20 @@ class Triplet(nn.Module):
         """embeddings: (B, D), L2-normalised; labels: (B,) -> scalar; 0 for a batch without triplets."""
         check_batch(embeddings, labels)
         positive, negative = pair_masks(labels)
-        d = distances(embeddings, embeddings)
-        # Infinities at the pairs that do not count: their triplets fall below zero and out of the hinge.
-        ap = torch.where(positive, d + self.margin, -torch.inf)
-        an = torch.where(negative, d, torch.inf)
-        return mean_of_nonzero(torch.relu(ap[:, :, None] - an[:, None, :]))  # (B, B, B): anchor, positive, negative
+        reach = distances(embeddings) + self.margin * positive.to(embeddings.dtype)  # d_an, and d_ap + margin
+        triplets = active_triplets(reach.detach(), positive, negative)  # (B, B)
+        # Summed in double precision: the two parts of a hinge are far larger than the hinge.
+        total = (triplets * reach).sum(dtype=torch.float64)
+        return (total / triplets.clamp(min=0).sum().clamp(min=1)).to(reach.dtype)
+
+
+def active_triplets(reach: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+    """In how many triplets with a hinge above 0 a pair stands, all (B, B): a negative pair's number is below 0.
+
+    reach: d_an, and d_ap + margin; a triplet's hinge is above 0 where the positive's is larger. The sum of the hinges
+    is that of these numbers times reach. They are counted in the sorted rows, without the B^3 triplets.
+    """
+    ap, an = reach.masked_fill(~positive, -torch.inf), reach.masked_fill(~negative, torch.inf)
+    of_positive = torch.searchsorted(an.sort(1).values, ap)
+    of_negative = len(reach) - torch.searchsorted(ap.sort(1).values, an, right=True)
+    return of_positive - of_negative

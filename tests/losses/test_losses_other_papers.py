@@ -131,7 +131,7 @@ def medoids_of(x, labels):
     """The medoids of structured clustering, which have tests of their own below."""
     params = PARAMS["structured_clustering"]
     _, classes = labels.unique(return_inverse=True)
-    d = distances(x.detach(), x.detach())
+    d = distances(x.detach())
     medoids = sc.greedy_medoids(d, classes, params["gamma"])
     return sc.refine_medoids(d, classes, medoids, params["gamma"], params["refinements"]).tolist()
 
@@ -350,7 +350,7 @@ def test_rho_regularisation_at_its_ends(name, base):
     (gradient,) = torch.autograd.grad(always(x, labels), x)
     before, after = x.detach(), x.detach() - 0.01 * gradient
     positive = (labels[:, None] == labels) & ~torch.eye(len(labels), dtype=torch.bool)
-    assert (distances(after, after) - distances(before, before))[positive].mean() > 0
+    assert (distances(after) - distances(before))[positive].mean() > 0
 
 
 def test_margin_one_class_boundary_for_all_is_the_same_as_equal_ones():
@@ -358,7 +358,7 @@ def test_margin_one_class_boundary_for_all_is_the_same_as_equal_ones():
     loss = make("margin_distance", margin=3.0)
     raw, labels = batch(LAYOUTS["6x4"])
     x = F.normalize(raw)
-    d = distances(x, x)
+    d = distances(x)
     a, p, n = tuples_of("margin_distance", x, labels)
     torch.manual_seed(SEED)
     torch.testing.assert_close(loss(x, labels), (d[a, p] - d[a, n] + 6.0).mean() / 2)
@@ -437,7 +437,7 @@ def test_ranked_list_weights_the_nearest_negative_alone_in_the_limit():
     x = torch.tensor([[0.0, 0.0], [0.1, 0.0], [0.5, 0.0], [0.0, 0.9]], dtype=torch.float64)
     labels = torch.tensor([0, 0, 1, 2])
     loss = losses.create("ranked_list", margin=0.4, alpha=1.2, Tn=10000.0, imbalance=1.0)
-    d = distances(x, x)
+    d = distances(x)
     nearest = torch.stack([d[0, 2], d[1, 2], d[2, 1], d[3, 0]])
     torch.testing.assert_close(loss(x, labels), (1.2 - nearest).mean())
     even = losses.create("ranked_list", margin=0.4, alpha=1.2, Tn=0.0, imbalance=1.0)
@@ -455,7 +455,7 @@ def test_generalized_lifted_with_one_positive_and_one_negative_is_a_triplet_hing
 def test_two_images_a_class_make_the_two_lifted_losses_agree_on_their_order():
     """The lifted loss takes the larger of both ends' negatives, so it is at least the hinge of either end."""
     raw, labels = batch([0, 0, 1, 1, 2, 2])
-    d = distances(raw, raw)
+    d = distances(raw)
     ends = [torch.relu(torch.logsumexp(1.0 - d[i, labels != labels[i]], 0) + d[i, i ^ 1]) for i in range(len(labels))]
     floor = sum(torch.maximum(ends[i], ends[i + 1]) ** 2 / 2 for i in (0, 2, 4)) / 3
     assert losses.create("lifted_structure")(raw, labels) > floor
@@ -561,7 +561,7 @@ def _train_and_retrieve(loss, features, labels, steps):
     new = ~np.isin(labels, known)
     with torch.no_grad():
         x = layer(features[new])
-        d = distances(*2 * [F.normalize(x) if loss.normalized else x]).fill_diagonal_(torch.inf)
+        d = distances(F.normalize(x) if loss.normalized else x).fill_diagonal_(torch.inf)
     return (labels[new][d.argmin(1)] == labels[new]).mean()
 
 
@@ -584,7 +584,7 @@ def test_training_beats_no_training_on_new_classes(name):
 
 def _instance(seed, labels, dim=2):
     x = torch.randn(len(labels), dim, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-    return distances(x, x), torch.tensor(labels)
+    return distances(x), torch.tensor(labels)
 
 
 TINY = [[0, 0, 1, 1], [0, 0, 0, 1, 1, 2], [0, 1, 2, 0, 1, 2, 0], [0, 0, 1, 1, 2, 2, 3, 3]]
@@ -639,7 +639,7 @@ def test_greedy_medoids_without_margin_are_within_the_submodular_bound():
 def test_medoids_of_two_groups_on_a_line():
     """Drawn: classes mixed over two groups. Without margin the medoids are the groups' middles."""
     x = torch.tensor([0.0, 1.0, 2.0, 10.0, 11.0, 12.0])[:, None]
-    d, mixed = distances(x, x), torch.tensor([0, 1, 0, 1, 0, 1])
+    d, mixed = distances(x), torch.tensor([0, 1, 0, 1, 0, 1])
     medoids = sc.refine_medoids(d, mixed, torch.tensor([0, 3]), 0.0, 5)
     assert medoids.tolist() == [1, 4]
     assert sc.facility_score(d, medoids) == -4
