@@ -34,8 +34,8 @@ from dmlrc.metrics.neighbours import (
 
 TIE = 1e-12
 """A hundred times the rounding error of float64 and a ten-thousandth of the resolution of float32."""
-RESERVE = 16
-"""So many neighbours, and one more for each so many, are found beyond those that count, to see where ties end."""
+RESERVE = 4
+"""So many neighbours, and one more for every 8, are found beyond those that count, to see where ties end."""
 
 NAMES = (
     "precision_at_1",
@@ -149,7 +149,7 @@ def euclidean_rankings(
     device, nor on the order of the rows.
     """
     depth = int(needed.max())
-    found = min(depth + depth // RESERVE + RESERVE, len(labels))
+    found = min(depth + depth // 8 + RESERVE, len(labels))
     origin = references.double().mean(dim=0)  # distances do not depend on it, their rounding errors do
     points, batches = ((vectors.double() - origin).float() for vectors in (references, queries))
     norms, unknown = squared_norms(batches), []

@@ -446,3 +446,49 @@ def test_a_second_look_at_what_float32_cannot_tell_equals_ranking_in_float64(see
             ours, theirs = ours[:, : counts.shape[1]], theirs[found, : counts.shape[1]]
             torch.testing.assert_close(ours[counts], theirs[counts], rtol=0, atol=1e-12)
     assert seen.all()
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_faiss_and_the_product_find_the_same_neighbours(own, monkeypatch):
+    """With 40 copies of a query before itself too; without faiss the product serves."""
+    pytest.importorskip("faiss")
+    x = torch.from_numpy(clusters(700, dim=24)[0])
+    x[:40] = x[40]
+    itself = torch.arange(700) if own else None
+    norms, ways = neighbours.squared_norms(x), []
+    monkeypatch.setattr(neighbours, "FEWEST_NEIGHBOURS", 1)
+    for least in (1, 10**9):
+        monkeypatch.setattr(neighbours, "FAISS_FROM", least)
+        found = list(neighbours.nearest(x, x, 9, itself))
+        assert torch.equal(torch.cat([rows for rows, _, _ in found]), torch.arange(700))
+        near, columns = (torch.cat([block[i] for block in found]) for i in (1, 2))
+        direct = (x[:, None] - x[columns]).square().sum(-1)
+        assert ((near - direct).abs() <= neighbours.rounding_error(near, norms, 24)).all()
+        assert not own or not (columns == itself[:, None]).any()
+        assert all(len(set(row)) == 9 for row in columns.tolist())
+        ways.append(direct.sort(dim=1).values)
+    torch.testing.assert_close(*ways, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("separate", [True, False])
+def test_scores_do_not_depend_on_faiss(separate, monkeypatch):
+    """Ties, near ties and duplicates are settled by exact distances, whoever found the neighbours."""
+    embeddings, labels = clusters(600, classes=150, dim=4)
+    embeddings[:60] = embeddings[60:120]
+    embeddings[300:400] = embeddings[200:300] + np.float32(1e-7)
+    query = (embeddings[::7] + np.float32(0.01), labels[::7]) if separate else None
+    scores = []
+    monkeypatch.setattr(neighbours, "FEWEST_NEIGHBOURS", 1)
+    for least in (1, 10**9):
+        monkeypatch.setattr(neighbours, "FAISS_FROM", least)
+        scores.append(evaluate(embeddings, labels, CHECKED[:7], query))
+    assert_close(scores[0], scores[1], 1e-13)
+
+
+def test_without_faiss_the_product_serves(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    monkeypatch.setattr(neighbours, "FAISS_FROM", 1)
+    assert neighbours._faiss_knn(torch.device("cpu")) is None
+    assert 0 < evaluate(*clusters(), ("precision_at_1",))["precision_at_1"] <= 1
