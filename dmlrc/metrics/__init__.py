@@ -26,6 +26,7 @@ _NAMES = (
 )
 
 evaluate_binary = binary.evaluate
+per_class = retrieval.per_class
 
 
 def names() -> tuple[str, ...]:

@@ -3,7 +3,10 @@
 import torch
 
 from dmlrc.metrics.inputs import as_embeddings, as_labels, require_pairs
-from dmlrc.metrics.neighbours import blocks
+from dmlrc.metrics.neighbours import blocks, squared_distances, squared_norms
+
+CLOSE = 1e-8
+"""A squared distance that is this share of a squared norm keeps 8 digits in float64."""
 
 
 def evaluate(embeddings, labels) -> dict[str, float]:
@@ -31,10 +34,24 @@ def evaluate(embeddings, labels) -> dict[str, float]:
 
 
 def _sum_of_distances(points: torch.Tensor) -> float:
-    """(N, D) -> the sum of the distances of all ordered pairs, from differences: close points lose no digits."""
+    """(N, D) -> the sum of the distances of all ordered pairs; close points lose no digits."""
     total = 0.0
     for rows in blocks(len(points), len(points)):
-        distances = torch.cdist(points[rows], points[rows.start :], compute_mode="donot_use_mm_for_euclid_dist")
+        distances = _distances(points[rows], points[rows.start :])
         total += float(2 * distances.sum(dtype=torch.float64))
         total -= float(distances[:, : len(distances)].sum(dtype=torch.float64))  # both orders are in this square
     return total
+
+
+def _distances(points: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
+    """(B, D), (N, D), the first B of them the same -> (B, N).
+
+    From differences, but for many points in float64 from a matrix product: a tenth of the time. It loses half of the
+    digits where two points are 1e-4 times as far from each other as from the origin; then differences serve as well.
+    """
+    if points.dtype == torch.float64 and len(others) > 100:
+        norms = squared_norms(others)
+        squares = squared_distances(points, others, norms).fill_diagonal_(torch.inf)
+        if squares.min() > CLOSE * norms.max():
+            return squares.fill_diagonal_(0).sqrt_()
+    return torch.cdist(points, others, compute_mode="donot_use_mm_for_euclid_dist")

@@ -3,15 +3,21 @@
 Oi et al. 2021, sections 2 and 3. A pair is unordered, of two different images; positive if they share their class.
 """
 
+import math
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 
 from dmlrc.errors import UsageError
+from dmlrc.metrics import neighbours
 from dmlrc.metrics.inputs import as_embeddings, as_labels, require_pairs
-from dmlrc.metrics.neighbours import blocks, inner_products, squared_norms
+from dmlrc.metrics.neighbours import inner_products, squared_norms
 
 BINS = 100
 """Width 0.02 on [-1, 1]. The paper does not state its number of bins."""
+BYTE_BINS = 126
+"""Up to so many bins, a place (or the one that stands for none) is a number below 128."""
 
 
 def pair_histograms(embeddings, labels, bins: int = BINS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -31,16 +37,43 @@ def pair_histograms(embeddings, labels, bins: int = BINS) -> tuple[np.ndarray, n
     labels = as_labels(labels, embeddings)
     require_pairs(labels)
     bound = _bound(embeddings)
-    counts = torch.zeros(2 * bins + 1, dtype=torch.int64, device=labels.device)
-    for rows in blocks(len(labels), len(labels)):
-        columns = slice(rows.start, None)  # each pair once: those before were columns of earlier rows
-        products = inner_products(embeddings[rows], embeddings[columns])  # (B, N - start)
-        place = products.add_(bound).mul_(bins / (2 * bound)).long().clamp_(0, bins - 1)
-        place += bins * (labels[rows, None] == labels[columns])
-        square = place[:, : len(place)]  # these rows against themselves: leave out itself and what comes twice
-        square[torch.ones_like(square, dtype=torch.bool).tril_()] = 2 * bins
-        counts += torch.bincount(place.flatten(), minlength=2 * bins + 1)
-    return np.linspace(-bound, bound, bins + 1), counts[bins : 2 * bins].cpu().numpy(), counts[:bins].cpu().numpy()
+    order = labels.argsort()  # classes in one piece: most tiles hold negative pairs only
+    embeddings, labels = embeddings[order], labels[order]
+    ends = torch.searchsorted(labels, labels, right=True).tolist()  # (N,), where the class of each row ends
+    # the product with one more coordinate is the place of x.y among the bins, from 0 to `bins`
+    left = torch.nn.functional.pad(embeddings * (bins / (2 * bound)), (0, 1), value=bins / 2)  # (N, D + 1)
+    right = torch.nn.functional.pad(embeddings, (0, 1), value=1.0)
+    everything, positive = torch.zeros(2, bins + 1, dtype=torch.int64, device=labels.device)
+    for rows, columns in _tiles(len(labels)):
+        place = inner_products(left[rows], right[columns]).to(torch.uint8 if bins <= BYTE_BINS else torch.int32)
+        same = columns.start < ends[rows.stop - 1] and labels[rows, None] == labels[columns]
+        if rows == columns:  # each pair once
+            once = torch.ones_like(same).triu_(1)
+            place, same = place[once], same[once]
+        everything += _count(place.flatten(), bins)
+        if same is not False:
+            positive += _count(place[same], bins)
+    everything, positive = (torch.cat([each[:-2], each[-2:].sum(0, keepdim=True)]) for each in (everything, positive))
+    return np.linspace(-bound, bound, bins + 1), positive.cpu().numpy(), (everything - positive).cpu().numpy()
+
+
+def _tiles(count: int) -> Iterator[tuple[slice, slice]]:
+    """Squares of rows and columns that cover each unordered pair of `count` rows, those on the diagonal twice."""
+    side = max(1, math.isqrt(neighbours.BLOCK_ELEMENTS // 8))  # few enough places to stay in the processor's cache
+    parts = [slice(start, min(start + side, count)) for start in range(0, count, side)]
+    return ((rows, columns) for i, rows in enumerate(parts) for columns in parts[i:])
+
+
+def _count(place: torch.Tensor, bins: int) -> torch.Tensor:
+    """(M,) whole numbers from 0 to bins -> (bins + 1,) how often each occurs.
+
+    Bytes are counted two at a time, as numbers below 2^15: a seventh of the time of counting 64-bit integers.
+    """
+    if place.dtype != torch.uint8:
+        return torch.bincount(place, minlength=bins + 1)
+    place = torch.nn.functional.pad(place, (0, len(place) % 2), value=BYTE_BINS + 1)
+    twos = torch.bincount(place.view(torch.int16), minlength=2**15).view(128, 256)[:, :128]
+    return (twos.sum(dim=0) + twos.sum(dim=1))[: bins + 1]
 
 
 def jensen_shannon_divergence(positive_counts, negative_counts) -> float:

@@ -7,7 +7,8 @@ blocks, so equal vectors need not get equal distances, and in float32 it exceeds
 Two exact searches give the same neighbours but for rounding: the product and the smallest of each row, here, and
 faiss's, which never holds a row of distances, where it is installed. Measured on one core of an Intel Xeon (AVX-512)
 with 128 dimensions, faiss takes 0.8 of the time for 4,000 images and 9 neighbours, 0.5 for 60,000, but 1.5 times as
-long for 4,000 and 64, and twice as long for 8,000 and 1,000: it is used from FAISS_FROM references a neighbour on.
+long for 4,000 and 64, and twice as long for 8,000 and 1,000. They cross where there are about 150 references for each
+neighbour. Which is faster on a GPU was not measured: faiss serves there too, by the same rule.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,6 +25,10 @@ FAISS_FROM = 150
 """faiss searches where there are so many references for each neighbour that is looked for,"""
 FEWEST_NEIGHBOURS = 32
 """counted as at least so many: importing faiss for a few thousand images takes longer than it saves."""
+MANY = 50_000
+"""From so many references on faiss is never slower."""
+FAISS_MOST = 2048
+"""faiss finds no more neighbours than this on a GPU."""
 
 
 def blocks(rows: int, columns: int) -> Iterator[slice]:
@@ -81,7 +86,8 @@ def nearest(queries: Tensor, references: Tensor, k: int, own: Tensor | None) -> 
     queries: (Q, D), references: (N, D), float32; own: (Q,) the column of each query among the references, which is
     left out (or infinitely far), or None. Exact but for rounding, see `rounding_error`.
     """
-    if len(references) >= FAISS_FROM * max(k, FEWEST_NEIGHBOURS) and (knn := _faiss_knn(queries.device)):
+    least = min(FAISS_FROM * max(k, FEWEST_NEIGHBOURS), MANY)
+    if k < FAISS_MOST and len(references) >= least and (knn := _faiss_knn(queries.device)):
         return _nearest_by_faiss(knn, queries, references, k, own)
     return _nearest_by_product(queries, references, k, own)
 

@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -105,8 +106,49 @@ def count_excluded(labels, query_labels=None) -> int:
     return int((_class_sizes(as_tensor(query_labels, "query labels").to(labels), labels) == 0).sum())
 
 
+class ClassScores(NamedTuple):
+    """Retrieval metrics of each class of the queries; see `per_class`."""
+
+    classes: np.ndarray  # (C,) int64, the labels, ascending
+    queries: np.ndarray  # (C,) int64, how many queries of the class have a score
+    scores: dict[str, np.ndarray]  # name -> (C,) float64, the mean over these queries; NaN where there are none
+
+
+def per_class(embeddings, labels, names: Iterable[str] = ("map_at_r", "precision_at_1"), query=None) -> ClassScores:
+    """`evaluate` for each class: one search, and the mean over the queries of each class.
+
+    Arguments and errors as in `evaluate`. A class has queries if it has two images (with a separate query set: if the
+    gallery holds one), else its scores are NaN. The mean of the others, weighted by `queries`, is what `evaluate`
+    gives, so nobody needs a second search for it.
+
+    >>> found = per_class([[0.0], [1.0], [3.0], [7.0], [8.0], [50.0]], [4, 4, 4, 2, 2, 3], ["precision_at_1"])
+    >>> found.classes.tolist(), found.queries.tolist(), found.scores["precision_at_1"].tolist()
+    ([2, 3, 4], [2, 0, 3], [1.0, nan, 1.0])
+    """
+    embeddings = as_embeddings(embeddings)
+    scores, asked = query_scores(euclidean_rankings, embeddings, labels, names, query)
+    every = as_tensor(labels if query is None else query[1], "labels").to(asked)
+    classes, place = torch.cat([every, asked]).unique(return_inverse=True)
+    place = place[len(every) :]  # (Q,)
+    queries = torch.bincount(place, minlength=len(classes))
+    means = {
+        name: torch.bincount(place, weights=values, minlength=len(classes)) / queries for name, values in scores.items()
+    }
+    return ClassScores(
+        classes.cpu().numpy(), queries.cpu().numpy(), {name: mean.cpu().numpy() for name, mean in means.items()}
+    )
+
+
 def mean_scores(rankings: Callable, references: Tensor, labels, names: Iterable[str], query=None) -> dict[str, float]:
     """`evaluate` by any distance: rankings is called like `euclidean_rankings`. references: (N, D), checked."""
+    scores, _ = query_scores(rankings, references, labels, names, query)
+    return {name: float(values.mean()) for name, values in scores.items()}
+
+
+def query_scores(
+    rankings: Callable, references: Tensor, labels, names: Iterable[str], query=None
+) -> tuple[dict[str, Tensor], Tensor]:
+    """name -> (Q,) float64, the metric of each query that has a positive, and these queries' labels (Q,)."""
     names = list(names)
     labels = as_labels(labels, references)
     if query is None:
@@ -132,7 +174,7 @@ def mean_scores(rankings: Callable, references: Tensor, labels, names: Iterable[
     for rows, ranking in rankings(queries, query_labels, references, labels, own, needed):
         for name, cutoff, score in zip(names, cutoffs, scores, strict=True):
             score[rows] = _score(name, ranking, cutoff[rows].clamp(max=most), positives[rows])
-    return dict(zip(names, scores.mean(dim=1).tolist(), strict=True))
+    return dict(zip(names, scores, strict=True)), query_labels
 
 
 def euclidean_rankings(

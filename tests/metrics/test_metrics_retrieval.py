@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dmlrc.errors import DivergedError, UsageError
 from dmlrc.metrics import neighbours, retrieval
-from dmlrc.metrics.retrieval import NAMES, TIE, count_excluded, evaluate
+from dmlrc.metrics.retrieval import NAMES, TIE, count_excluded, evaluate, per_class
 
 CHECKED = (*NAMES, "recall_at_3", "recall_at_16")
 
@@ -492,3 +492,44 @@ def test_without_faiss_the_product_serves(monkeypatch):
     monkeypatch.setattr(neighbours, "FAISS_FROM", 1)
     assert neighbours._faiss_knn(torch.device("cpu")) is None
     assert 0 < evaluate(*clusters(), ("precision_at_1",))["precision_at_1"] <= 1
+
+
+# --- class by class --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("separate", [True, False])
+def test_classes_weighted_by_their_queries_give_the_overall_score(separate):
+    embeddings, labels = clusters(200, classes=30)
+    labels[:3] = [500, -7, 77]  # alone: no queries, but references
+    query = (embeddings[:50] + np.float32(0.1), np.where(np.arange(50) < 2, 999, labels[:50])) if separate else None
+    found = per_class(embeddings, labels, CHECKED, query)
+    overall = evaluate(embeddings, labels, CHECKED, query)
+    asked = np.array(labels if query is None else query[1])
+    np.testing.assert_array_equal(found.classes, np.unique(asked))
+    for name in CHECKED:
+        weighted = np.nansum(found.scores[name] * found.queries) / found.queries.sum()
+        assert weighted == pytest.approx(overall[name], abs=1e-12)
+        np.testing.assert_array_equal(np.isnan(found.scores[name]), found.queries == 0)
+    sizes = {c: (asked == c).sum() * ((labels == c).sum() >= (1 if separate else 2)) for c in found.classes}
+    assert found.queries.tolist() == list(sizes.values())
+
+
+def test_each_class_equals_the_mean_of_its_queries_asked_alone():
+    embeddings, labels = clusters(90, classes=6)
+    found = per_class(embeddings, labels)
+    assert list(found.scores) == ["map_at_r", "precision_at_1"]
+    distances = np.linalg.norm(embeddings[:, None].astype(np.float64) - embeddings, axis=2)
+    np.fill_diagonal(distances, np.inf)
+    relevant = labels[distances.argsort(axis=1)[:, :-1]] == labels[:, None]
+    for name, scores in found.scores.items():
+        for label, score in zip(found.classes, scores, strict=True):
+            size = (labels == label).sum()
+            each = [ranked_score(name, row.astype(int).tolist(), size - 1, size) for row in relevant[labels == label]]
+            assert score == pytest.approx(np.mean(each), abs=1e-12)
+
+
+def test_errors_of_classes_are_those_of_the_scores():
+    with pytest.raises(UsageError, match="nmi"):
+        per_class(*clusters(), ("nmi",))
+    with pytest.raises(UsageError, match="two images"):
+        per_class(np.zeros((3, 2)), [0, 1, 2])
