@@ -52,8 +52,32 @@ def require_pairs(labels: Tensor) -> None:
 
 
 def as_tensor(values, what: str) -> Tensor:
-    """A tensor as it is, without its gradient; anything else as a copy, since an array may be read-only or reversed."""
+    """Any array of numbers as a dense tensor: a tensor as it is, without its gradient; anything else as a copy.
+
+    A copy, since an array may be read-only, reversed or of another byte order. Numbers that are not there (a mask, a
+    meta tensor) are refused: whoever left them out must say what takes their place.
+    """
+    if isinstance(values, Tensor):
+        return _dense(values, what).detach()
+    if np.ma.is_masked(values):
+        raise UsageError(f"{what} hold masked values: leave these rows out, or pass .filled(value)")
     try:
-        return (values if isinstance(values, Tensor) else torch.from_numpy(np.array(values))).detach()
+        array = np.array(values)
+        if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+            array = array.astype(np.float64)
+        return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
     except (TypeError, ValueError, RuntimeError):
-        raise UsageError(f"{what} must be an array or a tensor of numbers, not {type(values).__name__}") from None
+        kind = f"an array of {values.dtype}" if isinstance(values, np.ndarray) else type(values).__name__
+        raise UsageError(f"{what} must be an array or a tensor of numbers, not {kind}") from None
+
+
+def _dense(tensor: Tensor, what: str) -> Tensor:
+    if isinstance(tensor, torch.masked.MaskedTensor):
+        raise UsageError(f"{what} are a masked tensor: leave the masked rows out, or pass .to_tensor(value)")
+    if tensor.is_nested:
+        raise UsageError(f"{what} are a nested tensor: pass torch.cat(list(tensor.unbind()))")
+    if tensor.is_quantized:
+        raise UsageError(f"{what} are a quantised tensor: pass .dequantize()")
+    if type(tensor) is Tensor and tensor.is_meta:  # a subclass may well hold numbers
+        raise UsageError(f"{what} are on the device 'meta', which holds no numbers: compute them on a real device")
+    return tensor.to_dense() if tensor.layout != torch.strided else tensor
