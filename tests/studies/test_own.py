@@ -137,7 +137,7 @@ def test_an_experiment_that_the_data_is_too_small_for_is_left_out_of_its_book(ph
         ('[glyphs-quick]\nlike = "glyphs-quick"\n', "choose another"),
         ('[glyphs-quick-seed1]\nlike = "glyphs-quick"\n', "would mix with 'glyphs-quick'"),
         ('[cub200-mine]\nlike = "glyphs-quick"\n', "would mix with 'cub200'"),
-        ('[grocery]\nlike = "glyphs-quick"\n', "would mix with 'grocery-frozen-full"),
+        ('[grocery]\nlike = "glyphs-quick"\n', "would mix with 'grocery-frozen"),
         ('[a]\nlike = "glyphs-quick"\n[a-b]\nlike = "glyphs-quick"\n', "would mix with"),
     ],
 )
