@@ -3,11 +3,12 @@
 import contextlib
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from dmlrc import data, records, studies, study
+from dmlrc import data, paths, records, studies, study
 from dmlrc.errors import DmlrcError
 from dmlrc.executors import check_workers
 from dmlrc.papers import fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
@@ -37,13 +38,31 @@ def study_run(
     name: str,
     method: Annotated[list[str] | None, typer.Option(help="Only this method; may be repeated.")] = None,
     workers: Workers = 1,
+    repetitions: Annotated[
+        int | None, typer.Option(min=1, help="Searches of each method; default the study's.")
+    ] = None,
 ) -> None:
     """Run what is missing of a study. Stop it at any moment: the next call goes on."""
     chosen = studies.get(name)
+    if repetitions:
+        chosen = replace(chosen, repetitions=repetitions)
     methods = [chosen.method(each) for each in method] if method else None
     with _interruptible():
         study.run(chosen, methods, workers=workers)
     typer.echo(f"study {name}: {_progress(chosen)}")
+
+
+@study_app.command("check")
+def study_check(name: Annotated[str | None, typer.Argument(help="Default: every study with records.")] = None) -> None:
+    """Verify every record that is here: damaged, foreign, doubled and impossible ones are named, with what to do."""
+    folders = (*paths.runs().glob("*"), *paths.results().glob("*"))
+    names = [studies.get(name).name] if name else sorted({folder.name for folder in folders if folder.is_dir()})
+    said = [sentence for each in names for sentence in records.problems(each)]
+    for sentence in said:
+        typer.echo(sentence)
+    if said:
+        raise DmlrcError(f"{len(said)} of the files of {len(names)} studies cannot be used; each is named above")
+    typer.echo(f"every record of {len(names)} studies is sound")
 
 
 @study_app.command("show")

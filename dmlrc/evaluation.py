@@ -22,7 +22,7 @@ def test_results(prepared: PreparedData, method: Method, runs: Sequence[training
     only. With `binary` each of them is there as "..._binary" too, and with `train_metrics` "train": the mean over the
     models, each on its own training images.
     "arrays" holds {"test", "train", "untrained": {name: list}} of the first model, see `arrays_of`; "untrained" are the
-    test images before its first step.
+    test images before its first step; with `per_class` also the arrays of `class_scores`.
     """
     protocol, test = prepared.protocol, prepared.splits.test
     train = [fold.train for fold in prepared.splits.folds for _ in range(protocol.members)]  # of each run
@@ -39,8 +39,9 @@ def test_results(prepared: PreparedData, method: Method, runs: Sequence[training
                 for each, images in zip(seen, train, strict=True)
             ]
         )
+    classes = class_scores(prepared, embeddings) if protocol.per_class else {}
     if not protocol.arrays:
-        return {"scores": scores}
+        return {"scores": scores, "arrays": classes} if classes else {"scores": scores}
     views = {
         "test": (trained[0], test),
         "train": (trained[0], train[0]),
@@ -50,7 +51,7 @@ def test_results(prepared: PreparedData, method: Method, runs: Sequence[training
         name: arrays_of(training.embed(model, prepared.source, images), prepared.labels[images], protocol.arrays)
         for name, (model, images) in views.items()
     }
-    return {"scores": scores, "arrays": arrays}
+    return {"scores": scores, "arrays": arrays | classes}
 
 
 def _test_scores(
@@ -60,26 +61,52 @@ def _test_scores(
     folds = [evaluate_test(prepared, each, binary) for each in embeddings]
     if len(folds) == 1:
         return {"separated": folds[0]}
-    joined = torch.nn.functional.normalize(torch.cat(embeddings, dim=1))  # (N, F * D)
     return {
         **{f"fold{number}": scores for number, scores in enumerate(folds)},
         "separated": _mean(folds),
-        "concatenated": evaluate_test(prepared, joined, binary),
+        "concatenated": evaluate_test(prepared, _joined(embeddings), binary),
     }
+
+
+def class_scores(prepared: PreparedData, embeddings: list[torch.Tensor]) -> dict[str, dict[str, list[float]]]:
+    """MAP@R and P@1 of every test class, as arrays of "separated" (mean over the models) and "concatenated".
+
+    embeddings: of the test images (N, D), one a model. "classes" are the numbers of the classes; a class without a
+    query has NaN.
+    """
+    joined = {"concatenated": [_joined(embeddings)]} if len(embeddings) > 1 else {}
+    arrays = {}
+    for setting, each in {"separated": embeddings, **joined}.items():
+        found = [metrics.per_class(**_test_half(prepared, one)) for one in each]
+        arrays[setting] = {"classes": found[0].classes.tolist()}
+        for name in found[0].scores:
+            arrays[setting][f"class_{name}"] = np.mean([one.scores[name] for one in found], axis=0).tolist()
+    return arrays
+
+
+def _joined(embeddings: list[torch.Tensor]) -> torch.Tensor:
+    """Embeddings (N, D) of F models, joined and normalised again: (N, F * D)."""
+    return torch.nn.functional.normalize(torch.cat(embeddings, dim=1))
 
 
 def evaluate_test(prepared: PreparedData, embeddings: torch.Tensor, binary: bool = False) -> dict[str, float]:
     """The protocol's metrics of embeddings (N, D) of the test images; by Hamming distance, the retrieval ones only."""
-    test, names, query = prepared.splits.test, prepared.protocol.test_metrics, None
-    labels = prepared.labels[test]
-    if prepared.queries is not None:
-        asked = np.isin(test, prepared.queries)
-        query = (embeddings[asked], labels[asked])
-        embeddings, labels = embeddings[~asked], labels[~asked]
+    names, test = prepared.protocol.test_metrics, _test_half(prepared, embeddings)
     if binary:
-        names = [name for name in names if metrics.retrieval.is_retrieval(name)]
-        return metrics.evaluate_binary(embeddings, labels, names, query)
-    return metrics.evaluate(embeddings, labels, names, query)
+        retrieval = [name for name in names if metrics.retrieval.is_retrieval(name)]
+        return metrics.evaluate_binary(**test, names=retrieval)
+    return metrics.evaluate(**test, names=names)
+
+
+def _test_half(prepared: PreparedData, embeddings: torch.Tensor) -> dict:
+    """What the metrics take: embeddings and labels of the test images and, where the data set has them, its queries."""
+    test = prepared.splits.test
+    labels = prepared.labels[test]
+    if prepared.queries is None:
+        return {"embeddings": embeddings, "labels": labels}
+    asked = np.isin(test, prepared.queries)
+    query = (embeddings[asked], labels[asked])
+    return {"embeddings": embeddings[~asked], "labels": labels[~asked], "query": query}
 
 
 def arrays_of(embeddings: torch.Tensor, labels: np.ndarray, names: Sequence[str]) -> dict[str, list]:

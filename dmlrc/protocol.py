@@ -55,7 +55,7 @@ class Protocol:
     test_metrics: what is recorded on the test classes; val_metrics (map_at_r among them): on the validation
     classes, after every eval_every epochs; train_metrics: on the training images, then and at the end.
     binary: retrieval by Hamming distance of the signs is recorded too. arrays: of ("histograms", "spectrum"), see
-    `dmlrc.evaluation.arrays_of`.
+    `dmlrc.evaluation.arrays_of`. per_class: MAP@R and P@1 of every test class are recorded.
     """
 
     name: str
@@ -95,6 +95,7 @@ class Protocol:
     train_metrics: tuple[str, ...] = ()
     binary: bool = False
     arrays: tuple[str, ...] = ()
+    per_class: bool = False
 
     @property
     def validates(self) -> bool:

@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 
 from dmlrc import migrate, paths
 from dmlrc.errors import DmlrcError, MissingDataError
 from dmlrc.protocol import digest
+from dmlrc.schema import Meta, Unit, check_frame, checked
 
 PRETRAINED = "pretrained"
 """The name under which the accuracy of the untrained trunk is recorded; no method may be called so."""
@@ -26,6 +28,7 @@ PRETRAINED = "pretrained"
 _METHOD = ("method", "row", "level", "level_number", "repetition")
 _OUTCOME = ("state", "params", "seconds", "steps", "reason", "commit", "processor")
 _RUN = ("fold", "seed", "state", "stopped", "best_step", "steps", "seconds")
+_KEYS = ("method", "repetition", "trial", "rerun", "kind", "number", "fold", "step", "setting", "metric", "name")
 COLUMNS = {
     "trials": (*_METHOD, "trial", "value", *_OUTCOME),
     "reruns": (*_METHOD, "rerun", *_OUTCOME),
@@ -35,6 +38,8 @@ COLUMNS = {
     "arrays": (*_METHOD, "rerun", "setting", "name", "values"),
 }
 FRAMES = tuple(COLUMNS)
+KEYS = {name: [each for each in columns if each in _KEYS] for name, columns in COLUMNS.items()}
+"""The columns that tell the rows of a frame apart."""
 NUMBERS = ("value", "level_number", "val_map_at_r", "val_precision_at_1")
 
 
@@ -115,14 +120,8 @@ def _run_here(study: str) -> StudyRecords | None:
     folder = paths.runs() / study
     if not (folder / "meta.json").exists():
         return None
-    meta, units = _read_meta(folder), read_units(folder)
-    for unit in units:
-        if unit.get("digest", digest(meta)) != digest(meta):
-            raise DmlrcError(
-                f"the record {unit_path(unit)} in {folder} was made under another configuration than meta.json there "
-                "says: move it away, and it is made again"
-            )
-    return from_units(units, meta)
+    meta = _read_meta(folder)
+    return from_units(read_units(folder, digest(meta)), meta)
 
 
 def _committed(study: str) -> StudyRecords | None:
@@ -184,17 +183,43 @@ def export(study: str, complete: bool) -> Path:
 
 def _read_meta(folder: Path) -> dict:
     """The meta of a study; settings that are younger than its records have their defaults."""
-    return migrate.meta(read_json(folder / "meta.json"))
+    path = folder / "meta.json"
+    told = checked(Meta, read_json(path), path)
+    if told["study"] != folder.name:
+        raise DmlrcError(f"{path} is of study {told['study']!r}: rename the folder, or move it away")
+    return migrate.meta(told)
 
 
 def _read_parquet(folder: Path) -> StudyRecords:
     meta = _read_meta(folder)
     files = {name: folder / f"{name}.parquet" for name in FRAMES}
-    frames = migrate.frames({name: pd.read_parquet(file) for name, file in files.items() if file.exists()}, meta)
-    frames = {name: _typed(frames[name], name) if name in frames else _frame([], name) for name in FRAMES}
-    for name in ("trials", "reruns"):
-        frames[name] = frames[name].assign(params=frames[name]["params"].map(json.loads))
+    optional = ("arrays", "reruns")  # only some protocols ask for arrays; old records have no reruns
+    read = {name: _parquet(file) for name, file in files.items() if file.exists() or name not in optional}
+    try:
+        frames = migrate.frames(read, meta)
+        frames = {name: _typed(frames[name], name) if name in frames else _frame([], name) for name in FRAMES}
+        for name in ("trials", "reruns"):
+            frames[name] = frames[name].assign(params=frames[name]["params"].map(json.loads))
+    except (KeyError, ValueError, TypeError) as error:
+        raise DmlrcError(
+            f"the records in {folder} are not of this project's form ({type(error).__name__}: {error}): restore them, "
+            f"for instance with `git checkout -- {folder}`"
+        ) from None
+    for name, frame in frames.items():
+        check_frame(frame, name, KEYS[name], files[name])
     return StudyRecords(**frames, meta=meta)
+
+
+def _parquet(path: Path) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(path)
+    except FileNotFoundError:
+        raise DmlrcError(f"{path} is missing: restore it, for instance with `git checkout -- {path}`") from None
+    except (OSError, ValueError, pa.ArrowException) as error:
+        reason = str(error).splitlines()[0]
+        raise DmlrcError(
+            f"{path} is damaged ({reason}): restore it, for instance with `git checkout -- {path}`"
+        ) from None
 
 
 def unit_path(record: Mapping) -> Path:
@@ -202,13 +227,55 @@ def unit_path(record: Mapping) -> Path:
     return Path(record["method"], f"{record['repetition']}-{record['kind']}-{record['number']:03d}.json")
 
 
-def read_units(folder: Path) -> list[dict]:
-    """Every record of a study under way, in the order of method, repetition, kind and number."""
-    units = []
-    for path in sorted(folder.glob("*/*.json")):
-        units.append(migrate.unit(read_json(path)))
-        _check_place(path, units[-1], folder.name)
-    return units
+def read_units(folder: Path, configuration: str) -> list[dict]:
+    """Every record of a study under way, in the order of method, repetition, kind and number; see `read_unit`."""
+    return [read_unit(path, configuration) for path in sorted(folder.glob("*/*.json"))]
+
+
+def read_unit(path: Path, configuration: str) -> dict:
+    """One record of a study whose configuration has this digest.
+
+    Raises DmlrcError where it is damaged, holds what cannot be, lies where another one belongs, or is of another
+    configuration.
+    """
+    told = read_json(path)
+    unit = checked(Unit, migrate.unit(told) if isinstance(told, dict) and "method" in told else told, path)
+    _check_place(path, unit, path.parents[1].name)
+    if unit.get("digest", configuration) != configuration:
+        raise DmlrcError(
+            f"the record {path} was made under another configuration than meta.json of its study says: move it away, "
+            "and it is made again"
+        )
+    return unit
+
+
+def write_unit(record: Mapping, study: str) -> None:
+    """Write the record of a unit where it belongs, if it holds what a record may hold."""
+    path = paths.runs() / study / unit_path(record)
+    write_json(path, checked(Unit, migrate.unit(_finite(record)), path))
+
+
+def problems(study: str) -> list[str]:
+    """What is wrong with the files of a study, here and committed, a sentence each; see `dmlrc study check`."""
+    said = []
+    folder = paths.runs() / study
+    try:
+        configuration = digest(_read_meta(folder)) if (folder / "meta.json").exists() else None
+    except DmlrcError as error:
+        said.append(str(error))
+        configuration = None
+    for path in sorted(folder.glob("*/*")) if configuration else []:
+        try:
+            if path.suffix != ".json":
+                raise DmlrcError(f"{path} is no record: move it away")
+            read_unit(path, configuration)
+        except DmlrcError as error:
+            said.append(str(error))
+    try:
+        _committed(study)
+    except DmlrcError as error:
+        said.append(str(error))
+    return said
 
 
 def _check_place(path: Path, unit: Mapping, study: str) -> None:
@@ -283,8 +350,10 @@ def read_json(path: Path) -> dict:
     """Read a record; a damaged one is named, with what to do about it."""
     try:
         return json.loads(path.read_text())
-    except (json.JSONDecodeError, UnicodeDecodeError):
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
         raise DmlrcError(f"the record {path} is damaged: delete it, and it is made again") from None
+    except OSError as error:
+        raise DmlrcError(f"the record {path} cannot be read ({error.strerror}): move it away") from None
 
 
 def _finite(value: Any) -> Any:

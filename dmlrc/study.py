@@ -108,7 +108,7 @@ def run(
     bar = tqdm(total=_total(study, chains), initial=len(done), desc=study.name)
     with contextlib.nullcontext(executor) if executor else pool(width) as used, bar:
         for record in _work(study, chains, done, used, width, bar):
-            records.write_json(paths.runs() / study.name / records.unit_path(record), record)
+            records.write_unit(record, study.name)
             done.append(record)
             bar.update()
 

@@ -236,8 +236,8 @@ def test_zhai_squashes_photographs_and_the_others_cut_them():
 METHODS = [
     *(("roth2020", roth2020.PROTOCOL, each) for each in (*roth2020.METHODS, *roth2020.SOP_METHODS)),
     *(
-        (f"roth2020-{name}", replace(roth2020.PROTOCOL, **changes), methods[0])
-        for name, (changes, methods) in roth2020.sweeps(roth2020.METHODS)["samplers"].items()
+        (f"roth2020-{level.name}", replace(roth2020.PROTOCOL, **level.changes), level.methods[0])
+        for level in roth2020.sweeps(roth2020.METHODS)["samplers"]
     ),
     *(("zhai2019", zhai2019.PROTOCOL, each) for each in (*zhai2019.METHODS, *zhai2019.FEW_IMAGES_METHODS)),
     *((f"zhai2019-{samples}", zhai2019.PROTOCOL, zhai2019.balanced(samples)) for samples in zhai2019.SAMPLES_PER_CLASS),

@@ -338,3 +338,16 @@ def test_a_repetition_is_a_search_of_its_own_on_the_same_splits(tiny, finished):
     committed, _ = finished
     expected = committed[0].query("method == 'contrastive'").sort_values("trial")["value"]
     assert list(first.sort_values("trial")["value"]) == pytest.approx(list(expected))
+
+
+def test_the_scores_of_the_test_classes_are_recorded_where_the_protocol_asks(tiny):
+    asked = replace(tiny, name="classes", protocol=replace(tiny.protocol, per_class=True), methods=PICKED[:1])
+    study.run(asked)
+    found = records.load("classes")
+    scores = found.scores.set_index(["method", "rerun", "setting", "metric"])["value"]
+    for (rerun, setting), part in found.arrays.groupby(["rerun", "setting"]):
+        named = part.set_index("name")["values"]
+        assert named["classes"] == list(range(32, 64))
+        for metric in ("map_at_r", "precision_at_1"):  # classes of equal size: the mean over them is that over queries
+            assert np.mean(named[f"class_{metric}"]) == pytest.approx(scores["contrastive", rerun, setting, metric])
+    assert set(found.arrays["setting"]) == {"separated", "concatenated"}

@@ -125,6 +125,7 @@ FROZEN = replace(
     frozen_trunk=True,
     augmentation="none",
     lr=1e-5,
+    per_class=True,
 )
 # What the first studies ran, at the edge of three rates and with many runs cut off.
 FROZEN_RATE1E4 = replace(
@@ -132,6 +133,7 @@ FROZEN_RATE1E4 = replace(
     lr=1e-4,  # the best of 1e-4, 3e-4, 1e-3 on validation folds: results/grocery-frozen-full-rate-*
     patience=5,
     max_epochs=20,
+    per_class=False,
 )
 # A trunk of today, at the size that its ImageNet weights are for.
 LITE0 = {

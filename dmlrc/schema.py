@@ -1,0 +1,139 @@
+"""What a record may hold, checked as it is written and as it is read: a wrong number must not pass for a result."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, ValidationError, model_validator
+
+from dmlrc.errors import DmlrcError
+
+Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+FRACTIONS = ("precision_at_", "recall_at_", "r_precision", "map_at_", "nmi", "f1", "jsd")
+"""How the names of metrics begin that lie between 0 and 1; others may be any number, or none where undefined."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=False, frozen=True)
+
+
+class Run(_Strict):
+    """One training run of a unit."""
+
+    fold: NonNegativeInt
+    seed: NonNegativeInt
+    state: Literal["complete", "diverged"]
+    stopped: Literal["plateau", "limit", "diverged"]
+    reason: str
+    best_step: NonNegativeInt
+    steps: NonNegativeInt
+    seconds: NonNegativeFloat
+    val: dict[str, Finite]
+    curve: list[dict[str, Finite | None]]
+
+    @model_validator(mode="after")
+    def _fractions(self):
+        check_fractions(self.val, "val")
+        return self
+
+
+class Unit(_Strict):
+    """A trial, a rerun, or the scores of the untrained trunk."""
+
+    study: str | None = None  # the oldest records do not say
+    digest: str | None = None
+    method: str
+    method_digest: str | None = None
+    row: str
+    level: str | None
+    level_number: Finite | None
+    repetition: NonNegativeInt
+    kind: Literal["trial", "rerun", "pretrained"]
+    number: NonNegativeInt
+    params: dict[str, Finite]
+    state: Literal["complete", "diverged"]
+    reason: str = ""
+    value: Fraction | None = None
+    steps: NonNegativeInt = 0
+    seconds: NonNegativeFloat = 0.0
+    runs: list[Run]
+    scores: dict[str, dict[str, Finite | None]] = {}
+    arrays: dict[str, dict[str, list[Finite | None]]] = {}
+    commit: str
+    processor: str | None = None
+    finished: str | None = None
+
+    @model_validator(mode="after")
+    def _whole(self):
+        for setting, values in self.scores.items():
+            check_fractions(values, f"scores.{setting}")
+        if self.state == "complete" and self.kind != "trial" and not self.scores:
+            raise ValueError(f"a complete {self.kind} has no scores")
+        if self.kind != "pretrained" and not self.runs:
+            raise ValueError(f"a {self.kind} has no runs")
+        if any(run.state != self.state for run in self.runs[-1:]):
+            raise ValueError("state is not that of the last run")
+        return self
+
+
+class Meta(BaseModel):
+    """What all records of a study share; other facts may stand beside these."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    study: str
+    dataset: str
+    protocol: dict[str, Any]
+    budget: dict[str, Any]
+    seed: NonNegativeInt
+    class_order: Literal["default", "random"]
+    data: dict[str, Any]
+    environment: dict[str, Any]
+    commit: str
+    created: str
+
+
+def check_fractions(scores: Mapping[str, float | None], where: str) -> None:
+    """Raise ValueError for a score of a metric between 0 and 1 that is none or lies outside."""
+    for metric, value in scores.items():
+        if metric.startswith(FRACTIONS) and (value is None or not 0 <= value <= 1):
+            raise ValueError(f"{where}.{metric} is {value}, which no {metric} can be")
+
+
+def checked(model: type[BaseModel], told: object, path: Path) -> dict:
+    """The contents of a file, if it is what the model says.
+
+    Raises DmlrcError with the file, the field and the way out.
+    """
+    try:
+        model.model_validate(told)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(map(str, first["loc"])) or "the file"
+        raise DmlrcError(
+            f"{path} is no record that can be used: {field}: {first['msg'].removeprefix('Value error, ')}. "
+            "Move it away, and it is made again"
+        ) from None
+    return told
+
+
+def check_frame(frame: pd.DataFrame, name: str, keys: list[str], path: Path) -> None:
+    """Raise DmlrcError where a Parquet file of finished records has two rows of one key, or an impossible score."""
+    problem = None
+    if frame.duplicated(keys).any():
+        row = frame[frame.duplicated(keys)].iloc[0]
+        problem = f"{', '.join(str(row[key]) for key in keys)} stands there twice"
+    elif name == "scores":
+        fraction = frame["metric"].str.startswith(FRACTIONS)
+        wrong = frame[fraction & ~frame["value"].between(0, 1)]
+        if len(wrong):
+            row = wrong.iloc[0]
+            problem = f"{row['metric']} of {row['method']} is {row['value']}"
+    elif name in ("trials", "runs", "reruns") and not frame["state"].isin(["complete", "diverged"]).all():
+        problem = "a state is neither complete nor diverged"
+    elif name == "trials" and not frame[frame["state"] == "complete"]["value"].dropna().between(0, 1).all():
+        problem = "the value of a trial is no fraction"
+    if problem:
+        raise DmlrcError(f"{path} is damaged ({problem}): restore it, for instance with `git checkout -- {path}`")
