@@ -8,10 +8,9 @@ from typing import Annotated
 
 import typer
 
-from dmlrc import data, paths, records, studies, study
+from dmlrc import data, papers, paths, records, studies, study
 from dmlrc.errors import DmlrcError
 from dmlrc.executors import check_workers
-from dmlrc.papers import fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__, add_completion=False)
 study_app = typer.Typer(no_args_is_help=True, help="List, run, show and export studies.")
@@ -110,13 +109,11 @@ def data_check(name: str) -> None:
 def methods() -> None:
     """Every method of the five papers: year, kind, batch, and what a search varies or the paper fixes."""
     rows = [("paper", "method", "year", "kind", "batch", "searched, or settings")]
-    for paper in (musgrave2020, roth2020, fehervari2019, zhai2019, oi2021):
-        for each in paper.METHODS:
+    for paper in papers.ALL:
+        for each in paper.methods:
             batch = f"{each.classes_per_batch} x {each.images_per_class}"
             fixed = (f"{name} {value:.4g}" for name, value in each.settings.items())
-            rows.append(
-                (paper.PROTOCOL.name, each.name, str(each.year), each.kind, batch, ", ".join([*each.space, *fixed]))
-            )
+            rows.append((paper.key, each.name, str(each.year), each.kind, batch, ", ".join([*each.space, *fixed])))
     _print_columns(rows)
 
 
@@ -127,9 +124,10 @@ def book(
 ) -> None:
     """Train what is missing, execute the chapters, build the pages."""
     from dmlrc.report import build as bookmaking
+    from dmlrc.report import editions
 
     with _interruptible():
-        page = bookmaking.build(bookmaking.edition(name), workers, train=name != "published")
+        page = bookmaking.build(editions.names(name), workers, train=name != "published")
     typer.echo(f"open {page}")
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import nbformat
 
+from dmlrc import papers
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
@@ -48,6 +50,23 @@ def test_notebooks_are_committed_without_outputs():
         code = [cell for cell in notebook.cells if cell.cell_type == "code"]
         assert not any(cell.outputs or cell.execution_count for cell in code), path.name
         assert sum("parameters" in cell.metadata.get("tags", []) for cell in code) == 1, path.name
+
+
+def test_chapters_are_numbered_without_a_gap_and_all_in_the_table_of_contents():
+    chapters = [path.stem for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))]
+    assert [int(name.partition("_")[0]) for name in chapters] == list(range(len(chapters)))
+    contents = (ROOT / "book" / "_toc.yml").read_text()
+    assert sorted(re.findall(r"chapters/(\w+)", contents)) == chapters
+
+
+def test_a_paper_has_its_modules_its_chapter_and_its_entry():
+    references = (ROOT / "book" / "references.bib").read_text()
+    for paper in papers.ALL:
+        assert paper.protocol.name == paper.key
+        assert f"{{{paper.key}," in references
+        assert (ROOT / "notebooks" / f"{paper.chapter}.ipynb").exists()
+        for folder in ("papers", "report/claims", "report/deviations"):
+            assert (ROOT / "dmlrc" / folder / f"{paper.key}.py").exists()
 
 
 def test_the_package_keeps_to_its_floors():

@@ -1,1 +1,50 @@
-"""The five papers, one module each: citation, protocol, methods, expected numbers, deviations."""
+"""The five papers, one module each: citation, protocol, methods, expected numbers.
+
+`ALL` is the one list of them. The command line, the tables of protocols and methods, the claims and their chapters read
+it; a paper's claims are `CLAIMS` of `dmlrc.report.claims.<key>`, its deviations `dmlrc.report.deviations.<key>`.
+"""
+
+from dataclasses import dataclass, field
+
+from dmlrc.methods import Method
+from dmlrc.papers import fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
+from dmlrc.protocol import Protocol
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper whose experiments are run.
+
+    key: of its protocol, its modules and its entry in the bibliography. id: what the names of its claims, tables and
+    figures begin with. label: as printed. chapter: the notebook that has its tables. protocol, methods: on CUB200.
+    """
+
+    key: str
+    id: str
+    label: str
+    chapter: str
+    protocol: Protocol = field(repr=False)
+    methods: tuple[Method, ...] = field(repr=False)
+
+    @property
+    def year(self) -> int:
+        return int(self.key[-4:])
+
+
+ALL = (
+    Paper(
+        "musgrave2020", "musgrave", "Musgrave et al. 2020", "03_results", musgrave2020.PROTOCOL, musgrave2020.METHODS
+    ),
+    Paper("roth2020", "roth", "Roth et al. 2020", "05_training_strategies", roth2020.PROTOCOL, roth2020.METHODS),
+    Paper(
+        "fehervari2019",
+        "fehervari",
+        "Fehervari et al. 2019",
+        "06_unbiased_evaluation",
+        fehervari2019.PROTOCOL,
+        fehervari2019.METHODS,
+    ),
+    Paper("zhai2019", "zhai", "Zhai and Wu 2019", "07_classification_baseline", zhai2019.PROTOCOL, zhai2019.METHODS),
+    Paper("oi2021", "oi", "Oi et al. 2021", "08_pairs_and_splits", oi2021.PROTOCOL, oi2021.METHODS),
+)
+"""The Reality Check first; the others in the order of their chapters."""

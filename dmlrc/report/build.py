@@ -11,29 +11,9 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from dmlrc import paths, records, studies, study
+from dmlrc import paths, studies, study
 from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.studies import experiments
-
-EDITIONS = {"quick": ("glyphs-quick",)}
-
-
-def edition(names: str) -> list[str]:
-    """The studies of an edition: "quick", "published", or study names joined by commas.
-
-    Published are the methods tables whose full-budget records are committed; the experiments around them come along.
-
-    Raises UsageError for an unknown study, DmlrcError where nothing is published.
-    """
-    if names == "published":
-        apart = experiments.around()
-        found = [name for name in records.published() if name not in apart]
-        if not found:
-            raise DmlrcError("no study is published yet: run one at full budget, then `dmlrc study export NAME`")
-        return found
-    if names in EDITIONS:
-        return list(EDITIONS[names])
-    return [studies.get(name.strip()).name for name in names.split(",")]
 
 
 def build(names: Sequence[str], workers: int = 1, train: bool = True) -> Path:
@@ -82,7 +62,7 @@ def execute(parameters: Mapping[str, object], workers: int = 1) -> None:
     notebooks, chapters = paths.home() / "notebooks", paths.home() / "book" / "chapters"
     shutil.rmtree(chapters, ignore_errors=True)
     chapters.mkdir(parents=True)
-    found = sorted(notebooks.glob("[0-9]*.ipynb"))
+    sources = sorted(notebooks.glob("[0-9]*.ipynb"))
     if workers > 1:  # each chapter in one thread: kernels side by side that use all cores slow each other badly
         os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -98,8 +78,8 @@ def execute(parameters: Mapping[str, object], workers: int = 1) -> None:
         )
 
     with ThreadPoolExecutor(workers) as pool:  # each chapter has a kernel, a process of its own
-        running = {pool.submit(run, notebook): notebook for notebook in found}
-        for finished in tqdm(as_completed(running), total=len(found), desc="chapters"):
+        running = {pool.submit(run, notebook): notebook for notebook in sources}
+        for finished in tqdm(as_completed(running), total=len(sources), desc="chapters"):
             error = finished.exception()
             if error is None:
                 continue

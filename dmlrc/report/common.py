@@ -15,7 +15,7 @@ from matplotlib.ticker import NullLocator
 from scipy import stats
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import claims, labels, publish
+from dmlrc.report import claims, editions, labels, publish
 from dmlrc.report.tables import interval
 from dmlrc.studies import experiments
 
@@ -23,11 +23,6 @@ Found = Mapping[str, StudyRecords | None]
 
 RECALL = re.compile(r"recall_at_(\d+)")
 DAGGER, DOUBLE_DAGGER = "†", "‡"
-
-
-def load(edition: str, experiment: str) -> dict[str, StudyRecords | None]:
-    """An experiment around every main study. edition: a chapter's parameter, names joined by commas."""
-    return {name: experiments.load(name, experiment) for name in map(str.strip, edition.split(","))}
 
 
 def present(found: Found) -> dict[str, StudyRecords]:
@@ -194,7 +189,7 @@ def place(values: pd.Series, name: str) -> str:
 
 
 def verdicts(edition: Sequence[StudyRecords], paper: str) -> str:
-    """How the claims of one paper were judged, in a sentence a main study. paper: a key of `claims.shown.PAPERS`."""
+    """How the claims of one paper were judged, in a sentence a main study. paper: its id in `papers.ALL`."""
     numbers = claims.numbers(edition, paper)
     sentences = []
     for name, part in numbers.groupby(level="study", sort=False):
@@ -252,7 +247,7 @@ def failures(found: Found) -> str:
 
 def commands(found: Found, names: Iterable[str]) -> str:
     """The commands that make a chapter's experiments, as Markdown."""
-    runs = "\n".join(f"dmlrc study run {main}-{name}" for main in found for name in names)
+    runs = editions.run_commands(f"{main}-{name}" for main in found for name in names)
     return f"The experiments of this chapter:\n\n```shell\n{runs}\n```"
 
 

@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 from pandas.io.formats.style import Styler
 
 from dmlrc import paths
+from dmlrc.report import editions
 
 SCALARS = "application/vnd.dmlrc.scalars+json"
 
@@ -45,7 +46,7 @@ def takeaways(*sentences: str) -> None:
 
 def rerun(chapter: str, studies: str) -> None:
     """Show the commands that make a chapter again: its records, then the chapter itself."""
-    runs = "\n".join(f"dmlrc study run {name.strip()}" for name in studies.split(","))
+    runs = editions.run_commands(editions.names(studies))
     text(
         "Rerun this chapter, from the root of the project (records that are there are not made again):\n\n```shell\n"
         f"{runs}\npapermill notebooks/{chapter}.ipynb {chapter}.ipynb --cwd notebooks -p studies {studies}\n```"

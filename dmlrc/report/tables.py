@@ -11,17 +11,17 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from dmlrc import papers
 from dmlrc.data.splits import Splits, halves
 from dmlrc.errors import MissingDataError
 from dmlrc.methods import Float, Int, Method
-from dmlrc.papers import fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
+from dmlrc.papers import musgrave2020
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import published
 
 SETTINGS = ("concatenated", "separated")
 METRICS = ("precision_at_1", "r_precision", "map_at_r")
 CLASSICS = ("contrastive", "triplet")
-OTHER_PAPERS = (roth2020, fehervari2019, zhai2019, oi2021)
 METHODS = {method.name: method for method in musgrave2020.METHODS}
 """The rows of the results tables; `include` adds one."""
 
@@ -414,24 +414,23 @@ def systems() -> pd.DataFrame:
     """Every method of the papers after the Reality Check, on CUB200: paper, method, loss, batch, year and settings."""
     rows = [
         {
-            "paper": paper.PROTOCOL.name,
+            "paper": paper.key,
             "method": method.label,
             "loss": method.loss,
             "batch": f"{method.classes_per_batch} x {method.images_per_class}",
-            "sampler": method.sampler or paper.PROTOCOL.sampler,
+            "sampler": method.sampler or paper.protocol.sampler,
             "year": method.year,
             "settings": ", ".join(f"{name} {value:.4g}" for name, value in method.settings.items()),
         }
-        for paper in OTHER_PAPERS
-        for method in paper.METHODS
+        for paper in papers.ALL[1:]
+        for method in paper.methods
     ]
     return pd.DataFrame(rows)
 
 
 def protocols() -> pd.DataFrame:
     """The five protocols on CUB200, without what they record: a row a setting, a column a paper."""
-    papers = (musgrave2020, *OTHER_PAPERS)
-    table = pd.DataFrame({paper.PROTOCOL.name: asdict(paper.PROTOCOL) for paper in papers})
+    table = pd.DataFrame({paper.key: asdict(paper.protocol) for paper in papers.ALL})
     return table.drop(index=["name", "paper", "test_metrics", "val_metrics", "train_metrics", "binary", "arrays"])
 
 

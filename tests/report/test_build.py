@@ -7,8 +7,8 @@ import nbformat
 import pytest
 
 from dmlrc import records, studies, study
-from dmlrc.errors import DmlrcError, UsageError
-from dmlrc.report import build
+from dmlrc.errors import DmlrcError, MissingDataError, UsageError
+from dmlrc.report import build, editions
 
 ROOT = Path(__file__).parents[2]
 LIVE = {"num_points": 300, "class_counts": "10,100", "trunks": "conv4", "trunk_classes": "12", "toy_seeds": 1}
@@ -46,12 +46,14 @@ def test_a_chapter_that_fails_is_named(checkout):
 
 
 def test_editions(home):
-    assert build.edition("quick") == ["glyphs-quick"]
-    assert build.edition("glyphs-quick, glyphs-full") == ["glyphs-quick", "glyphs-full"]
+    assert editions.names("quick") == ["glyphs-quick"]
+    assert editions.names("glyphs-quick, glyphs-full,glyphs-quick") == ["glyphs-quick", "glyphs-full"]
     with pytest.raises(UsageError, match="did you mean 'glyphs-quick'"):
-        build.edition("glyph-quick")
+        editions.load("glyph-quick")
+    with pytest.raises(MissingDataError, match=r"glyphs-quick.* has no records"):
+        editions.load("glyphs-quick")
     with pytest.raises(DmlrcError, match="no study is published yet"):
-        build.edition("published")
+        editions.names("published")
 
 
 def test_one_page_of_no_chapters_says_what_to_do(home):

@@ -14,7 +14,7 @@ from IPython.utils.capture import capture_output
 
 from dmlrc.papers import musgrave2020
 from dmlrc.report import build as bookmaking
-from dmlrc.report import publish
+from dmlrc.report import editions, publish
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
@@ -42,7 +42,7 @@ IDS = (*CHECKLIST, "answer", "claims", "protocol", "findings-all", "provenance")
 @pytest.fixture(scope="module", params=("made", "published"))
 def edition(request):
     """The studies of a book: made-up ones, or those whose records are committed."""
-    return STUDIES if request.param == "made" else ",".join(bookmaking.edition("published"))
+    return STUDIES if request.param == "made" else ",".join(editions.names("published"))
 
 
 @pytest.fixture(scope="module")

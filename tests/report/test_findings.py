@@ -24,7 +24,7 @@ from dmlrc.report import published, tables
 from dmlrc.report.findings import figures, literature, page, training
 from dmlrc.report.findings import metrics as shown
 
-NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "13_findings.ipynb"
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "12_findings.ipynb"
 
 
 @pytest.fixture(scope="module")

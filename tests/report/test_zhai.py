@@ -13,7 +13,8 @@ from factories import LOSSES, made, run_notebook
 
 from dmlrc import migrate
 from dmlrc.papers import zhai2019 as paper
-from dmlrc.report import deviations, published
+from dmlrc.report import published
+from dmlrc.report.deviations import zhai2019 as deviations
 from dmlrc.report.zhai2019 import figures, page
 
 MAIN = "glyphs-full"
@@ -211,7 +212,7 @@ def test_architecture_names_the_protocols_numbers():
 
 def test_ledger_names_what_differs_and_only_that():
     other = made("grocery-frozen-full-zhai2019", score)
-    rows = deviations.zhai2019.ledger({MAIN: made(NAME, score), "grocery-frozen-full": other}).set_index("setting")
+    rows = deviations.ledger({MAIN: made(NAME, score), "grocery-frozen-full": other}).set_index("setting")
     assert rows.loc["embedding_dim", "ours"] == "2048"
     assert rows.loc["frozen_trunk", "ours"] == f"{MAIN}: no; grocery-frozen-full: yes"
     assert rows.loc["lr", "the paper's"] == "0.01"

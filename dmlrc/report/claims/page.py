@@ -4,36 +4,24 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
 
+from dmlrc import papers
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels
 from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, VERDICTS, Claim, Judgement
 from dmlrc.report.claims.verdicts import CLAIMS, Judged, in_paper, judged, of_paper
 
-PAPERS = {
-    "musgrave": "Musgrave et al. 2020",
-    "roth": "Roth et al. 2020",
-    "fehervari": "Fehervari et al. 2019",
-    "zhai": "Zhai and Wu 2019",
-    "oi": "Oi et al. 2021",
-}
-"""The first part of a claim's id -> the paper as printed; the key in the bibliography is the id's part and the year."""
-
+PAPERS = {paper.id: paper for paper in papers.ALL}
 CHAPTERS = {
-    "musgrave": "03_results",
-    "roth": "05_training_strategies",
-    "fehervari": "06_unbiased_evaluation",
-    "zhai": "07_classification_baseline",
-    "oi": "08_pairs_and_splits",
     **dict.fromkeys(("musgrave-t2", "musgrave-f1", "musgrave-f2"), "01_metrics"),
     "musgrave-search": "02_protocol_and_search",
     **dict.fromkeys(("musgrave-f4", "musgrave-f5", "recycled-contrastive"), "04_papers_versus_reality"),
 }
-"""The chapter that shows a table or figure: by its id, else by the first part of it."""
+"""The tables and figures that stand in another chapter than that of their paper."""
 
 
 def chapter(label: str) -> str:
     """The chapter in which a table or figure stands."""
-    return CHAPTERS.get(label) or CHAPTERS[label.partition("-")[0]]
+    return CHAPTERS.get(label) or PAPERS[label.partition("-")[0]].chapter
 
 
 def link(label: str) -> str:
@@ -52,7 +40,7 @@ def summary(edition: Sequence[StudyRecords] | Judged) -> tuple[pd.DataFrame, pd.
             "Claim": claim.claim,
             **{name: found[claim.id].verdict for name, found in studies.items()},
             "see": link(claim.link),
-            "said in": f"{PAPERS[claim.paper]}, {claim.source}",
+            "said in": f"{PAPERS[claim.paper].label}, {claim.source}",
         }
         for claim in CLAIMS
     ]
@@ -62,7 +50,7 @@ def summary(edition: Sequence[StudyRecords] | Judged) -> tuple[pd.DataFrame, pd.
 def table(edition: Sequence[StudyRecords] | Judged, paper: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The cells and marks of the claims in full, of one paper or of all: a row a claim, a column a main study.
 
-    paper: a key of `PAPERS`. Marks as in `summary`.
+    paper: its id in `papers.ALL`. Marks as in `summary`.
     """
     studies = judged(edition, paper)
     claims = of_paper(paper)
@@ -118,7 +106,7 @@ def unsettled(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
 def caption(edition: Sequence[StudyRecords]) -> str:
     """What stands under the tables of claims."""
     return (
-        "Verdicts by the rule of {doc}`12_claims`, one for all claims. Bold: the whole 95 % "
+        "Verdicts by the rule of {doc}`11_claims`, one for all claims. Bold: the whole 95 % "
         "interval lies where the claim says. Italic: it lies wholly elsewhere. "
         + " ".join(map(labels.caption, edition))
     )
@@ -129,11 +117,11 @@ def by_paper(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     studies = judged(edition)
     rows = [
         {
-            "Paper": name,
-            "claims": str(len(of_paper(paper))),
-            **{study: _counted(found, paper) for study, found in studies.items()},
+            "Paper": paper.label,
+            "claims": str(len(of_paper(paper.id))),
+            **{study: _counted(found, paper.id) for study, found in studies.items()},
         }
-        for paper, name in PAPERS.items()
+        for paper in papers.ALL
     ]
     return pd.DataFrame(rows).set_index("Paper")
 
@@ -159,7 +147,7 @@ def _sentences(name: str, found: Mapping[str, Judgement]) -> Iterator[str]:
 def _failed(studies: Judged) -> str:
     """The claims that no main study reproduces, as they stand in the papers; "" if there is none."""
     claims = [each for each in CLAIMS if {found[each.id].verdict for found in studies.values()} == {NOT_REPRODUCED}]
-    said = "; ".join(f"*{claim.claim.removesuffix('.')}* ({PAPERS[claim.paper]})" for claim in claims)
+    said = "; ".join(f"*{claim.claim.removesuffix('.')}* ({PAPERS[claim.paper].label})" for claim in claims)
     return f"Not reproduced{' in any of these studies' if len(studies) > 1 else ''}: {said}." if said else ""
 
 

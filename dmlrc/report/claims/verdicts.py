@@ -1,23 +1,21 @@
 """All claims, judged by the records of a main study and of the experiments around it."""
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 
 import pandas as pd
 
-from dmlrc import records
+from dmlrc import papers, records
 from dmlrc.records import StudyRecords
-from dmlrc.report.claims import fehervari2019, musgrave2020, oi2021, roth2020, rule, zhai2019
+from dmlrc.report.claims import rule
 from dmlrc.report.claims.rule import VERDICTS, Claim, Judgement
 from dmlrc.report.statistics import Estimate
 from dmlrc.studies import experiments
 
-CLAIMS: tuple[Claim, ...] = (
-    *musgrave2020.CLAIMS,
-    *roth2020.CLAIMS,
-    *fehervari2019.CLAIMS,
-    *zhai2019.CLAIMS,
-    *oi2021.CLAIMS,
+CLAIMS: tuple[Claim, ...] = tuple(
+    claim for paper in papers.ALL for claim in import_module(f"dmlrc.report.claims.{paper.key}").CLAIMS
 )
+"""The claims of all papers, one module a paper."""
 
 
 def of_paper(paper: str | None) -> list[Claim]:

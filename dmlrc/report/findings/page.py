@@ -13,7 +13,7 @@ import pandas as pd
 from dmlrc import records
 from dmlrc.errors import MissingDataError
 from dmlrc.records import StudyRecords
-from dmlrc.report import labels, published
+from dmlrc.report import editions, labels, published
 from dmlrc.report.findings import literature, metrics, training
 
 WITH_CURVES = "grocery-frozen-full"
@@ -28,9 +28,8 @@ Found = Mapping[str, Any]
 
 def load(studies: str) -> list[StudyRecords]:
     """The records of these studies (names joined by commas), and of `WITH_CURVES` where they are present."""
-    names = [name.strip() for name in studies.split(",")]
-    edition = [records.load(name) for name in names]
-    if WITH_CURVES not in names:
+    edition = editions.load(studies)
+    if WITH_CURVES not in editions.names(studies):
         try:
             edition.append(records.load(WITH_CURVES))
         except MissingDataError:

@@ -18,7 +18,7 @@ from scipy import stats
 from dmlrc.metrics.histograms import BINS, jensen_shannon_divergence
 from dmlrc.papers import oi2021
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import common, labels, published, style
+from dmlrc.report import common, editions, labels, published, style
 from dmlrc.report.common import Found
 from dmlrc.report.style import BLUE, ORANGE, RED
 from dmlrc.report.tables import interval
@@ -37,8 +37,8 @@ Orders = Mapping[str, Found]
 
 
 def load(studies: str) -> dict[str, dict[str, StudyRecords | None]]:
-    """The records of both class orders around every main study; see `common.load`."""
-    return {order: common.load(studies, experiment) for order, experiment in EXPERIMENTS.items()}
+    """The records of both class orders around every main study; see `editions.around`."""
+    return {order: editions.around(studies, experiment) for order, experiment in EXPERIMENTS.items()}
 
 
 # Table 1: the order of the classes

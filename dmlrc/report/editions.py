@@ -1,0 +1,53 @@
+"""Editions: the studies that a book, or a chapter, is made of. What a reader types is read here and nowhere else."""
+
+from collections.abc import Iterable
+
+from dmlrc import records, studies
+from dmlrc.errors import DmlrcError, MissingDataError
+from dmlrc.records import StudyRecords
+from dmlrc.studies import experiments
+
+NAMED = {"quick": ("glyphs-quick",)}
+
+
+def names(edition: str) -> list[str]:
+    """The studies of an edition: "quick", "published", or names joined by commas.
+
+    Published are the methods tables whose full-budget records are committed; the experiments around them come along.
+
+    Raises DmlrcError where nothing is published. Whether a study of this name exists is not asked: records do.
+    """
+    if edition == "published":
+        apart = experiments.around()
+        published = [name for name in records.published() if name not in apart]
+        if not published:
+            raise DmlrcError("no study is published yet: run one at full budget, then `dmlrc study export NAME`")
+        return published
+    return list(NAMED.get(edition) or dict.fromkeys(name.strip() for name in edition.split(",")))
+
+
+def load(edition: str) -> list[StudyRecords]:
+    """The records of every study of an edition.
+
+    Raises UsageError, with the nearest name, for a study that does not exist, and MissingDataError for one that was not
+    run.
+    """
+    return [_load(name) for name in names(edition)]
+
+
+def _load(name: str) -> StudyRecords:
+    try:
+        return records.load(name)
+    except MissingDataError:
+        studies.get(name)  # a misspelt name has no records either, and wants another answer
+        raise
+
+
+def around(edition: str, experiment: str) -> dict[str, StudyRecords | None]:
+    """An experiment around every study of an edition: study -> its records, None where nothing of it was run."""
+    return {name: experiments.load(name, experiment) for name in names(edition)}
+
+
+def run_commands(names: Iterable[str]) -> str:
+    """The commands that make the records of these studies, one a line."""
+    return "\n".join(f"dmlrc study run {name}" for name in names)
