@@ -17,7 +17,6 @@ from scipy import stats
 from dmlrc.records import StudyRecords
 from dmlrc.report import claims, editions, labels, publish
 from dmlrc.report.tables import interval
-from dmlrc.studies import experiments
 
 Found = Mapping[str, StudyRecords | None]
 
