@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from dmlrc import losses
 from dmlrc.errors import UsageError
-from dmlrc.methods import LOSS_WEIGHTS_LR, Method
+from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, Method
 
 
 class FunctionLoss(nn.Module):
@@ -30,7 +30,8 @@ def build_loss(method: Method, params: Mapping[str, float], num_classes: int, em
     What is not a module afterwards is wrapped in one.
     """
     params = {**method.settings, **params}
-    params.pop(LOSS_WEIGHTS_LR, None)
+    for rate in (LEARNING_RATE, LOSS_WEIGHTS_LR):
+        params.pop(rate, None)
     loss = method.loss
     if isinstance(loss, str):
         return losses.create(loss, num_classes=num_classes, embedding_dim=embedding_dim, **params)

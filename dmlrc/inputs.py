@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol as Interface
 
@@ -22,8 +23,8 @@ class Source(Interface):
 
     device: torch.device
 
-    def train(self, indices: np.ndarray, generator: torch.Generator) -> Tensor:
-        """indices (B,) -> augmented input (B, ...)."""
+    def train(self, batches: np.ndarray, generator: torch.Generator) -> Iterable[Tensor]:
+        """(T, B) indices -> of T batches the augmented input (B, ...)."""
 
     def evaluate(self, indices: np.ndarray) -> Tensor:
         """indices (N,) -> input (N, ...), without augmentation."""
@@ -35,8 +36,11 @@ class ImageSource:
     def __init__(self, images: ImageSet, protocol: Protocol, device: torch.device):
         self.images, self.protocol, self.device = images, protocol, device
 
-    def train(self, indices: np.ndarray, generator: torch.Generator) -> Tensor:
-        """indices (B,) -> (B, C, crop, crop) in [0, 1]."""
+    def train(self, batches: np.ndarray, generator: torch.Generator) -> Iterator[Tensor]:
+        """(T, B) indices -> T x (B, C, crop, crop) in [0, 1], each made when its turn comes."""
+        return (self._augmented(indices, generator) for indices in batches)
+
+    def _augmented(self, indices: np.ndarray, generator: torch.Generator) -> Tensor:
         images, protocol = self._load(indices), self.protocol
         if protocol.augmentation == "none":
             return augment.centre_crop(images, protocol.image_size, protocol.crop_size)
@@ -64,9 +68,9 @@ class FeatureSource:
     def __init__(self, features: np.ndarray, device: torch.device):
         self.features, self.device = torch.from_numpy(np.array(features)).to(device), device
 
-    def train(self, indices: np.ndarray, generator: torch.Generator) -> Tensor:
-        """indices (B,) -> (B, F)."""
-        return self.evaluate(indices)
+    def train(self, batches: np.ndarray, generator: torch.Generator) -> tuple[Tensor, ...]:
+        """(T, B) indices -> T x (B, F)."""
+        return self.evaluate(batches).unbind()
 
     def evaluate(self, indices: np.ndarray) -> Tensor:
         """indices (N,) -> (N, F)."""

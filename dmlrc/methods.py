@@ -7,7 +7,13 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 LOSS_WEIGHTS_LR = "loss_weights_lr"
-"""The hyperparameter that is no argument of the loss: the learning rate of the loss's own weights."""
+"""A hyperparameter that is no argument of the loss: the learning rate of the loss's own weights."""
+
+LEARNING_RATE = "lr"
+"""A hyperparameter that is no argument of the loss: in the place of the protocol's rates of trunk and embedder.
+
+No loss can therefore have a hyperparameter of this name.
+"""
 
 
 @dataclass(frozen=True)

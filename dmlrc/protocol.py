@@ -50,7 +50,8 @@ class Protocol:
     new_lr: the rate of the embedder and of the loss's weights, where it differs from lr; a method may have its
     own for the loss's weights. loss_weight_decay: of the loss's weights, where it differs from weight_decay.
     warmup_epochs: before all others, in which the trunk's weights stay. lr_steps: after each of these epochs
-    all rates are divided by 10. class_share: of all classes, how many a step's softmax sees.
+    all rates are divided by 10. lr_decay: "none", or "linear" for rates that fall by the same amount after every epoch
+    and would be 0 after max_epochs. class_share: of all classes, how many a step's softmax sees.
     members, meta_classes: DREML, see `dmlrc.data.meta_classes`.
     test_metrics: what is recorded on the test classes; val_metrics (map_at_r among them): on the validation
     classes, after every eval_every epochs; train_metrics: on the training images, then and at the end.
@@ -87,6 +88,7 @@ class Protocol:
     loss_weight_decay: float | None = None
     warmup_epochs: int = 0
     lr_steps: tuple[int, ...] = ()
+    lr_decay: str = "none"
     class_share: float = 1.0
     members: int = 1
     meta_classes: int | None = None

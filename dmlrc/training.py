@@ -1,29 +1,29 @@
 """Training one model: one fold, one seed, one setting of the hyperparameters.
 
 Runs are trained one after another, each with its own random numbers, and in parallel only as processes.
-Training the four folds of a trial as one stacked program (`torch.func.vmap`) was measured and left out: on a
-CPU core it is no faster with cached features (0.83 against 0.85 ms an iteration and fold) and 1.4 times slower
-with conv4.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dmlrc import metrics
+from dmlrc import metrics, optimizers
 from dmlrc.building import build_loss, normalized
 from dmlrc.data import batches
-from dmlrc.errors import DivergedError, UsageError
+from dmlrc.errors import DivergedError, UsageError, unknown
 from dmlrc.inputs import Source
 from dmlrc.losses.subsampling import SubsampledClasses
-from dmlrc.methods import LOSS_WEIGHTS_LR, Method
+from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, Method
+from dmlrc.models import EmbeddingModel
 from dmlrc.protocol import Protocol
 
 EVAL_BATCH = 128
+LR_DECAYS = ("none", "linear")
 
 
 @dataclass(frozen=True)
@@ -62,100 +62,104 @@ class Run:
     curve: list[dict[str, float]] = field(default_factory=list)
     weights: dict[str, Tensor] | None = field(default=None, repr=False)
 
+    def keep(self, model: nn.Module, val: dict[str, float]) -> None:
+        """Make this model, with these validation scores, the checkpoint."""
+        self.best_step, self.val = self.steps, val
+        self.weights = {name: tensor.cpu().clone() for name, tensor in model.state_dict().items()}
 
-def train(
-    member: FoldRun,
-    source: Source,
-    labels: np.ndarray,
-    make_model: Callable[[], nn.Module],
-    method: Method,
-    params: dict[str, float],
-    protocol: Protocol,
-) -> Run:
+
+@dataclass(frozen=True)
+class Task:
+    """What the runs of a trial share: a method with its hyperparameters, the images, and how it is trained.
+
+    labels: (N,) of all images. make_model builds the untrained model. params: hyperparameters of this trial.
+    """
+
+    method: Method
+    params: dict[str, float]
+    source: Source
+    labels: np.ndarray
+    make_model: Callable[[], EmbeddingModel]
+    protocol: Protocol
+
+
+def train(fold: FoldRun, task: Task) -> Run:
     """Train until the validation MAP@R has not risen for `patience` epochs, and keep the best checkpoint.
 
-    Without validation, train for `max_epochs` and keep the last weights.
-    labels: (N,) of all images; the training classes are renumbered from 0 for the loss. make_model builds the
-    untrained model, under the member's seed. A run whose loss or embeddings are not finite ends as diverged.
+    Without validation, train for `max_epochs` and keep the last weights. Everything random hangs on the fold's seed. A
+    run whose loss or embeddings are not finite ends as diverged.
     """
-    run, started = Run(member.fold, member.seed), time.perf_counter()
-    targets = labels[member.train] if member.targets is None else member.targets
-    classes, targets = np.unique(targets, return_inverse=True)
+    run, started = Run(fold.fold, fold.seed), time.perf_counter()
     with torch.random.fork_rng():
-        torch.manual_seed(member.seed)
-        model = make_model().to(source.device)
-        loss = build_loss(method, params, len(classes), model.embedding_dim).to(source.device)
-        if protocol.class_share < 1:
-            loss = SubsampledClasses(loss, protocol.class_share)
-        model.normalize = normalized(method)
+        torch.manual_seed(fold.seed)
         try:
-            trainer = _Trainer(member, source, targets, model, loss, method, params, protocol)
-            trainer.warm_up(protocol.warmup_epochs)
-            for epoch in range(1, protocol.max_epochs + 1):
-                trainer.run(trainer.iterations)
-                run.steps += trainer.iterations
-                if epoch in protocol.lr_steps:
-                    trainer.divide_rates_by_10()
-                due = epoch % protocol.eval_every == 0 or epoch == protocol.max_epochs
-                if not due:
-                    continue
-                run.curve.append({"step": run.steps, "loss": trainer.mean_loss()})
-                if protocol.validates and not _improving(
-                    run, model, source, member, labels, protocol, trainer.iterations
-                ):
-                    run.stopped = "plateau"
-                    break
-            if not protocol.validates:
-                embed(model, source, member.train[:EVAL_BATCH])  # the last step may have been one too far
-                _keep(run, model)
+            _train(run, Trainer(fold, task), fold, task)
         except DivergedError as error:
             run.state, run.stopped, run.reason, run.weights = "diverged", "diverged", str(error), None
     run.seconds = time.perf_counter() - started
     return run
 
 
-def _improving(
-    run: Run,
-    model: nn.Module,
-    source: Source,
-    member: FoldRun,
-    labels: np.ndarray,
-    protocol: Protocol,
-    iterations: int,
-) -> bool:
-    """Score the model in the curve's last row, keep it if it is the best; False once the run is on a plateau."""
-    scores = metrics.evaluate(embed(model, source, member.val), labels[member.val], names=protocol.val_metrics)
-    run.curve[-1] |= scores
-    if protocol.train_metrics:
-        seen = metrics.evaluate(embed(model, source, member.train), labels[member.train], protocol.train_metrics)
-        run.curve[-1] |= {f"train_{name}": value for name, value in seen.items()}
-    if not run.val or scores["map_at_r"] > run.val["map_at_r"]:
-        run.val = scores
-        _keep(run, model)
-    waited = (run.steps - run.best_step) / iterations
-    return waited <= protocol.patience
+def _train(run: Run, trainer: "Trainer", fold: FoldRun, task: Task) -> None:
+    protocol, model = task.protocol, trainer.model
+    trainer.warm_up(protocol.warmup_epochs)
+    losses = []  # of the steps since the last row of the curve
+    for epoch in range(1, protocol.max_epochs + 1):
+        losses.append(trainer.run_epoch(epoch))
+        run.steps += trainer.iterations
+        if epoch % protocol.eval_every and epoch < protocol.max_epochs:
+            continue
+        row = {"step": run.steps, "loss": torch.cat(losses).mean().item()}
+        run.curve.append(row)
+        losses.clear()
+        if not protocol.validates:
+            continue
+        scores = _scores(model, task, fold.val, protocol.val_metrics)
+        row |= scores
+        if protocol.train_metrics:
+            seen = _scores(model, task, fold.train, protocol.train_metrics)
+            row |= {f"train_{name}": value for name, value in seen.items()}
+        if not run.val or scores["map_at_r"] > run.val["map_at_r"]:
+            run.keep(model, scores)
+        if run.steps - run.best_step > protocol.patience * trainer.iterations:
+            run.stopped = "plateau"
+            return
+    if not protocol.validates:
+        embed(model, task.source, fold.train[:EVAL_BATCH])  # the last step may have been one too far
+        run.keep(model, {})
 
 
-def _keep(run: Run, model: nn.Module) -> None:
-    run.best_step = run.steps
-    run.weights = {name: tensor.cpu().clone() for name, tensor in model.state_dict().items()}
+def _scores(model: nn.Module, task: Task, images: np.ndarray, names: tuple[str, ...]) -> dict[str, float]:
+    return metrics.evaluate(embed(model, task.source, images), task.labels[images], names=names)
 
 
-class _Trainer:
-    """The inner loop: batch, embeddings, loss, and an optimiser each for trunk, embedder and the loss's weights."""
+class Trainer:
+    """The inner loop: batch, embeddings, loss, one step of the optimiser.
 
-    def __init__(self, member, source, labels, model, loss, method, params, protocol):
-        self.source, self.images, self.model, self.loss, self.method = source, member.train, model, loss, method
-        rng = np.random.default_rng(member.seed)
-        layout = batch_layout(method, len(np.unique(labels)))
-        sampler = method.sampler or protocol.sampler
-        self.batches = batches.create(sampler, labels, *layout, rng, self._embed_training_images)
-        self.iterations = protocol.iterations_per_epoch or max(1, len(labels) // (layout[0] * layout[1]))
-        self.labels = torch.from_numpy(labels).to(source.device)
-        self.generator = torch.Generator(source.device).manual_seed(member.seed)
-        self.trunk = [weight for weight in model.trunk.parameters() if weight.requires_grad]
-        self.optimizers = _optimizers(self.trunk, list(model.embedder.parameters()), loss, method, params, protocol)
-        self.losses: list[Tensor] = []
+    Nothing is read back from the device in it, but for the samplers that choose each batch from a memory bank.
+    """
+
+    def __init__(self, fold: FoldRun, task: Task):
+        method, protocol, device = task.method, task.protocol, task.source.device
+        self.method, self.protocol, self.source, self.images = method, protocol, task.source, fold.train
+        targets = task.labels[fold.train] if fold.targets is None else fold.targets
+        classes, targets = np.unique(targets, return_inverse=True)  # renumbered from 0 for the loss
+        self.targets = torch.from_numpy(targets).to(device)
+        self.model = task.make_model().to(device)
+        self.model.normalize = normalized(method)
+        self.loss = build_loss(method, task.params, len(classes), self.model.embedding_dim).to(device)
+        if protocol.class_share < 1:
+            self.loss = SubsampledClasses(self.loss, protocol.class_share)
+        self.trunk = [weight for weight in self.model.trunk.parameters() if weight.requires_grad]
+        groups = param_groups(self.trunk, list(self.model.embedder.parameters()), list(self.loss.parameters()), task)
+        self.weights = [weight for group in groups for weight in group["params"]]
+        self.optimizer = optimizers.create(method.optimizer or protocol.optimizer, groups, protocol.momentum)
+
+        layout = batch_layout(method, len(classes))
+        sampler, rng = method.sampler or protocol.sampler, np.random.default_rng(fold.seed)
+        self.sampler = batches.create(sampler, targets, *layout, rng, self._embed_training_images)
+        self.iterations = protocol.iterations_per_epoch or max(1, len(targets) // (layout[0] * layout[1]))
+        self.generator = torch.Generator(device).manual_seed(fold.seed)
 
     def _embed_training_images(self) -> np.ndarray:
         return embed(self.model, self.source, self.images).cpu().numpy()
@@ -166,42 +170,48 @@ class _Trainer:
             return
         for weight in self.trunk:
             weight.requires_grad_(False)
-        self.run(epochs * self.iterations)
+        self._run(epochs * self.iterations)
         for weight in self.trunk:
             weight.requires_grad_(True)
 
-    def divide_rates_by_10(self) -> None:
-        for optimizer in self.optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] /= 10
+    def run_epoch(self, epoch: int) -> Tensor:
+        """The losses (iterations,) of the steps of this epoch, counted from 1. Raises DivergedError after the last."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["initial_lr"] * rate_factor(self.protocol, epoch)
+        return self._run(self.iterations)
 
-    def run(self, iterations: int) -> None:
-        """Train on this many batches. Raises DivergedError, at the latest at the end."""
+    def _run(self, iterations: int) -> Tensor:
         self.model.train()
-        for _ in range(iterations):
-            batch = next(self.batches)  # (B,) positions in the fold's training images
-            embeddings = self.model(self.source.train(self.images[batch], self.generator))  # (B, D)
-            value = self.loss(embeddings, self.labels[batch])
+        losses = []
+        for positions, inputs, targets in self._batches(iterations):
+            embeddings = self.model(inputs)  # (B, D)
+            value = self.loss(embeddings, targets)
             if not torch.is_tensor(value) or value.ndim or not value.requires_grad:
                 raise UsageError(
                     f"the loss of method {self.method.name!r} must return a scalar tensor computed from the embeddings"
                 )
-            for optimizer in self.optimizers:
-                optimizer.zero_grad()
             value.backward()
-            for optimizer in self.optimizers:
-                optimizer.step()
-            if isinstance(self.batches, batches.FromMemory):
-                self.batches.update(batch, embeddings.detach().cpu().numpy())
-            self.losses.append(value.detach())
-        if not torch.isfinite(torch.stack(self.losses[-iterations:])).all():
+            self.optimizer.step()
+            for weight in self.weights:
+                weight.grad = None
+            if isinstance(self.sampler, batches.FromMemory):
+                self.sampler.update(positions, embeddings.detach().cpu().numpy())
+            losses.append(value.detach())
+        losses = torch.stack(losses)
+        if not torch.isfinite(losses).all():
             raise DivergedError("the loss became NaN or infinite")
+        return losses
 
-    def mean_loss(self) -> float:
-        """The mean loss since the last call."""
-        mean = torch.stack(self.losses).mean().item()
-        self.losses.clear()
-        return mean
+    def _batches(self, iterations: int) -> Iterator[tuple[np.ndarray, Tensor, Tensor]]:
+        """Of each batch the positions in the fold's training images (B,), the model's input (B, ...), the targets (B,).
+
+        Many batches are drawn and looked up at once, which takes a fraction of the time.
+        """
+        for start in range(0, iterations, self.sampler.ahead):
+            drawn = self.sampler.draw(min(self.sampler.ahead, iterations - start))  # (T, B)
+            inputs = self.source.train(self.images[drawn], self.generator)
+            targets = self.targets[torch.from_numpy(drawn).to(self.targets.device)]  # (T, B)
+            yield from zip(drawn, inputs, targets.unbind(), strict=True)
 
 
 def batch_layout(method: Method, num_classes: int) -> tuple[int, int]:
@@ -216,34 +226,40 @@ def batch_layout(method: Method, num_classes: int) -> tuple[int, int]:
     return classes, images
 
 
-def _optimizers(
-    trunk: list[Tensor],
-    embedder: list[Tensor],
-    loss: nn.Module,
-    method: Method,
-    params: dict[str, float],
-    protocol: Protocol,
-) -> list[torch.optim.Optimizer]:
-    """One optimiser each, with its own rate, for those of trunk, embedder and loss that have weights."""
+def param_groups(trunk: list[Tensor], embedder: list[Tensor], loss: list[Tensor], task: Task) -> list[dict[str, Any]]:
+    """Those of trunk, embedder and loss that have weights, each with its rate and weight decay, for the optimiser.
+
+    A hyperparameter LEARNING_RATE stands for both rates of the protocol, of the trunk and of what is new;
+    LOSS_WEIGHTS_LR is the rate of the loss's weights, which otherwise have that of the embedder.
+    """
+    method, protocol = task.method, task.protocol
+    given = {**method.settings, **task.params}
+    lr = given.get(LEARNING_RATE, protocol.lr)
+    new_lr = lr if LEARNING_RATE in given or protocol.new_lr is None else protocol.new_lr
     decay = protocol.weight_decay if method.weight_decay is None else method.weight_decay
     loss_decay = decay if protocol.loss_weight_decay is None else protocol.loss_weight_decay
-    new_lr = protocol.lr if protocol.new_lr is None else protocol.new_lr
-    loss_lr = params.get(LOSS_WEIGHTS_LR, method.settings.get(LOSS_WEIGHTS_LR, new_lr))
-    groups = ((trunk, protocol.lr, decay), (embedder, new_lr, decay), (list(loss.parameters()), loss_lr, loss_decay))
-    name = method.optimizer or protocol.optimizer
-    return [_optimizer(name, weights, lr, decay, protocol.momentum) for weights, lr, decay in groups if weights]
+    groups = (
+        (trunk, lr, decay),
+        (embedder, new_lr, decay),
+        (loss, given.get(LOSS_WEIGHTS_LR, new_lr), loss_decay),
+    )
+    return [
+        {"params": weights, "lr": rate, "initial_lr": rate, "weight_decay": weight_decay}
+        for weights, rate, weight_decay in groups
+        if weights
+    ]
 
 
-def _optimizer(
-    name: str, weights: list[Tensor], lr: float, weight_decay: float, momentum: float
-) -> torch.optim.Optimizer:
-    if name == "rmsprop":
-        return torch.optim.RMSprop(weights, lr=lr, weight_decay=weight_decay, momentum=momentum)
-    if name == "sgd":
-        return torch.optim.SGD(weights, lr=lr, weight_decay=weight_decay, momentum=momentum)
-    if name == "adam":
-        return torch.optim.Adam(weights, lr=lr, weight_decay=weight_decay)
-    return torch.optim.AdamW(weights, lr=lr, weight_decay=weight_decay)
+def rate_factor(protocol: Protocol, epoch: int) -> float:
+    """What all rates are multiplied by in an epoch, counted from 1.
+
+    A tenth for each of `lr_steps` that has passed; with linear decay from 1 in the first epoch down to one
+    max_epochs-th in the last, so that it would be 0 in the one after it.
+    """
+    if protocol.lr_decay not in LR_DECAYS:
+        raise unknown("lr_decay", protocol.lr_decay, LR_DECAYS)
+    factor = 10.0 ** -sum(step < epoch for step in protocol.lr_steps)
+    return factor * (1 - (epoch - 1) / protocol.max_epochs) if protocol.lr_decay == "linear" else factor
 
 
 @torch.no_grad()

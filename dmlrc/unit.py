@@ -84,13 +84,10 @@ def run_unit(unit: Unit) -> dict:
 
 def _train_folds(unit: Unit, prepared: PreparedData) -> list[training.Run]:
     """Train on each fold in turn; the first that diverges is the last, since it fails the whole trial."""
+    task = training.Task(unit.method, unit.params, prepared.source, prepared.labels, prepared.make_model, unit.protocol)
     runs = []
-    for member in fold_runs(unit, prepared):
-        runs.append(
-            training.train(
-                member, prepared.source, prepared.labels, prepared.make_model, unit.method, unit.params, unit.protocol
-            )
-        )
+    for fold in fold_runs(unit, prepared):
+        runs.append(training.train(fold, task))
         if runs[-1].state != "complete":
             break
     return runs

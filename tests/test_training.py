@@ -1,5 +1,7 @@
 """The trainer: checkpoints, plateau, divergence, every kind of loss."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 import torch
 from pytorch_metric_learning import losses as pml_losses
 
-from dmlrc import metrics, models, training
+from dmlrc import metrics, models, optimizers, training
 from dmlrc.building import build_loss, normalized
 from dmlrc.data import batches, splits
 from dmlrc.errors import DivergedError, UsageError
@@ -34,7 +36,7 @@ def train(blobs, method=TRIPLET, params=PARAMS, protocol=PROTOCOL, fold=0):
     def make_model():
         return models.EmbeddingModel(models.FeatureTrunk(features.shape[1]), protocol.embedding_dim)
 
-    run = training.train(members(labels)[fold], source, labels, make_model, method, params, protocol)
+    run = training.train(members(labels)[fold], training.Task(method, params, source, labels, make_model, protocol))
     return run, source, make_model
 
 
@@ -226,7 +228,7 @@ def train_trunk(blobs, protocol, method=SOFTMAX, targets=None):
     (fold,) = splits.halves(labels, folds=0).folds
     member = training.FoldRun(0, 3, fold.train, fold.val, targets)
     source = FeatureSource(features, torch.device("cpu"))
-    return training.train(member, source, labels, make_model, method, {}, protocol), made[-1]
+    return training.train(member, training.Task(method, {}, source, labels, make_model, protocol)), made[-1]
 
 
 def test_without_validation_the_last_weights_count(blobs):
@@ -254,28 +256,27 @@ def test_warming_up_trains_all_but_the_trunk(blobs):
 
 
 @pytest.fixture
-def optimizers(monkeypatch):
-    """Every optimiser that a run makes."""
-    made, real = [], training._optimizer
-    monkeypatch.setattr(training, "_optimizer", lambda *settings: made.append(real(*settings)) or made[-1])
+def made_optimizers(monkeypatch):
+    """The optimiser of every run."""
+    made, real = [], optimizers.create
+    monkeypatch.setattr(optimizers, "create", lambda *settings: made.append(real(*settings)) or made[-1])
     return made
 
 
-def test_rates_of_trunk_embedder_and_loss_and_their_steps(blobs, optimizers):
+def test_rates_of_trunk_embedder_and_loss_and_their_steps(blobs, made_optimizers):
     protocol = replace(FIXED, lr=0.1, new_lr=0.5, loss_weight_decay=0.0, weight_decay=0.01, lr_steps=(1, 3))
     train_trunk(blobs, replace(protocol, max_epochs=2))
-    groups = [optimizer.param_groups[0] for optimizer in optimizers]
+    groups = made_optimizers[-1].param_groups
     assert [group["lr"] for group in groups] == pytest.approx([0.01, 0.05, 0.05])
     assert [group["weight_decay"] for group in groups] == [0.01, 0.01, 0.0]
-    optimizers.clear()
     train_trunk(blobs, protocol, replace(SOFTMAX, settings={LOSS_WEIGHTS_LR: 2.0}))
-    rates = [optimizer.param_groups[0]["lr"] for optimizer in optimizers]
+    rates = [group["lr"] for group in made_optimizers[-1].param_groups]
     assert rates == pytest.approx([0.001, 0.005, 0.02])
 
 
-def test_a_method_may_have_an_optimiser_of_its_own(blobs, optimizers):
+def test_a_method_may_have_an_optimiser_of_its_own(blobs, made_optimizers):
     train_trunk(blobs, FIXED, replace(SOFTMAX, optimizer="rmsprop"))
-    assert {type(optimizer).__name__ for optimizer in optimizers} == {"RMSprop"}
+    assert {type(optimizer).__name__ for optimizer in made_optimizers} == {"RMSprop"}
 
 
 @pytest.mark.parametrize("sampler", ["greedy_coreset", "distribution_matching", "frechet"])
@@ -318,3 +319,67 @@ def test_train_metrics_join_the_curve(blobs):
 def test_a_last_step_that_overflows_is_a_divergence_too(blobs):
     run, _ = train_trunk(blobs, replace(FIXED, lr=1e38, iterations_per_epoch=1, max_epochs=1))
     assert (run.state, run.weights) == ("diverged", None)
+
+
+# Rates
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("decay", [0.0, 1e-2])
+def test_rmsprop_is_torchs_to_the_bit(momentum, decay):
+    values, gradients = torch.randn(2, 5, 7), torch.randn(20, 2, 5, 7)
+    gradients[:, 1, 2] = 0  # without decay nothing is known of these weights but 0 / (0 + 1e-8)
+    ours, theirs = ([values[0].clone(), values[1].clone()] for _ in range(2))
+    groups = [{"params": ours[:1], "lr": 0.1}, {"params": ours[1:], "lr": 0.01}]
+    made = optimizers.create("rmsprop", [group | {"weight_decay": decay} for group in groups], momentum)
+    for weight in theirs:
+        weight.requires_grad_()
+    groups = [{"params": theirs[:1], "lr": 0.1}, {"params": theirs[1:], "lr": 0.01}]
+    judge = torch.optim.RMSprop(groups, weight_decay=decay, momentum=momentum)
+    for step, pair in enumerate(gradients):
+        for weights in (ours, theirs):
+            weights[0].grad, weights[1].grad = pair[0].clone(), pair[1].clone() if step > 3 else None
+        made.step()
+        judge.step()
+        assert all(torch.equal(mine, other) for mine, other in zip(ours, theirs, strict=True))
+    assert not torch.equal(ours[1], values[1])
+
+
+def test_rmsprop_needs_no_compiler():
+    """Importing torch._dynamo costs more than a second in each worker; torch's own optimisers do."""
+    script = (
+        "import sys, torch; from dmlrc import optimizers, training; weight = torch.zeros(3, requires_grad=True);"
+        "made = optimizers.create({name!r}, [dict(params=[weight], lr=0.1, weight_decay=0.0)], 0.9);"
+        "weight.sum().backward(); made.step(); print('torch._dynamo' in sys.modules)"
+    )
+    said = [
+        subprocess.run([sys.executable, "-c", script.format(name=name)], capture_output=True, text=True).stdout.strip()
+        for name in ("rmsprop", "sgd")
+    ]
+    assert said == ["False", "True"]
+
+
+def test_rates_fall_in_steps_or_along_a_line():
+    steps = replace(FIXED, lr_steps=(1, 3))
+    assert [training.rate_factor(steps, epoch) for epoch in range(1, 6)] == pytest.approx([1, 0.1, 0.1, 0.01, 0.01])
+    line = replace(FIXED, lr_decay="linear", max_epochs=4)
+    assert [training.rate_factor(line, epoch) for epoch in range(1, 6)] == pytest.approx([1, 0.75, 0.5, 0.25, 0])
+    with pytest.raises(UsageError, match="lr_decay 'cosine'"):
+        training.rate_factor(replace(FIXED, lr_decay="cosine"), 1)
+
+
+def test_linear_decay_reaches_the_optimiser(blobs, made_optimizers):
+    train_trunk(blobs, replace(FIXED, lr=0.4, new_lr=0.8, lr_decay="linear", max_epochs=4))
+    assert [group["lr"] for group in made_optimizers[-1].param_groups] == pytest.approx([0.1, 0.2, 0.2])
+
+
+@pytest.mark.parametrize("rates", [{"lr": 0.3}, {"lr": 0.3, LOSS_WEIGHTS_LR: 2.0}], ids=str)
+def test_a_searched_rate_stands_for_the_protocols_rates(blobs, made_optimizers, rates):
+    features, labels = blobs
+    source = FeatureSource(features, torch.device("cpu"))
+    (fold,) = splits.halves(labels, folds=0).folds
+    protocol = replace(FIXED, lr=0.1, new_lr=0.5, max_epochs=1)
+    task = training.Task(SOFTMAX, rates, source, labels, lambda: models.EmbeddingModel(Trunk(), 4), protocol)
+    training.train(training.FoldRun(0, 3, fold.train, fold.val), task)
+    found = [group["lr"] for group in made_optimizers[-1].param_groups]
+    assert found == [0.3, 0.3, rates.get(LOSS_WEIGHTS_LR, 0.3)]

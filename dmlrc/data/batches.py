@@ -14,6 +14,30 @@ from dmlrc.errors import UsageError, unknown
 Rng = np.random.Generator | int
 
 
+class Sampler(Iterator[np.ndarray]):
+    """What all samplers share. ahead: how many batches can be drawn at once; 1 where a batch depends on the last."""
+
+    ahead = 100
+
+    def draw(self, count: int) -> np.ndarray:
+        """(count, B): the next batches. Drawn at once they are others than drawn one by one, from the same seed."""
+        return np.stack([next(self) for _ in range(count)])
+
+
+def distinct(sizes: np.ndarray, m: int, rng: np.random.Generator) -> np.ndarray:
+    """(R,) sizes -> (R, m): in each row m different whole numbers below its size, uniformly, in random order.
+
+    Floyd's algorithm (Bentley and Floyd 1987) for all rows at once. sizes: at least m.
+    """
+    drawn = np.empty((len(sizes), m), dtype=np.int64)
+    for column in range(m):
+        last = sizes - m + column  # (R,) the largest number that may come in so far
+        number = rng.integers(last + 1)
+        taken = (drawn[:, :column] == number[:, None]).any(axis=1)
+        drawn[:, column] = np.where(taken, last, number)
+    return rng.permuted(drawn, axis=1)
+
+
 class _Classes:
     """Draws images of given classes."""
 
@@ -26,15 +50,14 @@ class _Classes:
 
     def draw(self, classes: np.ndarray, m: int, rng: np.random.Generator) -> np.ndarray:
         """(K,) classes -> (K, m) images of each, different ones, or with replacement where a class has fewer than m."""
-        starts, sizes = self._starts[classes, None], self.sizes[classes, None]
-        keys = rng.random((len(classes), max(sizes.max(), m)))  # one uniform key an image
-        with_replacement = (keys[:, :m] * sizes).astype(np.int64)
-        keys[np.arange(keys.shape[1]) >= sizes] = 2.0  # behind the keys of real images
-        different = np.argpartition(keys, m - 1, axis=1)[:, :m]  # the m smallest keys are a fair draw
-        return self._images[starts + np.where(sizes < m, with_replacement, different)]
+        sizes = self.sizes[classes]
+        drawn = distinct(np.maximum(sizes, m), m, rng)
+        if (small := sizes < m).any():
+            drawn[small] = rng.integers(sizes[small, None], size=(small.sum(), m))
+        return self._images[self._starts[classes, None] + drawn]
 
 
-class ClassBalanced(Iterator[np.ndarray]):
+class ClassBalanced(Sampler):
     """C different classes, uniformly at random, and M different images of each: B = C M, class by class.
 
     Also known as C x M, S x C (Zhai and Wu: 25 images of each of 3 classes) and SPC-M (Roth et al.: C = B / M).
@@ -52,12 +75,16 @@ class ClassBalanced(Iterator[np.ndarray]):
         self.images_per_class = images_per_class
         self._rng = np.random.default_rng(rng)
 
+    def draw(self, count: int) -> np.ndarray:
+        classes = distinct(np.full(count, len(self._classes)), self.classes_per_batch, self._rng)  # (count, C)
+        images = self._classes.draw(classes.reshape(-1), self.images_per_class, self._rng)  # (count * C, M)
+        return images.reshape(count, -1)  # (count, B)
+
     def __next__(self) -> np.ndarray:
-        classes = self._rng.permutation(len(self._classes))[: self.classes_per_batch]
-        return self._classes.draw(classes, self.images_per_class, self._rng).reshape(-1)
+        return self.draw(1)[0]
 
 
-class RandomBatches(Iterator[np.ndarray]):
+class RandomBatches(Sampler):
     """B different images, uniformly at random, whatever their classes (Zhai and Wu, Table 4: no balancing)."""
 
     def __init__(self, labels: np.ndarray, batch_size: int, rng: Rng):
@@ -69,7 +96,7 @@ class RandomBatches(Iterator[np.ndarray]):
         return self._rng.choice(self._count, self.batch_size, replace=False)
 
 
-class SpcR(Iterator[np.ndarray]):
+class SpcR(Sampler):
     """B - 1 different images at random and a last one of the same class as one of them (Roth et al., SPC-R).
 
     So at least one positive pair is there, and the number of classes varies. The last image is another one of the
@@ -92,7 +119,7 @@ class SpcR(Iterator[np.ndarray]):
                     return np.append(images, self._rng.choice(mates))
 
 
-class Episodes(Iterator[np.ndarray]):
+class Episodes(Sampler):
     """C classes with `support` and then `query` images of each, all different, class by class (prototypical networks).
 
     A batch reshaped to (C, support + query) has the support images in its first columns, in random order. Classes with
@@ -106,12 +133,14 @@ class Episodes(Iterator[np.ndarray]):
         self._rng = np.random.default_rng(rng)
         self._balanced = ClassBalanced(labels[self._kept], classes_per_batch, support + query, self._rng)
 
+    def draw(self, count: int) -> np.ndarray:
+        return self._kept[self._balanced.draw(count)]  # the images of a class are in random order already
+
     def __next__(self) -> np.ndarray:
-        images = self._kept[next(self._balanced)].reshape(self._balanced.classes_per_batch, -1)
-        return self._rng.permuted(images, axis=1).reshape(-1)
+        return self.draw(1)[0]
 
 
-class FromMemory(Iterator[np.ndarray]):
+class FromMemory(Sampler):
     """What the embedded samplers share: a memory bank of the embeddings of all training images.
 
     Batches are chosen from a random pool B* of it.
@@ -123,6 +152,8 @@ class FromMemory(Iterator[np.ndarray]):
     pool_size: B* (the paper: 1024). Raises UsageError where n does not divide the batch size, the data has fewer than
     B / n classes, or the pool is smaller than a batch.
     """
+
+    ahead = 1
 
     def __init__(
         self,
@@ -287,7 +318,7 @@ def create(
     images_per_class: int,
     rng: Rng,
     embed: Callable[[], np.ndarray],
-) -> Iterator[np.ndarray]:
+) -> Sampler:
     """The sampler of this name, for batches of classes_per_batch x images_per_class images.
 
     "random" and "spc_r" keep the size of the batch only. Episodes have half of a class's images, rounded down, as

@@ -55,6 +55,28 @@ def test_class_balanced(sizes, c, m, seed):
                 assert len(set(row.tolist())) == m
 
 
+@pytest.mark.parametrize("m", [1, 2, 4])
+def test_distinct_numbers_are_any_arrangement_equally_often(m):
+    sizes = np.tile([4, 5], 6000)
+    drawn = batches.distinct(sizes, m, np.random.default_rng(0))
+    for size in (4, 5):
+        arrangements = list(itertools.permutations(range(size), m))
+        place = {arrangement: index for index, arrangement in enumerate(arrangements)}
+        found = [place[tuple(row)] for row in drawn[sizes == size].tolist()]  # no other row, or a KeyError
+        assert stats.chisquare(np.bincount(found, minlength=len(arrangements))).pvalue > 1e-3
+
+
+def test_many_batches_drawn_at_once_are_batches():
+    for sampler in samplers(LABELS, 3):
+        drawn = sampler.draw(7)
+        assert drawn.shape == (7, 8)
+        assert len({tuple(batch) for batch in drawn.tolist()}) > 1
+    drawn = batches.ClassBalanced(LABELS, 4, 3, 0).draw(200).reshape(200, 4, 3)
+    assert (LABELS[drawn] == LABELS[drawn[..., :1]]).all()
+    assert all(len(set(LABELS[batch[:, 0]].tolist())) == 4 for batch in drawn)
+    assert all(len(set(row.tolist())) == 3 for batch in drawn for row in batch if LABELS[row[0]] >= 2)
+
+
 def test_class_balanced_draws_classes_and_images_uniformly():
     labels = np.repeat(np.arange(5), [2, 3, 4, 5, 6])
     draws = np.concatenate(list(itertools.islice(batches.ClassBalanced(labels, 2, 3, 0), 6000)))
