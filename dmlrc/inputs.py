@@ -1,4 +1,8 @@
-"""What a model is fed, images or the cached features of a frozen trunk, and a data set made ready for training."""
+"""What a model is fed, and a data set made ready for training.
+
+A model is fed images, the cached features of a frozen trunk, or, where a trunk trains from some layer on, the cached
+maps in front of that layer.
+"""
 
 import functools
 import hashlib
@@ -10,16 +14,17 @@ from typing import Protocol as Interface
 import numpy as np
 import torch
 from torch import Tensor
+from tqdm import tqdm
 
 from dmlrc import data, models
 from dmlrc.data import ImageSet, augment, cache
 from dmlrc.data.splits import Splits, halves, official, ratio_4_1_5
-from dmlrc.errors import UsageError
+from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.protocol import Protocol, TrunkInput
 
 
 class Source(Interface):
-    """Where a model's input comes from: images, or the cached features of a frozen trunk."""
+    """Where a model's input comes from."""
 
     device: torch.device
 
@@ -42,8 +47,10 @@ class ImageSource:
 
     def _augmented(self, indices: np.ndarray, generator: torch.Generator) -> Tensor:
         images, protocol = self._load(indices), self.protocol
-        if protocol.augmentation == "none":
-            return augment.centre_crop(images, protocol.image_size, protocol.crop_size)
+        if protocol.augmentation in ("none", "flip"):
+            crops = augment.centre_crop(images, protocol.image_size, protocol.crop_size)
+            flips = protocol.augmentation == "flip" and self.images.flip
+            return augment.random_flip(crops, generator) if flips else crops
         if protocol.augmentation == "affine":
             return augment.random_affine(images, generator)
         if protocol.augmentation == "place":
@@ -77,31 +84,95 @@ class FeatureSource:
         return self.features[torch.from_numpy(indices).to(self.device)]
 
 
+class MapSource:
+    """Batches of the fixed maps (N, V, C, h, w) in front of a trunk's head, of which every image has V: its own, and
+    where V is 2 that of the image mirrored left to right."""
+
+    def __init__(self, maps: np.ndarray, device: torch.device):
+        self.maps, self.device = maps, device
+
+    def train(self, batches: np.ndarray, generator: torch.Generator) -> Iterator[Tensor]:
+        """(T, B) indices -> T x (B, C, h, w) float32, each image mirrored or not as `augment.random_flip` does it."""
+        for indices in batches:
+            mirrored = torch.rand(len(indices), generator=generator, device=generator.device) < 0.5
+            yield self._load(indices, mirrored.cpu().numpy() & (self.maps.shape[1] == 2))
+
+    def evaluate(self, indices: np.ndarray) -> Tensor:
+        """indices (N,) -> (N, C, h, w) float32, none of them mirrored."""
+        return self._load(indices, np.zeros(len(indices), dtype=bool))
+
+    def _load(self, indices: np.ndarray, mirrored: np.ndarray) -> Tensor:
+        maps = torch.from_numpy(self.maps[indices, mirrored.astype(int)])
+        return maps.to(self.device).float().contiguous(memory_format=torch.channels_last)
+
+
+# Small batches, channels last: three times as fast on a CPU (SqueezeNet, 227 px: 17 against 49 ms an image)
+_BATCH, _LAYOUT = 16, {"memory_format": torch.channels_last}
+
+
 def frozen_features(images: ImageSet, given: TrunkInput, device: torch.device) -> np.ndarray:
     """The trunk's features (N, F) float32 of every image, on the evaluation crop; cached on disk.
 
     The name of the cached file holds everything that the features depend on; images and weights by their content.
     Random weights are those of seed 0, so that every process has the same.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        trunk = models.create_trunk(given.trunk, given.weights)
-    digest = hashlib.sha256(images.images)
-    for name, tensor in trunk.state_dict().items():
-        digest.update(name.encode() + tensor.numpy().tobytes())
-    trunk_name = given.trunk.replace(":", "-")  # a file name with ":" is not one everywhere
-    key = f"{images.name}-{trunk_name}-{given.image_size}-{given.crop_size}-{digest.hexdigest()[:16]}"
-
-    # channels last and small batches: three times as fast on a CPU (SqueezeNet, 227 px: 17 against 49 ms an image)
-    layout = {"memory_format": torch.channels_last}
-
-    def preprocess(batch: Tensor) -> Tensor:
-        return augment.centre_crop(batch, given.image_size, given.crop_size).contiguous(**layout)
+    trunk = _trunk_of_seed_0(given)
 
     def make() -> np.ndarray:
-        return models.embed(trunk.to(**layout), images.images, preprocess, batch_size=16, device=device)
+        def crop(batch: Tensor) -> Tensor:
+            return _crop(batch, given)
 
-    return cache.computed(f"features-{key}.npy", make)
+        return models.embed(trunk.to(**_LAYOUT), images.images, crop, _BATCH, device)
+
+    return cache.computed(f"features-{_key(images, given, trunk)}.npy", make)
+
+
+def frozen_maps(images: ImageSet, given: TrunkInput, device: torch.device) -> np.ndarray:
+    """The maps (N, V, C, h, w) float16 in front of the layer that the trunk trains from; cached on disk, mapped.
+
+    V is 2 where training flips: the evaluation crop and its mirror image; else 1. The file's name and random weights
+    are as in `frozen_features`. Raises DmlrcError for maps with values beyond what float16 holds, 65504.
+    """
+    trunk = _trunk_of_seed_0(given)
+    stem, _ = models.split(trunk, given.train_from)
+    stem.to(device, **_LAYOUT).eval()
+    flips = given.augmentation == "flip" and images.flip
+
+    @torch.no_grad()
+    def maps_of(batch: np.ndarray) -> np.ndarray:
+        crops = _crop(torch.from_numpy(np.array(batch)).to(device), given)
+        views = [crops, crops.flip(-1)] if flips else [crops]
+        maps = torch.stack([stem(view) for view in views], dim=1).half()  # (B, V, C, h, w)
+        if not torch.isfinite(maps).all():
+            raise DmlrcError(f"the maps of {given.trunk} in front of {given.train_from} are beyond float16's 65504")
+        return maps.cpu().numpy()
+
+    def make() -> Iterator[np.ndarray]:
+        starts = range(0, len(images.images), _BATCH)
+        for start in tqdm(starts, desc=f"maps before {given.train_from}", unit="batch", leave=False, delay=1):
+            yield maps_of(images.images[start : start + _BATCH])
+
+    one = maps_of(images.images[:1])
+    filename = f"maps-{given.train_from}-{one.shape[1]}-{_key(images, given, trunk)}.npy"
+    return cache.streamed(filename, (len(images.images), *one.shape[1:]), "<f2", make)
+
+
+def _trunk_of_seed_0(given: TrunkInput) -> models.Trunk:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return models.create_trunk(given.trunk, given.weights)
+
+
+def _key(images: ImageSet, given: TrunkInput, trunk: models.Trunk) -> str:
+    """What tells the cached values of these images and this trunk from all others."""
+    digest = hashlib.sha256(images.images)
+    for name, tensor in trunk.state_dict().items():
+        digest.update(name.encode() + tensor.cpu().numpy().tobytes())
+    return f"{images.name}-{given.trunk}-{given.image_size}-{given.crop_size}-{digest.hexdigest()[:16]}"
+
+
+def _crop(batch: Tensor, given: TrunkInput) -> Tensor:
+    return augment.centre_crop(batch, given.image_size, given.crop_size).contiguous(**_LAYOUT)
 
 
 def device() -> torch.device:
@@ -146,17 +217,22 @@ class PreparedData:
 
 
 def make_trunk(protocol: Protocol) -> torch.nn.Module:
+    """What trains of a trunk that is not frozen: all of it, or its head."""
     trunk = models.create_trunk(protocol.trunk, protocol.weights)
-    return models.freeze_batch_norm(trunk) if protocol.freeze_batch_norm else trunk
+    if protocol.freeze_batch_norm:
+        trunk = models.freeze_batch_norm(trunk)
+    return models.split(trunk, protocol.train_from)[1] if protocol.train_from else trunk
 
 
 @functools.lru_cache(maxsize=4)
 def prepare(dataset: str, protocol: Protocol, class_order: str, seed: int) -> PreparedData:
-    """Load the images, split the classes, and compute the features of a frozen trunk (cached on disk)."""
+    """Load the images, split the classes, and compute what is computed once of the trunk (cached on disk)."""
     images = _images(dataset, protocol)
     splits = _split(images, protocol, class_order, seed)
     if protocol.frozen_trunk:
-        source = FeatureSource(_features(dataset, protocol.trunk_input), device())
+        source = FeatureSource(_computed_once(dataset, protocol.trunk_input), device())
+    elif protocol.train_from:
+        source = MapSource(_computed_once(dataset, protocol.trunk_input), device())
     else:
         source = ImageSource(images, protocol, device())
     return PreparedData(images.labels, splits, source, protocol, _queries(images, splits.test))
@@ -169,9 +245,10 @@ def _images(dataset: str, given: Protocol | TrunkInput) -> ImageSet:
 
 
 @functools.lru_cache(maxsize=2)
-def _features(dataset: str, given: TrunkInput) -> np.ndarray:
-    """The features of a frozen trunk; kept, since the rows of a sweep share them."""
-    return frozen_features(_images(dataset, given), given, device())
+def _computed_once(dataset: str, given: TrunkInput) -> np.ndarray:
+    """A frozen trunk's features or a partly frozen one's maps; kept, since the rows of a sweep share them."""
+    compute = frozen_maps if given.train_from else frozen_features
+    return compute(_images(dataset, given), given, device())
 
 
 def _split(images: ImageSet, protocol: Protocol, class_order: str, seed: int) -> Splits:

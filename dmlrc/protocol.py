@@ -17,7 +17,7 @@ TEST_METRICS = ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "
 
 
 class TrunkInput(NamedTuple):
-    """The settings of a protocol on which the features of a frozen trunk depend."""
+    """The settings of a protocol on which the cached features of a trunk depend, or its maps."""
 
     trunk: str
     weights: str | None
@@ -26,6 +26,7 @@ class TrunkInput(NamedTuple):
     crop_size: int
     augmentation: str
     square: str
+    train_from: str | None = None
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,15 @@ class Protocol:
     embedding_dim: None leaves the linear layer out: the trunk's features are the embedding.
     augmentation: "crop" is the random resized crop, "place" a random place for a crop that keeps its size
     (both flipped where the data set allows it), "affine" the small affine changes for characters, "none" the
-    evaluation crop.
+    evaluation crop, "flip" that crop, flipped where the data set allows it.
     folds: of the cross-validation; 0: no validation, one model trains on all training classes for max_epochs
     and its last weights count.
     eval_every, patience, max_epochs are counted in epochs of iterations_per_epoch batches; None: an epoch is
     as many batches as the training images fill.
 
     The settings with defaults are those of the other papers; the defaults are what the Reality Check does.
+    train_from: the layer from which on the trunk trains, see `dmlrc.models.split`; what comes before it is computed
+    once for every image, so that the augmentation is "flip" or "none". None: all of it, or nothing if frozen_trunk.
     split: "halves", "official" (the data set's own classes), "ratio_4_1_5"; see `dmlrc.data.splits`.
     square: how a photograph becomes square when it is stored, "crop" or "squash".
     sampler: one of `dmlrc.data.batches.SAMPLERS`; a method may have its own. layer_norm: see `EmbeddingModel`.
@@ -98,6 +101,21 @@ class Protocol:
     binary: bool = False
     arrays: tuple[str, ...] = ()
     per_class: bool = False
+    train_from: str | None = None
+
+    def __post_init__(self):
+        if self.train_from and self.frozen_trunk:
+            raise UsageError(f"protocol {self.name} freezes the trunk and trains it from {self.train_from}: choose one")
+        if self.train_from and self.augmentation not in ("flip", "none"):
+            raise UsageError(
+                f"protocol {self.name} trains from {self.train_from} on, on maps that are computed once: its "
+                f"augmentation is 'flip' or 'none', not {self.augmentation!r}"
+            )
+
+    @property
+    def computes_once(self) -> bool:
+        """Whether something of the trunk, or all of it, is computed once for each image."""
+        return self.frozen_trunk or self.train_from is not None
 
     @property
     def validates(self) -> bool:

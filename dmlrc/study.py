@@ -28,7 +28,7 @@ def missing(study: Study) -> tuple[str, ...]:
         lacks.append("data")
     if not models.has_weights(protocol.trunk, protocol.weights):
         lacks.append("weights")
-    if protocol.trunk != "conv4" and not protocol.frozen_trunk and device().type == "cpu":
+    if protocol.trunk != "conv4" and not protocol.computes_once and device().type == "cpu":
         lacks.append("GPU")
     return tuple(lacks)
 
@@ -102,7 +102,7 @@ def run(
     if not any(next_unit(study, *chain, done) for chain in chains):
         return
     _begin(study)
-    if study.protocol.frozen_trunk:  # here, with all threads, and not in each worker again
+    if study.protocol.computes_once:  # here, with all threads, and not in each worker again
         prepare(study.dataset, study.effective_protocol, study.class_order, study.seed)
     width = workers or (len(chains) if executor else 1)
     bar = tqdm(total=_total(study, chains), initial=len(done), desc=study.name)

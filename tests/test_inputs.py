@@ -1,10 +1,17 @@
-"""Where training runs."""
+"""Where training runs, and what is computed once for it."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import torch
+from torch import nn
 
-from dmlrc import inputs
-from dmlrc.errors import UsageError
+from dmlrc import inputs, models, paths
+from dmlrc.data import ImageSet
+from dmlrc.errors import DmlrcError, UsageError
+from dmlrc.papers import musgrave2020
+from dmlrc.unit import Unit, run_unit
 
 
 @pytest.mark.parametrize("name", ["bogus", "cuda:", "cuda:99", "cpu:1:2", "meta", "CPU", "cuda:-1", " "])
@@ -39,3 +46,109 @@ def test_devices_that_there_are(monkeypatch, gpus, name, device):
     if name is not None:
         monkeypatch.setenv("DMLRC_DEVICE", name)
     assert inputs.device() == torch.device(device)
+
+
+# Maps that are computed once
+
+
+def photographs(flip=True, count=5):
+    pixels = np.random.default_rng(0).integers(0, 256, (count, 3, 70, 70), dtype=np.uint8)
+    return ImageSet("photographs", pixels, np.arange(count) % 2, ("a", "b"), flip)
+
+
+PARTIAL = replace(
+    musgrave2020.FROZEN,
+    frozen_trunk=False,
+    weights=None,
+    train_from="features.12",
+    image_size=70,
+    crop_size=64,
+    augmentation="flip",
+)
+
+
+@pytest.mark.parametrize(("augmentation", "flip"), [("flip", True), ("flip", False), ("none", True)])
+def test_maps_are_those_of_the_images_that_the_whole_trunk_would_see(augmentation, flip):
+    images, protocol = photographs(flip), replace(PARTIAL, augmentation=augmentation)
+    maps = inputs.frozen_maps(images, protocol.trunk_input, torch.device("cpu"))
+    assert isinstance(maps, np.memmap)
+    assert maps.dtype == np.float16
+    assert maps.shape == (5, 2 if (augmentation, flip) == ("flip", True) else 1, 512, 3, 3)
+
+    torch.manual_seed(0)
+    stem, _ = models.split(models.create_trunk(protocol.trunk), protocol.train_from)
+    whole = inputs.ImageSource(images, protocol, torch.device("cpu"))
+    cached = inputs.MapSource(maps, torch.device("cpu"))
+    batch = np.array([4, 0, 0, 3, 1, 0, 2, 2])
+    with torch.no_grad():
+        seen = torch.cat([stem(each) for each in whole.train(batch[None], torch.Generator().manual_seed(1))])
+        found = torch.cat([*cached.train(batch[None], torch.Generator().manual_seed(1))])
+        torch.testing.assert_close(found, seen, rtol=2e-3, atol=1e-3)
+        torch.testing.assert_close(cached.evaluate(batch), stem(whole.evaluate(batch)), rtol=2e-3, atol=1e-3)
+    assert torch.equal(found, cached.evaluate(batch)) == (maps.shape[1] == 1)  # else some are mirrored
+
+
+def test_each_image_is_mirrored_in_half_of_the_steps():
+    maps = np.zeros((3, 2, 1, 1, 1), dtype=np.float16)
+    maps[:, 1] = 1
+    source, generator = inputs.MapSource(maps, torch.device("cpu")), torch.Generator().manual_seed(0)
+    drawn = torch.stack([each.flatten() for each in source.train(np.tile(np.arange(3), (400, 1)), generator)])
+    assert drawn.mean(dim=0).tolist() == pytest.approx([0.5] * 3, abs=0.1)
+    assert source.evaluate(np.arange(3)).sum() == 0
+
+
+def test_maps_are_computed_once_for_the_same_images_weights_and_layer(monkeypatch):
+    def names(images, protocol):
+        inputs.frozen_maps(images, protocol.trunk_input, torch.device("cpu"))
+        return {file.name for file in paths.cache().glob("maps-*.npy")}
+
+    assert len(names(photographs(), PARTIAL)) == 1
+    assert len(names(photographs(), replace(PARTIAL, lr=1, freeze_batch_norm=False))) == 1
+    changes = ({"train_from": "features.10"}, {"crop_size": 70}, {"augmentation": "none"})
+    assert len([names(photographs(), replace(PARTIAL, **change)) for change in changes][-1]) == 4
+    assert len(names(photographs(count=4), PARTIAL)) == 5
+
+
+def test_values_that_float16_cannot_hold_are_named(monkeypatch):
+    class Loud(nn.Module):
+        def forward(self, images):
+            return 1e6 * images
+
+    monkeypatch.setattr(models, "split", lambda trunk, layer: (Loud(), None))
+    with pytest.raises(DmlrcError, match=r"maps of squeezenet1_0 in front of features\.12 are beyond float16"):
+        inputs.frozen_maps(photographs(), PARTIAL.trunk_input, torch.device("cpu"))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"frozen_trunk": True}, "freezes the trunk and trains it from features.12: choose one"),
+        ({"augmentation": "crop"}, "its augmentation is 'flip' or 'none', not 'crop'"),
+    ],
+)
+def test_settings_that_contradict_a_partly_frozen_trunk(change, says):
+    with pytest.raises(UsageError, match=says):
+        replace(PARTIAL, **change)
+
+
+def test_a_partly_frozen_trunk_runs_as_a_unit():
+    """Search and rerun on the cached maps: the head and the embedder train, at rates of their own."""
+    protocol = replace(
+        musgrave2020.CHARACTERS,
+        train_from="layers.12",
+        augmentation="none",
+        new_lr=1e-2,
+        folds=2,
+        **{"iterations_per_epoch": 3, "max_epochs": 2},
+    )
+    method = musgrave2020.METHODS[0]
+    params = {"pos_margin": 0.2, "neg_margin": 0.5}
+    unit = Unit("partial", "", "glyphs-small", protocol, "default", 0, method, 0, "rerun", 0, params)
+    record = run_unit(unit)
+    assert record["state"] == "complete"
+    assert set(record["scores"]) == {"fold0", "fold1", "separated", "concatenated"}
+    prepared = inputs.prepare("glyphs-small", protocol, "default", 0)
+    assert prepared.source.maps.shape[1:] == (1, 64, 3, 3)
+    assert sum(each.numel() for each in prepared.make_model().trunk.parameters()) == 128 * (64 * 9 + 1) + 2 * 128
+    assert run_unit(replace(unit, method=None, kind="pretrained", params={}))["scores"]["separated"]
+    assert run_unit(unit)["runs"][0]["curve"] == record["runs"][0]["curve"]

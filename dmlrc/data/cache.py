@@ -20,7 +20,7 @@ import tempfile
 import time
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import astuple
@@ -62,6 +62,17 @@ def computed(filename: str, make: Callable[[], np.ndarray]) -> np.ndarray:
     filename must say everything that the array depends on.
     """
     return _cached(filename, lambda stream: np.save(stream, make(), allow_pickle=False))
+
+
+def streamed(filename: str, shape: tuple[int, ...], dtype: str, make: Callable[[], Iterable[np.ndarray]]) -> np.ndarray:
+    """As `computed`, for an array too large for the memory: `make` yields its rows in order, some at a time."""
+
+    def write(stream: BinaryIO) -> None:
+        _write_header(stream, shape, dtype)
+        for rows in make():
+            stream.write(np.ascontiguousarray(rows, dtype=dtype).tobytes())
+
+    return _cached(filename, write)
 
 
 def folder(name: str, fill: Callable[[Path], None]) -> Path:
@@ -217,9 +228,13 @@ def _explained(target: Path) -> Iterator[None]:
         ) from error
 
 
+def _write_header(stream: BinaryIO, shape: tuple[int, ...], dtype: str) -> None:
+    np.lib.format.write_array_header_1_0(stream, {"descr": dtype, "fortran_order": False, "shape": shape})
+
+
 def _write_images(stream: BinaryIO, name: str, files: Sequence[Path], form: Form) -> None:
     shape = (len(files), form.channels, form.size, form.size)
-    np.lib.format.write_array_header_1_0(stream, {"descr": "|u1", "fortran_order": False, "shape": shape})
+    _write_header(stream, shape, "|u1")
     # Threads, because PIL decodes and resizes outside the interpreter's lock.
     with (
         ThreadPoolExecutor() as pool,

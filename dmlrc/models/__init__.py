@@ -2,6 +2,7 @@
 
 from dmlrc.models.base import Trunk
 from dmlrc.models.embedder import EmbeddingModel, FeatureTrunk, embed, freeze_batch_norm, l2_normalize
+from dmlrc.models.partial import split
 from dmlrc.models.trunks import create_trunk, has_weights, names
 from dmlrc.models.weight_files import find as find_weights
 
@@ -16,4 +17,5 @@ __all__ = [
     "has_weights",
     "l2_normalize",
     "names",
+    "split",
 ]

@@ -32,21 +32,34 @@ class Trunk(nn.Module, ABC):
     def feature_maps(self, images: Tensor) -> Tensor:
         """Standardised images (B, C, H, W) -> the network's last maps (B, out_features, h, w)."""
 
+    @property
+    def chain(self) -> dict[str, nn.Module]:
+        """The layers by name, pooling at the end; for networks whose layers follow one another, see `split`."""
+        return {**dict(self.named_children()), "pool": MeanOverPositions()}
+
     def pool(self, maps: Tensor) -> Tensor:
         """The last maps (B, out_features, h, w) -> features (B, out_features), the mean over positions."""
-        return maps.mean(dim=(2, 3))
-
-    def standardise(self, images: Tensor) -> Tensor:
-        """Images (B, 1 or 3, H, W), float RGB in [0, 1] -> the network's input (B, C, H, W)."""
-        check_images(images)
-        channels = len(self.mean)
-        if images.shape[1] > channels:
-            images = images.mean(dim=1, keepdim=True)
-        return (images.expand(-1, channels, -1, -1) - self.mean) / self.std
+        return MeanOverPositions()(maps)
 
     def forward(self, images: Tensor) -> Tensor:
         """Images (B, 1 or 3, H, W), float RGB in [0, 1] -> features (B, out_features)."""
-        return self.pool(self.feature_maps(self.standardise(images)))
+        return self.pool(self.feature_maps(standardise(images, self.mean, self.std)))
+
+
+def standardise(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
+    """Images (B, 1 or 3, H, W), float RGB in [0, 1] -> a network's input (B, C, H, W), of mean and std (C, 1, 1)."""
+    check_images(images)
+    channels = len(mean)
+    if images.shape[1] > channels:
+        images = images.mean(dim=1, keepdim=True)
+    return (images.expand(-1, channels, -1, -1) - mean) / std
+
+
+class MeanOverPositions(nn.Module):
+    """Maps (B, C, h, w) -> (B, C)."""
+
+    def forward(self, maps: Tensor) -> Tensor:
+        return maps.mean(dim=(2, 3))
 
 
 def check_images(images: Tensor) -> None:

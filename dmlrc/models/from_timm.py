@@ -51,6 +51,10 @@ class TimmTrunk(Trunk):
             )
         return self.network.forward_features(images)
 
+    @property
+    def chain(self) -> dict[str, nn.Module]:
+        return dict(self.network.named_children())  # its pooling is one of them
+
     def pool(self, maps: Tensor) -> Tensor:
         """What `feature_maps` gives -> (B, out_features), by the network's own pooling."""
         return self.network.forward_head(maps)

@@ -201,6 +201,8 @@ def _trunk(protocol: Mapping) -> str:
     name = TRUNK_LABELS.get(protocol["trunk"], protocol["trunk"])
     if protocol["frozen_trunk"]:
         return f"{name}, frozen"
+    if layer := protocol.get("train_from"):
+        return f"{name}, trained from {layer}"
     return f"{name}, fine-tuned" if protocol["weights"] else f"{name}, from scratch"
 
 

@@ -487,6 +487,22 @@ def test_computed_arrays_are_made_once(tmp_path):
     assert all(np.array_equal(array, np.arange(6.0).reshape(2, 3)) for array in arrays)
 
 
+def test_streamed_arrays_are_written_some_rows_at_a_time_and_once(tmp_path):
+    rows, calls = np.arange(30.0).reshape(5, 3, 2), []
+
+    def make():
+        for start in range(0, 5, 2):
+            calls.append(start)
+            yield rows[start : start + 2]
+
+    arrays = [cache.streamed("maps-x.npy", rows.shape, "<f2", make) for _ in range(2)]
+    assert calls == [0, 2, 4]
+    for array in arrays:
+        assert isinstance(array, np.memmap)
+        assert array.dtype == np.float16
+        assert np.array_equal(array, rows)
+
+
 @pytest.mark.parametrize(("settings", "message"), [({"size": 0}, "positive"), ({"square": "round"}, "'crop' or")])
 def test_bad_forms(root, grocery, settings, message):
     with pytest.raises(UsageError, match=message):

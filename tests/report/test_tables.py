@@ -343,6 +343,16 @@ def test_ledger_lists_the_fields_that_differ_and_numbers_them():
     assert len(table) == len(deviations.BY_HAND) - 1  # the budget is the full one
 
 
+def test_a_partly_frozen_trunk_is_named_as_what_it_is():
+    partly = replace(musgrave2020.FROZEN, frozen_trunk=False, train_from="features.12", augmentation="flip")
+    records = fake_records(protocol=partly)
+    assert labels.trunk(records) == "SqueezeNet 1.0, trained from features.12"
+    assert "trained from features.12" in labels.caption(records)
+    rows = deviations.ledger({"ours": records}).set_index("setting")
+    assert rows.loc["train_from", "ours"] == "features.12"
+    assert "frozen_trunk" not in rows.index  # as in the paper
+
+
 def test_every_field_of_the_protocol_has_a_reason_ready():
     assert set(deviations.REASONS) == set(fake_records().meta["protocol"]) - {"name", "paper"}
 

@@ -21,6 +21,8 @@ ByHand = tuple[str, str | Callable[[StudyRecords], str], str, str, str]
 _WHY = {
     "trunk": "A trunk that two CPU cores can train, or whose features they can compute once.",
     "weights": "ImageNet weights that can be had here; characters need none.",
+    "train_from": "The layers before this one keep their ImageNet weights: what they give is computed once, so that a "
+    "CPU can train the rest.",
     "embedding_dim": "A smaller embedding for a smaller trunk.",
     "image_size": "The images are stored smaller than the paper's.",
     "crop_size": "The images are stored smaller than the paper's.",

@@ -9,7 +9,7 @@ from dmlrc.report.deviations.compare import NOT_GIVEN, ByHand, Reasons, compare,
 from dmlrc.report.fehervari2019 import page
 
 REASONS: Reasons = {
-    **usual("4.1", "trunk", "weights"),
+    **usual("4.1", "trunk", "weights", "train_from"),
     "frozen_trunk": (
         "4.1",
         "Features are computed once and only the layers behind them train. The losses are compared on fixed features; "

@@ -8,7 +8,7 @@ from dmlrc.report.common import Found
 from dmlrc.report.deviations.compare import ByHand, Reasons, compare, ties, usual
 
 REASONS: Reasons = {
-    **usual("3.1", "trunk", "weights"),
+    **usual("3.1", "trunk", "weights", "train_from"),
     "frozen_trunk": (
         "3.1",
         "Features are computed once and only the linear embedder trains, so that the full budget of trials and reruns "

@@ -9,7 +9,7 @@ from dmlrc.report.common import Found
 from dmlrc.report.deviations.compare import NOT_GIVEN, ByHand, Reasons, compare, images_per_batch, reruns, usual
 
 REASONS: Reasons = {
-    **usual("4", "trunk", "weights"),
+    **usual("4", "trunk", "weights", "train_from"),
     "frozen_trunk": (
         "4",
         "Features are computed once and only the linear embedder trains. How far such a small part can overfit is "

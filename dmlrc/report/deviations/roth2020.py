@@ -9,7 +9,7 @@ from dmlrc.report.common import Found
 from dmlrc.report.deviations.compare import ByHand, Reasons, compare, images_per_batch, reruns, ties, usual
 
 REASONS: Reasons = {
-    **usual("4.1", "trunk", "weights"),
+    **usual("4.1", "trunk", "weights", "train_from"),
     "frozen_trunk": (
         "4.1",
         "Features are computed once and only the linear embedder trains. The objectives are compared on fixed "
