@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 import torch
 from pytorch_metric_learning import losses as pml
-from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 from torchvision.transforms import v2
 from tqdm import tqdm
 
-from dmlrc import losses, metrics, provenance
+from benchmarks import evaluation, scaling
+from dmlrc import losses, provenance
 from dmlrc.data import augment
 from dmlrc.inputs import device
 
@@ -44,19 +44,6 @@ def unit_rows(count: int, classes: int) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
     embeddings = torch.nn.functional.normalize(torch.randn(count, DIM, generator=generator))
     return embeddings.to(DEVICE), (torch.arange(count) % classes).to(DEVICE)
-
-
-def retrieval() -> tuple[float, float]:
-    embeddings, labels = unit_rows(4000, 98)
-    names = ("precision_at_1", "r_precision", "map_at_r")
-    peer = AccuracyCalculator(
-        include=("precision_at_1", "r_precision", "mean_average_precision_at_r"), k="max_bin_count", device=DEVICE
-    )
-    return timed(
-        lambda: metrics.evaluate(embeddings, labels, names=names),
-        lambda: peer.get_accuracy(embeddings, labels, ref_includes_query=True),
-        repeats=5,
-    )
 
 
 def crops() -> tuple[float, float]:
@@ -100,13 +87,8 @@ def loss_step(name: str) -> tuple[float, float]:
     return timed(lambda: step(ours), lambda: step(peer), repeats=200)
 
 
-def main() -> None:
-    torch.set_num_threads(1)
-    rows = {
-        "retrieval metrics, 4,000 x 128 | pytorch-metric-learning AccuracyCalculator": retrieval,
-        "random resized crop, 32 x 256 px | torchvision v2, image by image": crops,
-    }
-    rows |= {f"loss {name}, 32 x 128 | pytorch-metric-learning": lambda name=name: loss_step(name) for name in LOSSES}
+def report(rows: dict[str, Callable[[], tuple[float, float]]]) -> None:
+    """Measure and print each row: "what | peer" -> a function that gives seconds of ours and of the peer."""
     facts = provenance.environment(DEVICE)
     print(f"{facts['device']}, {facts['processor']}, torch {torch.__version__}, one thread, {provenance.commit()}\n")
     print("| what | peer | ours, ms | peer, ms | peer / ours |\n|---|---|---|---|---|")
@@ -114,6 +96,15 @@ def main() -> None:
         ours, peer = bench()
         what, against = title.split(" | ")
         tqdm.write(f"| {what} | {against} | {1000 * ours:.2f} | {1000 * peer:.2f} | {peer / ours:.2f} |")
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    rows = dict(evaluation.rows(timed, DEVICE))
+    rows["random resized crop, 32 x 256 px | torchvision v2, image by image"] = crops
+    rows |= {f"loss {name}, 32 x 128 | pytorch-metric-learning": lambda name=name: loss_step(name) for name in LOSSES}
+    report(rows)
+    print(f"\n{scaling.report(scaling.curves(most=8000))}")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from dmlrc.metrics.neighbours import inner_products, squared_norms
 BINS = 100
 """Width 0.02 on [-1, 1]. The paper does not state its number of bins."""
 BYTE_BINS = 126
-"""Up to so many bins, a place (or the one that stands for none) is a number below 128."""
+"""Up to so many bins, a place among them, and the number after the last that stands for none, are below 128."""
 
 
 def pair_histograms(embeddings, labels, bins: int = BINS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -44,20 +44,19 @@ def pair_histograms(embeddings, labels, bins: int = BINS) -> tuple[np.ndarray, n
     left = torch.nn.functional.pad(embeddings * (bins / (2 * bound)), (0, 1), value=bins / 2)  # (N, D + 1)
     right = torch.nn.functional.pad(embeddings, (0, 1), value=1.0)
     everything, positive = torch.zeros(2, bins + 1, dtype=torch.int64, device=labels.device)
-    for rows, columns in _tiles(len(labels)):
-        place = inner_products(left[rows], right[columns]).to(torch.uint8 if bins <= BYTE_BINS else torch.int32)
-        same = columns.start < ends[rows.stop - 1] and labels[rows, None] == labels[columns]
+    for rows, columns in tiles(len(labels)):
+        place = inner_products(left[rows], right[columns]).clamp_(0, bins)
+        place = place.to(torch.uint8 if bins <= BYTE_BINS else torch.int32)
         if rows == columns:  # each pair once
-            once = torch.ones_like(same).triu_(1)
-            place, same = place[once], same[once]
-        everything += _count(place.flatten(), bins)
-        if same is not False:
-            positive += _count(place[same], bins)
+            place.masked_fill_(torch.ones_like(place, dtype=torch.bool).tril_(), bins + 1)
+        everything += _count(place, bins)
+        if columns.start < ends[rows.stop - 1]:
+            positive += _count(place.masked_fill_(labels[rows, None] != labels[columns], bins + 1), bins)
     everything, positive = (torch.cat([each[:-2], each[-2:].sum(0, keepdim=True)]) for each in (everything, positive))
     return np.linspace(-bound, bound, bins + 1), positive.cpu().numpy(), (everything - positive).cpu().numpy()
 
 
-def _tiles(count: int) -> Iterator[tuple[slice, slice]]:
+def tiles(count: int) -> Iterator[tuple[slice, slice]]:
     """Squares of rows and columns that cover each unordered pair of `count` rows, those on the diagonal twice."""
     side = max(1, math.isqrt(neighbours.BLOCK_ELEMENTS // 8))  # few enough places to stay in the processor's cache
     parts = [slice(start, min(start + side, count)) for start in range(0, count, side)]
@@ -65,13 +64,14 @@ def _tiles(count: int) -> Iterator[tuple[slice, slice]]:
 
 
 def _count(place: torch.Tensor, bins: int) -> torch.Tensor:
-    """(M,) whole numbers from 0 to bins -> (bins + 1,) how often each occurs.
+    """Whole numbers from 0 to bins + 1, of any shape -> (bins + 1,) how often 0, ..., bins occur.
 
-    Bytes are counted two at a time, as numbers below 2^15: a seventh of the time of counting 64-bit integers.
+    Bytes are counted two at a time, as numbers below 2^15: a tenth of the time of counting 64-bit integers.
     """
+    place = place.flatten()
     if place.dtype != torch.uint8:
-        return torch.bincount(place, minlength=bins + 1)
-    place = torch.nn.functional.pad(place, (0, len(place) % 2), value=BYTE_BINS + 1)
+        return torch.bincount(place, minlength=bins + 2)[: bins + 1]
+    place = torch.nn.functional.pad(place, (0, len(place) % 2), value=bins + 1)
     twos = torch.bincount(place.view(torch.int16), minlength=2**15).view(128, 256)[:, :128]
     return (twos.sum(dim=0) + twos.sum(dim=1))[: bins + 1]
 

@@ -30,9 +30,10 @@ def pair_products(embeddings, labels):
 # --- histograms ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bins", [1, 7, 100])
-def test_histograms_equal_numpy(bins):
-    embeddings, labels = sphere()
+@pytest.mark.parametrize("bins", [1, 7, 100, 126, 127, 1000])
+@pytest.mark.parametrize("n", [90, 91])
+def test_histograms_equal_numpy(bins, n):
+    embeddings, labels = sphere(n)
     edges, *counts = histograms.pair_histograms(embeddings, labels, bins)
     assert edges == pytest.approx(np.linspace(-1, 1, bins + 1))
     for ours, products in zip(counts, pair_products(embeddings, labels), strict=True):
@@ -59,6 +60,18 @@ def test_every_pair_is_in_the_histogram():
     assert positive.sum() == positive[-1] == 30
     assert negative.sum() == 90 * 89 / 2 - 30
     assert negative[0] >= 60
+
+
+@pytest.mark.parametrize("bins", [10, 126, 5000])
+def test_few_large_classes_and_float32(bins):
+    """A class over several tiles; each pair is counted once, on the right side, in its bin but for rounding."""
+    embeddings, labels = sphere(n=2300, classes=2)
+    edges, positive, negative = histograms.pair_histograms(embeddings.astype(np.float32), labels, bins)
+    products = embeddings @ embeddings.T
+    same, once = labels[:, None] == labels, np.triu(np.ones(products.shape, bool), 1)
+    for ours, pairs in ((positive, same & once), (negative, ~same & once)):
+        assert ours.sum() == pairs.sum()
+        assert np.abs((ours - np.histogram(products[pairs], edges)[0]).cumsum()).max() < 1e-5 * bins * pairs.sum()
 
 
 def test_scale_does_not_matter_to_the_histograms():
@@ -175,6 +188,17 @@ def test_density_equals_the_loop():
 def test_a_class_counts_by_its_pairs():
     """Three pairs at distance 0 and one at 4: 1, where the mean of the classes' means would be 2."""
     assert density.evaluate([[0.0], [0.0], [0.0], [6.0], [10.0]], [0, 0, 0, 1, 1])["pi_intra"] == 1.0
+
+
+@pytest.mark.parametrize("shift", [0, 1e6])
+def test_density_of_many_classes(shift):
+    """Centres by a matrix product, and far from the origin, where it loses too many digits, by differences."""
+    from scipy.spatial.distance import pdist
+
+    centres = np.random.default_rng(0).normal(size=(300, 5)) + shift
+    scores = density.evaluate(np.repeat(centres, 2, axis=0), np.repeat(np.arange(300), 2))
+    assert scores["pi_inter"] == pytest.approx(pdist(centres).mean(), rel=1e-9)
+    assert scores["pi_intra"] == 0
 
 
 def test_density_scales():
