@@ -51,7 +51,7 @@ def pair_masks(labels: Tensor) -> tuple[Tensor, Tensor]:
 def unordered_pair_masks(labels: Tensor) -> tuple[Tensor, Tensor]:
     """As `pair_masks`, but every pair once, in the order of `torch.pdist`: both (B (B - 1) / 2,) bool."""
     above_diagonal, _ = _places(len(labels), labels.device)
-    same = (labels.unsqueeze(1) == labels).take(above_diagonal)
+    same = (labels.unsqueeze(1) == labels).view(-1).index_select(0, above_diagonal)
     return same, ~same
 
 
@@ -77,16 +77,50 @@ def distances(x: Tensor) -> Tensor:
     non-zero terms must see. The root of `squared_distances` would put them at up to 5e-4.
     Each pair is computed once and written to both of its places: several times faster than `torch.cdist`.
     """
-    _, pair = _places(len(x), x.device)
-    return torch.cat((x.new_zeros(1), torch.pdist(x))).take(pair)
+    return _square(unordered_pair_distances(x))
+
+
+def unordered_pair_distances(x: Tensor) -> Tensor:
+    """As `distances`, but every pair once, in the order of `torch.pdist`: (B, D) -> (B (B - 1) / 2,)."""
+    # The gradient of torch.pdist is the faster one up to about 128 rows.
+    return torch.pdist(x) if len(x) <= 128 else _LargePdist.apply(x)
+
+
+class _LargePdist(torch.autograd.Function):
+    """`torch.pdist` with its gradient as one matrix product, for which (on a GPU) it would keep (B, B, D) numbers.
+
+    dL/dx_i = sum_j g_ij (x_i - x_j) / d_ij, zero distances left out. In double precision, where the two parts of the
+    difference, summed apart, may be far larger than it is.
+    """
+
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:
+        d = torch.pdist(x)
+        ctx.save_for_backward(x, d)
+        return d
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, gradient: Tensor) -> Tensor:
+        x, d = ctx.saved_tensors
+        weights = _square((gradient / d).masked_fill_(d == 0, 0.0)).double()  # (B, B)
+        wide = x.double()
+        return (weights.sum(1, keepdim=True) * wide - weights @ wide).to(x.dtype)
+
+
+def _square(pairs: Tensor) -> Tensor:
+    """One number a pair, in the order of `torch.pdist`, to both of its places: (P,) -> (B, B); the diagonal is 0."""
+    count = (1 + math.isqrt(1 + 8 * len(pairs))) // 2  # P = B (B - 1) / 2
+    _, pair = _places(count, pairs.device)
+    return torch.cat((pairs.new_zeros(1), pairs)).index_select(0, pair).view(count, count)
 
 
 @functools.lru_cache(maxsize=4)
 def _places(count: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Between the (B, B) places of a matrix of pairs and the order of `torch.pdist`, which has each pair once.
 
-    The first, (P,): where in the flattened matrix each pair above the diagonal stands. The second, (B, B): 1 plus
-    the number of the pair that stands there, 0 on the diagonal. They depend on the size of the batch alone.
+    The first, (P,): where in the flattened matrix each pair above the diagonal stands. The second, (B B,): 1
+    plus the number of the pair that stands there, 0 on the diagonal. They depend on the size of the batch alone.
     """
     with torch.inference_mode(False):  # kept for later batches, which may need them in a backward pass
         rows, columns = torch.triu_indices(count, count, 1, device=device)
@@ -94,7 +128,7 @@ def _places(count: int, device: torch.device) -> tuple[Tensor, Tensor]:
         pair = torch.zeros(count * count, dtype=torch.int64, device=device)
         pair[above_diagonal] = torch.arange(1, len(rows) + 1, device=device)
         pair = pair.view(count, count)
-        return above_diagonal, pair + pair.T
+        return above_diagonal, (pair + pair.T).flatten()
 
 
 def unit(x: Tensor, dim: int) -> Tensor:

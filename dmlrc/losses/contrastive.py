@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from dmlrc.losses.common import check_batch, unordered_pair_masks
+from dmlrc.losses.common import check_batch, unordered_pair_distances, unordered_pair_masks
 
 
 class Contrastive(nn.Module):
@@ -29,12 +29,12 @@ class Contrastive(nn.Module):
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) -> scalar; 0 for a batch without pairs."""
         check_batch(embeddings, labels)
-        return self.pair_loss(torch.pdist(embeddings), *unordered_pair_masks(labels))
+        return self.pair_loss(unordered_pair_distances(embeddings), *unordered_pair_masks(labels))
 
     def pair_loss(self, d: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         """The loss from the distances of the pairs and the two masks of those that count, all of one shape."""
         margins = torch.full_like(d, self.neg_margin).masked_fill_(positive, self.pos_margin)
         beyond = d - margins
         pulled, pushed = positive & (beyond > 0), negative & (beyond < 0)  # the pairs whose hinge is above 0
-        slopes = pulled / pulled.sum(dtype=d.dtype).clamp(min=1) - pushed / pushed.sum(dtype=d.dtype).clamp(min=1)
-        return (slopes * beyond).sum()
+        num_pulled, num_pushed = (mask.count_nonzero().clamp(min=1).to(d.dtype) for mask in (pulled, pushed))
+        return ((pulled / num_pulled - pushed / num_pushed) * beyond).sum()

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dmlrc.losses.common import check_batch, mean_over, pair_masks, squared_distances
+from dmlrc.losses.common import check_batch, pair_masks
 
 
 class FastAP(nn.Module):
@@ -30,15 +30,18 @@ class FastAP(nn.Module):
         """embeddings: (B, D), L2-normalised; labels: (B,) -> scalar; 0 for a batch without positives."""
         check_batch(embeddings, labels)
         positive, negative = pair_masks(labels)
-        # In units of the bin width the centres are 0, 1, ..., num_bins.
-        position = squared_distances(embeddings, embeddings) * (self.num_bins / 4)
-        ends = torch.arange(1, self.num_bins + 2, dtype=position.dtype, device=position.device)
-        share = F.hardtanh(ends[:, None] - position[:, None, :], 0, 1)  # (B, L, B): of a pair's weight up to a bin
+        # Minus the squared distances, in units of the bin width: the centres are 0, 1, ..., num_bins.
+        lengths = (embeddings * embeddings).sum(1)
+        lengths = lengths[:, None] + lengths  # (B, B)
+        near = torch.addmm(lengths, embeddings, embeddings.T, beta=-self.num_bins / 4, alpha=self.num_bins / 2)
+        ends = torch.arange(1, self.num_bins + 2, dtype=near.dtype, device=near.device)  # (L,)
+        # How much of a pair's weight lies in the bins up to each: no gradient at a centre, as the two beside it cancel.
+        share = F.hardtanh(near[:, None, :] + ends[:, None], 0, 1, inplace=True)  # (B, L, B)
         members = torch.stack((positive, positive | negative), dim=2).to(share.dtype)  # (B, B, 2)
         positives, others = (share @ members).unbind(2)  # (B, L): H+ and H
-        histogram = positives.diff(dim=1, prepend=positives.new_zeros(len(positives), 1))  # (B, L): h+
+        histogram = positives - F.pad(positives[:, :-1], (1, 0))  # (B, L): h+
         # Where a bin and all before it are empty, 0 / 0 counts as 0.
         precision = histogram * positives / others.clamp(min=torch.finfo(share.dtype).tiny)  # (B, L)
-        num_positives = positive.sum(1)
-        average_precision = precision.sum(1) / num_positives.clamp(min=1)
-        return mean_over(1 - average_precision, num_positives > 0)
+        num_positives = positive.sum(1, keepdim=True)
+        queries = torch.count_nonzero(num_positives)
+        return (queries - (precision / num_positives.clamp(min=1)).sum()) / queries.clamp(min=1)
