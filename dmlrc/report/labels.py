@@ -17,6 +17,7 @@ from dmlrc.report.tables import (
     METRICS,
     PRETRAINED,
     SETTINGS,
+    Methods,
     accuracy,
     improvement,
     marks,
@@ -66,9 +67,9 @@ TRUNK_LABELS = {
 }
 
 
-def label(method: str) -> str:
-    """A method's name as printed; a method of the reader's own keeps its name."""
-    return "Pretrained" if method == PRETRAINED else METHODS[method].label if method in METHODS else method
+def label(method: str, methods: Methods = METHODS) -> str:
+    """A method's name as printed; one that is not among `methods` keeps its name."""
+    return "Pretrained" if method == PRETRAINED else methods[method].label if method in methods else method
 
 
 def setting_text(value) -> str:
@@ -121,7 +122,11 @@ def signed(value: float, digits: int = 1, unit: str = " %") -> str:
 
 
 def results(
-    frame: pd.DataFrame, dim: int = 128, folds: int = 4, state: pd.DataFrame | None = None
+    frame: pd.DataFrame,
+    dim: int = 128,
+    folds: int = 4,
+    state: pd.DataFrame | None = None,
+    methods: Methods = METHODS,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The cells and the marks (see `marks`) of a results table in the paper's layout.
 
@@ -130,7 +135,7 @@ def results(
     """
     frame = frame[frame["metric"].isin(METRICS)]
     heads = {"concatenated": f"Concatenated ({folds * dim}-d)", "separated": f"Separated ({dim}-d)"}
-    names = ordered(frame["method"] if state is None else [*frame["method"], *state.index])
+    names = ordered(frame["method"] if state is None else [*frame["method"], *state.index], methods)
     keys = pd.MultiIndex.from_product([SETTINGS, METRICS])
     printed = frame.assign(cell=[percent(*pair) for pair in frame[["mean", "ci95"]].to_numpy()], mark=marks(frame))
     wide = {
@@ -145,7 +150,7 @@ def results(
         wide["cell"].insert(0, ("", "reruns"), [_reruns(state, name) for name in names])
         wide["mark"].insert(0, ("", "reruns"), "")
     for each in wide.values():
-        each.index = pd.Index([label(name) for name in names], name="Method")
+        each.index = pd.Index([label(name, methods) for name in names], name="Method")
     return wide["cell"], wide["mark"]
 
 
@@ -386,7 +391,7 @@ def experiments_table(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).set_index(columns[:2])
 
 
-def summary(records: StudyRecords) -> str:
+def summary(records: StudyRecords, methods: Methods = METHODS) -> str:
     """What a results table says, in two sentences."""
     frame = accuracy(records)
     frame = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
@@ -396,8 +401,9 @@ def summary(records: StudyRecords) -> str:
     if count < 2:
         return f"`{records.name}`: fewer than two methods have results so far, so there is nothing to compare."
     return (
-        f"`{records.name}`: of {count} methods {label(found['best_method'])} has the highest concatenated MAP@R, "
-        f"{percent(found['best'])} %, and {label(found['worst_method'])} the lowest, {percent(found['worst'])} %. "
+        f"`{records.name}`: of {count} methods {label(found['best_method'], methods)} has the highest concatenated "
+        f"MAP@R, {percent(found['best'])} %, and {label(found['worst_method'], methods)} the lowest, "
+        f"{percent(found['worst'])} %. "
         f"The interval of a method is ± {percent(found['mean_ci95'])} on average, and "
         f"{'that of 1 other method overlaps' if ties == 1 else f'those of {ties} other methods overlap'} "
         "that of the best."

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from dmlrc.records import PRETRAINED
 from dmlrc.report import labels
+from dmlrc.report.tables import METHODS, Methods
 
 WIDTH = 4.5
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
@@ -108,8 +109,8 @@ def jitter(positions: ArrayLike) -> np.ndarray:
     return places + np.random.default_rng(0).uniform(-0.12, 0.12, len(places))
 
 
-def method_rows(axis: Axes, names: Sequence[str]) -> None:
+def method_rows(axis: Axes, names: Sequence[str], methods: Methods = METHODS) -> None:
     """Methods down the vertical axis, the first on top."""
-    axis.set(yticks=range(len(names)), yticklabels=[labels.label(name) for name in names], ylabel="")
+    axis.set(yticks=range(len(names)), yticklabels=[labels.label(name, methods) for name in names], ylabel="")
     axis.set_ylim(len(names) - 0.5, -0.5)
     axis.xaxis.set_major_locator(MaxNLocator(5))

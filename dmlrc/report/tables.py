@@ -6,6 +6,7 @@ shows.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -22,19 +23,15 @@ from dmlrc.report import published
 SETTINGS = ("concatenated", "separated")
 METRICS = ("precision_at_1", "r_precision", "map_at_r")
 CLASSICS = ("contrastive", "triplet")
-METHODS = {method.name: method for method in musgrave2020.METHODS}
-"""The rows of the results tables; `include` adds one."""
+Methods = Mapping[str, Method]
+METHODS: Methods = MappingProxyType({method.name: method for method in musgrave2020.METHODS})
+"""The rows of the results tables. What shows rows of a reader's own too takes them as `methods`: `METHODS | own`."""
 
 
-def include(method: Method) -> None:
-    """Let a method of the reader's own stand in the tables, figures and trends of this session, under its label."""
-    METHODS[method.name] = method
-
-
-def ordered(methods: Iterable[str]) -> list[str]:
-    """The pretrained row, the paper's methods in its order, then any others."""
-    order = [PRETRAINED, *METHODS]
-    present = list(dict.fromkeys(methods))
+def ordered(names: Iterable[str], methods: Methods = METHODS) -> list[str]:
+    """The pretrained row, the known methods in their order, then any others."""
+    order = [PRETRAINED, *methods]
+    present = list(dict.fromkeys(names))
     return sorted(present, key=lambda name: order.index(name) if name in order else len(order))
 
 
@@ -78,14 +75,14 @@ def marks(frame: pd.DataFrame) -> pd.Series:
     return result
 
 
-def status(records: StudyRecords) -> pd.DataFrame:
+def status(records: StudyRecords, methods: Methods = METHODS) -> pd.DataFrame:
     """What was run of every method: trials, diverged, reruns, failed_reruns (counts) and state, indexed by method.
 
     state: "complete"; "diverged" (no trial ended with a number); "unfinished"; "not run".
     """
     budget = records.meta["budget"]
     rows = {}
-    for method in ordered([*METHODS, *records.runs["method"]]):
+    for method in ordered([*methods, *records.runs["method"]], methods):
         trials = records.trials[records.trials["method"] == method]
         runs = records.runs[(records.runs["method"] == method) & (records.runs["kind"] == "rerun")]
         failed = runs[runs["state"] != "complete"]["number"].nunique()
@@ -210,11 +207,14 @@ def slope(years: Sequence[float], values: Sequence[float]) -> dict[str, float]:
 
 
 def measured_by_year(
-    frame: pd.DataFrame, setting: str = "concatenated", metric: str = "precision_at_1"
+    frame: pd.DataFrame,
+    setting: str = "concatenated",
+    metric: str = "precision_at_1",
+    methods: Methods = METHODS,
 ) -> pd.DataFrame:
     """The year and accuracy of every method in a table of results: method, year, value. frame: as in `spread`."""
-    rows = frame[(frame["setting"] == setting) & (frame["metric"] == metric) & frame["method"].isin(METHODS)]
-    years = rows["method"].map(lambda name: METHODS[name].year)
+    rows = frame[(frame["setting"] == setting) & (frame["metric"] == metric) & frame["method"].isin(methods)]
+    years = rows["method"].map(lambda name: methods[name].year)
     return pd.DataFrame({"method": rows["method"], "year": years, "value": rows["mean"]}).reset_index(drop=True)
 
 

@@ -169,12 +169,14 @@ def importance(shares: pd.DataFrame) -> Figure:
     return figure
 
 
-def results(panels: Mapping[str, pd.DataFrame], metric: str = "map_at_r") -> Figure:
+def results(
+    panels: Mapping[str, pd.DataFrame], metric: str = "map_at_r", methods: tables.Methods = tables.METHODS
+) -> Figure:
     """musgrave-f3: a metric of every method, concatenated and separated, with 95 % intervals; a panel a data set.
 
     panels: title -> `tables.accuracy` or one data set of `published.results`.
     """
-    names = tables.ordered(name for frame in panels.values() for name in frame["method"])
+    names = tables.ordered((name for frame in panels.values() for name in frame["method"]), methods)
     rows = -(-len(panels) // 2)
     figure, axes = canvas((0.6 + 0.19 * len(names)) * rows, rows, 2, sharey=True)
     for axis, (title, frame) in zip(axes.flat, panels.items(), strict=False):
@@ -198,7 +200,7 @@ def results(panels: Mapping[str, pd.DataFrame], metric: str = "map_at_r") -> Fig
                         capsize=2,
                     )
         axis.set_title(title, fontsize=9)
-        method_rows(axis, names)
+        method_rows(axis, names, methods)
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
     figure.supxlabel(f"{labels.METRIC_LABELS[metric]}, % (filled: concatenated, hollow: separated)", fontsize=10)
