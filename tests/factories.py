@@ -128,13 +128,15 @@ def fake_units(
         if method.name in missing:
             continue
         failed = method.name in diverged
-        units += [
+        tried = [
             unit(method.name, "trial", number, fake_runs(rng, failed), params=fake_params(method, rng), failed=failed)
             for number in range(trials)
         ]
+        units += tried
         if not failed:
+            best = max(tried, key=lambda trial: trial["value"])["params"] if tried else {}
             units += [
-                unit(method.name, "rerun", number, fake_runs(rng), scores=fake_scores(rng, 0.3 + 0.01 * place))
+                unit(method.name, "rerun", number, fake_runs(rng), best, fake_scores(rng, 0.3 + 0.01 * place))
                 for number in range(reruns)
             ]
     return units, meta
@@ -165,6 +167,7 @@ def fake_runs(rng, failed=False):
             "seed": fold,
             "state": "diverged" if failed else "complete",
             "stopped": "diverged" if failed else "limit",
+            "reason": "the loss became nan" if failed else "",
             "best_step": 100,
             "steps": 100,
             "seconds": 1.0 + fold,
