@@ -77,7 +77,7 @@ def distances(x: Tensor) -> Tensor:
     non-zero terms must see. The root of `squared_distances` would put them at up to 5e-4.
     Each pair is computed once and written to both of its places: several times faster than `torch.cdist`.
     """
-    return _square(unordered_pair_distances(x))
+    return _square(unordered_pair_distances(x), len(x))
 
 
 def unordered_pair_distances(x: Tensor) -> Tensor:
@@ -103,14 +103,13 @@ class _LargePdist(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, gradient: Tensor) -> Tensor:
         x, d = ctx.saved_tensors
-        weights = _square((gradient / d).masked_fill_(d == 0, 0.0)).double()  # (B, B)
+        weights = _square((gradient / d).masked_fill_(d == 0, 0.0), len(x)).double()  # (B, B)
         wide = x.double()
         return (weights.sum(1, keepdim=True) * wide - weights @ wide).to(x.dtype)
 
 
-def _square(pairs: Tensor) -> Tensor:
+def _square(pairs: Tensor, count: int) -> Tensor:
     """One number a pair, in the order of `torch.pdist`, to both of its places: (P,) -> (B, B); the diagonal is 0."""
-    count = (1 + math.isqrt(1 + 8 * len(pairs))) // 2  # P = B (B - 1) / 2
     _, pair = _places(count, pairs.device)
     return torch.cat((pairs.new_zeros(1), pairs)).index_select(0, pair).view(count, count)
 
