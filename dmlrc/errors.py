@@ -6,6 +6,15 @@ class DmlrcError(Exception):
 
     exit_code = 1
 
+    def __str__(self) -> str:
+        """One line that any terminal can print: a name in it may hold line breaks or bytes that are no text.
+
+        >>> print(DmlrcError("there is no folder a\\nb"))
+        there is no folder a\\nb
+        """
+        text = super().__str__()
+        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
 
 class UsageError(DmlrcError):
     """An unknown name or a wrong argument; the command line prints it and exits with 2."""

@@ -21,10 +21,12 @@ from dmlrc.errors import MissingDataError, UsageError, unknown
 
 __all__ = ["ImageSet", "check", "fetch", "load", "names", "state"]
 
+EMBEDDED = ("glyphs", "glyphs-small")  # drawn, not read
+
 
 def names() -> tuple[str, ...]:
     """The data sets that `load` knows by name; "folder:PATH" is one more, for images of one's own."""
-    return ("glyphs", "glyphs-small", *sorted(SOURCES))
+    return (*EMBEDDED, *sorted(SOURCES))
 
 
 def load(name: str, root: str | os.PathLike | None = None, size: int | None = None, square: str = "crop") -> ImageSet:
@@ -54,13 +56,18 @@ def load(name: str, root: str | os.PathLike | None = None, size: int | None = No
 
 
 def state(name: str, root: str | os.PathLike | None = None) -> str:
-    """Whether a data set can be loaded: "embedded", "here", "packed" (as its archives) or "missing"."""
-    if name.startswith("glyphs"):
+    """Whether a data set can be loaded: "embedded", "here", "packed" (as its archives) or "missing".
+
+    Raises UsageError for an unknown name.
+    """
+    if name in EMBEDDED:
         return "embedded"
     if name.startswith("folder:"):
         with suppress(UsageError, OSError):
             return "here" if _path(name).is_dir() else "missing"
         return "missing"
+    if name not in SOURCES:
+        raise unknown("data set", name, [*names(), "folder:PATH"])
     with suppress(MissingDataError, OSError):  # no data folder is named, or it may not be read
         home = data_root(root)
         if unpacked(name, home):

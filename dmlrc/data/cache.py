@@ -109,11 +109,19 @@ def fingerprint(files: Sequence[Path], use: object) -> str:
 
     files: absolute paths. A copy that keeps the time of modification still has its own time of status change.
     """
-    try:
-        stats = [(str(file), (s := file.stat()).st_size, s.st_mtime_ns, s.st_ctime_ns) for file in files]
-    except FileNotFoundError as error:
-        raise absent(error.filename) from None
+    stats = [(str(file), (s := _stat(file)).st_size, s.st_mtime_ns, s.st_ctime_ns) for file in files]
     return hashlib.sha256(json.dumps([_FORMAT, use, stats]).encode()).hexdigest()[:16]
+
+
+def _stat(file: Path) -> os.stat_result:
+    try:
+        return file.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # the last: no name that a file can have
+        raise absent(file) from None
+    except OSError as error:
+        raise DmlrcError(
+            f"image {file} cannot be read ({error.strerror}): correct its permissions or the list"
+        ) from None
 
 
 def _cached(filename: str, write: Callable[[BinaryIO], None]) -> np.ndarray:

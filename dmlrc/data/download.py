@@ -13,13 +13,13 @@ Only Omniglot, CUB200, SOP and Grocery Store have links. Cars196 (dead links) an
 files brought by hand; the error says which and where to put them.
 """
 
+import gzip
 import os
 import shutil
 import stat
 import tarfile
 import time
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -112,7 +112,7 @@ def _counted(name: str, source: Source, folder: Path, place: str) -> Listing:
             f"data set {name!r} in {place} has {found[0]} images of {found[1]} classes instead of {expected[0]} of "
             f"{expected[1]}: remove {place}, get the set again"
         )
-    if absent := next((file for file in listing.files if not file.exists()), None):
+    if absent := next((file for file in listing.files if not os.path.exists(file)), None):
         image = absent.relative_to(folder)
         raise MissingDataError(f"image {image} of data set {name!r} is not there: remove {place}, get the set again")
     return listing
@@ -265,7 +265,11 @@ def _unpack(file: Path, into: Path, room: _Room) -> None:
         else:
             room.take(file, file.stat().st_size)
             shutil.copy(file, into)
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, RuntimeError) as error:  # the last: encrypted
+    except DmlrcError:
+        raise
+    except Exception as error:  # a damaged archive can raise anything
+        if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
+            raise  # of the disk
         raise DmlrcError(f"{file} cannot be unpacked ({error}): remove it and get it again") from error
 
 

@@ -1,6 +1,7 @@
 """A folder of one's own images: one sub-folder a class, classes in name order."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from dmlrc.data.listing import Listing, from_class_folders, is_image, sub_folders
@@ -36,13 +37,16 @@ def _read(folder: Path) -> Listing:
 
 def _refuse_misplaced(folder: Path, classes: list[Path]) -> None:
     """Raise DmlrcError for an image beside the class folders, or deeper than directly inside one."""
-    misplaced = [file for file in folder.iterdir() if is_image(file)]
+    if image := next(_misplaced(folder, classes), None):
+        raise DmlrcError(
+            f"image {image} does not lie directly in a sub-folder of {folder}, where its class would be clear: move it "
+            "and others like it into the folders of their classes, or away"
+        )
+
+
+def _misplaced(folder: Path, classes: list[Path]) -> Iterator[Path]:
+    yield from sorted(filter(is_image, folder.iterdir()))
     for inner in (inner for each in classes for inner in sub_folders(each)):
         for home, folders, names in os.walk(inner):
-            folders[:] = (name for name in folders if name[0] != ".")
-            misplaced += [file for name in names if is_image(file := Path(home, name))]
-    if misplaced:
-        raise DmlrcError(
-            f"image {min(misplaced)} ({len(misplaced)} in all) does not lie directly in a sub-folder of {folder}, "
-            "where its class would be clear: move it into the folder of its class, or away"
-        )
+            folders[:] = sorted(name for name in folders if name[0] != ".")
+            yield from filter(is_image, (Path(home, name) for name in sorted(names)))

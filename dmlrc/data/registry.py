@@ -57,7 +57,13 @@ class Source:
     def listing(self, folder: Path) -> Listing:
         """What `read` gives. Raises DmlrcError for lists that cannot be understood."""
         try:
-            return self.read(folder)
+            listing = self.read(folder)
+            if len(listing.labels) and not 0 <= listing.labels.min() <= listing.labels.max() < len(listing.class_names):
+                raise ValueError(
+                    f"classes run from {listing.labels.min()} to {listing.labels.max()}, but "
+                    f"{len(listing.class_names)} have names"
+                )
+            return listing
         except (KeyError, ValueError, IndexError, OSError) as error:
             raise DmlrcError(
                 f"the lists in {folder} cannot be read ({type(error).__name__}: {error}): "

@@ -143,6 +143,10 @@ def create(name: str, *, num_classes: int | None = None, embedding_dim: int | No
                 raise UsageError(f"loss {name!r} needs {parameter}")
             if value is not None:
                 params[parameter] = inputs.check_size(name, parameter, value)
-    loss = cls(**params)
+    try:
+        loss = cls(**params)
+    except (TypeError, ValueError, ArithmeticError, RuntimeError, MemoryError) as error:  # a size that none can have
+        reason = str(error).partition("\n")[0]
+        raise UsageError(f"loss {name!r} cannot be made with {params}: {reason}") from error
     loss.register_forward_pre_hook(inputs.convert, with_kwargs=True)
     return loss
