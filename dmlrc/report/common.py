@@ -16,7 +16,7 @@ from scipy import stats
 
 from dmlrc.records import StudyRecords
 from dmlrc.report import claims, editions, labels, publish
-from dmlrc.report.tables import interval
+from dmlrc.report.statistics import half_width
 
 Found = Mapping[str, StudyRecords | None]
 
@@ -48,7 +48,7 @@ def over_seeds(records: StudyRecords) -> pd.DataFrame:
     ci95: half width of the 95 % interval of Student's t, NaN for a single rerun.
     """
     groups = seeds(records).groupby(["method", "row", "value", "setting", "metric"], sort=False)["score"]
-    return groups.agg(mean="mean", ci95=interval, n="size").reset_index()
+    return groups.agg(mean="mean", ci95=half_width, n="size").reset_index()
 
 
 def state(records: StudyRecords | None, method: str) -> str:
@@ -83,7 +83,7 @@ def mean_and_interval(values: Sequence[float]) -> tuple[float, float, int]:
     """Mean, half width of its 95 % interval, and how many values; NaN where there are too few."""
     values = np.asarray(values, dtype=float)
     values = values[np.isfinite(values)]
-    return (float(values.mean()) if len(values) else np.nan, interval(values), len(values))
+    return (float(values.mean()) if len(values) else np.nan, half_width(values), len(values))
 
 
 def difference(scores: pd.DataFrame, first: str, second: str) -> tuple[float, float, int]:

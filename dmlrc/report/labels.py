@@ -11,6 +11,7 @@ from dmlrc.papers import musgrave2020
 from dmlrc.protocol import Protocol, default_settings
 from dmlrc.records import StudyRecords
 from dmlrc.report import published, tables
+from dmlrc.report.statistics import Estimate
 from dmlrc.report.tables import (
     CLASSICS,
     METHODS,
@@ -443,23 +444,23 @@ def sources() -> str:
     return ", ".join(f"{method.label} {{cite:p}}`{method.reference}`" for method in METHODS.values())
 
 
-def trends(found: Mapping[str, dict]) -> pd.DataFrame:
-    """Trends (`tables.slope`) as cells: points a year, the interval, and the number of points."""
+def trends(found: Mapping[str, Estimate]) -> pd.DataFrame:
+    """Trends (`statistics.slope`) as cells: points a year, the interval, and the number of points."""
     rows = {
         name: {
-            "points a year": signed(trend["slope"], digits=2, unit=""),
-            "95 % interval": "–" if np.isnan(trend["ci95"]) else f"± {100 * trend['ci95']:.2f}",
-            "points in the fit": str(trend["n"]),
+            "points a year": signed(trend.value, digits=2, unit=""),
+            "95 % interval": "–" if np.isnan(trend.half) else f"± {100 * trend.half:.2f}",
+            "points in the fit": str(trend.n),
         }
         for name, trend in found.items()
     }
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def trend_sentence(found: Mapping[str, dict]) -> str:
+def trend_sentence(found: Mapping[str, Estimate]) -> str:
     """Which of the measured trends can be told from a flat line."""
-    flat = [name for name, trend in found.items() if abs(trend["slope"]) <= trend["ci95"]]
-    rising = [name for name, trend in found.items() if abs(trend["slope"]) > trend["ci95"]]
+    flat = [name for name, trend in found.items() if abs(trend.value) <= trend.half]
+    rising = [name for name, trend in found.items() if abs(trend.value) > trend.half]
     sentences = []
     if flat:
         sentences.append(f"the measured trend cannot be told from a flat line on {', '.join(flat)}")

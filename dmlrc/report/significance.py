@@ -21,6 +21,7 @@ from scipy import stats
 
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import labels, style, tables
+from dmlrc.report.statistics import half_width
 from dmlrc.report.tables import CLASSICS
 
 ALPHA = 0.05
@@ -57,7 +58,7 @@ def _pair(table: pd.DataFrame, a: str, b: str) -> dict:
     row = {"a": a, "b": b, "n": len(differences)}
     if not len(differences):
         return row
-    centre, half = float(differences.mean()), tables.interval(differences)
+    centre, half = float(differences.mean()), half_width(differences)
     row |= {"difference": centre, "low": centre - half, "high": centre + half}
     if len(differences) < 2 or np.ptp(differences) <= 1e-12:
         return row

@@ -50,6 +50,16 @@ class Estimate:
     how: str = ""
     attainable: tuple[float, float] = (-math.inf, math.inf)
 
+    @classmethod
+    def around(cls, value: float, half: float, n: int, units: str = "", how: str = "") -> "Estimate":
+        """An estimate with an interval of this half width on both sides."""
+        return cls(value, value - half, value + half, n, units, how)
+
+    @property
+    def half(self) -> float:
+        """Half the width of the interval."""
+        return (self.high - self.low) / 2
+
 
 # Simple estimates
 
@@ -76,8 +86,7 @@ def mean(values: ArrayLike, units: str = "") -> Estimate:
     values = _finite(values)
     if not len(values):
         return _nothing(0, units, STUDENT)
-    centre, half = float(values.mean()), half_width(values)
-    return Estimate(centre, centre - half, centre + half, len(values), units, STUDENT)
+    return Estimate.around(float(values.mean()), half_width(values), len(values), units, STUDENT)
 
 
 def slope(x: ArrayLike, y: ArrayLike, units: str = "") -> Estimate:
@@ -87,7 +96,7 @@ def slope(x: ArrayLike, y: ArrayLike, units: str = "") -> Estimate:
         return _nothing(len(x), units, STUDENT)
     fit = stats.linregress(x, y)
     half = stats.t.ppf((1 + LEVEL) / 2, len(x) - 2) * fit.stderr if len(x) > 2 else np.nan
-    return Estimate(float(fit.slope), float(fit.slope - half), float(fit.slope + half), len(x), units, STUDENT)
+    return Estimate.around(float(fit.slope), float(half), len(x), units, STUDENT)
 
 
 def correlation(x: ArrayLike, y: ArrayLike, ranks: bool = False, units: str = "") -> Estimate:
@@ -105,6 +114,18 @@ def correlation(x: ArrayLike, y: ArrayLike, ranks: bool = False, units: str = ""
     half = stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt((1.06 if ranks else 1.0) / (len(x) - 3))
     centre = np.arctanh(np.clip(value, -1 + 1e-12, 1 - 1e-12))
     return Estimate(value, float(np.tanh(centre - half)), float(np.tanh(centre + half)), len(x), units, FISHER)
+
+
+def rank_test(first: pd.Series, second: pd.Series) -> dict[str, float]:
+    """Spearman's correlation over the index that both have: rho, p (of no correlation, Student's t), n.
+
+    NaN for fewer than 3 or where one of the two is constant.
+    """
+    both = pd.concat([first, second], axis=1, keys=["first", "second"]).dropna()
+    if len(both) < 3 or both["first"].nunique() < 2 or both["second"].nunique() < 2:
+        return {"rho": np.nan, "p": np.nan, "n": len(both)}
+    test = stats.spearmanr(both["first"], both["second"])
+    return {"rho": float(test.statistic), "p": float(test.pvalue), "n": len(both)}
 
 
 def pearson(x: ArrayLike, y: ArrayLike) -> float:
@@ -377,7 +398,7 @@ def contrast(runs: pd.DataFrame, weights: Mapping[str, float], known: Noise | No
     value = float(factors @ centre[chosen])
     half = float(stats.t.ppf((1 + LEVEL) / 2, known.df) * np.sqrt(factors**2 @ variance[chosen]))
     n = int(np.isfinite(values[chosen]).any(-1).sum(-1).min())
-    return Estimate(value, value - half, value + half, n, "repetitions", f"{STUDENT}, search and seed")
+    return Estimate.around(value, half, n, "repetitions", f"{STUDENT}, search and seed")
 
 
 def _absent(name: str) -> int:

@@ -10,7 +10,6 @@ from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from dmlrc import papers
 from dmlrc.data.splits import Splits, halves
@@ -19,6 +18,7 @@ from dmlrc.methods import Float, Int, Method
 from dmlrc.papers import musgrave2020
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import published
+from dmlrc.report.statistics import half_width, rank_test
 
 SETTINGS = ("concatenated", "separated")
 METRICS = ("precision_at_1", "r_precision", "map_at_r")
@@ -35,18 +35,6 @@ def ordered(names: Iterable[str], methods: Methods = METHODS) -> list[str]:
     return sorted(present, key=lambda name: order.index(name) if name in order else len(order))
 
 
-def interval(values: Sequence[float], level: float = 0.95) -> float:
-    """Half width of the Student-t interval of the mean, with n - 1 degrees of freedom; NaN for fewer than 2 values.
-
-    >>> round(interval([1.0, 2.0, 3.0]), 3)  # 4.303 * 1 / sqrt(3)
-    2.484
-    """
-    values = np.asarray(values, dtype=float)
-    if len(values) < 2:
-        return float("nan")
-    return float(stats.t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
-
-
 def accuracy(records: StudyRecords) -> pd.DataFrame:
     """Accuracy on the test half over the reruns: method, setting, metric, mean, ci95, n.
 
@@ -55,7 +43,7 @@ def accuracy(records: StudyRecords) -> pd.DataFrame:
     """
     scores = records.scores[records.scores["setting"].isin(SETTINGS)]
     groups = scores.groupby(["method", "setting", "metric"], sort=False)["value"]
-    return groups.agg(mean="mean", ci95=interval, n="size").reset_index()
+    return groups.agg(mean="mean", ci95=half_width, n="size").reset_index()
 
 
 def marks(frame: pd.DataFrame) -> pd.Series:
@@ -194,18 +182,6 @@ def recycled(claims: pd.DataFrame, baseline: str) -> pd.DataFrame:
     return table.assign(order=order).sort_values(["order", "papers"], ascending=[True, False]).drop(columns="order")
 
 
-def slope(years: Sequence[float], values: Sequence[float]) -> dict[str, float]:
-    """Least-squares trend of a value over the years: slope a year, half width of its 95 % interval, n.
-
-    The interval treats the points as independent; papers that build on one another are not. NaN for a single year.
-    """
-    if len(set(years)) < 2:
-        return {"slope": float("nan"), "ci95": float("nan"), "n": len(years)}
-    fit = stats.linregress(years, values)
-    half = stats.t.ppf(0.975, len(years) - 2) * fit.stderr if len(years) > 2 else float("nan")
-    return {"slope": float(fit.slope), "ci95": float(half), "n": len(years)}
-
-
 def measured_by_year(
     frame: pd.DataFrame,
     setting: str = "concatenated",
@@ -224,11 +200,7 @@ def rank_agreement(ours: pd.DataFrame, theirs: pd.DataFrame, setting: str = "con
         frame[(frame["setting"] == setting) & (frame["metric"] == "map_at_r")].set_index("method")["mean"]
         for frame in (ours, theirs)
     ]
-    both = pd.concat(means, axis=1, keys=["ours", "theirs"]).drop(index=PRETRAINED, errors="ignore").dropna()
-    if len(both) < 3:
-        return {"rho": float("nan"), "p": float("nan"), "n": len(both)}
-    test = stats.spearmanr(both["ours"], both["theirs"])
-    return {"rho": float(test.statistic), "p": float(test.pvalue), "n": len(both)}
+    return rank_test(*(mean.drop(index=PRETRAINED, errors="ignore") for mean in means))
 
 
 def best_so_far(records: StudyRecords) -> pd.DataFrame:

@@ -373,6 +373,7 @@ def test_too_little_gives_no_interval():
     assert math.isnan(statistics.mean([1.0]).low)
     assert statistics.mean([1.0, np.nan, 3.0]).n == 2
     assert math.isnan(statistics.slope([2019, 2019], [1, 2]).value)
+    assert math.isnan(statistics.slope([2018, 2019], [1, 2]).half)
     assert math.isnan(statistics.correlation([1, 2, 3, 4], [5, 5, 5, 5]).value)
     assert math.isnan(statistics.correlation([1, 2, 3], [1, 2, 4]).low)
     assert math.isnan(statistics.bootstrap([[1.0]], lambda rows: float(rows.mean())).low)

@@ -9,8 +9,9 @@ from factories import fake_records, write_fake_study
 from scipy import stats
 
 from dmlrc.papers import musgrave2020
-from dmlrc.report import labels, published, tables
+from dmlrc.report import labels, published, statistics, tables
 from dmlrc.report.deviations import musgrave2020 as deviations
+from dmlrc.report.statistics import Estimate
 
 
 def printed(dataset):
@@ -31,9 +32,9 @@ def results(rows):
 def test_interval_is_students():
     values = [0.61, 0.64, 0.60, 0.66]
     low, high = stats.t.interval(0.95, 3, loc=np.mean(values), scale=stats.sem(values))
-    assert tables.interval(values) == pytest.approx((high - low) / 2)
-    assert tables.interval(values) > 1.96 * stats.sem(values)  # the normal interval would be too narrow
-    assert np.isnan(tables.interval([0.5]))
+    assert statistics.half_width(values) == pytest.approx((high - low) / 2)
+    assert statistics.half_width(values) > 1.96 * stats.sem(values)  # the normal interval would be too narrow
+    assert np.isnan(statistics.half_width([0.5]))
 
 
 def test_accuracy_over_reruns():
@@ -46,7 +47,7 @@ def test_accuracy_over_reruns():
     row = frame.loc["arcface", "separated", "map_at_r"]
     assert row["n"] == 4
     assert row["mean"] == pytest.approx(own["value"].mean())
-    assert row["ci95"] == pytest.approx(tables.interval(own["value"]))
+    assert row["ci95"] == pytest.approx(statistics.half_width(own["value"]))
     assert np.isnan(frame.loc[("pretrained", "separated", "map_at_r"), "ci95"])
     assert "fold0" not in frame.index.get_level_values("setting")
 
@@ -133,15 +134,6 @@ def test_recycled_baselines():
     assert row["who"].startswith("Song et al., Lifted")
     assert row["first"] == 2016
     assert (table["papers"] > 1).all()
-
-
-def test_slope():
-    years = [2015, 2016, 2017, 2018]
-    trend = tables.slope(years, [0.1, 0.2, 0.3, 0.4])
-    assert trend["slope"] == pytest.approx(0.1)
-    assert trend["ci95"] == pytest.approx(0.0, abs=1e-9)
-    noisy = tables.slope(years, [0.1, 0.4, 0.1, 0.4])
-    assert abs(noisy["slope"]) < noisy["ci95"]
 
 
 def test_rank_agreement():
@@ -253,9 +245,9 @@ def test_sentences_hold_the_numbers():
     assert "p = " in labels.agreement(records, dict(list(published.results().groupby("dataset"))))
     assert labels.joining(printed("CUB200")).startswith("+4.9 points")
     assert labels.stops(records) == "Of 336 runs of `fake-study`, 100.0 % at the limit of epochs."
-    trend = {"slope": 0.01, "ci95": 0.02, "n": 5}
+    trend = Estimate.around(0.01, 0.02, 5)
     assert "cannot be told from a flat line on x" in labels.trend_sentence({"x": trend})
-    assert "it can on x" in labels.trend_sentence({"x": trend | {"ci95": 0.001}})
+    assert "it can on x" in labels.trend_sentence({"x": Estimate.around(0.01, 0.001, 5)})
 
 
 def test_a_method_of_the_readers_own_comes_last_and_keeps_its_name():

@@ -18,7 +18,7 @@ from matplotlib.ticker import MaxNLocator
 from dmlrc import losses
 from dmlrc.papers import after2019
 from dmlrc.records import FRAMES, PRETRAINED, StudyRecords
-from dmlrc.report import labels, published, style, tables
+from dmlrc.report import labels, published, statistics, style, tables
 from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, Style
 
 METHODS = {method.name: method for method in after2019.METHODS}
@@ -185,7 +185,7 @@ def trunk(backbone: str, dim: float) -> str:
 def claimed_trends(table: pd.DataFrame) -> pd.DataFrame:
     """The trend of claims within a trunk, and over all: dataset, trunk, years ("all" or "since 2020"), slope, ci95, n.
 
-    table: `claims`. slope: fraction a year, see `tables.slope`. Only groups that `has_trend`.
+    table: `claims`. slope: fraction a year, see `statistics.slope`. Only groups that `has_trend`.
     """
     rows = []
     for years, part in (("all", table), (f"since {SINCE}", table[table["year"] >= SINCE])):
@@ -195,8 +195,8 @@ def claimed_trends(table: pd.DataFrame) -> pd.DataFrame:
             for name in ("all trunks", *TRUNKS):
                 group = groups.get(name)
                 if group is not None and has_trend(group):
-                    found = tables.slope(group["year"], group["r1"])
-                    rows.append({"dataset": dataset, "trunk": name, "years": years, **found})
+                    found = statistics.slope(group["year"], group["r1"])
+                    rows.append((dataset, name, years, found.value, found.half, found.n))
     return pd.DataFrame(rows, columns=["dataset", "trunk", "years", "slope", "ci95", "n"])
 
 

@@ -129,7 +129,7 @@ def _means(frame: pd.DataFrame, metric: str, setting: str = JOINED) -> pd.Series
 
 def _published_slope(frame: pd.DataFrame) -> float:
     rows = tables.measured_by_year(frame)
-    return tables.slope(rows["year"], rows["value"])["slope"]
+    return statistics.slope(rows["year"], rows["value"]).value
 
 
 def _published_gain_in_map(frame: pd.DataFrame) -> float:

@@ -20,8 +20,8 @@ from dmlrc.papers import oi2021
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import common, editions, labels, published, style
 from dmlrc.report.common import Found
+from dmlrc.report.statistics import half_width
 from dmlrc.report.style import BLUE, ORANGE, RED
-from dmlrc.report.tables import interval
 
 EXPERIMENTS = {"default": "oi2021", "random": "oi2021-random"}
 """The class order -> the experiment."""
@@ -54,7 +54,7 @@ def table1(records: StudyRecords | None) -> pd.DataFrame:
     """Mean and 95 % interval of each metric on the test images over the seeds, indexed by metric: mean, ci95, n."""
     if records is None:
         return pd.DataFrame(columns=["mean", "ci95", "n"], dtype=float)
-    return final_scores(records).groupby("metric")["score"].agg(mean="mean", ci95=interval, n="size")
+    return final_scores(records).groupby("metric")["score"].agg(mean="mean", ci95=half_width, n="size")
 
 
 def gain(first: Sequence[float], second: Sequence[float]) -> tuple[float, float, int]:

@@ -16,7 +16,7 @@ from dmlrc.papers import roth2020
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import common, labels, published
 from dmlrc.report.common import Found
-from dmlrc.report.tables import interval
+from dmlrc.report.statistics import half_width
 
 METHODS = {method.name: method for method in roth2020.METHODS}
 """The methods of Table 2, in its order."""
@@ -76,7 +76,7 @@ def table2(records: StudyRecords) -> pd.DataFrame:
     """R@1 and NMI of every method over the seeds: method, metric, mean, std, ci95, n; std, ci95 NaN for one seed."""
     frame = scores(records)
     groups = frame[frame["metric"].isin(TABLE)].groupby(["method", "metric"], sort=False)["score"]
-    return groups.agg(mean="mean", std="std", ci95=interval, n="size").reset_index()
+    return groups.agg(mean="mean", std="std", ci95=half_width, n="size").reset_index()
 
 
 def printed_table2(dataset: str) -> pd.DataFrame:

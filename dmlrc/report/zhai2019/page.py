@@ -15,6 +15,7 @@ from dmlrc.data import splits
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import common, labels, published
 from dmlrc.report.common import Found
+from dmlrc.report.statistics import half_width
 
 LABELS = {
     PRETRAINED: "Pretrained",
@@ -462,7 +463,7 @@ def layer_norm_curves(records: StudyRecords) -> pd.DataFrame:
     curves = records.curves[(records.curves["kind"] == "rerun") & records.curves["method"].isin(list(LAYER_NORM))]
     curves = curves[curves["metric"].isin(["loss", "precision_at_1"])].dropna(subset=["value"])
     groups = curves.groupby(["method", "metric", "step"], sort=False)["value"]
-    return groups.agg(mean="mean", ci95=common.interval, n="size").reset_index()
+    return groups.agg(mean="mean", ci95=half_width, n="size").reset_index()
 
 
 def layer_norm_cells(found: Found) -> pd.DataFrame:
