@@ -1,10 +1,9 @@
-"""Training one model: one fold, one seed, one setting of the hyperparameters.
+"""Training the models of a trial: one a fold, each with its own images, seed and random numbers."""
 
-Runs are trained one after another, each with its own random numbers, and in parallel only as processes.
-"""
-
+import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,11 +14,12 @@ from torch import Tensor, nn
 from dmlrc import metrics, optimizers
 from dmlrc.building import build_loss, normalized
 from dmlrc.data import batches
+from dmlrc.data.batches import FromMemory
 from dmlrc.errors import DivergedError, UsageError, unknown
 from dmlrc.inputs import Source
 from dmlrc.losses.subsampling import SubsampledClasses
 from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, Method
-from dmlrc.models import EmbeddingModel
+from dmlrc.models import EmbeddingModel, l2_normalize
 from dmlrc.protocol import Protocol
 
 EVAL_BATCH = 128
@@ -83,135 +83,202 @@ class Task:
     protocol: Protocol
 
 
-def train(fold: FoldRun, task: Task) -> Run:
-    """Train until the validation MAP@R has not risen for `patience` epochs, and keep the best checkpoint.
+def train(folds: Sequence[FoldRun], task: Task) -> list[Run]:
+    """Train a model on each fold until its validation MAP@R has not risen for `patience` epochs; keep the best.
 
-    Without validation, train for `max_epochs` and keep the last weights. Everything random hangs on the fold's seed. A
-    run whose loss or embeddings are not finite ends as diverged.
+    Without validation, train for `max_epochs` and keep the last weights. A run whose loss or embeddings are not finite
+    ends as diverged, and is the last: it fails the whole trial.
+
+    Models on cached features are trained side by side, with one backward pass and one step of the optimiser for all of
+    them, which takes a quarter less time than one after another. Their numbers stay what they are
+    alone, but for losses that draw random numbers, of which all have one stream.
     """
-    run, started = Run(fold.fold, fold.seed), time.perf_counter()
+    runs = []
+    for together in [folds] if task.protocol.frozen_trunk else [[fold] for fold in folds]:
+        runs += _train_together(together, task)
+        if runs[-1].state != "complete":
+            break
+    return runs
+
+
+def _train_together(folds: Sequence[FoldRun], task: Task) -> list[Run]:
+    runs = [Run(fold.fold, fold.seed) for fold in folds]
     with torch.random.fork_rng():
-        torch.manual_seed(fold.seed)
         try:
-            _train(run, Trainer(fold, task), fold, task)
-        except DivergedError as error:
-            run.state, run.stopped, run.reason, run.weights = "diverged", "diverged", str(error), None
-    run.seconds = time.perf_counter() - started
-    return run
+            _train(runs, folds, task)
+        except DivergedError:
+            finished = [run for run in runs if run.stopped == "plateau"]
+            return finished + [run for run in runs if run.state == "diverged"]
+    return runs
 
 
-def _train(run: Run, trainer: "Trainer", fold: FoldRun, task: Task) -> None:
-    protocol, model = task.protocol, trainer.model
+def _train(runs: Sequence[Run], folds: Sequence[FoldRun], task: Task) -> None:
+    protocol, clock = task.protocol, time.perf_counter()
+    learners = [Learner(run, fold, task) for run, fold in zip(runs, folds, strict=True)]
+    trainer = Trainer(learners, task)
     trainer.warm_up(protocol.warmup_epochs)
-    losses = []  # of the steps since the last row of the curve
     for epoch in range(1, protocol.max_epochs + 1):
-        losses.append(trainer.run_epoch(epoch))
-        run.steps += trainer.iterations
-        if epoch % protocol.eval_every and epoch < protocol.max_epochs:
-            continue
-        row = {"step": run.steps, "loss": torch.cat(losses).mean().item()}
-        run.curve.append(row)
-        losses.clear()
-        if not protocol.validates:
-            continue
-        scores = _scores(model, task, fold.val, protocol.val_metrics)
-        row |= scores
-        if protocol.train_metrics:
-            seen = _scores(model, task, fold.train, protocol.train_metrics)
-            row |= {f"train_{name}": value for name, value in seen.items()}
-        if not run.val or scores["map_at_r"] > run.val["map_at_r"]:
-            run.keep(model, scores)
-        if run.steps - run.best_step > protocol.patience * trainer.iterations:
-            run.stopped = "plateau"
+        trainer.run_epoch(learners, epoch)
+        if epoch % protocol.eval_every == 0 or epoch == protocol.max_epochs:
+            for learner in learners:
+                learner.evaluate()
+        now = time.perf_counter()
+        for learner in learners:
+            learner.run.seconds += (now - clock) / len(learners)
+        clock = now
+        learners = [learner for learner in learners if learner.run.stopped != "plateau"]
+        if not learners:
             return
     if not protocol.validates:
-        embed(model, task.source, fold.train[:EVAL_BATCH])  # the last step may have been one too far
-        run.keep(model, {})
+        for learner in learners:
+            learner.keep_last()
 
 
-def _scores(model: nn.Module, task: Task, images: np.ndarray, names: tuple[str, ...]) -> dict[str, float]:
-    return metrics.evaluate(embed(model, task.source, images), task.labels[images], names=names)
+class Learner:
+    """A model in training on a fold, with what is its own: loss, batches, random numbers."""
 
-
-class Trainer:
-    """The inner loop: batch, embeddings, loss, one step of the optimiser.
-
-    Nothing is read back from the device in it, but for the samplers that choose each batch from a memory bank.
-    """
-
-    def __init__(self, fold: FoldRun, task: Task):
+    def __init__(self, run: Run, fold: FoldRun, task: Task):
+        self.run, self.fold, self.task = run, fold, task
         method, protocol, device = task.method, task.protocol, task.source.device
-        self.method, self.protocol, self.source, self.images = method, protocol, task.source, fold.train
         targets = task.labels[fold.train] if fold.targets is None else fold.targets
         classes, targets = np.unique(targets, return_inverse=True)  # renumbered from 0 for the loss
         self.targets = torch.from_numpy(targets).to(device)
+        torch.manual_seed(fold.seed)
         self.model = task.make_model().to(device)
         self.model.normalize = normalized(method)
         self.loss = build_loss(method, task.params, len(classes), self.model.embedding_dim).to(device)
         if protocol.class_share < 1:
             self.loss = SubsampledClasses(self.loss, protocol.class_share)
         self.trunk = [weight for weight in self.model.trunk.parameters() if weight.requires_grad]
-        groups = param_groups(self.trunk, list(self.model.embedder.parameters()), list(self.loss.parameters()), task)
-        self.weights = [weight for group in groups for weight in group["params"]]
-        self.optimizer = optimizers.create(method.optimizer or protocol.optimizer, groups, protocol.momentum)
+        self.losses: list[Tensor] = []  # of the steps since the last row of the curve
 
         layout = batch_layout(method, len(classes))
         sampler, rng = method.sampler or protocol.sampler, np.random.default_rng(fold.seed)
-        self.sampler = batches.create(sampler, targets, *layout, rng, self._embed_training_images)
+        with self.watched():
+            self.sampler = batches.create(sampler, targets, *layout, rng, lambda: self.embed(fold.train).cpu().numpy())
         self.iterations = protocol.iterations_per_epoch or max(1, len(targets) // (layout[0] * layout[1]))
         self.generator = torch.Generator(device).manual_seed(fold.seed)
 
-    def _embed_training_images(self) -> np.ndarray:
-        return embed(self.model, self.source, self.images).cpu().numpy()
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """A DivergedError in this block is that of this run."""
+        try:
+            yield
+        except DivergedError as error:
+            run = self.run
+            run.state, run.stopped, run.reason, run.weights = "diverged", "diverged", str(error), None
+            raise
 
-    def warm_up(self, epochs: int) -> None:
-        """Train for some epochs all but the trunk."""
-        if not epochs:
-            return
-        for weight in self.trunk:
-            weight.requires_grad_(False)
-        self._run(epochs * self.iterations)
-        for weight in self.trunk:
-            weight.requires_grad_(True)
-
-    def run_epoch(self, epoch: int) -> Tensor:
-        """The losses (iterations,) of the steps of this epoch, counted from 1. Raises DivergedError after the last."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = group["initial_lr"] * rate_factor(self.protocol, epoch)
-        return self._run(self.iterations)
-
-    def _run(self, iterations: int) -> Tensor:
-        self.model.train()
-        losses = []
-        for positions, inputs, targets in self._batches(iterations):
-            embeddings = self.model(inputs)  # (B, D)
-            value = self.loss(embeddings, targets)
-            if not torch.is_tensor(value) or value.ndim or not value.requires_grad:
-                raise UsageError(
-                    f"the loss of method {self.method.name!r} must return a scalar tensor computed from the embeddings"
-                )
-            value.backward()
-            self.optimizer.step()
-            for weight in self.weights:
-                weight.grad = None
-            if isinstance(self.sampler, batches.FromMemory):
-                self.sampler.update(positions, embeddings.detach().cpu().numpy())
-            losses.append(value.detach())
-        losses = torch.stack(losses)
-        if not torch.isfinite(losses).all():
-            raise DivergedError("the loss became NaN or infinite")
-        return losses
-
-    def _batches(self, iterations: int) -> Iterator[tuple[np.ndarray, Tensor, Tensor]]:
+    def batches(self, iterations: int) -> Iterator[tuple[np.ndarray, Tensor, Tensor]]:
         """Of each batch the positions in the fold's training images (B,), the model's input (B, ...), the targets (B,).
 
         Many batches are drawn and looked up at once, which takes a fraction of the time.
         """
         for start in range(0, iterations, self.sampler.ahead):
             drawn = self.sampler.draw(min(self.sampler.ahead, iterations - start))  # (T, B)
-            inputs = self.source.train(self.images[drawn], self.generator)
+            inputs = self.task.source.train(self.fold.train[drawn], self.generator)
             targets = self.targets[torch.from_numpy(drawn).to(self.targets.device)]  # (T, B)
             yield from zip(drawn, inputs, targets.unbind(), strict=True)
+
+    def value(self, embeddings: Tensor, targets: Tensor) -> Tensor:
+        """The loss of a batch: (B, D), (B,) -> scalar."""
+        with self.watched():
+            value = self.loss(embeddings, targets)
+        if not torch.is_tensor(value) or value.ndim or not value.requires_grad:
+            raise UsageError(
+                f"the loss of method {self.task.method.name!r} must return a scalar tensor computed from the embeddings"
+            )
+        self.losses.append(value.detach())
+        return value
+
+    def embed(self, images: np.ndarray) -> Tensor:
+        return embed(self.model, self.task.source, images)
+
+    def check_losses(self) -> None:
+        with self.watched():
+            if not torch.isfinite(torch.stack(self.losses)).all():
+                raise DivergedError("the loss became NaN or infinite")
+
+    def evaluate(self) -> None:
+        """Add a row to the curve, keep the model if it is the best so far, and see whether the run is on a plateau."""
+        run, protocol = self.run, self.task.protocol
+        row = {"step": run.steps, "loss": torch.stack(self.losses).mean().item()}
+        run.curve.append(row)
+        self.losses.clear()
+        if not protocol.validates:
+            return
+        scores = self._scores(self.fold.val, protocol.val_metrics)
+        row |= scores
+        if protocol.train_metrics:
+            seen = self._scores(self.fold.train, protocol.train_metrics)
+            row |= {f"train_{name}": value for name, value in seen.items()}
+        if not run.val or scores["map_at_r"] > run.val["map_at_r"]:
+            run.keep(self.model, scores)
+        if run.steps - run.best_step > protocol.patience * self.iterations:
+            run.stopped = "plateau"
+
+    def _scores(self, images: np.ndarray, names: tuple[str, ...]) -> dict[str, float]:
+        with self.watched():
+            embeddings = self.embed(images)
+        return metrics.evaluate(embeddings, self.task.labels[images], names=names)
+
+    def keep_last(self) -> None:
+        with self.watched():
+            self.embed(self.fold.train[:EVAL_BATCH])  # the last step may have been one too far
+        self.run.keep(self.model, {})
+
+
+class Trainer:
+    """The inner loop: a batch of each learner, embeddings, losses, one step of the optimiser for all.
+
+    Nothing is read back from the device in it, but for the samplers that choose each batch from a memory bank.
+    """
+
+    def __init__(self, learners: Sequence[Learner], task: Task):
+        self.learners, self.protocol = learners, task.protocol
+        groups = [group for learner in learners for group in param_groups(learner)]
+        self.weights = [weight for group in groups for weight in group["params"]]
+        name = task.method.optimizer or task.protocol.optimizer
+        self.optimizer = optimizers.create(name, groups, task.protocol.momentum)
+
+    def warm_up(self, epochs: int) -> None:
+        """Train for some epochs all but the trunks."""
+        trunks = [weight for learner in self.learners for weight in learner.trunk]
+        for weight in trunks:
+            weight.requires_grad_(False)
+        self._run(self.learners, epochs)
+        for weight in trunks:
+            weight.requires_grad_(True)
+        for learner in self.learners:
+            learner.losses.clear()
+
+    def run_epoch(self, learners: Sequence[Learner], epoch: int) -> None:
+        """Train these for an epoch, counted from 1. Raises DivergedError, at the latest at its end."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["initial_lr"] * rate_factor(self.protocol, epoch)
+        self._run(learners, epochs=1)
+        for learner in learners:
+            learner.run.steps += learner.iterations
+            learner.check_losses()
+
+    def _run(self, learners: Sequence[Learner], epochs: int) -> None:
+        for learner in learners:
+            learner.model.train()
+        drawn = [learner.batches(epochs * learner.iterations) for learner in learners]
+        for step in itertools.zip_longest(*drawn):  # folds of different sizes have epochs of different lengths
+            self._step([(learner, *batch) for learner, batch in zip(learners, step, strict=True) if batch])
+
+    def _step(self, batch: Sequence[tuple[Learner, np.ndarray, Tensor, Tensor]]) -> None:
+        projected = torch.stack([learner.model.project(inputs) for learner, _, inputs, _ in batch])  # (K, B, D)
+        embeddings = l2_normalize(projected) if batch[0][0].model.normalize else projected
+        values = [learner.value(own, targets) for own, (learner, _, _, targets) in zip(embeddings, batch, strict=True)]
+        torch.autograd.backward(values)
+        self.optimizer.step()
+        for weight in self.weights:
+            weight.grad = None
+        for own, (learner, positions, _, _) in zip(embeddings, batch, strict=True):
+            if isinstance(learner.sampler, FromMemory):
+                learner.sampler.update(positions, own.detach().cpu().numpy())
 
 
 def batch_layout(method: Method, num_classes: int) -> tuple[int, int]:
@@ -226,22 +293,22 @@ def batch_layout(method: Method, num_classes: int) -> tuple[int, int]:
     return classes, images
 
 
-def param_groups(trunk: list[Tensor], embedder: list[Tensor], loss: list[Tensor], task: Task) -> list[dict[str, Any]]:
+def param_groups(learner: Learner) -> list[dict[str, Any]]:
     """Those of trunk, embedder and loss that have weights, each with its rate and weight decay, for the optimiser.
 
     A hyperparameter LEARNING_RATE stands for both rates of the protocol, of the trunk and of what is new;
     LOSS_WEIGHTS_LR is the rate of the loss's weights, which otherwise have that of the embedder.
     """
-    method, protocol = task.method, task.protocol
-    given = {**method.settings, **task.params}
+    method, protocol = learner.task.method, learner.task.protocol
+    given = {**method.settings, **learner.task.params}
     lr = given.get(LEARNING_RATE, protocol.lr)
     new_lr = lr if LEARNING_RATE in given or protocol.new_lr is None else protocol.new_lr
     decay = protocol.weight_decay if method.weight_decay is None else method.weight_decay
     loss_decay = decay if protocol.loss_weight_decay is None else protocol.loss_weight_decay
     groups = (
-        (trunk, lr, decay),
-        (embedder, new_lr, decay),
-        (loss, given.get(LOSS_WEIGHTS_LR, new_lr), loss_decay),
+        (learner.trunk, lr, decay),
+        (list(learner.model.embedder.parameters()), new_lr, decay),
+        (list(learner.loss.parameters()), given.get(LOSS_WEIGHTS_LR, new_lr), loss_decay),
     )
     return [
         {"params": weights, "lr": rate, "initial_lr": rate, "weight_decay": weight_decay}

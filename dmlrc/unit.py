@@ -63,7 +63,8 @@ def run_unit(unit: Unit) -> dict:
     }
     if unit.method is None:
         return record | {"method": PRETRAINED, "state": "complete", "runs": [], "scores": pretrained_scores(prepared)}
-    runs = _train_folds(unit, prepared)
+    task = training.Task(unit.method, unit.params, prepared.source, prepared.labels, prepared.make_model, unit.protocol)
+    runs = training.train(fold_runs(unit, prepared), task)
     last = runs[-1]
     record |= {
         "method": unit.method.name,
@@ -80,17 +81,6 @@ def run_unit(unit: Unit) -> dict:
     if unit.kind == "rerun" and last.state == "complete":
         record |= test_results(prepared, unit.method, runs)
     return record | {"seconds": time.perf_counter() - started, "finished": provenance.now()}
-
-
-def _train_folds(unit: Unit, prepared: PreparedData) -> list[training.Run]:
-    """Train on each fold in turn; the first that diverges is the last, since it fails the whole trial."""
-    task = training.Task(unit.method, unit.params, prepared.source, prepared.labels, prepared.make_model, unit.protocol)
-    runs = []
-    for fold in fold_runs(unit, prepared):
-        runs.append(training.train(fold, task))
-        if runs[-1].state != "complete":
-            break
-    return runs
 
 
 def fold_runs(unit: Unit, prepared: PreparedData) -> list[training.FoldRun]:

@@ -277,7 +277,7 @@ def test_every_method_takes_a_step_in_its_own_batch(features, protocol, method, 
     def make_model():
         return models.EmbeddingModel(models.FeatureTrunk(16), protocol.embedding_dim, layer_norm=protocol.layer_norm)
 
-    run = training.train(member, training.Task(method, {}, source, labels, make_model, protocol))
+    (run,) = training.train([member], training.Task(method, {}, source, labels, make_model, protocol))
     assert run.state == "complete", run.reason
     assert np.isfinite(run.curve[0]["loss"])
     assert sizes[0] == method.classes_per_batch * method.images_per_class

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -36,7 +37,8 @@ def train(blobs, method=TRIPLET, params=PARAMS, protocol=PROTOCOL, fold=0):
     def make_model():
         return models.EmbeddingModel(models.FeatureTrunk(features.shape[1]), protocol.embedding_dim)
 
-    run = training.train(members(labels)[fold], training.Task(method, params, source, labels, make_model, protocol))
+    task = training.Task(method, params, source, labels, make_model, protocol)
+    (run,) = training.train([members(labels)[fold]], task)
     return run, source, make_model
 
 
@@ -228,7 +230,8 @@ def train_trunk(blobs, protocol, method=SOFTMAX, targets=None):
     (fold,) = splits.halves(labels, folds=0).folds
     member = training.FoldRun(0, 3, fold.train, fold.val, targets)
     source = FeatureSource(features, torch.device("cpu"))
-    return training.train(member, training.Task(method, {}, source, labels, make_model, protocol)), made[-1]
+    (run,) = training.train([member], training.Task(method, {}, source, labels, make_model, protocol))
+    return run, made[-1]
 
 
 def test_without_validation_the_last_weights_count(blobs):
@@ -380,6 +383,69 @@ def test_a_searched_rate_stands_for_the_protocols_rates(blobs, made_optimizers, 
     (fold,) = splits.halves(labels, folds=0).folds
     protocol = replace(FIXED, lr=0.1, new_lr=0.5, max_epochs=1)
     task = training.Task(SOFTMAX, rates, source, labels, lambda: models.EmbeddingModel(Trunk(), 4), protocol)
-    training.train(training.FoldRun(0, 3, fold.train, fold.val), task)
+    training.train([training.FoldRun(0, 3, fold.train, fold.val)], task)
     found = [group["lr"] for group in made_optimizers[-1].param_groups]
     assert found == [0.3, 0.3, rates.get(LOSS_WEIGHTS_LR, 0.3)]
+
+
+# Side by side
+
+
+def train_all(blobs, folds, method=TRIPLET, params=PARAMS, protocol=PROTOCOL):
+    features, labels = blobs
+    source = FeatureSource(features, torch.device("cpu"))
+
+    def make_model():
+        return models.EmbeddingModel(models.FeatureTrunk(features.shape[1]), protocol.embedding_dim)
+
+    return training.train(folds, training.Task(method, params, source, labels, make_model, protocol))
+
+
+@pytest.mark.parametrize("optimizer", ["rmsprop", "adam"])
+@pytest.mark.parametrize("method", [TRIPLET, SOFTMAX], ids=lambda method: method.name)
+def test_folds_trained_side_by_side_are_what_they_are_alone(blobs, method, optimizer):
+    protocol = replace(PROTOCOL, optimizer=optimizer, patience=1, max_epochs=8, iterations_per_epoch=None)
+    folds = members(blobs[1])[:3]
+    folds[1] = replace(folds[1], train=folds[1].train[: len(folds[1].train) // 2])  # an epoch half as long
+    params = PARAMS if method is TRIPLET else {}
+    together = train_all(blobs, folds, method, params, protocol)
+    alone = [train_all(blobs, [fold], method, params, protocol)[0] for fold in folds]
+    assert len({run.steps for run in together}) > 1
+    for both in zip(together, alone, strict=True):
+        first, second = (
+            {name: value for name, value in vars(run).items() if name not in ("seconds", "weights")} for run in both
+        )
+        assert first == second
+        assert all(torch.equal(value, both[1].weights[name]) for name, value in both[0].weights.items())
+
+
+def test_the_run_that_diverges_is_the_last_of_those_that_finished(blobs):
+    folds = members(blobs[1])[:3]
+
+    class Exploding(torch.nn.Module):
+        made = 0
+
+        def __init__(self):
+            super().__init__()
+            self.steps, self.number = 0, Exploding.made
+            Exploding.made += 1
+
+        def forward(self, embeddings, labels):
+            self.steps += 1
+            return embeddings.sum() * (torch.nan if self.number == 1 and self.steps > 45 else 0)
+
+    protocol = replace(PROTOCOL, lr=0.0, weight_decay=0.0, patience=2, max_epochs=50)
+    runs = train_all(blobs, folds, Method("exploding", Exploding, classes_per_batch=4), {}, protocol)
+    assert [run.state for run in runs] == ["complete"] * 3  # all have been on a plateau since step 40
+    Exploding.made = 0
+    runs = train_all(
+        blobs, folds, Method("exploding", Exploding, classes_per_batch=4), {}, replace(protocol, patience=4)
+    )
+    assert [(run.fold, run.state) for run in runs] == [(1, "diverged")]
+    assert "NaN" in runs[0].reason
+
+
+def test_the_seconds_of_the_folds_are_shares_of_one_time(blobs):
+    started = time.perf_counter()
+    runs = train_all(blobs, members(blobs[1]))
+    assert 0 < sum(run.seconds for run in runs) <= time.perf_counter() - started

@@ -35,8 +35,12 @@ class EmbeddingModel(nn.Module):
             self.embedder.weight.data = self.embedder.weight.data.T.contiguous().T
 
     def forward(self, images: Tensor) -> Tensor:
-        embeddings = self.embedder(self.norm(self.trunk(images)))  # (B, D)
+        embeddings = self.project(images)
         return l2_normalize(embeddings) if self.normalize else embeddings
+
+    def project(self, images: Tensor) -> Tensor:
+        """The embeddings (B, D) before they are normalised."""
+        return self.embedder(self.norm(self.trunk(images)))
 
 
 class FeatureTrunk(nn.Module):
@@ -54,8 +58,8 @@ class FeatureTrunk(nn.Module):
 
 
 def l2_normalize(embeddings: Tensor) -> Tensor:
-    """Rows (B, D) divided by their Euclidean length; a zero row stays zero, with a finite gradient."""
-    length = embeddings.norm(dim=1, keepdim=True)
+    """Rows (..., D) divided by their Euclidean length; a zero row stays zero, with a finite gradient."""
+    length = embeddings.norm(dim=-1, keepdim=True)
     return embeddings / torch.where(length > 0, length, 1)
 
 

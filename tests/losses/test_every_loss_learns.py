@@ -66,7 +66,7 @@ def score(glyphs, model):
 def gain(glyphs, method, protocol=PROTOCOL):
     """How much training under the method adds to the MAP@R of the same model at its start."""
     source, labels, member = glyphs
-    run = training.train(member, training.Task(method, {}, source, labels, make_model, protocol))
+    (run,) = training.train([member], training.Task(method, {}, source, labels, make_model, protocol))
     assert run.state == "complete", run.reason
     torch.manual_seed(member.seed)
     model = make_model()
