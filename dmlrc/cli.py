@@ -1,6 +1,7 @@
 """The command line: `dmlrc study`, `dmlrc data`, `dmlrc methods`, `dmlrc book`, `dmlrc single`."""
 
 import contextlib
+import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -141,6 +142,7 @@ def single() -> None:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what a scheduler sends ends as cleanly as Ctrl-C
     try:
         yield
     except KeyboardInterrupt:

@@ -1,14 +1,19 @@
-"""What runs units: this process, or several of one thread each."""
+"""What runs units: this process, or several of one thread each, of which one may die without the others."""
 
 import os
-import pickle
+import queue
 import threading
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from multiprocessing import get_context, parent_process
+import time
+from concurrent.futures import Executor, Future
+from concurrent.futures.process import BrokenProcessPool
+
+import loky
 
 from dmlrc.errors import UsageError
 
 _FEW = 16  # workers that any machine may be asked for
+# two threads of one process and a busy neighbour slow each other badly
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 def check_workers(workers: int) -> int:
@@ -22,7 +27,15 @@ def check_workers(workers: int) -> int:
     return workers
 
 
-class _Serial(Executor):
+def pool(workers: int) -> Executor:
+    """What runs units: this process, or several of one thread each, which end with this one.
+
+    Raises UsageError as `check_workers` does.
+    """
+    return Serial() if check_workers(workers) == 1 else Workers(workers)
+
+
+class Serial(Executor):
     """Runs each task in this process, at once."""
 
     def submit(self, fn, /, *args, **kwargs) -> Future:
@@ -31,38 +44,48 @@ class _Serial(Executor):
         return future
 
 
-def pool(workers: int) -> Executor:
-    """What runs units: this process, or several of one thread each, which end with this one.
+class Workers(Executor):
+    """Processes of one thread each, every one a pool of its own.
 
-    Raises UsageError as `check_workers` does.
+    So the death of one is the failure of the task that it ran (`BrokenProcessPool`) and of no other, and a new one
+    takes its place. Takes losses that a notebook defines, since loky sends what cannot be imported by value. `submit`
+    waits for a worker that is free.
     """
-    if check_workers(workers) == 1:
-        return _Serial()
-    # one thread a worker: two threads of one process and a busy neighbour slow each other badly
-    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(variable, "1")
-    return _Processes(workers, mp_context=get_context("spawn"), initializer=_end_with_parent)
 
-
-class _Processes(ProcessPoolExecutor):
-    """Processes that also take a loss that a notebook defines, which they could not import by its name."""
+    def __init__(self, count: int):
+        self._all: set[loky.ProcessPoolExecutor] = set()
+        self._free: queue.Queue[loky.ProcessPoolExecutor | None] = queue.Queue()
+        for _ in range(count):
+            self._free.put(None)  # is started when it is needed
 
     def submit(self, fn, /, *args, **kwargs) -> Future:
-        import cloudpickle  # here, so that one process needs it not
+        worker = self._free.get() or self._start()
+        future = worker.submit(fn, *args, **kwargs)
+        future.add_done_callback(lambda done: self._back(worker, done))
+        return future
 
-        return super().submit(_unpacked, cloudpickle.dumps((fn, args, kwargs)))
+    def _start(self) -> loky.ProcessPoolExecutor:
+        worker = loky.ProcessPoolExecutor(1, env=_ONE_THREAD, initializer=_end_with, initargs=(os.getpid(),))
+        self._all.add(worker)
+        return worker
+
+    def _back(self, worker: loky.ProcessPoolExecutor, done: Future) -> None:
+        if not done.cancelled() and isinstance(done.exception(), BrokenProcessPool):
+            self._all.discard(worker)
+            worker = None
+        self._free.put(worker)
+
+    def __exit__(self, kind, *error) -> None:
+        for worker in self._all:  # on an error, Ctrl-C too, nobody waits for what is under way
+            worker.shutdown(wait=kind is None, kill_workers=kind is not None)
 
 
-def _unpacked(task: bytes):
-    fn, args, kwargs = pickle.loads(task)
-    return fn(*args, **kwargs)
-
-
-def _end_with_parent() -> None:
+def _end_with(parent: int) -> None:
     """End this worker when the process that started it is gone, even killed: nobody would take its results."""
 
     def watch() -> None:
-        parent_process().join()
+        while os.getppid() == parent:
+            time.sleep(1)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

@@ -53,7 +53,7 @@ class Unit(_Strict):
     kind: Literal["trial", "rerun", "pretrained"]
     number: NonNegativeInt
     params: dict[str, Finite]
-    state: Literal["complete", "diverged"]
+    state: Literal["complete", "diverged", "failed"]
     reason: str = ""
     value: Fraction | None = None
     steps: NonNegativeInt = 0
@@ -71,7 +71,7 @@ class Unit(_Strict):
             check_fractions(values, f"scores.{setting}")
         if self.state == "complete" and self.kind != "trial" and not self.scores:
             raise ValueError(f"a complete {self.kind} has no scores")
-        if self.kind != "pretrained" and not self.runs:
+        if self.kind != "pretrained" and not self.runs and self.state != "failed":
             raise ValueError(f"a {self.kind} has no runs")
         if any(run.state != self.state for run in self.runs[-1:]):
             raise ValueError("state is not that of the last run")
@@ -131,8 +131,8 @@ def check_frame(frame: pd.DataFrame, name: str, keys: list[str], path: Path) -> 
         if len(wrong):
             row = wrong.iloc[0]
             problem = f"{row['metric']} of {row['method']} is {row['value']}"
-    elif name in ("trials", "runs", "reruns") and not frame["state"].isin(["complete", "diverged"]).all():
-        problem = "a state is neither complete nor diverged"
+    elif name in ("trials", "runs", "reruns") and not frame["state"].isin(["complete", "diverged", "failed"]).all():
+        problem = "a state is none of complete, diverged and failed"
     elif name == "trials" and not frame[frame["state"] == "complete"]["value"].dropna().between(0, 1).all():
         problem = "the value of a trial is no fraction"
     if problem:

@@ -4,6 +4,7 @@ A finished unit is a record on disk, and what to do next follows from the record
 """
 
 import contextlib
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -12,13 +13,13 @@ from pathlib import Path
 from tqdm import tqdm
 
 from dmlrc import data, models, paths, provenance, records, search
-from dmlrc.errors import DmlrcError, UsageError
+from dmlrc.errors import UsageError
 from dmlrc.executors import pool
 from dmlrc.inputs import device, prepare
 from dmlrc.methods import Method
 from dmlrc.protocol import Study
 from dmlrc.records import PRETRAINED
-from dmlrc.unit import Unit, repetition_seed, run_unit
+from dmlrc.unit import Unit, failed, repetition_seed, run_unit
 
 
 def missing(study: Study) -> tuple[str, ...]:
@@ -113,6 +114,9 @@ def run(
             bar.update()
 
 
+MOST_DEATHS = 3
+"""How many workers a unit may kill before it is recorded as failed."""
+
 Chain = tuple[Method | None, int]
 """What runs one after the other: the units of a method in one repetition. No method: the pretrained trunk."""
 
@@ -165,23 +169,28 @@ def _work(study: Study, chains: list[Chain], done: list[dict], pool: Executor, w
     def submit(chain: Chain) -> None:
         unit = next_unit(study, *chain, done)
         if unit:
-            bar.set_postfix_str(f"{_name(chain[0])} {unit.kind} {unit.number}")
-            pending[pool.submit(run_unit, unit)] = chain
+            hand_out(chain, unit, 0)
+
+    def hand_out(chain: Chain, unit: Unit, deaths: int) -> None:
+        bar.set_postfix_str(f"{_name(chain[0])} {unit.kind} {unit.number}")
+        pending[pool.submit(run_unit, unit)] = chain, unit, deaths
 
     while waiting or pending:
         while waiting and len(pending) < width:
             submit(waiting.pop(0))
         finished, _ = wait(pending, return_when=FIRST_COMPLETED)
         for future in finished:
-            chain = pending.pop(future)
-            try:
+            chain, unit, deaths = pending.pop(future)
+            if isinstance(future.exception(), BrokenProcessPool):
+                deaths += 1
+                name = f"{_name(chain[0])} {unit.kind} {unit.number}"
+                bar.write(f"the worker that ran {name} died ({deaths} of {MOST_DEATHS} times)", file=sys.stderr)
+                if deaths < MOST_DEATHS:
+                    hand_out(chain, unit, deaths)
+                    continue
+                yield failed(unit, f"each of {deaths} workers that ran it died, perhaps for want of memory")
+            else:
                 yield future.result()
-            except BrokenProcessPool:
-                raise DmlrcError(
-                    f"a worker of study {study.name} died: start again with fewer workers if memory was short; a "
-                    "script that runs a study in several workers needs `if __name__ == '__main__':`. Finished "
-                    "records are kept"
-                ) from None
             submit(chain)
 
 

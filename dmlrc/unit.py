@@ -51,27 +51,13 @@ def run_unit(unit: Unit) -> dict:
         torch.set_num_threads(1)
     prepared = prepare(unit.dataset, unit.protocol, unit.class_order, unit.study_seed)
     started = time.perf_counter()
-    record = {
-        "study": unit.study,
-        "digest": unit.digest,
-        "repetition": unit.repetition,
-        "kind": unit.kind,
-        "number": unit.number,
-        "params": unit.params,
-        "commit": provenance.commit(),
-        "processor": provenance.processor(),
-    }
+    record = _identity(unit)
     if unit.method is None:
-        return record | {"method": PRETRAINED, "state": "complete", "runs": [], "scores": pretrained_scores(prepared)}
+        return record | {"state": "complete", "runs": [], "scores": pretrained_scores(prepared)}
     task = training.Task(unit.method, unit.params, prepared.source, prepared.labels, prepared.make_model, unit.protocol)
     runs = training.train(fold_runs(unit, prepared), task)
     last = runs[-1]
     record |= {
-        "method": unit.method.name,
-        "method_digest": unit.method.digest,
-        "row": unit.method.row,
-        "level": unit.method.level,
-        "level_number": unit.method.level_number,
         "state": last.state,
         "reason": last.reason,
         "value": _value(runs),
@@ -81,6 +67,32 @@ def run_unit(unit: Unit) -> dict:
     if unit.kind == "rerun" and last.state == "complete":
         record |= test_results(prepared, unit.method, runs)
     return record | {"seconds": time.perf_counter() - started, "finished": provenance.now()}
+
+
+def _identity(unit: Unit) -> dict:
+    """What a record says of the unit itself, and of where it was run."""
+    method = unit.method
+    return {
+        "study": unit.study,
+        "digest": unit.digest,
+        "method": method.name if method else PRETRAINED,
+        "method_digest": method.digest if method else None,
+        "row": method.row if method else PRETRAINED,
+        "level": method.level if method else None,
+        "level_number": method.level_number if method else None,
+        "repetition": unit.repetition,
+        "kind": unit.kind,
+        "number": unit.number,
+        "params": unit.params,
+        "commit": provenance.commit(),
+        "processor": provenance.processor(),
+    }
+
+
+def failed(unit: Unit, reason: str) -> dict:
+    """The record of a unit that could not be run to its end."""
+    outcome = {"state": "failed", "reason": reason, "value": None, "steps": 0, "runs": [], "seconds": 0.0}
+    return _identity(unit) | outcome | {"finished": provenance.now()}
 
 
 def fold_runs(unit: Unit, prepared: PreparedData) -> list[training.FoldRun]:

@@ -1,5 +1,8 @@
 """How many workers a machine may be asked for; what they do is tested with the studies that they run."""
 
+import os
+import signal
+
 import pytest
 
 from dmlrc import executors
@@ -16,4 +19,23 @@ def test_absurd_numbers_of_workers(workers, monkeypatch):
 def test_many_workers_on_many_cores(monkeypatch):
     monkeypatch.setattr(executors.os, "cpu_count", lambda: 128)
     with executors.pool(200) as pool:  # no process starts before there is work
-        assert pool._max_workers == 200
+        assert pool._free.qsize() == 200
+
+
+def test_a_worker_that_dies_takes_no_other_task_with_it():
+    with executors.pool(2) as pool:
+        poisoned = pool.submit(_die)
+        fine = pool.submit(sum, (1, 2))
+        assert fine.result() == 3
+        with pytest.raises(executors.BrokenProcessPool):
+            poisoned.result()
+        assert pool.submit(sum, (2, 3)).result() == pool.submit(sum, (1, 4)).result() == 5
+
+
+def test_a_worker_has_one_thread():
+    with executors.pool(2) as pool:
+        assert pool.submit(os.environ.get, "OMP_NUM_THREADS").result() == "1"
+
+
+def _die():
+    os.kill(os.getpid(), signal.SIGKILL)

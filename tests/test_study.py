@@ -165,6 +165,36 @@ def test_processes_take_a_loss_that_a_notebook_defines(tiny):
     assert set(records.load("tiny").runs["method"]) == {"mine"}
 
 
+def _deadly(folder, deaths):
+    """A loss that kills the process that computes it, so many times."""
+
+    def loss(embeddings, labels, margin):
+        died = len(list(folder.glob("*.death")))
+        if died < deaths:
+            (folder / f"{died}.death").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return (embeddings @ embeddings.T).mean() * margin
+
+    return Method("deadly", loss, {"margin": Float(0, 1)})
+
+
+def test_a_unit_whose_worker_dies_is_tried_again_and_the_others_go_on(tiny, home, finished, capsys):
+    study.run(tiny, methods=[_deadly(home, 1), PICKED[0]], workers=2)
+    found = records.load("tiny")
+    assert found.trials.groupby("method")["state"].agg(set).to_dict() == {
+        "contrastive": {"complete"},
+        "deadly": {"complete"},
+    }
+    assert "deadly trial 0 died (1 of 3 times)" in capsys.readouterr().err
+
+
+def test_a_unit_that_kills_all_its_workers_is_recorded_as_failed(tiny, home):
+    study.run(tiny, methods=[_deadly(home, 3)], workers=2)
+    trials = records.load("tiny").trials.set_index("trial")
+    assert trials["state"].to_dict() == {0: "failed", 1: "complete"}
+    assert "each of 3 workers" in trials["reason"][0]
+
+
 def test_a_finished_study_does_no_work(tiny, finished, monkeypatch):
     study.run(tiny, methods=PICKED[:1])
     monkeypatch.setattr(study, "run_unit", lambda unit: pytest.fail("nothing was missing"))
