@@ -92,8 +92,8 @@ def execute(parameters: Mapping[str, object], workers: int = 1) -> None:
             if not isinstance(error, PapermillExecutionError):
                 raise error
             raise DmlrcError(
-                f"chapter {name} stopped at cell {error.cell_index} ({error.ename}: {error.evalue}): "
-                f"open {chapters / name} to see where"
+                f"chapter {name} stopped at cell {error.cell_index} ({error.ename}: {error.evalue}): open "
+                f"{chapters / name} to see where"
             )
 
 

@@ -1,6 +1,6 @@
 """What the chapters of other papers share: an experiment's numbers over its seeds, and how they stand beside a paper's.
 
-`Found` is what a chapter has of one experiment: main study -> its records, or None where nothing of it was run.
+`ByStudy` is what a chapter has of one experiment: main study -> its records, or None where nothing of it was run.
 """
 
 import re
@@ -18,15 +18,15 @@ from dmlrc.records import StudyRecords
 from dmlrc.report import claims, editions, labels, publish
 from dmlrc.report.statistics import half_width
 
-Found = Mapping[str, StudyRecords | None]
+ByStudy = Mapping[str, StudyRecords | None]
 
 RECALL = re.compile(r"recall_at_(\d+)")
 DAGGER, DOUBLE_DAGGER = "†", "‡"
 
 
-def present(found: Found) -> dict[str, StudyRecords]:
+def present(by_study: ByStudy) -> dict[str, StudyRecords]:
     """Those main studies around which the experiment was run."""
-    return {name: records for name, records in found.items() if records is not None}
+    return {name: records for name, records in by_study.items() if records is not None}
 
 
 # Numbers over the seeds
@@ -110,8 +110,8 @@ def doublings(scores: pd.DataFrame) -> pd.DataFrame:
     for (row, _), part in scores.groupby(["row", "rerun"]):
         if part["value"].nunique() > 1:
             rows.setdefault(row, []).append(stats.linregress(x[part.index], part["score"]).slope)
-    found = {row: mean_and_interval(slopes) for row, slopes in rows.items()}
-    return pd.DataFrame.from_dict(found, orient="index", columns=["mean", "ci95", "n"])
+    slopes_of = {row: mean_and_interval(slopes) for row, slopes in rows.items()}
+    return pd.DataFrame.from_dict(slopes_of, orient="index", columns=["mean", "ci95", "n"])
 
 
 def spearman(first: pd.Series, second: pd.Series) -> dict[str, float]:
@@ -223,37 +223,37 @@ def doubling_axis(axis: Axes, ticks: Iterable[float], **text) -> None:
 # What stands under and in place of an exhibit
 
 
-def captions(found: Found) -> str:
+def captions(by_study: ByStudy) -> str:
     """What stands under the numbers of every study: `labels.caption`, or that it was not run."""
     return " ".join(
         f"Around `{name}` it was not run." if records is None else labels.caption(records)
-        for name, records in found.items()
+        for name, records in by_study.items()
     )
 
 
-def caveats(found: Found) -> str:
+def caveats(by_study: ByStudy) -> str:
     """What the numbers cannot show: `labels.caveats` of what was run, or that nothing was."""
-    if not present(found):
-        return "Nothing of it was run around " + " and ".join(f"`{name}`" for name in found) + "."
-    return labels.caveats(list(present(found).values()))
+    if not present(by_study):
+        return "Nothing of it was run around " + " and ".join(f"`{name}`" for name in by_study) + "."
+    return labels.caveats(list(present(by_study).values()))
 
 
-def failures(found: Found) -> str:
+def failures(by_study: ByStudy) -> str:
     """Which reruns diverged, in one sentence; "" where none did."""
-    lost = {name: ", ".join(rows) for name, records in present(found).items() if (rows := diverged(records))}
+    lost = {name: ", ".join(rows) for name, records in present(by_study).items() if (rows := diverged(records))}
     return " ".join(f"Around `{name}` reruns diverged and are left out: {rows}." for name, rows in lost.items())
 
 
-def commands(found: Found, names: Iterable[str]) -> str:
+def commands(by_study: ByStudy, names: Iterable[str]) -> str:
     """The commands that make a chapter's experiments, as Markdown."""
-    runs = editions.run_commands(f"{main}-{name}" for main in found for name in names)
+    runs = editions.run_commands(f"{main}-{name}" for main in by_study for name in names)
     return f"The experiments of this chapter:\n\n```shell\n{runs}\n```"
 
 
-def not_run(found: Found, experiment: str, statement: str) -> pd.DataFrame:
+def not_run(by_study: ByStudy, experiment: str, statement: str) -> pd.DataFrame:
     """What stands in an exhibit's place without any records: what the paper says, and the commands that make them."""
     rows = {"the paper": statement}
-    rows |= {name: f"not run: dmlrc study run {name}-{experiment}" for name in found}
+    rows |= {name: f"not run: dmlrc study run {name}-{experiment}" for name in by_study}
     return pd.DataFrame({"what it shows": rows}).rename_axis("Source")
 
 
@@ -269,30 +269,32 @@ class Exhibit:
     caption: str
     statement: str
 
-    def figure(self, found: Found, draw: Callable[[dict[str, StudyRecords]], Figure]) -> None:
+    def figure(self, by_study: ByStudy, draw: Callable[[dict[str, StudyRecords]], Figure]) -> None:
         """Publish a figure of the studies around which the experiment was run."""
-        if present(found):
-            publish.figure(self.name, draw(present(found)), self._caption(found))
+        if present(by_study):
+            publish.figure(self.name, draw(present(by_study)), self._caption(by_study))
         else:
-            self._publish_statement(found)
+            self._publish_statement(by_study)
 
-    def table(self, found: Found, cells: Callable[[dict[str, StudyRecords]], pd.DataFrame], wrap: bool = False) -> None:
+    def table(
+        self, by_study: ByStudy, cells: Callable[[dict[str, StudyRecords]], pd.DataFrame], wrap: bool = False
+    ) -> None:
         """Publish a table of the studies around which the experiment was run."""
-        if present(found):
-            publish.table(self.name, cells(present(found)), self._caption(found), wrap=wrap)
+        if present(by_study):
+            publish.table(self.name, cells(present(by_study)), self._caption(by_study), wrap=wrap)
         else:
-            self._publish_statement(found)
+            self._publish_statement(by_study)
 
-    def _caption(self, found: Found) -> str:
-        return " ".join(filter(None, [self.caption, captions(found), failures(found)]))
+    def _caption(self, by_study: ByStudy) -> str:
+        return " ".join(filter(None, [self.caption, captions(by_study), failures(by_study)]))
 
-    def _publish_statement(self, found: Found) -> None:
-        cells = not_run(found, self.experiment, self.statement)
+    def _publish_statement(self, by_study: ByStudy) -> None:
+        cells = not_run(by_study, self.experiment, self.statement)
         publish.table(self.name, cells, f"{self.caption} Not run here yet.", wrap=True)
 
 
-def long(published: pd.DataFrame, found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def long(published: pd.DataFrame, ours: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """The numbers behind a table, for its CSV: those of the paper and of every study, told apart by `source`."""
     frames = [published.assign(source="the paper").rename(columns={"value": "mean"})]
-    frames += [frame.assign(source=name) for name, frame in found.items()]
+    frames += [frame.assign(source=name) for name, frame in ours.items()]
     return pd.concat(frames, ignore_index=True).set_index("source")

@@ -68,7 +68,7 @@ TRUNK_LABELS = {
 }
 
 
-def label(method: str, methods: Methods = METHODS) -> str:
+def method_label(method: str, methods: Methods = METHODS) -> str:
     """A method's name as printed; one that is not among `methods` keeps its name."""
     return "Pretrained" if method == PRETRAINED else methods[method].label if method in methods else method
 
@@ -151,7 +151,7 @@ def results(
         wide["cell"].insert(0, ("", "reruns"), [_reruns(state, name) for name in names])
         wide["mark"].insert(0, ("", "reruns"), "")
     for each in wide.values():
-        each.index = pd.Index([label(name, methods) for name in names], name="Method")
+        each.index = pd.Index([method_label(name, methods) for name in names], name="Method")
     return wide["cell"], wide["mark"]
 
 
@@ -166,13 +166,15 @@ def _reruns(state: pd.DataFrame, method: str) -> str:
     )
 
 
-def beside(theirs: pd.DataFrame, edition: Sequence[StudyRecords], paper: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+def compare_with_published(
+    theirs: pd.DataFrame, edition: Sequence[StudyRecords], paper: str
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The cells and marks of a published table, with our concatenated P@1 and MAP@R of each study beside it.
 
     theirs: one data set of `published.results`. paper: the heading of the published columns. A method that one side
     does not have has a dash there.
     """
-    names = [label(name) for name in ordered([PRETRAINED, *METHODS])]
+    names = [method_label(name) for name in ordered([PRETRAINED, *METHODS])]
     theirs = results(theirs)
     blocks = [(paper, theirs, slice(0, 3))]
     blocks += [(records.name, results(accuracy(records), *dimensions(records)), [0, 2]) for records in edition]
@@ -220,7 +222,8 @@ def caption(records: StudyRecords) -> str:
     return (
         f"`{records.name}`: {dataset(records)} ({data['images']:,} images, {data['classes']:,} classes{order}); "
         f"protocol {meta['protocol']['name']}: {trunk(records)}; budget {budget['name']}: {budget['trials']} trials, "
-        f"{budget['reruns']} reruns, {meta['protocol']['folds']} folds; seed {meta['seed']}; commit `{meta['commit']}`."
+        f"{budget['reruns']} reruns, {meta['protocol']['folds']} folds; seed {meta['seed']}; commit "
+        f"`{meta['commit']}`."
     )
 
 
@@ -252,11 +255,11 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
 
 def _below_pretrained(records: StudyRecords) -> list[str]:
     """Which methods the trunk itself beats in concatenated P@1, if there are any: their MAP@R may still be higher."""
-    found = accuracy(records)
-    found = found[found["setting"] == "concatenated"].pivot(index="method", columns="metric", values="mean")
-    if PRETRAINED not in found.index or len(found) < 2:
+    means = accuracy(records)
+    means = means[means["setting"] == "concatenated"].pivot(index="method", columns="metric", values="mean")
+    if PRETRAINED not in means.index or len(means) < 2:
         return []
-    trunk_alone, trained = found.loc[PRETRAINED], found.drop(index=PRETRAINED)
+    trunk_alone, trained = means.loc[PRETRAINED], means.drop(index=PRETRAINED)
     below = trained["precision_at_1"] < trunk_alone["precision_at_1"]
     if not below.any():
         return []
@@ -304,17 +307,17 @@ def _pretrained_trunk(records: StudyRecords) -> str:
     return name if protocol["weights"] else f"{name}, untrained"
 
 
-def random_trunks(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def random_trunks(nmi_by_dataset: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Table 2 of the Reality Check and ours: NMI of random trunks, in percent.
 
-    found: data set -> `untrained.random_trunks`.
+    nmi_by_dataset: data set -> `untrained.random_trunks`.
     The last row is what embeddings score that know nothing of the images (`untrained.nmi_of_random`).
     """
     table = published.trunks()
     table = table[table["source_table"] == "Table 2"].pivot(index="network", columns="dataset", values="value")
     table = table[list(published.DATASETS)].rename(index={"GoogleNet": "GoogLeNet"})
     chance = {}
-    for name, frame in found.items():
+    for name, frame in nmi_by_dataset.items():
         for (classes, images), part in frame.groupby(["classes", "images"], sort=False):
             column = f"{name}, {classes} x {images:.0f}"
             for row in part.itertuples():
@@ -333,14 +336,14 @@ def answer(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     trunks |= {records.name: trunk(records) for records in edition}
     rows = {}
     for name, frame in frames.items():
-        found = spread(frame)
+        apart = spread(frame)
         gains = {baseline: improvement(frame, baseline)["concatenated"] for baseline in CLASSICS}
         rows[name] = {
             **{f"over {baseline}": signed(gain) for baseline, gain in gains.items()},
-            "range": percent(found["range"]),
-            "interval": percent(found["mean_ci95"]),
-            "best": f"{percent(found['best'])} {label(found.get('best_method', ''))}",
-            "worst": f"{percent(found['worst'])} {label(found.get('worst_method', ''))}",
+            "range": percent(apart["range"]),
+            "interval": percent(apart["mean_ci95"]),
+            "best": f"{percent(apart['best'])} {method_label(apart.get('best_method', ''))}",
+            "worst": f"{percent(apart['worst'])} {method_label(apart.get('worst_method', ''))}",
             "trunk": trunks[name],
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Results of")
@@ -377,57 +380,56 @@ def experiments_table(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     rows = []
     for main in edition:
         for name, study in experiments.of(main.name).items():
-            found = experiments.load(main.name, name)
+            recorded = experiments.load(main.name, name)
             row = {"Study": main.name, "experiment": name, "rows": str(len(study.methods))}
-            if found is None:
+            if recorded is None:
                 rows.append(row | {"reruns": "not run", "steps": "–", "hours": "–", "commit": "–"})
                 continue
-            reruns = found.runs[found.runs["kind"] == "rerun"]
+            reruns = recorded.runs[recorded.runs["kind"] == "rerun"]
             done = len(reruns[["method", "number"]].drop_duplicates())
             row["reruns"] = f"{done} of {len(study.methods) * study.budget.reruns}"
-            row["steps"] = f"{found.runs['steps'].sum():,}"
-            row["hours"] = f"{found.runs['seconds'].sum() / 3600:.2f}"
-            rows.append(row | {"commit": found.meta["commit"]})
+            row["steps"] = f"{recorded.runs['steps'].sum():,}"
+            row["hours"] = f"{recorded.runs['seconds'].sum() / 3600:.2f}"
+            rows.append(row | {"commit": recorded.meta["commit"]})
     columns = ["Study", "experiment", "rows", "reruns", "steps", "hours", "commit"]
     return pd.DataFrame(rows, columns=columns).set_index(columns[:2])
 
 
-def summary(records: StudyRecords, methods: Methods = METHODS) -> str:
+def results_sentence(records: StudyRecords, methods: Methods = METHODS) -> str:
     """What a results table says, in two sentences."""
     frame = accuracy(records)
     frame = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
-    found = spread(frame)
+    apart = spread(frame)
     ties = int((marks(frame) == "tie").sum())
     count = len(frame) - (PRETRAINED in set(frame["method"]))
     if count < 2:
         return f"`{records.name}`: fewer than two methods have results so far, so there is nothing to compare."
     return (
-        f"`{records.name}`: of {count} methods {label(found['best_method'], methods)} has the highest concatenated "
-        f"MAP@R, {percent(found['best'])} %, and {label(found['worst_method'], methods)} the lowest, "
-        f"{percent(found['worst'])} %. "
-        f"The interval of a method is ± {percent(found['mean_ci95'])} on average, and "
-        f"{'that of 1 other method overlaps' if ties == 1 else f'those of {ties} other methods overlap'} "
+        f"`{records.name}`: of {count} methods {method_label(apart['best_method'], methods)} has the highest "
+        f"concatenated MAP@R, {percent(apart['best'])} %, and {method_label(apart['worst_method'], methods)} the "
+        f"lowest, {percent(apart['worst'])} %. The interval of a method is ± {percent(apart['mean_ci95'])} on "
+        f"average, and {'that of 1 other method overlaps' if ties == 1 else f'those of {ties} other methods overlap'} "
         "that of the best."
     )
 
 
 def agreement(records: StudyRecords, theirs: Mapping[str, pd.DataFrame]) -> str:
     """Whether the methods of a study stand in the paper's order, in one sentence. theirs: data set -> results."""
-    found = {name: rank_agreement(accuracy(records), theirs[name]) for name in published.DATASETS}
-    if found["CUB200"]["n"] < 3:
+    tests = {name: rank_agreement(accuracy(records), theirs[name]) for name in published.DATASETS}
+    if tests["CUB200"]["n"] < 3:
         return f"`{records.name}`: too few methods have results to compare their order with the paper's."
-    rhos = each(found, lambda test: f"{test['rho']:+.2f} ({p_value(test['p'])})")
+    rhos = each(tests, lambda test: f"{test['rho']:+.2f} ({p_value(test['p'])})")
     return (
-        f"`{records.name}`: Spearman's rank correlation of its MAP@R with the paper's, over the methods of both, "
-        f"is {rhos}."
+        f"`{records.name}`: Spearman's rank correlation of its MAP@R with the paper's, over the methods of both, is "
+        f"{rhos}."
     )
 
 
-def scalars(records: StudyRecords) -> dict[str, float | str]:
+def results_scalars(records: StudyRecords) -> dict[str, float | str]:
     """The named numbers of a study that a chapter records."""
-    found = spread(accuracy(records))
+    apart = spread(accuracy(records))
     gains = {f"gain_over_{name}": float(improvement(accuracy(records), name)["concatenated"]) for name in CLASSICS}
-    return {name: value for name, value in (found | gains).items() if value == value}  # NaN is no JSON
+    return {name: value for name, value in (apart | gains).items() if value == value}  # NaN is no JSON
 
 
 def each(values: Mapping, text: Callable[..., str]) -> str:
@@ -444,7 +446,7 @@ def sources() -> str:
     return ", ".join(f"{method.label} {{cite:p}}`{method.reference}`" for method in METHODS.values())
 
 
-def trends(found: Mapping[str, Estimate]) -> pd.DataFrame:
+def trends(slopes: Mapping[str, Estimate]) -> pd.DataFrame:
     """Trends (`statistics.slope`) as cells: points a year, the interval, and the number of points."""
     rows = {
         name: {
@@ -452,15 +454,15 @@ def trends(found: Mapping[str, Estimate]) -> pd.DataFrame:
             "95 % interval": "–" if np.isnan(trend.half) else f"± {100 * trend.half:.2f}",
             "points in the fit": str(trend.n),
         }
-        for name, trend in found.items()
+        for name, trend in slopes.items()
     }
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def trend_sentence(found: Mapping[str, Estimate]) -> str:
+def trend_sentence(slopes: Mapping[str, Estimate]) -> str:
     """Which of the measured trends can be told from a flat line."""
-    flat = [name for name, trend in found.items() if abs(trend.value) <= trend.half]
-    rising = [name for name, trend in found.items() if abs(trend.value) > trend.half]
+    flat = [name for name, trend in slopes.items() if abs(trend.value) <= trend.half]
+    rising = [name for name, trend in slopes.items() if abs(trend.value) > trend.half]
     sentences = []
     if flat:
         sentences.append(f"the measured trend cannot be told from a flat line on {', '.join(flat)}")
@@ -511,21 +513,21 @@ def cost(records: StudyRecords) -> pd.DataFrame:
             "a rerun, seconds": table["seconds"].map("{:.1f}".format),
             "a rerun, steps": table["steps"].map("{:,.0f}".format),
         }
-    ).rename(index=label)
+    ).rename(index=method_label)
 
 
 def sensitivity(records: StudyRecords, min_trials: int) -> tuple[pd.DataFrame, str]:
     """`tables.sensitivity` as cells, and what to see in them."""
     table = tables.sensitivity(records)
     cells = table[["best", "median", "worst", "median_share"]].map(percent)
-    cells = cells.assign(trials=table["trials"]).rename(index=label, columns={"median_share": "median / best"})
+    cells = cells.assign(trials=table["trials"]).rename(index=method_label, columns={"median_share": "median / best"})
     if records.meta["budget"]["trials"] < min_trials:
         return cells, f"With {records.meta['budget']['trials']} trials a method these shares are anecdotes."
     share = table["median_share"]
     return cells, (
-        f"See *median / best*: in `{records.name}` {label(share.idxmax())} depends least on its hyperparameters (the "
-        f"median trial reaches {100 * share.max():.0f} % of the best one), {label(share.idxmin())} most "
-        f"({100 * share.min():.0f} %)."
+        f"See *median / best*: in `{records.name}` {method_label(share.idxmax())} depends least on its "
+        f"hyperparameters (the median trial reaches {100 * share.max():.0f} % of the best one), "
+        f"{method_label(share.idxmin())} most ({100 * share.min():.0f} %)."
     )
 
 
@@ -533,10 +535,10 @@ def best_hyperparameters(records: StudyRecords) -> tuple[pd.DataFrame, str]:
     """`tables.best_hyperparameters` as cells, and what to see in them."""
     table = tables.best_hyperparameters(records)
     cells = table[["method", "hyperparameter"]].assign(
-        method=table["method"].map(label),
+        method=table["method"].map(method_label),
         **{column: table[column].map("{:.4g}".format) for column in ("value", "low", "high")},
     )
-    edges = [f"{label(row.method)} {row.hyperparameter}" for row in table[table["at_edge"]].itertuples()]
+    edges = [f"{method_label(row.method)} {row.hyperparameter}" for row in table[table["at_edge"]].itertuples()]
     return cells.set_index(["method", "hyperparameter"]), (
         "See how near a value is to an end of its range, where the range, not the loss, may have set it: "
         f"{len(edges)} of {len(table)} lie within 2 % of one ({', '.join(edges) or 'none'})."
@@ -562,8 +564,8 @@ def baselines(table: pd.DataFrame, theirs: Mapping[str, pd.DataFrame], baseline:
     for name, frame in theirs.items():
         claimed = table[table["dataset"] == name]["r1_baseline"]
         measured = frame.set_index(["method", "setting", "metric"])["mean"]
-        found = one_digit(measured[baseline, "concatenated", "precision_at_1"])
-        ranges.append(f"on {name} {one_digit(claimed.min())} to {one_digit(claimed.max())} %, measured {found} %")
+        ours = one_digit(measured[baseline, "concatenated", "precision_at_1"])
+        ranges.append(f"on {name} {one_digit(claimed.min())} to {one_digit(claimed.max())} %, measured {ours} %")
     return "; ".join(ranges)
 
 

@@ -48,8 +48,9 @@ def rerun(chapter: str, studies: str) -> None:
     """Show the commands that make a chapter again: its records, then the chapter itself."""
     runs = editions.run_commands(editions.names(studies))
     text(
-        "Rerun this chapter, from the root of the project (records that are there are not made again):\n\n```shell\n"
-        f"{runs}\npapermill notebooks/{chapter}.ipynb {chapter}.ipynb --cwd notebooks -p studies {studies}\n```"
+        "Rerun this chapter, from the root of the project (records that are there are not made "
+        f"again):\n\n```shell\n{runs}\npapermill notebooks/{chapter}.ipynb {chapter}.ipynb --cwd notebooks -p studies "
+        f"{studies}\n```"
     )
 
 
@@ -74,8 +75,8 @@ def table(
     downloads = f"{{download}}`CSV <exports/{name}.csv>` {{download}}`LaTeX <exports/{name}.tex>`"
     _display(
         f"{html}<p>{_html(caption)}</p>",
-        f"::::{{container}} dml-table\n:name: {name}\n\n```{{raw}} html\n{html}\n```\n\n"
-        f":::{{container}} dml-caption\n`{name}` {caption} {downloads}\n:::\n::::",
+        f"::::{{container}} dml-table\n:name: {name}\n\n```{{raw}} html\n{html}\n```\n\n:::{{container}} "
+        f"dml-caption\n`{name}` {caption} {downloads}\n:::\n::::",
     )
 
 
@@ -90,8 +91,9 @@ def figure(name: str, drawing: Figure, caption: str) -> None:
     plain = " ".join(re.sub(r"[`*_{}\[\]]", "", caption).split())
     _display(
         f"{buffer.getvalue()[buffer.getvalue().index('<svg') :]}<p>{_html(caption)}</p>",
-        f"::::{{container}} dml-figure\n:name: {name}\n\n```{{image}} exports/{name}.svg\n:alt: {plain}\n```\n\n"
-        f":::{{container}} dml-caption\n`{name}` {caption} {{download}}`SVG <exports/{name}.svg>`\n:::\n::::",
+        f"::::{{container}} dml-figure\n:name: {name}\n\n```{{image}} exports/{name}.svg\n:alt: "
+        f"{plain}\n```\n\n:::{{container}} dml-caption\n`{name}` {caption} {{download}}`SVG "
+        f"<exports/{name}.svg>`\n:::\n::::",
     )
 
 

@@ -144,8 +144,8 @@ def nemenyi(blocks: pd.DataFrame) -> pd.DataFrame:
     """Nemenyi's p-values of all pairs of methods, as a matrix. blocks: as in `ranks`."""
     from scikit_posthocs import posthoc_nemenyi_friedman
 
-    found = posthoc_nemenyi_friedman(blocks.to_numpy())
-    return pd.DataFrame(found.to_numpy(), index=blocks.columns, columns=blocks.columns)
+    p = posthoc_nemenyi_friedman(blocks.to_numpy())
+    return pd.DataFrame(p.to_numpy(), index=blocks.columns, columns=blocks.columns)
 
 
 def complete(table: pd.DataFrame) -> pd.DataFrame:
@@ -163,10 +163,10 @@ def blocks(edition: Sequence[StudyRecords]) -> dict[str, pd.DataFrame]:
 
     Title -> blocks; studies without whole blocks, or with fewer than 3 methods, are left out.
     """
-    found = {each.name: complete(scores(each)) for each in edition}
+    rerun_blocks = {each.name: complete(scores(each)) for each in edition}
     if len(edition) >= 3:
-        found["over the data sets"] = datasets(edition)
-    return {name: each for name, each in found.items() if each.shape[0] >= 2 and each.shape[1] >= 3}
+        rerun_blocks["over the data sets"] = datasets(edition)
+    return {name: each for name, each in rerun_blocks.items() if each.shape[0] >= 2 and each.shape[1] >= 3}
 
 
 def cost_and_accuracy(records: StudyRecords) -> pd.DataFrame:
@@ -203,8 +203,8 @@ def effects(table: pd.DataFrame) -> pd.DataFrame:
     before, after = pairs[pairs["a"] == name], pairs[pairs["b"] == name]
     signs = {"difference": -before["difference"], "low": -before["high"], "high": -before["low"]}
     turned = before.assign(a=before["b"], b=name, **signs, d=-before["d"], g=-before["g"])
-    found = pd.concat([turned, after]).set_index("a").drop(columns="b").rename_axis("method")
-    return found.loc[tables.ordered(found.index)]
+    against_baseline = pd.concat([turned, after]).set_index("a").drop(columns="b").rename_axis("method")
+    return against_baseline.loc[tables.ordered(against_baseline.index)]
 
 
 def same_function(records: StudyRecords) -> float:
@@ -228,7 +228,7 @@ def differences(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
         cells.loc[pair.b, pair.a] = labels.signed(-pair.difference, 2, "")
         if pair.holm_t < ALPHA:
             marks.loc[pair.a, pair.b] = marks.loc[pair.b, pair.a] = "best"
-    heads = list(map(labels.label, names))
+    heads = list(map(labels.method_label, names))
     return (
         cells.set_axis(heads).set_axis(heads, axis=1).rename_axis("Row minus column"),
         marks.set_axis(heads).set_axis(heads, axis=1),
@@ -239,19 +239,19 @@ def effect_cells(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """`effects` of every study as cells: a row a method; points with the interval, g, Holm's p, Wilcoxon's p."""
     parts = {}
     for each in edition:
-        found = effects(scores(each))
+        effects_of_study = effects(scores(each))
         parts[each.name] = pd.DataFrame(
             {
-                "points": [_points(row) for row in found.itertuples()],
-                "g": found["g"].map("{:+.1f}".format).to_numpy(),
-                "p (Holm)": found["holm_t"].map(_p).to_numpy(),
-                "p (Wilcoxon)": found["p_wilcoxon"].map(_p).to_numpy(),
+                "points": [_points(row) for row in effects_of_study.itertuples()],
+                "g": effects_of_study["g"].map("{:+.1f}".format).to_numpy(),
+                "p (Holm)": effects_of_study["holm_t"].map(_p).to_numpy(),
+                "p (Wilcoxon)": effects_of_study["p_wilcoxon"].map(_p).to_numpy(),
             },
-            index=found.index,
+            index=effects_of_study.index,
         )
     cells = pd.concat(parts, axis=1)
     cells = cells.loc[tables.ordered(cells.index)].fillna("–").replace("+nan", "–")
-    return cells.rename(index=labels.label).rename_axis("Method")
+    return cells.rename(index=labels.method_label).rename_axis("Method")
 
 
 def _points(row) -> str:
@@ -282,27 +282,27 @@ def overview(edition: Sequence[StudyRecords]) -> pd.DataFrame:
                     "differ (t, Holm)": below["holm_t"],
                     "uncorrected t": below["p_t"],
                     "uncorrected Wilcoxon": below["p_wilcoxon"],
-                    "best, and not told from it": ", ".join(map(labels.label, not_told_apart(table, pairs))),
+                    "best, and not told from it": ", ".join(map(labels.method_label, not_told_apart(table, pairs))),
                 }
             )
     return pd.DataFrame(rows).set_index(["Study", "accuracy"])
 
 
-def summary(records: StudyRecords) -> str:
+def differences_sentence(records: StudyRecords) -> str:
     """How many pairs of a study differ, and which methods the best cannot be told from, in a few sentences."""
     table = scores(records)
     reruns = int(table.notna().all(axis=1).sum())
     if table.shape[1] < 2 or reruns < 2:
         return f"`{records.name}`: fewer than two methods with two reruns in common, so nothing can be tested."
     pairs = pairwise(table)
-    found = pairs["holm_t"] < ALPHA
-    best, *rest = map(labels.label, not_told_apart(table, pairs))
+    significant = pairs["holm_t"] < ALPHA
+    best, *rest = map(labels.method_label, not_told_apart(table, pairs))
     among = f"cannot be told from {', '.join(rest)}" if rest else "can be told from every other method"
     half = ((pairs["high"] - pairs["low"]) / 2).mean()
     return (
-        f"`{records.name}`: {found.sum()} of {len(pairs)} pairs of methods differ in MAP@R (paired t tests over "
-        f"{reruns} reruns, Holm's correction, 5 %). {best} has the highest mean and {among}. The "
-        f"interval of a difference is ± {labels.percent(half)} points on average: much smaller ones go unseen."
+        f"`{records.name}`: {significant.sum()} of {len(pairs)} pairs of methods differ in MAP@R (paired t tests over "
+        f"{reruns} reruns, Holm's correction, 5 %). {best} has the highest mean and {among}. The interval of a "
+        f"difference is ± {labels.percent(half)} points on average: much smaller ones go unseen."
     )
 
 
@@ -326,12 +326,12 @@ def caution(records: StudyRecords) -> str:
     return " ".join(sentences)
 
 
-def friedman_sentence(found: Mapping[str, pd.DataFrame]) -> str:
-    """Friedman's tests of all blocks, and the critical differences, in words. found: `blocks`."""
-    if not found:
+def friedman_sentence(titled: Mapping[str, pd.DataFrame]) -> str:
+    """Friedman's tests of all blocks, and the critical differences, in words. titled: `blocks`."""
+    if not titled:
         return "No study has two reruns of three methods: there are no ranks to compare."
     sentences = []
-    for name, each in found.items():
+    for name, each in titled.items():
         test = friedman(each)
         p = "p < 0.001" if test["p"] < 0.001 else f"p = {test['p']:.3f}"
         sentences.append(
@@ -341,11 +341,11 @@ def friedman_sentence(found: Mapping[str, pd.DataFrame]) -> str:
     return "; ".join(sentences) + "."
 
 
-def critical_difference_figure(found: Mapping[str, pd.DataFrame]) -> Figure:
-    """Mean ranks, best on the left; a bar joins methods that Nemenyi's test cannot tell apart. found: `blocks`."""
-    heights = [0.9 + 0.16 * each.shape[1] for each in found.values()]
-    figure, axes = style.canvas(sum(heights) + 0.2, len(found), gridspec_kw={"height_ratios": heights})
-    for axis, (name, each) in zip(axes.flat, found.items(), strict=True):
+def critical_difference_figure(titled: Mapping[str, pd.DataFrame]) -> Figure:
+    """Mean ranks, best on the left; a bar joins methods that Nemenyi's test cannot tell apart. titled: `blocks`."""
+    heights = [0.9 + 0.16 * each.shape[1] for each in titled.values()]
+    figure, axes = style.canvas(sum(heights) + 0.2, len(titled), gridspec_kw={"height_ratios": heights})
+    for axis, (name, each) in zip(axes.flat, titled.items(), strict=True):
         _draw_ranks(axis, each)
         axis.set_title(name, fontsize=9, pad=14)
     return figure
@@ -354,9 +354,9 @@ def critical_difference_figure(found: Mapping[str, pd.DataFrame]) -> Figure:
 def _draw_ranks(axis: Axes, each: pd.DataFrame) -> None:
     from scikit_posthocs import critical_difference_diagram
 
-    positions = ranks(each).rename(labels.label)
-    p = nemenyi(each).rename(index=labels.label, columns=labels.label)
-    colours = {labels.label(name): style.method_style(name).colour for name in each.columns}
+    positions = ranks(each).rename(labels.method_label)
+    p = nemenyi(each).rename(index=labels.method_label, columns=labels.method_label)
+    colours = {labels.method_label(name): style.method_style(name).colour for name in each.columns}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the library warns where no bar is to be drawn
         drawn = critical_difference_diagram(
@@ -381,14 +381,14 @@ def _draw_ranks(axis: Axes, each: pd.DataFrame) -> None:
 
 def effects_figure(edition: Sequence[StudyRecords]) -> Figure:
     """How far every method is above the `baseline`, with 95 % intervals; filled: significant. A panel a study."""
-    found = {each.name: effects(scores(each)) for each in edition}
-    names = tables.ordered(name for frame in found.values() for name in frame.index)
-    figure, axes = style.canvas(0.9 + 0.24 * len(names), 1, len(found), sharey=True)
+    effects_by_study = {each.name: effects(scores(each)) for each in edition}
+    names = tables.ordered(name for frame in effects_by_study.values() for name in frame.index)
+    figure, axes = style.canvas(0.9 + 0.24 * len(names), 1, len(effects_by_study), sharey=True)
     for axis, each in zip(axes.flat, edition, strict=True):
         for place, name in enumerate(names):
-            if name not in found[each.name].index:
+            if name not in effects_by_study[each.name].index:
                 continue
-            row, look = found[each.name].loc[name], style.method_style(name)
+            row, look = effects_by_study[each.name].loc[name], style.method_style(name)
             centre, half = 100 * row["difference"], 100 * np.nan_to_num(row["high"] - row["difference"])
             face = look.colour if row["holm_t"] < ALPHA else "white"
             axis.errorbar(
@@ -404,7 +404,7 @@ def effects_figure(edition: Sequence[StudyRecords]) -> Figure:
         axis.axvline(0, color="black", linewidth=0.8)
         style.method_rows(axis, names)
         axis.set_title(each.name, fontsize=9)
-    bases = dict.fromkeys(labels.label(baseline(scores(each))) for each in edition)
+    bases = dict.fromkeys(labels.method_label(baseline(scores(each))) for each in edition)
     figure.supxlabel(f"points of MAP@R above {' and '.join(bases)}", fontsize=10)
     return figure
 
@@ -413,10 +413,10 @@ def cost_figure(edition: Sequence[StudyRecords]) -> Figure:
     """MAP@R against the steps (left) and the seconds (right) of a rerun; a row of panels a study."""
     figure, axes = style.canvas(1.4 + 2.1 * len(edition), len(edition), 2, sharey="row")
     for row, each in zip(axes, edition, strict=True):
-        found = cost_and_accuracy(each)
+        methods_of_study = cost_and_accuracy(each)
         for axis, cost, unit in zip(row, ("steps", "seconds"), ("steps, thousands", "seconds"), strict=True):
             scale = 1000 if cost == "steps" else 1
-            for name, values in found.iterrows():
+            for name, values in methods_of_study.iterrows():
                 look = style.method_style(name)
                 axis.errorbar(
                     values[cost] / scale,
@@ -427,7 +427,7 @@ def cost_figure(edition: Sequence[StudyRecords]) -> Figure:
                     markerfacecolor=look.face,
                     markersize=5,
                     linestyle="none",
-                    label=labels.label(name),
+                    label=labels.method_label(name),
                 )
             axis.set_xlabel(f"{unit} a rerun")
         row[0].set_ylabel("MAP@R, %")
@@ -439,10 +439,10 @@ def cost_figure(edition: Sequence[StudyRecords]) -> Figure:
     return figure
 
 
-def bargains(records: StudyRecords) -> str:
+def pareto_front(records: StudyRecords) -> str:
     """Which methods no other beats with fewer steps and a higher mean, in one sentence."""
-    found = cost_and_accuracy(records)
-    if found.empty:
+    table = cost_and_accuracy(records)
+    if table.empty:
         return f"`{records.name}`: no finished rerun."
-    names = ", ".join(map(labels.label, found.index[~found["dominated"]]))
+    names = ", ".join(map(labels.method_label, table.index[~table["dominated"]]))
     return f"`{records.name}`: no other method has a higher mean in fewer steps than {names}."

@@ -111,6 +111,6 @@ def jitter(positions: ArrayLike) -> np.ndarray:
 
 def method_rows(axis: Axes, names: Sequence[str], methods: Methods = METHODS) -> None:
     """Methods down the vertical axis, the first on top."""
-    axis.set(yticks=range(len(names)), yticklabels=[labels.label(name, methods) for name in names], ylabel="")
+    axis.set(yticks=range(len(names)), yticklabels=[labels.method_label(name, methods) for name in names], ylabel="")
     axis.set_ylim(len(names) - 0.5, -0.5)
     axis.xaxis.set_major_locator(MaxNLocator(5))

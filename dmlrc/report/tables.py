@@ -340,13 +340,13 @@ def rates(protocol: str) -> pd.DataFrame:
         if study.budget.name != "rate" or study.protocol.name != protocol:
             continue
         try:
-            found = records.load(study.name)
+            trials = records.load(study.name)
         except MissingDataError:
             continue
         chosen = studies.STUDIES[study.name.partition("-rate-")[0]].effective_protocol
         rules = [(run.patience, run.max_epochs) for run in (study.effective_protocol, chosen)]
         for patience, max_epochs in dict.fromkeys(rules):
-            rows[study.protocol.lr, patience, max_epochs] = replay(found, patience, max_epochs)
+            rows[study.protocol.lr, patience, max_epochs] = replay(trials, patience, max_epochs)
     if not rows:
         return pd.DataFrame()
     table = pd.DataFrame(rows).T.rename_axis(["lr", "patience", "max_epochs"])

@@ -60,8 +60,8 @@ def test_every_loss_is_described_and_drawn_in_its_own_way():
     assert len(set(looks)) == len(looks)
     for name, look in page.STYLES.items():
         assert (look.marker == "D") == (table.loc[name, "kind"] == "classification")
-    assert page.label("proxy_nca_pp") == "ProxyNCA++"
-    assert page.label("ntxent") == "NTXent"
+    assert page.after2019_label("proxy_nca_pp") == "ProxyNCA++"
+    assert page.after2019_label("ntxent") == "NTXent"
     assert page.sources().count("{cite:p}") == len(NAMES)
 
 
@@ -161,7 +161,7 @@ def test_the_table_holds_the_classics_the_best_of_the_fourteen_and_the_new_losse
     assert best not in tables.CLASSICS
     assert page.rows(main) == [PRETRAINED, "contrastive", "triplet", best, *NAMES]
     cells, marks = page.results(main, after)
-    labels = [page.label(name) for name in page.rows(main)]
+    labels = [page.after2019_label(name) for name in page.rows(main)]
     assert cells.index.tolist() == marks.index.tolist() == labels
     assert cells["", "reruns"].tolist() == ["", *["2"] * 9]
     concatenated = cells["Concatenated (512-d)", "MAP@R"]
@@ -181,8 +181,8 @@ def test_what_is_not_run_says_so():
     main = main_study()
     cells, _ = page.results(main, None)
     assert cells.loc["Smooth-AP"].tolist() == ["not run", *[""] * 6]
-    assert page.summary(main, None) == "`fake-main`: the losses after 2019 are not run here."
-    assert set(page.scalars(main, None)) == {"one_function_range"}
+    assert page.after2019_sentence(main, None) == "`fake-main`: the losses after 2019 are not run here."
+    assert set(page.after2019_scalars(main, None)) == {"one_function_range"}
     assert list(page.measured_by_year(main, None)["method"]) == [m.name for m in musgrave2020.METHODS]
     edition = {"fake-main": (main, None)}
     assert page.absent(edition) == "Of `fake-main` the losses after 2019 are not run."
@@ -207,7 +207,7 @@ def test_new_losses_against_the_best_of_the_fourteen():
     assert (found["above"], found["below"], found["n"], found["older"]) == (1, 1, 3, 14)
     contrastive = tables.accuracy(main).set_index(["method", "setting", "metric"])["mean"]
     assert found["contrastive"] == contrastive["contrastive", "concatenated", "map_at_r"]
-    sentence = page.summary(main, after_study(levels, reruns=3))
+    sentence = page.after2019_sentence(main, after_study(levels, reruns=3))
     assert "of 3 losses after 2019, Circle has the highest concatenated MAP@R, 90.10 %; of 14 older ones" in sentence
     assert "1 of the 3 above it, 1 below" in sentence
 
@@ -218,11 +218,11 @@ def test_search_noise_is_the_range_of_one_function():
     assert list(noise.index) == list(page.ONE_FUNCTION)
     assert noise["proxy_nca_pp"] == pytest.approx(0.9005)
     span = noise.max() - noise.min()
-    assert page.scalars(main, after)["one_function_range"] == pytest.approx(span)
-    assert f"a range of {100 * span:.2f} points" in page.summary(main, after)
-    assert "ProxyNCA++ 90.05" in page.summary(main, after)
+    assert page.after2019_scalars(main, after)["one_function_range"] == pytest.approx(span)
+    assert f"a range of {100 * span:.2f} points" in page.after2019_sentence(main, after)
+    assert "ProxyNCA++ 90.05" in page.after2019_sentence(main, after)
     only = main_study(missing=["proxy_nca", "normalized_softmax"])
-    assert "one function" not in page.summary(only, after)
+    assert "one function" not in page.after2019_sentence(only, after)
 
 
 def test_joined_records_keep_both_studies():

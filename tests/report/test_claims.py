@@ -538,7 +538,7 @@ def test_claims_are_well_formed():
         assert (NOTEBOOKS / f"{page.chapter(claim.link)}.ipynb").exists(), claim.id
         limits = [limit for limit in (claim.region.low, claim.region.high) if math.isfinite(limit)]
         assert limits, claim.id
-        assert claim.motive or 0 in limits or claim.id in STATED, f"{claim.id}: a limit without a reason"
+        assert claim.rationale or 0 in limits or claim.id in STATED, f"{claim.id}: a limit without a reason"
 
 
 STATED = (  # the sentence itself has the number
@@ -620,7 +620,7 @@ def test_counts_by_paper_and_what_fails_everywhere():
 def test_tables_stand_side_by_side(edition, quick_bootstrap):
     edition = claims.judged(edition)
     assert claims.judged(edition) is edition
-    cells, marks = claims.summary(edition)
+    cells, marks = claims.overview(edition)
     assert cells.index.is_unique
     assert len(cells) == len(claims.CLAIMS)
     assert list(cells.columns) == ["fake-full", "fake-quick", "see", "said in"]

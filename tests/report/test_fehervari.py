@@ -45,7 +45,7 @@ def rising(method, setting, metric, rerun):
 
 
 def test_the_papers_tables_are_as_printed():
-    cells, marks = page.beside("CUB200", {MAIN: None})
+    cells, marks = page.compare("CUB200", {MAIN: None})
     inception, resnet = "the paper, BN-Inception", "the paper, ResNet50"
     assert cells.loc["Triplet Semihard", inception].tolist() == ["50.9", "63.3", "74.8", "84.3", "91.1", "61.1"]
     assert cells.loc["Triplet Semihard", (resnet, "R@1")] == "48.2†"
@@ -58,7 +58,7 @@ def test_the_papers_tables_are_as_printed():
 
 
 def test_every_cell_that_differs_from_the_authors_plots_has_a_dagger():
-    cells = pd.concat([page.beside(name, {})[0].stack([0, 1]) for name in page.DATASETS.values()])
+    cells = pd.concat([page.compare(name, {})[0].stack([0, 1]) for name in page.DATASETS.values()])
     assert cells.str.contains("†").sum() == 7
     assert sorted(cells[cells.str.contains("‡")]) == ["67.31‡", "82.41‡"]
     assert "49.04" in page.plotted("CUB200")
@@ -85,7 +85,7 @@ def test_our_rows_are_in_the_setting_of_the_papers():
 
 def test_one_seed_a_missing_and_a_diverged_method():
     records = made(NAME, score, reruns=1, missing=("angular",), diverged=(("margin", 0),))
-    cells, marks = page.beside("Cars196", {MAIN: records})
+    cells, marks = page.compare("Cars196", {MAIN: records})
     assert cells.loc["Angular Loss", (MAIN, "R@1")] == "not run"
     assert cells.loc["Margin Loss", (MAIN, "NMI")] == "diverged"
     assert cells.loc["Triplet Semihard", (MAIN, "R@1")] == "50.0"  # no interval of one seed
@@ -159,7 +159,7 @@ def test_figure_draws_every_method_at_its_numbers():
     figure = page.draw_sweep({MAIN: records, "other": records}, "size")
     left, right = figure.axes[:2]
     lines = {container.get_label(): container.lines[0] for axis in (left, right) for container in axis.containers}
-    assert set(lines) == {page.label(name) for name in page.ORDER} - {"DREML"}
+    assert set(lines) == {page.fehervari_label(name) for name in page.ORDER} - {"DREML"}
     np.testing.assert_allclose(lines["Margin Loss"].get_xdata(orig=False), [16, 32, 64, 128, 256, 512])
     np.testing.assert_allclose(lines["Margin Loss"].get_ydata(orig=False)[0], 100 * (0.1 + 0.015 * 4))
     assert to_hex(lines["Margin Loss"].get_color()) == style.RED.lower()

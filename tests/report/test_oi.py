@@ -103,7 +103,7 @@ def test_published_table_1(where, value):
 
 def test_table_1_beside_the_papers():
     orders = {"default": {MAIN: run()}, "random": {MAIN: run("random", lift=0.1)}}
-    cells = page.orders_beside(orders)
+    cells = page.compare_orders(orders)
     assert cells.loc[("CUB200 (the paper)", "random is higher"), "Recall@1"] == "yes: +0.178"
     assert cells.loc[(MAIN, "default"), "MAP@R"].startswith("0.305 ± ")
     assert cells.loc[(MAIN, "random"), "JSD"].startswith("0.505 ± ")
@@ -118,14 +118,14 @@ def test_the_verdict_follows_the_interval(lift, verdict):
 
 def test_table_1_without_records_or_with_one_seed():
     orders = {"default": {MAIN: run(seeds=1), "other": None}, "random": {MAIN: run("random", seeds=1), "other": run()}}
-    cells = page.orders_beside(orders)
+    cells = page.compare_orders(orders)
     assert cells.loc[(MAIN, "default"), "Recall@1"] == "0.500"
     assert cells.loc[(MAIN, "random is higher"), "Recall@1"].startswith("one seed")
     assert (cells.loc[("other", "default")] == "not run").all()
     assert (cells.loc[("other", "random is higher")] == "–").all()
     failed = run(scores=[("pretrained", 0, "separated", "jsd", 0.9)], diverged=[(METHOD, 0)])
     lost = {"default": {MAIN: failed}, "random": {MAIN: None}}
-    assert (page.orders_beside(lost).loc[(MAIN, "default")] == "diverged").all()
+    assert (page.compare_orders(lost).loc[(MAIN, "default")] == "diverged").all()
 
 
 def test_gain_is_welchs():
@@ -154,7 +154,7 @@ def test_histograms_are_the_sum_over_seeds():
 
 def test_summary_agrees_with_the_metrics():
     embeddings, labels = cluster(0.3, 0)
-    found = page.summary(page.histograms(run(seeds=1), "test"))
+    found = page.histogram_statistics(page.histograms(run(seeds=1), "test"))
     exact = metrics.evaluate(embeddings, labels, ("jsd", "mean_positive", "mean_negative"))
     assert found["jsd"] == pytest.approx(exact["jsd"])
     assert found["mean_positive"] == pytest.approx(exact["mean_positive"], abs=0.01)  # half a bin
@@ -282,11 +282,11 @@ def test_ledger():
 
 def test_scalars_are_finite():
     orders = {"default": {MAIN: run(), "other": None}, "random": {MAIN: run("random", lift=0.1), "other": None}}
-    recorded = page.scalars(orders)
+    recorded = page.oi_scalars(orders)
     assert recorded[f"{MAIN}.random_gain_jsd"] == pytest.approx(0.1)
     assert recorded[f"{MAIN}.first_gap_precision_at_1"] == pytest.approx(-0.1)
     orders = {"default": {MAIN: run(curves=[])}, "random": {MAIN: None}}
-    assert set(page.scalars(orders)) == {"published_cells"}
+    assert set(page.oi_scalars(orders)) == {"published_cells"}
 
 
 IDS = ("oi-t1", "oi-f1", "oi-f2", "oi-f3", "oi-f4", "oi-bins", "oi-f4-gaps", "deviations-oi")

@@ -114,7 +114,7 @@ def test_table_2_is_mean_and_standard_deviation_over_seeds():
 
 
 def test_table_2_beside_the_papers():
-    cells, marks = page.beside({MAIN: table()})
+    cells, marks = page.compare_table2({MAIN: table()})
     assert cells.loc["Multisimilarity", ("the paper, Cars196", "R@1")] == "81.68 ± 0.19"
     assert cells.loc["Contrastive (D)", (MAIN, "R@1")] == "52.10 ± 0.10"
     assert cells.loc["Pnca", ("the paper, SOP", "R@1")] == "–"
@@ -132,7 +132,7 @@ def test_table_2_beside_the_papers():
 
 def test_table_2_says_what_is_missing():
     records = table(methods=("margin_12", "snr"), seeds=1, diverged=[("histogram", 0)])
-    cells, marks = page.beside({MAIN: records, "grocery-frozen-full": None})
+    cells, marks = page.compare_table2({MAIN: records, "grocery-frozen-full": None})
     ours = cells[MAIN, "R@1"]
     assert ours["Margin (D, β = 1.2)"] == "56.00"  # one seed: no standard deviation
     assert (ours["Hist."], ours["Angular"]) == ("diverged", "not run")
@@ -158,12 +158,12 @@ def test_agreement_is_spearmans_with_each_column():
 
 
 def test_spread_leaves_regularised_rows_out():
-    found = page.spread(page.table2(table()))
+    found = page.r1_range(page.table2(table()))
     assert found["n"] == 18
     assert found["range"] == pytest.approx(0.17)  # methods 0 to 17
     assert found["std"] == pytest.approx(0.001)
-    assert page.spread(page.printed_table2("CUB200"))["range"] == pytest.approx(0.6309 - 0.5848)
-    assert "one seed" in page.spread_sentence({MAIN: table(seeds=1)})
+    assert page.r1_range(page.printed_table2("CUB200"))["range"] == pytest.approx(0.6309 - 0.5848)
+    assert "one seed" in page.range_sentence({MAIN: table(seeds=1)})
 
 
 # Table 1
@@ -175,7 +175,7 @@ def test_trunks_beside_the_papers():
     rows += [("conv4@random", 0, "separated", "precision_at_1", 0.1)]
     rows += [("conv4@random", 0, "separated", "nmi", 0.9), ("pretrained", 0, "separated", "precision_at_1", 0.8)]
     found = {"grocery-frozen-full": made_records("grocery-frozen-full-trunks", rows), "other": None}
-    cells = page.trunks_beside(found)
+    cells = page.compare_trunks(found)
     assert cells.loc["ResNet50, random linear layer", "the paper, CUB200"] == "43.77"
     assert cells.loc["SqueezeNet 1.0, random linear layer", "grocery-frozen-full"] == "25.00 ± 7.07"
     assert cells.loc["conv4, random weights, its features", "grocery-frozen-full"] == "10.00"
@@ -183,7 +183,7 @@ def test_trunks_beside_the_papers():
     assert (cells["other"] == "not run").all()
     assert "40.0 %" in page.projection_sentence(found)
     assert "25.0 %" in page.projection_sentence(found)
-    assert len(page.trunks_beside({"other": None})) == 3
+    assert len(page.compare_trunks({"other": None})) == 3
 
 
 # Figure 1
@@ -480,7 +480,7 @@ def test_toy_with_one_seed_and_few_steps():
     frame = toy.repeat(seeds=1, steps=2)
     assert set(frame["variant"]) == {"untrained", *toy.VARIANTS}
     assert "±" not in toy.cells(frame).to_string()
-    assert set(toy.scalars(frame)) == {
+    assert set(toy.toy_scalars(frame)) == {
         f"toy.{name}.{key}" for name in ("untrained", *toy.VARIANTS) for key in ("test_p1", "spectrum")
     }
 
@@ -512,10 +512,10 @@ def test_ledger_names_what_differs():
 
 
 def test_scalars_are_finite():
-    recorded = page.scalars({MAIN: table(), "other": None})
+    recorded = page.roth_scalars({MAIN: table(), "other": None})
     assert recorded[f"{MAIN}.rho_with_r1"] == pytest.approx(-1)
     assert recorded[f"{MAIN}.mean_gain"] > 0
-    assert np.isfinite(list(page.scalars({MAIN: table(seeds=1, methods=("snr",))}).values())).all()
+    assert np.isfinite(list(page.roth_scalars({MAIN: table(seeds=1, methods=("snr",))}).values())).all()
 
 
 # The chapter

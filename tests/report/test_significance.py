@@ -202,14 +202,14 @@ def test_tables_print_what_was_computed():
 
 def test_sentences_say_how_much_can_be_seen():
     table = made().rename(columns={"a": "proxy_nca", "b": "normalized_softmax", "c": "margin", "d": "snr"})
-    text = significance.summary(study(table))
+    text = significance.differences_sentence(study(table))
     assert "5 of 6 pairs" in text
     assert "SNR has the highest mean and can be told from every other method" in text
     caution = significance.caution(study(table))
     assert f"{100 * (table['normalized_softmax'] - table['proxy_nca']).mean():+.2f} points" in caution
     assert "cannot fall below" not in caution  # 6 pairs, 10 reruns: it can
     assert "cannot fall below" in significance.caution(study(table.iloc[:4]))
-    assert "nothing can be tested" in significance.summary(study(table.iloc[:1]))
+    assert "nothing can be tested" in significance.differences_sentence(study(table.iloc[:1]))
     assert significance.comparable([study(table), study(table.iloc[:1], "short")])[0].name == "made-study"
     assert len(significance.comparable([study(table), study(table.iloc[:1], "short")])) == 1
 
@@ -231,7 +231,7 @@ def test_cost_beside_accuracy():
     found = significance.cost_and_accuracy(one)
     assert found["steps"].to_dict() == {name: 4.0 * count for name, count in steps.items()}  # four folds
     assert found["dominated"].to_dict() == {"a": False, "b": True, "c": False, "d": False}
-    assert "than a, c, d" in significance.bargains(one)
+    assert "than a, c, d" in significance.pareto_front(one)
 
 
 def drawn(figure):
@@ -263,5 +263,5 @@ def test_figures_show_every_method_in_its_colour():
 def test_one_method_and_no_method():
     alone = study(made()[["a"]])
     assert significance.comparable([alone]) == []
-    assert "nothing can be tested" in significance.summary(alone)
+    assert "nothing can be tested" in significance.differences_sentence(alone)
     assert significance.caution(alone) == ""

@@ -229,7 +229,7 @@ def test_printed_results_says_what_is_missing():
 
 def test_beside_puts_our_columns_after_the_papers():
     records = fake_records()
-    cells, marks = labels.beside(printed("SOP"), [records], "SOP")
+    cells, marks = labels.compare_with_published(printed("SOP"), [records], "SOP")
     assert cells.shape == marks.shape == (15, 6 + 2)
     assert cells.loc["NTXent", ("SOP, concatenated (512-d)", "P@1")] == "–"
     ours = cells.loc["NTXent", ("fake-study, concatenated (512-d)", "MAP@R")]
@@ -241,7 +241,7 @@ def test_sentences_hold_the_numbers():
     records = fake_records(reruns=3)
     frame = tables.accuracy(records)
     found = tables.spread(frame)
-    assert f"{100 * found['best']:.2f} %" in labels.summary(records)
+    assert f"{100 * found['best']:.2f} %" in labels.results_sentence(records)
     assert "p = " in labels.agreement(records, dict(list(published.results().groupby("dataset"))))
     assert labels.joining(printed("CUB200")).startswith("+4.9 points")
     assert labels.stops(records) == "Of 336 runs of `fake-study`, 100.0 % at the limit of epochs."
@@ -257,7 +257,7 @@ def test_a_method_of_the_readers_own_comes_last_and_keeps_its_name():
         "arcface",
         "my_loss",
     ]
-    assert labels.label("my_loss") == "my_loss"
+    assert labels.method_label("my_loss") == "my_loss"
 
 
 def test_settings_show_the_paper_first():
@@ -352,10 +352,10 @@ def test_every_field_of_the_protocol_has_a_reason_ready():
 def test_a_study_that_has_just_begun_can_be_shown():
     records = fake_records(missing=[method.name for method in musgrave2020.METHODS])
     assert np.isnan(tables.spread(tables.accuracy(records))["range"])
-    assert "nothing to compare" in labels.summary(records)
+    assert "nothing to compare" in labels.results_sentence(records)
     assert "too few methods" in labels.agreement(records, dict(list(published.results().groupby("dataset"))))
     assert labels.answer([records]).loc["fake-study", "over contrastive"] == "–"
-    assert labels.scalars(records) == {}
+    assert labels.results_scalars(records) == {}
 
 
 def test_rates_come_from_the_short_searches(home):

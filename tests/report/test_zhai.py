@@ -69,20 +69,20 @@ def test_reader_leaves_out_what_is_uncertain():
 
 
 def test_the_papers_loss_tables_are_as_printed():
-    cells, marks = page.beside_losses("Table 1", {MAIN: None})
+    cells, marks = page.compare_losses("Table 1", {MAIN: None})
     assert cells.loc["Lifted Struct", "SOP"].tolist() == ["512", "62.1", "79.8", "91.3", "–"]
     assert cells.loc["Lifted Struct", ("Cars196", "dim")] == "128"
     assert cells.loc["NormSoftmax", "CUB200"].tolist() == ["512", "55.3", "67.0", "77.6", "85.4", "62.8"]
     assert marks.loc["Angular Loss", ("SOP", "R@1")] == "best"
     assert (cells[MAIN, "R@1"] == "not run here").all()
-    third = page.beside_losses("Table 3", {})[0]
+    third = page.compare_losses("Table 3", {})[0]
     assert third.index.tolist() == ["Margin", "NormSoftmax, 128-d", "NormSoftmax, 512-d"]
     assert third.loc["NormSoftmax, 512-d", ("CUB200", "R@1")] == "61.3"
 
 
 def test_our_losses_stand_beside_table_1_and_nowhere_else():
     found = {MAIN: made(f"{NAME}-losses", score), "other": None}
-    cells, marks = page.beside_losses("Table 1", found)
+    cells, marks = page.compare_losses("Table 1", found)
     assert cells.loc["NormSoftmax", (MAIN, "R@1")] == "50.0 ± 0.0"
     assert cells.loc["NormSoftmax", (MAIN, "dim")] == "512"
     assert cells.loc["Margin", (MAIN, "NMI")] == "50.0 ± 0.0"
@@ -91,20 +91,20 @@ def test_our_losses_stand_beside_table_1_and_nowhere_else():
     assert (cells["other", "R@1"] == "not run here").all()
     assert page.losses_sentence("Table 1", found).endswith(f"and `{MAIN}` 1 of 8 of ours.")
     for table in ("Table 2", "Table 3"):
-        assert (page.beside_losses(table, found)[0][MAIN, "R@1"] == "not run here").all()
+        assert (page.compare_losses(table, found)[0][MAIN, "R@1"] == "not run here").all()
         assert "not run here" in page.losses_sentence(table, found)
 
 
 def test_trunk_decides_beside_which_table_ours_stand():
     records = made(f"{NAME}-losses", score)
     records.meta["protocol"]["trunk"] = "resnet50"
-    assert page.beside_losses("Table 3", {MAIN: records})[0].loc["NormSoftmax, 512-d", (MAIN, "R@1")] == "50.0 ± 0.0"
-    assert (page.beside_losses("Table 1", {MAIN: records})[0][MAIN, "R@1"] == "not run here").all()
+    assert page.compare_losses("Table 3", {MAIN: records})[0].loc["NormSoftmax, 512-d", (MAIN, "R@1")] == "50.0 ± 0.0"
+    assert (page.compare_losses("Table 1", {MAIN: records})[0][MAIN, "R@1"] == "not run here").all()
 
 
 def test_samples_per_class():
     records = made(f"{NAME}-samples", layouts, diverged=(("norm_softmax@3x25", 0),))
-    cells, marks = page.beside_samples({MAIN: records, "other": None})
+    cells, marks = page.compare_samples({MAIN: records, "other": None})
     assert cells.index.tolist() == ["no balancing", "1 x 75", "3 x 25", "12 x 6", "25 x 3", "37 x 2", "75 x 1"]
     assert cells["the paper, CUB200"].tolist() == ["59.5", "59.6", "60.0", "60.8", "61.3", "59.6", "40.9"]
     assert cells.loc["12 x 6", MAIN] == "42.0 ± 0.0"
@@ -113,13 +113,13 @@ def test_samples_per_class():
     sentence = page.samples_sentence({MAIN: records})
     assert "in the paper 25 x 3 is best, and 75 x 1 is 20.4 points below" in sentence
     assert f"around `{MAIN}` 37 x 2 is best, and 75 x 1 is 57.0 points below" in sentence
-    fewer = page.beside_samples({MAIN: made(f"{NAME}-samples", layouts, missing=("norm_softmax@1x75",))})[0]
+    fewer = page.compare_samples({MAIN: made(f"{NAME}-samples", layouts, missing=("norm_softmax@1x75",))})[0]
     assert fewer.loc["1 x 75", MAIN] == "not run"
 
 
 def test_floats_and_bits_beside_tables_5_and_6():
     main, dims = made(NAME, score), made(f"{NAME}-dims", rising)
-    cells, marks = page.beside_embeddings("Table 6", {MAIN: main}, {MAIN: dims})
+    cells, marks = page.compare_embeddings("Table 6", {MAIN: main}, {MAIN: dims})
     assert cells.loc["NormSoftmax, 2048 bits", ("Cars196", "R@1")] == "88.7"
     assert cells.loc["NormSoftmax, 2048 bits", (MAIN, "R@1")] == f"47.0 ± {STUDENT[3] / np.sqrt(3):.1f}"
     assert cells.loc["NormSoftmax, 2048 d", (MAIN, "R@1")] == "50.0 ± 0.0"  # of the main study, not of the sweep
@@ -128,7 +128,7 @@ def test_floats_and_bits_beside_tables_5_and_6():
     assert marks.loc["NormSoftmax, 2048 d", (MAIN, "R@1")] == "best"
     assert marks.loc["NormSoftmax, 2048 d", ("CUB200", "R@1")] == "best"
     assert not any(row.startswith("NormSoftmax, 16 ") for row in cells.index)
-    nothing = page.beside_embeddings("Table 5", {MAIN: None}, {MAIN: None})[0]
+    nothing = page.compare_embeddings("Table 5", {MAIN: None}, {MAIN: None})[0]
     assert nothing.loc["LMCL*, 2048 d", (MAIN, "R@1")] == "not run"
     assert nothing.loc["HTL, 512 d", ("In-Shop", "R@10")] == "–"
     assert nothing.index.tolist().index("DREML, 9216 d") < nothing.index.tolist().index("LMCL, 512 d")
@@ -143,7 +143,7 @@ def test_what_bits_cost_and_lmcl():
     assert page.paper_bits("CUB200") == pytest.approx(-0.02)
     assert page.paper_lmcl("In-Shop") == pytest.approx(-0.004)
     assert np.isnan(page.bits_cost(made(NAME, score, missing=("norm_softmax",)))[0])
-    assert page.scalars({MAIN: main, "other": None})[f"{MAIN}.bits_less_floats"] == pytest.approx(-0.03)
+    assert page.zhai_scalars({MAIN: main, "other": None})[f"{MAIN}.bits_less_floats"] == pytest.approx(-0.03)
 
 
 def test_sizes_and_the_gap_between_floats_and_bits():
@@ -191,7 +191,7 @@ def test_shares_of_the_classes():
     records = made(f"{NAME}-shares", lambda method, *_: 0.5 if method.endswith("share1") else 0.49)
     frame = page.shares(records)
     assert sorted(frame["share"].unique()) == [0.1, 0.25, 0.5, 1.0]
-    cells = page.beside_shares({MAIN: records, "other": None})
+    cells = page.compare_shares({MAIN: records, "other": None})
     assert cells.index.tolist() == ["100 %", "50 %", "25 %", "10 %", "1 %", "0.1 %"]
     assert cells.loc["1 %", "the paper, SOP"] == "75.7"
     assert cells.loc["10 %", MAIN] == "49.0 ± 0.0"

@@ -31,8 +31,8 @@ WHAT = {
     "proxy_anchor": "every class vector against all images of the batch, by soft maxima; a sibling of MS with one "
     "learned anchor a class",
     "circle": "softplus over positives and negatives, each pair weighted by its distance from its optimum",
-    "supcon": "cross-entropy against all other images of the batch, averaged over the positives; NT-Xent with 2 images "
-    "a class",
+    "supcon": "cross-entropy against all other images of the batch, averaged over the positives; NT-Xent with 2 "
+    "images a class",
     "proxy_nca_pp": "N. Softmax at a temperature of 1/18; ProxyNCA with a scale of 9",
     "smooth_ap": "average precision in the batch, with sigmoids for steps; FastAP has soft histograms",
     "recall_at_k": "recall at k in the batch, averaged over k, with sigmoids for both steps",
@@ -56,9 +56,9 @@ TRUNKS = {
 """The trunks that claims are kept apart by."""
 
 
-def label(method: str) -> str:
+def after2019_label(method: str) -> str:
     """A method's name as printed."""
-    return METHODS[method].label if method in METHODS else labels.label(method)
+    return METHODS[method].label if method in METHODS else labels.method_label(method)
 
 
 # What they are
@@ -195,8 +195,8 @@ def claimed_trends(table: pd.DataFrame) -> pd.DataFrame:
             for name in ("all trunks", *TRUNKS):
                 group = groups.get(name)
                 if group is not None and has_trend(group):
-                    found = statistics.slope(group["year"], group["r1"])
-                    rows.append((dataset, name, years, found.value, found.half, found.n))
+                    trend = statistics.slope(group["year"], group["r1"])
+                    rows.append((dataset, name, years, trend.value, trend.half, trend.n))
     return pd.DataFrame(rows, columns=["dataset", "trunk", "years", "slope", "ci95", "n"])
 
 
@@ -266,8 +266,8 @@ def reruns() -> pd.DataFrame:
     theirs = table[table["role"].isin(["rerun", "contrastive_baseline", "triplet_baseline"])]
     theirs = theirs[~theirs["note"].str.contains("who ran it is not said", na=False)]
     claimed = [own.get(key, np.nan) for key in zip(theirs["method"], theirs["dataset"], strict=True)]
-    found = theirs.assign(claimed=claimed, by=theirs["paper"])[["dataset", "method", "r1", "claimed", "by", "note"]]
-    return found.sort_values(["dataset", "by", "r1"], ignore_index=True)
+    chosen = theirs.assign(claimed=claimed, by=theirs["paper"])[["dataset", "method", "r1", "claimed", "by", "note"]]
+    return chosen.sort_values(["dataset", "by", "r1"], ignore_index=True)
 
 
 def rerun_cells(table: pd.DataFrame) -> pd.DataFrame:
@@ -335,33 +335,35 @@ def accuracy(main: StudyRecords, after: StudyRecords | None) -> pd.DataFrame:
 
 def status(main: StudyRecords, after: StudyRecords | None) -> pd.DataFrame:
     """`tables.status` of `rows` but the trunk; a loss of which nothing was run is "not run"."""
-    found = tables.status(joined(main, after))
+    everything = tables.status(joined(main, after))
     names = [name for name in rows(main) if name != PRETRAINED]
     none = {"trials": 0, "diverged": 0, "reruns": 0, "failed_reruns": 0, "state": "not run"}
-    return pd.DataFrame([found.loc[name] if name in found.index else pd.Series(none) for name in names], index=names)
+    return pd.DataFrame(
+        [everything.loc[name] if name in everything.index else pd.Series(none) for name in names], index=names
+    )
 
 
 def results(main: StudyRecords, after: StudyRecords | None) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The cells and the marks of the results table, as `labels.results`; marks are among the rows shown."""
     pair = labels.results(accuracy(main, after), *labels.dimensions(main), status(main, after))
     for frame in pair:
-        frame.index = frame.index.map(label)
+        frame.index = frame.index.map(after2019_label)
     return pair
 
 
 def measured_by_year(main: StudyRecords, after: StudyRecords | None) -> pd.DataFrame:
     """Concatenated P@1 at the year of each method, the fourteen and the losses after 2019: method, year, value."""
-    found = tables.measured_by_year(tables.accuracy(main))
-    found = found[~found["method"].isin(METHODS)]
+    older = tables.measured_by_year(tables.accuracy(main))
+    older = older[~older["method"].isin(METHODS)]
     if after is None:
-        return found
+        return older
     frame = tables.accuracy(after)
     frame = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "precision_at_1")]
     frame = frame[frame["method"].isin(METHODS)]
     newer = pd.DataFrame(
         {"method": frame["method"], "year": [METHODS[name].year for name in frame["method"]], "value": frame["mean"]}
     )
-    return pd.concat([found, newer], ignore_index=True)
+    return pd.concat([older, newer], ignore_index=True)
 
 
 def _map_at_r(main: StudyRecords, after: StudyRecords | None) -> pd.DataFrame:
@@ -373,8 +375,8 @@ def _map_at_r(main: StudyRecords, after: StudyRecords | None) -> pd.DataFrame:
 
 def search_noise(main: StudyRecords, after: StudyRecords | None) -> pd.Series:
     """Concatenated MAP@R of the rows that are one function (`ONE_FUNCTION`), as far as they have results."""
-    found = _map_at_r(main, after)["mean"]
-    return found.reindex([name for name in ONE_FUNCTION if name in found.index])
+    means = _map_at_r(main, after)["mean"]
+    return means.reindex([name for name in ONE_FUNCTION if name in means.index])
 
 
 def against_the_fourteen(main: StudyRecords, after: StudyRecords | None) -> dict[str, float | str]:
@@ -384,40 +386,40 @@ def against_the_fourteen(main: StudyRecords, after: StudyRecords | None) -> dict
     fourteen have results), n (how many of the losses after 2019 have), above and below (how many of these have an
     interval above, or below, that of the best of the fourteen).
     """
-    found, best = _map_at_r(main, after), best_of_the_fourteen(main)
-    newer = found[found.index.isin(METHODS)]
+    scores, best = _map_at_r(main, after), best_of_the_fourteen(main)
+    newer = scores[scores.index.isin(METHODS)]
     if newer.empty or best is None:
         return {}
-    half = newer["ci95"].fillna(0.0) + np.nan_to_num(found["ci95"][best])
-    lead = newer["mean"] - found["mean"][best]
+    half = newer["ci95"].fillna(0.0) + np.nan_to_num(scores["ci95"][best])
+    lead = newer["mean"] - scores["mean"][best]
     return {
         "best": float(newer["mean"].max()),
         "best_method": newer["mean"].idxmax(),
-        "fourteen": float(found["mean"][best]),
+        "fourteen": float(scores["mean"][best]),
         "fourteen_method": best,
-        "contrastive": float(found["mean"].get("contrastive", np.nan)),
-        "older": int((~found.index.isin(METHODS)).sum()),
+        "contrastive": float(scores["mean"].get("contrastive", np.nan)),
+        "older": int((~scores.index.isin(METHODS)).sum()),
         "above": int((lead > half).sum()),
         "below": int((lead < -half).sum()),
         "n": len(newer),
     }
 
 
-def summary(main: StudyRecords, after: StudyRecords | None) -> str:
+def after2019_sentence(main: StudyRecords, after: StudyRecords | None) -> str:
     """What the results table of a study says, in two or three sentences."""
-    found = against_the_fourteen(main, after)
-    if not found:
+    numbers = against_the_fourteen(main, after)
+    if not numbers:
         return f"`{main.name}`: the losses after 2019 are not run here."
     text = (
-        f"`{main.name}`: of {found['n']} losses after 2019, {label(found['best_method'])} has the highest concatenated "
-        f"MAP@R, {labels.percent(found['best'])} %; of {found['older']} older ones the best, "
-        f"{label(found['fourteen_method'])}, has {labels.percent(found['fourteen'])} %. Beyond both intervals: "
-        f"{found['above']} of the {found['n']} above it, {found['below']} below."
+        f"`{main.name}`: of {numbers['n']} losses after 2019, {after2019_label(numbers['best_method'])} has the "
+        f"highest concatenated MAP@R, {labels.percent(numbers['best'])} %; of {numbers['older']} older ones the best, "
+        f"{after2019_label(numbers['fourteen_method'])}, has {labels.percent(numbers['fourteen'])} %. Beyond both "
+        f"intervals: {numbers['above']} of the {numbers['n']} above it, {numbers['below']} below."
     )
     noise = search_noise(main, after)
     if "proxy_nca_pp" not in noise.index or len(noise) < 2:
         return text
-    names = labels.each({label(name): value for name, value in noise.items()}, labels.percent)
+    names = labels.each({after2019_label(name): value for name, value in noise.items()}, labels.percent)
     return text + (
         f" Rows that are one function show what searching alone does: {names} %, a range of "
         f"{labels.percent(noise.max() - noise.min())} points."
@@ -430,11 +432,11 @@ def absent(edition: Mapping[str, tuple[StudyRecords, StudyRecords | None]]) -> s
     return f"Of {', '.join(missing)} the losses after 2019 are not run." if missing else ""
 
 
-def scalars(main: StudyRecords, after: StudyRecords | None) -> dict[str, float | str]:
+def after2019_scalars(main: StudyRecords, after: StudyRecords | None) -> dict[str, float | str]:
     """The named numbers of a study that the chapter records."""
-    found = {name: value for name, value in against_the_fourteen(main, after).items() if value == value}
+    numbers = {name: value for name, value in against_the_fourteen(main, after).items() if value == value}
     noise = search_noise(main, after)
-    return found | ({"one_function_range": float(noise.max() - noise.min())} if len(noise) > 1 else {})
+    return numbers | ({"one_function_range": float(noise.max() - noise.min())} if len(noise) > 1 else {})
 
 
 # The figure

@@ -18,7 +18,7 @@ A verdict holds for the data set, the trunk and the protocol of its study, and t
 vary. With this many claims some intervals miss by chance: one in twenty, were each to stand at the edge.
 """
 
-from dmlrc.report.claims.page import by_paper, caption, summary, table, takeaways, unsettled
+from dmlrc.report.claims.page import by_paper, caption, overview, table, takeaways, unsettled
 from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, VERDICTS, Claim
 from dmlrc.report.claims.verdicts import CLAIMS, counts, judge, judged, numbers
 
@@ -36,7 +36,7 @@ __all__ = [
     "judge",
     "judged",
     "numbers",
-    "summary",
+    "overview",
     "table",
     "takeaways",
     "unsettled",

@@ -6,7 +6,7 @@ import pandas as pd
 
 from dmlrc.report import labels, published, statistics
 from dmlrc.report.claims import measures
-from dmlrc.report.claims.rule import NUMBER, POINTS, Claim, Found, above, below, within
+from dmlrc.report.claims.rule import NUMBER, POINTS, Claim, Evidence, above, below, within
 from dmlrc.report.statistics import Estimate
 
 TABLE, DIMS, BATCHES = "fehervari2019", "fehervari2019-dims", "fehervari2019-batches"
@@ -14,10 +14,10 @@ BITS = "separated_binary"
 ENSEMBLE = "dreml"
 
 
-def distance_from_average(found: Found) -> Estimate:
+def distance_from_average(evidence: Evidence) -> Estimate:
     """R@1 of NPairs minus the mean of the other methods, in standard deviations over these."""
-    table = measures.complete_reruns(measures.wide(found[TABLE])).drop(columns=ENSEMBLE, errors="ignore")
-    own = measures.column(found[TABLE], "n_pairs").reindex(table.index)
+    table = measures.complete_reruns(measures.wide(evidence[TABLE])).drop(columns=ENSEMBLE, errors="ignore")
+    own = measures.column(evidence[TABLE], "n_pairs").reindex(table.index)
     others = table.drop(columns="n_pairs")
     if others.shape[1] < 2:
         return Estimate(float("nan"), float("nan"), float("nan"), 0)
@@ -31,14 +31,14 @@ def in_tables(statistic: Callable[[pd.Series], float], metric: str = measures.R1
     """
     frame = published.fehervari_results()
     frame = frame[(frame["metric"] == metric) & ~frame["doubtful"] & (frame["method"] != ENSEMBLE)]
-    found = {}
+    values = {}
     for (dataset, trunk), part in frame.groupby(["dataset", "trunk"], sort=False):
         try:
             value = float(statistic(part.set_index("method")["value"]))
         except KeyError:
             continue
-        found[f"{dataset} ({labels.TRUNK_LABELS[trunk]})"] = value
-    return found
+        values[f"{dataset} ({labels.TRUNK_LABELS[trunk]})"] = value
+    return values
 
 
 def _above_best(row: str) -> Callable[[pd.Series], float]:
@@ -97,7 +97,7 @@ CLAIMS = (
         statistic="R@1 of NPairs minus the mean of the other methods, in standard deviations over these",
         interval=measures.STUDENT_RERUNS,
         region=within(1),
-        motive="one standard deviation over the methods",
+        rationale="one standard deviation over the methods",
         unit=NUMBER,
         needs=(TABLE,),
         link="fehervari-t2",
@@ -137,7 +137,7 @@ CLAIMS = (
         statistic="R@1 of Margin Loss minus that of NPairs",
         interval=measures.STUDENT_RERUNS,
         region=within(0.025),
-        motive="2.5 points, just above the difference in the paper's table (CUB200, BN-Inception)",
+        rationale="2.5 points, just above the difference in the paper's table (CUB200, BN-Inception)",
         unit=POINTS,
         needs=(TABLE,),
         link="fehervari-t2",
@@ -187,7 +187,7 @@ CLAIMS = (
         statistic="rise of R@1 of ProxySoftmax for each doubling of the batch",
         interval=measures.STUDENT_RERUNS,
         region=below(0.005),
-        motive="half a point a doubling would be three points from 2 to 128 images",
+        rationale="half a point a doubling would be three points from 2 to 128 images",
         unit=POINTS,
         needs=(BATCHES,),
         link="fehervari-f2",
@@ -236,7 +236,7 @@ CLAIMS = (
         statistic="R@1 of NPairs at 512 dimensions minus that at 64",
         interval=measures.STUDENT_RERUNS,
         region=below(0.01),
-        motive="less than a point for eight times the size",
+        rationale="less than a point for eight times the size",
         unit=POINTS,
         needs=(DIMS,),
         link="fehervari-f1",

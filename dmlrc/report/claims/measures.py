@@ -12,7 +12,7 @@ import pandas as pd
 from dmlrc.methods import row_name
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import statistics
-from dmlrc.report.claims.rule import Found, MissingRowsError
+from dmlrc.report.claims.rule import Evidence, MissingRowsError
 from dmlrc.report.statistics import Estimate
 
 R1 = "precision_at_1"
@@ -21,7 +21,7 @@ STUDENT_ROWS = "Student's t over the rows, each the mean of its reruns"
 FISHER = "Fisher's z over the rows, each the mean of its reruns"
 BOOTSTRAP_RERUNS = "bootstrap of the reruns, percentiles, seeded"
 BOOTSTRAP_ROWS = "bootstrap of the rows, percentiles, seeded"
-Measure = Callable[[Found], Estimate]
+Measure = Callable[[Evidence], Estimate]
 
 
 def wide(records: StudyRecords, metric: str = R1, setting: str = "separated") -> pd.DataFrame:
@@ -79,10 +79,10 @@ def values_of(records: StudyRecords, metric: str = R1, setting: str = "separated
 
 def at(records: StudyRecords, value: str) -> pd.Series:
     """R@1 of a sweep's rows at one value, means over the reruns, indexed by row."""
-    found = sweep(records).mean().unstack("value")
-    if value not in found:
+    table = sweep(records).mean().unstack("value")
+    if value not in table:
         raise MissingRowsError(f"no rows at {value} in {records.name}")
-    return found[value].dropna()
+    return table[value].dropna()
 
 
 def paired(
@@ -95,9 +95,9 @@ def paired(
 ) -> Measure:
     """The difference of two rows of one study, first minus second, over the reruns that both have."""
 
-    def measure(found: Found) -> Estimate:
-        one = column(found[need], first, metric, setting)
-        other = column(found[need], second, metric, setting_of_second or setting)
+    def measure(evidence: Evidence) -> Estimate:
+        one = column(evidence[need], first, metric, setting)
+        other = column(evidence[need], second, metric, setting_of_second or setting)
         return statistics.mean((one - other).dropna())
 
     return measure
@@ -119,14 +119,14 @@ def against_best(
     look a little better than it is (worst: worse), so the difference errs against the claim that the row is best.
     """
 
-    def measure(found: Found) -> Estimate:
-        own = column(found[need], row, metric, own_setting or setting)
-        rivals = means(found[need], metric, setting).drop([row, *without], errors="ignore")
+    def measure(evidence: Evidence) -> Estimate:
+        own = column(evidence[need], row, metric, own_setting or setting)
+        rivals = means(evidence[need], metric, setting).drop([row, *without], errors="ignore")
         rivals = rivals if others is None else rivals.reindex([name for name in others if name in rivals.index])
         if rivals.empty:
-            raise MissingRowsError(f"no other row than {row} in {found[need].name}")
+            raise MissingRowsError(f"no other row than {row} in {evidence[need].name}")
         rival = rivals.idxmin() if worst else rivals.idxmax()
-        return statistics.mean((own - column(found[need], rival, metric, setting)).dropna())
+        return statistics.mean((own - column(evidence[need], rival, metric, setting)).dropna())
 
     return measure
 
@@ -141,12 +141,14 @@ def against_mean(
 ) -> Measure:
     """The mean of some rows minus that of the others (default all but `without`), over the reruns that all have."""
 
-    def measure(found: Found) -> Estimate:
-        table = complete_reruns(wide(found[need], metric, setting))
+    def measure(evidence: Evidence) -> Estimate:
+        table = complete_reruns(wide(evidence[need], metric, setting))
         rest = table.columns.difference([*rows, *without]) if others is None else table.columns.intersection([*others])
         missing = [row for row in rows if row not in table]
         if missing or rest.empty:
-            raise MissingRowsError(f"no finished rerun of {', '.join(missing) or 'other rows'} in {found[need].name}")
+            raise MissingRowsError(
+                f"no finished rerun of {', '.join(missing) or 'other rows'} in {evidence[need].name}"
+            )
         return statistics.mean(table[list(rows)].mean(axis=1) - table[rest].mean(axis=1))
 
     return measure
@@ -156,8 +158,10 @@ def over_pairs(need: str, pairs: Iterable[tuple[str, str]], metric: str = R1, se
     """The mean difference of pairs of rows, first minus second; each pair is a unit, the mean of its reruns."""
     pairs = list(pairs)
 
-    def measure(found: Found) -> Estimate:
-        return statistics.mean([paired(need, first, second, metric, setting)(found).value for first, second in pairs])
+    def measure(evidence: Evidence) -> Estimate:
+        return statistics.mean(
+            [paired(need, first, second, metric, setting)(evidence).value for first, second in pairs]
+        )
 
     return measure
 
@@ -170,12 +174,12 @@ def between_values(
     choices: the first pair (first, second) of which the records have both counts.
     """
 
-    def measure(found: Found) -> Estimate:
-        table = sweep(found[need], metric, setting).mean().unstack("value")
+    def measure(evidence: Evidence) -> Estimate:
+        table = sweep(evidence[need], metric, setting).mean().unstack("value")
         for first, second in choices:
             if {first, second} <= set(table.columns):
                 return statistics.mean((table[first] - table[second]).dropna())
-        raise MissingRowsError(f"{found[need].name} has no rows at {' and '.join(choices[0])}")
+        raise MissingRowsError(f"{evidence[need].name} has no rows at {' and '.join(choices[0])}")
 
     return measure
 
@@ -195,9 +199,9 @@ def doubling(
     rows: default all but `without`.
     """
 
-    def measure(found: Found) -> Estimate:
-        means = sweep(found[need], metric).mean().to_frame().T
-        slopes = doublings(means, found[need].level_numbers).T[0]
+    def measure(evidence: Evidence) -> Estimate:
+        means = sweep(evidence[need], metric).mean().to_frame().T
+        slopes = doublings(means, evidence[need].level_numbers).T[0]
         chosen = slopes.drop([*without], errors="ignore") if rows is None else slopes.reindex([*rows])
         return statistics.mean(_some(chosen.dropna(), need))
 
@@ -210,13 +214,13 @@ def doubling_of(need: str, row: str, metric: str = R1, setting: str = "separated
     minus: another setting, whose scores are subtracted first.
     """
 
-    def measure(found: Found) -> Estimate:
-        table = sweep(found[need], metric, setting)
+    def measure(evidence: Evidence) -> Estimate:
+        table = sweep(evidence[need], metric, setting)
         if minus:
-            table = table - sweep(found[need], metric, minus)
+            table = table - sweep(evidence[need], metric, minus)
         if row not in table.columns.get_level_values("row"):
-            raise MissingRowsError(f"no finished rerun of {row} in {found[need].name}")
-        return statistics.mean(_some(doublings(table[[row]], found[need].level_numbers)[row].dropna(), need))
+            raise MissingRowsError(f"no finished rerun of {row} in {evidence[need].name}")
+        return statistics.mean(_some(doublings(table[[row]], evidence[need].level_numbers)[row].dropna(), need))
 
     return measure
 

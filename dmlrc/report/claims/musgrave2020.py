@@ -15,7 +15,7 @@ from dmlrc.report.claims.rule import (
     POINTS,
     TINY,
     Claim,
-    Found,
+    Evidence,
     MissingRowsError,
     above,
     below,
@@ -27,34 +27,34 @@ from dmlrc.report.tables import CLASSICS
 JOINED = "concatenated"
 
 
-def trend(found: Found) -> Estimate:
+def trend(evidence: Evidence) -> Estimate:
     """Slope of the methods' concatenated P@1 over their years."""
-    rows = tables.measured_by_year(tables.accuracy(found["main"]))
+    rows = tables.measured_by_year(tables.accuracy(evidence["main"]))
     return statistics.slope(rows["year"], rows["value"])
 
 
-def gain(baseline: str, found: Found) -> Estimate:
+def gain(baseline: str, evidence: Evidence) -> Estimate:
     """Mean relative gain in P@1 of the newer methods over a classic; it cannot exceed that of a perfect score."""
-    table = measures.complete_reruns(measures.wide(found["main"], setting=JOINED))
+    table = measures.complete_reruns(measures.wide(evidence["main"], setting=JOINED))
     new = table.columns.difference(CLASSICS)
     if baseline not in table or new.empty:
-        raise MissingRowsError(f"no finished rerun of {baseline}, or of a newer method, in {found['main'].name}")
+        raise MissingRowsError(f"no finished rerun of {baseline}, or of a newer method, in {evidence['main'].name}")
     perfect = float((1 / table[baseline]).mean()) - 1
     return replace(statistics.mean(table[new].mean(axis=1) / table[baseline] - 1), attainable=(-1.0, perfect))
 
 
-def gain_in_map(found: Found) -> Estimate:
+def gain_in_map(evidence: Evidence) -> Estimate:
     """Mean relative gain in MAP@R of the newer methods over the mean of the two classics."""
-    table = measures.complete_reruns(measures.wide(found["main"], "map_at_r", JOINED))
+    table = measures.complete_reruns(measures.wide(evidence["main"], "map_at_r", JOINED))
     new = table.columns.difference(CLASSICS)
     if not set(CLASSICS) <= set(table) or new.empty:
-        raise MissingRowsError(f"no finished rerun of both classics and a newer method in {found['main'].name}")
+        raise MissingRowsError(f"no finished rerun of both classics and a newer method in {evidence['main'].name}")
     return statistics.mean(table[new].mean(axis=1) / table[list(CLASSICS)].mean(axis=1) - 1)
 
 
-def spread(found: Found) -> Estimate:
+def spread(evidence: Evidence) -> Estimate:
     """Range of the methods' MAP@R, as a share of their mean."""
-    table = measures.complete_reruns(measures.wide(found["main"], "map_at_r", JOINED), least=3)
+    table = measures.complete_reruns(measures.wide(evidence["main"], "map_at_r", JOINED), least=3)
     return statistics.bootstrap(table.to_numpy(), relative_range)
 
 
@@ -64,41 +64,41 @@ def relative_range(scores: np.ndarray) -> float:
     return float(np.ptp(means) / means.mean())
 
 
-def same_order(found: Found) -> Estimate:
+def same_order(evidence: Evidence) -> Estimate:
     """Rank correlation of the methods' MAP@R, separated and concatenated."""
-    both = pd.concat([measures.means(found["main"], "map_at_r", name) for name in tables.SETTINGS], axis=1).dropna()
+    both = pd.concat([measures.means(evidence["main"], "map_at_r", name) for name in tables.SETTINGS], axis=1).dropna()
     return statistics.correlation(both.iloc[:, 0], both.iloc[:, 1], ranks=True)
 
 
-def joining(found: Found) -> Estimate:
+def joining(evidence: Evidence) -> Estimate:
     """Concatenated minus separated MAP@R, over the methods."""
-    joined, single = (measures.means(found["main"], "map_at_r", name) for name in tables.SETTINGS)
+    joined, single = (measures.means(evidence["main"], "map_at_r", name) for name in tables.SETTINGS)
     return statistics.mean((joined - single).dropna())
 
 
-def over_pretrained(found: Found) -> Estimate:
+def over_pretrained(evidence: Evidence) -> Estimate:
     """Concatenated P@1 of the trained methods minus that of the trunk alone, over the methods."""
-    scores = found["main"].scores.set_index(["method", "setting", "metric"])["value"]
+    scores = evidence["main"].scores.set_index(["method", "setting", "metric"])["value"]
     key = (PRETRAINED, JOINED, measures.R1)
     if key not in scores.index:
-        raise MissingRowsError(f"no pretrained row in {found['main'].name}")
-    return statistics.mean(measures.means(found["main"], setting=JOINED) - float(scores[[key]].iloc[0]))
+        raise MissingRowsError(f"no pretrained row in {evidence['main'].name}")
+    return statistics.mean(measures.means(evidence["main"], setting=JOINED) - float(scores[[key]].iloc[0]))
 
 
-def trunks_over_losses(found: Found) -> Estimate:
+def trunks_over_losses(evidence: Evidence) -> Estimate:
     """Range of R@1 over trunks with ImageNet weights minus that over trained methods; a unit is a trunk."""
-    trunks = measures.at(found["trunks"], "imagenet")
-    methods = measures.complete_reruns(measures.wide(found["main"], setting=JOINED)).to_numpy()
+    trunks = measures.at(evidence["trunks"], "imagenet")
+    methods = measures.complete_reruns(measures.wide(evidence["main"], setting=JOINED)).to_numpy()
     apart = float(np.ptp(trunks))
     resampled = statistics.bootstrap(methods, lambda scores: apart - float(np.ptp(scores.mean(axis=0))))
     return replace(resampled, n=len(trunks))
 
 
-def tuning(found: Found) -> Estimate:
+def tuning(evidence: Evidence) -> Estimate:
     """Standard deviation over the methods of the median trial minus that of the best trial."""
-    found_trials = tables.sensitivity(found["main"])
+    found_trials = tables.sensitivity(evidence["main"])
     if len(found_trials) < 2:
-        raise MissingRowsError(f"fewer than 2 methods with trials in {found['main'].name}")
+        raise MissingRowsError(f"fewer than 2 methods with trials in {evidence['main'].name}")
     both = found_trials[["median", "best"]].to_numpy()
     return statistics.bootstrap(both, lambda rows: float(np.subtract(*rows.std(axis=0, ddof=1))))
 
@@ -162,7 +162,7 @@ CLAIMS = (
         statistic="slope of concatenated P@1 over the years of the methods, points a year",
         interval="Student's t of a least-squares slope over the methods (n - 2)",
         region=within(0.005),
-        motive="half a point a year, about a tenth of the rise that papers claim",
+        rationale="half a point a year, about a tenth of the rise that papers claim",
         unit=POINTS,
         needs=("main",),
         link="musgrave-f4",
@@ -177,11 +177,11 @@ CLAIMS = (
             statistic=f"mean relative gain in concatenated P@1 of the newer methods over {baseline}",
             interval=measures.STUDENT_RERUNS,
             region=below(0.1),
-            motive=f"a {part} of the {limit} % that the paper says claims exceed",
+            rationale=f"a {part} of the {limit} % that the paper says claims exceed",
             unit=PERCENT,
             needs=("main",),
             link="musgrave-f5",
-            measure=lambda found, baseline=baseline: gain(baseline, found),
+            measure=lambda evidence, baseline=baseline: gain(baseline, evidence),
             published=lambda baseline=baseline: in_tables(
                 lambda frame: tables.improvement(frame, baseline)["concatenated"]
             ),
@@ -196,7 +196,7 @@ CLAIMS = (
         "triplet",
         interval=measures.STUDENT_RERUNS,
         region=below(0.1),
-        motive="as for P@1; MAP@R has room above it where P@1 is near 100 %",
+        rationale="as for P@1; MAP@R has room above it where P@1 is near 100 %",
         unit=PERCENT,
         needs=("main",),
         link="musgrave-t3",
@@ -210,7 +210,7 @@ CLAIMS = (
         statistic="concatenated MAP@R of the best method minus that of the worst, as a share of the mean",
         interval=measures.BOOTSTRAP_RERUNS,
         region=below(0.225),
-        motive="no wider than in the widest of the paper's own tables (Cars196)",
+        rationale="no wider than in the widest of the paper's own tables (Cars196)",
         unit=PERCENT,
         needs=("main",),
         link="musgrave-f3",
@@ -225,7 +225,7 @@ CLAIMS = (
         statistic="concatenated MAP@R of N. Softmax minus that of ProxyNCA",
         interval=measures.STUDENT_RERUNS,
         region=within(0.005),
-        motive="half a point, the mean half width of an interval in the paper's tables",
+        rationale="half a point, the mean half width of an interval in the paper's tables",
         unit=POINTS,
         needs=("main",),
         link="musgrave-t3",
@@ -241,7 +241,7 @@ CLAIMS = (
         statistic="relative difference of the two losses on random batches, scale s against temperature 1 / (2 s)",
         interval="Student's t over random batches",
         region=within(1e-5),
-        motive="a few units of float32 rounding",
+        rationale="a few units of float32 rounding",
         unit=TINY,
         needs=(),
         link="musgrave-t6",
@@ -254,7 +254,7 @@ CLAIMS = (
         statistic="Spearman's rank correlation of MAP@R over the methods, separated against concatenated",
         interval=f"{measures.FISHER}, with the factor 1.06 for ranks",
         region=above(0.5),
-        motive="a strong correlation by the usual word",
+        rationale="a strong correlation by the usual word",
         unit=NUMBER,
         needs=("main",),
         link="musgrave-f3",
@@ -325,7 +325,7 @@ CLAIMS = (
         statistic=f"NMI of {untrained.POINTS:,} random embeddings of {untrained.CLASSES} classes minus the formula",
         interval="Student's t over seeds",
         region=within(0.05),
-        motive="a twentieth of the metric's range",
+        rationale="a twentieth of the metric's range",
         unit=POINTS,
         needs=(),
         link="musgrave-f2",
@@ -338,7 +338,7 @@ CLAIMS = (
         statistic=f"NMI of an untrained conv4 on glyphs, {untrained.TRUNK_IMAGES} images a class",
         interval="Student's t over seeds",
         region=above(0.5),
-        motive="more than half of the metric's range",
+        rationale="more than half of the metric's range",
         unit=POINTS,
         needs=(),
         link="musgrave-t2",
@@ -352,7 +352,7 @@ CLAIMS = (
         statistic="range of MAP@R over three toy spaces minus the range of P@1",
         interval="Student's t over seeds",
         region=above(0.1),
-        motive="ten points; the paper's spaces are drawn, not printed",
+        rationale="ten points; the paper's spaces are drawn, not printed",
         unit=POINTS,
         needs=(),
         link="musgrave-f1",
@@ -366,7 +366,7 @@ CLAIMS = (
             statistic=f"mean relative gain in R@1 over {baseline} that papers of 2017 to 2019 print",
             interval="Student's t over papers, each the mean of its data sets; they copy from one another",
             region=above(limit / 100),
-            motive='the paper says "many"; the mean is the number that its Fig. 5 shows',
+            rationale='the paper says "many"; the mean is the number that its Fig. 5 shows',
             unit=PERCENT,
             needs=(),
             link="musgrave-f5",

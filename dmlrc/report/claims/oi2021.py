@@ -14,7 +14,7 @@ from dmlrc.report.claims.rule import (
     PERCENT,
     POINTS,
     Claim,
-    Found,
+    Evidence,
     MissingRowsError,
     above,
     below,
@@ -30,8 +30,8 @@ FIRST, LAST = 0, 1
 def by_order(metric: str) -> measures.Measure:
     """A test score with the default class order minus that with a random one, over the reruns of both."""
 
-    def measure(found: Found) -> Estimate:
-        scores = [measures.column(found[name], SOFTMAX, metric) for name in (TABLE, RANDOM)]
+    def measure(evidence: Evidence) -> Estimate:
+        scores = [measures.column(evidence[name], SOFTMAX, metric) for name in (TABLE, RANDOM)]
         return statistics.mean((scores[0] - scores[1]).dropna())
 
     return measure
@@ -40,8 +40,8 @@ def by_order(metric: str) -> measures.Measure:
 def ends(end: int, *metrics: str) -> measures.Measure:
     """A metric, or the first of two minus the second, after the first (0) or the last epoch (1), over the reruns."""
 
-    def measure(found: Found) -> Estimate:
-        one, *other = (measures.curve_ends(found[TABLE], metric, SOFTMAX)[end] for metric in metrics)
+    def measure(evidence: Evidence) -> Estimate:
+        one, *other = (measures.curve_ends(evidence[TABLE], metric, SOFTMAX)[end] for metric in metrics)
         return statistics.mean((one - other[0] if other else one).dropna())
 
     return measure
@@ -50,20 +50,20 @@ def ends(end: int, *metrics: str) -> measures.Measure:
 def change(metric: str) -> measures.Measure:
     """A metric after the last epoch minus that after the first, over the reruns."""
 
-    def measure(found: Found) -> Estimate:
-        first, last = measures.curve_ends(found[TABLE], metric, SOFTMAX)
+    def measure(evidence: Evidence) -> Estimate:
+        first, last = measures.curve_ends(evidence[TABLE], metric, SOFTMAX)
         return statistics.mean((last - first).dropna())
 
     return measure
 
 
-def together(found: Found) -> Estimate:
+def together(evidence: Evidence) -> Estimate:
     """Correlation over the epochs of validation JSD and MAP@R: the mean over the reruns, taken in Fisher's z."""
-    curves = found[TABLE].curves
+    curves = evidence[TABLE].curves
     curves = curves[(curves["method"] == SOFTMAX) & (curves["kind"] == "rerun")]
     wide = curves.pivot_table(index=["number", "fold", "step"], columns="metric", values="value")
     if not {"jsd", "map_at_r"} <= set(wide):
-        raise MissingRowsError(f"no validation curves in {found[TABLE].name}")
+        raise MissingRowsError(f"no validation curves in {evidence[TABLE].name}")
     wide = wide[["jsd", "map_at_r"]].dropna()
     found_r = [statistics.pearson(run["jsd"], run["map_at_r"]) for _, run in wide.groupby(["number", "fold"])]
     z = statistics.mean(np.arctanh(np.clip(found_r, -1 + 1e-6, 1 - 1e-6)))
@@ -77,8 +77,8 @@ def of_histograms(name: str, statistic: Callable[[np.ndarray, np.ndarray], float
     name: "positive" or "negative". statistic: middles of the bins (B,), shares of the pairs (B,) -> number.
     """
 
-    def measure(found: Found) -> Estimate:
-        after, before = (_histograms(found[TABLE], setting, name, statistic) for setting in ("test", "untrained"))
+    def measure(evidence: Evidence) -> Estimate:
+        after, before = (_histograms(evidence[TABLE], setting, name, statistic) for setting in ("test", "untrained"))
         return statistics.mean((after - before).dropna())
 
     return measure
@@ -106,11 +106,11 @@ def variance_of(middles: np.ndarray, shares: np.ndarray) -> float:
     return float((middles - middles @ shares) ** 2 @ shares)
 
 
-def validation_over_test(found: Found) -> Estimate:
+def validation_over_test(evidence: Evidence) -> Estimate:
     """MAP@R of the same models on the validation classes minus that on the more numerous test classes."""
-    runs = found["main"].runs
+    runs = evidence["main"].runs
     validation = runs[runs["kind"] == "rerun"].groupby("method")["val_map_at_r"].mean()
-    return statistics.mean((validation - measures.means(found["main"], "map_at_r")).dropna())
+    return statistics.mean((validation - measures.means(evidence["main"], "map_at_r")).dropna())
 
 
 def _published_order(metric: str) -> Mapping[str, float]:
@@ -149,7 +149,7 @@ CLAIMS = (
         statistic="training minus validation JSD after the first epoch",
         interval=CURVES,
         region=within(0.05),
-        motive="about a tenth of the JSD that the paper reaches",
+        rationale="about a tenth of the JSD that the paper reaches",
         unit=NUMBER,
         needs=(TABLE,),
         link="oi-f4",
@@ -198,7 +198,7 @@ CLAIMS = (
         statistic="validation mean over positive pairs, last epoch minus first",
         interval=CURVES,
         region=below(0.02),
-        motive="constant to within a hundredth of the range from -1 to 1",
+        rationale="constant to within a hundredth of the range from -1 to 1",
         unit=NUMBER,
         needs=(TABLE,),
         link="oi-f2",
@@ -211,7 +211,7 @@ CLAIMS = (
         statistic="validation mean over negative pairs after the last epoch",
         interval=CURVES,
         region=within(0.1),
-        motive="a twentieth of the range from -1 to 1",
+        rationale="a twentieth of the range from -1 to 1",
         unit=NUMBER,
         needs=(TABLE,),
         link="oi-f2",
@@ -224,7 +224,7 @@ CLAIMS = (
         statistic="training minus validation mean over negative pairs after the last epoch",
         interval=CURVES,
         region=within(0.05),
-        motive="half of what counts as near 0 above",
+        rationale="half of what counts as near 0 above",
         unit=NUMBER,
         needs=(TABLE,),
         link="oi-f2",
@@ -261,7 +261,7 @@ CLAIMS = (
         statistic="correlation of validation JSD and MAP@R over the epochs of a run",
         interval="Student's t over the runs of Fisher's z",
         region=above(0.5),
-        motive="a strong correlation by the usual word",
+        rationale="a strong correlation by the usual word",
         unit=NUMBER,
         needs=(TABLE,),
         link="oi-f4",
@@ -274,7 +274,7 @@ CLAIMS = (
         statistic="relative change of MAP@R from 20 to 200 classes of made-up clusters",
         interval="Student's t over seeds",
         region=below(-0.1),
-        motive="a tenth",
+        rationale="a tenth",
         unit=PERCENT,
         needs=(),
         link="oi-f1",

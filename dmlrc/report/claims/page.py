@@ -29,7 +29,7 @@ def link(label: str) -> str:
     return f'<a href="{chapter(label)}.html#{label}">{label}</a>'
 
 
-def summary(edition: Sequence[StudyRecords] | Judged) -> tuple[pd.DataFrame, pd.DataFrame]:
+def overview(edition: Sequence[StudyRecords] | Judged) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The cells and marks of the book's first table: a row a claim; a verdict a main study, where to look, the source.
 
     Firm verdicts are marked: "best", that is bold, where a claim was reproduced, "tie", italic, where it was not.
@@ -38,7 +38,7 @@ def summary(edition: Sequence[StudyRecords] | Judged) -> tuple[pd.DataFrame, pd.
     rows = [
         {
             "Claim": claim.claim,
-            **{name: found[claim.id].verdict for name, found in studies.items()},
+            **{name: judgements[claim.id].verdict for name, judgements in studies.items()},
             "see": link(claim.link),
             "said in": f"{PAPERS[claim.paper].label}, {claim.source}",
         }
@@ -50,14 +50,14 @@ def summary(edition: Sequence[StudyRecords] | Judged) -> tuple[pd.DataFrame, pd.
 def table(edition: Sequence[StudyRecords] | Judged, paper: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The cells and marks of the claims in full, of one paper or of all: a row a claim, a column a main study.
 
-    paper: its id in `papers.ALL`. Marks as in `summary`.
+    paper: its id in `papers.ALL`. Marks as in `overview`.
     """
     studies = judged(edition, paper)
     claims = of_paper(paper)
     rows = [
         {
             "Claim": f"{claim.claim} ({claim.source})",
-            **{name: _cell(claim, found[claim.id]) for name, found in studies.items()},
+            **{name: _cell(claim, judgements[claim.id]) for name, judgements in studies.items()},
             "the paper's numbers": in_paper(claim) or "–",
             "see": link(claim.link),
             "id": claim.id,
@@ -72,14 +72,14 @@ def _with_marks(rows: list[dict], studies: Judged, ids: Sequence[str]) -> tuple[
     cells = pd.DataFrame(rows).set_index("Claim")
     marks = pd.DataFrame("", index=cells.index, columns=cells.columns)
     looks = {REPRODUCED: "best", NOT_REPRODUCED: "tie"}
-    for name, found in studies.items():
-        marks[name] = [looks.get(found[each].verdict, "") for each in ids]
+    for name, judgements in studies.items():
+        marks[name] = [looks.get(judgements[each].verdict, "") for each in ids]
     return cells, marks
 
 
 def _decided_by(claim: Claim) -> str:
-    motive = f" ({claim.motive})" if claim.motive else ""
-    return f"{claim.statistic}: {claim.region.text(claim.unit)}{motive}. {_sentence(claim.interval)}."
+    rationale = f" ({claim.rationale})" if claim.rationale else ""
+    return f"{claim.statistic}: {claim.region.text(claim.unit)}{rationale}. {_sentence(claim.interval)}."
 
 
 def _cell(claim: Claim, judgement: Judgement) -> str:
@@ -94,8 +94,8 @@ def unsettled(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     """What stands behind the verdicts that are not firm: a row a study, verdict and reason; how many, and which."""
     rows = [
         {"Study": study, "verdict": judgement.verdict, "why": judgement.why, "claim": name}
-        for study, found in judged(edition).items()
-        for name, judgement in found.items()
+        for study, judgements in judged(edition).items()
+        for name, judgement in judgements.items()
         if judgement.why
     ]
     columns = ["Study", "verdict", "why", "claim"]
@@ -106,9 +106,8 @@ def unsettled(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
 def caption(edition: Sequence[StudyRecords]) -> str:
     """What stands under the tables of claims."""
     return (
-        "Verdicts by the rule of {doc}`11_claims`, one for all claims. Bold: the whole 95 % "
-        "interval lies where the claim says. Italic: it lies wholly elsewhere. "
-        + " ".join(map(labels.caption, edition))
+        "Verdicts by the rule of {doc}`11_claims`, one for all claims. Bold: the whole 95 % interval lies where the "
+        "claim says. Italic: it lies wholly elsewhere. " + " ".join(map(labels.caption, edition))
     )
 
 
@@ -119,34 +118,36 @@ def by_paper(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
         {
             "Paper": paper.label,
             "claims": str(len(of_paper(paper.id))),
-            **{study: _counted(found, paper.id) for study, found in studies.items()},
+            **{study: _counted(judgements, paper.id) for study, judgements in studies.items()},
         }
         for paper in papers.ALL
     ]
     return pd.DataFrame(rows).set_index("Paper")
 
 
-def _counted(found: Mapping[str, Judgement], paper: str | None = None) -> str:
-    verdicts = [found[claim.id].verdict for claim in of_paper(paper)]
+def _counted(judgements: Mapping[str, Judgement], paper: str | None = None) -> str:
+    verdicts = [judgements[claim.id].verdict for claim in of_paper(paper)]
     return ", ".join(f"{verdicts.count(each)} {each}" for each in VERDICTS if each in verdicts)
 
 
 def takeaways(edition: Sequence[StudyRecords] | Judged) -> list[str]:
     """What the claims come to: a sentence or two a main study, then what was reproduced in none of them."""
     studies = judged(edition)
-    return [*(" ".join(_sentences(name, found)) for name, found in studies.items()), _failed(studies)]
+    return [*(" ".join(_sentences(name, judgements)) for name, judgements in studies.items()), _failed(studies)]
 
 
-def _sentences(name: str, found: Mapping[str, Judgement]) -> Iterator[str]:
-    yield f"`{name}`: of {len(found)} claims {_counted(found)}."
-    verdicts = [judgement.verdict for judgement in found.values()]
+def _sentences(name: str, judgements: Mapping[str, Judgement]) -> Iterator[str]:
+    yield f"`{name}`: of {len(judgements)} claims {_counted(judgements)}."
+    verdicts = [judgement.verdict for judgement in judgements.values()]
     if sum(map(verdicts.count, (REPRODUCED, NOT_REPRODUCED))) < sum(map(verdicts.count, (INCONCLUSIVE, NOT_RUN))):
         yield "Most are not settled by these records."
 
 
 def _failed(studies: Judged) -> str:
     """The claims that no main study reproduces, as they stand in the papers; "" if there is none."""
-    claims = [each for each in CLAIMS if {found[each.id].verdict for found in studies.values()} == {NOT_REPRODUCED}]
+    claims = [
+        each for each in CLAIMS if {judgements[each.id].verdict for judgements in studies.values()} == {NOT_REPRODUCED}
+    ]
     said = "; ".join(f"*{claim.claim.removesuffix('.')}* ({PAPERS[claim.paper].label})" for claim in claims)
     return f"Not reproduced{' in any of these studies' if len(studies) > 1 else ''}: {said}." if said else ""
 

@@ -16,7 +16,7 @@ from dmlrc.report.claims.rule import (
     PERCENT,
     POINTS,
     Claim,
-    Found,
+    Evidence,
     MissingRowsError,
     above,
     below,
@@ -44,22 +44,22 @@ AGGREGATED = (measures.R1, "recall_at_2", "nmi", "f1", "map_at_c")
 """The metrics that Figs. 2 and 3 aggregate, but mAP@1000."""
 
 
-def saturation(found: Found) -> Estimate:
+def saturation(evidence: Evidence) -> Estimate:
     """Range of the objectives' R@1 as a share of their mean."""
-    table = measures.wide(found[TABLE])
+    table = measures.wide(evidence[TABLE])
     table = measures.complete_reruns(table[table.columns.intersection(OBJECTIVES)], least=3)
     return statistics.bootstrap(table.to_numpy(), relative_range)
 
 
-def by_kind(found: Found) -> Estimate:
+def by_kind(evidence: Evidence) -> Estimate:
     """Mean R@1 of the ranking-based objectives minus that of the classification-based ones."""
-    found_means = measures.means(found[TABLE]).reindex(OBJECTIVES).dropna()
+    found_means = measures.means(evidence[TABLE]).reindex(OBJECTIVES).dropna()
     return statistics.welch(found_means.drop(CLASSIFICATION, errors="ignore"), found_means.reindex(CLASSIFICATION))
 
 
-def structure(found: Found, names: Sequence[str]) -> pd.DataFrame:
+def structure(evidence: Evidence, names: Sequence[str]) -> pd.DataFrame:
     """R@1 on the test images and these properties of the training embeddings, a row a method without regularisation."""
-    records = found[TABLE]
+    records = evidence[TABLE]
     columns = [measures.means(records)] + [measures.means(records, name, "train") for name in names]
     table = pd.concat(columns, axis=1, keys=[measures.R1, *names])
     return table.reindex([*OBJECTIVES, *MINERS]).dropna()
@@ -68,14 +68,14 @@ def structure(found: Found, names: Sequence[str]) -> pd.DataFrame:
 def correlation(name: str) -> measures.Measure:
     """Pearson's correlation of a property of the training embeddings with R@1, over the methods."""
 
-    def measure(found: Found) -> Estimate:
-        table = structure(found, [name])
+    def measure(evidence: Evidence) -> Estimate:
+        table = structure(evidence, [name])
         return statistics.correlation(table[name], table[measures.R1])
 
     return measure
 
 
-def rho_over_distances(found: Found) -> Estimate:
+def rho_over_distances(evidence: Evidence) -> Estimate:
     """|correlation| of rho with R@1 minus the largest |correlation| of the distance measures; normalised methods."""
     names = ("rho", "pi_intra", "pi_inter", "pi_ratio")
 
@@ -84,27 +84,27 @@ def rho_over_distances(found: Found) -> Estimate:
             strengths = np.abs(np.corrcoef(rows.T)[0, 1:])
         return float(strengths[0] - strengths[1:].max())
 
-    table = structure(found, names)
+    table = structure(evidence, names)
     return statistics.bootstrap(table[table.index.isin(NORMALISED)].to_numpy(), statistic)
 
 
 def metrics_agree(first: str, second: str) -> measures.Measure:
     """Pearson's correlation of two test metrics over the methods without regularisation."""
 
-    def measure(found: Found) -> Estimate:
-        both = pd.concat([measures.means(found[TABLE], name) for name in (first, second)], axis=1)
+    def measure(evidence: Evidence) -> Estimate:
+        both = pd.concat([measures.means(evidence[TABLE], name) for name in (first, second)], axis=1)
         both = both.reindex([*OBJECTIVES, *MINERS]).dropna()
         return statistics.correlation(both.iloc[:, 0], both.iloc[:, 1])
 
     return measure
 
 
-def relative(need: str, found: Found) -> pd.DataFrame:
+def relative(need: str, evidence: Evidence) -> pd.DataFrame:
     """Relative performance in a sweep, as in Figs. 2 and 3: a row an objective, a column a value of the sweep.
 
     Each metric is divided by its maximum over the sweep's values, for each objective; then the mean over the metrics.
     """
-    parts = [measures.values_of(found[need], metric) for metric in AGGREGATED]
+    parts = [measures.values_of(evidence[need], metric) for metric in AGGREGATED]
     if parts[0].shape[1] < 2:
         raise MissingRowsError(f"only one value of the sweep {need}")
     return sum(part.div(part.max(axis=1), axis=0) for part in parts) / len(parts)
@@ -113,8 +113,8 @@ def relative(need: str, found: Found) -> pd.DataFrame:
 def samplers(statistic: Callable[[pd.DataFrame], pd.Series], *needed: str) -> measures.Measure:
     """A difference between batch samplers in relative performance; an objective is a unit."""
 
-    def measure(found: Found) -> Estimate:
-        table = relative("roth2020-samplers", found)
+    def measure(evidence: Evidence) -> Estimate:
+        table = relative("roth2020-samplers", evidence)
         if missing := set(needed) - set(table.columns):
             raise MissingRowsError(f"no rows of the samplers {', '.join(sorted(missing))}")
         return statistics.mean(statistic(table))
@@ -122,16 +122,16 @@ def samplers(statistic: Callable[[pd.DataFrame], pd.Series], *needed: str) -> me
     return measure
 
 
-def sampler_range(found: Found) -> Estimate:
+def sampler_range(evidence: Evidence) -> Estimate:
     """Best minus worst sampler, chosen by their means, in relative performance over the objectives."""
-    table = relative("roth2020-samplers", found)
+    table = relative("roth2020-samplers", evidence)
     best, worst = table.mean().idxmax(), table.mean().idxmin()
     return statistics.mean(table[best] - table[worst])
 
 
-def decay_effect(found: Found) -> Estimate:
+def decay_effect(evidence: Evidence) -> Estimate:
     """Relative fall of R@1 from the best to the worst weight decay, for the objective with the largest."""
-    table = measures.sweep(found["roth2020-decays"])
+    table = measures.sweep(evidence["roth2020-decays"])
     means = table.mean().unstack("value").dropna()
     if means.empty or means.shape[1] < 2:
         raise MissingRowsError("no objective with two weight decays")
@@ -140,9 +140,9 @@ def decay_effect(found: Found) -> Estimate:
     return statistics.mean((1 - table[row, worst] / table[row, best]).dropna())
 
 
-def trunks_over_losses(found: Found) -> Estimate:
+def trunks_over_losses(evidence: Evidence) -> Estimate:
     """Range over pretrained trunks of the mean R@1, minus the range over objectives; n counts the trunks."""
-    table = measures.sweep(found["roth2020-trunks"])
+    table = measures.sweep(evidence["roth2020-trunks"])
     table = table[[key for key in table if not key[1].endswith(("-random", "-frozen"))]]
     table = measures.complete_reruns(table)
     wide = table.columns.to_frame(index=False).assign(place=range(table.shape[1]))
@@ -209,7 +209,7 @@ CLAIMS = (
         statistic="R@1 of the best objective minus that of the worst, as a share of the mean",
         interval=measures.BOOTSTRAP_RERUNS,
         region=below(0.125),
-        motive="no wider than in the widest column of the paper's own table (Cars196)",
+        rationale="no wider than in the widest column of the paper's own table (Cars196)",
         unit=PERCENT,
         needs=(TABLE,),
         link="roth-t2",
@@ -327,7 +327,7 @@ CLAIMS = (
         statistic="Pearson's correlation of R@1 and NMI over the methods without regularisation",
         interval=measures.FISHER,
         region=above(0.5),
-        motive="a strong correlation by the usual word; the figure is drawn, not printed",
+        rationale="a strong correlation by the usual word; the figure is drawn, not printed",
         unit=NUMBER,
         needs=(TABLE,),
         link="roth-f4",
@@ -341,7 +341,7 @@ CLAIMS = (
         statistic="Pearson's correlation of R@1 and mAP@C over the methods without regularisation",
         interval=measures.FISHER,
         region=above(0.5),
-        motive="a strong correlation by the usual word; the figure is drawn, not printed",
+        rationale="a strong correlation by the usual word; the figure is drawn, not printed",
         unit=NUMBER,
         needs=(TABLE,),
         link="roth-f4",
@@ -421,7 +421,7 @@ CLAIMS = (
         statistic="R@1 at 1024 dimensions minus that at 512, mean over the objectives",
         interval=measures.STUDENT_ROWS,
         region=within(0.01),
-        motive="one point, the standard deviation over the objectives of Table 2 on CUB200",
+        rationale="one point, the standard deviation over the objectives of Table 2 on CUB200",
         unit=POINTS,
         needs=("roth2020-dims",),
         link="roth-f2",
@@ -443,8 +443,8 @@ CLAIMS = (
         id="roth-larger-images",
         claim="Larger images give better performance, whatever the objective.",
         source="section 4.2, Fig. 2",
-        statistic="R@1 with larger images minus that with smaller ones (256 against 224 pixels; on cached features 227 "
-        "against 113), mean over the objectives",
+        statistic="R@1 with larger images minus that with smaller ones (256 against 224 pixels; on cached features "
+        "227 against 113), mean over the objectives",
         interval=measures.STUDENT_ROWS,
         region=above(0),
         unit=POINTS,

@@ -83,7 +83,7 @@ PERCENT = Unit(100, 1, " %")
 NUMBER = Unit(1, 2)
 TINY = Unit(1, 1, form="e")
 
-Found = Mapping[str, StudyRecords]
+Evidence = Mapping[str, StudyRecords]
 """What a claim is judged by: "main" or the id of an experiment -> its records."""
 
 
@@ -93,7 +93,7 @@ class Claim:
 
     id: `<paper>-...`. claim: the sentence, in our words. source: where the paper says it. statistic: the number, in
     words, and what its units are. interval: how its interval is made. region: where the number lies if the sentence is
-    true; motive: why there, unless the sentence itself says so.
+    true; rationale: why there, unless the sentence itself says so.
     needs: the records that it takes, "main" or ids of `experiments.of`; none: computed on the spot, without training.
     link: the id of the table or figure that shows the numbers. measure: records -> the statistic; raises
     MissingRowsError where rows are missing. published: the same statistic in the paper: data set or place -> number,
@@ -109,9 +109,9 @@ class Claim:
     unit: Unit
     needs: tuple[str, ...]
     link: str
-    measure: Callable[[Found], Estimate]
+    measure: Callable[[Evidence], Estimate]
     published: Callable[[], Mapping[str, float]] | None = None
-    motive: str = ""
+    rationale: str = ""
     paper: str = field(init=False)
 
     def __post_init__(self):
@@ -146,12 +146,12 @@ def judge(region: Region, estimate: Estimate, full: bool) -> Judgement:
     return Judgement(INCONCLUSIVE, why, estimate)
 
 
-def evaluate(claim: Claim, found: Mapping[str, StudyRecords | None]) -> Judgement:
+def evaluate(claim: Claim, evidence: Mapping[str, StudyRecords | None]) -> Judgement:
     """Judge one claim by these records; None, or absent: the experiment was not run."""
-    absent = [name for name in claim.needs if found.get(name) is None]
+    absent = [name for name in claim.needs if evidence.get(name) is None]
     if absent:
         return Judgement(NOT_RUN, f"no records of {', '.join(absent)}")
-    used = {name: found[name] for name in claim.needs}
+    used = {name: evidence[name] for name in claim.needs}
     try:
         estimate = claim.measure(used)
     except MissingRowsError as error:

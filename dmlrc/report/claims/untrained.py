@@ -17,19 +17,19 @@ TRUNK_IMAGES = 4  # a class
 @functools.cache
 def nmi_against_formula() -> Estimate:
     """NMI of random 64-dimensional embeddings minus 1 - log S / log C; a unit is a seed."""
-    found = [untrained.random_scores(POINTS, [CLASSES], seed=seed, names=("nmi",)) for seed in range(SEEDS)]
-    return statistics.mean([float(each["nmi"].iloc[0] - each["nmi_expected"].iloc[0]) for each in found])
+    scores = [untrained.random_scores(POINTS, [CLASSES], seed=seed, names=("nmi",)) for seed in range(SEEDS)]
+    return statistics.mean([float(each["nmi"].iloc[0] - each["nmi_expected"].iloc[0]) for each in scores])
 
 
 @functools.cache
 def nmi_of_random_trunk() -> Estimate:
     """NMI of a conv4 with random weights on small glyphs, 4 images of each class; a unit is a seed of the weights."""
     images = data.load("glyphs-small")
-    found = [
+    scores = [
         untrained.random_trunks(images, ["conv4"], images_per_class=TRUNK_IMAGES, seed=seed)["nmi"].iloc[0]
         for seed in range(SEEDS)
     ]
-    return statistics.mean(found)
+    return statistics.mean(scores)
 
 
 @functools.cache
@@ -47,7 +47,7 @@ def toy_spread() -> Estimate:
 @torch.no_grad()
 def one_function() -> Estimate:
     """Relative difference of ProxyNCA (scale s) and normalised softmax (T = 1 / (2 s)); a unit is a batch."""
-    found = []
+    differences = []
     for seed in range(SEEDS):
         generator = torch.Generator().manual_seed(seed)
         scale = float(torch.rand(1, generator=generator)) * 10 + 0.5
@@ -59,8 +59,8 @@ def one_function() -> Estimate:
         nca.proxies.copy_(proxies)
         softmax.W.copy_(proxies.T)
         one, other = float(nca(embeddings, labels)), float(softmax(embeddings, labels))
-        found.append(one / other - 1)
-    return statistics.mean(found)
+        differences.append(one / other - 1)
+    return statistics.mean(differences)
 
 
 @functools.cache

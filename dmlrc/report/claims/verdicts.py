@@ -28,8 +28,8 @@ def judgements(main: str | StudyRecords, paper: str | None = None) -> dict[str, 
     records_of_main = main if isinstance(main, StudyRecords) else records.load(main)
     claims = of_paper(paper)
     needed = dict.fromkeys(name for claim in claims for name in claim.needs if name != "main")
-    found = {name: experiments.load(records_of_main.name, name) for name in needed} | {"main": records_of_main}
-    return {claim.id: rule.evaluate(claim, found) for claim in claims}
+    evidence = {name: experiments.load(records_of_main.name, name) for name in needed} | {"main": records_of_main}
+    return {claim.id: rule.evaluate(claim, evidence) for claim in claims}
 
 
 Judged = Mapping[str, Mapping[str, Judgement]]
@@ -54,21 +54,24 @@ def judge(main: str | StudyRecords, paper: str | None = None) -> pd.DataFrame:
 
 def numbers(edition: Sequence[StudyRecords] | Judged, paper: str | None = None) -> pd.DataFrame:
     """`judge` of every main study, one below the other, told apart by the index, `study`."""
-    frames = [_frame(found, paper).assign(study=name) for name, found in judged(edition, paper).items()]
+    frames = [
+        _frame(judgements_of_study, paper).assign(study=name)
+        for name, judgements_of_study in judged(edition, paper).items()
+    ]
     return pd.concat(frames, ignore_index=True).set_index("study")
 
 
 def counts(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     """How many claims have which verdict: a row a main study, a column a verdict."""
     rows = {
-        name: pd.Series([each.verdict for each in found.values()]).value_counts()
-        for name, found in judged(edition).items()
+        name: pd.Series([each.verdict for each in judgements_of_study.values()]).value_counts()
+        for name, judgements_of_study in judged(edition).items()
     }
     return pd.DataFrame(rows).T.reindex(columns=list(VERDICTS)).fillna(0).astype(int)
 
 
-def _frame(found: Mapping[str, Judgement], paper: str | None) -> pd.DataFrame:
-    return pd.DataFrame([_row(claim, found[claim.id]) for claim in of_paper(paper)])
+def _frame(judgements_by_id: Mapping[str, Judgement], paper: str | None) -> pd.DataFrame:
+    return pd.DataFrame([_row(claim, judgements_by_id[claim.id]) for claim in of_paper(paper)])
 
 
 def _row(claim: Claim, judgement: Judgement) -> dict:

@@ -7,7 +7,7 @@ import pandas as pd
 from dmlrc.methods import row_name
 from dmlrc.report import labels, published, statistics
 from dmlrc.report.claims import measures
-from dmlrc.report.claims.rule import POINTS, Claim, Found, above, below
+from dmlrc.report.claims.rule import POINTS, Claim, Evidence, above, below
 from dmlrc.report.statistics import Estimate
 
 TABLE, LOSSES, DIMS = "zhai2019", "zhai2019-losses", "zhai2019-dims"
@@ -15,10 +15,10 @@ SOFTMAX = "norm_softmax"
 BITS = "separated_binary"
 
 
-def final_loss(found: Found) -> Estimate:
+def final_loss(evidence: Evidence) -> Estimate:
     """Training loss at the end, with LayerNorm minus without."""
     ends = [
-        measures.curve_ends(found["zhai2019-layer_norm"], "loss", row_name(SOFTMAX, value))[1]
+        measures.curve_ends(evidence["zhai2019-layer_norm"], "loss", row_name(SOFTMAX, value))[1]
         for value in ("layer-norm", "no-layer-norm")
     ]
     return statistics.mean((ends[0] - ends[1]).dropna())
@@ -46,13 +46,13 @@ def _over_others(only: str | None = None) -> Mapping[str, float]:
     """R@1 of NormSoftmax at 512 dimensions minus that of the best other loss of Tables 1-3, or of one."""
     frame = published.zhai_results()
     tables = frame["source_table"].isin(["Table 1", "Table 2", "Table 3"]) & (frame["metric"] == measures.R1)
-    found = {}
+    values = {}
     for (dataset, trunk), part in frame[tables].groupby(["dataset", "trunk"], sort=False):
         own = part[(part["method"] == SOFTMAX) & (part["dim"] == 512)]["value"]
         others = part[part["method"] == only if only else part["method"] != SOFTMAX]["value"]
         if len(own) and len(others):
-            found[f"{dataset} ({labels.TRUNK_LABELS[trunk]})"] = float(own.iloc[0] - others.max())
-    return found
+            values[f"{dataset} ({labels.TRUNK_LABELS[trunk]})"] = float(own.iloc[0] - others.max())
+    return values
 
 
 def _samples(images: int) -> float:
@@ -73,7 +73,7 @@ CLAIMS = (
         statistic="R@1 of NormSoftmax minus that of the best other loss, same pipeline, 512 dimensions",
         interval=measures.STUDENT_RERUNS,
         region=above(-0.025),
-        motive="2.5 points, just above its largest lag in the paper's tables (CUB200, ResNet50)",
+        rationale="2.5 points, just above its largest lag in the paper's tables (CUB200, ResNet50)",
         unit=POINTS,
         needs=(LOSSES,),
         link="zhai-t1",
@@ -87,7 +87,7 @@ CLAIMS = (
         statistic="R@1 of NormSoftmax minus that of the contrastive loss, same pipeline, 512 dimensions",
         interval=measures.STUDENT_RERUNS,
         region=above(0.2),
-        motive="twenty points; the smallest distance in the paper's table is 27",
+        rationale="twenty points; the smallest distance in the paper's table is 27",
         unit=POINTS,
         needs=(LOSSES,),
         link="zhai-t1",
@@ -101,7 +101,7 @@ CLAIMS = (
         statistic="R@1 of NormSoftmax minus that of LMCL, same pipeline, 2048 dimensions",
         interval=measures.STUDENT_RERUNS,
         region=above(-0.01),
-        motive="not a point lower",
+        rationale="not a point lower",
         unit=POINTS,
         needs=(TABLE,),
         link="zhai-t5",
@@ -115,7 +115,7 @@ CLAIMS = (
         statistic="R@1 of the binary embedding minus that of the float one, 2048 dimensions",
         interval=measures.STUDENT_RERUNS,
         region=above(-0.025),
-        motive="2.5 points, just above the largest loss in the paper's tables (CUB200)",
+        rationale="2.5 points, just above the largest loss in the paper's tables (CUB200)",
         unit=POINTS,
         needs=(TABLE,),
         link="zhai-t5",

@@ -8,7 +8,7 @@ from dmlrc import studies
 from dmlrc.protocol import Protocol
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels
-from dmlrc.report.common import Found, present
+from dmlrc.report.common import ByStudy, present
 
 COLUMNS = ("setting", "ours", "the paper's", "where", "why")
 NOT_GIVEN = "not given"
@@ -52,13 +52,13 @@ def usual(where: str, *fields: str) -> Reasons:
     return {field: (where, _WHY[field]) for field in fields}
 
 
-def compare(found: Found, protocol: Protocol, reasons: Reasons, by_hand: Iterable[ByHand]) -> pd.DataFrame:
+def compare(by_study: ByStudy, protocol: Protocol, reasons: Reasons, by_hand: Iterable[ByHand]) -> pd.DataFrame:
     """The numbered deviations of studies from a paper; columns `COLUMNS`, index from 1.
 
     protocol: the paper's. A row stands for all studies; where they differ from one another, each is named. Only the
     fields in `reasons` are compared.
     """
-    ran = present(found)
+    ran = present(by_study)
     rows = [_field(ran, protocol, name, *reason) for name, reason in reasons.items()]
     rows += [_by_hand(ran, *row) for row in by_hand]
     rows = [row for row in rows if row]

@@ -4,7 +4,7 @@ import pandas as pd
 
 from dmlrc.papers import fehervari2019
 from dmlrc.report import labels
-from dmlrc.report.common import Found
+from dmlrc.report.common import ByStudy
 from dmlrc.report.deviations.compare import NOT_GIVEN, ByHand, Reasons, compare, images_per_batch, reruns, ties, usual
 from dmlrc.report.fehervari2019 import page
 
@@ -56,6 +56,6 @@ BY_HAND: tuple[ByHand, ...] = (
 )
 
 
-def ledger(found: Found) -> pd.DataFrame:
+def ledger(by_study: ByStudy) -> pd.DataFrame:
     """deviations-fehervari: what differs from the paper's protocol; see `compare`."""
-    return compare(found, fehervari2019.PROTOCOL, REASONS, BY_HAND)
+    return compare(by_study, fehervari2019.PROTOCOL, REASONS, BY_HAND)

@@ -4,7 +4,7 @@ import pandas as pd
 
 from dmlrc.papers import musgrave2020
 from dmlrc.records import StudyRecords
-from dmlrc.report.common import Found
+from dmlrc.report.common import ByStudy
 from dmlrc.report.deviations.compare import ByHand, Reasons, compare, ties, usual
 
 REASONS: Reasons = {
@@ -33,8 +33,8 @@ REASONS: Reasons = {
     "eval_every": ("code", "The paper's code validates CUB200 every 2, Cars196 every 5 and SOP every 20 epochs."),
     "patience": (
         "code",
-        "The paper's code waits 9 (CUB200), 14 (Cars196) or 39 (SOP) epochs. A shorter wait saves steps; what it costs "
-        "in accuracy is shown below, with the trials that chose the learning rate.",
+        "The paper's code waits 9 (CUB200), 14 (Cars196) or 39 (SOP) epochs. A shorter wait saves steps; what it "
+        "costs in accuracy is shown below, with the trials that chose the learning rate.",
     ),
     "max_epochs": ("code", "Bounds the cost of a run; how many runs reach the limit is counted below."),
     "split": ("3.2", "The split of the paper whose protocol this is."),
@@ -130,6 +130,6 @@ BY_HAND: tuple[ByHand, ...] = (
 )
 
 
-def ledger(found: Found) -> pd.DataFrame:
+def ledger(by_study: ByStudy) -> pd.DataFrame:
     """What differs from the paper's protocol; see `compare`."""
-    return compare(found, musgrave2020.PROTOCOL, REASONS, BY_HAND)
+    return compare(by_study, musgrave2020.PROTOCOL, REASONS, BY_HAND)

@@ -5,7 +5,7 @@ import pandas as pd
 from dmlrc.metrics.histograms import BINS
 from dmlrc.papers import oi2021
 from dmlrc.report import labels
-from dmlrc.report.common import Found
+from dmlrc.report.common import ByStudy
 from dmlrc.report.deviations.compare import NOT_GIVEN, ByHand, Reasons, compare, images_per_batch, reruns, usual
 
 REASONS: Reasons = {
@@ -58,6 +58,6 @@ BY_HAND: tuple[ByHand, ...] = (
 )
 
 
-def ledger(found: Found) -> pd.DataFrame:
+def ledger(by_study: ByStudy) -> pd.DataFrame:
     """deviations-oi: what differs from the paper's protocol; see `compare`."""
-    return compare(found, oi2021.PROTOCOL, REASONS, BY_HAND)
+    return compare(by_study, oi2021.PROTOCOL, REASONS, BY_HAND)

@@ -5,7 +5,7 @@ import pandas as pd
 from dmlrc.papers import roth2020
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels
-from dmlrc.report.common import Found
+from dmlrc.report.common import ByStudy
 from dmlrc.report.deviations.compare import ByHand, Reasons, compare, images_per_batch, reruns, ties, usual
 
 REASONS: Reasons = {
@@ -77,6 +77,6 @@ BY_HAND: tuple[ByHand, ...] = (
 )
 
 
-def ledger(found: Found) -> pd.DataFrame:
+def ledger(by_study: ByStudy) -> pd.DataFrame:
     """deviations-roth: what differs from the paper's protocol on CUB200; see `compare`."""
-    return compare(found, roth2020.PROTOCOL, REASONS, BY_HAND)
+    return compare(by_study, roth2020.PROTOCOL, REASONS, BY_HAND)

@@ -4,7 +4,7 @@ import pandas as pd
 
 from dmlrc.papers import zhai2019
 from dmlrc.report import labels
-from dmlrc.report.common import Found
+from dmlrc.report.common import ByStudy
 from dmlrc.report.deviations.compare import ByHand, Reasons, compare, images_per_batch, reruns, ties, usual
 
 REASONS: Reasons = {
@@ -63,6 +63,6 @@ BY_HAND: tuple[ByHand, ...] = (
 )
 
 
-def ledger(found: Found) -> pd.DataFrame:
+def ledger(by_study: ByStudy) -> pd.DataFrame:
     """deviations-zhai: what differs from the paper's protocol on Cars196; see `compare`."""
-    return compare(found, zhai2019.PROTOCOL, REASONS, BY_HAND)
+    return compare(by_study, zhai2019.PROTOCOL, REASONS, BY_HAND)

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from dmlrc.papers import fehervari2019
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import common, labels, published, style
-from dmlrc.report.common import Found
+from dmlrc.report.common import ByStudy
 from dmlrc.report.style import GREEN, GREY, ORANGE, PURPLE, SKY, Style
 
 ORDER = tuple(published.FEHERVARI_METHODS.values())
@@ -53,7 +53,7 @@ STYLES = {
 }
 
 
-def label(method: str) -> str:
+def fehervari_label(method: str) -> str:
     """A method as the paper prints it."""
     return f"{LABELS['proxy_softmax']}, floats" if method == FLOATS else LABELS.get(method, method)
 
@@ -83,7 +83,7 @@ def by_trunk(dataset: str) -> dict[str, pd.DataFrame]:
     return dict(list(frame.groupby(columns, sort=False)))
 
 
-def places(found: Found) -> dict[str, pd.DataFrame]:
+def places(by_study: ByStudy) -> dict[str, pd.DataFrame]:
     """Every table of results by its heading, the paper's four and then ours: method, metric, mean, ci95.
 
     Cells of the paper that are taken for slips are left out.
@@ -93,7 +93,7 @@ def places(found: Found) -> dict[str, pd.DataFrame]:
         for trunk, frame in by_trunk(dataset).items():
             kept = frame[~frame["doubtful"]].rename(columns={"value": "mean"})
             tables[f"{dataset} ({labels.TRUNK_LABELS[trunk]})"] = kept[["method", "metric", "mean"]].assign(ci95=np.nan)
-    ours = {name: headline(records) for name, records in common.present(found).items()}
+    ours = {name: headline(records) for name, records in common.present(by_study).items()}
     return tables | {name: frame[~frame["method"].isin([FLOATS, PRETRAINED])] for name, frame in ours.items()}
 
 
@@ -112,7 +112,7 @@ def originals(dataset: str) -> pd.Series:
 # The tables
 
 
-def settings(found: Found) -> pd.DataFrame:
+def settings(by_study: ByStudy) -> pd.DataFrame:
     """fehervari-t1, cells: what the original papers trained with, and what every row of a study has."""
     table = published.fehervari_settings().set_index("method")
     cells = pd.DataFrame(
@@ -123,9 +123,9 @@ def settings(found: Found) -> pd.DataFrame:
             "normalised": table["normalize_last_layer"].map({True: "yes", False: "no"}),
         }
     )
-    for name, records in found.items():
+    for name, records in by_study.items():
         cells[name] = [common.state(records, method) or setting(records, method) for method in table.index]
-    return cells.rename(index=label).rename_axis("Method")
+    return cells.rename(index=fehervari_label).rename_axis("Method")
 
 
 def setting(records: StudyRecords, method: str) -> str:
@@ -135,22 +135,22 @@ def setting(records: StudyRecords, method: str) -> str:
     return f"{labels.TRUNK_LABELS.get(own['trunk'], own['trunk'])}, {members}{own['embedding_dim']}"
 
 
-def beside(dataset: str, found: Found) -> tuple[pd.DataFrame, pd.DataFrame]:
+def compare(dataset: str, by_study: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
     """fehervari-t2 to t4, cells and marks: the paper's table of a data set, and our R@1 and NMI around each study.
 
     Bold: the best of a column; italic: its interval overlaps that of the best. Cells that are taken for slips and the
     rows that the paper does not have (`FLOATS`, the pretrained trunk) do not compete.
     """
     theirs = by_trunk(dataset)
-    known = {method for records in common.present(found).values() for method in headline(records)["method"]}
+    known = {method for records in common.present(by_study).values() for method in headline(records)["method"]}
     extra = [method for method in (PRETRAINED, FLOATS) if method in known]
     blocks = [_originals_block(dataset)]
     blocks += [_paper_block(trunk, frame, digits=1 if dataset == "CUB200" else 2) for trunk, frame in theirs.items()]
-    ours = [_our_block(name, records) for name, records in found.items()]
+    ours = [_our_block(name, records) for name, records in by_study.items()]
     blocks = [*blocks[:2], *ours, *blocks[2:]]  # ours stand beside the paper's first trunk
     cells, marks = (pd.concat(parts, axis=1).reindex([*ORDER, *extra]) for parts in zip(*blocks, strict=True))
     for frame in (cells, marks):
-        frame.index = pd.Index([label(name) for name in frame.index], name="Method")
+        frame.index = pd.Index([fehervari_label(name) for name in frame.index], name="Method")
     return cells.replace("", np.nan).fillna("–"), marks.fillna("")
 
 
@@ -190,11 +190,14 @@ def plotted(dataset: str) -> str:
     frame = published.fehervari_results()
     frame = frame[frame["dataset"] == dataset]
     differing = [
-        f"{label(row.method)}, {labels.TRUNK_LABELS[row.trunk]}, {common.metric_label(row.metric)} "
+        f"{fehervari_label(row.method)}, {labels.TRUNK_LABELS[row.trunk]}, {common.metric_label(row.metric)} "
         f"{labels.percent(row.plotted)}"
         for row in frame[frame["plotted"].notna()].itertuples()
     ]
-    slips = [f"{label(row.method)} {common.metric_label(row.metric)}" for row in frame[frame["doubtful"]].itertuples()]
+    slips = [
+        f"{fehervari_label(row.method)} {common.metric_label(row.metric)}"
+        for row in frame[frame["doubtful"]].itertuples()
+    ]
     sentences = []
     if differing:
         sentences.append(f"{common.DAGGER} The authors' own plot shows another number: {'; '.join(differing)}.")
@@ -205,22 +208,22 @@ def plotted(dataset: str) -> str:
     return " ".join(sentences)
 
 
-def table_data(dataset: str, found: Found) -> pd.DataFrame:
+def table_data(dataset: str, by_study: ByStudy) -> pd.DataFrame:
     """The numbers behind fehervari-t2 to t4, all metrics of ours among them; see `common.long`."""
     theirs = pd.concat(by_trunk(dataset).values())
-    return common.long(theirs, {name: headline(records) for name, records in common.present(found).items()})
+    return common.long(theirs, {name: headline(records) for name, records in common.present(by_study).items()})
 
 
 # How the tables agree
 
 
-def orders(found: Found, metric: str = "precision_at_1") -> pd.DataFrame:
+def orders(by_study: ByStudy, metric: str = "precision_at_1") -> pd.DataFrame:
     """Spearman's rank correlation of the methods between all tables: first, second, rho, p, n.
 
     A row a pair of a table (`places`) and a table of the paper or "reported, <data set>", the originally reported R@1.
     """
-    columns = {name: of_metric(frame, metric)["mean"] for name, frame in places(found).items()}
-    reference = {name: values for name, values in columns.items() if name not in found}
+    columns = {name: of_metric(frame, metric)["mean"] for name, frame in places(by_study).items()}
+    reference = {name: values for name, values in columns.items() if name not in by_study}
     if metric == "precision_at_1":
         reference = {f"reported, {dataset}": originals(dataset) for dataset in DATASETS.values()} | reference
     rows = [
@@ -266,14 +269,14 @@ def sweep(records: StudyRecords) -> pd.DataFrame:
     """
     frame = common.over_seeds(records)
     frame = frame[(frame["setting"] == "separated") & (frame["metric"] == "precision_at_1") & (frame["value"] != "")]
-    found = frame.assign(method=frame["row"], number=frame["value"].map(records.level_numbers))
-    return found[["method", "number", "mean", "ci95", "n"]].sort_values(["method", "number"], ignore_index=True)
+    numbered = frame.assign(method=frame["row"], number=frame["value"].map(records.level_numbers))
+    return numbered[["method", "number", "mean", "ci95", "n"]].sort_values(["method", "number"], ignore_index=True)
 
 
-def sweep_cells(found: Found) -> pd.DataFrame:
+def sweep_cells(by_study: ByStudy) -> pd.DataFrame:
     """The numbers of a figure as cells: a row a method, a column a study and number; then points a doubling."""
     blocks = []
-    for name, records in common.present(found).items():
+    for name, records in common.present(by_study).items():
         frame = sweep(records)
         text = [labels.percent(mean, half, digits=1) for mean, half in frame[["mean", "ci95"]].to_numpy()]
         wide = frame.assign(text=text).pivot(index="method", columns="number", values="text")
@@ -285,16 +288,16 @@ def sweep_cells(found: Found) -> pd.DataFrame:
         blocks.append(wide)
     cells = pd.concat(blocks, axis=1)
     rows = [method for method in ORDER if method in cells.index]
-    return cells.loc[rows].fillna("–").rename(index=label).rename_axis("Method")
+    return cells.loc[rows].fillna("–").rename(index=fehervari_label).rename_axis("Method")
 
 
-def draw_sweep(found: Mapping[str, StudyRecords], xlabel: str) -> Figure:
+def draw_sweep(by_study: Mapping[str, StudyRecords], xlabel: str) -> Figure:
     """fehervari-f1 and f2: R@1 against a number that doubles; a row of panels a study, a column a family of methods.
 
     Bars: 95 % intervals over the seeds. The two panels of a study share their scale.
     """
-    figure, axes = style.canvas(1.3 + 2.5 * len(found), len(found), len(GROUPS), sharex=True, sharey="row")
-    for row, (name, records) in zip(axes, found.items(), strict=True):
+    figure, axes = style.canvas(1.3 + 2.5 * len(by_study), len(by_study), len(GROUPS), sharex=True, sharey="row")
+    for row, (name, records) in zip(axes, by_study.items(), strict=True):
         frame = sweep(records)
         for axis, (family, members) in zip(row, GROUPS.items(), strict=True):
             for method in members:
@@ -309,9 +312,9 @@ def draw_sweep(found: Mapping[str, StudyRecords], xlabel: str) -> Figure:
                     markersize=5,
                     linewidth=1.2,
                     elinewidth=0.8,
-                    label=label(method),
+                    label=fehervari_label(method),
                 )
-            axis.set_title(f"{name}\n{family}" if len(found) > 1 else family, fontsize=9)
+            axis.set_title(f"{name}\n{family}" if len(by_study) > 1 else family, fontsize=9)
             common.doubling_axis(axis, frame["number"], fontsize=8, rotation=45)
         row[0].set_ylabel("R@1, %")
     for axis in axes[-1]:
@@ -320,10 +323,10 @@ def draw_sweep(found: Mapping[str, StudyRecords], xlabel: str) -> Figure:
     return figure
 
 
-def steps(found: Found) -> str:
+def steps(by_study: ByStudy) -> str:
     """How many steps the rows of a sweep trained for, in words: what varies with it and what does not."""
     texts = []
-    for name, records in common.present(found).items():
+    for name, records in common.present(by_study).items():
         runs = records.runs[(records.runs["kind"] == "rerun") & (records.runs["state"] == "complete")]
         if len(runs):
             low, high = runs["steps"].min(), runs["steps"].max()
@@ -349,19 +352,19 @@ def table_sentence(dataset: str) -> str:
     gained = gains(dataset)
     most, least = gained.idxmax(), gained.idxmin()
     return (
-        f"See the first two columns: under one setting {(gained > 0).sum()} of {len(gained)} methods score higher than "
-        f"their own papers report, {label(most)} most ({common.points(gained[most])} points) and {label(least)} least "
-        f"({common.points(gained[least])})."
+        f"See the first two columns: under one setting {(gained > 0).sum()} of {len(gained)} methods score higher "
+        f"than their own papers report, {fehervari_label(most)} most ({common.points(gained[most])} points) and "
+        f"{fehervari_label(least)} least ({common.points(gained[least])})."
     )
 
 
-def order_sentence(found: Found) -> str:
+def order_sentence(by_study: ByStudy) -> str:
     """How far the order of the methods agrees between tables, in two sentences."""
-    frame = orders(found).set_index(["first", "second"])
-    names = [first for first in dict.fromkeys(frame.index.get_level_values(0)) if first not in found]
+    frame = orders(by_study).set_index(["first", "second"])
+    names = [first for first in dict.fromkeys(frame.index.get_level_values(0)) if first not in by_study]
     own = {name: frame["rho"][name, f"reported, {name.partition(' (')[0]}"] for name in names}
     sentences = ["Rank correlation of the paper's R@1 with what the original papers report: " + _rhos(own) + "."]
-    for name in common.present(found):
+    for name in common.present(by_study):
         ours = {second: frame["rho"][name, second] for second in names}
         sentences.append(f"Of ours around `{name}` with the paper's tables: {_rhos(ours)}.")
     return " ".join(sentences)
@@ -382,23 +385,24 @@ def worst_sentence() -> str:
     return f"Triplet Semihard, the worst of all by sections 1 and 4.2, has these places: {labels.each(standing, str)}."
 
 
-def best_sentence(found: Found) -> str:
+def best_sentence(by_study: ByStudy) -> str:
     """Which methods lead and trail in R@1, in a sentence a study."""
     sentences = []
-    for name, frame in places(found).items():
-        values = of_metric(frame, "precision_at_1")["mean"] if name in found else pd.Series(dtype=float)
+    for name, frame in places(by_study).items():
+        values = of_metric(frame, "precision_at_1")["mean"] if name in by_study else pd.Series(dtype=float)
         if len(values) > 1:
             sentences.append(
-                f"Around `{name}` {label(values.idxmax())} has the highest R@1, {labels.one_digit(values.max())} %, "
-                f"and {label(values.idxmin())} the lowest, {labels.one_digit(values.min())} %."
+                f"Around `{name}` {fehervari_label(values.idxmax())} has the highest R@1, "
+                f"{labels.one_digit(values.max())} %, and {fehervari_label(values.idxmin())} the lowest, "
+                f"{labels.one_digit(values.min())} %."
             )
     return " ".join(sentences) or "No method was run here, so only the paper's numbers stand in the tables."
 
 
-def slopes_sentence(found: Found, what: str) -> str:
+def slopes_sentence(by_study: ByStudy, what: str) -> str:
     """Which methods gain from a doubling and which lose, in a sentence a study. what: "embedding" or "batch"."""
     sentences = []
-    for name, records in common.present(found).items():
+    for name, records in common.present(by_study).items():
         slopes = common.doublings(_of_setting(records))
         if slopes.empty:
             continue
@@ -408,17 +412,17 @@ def slopes_sentence(found: Found, what: str) -> str:
         seeds = " (a single seed has no interval)" if (slopes["n"] < 2).all() else ""
         sentences.append(
             f"Around `{name}` {gain} of {len(slopes)} methods gain from a larger {what} beyond their interval and "
-            f"{lose} lose{seeds}; a doubling is worth {common.points(slopes['mean'][most])} points to {label(most)} "
-            f"and {common.points(slopes['mean'][least])} to {label(least)}."
+            f"{lose} lose{seeds}; a doubling is worth {common.points(slopes['mean'][most])} points to "
+            f"{fehervari_label(most)} and {common.points(slopes['mean'][least])} to {fehervari_label(least)}."
         )
     return " ".join(sentences)
 
 
-def scalars(found: Found) -> dict[str, float | str]:
+def fehervari_scalars(by_study: ByStudy) -> dict[str, float | str]:
     """The named numbers that the chapter records."""
     recorded: dict[str, float | str] = {"published_cells": len(published.fehervari_results())}
-    for name, frame in places(found).items():
-        values = of_metric(frame, "precision_at_1")["mean"] if name in found else pd.Series(dtype=float)
+    for name, frame in places(by_study).items():
+        values = of_metric(frame, "precision_at_1")["mean"] if name in by_study else pd.Series(dtype=float)
         if len(values):
             recorded |= {f"{name}.best_method": values.idxmax(), f"{name}.best_r1": float(values.max())}
     return recorded

@@ -229,7 +229,7 @@ def histogram_choice(pools: int = 40, candidates: int = 10, seed: int = 0) -> di
     """
     rng = np.random.default_rng(seed)
     points, _ = clustered(classes=100, images=20, spread=0.1)
-    found = []
+    outcomes = []
     for _ in range(pools):
         pool = points[rng.choice(len(points), 256, replace=False)]
         batches = [rng.choice(len(pool), 32, replace=False) for _ in range(candidates)]
@@ -241,8 +241,8 @@ def histogram_choice(pools: int = 40, candidates: int = 10, seed: int = 0) -> di
         for batch in batches:
             within = _pair_distances(pool[batch])
             wrong.append(distance_of_heights(whole, np.histogram(within, edges)[0] / len(within)))
-        found.append((right.argmin() == np.argmin(wrong), right.min(), right[np.argmin(wrong)], right.mean()))
-    return dict(zip(("same", "right", "wrong", "random"), np.mean(found, axis=0).tolist(), strict=True))
+        outcomes.append((right.argmin() == np.argmin(wrong), right.min(), right[np.argmin(wrong)], right.mean()))
+    return dict(zip(("same", "right", "wrong", "random"), np.mean(outcomes, axis=0).tolist(), strict=True))
 
 
 def _pair_distances(points: np.ndarray) -> np.ndarray:

@@ -125,7 +125,7 @@ def searches(ours: Mapping[str, pd.DataFrame], published: pd.DataFrame) -> Figur
                 linestyle=dashes,
                 linewidth=2,
             )
-        axis.set_title(labels.label(name), fontsize=9)
+        axis.set_title(labels.method_label(name), fontsize=9)
         axis.set_ylim(0.4, 1.03)
         axis.xaxis.set_major_locator(MaxNLocator(3, integer=True))
         axis.yaxis.set_major_formatter(PercentFormatter(1))
@@ -157,7 +157,7 @@ def importance(shares: pd.DataFrame) -> Figure:
     rows = [(name, row) for name in names for row in shares[shares["method"] == name].itertuples()]
     figure, axes = canvas(0.7 + 0.22 * len(rows))
     axis = axes[0, 0]
-    texts = [f"{labels.label(name)}: {row.parameter}" for name, row in rows]
+    texts = [f"{labels.method_label(name)}: {row.parameter}" for name, row in rows]
     axis.barh(
         range(len(rows)),
         [100 * row.importance for _, row in rows],

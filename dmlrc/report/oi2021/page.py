@@ -19,7 +19,7 @@ from dmlrc.metrics.histograms import BINS, jensen_shannon_divergence
 from dmlrc.papers import oi2021
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import common, editions, labels, published, style
-from dmlrc.report.common import Found
+from dmlrc.report.common import ByStudy
 from dmlrc.report.statistics import half_width
 from dmlrc.report.style import BLUE, ORANGE, RED
 
@@ -32,7 +32,7 @@ KEPT_BINS = (100, 50, 25, 20, 10, 5)
 PARTS = {"train_": "training", "": "validation"}
 """What stands before a metric's name in a curve -> the images that it is measured on."""
 
-Orders = Mapping[str, Found]
+Orders = Mapping[str, ByStudy]
 """Class order -> main study -> records, or None where nothing was run."""
 
 
@@ -69,8 +69,8 @@ def gain(first: Sequence[float], second: Sequence[float]) -> tuple[float, float,
     mean = float(second.mean() - first.mean())
     if n < 2 or (first.std() == 0 and second.std() == 0):
         return mean, np.nan if n < 2 else 0.0, n
-    found = stats.ttest_ind(second, first, equal_var=False).confidence_interval()
-    return mean, float(found.high - found.low) / 2, n
+    interval_of_gain = stats.ttest_ind(second, first, equal_var=False).confidence_interval()
+    return mean, float(interval_of_gain.high - interval_of_gain.low) / 2, n
 
 
 def order_gain(default: StudyRecords | None, random: StudyRecords | None, metric: str) -> tuple[float, float, int]:
@@ -81,7 +81,7 @@ def order_gain(default: StudyRecords | None, random: StudyRecords | None, metric
     return gain(*(frame.loc[frame["metric"] == metric, "score"].to_numpy() for frame in frames))
 
 
-def orders_beside(orders: Orders) -> pd.DataFrame:
+def compare_orders(orders: Orders) -> pd.DataFrame:
     """oi-t1, cells: every metric with default and random class order, fractions as in the paper, and the difference."""
     rows = {}
     theirs = published.oi_results()
@@ -97,10 +97,10 @@ def orders_beside(orders: Orders) -> pd.DataFrame:
     for name in orders["default"]:
         pair = [orders[order][name] for order in EXPERIMENTS]
         for order, records in zip(EXPERIMENTS, pair, strict=True):
-            found = table1(records)
+            scores = table1(records)
             missing = "not run" if records is None else common.state(records, oi2021.METHODS[0].name) or "–"
             rows[name, order] = {
-                text: _fraction(*found.loc[key, ["mean", "ci95"]]) if key in found.index else missing
+                text: _fraction(*scores.loc[key, ["mean", "ci95"]]) if key in scores.index else missing
                 for key, text in METRICS.items()
             }
         rows[name, "random is higher"] = {text: _verdict(*order_gain(*pair, key)) for key, text in METRICS.items()}
@@ -158,22 +158,22 @@ def histograms(records: StudyRecords, setting: str) -> pd.DataFrame:
     return pd.DataFrame({"low": edges[:-1], "high": edges[1:], **counts})
 
 
-def summary(frame: pd.DataFrame) -> dict[str, float]:
+def histogram_statistics(frame: pd.DataFrame) -> dict[str, float]:
     """Of histograms: positive and negative (number of pairs), their mean and std (by the bins' centres), jsd.
 
     frame: `histograms`, with pairs of both kinds.
     """
     centres = (frame["low"] + frame["high"]) / 2
-    found = {"jsd": jensen_shannon_divergence(frame["positive"], frame["negative"])}
+    values = {"jsd": jensen_shannon_divergence(frame["positive"], frame["negative"])}
     for kind in ("positive", "negative"):
         weights = frame[kind] / frame[kind].sum()
         mean = float((weights * centres).sum())
-        found |= {
+        values |= {
             kind: float(frame[kind].sum()),
             f"mean_{kind}": mean,
             f"std_{kind}": float(np.sqrt((weights * (centres - mean) ** 2).sum())),
         }
-    return found
+    return values
 
 
 def merged(counts: Sequence[float], bins: int) -> np.ndarray:
@@ -199,10 +199,10 @@ def jsd_by_bins(records: StudyRecords, setting: str = "test") -> pd.Series:
     return pd.Series(values, dtype=float)
 
 
-def bins_cells(found: Found) -> pd.DataFrame:
+def bins_cells(by_study: ByStudy) -> pd.DataFrame:
     """oi-bins, cells: JSD of the test images before and after training for every number of bins."""
     columns = {}
-    for name, records in found.items():
+    for name, records in by_study.items():
         for setting, text in (("untrained", "before"), ("test", "after")):
             values = pd.Series(dtype=float) if records is None else jsd_by_bins(records, setting)
             missing = "not run" if records is None else "–"
@@ -212,10 +212,10 @@ def bins_cells(found: Found) -> pd.DataFrame:
     return pd.DataFrame(columns).rename_axis("Bins on [-1, 1]")
 
 
-def bins_sentence(found: Found) -> str:
+def bins_sentence(by_study: ByStudy) -> str:
     """How much the number of bins matters, beside what training changes, in a sentence a study."""
     sentences = []
-    for name, records in common.present(found).items():
+    for name, records in common.present(by_study).items():
         before, after = jsd_by_bins(records, "untrained"), jsd_by_bins(records)
         if not {BINS, 20} <= set(before.index) & set(after.index):
             continue
@@ -227,13 +227,13 @@ def bins_sentence(found: Found) -> str:
     return " ".join(sentences) or "No histograms were recorded here."
 
 
-def imbalance_sentence(found: Found) -> str:
+def imbalance_sentence(by_study: ByStudy) -> str:
     """How many negative pairs stand against a positive one, in a sentence a study."""
     sentences = []
-    for name, records in common.present(found).items():
+    for name, records in common.present(by_study).items():
         frame = histograms(records, "test")
         if len(frame):
-            seen = summary(frame)
+            seen = histogram_statistics(frame)
             sentences.append(
                 f"Around `{name}` {seen['negative'] / seen['positive']:.0f} negative pairs of the test images stand "
                 "against each positive one: as counts, the positive histogram is that much smaller."
@@ -241,14 +241,14 @@ def imbalance_sentence(found: Found) -> str:
     return " ".join(sentences) or "No histograms were recorded here."
 
 
-def histograms_sentence(found: Found) -> str:
+def histograms_sentence(by_study: ByStudy) -> str:
     """What training does to the test histograms, beside what the paper sees, in a sentence a study."""
     sentences = []
-    for name, records in common.present(found).items():
+    for name, records in common.present(by_study).items():
         frames = {text: histograms(records, setting) for setting, text in (("untrained", "before"), ("test", "after"))}
         if any(frame.empty for frame in frames.values()):
             continue
-        before, after = (summary(frame) for frame in frames.values())
+        before, after = (histogram_statistics(frame) for frame in frames.values())
         parts = {
             key: f"{before[key]:.3f} to {after[key]:.3f}"
             for key in ("mean_positive", "mean_negative", "std_positive", "std_negative")
@@ -319,10 +319,10 @@ def gap(records: StudyRecords, metric: str, when: str) -> tuple[float, float, in
     return common.mean_and_interval(wide["training"] - wide["validation"])
 
 
-def curve_cells(found: Found) -> pd.DataFrame:
+def curve_cells(by_study: ByStudy) -> pd.DataFrame:
     """oi-f4-numbers, cells: training minus validation of each metric, after the first and after the last epoch."""
     cells = {}
-    for name, records in found.items():
+    for name, records in by_study.items():
         for when in ("first", "last"):
             cells[name, f"after the {when} epoch"] = {
                 text: "not run" if records is None else _signed(*gap(records, key, when))
@@ -337,10 +337,10 @@ def _signed(mean: float, ci95: float, n: int) -> str:
     return f"{mean:+.3f}" + (f" ± {ci95:.3f}" if n > 1 else ", one seed")
 
 
-def overfitting_sentence(found: Found) -> str:
+def overfitting_sentence(by_study: ByStudy) -> str:
     """Where the means of the pairs move, on training and on validation images, in a sentence a study."""
     sentences = []
-    for name, records in common.present(found).items():
+    for name, records in common.present(by_study).items():
         texts = {
             f"{text}, {images}": _signed(*rise(records, metric, images))
             for metric, text in MEANS.items()
@@ -362,10 +362,10 @@ def classes(records: StudyRecords) -> tuple[int, int]:
     return len(parts.folds[0].train), len(parts.folds[0].val)
 
 
-def start_sentence(found: Found) -> str:
+def start_sentence(by_study: ByStudy) -> str:
     """Whether training and validation scores start equal, JSD beside the others, in a sentence a study."""
     sentences = []
-    for name, records in common.present(found).items():
+    for name, records in common.present(by_study).items():
         texts = {text: _signed(*gap(records, key, "first")) for key, text in METRICS.items()}
         trained, validated = classes(records)
         sentences.append(
@@ -375,7 +375,7 @@ def start_sentence(found: Found) -> str:
     return " ".join(sentences) or "Nothing was run here."
 
 
-def scalars(orders: Orders) -> dict[str, float]:
+def oi_scalars(orders: Orders) -> dict[str, float]:
     """The named numbers that the chapter records."""
     recorded: dict[str, float] = {"published_cells": len(published.oi_results())}
     for name, default in common.present(orders["default"]).items():
@@ -408,10 +408,10 @@ def _absent(axis: Axes) -> None:
     axis.text(0.5, 0.5, "not recorded", transform=axis.transAxes, ha="center", va="center")
 
 
-def draw_normalisation(found: Mapping[str, StudyRecords]) -> Figure:
+def draw_normalisation(by_study: Mapping[str, StudyRecords]) -> Figure:
     """oi-f1: histograms of the inner products after training, as counts and with areas made equal; a row a study."""
-    figure, axes = _rows(len(found), 2.0, sharex="row")
-    for row, (name, records) in zip(axes, found.items(), strict=True):
+    figure, axes = _rows(len(by_study), 2.0, sharex="row")
+    for row, (name, records) in zip(axes, by_study.items(), strict=True):
         frame = histograms(records, "test")
         for axis, share, text in zip(row, (False, True), ("pairs", "share of the pairs"), strict=True):
             axis.set_title(f"{name}\n{text}", fontsize=9)
@@ -424,10 +424,10 @@ def draw_normalisation(found: Mapping[str, StudyRecords]) -> Figure:
     return figure
 
 
-def draw_before_and_after(found: Mapping[str, StudyRecords]) -> Figure:
+def draw_before_and_after(by_study: Mapping[str, StudyRecords]) -> Figure:
     """oi-f3: histograms of the test images before and after training, areas made equal; a row a study."""
-    figure, axes = _rows(len(found), 2.0, sharex="row", sharey="row")
-    for row, (name, records) in zip(axes, found.items(), strict=True):
+    figure, axes = _rows(len(by_study), 2.0, sharex="row", sharey="row")
+    for row, (name, records) in zip(axes, by_study.items(), strict=True):
         for axis, setting, text in zip(row, ("untrained", "test"), ("before", "after"), strict=True):
             frame = histograms(records, setting)
             if frame.empty:
@@ -436,8 +436,8 @@ def draw_before_and_after(found: Mapping[str, StudyRecords]) -> Figure:
                 continue
             _bars(axis, frame, share=True)
             for key, colour in (("mean_positive", RED), ("mean_negative", BLUE)):
-                axis.axvline(summary(frame)[key], color=colour, linestyle="--", linewidth=1)
-            axis.set_title(f"{name}\n{text}, JSD {summary(frame)['jsd']:.3f}", fontsize=9)
+                axis.axvline(histogram_statistics(frame)[key], color=colour, linestyle="--", linewidth=1)
+            axis.set_title(f"{name}\n{text}, JSD {histogram_statistics(frame)['jsd']:.3f}", fontsize=9)
     figure.supxlabel("inner product (dashed: the means)", fontsize=10)
     figure.supylabel("share of the pairs", fontsize=10)
     _pair_legend(figure)
@@ -466,10 +466,10 @@ def _image_legend(figure: Figure) -> None:
     figure.legend(handles=handles, loc="outside upper center", ncols=2)
 
 
-def _draw_curves(found: Mapping[str, StudyRecords], names: Mapping[str, str]) -> Figure:
+def _draw_curves(by_study: Mapping[str, StudyRecords], names: Mapping[str, str]) -> Figure:
     """A row of panels a study, a column a metric; bands: lowest to highest seed."""
-    figure, axes = _rows(len(found), 1.9, len(names))
-    for row, (name, records) in zip(axes, found.items(), strict=True):
+    figure, axes = _rows(len(by_study), 1.9, len(names))
+    for row, (name, records) in zip(axes, by_study.items(), strict=True):
         frame = means(curves(records, list(names)))
         for axis, (metric, text) in zip(row, names.items(), strict=True):
             _curve(axis, frame, metric)
@@ -481,11 +481,11 @@ def _draw_curves(found: Mapping[str, StudyRecords], names: Mapping[str, str]) ->
     return figure
 
 
-def draw_means(found: Mapping[str, StudyRecords]) -> Figure:
+def draw_means(by_study: Mapping[str, StudyRecords]) -> Figure:
     """oi-f2: mean inner product of positive and of negative pairs over the epochs, training and validation images."""
-    return _draw_curves(found, MEANS)
+    return _draw_curves(by_study, MEANS)
 
 
-def draw_metrics(found: Mapping[str, StudyRecords]) -> Figure:
+def draw_metrics(by_study: Mapping[str, StudyRecords]) -> Figure:
     """oi-f4: R@1, MAP@R and JSD over the epochs, on training and validation images."""
-    return _draw_curves(found, METRICS)
+    return _draw_curves(by_study, METRICS)

@@ -12,7 +12,7 @@ from matplotlib.ticker import NullFormatter
 
 from dmlrc.records import StudyRecords
 from dmlrc.report import common, labels, style
-from dmlrc.report.common import Found
+from dmlrc.report.common import ByStudy
 from dmlrc.report.roth2020.page import (
     FACTORS,
     REGULARISED,
@@ -24,8 +24,8 @@ from dmlrc.report.roth2020.page import (
     counted,
     in_order,
     influence,
-    label,
     normalised,
+    roth_label,
     spectra,
     structure,
 )
@@ -64,7 +64,9 @@ def draw_regularisation(panels: Mapping[str, pd.DataFrame]) -> Figure:
                 capsize=2,
             )
         axis.set_title(title, fontsize=9)
-        axis.set(yticks=range(len(names)), yticklabels=[label(name) for name in names], ylim=(len(names) - 0.5, -0.5))
+        axis.set(
+            yticks=range(len(names)), yticklabels=[roth_label(name) for name in names], ylim=(len(names) - 0.5, -0.5)
+        )
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
     handles = [
@@ -76,14 +78,14 @@ def draw_regularisation(panels: Mapping[str, pd.DataFrame]) -> Figure:
     return figure
 
 
-def draw_influence(sweeps: Mapping[str, Found]) -> Figure:
+def draw_influence(sweeps: Mapping[str, ByStudy]) -> Figure:
     """roth-f2: share of the best value against the value; a row of panels a factor, a column a study, a line a loss."""
     names = list(next(iter(sweeps.values())))
     figure, axes = style.canvas(0.7 + 1.75 * len(sweeps), len(sweeps), len(names), sharey=True)
     for axis, name in zip(axes[0], names, strict=True):
         axis.set_title(name, fontsize=9)
-    for row, (factor, found) in zip(axes, sweeps.items(), strict=True):
-        for axis, records in zip(row, found.values(), strict=True):
+    for row, (factor, by_study) in zip(axes, sweeps.items(), strict=True):
+        for axis, records in zip(row, by_study.values(), strict=True):
             if records is None or (shares := influence(records)).empty:
                 _blank(axis, "not run")
             else:
@@ -121,16 +123,22 @@ def _short(value: str, factor: str) -> str:
     return "\n".join([*labels.TRUNK_LABELS.get(trunk, trunk).split(), kind]).strip()
 
 
-def _loss_handles(sweeps: Mapping[str, Found]) -> list[Line2D]:
+def _loss_handles(sweeps: Mapping[str, ByStudy]) -> list[Line2D]:
     shown = {
         row
-        for found in sweeps.values()
-        for records in common.present(found).values()
+        for by_study in sweeps.values()
+        for records in common.present(by_study).values()
         for row in normalised(records)["row"].unique()
     }
     return [
         Line2D(
-            [], [], color=look.colour, marker=look.marker, markerfacecolor=look.face, markersize=5, label=label(name)
+            [],
+            [],
+            color=look.colour,
+            marker=look.marker,
+            markerfacecolor=look.face,
+            markersize=5,
+            label=roth_label(name),
         )
         for name, look in STYLES.items()
         if name in shown
@@ -142,10 +150,10 @@ def _blank(axis: Axes, text: str) -> None:
     axis.set_xticks([])
 
 
-def draw_samplers(found: Mapping[str, StudyRecords]) -> Figure:
+def draw_samplers(by_study: Mapping[str, StudyRecords]) -> Figure:
     """roth-f3: the shares of all pairs of loss and metric for each batch sampler, a panel a study; bars: quartiles."""
-    figure, axes = style.canvas(0.5 + 2.5 * len(found), len(found))
-    for axis, (name, records) in zip(axes[:, 0], found.items(), strict=True):
+    figure, axes = style.canvas(0.5 + 2.5 * len(by_study), len(by_study))
+    for axis, (name, records) in zip(axes[:, 0], by_study.items(), strict=True):
         frame = normalised(records)
         frame = frame[frame["value"].isin(SAMPLERS)]
         if frame.empty:
@@ -160,10 +168,10 @@ def draw_samplers(found: Mapping[str, StudyRecords]) -> Figure:
     return figure
 
 
-def draw_correlations(found: Mapping[str, Sequence[StudyRecords]]) -> Figure:
+def draw_correlations(runs_by_study: Mapping[str, Sequence[StudyRecords]]) -> Figure:
     """roth-f4: Pearson's correlations between the metrics over all runs, a heatmap a study."""
-    figure, axes = style.canvas(0.3 + 3.6 * len(found), len(found))
-    for axis, (name, experiments) in zip(axes[:, 0], found.items(), strict=True):
+    figure, axes = style.canvas(0.3 + 3.6 * len(runs_by_study), len(runs_by_study))
+    for axis, (name, experiments) in zip(axes[:, 0], runs_by_study.items(), strict=True):
         matrix, runs = correlations(experiments)
         if matrix.isna().all(axis=None):
             _blank(axis, "too few runs")
@@ -188,14 +196,14 @@ def draw_correlations(found: Mapping[str, Sequence[StudyRecords]]) -> Figure:
     return figure
 
 
-def draw_structure(found: Mapping[str, StudyRecords]) -> Figure:
+def draw_structure(by_study: Mapping[str, StudyRecords]) -> Figure:
     """roth-f5: R@1 against the four properties of the training embeddings, four panels a study, a point a method.
 
     Blue circles count in the correlation above the panel; green squares are regularised, grey crosses have embeddings
     of another scale.
     """
-    figure, axes = style.canvas(0.6 + 3.9 * len(found), 2 * len(found), 2)
-    for block, (name, records) in enumerate(found.items()):
+    figure, axes = style.canvas(0.6 + 3.9 * len(by_study), 2 * len(by_study), 2)
+    for block, (name, records) in enumerate(by_study.items()):
         frame = structure(records)
         for axis, (prop, text) in zip(axes[2 * block : 2 * block + 2].flat, STRUCTURE.items(), strict=True):
             inside = counted(frame, prop)
@@ -219,20 +227,20 @@ def _around(values: pd.Series) -> tuple[float, float]:
     return values.min() - pad, values.max() + pad
 
 
-def draw_spectra(found: Mapping[str, StudyRecords]) -> Figure:
+def draw_spectra(by_study: Mapping[str, StudyRecords]) -> Figure:
     """roth-f7: singular values of the training embeddings, with and without regularisation; a row of panels a pair.
 
     Bands: lowest to highest seed.
     """
-    figure, axes = style.canvas(0.6 + 1.6 * len(REGULARISED), len(REGULARISED), len(found), sharex="col")
-    for column, (name, records) in enumerate(found.items()):
+    figure, axes = style.canvas(0.6 + 1.6 * len(REGULARISED), len(REGULARISED), len(by_study), sharex="col")
+    for column, (name, records) in enumerate(by_study.items()):
         frame = spectra(records)
         for axis, (regularised, plain) in zip(axes[:, column], REGULARISED.items(), strict=True):
             for method, colour, dashes, text in ((plain, BLUE, "-", "without"), (regularised, RED, "--", "with")):
                 part = frame[frame["method"] == method]
                 axis.fill_between(part["place"], part["low"], part["high"], color=colour, alpha=0.2, linewidth=0)
                 axis.plot(part["place"], part["mean"], color=colour, linestyle=dashes, linewidth=1.3, label=text)
-            axis.set_title(f"{name}\n{label(plain)}" if axis is axes[0, column] else label(plain), fontsize=9)
+            axis.set_title(f"{name}\n{roth_label(plain)}" if axis is axes[0, column] else roth_label(plain), fontsize=9)
             if frame["method"].isin([plain, regularised]).any():
                 axis.set_yscale("log")
                 axis.yaxis.set_minor_formatter(NullFormatter())

@@ -15,7 +15,7 @@ from dmlrc.building import normalized
 from dmlrc.papers import roth2020
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import common, labels, published
-from dmlrc.report.common import Found
+from dmlrc.report.common import ByStudy
 from dmlrc.report.statistics import half_width
 
 METHODS = {method.name: method for method in roth2020.METHODS}
@@ -58,7 +58,7 @@ SAMPLERS = {name: name.upper() for name in roth2020.SAMPLERS} | {
 PAPER_SEEDS = roth2020.BUDGET.reruns
 
 
-def label(method: str) -> str:
+def roth_label(method: str) -> str:
     """A method as the paper prints it."""
     return "ImageNet" if method == PRETRAINED else METHODS[method].label if method in METHODS else method
 
@@ -87,25 +87,25 @@ def printed_table2(dataset: str) -> pd.DataFrame:
     return frame.assign(ci95=half * frame["std"], n=PAPER_SEEDS).reset_index(drop=True)
 
 
-def columns(found: Found) -> dict[str, pd.DataFrame]:
+def columns(by_study: ByStudy) -> dict[str, pd.DataFrame]:
     """Every Table 2 by its heading, the paper's three and then ours: `table2` each, empty where nothing was run."""
     empty = pd.DataFrame(columns=["method", "metric", "mean", "std", "ci95", "n"])
-    ours = {name: empty if records is None else table2(records) for name, records in found.items()}
+    ours = {name: empty if records is None else table2(records) for name, records in by_study.items()}
     return {f"the paper, {name}": printed_table2(name) for name in published.DATASETS} | ours
 
 
-def beside(found: Found) -> tuple[pd.DataFrame, pd.DataFrame]:
+def compare_table2(by_study: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
     """roth-t2, cells and marks: mean and standard deviation of every method, the paper's columns and then ours.
 
     Bold: the best of the rows without and of those with rho-regularisation, which the paper keeps apart too; italic:
     its 95 % interval overlaps that of the best. The trunk before training does not compete.
     """
     cells, marks = {}, {}
-    for head, frame in columns(found).items():
+    for head, frame in columns(by_study).items():
         for metric in TABLE:
             part = frame[frame["metric"] == metric].set_index("method").astype({"mean": float, "ci95": float})
             column = (head, common.metric_label(metric))
-            cells[column] = {name: _cell(part, found, head, name) for name in (PRETRAINED, *METHODS)}
+            cells[column] = {name: _cell(part, by_study, head, name) for name in (PRETRAINED, *METHODS)}
             marks[column] = pd.concat(
                 common.column_marks(part["mean"].reindex(group), part["ci95"].reindex(group))
                 for group in (list(PLAIN), list(REGULARISED))
@@ -113,29 +113,29 @@ def beside(found: Found) -> tuple[pd.DataFrame, pd.DataFrame]:
     rows = [PRETRAINED, *METHODS]
     cells, marks = pd.DataFrame(cells).reindex(rows), pd.DataFrame(marks).reindex(rows).fillna("")
     for each in (cells, marks):
-        each.index = pd.Index([label(name) for name in rows], name="Method")
+        each.index = pd.Index([roth_label(name) for name in rows], name="Method")
     return cells, marks
 
 
-def _cell(part: pd.DataFrame, found: Found, head: str, method: str) -> str:
+def _cell(part: pd.DataFrame, by_study: ByStudy, head: str, method: str) -> str:
     if method in part.index:
         return labels.percent(part["mean"][method], part["std"][method])
-    return common.state(found[head], method) if head in found else "–"
+    return common.state(by_study[head], method) if head in by_study else "–"
 
 
-def table2_data(found: Found) -> pd.DataFrame:
+def table2_data(by_study: ByStudy) -> pd.DataFrame:
     """The numbers behind roth-t2, the paper's and ours, told apart by `source`, for its CSV."""
-    frames = [frame.assign(source=head) for head, frame in columns(found).items() if len(frame)]
+    frames = [frame.assign(source=head) for head, frame in columns(by_study).items() if len(frame)]
     return pd.concat(frames, ignore_index=True).set_index("source")
 
 
-def agreement(found: Found) -> pd.DataFrame:
+def agreement(by_study: ByStudy) -> pd.DataFrame:
     """Spearman's rank correlation of our methods with each of the paper's columns.
 
     Columns: study, metric, dataset, rho, p, n. The trunk before training is no method.
     """
     theirs = {name: _means(printed_table2(name)) for name in published.DATASETS}
-    ours = {name: _means(table2(records)) for name, records in common.present(found).items()}
+    ours = {name: _means(table2(records)) for name, records in common.present(by_study).items()}
     rows = [
         {"study": name, "metric": metric, "dataset": dataset, **common.spearman(means[metric], column[metric])}
         for name, means in ours.items()
@@ -151,9 +151,9 @@ def _means(frame: pd.DataFrame) -> pd.DataFrame:
     return trained.pivot(index="method", columns="metric", values="mean").reindex(columns=list(TABLE)).astype(float)
 
 
-def agreement_sentence(found: Found) -> str:
+def agreement_sentence(by_study: ByStudy) -> str:
     """Whether the methods stand in the paper's order, in a sentence a study."""
-    frame = agreement(found)
+    frame = agreement(by_study)
     sentences = []
     for name, part in frame.groupby("study", sort=False):
         texts = [
@@ -164,9 +164,9 @@ def agreement_sentence(found: Found) -> str:
     return " ".join(sentences) or "Without a run of ours there is no order to compare with the paper's."
 
 
-def agreement_in_short(found: Found) -> str:
+def agreement_in_short(by_study: ByStudy) -> str:
     """Spearman's rank correlations of `agreement` for R@1 alone, in one sentence; "" where there are none."""
-    frame = agreement(found)
+    frame = agreement(by_study)
     texts = [
         f"around `{name}` " + labels.each(dict(zip(part["dataset"], part["rho"], strict=True)), "{:+.2f}".format)
         for name, part in frame[frame["metric"] == "precision_at_1"].dropna().groupby("study", sort=False)
@@ -180,7 +180,7 @@ def _rho(test: Mapping) -> str:
     return f"{test['rho']:+.2f} (n = {test['n']}, {labels.p_value(test['p'])})"
 
 
-def spread(frame: pd.DataFrame) -> dict[str, float]:
+def r1_range(frame: pd.DataFrame) -> dict[str, float]:
     """How far apart the rows without regularisation are in R@1: range, std (the mean of theirs), and n rows.
 
     frame: `table2` or `printed_table2`. NaN for fewer than two rows.
@@ -195,11 +195,11 @@ def spread(frame: pd.DataFrame) -> dict[str, float]:
     }
 
 
-def spread_sentence(found: Found) -> str:
+def range_sentence(by_study: ByStudy) -> str:
     """The range of R@1 over the rows without regularisation, the paper's and ours."""
     texts = {}
-    for head, frame in columns(found).items():
-        here = spread(frame)
+    for head, frame in columns(by_study).items():
+        here = r1_range(frame)
         if here["n"] > 1:
             noise = "one seed" if np.isnan(here["std"]) else f"mean standard deviation {labels.percent(here['std'])}"
             texts[head] = f"{labels.one_digit(here['range'])} points ({here['n']} methods, {noise})"
@@ -225,14 +225,14 @@ def trunks(records: StudyRecords | None) -> pd.DataFrame:
 KINDS = {"projection": "random linear layer", "imagenet": "its features", "random": "random weights, its features"}
 
 
-def trunks_beside(found: Found) -> pd.DataFrame:
+def compare_trunks(by_study: ByStudy) -> pd.DataFrame:
     """roth-t1, cells: R@1 of every trunk before training, the paper's columns and then ours."""
     theirs = published.roth_trunks().replace({"network": {"Inception-BN": "BN-Inception"}})
     cells = {
         f"the paper, {name}": {("projection", row.network): labels.percent(row.value) for row in part.itertuples()}
         for name, part in theirs.groupby("dataset", sort=False)
     }
-    for name, records in found.items():
+    for name, records in by_study.items():
         ours = trunks(records)
         cells[name] = {
             (kind, _trunk(trunk)): labels.percent(row["mean"], row["std"]) for (kind, trunk), row in ours.iterrows()
@@ -240,7 +240,7 @@ def trunks_beside(found: Found) -> pd.DataFrame:
     rows = dict.fromkeys(key for column in cells.values() for key in column)
     rows = sorted(rows, key=lambda key: list(KINDS).index(key[0]))  # the paper's kind first
     table = pd.DataFrame({head: [column.get(key, "–") for key in rows] for head, column in cells.items()})
-    for name in found.keys() - common.present(found).keys():
+    for name in by_study.keys() - common.present(by_study).keys():
         table[name] = "not run"
     table.index = pd.Index([f"{trunk}, {KINDS[kind]}" for kind, trunk in rows], name="Trunk, what is searched")
     return table
@@ -250,16 +250,16 @@ def _trunk(name: str) -> str:
     return labels.TRUNK_LABELS.get(name, name)
 
 
-def projection_sentence(found: Found) -> str:
+def projection_sentence(by_study: ByStudy) -> str:
     """What a random linear layer costs the features of a trunk, in words."""
     texts = []
-    for name, records in common.present(found).items():
+    for name, records in common.present(by_study).items():
         means = trunks(records)["mean"]
         for kind, trunk in means.index:
             if kind == "projection" and ("imagenet", trunk) in means.index:
                 texts.append(
-                    f"around `{name}` the features of {_trunk(trunk)} "
-                    f"have an R@1 of {labels.one_digit(means['imagenet', trunk])} %, behind a random linear layer "
+                    f"around `{name}` the features of {_trunk(trunk)} have an R@1 of "
+                    f"{labels.one_digit(means['imagenet', trunk])} %, behind a random linear layer "
                     f"{labels.one_digit(means[kind, trunk])} %"
                 )
     return f"What the layer costs: {'; '.join(texts)}." if texts else "No trunk of ours here has ImageNet weights."
@@ -276,11 +276,11 @@ def regularisation(records: StudyRecords, metric: str = "precision_at_1", settin
     """
     frame = scores(records, setting)
     frame = frame[frame["metric"] == metric]
-    found = frame.groupby("method")["score"].agg(["mean", "std"]).reindex([*REGULARISED.values(), *REGULARISED])
+    spreads = frame.groupby("method")["score"].agg(["mean", "std"]).reindex([*REGULARISED.values(), *REGULARISED])
     rows = {}
     for regularised, plain in REGULARISED.items():
         gain, ci95, n = common.difference(frame, regularised, plain)
-        own, other = found.loc[plain], found.loc[regularised]
+        own, other = spreads.loc[plain], spreads.loc[regularised]
         rows[plain] = [own["mean"], own["std"], other["mean"], other["std"], gain, ci95, n]
     return pd.DataFrame.from_dict(rows, orient="index", columns=["mean", "std", "r_mean", "r_std", "gain", "ci95", "n"])
 
@@ -297,35 +297,35 @@ def published_regularisation(dataset: str) -> pd.DataFrame:
     return table.assign(ci95=np.nan, n=PAPER_SEEDS)
 
 
-def regularisation_panels(found: Found) -> dict[str, pd.DataFrame]:
+def regularisation_panels(by_study: ByStudy) -> dict[str, pd.DataFrame]:
     """The panels of roth-f1: ours, then the paper's three data sets."""
-    ours = {name: regularisation(records) for name, records in common.present(found).items()}
+    ours = {name: regularisation(records) for name, records in common.present(by_study).items()}
     return ours | {f"{name} (the paper)": published_regularisation(name) for name in published.DATASETS}
 
 
-def regularisation_cells(found: Found) -> pd.DataFrame:
+def regularisation_cells(by_study: ByStudy) -> pd.DataFrame:
     """The gain of every pair in points, as cells: ours with an interval and whether it has the claimed sign."""
     cells = {}
-    for head, frame in regularisation_panels(found).items():
+    for head, frame in regularisation_panels(by_study).items():
         cells[head] = {
-            label(plain): common.judged(row["gain"], row["ci95"], int(row["n"]))
-            if head in found
+            roth_label(plain): common.judged(row["gain"], row["ci95"], int(row["n"]))
+            if head in by_study
             else common.stated(row["gain"])
             for plain, row in frame.iterrows()
         }
-    for name in found:
-        cells.setdefault(name, dict.fromkeys(map(label, REGULARISED.values()), "not run"))
+    for name in by_study:
+        cells.setdefault(name, dict.fromkeys(map(roth_label, REGULARISED.values()), "not run"))
     return pd.DataFrame(cells).rename_axis("Regularised")
 
 
-def regularisation_sentence(found: Found) -> str:
+def regularisation_sentence(by_study: ByStudy) -> str:
     """How many pairs gain R@1 from the regularisation, the paper's and ours."""
     texts = {}
-    for head, frame in regularisation_panels(found).items():
+    for head, frame in regularisation_panels(by_study).items():
         gains = frame["gain"].dropna()
         if len(gains):
             clear = (gains > frame["ci95"][gains.index]).sum()
-            beyond = f", {clear} beyond the interval" if head in found else ""
+            beyond = f", {clear} beyond the interval" if head in by_study else ""
             texts[head] = f"{(gains > 0).sum()} of {len(gains)}{beyond} (mean {common.points(gains.mean())} points)"
     return f"Pairs whose R@1 rises with ρ-regularisation: {labels.each(texts, str)}."
 
@@ -367,14 +367,14 @@ def in_order(values: Iterable[str], factor: str) -> list[str]:
     return sorted(set(values), key=place)
 
 
-def effects(sweeps: Mapping[str, Found]) -> pd.DataFrame:
+def effects(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
     """How much each factor of Fig. 2 is worth: study, factor, row (loss), effect (fraction), best (value).
 
     sweeps: factor -> main study -> records. effect: the best value's mean share minus the worst's.
     """
     rows = []
-    for factor, found in sweeps.items():
-        for name, records in common.present(found).items():
+    for factor, by_study in sweeps.items():
+        for name, records in common.present(by_study).items():
             for row, shares in influence(records).items():
                 shares = shares.dropna()
                 if len(shares) > 1:
@@ -383,7 +383,7 @@ def effects(sweeps: Mapping[str, Found]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["study", "factor", "row", "effect", "best"])
 
 
-def effects_cells(sweeps: Mapping[str, Found]) -> pd.DataFrame:
+def effects_cells(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
     """`effects` as cells: a row a factor, a column a study.
 
     The mean over the losses, the lowest and the highest, and for how many losses each value is best.
@@ -401,13 +401,13 @@ def effects_cells(sweeps: Mapping[str, Found]) -> pd.DataFrame:
     return cells.rename(index={factor: text for factor, (_, text) in FACTORS.items()}).rename_axis("Varied")
 
 
-def effects_data(sweeps: Mapping[str, Found]) -> pd.DataFrame:
+def effects_data(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
     """`effects`, for the CSV of its cells; where no sweep was run the cells."""
     frame = effects(sweeps)
     return frame.set_index(["study", "factor"]) if len(frame) else effects_cells(sweeps)
 
 
-def effects_sentence(sweeps: Mapping[str, Found]) -> str:
+def effects_sentence(sweeps: Mapping[str, ByStudy]) -> str:
     """Which factor moves the scores most, in a sentence a study."""
     frame = effects(sweeps)
     sentences = []
@@ -418,10 +418,10 @@ def effects_sentence(sweeps: Mapping[str, Found]) -> str:
     return " ".join(sentences) or "None of the five sweeps was run here."
 
 
-def any_of(sweeps: Mapping[str, Found]) -> dict[str, StudyRecords | None]:
+def any_of(sweeps: Mapping[str, ByStudy]) -> dict[str, StudyRecords | None]:
     """For each main study the records of the first sweep that was run, for captions; None where none was."""
     names = next(iter(sweeps.values()))
-    return {name: next((found[name] for found in sweeps.values() if found[name]), None) for name in names}
+    return {name: next((by_study[name] for by_study in sweeps.values() if by_study[name]), None) for name in names}
 
 
 def sampler_gap(records: StudyRecords, first: str, second: str) -> tuple[float, float, int]:
@@ -432,10 +432,10 @@ def sampler_gap(records: StudyRecords, first: str, second: str) -> tuple[float, 
     return common.mean_and_interval(shares.loc[first] - shares.loc[second])
 
 
-def samplers_cells(found: Found) -> pd.DataFrame:
+def samplers_cells(by_study: ByStudy) -> pd.DataFrame:
     """The samplers as cells: mean share of each, and its difference to SPC-4 with an interval over the losses."""
     columns = {}
-    for name, records in found.items():
+    for name, records in by_study.items():
         shares = pd.Series(dtype=float) if records is None else influence(records).mean(axis=1)
         missing = "not run" if records is None else "–"
         columns[name, "mean share, %"] = {
@@ -448,10 +448,10 @@ def samplers_cells(found: Found) -> pd.DataFrame:
     return pd.DataFrame(columns).rename(index=SAMPLERS).rename_axis("Sampler")
 
 
-def samplers_sentence(found: Found) -> str:
+def samplers_sentence(by_study: ByStudy) -> str:
     """Which sampler leads, and whether SPC-2 and FRD beat SPC-4 as the paper finds."""
     sentences = []
-    for name, records in common.present(found).items():
+    for name, records in common.present(by_study).items():
         means = influence(records).mean(axis=1)
         if len(means) < 2:
             continue
@@ -481,17 +481,17 @@ def correlations(experiments: Sequence[StudyRecords]) -> tuple[pd.DataFrame, int
     return wide.corr(min_periods=3), len(wide)
 
 
-def pooled(*experiments: Found) -> dict[str, list[StudyRecords]]:
+def pooled(*experiments: ByStudy) -> dict[str, list[StudyRecords]]:
     """All experiments of each main study that has some."""
     names = experiments[0]
-    runs = {name: [found[name] for found in experiments if found[name]] for name in names}
+    runs = {name: [by_study[name] for by_study in experiments if by_study[name]] for name in names}
     return {name: each for name, each in runs.items() if each}
 
 
-def correlations_sentence(found: Mapping[str, Sequence[StudyRecords]]) -> str:
+def correlations_sentence(runs_by_study: Mapping[str, Sequence[StudyRecords]]) -> str:
     """The pair of metrics that agree least, and R@1 with NMI, in a sentence a study."""
     sentences = []
-    for name, experiments in found.items():
+    for name, experiments in runs_by_study.items():
         matrix, runs = correlations(experiments)
         lower = matrix.where(np.tril(np.ones(matrix.shape, dtype=bool), -1)).stack().dropna()
         if lower.empty:
@@ -522,10 +522,10 @@ def structure(records: StudyRecords) -> pd.DataFrame:
     )
 
 
-def structure_data(found: Found) -> pd.DataFrame:
+def structure_data(by_study: ByStudy) -> pd.DataFrame:
     """The numbers behind roth-f5, a row a study and method, for its CSV."""
-    frames = {name: structure(records) for name, records in common.present(found).items()}
-    return pd.concat(frames, names=["study", "method"]) if frames else correlation_cells(found)
+    frames = {name: structure(records) for name, records in common.present(by_study).items()}
+    return pd.concat(frames, names=["study", "method"]) if frames else correlation_cells(by_study)
 
 
 def counted(frame: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -547,7 +547,7 @@ def correlation(frame: pd.DataFrame, name: str) -> dict[str, float]:
     return {"r": float(test.statistic), "low": float(low), "high": float(high), "n": len(rows)}
 
 
-def correlation_cells(found: Found) -> pd.DataFrame:
+def correlation_cells(by_study: ByStudy) -> pd.DataFrame:
     """The correlations of roth-f5 as cells, with what the paper says of each."""
     says = {
         "pi_intra": "not consistent over the data sets",
@@ -556,7 +556,7 @@ def correlation_cells(found: Found) -> pd.DataFrame:
         "rho": "at most -0.63 on each data set",
     }
     cells = {"the paper": says}
-    for name, records in found.items():
+    for name, records in by_study.items():
         frame = None if records is None else structure(records)
         cells[name] = {key: "not run" if frame is None else correlation_text(correlation(frame, key)) for key in says}
     return pd.DataFrame(cells).rename(index=dict(zip(STRUCTURE, PLAIN_STRUCTURE, strict=True))).rename_axis("R@1 with")
@@ -576,10 +576,10 @@ def correlation_text(test: Mapping[str, float]) -> str:
     return f"{test['r']:+.2f} [{test['low']:+.2f}, {test['high']:+.2f}], n = {test['n']}"
 
 
-def correlation_sentence(found: Found) -> str:
+def correlation_sentence(by_study: ByStudy) -> str:
     """Whether R@1 falls with rho as the paper finds, in words."""
     sentences = []
-    for name, records in common.present(found).items():
+    for name, records in common.present(by_study).items():
         test = correlation(structure(records), "rho")
         if np.isnan(test["r"]):
             sentences.append(f"Around `{name}` there are too few methods to correlate ρ with R@1.")
@@ -609,10 +609,10 @@ def spectra(records: StudyRecords) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True) if frames else empty
 
 
-def decay_cells(found: Found) -> pd.DataFrame:
+def decay_cells(by_study: ByStudy) -> pd.DataFrame:
     """rho of each pair without and with regularisation, and the change, as cells; the paper finds that rho falls."""
     cells = {}
-    for name, records in found.items():
+    for name, records in by_study.items():
         frame = None if records is None else regularisation(records, "rho", "train")
         for head in ("ρ without", "ρ with", "falls"):
             cells[name, head] = dict.fromkeys(REGULARISED.values(), "not run")
@@ -622,7 +622,7 @@ def decay_cells(found: Found) -> pd.DataFrame:
             cells[name, "ρ without"][plain] = _plain_number(row["mean"])
             cells[name, "ρ with"][plain] = _plain_number(row["r_mean"])
             cells[name, "falls"][plain] = _falls(row)
-    return pd.DataFrame(cells).rename(index=label).rename_axis("Regularised")
+    return pd.DataFrame(cells).rename(index=roth_label).rename_axis("Regularised")
 
 
 def _plain_number(value: float) -> str:
@@ -639,10 +639,10 @@ def _falls(row: pd.Series) -> str:
     return f"{verdict}: {change} ± {row['ci95']:.2f}"
 
 
-def decay_sentence(found: Found) -> str:
+def decay_sentence(by_study: ByStudy) -> str:
     """In how many pairs the regularisation lowers rho, in a sentence a study."""
     sentences = []
-    for name, records in common.present(found).items():
+    for name, records in common.present(by_study).items():
         frame = regularisation(records, "rho", "train").dropna(subset="gain")
         if len(frame):
             fell = (frame["gain"] < 0).sum()
@@ -653,13 +653,13 @@ def decay_sentence(found: Found) -> str:
     return " ".join(sentences) or "Spectra were not recorded here."
 
 
-def scalars(found: Found) -> dict[str, float]:
+def roth_scalars(by_study: ByStudy) -> dict[str, float]:
     """The named numbers that the chapter records."""
     recorded: dict[str, float] = {"published_cells": len(published.roth_results())}
-    for name, records in common.present(found).items():
+    for name, records in common.present(by_study).items():
         gains = regularisation(records)["gain"]
         named = {
-            "range_r1": spread(table2(records))["range"],
+            "range_r1": r1_range(table2(records))["range"],
             "rho_with_r1": correlation(structure(records), "rho")["r"],
             "mean_gain": float(gains.mean()),
         }

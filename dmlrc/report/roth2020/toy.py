@@ -174,8 +174,8 @@ def cells(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Loss")
 
 
-def _cell(found: tuple[float, float, int], factor: float, digits: int) -> str:
-    mean, half, _ = found
+def _cell(summary: tuple[float, float, int], factor: float, digits: int) -> str:
+    mean, half, _ = summary
     text = f"{factor * mean:.{digits}f}"
     return text if np.isnan(half) else f"{text} ± {factor * half:.{digits}f}"
 
@@ -191,12 +191,12 @@ def sentence(frame: pd.DataFrame) -> str:
     return (
         f"Over {seeds} seeds the second singular value holds {share['plain']} of the sum with the plain loss, "
         f"{share['regularised']} with the paper's switch probability of 0.001, {share['regularised_cub200']} with its "
-        f"0.4 for CUB200, and {share['script']} where nothing pulls, as in the public script. Whether switching raises "
-        f"the P@1 of the test lines: {better['regularised']} at 0.001, {better['regularised_cub200']} at 0.4."
+        f"0.4 for CUB200, and {share['script']} where nothing pulls, as in the public script. Whether switching "
+        f"raises the P@1 of the test lines: {better['regularised']} at 0.001, {better['regularised_cub200']} at 0.4."
     )
 
 
-def scalars(frame: pd.DataFrame) -> dict[str, float]:
+def toy_scalars(frame: pd.DataFrame) -> dict[str, float]:
     """The named numbers of the toy that the chapter records."""
     means = frame.groupby("variant")[["test_p1", "spectrum"]].mean()
     return {f"toy.{name}.{key}": float(means[key][name]) for name in means.index for key in means}

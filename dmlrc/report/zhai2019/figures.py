@@ -47,10 +47,10 @@ def architecture() -> Figure:
     return figure
 
 
-def draw_sizes(found: Mapping[str, StudyRecords]) -> Figure:
+def draw_sizes(by_study: Mapping[str, StudyRecords]) -> Figure:
     """zhai-f2: R@1 of floats and bits against the size of the embedding, with 95 % intervals; a panel a study."""
-    figure, axes = style.canvas(0.5 + 2.3 * len(found), len(found))
-    for axis, (name, records) in zip(axes[:, 0], found.items(), strict=True):
+    figure, axes = style.canvas(0.5 + 2.3 * len(by_study), len(by_study))
+    for axis, (name, records) in zip(axes[:, 0], by_study.items(), strict=True):
         frame = sizes(records)
         for binary, (text, colour, marker) in {False: ("floats", BLUE, "o"), True: ("bits", RED, "s")}.items():
             part = frame[frame["binary"] == binary]
@@ -62,14 +62,14 @@ def draw_sizes(found: Mapping[str, StudyRecords]) -> Figure:
     return figure
 
 
-def draw_layer_norm(found: Mapping[str, StudyRecords]) -> Figure:
+def draw_layer_norm(by_study: Mapping[str, StudyRecords]) -> Figure:
     """zhai-f3: training loss and validation R@1 with and without LayerNorm; a row of panels a study.
 
     Bands: 95 % intervals over the seeds. Dotted: ln C, the loss of a classifier of C classes that knows nothing.
     """
-    figure, axes = style.canvas(0.7 + 2.2 * len(found), len(found), 2, sharex="row")
+    figure, axes = style.canvas(0.7 + 2.2 * len(by_study), len(by_study), 2, sharex="row")
     looks = dict(zip(LAYER_NORM, ((BLUE, "-"), (RED, "--")), strict=True))
-    for row, (name, records) in zip(axes, found.items(), strict=True):
+    for row, (name, records) in zip(axes, by_study.items(), strict=True):
         curves = layer_norm_curves(records)
         for axis, (metric, scale) in zip(row, {"loss": 1, "precision_at_1": 100}.items(), strict=True):
             for method, (colour, dashes) in looks.items():
@@ -82,7 +82,7 @@ def draw_layer_norm(found: Mapping[str, StudyRecords]) -> Figure:
         row[0].axhline(
             np.log(training_classes(records, next(iter(LAYER_NORM)))), color="black", linestyle=":", label="ln C"
         )
-        row[0].set_title(f"{name}: training loss" if len(found) > 1 else "training loss", fontsize=9)
+        row[0].set_title(f"{name}: training loss" if len(by_study) > 1 else "training loss", fontsize=9)
         row[1].set_title("R@1, validation classes, %", fontsize=9)
     for axis in axes[-1]:
         axis.set_xlabel("step")
@@ -91,15 +91,15 @@ def draw_layer_norm(found: Mapping[str, StudyRecords]) -> Figure:
     return figure
 
 
-def draw_shares(found: Mapping[str, StudyRecords]) -> Figure:
+def draw_shares(by_study: Mapping[str, StudyRecords]) -> Figure:
     """zhai-f4: R@K against the share of the classes, with 95 % intervals; a panel a study."""
-    figure, axes = style.canvas(0.8 + 2.1 * len(found), len(found), sharex=True)
+    figure, axes = style.canvas(0.8 + 2.1 * len(by_study), len(by_study), sharex=True)
     looks = {
         "precision_at_1": (BLUE, "o"),
         "recall_at_10": (GREEN, "s"),
         "recall_at_100": (ORANGE, "D"),
     }
-    for axis, (name, records) in zip(axes[:, 0], found.items(), strict=True):
+    for axis, (name, records) in zip(axes[:, 0], by_study.items(), strict=True):
         frame = shares(records)
         for metric, (colour, marker) in looks.items():
             part = frame[frame["metric"] == metric]

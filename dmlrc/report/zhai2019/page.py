@@ -14,7 +14,7 @@ import pandas as pd
 from dmlrc.data import splits
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import common, labels, published
-from dmlrc.report.common import Found
+from dmlrc.report.common import ByStudy
 from dmlrc.report.statistics import half_width
 
 LABELS = {
@@ -59,7 +59,7 @@ LAYER_NORM = {"norm_softmax@layer-norm": "with LayerNorm", "norm_softmax@no-laye
 SOFTMAX = "norm_softmax"
 
 
-def label(method: str) -> str:
+def zhai_label(method: str) -> str:
     """A method as the paper prints it."""
     return LABELS.get(method, method)
 
@@ -75,12 +75,12 @@ def losses(records: StudyRecords) -> pd.DataFrame:
     frame = common.over_seeds(records)
     frame = frame[frame["setting"] == "separated"]
     own = {method: common.settings(records, method) for method in frame["method"].unique()}
-    found = frame.assign(
+    named = frame.assign(
         trunk=frame["method"].map({method: setting["trunk"] for method, setting in own.items()}),
         dim=frame["method"].map({method: setting["embedding_dim"] for method, setting in own.items()}),
         method=frame["row"],
     )
-    return found[["method", "trunk", "dim", "metric", "mean", "ci95", "n"]].reset_index(drop=True)
+    return named[["method", "trunk", "dim", "metric", "mean", "ci95", "n"]].reset_index(drop=True)
 
 
 def of_table(table: str, frame: pd.DataFrame) -> pd.DataFrame:
@@ -98,11 +98,11 @@ def printed_table(table: str) -> pd.DataFrame:
     return frame[frame["source_table"] == table]
 
 
-def beside_losses(table: str, found: Found) -> tuple[pd.DataFrame, pd.DataFrame]:
+def compare_losses(table: str, by_study: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
     """zhai-t1 to t3, cells and marks: a table of losses, and ours around each study where its trunk was run.
 
-    found: zhai2019-losses. dim: the size of the embedding. A method that the paper has in two sizes on one data set has
-    two rows. Bold: the best of a column; italic: its interval overlaps that of the best.
+    by_study: zhai2019-losses. dim: the size of the embedding. A method that the paper has in two sizes on one data set
+    has two rows. Bold: the best of a column; italic: its interval overlaps that of the best.
     """
     theirs = printed_table(table)
     sized = theirs.groupby(["dataset", "method"])["dim"].nunique().groupby("method").max()
@@ -111,13 +111,13 @@ def beside_losses(table: str, found: Found) -> tuple[pd.DataFrame, pd.DataFrame]
         _loss_block(dataset, part, (*PAPER_METRICS[dataset], "nmi"), several)
         for dataset, part in theirs.rename(columns={"value": "mean"}).groupby("dataset", sort=False)
     ]
-    for name, records in found.items():
+    for name, records in by_study.items():
         frame = None if records is None else of_table(table, losses(records))
         blocks.append(_our_losses(name, frame, several))
     cells, marks = (pd.concat(parts, axis=1) for parts in zip(*blocks, strict=True))
     order = [*dict.fromkeys(_keys(theirs, several)), *cells.index]
     cells, marks = (frame.reindex(dict.fromkeys(order)) for frame in (cells, marks))
-    for name, records in found.items():
+    for name, records in by_study.items():
         if records is None or of_table(table, losses(records)).empty:
             cells[name, "R@1"] = "not run here"
     return cells.fillna("–").rename_axis("Method"), marks.fillna("").rename_axis("Method")
@@ -126,7 +126,7 @@ def beside_losses(table: str, found: Found) -> tuple[pd.DataFrame, pd.DataFrame]
 def _keys(frame: pd.DataFrame, several: set[str]) -> list[str]:
     """The row of each number: its method, and its size where the table has several of it."""
     pairs = zip(frame["method"], frame["dim"], strict=True)
-    return [f"{label(method)}, {dim:g}-d" if method in several else label(method) for method, dim in pairs]
+    return [f"{zhai_label(method)}, {dim:g}-d" if method in several else zhai_label(method) for method, dim in pairs]
 
 
 def _loss_block(
@@ -144,7 +144,7 @@ def _loss_block(
         column = (head, common.metric_label(metric))
         texts = [labels.percent(*pair, digits=1) for pair in rows.to_numpy()]
         cells[column] = pd.Series(texts, rows.index, dtype=object)
-        competing = rows.drop(index=label(PRETRAINED), errors="ignore")
+        competing = rows.drop(index=zhai_label(PRETRAINED), errors="ignore")
         marks[column] = common.column_marks(competing["mean"], competing["ci95"] if ours else None)
     return pd.DataFrame(cells), pd.DataFrame(marks)
 
@@ -156,7 +156,7 @@ def _our_losses(name: str, frame: pd.DataFrame | None, several: set[str]) -> tup
     return _loss_block(name, frame, LOSS_METRICS, several)
 
 
-def losses_sentence(table: str, found: Found) -> str:
+def losses_sentence(table: str, by_study: ByStudy) -> str:
     """Where normalised softmax stands in a table's R@1, in the paper and around each study, in words."""
     theirs = printed_table(table)
     theirs = theirs[theirs["metric"] == "precision_at_1"]
@@ -164,7 +164,7 @@ def losses_sentence(table: str, found: Found) -> str:
         name: _place(part.rename(columns={"value": "mean"})) for name, part in theirs.groupby("dataset", sort=False)
     }
     text = f"See the rows of NormSoftmax: by R@1 its place is {labels.each(ranks, str)} in the paper"
-    ours = {name: of_table(table, losses(records)) for name, records in common.present(found).items()}
+    ours = {name: of_table(table, losses(records)) for name, records in common.present(by_study).items()}
     ours = {name: _place(frame[frame["metric"] == "precision_at_1"]) for name, frame in ours.items() if len(frame)}
     if not ours:
         return f"{text}. This trunk was not run here."
@@ -182,9 +182,9 @@ def trunk_of(table: str) -> str:
     return TRUNK_LABELS[LOSS_TABLES[table]]
 
 
-def losses_data(table: str, found: Found) -> pd.DataFrame:
+def losses_data(table: str, by_study: ByStudy) -> pd.DataFrame:
     """The numbers behind zhai-t1 to t3; see `common.long`."""
-    ours = {name: of_table(table, losses(records)) for name, records in common.present(found).items()}
+    ours = {name: of_table(table, losses(records)) for name, records in common.present(by_study).items()}
     return common.long(printed_table(table), ours)
 
 
@@ -196,19 +196,19 @@ def samples(records: StudyRecords) -> pd.DataFrame:
     frame = common.over_seeds(records)
     frame = frame[(frame["setting"] == "separated") & (frame["metric"] == "precision_at_1") & (frame["value"] != "")]
     parts = frame["value"].str.extract(r"^(\d+)x(\d+)$").astype(float)
-    found = frame.assign(samples=parts[0], classes=parts[1])
-    return found[["samples", "classes", "mean", "ci95", "n"]].sort_values("samples", na_position="first")
+    numbered = frame.assign(samples=parts[0], classes=parts[1])
+    return numbered[["samples", "classes", "mean", "ci95", "n"]].sort_values("samples", na_position="first")
 
 
 def _layout(samples: float, classes: float) -> str:
     return "no balancing" if np.isnan(samples) else f"{samples:g} x {classes:g}"
 
 
-def beside_samples(found: Found) -> tuple[pd.DataFrame, pd.DataFrame]:
+def compare_samples(by_study: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
     """zhai-t4, cells and marks: R@1 of each layout, images of a class x classes, in the paper and around each study."""
     paper = published.zhai_samples_per_class().rename(columns={"value": "mean"})
     frames = {"the paper, CUB200": paper.assign(ci95=np.nan)}
-    frames |= {name: samples(records) for name, records in common.present(found).items()}
+    frames |= {name: samples(records) for name, records in common.present(by_study).items()}
     cells, marks = {}, {}
     for name, frame in frames.items():
         layouts = [_layout(*pair) for pair in frame[["samples", "classes"]].to_numpy()]
@@ -217,24 +217,24 @@ def beside_samples(found: Found) -> tuple[pd.DataFrame, pd.DataFrame]:
         cells[name] = pd.Series(texts, layouts, dtype=object)
         marks[name] = common.column_marks(values["mean"], None if name.startswith("the paper") else values["ci95"])
     order = list(dict.fromkeys(layout for column in cells.values() for layout in column.index))
-    table = pd.DataFrame(cells).reindex(index=order, columns=[*list(frames)[:1], *found])
+    table = pd.DataFrame(cells).reindex(index=order, columns=[*list(frames)[:1], *by_study])
     marked = pd.DataFrame(marks).reindex(index=order, columns=table.columns).astype(object).fillna("")
     return table.astype(object).fillna("not run").rename_axis("Images x classes"), marked.rename_axis(
         "Images x classes"
     )
 
 
-def samples_data(found: Found) -> pd.DataFrame:
+def samples_data(by_study: ByStudy) -> pd.DataFrame:
     """The numbers behind zhai-t4; see `common.long`."""
-    ours = {name: samples(records) for name, records in common.present(found).items()}
+    ours = {name: samples(records) for name, records in common.present(by_study).items()}
     return common.long(published.zhai_samples_per_class(), ours)
 
 
-def samples_sentence(found: Found) -> str:
+def samples_sentence(by_study: ByStudy) -> str:
     """Which layout is best and how far the last one, a single class, falls behind, in words."""
     paper = published.zhai_samples_per_class().rename(columns={"value": "mean"})
     frames = {"in the paper": paper} | {
-        f"around `{name}`": samples(each) for name, each in common.present(found).items()
+        f"around `{name}`": samples(each) for name, each in common.present(by_study).items()
     }
     texts = []
     for name, frame in frames.items():
@@ -287,7 +287,7 @@ def _depth(metric: str) -> int:
     return int(recall[1]) if recall else 1
 
 
-def beside_embeddings(table: str, main: Found, dims: Found) -> tuple[pd.DataFrame, pd.DataFrame]:
+def compare_embeddings(table: str, main: ByStudy, dims: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
     """zhai-t5 and t6, cells and marks: the paper's table, and ours around each study.
 
     A row a method, size and kind (floats or bits). Bold: the best of a column; italic: its interval overlaps that of
@@ -316,7 +316,7 @@ def beside_embeddings(table: str, main: Found, dims: Found) -> tuple[pd.DataFram
             marks[name, "R@1"] = ""
     cells.insert(0, ("", "trunk"), trunks.reindex(cells.index))
     marks.insert(0, ("", "trunk"), "")
-    names = [f"{label(method)}, {dim:g} {'bits' if bits else 'd'}" for method, dim, bits in cells.index]
+    names = [f"{zhai_label(method)}, {dim:g} {'bits' if bits else 'd'}" for method, dim, bits in cells.index]
     index = pd.Index(names, name="Method")
     return cells.fillna("–").set_axis(index), marks.fillna("").set_axis(index)
 
@@ -334,12 +334,12 @@ def _embedding_block(head: str, frame: pd.DataFrame, metrics: Sequence[str]) -> 
     return pd.DataFrame(cells), pd.DataFrame(marks)
 
 
-def embeddings_data(table: str, main: Found, dims: Found) -> pd.DataFrame:
+def embeddings_data(table: str, main: ByStudy, dims: ByStudy) -> pd.DataFrame:
     """The numbers behind zhai-t5 and t6; see `common.long`."""
     return common.long(printed_table(table), {name: embeddings(main[name], dims.get(name)) for name in main})
 
 
-def embeddings_sentence(table: str, main: Found) -> str:
+def embeddings_sentence(table: str, main: ByStudy) -> str:
     """What bits cost, and normalised softmax beside LMCL, in the paper's table and around each study, in words."""
     bits, lmcl = {}, {}
     for dataset in BEST_TABLES[table]:
@@ -347,8 +347,8 @@ def embeddings_sentence(table: str, main: Found) -> str:
     for name, records in common.present(main).items():
         bits[f"`{name}`"], lmcl[f"`{name}`"] = bits_cost(records)[0], over_lmcl(records)[0]
     return (
-        f"See the rows of bits: the signs change R@1 by, in points, {labels.each(bits, common.points)}. "
-        f"NormSoftmax less LMCL* in the same pipeline: {labels.each(lmcl, common.points)}."
+        f"See the rows of bits: the signs change R@1 by, in points, {labels.each(bits, common.points)}. NormSoftmax "
+        f"less LMCL* in the same pipeline: {labels.each(lmcl, common.points)}."
     )
 
 
@@ -410,10 +410,10 @@ def gaps(records: StudyRecords) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["dim", "mean", "ci95", "n"]).sort_values("dim", ignore_index=True)
 
 
-def sizes_cells(found: Found) -> pd.DataFrame:
+def sizes_cells(by_study: ByStudy) -> pd.DataFrame:
     """The numbers of zhai-f2 as cells: a row a size, and of each study floats, bits and what bits cost."""
     blocks = []
-    for name, records in common.present(found).items():
+    for name, records in common.present(by_study).items():
         frame = sizes(records)
         texts = [labels.percent(*pair, digits=1) for pair in frame[["mean", "ci95"]].to_numpy()]
         wide = frame.assign(text=texts).pivot(index="dim", columns="binary", values="text")
@@ -429,10 +429,10 @@ def sizes_cells(found: Found) -> pd.DataFrame:
     return cells.set_axis(pd.Index([f"{dim:g}" for dim in cells.index], name="Size"))
 
 
-def sizes_sentence(found: Found) -> str:
+def sizes_sentence(by_study: ByStudy) -> str:
     """What a doubling of the size is worth, and how the cost of bits changes, in words."""
     texts = []
-    for name, records in common.present(found).items():
+    for name, records in common.present(by_study).items():
         slopes, gap = common.doublings(_r1(records)), gaps(records).dropna(subset=["mean"])
         if SOFTMAX not in slopes.index or gap.empty:
             continue
@@ -466,10 +466,10 @@ def layer_norm_curves(records: StudyRecords) -> pd.DataFrame:
     return groups.agg(mean="mean", ci95=half_width, n="size").reset_index()
 
 
-def layer_norm_cells(found: Found) -> pd.DataFrame:
+def layer_norm_cells(by_study: ByStudy) -> pd.DataFrame:
     """The ends of the curves as cells: mean loss of the first epoch beside ln C, and R@1 on the test classes."""
     rows = {}
-    for name, records in common.present(found).items():
+    for name, records in common.present(by_study).items():
         curves, accuracy = layer_norm_curves(records), _r1(records).groupby("method")["score"]
         for method, text in LAYER_NORM.items():
             losses_ = curves[(curves["method"] == method) & (curves["metric"] == "loss")].sort_values("step")
@@ -493,9 +493,9 @@ def layer_norm_gain(records: StudyRecords) -> tuple[float, float, int]:
     return common.difference(_r1(records), *LAYER_NORM)
 
 
-def layer_norm_sentence(found: Found) -> str:
+def layer_norm_sentence(by_study: ByStudy) -> str:
     """What to see in zhai-f3, and how much LayerNorm is worth on the test classes."""
-    gains = {f"`{name}`": layer_norm_gain(records) for name, records in common.present(found).items()}
+    gains = {f"`{name}`": layer_norm_gain(records) for name, records in common.present(by_study).items()}
     text = (
         "See where the loss begins. The first point is the mean of a whole epoch, so it lies below the loss of the "
         "first step; and ln C is not exactly that of a classifier at random either, since cosines divided by 0.05 "
@@ -513,20 +513,20 @@ def shares(records: StudyRecords) -> pd.DataFrame:
     frame = common.over_seeds(records)
     metrics = frame["metric"].isin(["precision_at_1", "recall_at_10", "recall_at_100"])
     frame = frame[(frame["setting"] == "separated") & metrics & (frame["value"] != "")]
-    found = frame.assign(share=frame["value"].map(records.level_numbers))
-    return found[["share", "metric", "mean", "ci95", "n"]].sort_values(["metric", "share"], ignore_index=True)
+    numbered = frame.assign(share=frame["value"].map(records.level_numbers))
+    return numbered[["share", "metric", "mean", "ci95", "n"]].sort_values(["metric", "share"], ignore_index=True)
 
 
-def beside_shares(found: Found) -> pd.DataFrame:
+def compare_shares(by_study: ByStudy) -> pd.DataFrame:
     """R@1 at every share as cells: what section 4.5 of the paper names, and ours around each study."""
     columns = {"the paper, SOP": {share: labels.one_digit(value) or "–" for share, value in SHARES_SAID.items()}}
     columns["the paper, SOP"][0.1] = "less than 1 point below all"
-    for name, records in common.present(found).items():
+    for name, records in common.present(by_study).items():
         frame = shares(records)
         frame = frame[frame["metric"] == "precision_at_1"].set_index("share")
         columns[name] = {row.Index: labels.percent(row.mean, row.ci95, digits=1) for row in frame.itertuples()}
-    cells = pd.DataFrame(columns).reindex(columns=["the paper, SOP", *found]).sort_index(ascending=False)
-    ours = list(found)
+    cells = pd.DataFrame(columns).reindex(columns=["the paper, SOP", *by_study]).sort_index(ascending=False)
+    ours = list(by_study)
     cells[ours] = cells[ours].astype(object).fillna("not run")
     return cells.fillna("–").set_axis(pd.Index([f"{100 * share:g} %" for share in cells.index], name="Classes"))
 
@@ -536,10 +536,10 @@ def share_cost(records: StudyRecords, share: float = 0.1) -> tuple[float, float,
     return common.difference(_r1(records), f"{SOFTMAX}@share{share:g}", f"{SOFTMAX}@share1")
 
 
-def shares_sentence(found: Found) -> str:
+def shares_sentence(by_study: ByStudy) -> str:
     """What to see in zhai-f4: how flat the line is, how many classes a tenth is, and what it costs."""
     texts = []
-    for name, records in common.present(found).items():
+    for name, records in common.present(by_study).items():
         method = f"{SOFTMAX}@share0.1"
         if not common.state(records, method):
             classes, cost = math.ceil(0.1 * training_classes(records, method)), share_cost(records)
@@ -548,7 +548,7 @@ def shares_sentence(found: Found) -> str:
     return f"See how flat the line of R@1 is. In the paper a tenth is about 1,100 classes.{ours}"
 
 
-def takeaways(main: Found) -> list[str]:
+def takeaways(main: ByStudy) -> list[str]:
     """What bits cost, in the paper and around each study."""
     paper = labels.each({name: paper_bits(name) for name in PAPER_METRICS}, common.points)
     sentences = [
@@ -561,7 +561,7 @@ def takeaways(main: Found) -> list[str]:
     return sentences
 
 
-def scalars(main: Found) -> dict[str, float]:
+def zhai_scalars(main: ByStudy) -> dict[str, float]:
     """The named numbers that the chapter records."""
     recorded = {"published_cells": float(len(published.zhai_results()))}
     for name, records in common.present(main).items():
