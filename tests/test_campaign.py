@@ -8,6 +8,7 @@ import tarfile
 import warnings
 import zipfile
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,8 +42,10 @@ def _no_waiting_for_the_disk(monkeypatch):
     monkeypatch.setattr(cache.os, "fsync", lambda handle: None)
 
 
-def test_there_are_more_than_ten_thousand_cases():
-    assert sum(CASES.values()) >= 10_000
+def test_there_are_more_than_ten_thousand_cases_as_the_readme_says():
+    count = sum(CASES.values())
+    assert count >= 10_000
+    assert f"with {count:,} seeded cases of bad input" in (Path(__file__).parents[1] / "README.md").read_text()
 
 
 def rng_of(campaign, number):
