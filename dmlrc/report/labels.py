@@ -482,7 +482,7 @@ def studies_table(studies: Iterable["Study"]) -> pd.DataFrame:
             "expected": study.expected,
         }
         for study in studies
-        if study.budget.name != "rate" and study.name not in apart
+        if study.kind != "rates" and study.name not in apart
     }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
 

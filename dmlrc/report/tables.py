@@ -331,19 +331,20 @@ def rates(protocol: str) -> pd.DataFrame:
 
     A row a learning rate and stopping rule (patience and limit, in epochs): that of the trials as they were run, and
     the protocol's own, replayed on their curves. A column a method, its best trial's MAP@R; then their mean, and the
-    mean steps of a run. Read from the short searches named `...-rate-<rate>`; empty where none are here.
+    mean steps of a run. Read from the short searches at one rate each; empty where none are here.
     """
     from dmlrc import records, studies
 
     rows = {}
     for study in studies.STUDIES.values():
-        if study.budget.name != "rate" or study.protocol.name != protocol:
+        is_search = study.kind == "rates" and all(method.level is None for method in study.methods)
+        if not is_search or study.protocol.name != protocol:
             continue
         try:
             trials = records.load(study.name)
         except MissingDataError:
             continue
-        chosen = studies.STUDIES[study.name.partition("-rate-")[0]].effective_protocol
+        chosen = studies.STUDIES[study.parent].effective_protocol
         rules = [(run.patience, run.max_epochs) for run in (study.effective_protocol, chosen)]
         for patience, max_epochs in dict.fromkeys(rules):
             rows[study.protocol.lr, patience, max_epochs] = replay(trials, patience, max_epochs)
@@ -400,10 +401,15 @@ def systems() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+OURS_ALONE = ("train_from", "lr_decay")
+"""Settings that only protocols of our own studies use."""
+
+
 def protocols() -> pd.DataFrame:
     """The five protocols on CUB200, without what they record: a row a setting, a column a paper."""
     table = pd.DataFrame({paper.key: asdict(paper.protocol) for paper in papers.ALL})
-    return table.drop(index=["name", "paper", "test_metrics", "val_metrics", "train_metrics", "binary", "arrays"])
+    recorded = ["test_metrics", "val_metrics", "train_metrics", "binary", "arrays", "per_class"]
+    return table.drop(index=["name", "paper", *recorded, *OURS_ALONE])
 
 
 def random_trunks(untrained: StudyRecords) -> pd.DataFrame:

@@ -53,6 +53,8 @@ REASONS: Reasons = {
     "val_metrics": ("3.3", "The metrics of the paper whose protocol this is."),
     "train_metrics": ("3.3", "The paper whose protocol this is looks at the training images too."),
     "binary": ("3.3", "Binary embeddings are recorded beside the real-valued ones (Zhai and Wu 2019)."),
+    "per_class": ("3.3", "The scores of each test class, for intervals over classes."),
+    "lr_decay": ("3.1", "A network that trains from scratch in few steps wants a rate that falls."),
     "arrays": ("3.3", "Spectra and histograms, for the figures of the paper whose protocol this is."),
 }
 
