@@ -27,6 +27,8 @@ FEWEST_NEIGHBOURS = 32
 """counted as at least so many: importing faiss for a few thousand images takes longer than it saves."""
 MANY = 50_000
 """From so many references on faiss is never slower."""
+FAISS_COORDINATES = 2**17
+"""With fewer coordinates of queries in a call (128,000) faiss 1.15 does without matrix products: ten times slower."""
 FAISS_MOST = 2048
 """faiss finds no more neighbours than this on a GPU."""
 
@@ -87,8 +89,11 @@ def nearest(queries: Tensor, references: Tensor, k: int, own: Tensor | None) -> 
     left out (or infinitely far), or None. Exact but for rounding, see `rounding_error`.
     """
     least = min(FAISS_FROM * max(k, FEWEST_NEIGHBOURS), MANY)
-    if k < FAISS_MOST and len(references) >= least and (knn := _faiss_knn(queries.device)):
-        return _nearest_by_faiss(knn, queries, references, k, own)
+    batch = FAISS_COORDINATES // queries.shape[1] + 1
+    if len(references) >= least and len(queries) >= batch and k < FAISS_MOST and k * batch <= BLOCK_ELEMENTS:
+        knn = _faiss_knn(queries.device)
+        if knn is not None:
+            return _nearest_by_faiss(knn, queries, references, k, own, batch)
     return _nearest_by_product(queries, references, k, own)
 
 
@@ -103,11 +108,13 @@ def _nearest_by_product(queries: Tensor, references: Tensor, k: int, own: Tensor
         yield rows, near + squared_norms(batch)[:, None], columns
 
 
-def _nearest_by_faiss(knn: Callable, queries: Tensor, references: Tensor, k: int, own: Tensor | None) -> Nearest:
+def _nearest_by_faiss(
+    knn: Callable, queries: Tensor, references: Tensor, k: int, own: Tensor | None, batch: int
+) -> Nearest:
+    """batch: the fewest queries of one call."""
     points = references.cpu().numpy()
-    for block in blocks(len(queries), 8 * k):
-        rows = torch.arange(block.start, block.stop, device=queries.device)
-        found = knn(queries[block].cpu().numpy(), points, k if own is None else k + 1)
+    for rows in torch.arange(len(queries), device=queries.device).tensor_split(len(queries) // batch):
+        found = knn(queries[rows].cpu().numpy(), points, k if own is None else k + 1)
         near, columns = (torch.from_numpy(each).to(queries.device) for each in found)
         if own is not None:
             itself = columns == own[rows, None]

@@ -457,6 +457,7 @@ def test_faiss_and_the_product_find_the_same_neighbours(own, monkeypatch):
     itself = torch.arange(700) if own else None
     norms, ways = neighbours.squared_norms(x), []
     monkeypatch.setattr(neighbours, "FEWEST_NEIGHBOURS", 1)
+    monkeypatch.setattr(neighbours, "FAISS_COORDINATES", 200)
     for least in (1, 10**9):
         monkeypatch.setattr(neighbours, "FAISS_FROM", least)
         found = list(neighbours.nearest(x, x, 9, itself))
@@ -479,6 +480,7 @@ def test_scores_do_not_depend_on_faiss(separate, monkeypatch):
     query = (embeddings[::7] + np.float32(0.01), labels[::7]) if separate else None
     scores = []
     monkeypatch.setattr(neighbours, "FEWEST_NEIGHBOURS", 1)
+    monkeypatch.setattr(neighbours, "FAISS_COORDINATES", 200)
     for least in (1, 10**9):
         monkeypatch.setattr(neighbours, "FAISS_FROM", least)
         scores.append(evaluate(embeddings, labels, CHECKED[:7], query))
@@ -490,6 +492,7 @@ def test_without_faiss_the_product_serves(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "faiss", None)
     monkeypatch.setattr(neighbours, "FAISS_FROM", 1)
+    monkeypatch.setattr(neighbours, "FAISS_COORDINATES", 1)
     assert neighbours._faiss_knn(torch.device("cpu")) is None
     assert 0 < evaluate(*clusters(), ("precision_at_1",))["precision_at_1"] <= 1
 
