@@ -104,8 +104,8 @@ class _LargePdist(torch.autograd.Function):
     def backward(ctx, gradient: Tensor) -> Tensor:
         x, d = ctx.saved_tensors
         weights = _square((gradient / d).masked_fill_(d == 0, 0.0), len(x)).double()  # (B, B)
-        wide = x.double()
-        return (weights.sum(1, keepdim=True) * wide - weights @ wide).to(x.dtype)
+        weights.diagonal().copy_(-weights.sum(1))
+        return (weights @ x.double()).neg_().to(x.dtype)
 
 
 def _square(pairs: Tensor, count: int) -> Tensor:

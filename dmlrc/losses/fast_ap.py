@@ -30,18 +30,21 @@ class FastAP(nn.Module):
         """embeddings: (B, D), L2-normalised; labels: (B,) -> scalar; 0 for a batch without positives."""
         check_batch(embeddings, labels)
         positive, negative = pair_masks(labels)
-        # Minus the squared distances, in units of the bin width: the centres are 0, 1, ..., num_bins.
+        # Squared distances in units of the bin width: the centres are 0, 1, ..., num_bins.
         lengths = (embeddings * embeddings).sum(1)
         lengths = lengths[:, None] + lengths  # (B, B)
-        near = torch.addmm(lengths, embeddings, embeddings.T, beta=-self.num_bins / 4, alpha=self.num_bins / 2)
-        ends = torch.arange(1, self.num_bins + 2, dtype=near.dtype, device=near.device)  # (L,)
-        # How much of a pair's weight lies in the bins up to each: no gradient at a centre, as the two beside it cancel.
-        share = F.hardtanh(near[:, None, :] + ends[:, None], 0, 1, inplace=True)  # (B, L, B)
-        members = torch.stack((positive, positive | negative), dim=2).to(share.dtype)  # (B, B, 2)
-        positives, others = (share @ members).unbind(2)  # (B, L): H+ and H
-        histogram = positives - F.pad(positives[:, :-1], (1, 0))  # (B, L): h+
+        position = torch.addmm(lengths, embeddings, embeddings.T, beta=self.num_bins / 4, alpha=-self.num_bins / 2)
+        below = position.detach().long().clamp_(0, self.num_bins - 1)
+        above_share = F.hardtanh(position - below, 0, 1)  # without a gradient at a centre
+        # A histogram each for negatives, positives and the query itself, side by side.
+        L = self.num_bins + 1
+        bins = below + L * (2 - positive.long() - 2 * negative.long())  # (B, B)
+        histogram = position.new_zeros(len(position), 3 * L)
+        histogram = histogram.scatter_add(1, bins, 1 - above_share).scatter_add(1, bins + 1, above_share)
+        negatives, positives, _ = histogram.view(-1, 3, L).unbind(1)  # (B, L): h-_l and h+_l
+        found, retrieved = positives.cumsum(1), (positives + negatives).cumsum(1)  # H+_l and H_l
         # Where a bin and all before it are empty, 0 / 0 counts as 0.
-        precision = histogram * positives / others.clamp(min=torch.finfo(share.dtype).tiny)  # (B, L)
+        precision = positives * found / retrieved.clamp(min=torch.finfo(found.dtype).tiny)  # (B, L)
         num_positives = positive.sum(1, keepdim=True)
         queries = torch.count_nonzero(num_positives)
         return (queries - (precision / num_positives.clamp(min=1)).sum()) / queries.clamp(min=1)
