@@ -8,17 +8,15 @@ import time
 from collections.abc import Callable
 
 import torch
-from pytorch_metric_learning import losses as pml
 from torchvision.transforms import v2
 from tqdm import tqdm
 
-from benchmarks import evaluation, scaling
-from dmlrc import losses, provenance
+from benchmarks import evaluation, losses, scaling
+from dmlrc import provenance
 from dmlrc.data import augment
 from dmlrc.inputs import device
 
 DEVICE = device()
-CLASSES, DIM = 75, 128
 
 
 def synchronise() -> None:
@@ -26,24 +24,23 @@ def synchronise() -> None:
         torch.cuda.synchronize()
 
 
-def timed(ours: Callable[[], object], peer: Callable[[], object], repeats: int) -> tuple[float, float]:
-    """Median seconds of the two, called in turn after one warm-up each."""
+def timed(
+    ours: Callable[[], object],
+    peer: Callable[[], object],
+    repeats: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[float, float]:
+    """Median seconds of the two by the clock, called in turn after one warm-up each."""
     seconds = ([], [])
     for repeat in range(repeats + 1):
         for call, kept in zip((ours, peer), seconds, strict=True):
             synchronise()
-            started = time.perf_counter()
+            started = clock()
             call()
             synchronise()
             if repeat:
-                kept.append(time.perf_counter() - started)
+                kept.append(clock() - started)
     return statistics.median(seconds[0]), statistics.median(seconds[1])
-
-
-def unit_rows(count: int, classes: int) -> tuple[torch.Tensor, torch.Tensor]:
-    generator = torch.Generator().manual_seed(0)
-    embeddings = torch.nn.functional.normalize(torch.randn(count, DIM, generator=generator))
-    return embeddings.to(DEVICE), (torch.arange(count) % classes).to(DEVICE)
 
 
 def crops() -> tuple[float, float]:
@@ -57,34 +54,6 @@ def crops() -> tuple[float, float]:
         lambda: torch.stack([peer(image) for image in images]),
         repeats=10,
     )
-
-
-# our name -> the same loss of pytorch-metric-learning
-LOSSES = {
-    "contrastive": lambda: pml.ContrastiveLoss(),
-    "triplet": lambda: pml.TripletMarginLoss(),
-    "ntxent": lambda: pml.NTXentLoss(),
-    "proxy_nca": lambda: pml.ProxyNCALoss(CLASSES, DIM),
-    "margin": lambda: pml.MarginLoss(learn_beta=True),
-    "normalized_softmax": lambda: pml.NormalizedSoftmaxLoss(CLASSES, DIM),
-    "cosface": lambda: pml.CosFaceLoss(CLASSES, DIM),
-    "arcface": lambda: pml.ArcFaceLoss(CLASSES, DIM),
-    "fast_ap": lambda: pml.FastAPLoss(),
-    "snr": lambda: pml.SignalToNoiseRatioContrastiveLoss(),
-    "multi_similarity": lambda: pml.MultiSimilarityLoss(),
-    "soft_triple": lambda: pml.SoftTripleLoss(CLASSES, DIM),
-}
-
-
-def loss_step(name: str) -> tuple[float, float]:
-    ours = losses.create(name, num_classes=CLASSES, embedding_dim=DIM).to(DEVICE)
-    peer = LOSSES[name]().to(DEVICE)
-    embeddings, labels = unit_rows(32, 8)
-
-    def step(loss) -> None:
-        loss(embeddings.clone().requires_grad_(), labels).backward()
-
-    return timed(lambda: step(ours), lambda: step(peer), repeats=200)
 
 
 def report(rows: dict[str, Callable[[], tuple[float, float]]]) -> None:
@@ -102,7 +71,7 @@ def main() -> None:
     torch.set_num_threads(1)
     rows = dict(evaluation.rows(timed, DEVICE))
     rows["random resized crop, 32 x 256 px | torchvision v2, image by image"] = crops
-    rows |= {f"loss {name}, 32 x 128 | pytorch-metric-learning": lambda name=name: loss_step(name) for name in LOSSES}
+    rows |= losses.rows(timed, DEVICE)
     report(rows)
     print(f"\n{scaling.report(scaling.curves(most=8000))}")
 

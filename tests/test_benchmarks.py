@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from benchmarks import evaluation, scaling
+from benchmarks import evaluation, losses, scaling
 
 
 def test_each_comparison_calls_both():
@@ -26,6 +26,23 @@ def test_each_comparison_calls_both():
     ]
     ours, theirs = called[0]
     assert ours["map_at_r"] == pytest.approx(theirs["mean_average_precision_at_r"], abs=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore")  # of pytorch-metric-learning under a later NumPy and torch
+def test_each_loss_is_timed_with_its_peer():
+    called = []
+
+    def timed(ours, peer, repeats, clock):
+        called.append((ours(), peer()))
+        return clock(), float(repeats)
+
+    rows = dict(losses.rows(timed, torch.device("cpu"), sizes=(32,)))
+    assert len(rows) == len(losses.PEERS) > 25
+    for row in rows.values():
+        row()
+    assert len(called) == len(rows)
+    titles = [title for title, _ in losses.rows(timed, torch.device("cpu"), names=["ntxent", "contrastive"])]
+    assert [title.split(", ")[1].split(" x")[0] for title in titles] == ["32", "128", "256", "32", "128", "512"]
 
 
 def test_exponents():

@@ -1,6 +1,7 @@
 """The N-pairs loss: each anchor told apart from many negatives at once, by inner products."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dmlrc.losses import mining
@@ -31,9 +32,11 @@ class NPairs(nn.Module):
         check_batch(embeddings, labels)
         anchors, positives = mining.first_pairs(labels)
         logits = embeddings[anchors] @ embeddings[positives].T  # (C, C)
-        return mean_over_tuples(logits.logsumexp(1) - logits.diagonal()) + self.l2_weight * mean_over_tuples(
-            squared_lengths(embeddings, anchors, positives)
-        )
+        own = torch.arange(len(anchors), device=labels.device)
+        value = mean_over_tuples(F.cross_entropy(logits, own, reduction="none"))
+        if not self.l2_weight:
+            return value
+        return value + self.l2_weight * mean_over_tuples(squared_lengths(embeddings, anchors, positives))
 
 
 class NPairsRoth(nn.Module):
