@@ -17,11 +17,10 @@ PRELOADED = [
     *(
         "dmlrc.report.kernels",
         "dmlrc.report.publish",
-        "dmlrc.report.deviations",
         "dmlrc.report.roth2020.figures",
-        "dmlrc.report.findings",
+        "dmlrc.report.findings.page",
     ),
-    "dmlrc.report.significance",
+    "dmlrc.report.significance.figures",
 ]
 """What the chapters import; a module that is not there does no harm."""
 

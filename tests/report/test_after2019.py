@@ -16,7 +16,7 @@ from dmlrc import records
 from dmlrc.papers import musgrave2020
 from dmlrc.records import PRETRAINED
 from dmlrc.report import published, style, tables
-from dmlrc.report.after2019 import page
+from dmlrc.report.after2019 import figures, page
 
 NAMES = list(page.METHODS)
 
@@ -55,10 +55,10 @@ def scores(level):
 def test_every_loss_is_described_and_drawn_in_its_own_way():
     table = page.methods()
     assert list(table.index) == NAMES == list(page.WHAT)
-    assert set(page.STYLES) == set(NAMES)
-    looks = [*style.STYLES.values(), *page.STYLES.values()]
+    assert set(figures.STYLES) == set(NAMES)
+    looks = [*style.STYLES.values(), *figures.STYLES.values()]
     assert len(set(looks)) == len(looks)
-    for name, look in page.STYLES.items():
+    for name, look in figures.STYLES.items():
         assert (look.marker == "D") == (table.loc[name, "kind"] == "classification")
     assert page.after2019_label("proxy_nca_pp") == "ProxyNCA++"
     assert page.after2019_label("ntxent") == "NTXent"
@@ -246,7 +246,7 @@ def test_the_figure_holds_claims_and_measurements():
     panels = {"with": page.measured_by_year(main, after), "without": page.measured_by_year(main, None)}
     assert panels["with"].set_index("method").loc["recall_at_k", "year"] == 2022
     table = page.claims()
-    axes = page.over_the_years(table, panels).axes
+    axes = figures.over_the_years(table, panels).axes
     titles = [axis.get_title() for axis in axes]
     assert titles == [*(f"{name}, as papers claim" for name in published.DATASETS), "with", "without"]
     for axis, name in zip(axes, published.DATASETS, strict=False):
@@ -263,6 +263,6 @@ def test_the_figure_of_high_scores_and_of_none():
     main = main_study()
     high = pd.DataFrame({"method": ["triplet", "circle"], "year": [2006, 2020], "value": [0.99, 0.98]})
     empty = page.measured_by_year(replace(main, scores=main.scores[main.scores["method"] == PRETRAINED]), None)
-    axes = page.over_the_years(page.claims(), {"high": high, "empty": empty}).axes
+    axes = figures.over_the_years(page.claims(), {"high": high, "empty": empty}).axes
     assert axes[-2].get_ylim() == (50, 100)
     assert [text.get_text() for text in axes[-1].texts] == ["not run"]

@@ -14,7 +14,7 @@ from matplotlib.colors import to_hex
 from dmlrc import migrate
 from dmlrc.report import common, published, style
 from dmlrc.report.deviations import fehervari2019 as deviations
-from dmlrc.report.fehervari2019 import page
+from dmlrc.report.fehervari2019 import figures, page
 
 MAIN = "glyphs-full"
 NAME = f"{MAIN}-fehervari2019"
@@ -156,17 +156,17 @@ def test_doublings_are_slopes_over_the_seeds():
 
 def test_figure_draws_every_method_at_its_numbers():
     records = made(f"{NAME}-dims", rising)
-    figure = page.draw_sweep({MAIN: records, "other": records}, "size")
+    figure = figures.draw_sweep({MAIN: records, "other": records}, "size")
     left, right = figure.axes[:2]
     lines = {container.get_label(): container.lines[0] for axis in (left, right) for container in axis.containers}
     assert set(lines) == {page.fehervari_label(name) for name in page.ORDER} - {"DREML"}
     np.testing.assert_allclose(lines["Margin Loss"].get_xdata(orig=False), [16, 32, 64, 128, 256, 512])
     np.testing.assert_allclose(lines["Margin Loss"].get_ydata(orig=False)[0], 100 * (0.1 + 0.015 * 4))
     assert to_hex(lines["Margin Loss"].get_color()) == style.RED.lower()
-    looks = {(look.colour, look.marker) for look in page.STYLES.values()}
-    assert len(looks) == len(page.STYLES)
-    for family in page.GROUPS.values():
-        assert len({page.STYLES[name].colour for name in family}) >= len(family) - 1
+    looks = {(look.colour, look.marker) for look in figures.STYLES.values()}
+    assert len(looks) == len(figures.STYLES)
+    for family in figures.GROUPS.values():
+        assert len({figures.STYLES[name].colour for name in family}) >= len(family) - 1
 
 
 def test_common_statistics_know_their_edges():

@@ -19,7 +19,7 @@ from dmlrc.metrics.histograms import jsd, pair_histograms
 from dmlrc.papers import oi2021 as paper
 from dmlrc.report import publish, published, style
 from dmlrc.report.deviations import oi2021 as deviations
-from dmlrc.report.oi2021 import page
+from dmlrc.report.oi2021 import figures, page
 
 MAIN = "glyphs-full"
 METHOD = "normalized_softmax"
@@ -176,13 +176,13 @@ def test_merged_bins_are_those_of_fewer_bins():
 
 
 def test_histograms_are_drawn_with_equal_areas():
-    figure = page.draw_normalisation({MAIN: run(seeds=1)})
+    figure = figures.draw_normalisation({MAIN: run(seeds=1)})
     assert MAIN + "\npairs" in drawn(figure)
     counts, shares = ([patch.get_data().values for patch in axis.patches] for axis in figure.axes)
     assert counts[0].sum() > 5 * counts[2].sum()  # negative, positive
     assert [each.sum() for each in shares] == pytest.approx([1, 1, 1, 1])
     assert to_hex(figure.axes[0].patches[3].get_edgecolor()).upper() == style.RED
-    figure = page.draw_before_and_after({MAIN: run(), "other": run(arrays=[])})
+    figure = figures.draw_before_and_after({MAIN: run(), "other": run(arrays=[])})
     text = drawn(figure)
     assert text.count("not recorded") == 2
     assert any("after, JSD 0." in each for each in text)
@@ -228,7 +228,7 @@ def test_a_diverged_run_has_no_curve():
     assert page.curves(records, ["jsd"]).empty
     assert np.isnan(page.gap(records, "jsd", "first")[0])
     assert page.curve_cells({MAIN: records}).eq("–").all(axis=None)
-    assert "not recorded" in drawn(page.draw_metrics({MAIN: records}))
+    assert "not recorded" in drawn(figures.draw_metrics({MAIN: records}))
 
 
 def test_curves_of_unequal_length_are_averaged_where_they_are():
@@ -248,10 +248,10 @@ def test_an_epoch_is_counted_in_steps_or_from_the_first_point():
 
 def test_curves_are_drawn():
     records = {MAIN: run(), "other": run(seeds=1)}
-    figure = page.draw_metrics(records)
+    figure = figures.draw_metrics(records)
     assert {"training images", "validation images"} <= set(drawn(figure))
     np.testing.assert_allclose(figure.axes[2].get_lines()[0].get_ydata(), [0.3005, 0.5005, 0.7005])  # JSD, training
-    assert len(page.draw_means(records).axes) == 4
+    assert len(figures.draw_means(records).axes) == 4
 
 
 def test_classes_are_split_four_to_one_to_five():

@@ -8,18 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 import torch
 import torch.nn.functional as F
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from dmlrc import losses
 from dmlrc.papers import after2019
 from dmlrc.records import FRAMES, PRETRAINED, StudyRecords
-from dmlrc.report import labels, published, statistics, style, tables
-from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, Style
+from dmlrc.report import labels, published, statistics, tables
 
 METHODS = {method.name: method for method in after2019.METHODS}
 SINCE = 2020
@@ -37,22 +32,7 @@ WHAT = {
     "smooth_ap": "average precision in the batch, with sigmoids for steps; FastAP has soft histograms",
     "recall_at_k": "recall at k in the batch, averaged over k, with sigmoids for both steps",
 }
-STYLES = {  # triangles are embedding losses, diamonds classification losses; the colour is that of the nearest kin
-    "proxy_anchor": Style(RED, "D"),
-    "circle": Style(GREY, "^"),
-    "supcon": Style(GREEN, "^"),
-    "proxy_nca_pp": Style(BLUE, "D"),
-    "smooth_ap": Style(PURPLE, "^"),
-    "recall_at_k": Style(SKY, "^"),
-}
-TRUNKS = {
-    "GoogLeNet": Style(ORANGE),
-    "BN-Inception": Style(BLUE, "s"),
-    "ResNet50": Style(RED, "D"),
-    "ResNet50, 2048-d": Style(PURPLE, "v"),
-    "ViT": Style(GREEN, "^"),
-    "other": Style(GREY, "X"),
-}
+TRUNKS = ("GoogLeNet", "BN-Inception", "ResNet50", "ResNet50, 2048-d", "ViT", "other")
 """The trunks that claims are kept apart by."""
 
 
@@ -437,66 +417,3 @@ def after2019_scalars(main: StudyRecords, after: StudyRecords | None) -> dict[st
     numbers = {name: value for name, value in against_the_fourteen(main, after).items() if value == value}
     noise = search_noise(main, after)
     return numbers | ({"one_function_range": float(noise.max() - noise.min())} if len(noise) > 1 else {})
-
-
-# The figure
-
-
-def over_the_years(table: pd.DataFrame, panels: Mapping[str, pd.DataFrame]) -> Figure:
-    """after2019-trend: claimed R@1 by trunk, a row a data set, and below what was measured, a panel a study.
-
-    table: `claims`. panels: title -> `measured_by_year`. Lines are least squares, for trunks that `has_trend`.
-    """
-    below = -(-len(panels) // 2)
-    figure = style.canvas(0.6 + 1.9 * len(published.DATASETS) + 2.0 * below)[0]
-    figure.clear()
-    ratios = [1] * len(published.DATASETS) + [1] * below
-    grid = figure.add_gridspec(len(ratios), 2, height_ratios=ratios)
-    shared = None
-    for row, dataset in enumerate(published.DATASETS):
-        axis = figure.add_subplot(grid[row, :], sharex=shared)
-        shared = shared or axis
-        _draw_claims(axis, table[table["dataset"] == dataset])
-        axis.set_title(f"{dataset}, as papers claim", fontsize=9)
-        axis.set(xlabel="", ylabel="R@1, %")
-    handles, texts = shared.get_legend_handles_labels()
-    figure.legend(handles, texts, loc="outside upper center", ncols=3)
-    for number, (title, frame) in enumerate(panels.items()):
-        axis = figure.add_subplot(grid[len(published.DATASETS) + number // 2, number % 2])
-        _draw_measured(axis, frame)
-        axis.set_title(title, fontsize=9)
-    return figure
-
-
-def _draw_claims(axis: Axes, table: pd.DataFrame) -> None:
-    for place, (name, look) in enumerate(TRUNKS.items()):
-        part = table[table["trunk"] == name]
-        years = part["year"] + 0.11 * (place - (len(TRUNKS) - 1) / 2)  # side by side within a year
-        axis.plot(years, 100 * part["r1"], look.marker, color=look.colour, markersize=4.5, alpha=0.8, label=name)
-        if name != "other" and has_trend(part):
-            slope, offset = np.polyfit(part["year"], 100 * part["r1"], 1)
-            ends = np.array([part["year"].min(), part["year"].max()])
-            axis.plot(ends, slope * ends + offset, color=look.colour, linewidth=1.2)
-    axis.axvline(SINCE - 0.5, color="black", linewidth=0.8, linestyle=":")
-    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-
-
-def _draw_measured(axis: Axes, frame: pd.DataFrame) -> None:
-    if frame["year"].nunique() > 1:
-        sns.regplot(
-            x=frame["year"],
-            y=100 * frame["value"],
-            ci=None,
-            scatter=False,
-            color="black",
-            line_kws={"linewidth": 1},
-            ax=axis,
-        )
-    for row in frame.itertuples():
-        look = STYLES.get(row.method) or style.method_style(row.method)
-        axis.plot(row.year, 100 * row.value, look.marker, color=look.colour, markerfacecolor=look.face, markersize=5)
-    if frame.empty:
-        axis.text(0.5, 0.5, "not run", ha="center", transform=axis.transAxes)
-    middle = 50 if frame.empty else np.clip(50 * (frame["value"].min() + frame["value"].max()), 25, 75)
-    axis.set(ylim=(middle - 25, middle + 25), xlabel="", ylabel="")  # 50 points, as in musgrave-f4
-    axis.set(xlim=(2004.5, 2023.5), xticks=(2006, 2014, 2022))

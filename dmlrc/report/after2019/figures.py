@@ -1,0 +1,91 @@
+"""after2019-trend: what papers claim over the years, by trunk, and what was measured; from the numbers of `page`."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from dmlrc.report import published, style
+from dmlrc.report.after2019.page import SINCE, has_trend
+from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, Style
+
+STYLES = {  # triangles are embedding losses, diamonds classification losses; the colour is that of the nearest kin
+    "proxy_anchor": Style(RED, "D"),
+    "circle": Style(GREY, "^"),
+    "supcon": Style(GREEN, "^"),
+    "proxy_nca_pp": Style(BLUE, "D"),
+    "smooth_ap": Style(PURPLE, "^"),
+    "recall_at_k": Style(SKY, "^"),
+}
+TRUNK_STYLES = {
+    "GoogLeNet": Style(ORANGE),
+    "BN-Inception": Style(BLUE, "s"),
+    "ResNet50": Style(RED, "D"),
+    "ResNet50, 2048-d": Style(PURPLE, "v"),
+    "ViT": Style(GREEN, "^"),
+    "other": Style(GREY, "X"),
+}
+
+
+def over_the_years(table: pd.DataFrame, panels: Mapping[str, pd.DataFrame]) -> Figure:
+    """after2019-trend: claimed R@1 by trunk, a row a data set, and below what was measured, a panel a study.
+
+    table: `claims`. panels: title -> `measured_by_year`. Lines are least squares, for trunks that `has_trend`.
+    """
+    below = -(-len(panels) // 2)
+    figure = style.canvas(0.6 + 1.9 * len(published.DATASETS) + 2.0 * below)[0]
+    figure.clear()
+    ratios = [1] * len(published.DATASETS) + [1] * below
+    grid = figure.add_gridspec(len(ratios), 2, height_ratios=ratios)
+    shared = None
+    for row, dataset in enumerate(published.DATASETS):
+        axis = figure.add_subplot(grid[row, :], sharex=shared)
+        shared = shared or axis
+        _draw_claims(axis, table[table["dataset"] == dataset])
+        axis.set_title(f"{dataset}, as papers claim", fontsize=9)
+        axis.set(xlabel="", ylabel="R@1, %")
+    handles, texts = shared.get_legend_handles_labels()
+    figure.legend(handles, texts, loc="outside upper center", ncols=3)
+    for number, (title, frame) in enumerate(panels.items()):
+        axis = figure.add_subplot(grid[len(published.DATASETS) + number // 2, number % 2])
+        _draw_measured(axis, frame)
+        axis.set_title(title, fontsize=9)
+    return figure
+
+
+def _draw_claims(axis: Axes, table: pd.DataFrame) -> None:
+    for place, (name, look) in enumerate(TRUNK_STYLES.items()):
+        part = table[table["trunk"] == name]
+        years = part["year"] + 0.11 * (place - (len(TRUNK_STYLES) - 1) / 2)  # side by side within a year
+        axis.plot(years, 100 * part["r1"], look.marker, color=look.colour, markersize=4.5, alpha=0.8, label=name)
+        if name != "other" and has_trend(part):
+            slope, offset = np.polyfit(part["year"], 100 * part["r1"], 1)
+            ends = np.array([part["year"].min(), part["year"].max()])
+            axis.plot(ends, slope * ends + offset, color=look.colour, linewidth=1.2)
+    axis.axvline(SINCE - 0.5, color="black", linewidth=0.8, linestyle=":")
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _draw_measured(axis: Axes, frame: pd.DataFrame) -> None:
+    if frame["year"].nunique() > 1:
+        sns.regplot(
+            x=frame["year"],
+            y=100 * frame["value"],
+            ci=None,
+            scatter=False,
+            color="black",
+            line_kws={"linewidth": 1},
+            ax=axis,
+        )
+    for row in frame.itertuples():
+        look = STYLES.get(row.method) or style.method_style(row.method)
+        axis.plot(row.year, 100 * row.value, look.marker, color=look.colour, markerfacecolor=look.face, markersize=5)
+    if frame.empty:
+        axis.text(0.5, 0.5, "not run", ha="center", transform=axis.transAxes)
+    middle = 50 if frame.empty else np.clip(50 * (frame["value"].min() + frame["value"].max()), 25, 75)
+    axis.set(ylim=(middle - 25, middle + 25), xlabel="", ylabel="")  # 50 points, as in musgrave-f4
+    axis.set(xlim=(2004.5, 2023.5), xticks=(2006, 2014, 2022))
