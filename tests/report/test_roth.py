@@ -18,7 +18,7 @@ from dmlrc import metrics, studies
 from dmlrc.papers import roth2020 as paper
 from dmlrc.report import publish, published, style
 from dmlrc.report.deviations import roth2020 as deviations
-from dmlrc.report.roth2020 import figures, page, toy
+from dmlrc.report.roth2020 import figures, numbers, page, toy
 
 MAIN = "glyphs-full"
 REASONED = set(deviations.REASONS)
@@ -30,23 +30,23 @@ def _close():
     plt.close("all")
 
 
-def table(seeds=3, methods=tuple(page.METHODS), diverged=(), rho=None, arrays=()):
+def table(seeds=3, methods=tuple(numbers.METHODS), diverged=(), rho=None, arrays=()):
     """Records of Table 2. R@1 of method i and seed s: 0.5 + 0.01 i + 0.001 s; rho falls with it, or is rho(i, s)."""
     rho = rho or (lambda i, s: 2 - 0.05 * i + 0.001 * s)
     rows = []
-    for i, method in enumerate(page.METHODS):
+    for i, method in enumerate(numbers.METHODS):
         if method not in methods:
             continue
         for s in range(seeds):
             r1 = 0.5 + 0.01 * i + 0.001 * s
-            rows += [(method, s, "separated", name, r1) for name in page.ALL_METRICS]
+            rows += [(method, s, "separated", name, r1) for name in numbers.ALL_METRICS]
             shape = {"rho": rho(i, s), "pi_intra": 1 + r1, "pi_inter": 2 - r1, "pi_ratio": (-1) ** i}
             rows += [(method, s, "train", name, value) for name, value in shape.items()]
-    rows += [("pretrained", 0, "separated", name, 0.9) for name in page.ALL_METRICS]
+    rows += [("pretrained", 0, "separated", name, 0.9) for name in numbers.ALL_METRICS]
     return made_records(f"{MAIN}-roth2020", rows, arrays=arrays, diverged=diverged)
 
 
-def sweep(experiment, score, seeds=1, metrics=page.METRICS):
+def sweep(experiment, score, seeds=1, metrics=numbers.METRICS):
     """Records of a sweep: score(row, value, metric, seed) -> a number, or None for no record."""
     study = studies.STUDIES[f"{MAIN}-roth2020-{experiment}"]
     rows = []
@@ -85,13 +85,13 @@ def test_published_table_2_is_complete():
     frame = published.roth_results()
     assert len(frame) == 140
     assert not frame.duplicated(["dataset", "method", "metric"]).any()
-    assert set(frame["method"]) == {"pretrained", *page.METHODS}
-    missing = set(page.METHODS) - set(frame[frame["dataset"] == "SOP"]["method"])
+    assert set(frame["method"]) == {"pretrained", *numbers.METHODS}
+    missing = set(numbers.METHODS) - set(frame[frame["dataset"] == "SOP"]["method"])
     assert missing == {"proxy_nca", "soft_triple"}
 
 
 def test_published_interval_is_students_for_five_seeds():
-    frame = page.printed_table2("CUB200").set_index(["method", "metric"])
+    frame = numbers.printed_table2("CUB200").set_index(["method", "metric"])
     row = frame.loc[("angular", "precision_at_1")]
     assert row["ci95"] == pytest.approx(2.776445 * 0.0027 / np.sqrt(5), rel=1e-5)
 
@@ -106,7 +106,7 @@ def test_published_trunks():
 
 
 def test_table_2_is_mean_and_standard_deviation_over_seeds():
-    frame = page.table2(table()).set_index(["method", "metric"])
+    frame = numbers.table2(table()).set_index(["method", "metric"])
     row = frame.loc[("contrastive", "precision_at_1")]  # method 2: 0.520, 0.521, 0.522
     assert row["mean"] == pytest.approx(0.521)
     assert row["std"] == pytest.approx(0.001)
@@ -141,8 +141,8 @@ def test_table_2_says_what_is_missing():
 
 
 def test_agreement_is_spearmans_with_each_column():
-    frame = page.agreement({MAIN: table(), "other": None}).set_index(["study", "metric", "dataset"])
-    names = list(page.METHODS)
+    frame = numbers.agreement({MAIN: table(), "other": None}).set_index(["study", "metric", "dataset"])
+    names = list(numbers.METHODS)
     theirs = published.roth_results()
     theirs = theirs[(theirs["dataset"] == "CUB200") & (theirs["metric"] == "nmi")].set_index("method")["mean"]
     expected = theirs[names].corr(pd.Series(range(len(names)), names), method="spearman")
@@ -158,11 +158,11 @@ def test_agreement_is_spearmans_with_each_column():
 
 
 def test_spread_leaves_regularised_rows_out():
-    found = page.r1_range(page.table2(table()))
+    found = numbers.r1_range(numbers.table2(table()))
     assert found["n"] == 18
     assert found["range"] == pytest.approx(0.17)  # methods 0 to 17
     assert found["std"] == pytest.approx(0.001)
-    assert page.r1_range(page.printed_table2("CUB200"))["range"] == pytest.approx(0.6309 - 0.5848)
+    assert numbers.r1_range(numbers.printed_table2("CUB200"))["range"] == pytest.approx(0.6309 - 0.5848)
     assert "one seed" in page.range_sentence({MAIN: table(seeds=1)})
 
 
@@ -190,21 +190,21 @@ def test_trunks_beside_the_papers():
 
 
 def test_regularisation_is_paired_over_seeds():
-    frame = page.regularisation(table())
+    frame = numbers.regularisation(table())
     # r_contrastive is method 18, contrastive method 2: the same seeds, so the difference has no spread
     row = frame.loc["contrastive"]
     assert row["gain"] == pytest.approx(0.16)
     assert row["ci95"] == pytest.approx(0, abs=1e-12)
     assert (row["mean"], row["r_mean"]) == (pytest.approx(0.521), pytest.approx(0.681))
-    rho = page.regularisation(table(), "rho", "train").loc["contrastive"]
+    rho = numbers.regularisation(table(), "rho", "train").loc["contrastive"]
     assert rho["gain"] == pytest.approx(-0.8)
 
 
 def test_regularisation_with_one_seed_or_one_side():
-    one = page.regularisation(table(seeds=1))
+    one = numbers.regularisation(table(seeds=1))
     assert np.isnan(one["ci95"]).all()
     assert page.regularisation_cells({MAIN: table(seeds=1)})[MAIN].str.startswith("one seed").all()
-    half = page.regularisation(table(methods=("contrastive", "snr", "r_snr")))
+    half = numbers.regularisation(table(methods=("contrastive", "snr", "r_snr")))
     assert np.isnan(half["gain"]["contrastive"])
     assert half["gain"]["snr"] == pytest.approx(0.10)
     cells = page.regularisation_cells({MAIN: None})
@@ -214,7 +214,7 @@ def test_regularisation_with_one_seed_or_one_side():
 
 
 def test_regularisation_is_drawn_at_its_numbers():
-    panels = page.regularisation_panels({MAIN: table()})
+    panels = numbers.regularisation_panels({MAIN: table()})
     figure = figures.draw_regularisation(panels)
     text = drawn(figure)
     assert MAIN in text
@@ -236,11 +236,11 @@ def dims(row, value, metric, seed):
 
 
 def test_influence_is_a_share_of_the_best_value():
-    shares = page.influence(sweep("dims", dims))
+    shares = numbers.influence(sweep("dims", dims))
     assert shares.loc["dim32"].to_numpy() == pytest.approx(0.5)  # whatever the scale of a metric or a loss
     assert shares.loc["dim64"].to_numpy() == pytest.approx(1.0)
     assert np.isnan(shares.loc["dim1024", "proxy_nca"])
-    effects = page.effects({"dims": {MAIN: sweep("dims", dims)}})
+    effects = numbers.effects({"dims": {MAIN: sweep("dims", dims)}})
     assert effects["effect"].to_numpy() == pytest.approx(0.5)
     assert len(effects) == 6
 
@@ -251,17 +251,17 @@ def test_normalising_is_per_metric():
     def opposed(row, value, metric, seed):
         return {"dim32": 0.1, "dim64": 0.2}.get(value) if metric == "f1" else {"dim32": 0.2, "dim64": 0.1}.get(value)
 
-    shares = page.influence(sweep("dims", opposed, metrics=("f1", "nmi")))
+    shares = numbers.influence(sweep("dims", opposed, metrics=("f1", "nmi")))
     assert shares.to_numpy() == pytest.approx(0.75)
 
 
 def test_values_stand_in_the_order_of_their_numbers():
-    assert page.in_order(["decay0.004", "decay4e-05", "decay0"], "decays") == ["decay0", "decay4e-05", "decay0.004"]
-    assert page.in_order(["resnet18-random", "conv4"], "trunks") == ["conv4", "resnet18-random"]
+    assert numbers.in_order(["decay0.004", "decay4e-05", "decay0"], "decays") == ["decay0", "decay4e-05", "decay0.004"]
+    assert numbers.in_order(["resnet18-random", "conv4"], "trunks") == ["conv4", "resnet18-random"]
 
 
 def test_influence_is_drawn_and_missing_sweeps_say_so():
-    sweeps = {factor: {MAIN: None, "other": None} for factor in page.FACTORS}
+    sweeps = {factor: {MAIN: None, "other": None} for factor in numbers.FACTORS}
     sweeps["dims"][MAIN] = sweep("dims", dims)
     text = drawn(figures.draw_influence(sweeps))
     assert text.count("not run") == 9
@@ -270,7 +270,7 @@ def test_influence_is_drawn_and_missing_sweeps_say_so():
     assert cells.loc["embedding size", MAIN].startswith("50.0 % (50.0 to 50.0); best: ")
     assert cells.loc["weight decay", MAIN] == cells.loc["trunk", "other"] == "not run"
     assert "embedding size 50.0 %" in page.effects_sentence(sweeps)
-    drawn(figures.draw_influence({factor: {MAIN: None} for factor in page.FACTORS}))
+    drawn(figures.draw_influence({factor: {MAIN: None} for factor in numbers.FACTORS}))
 
 
 def sampled(row, value, metric, seed):
@@ -281,7 +281,7 @@ def sampled(row, value, metric, seed):
 
 def test_samplers():
     records = sweep("samplers", sampled, seeds=2)
-    mean, half, n = page.sampler_gap(records, "spc2", "spc4")
+    mean, half, n = numbers.sampler_gap(records, "spc2", "spc4")
     assert (mean, half, n) == (pytest.approx(0.02), pytest.approx(0, abs=1e-12), 6)
     cells = page.samplers_cells({MAIN: records, "other": None})
     assert cells.loc["SPC-2", (MAIN, "mean share, %")] == "100.0"
@@ -298,7 +298,7 @@ def test_samplers():
 
 def test_a_sampler_that_was_not_run_has_no_gap():
     records = sweep("samplers", lambda row, value, *_: 0.5 if value == "gc" else None)
-    assert page.sampler_gap(records, "spc2", "spc4")[2] == 0
+    assert numbers.sampler_gap(records, "spc2", "spc4")[2] == 0
     assert page.samplers_cells({MAIN: records}).loc["SPC-2", (MAIN, "mean share, %")] == "–"
     drawn(figures.draw_samplers({MAIN: records}))
 
@@ -311,15 +311,15 @@ def test_correlations_over_all_runs_of_all_experiments():
         level = 0.1 * (1 + seed)
         return 1 - level if metric == "nmi" else level
 
-    both = [table(), sweep("dims", score, seeds=3, metrics=page.ALL_METRICS)]
-    matrix, runs = page.correlations(both)
+    both = [table(), sweep("dims", score, seeds=3, metrics=numbers.ALL_METRICS)]
+    matrix, runs = numbers.correlations(both)
     assert runs == 23 * 3 + 36 * 3
-    frames = pd.concat([page.scores(each).assign(study=each.name) for each in both])
+    frames = pd.concat([numbers.scores(each).assign(study=each.name) for each in both])
     frames = frames[frames["method"] != "pretrained"]
     wide = frames.pivot(index=["study", "method", "rerun"], columns="metric", values="score")
     expected = np.corrcoef(wide["nmi"], wide["f1"])[0, 1]
     assert matrix.loc["nmi", "f1"] == pytest.approx(expected)
-    alone, _ = page.correlations([both[1]])
+    alone, _ = numbers.correlations([both[1]])
     assert alone.loc["nmi", "precision_at_1"] == pytest.approx(-1)
     assert alone.loc["f1", "precision_at_1"] == pytest.approx(1)
     assert "NMI" in page.correlations_sentence({MAIN: [both[1]]})
@@ -328,7 +328,7 @@ def test_correlations_over_all_runs_of_all_experiments():
 
 def test_correlations_of_two_runs_are_none():
     one = table(seeds=1, methods=("snr", "margin_12"))
-    matrix, runs = page.correlations([one])
+    matrix, runs = numbers.correlations([one])
     assert runs == 2
     assert matrix.isna().all(axis=None)
     assert "too few runs" in drawn(figures.draw_correlations({MAIN: [one]}))
@@ -341,8 +341,8 @@ def test_correlations_of_two_runs_are_none():
 def test_correlation_with_rho_is_pearsons_with_fishers_interval():
     noise = np.random.default_rng(0).normal(size=23)
     records = table(rho=lambda i, s: noise[i])
-    frame = page.structure(records)
-    test = page.correlation(frame, "rho")
+    frame = numbers.structure(records)
+    test = numbers.correlation(frame, "rho")
     r = np.corrcoef(noise[:18], np.arange(18))[0, 1]  # regularised methods, 18 to 22, do not count
     half = 1.959964 / np.sqrt(18 - 3)
     assert test["n"] == 18
@@ -351,20 +351,20 @@ def test_correlation_with_rho_is_pearsons_with_fishers_interval():
 
 
 def test_distances_count_only_where_embeddings_share_a_scale():
-    frame = page.structure(table())
+    frame = numbers.structure(table())
     free = {"angular", "genlifted", "n_pairs"}
     assert set(frame.index[~frame["unit"]]) == free
-    assert page.correlation(frame, "pi_intra")["n"] == 15
-    assert page.correlation(frame, "pi_ratio")["n"] == 18
-    assert page.correlation(frame, "pi_inter")["r"] == pytest.approx(-1)
+    assert numbers.correlation(frame, "pi_intra")["n"] == 15
+    assert numbers.correlation(frame, "pi_ratio")["n"] == 18
+    assert numbers.correlation(frame, "pi_inter")["r"] == pytest.approx(-1)
 
 
 def test_collapsed_and_few_methods_have_no_correlation():
-    collapsed = page.structure(table(rho=lambda i, s: np.inf if i < 16 else 1.0))
-    assert page.correlation(collapsed, "rho")["n"] == 2
-    assert np.isnan(page.correlation(collapsed, "rho")["r"])
-    constant = page.structure(table(rho=lambda i, s: 1.0))
-    assert np.isnan(page.correlation(constant, "rho")["r"])
+    collapsed = numbers.structure(table(rho=lambda i, s: np.inf if i < 16 else 1.0))
+    assert numbers.correlation(collapsed, "rho")["n"] == 2
+    assert np.isnan(numbers.correlation(collapsed, "rho")["r"])
+    constant = numbers.structure(table(rho=lambda i, s: 1.0))
+    assert np.isnan(numbers.correlation(constant, "rho")["r"])
     assert "too few" in page.correlation_sentence({MAIN: table(methods=("snr", "margin_12"))})
 
 
@@ -392,13 +392,13 @@ def spectra(seeds=2):
 
 
 def test_spectra_lose_the_largest_value_and_sum_to_one():
-    frame = page.spectra(table(arrays=spectra())).set_index(["method", "place"])
+    frame = numbers.spectra(table(arrays=spectra())).set_index(["method", "place"])
     assert frame.loc[("contrastive", 2), "mean"] == pytest.approx((3 / 4 + 2 / 4) / 2)
     assert frame.loc[("contrastive", 3), "low"] == pytest.approx(1 / 4)
     assert frame.groupby("method")["mean"].sum().to_numpy() == pytest.approx(1)
-    assert page.spectra(table()).empty
+    assert numbers.spectra(table()).empty
     collapsed = [("contrastive", 0, "train", "spectrum", [1.0, 0.0, 0.0])]
-    assert page.spectra(table(arrays=collapsed)).empty
+    assert numbers.spectra(table(arrays=collapsed)).empty
 
 
 def test_spectra_are_drawn():
@@ -543,7 +543,7 @@ def test_the_chapter_shows_everything(present, tmp_path, monkeypatch):
             return None
         if experiment == "roth2020":
             return table(arrays=spectra(), diverged=[("snr", 3)])
-        return sweep(experiment.removeprefix("roth2020-"), sampled, metrics=page.ALL_METRICS)
+        return sweep(experiment.removeprefix("roth2020-"), sampled, metrics=numbers.ALL_METRICS)
 
     exports = run_chapter("05_training_strategies", f"{MAIN},grocery-frozen-full", load, tmp_path, monkeypatch)
     for name in (*FIGURES, *TABLES):

@@ -11,6 +11,7 @@ from scipy import stats
 from dmlrc.papers import musgrave2020
 from dmlrc.report import labels, published, statistics, tables
 from dmlrc.report.deviations import musgrave2020 as deviations
+from dmlrc.report.musgrave2020 import page
 from dmlrc.report.statistics import Estimate
 
 
@@ -211,7 +212,7 @@ def test_methods_is_table_6():
 
 
 def test_printed_results_is_the_papers_table():
-    cells, marks = labels.results(printed("CUB200"))
+    cells, marks = page.results(printed("CUB200"))
     assert cells.loc["Contrastive", ("Concatenated (512-d)", "P@1")] == "67.21 ± 0.49"
     assert cells.loc["Pretrained", ("Separated (128-d)", "MAP@R")] == "14.53"
     assert marks.loc["CosFace", ("Concatenated (512-d)", "MAP@R")] == "best"
@@ -220,7 +221,7 @@ def test_printed_results_is_the_papers_table():
 
 def test_printed_results_says_what_is_missing():
     records = fake_records(diverged=["snr"], missing=["triplet"])
-    cells, _ = labels.results(tables.accuracy(records), 128, 4, tables.status(records))
+    cells, _ = page.results(tables.accuracy(records), 128, 4, tables.status(records))
     assert cells.loc["SNR", ("", "reruns")] == "diverged"
     assert cells.loc["Triplet", ("", "reruns")] == "not run"
     assert cells.loc["Triplet"].iloc[1] == ""
@@ -229,7 +230,7 @@ def test_printed_results_says_what_is_missing():
 
 def test_beside_puts_our_columns_after_the_papers():
     records = fake_records()
-    cells, marks = labels.compare_with_published(printed("SOP"), [records], "SOP")
+    cells, marks = page.compare_with_published(printed("SOP"), [records], "SOP")
     assert cells.shape == marks.shape == (15, 6 + 2)
     assert cells.loc["NTXent", ("SOP, concatenated (512-d)", "P@1")] == "–"
     ours = cells.loc["NTXent", ("fake-study, concatenated (512-d)", "MAP@R")]
@@ -241,13 +242,13 @@ def test_sentences_hold_the_numbers():
     records = fake_records(reruns=3)
     frame = tables.accuracy(records)
     found = tables.spread(frame)
-    assert f"{100 * found['best']:.2f} %" in labels.results_sentence(records)
-    assert "p = " in labels.agreement(records, dict(list(published.results().groupby("dataset"))))
-    assert labels.joining(printed("CUB200")).startswith("+4.9 points")
-    assert labels.stops(records) == "Of 336 runs of `fake-study`, 100.0 % at the limit of epochs."
+    assert f"{100 * found['best']:.2f} %" in page.results_sentence(records)
+    assert "p = " in page.agreement(records, dict(list(published.results().groupby("dataset"))))
+    assert page.joining(printed("CUB200")).startswith("+4.9 points")
+    assert page.stops(records) == "Of 336 runs of `fake-study`, 100.0 % at the limit of epochs."
     trend = Estimate.around(0.01, 0.02, 5)
-    assert "cannot be told from a flat line on x" in labels.trend_sentence({"x": trend})
-    assert "it can on x" in labels.trend_sentence({"x": Estimate.around(0.01, 0.001, 5)})
+    assert "cannot be told from a flat line on x" in page.trend_sentence({"x": trend})
+    assert "it can on x" in page.trend_sentence({"x": Estimate.around(0.01, 0.001, 5)})
 
 
 def test_a_method_of_the_readers_own_comes_last_and_keeps_its_name():
@@ -261,7 +262,7 @@ def test_a_method_of_the_readers_own_comes_last_and_keeps_its_name():
 
 
 def test_settings_show_the_paper_first():
-    table, marks = labels.settings([fake_records()])
+    table, marks = page.settings([fake_records()])
     assert marks.loc["trunk"].tolist() == ["", "best"]
     assert marks.loc["folds"].tolist() == ["", ""]
     assert table.columns.tolist() == ["paper", "fake-study"]
@@ -299,7 +300,7 @@ def test_class_counts_are_the_published_ones():
 
 
 def test_pretrained_trunks_say_what_was_not_run():
-    cells = labels.pretrained_trunks([fake_records(protocol=musgrave2020.FROZEN)])
+    cells = page.pretrained_trunks([fake_records(protocol=musgrave2020.FROZEN)])
     assert cells.loc["BN-Inception", "CUB200"] == "51.1"
     assert cells.loc["BN-Inception", "fake-study"] == "not run"
     assert cells.loc["SqueezeNet 1.0", "CUB200"] == "–"
@@ -308,14 +309,14 @@ def test_pretrained_trunks_say_what_was_not_run():
 
 def test_random_trunks_stand_beside_chance():
     found = pd.DataFrame([{"trunk": "conv4", "classes": 100, "images": 12.0, "nmi": 0.6}])
-    cells = labels.random_trunks({"Glyphs": found})
+    cells = page.random_trunks({"Glyphs": found})
     assert cells.loc["GoogLeNet", "SOP"] == "81.2"
     assert cells.loc["conv4", "Glyphs, 100 x 12"] == "60.0"
     assert cells.loc["chance: 1 - log S / log C", "Glyphs, 100 x 12"] == "46.0"
 
 
 def test_answer_has_a_row_for_every_results_table():
-    cells = labels.answer([fake_records()])
+    cells = page.answer([fake_records()])
     assert cells.index.tolist() == ["CUB200 (the paper)", "Cars196 (the paper)", "SOP (the paper)", "fake-study"]
     assert cells.loc["CUB200 (the paper)", "best"] == "26.53 CosFace"
     assert cells.loc["CUB200 (the paper)", "over contrastive"] == "-1.8 %"
@@ -338,7 +339,7 @@ def test_ledger_lists_the_fields_that_differ_and_numbers_them():
 def test_a_partly_frozen_trunk_is_named_as_what_it_is():
     partly = replace(musgrave2020.FROZEN, frozen_trunk=False, train_from="features.12", augmentation="flip")
     records = fake_records(protocol=partly)
-    assert labels.trunk(records) == "SqueezeNet 1.0, trained from features.12"
+    assert labels.trunk(records.meta["protocol"]) == "SqueezeNet 1.0, trained from features.12"
     assert "trained from features.12" in labels.caption(records)
     rows = deviations.ledger({"ours": records}).set_index("setting")
     assert rows.loc["train_from", "ours"] == "features.12"
@@ -352,10 +353,10 @@ def test_every_field_of_the_protocol_has_a_reason_ready():
 def test_a_study_that_has_just_begun_can_be_shown():
     records = fake_records(missing=[method.name for method in musgrave2020.METHODS])
     assert np.isnan(tables.spread(tables.accuracy(records))["range"])
-    assert "nothing to compare" in labels.results_sentence(records)
-    assert "too few methods" in labels.agreement(records, dict(list(published.results().groupby("dataset"))))
-    assert labels.answer([records]).loc["fake-study", "over contrastive"] == "–"
-    assert labels.results_scalars(records) == {}
+    assert "nothing to compare" in page.results_sentence(records)
+    assert "too few methods" in page.agreement(records, dict(list(published.results().groupby("dataset"))))
+    assert page.answer([records]).loc["fake-study", "over contrastive"] == "–"
+    assert page.results_scalars(records) == {}
 
 
 def test_rates_come_from_the_short_searches(home):
@@ -395,16 +396,16 @@ def test_replay_stops_the_curves_by_another_rule():
 
 def test_cells_of_the_smaller_tables():
     records = fake_records(trials=3)
-    assert labels.cost(records).loc["ArcFace"].tolist() == ["0.2", "10.0", "400"]
-    cells, text = labels.sensitivity(records, min_trials=20)
+    assert page.cost(records).loc["ArcFace"].tolist() == ["0.2", "10.0", "400"]
+    cells, text = page.sensitivity(records, min_trials=20)
     assert "anecdotes" in text
     assert cells.loc["ArcFace", "trials"] == 3
-    assert "median trial reaches" in labels.sensitivity(records, min_trials=3)[1]
-    cells, text = labels.best_hyperparameters(records)
+    assert "median trial reaches" in page.sensitivity(records, min_trials=3)[1]
+    cells, text = page.best_hyperparameters(records)
     assert ("Triplet", "margin") in cells.index
     assert f"of {len(cells)} lie within" in text
     gains = tables.claimed_improvement(published.claims(), "triplet")
-    assert labels.claimed_improvement(gains, "triplet")["gain"].str.endswith("%").all()
-    text = labels.baselines(gains, dict(list(published.results().groupby("dataset"))), "triplet")
+    assert page.claimed_improvement(gains, "triplet")["gain"].str.endswith("%").all()
+    text = page.baselines(gains, dict(list(published.results().groupby("dataset"))), "triplet")
     assert "on CUB200 35.9 to 55.9 %, measured 64.4 %" in text
-    assert ("CUB200", "26.4") in labels.recycled(tables.recycled(published.claims(), "contrastive")).index
+    assert ("CUB200", "26.4") in page.recycled(tables.recycled(published.claims(), "contrastive")).index

@@ -15,7 +15,7 @@ from dmlrc import migrate
 from dmlrc.papers import zhai2019 as paper
 from dmlrc.report import published
 from dmlrc.report.deviations import zhai2019 as deviations
-from dmlrc.report.zhai2019 import figures, page
+from dmlrc.report.zhai2019 import figures, numbers, page
 
 MAIN = "glyphs-full"
 NAME = f"{MAIN}-zhai2019"
@@ -136,21 +136,21 @@ def test_floats_and_bits_beside_tables_5_and_6():
 
 def test_what_bits_cost_and_lmcl():
     main = made(NAME, score)
-    mean, half, count = page.bits_cost(main)
+    mean, half, count = numbers.bits_cost(main)
     assert (mean, count) == (pytest.approx(-0.03), 3)
     assert half == pytest.approx(STUDENT[3] * 0.01 / np.sqrt(3), rel=1e-3)
-    assert page.over_lmcl(main)[0] == pytest.approx(0.05)
-    assert page.paper_bits("CUB200") == pytest.approx(-0.02)
-    assert page.paper_lmcl("In-Shop") == pytest.approx(-0.004)
-    assert np.isnan(page.bits_cost(made(NAME, score, missing=("norm_softmax",)))[0])
+    assert numbers.over_lmcl(main)[0] == pytest.approx(0.05)
+    assert numbers.paper_bits("CUB200") == pytest.approx(-0.02)
+    assert numbers.paper_lmcl("In-Shop") == pytest.approx(-0.004)
+    assert np.isnan(numbers.bits_cost(made(NAME, score, missing=("norm_softmax",)))[0])
     assert page.zhai_scalars({MAIN: main, "other": None})[f"{MAIN}.bits_less_floats"] == pytest.approx(-0.03)
 
 
 def test_sizes_and_the_gap_between_floats_and_bits():
     dims = made(f"{NAME}-dims", rising, diverged=(("norm_softmax@dim16", 2),))
-    frame = page.sizes(dims)
+    frame = numbers.sizes(dims)
     assert frame[~frame["binary"]]["dim"].tolist() == list(paper.EMBEDDING_DIMS)
-    gaps = page.gaps(dims).set_index("dim")
+    gaps = numbers.gaps(dims).set_index("dim")
     assert gaps["mean"][2048] == pytest.approx(0.0, abs=1e-12)
     assert gaps["mean"][16] == pytest.approx(-0.07)
     assert gaps["n"][16] == 2
@@ -167,14 +167,14 @@ def test_sizes_and_the_gap_between_floats_and_bits():
 
 def test_layer_norm_curves_and_the_loss_of_knowing_nothing():
     records = made(f"{NAME}-layer_norm", lambda method, *_: 0.3 if "no-" in method else 0.4)
-    curves = page.layer_norm_curves(records).set_index(["method", "metric", "step"])
+    curves = numbers.layer_norm_curves(records).set_index(["method", "metric", "step"])
     first = curves.loc[("norm_softmax@layer-norm", "loss", 10)]
     assert first["mean"] == pytest.approx(LOSSES[0] + 1.0)  # of reruns 0, 1 and 2
     assert first["ci95"] == pytest.approx(STUDENT[3] / np.sqrt(3), rel=1e-3)
     # 180 classes: the first half is 90, a fifth of it validates
-    assert page.training_classes(records, "norm_softmax@layer-norm") == 72
-    assert page.training_classes(made(NAME, score), "norm_softmax") == 90
-    assert page.layer_norm_gain(records)[0] == pytest.approx(0.1)
+    assert numbers.training_classes(records, "norm_softmax@layer-norm") == 72
+    assert numbers.training_classes(made(NAME, score), "norm_softmax") == 90
+    assert numbers.layer_norm_gain(records)[0] == pytest.approx(0.1)
     cells = page.layer_norm_cells({MAIN: records})
     assert cells.loc[(MAIN, "without"), "R@1, test"] == "30.0 ± 0.0"
     assert cells.loc[(MAIN, "with LayerNorm"), "ln C"] == f"{np.log(72):.2f}"
@@ -189,7 +189,7 @@ def test_layer_norm_curves_and_the_loss_of_knowing_nothing():
 
 def test_shares_of_the_classes():
     records = made(f"{NAME}-shares", lambda method, *_: 0.5 if method.endswith("share1") else 0.49)
-    frame = page.shares(records)
+    frame = numbers.shares(records)
     assert sorted(frame["share"].unique()) == [0.1, 0.25, 0.5, 1.0]
     cells = page.compare_shares({MAIN: records, "other": None})
     assert cells.index.tolist() == ["100 %", "50 %", "25 %", "10 %", "1 %", "0.1 %"]

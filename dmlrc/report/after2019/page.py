@@ -15,6 +15,7 @@ from dmlrc import losses
 from dmlrc.papers import after2019
 from dmlrc.records import FRAMES, PRETRAINED, StudyRecords
 from dmlrc.report import labels, published, statistics, tables
+from dmlrc.report.musgrave2020 import page as musgrave
 
 METHODS = {method.name: method for method in after2019.METHODS}
 SINCE = 2020
@@ -324,8 +325,8 @@ def status(main: StudyRecords, after: StudyRecords | None) -> pd.DataFrame:
 
 
 def results(main: StudyRecords, after: StudyRecords | None) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The cells and the marks of the results table, as `labels.results`; marks are among the rows shown."""
-    pair = labels.results(accuracy(main, after), *labels.dimensions(main), status(main, after))
+    """The cells and the marks of the results table, as `musgrave.results`; marks are among the rows shown."""
+    pair = musgrave.results(accuracy(main, after), *labels.dimensions(main), status(main, after))
     for frame in pair:
         frame.index = frame.index.map(after2019_label)
     return pair

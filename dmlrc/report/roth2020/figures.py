@@ -13,7 +13,7 @@ from matplotlib.ticker import NullFormatter
 from dmlrc.records import StudyRecords
 from dmlrc.report import common, labels, style
 from dmlrc.report.common import ByStudy
-from dmlrc.report.roth2020.page import (
+from dmlrc.report.roth2020.numbers import (
     FACTORS,
     REGULARISED,
     SAMPLERS,

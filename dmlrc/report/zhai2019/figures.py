@@ -14,7 +14,7 @@ from dmlrc.papers import zhai2019
 from dmlrc.records import StudyRecords
 from dmlrc.report import common, labels, style
 from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, RED
-from dmlrc.report.zhai2019.page import LAYER_NORM, layer_norm_curves, shares, sizes, training_classes
+from dmlrc.report.zhai2019.numbers import LAYER_NORM, layer_norm_curves, shares, sizes, training_classes
 
 
 def architecture() -> Figure:

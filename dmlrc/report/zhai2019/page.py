@@ -1,9 +1,4 @@
-"""The numbers of Zhai and Wu 2019, Classification is a Strong Baseline for Deep Metric Learning.
-
-Numbers first (frames of fractions), then cells for the page; `zhai2019_figures` draws them. Experiments:
-zhai2019-losses (Tables 1-3), zhai2019-samples (Table 4), zhai2019 and zhai2019-dims (Tables 5 and 6, Fig. 2),
-zhai2019-layer_norm (Fig. 3), zhai2019-shares (Fig. 4).
-"""
+"""The tables of Zhai and Wu 2019 and what to see in its figures: cells and sentences for the page."""
 
 import math
 from collections.abc import Sequence
@@ -11,11 +6,37 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from dmlrc.data import splits
-from dmlrc.records import PRETRAINED, StudyRecords
+from dmlrc.records import PRETRAINED
 from dmlrc.report import common, labels, published
 from dmlrc.report.common import ByStudy
-from dmlrc.report.statistics import half_width
+from dmlrc.report.zhai2019.numbers import (
+    BEST_TABLES,
+    LAYER_NORM,
+    LOSS_METRICS,
+    LOSS_TABLES,
+    OWN,
+    PAPER_METRICS,
+    SOFTMAX,
+    TRUNK_LABELS,
+    _depth,
+    _r1,
+    bits_cost,
+    embeddings,
+    gaps,
+    layer_norm_curves,
+    layer_norm_gain,
+    losses,
+    of_table,
+    over_lmcl,
+    paper_bits,
+    paper_lmcl,
+    printed_table,
+    samples,
+    share_cost,
+    shares,
+    sizes,
+    training_classes,
+)
 
 LABELS = {
     PRETRAINED: "Pretrained",
@@ -37,26 +58,8 @@ LABELS = {
     "lmcl": "LMCL*",
     "norm_softmax": "NormSoftmax",
 }
-TRUNK_LABELS = labels.TRUNK_LABELS | {"googlenet_attention": "GoogLeNet + attention"}
-LOSS_TABLES = {"Table 1": "googlenet", "Table 2": "bn_inception", "Table 3": "resnet50"}
-"""Tables 1-3: the same comparison with three trunks."""
-PAPER_METRICS = {
-    "SOP": ("precision_at_1", "recall_at_10", "recall_at_100"),
-    "In-Shop": ("precision_at_1", "recall_at_10", "recall_at_20", "recall_at_30"),
-    "Cars196": ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8"),
-    "CUB200": ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8"),
-}
-LOSS_METRICS = (
-    *("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8"),
-    *("recall_at_10", "recall_at_100", "nmi"),
-)
-BEST_TABLES = {"Table 5": ("SOP", "In-Shop"), "Table 6": ("Cars196", "CUB200")}
-OWN = ("lmcl_original", "lmcl", "norm_softmax")
-"""The rows of Tables 5 and 6 that the paper trained itself."""
 SHARES_SAID = {1.0: np.nan, 0.1: np.nan, 0.01: 0.757, 0.001: 0.720}
 """R@1 on SOP that section 4.5 names beside Fig. 4; of a tenth of the classes it says less than 1 point below all."""
-LAYER_NORM = {"norm_softmax@layer-norm": "with LayerNorm", "norm_softmax@no-layer-norm": "without"}
-SOFTMAX = "norm_softmax"
 
 
 def zhai_label(method: str) -> str:
@@ -65,37 +68,6 @@ def zhai_label(method: str) -> str:
 
 
 # Tables 1-3: normalised softmax against other losses
-
-
-def losses(records: StudyRecords) -> pd.DataFrame:
-    """The losses of one pipeline: method, trunk, dim, metric, mean, ci95, n, by the floats of the embeddings.
-
-    records: zhai2019-losses. The untrained trunk is among them.
-    """
-    frame = common.over_seeds(records)
-    frame = frame[frame["setting"] == "separated"]
-    own = {method: common.settings(records, method) for method in frame["method"].unique()}
-    named = frame.assign(
-        trunk=frame["method"].map({method: setting["trunk"] for method, setting in own.items()}),
-        dim=frame["method"].map({method: setting["embedding_dim"] for method, setting in own.items()}),
-        method=frame["row"],
-    )
-    return named[["method", "trunk", "dim", "metric", "mean", "ci95", "n"]].reset_index(drop=True)
-
-
-def of_table(table: str, frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `losses` that belong beside one of Tables 1-3: those with its trunk.
-
-    Beside Table 1, the first and longest, stand those with none of the three trunks too.
-    """
-    mine = frame["trunk"] == LOSS_TABLES[table]
-    return frame[mine | ~frame["trunk"].isin(LOSS_TABLES.values())] if table == "Table 1" else frame[mine]
-
-
-def printed_table(table: str) -> pd.DataFrame:
-    """One table of `published.zhai_results`."""
-    frame = published.zhai_results()
-    return frame[frame["source_table"] == table]
 
 
 def compare_losses(table: str, by_study: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -191,15 +163,6 @@ def losses_data(table: str, by_study: ByStudy) -> pd.DataFrame:
 # Table 4: samples per class
 
 
-def samples(records: StudyRecords) -> pd.DataFrame:
-    """R@1 against the layout of a batch: samples, classes (NaN: no balancing), mean, ci95, n."""
-    frame = common.over_seeds(records)
-    frame = frame[(frame["setting"] == "separated") & (frame["metric"] == "precision_at_1") & (frame["value"] != "")]
-    parts = frame["value"].str.extract(r"^(\d+)x(\d+)$").astype(float)
-    numbered = frame.assign(samples=parts[0], classes=parts[1])
-    return numbered[["samples", "classes", "mean", "ci95", "n"]].sort_values("samples", na_position="first")
-
-
 def _layout(samples: float, classes: float) -> str:
     return "no balancing" if np.isnan(samples) else f"{samples:g} x {classes:g}"
 
@@ -247,44 +210,6 @@ def samples_sentence(by_study: ByStudy) -> str:
 
 
 # Tables 5 and 6: floats and bits
-
-
-def embeddings(main: StudyRecords | None, dims: StudyRecords | None) -> pd.DataFrame:
-    """Rows for Tables 5 and 6: method, dim, binary, metric, mean, ci95, n.
-
-    main: zhai2019. dims: zhai2019-dims, of which those sizes are taken that the paper's tables have, and only where the
-    main study, with more seeds, does not have the row. The pretrained trunk is left out.
-    """
-    columns = ["method", "dim", "binary", "metric", "mean", "ci95", "n"]
-    frames = [_embeddings(records)[columns] for records in (main, dims) if records is not None]
-    if not frames:
-        return pd.DataFrame(columns=columns)
-    if len(frames) == 2:
-        sizes = {(row.method, row.dim, row.binary) for row in published.zhai_results().itertuples()}
-        sizes -= set(frames[0][["method", "dim", "binary"]].itertuples(index=False, name=None))
-        keys = frames[1][["method", "dim", "binary"]].itertuples(index=False, name=None)
-        frames[1] = frames[1][[key in sizes for key in keys]]
-    return pd.concat(frames, ignore_index=True)
-
-
-def _embeddings(records: StudyRecords) -> pd.DataFrame:
-    frame = common.over_seeds(records)
-    frame = frame[frame["setting"].isin(["separated", "separated_binary"]) & (frame["method"] != PRETRAINED)]
-    own = {method: _dim(records, method) for method in frame["method"].unique()}
-    return frame.assign(
-        dim=frame["method"].map(own), binary=frame["setting"] == "separated_binary", method=frame["row"]
-    )
-
-
-def _dim(records: StudyRecords, method: str) -> float:
-    """The size of the embedding; without a linear layer that of the paper's trunk, 2048."""
-    return common.settings(records, method)["embedding_dim"] or 2048
-
-
-def _depth(metric: str) -> int:
-    """The K of R@K, to sort by."""
-    recall = common.RECALL.fullmatch(metric)
-    return int(recall[1]) if recall else 1
 
 
 def compare_embeddings(table: str, main: ByStudy, dims: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -352,62 +277,7 @@ def embeddings_sentence(table: str, main: ByStudy) -> str:
     )
 
 
-def paper_bits(dataset: str) -> float:
-    """R@1 of the 2048 bits less that of the 2048 floats, in Tables 5 and 6."""
-    return _paper_r1(dataset, SOFTMAX, 2048, True) - _paper_r1(dataset, SOFTMAX, 2048, False)
-
-
-def paper_lmcl(dataset: str) -> float:
-    """R@1 of normalised softmax less that of LMCL in the same pipeline, both at 2048, in Tables 5 and 6."""
-    return _paper_r1(dataset, SOFTMAX, 2048, False) - _paper_r1(dataset, "lmcl", 2048, False)
-
-
-def _paper_r1(dataset: str, method: str, dim: int, binary: bool) -> float:
-    frame = published.zhai_results()
-    rows = frame[frame["source_table"].isin(BEST_TABLES) & (frame["metric"] == "precision_at_1")]
-    rows = rows.set_index(["dataset", "method", "dim", "binary", "trunk"])["value"]
-    return float(rows[dataset, method, dim, binary, "resnet50"])
-
-
-def _r1(records: StudyRecords, setting: str = "separated") -> pd.DataFrame:
-    """R@1 of every rerun in one setting; see `common.seeds`."""
-    scores = common.seeds(records)
-    return scores[(scores["setting"] == setting) & (scores["metric"] == "precision_at_1")]
-
-
-def _bits_and_floats(records: StudyRecords, method: str) -> pd.DataFrame:
-    """R@1 of a method's reruns, its bits under the name "bits", for `common.difference`."""
-    bits = _r1(records, "separated_binary")
-    frame = pd.concat([_r1(records), bits[bits["method"] == method].assign(method="bits")])
-    return frame[frame["method"].isin([method, "bits"])]
-
-
-def bits_cost(records: StudyRecords, method: str = SOFTMAX) -> tuple[float, float, int]:
-    """R@1 of the bits less that of the floats: mean over the reruns, its 95 % interval, reruns."""
-    return common.difference(_bits_and_floats(records, method), "bits", method)
-
-
-def over_lmcl(records: StudyRecords) -> tuple[float, float, int]:
-    """R@1 of normalised softmax less that of LMCL, as `bits_cost`."""
-    return common.difference(_r1(records), SOFTMAX, "lmcl")
-
-
 # Figure 2: floats and bits against the size
-
-
-def sizes(records: StudyRecords) -> pd.DataFrame:
-    """R@1 against the size of the embedding: dim, binary, mean, ci95, n. records: zhai2019-dims."""
-    frame = _embeddings(records)
-    frame = frame[(frame["metric"] == "precision_at_1") & (frame["value"] != "")]
-    return frame[["dim", "binary", "mean", "ci95", "n"]].sort_values(["binary", "dim"], ignore_index=True)
-
-
-def gaps(records: StudyRecords) -> pd.DataFrame:
-    """What bits cost at every size: dim, mean (R@1 of the bits less that of the floats), ci95, n."""
-    rows = _r1(records)
-    methods = {method: _dim(records, method) for method in rows[rows["value"] != ""]["method"].unique()}
-    rows = [(dim, *bits_cost(records, method)) for method, dim in methods.items()]
-    return pd.DataFrame(rows, columns=["dim", "mean", "ci95", "n"]).sort_values("dim", ignore_index=True)
 
 
 def sizes_cells(by_study: ByStudy) -> pd.DataFrame:
@@ -448,24 +318,6 @@ def sizes_sentence(by_study: ByStudy) -> str:
 # Figure 3: with and without LayerNorm
 
 
-def training_classes(records: StudyRecords, method: str) -> int:
-    """How many classes a run of a method trains on."""
-    own, labels = common.settings(records, method), np.arange(records.meta["data"]["classes"])
-    if own["split"] == "ratio_4_1_5":
-        parts = splits.ratio_4_1_5(labels, order=records.meta["class_order"], seed=records.meta["seed"])
-    else:
-        parts = splits.halves(labels, own["folds"], records.meta["class_order"], records.meta["seed"])
-    return len(parts.folds[0].train)
-
-
-def layer_norm_curves(records: StudyRecords) -> pd.DataFrame:
-    """The reruns' curves with and without LayerNorm: method, metric (loss, precision_at_1), step, mean, ci95, n."""
-    curves = records.curves[(records.curves["kind"] == "rerun") & records.curves["method"].isin(list(LAYER_NORM))]
-    curves = curves[curves["metric"].isin(["loss", "precision_at_1"])].dropna(subset=["value"])
-    groups = curves.groupby(["method", "metric", "step"], sort=False)["value"]
-    return groups.agg(mean="mean", ci95=half_width, n="size").reset_index()
-
-
 def layer_norm_cells(by_study: ByStudy) -> pd.DataFrame:
     """The ends of the curves as cells: mean loss of the first epoch beside ln C, and R@1 on the test classes."""
     rows = {}
@@ -488,11 +340,6 @@ def layer_norm_cells(by_study: ByStudy) -> pd.DataFrame:
     return cells.set_axis(pd.MultiIndex.from_tuples(list(rows), names=["study", "LayerNorm"]))
 
 
-def layer_norm_gain(records: StudyRecords) -> tuple[float, float, int]:
-    """R@1 on the test classes with LayerNorm less that without: mean, 95 % interval, reruns."""
-    return common.difference(_r1(records), *LAYER_NORM)
-
-
 def layer_norm_sentence(by_study: ByStudy) -> str:
     """What to see in zhai-f3, and how much LayerNorm is worth on the test classes."""
     gains = {f"`{name}`": layer_norm_gain(records) for name, records in common.present(by_study).items()}
@@ -508,15 +355,6 @@ def layer_norm_sentence(by_study: ByStudy) -> str:
 # Figure 4: the share of the classes
 
 
-def shares(records: StudyRecords) -> pd.DataFrame:
-    """R@K against the share of the classes in each step's softmax: share, metric, mean, ci95, n."""
-    frame = common.over_seeds(records)
-    metrics = frame["metric"].isin(["precision_at_1", "recall_at_10", "recall_at_100"])
-    frame = frame[(frame["setting"] == "separated") & metrics & (frame["value"] != "")]
-    numbered = frame.assign(share=frame["value"].map(records.level_numbers))
-    return numbered[["share", "metric", "mean", "ci95", "n"]].sort_values(["metric", "share"], ignore_index=True)
-
-
 def compare_shares(by_study: ByStudy) -> pd.DataFrame:
     """R@1 at every share as cells: what section 4.5 of the paper names, and ours around each study."""
     columns = {"the paper, SOP": {share: labels.one_digit(value) or "–" for share, value in SHARES_SAID.items()}}
@@ -529,11 +367,6 @@ def compare_shares(by_study: ByStudy) -> pd.DataFrame:
     ours = list(by_study)
     cells[ours] = cells[ours].astype(object).fillna("not run")
     return cells.fillna("–").set_axis(pd.Index([f"{100 * share:g} %" for share in cells.index], name="Classes"))
-
-
-def share_cost(records: StudyRecords, share: float = 0.1) -> tuple[float, float, int]:
-    """R@1 with this share of the classes less that with all: mean, 95 % interval, reruns."""
-    return common.difference(_r1(records), f"{SOFTMAX}@share{share:g}", f"{SOFTMAX}@share1")
 
 
 def shares_sentence(by_study: ByStudy) -> str:

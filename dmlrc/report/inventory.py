@@ -1,0 +1,72 @@
+"""What there is: where studies were run, what of their experiments is recorded, which studies have a name."""
+
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+
+from dmlrc.protocol import Study
+from dmlrc.records import StudyRecords
+from dmlrc.report import labels
+from dmlrc.studies import experiments
+
+
+def provenance(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+    """Where each study's numbers were made: a column a study."""
+    return pd.DataFrame({records.name: _provenance(records) for records in edition})
+
+
+def _provenance(records: StudyRecords) -> dict[str, str]:
+    meta, where = records.meta, records.meta["environment"]
+    reruns = records.runs[records.runs["kind"] == "rerun"]["seconds"].sum()
+    return {
+        "commit": meta["commit"],
+        "begun": meta["created"],
+        "seed": str(meta["seed"]),
+        "trials, all methods": f"{len(records.trials):,}",
+        "of which diverged": f"{(records.trials['state'] == 'diverged').sum():,}",
+        "training runs": f"{len(records.runs):,}",
+        "training steps": f"{records.runs['steps'].sum():,}",
+        "hours of searching": f"{records.trials['seconds'].sum() / 3600:.2f}",
+        "hours of reruns": f"{reruns / 3600:.2f}",
+        "device": where["device"],
+        "processor": f"{where['processor']}, {where['cores']} cores",
+        "system": where["system"],
+        "Python": where["python"],
+        **where["packages"],
+    }
+
+
+def experiments_table(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+    """What is recorded of the experiments around each methods table: a row an experiment of a study."""
+    rows = []
+    for main in edition:
+        for name, study in experiments.of(main.name).items():
+            recorded = experiments.load(main.name, name)
+            row = {"Study": main.name, "experiment": name, "rows": str(len(study.methods))}
+            if recorded is None:
+                rows.append(row | {"reruns": "not run", "steps": "–", "hours": "–", "commit": "–"})
+                continue
+            reruns = recorded.runs[recorded.runs["kind"] == "rerun"]
+            done = len(reruns[["method", "number"]].drop_duplicates())
+            row["reruns"] = f"{done} of {len(study.methods) * study.budget.reruns}"
+            row["steps"] = f"{recorded.runs['steps'].sum():,}"
+            row["hours"] = f"{recorded.runs['seconds'].sum() / 3600:.2f}"
+            rows.append(row | {"commit": recorded.meta["commit"]})
+    columns = ["Study", "experiment", "rows", "reruns", "steps", "hours", "commit"]
+    return pd.DataFrame(rows, columns=columns).set_index(columns[:2])
+
+
+def studies_table(studies: Iterable[Study]) -> pd.DataFrame:
+    """Studies as `dmlrc study list` shows them, without those around others and those that chose a learning rate."""
+    apart = experiments.around()
+    rows = {
+        study.name: {
+            "data set": labels.DATASET_LABELS.get(study.dataset, study.dataset),
+            "protocol": study.protocol.name,
+            "budget": f"{study.budget.name}: {study.budget.trials} trials, {study.budget.reruns} reruns",
+            "expected": study.expected,
+        }
+        for study in studies
+        if study.kind != "rates" and study.name not in apart
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
