@@ -11,7 +11,7 @@ import torch
 from torchvision.transforms import v2
 from tqdm import tqdm
 
-from benchmarks import evaluation, losses, scaling
+from benchmarks import evaluation, losses, scaling, steps
 from dmlrc import provenance
 from dmlrc.data import augment
 from dmlrc.inputs import device
@@ -72,6 +72,7 @@ def main() -> None:
     rows = dict(evaluation.rows(timed, DEVICE))
     rows["random resized crop, 32 x 256 px | torchvision v2, image by image"] = crops
     rows |= losses.rows(timed, DEVICE)
+    rows |= steps.rows(timed, DEVICE)
     report(rows)
     print(f"\n{scaling.report(scaling.curves(most=8000))}")
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from benchmarks import evaluation, losses, scaling
+from benchmarks import evaluation, losses, scaling, steps
 
 
 def test_each_comparison_calls_both():
@@ -43,6 +43,21 @@ def test_each_loss_is_timed_with_its_peer():
     assert len(called) == len(rows)
     titles = [title for title, _ in losses.rows(timed, torch.device("cpu"), names=["ntxent", "contrastive"])]
     assert [title.split(", ")[1].split(" x")[0] for title in titles] == ["32", "128", "256", "32", "128", "512"]
+
+
+@pytest.mark.filterwarnings("ignore")  # of pytorch-metric-learning under a later NumPy and torch
+def test_the_seconds_of_a_step_are_shares_of_an_epoch():
+    called = []
+
+    def timed(ours, peer, repeats, clock):
+        called.append((ours(), peer()))
+        return 4.0, 1.0  # an epoch of 100 steps: ours of four folds, the peer's of one
+
+    device = torch.device("cpu")
+    rows = dict(steps.rows(timed, device, names=("contrastive", "normalized_softmax", "multi_similarity_miner")))
+    assert [row() for row in rows.values()] == [(pytest.approx(0.01), pytest.approx(0.01))] * 3
+    assert len(called) == 3
+    assert len(dict(steps.rows(timed, device))) == 14  # every method of the Reality Check has its peer
 
 
 def test_exponents():
