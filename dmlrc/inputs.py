@@ -93,9 +93,9 @@ class MapSource:
 
     def train(self, batches: np.ndarray, generator: torch.Generator) -> Iterator[Tensor]:
         """(T, B) indices -> T x (B, C, h, w) float32, each image mirrored or not as `augment.random_flip` does it."""
-        for indices in batches:
-            mirrored = torch.rand(len(indices), generator=generator, device=generator.device) < 0.5
-            yield self._load(indices, mirrored.cpu().numpy() & (self.maps.shape[1] == 2))
+        mirrored = torch.rand(batches.shape, generator=generator, device=generator.device) < 0.5  # (T, B)
+        mirrored = mirrored.cpu().numpy() & (self.maps.shape[1] == 2)  # once for all T: a GPU is waited for
+        return map(self._load, batches, mirrored)
 
     def evaluate(self, indices: np.ndarray) -> Tensor:
         """indices (N,) -> (N, C, h, w) float32, none of them mirrored."""

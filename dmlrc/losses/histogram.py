@@ -33,9 +33,10 @@ class Histogram(nn.Module):
 
     def _histogram(self, similarities: Tensor, mask: Tensor) -> Tensor:
         """The similarities inside the mask, both (B, B), shared out to the nodes: (R + 1,); zero if there is none."""
-        place = ((similarities[mask] + 1) * (self.n_bins / 2)).clamp(0, self.n_bins)  # (P,), in units of a bin
+        place = ((similarities + 1) * (self.n_bins / 2)).clamp(0, self.n_bins).flatten()  # (B B,), in units of a bin
         below = place.detach().long().clamp(max=self.n_bins - 1)
-        above_share = place - below
+        counts = mask.flatten().to(place.dtype)
+        above = (place - below) * counts
         nodes = place.new_zeros(self.n_bins + 1)
-        nodes = nodes.index_add(0, below, 1 - above_share).index_add(0, below + 1, above_share)
-        return nodes / max(len(place), 1)
+        nodes = nodes.index_add(0, below, counts - above).index_add(0, below + 1, above)
+        return nodes / counts.sum().clamp(min=1)

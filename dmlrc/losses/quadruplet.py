@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from dmlrc.losses.common import mean_over
 from dmlrc.losses.mined import DistanceWeighted
 from dmlrc.losses.mining import Triplets, choose_other_class, mean_over_tuples
 
@@ -31,5 +32,5 @@ class Quadruplet(DistanceWeighted):
         complete = fourths >= 0
         d_ap = d[anchors, positives]  # (T,)
         triplet = torch.relu(d_ap - d[anchors, negatives] + self.margin)
-        quadruplet = torch.relu(d_ap - d[negatives, fourths] + self.second_margin)[complete]
-        return mean_over_tuples(triplet) + mean_over_tuples(quadruplet)
+        quadruplet = torch.relu(d_ap - d[negatives, fourths] + self.second_margin)
+        return mean_over_tuples(triplet) + mean_over(quadruplet, complete)

@@ -63,14 +63,15 @@ def greedy_medoids(d: Tensor, classes: Tensor, gamma: float) -> Tensor:
     own = _own_nearest(d)
     nearest = torch.full_like(d[0], torch.inf)  # (B,): distance to the nearest medoid so far
     clusters = torch.zeros_like(classes)
+    taken = torch.zeros_like(classes, dtype=torch.bool)
     medoids: list[int] = []
     for k in range(int(classes.max()) + 1):
         # Row j of what follows is the clustering with sample j as the next medoid.
         joined = torch.where(own < nearest, k, clusters)  # (B, B)
         nmi = normalized_mutual_information(joined, classes, d.dtype)
         scores = -torch.minimum(nearest, d).sum(1) + gamma * (1 - nmi)  # (B,)
-        scores[medoids] = -torch.inf
-        medoids.append(int(scores.argmax()))
+        medoids.append(int(scores.masked_fill(taken, -torch.inf).argmax()))
+        taken[medoids[-1]] = True
         clusters, nearest = joined[medoids[-1]], torch.minimum(nearest, d[medoids[-1]])
     return torch.tensor(medoids, device=d.device)
 
