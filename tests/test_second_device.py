@@ -266,10 +266,9 @@ def test_a_run_is_that_of_the_cpu_and_its_inner_loop_reads_nothing_back(photogra
     assert expected["state"] == "complete"
     assert_alike(found, expected)
     # maps are chosen in the computer's memory: which of them are mirrored is read back once for many batches
-    warm_up, *epochs = loops
-    assert not warm_up
-    assert epochs == [{"_to_copy": 1} if protocol.train_from else {}] * len(epochs)
-    assert epochs
+    reading = protocol.folds * protocol.max_epochs if protocol.train_from else 0
+    assert [each for each in loops if each] == [{"_to_copy": 1}] * reading
+    assert len(loops) > reading  # the warm-up's too
 
 
 @pytest.mark.parametrize("sampler", ["greedy_coreset", "distribution_matching", "frechet"])
