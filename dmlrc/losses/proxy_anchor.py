@@ -1,10 +1,9 @@
 """Proxy-Anchor: every proxy is an anchor, pulled and pushed by all samples of the batch at once."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dmlrc.losses.common import check_batch, masked_logsumexp, softplus
+from dmlrc.losses.common import check_batch, masked_logsumexp, softplus, unit
 
 
 class ProxyAnchor(nn.Module):
@@ -33,7 +32,7 @@ class ProxyAnchor(nn.Module):
         """embeddings: (B, D), L2-normalised; labels: (B,) in [0, num_classes) -> scalar."""
         classes = len(self.proxies)
         check_batch(embeddings, labels, classes)
-        cosines = F.normalize(self.proxies.to(embeddings.dtype)) @ embeddings.T  # (C, B)
+        cosines = unit(self.proxies.to(embeddings.dtype), dim=1) @ embeddings.T  # (C, B)
         own = labels == torch.arange(classes, device=labels.device)[:, None]  # (C, B)
         # A row without samples counts 0, so the sums need no mask.
         pull = softplus(masked_logsumexp(-self.alpha * (cosines - self.margin), own))  # (C,)
