@@ -7,7 +7,7 @@ import nbformat
 import numpy as np
 import pandas as pd
 
-from dmlrc import paths, records, studies
+from dmlrc import migrate, paths, records, studies
 from dmlrc.methods import Int
 from dmlrc.papers import musgrave2020
 from dmlrc.protocol import Budget
@@ -234,13 +234,20 @@ def made_records(name, scores=(), curves=(), arrays=(), diverged=()):
         "created": "2025-01-01T00:00:00+00:00",
     }
     empty = records.from_units([], meta)
-    return replace(
-        empty,
-        scores=scores.astype({"value": float}),
-        runs=pd.DataFrame(runs, columns=empty.runs.columns),
-        curves=frame.assign(kind="rerun", fold=0).astype({"value": float}),
-        arrays=pd.DataFrame(arrays, columns=empty.arrays.columns),
-    )
+    frames = {
+        "trials": empty.trials,
+        "runs": pd.DataFrame(
+            runs,
+            columns=[
+                *("method", "kind", "number", "fold", "seed", "state", "stopped", "best_step", "steps", "seconds"),
+                *("val_map_at_r", "val_precision_at_1"),
+            ],
+        ),
+        "scores": scores.astype({"value": float}),
+        "curves": frame.assign(kind="rerun", fold=0).astype({"value": float}),
+        "arrays": pd.DataFrame(arrays, columns=["method", "rerun", "setting", "name", "values"]),
+    }
+    return records.StudyRecords(**migrate.frames(frames, meta), meta=meta)
 
 
 def run_chapter(name, edition, load, folder, monkeypatch):

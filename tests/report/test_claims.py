@@ -4,6 +4,7 @@ Each claim has a lever: a change of made-up records that makes its sentence true
 """
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,11 @@ import pandas as pd
 import pytest
 from factories import fake_records, write_fake_experiments, write_fake_study
 
+from dmlrc import migrate
 from dmlrc.papers import fehervari2019, musgrave2020, roth2020
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import claims, statistics
-from dmlrc.report.claims import measures, page, rule, untrained
+from dmlrc.report.claims import page, rule, untrained
 from dmlrc.report.claims import roth2020 as roth2020_claims
 from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, above, below, within
 from dmlrc.report.statistics import Estimate
@@ -87,20 +89,20 @@ def made(study, rows, metrics=(R1,), settings=("separated",), budget="full", cur
                 for setting in ("test", "untrained"):
                     stored += _histograms(rng, row, rerun, setting)
     meta = {"study": study, "budget": {"name": budget, "trials": 0, "reruns": reruns}, "dataset": "glyphs"}
-    return StudyRecords(
-        trials=pd.DataFrame(columns=["method", "trial", "state", "value"]),
-        runs=pd.DataFrame(
+    frames = {
+        "trials": pd.DataFrame(columns=["method", "trial", "state", "value"]),
+        "runs": pd.DataFrame(
             runs,
             columns=[
                 *("method", "kind", "number", "fold", "seed", "state", "stopped", "best_step", "steps", "seconds"),
                 *("val_map_at_r", "val_precision_at_1"),
             ],
         ),
-        scores=pd.DataFrame(scores, columns=["method", "rerun", "setting", "metric", "value"]),
-        curves=pd.DataFrame(points, columns=["method", "kind", "number", "fold", "step", "metric", "value"]),
-        arrays=pd.DataFrame(stored, columns=["method", "rerun", "setting", "name", "values"]),
-        meta=meta,
-    )
+        "scores": pd.DataFrame(scores, columns=["method", "rerun", "setting", "metric", "value"]),
+        "curves": pd.DataFrame(points, columns=["method", "kind", "number", "fold", "step", "metric", "value"]),
+        "arrays": pd.DataFrame(stored, columns=["method", "rerun", "setting", "name", "values"]),
+    }
+    return StudyRecords(**migrate.frames(frames, {"commit": "0000000000"}), meta=meta)
 
 
 def _histograms(rng, row, rerun, setting, shift=0.0, width=0.2):
@@ -166,22 +168,17 @@ def base():
         for setting in ("separated", "concatenated")
         for metric in (R1, "map_at_r")
     ]
-    scores = pd.DataFrame(pretrained, columns=found["main"].scores.columns)
+    scores = pd.DataFrame(pretrained, columns=["method", "rerun", "setting", "metric", "value"])
     trials = pd.DataFrame(
         [(name, number, "complete", 0.5 + 0.01 * number) for name in main for number in range(5)],
         columns=["method", "trial", "state", "value"],
     )
     noise = np.random.default_rng(3).normal(0, 0.004, len(trials))
     trials["value"] += noise
-    found["main"] = replaced(
+    found["main"] = replace(
         found["main"], scores=pd.concat([found["main"].scores, scores], ignore_index=True), trials=trials
     )
     return found
-
-
-def replaced(records, **frames):
-    names = ("trials", "runs", "scores", "curves", "arrays", "meta")
-    return StudyRecords(**{name: getattr(records, name) for name in names} | frames)
 
 
 def own(row):
@@ -207,7 +204,7 @@ def lift(need, rows=None, metric=None, setting=None, by=None, value=None):
         ):
             if wanted is not None:
                 chosen = chosen * column.isin([wanted] if isinstance(wanted, str) else wanted)
-        return found | {need: replaced(found[need], scores=scores.assign(value=scores["value"] + amount * chosen))}
+        return found | {need: replace(found[need], scores=scores.assign(value=scores["value"] + amount * chosen))}
 
     return lever
 
@@ -226,7 +223,7 @@ def curve(need, metric, steps, row=None):
         if row:
             chosen *= curves["method"] == row
         chosen *= curves["step"] if steps is None else curves["step"].isin(steps)
-        return found | {need: replaced(found[need], curves=curves.assign(value=curves["value"] + amount * chosen))}
+        return found | {need: replace(found[need], curves=curves.assign(value=curves["value"] + amount * chosen))}
 
     return lever
 
@@ -255,7 +252,11 @@ def histograms(**factors):
                 width=0.2 + factors.get("width", 0) * amount * (setting == "test"),
             )
         ]
-        return found | {"oi2021": replaced(found["oi2021"], arrays=pd.DataFrame(rows, columns=arrays.columns))}
+        return found | {
+            "oi2021": replace(
+                found["oi2021"], arrays=pd.DataFrame(rows, columns=["method", "rerun", "setting", "name", "values"])
+            )
+        }
 
     return lever
 
@@ -266,13 +267,13 @@ def tuned(found, amount):
     place = trials["method"].map({method.name: number for number, method in enumerate(musgrave2020.METHODS)})
     best = trials["trial"] == 4
     change = -amount * place * ~best if amount > 0 else -amount * place * best
-    return found | {"main": replaced(found["main"], trials=trials.assign(value=trials["value"] + change))}
+    return found | {"main": replace(found["main"], trials=trials.assign(value=trials["value"] + change))}
 
 
 def validated(found, amount):
     """A lever: the validation MAP@R of the main study's reruns."""
     runs = found["main"].runs
-    return found | {"main": replaced(found["main"], runs=runs.assign(val_map_at_r=runs["val_map_at_r"] + amount))}
+    return found | {"main": replace(found["main"], runs=runs.assign(val_map_at_r=runs["val_map_at_r"] + amount))}
 
 
 def doublings(need, rows=None, without=(), **settings):
@@ -280,7 +281,9 @@ def doublings(need, rows=None, without=(), **settings):
 
     def factor(name):
         row, _, value = name.partition("@")
-        return np.log2(measures.number(value)) * (row not in without and (rows is None or row in rows))
+        return np.log2(migrate.place(f"{row}@{value}")["level_number"]) * (
+            row not in without and (rows is None or row in rows)
+        )
 
     return lift(need, by=factor, **settings)
 
@@ -427,7 +430,7 @@ def test_claim_gives_every_verdict(name, base, quick_bootstrap):
     assert judged.verdict == INCONCLUSIVE, judged
     assert "straddles" in judged.why
     records = {
-        need: replaced(each, meta=each.meta | {"budget": {"name": "quick"}}) for need, each in lever(base, true).items()
+        need: replace(each, meta=each.meta | {"budget": {"name": "quick"}}) for need, each in lever(base, true).items()
     }
     judged = rule.evaluate(claim, records)
     assert judged.verdict == INCONCLUSIVE
@@ -449,11 +452,11 @@ def edge(claim, found, lever, true, false):
 def test_claim_is_not_run_where_its_rows_are_missing(name, base):
     claim = BY_ID[name]
     for need in claim.needs:
-        empty = replaced(
+        empty = replace(
             base[need], **{frame: getattr(base[need], frame).iloc[:0] for frame in ("scores", "curves", "arrays")}
         )
         if name == "musgrave-tuning":
-            empty = replaced(empty, trials=empty.trials.iloc[:0])
+            empty = replace(empty, trials=empty.trials.iloc[:0])
         judged = rule.evaluate(claim, {**base, need: empty})
         if (name, need) != ("zhai-layer-norm-loss", "nothing"):
             assert judged.verdict == NOT_RUN, (need, judged)
@@ -465,7 +468,7 @@ def test_two_reruns_decide_nothing(name, base):
     claim, (lever, true, _) = BY_ID[name], LEVERS[name]
     found = lever(base, true)
     fewer = {
-        need: replaced(
+        need: replace(
             each,
             scores=each.scores[each.scores["rerun"] < 2],
             curves=each.curves[each.curves["number"] < 2],
@@ -480,7 +483,7 @@ def test_two_reruns_decide_nothing(name, base):
 def test_a_diverged_rerun_is_left_out_of_a_pair(base):
     scores = base["zhai2019"].scores
     gone = (scores["method"] == "lmcl") & (scores["rerun"] == 1)
-    found = {**base, "zhai2019": replaced(base["zhai2019"], scores=scores[~gone])}
+    found = {**base, "zhai2019": replace(base["zhai2019"], scores=scores[~gone])}
     assert rule.evaluate(BY_ID["zhai-lmcl"], found).estimate.n == RERUNS - 1
 
 
@@ -488,7 +491,7 @@ def test_unfinished_records_decide_nothing(base):
     assert rule.is_full(base["zhai2019"])
     for meta in ({"complete": False}, {"settings": {"lmcl": {}, "another": {}}}, {"budget": {"name": "quick"}}):
         each = base["zhai2019"]
-        assert not rule.is_full(replaced(each, meta=each.meta | meta))
+        assert not rule.is_full(replace(each, meta=each.meta | meta))
 
 
 def test_gain_that_cannot_be_exceeded_is_inconclusive(base):
@@ -578,7 +581,7 @@ def test_numbers_of_the_papers(name, expected):
 @pytest.fixture
 def edition(base, monkeypatch):
     """Two main studies: one with all its experiments, one with its methods table alone, at the quick budget."""
-    full = replaced(fake_records(study="fake-full"), scores=base["main"].scores)
+    full = replace(fake_records(study="fake-full"), scores=base["main"].scores)
     full.meta["budget"]["name"] = "full"
     monkeypatch.setattr(experiments, "load", lambda main, name: base[name] if main == "fake-full" else None)
     return [full, fake_records(study="fake-quick")]
