@@ -9,9 +9,8 @@ from typing import Annotated
 
 import typer
 
-from dmlrc import data, papers, paths, records, studies, study
+import dmlrc  # its parts are imported by the commands that use them
 from dmlrc.errors import DmlrcError
-from dmlrc.executors import check_workers
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__, add_completion=False)
 study_app = typer.Typer(no_args_is_help=True, help="List, run, show and export studies.")
@@ -19,15 +18,20 @@ data_app = typer.Typer(no_args_is_help=True, help="List, fetch and check data se
 app.add_typer(study_app, name="study")
 app.add_typer(data_app, name="data")
 
-Workers = Annotated[int, typer.Option(min=1, callback=check_workers, help="Processes that train at the same time.")]
+
+def _workers(number: int) -> int:
+    return dmlrc.executors.check_workers(number)
+
+
+Workers = Annotated[int, typer.Option(min=1, callback=_workers, help="Processes that train at the same time.")]
 
 
 @study_app.command("list")
 def study_list() -> None:
     """Every study: data set, protocol, budget, expected time, what it lacks here, and how many of its records are."""
     rows = [("study", "data set", "protocol", "budget", "expected", "missing here", "records")]
-    for each in studies.known().values():
-        lacks = ", ".join(study.missing(each)) or "-"
+    for each in dmlrc.studies.known().values():
+        lacks = ", ".join(dmlrc.readiness.missing(each)) or "-"
         described = (each.name, each.dataset, each.protocol.name, each.budget.name, each.expected, lacks)
         rows.append((*described, _progress(each)))
     _print_columns(rows)
@@ -43,21 +47,21 @@ def study_run(
     ] = None,
 ) -> None:
     """Run what is missing of a study. Stop it at any moment: the next call goes on."""
-    chosen = studies.get(name)
+    chosen = dmlrc.studies.get(name)
     if repetitions:
         chosen = replace(chosen, repetitions=repetitions)
     methods = [chosen.method(each) for each in method] if method else None
     with _interruptible():
-        study.run(chosen, methods, workers=workers)
+        dmlrc.study.run(chosen, methods, workers=workers)
     typer.echo(f"study {name}: {_progress(chosen)}")
 
 
 @study_app.command("check")
 def study_check(name: Annotated[str | None, typer.Argument(help="Default: every study with records.")] = None) -> None:
     """Verify every record that is here: damaged, foreign, doubled and impossible ones are named, with what to do."""
-    folders = (*paths.runs().glob("*"), *paths.results().glob("*"))
-    names = [studies.get(name).name] if name else sorted({folder.name for folder in folders if folder.is_dir()})
-    said = [sentence for each in names for sentence in records.problems(each)]
+    folders = (*dmlrc.paths.runs().glob("*"), *dmlrc.paths.results().glob("*"))
+    names = [dmlrc.studies.get(name).name] if name else sorted({folder.name for folder in folders if folder.is_dir()})
+    said = [sentence for each in names for sentence in dmlrc.records.problems(each)]
     for sentence in said:
         typer.echo(sentence)
     if said:
@@ -68,7 +72,7 @@ def study_check(name: Annotated[str | None, typer.Argument(help="Default: every 
 @study_app.command("show")
 def study_show(name: str) -> None:
     """The results table of a study: mean accuracy on the test half over the reruns."""
-    found = records.load(studies.get(name).name)
+    found = dmlrc.records.load(dmlrc.studies.get(name).name)
     wanted = ["precision_at_1", "r_precision", "map_at_r"]
     scores = found.scores[found.scores["metric"].isin(wanted)]
     scores = scores[scores["setting"].isin(["concatenated", "separated"])]
@@ -84,25 +88,25 @@ def study_show(name: str) -> None:
 @study_app.command("export")
 def study_export(name: str) -> None:
     """Write the records of a study that was run here to results/, to be committed."""
-    typer.echo(study.export(studies.get(name)))
+    typer.echo(dmlrc.study.export(dmlrc.studies.get(name)))
 
 
 @data_app.command("list")
 def data_list() -> None:
     """Every data set, and whether it is here."""
-    _print_columns([("data set", "here"), *((name, data.state(name)) for name in data.names())])
+    _print_columns([("data set", "here"), *((name, dmlrc.data.state(name)) for name in dmlrc.data.names())])
 
 
 @data_app.command("fetch")
 def data_fetch(name: str) -> None:
     """Download a data set from its official source, check it and unpack it."""
-    typer.echo(data.fetch(name))
+    typer.echo(dmlrc.data.fetch(name))
 
 
 @data_app.command("check")
 def data_check(name: str) -> None:
     """Read a whole data set and count its images and classes."""
-    images = data.load(name)
+    images = dmlrc.data.load(name)
     typer.echo(f"{name}: {len(images.labels)} images, {len(images.class_names)} classes")
 
 
@@ -110,7 +114,7 @@ def data_check(name: str) -> None:
 def methods() -> None:
     """Every method of the five papers: year, kind, batch, and what a search varies or the paper fixes."""
     rows = [("paper", "method", "year", "kind", "batch", "searched, or settings")]
-    for paper in papers.ALL:
+    for paper in dmlrc.papers.ALL:
         for each in paper.methods:
             batch = f"{each.classes_per_batch} x {each.images_per_class}"
             fixed = (f"{name} {value:.4g}" for name, value in each.settings.items())
@@ -149,8 +153,8 @@ def _interruptible() -> Iterator[None]:
         raise DmlrcError("stopped; finished records are kept, and the same command goes on from here") from None
 
 
-def _progress(each: study.Study) -> str:
-    return "{} of {} units".format(*study.progress(each))
+def _progress(each: "dmlrc.protocol.Study") -> str:
+    return "{} of {} units".format(*dmlrc.schedule.progress(each))
 
 
 def _print_columns(rows: list[tuple[str, ...]]) -> None:

@@ -21,6 +21,7 @@ from dmlrc.data import ImageSet, augment, cache
 from dmlrc.data.splits import Splits, halves, official, ratio_4_1_5
 from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.protocol import Protocol, TrunkInput
+from dmlrc.readiness import check_device
 
 
 class Source(Interface):
@@ -187,11 +188,7 @@ def device() -> torch.device:
     here = ["cpu", *["cuda"][:gpus], *(f"cuda:{number}" for number in range(gpus))]
     if torch.backends.mps.is_available():
         here.append("mps")
-    if named not in here:
-        raise UsageError(
-            f"DMLRC_DEVICE is {named!r}, but this machine has only {', '.join(here)}: name one of these, or unset it"
-        )
-    return torch.device(named)
+    return torch.device(check_device(named, here))
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ _NUMBER = re.compile(r"(?:dim|batch|decay|share|rate)(\d[\d.]*(?:e[+-]?\d+)?)|(\
 def meta(told: dict) -> dict:
     """The meta of a study with everything that is younger than it."""
     settings = json.loads(json.dumps(default_settings()))
-    return _kinship(told) | told | {"protocol": settings | told["protocol"]}
+    return {"repetitions": 1} | _kinship(told) | told | {"protocol": settings | told["protocol"]}
 
 
 def _kinship(told: Mapping) -> dict[str, str | None]:

@@ -211,6 +211,7 @@ class Study:
             "dataset": self.dataset,
             "protocol": asdict(self.effective_protocol),
             "budget": asdict(self.budget),
+            "repetitions": self.repetitions,
             "seed": self.seed,
             "class_order": self.class_order,
         }

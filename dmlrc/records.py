@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from dmlrc import migrate, paths
 from dmlrc.errors import DmlrcError, MissingDataError
-from dmlrc.protocol import digest
+from dmlrc.protocol import Study, digest
 from dmlrc.schema import Meta, Unit, check_frame, checked
 
 PRETRAINED = "pretrained"
@@ -82,7 +82,9 @@ class StudyRecords:
 
 
 CONFIGURATION = ("study", "dataset", "protocol", "seed", "class_order")
-"""The part of meta that all records of a study share. Its budget may grow; the rest says where and when it was run."""
+"""The part of meta that all records of a study share."""
+GROWING = ("budget", "repetitions")
+"""The part of meta that may grow. The rest says where and when a study was run."""
 
 
 def load(study: str) -> StudyRecords:
@@ -93,6 +95,15 @@ def load(study: str) -> StudyRecords:
     if here or committed:
         return here or committed
     raise MissingDataError(f"study {study!r} has no records here: make them with `dmlrc study run {study}`")
+
+
+def is_published_whole(study: Study) -> bool:
+    """Whether all records of a study are committed, and none was made here: told by its meta alone."""
+    path = paths.results() / study.name / "meta.json"
+    if (paths.runs() / study.name / "meta.json").exists() or not path.exists():
+        return False
+    meta, asked = _read_meta(path.parent), json.loads(json.dumps(study.configuration()))
+    return bool(meta.get("complete")) and all(meta[name] == asked[name] for name in (*CONFIGURATION, *GROWING))
 
 
 def finished_units(study: str, configuration: dict) -> list[dict]:
@@ -137,7 +148,7 @@ def _join(here: StudyRecords, committed: StudyRecords) -> StudyRecords:
         keys = [key for key in ("method", "repetition", "kind", "trial", "number", "rerun") if key in own.columns]
         known = pd.MultiIndex.from_frame(own[keys])
         frames[name] = pd.concat([other[~pd.MultiIndex.from_frame(other[keys]).isin(known)], own], ignore_index=True)
-    return StudyRecords(**frames, meta=committed.meta)
+    return StudyRecords(**frames, meta=committed.meta | {name: here.meta[name] for name in GROWING})
 
 
 def _configuration(meta: dict) -> dict:

@@ -8,16 +8,17 @@ disagree with the records.
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 from zlib import crc32
 
-import optuna
-from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
-from optuna.trial import FrozenTrial, TrialState, create_trial
+import lazy_loader
 
 from dmlrc.methods import Float, Int, Method
 
-optuna.logging.set_verbosity(optuna.logging.WARNING)
-
+if TYPE_CHECKING:
+    import optuna
+else:
+    optuna = lazy_loader.load("optuna")  # only a search that goes on needs it
 
 TPE = {"n_startup_trials": 10, "n_ei_candidates": 24, "multivariate": True, "group": False, "constant_liar": False}
 """The sampler's settings, written down since Optuna's defaults change (multivariate since 5.0). The liar stands in for
@@ -38,9 +39,10 @@ def propose(method: Method, trials: Sequence[Mapping], seed: int) -> dict[str, f
 
 
 def optuna_study(
-    method: Method, trials: Sequence[Mapping], sampler: optuna.samplers.BaseSampler | None = None
-) -> optuna.Study:
+    method: Method, trials: Sequence[Mapping], sampler: "optuna.samplers.BaseSampler | None" = None
+) -> "optuna.Study":
     """The finished trials as an in-memory Optuna study, for its samplers, importances and plots."""
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(direction="maximize", sampler=sampler)
     distributions = _distributions(method)
     study.add_trials([_frozen(trial, distributions) for trial in trials])
@@ -53,21 +55,23 @@ def best(trials: Sequence[Mapping]) -> Mapping | None:
     return max(complete, key=lambda trial: trial["value"], default=None)
 
 
-def _distributions(method: Method) -> dict[str, BaseDistribution]:
+def _distributions(method: Method) -> dict[str, "optuna.distributions.BaseDistribution"]:
     return {name: _distribution(space) for name, space in method.space.items()}
 
 
-def _distribution(space: Float | Int) -> BaseDistribution:
+def _distribution(space: Float | Int) -> "optuna.distributions.BaseDistribution":
     if isinstance(space, Int):
-        return IntDistribution(space.low, space.high)
-    return FloatDistribution(space.low, space.high, log=space.log)
+        return optuna.distributions.IntDistribution(space.low, space.high)
+    return optuna.distributions.FloatDistribution(space.low, space.high, log=space.log)
 
 
-def _frozen(trial: Mapping, distributions: dict[str, BaseDistribution]) -> FrozenTrial:
+def _frozen(
+    trial: Mapping, distributions: dict[str, "optuna.distributions.BaseDistribution"]
+) -> "optuna.trial.FrozenTrial":
     complete = trial["state"] == "complete" and not math.isnan(trial["value"])
-    return create_trial(
+    return optuna.trial.create_trial(
         params=dict(trial["params"]),
         distributions=distributions,
         value=trial["value"] if complete else None,
-        state=TrialState.COMPLETE if complete else TrialState.FAIL,
+        state=optuna.trial.TrialState.COMPLETE if complete else optuna.trial.TrialState.FAIL,
     )

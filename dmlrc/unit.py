@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -11,38 +10,8 @@ from dmlrc import provenance, training
 from dmlrc.data.meta_classes import meta_labels
 from dmlrc.evaluation import pretrained_scores, test_results
 from dmlrc.inputs import PreparedData, device, prepare
-from dmlrc.methods import Method
-from dmlrc.protocol import Protocol
 from dmlrc.records import PRETRAINED
-
-
-@dataclass(frozen=True)
-class Unit:
-    """A trial or a rerun of one method, everything that it needs: it can be sent to another process."""
-
-    study: str
-    digest: str  # of the study's configuration, see `dmlrc.protocol.digest`
-    dataset: str
-    protocol: Protocol
-    class_order: str
-    study_seed: int
-    method: Method | None  # None: the pretrained trunk
-    repetition: int
-    kind: str  # "trial", "rerun" or "pretrained"
-    number: int
-    params: dict[str, float]
-
-    @property
-    def seed(self) -> int:
-        """The seed of the repetition; of the first one, that of the study."""
-        return repetition_seed(self.study_seed, self.repetition)
-
-
-def repetition_seed(study_seed: int, repetition: int) -> int:
-    """The seed of a whole search and its reruns. The splits keep that of the study."""
-    if not repetition:
-        return study_seed
-    return int(np.random.SeedSequence([study_seed, repetition]).generate_state(1)[0])
+from dmlrc.schedule import Unit
 
 
 def run_unit(unit: Unit) -> dict:

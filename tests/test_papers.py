@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from scipy.io import savemat
 
-from dmlrc import losses, metrics, models, paths, records, studies, study, training
+from dmlrc import losses, metrics, models, paths, readiness, records, schedule, studies, study, training
 from dmlrc.data import splits
 from dmlrc.errors import UsageError
 from dmlrc.evaluation import evaluate_test
@@ -118,7 +118,7 @@ def shrunk(name, methods=1, **changes):
 
 def rerun(tiny):
     prepare.cache_clear()
-    return run_unit(study.next_unit(tiny, tiny.methods[0], 0, []))
+    return run_unit(schedule.next_unit(tiny, tiny.methods[0], 0, []))
 
 
 # Every paper's data sets, with its splits, image sizes and metrics
@@ -197,7 +197,7 @@ def test_a_study_without_search_runs_resumes_and_exports(root):
     (paths.runs() / tiny.name).rename(root / "elsewhere")
     again = records.load(tiny.name)
     assert [list(values) for values in again.arrays["values"]] == [list(values) for values in found.arrays["values"]]
-    assert study.progress(tiny) == (3, 3)
+    assert schedule.progress(tiny) == (3, 3)
 
 
 def test_inshop_queries_search_the_gallery_only():
@@ -289,7 +289,7 @@ def test_every_registered_study_can_begin(name):
     assert each.expected
     assert len({method.name for method in each.methods}) == len(each.methods)
     for method in each.methods:
-        unit = study.next_unit(each, method, 0, [])
+        unit = schedule.next_unit(each, method, 0, [])
         assert unit.kind == ("trial" if each.budget.trials else "rerun")
         known = {**method.settings, **unit.params}
         dim = unit.protocol.embedding_dim or 8
@@ -376,32 +376,32 @@ def test_a_search_without_validation_is_refused():
     searched = Method("searched", "triplet", {"margin": Float(0, 1)})
     tiny = replace(studies.get("cub200-roth2020"), methods=(searched,))
     with pytest.raises(UsageError, match="'searched' has parameters to search"):
-        study.next_unit(tiny, searched, 0, [])
+        schedule.next_unit(tiny, searched, 0, [])
 
 
 def test_one_trial_of_fixed_settings_works_too(features):
     tiny = replace(studies.get("cub200-roth2020"), budget=Budget("one", trials=1, reruns=2))
     method = tiny.methods[0]
-    unit = study.next_unit(tiny, method, 0, [])
+    unit = schedule.next_unit(tiny, method, 0, [])
     assert (unit.kind, unit.params) == ("trial", {})
     done = [
         {"method": method.name, "repetition": 0}
         | {"kind": "trial", "number": 0, "params": {}, "value": None, "state": "complete"}
     ]
-    unit = study.next_unit(tiny, method, 0, done)
+    unit = schedule.next_unit(tiny, method, 0, done)
     assert (unit.kind, unit.number, unit.params) == ("rerun", 0, {})
 
 
 def test_what_a_study_lacks_is_said(root, monkeypatch, tmp_path):
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
-    assert study.missing(studies.get("cub200-roth2020")) == ("weights", "GPU")
-    assert study.missing(studies.get("cub200-musgrave2020")) == ("weights", "GPU")
-    assert study.missing(studies.get("glyphs-full")) == ()
+    assert readiness.missing(studies.get("cub200-roth2020")) == ("weights", "GPU")
+    assert readiness.missing(studies.get("cub200-musgrave2020")) == ("weights", "GPU")
+    assert readiness.missing(studies.get("glyphs-full")) == ()
     monkeypatch.setenv("DMLRC_DATA", str(tmp_path))
-    assert study.missing(studies.get("cub200-roth2020")) == ("data", "weights", "GPU")
+    assert readiness.missing(studies.get("cub200-roth2020")) == ("data", "weights", "GPU")
     weights = tmp_path / "bn_inception-52deb4733.pth"
     weights.touch()
-    assert study.missing(studies.get("cub200-musgrave2020")) == ("data", "GPU")
+    assert readiness.missing(studies.get("cub200-musgrave2020")) == ("data", "GPU")
 
 
 def test_gpu_hours_are_a_calculation():
@@ -449,7 +449,7 @@ def test_members_of_an_ensemble_have_partitions_and_seeds_of_their_own():
     tiny = shrunk("cub200-fehervari2019", trunk="conv4", members=3, meta_classes=4)
     prepare.cache_clear()
     bench = prepare(tiny.dataset, tiny.protocol, "default", 0)
-    unit = study.next_unit(tiny, tiny.methods[0], 0, [])
+    unit = schedule.next_unit(tiny, tiny.methods[0], 0, [])
     made = fold_runs(unit, bench)
     assert [each.fold for each in made] == [0, 1, 2]
     assert len({each.seed for each in made}) == 3

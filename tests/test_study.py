@@ -16,7 +16,7 @@ import pytest
 import torch
 from PIL import Image
 
-from dmlrc import paths, records, studies, study
+from dmlrc import paths, records, schedule, studies, study
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.inputs import prepare
 from dmlrc.methods import Float, Method
@@ -210,7 +210,7 @@ def test_trials_never_see_the_test_half(tiny, monkeypatch):
         monkeypatch.setattr(
             bench.source, name, lambda i, *rest, real=real: (seen.extend(np.ravel(i).tolist()), real(i, *rest))[1]
         )
-    unit = study.next_unit(tiny, PICKED[0], 0, [])
+    unit = schedule.next_unit(tiny, PICKED[0], 0, [])
     run_unit(unit)
     assert seen
     assert not test & set(seen)
@@ -328,7 +328,7 @@ def test_a_rerun_of_another_setting_than_the_best_is_made_again(tiny, finished):
     right = json.loads(path.read_text())
     stale = right | {"params": {name: value / 2 for name, value in right["params"].items()}}
     path.write_text(json.dumps(stale))
-    done, total = study.progress(replace(tiny, methods=PICKED[:1]))
+    done, total = schedule.progress(replace(tiny, methods=PICKED[:1]))
     assert done == total - 1
     study.run(tiny, methods=PICKED[:1])
     assert json.loads(path.read_text())["params"] == right["params"]
@@ -358,8 +358,8 @@ def test_a_repetition_is_a_search_of_its_own_on_the_same_splits(tiny, finished):
     twice = replace(tiny, methods=PICKED[:1], repetitions=2)
     study.run(twice)
     found = records.load("tiny")
-    assert study.progress(twice) == (9, 9)
-    assert study.progress(replace(twice, repetitions=1)) == (5, 5)
+    assert schedule.progress(twice) == (9, 9)
+    assert schedule.progress(replace(twice, repetitions=1)) == (5, 5)
     first, second = (found.trials[found.trials["repetition"] == number] for number in (0, 1))
     assert len(first) == len(second) == 2
     assert list(first["params"]) != list(second["params"])

@@ -9,13 +9,14 @@ of the original photographs. The official train and test flags share all classes
 from pathlib import Path
 
 import numpy as np
-from scipy.io import loadmat
 
 from dmlrc.data.listing import Listing
 
 
 def read(folder: Path) -> Listing:
     """All images in the order of the annotation file; class 1..196 of the file becomes label 0..195."""
+    from scipy.io import loadmat  # it takes long to import, and the names of data sets are listed without it
+
     contents = loadmat(folder / "cars_annos.mat", squeeze_me=True)
     annotations = np.atleast_1d(contents["annotations"])
     return Listing(

@@ -1,21 +1,14 @@
-"""Trunks and the embedder: images -> features -> embeddings."""
+"""Trunks and the embedder: images -> features -> embeddings. Nothing is imported before it is asked for."""
 
-from dmlrc.models.base import Trunk
-from dmlrc.models.embedder import EmbeddingModel, FeatureTrunk, embed, freeze_batch_norm, l2_normalize
-from dmlrc.models.partial import split
-from dmlrc.models.trunks import create_trunk, has_weights, names
-from dmlrc.models.weight_files import find as find_weights
+import lazy_loader
 
-__all__ = [
-    "EmbeddingModel",
-    "FeatureTrunk",
-    "Trunk",
-    "create_trunk",
-    "embed",
-    "find_weights",
-    "freeze_batch_norm",
-    "has_weights",
-    "l2_normalize",
-    "names",
-    "split",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "available": ["find_weights", "has_weights", "names"],
+        "base": ["Trunk"],
+        "embedder": ["EmbeddingModel", "FeatureTrunk", "embed", "freeze_batch_norm", "l2_normalize"],
+        "partial": ["split"],
+        "trunks": ["create_trunk"],
+    },
+)

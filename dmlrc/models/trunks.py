@@ -9,6 +9,7 @@ from torch import Tensor
 
 from dmlrc.errors import MissingDataError, UsageError, unknown
 from dmlrc.models import from_timm, weight_files
+from dmlrc.models.available import BN_INCEPTION_FILE, LITE0, TIMM, find_weights, in_package
 from dmlrc.models.base import Trunk
 from dmlrc.models.bn_inception import BNInception
 from dmlrc.models.conv4 import Conv4
@@ -48,13 +49,6 @@ TRUNKS: dict[str, Callable[[], Trunk]] = {
     "inception_v3": partial(TorchvisionTrunk, "inception_v3", 2048, 299, **TENSORFLOW),
     "bn_inception": BNInception,
 }
-# The ImageNet weights of the Reality Check: https://github.com/Cadene/pretrained-models.pytorch
-BN_INCEPTION_FILE = "bn_inception-52deb4733.pth"
-
-
-def names() -> list[str]:
-    """The names of our own trunks and of torchvision's; "timm:NAME" is one more for every model of timm."""
-    return list(TRUNKS)
 
 
 def create_trunk(name: str, weights: str | Path | None = None) -> Trunk:
@@ -71,38 +65,20 @@ def create_trunk(name: str, weights: str | Path | None = None) -> Trunk:
     Raises UsageError for an unknown name or weights that the trunk does not have, MissingDataError for a file
     that is not there or cannot be downloaded, DmlrcError for one that is damaged or does not fit.
     """
-    if weights == "package" and not _in_package(name):
-        raise UsageError(f"{name} has no weights 'package', only {from_timm.LITE0} has")
-    if name.startswith(from_timm.PREFIX):
+    if weights == "package" and not in_package(name):
+        raise UsageError(f"{name} has no weights 'package', only {LITE0} has")
+    if name.startswith(TIMM):
         return from_timm.create(name, weights)
     if name not in TRUNKS:
         raise unknown("trunk", name, TRUNKS)
     trunk = TRUNKS[name]()
     if weights is not None:
-        path = _imagenet_file(name) if weights == "imagenet" else weight_files.find(weights)
+        path = _imagenet_file(name) if weights == "imagenet" else find_weights(weights)
         _check_torchvisions(name, path)
         state = weight_files.read(path)
         kept = {each: value for each, value in state.items() if each.split(".")[0] not in HEAD}
         weight_files.load(trunk, kept, path, name)
     return trunk
-
-
-def has_weights(name: str, weights: str | Path | None) -> bool:
-    """Whether `create_trunk` with these arguments would find its weights here, without a download."""
-    try:
-        if weights == "package":
-            return _in_package(name) and from_timm.lite0_file().is_file()
-        if weights == "imagenet" and name.startswith(from_timm.PREFIX):
-            return from_timm.is_downloaded(name)
-        if weights == "imagenet" and name != "bn_inception":
-            return _torchvision_file(name)[0].exists()
-        return weights is None or weight_files.find(BN_INCEPTION_FILE if weights == "imagenet" else weights).exists()
-    except MissingDataError:
-        return False
-
-
-def _in_package(name: str) -> bool:
-    return name.partition(".")[0] == from_timm.LITE0  # timm's names may end in a tag, the weights that they mean
 
 
 def _imagenet_file(name: str) -> Path:
@@ -111,7 +87,7 @@ def _imagenet_file(name: str) -> Path:
         raise UsageError("conv4 has no ImageNet weights: leave weights out, or give the path of a state_dict")
     if name == "bn_inception":
         try:
-            return weight_files.find(BN_INCEPTION_FILE)
+            return find_weights(BN_INCEPTION_FILE)
         except MissingDataError:
             raise MissingDataError(
                 f"the ImageNet weights of bn_inception have no official download: put {BN_INCEPTION_FILE}, the file of "

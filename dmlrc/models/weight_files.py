@@ -1,8 +1,6 @@
-"""Files of weights: where they are looked for, how they are read and how they get into a network."""
+"""Files of weights: how they are read and how they get into a network."""
 
-import glob
 import hashlib
-import os
 import zipfile
 from pathlib import Path
 from textwrap import shorten
@@ -10,26 +8,7 @@ from textwrap import shorten
 import torch
 from torch import Tensor, nn
 
-from dmlrc.errors import DmlrcError, MissingDataError
-
-
-def find(path: str | Path) -> Path:
-    """The weight file at `path`, or at `path` inside the folder $DMLRC_DATA; a bare file name also one folder below."""
-    path = Path(path)
-    candidates = [path.expanduser()]
-    if root := os.environ.get("DMLRC_DATA"):
-        home = Path(root).expanduser()
-        candidates.append(home / path)
-        if path.parent == Path():
-            candidates += sorted(home.glob(f"*/{glob.escape(path.name)}"))
-    for candidate in candidates:
-        if candidate.is_file():
-            return candidate
-    raise MissingDataError(
-        f"no weight file at {' or '.join(map(str, candidates))}: "
-        "give 'imagenet', or the path of a state_dict, absolute or relative to the folder $DMLRC_DATA (a bare file "
-        "name: or to one of its folders)"
-    )
+from dmlrc.errors import DmlrcError
 
 
 def read(path: Path) -> dict[str, Tensor]:

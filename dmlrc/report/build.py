@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from dmlrc import paths, studies, study
+from dmlrc import paths, readiness, schedule, studies, study
 from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.studies import experiments
 
@@ -34,12 +34,12 @@ def run(names: Sequence[str], workers: int = 1) -> None:
         each
         for name in names
         for each in (studies.get(name), *experiments.of(name).values())
-        if study.progress(each)[0] < study.progress(each)[1]
+        if schedule.progress(each)[0] < study.progress(each)[1]
     ]
     with study.pool(workers) as executor:  # the same for all: a worker's start costs as much as some small units
         for place, each in enumerate(waiting, 1):
             begin = f"[{place}/{len(waiting)}] {each.name}"
-            if each.name not in names and (lacks := study.missing(each)):
+            if each.name not in names and (lacks := readiness.missing(each)):
                 print(f"{begin}: left out, {' and '.join(lacks)} missing here", file=sys.stderr)
                 continue
             print(f"{begin} ({each.expected})", file=sys.stderr)

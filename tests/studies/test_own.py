@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from dmlrc import cli, records, studies, study
+from dmlrc import cli, records, schedule, studies
 from dmlrc.errors import UsageError
 from dmlrc.report import build
 from dmlrc.studies import adapted, experiments, own
@@ -109,7 +109,7 @@ def test_it_runs_from_the_command_line_and_is_read_back(photos):
 def test_an_experiment_that_the_data_is_too_small_for_is_left_out_of_its_book(photos, monkeypatch, capsys):
     few = {name: experiments.of("photos")[name] for name in ("zhai2019-samples", "oi2021")}
     monkeypatch.setattr(experiments, "of", lambda main: few)
-    monkeypatch.setattr(study, "progress", lambda each: (int(each.name == "photos"), 1))
+    monkeypatch.setattr(schedule, "progress", lambda each: (int(each.name == "photos"), 1))
     build.run(["photos"])
     said = capsys.readouterr().err
     assert re.search(r"photos-zhai2019-samples: left out, a batch of \d+ different classes cannot be drawn", said)

@@ -1,0 +1,49 @@
+"""Reading a data set: images, labels, class names."""
+
+import os
+from dataclasses import replace
+
+from dmlrc.data import folder as class_folders
+from dmlrc.data import glyphs
+from dmlrc.data.available import folder_path, names
+from dmlrc.data.cache import decoded
+from dmlrc.data.decoding import Form
+from dmlrc.data.download import locate
+from dmlrc.data.listing import ImageSet, Listing, data_root
+from dmlrc.data.registry import PHOTOGRAPH, SOURCES
+from dmlrc.errors import unknown
+
+
+def load(name: str, root: str | os.PathLike | None = None, size: int | None = None, square: str = "crop") -> ImageSet:
+    """The images of a data set with their labels; image files are decoded once and then read from the cache.
+
+    name: one of `names()`, or "folder:PATH" for a folder with one sub-folder a class.
+    root: the folder that holds the data sets, each in a folder of its name; defaults to $DMLRC_DATA. A set that lies
+        there as its archives is unpacked into the cache once; the folder itself may be read-only.
+    size: side of the images in pixels; the default is 28 for characters, 112 for Grocery Store and the cropped cars,
+        224 for CUB-200 (2010), 256 for other photographs.
+    square: how a photograph becomes square, "crop" (the centre) or "squash"; see `dmlrc.data.cache`.
+
+    Raises UsageError for an unknown name, MissingDataError with the way to get the set where it is not there, and
+    DmlrcError for damaged files.
+    """
+    if name == "glyphs":
+        return glyphs.load(size)
+    if name == "glyphs-small":
+        return glyphs.load(size, every=8)
+    if name.startswith("folder:"):
+        path = folder_path(name)
+        return _decode(f"folder:{path.name}", class_folders.read(path), _form(PHOTOGRAPH, size, square), flip=True)
+    if name not in SOURCES:
+        raise unknown("data set", name, [*names(), "folder:PATH"])
+    home, source = data_root(root), SOURCES[name]
+    return _decode(name, source.listing(locate(name, home)), _form(source.form, size, square), source.flip)
+
+
+def _form(default: Form, size: int | None, square: str) -> Form:
+    return replace(default, size=default.size if size is None else size, square=square)
+
+
+def _decode(name: str, listing: Listing, form: Form, flip: bool) -> ImageSet:
+    images = decoded(name, listing.files, form)
+    return ImageSet(name, images, listing.labels, listing.class_names, flip, listing.partition)

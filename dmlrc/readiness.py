@@ -1,0 +1,44 @@
+"""What a study lacks on this machine: answered without importing torch."""
+
+import glob
+import os
+import sys
+from collections.abc import Sequence
+
+from dmlrc import data, models
+from dmlrc.errors import UsageError
+from dmlrc.protocol import Study
+
+
+def missing(study: Study) -> tuple[str, ...]:
+    """What a study lacks on this machine: of "data", "weights" and "GPU". Weights of torchvision are downloaded."""
+    protocol, lacks = study.protocol, []
+    if data.state(study.dataset) == "missing":
+        lacks.append("data")
+    if not models.has_weights(protocol.trunk, protocol.weights):
+        lacks.append("weights")
+    if protocol.trunk != "conv4" and not protocol.computes_once and not _has_gpu():
+        lacks.append("GPU")
+    return tuple(lacks)
+
+
+def check_device(named: str, here: Sequence[str]) -> str:
+    """The device that $DMLRC_DEVICE names, as it is. Raises UsageError where there is no such device."""
+    if named not in here:
+        raise UsageError(
+            f"DMLRC_DEVICE is {named!r}, but this machine has only {', '.join(here)}: name one of these, or unset it"
+        )
+    return named
+
+
+def _has_gpu() -> bool:
+    """Whether studies run on a GPU here, by the files of its driver; torch itself is asked once a study runs."""
+    gpus = len(glob.glob("/dev/nvidia[0-9]*"))
+    here = [
+        "cpu",
+        *["cuda"][:gpus],
+        *(f"cuda:{number}" for number in range(gpus)),
+        *["mps"][: sys.platform == "darwin"],
+    ]
+    named = os.environ.get("DMLRC_DEVICE")
+    return check_device(named, here) != "cpu" if named else gpus > 0

@@ -1,0 +1,138 @@
+"""What is to be run next, from the records alone. Nothing here trains, and nothing imports torch."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dmlrc import records, search
+from dmlrc.errors import UsageError
+from dmlrc.methods import Method
+from dmlrc.protocol import Protocol, Study
+from dmlrc.records import PRETRAINED
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A trial or a rerun of one method, everything that it needs: it can be sent to another process."""
+
+    study: str
+    digest: str  # of the study's configuration, see `dmlrc.protocol.digest`
+    dataset: str
+    protocol: Protocol
+    class_order: str
+    study_seed: int
+    method: Method | None  # None: the pretrained trunk
+    repetition: int
+    kind: str  # "trial", "rerun" or "pretrained"
+    number: int
+    params: dict[str, float]
+
+    @property
+    def seed(self) -> int:
+        """The seed of the repetition; of the first one, that of the study."""
+        return repetition_seed(self.study_seed, self.repetition)
+
+
+def repetition_seed(study_seed: int, repetition: int) -> int:
+    """The seed of a whole search and its reruns. The splits keep that of the study."""
+    if not repetition:
+        return study_seed
+    return int(np.random.SeedSequence([study_seed, repetition]).generate_state(1)[0])
+
+
+Chain = tuple[Method | None, int]
+"""What runs one after the other: the units of a method in one repetition. No method: the pretrained trunk."""
+
+
+def chains(study: Study, methods: Sequence[Method]) -> list[Chain]:
+    """All chains of these methods in a study, and that of the pretrained trunk."""
+    return [(None, 0), *((method, repetition) for repetition in range(study.repetitions) for method in methods)]
+
+
+def next_unit(study: Study, method: Method | None, repetition: int, done: Sequence[Mapping]) -> Unit | None:
+    """What a method needs next in a repetition, from the records alone: a trial, a rerun of the best, then nothing.
+
+    done: finished units, of any method and repetition, see `records.finished_units`. The first trial that is missing is
+    proposed from those before it; a rerun of another setting than the best trial's is stale and made again. Without
+    trials in the budget, the reruns take the method's fixed settings.
+
+    Raises UsageError if a method without trials has hyperparameters to search.
+    """
+    own = [unit for unit in done if (unit["method"], unit["repetition"]) == (method_name(method), repetition)]
+    if method is None:
+        return None if own else _unit(study, None, 0, PRETRAINED, 0, {})
+    if not study.budget.trials and method.space:
+        raise UsageError(f"study {study.name} has no trials, but method {method.name!r} has parameters to search")
+    trials = {unit["number"]: unit for unit in own if unit["kind"] == "trial"}
+    for number in range(study.budget.trials):
+        if number not in trials:
+            before = [trials[each] for each in range(number)]
+            params = search.propose(method, before, repetition_seed(study.seed, repetition))
+            return _unit(study, method, repetition, "trial", number, params)
+    best = search.best(list(trials.values())) if study.budget.trials else {"params": method.settings}
+    if best is None:
+        return None
+    reruns = {unit["number"] for unit in own if unit["kind"] == "rerun" and not is_stale(unit, best)}
+    missing = [number for number in range(study.budget.reruns) if number not in reruns]
+    return _unit(study, method, repetition, "rerun", missing[0], best["params"]) if missing else None
+
+
+def _unit(
+    study: Study, method: Method | None, repetition: int, kind: str, number: int, params: Mapping[str, float]
+) -> Unit:
+    return Unit(
+        study=study.name,
+        digest=study.digest,
+        dataset=study.dataset,
+        protocol=study.protocol_of(method),
+        class_order=study.class_order,
+        study_seed=study.seed,
+        method=method,
+        repetition=repetition,
+        kind=kind,
+        number=number,
+        params=dict(params),
+    )
+
+
+def is_stale(rerun: Mapping, best: Mapping) -> bool:
+    """Whether a rerun took another setting than the best trial's; in the oldest records that was not written down."""
+    return rerun["params"] is not None and dict(rerun["params"]) != dict(best["params"])
+
+
+def progress(study: Study) -> tuple[int, int]:
+    """How many units of a study are finished, here or committed, and how many it has."""
+    every = chains(study, study.methods)
+    if records.is_published_whole(study):  # its frames need not be read
+        return total(study, every), total(study, every)
+    return len(done(study, every)), total(study, every)
+
+
+def total(study: Study, chains: Sequence[Chain]) -> int:
+    """The units of these chains, of which the pretrained trunk's has a single one."""
+    return sum(1 if method is None else study.budget.trials + study.budget.reruns for method, _ in chains)
+
+
+def done(study: Study, chains: Sequence[Chain]) -> list[dict]:
+    """The finished units of these chains, here and committed, without those that are to be made again."""
+    kept, made = [], records.finished_units(study.name, study.configuration())
+    for method, repetition in chains:
+        own = [unit for unit in made if (unit["method"], unit["repetition"]) == (method_name(method), repetition)]
+        trials = [unit for unit in own if unit["kind"] == "trial" and unit["number"] < study.budget.trials]
+        best = search.best(trials) if study.budget.trials else {"params": method.settings if method else {}}
+        for unit in own:
+            if unit["kind"] == "rerun" and (unit["number"] >= study.budget.reruns or not best or is_stale(unit, best)):
+                continue
+            if unit["kind"] != "trial" or unit["number"] < study.budget.trials:
+                kept.append(unit)
+    return kept
+
+
+def method_name(method: Method | None) -> str:
+    """The name under which a method's units are recorded. Raises UsageError for that of the untrained trunk."""
+    if method is None:
+        return PRETRAINED
+    if method.name == PRETRAINED:
+        raise UsageError(f"a method cannot be called {PRETRAINED!r}: that is the row of the untrained trunk")
+    return method.name
