@@ -17,7 +17,7 @@ import torch
 from PIL import Image
 
 from dmlrc import data, executors, inputs, losses, paths
-from dmlrc.data import cache, download, registry
+from dmlrc.data import available, cache, download, registry
 from dmlrc.data.decoding import Form, decode
 from dmlrc.errors import DmlrcError
 from dmlrc.models import weight_files
@@ -350,7 +350,7 @@ def test_names(tmp_path, monkeypatch):
     monkeypatch.setenv("DMLRC_DATA", str(tmp_path / "data"))
     for number, rng in cases("names"):
         name = text(rng)
-        if name in data.EMBEDDED or name.startswith(("folder:/", "folder:~", "folder:..", "folder:./..")):
+        if name in available.EMBEDDED or name.startswith(("folder:/", "folder:~", "folder:..", "folder:./..")):
             continue  # there may be folders, and large ones
         assert isinstance(result(data.state, name), DmlrcError) or name in data.names() or name.startswith("folder:")
         for call in (data.load, data.fetch, data.check):

@@ -34,7 +34,7 @@ def run(names: Sequence[str], workers: int = 1) -> None:
         each
         for name in names
         for each in (studies.get(name), *experiments.of(name).values())
-        if schedule.progress(each)[0] < study.progress(each)[1]
+        if schedule.progress(each)[0] < schedule.progress(each)[1]
     ]
     with study.pool(workers) as executor:  # the same for all: a worker's start costs as much as some small units
         for place, each in enumerate(waiting, 1):
