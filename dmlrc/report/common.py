@@ -12,11 +12,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
-from scipy import stats
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import claims, editions, labels, publish
-from dmlrc.report.statistics import half_width
+from dmlrc.report import claims, editions, labels, publish, statistics
+from dmlrc.report.statistics import Estimate, half_width
 
 ByStudy = Mapping[str, StudyRecords | None]
 
@@ -79,22 +78,14 @@ def settings(records: StudyRecords, method: str) -> dict:
     return {**records.meta["protocol"], **records.meta.get("changes", {}).get(method, {})}
 
 
-def mean_and_interval(values: Sequence[float]) -> tuple[float, float, int]:
-    """Mean, half width of its 95 % interval, and how many values; NaN where there are too few."""
-    values = np.asarray(values, dtype=float)
-    values = values[np.isfinite(values)]
-    return (float(values.mean()) if len(values) else np.nan, half_width(values), len(values))
-
-
-def difference(scores: pd.DataFrame, first: str, second: str) -> tuple[float, float, int]:
-    """Mean difference of two methods, its 95 % interval and the pairs: the reruns of one number share a seed.
+def difference(scores: pd.DataFrame, first: str, second: str) -> Estimate:
+    """Mean difference of two methods over the reruns that both have: those of one number share a seed.
 
     scores: `seeds` of one setting and metric.
     """
     wide = scores.pivot_table(index="rerun", columns="method", values="score")
-    if not {first, second} <= set(wide.columns):
-        return np.nan, np.nan, 0
-    return mean_and_interval(wide[first] - wide[second])
+    both = {first, second} <= set(wide.columns)
+    return statistics.mean(wide[first] - wide[second] if both else [], "reruns")
 
 
 def doublings(scores: pd.DataFrame) -> pd.DataFrame:
@@ -109,18 +100,10 @@ def doublings(scores: pd.DataFrame) -> pd.DataFrame:
     rows = {}
     for (row, _), part in scores.groupby(["row", "rerun"]):
         if part["value"].nunique() > 1:
-            rows.setdefault(row, []).append(stats.linregress(x[part.index], part["score"]).slope)
-    slopes_of = {row: mean_and_interval(slopes) for row, slopes in rows.items()}
-    return pd.DataFrame.from_dict(slopes_of, orient="index", columns=["mean", "ci95", "n"])
-
-
-def spearman(first: pd.Series, second: pd.Series) -> dict[str, float]:
-    """Rank correlation over what both have: rho, p, n; NaN for fewer than 3 or where one of the two is constant."""
-    both = pd.concat([first, second], axis=1, keys=["first", "second"]).dropna()
-    if len(both) < 3 or both["first"].nunique() < 2 or both["second"].nunique() < 2:
-        return {"rho": np.nan, "p": np.nan, "n": len(both)}
-    test = stats.spearmanr(both["first"], both["second"])
-    return {"rho": float(test.statistic), "p": float(test.pvalue), "n": len(both)}
+            rows.setdefault(row, []).append(statistics.slope(x[part.index], part["score"]).value)
+    means = {row: statistics.mean(slopes, "reruns") for row, slopes in rows.items()}
+    cells = {row: (each.value, each.half, each.n) for row, each in means.items()}
+    return pd.DataFrame.from_dict(cells, orient="index", columns=["mean", "ci95", "n"])
 
 
 # Words
@@ -138,40 +121,36 @@ def metric_label(metric: str) -> str:
     return f"R@{recall[1]}" if recall else labels.METRIC_LABELS.get(metric, metric)
 
 
-def points(mean: float, ci95: float = np.nan) -> str:
-    """A difference in percentage points, with its interval.
+def points(mean: float, ci95: float = np.nan, scale: float = 100, digits: int = 1) -> str:
+    """A difference in percentage points (or times another scale), with its interval.
 
     >>> points(0.0123, 0.004), points(-0.002), points(float("nan"))
     ('+1.2 ± 0.4', '-0.2', '–')
     """
     if np.isnan(mean):
         return "–"
-    return f"{100 * mean:+.1f}" + ("" if np.isnan(ci95) else f" ± {100 * ci95:.1f}")
+    return f"{scale * mean:+.{digits}f}" + ("" if np.isnan(ci95) else f" ± {scale * ci95:.{digits}f}")
 
 
-def judged(mean: float, ci95: float, n: int, rises: bool = True) -> str:
+def judged(found: Estimate | float, rises: bool = True, scale: float = 100, digits: int = 1) -> str:
     """A difference and whether it has the sign that a paper claims: "yes", "no", or "unclear" within its interval.
 
-    >>> judged(0.02, 0.01, 5), judged(-0.02, 0.01, 5), judged(0.005, 0.01, 5), judged(0.02, float("nan"), 1)
-    ('yes: +2.0 ± 1.0', 'no: -2.0 ± 1.0', 'unclear: +0.5 ± 1.0', 'one seed: +2.0')
+    found: an estimate of ours, or a number of a paper, which has no interval. rises: the sign that is claimed.
+
+    >>> judged(Estimate.around(0.02, 0.01, 5)), judged(Estimate.around(0.005, 0.01, 5)), judged(0.02, rises=False)
+    ('yes: +2.0 ± 1.0', 'unclear: +0.5 ± 1.0', 'no: +2.0')
+    >>> judged(Estimate.around(0.02, float("nan"), 1)), judged(-0.5, scale=1, digits=3), judged(float("nan"))
+    ('one seed: +2.0', 'no: -0.500', '–')
     """
-    if np.isnan(mean):
+    if not isinstance(found, Estimate):
+        found = Estimate(found, np.nan, np.nan, 0)
+    if np.isnan(found.value):
         return "–"
-    if n < 2:
-        return f"one seed: {points(mean)}"
-    verdict = "unclear" if abs(mean) <= ci95 else "yes" if (mean > 0) == rises else "no"
-    return f"{verdict}: {points(mean, ci95)}"
-
-
-def stated(mean: float, rises: bool = True) -> str:
-    """The same for a paper's numbers, which have no interval.
-
-    >>> stated(0.02), stated(0.02, rises=False), stated(float("nan"))
-    ('yes: +2.0', 'no: +2.0', '–')
-    """
-    if np.isnan(mean):
-        return "–"
-    return f"{'yes' if (mean > 0) == rises and mean else 'no'}: {points(mean)}"
+    if found.n == 1:
+        return f"one seed: {points(found.value, scale=scale, digits=digits)}"
+    right = found.value != 0 and (found.value > 0) == rises
+    verdict = "unclear" if abs(found.value) <= found.half else "yes" if right else "no"
+    return f"{verdict}: {points(found.value, found.half, scale, digits)}"
 
 
 def place(values: pd.Series, name: str) -> str:

@@ -281,8 +281,8 @@ def sampled(row, value, metric, seed):
 
 def test_samplers():
     records = sweep("samplers", sampled, seeds=2)
-    mean, half, n = numbers.sampler_gap(records, "spc2", "spc4")
-    assert (mean, half, n) == (pytest.approx(0.02), pytest.approx(0, abs=1e-12), 6)
+    found = numbers.sampler_gap(records, "spc2", "spc4")
+    assert (found.value, found.half, found.n) == (pytest.approx(0.02), pytest.approx(0, abs=1e-12), 6)
     cells = page.samplers_cells({MAIN: records, "other": None})
     assert cells.loc["SPC-2", (MAIN, "mean share, %")] == "100.0"
     assert cells.loc["FRD", (MAIN, "above SPC-4, points")] == "+1.0 ± 0.0"
@@ -298,7 +298,7 @@ def test_samplers():
 
 def test_a_sampler_that_was_not_run_has_no_gap():
     records = sweep("samplers", lambda row, value, *_: 0.5 if value == "gc" else None)
-    assert numbers.sampler_gap(records, "spc2", "spc4")[2] == 0
+    assert numbers.sampler_gap(records, "spc2", "spc4").n == 0
     assert page.samplers_cells({MAIN: records}).loc["SPC-2", (MAIN, "mean share, %")] == "–"
     drawn(figures.draw_samplers({MAIN: records}))
 
@@ -345,26 +345,26 @@ def test_correlation_with_rho_is_pearsons_with_fishers_interval():
     test = numbers.correlation(frame, "rho")
     r = np.corrcoef(noise[:18], np.arange(18))[0, 1]  # regularised methods, 18 to 22, do not count
     half = 1.959964 / np.sqrt(18 - 3)
-    assert test["n"] == 18
-    assert test["r"] == pytest.approx(r)
-    assert (test["low"], test["high"]) == pytest.approx((np.tanh(np.arctanh(r) - half), np.tanh(np.arctanh(r) + half)))
+    assert test.n == 18
+    assert test.value == pytest.approx(r)
+    assert (test.low, test.high) == pytest.approx((np.tanh(np.arctanh(r) - half), np.tanh(np.arctanh(r) + half)))
 
 
 def test_distances_count_only_where_embeddings_share_a_scale():
     frame = numbers.structure(table())
     free = {"angular", "genlifted", "n_pairs"}
     assert set(frame.index[~frame["unit"]]) == free
-    assert numbers.correlation(frame, "pi_intra")["n"] == 15
-    assert numbers.correlation(frame, "pi_ratio")["n"] == 18
-    assert numbers.correlation(frame, "pi_inter")["r"] == pytest.approx(-1)
+    assert numbers.correlation(frame, "pi_intra").n == 15
+    assert numbers.correlation(frame, "pi_ratio").n == 18
+    assert numbers.correlation(frame, "pi_inter").value == pytest.approx(-1)
 
 
 def test_collapsed_and_few_methods_have_no_correlation():
     collapsed = numbers.structure(table(rho=lambda i, s: np.inf if i < 16 else 1.0))
-    assert numbers.correlation(collapsed, "rho")["n"] == 2
-    assert np.isnan(numbers.correlation(collapsed, "rho")["r"])
+    assert numbers.correlation(collapsed, "rho").n == 2
+    assert np.isnan(numbers.correlation(collapsed, "rho").value)
     constant = numbers.structure(table(rho=lambda i, s: 1.0))
-    assert np.isnan(numbers.correlation(constant, "rho")["r"])
+    assert np.isnan(numbers.correlation(constant, "rho").value)
     assert "too few" in page.correlation_sentence({MAIN: table(methods=("snr", "margin_12"))})
 
 
@@ -468,8 +468,8 @@ def test_toy_differences_are_paired_over_seeds():
         for seed in range(3)
     ]
     frame = pd.DataFrame(rows)
-    mean, half, n = toy.change(frame, "regularised", "test_p1")
-    assert (mean, half, n) == (pytest.approx(0.05), pytest.approx(0, abs=1e-12), 3)
+    found = toy.change(frame, "regularised", "test_p1")
+    assert (found.value, found.half, found.n) == (pytest.approx(0.05), pytest.approx(0, abs=1e-12), 3)
     cells = toy.cells(frame)
     assert cells.loc["R-Contrastive (D), p = 0.001", "its test P@1 is higher"].startswith("yes")
     assert cells.loc["only pushing, as the script", "its test P@1 is higher"].startswith("no")

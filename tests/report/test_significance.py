@@ -16,7 +16,6 @@ from factories import fake_records
 from matplotlib.colors import to_hex
 from scikit_posthocs import posthoc_nemenyi_friedman
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
 
 from dmlrc.report import style
 from dmlrc.report.significance import figures, measures, page
@@ -84,16 +83,6 @@ def test_two_reruns_have_no_corrected_effect_size():
     found = measures.pairwise(made().head(2))
     assert found["d"].notna().all()
     assert found["g"].isna().all()
-
-
-def test_holm_by_hand():
-    p = pd.Series([0.01, 0.04, np.nan, 0.03], index=list("wxyz"))
-    # sorted: 0.01 * 3, 0.03 * 2, 0.04 * 1, and never falling
-    assert measures.holm(p).tolist() == pytest.approx([0.03, 0.06, np.nan, 0.06], nan_ok=True)
-    assert measures.holm(p.dropna()).tolist() == pytest.approx(list(multipletests(p.dropna(), method="holm")[1]))
-    assert measures.holm(pd.Series([np.nan])).isna().all()
-    many = pd.Series(np.random.default_rng(0).uniform(0, 0.02, 91))
-    np.testing.assert_allclose(measures.holm(many), multipletests(many, method="holm")[1])
 
 
 def test_correction_is_over_all_pairs():

@@ -257,6 +257,9 @@ def test_holm_is_that_of_statsmodels():
     p = np.random.default_rng(0).random((3, 20)) ** 4
     for row, found in zip(p, statistics.holm(p), strict=True):
         np.testing.assert_allclose(found, multipletests(row, method="holm")[1])
+    # sorted: 0.01 * 3, 0.03 * 2, 0.04 * 1, and never falling
+    by_hand = statistics.holm([0.01, 0.04, np.nan, 0.03])
+    assert by_hand == pytest.approx([0.03, 0.06, np.nan, 0.06], nan_ok=True)
     with_nan = np.insert(p[0], 3, np.nan)
     np.testing.assert_array_equal(np.delete(statistics.holm(with_nan), 3), statistics.holm(p[0]))
     assert np.isnan(statistics.holm(with_nan)[3])

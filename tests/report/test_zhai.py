@@ -136,13 +136,13 @@ def test_floats_and_bits_beside_tables_5_and_6():
 
 def test_what_bits_cost_and_lmcl():
     main = made(NAME, score)
-    mean, half, count = numbers.bits_cost(main)
-    assert (mean, count) == (pytest.approx(-0.03), 3)
-    assert half == pytest.approx(STUDENT[3] * 0.01 / np.sqrt(3), rel=1e-3)
-    assert numbers.over_lmcl(main)[0] == pytest.approx(0.05)
+    found = numbers.bits_cost(main)
+    assert (found.value, found.n) == (pytest.approx(-0.03), 3)
+    assert found.half == pytest.approx(STUDENT[3] * 0.01 / np.sqrt(3), rel=1e-3)
+    assert numbers.over_lmcl(main).value == pytest.approx(0.05)
     assert numbers.paper_bits("CUB200") == pytest.approx(-0.02)
     assert numbers.paper_lmcl("In-Shop") == pytest.approx(-0.004)
-    assert np.isnan(numbers.bits_cost(made(NAME, score, missing=("norm_softmax",)))[0])
+    assert np.isnan(numbers.bits_cost(made(NAME, score, missing=("norm_softmax",))).value)
     assert page.zhai_scalars({MAIN: main, "other": None})[f"{MAIN}.bits_less_floats"] == pytest.approx(-0.03)
 
 
@@ -174,7 +174,7 @@ def test_layer_norm_curves_and_the_loss_of_knowing_nothing():
     # 180 classes: the first half is 90, a fifth of it validates
     assert numbers.training_classes(records, "norm_softmax@layer-norm") == 72
     assert numbers.training_classes(made(NAME, score), "norm_softmax") == 90
-    assert numbers.layer_norm_gain(records)[0] == pytest.approx(0.1)
+    assert numbers.layer_norm_gain(records).value == pytest.approx(0.1)
     cells = page.layer_norm_cells({MAIN: records})
     assert cells.loc[(MAIN, "without"), "R@1, test"] == "30.0 ± 0.0"
     assert cells.loc[(MAIN, "with LayerNorm"), "ln C"] == f"{np.log(72):.2f}"

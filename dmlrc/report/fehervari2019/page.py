@@ -11,7 +11,7 @@ import pandas as pd
 
 from dmlrc.papers import fehervari2019
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import common, labels, published
+from dmlrc.report import common, labels, published, statistics
 from dmlrc.report.common import ByStudy
 
 ORDER = tuple(published.FEHERVARI_METHODS.values())
@@ -198,7 +198,7 @@ def orders(by_study: ByStudy, metric: str = "precision_at_1") -> pd.DataFrame:
     if metric == "precision_at_1":
         reference = {f"reported, {dataset}": originals(dataset) for dataset in DATASETS.values()} | reference
     rows = [
-        {"first": first, "second": second, **common.spearman(values, other)}
+        {"first": first, "second": second, **statistics.rank_test(values, other)}
         for first, values in columns.items()
         for second, other in reference.items()
         if first != second

@@ -9,14 +9,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from dmlrc.metrics.histograms import BINS, jensen_shannon_divergence
 from dmlrc.papers import oi2021
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import common, editions, labels, published
+from dmlrc.report import common, editions, labels, published, statistics
 from dmlrc.report.common import ByStudy
-from dmlrc.report.statistics import half_width
+from dmlrc.report.statistics import Estimate, half_width
 
 EXPERIMENTS = {"default": "oi2021", "random": "oi2021-random"}
 """The class order -> the experiment."""
@@ -52,28 +51,12 @@ def table1(records: StudyRecords | None) -> pd.DataFrame:
     return final_scores(records).groupby("metric")["score"].agg(mean="mean", ci95=half_width, n="size")
 
 
-def gain(first: Sequence[float], second: Sequence[float]) -> tuple[float, float, int]:
-    """Mean of the second minus that of the first, half width of Welch's 95 % interval, the smaller number of values.
-
-    The two class orders have other test classes, so seeds are not pairs. NaN where there are too few values.
-    """
-    first, second = (np.asarray(values, dtype=float) for values in (first, second))
-    n = min(len(first), len(second))
-    if not n:
-        return np.nan, np.nan, 0
-    mean = float(second.mean() - first.mean())
-    if n < 2 or (first.std() == 0 and second.std() == 0):
-        return mean, np.nan if n < 2 else 0.0, n
-    interval_of_gain = stats.ttest_ind(second, first, equal_var=False).confidence_interval()
-    return mean, float(interval_of_gain.high - interval_of_gain.low) / 2, n
-
-
-def order_gain(default: StudyRecords | None, random: StudyRecords | None, metric: str) -> tuple[float, float, int]:
-    """How much higher a metric is with the random class order; see `gain`."""
+def order_gain(default: StudyRecords | None, random: StudyRecords | None, metric: str) -> Estimate:
+    """How much higher a metric is with the random class order. The test classes differ, so reruns are no pairs."""
     if default is None or random is None:
-        return np.nan, np.nan, 0
-    frames = (final_scores(each) for each in (default, random))
-    return gain(*(frame.loc[frame["metric"] == metric, "score"].to_numpy() for frame in frames))
+        return statistics.mean([])
+    frames = (final_scores(each) for each in (random, default))
+    return statistics.welch(*(frame.loc[frame["metric"] == metric, "score"].to_numpy() for frame in frames), "reruns")
 
 
 def compare_orders(orders: Orders) -> pd.DataFrame:
@@ -87,7 +70,7 @@ def compare_orders(orders: Orders) -> pd.DataFrame:
                 text: f"{wide.loc[order, key]:.3f}" for key, text in METRICS.items()
             }
         rows[f"{dataset} (the paper)", "random is higher"] = {
-            text: _verdict(wide.loc["random", key] - wide.loc["default", key]) for key, text in METRICS.items()
+            text: _judged(wide.loc["random", key] - wide.loc["default", key]) for key, text in METRICS.items()
         }
     for name in orders["default"]:
         pair = [orders[order][name] for order in EXPERIMENTS]
@@ -98,7 +81,7 @@ def compare_orders(orders: Orders) -> pd.DataFrame:
                 text: _fraction(*scores.loc[key, ["mean", "ci95"]]) if key in scores.index else missing
                 for key, text in METRICS.items()
             }
-        rows[name, "random is higher"] = {text: _verdict(*order_gain(*pair, key)) for key, text in METRICS.items()}
+        rows[name, "random is higher"] = {text: _judged(order_gain(*pair, key)) for key, text in METRICS.items()}
     cells = pd.DataFrame.from_dict(rows, orient="index")
     cells.index = pd.MultiIndex.from_tuples(cells.index, names=["data set", "class order"])
     return cells
@@ -108,18 +91,9 @@ def _fraction(mean: float, ci95: float) -> str:
     return f"{mean:.3f}" if np.isnan(ci95) else f"{mean:.3f} ± {ci95:.3f}"
 
 
-def _verdict(mean: float, ci95: float = np.nan, n: int | None = None) -> str:
-    """A difference of fractions and whether it is above 0; n None: the paper's, which has no interval.
-
-    >>> _verdict(0.048), _verdict(0.02, 0.03, 5), _verdict(-0.02, 0.01, 5), _verdict(0.02, float("nan"), 1)
-    ('yes: +0.048', 'unclear: +0.020 ± 0.030', 'no: -0.020 ± 0.010', 'one seed: +0.020')
-    """
-    if np.isnan(mean):
-        return "–"
-    if n == 1:
-        return f"one seed: {mean:+.3f}"
-    verdict = "unclear" if n and abs(mean) <= ci95 else "yes" if mean > 0 else "no"
-    return f"{verdict}: {mean:+.3f}" + (f" ± {ci95:.3f}" if n else "")
+def _judged(found: Estimate | float) -> str:
+    """`common.judged`, in fractions: the paper's metrics are no percentages."""
+    return common.judged(found, scale=1, digits=3)
 
 
 def orders_sentence(orders: Orders) -> str:
@@ -129,7 +103,7 @@ def orders_sentence(orders: Orders) -> str:
         pair = [orders[order][name] for order in EXPERIMENTS]
         if None in pair:
             continue
-        texts = {text: _verdict(*order_gain(*pair, key)) for key, text in METRICS.items()}
+        texts = {text: _judged(order_gain(*pair, key)) for key, text in METRICS.items()}
         sentences.append(f"`{name}` {labels.each(texts, str)}")
     if sentences:
         return f"Does a random class order score higher than the default one? Around {'; around '.join(sentences)}."
@@ -300,18 +274,18 @@ def ends(records: StudyRecords, metric: str) -> pd.DataFrame:
     return frame.groupby(["images", "rerun"])["value"].agg(first="first", last="last").reset_index()
 
 
-def rise(records: StudyRecords, metric: str, images: str) -> tuple[float, float, int]:
-    """How much a metric rises from the first to the last epoch: mean over the seeds, 95 % interval, seeds."""
+def rise(records: StudyRecords, metric: str, images: str) -> Estimate:
+    """How much a metric rises from the first to the last epoch, over the seeds."""
     frame = ends(records, metric)
     frame = frame[frame["images"] == images]
-    return common.mean_and_interval(frame["last"] - frame["first"])
+    return statistics.mean(frame["last"] - frame["first"], "reruns")
 
 
-def gap(records: StudyRecords, metric: str, when: str) -> tuple[float, float, int]:
+def gap(records: StudyRecords, metric: str, when: str) -> Estimate:
     """A metric on the training images minus on the validation images, over the seeds. when: "first" or "last" epoch."""
     wide = ends(records, metric).pivot(index="rerun", columns="images", values=when)
     wide = wide.reindex(columns=list(PARTS.values()))
-    return common.mean_and_interval(wide["training"] - wide["validation"])
+    return statistics.mean(wide["training"] - wide["validation"], "reruns")
 
 
 def curve_cells(by_study: ByStudy) -> pd.DataFrame:
@@ -320,16 +294,14 @@ def curve_cells(by_study: ByStudy) -> pd.DataFrame:
     for name, records in by_study.items():
         for when in ("first", "last"):
             cells[name, f"after the {when} epoch"] = {
-                text: "not run" if records is None else _signed(*gap(records, key, when))
+                text: "not run" if records is None else _signed(gap(records, key, when))
                 for key, text in METRICS.items()
             }
     return pd.DataFrame(cells).rename_axis("Training minus validation")
 
 
-def _signed(mean: float, ci95: float, n: int) -> str:
-    if np.isnan(mean):
-        return "–"
-    return f"{mean:+.3f}" + (f" ± {ci95:.3f}" if n > 1 else ", one seed")
+def _signed(found: Estimate) -> str:
+    return common.points(found.value, found.half, scale=1, digits=3) + (", one seed" if found.n == 1 else "")
 
 
 def overfitting_sentence(by_study: ByStudy) -> str:
@@ -337,7 +309,7 @@ def overfitting_sentence(by_study: ByStudy) -> str:
     sentences = []
     for name, records in common.present(by_study).items():
         texts = {
-            f"{text}, {images}": _signed(*rise(records, metric, images))
+            f"{text}, {images}": _signed(rise(records, metric, images))
             for metric, text in MEANS.items()
             for images in PARTS.values()
         }
@@ -361,7 +333,7 @@ def start_sentence(by_study: ByStudy) -> str:
     """Whether training and validation scores start equal, JSD beside the others, in a sentence a study."""
     sentences = []
     for name, records in common.present(by_study).items():
-        texts = {text: _signed(*gap(records, key, "first")) for key, text in METRICS.items()}
+        texts = {text: _signed(gap(records, key, "first")) for key, text in METRICS.items()}
         trained, validated = classes(records)
         sentences.append(
             f"Around `{name}`, with {trained} training and {validated} validation classes, the scores of training "
@@ -374,7 +346,7 @@ def oi_scalars(orders: Orders) -> dict[str, float]:
     """The named numbers that the chapter records."""
     recorded: dict[str, float] = {"published_cells": len(published.oi_results())}
     for name, default in common.present(orders["default"]).items():
-        named = {f"random_gain_{key}": order_gain(default, orders["random"][name], key)[0] for key in METRICS}
-        named |= {f"first_gap_{key}": gap(default, key, "first")[0] for key in METRICS}
+        named = {f"random_gain_{key}": order_gain(default, orders["random"][name], key).value for key in METRICS}
+        named |= {f"first_gap_{key}": gap(default, key, "first").value for key in METRICS}
         recorded |= {f"{name}.{key}": float(value) for key, value in named.items() if np.isfinite(value)}
     return recorded

@@ -214,7 +214,7 @@ def draw_structure(by_study: Mapping[str, StudyRecords]) -> Figure:
             if prop in SCALED and len(unit := frame[frame["unit"]][prop].dropna()):
                 axis.set_xlim(_around(unit))  # embeddings of another scale would press all others together
             test = correlation(frame, prop)
-            r = "too few" if np.isnan(test["r"]) else f"r = {test['r']:+.2f} [{test['low']:+.2f}, {test['high']:+.2f}]"
+            r = "too few" if np.isnan(test.low) else f"r = {test.value:+.2f} [{test.low:+.2f}, {test.high:+.2f}]"
             axis.set_title(f"{name}\n{r}", fontsize=8)
             axis.set_xlabel(text)
     for axis in axes[:, 0]:

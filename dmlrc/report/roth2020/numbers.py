@@ -13,9 +13,9 @@ from scipy import stats
 from dmlrc.building import normalized
 from dmlrc.papers import roth2020
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import common, published
+from dmlrc.report import common, published, statistics
 from dmlrc.report.common import ByStudy
-from dmlrc.report.statistics import half_width
+from dmlrc.report.statistics import Estimate, half_width
 
 METHODS = {method.name: method for method in roth2020.METHODS}
 """The methods of Table 2, in its order."""
@@ -118,7 +118,7 @@ def agreement(by_study: ByStudy) -> pd.DataFrame:
     theirs = {name: _means(printed_table2(name)) for name in published.DATASETS}
     ours = {name: _means(table2(records)) for name, records in common.present(by_study).items()}
     rows = [
-        {"study": name, "metric": metric, "dataset": dataset, **common.spearman(means[metric], column[metric])}
+        {"study": name, "metric": metric, "dataset": dataset, **statistics.rank_test(means[metric], column[metric])}
         for name, means in ours.items()
         for metric in TABLE
         for dataset, column in theirs.items()
@@ -171,10 +171,15 @@ def regularisation(records: StudyRecords, metric: str = "precision_at_1", settin
     spreads = frame.groupby("method")["score"].agg(["mean", "std"]).reindex([*REGULARISED.values(), *REGULARISED])
     rows = {}
     for regularised, plain in REGULARISED.items():
-        gain, ci95, n = common.difference(frame, regularised, plain)
+        gain = common.difference(frame, regularised, plain)
         own, other = spreads.loc[plain], spreads.loc[regularised]
-        rows[plain] = [own["mean"], own["std"], other["mean"], other["std"], gain, ci95, n]
+        rows[plain] = [own["mean"], own["std"], other["mean"], other["std"], gain.value, gain.half, gain.n]
     return pd.DataFrame.from_dict(rows, orient="index", columns=["mean", "std", "r_mean", "r_std", "gain", "ci95", "n"])
+
+
+def gain_of(row: pd.Series) -> Estimate:
+    """The gain of one row of `regularisation`."""
+    return Estimate.around(row["gain"], row["ci95"], int(row["n"]), "reruns")
 
 
 def published_regularisation(dataset: str) -> pd.DataFrame:
@@ -251,12 +256,11 @@ def any_of(sweeps: Mapping[str, ByStudy]) -> dict[str, StudyRecords | None]:
     return {name: next((by_study[name] for by_study in sweeps.values() if by_study[name]), None) for name in names}
 
 
-def sampler_gap(records: StudyRecords, first: str, second: str) -> tuple[float, float, int]:
-    """Mean share of a sampler minus that of another, its 95 % interval over the losses, and how many losses."""
+def sampler_gap(records: StudyRecords, first: str, second: str) -> Estimate:
+    """Mean share of a sampler minus that of another, over the losses."""
     shares = influence(records)
-    if not {first, second} <= set(shares.index):
-        return np.nan, np.nan, 0
-    return common.mean_and_interval(shares.loc[first] - shares.loc[second])
+    both = {first, second} <= set(shares.index)
+    return statistics.mean(shares.loc[first] - shares.loc[second] if both else [], "losses")
 
 
 def correlations(experiments: Sequence[StudyRecords]) -> tuple[pd.DataFrame, int]:
@@ -301,17 +305,10 @@ def counted(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     return frame[kept & frame["unit"]] if name in SCALED else frame[kept]
 
 
-def correlation(frame: pd.DataFrame, name: str) -> dict[str, float]:
-    """Pearson's correlation of R@1 with a property over the methods: r, low, high (95 %, Fisher's z), n.
-
-    frame: `structure`; only the `counted` rows. NaN for fewer than 4 methods or where one of the two is constant.
-    """
+def correlation(frame: pd.DataFrame, name: str) -> Estimate:
+    """Pearson's correlation of R@1 with a property over the methods. frame: `structure`; only the `counted` rows."""
     rows = counted(frame, name)
-    if len(rows) < 4 or rows["precision_at_1"].nunique() < 2 or rows[name].nunique() < 2:
-        return {"r": np.nan, "low": np.nan, "high": np.nan, "n": len(rows)}
-    test = stats.pearsonr(rows[name], rows["precision_at_1"])
-    low, high = test.confidence_interval()
-    return {"r": float(test.statistic), "low": float(low), "high": float(high), "n": len(rows)}
+    return statistics.correlation(rows[name], rows["precision_at_1"], units="methods")
 
 
 def spectra(records: StudyRecords) -> pd.DataFrame:

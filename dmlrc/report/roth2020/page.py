@@ -21,6 +21,7 @@ from dmlrc.report.roth2020.numbers import (
     correlation,
     correlations,
     effects,
+    gain_of,
     influence,
     r1_range,
     regularisation,
@@ -31,6 +32,7 @@ from dmlrc.report.roth2020.numbers import (
     table2,
     trunks,
 )
+from dmlrc.report.statistics import Estimate
 
 # Table 2
 
@@ -164,9 +166,7 @@ def regularisation_cells(by_study: ByStudy) -> pd.DataFrame:
     cells = {}
     for head, frame in regularisation_panels(by_study).items():
         cells[head] = {
-            roth_label(plain): common.judged(row["gain"], row["ci95"], int(row["n"]))
-            if head in by_study
-            else common.stated(row["gain"])
+            roth_label(plain): common.judged(gain_of(row) if head in by_study else row["gain"])
             for plain, row in frame.iterrows()
         }
     for name in by_study:
@@ -234,8 +234,9 @@ def samplers_cells(by_study: ByStudy) -> pd.DataFrame:
             key: labels.one_digit(shares[key]) if key in shares.index else missing for key in SAMPLERS
         }
         others = shares.index.drop("spc4", errors="ignore")
+        gaps = {key: sampler_gap(records, key, "spc4") for key in SAMPLERS if key in others}
         columns[name, "above SPC-4, points"] = {
-            key: common.points(*sampler_gap(records, key, "spc4")[:2]) if key in others else missing for key in SAMPLERS
+            key: common.points(gaps[key].value, gaps[key].half) if key in gaps else missing for key in SAMPLERS
         }
     return pd.DataFrame(columns).rename(index=SAMPLERS).rename_axis("Sampler")
 
@@ -248,7 +249,7 @@ def samplers_sentence(by_study: ByStudy) -> str:
         if len(means) < 2:
             continue
         gaps = {
-            f"{SAMPLERS[key]} above SPC-4": common.judged(*sampler_gap(records, key, "spc4")) for key in ("spc2", "frd")
+            f"{SAMPLERS[key]} above SPC-4": common.judged(sampler_gap(records, key, "spc4")) for key in ("spc2", "frd")
         }
         sentences.append(
             f"Around `{name}` {SAMPLERS.get(means.idxmax(), means.idxmax())} has the highest mean share, and all lie "
@@ -302,15 +303,15 @@ def correlation_cells(by_study: ByStudy) -> pd.DataFrame:
 PLAIN_STRUCTURE = ("π intra", "π inter", "π ratio", "ρ")
 
 
-def correlation_text(test: Mapping[str, float]) -> str:
+def correlation_text(found: Estimate) -> str:
     """A correlation with its interval.
 
-    >>> correlation_text({"r": -0.634, "low": -0.86, "high": -0.2, "n": 18})
+    >>> correlation_text(Estimate(-0.634, -0.86, -0.2, 18))
     '-0.63 [-0.86, -0.20], n = 18'
     """
-    if np.isnan(test["r"]):
-        return f"too few methods (n = {test['n']})"
-    return f"{test['r']:+.2f} [{test['low']:+.2f}, {test['high']:+.2f}], n = {test['n']}"
+    if np.isnan(found.low):
+        return f"too few methods (n = {found.n})"
+    return f"{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}], n = {found.n}"
 
 
 def correlation_sentence(by_study: ByStudy) -> str:
@@ -318,10 +319,10 @@ def correlation_sentence(by_study: ByStudy) -> str:
     sentences = []
     for name, records in common.present(by_study).items():
         test = correlation(structure(records), "rho")
-        if np.isnan(test["r"]):
+        if np.isnan(test.low):
             sentences.append(f"Around `{name}` there are too few methods to correlate ρ with R@1.")
             continue
-        trend = "falls with" if test["high"] < 0 else "rises with" if test["low"] > 0 else "shows no clear trend in"
+        trend = "falls with" if test.high < 0 else "rises with" if test.low > 0 else "shows no clear trend in"
         sentences.append(f"Around `{name}` R@1 {trend} ρ: r = {correlation_text(test)}.")
     return " ".join(sentences) or "ρ was not measured here."
 
@@ -338,22 +339,12 @@ def decay_cells(by_study: ByStudy) -> pd.DataFrame:
         for plain, row in frame.iterrows():
             cells[name, "ρ without"][plain] = _plain_number(row["mean"])
             cells[name, "ρ with"][plain] = _plain_number(row["r_mean"])
-            cells[name, "falls"][plain] = _falls(row)
+            cells[name, "falls"][plain] = common.judged(gain_of(row), rises=False, scale=1, digits=2)
     return pd.DataFrame(cells).rename(index=roth_label).rename_axis("Regularised")
 
 
 def _plain_number(value: float) -> str:
     return "–" if np.isnan(value) else f"{value:.2f}"
-
-
-def _falls(row: pd.Series) -> str:
-    if np.isnan(row["gain"]):
-        return "–"
-    change = f"{row['gain']:+.2f}"
-    if row["n"] < 2:
-        return f"one seed: {change}"
-    verdict = "unclear" if abs(row["gain"]) <= row["ci95"] else "yes" if row["gain"] < 0 else "no"
-    return f"{verdict}: {change} ± {row['ci95']:.2f}"
 
 
 def decay_sentence(by_study: ByStudy) -> str:
@@ -377,7 +368,7 @@ def roth_scalars(by_study: ByStudy) -> dict[str, float]:
         gains = regularisation(records)["gain"]
         named = {
             "range_r1": r1_range(table2(records))["range"],
-            "rho_with_r1": correlation(structure(records), "rho")["r"],
+            "rho_with_r1": correlation(structure(records), "rho").value,
             "mean_gain": float(gains.mean()),
         }
         recorded |= {f"{name}.{key}": value for key, value in named.items() if np.isfinite(value)}

@@ -24,7 +24,8 @@ from torch import Tensor, nn
 from dmlrc import losses, metrics
 from dmlrc.metrics.spectrum import spectrum
 from dmlrc.models.embedder import l2_normalize
-from dmlrc.report import common, style
+from dmlrc.report import common, statistics, style
+from dmlrc.report.statistics import Estimate
 from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 
 POINTS, BATCH, STEPS, LR, NEG_MARGIN = 15, 24, 200, 0.03, 0.1
@@ -149,10 +150,10 @@ def repeat(seeds: int, steps: int = STEPS) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def change(frame: pd.DataFrame, name: str, measure: str) -> tuple[float, float, int]:
-    """Mean difference of a variant to its partner over the seeds, its 95 % interval, and the seeds. frame: `repeat`."""
+def change(frame: pd.DataFrame, name: str, measure: str) -> Estimate:
+    """Mean difference of a variant to its partner over the seeds. frame: `repeat`."""
     wide = frame.pivot(index="seed", columns="variant", values=measure)
-    return common.mean_and_interval(wide[name] - wide[VARIANTS[name].partner])
+    return statistics.mean(wide[name] - wide[VARIANTS[name].partner], "seeds")
 
 
 def cells(frame: pd.DataFrame) -> pd.DataFrame:
@@ -160,24 +161,23 @@ def cells(frame: pd.DataFrame) -> pd.DataFrame:
     rows = {}
     for name, part in frame.groupby("variant", sort=False):
         variant = VARIANTS.get(name)
-        summary = {key: common.mean_and_interval(part[key]) for key in ("train_p1", "test_p1", "test_gap", "spectrum")}
+        summary = {key: statistics.mean(part[key]) for key in ("train_p1", "test_p1", "test_gap", "spectrum")}
         rows[variant.label if variant else "before training"] = {
             "P@1, training, %": _cell(summary["train_p1"], 100, 0),
             "P@1, test, %": _cell(summary["test_p1"], 100, 0),
             "distance of test classes": _cell(summary["test_gap"], 1, 2),
             "second singular value, %": _cell(summary["spectrum"], 100, 1),
             "compared with": VARIANTS[variant.partner].label if variant and variant.partner else "–",
-            "its test P@1 is higher": common.judged(*change(frame, name, "test_p1"))
+            "its test P@1 is higher": common.judged(change(frame, name, "test_p1"))
             if variant and variant.partner
             else "–",
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Loss")
 
 
-def _cell(summary: tuple[float, float, int], factor: float, digits: int) -> str:
-    mean, half, _ = summary
-    text = f"{factor * mean:.{digits}f}"
-    return text if np.isnan(half) else f"{text} ± {factor * half:.{digits}f}"
+def _cell(summary: Estimate, factor: float, digits: int) -> str:
+    text = f"{factor * summary.value:.{digits}f}"
+    return text if np.isnan(summary.half) else f"{text} ± {factor * summary.half:.{digits}f}"
 
 
 def sentence(frame: pd.DataFrame) -> str:
@@ -185,7 +185,7 @@ def sentence(frame: pd.DataFrame) -> str:
     seeds = frame["seed"].nunique()
     share = {name: f"{100 * part['spectrum'].mean():.0f} %" for name, part in frame.groupby("variant", sort=False)}
     better = {
-        name: f"{common.judged(*change(frame, name, 'test_p1'))} points"
+        name: f"{common.judged(change(frame, name, 'test_p1'))} points"
         for name in ("regularised", "regularised_cub200")
     }
     return (

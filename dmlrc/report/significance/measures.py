@@ -18,7 +18,7 @@ from scipy import stats
 
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import tables
-from dmlrc.report.statistics import half_width
+from dmlrc.report.statistics import half_width, holm
 from dmlrc.report.tables import CLASSICS
 
 ALPHA = 0.05
@@ -75,17 +75,6 @@ def hedges(n: int) -> float:
     0.9143
     """
     return 1 - 3 / (4 * (n - 1) - 1) if n > 2 else float("nan")  # of two it would make every effect 0
-
-
-def holm(p: pd.Series) -> pd.Series:
-    """Holm's correction of these p-values for their number; NaN stays NaN and does not count.
-
-    The m p-values in rising order, the i-th times m - i + 1, and never below the one before (Holm 1979). Not taken from
-    statsmodels, which collects garbage on every call: a second in a process that has loaded torch.
-    """
-    rising = p.dropna().sort_values()
-    factors = np.arange(len(rising), 0, -1)
-    return (rising * factors).cummax().clip(upper=1).reindex(p.index)
 
 
 def smallest_wilcoxon(n: int, pairs: int) -> float:

@@ -10,7 +10,7 @@ import pandas as pd
 from dmlrc.data import splits
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import common, labels, published
-from dmlrc.report.statistics import half_width
+from dmlrc.report.statistics import Estimate, half_width
 
 TRUNK_LABELS = labels.TRUNK_LABELS | {"googlenet_attention": "GoogLeNet + attention"}
 
@@ -154,12 +154,12 @@ def _bits_and_floats(records: StudyRecords, method: str) -> pd.DataFrame:
     return frame[frame["method"].isin([method, "bits"])]
 
 
-def bits_cost(records: StudyRecords, method: str = SOFTMAX) -> tuple[float, float, int]:
-    """R@1 of the bits less that of the floats: mean over the reruns, its 95 % interval, reruns."""
+def bits_cost(records: StudyRecords, method: str = SOFTMAX) -> Estimate:
+    """R@1 of the bits less that of the floats, over the reruns."""
     return common.difference(_bits_and_floats(records, method), "bits", method)
 
 
-def over_lmcl(records: StudyRecords) -> tuple[float, float, int]:
+def over_lmcl(records: StudyRecords) -> Estimate:
     """R@1 of normalised softmax less that of LMCL, as `bits_cost`."""
     return common.difference(_r1(records), SOFTMAX, "lmcl")
 
@@ -175,7 +175,8 @@ def gaps(records: StudyRecords) -> pd.DataFrame:
     """What bits cost at every size: dim, mean (R@1 of the bits less that of the floats), ci95, n."""
     rows = _r1(records)
     methods = {method: _dim(records, method) for method in rows[rows["value"] != ""]["method"].unique()}
-    rows = [(dim, *bits_cost(records, method)) for method, dim in methods.items()]
+    found = {dim: bits_cost(records, method) for method, dim in methods.items()}
+    rows = [(dim, each.value, each.half, each.n) for dim, each in found.items()]
     return pd.DataFrame(rows, columns=["dim", "mean", "ci95", "n"]).sort_values("dim", ignore_index=True)
 
 
@@ -197,8 +198,8 @@ def layer_norm_curves(records: StudyRecords) -> pd.DataFrame:
     return groups.agg(mean="mean", ci95=half_width, n="size").reset_index()
 
 
-def layer_norm_gain(records: StudyRecords) -> tuple[float, float, int]:
-    """R@1 on the test classes with LayerNorm less that without: mean, 95 % interval, reruns."""
+def layer_norm_gain(records: StudyRecords) -> Estimate:
+    """R@1 on the test classes with LayerNorm less that without, over the reruns."""
     return common.difference(_r1(records), *LAYER_NORM)
 
 
@@ -211,6 +212,6 @@ def shares(records: StudyRecords) -> pd.DataFrame:
     return numbered[["share", "metric", "mean", "ci95", "n"]].sort_values(["metric", "share"], ignore_index=True)
 
 
-def share_cost(records: StudyRecords, share: float = 0.1) -> tuple[float, float, int]:
-    """R@1 with this share of the classes less that with all: mean, 95 % interval, reruns."""
+def share_cost(records: StudyRecords, share: float = 0.1) -> Estimate:
+    """R@1 with this share of the classes less that with all, over the reruns."""
     return common.difference(_r1(records), f"{SOFTMAX}@share{share:g}", f"{SOFTMAX}@share1")

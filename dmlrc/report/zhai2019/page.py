@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from dmlrc.records import PRETRAINED
-from dmlrc.report import common, labels, published
+from dmlrc.report import common, labels, published, statistics
 from dmlrc.report.common import ByStudy
 from dmlrc.report.zhai2019.numbers import (
     BEST_TABLES,
@@ -270,7 +270,7 @@ def embeddings_sentence(table: str, main: ByStudy) -> str:
     for dataset in BEST_TABLES[table]:
         bits[dataset], lmcl[dataset] = paper_bits(dataset), paper_lmcl(dataset)
     for name, records in common.present(main).items():
-        bits[f"`{name}`"], lmcl[f"`{name}`"] = bits_cost(records)[0], over_lmcl(records)[0]
+        bits[f"`{name}`"], lmcl[f"`{name}`"] = bits_cost(records).value, over_lmcl(records).value
     return (
         f"See the rows of bits: the signs change R@1 by, in points, {labels.each(bits, common.points)}. NormSoftmax "
         f"less LMCL* in the same pipeline: {labels.each(lmcl, common.points)}."
@@ -325,16 +325,12 @@ def layer_norm_cells(by_study: ByStudy) -> pd.DataFrame:
         curves, accuracy = layer_norm_curves(records), _r1(records).groupby("method")["score"]
         for method, text in LAYER_NORM.items():
             losses_ = curves[(curves["method"] == method) & (curves["metric"] == "loss")].sort_values("step")
-            mean, half, _ = (
-                common.mean_and_interval(accuracy.get_group(method))
-                if method in accuracy.groups
-                else (np.nan, np.nan, 0)
-            )
+            test = statistics.mean(accuracy.get_group(method) if method in accuracy.groups else [])
             rows[name, text] = {
                 "loss, first epoch": f"{losses_['mean'].iloc[0]:.2f}" if len(losses_) else "not run",
                 "loss, last epoch": f"{losses_['mean'].iloc[-1]:.2f}" if len(losses_) else "not run",
                 "ln C": f"{np.log(training_classes(records, method)):.2f}",
-                "R@1, test": labels.percent(mean, half, digits=1) or common.state(records, method),
+                "R@1, test": labels.percent(test.value, test.half, digits=1) or common.state(records, method),
             }
     cells = pd.DataFrame.from_dict(rows, orient="index")
     return cells.set_axis(pd.MultiIndex.from_tuples(list(rows), names=["study", "LayerNorm"]))
@@ -348,7 +344,7 @@ def layer_norm_sentence(by_study: ByStudy) -> str:
         "first step; and ln C is not exactly that of a classifier at random either, since cosines divided by 0.05 "
         "spread."
     )
-    worth = labels.each(gains, lambda gain: common.points(*gain[:2]))
+    worth = labels.each(gains, lambda gain: common.points(gain.value, gain.half))
     return f"{text} LayerNorm is worth, in points of R@1 on the test classes: {worth}." if gains else text
 
 
@@ -376,7 +372,8 @@ def shares_sentence(by_study: ByStudy) -> str:
         method = f"{SOFTMAX}@share0.1"
         if not common.state(records, method):
             classes, cost = math.ceil(0.1 * training_classes(records, method)), share_cost(records)
-            texts.append(f"{classes} classes around `{name}`, and changes R@1 by {common.points(*cost[:2])} points")
+            change = common.points(cost.value, cost.half)
+            texts.append(f"{classes} classes around `{name}`, and changes R@1 by {change} points")
     ours = f" In ours it is {'; '.join(texts)}." if texts else ""
     return f"See how flat the line of R@1 is. In the paper a tenth is about 1,100 classes.{ours}"
 
@@ -389,7 +386,7 @@ def takeaways(main: ByStudy) -> list[str]:
     ]
     costs = {f"`{name}`": bits_cost(records) for name, records in common.present(main).items()}
     if costs:
-        texts = labels.each(costs, lambda cost: common.points(*cost[:2]))
+        texts = labels.each(costs, lambda cost: common.points(cost.value, cost.half))
         sentences.append(f"In ours: {texts}.")
     return sentences
 
@@ -398,6 +395,6 @@ def zhai_scalars(main: ByStudy) -> dict[str, float]:
     """The named numbers that the chapter records."""
     recorded = {"published_cells": float(len(published.zhai_results()))}
     for name, records in common.present(main).items():
-        named = {"bits_less_floats": bits_cost(records)[0], "over_lmcl": over_lmcl(records)[0]}
+        named = {"bits_less_floats": bits_cost(records).value, "over_lmcl": over_lmcl(records).value}
         recorded |= {f"{name}.{key}": value for key, value in named.items() if value == value}
     return recorded
