@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import nbformat
+import pytest
 
 from dmlrc import papers
 
@@ -67,6 +68,14 @@ def test_a_paper_has_its_modules_its_chapter_and_its_entry():
         assert (ROOT / "notebooks" / f"{paper.chapter}.ipynb").exists()
         for folder in ("papers", "report/claims", "report/deviations"):
             assert (ROOT / "dmlrc" / folder / f"{paper.key}.py").exists()
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "README.md"])
+def test_every_file_that_a_page_names_is_there(page):
+    text = (ROOT / page).read_text()
+    named = re.findall(r"`((?:dmlrc|tests|notebooks|book|benchmarks)/[\w/.]*)`", text)
+    assert named or page == "README.md"
+    assert not [path for path in named if not (ROOT / path).exists()]
 
 
 def test_the_package_keeps_to_its_floors():
