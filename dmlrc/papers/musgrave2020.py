@@ -135,6 +135,34 @@ FROZEN_RATE1E4 = replace(
     max_epochs=20,
     per_class=False,
 )
+# The last fire module of SqueezeNet trains too, from cached maps; and the same network with that module as it was.
+# Runs are of one length, with rates that fall to 0: those of each data set are chosen on its validation classes.
+LAST_BLOCK = replace(
+    FROZEN,
+    name="musgrave2020-last-block",
+    frozen_trunk=False,
+    train_from="features.12",
+    image_size=112,
+    crop_size=112,
+    augmentation="flip",
+    lr=3e-5,
+    lr_decay="linear",
+    eval_every=5,
+    patience=20,
+    max_epochs=20,
+)
+EMBEDDER_ALONE = replace(LAST_BLOCK, name="musgrave2020-embedder-alone", lr=0.0, new_lr=3e-5)
+# Everything trains, from scratch, on characters.
+SCRATCH = replace(
+    CHARACTERS,
+    name="musgrave2020-scratch",
+    lr=3e-4,
+    lr_decay="linear",
+    eval_every=5,
+    patience=20,
+    max_epochs=20,
+    per_class=True,
+)
 # A trunk of today, at the size that its ImageNet weights are for.
 LITE0 = {
     "trunk": "timm:tf_efficientnet_lite0",

@@ -244,11 +244,18 @@ _LOSSES = (
 )
 
 
+_ORDERS = 10
+"""Random orders of the classes, beside the default one, around the tables that are searched more than once."""
+
+
 def _oi(main: Study) -> Iterator[Study]:
     protocol = _like(main, oi2021.PROTOCOL)
     for order in oi2021.CLASS_ORDERS:
         name = "oi2021" if order == "default" else f"oi2021-{order}"
         yield _study(main, name, protocol, oi2021.METHODS, class_order=order, seed=oi2021.SEED + main.seed)
+    for number in range(2, _ORDERS + 1) if main.repetitions > 1 else ():  # the first random one stands above
+        seed = oi2021.SEED + main.seed + number
+        yield _study(main, f"oi2021-order{number}", protocol, oi2021.METHODS, class_order="random", seed=seed)
 
 
 def _rates(paper: tuple[Study, Protocol, tuple[Method, ...]]) -> Study:

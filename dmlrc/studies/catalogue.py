@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from dmlrc import paths
 from dmlrc.errors import unknown
-from dmlrc.methods import Level, Method, levels, rows
+from dmlrc.methods import LEARNING_RATE, Float, Level, Method, levels, rows
 from dmlrc.papers import fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
 from dmlrc.protocol import FULL, QUICK, SMOKE, Budget, Protocol, Study
 from dmlrc.studies import adapted, own
@@ -145,6 +145,49 @@ def _frozen() -> list[Study]:
     ]
 
 
+_EIGHT = (
+    *("contrastive", "triplet", "ntxent", "margin"),
+    *("normalized_softmax", "arcface", "multi_similarity", "soft_triple"),
+)
+"""The methods of the studies that cost most, and of the grids of learning rates."""
+
+
+def _depths() -> list[Study]:
+    """How much of the network trains: the last block or the embedder alone, on the same images; everything."""
+    tables = {
+        "cars196crops-last-block": ("cars196crops", musgrave2020.LAST_BLOCK),
+        "cars196crops-embedder-alone": ("cars196crops", musgrave2020.EMBEDDER_ALONE),
+        "cub200-2010-last-block": ("cub200_2010", musgrave2020.LAST_BLOCK),
+        "cub200-2010-embedder-alone": ("cub200_2010", musgrave2020.EMBEDDER_ALONE),
+        "omniglot-scratch": ("omniglot", musgrave2020.SCRATCH),
+    }
+    methods = tuple(each for each in musgrave2020.METHODS if each.name in _EIGHT)
+    budget = Budget("full", trials=25, reruns=5)
+    return [
+        Study(name, dataset, protocol, budget, methods, expected="4 hours, 2 cores")
+        for name, (dataset, protocol) in tables.items()
+    ]
+
+
+def searched_rate(study: Study) -> Study:
+    """The same methods table with the rate searched for each method, for eight of them, once."""
+    methods = tuple(
+        replace(method, space={**method.space, LEARNING_RATE: Float(1e-6, 1e-3, log=True)})
+        for method in study.methods
+        if method.name in _EIGHT
+    )
+    return replace(
+        study,
+        name=f"{study.name}-rate-searched",
+        methods=methods,
+        repetitions=1,
+        kind="experiment",
+        parent=study.name,
+        experiment="rate-searched",
+        expected="2 hours, 2 cores",
+    )
+
+
 _RATES = {"grocery-frozen-full": (1e-4, 3e-4, 1e-3), "glyphs-quick": (3e-5, 1e-4, 3e-4, 1e-3)}
 _REPEATED = Budget("full", trials=50, reruns=3)  # three times, each a search of its own
 _ALL = (
@@ -157,6 +200,7 @@ _ALL = (
         "cars196crops-frozen-full", "cars196crops", musgrave2020.FROZEN_RATE1E4, FULL, "2 to 3 hours, 2 cores"
     ),
     *_frozen(),
+    *_depths(),
     *(_musgrave(dataset) for dataset in ("cub200", "cars196", "sop")),
     *_roth(),
     *_zhai(),
@@ -193,28 +237,23 @@ def _sweeps(study: Study) -> dict[str, Sequence[Level]]:
     return {}
 
 
-_GRID_METHODS = (
-    *("contrastive", "triplet", "ntxent", "margin"),
-    *("normalized_softmax", "arcface", "multi_similarity", "soft_triple"),
-)
 _GRID_RATES = (3e-4, 1e-6, 3e-6, 1e-4, 3e-5, 1e-5)  # run from the last to the first
 
 
-def rate_grid(study: Study) -> Study:
-    """What one shared learning rate does to eight methods: random settings, the same at every rate, to the plateau.
+def rate_grid(study: Study, rates: Sequence[float], methods: Sequence[str] = _EIGHT) -> Study:
+    """What one shared learning rate does to some methods: two random settings each, the same at every rate.
 
-    Scored on the validation folds alone. It chooses the study's rate.
+    Scored on the validation folds alone; it chooses the study's rate. Where only the embedder trains, its rate varies.
     """
-    methods = tuple(study.method(each) for each in _GRID_METHODS)
+    name = "lr" if study.protocol.lr else "new_lr"
     return replace(
         study,
         name=f"{study.name}-rates",
-        protocol=replace(
-            study.protocol, lr=_GRID_RATES[-1]
-        ),  # every row has its own; this one must not change with the choice
+        # every row has its own rate: that of the study itself must not change with the choice
+        protocol=replace(study.protocol, **{name: rates[-1]}),
         budget=replace(study.budget, name="rate", trials=2, reruns=0),
         repetitions=1,
-        methods=rows(levels("rate", _GRID_RATES, methods, "lr")),
+        methods=rows(levels("rate", rates, tuple(map(study.method, methods)), name)),
         kind="rates",
         parent=study.name,
         experiment="rates",
@@ -222,7 +261,16 @@ def rate_grid(study: Study) -> Study:
     )
 
 
-STUDIES |= {grid.name: grid for grid in map(rate_grid, _frozen())}
+_FOUR = ("contrastive", "triplet", "normalized_softmax", "multi_similarity")
+_GRIDS = [rate_grid(study, _GRID_RATES) for study in _frozen()]
+_GRIDS += [
+    rate_grid(study, (3e-4, 3e-6, 1e-4, 1e-5, 3e-5), _FOUR) for study in _depths() if study.dataset != "omniglot"
+]
+_GRIDS += [
+    rate_grid(study, (1e-2, 3e-5, 3e-3, 1e-4, 1e-3, 3e-4), _FOUR) for study in _depths() if study.dataset == "omniglot"
+]
+STUDIES |= {grid.name: grid for grid in _GRIDS}
+STUDIES |= {each.name: each for each in map(searched_rate, _frozen()) if each.dataset == "cars196crops"}
 
 
 _SWEPT = [_swept(study, name, sweep) for study in _ALL for name, sweep in _sweeps(study).items()]
