@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -86,9 +87,19 @@ def study_show(name: str) -> None:
 
 
 @study_app.command("export")
-def study_export(name: str) -> None:
-    """Write the records of a study that was run here to results/, to be committed."""
-    typer.echo(dmlrc.study.export(dmlrc.studies.get(name)))
+def study_export(
+    name: str,
+    optuna: Annotated[Path | None, typer.Option(help="Write its searches to this new Optuna journal.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write its records as CSV files into this folder.")] = None,
+) -> None:
+    """Write the records of a study that was run here to results/, to be committed; or all its records elsewhere."""
+    chosen = dmlrc.studies.get(name)
+    if optuna:
+        typer.echo(f"{optuna}: {len(dmlrc.exports.to_journal(chosen, optuna))} searches")
+    if csv:
+        typer.echo(dmlrc.exports.to_csv(chosen, csv))
+    if not optuna and not csv:
+        typer.echo(dmlrc.study.export(chosen))
 
 
 @data_app.command("list")

@@ -26,7 +26,7 @@ PRETRAINED = "pretrained"
 """The name under which the accuracy of the untrained trunk is recorded; no method may be called so."""
 
 _METHOD = ("method", "row", "level", "level_number", "repetition")
-_OUTCOME = ("state", "params", "seconds", "steps", "reason", "commit", "processor")
+_OUTCOME = ("state", "params", "seconds", "steps", "reason", "commit", "processor", "finished")
 _RUN = ("fold", "seed", "state", "stopped", "best_step", "steps", "seconds")
 _KEYS = ("method", "repetition", "trial", "rerun", "kind", "number", "fold", "step", "setting", "metric", "name")
 COLUMNS = {
@@ -50,7 +50,7 @@ class StudyRecords:
     Every frame has the columns method; row, level, level_number (of a method in a sweep, see `dmlrc.methods.Method`);
     and repetition, from 0.
     trials: trial, state ("complete", "diverged"), value (mean validation MAP@R over the folds, NaN if diverged),
-    params (dict), seconds, steps, reason, commit, processor.
+    params (dict), seconds, steps, reason, commit, processor, finished (when, ISO 8601; older records do not say).
     reruns: rerun, and the same without a value; params is None in records that are older than this frame.
     runs: kind ("trial", "rerun"), number, fold, seed, state, stopped ("plateau", "limit", "diverged"), best_step,
     steps, seconds, val_map_at_r, val_precision_at_1.
@@ -307,9 +307,7 @@ def from_units(units: Iterable[dict], meta: dict) -> StudyRecords:
         of_method = {name: unit[name] for name in _METHOD}
         run_key = of_method | {"kind": unit["kind"], "number": unit["number"]}
         test_key = of_method | {"rerun": unit["number"]}
-        told = {
-            name: unit.get(name) for name in ("state", "params", "seconds", "steps", "reason", "commit", "processor")
-        }
+        told = {name: unit.get(name) for name in _OUTCOME}
         if unit["kind"] == "trial":
             rows["trials"].append(of_method | {"trial": unit["number"], "value": unit["value"]} | told)
         if unit["kind"] == "rerun":

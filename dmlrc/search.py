@@ -8,6 +8,7 @@ disagree with the records.
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -47,6 +48,28 @@ def optuna_study(
     distributions = _distributions(method)
     study.add_trials([_frozen(trial, distributions) for trial in trials])
     return study
+
+
+def write_journal(path: Path, name: str, method: Method, trials: Sequence[Mapping], attributes: Mapping) -> None:
+    """Add a search to an Optuna journal, which optuna-dashboard opens, under this name.
+
+    trials: as for `propose`, each with started and finished (datetime) and attributes (of the trial) besides.
+    attributes: of the search.
+    """
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    journal = optuna.storages.journal
+    lock = journal.JournalFileOpenLock(str(path))
+    storage = optuna.storages.JournalStorage(journal.JournalFileBackend(str(path), lock_obj=lock))
+    study = optuna.create_study(storage=storage, study_name=name, direction="maximize")
+    for key, value in attributes.items():
+        study.set_user_attr(key, value)
+    distributions, frozen = _distributions(method), []
+    for trial in trials:
+        each = _frozen(trial, distributions)
+        each.datetime_start, each.datetime_complete = trial["started"], trial["finished"]
+        each.user_attrs = trial["attributes"]
+        frozen.append(each)
+    study.add_trials(frozen)
 
 
 def best(trials: Sequence[Mapping]) -> Mapping | None:

@@ -48,7 +48,7 @@ def tiny(pictures):
     return Study("tiny", f"folder:{pictures}", protocol, SMOKE, methods=PICKED)
 
 
-VOLATILE = ["seconds", "commit", "created"]
+VOLATILE = ["seconds", "commit", "created", "finished"]
 
 
 def facts(name="tiny"):

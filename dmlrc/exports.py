@@ -1,0 +1,86 @@
+"""Records for other tools: an Optuna journal of the searches, and CSV of everything."""
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pandas as pd
+
+from dmlrc import records, schedule, search
+from dmlrc.errors import DmlrcError, MissingDataError, UsageError
+from dmlrc.methods import Method
+from dmlrc.protocol import Study
+
+
+def to_journal(study: Study, path: Path, methods: Sequence[Method] | None = None) -> list[str]:
+    """Write the searches of a study to a new Optuna journal, each as an Optuna study, and return their names.
+
+    methods: only these, which need not be the study's own; default all of the study. A search is named
+    "study/method/repetition" and has as attributes its study, data set, method, repetition, seed and commit. A trial
+    has those of its commit, processor, steps, the seeds of its folds, and the reason where it gave no value.
+    Where a record does not say when it was finished, its trial begins as the one before it ends, the first one as the
+    study does; the attribute "dates" says so.
+
+    Raises UsageError if the file exists or its folder does not, MissingDataError if there is no trial.
+    """
+    if path.exists() or not path.parent.is_dir():
+        problem = "exists" if path.exists() else "is in a folder that does not"
+        raise UsageError(f"{path} {problem}: name a new file in a folder that exists")
+    found, written = records.load(study.name), []
+    for method, repetition in schedule.chains(study, study.methods if methods is None else methods)[1:]:
+        of_search = (found.trials["method"] == method.name) & (found.trials["repetition"] == repetition)
+        trials = found.trials[of_search].sort_values("trial").to_dict("records")
+        if not trials:
+            continue
+        dated = all(isinstance(trial["finished"], str) for trial in trials)
+        name = f"{study.name}/{method.name}/{repetition}"
+        attributes = {
+            "study": study.name,
+            "dataset": study.dataset,
+            "method": method.name,
+            "repetition": repetition,
+            "seed": schedule.repetition_seed(study.seed, repetition),
+            "commit": found.meta["commit"],
+            "dates": "recorded" if dated else "durations are recorded, dates are not",
+        }
+        search.write_journal(path, name, method, list(_timed(trials, found, dated)), attributes)
+        written.append(name)
+    if not written:
+        raise MissingDataError(f"study {study.name!r} has no trials: it has no search to export")
+    return written
+
+
+def _timed(trials: Sequence[dict], found: records.StudyRecords, dated: bool) -> Iterator[dict]:
+    """The trials of one search with started, finished (local time, as Optuna's own) and attributes."""
+    runs = found.runs[found.runs["kind"] == "trial"].set_index(["method", "repetition", "number"]).sort_index()
+    ended = _local(found.meta["created"])
+    for trial in trials:
+        taken = timedelta(seconds=trial["seconds"])
+        ended = _local(trial["finished"]) if dated else ended + taken
+        key = (trial["method"], trial["repetition"], trial["trial"])
+        seeds = [int(seed) for seed in runs.loc[[key], "seed"]] if key in runs.index else []
+        told = {name: trial[name] for name in ("commit", "processor", "steps", "reason") if pd.notna(trial[name])}
+        yield trial | {"started": ended - taken, "finished": ended, "attributes": told | {"seeds": seeds}}
+
+
+def _local(moment: str) -> datetime:
+    return datetime.fromisoformat(moment).astimezone().replace(tzinfo=None)
+
+
+def to_csv(study: Study, folder: Path) -> Path:
+    """Write every frame of a study's records as CSV into a folder, and its meta.json; nested values as JSON.
+
+    Raises DmlrcError where that is not possible.
+    """
+    found = records.load(study.name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "meta.json").write_text(json.dumps(found.meta, indent=1))
+        for name in records.FRAMES:
+            frame = getattr(found, name)
+            nested = {column: frame[column].map(json.dumps) for column in ("params", "values") if column in frame}
+            frame.assign(**nested).to_csv(folder / f"{name}.csv", index=False)
+    except OSError as error:
+        raise DmlrcError(f"cannot write into {folder} ({error.strerror}): name another folder") from None
+    return folder

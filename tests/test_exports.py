@@ -1,0 +1,135 @@
+"""Records in the hands of other tools: Optuna's journal, CSV."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import optuna
+import pandas as pd
+import pytest
+from factories import fake_units, write_units
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import TrialState
+from typer.testing import CliRunner
+
+from dmlrc import cli, exports, records, studies
+from dmlrc.errors import MissingDataError, UsageError
+from dmlrc.schedule import repetition_seed
+
+SMOKE = studies.get("glyphs-smoke")
+BEGIN = datetime(2025, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
+
+
+@pytest.fixture
+def units():
+    """Made-up records, written: each search has three trials, those of arcface diverged; trials end an hour apart."""
+    made, meta = fake_units("glyphs-smoke", SMOKE.dataset, SMOKE.effective_protocol, diverged=("arcface",))
+    for number, each in enumerate(made):
+        each["finished"] = (BEGIN + timedelta(hours=number)).isoformat()
+    write_units(made, meta)
+    return made
+
+
+def call(*arguments):
+    result = CliRunner().invoke(cli.app, ["study", "export", "glyphs-smoke", *map(str, arguments)])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def searches(path):
+    """The searches of a journal as Optuna itself reads them, by name."""
+    storage = JournalStorage(JournalFileBackend(str(path)))
+    return {name: optuna.load_study(study_name=name, storage=storage) for name in optuna.get_all_study_names(storage)}
+
+
+def test_every_search_is_in_the_journal_with_its_trials_and_true_times(units, home):
+    path = home / "journal.log"
+    assert f"{path}: {len(SMOKE.methods)} searches" in call("--optuna", path)
+    found = searches(path)
+    assert list(found) == [f"glyphs-smoke/{method.name}/0" for method in SMOKE.methods]
+    for method in SMOKE.methods:
+        expected = [each for each in units if (each["method"], each["kind"]) == (method.name, "trial")]
+        search = found[f"glyphs-smoke/{method.name}/0"]
+        assert search.direction == optuna.study.StudyDirection.MAXIMIZE
+        assert search.user_attrs["seed"] == SMOKE.seed
+        assert search.user_attrs["commit"] == "0000000000"
+        assert search.user_attrs["dates"] == "recorded"
+        assert len(search.trials) == len(expected) == 3
+        for number, (trial, record) in enumerate(zip(search.trials, expected, strict=True)):
+            assert trial.number == number
+            assert trial.params == record["params"]
+            assert set(trial.distributions) == set(method.space)
+            assert trial.state == (TrialState.FAIL if method.name == "arcface" else TrialState.COMPLETE)
+            assert (trial.value if trial.values else None) == record["value"]
+            assert trial.datetime_complete.astimezone(UTC) == datetime.fromisoformat(record["finished"])
+            assert trial.duration == timedelta(seconds=record["seconds"])
+            assert trial.user_attrs["commit"] == "0000000000"
+            assert trial.user_attrs["seeds"] == [run["seed"] for run in record["runs"]]
+    best = max((each for each in units if (each["method"], each["kind"]) == ("triplet", "trial")), key=_value)
+    assert found["glyphs-smoke/triplet/0"].best_params == best["params"]
+
+
+def _value(record):
+    return record["value"]
+
+
+def test_records_without_dates_keep_their_durations_and_say_so(home):
+    units, meta = fake_units(study="glyphs-smoke")
+    write_units(units, meta)
+    call("--optuna", home / "journal.log")
+    search = searches(home / "journal.log")["glyphs-smoke/contrastive/0"]
+    assert search.user_attrs["dates"] == "durations are recorded, dates are not"
+    assert search.trials[0].datetime_start.astimezone(UTC) == datetime.fromisoformat(meta["created"])
+    for trial, following in zip(search.trials, search.trials[1:], strict=False):
+        assert trial.duration == timedelta(seconds=4)
+        assert following.datetime_start == trial.datetime_complete
+
+
+def test_each_repetition_is_a_search_of_its_own(units, home):
+    again = [each | {"repetition": 1} for each in units if (each["method"], each["kind"]) == ("triplet", "trial")]
+    for each in again:
+        records.write_unit(each, "glyphs-smoke")
+    path = home / "journal.log"
+    names = exports.to_journal(replace(SMOKE, repetitions=2), path, [SMOKE.method("triplet")])
+    assert names == ["glyphs-smoke/triplet/0", "glyphs-smoke/triplet/1"]
+    seeds = [search.user_attrs["seed"] for search in searches(path).values()]
+    assert seeds == [0, repetition_seed(0, 1)]
+
+
+def test_a_journal_is_not_written_over_and_not_without_trials(units, home):
+    path = home / "journal.log"
+    call("--optuna", path)
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match="exists: name a new file"):
+        exports.to_journal(SMOKE, path)
+    assert path.read_bytes() == before
+    with pytest.raises(UsageError, match="in a folder that does not"):
+        exports.to_journal(SMOKE, home / "nowhere" / "journal.log")
+    with pytest.raises(MissingDataError, match="no search to export"):
+        exports.to_journal(SMOKE, home / "other.log", methods=[])
+    assert not (home / "other.log").exists()
+
+
+def test_csv_holds_every_frame(units, home):
+    assert call("--csv", home / "tables").strip() == str(home / "tables")
+    found = records.load("glyphs-smoke")
+    for name in records.FRAMES:
+        read, frame = pd.read_csv(home / "tables" / f"{name}.csv"), getattr(found, name)
+        assert list(read.columns) == list(frame.columns)
+        assert len(read) == len(frame)
+    trials = pd.read_csv(home / "tables" / "trials.csv")
+    assert [json.loads(params) for params in trials["params"]] == found.trials["params"].tolist()
+    assert trials["value"].tolist() == pytest.approx(found.trials["value"].tolist(), rel=1e-15, nan_ok=True)
+    assert json.loads((home / "tables" / "meta.json").read_text())["study"] == "glyphs-smoke"
+
+
+def test_a_folder_that_cannot_be_made_is_named(units, home):
+    (home / "file").write_text("")
+    result = CliRunner().invoke(cli.app, ["study", "export", "glyphs-smoke", "--csv", str(home / "file" / "tables")])
+    assert "cannot write into" in str(result.exception)
+
+
+def test_without_options_the_records_go_where_they_are_committed(units, home):
+    assert call().strip() == str(home / "results" / "glyphs-smoke")
+    assert records.load("glyphs-smoke").trials["finished"].notna().all()
