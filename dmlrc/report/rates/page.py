@@ -1,0 +1,113 @@
+"""Grids of learning rates: numbers, cells and sentences. Everything here is of validation classes."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from dmlrc import records, studies
+from dmlrc.errors import MissingDataError
+from dmlrc.records import StudyRecords
+from dmlrc.report import labels
+from dmlrc.report.tables import METHODS, Methods, ordered
+
+SAME_INPUT = ("trunk", "weights", "frozen_trunk", "train_from", "image_size", "crop_size", "augmentation", "square")
+
+
+def grid_of(study: StudyRecords) -> StudyRecords | None:
+    """The grid of rates on a study's data set and trunk, whole or in part; None where none was run."""
+    for each in studies.STUDIES.values():
+        grids = each.kind == "rates" and all(method.level is not None for method in each.methods)
+        same = each.dataset == study.meta["dataset"] and all(
+            getattr(each.protocol, name) == study.meta["protocol"][name] for name in SAME_INPUT
+        )
+        if grids and same and each.protocol.paper == study.meta["protocol"]["paper"]:
+            try:
+                return records.load(each.name)
+            except MissingDataError:
+                return None
+    return None
+
+
+def best_trials(grid: StudyRecords) -> pd.DataFrame:
+    """Validation MAP@R of the best trial of each method: a row a rate, a column a method, fractions.
+
+    Only rates at which every method of the grid has finished all its trials.
+    """
+    trials = grid.trials[grid.trials["state"] == "complete"]
+    wide = trials.pivot_table(index="level_number", columns="row", values="value", aggfunc="max")
+    counts = grid.trials.pivot_table(index="level_number", columns="row", values="trial", aggfunc="count")
+    whole = (counts >= grid.meta["budget"]["trials"]).reindex(columns=wide.columns).all(axis=1)
+    return wide[whole].rename_axis("rate").rename_axis(None, axis=1)
+
+
+def summary(grid: StudyRecords) -> pd.DataFrame:
+    """A row a rate: mean and range of the methods' best trials, the best method, steps to the plateau, share cut off.
+
+    steps: mean over all runs; cut_off: of the runs that ended at the limit of epochs.
+    """
+    best = best_trials(grid)
+    runs = grid.runs.groupby("level_number")
+    return pd.DataFrame(
+        {
+            "mean": best.mean(axis=1),
+            "range": best.max(axis=1) - best.min(axis=1),
+            "leader": best.idxmax(axis=1),
+            "steps": runs["steps"].mean().reindex(best.index),
+            "cut_off": runs["stopped"].agg(lambda stopped: (stopped == "limit").mean()).reindex(best.index),
+        }
+    )
+
+
+def chosen_rate(grid: StudyRecords) -> float | None:
+    """The rate with the highest mean, if a worse one stands on either side of it; else None."""
+    means = summary(grid)["mean"].sort_index()
+    place = int(np.argmax(means)) if len(means) else 0
+    return float(means.index[place]) if 0 < place < len(means) - 1 else None
+
+
+def cells(grid: StudyRecords, methods: Methods = METHODS) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The grid as cells and marks: percent, the best rate of each method and of the mean in bold."""
+    best, told = best_trials(grid).sort_index(ascending=False), summary(grid)
+    table = best[[name for name in ordered(best.columns, methods) if name in best]]
+    table = table.assign(mean=told["mean"], range=told["range"])
+    marks = table.eq(table.max()).replace({True: "best", False: ""})
+    marks["range"] = ""
+    texts = table.map(labels.percent).assign(
+        steps=told["steps"].map("{:,.0f}".format), **{"cut off": told["cut_off"].map("{:.0%}".format)}
+    )
+    marks = marks.assign(steps="", **{"cut off": ""})
+    names = {name: labels.method_label(name, methods) for name in best.columns}
+    index = pd.Index([f"{rate:g}" for rate in table.index], name="Rate")
+    return tuple(frame.set_axis(index).rename(columns=names) for frame in (texts, marks))
+
+
+def sentence(grid: StudyRecords) -> str:
+    """How far the methods are apart, and who leads, at the highest and at the best rate, in words."""
+    told = summary(grid)
+    if len(told) < 2:
+        return f"On {labels.dataset(grid)} fewer than two rates have been tried so far."
+    best, high = told["mean"].idxmax(), told.index.max()
+    leaders = [labels.method_label(told["leader"][rate]) for rate in (high, best)]
+    return (
+        f"On {labels.dataset(grid)} the best trials of {len(best_trials(grid).columns)} methods lie "
+        f"{labels.percent(told['range'][high])} points apart at a rate of {high:g}, with {leaders[0]} ahead, and "
+        f"{labels.percent(told['range'][best])} points at {best:g}, with {leaders[1]} ahead; on average they gain "
+        f"{labels.percent(told['mean'][best] - told['mean'][high])} points of MAP@R."
+    )
+
+
+def warning(edition: Sequence[StudyRecords]) -> str:
+    """That the rankings of some studies were made by their rate, where a grid says so; "" where none does."""
+    made = []
+    for study in edition:
+        grid = grid_of(study)
+        best = chosen_rate(grid) if grid else None
+        if best is not None and best != study.meta["protocol"]["lr"]:
+            made.append(f"on {labels.dataset(study)} ({study.meta['protocol']['lr']:g}; best: {best:g})")
+    if not made:
+        return ""
+    return (
+        "**The rankings and verdicts below were made by their learning rate, and are being run again.** All methods of "
+        f"a study share one rate, and {' and '.join(made)} it is not the best one. What another one would have changed:"
+    )

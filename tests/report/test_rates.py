@@ -1,0 +1,116 @@
+"""Grids of learning rates, of made-up trials: the best rate, what it changes, and when nothing is said."""
+
+import numpy as np
+import pytest
+from factories import fake_records
+
+from dmlrc import records, studies
+from dmlrc.report.rates import figures, page
+
+STUDY = studies.STUDIES["cars196crops-frozen-rates"]
+METHODS = ("contrastive", "triplet", "soft_triple")
+
+
+def value(row, rate, trial):
+    """SoftTriple leads at high rates, triplet at low ones; all are best on average at 1e-5."""
+    lead = {"contrastive": 0.0, "triplet": -0.01 * np.log10(rate / 1e-5), "soft_triple": 0.01 * np.log10(rate / 1e-5)}
+    return 0.12 - 0.02 * abs(np.log10(rate / 1e-5)) + lead[row] - 0.005 * trial
+
+
+def grid(left_out=()):
+    units = []
+    for method in STUDY.methods:
+        if method.row not in METHODS or method.level_number in left_out:
+            continue
+        for trial in (0, 1):
+            score = float(value(method.row, method.level_number, trial))
+            run = {
+                "fold": 0,
+                "seed": 0,
+                "state": "complete",
+                "stopped": "limit" if method.level_number < 2e-6 else "plateau",
+                "reason": "",
+                "best_step": 100,
+                "steps": 1000,
+                "seconds": 1.0,
+                "val": {"map_at_r": score, "precision_at_1": 0.5},
+                "curve": [],
+            }
+            units.append(
+                {
+                    "method": method.name,
+                    "row": method.row,
+                    "level": method.level,
+                    "level_number": method.level_number,
+                    "kind": "trial",
+                    "number": trial,
+                    "params": {},
+                    "state": "complete",
+                    "reason": "",
+                    "value": score,
+                    "steps": 1000,
+                    "seconds": 1.0,
+                    "commit": "0",
+                    "runs": [run],
+                }
+            )
+    meta = STUDY.configuration() | {
+        "data": {"name": "cars196crops", "images": 10, "classes": 4, "shape": [3, 1, 1]},
+        "environment": {},
+        "commit": "0",
+        "created": "",
+    }
+    return records.from_units(units, meta)
+
+
+def test_the_best_rate_has_a_worse_one_on_either_side():
+    found = grid()
+    assert page.chosen_rate(found) == 1e-5
+    assert page.chosen_rate(grid(left_out=(1e-6, 3e-6))) is None  # at the edge of what was tried
+    told = page.summary(found)
+    assert told["range"][1e-5] == pytest.approx(0, abs=1e-9)
+    assert told["leader"][3e-4] == "soft_triple"
+    assert told["leader"][1e-6] == "triplet"
+    assert told["cut_off"].to_dict() == {rate: float(rate < 2e-6) for rate in told.index}
+
+
+def test_a_rate_that_is_not_finished_is_left_out():
+    found = grid()
+    late = found.trials[~((found.trials["method"] == "triplet@rate3e-05") & (found.trials["trial"] == 1))]
+    unfinished = records.StudyRecords(**{**vars(found), "trials": late})
+    assert 3e-5 not in page.best_trials(unfinished).index
+    assert 1e-5 in page.best_trials(unfinished).index
+
+
+def test_cells_sentence_and_figure():
+    cells, marks = page.cells(grid())
+    assert list(cells.index) == ["0.0003", "0.0001", "3e-05", "1e-05", "3e-06", "1e-06"]
+    assert cells.loc["1e-05", "Contrastive"] == "12.00"
+    assert marks.loc["1e-05", "mean"] == "best"
+    assert cells.loc["1e-06", "cut off"] == "100%"
+    text = page.sentence(grid())
+    assert "3 methods" in text
+    assert "at a rate of 0.0003, with SoftTriple ahead" in text
+    figure = figures.draw({"Cars": page.best_trials(grid())})
+    assert len(figure.axes[0].lines) == len(METHODS)
+
+
+def test_a_study_at_another_rate_is_warned_of_and_no_other(monkeypatch):
+    protocol = studies.get("cars196crops-frozen-full").protocol
+    at_another = fake_records(study="mine", dataset="cars196crops", protocol=protocol)
+    monkeypatch.setattr(page, "grid_of", lambda study: grid())
+    assert "are being run again" in page.warning([at_another])
+    meta = at_another.meta | {"protocol": at_another.meta["protocol"] | {"lr": 1e-5}}
+    assert page.warning([records.StudyRecords(**{**vars(at_another), "meta": meta})]) == ""
+    assert page.warning([]) == ""
+
+
+def test_a_grid_is_found_by_data_set_and_trunk(monkeypatch):
+    asked = []
+    monkeypatch.setattr(records, "load", lambda name: asked.append(name) or grid())
+    study = fake_records(
+        study="mine", dataset="cars196crops", protocol=studies.get("cars196crops-frozen-full").protocol
+    )
+    assert page.grid_of(study).name == "cars196crops-frozen-rates"
+    assert asked == ["cars196crops-frozen-rates"]
+    assert page.grid_of(fake_records()) is None
