@@ -5,6 +5,7 @@ atomically by one process. A finished study is exported to results/<study>/ as a
 are committed. `load` reads either, into the same data frames.
 """
 
+import hashlib
 import json
 import math
 import os
@@ -188,8 +189,13 @@ def export(study: str, complete: bool) -> Path:
             frame = frame.assign(params=frame["params"].map(json.dumps))
         if name != "arrays" or len(frame):
             frame.to_parquet(target / f"{name}.parquet", index=False, compression="zstd")
-    write_json(target / "meta.json", records.meta | {"complete": complete})
+    written = {path.name: _sha256(path) for path in sorted(target.glob("*.parquet"))}
+    write_json(target / "meta.json", records.meta | {"complete": complete, "sha256": written})
     return target
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _read_meta(folder: Path) -> dict:
@@ -204,6 +210,9 @@ def _read_meta(folder: Path) -> dict:
 def _read_parquet(folder: Path) -> StudyRecords:
     meta = _read_meta(folder)
     files = {name: folder / f"{name}.parquet" for name in FRAMES}
+    for name, digest_ in meta.get("sha256", {}).items():
+        if (folder / name).exists() and _sha256(folder / name) != digest_:
+            raise DmlrcError(f"{folder / name} is not what was exported: restore it, for instance with `git checkout`")
     optional = ("arrays", "reruns")  # only some protocols ask for arrays; old records have no reruns
     read = {name: _parquet(file) for name, file in files.items() if file.exists() or name not in optional}
     try:
@@ -250,7 +259,7 @@ def read_unit(path: Path, configuration: str) -> dict:
     configuration.
     """
     told = read_json(path)
-    unit = checked(Unit, migrate.unit(told) if isinstance(told, dict) and "method" in told else told, path)
+    unit = checked(Unit, migrate.unit(told) if _names_method(told) else told, path)
     _check_place(path, unit, path.parents[1].name)
     if unit.get("digest", configuration) != configuration:
         raise DmlrcError(
@@ -258,6 +267,10 @@ def read_unit(path: Path, configuration: str) -> dict:
             "and it is made again"
         )
     return unit
+
+
+def _names_method(told: object) -> bool:
+    return isinstance(told, dict) and isinstance(told.get("method"), str)
 
 
 def write_unit(record: Mapping, study: str) -> None:

@@ -1,0 +1,319 @@
+"""Records on disk: what is refused, in one sentence with the file and the way out, and what older ones mean."""
+
+import json
+import math
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from factories import fake_units, write_fake_study
+
+from dmlrc import cli, migrate, paths, records
+from dmlrc.errors import DmlrcError
+
+UNIT = {
+    "study": "fake-study",
+    "method": "contrastive",
+    "row": "contrastive",
+    "level": None,
+    "level_number": None,
+    "repetition": 0,
+    "kind": "trial",
+    "number": 0,
+    "params": {"margin": 0.5},
+    "state": "complete",
+    "reason": "",
+    "value": 0.3,
+    "steps": 10,
+    "seconds": 1.0,
+    "commit": "0",
+    "runs": [
+        {
+            "fold": 0,
+            "seed": 1,
+            "state": "complete",
+            "stopped": "plateau",
+            "reason": "",
+            "best_step": 5,
+            "steps": 10,
+            "seconds": 1.0,
+            "val": {"map_at_r": 0.3, "precision_at_1": 0.5},
+            "curve": [{"step": 5, "loss": 0.1, "map_at_r": 0.3}],
+        }
+    ],
+}
+
+
+@pytest.fixture
+def unit_file(home):
+    """The file of one trial of a study under way, and a way to write into it."""
+    _, meta = fake_units()
+    folder = paths.runs() / "fake-study"
+    records.write_json(folder / "meta.json", meta)
+    path = folder / records.unit_path(UNIT)
+
+    def write(value):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(value if isinstance(value, str) else json.dumps(value))
+        return path
+
+    return write
+
+
+def changed(**fields):
+    return {**UNIT, **fields}
+
+
+def in_run(**fields):
+    return {**UNIT, "runs": [{**UNIT["runs"][0], **fields}]}
+
+
+def test_a_sound_record_is_read(unit_file):
+    unit_file(UNIT)
+    (trial,) = records.load("fake-study").trials.to_dict("records")
+    assert (trial["value"], trial["params"], trial["repetition"]) == (0.3, {"margin": 0.5}, 0)
+
+
+@pytest.mark.parametrize(
+    ("broken", "says"),
+    [
+        ("null", "the file"),
+        ("[]", "the file"),
+        ("3", "the file"),
+        ('"text"', "the file"),
+        ("{}", "Field required"),
+        ("{", "damaged"),
+        ("", "damaged"),
+        ("[" * 100_000, "damaged"),
+        (changed(value=7), "value"),
+        (changed(value="good"), "value"),
+        (changed(value=-0.1), "value"),
+        (changed(state="finished"), "state"),
+        (changed(kind="attempt"), "kind"),
+        (changed(number=-1), "number"),
+        (changed(number=0.5), "number"),
+        (changed(repetition=None), "repetition"),
+        (changed(params={"margin": "wide"}), "params.margin"),
+        (changed(params=None), "params"),
+        (changed(runs=[]), "has no runs"),
+        (changed(runs=None), "runs"),
+        (changed(state="diverged"), "state is not that of the last run"),
+        (changed(method=3), "method"),
+        (changed(surprise=1), "surprise"),
+        (changed(scores={"separated": {"map_at_r": 7.0}}), "map_at_r is 7"),
+        (changed(scores={"separated": {"map_at_r": None}}), "map_at_r is None"),
+        (changed(scores={"separated": {"nmi": -1}}), "nmi is -1"),
+        (in_run(val={"map_at_r": 1.5}), "map_at_r is 1.5"),
+        (in_run(stopped="bored"), "stopped"),
+        (in_run(steps=-1), "steps"),
+        (in_run(curve=[3]), "curve"),
+        (changed(method="triplet"), "says that it is triplet/0-trial-000.json"),
+        (changed(study="other"), "of study 'other'"),
+        (changed(number=1), "0-trial-001.json"),
+        (changed(digest="0123456789abcdef"), "another configuration"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_file_and_field(unit_file, broken, says):
+    path = unit_file(broken)
+    with pytest.raises(DmlrcError) as refused:
+        records.load("fake-study")
+    text = str(refused.value)
+    assert str(path) in text
+    assert says in text
+    assert "\n" not in text
+    assert ("ove it" in text) or ("delete it" in text)
+    assert records.problems("fake-study") == [text]
+
+
+def test_nan_and_infinity_are_refused(unit_file):
+    for number in ("NaN", "Infinity", "-Infinity"):
+        unit_file(json.dumps(UNIT).replace("0.3,", f"{number},", 1))
+        with pytest.raises(DmlrcError, match="value"):
+            records.load("fake-study")
+
+
+def test_a_rerun_without_scores_is_refused(unit_file, home):
+    rerun = changed(kind="rerun", scores={}, value=None)
+    records.write_json(paths.runs() / "fake-study" / records.unit_path(rerun), rerun)
+    with pytest.raises(DmlrcError, match="a complete rerun has no scores"):
+        records.load("fake-study")
+
+
+def test_nothing_impossible_is_written(home):
+    with pytest.raises(DmlrcError, match="value"):
+        records.write_unit(changed(value=7.0), "fake-study")
+    assert not (paths.runs() / "fake-study" / records.unit_path(UNIT)).exists()
+    records.write_unit(changed(value=math.nan, state="failed", runs=[]), "fake-study")  # written as null
+
+
+def test_stray_files_and_folders_are_named(unit_file):
+    folder = unit_file(UNIT).parent
+    (folder / "notes.txt").write_text("mine")
+    (folder / "notes.json").write_text("{}")
+    (folder / "0-trial-009.json").mkdir()
+    said = " ".join(records.problems("fake-study"))
+    for name in ("notes.txt", "notes.json", "0-trial-009.json"):
+        assert name in said
+    with pytest.raises(DmlrcError):
+        records.load("fake-study")
+
+
+@pytest.mark.parametrize("meta", ["null", "[]", "{}", "{", '{"study": 3}'])
+def test_a_damaged_meta_is_named(unit_file, meta):
+    path = unit_file(UNIT).parents[1] / "meta.json"
+    path.write_text(meta)
+    with pytest.raises(DmlrcError, match=r"meta\.json"):
+        records.load("fake-study")
+    assert "meta.json" in records.problems("fake-study")[0]
+
+
+# Committed records
+
+
+@pytest.fixture
+def committed(home):
+    """The folder of finished records, as Parquet."""
+    write_fake_study()
+    folder = records.export("fake-study", complete=True)
+    shutil.rmtree(paths.runs())
+    return folder
+
+
+def flip(data):
+    middle = len(data) // 3
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+
+
+def rewrite(change):
+    def damage(path):
+        frame = pd.read_parquet(path)
+        change(frame).to_parquet(path, index=False)
+        without_checksums(path.parent)
+
+    return damage
+
+
+def without_checksums(folder):
+    """As records are that are older than checksums."""
+    meta = json.loads((folder / "meta.json").read_text())
+    meta.pop("sha256")
+    (folder / "meta.json").write_text(json.dumps(meta))
+
+
+DAMAGES = {
+    "zeroed": lambda path: path.write_bytes(bytes(path.stat().st_size)),
+    "empty": lambda path: path.write_bytes(b""),
+    "truncated": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+    "text": lambda path: path.write_text("not a table"),
+    "head flipped": lambda path: path.write_bytes(b"XXXX" + path.read_bytes()[4:]),
+    "one bit flipped": lambda path: path.write_bytes(flip(path.read_bytes())),
+    "tail cut": lambda path: path.write_bytes(path.read_bytes()[:-8]),
+    "gone": lambda path: path.unlink(),
+    "doubled rows": rewrite(lambda frame: pd.concat([frame, frame])),
+    "no method": rewrite(lambda frame: frame.drop(columns="method")),
+}
+
+
+@pytest.mark.parametrize("frame", ["trials", "runs", "scores", "curves"])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_tables_are_named(committed, frame, damage):
+    path = committed / f"{frame}.parquet"
+    DAMAGES[damage](path)
+    with pytest.raises(DmlrcError) as refused:
+        records.load("fake-study")
+    assert str(committed) in str(refused.value)
+    assert "git checkout" in str(refused.value)
+    assert records.problems("fake-study") == [str(refused.value)]
+
+
+@pytest.mark.parametrize(
+    ("frame", "column", "value"),
+    [
+        ("scores", "value", 7.0),
+        ("scores", "value", np.nan),
+        ("trials", "value", -1.0),
+        ("trials", "state", "finished"),
+        ("trials", "params", "{"),
+        ("runs", "state", "finished"),
+    ],
+)
+def test_impossible_values_in_tables_are_refused(committed, frame, column, value):
+    path = committed / f"{frame}.parquet"
+    table = pd.read_parquet(path)
+    table[column] = [value, *table[column][1:]]
+    table.to_parquet(path, index=False)
+    with pytest.raises(DmlrcError, match="not what was exported"):
+        records.load("fake-study")
+    without_checksums(committed)
+    with pytest.raises(DmlrcError, match="git checkout"):
+        records.load("fake-study")
+
+
+def test_records_of_another_study_in_a_folder_are_refused(committed):
+    committed.rename(committed.with_name("other"))
+    with pytest.raises(DmlrcError, match=r"is of study 'fake-study': rename the folder"):
+        records.load("other")
+
+
+def test_the_command_that_checks_names_every_problem(committed, capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["dmlrc", "study", "check"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 0
+    assert "every record of 1 studies is sound" in capsys.readouterr().out
+    DAMAGES["truncated"](committed / "scores.parquet")
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    told = capsys.readouterr()
+    assert ended.value.code == 1
+    assert "scores.parquet is not what was exported" in told.out
+    assert "Traceback" not in told.err
+
+
+# Older records
+
+
+def test_what_older_records_do_not_say_is_filled_in(committed):
+    """Records from before repetitions, levels and a frame of reruns; the names of sweeps held the rest."""
+    for file in committed.glob("*.parquet"):
+        table = pd.read_parquet(file)
+        table.drop(columns=["row", "level", "level_number", "repetition"]).to_parquet(file, index=False)
+    (committed / "reruns.parquet").unlink()
+    without_checksums(committed)
+    found = records.load("fake-study")
+    assert set(found.trials["repetition"]) == {0}
+    assert found.scores["row"].equals(found.scores["method"])
+    assert found.reruns["params"].isna().all()
+    assert len(found.reruns) == found.runs[found.runs["kind"] == "rerun"].groupby(["method", "number"]).ngroups
+    assert found.meta["repetitions"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "number"),
+    [
+        ("margin_12@decay4e-05", "decay4e-05", 4e-05),
+        ("margin_12@dim128", "dim128", 128.0),
+        ("softmax@227px", "227px", 227.0),
+        ("norm_softmax@25x3", "25x3", None),
+        ("squeezenet1_0@imagenet", "imagenet", None),
+        ("softmax@spc4", "spc4", None),
+        ("triplet", None, None),
+    ],
+)
+def test_the_names_of_old_sweeps_are_read_in_one_way(name, level, number):
+    place = migrate.place(name)
+    assert place == {"row": name.partition("@")[0], "level": level, "level_number": number}
+
+
+@pytest.mark.parametrize(
+    ("name", "budget", "kinship"),
+    [
+        ("grocery-frozen-full", "full", ("table", None, None)),
+        ("grocery-frozen-full-roth2020-dims", "full", ("experiment", "grocery-frozen-full", "roth2020-dims")),
+        ("glyphs-quick-oi2021-rates", "rate", ("rates", "glyphs-quick", "oi2021-rates")),
+    ],
+)
+def test_the_kinship_of_old_studies(name, budget, kinship):
+    meta = migrate.meta({"study": name, "budget": {"name": budget}, "protocol": {}})
+    assert (meta["kind"], meta["parent"], meta["experiment"]) == kinship
