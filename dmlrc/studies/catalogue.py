@@ -8,7 +8,7 @@ from dmlrc.errors import unknown
 from dmlrc.methods import LEARNING_RATE, Float, Level, Method, levels, rows
 from dmlrc.papers import fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
 from dmlrc.protocol import FULL, QUICK, SMOKE, Budget, Protocol, Study
-from dmlrc.studies import adapted, own
+from dmlrc.studies import adapted, own, tuned
 
 _RATE_METHODS = ("contrastive", "triplet", "normalized_softmax", "multi_similarity")
 
@@ -237,23 +237,25 @@ def _sweeps(study: Study) -> dict[str, Sequence[Level]]:
     return {}
 
 
-_GRID_RATES = (3e-4, 1e-6, 3e-6, 1e-4, 3e-5, 1e-5)  # run from the last to the first
+_GRID_RATES = (1e-6, 3e-4, 3e-6, 1e-4, 3e-5, 1e-5)  # run from the last to the first
 
 
 def rate_grid(study: Study, rates: Sequence[float], methods: Sequence[str] = _EIGHT) -> Study:
-    """What one shared learning rate does to some methods: two random settings each, the same at every rate.
+    """What one shared learning rate does to some methods, each at one setting that an earlier search found.
 
     Scored on the validation folds alone; it chooses the study's rate. Where only the embedder trains, its rate varies.
     """
     name = "lr" if study.protocol.lr else "new_lr"
+    settings = tuned.of(study.dataset)
+    judged = tuple(replace(study.method(each), space={}, settings=settings[each]) for each in methods)
     return replace(
         study,
         name=f"{study.name}-rates",
         # every row has its own rate: that of the study itself must not change with the choice
         protocol=replace(study.protocol, **{name: rates[-1]}),
-        budget=replace(study.budget, name="rate", trials=2, reruns=0),
+        budget=replace(study.budget, name="rate", trials=1, reruns=0),
         repetitions=1,
-        methods=rows(levels("rate", rates, tuple(map(study.method, methods)), name)),
+        methods=rows(levels("rate", rates, judged, name)),
         kind="rates",
         parent=study.name,
         experiment="rates",

@@ -30,9 +30,9 @@ def grid_of(study: StudyRecords) -> StudyRecords | None:
 
 
 def best_trials(grid: StudyRecords) -> pd.DataFrame:
-    """Validation MAP@R of the best trial of each method: a row a rate, a column a method, fractions.
+    """Validation MAP@R of each method, of its best trial if there are several: a row a rate, a column a method.
 
-    Only rates at which every method of the grid has finished all its trials.
+    Fractions. Only rates at which every method of the grid has finished all its trials.
     """
     trials = grid.trials[grid.trials["state"] == "complete"]
     wide = trials.pivot_table(index="level_number", columns="row", values="value", aggfunc="max")
@@ -90,7 +90,7 @@ def sentence(grid: StudyRecords) -> str:
     best, high = told["mean"].idxmax(), told.index.max()
     leaders = [labels.method_label(told["leader"][rate]) for rate in (high, best)]
     return (
-        f"On {labels.dataset(grid)} the best trials of {len(best_trials(grid).columns)} methods lie "
+        f"On {labels.dataset(grid)} {len(best_trials(grid).columns)} methods lie "
         f"{labels.percent(told['range'][high])} points apart at a rate of {high:g}, with {leaders[0]} ahead, and "
         f"{labels.percent(told['range'][best])} points at {best:g}, with {leaders[1]} ahead; on average they gain "
         f"{labels.percent(told['mean'][best] - told['mean'][high])} points of MAP@R."

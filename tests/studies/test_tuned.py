@@ -1,0 +1,22 @@
+"""The settings of the grids are those that the committed searches found."""
+
+from pathlib import Path
+
+import pytest
+
+from dmlrc import records, search
+from dmlrc.studies import tuned
+
+
+@pytest.mark.parametrize("study", tuned.SEARCHED_ON)
+def test_they_are_the_best_trials(study, monkeypatch):
+    monkeypatch.setenv("DMLRC_HOME", str(Path(__file__).parents[2]))  # the committed records
+    trials = records.load(study).trials
+    for method, settings in tuned.SEARCHED_ON[study].items():
+        best = search.best(trials[trials["method"] == method].to_dict("records"))
+        assert settings == pytest.approx(best["params"], rel=0.006)
+
+
+def test_a_data_set_that_was_not_searched_takes_those_of_the_cars():
+    assert tuned.of("grocery") is tuned.GROCERY
+    assert tuned.of("cub200_2010") is tuned.of("cars196crops") is tuned.CARS
