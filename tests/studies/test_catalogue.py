@@ -1,0 +1,74 @@
+"""The studies of the package: names, kinship, and what the long ones are."""
+
+from collections import Counter
+
+import pytest
+
+from dmlrc import studies
+from dmlrc.errors import UsageError
+from dmlrc.methods import LEARNING_RATE
+from dmlrc.studies import experiments
+from dmlrc.studies.catalogue import STUDIES
+
+TABLES = ("cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen")
+
+
+def test_every_study_is_filed_under_its_name_and_no_two_share_records():
+    assert all(name == study.name for name, study in STUDIES.items())
+    assert max(Counter(study.digest for study in STUDIES.values()).values()) == 1
+    for study in STUDIES.values():
+        assert max(Counter(method.name for method in study.methods).values()) == 1, study.name
+
+
+def test_kinship_stands_in_fields():
+    for name, study in STUDIES.items():
+        if study.kind == "table":
+            assert study.parent is study.experiment is None or study.dataset == "inshop", name
+        else:
+            assert study.parent in STUDIES, name
+            assert study.experiment, name
+    found = experiments.of("cars196crops-frozen")
+    assert found["roth2020-dims"].name == "cars196crops-frozen-roth2020-dims"
+    assert not any(study.kind == "rates" for study in found.values())
+    assert not experiments.of("cars196crops-frozen").keys() & {"full"}  # another table's name begins alike
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_tables_on_frozen_trunks(name):
+    study = studies.get(name)
+    assert (len(study.methods), study.budget.trials, study.budget.reruns, study.repetitions) == (14, 50, 3, 3)
+    assert study.protocol.folds == 4
+    assert study.protocol.per_class
+    assert study.protocol.max_epochs * study.protocol.iterations_per_epoch == 100_000  # the paper's own limit
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_grid_varies_the_rate_alone(name):
+    grid = studies.get(f"{name}-rates")
+    rates = {method.changes[LEARNING_RATE] for method in grid.methods}
+    assert len(rates) >= 5
+    assert min(rates) < studies.get(name).protocol.lr < max(rates)
+    assert all(set(method.changes) == {LEARNING_RATE} for method in grid.methods)
+    by_row = {(method.row, tuple(method.settings.items())) for method in grid.methods}
+    assert len(by_row) == 8
+    assert grid.budget.reruns == 0  # the test half is not read
+
+
+def test_the_ablation_searches_the_rate_of_each_method():
+    searched = studies.get("cars196crops-frozen-rate-searched")
+    assert len(searched.methods) == 8
+    assert all(LEARNING_RATE in method.space for method in searched.methods)
+    assert searched.parent == "cars196crops-frozen"
+
+
+def test_ten_random_class_orders_stand_beside_the_default_one():
+    around = experiments.of("cars196crops-frozen")
+    orders = [study for name, study in around.items() if name.startswith("oi2021")]
+    random = [study for study in orders if study.class_order == "random"]
+    assert len(random) == len({study.seed for study in random}) == 10
+    assert [study.class_order for study in orders].count("default") == 1
+
+
+def test_a_name_that_is_nearly_right_is_met_with_the_right_one():
+    with pytest.raises(UsageError, match="did you mean 'cub200-2010-frozen'"):
+        studies.get("cub200-2010-forzen")

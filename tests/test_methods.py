@@ -1,0 +1,82 @@
+"""Methods as plain data: sweeps, batches, and what tells two methods apart."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from dmlrc.methods import Float, Level, Method, batch_levels, in_batches_of, levels, row_name, rows
+
+TRIPLET = Method("triplet", "triplet", {"margin": Float(0, 1)}, label="Triplet")
+SOFTMAX = Method("softmax", "normalized_softmax", label="Softmax", changes={"layer_norm": True}, images_per_class=1)
+
+
+def test_a_method_is_its_own_row_unless_it_stands_in_a_sweep():
+    assert (TRIPLET.row, TRIPLET.level, TRIPLET.level_number) == ("triplet", None, None)
+    assert Method("mine", "triplet").label == "mine"
+
+
+def test_the_rows_of_a_sweep_are_every_method_at_every_level():
+    swept = rows(levels("dim", (64, 128), (TRIPLET, SOFTMAX), "embedding_dim"))
+    assert [each.name for each in swept] == ["triplet@dim64", "softmax@dim64", "triplet@dim128", "softmax@dim128"]
+    last = swept[-1]
+    assert (last.row, last.level, last.level_number) == ("softmax", "dim128", 128.0)
+    assert last.changes == {"layer_norm": True, "embedding_dim": 128}
+    assert last.label == "Softmax, dim128"
+    assert last.name == row_name("softmax", "dim128")
+    assert swept[0].space == TRIPLET.space
+
+
+@pytest.mark.parametrize(
+    ("number", "name"), [(4e-5, "decay4e-05"), (0.0, "decay0"), (0.25, "decay0.25"), (2048, "decay2048")]
+)
+def test_a_level_keeps_its_number_beside_its_name(number, name):
+    (level,) = levels("decay", (number,), (TRIPLET,), "weight_decay")
+    assert (level.name, level.number, level.changes) == (name, float(number), {"weight_decay": number})
+
+
+def test_levels_that_are_no_numbers_have_none():
+    (row,) = rows([Level("spc-r", (TRIPLET,))])
+    assert (row.level, row.level_number) == ("spc-r", None)
+
+
+def test_batches_of_a_size_leave_out_what_does_not_fit():
+    four = replace(TRIPLET, images_per_class=4)
+    assert [(each.classes_per_batch, each.images_per_class) for each in in_batches_of(32, (four, SOFTMAX))] == [
+        (8, 4),
+        (32, 1),
+    ]
+    assert in_batches_of(4, (four,)) == ()  # one class is no batch
+    assert [(level.name, level.number) for level in batch_levels((8, 16), (four,))] == [
+        ("batch8", 8.0),
+        ("batch16", 16.0),
+    ]
+
+
+def test_the_digest_sees_what_decides_a_result_and_nothing_else():
+    alike = replace(TRIPLET, name="other", label="Other", year=2000, reference="nobody2000", row="other")
+    assert alike.digest == TRIPLET.digest
+    different = [
+        replace(TRIPLET, loss="contrastive"),
+        replace(TRIPLET, space={"margin": Float(0, 2)}),
+        replace(TRIPLET, space={"margin": Float(0, 1, log=True)}),
+        replace(TRIPLET, settings={"margin": 0.1}),
+        replace(TRIPLET, classes_per_batch=4),
+        replace(TRIPLET, weight_decay=0.0),
+        replace(TRIPLET, sampler="random"),
+        replace(TRIPLET, optimizer="sgd"),
+        replace(TRIPLET, changes={"lr": 1.0}),
+    ]
+    assert len({each.digest for each in (TRIPLET, *different)}) == len(different) + 1
+
+
+def test_the_digest_is_the_same_in_another_process():
+    code = "from dmlrc.papers import musgrave2020; print(*(each.digest for each in musgrave2020.METHODS))"
+    told = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout for _ in range(2)]
+    assert told[0] == told[1] != ""
+
+
+def test_plain_data_needs_no_torch():
+    code = "import sys, dmlrc.methods, dmlrc.protocol, dmlrc.papers, dmlrc.studies; print('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"

@@ -1,0 +1,65 @@
+"""Protocols, budgets and studies as plain data."""
+
+import json
+from dataclasses import asdict, fields, replace
+
+import pytest
+
+from dmlrc.errors import UsageError
+from dmlrc.methods import Method
+from dmlrc.papers import musgrave2020
+from dmlrc.protocol import Budget, Protocol, Study, TrunkInput, digest
+
+STUDY = Study("mine", "glyphs", musgrave2020.CHARACTERS, Budget("full", 50, 10), musgrave2020.METHODS)
+
+
+def test_a_budget_caps_the_epochs_and_nothing_else():
+    capped = replace(STUDY, budget=Budget("quick", 3, 2, max_epochs=2, iterations_per_epoch=15)).effective_protocol
+    assert (capped.max_epochs, capped.iterations_per_epoch) == (2, 15)
+    assert replace(capped, max_epochs=1000, iterations_per_epoch=100) == STUDY.protocol
+    unlimited = replace(STUDY, protocol=replace(STUDY.protocol, iterations_per_epoch=None))
+    assert unlimited.effective_protocol.iterations_per_epoch is None  # as many as the images fill
+
+
+def test_a_method_changes_the_protocol_of_its_own_runs_alone():
+    own = Method("own", "triplet", changes={"embedding_dim": 16})
+    assert STUDY.protocol_of(own).embedding_dim == 16
+    assert STUDY.protocol_of(None) == STUDY.protocol_of(Method("other", "triplet")) == STUDY.protocol
+
+
+def test_a_search_without_validation_is_refused():
+    with pytest.raises(UsageError, match="searches without validation"):
+        replace(STUDY, protocol=replace(STUDY.protocol, folds=0))
+
+
+def test_the_input_of_a_trunk_is_every_setting_on_which_its_features_depend():
+    told = STUDY.protocol.trunk_input
+    assert set(TrunkInput._fields) <= {field.name for field in fields(Protocol)}
+    assert told == replace(STUDY.protocol, lr=1.0, folds=2, embedding_dim=3).trunk_input
+    assert told != replace(STUDY.protocol, crop_size=20).trunk_input
+
+
+def test_the_digest_is_that_of_the_records_meta():
+    meta = json.loads(json.dumps(STUDY.configuration())) | {"commit": "0", "environment": {}}
+    assert digest(meta) == STUDY.digest
+
+
+def test_the_digest_sees_what_units_depend_on_and_nothing_else():
+    more = replace(STUDY, budget=Budget("full", 100, 20), repetitions=3, methods=(), expected="long", kind="experiment")
+    assert more.digest == STUDY.digest
+    different = [
+        replace(STUDY, name="other"),
+        replace(STUDY, dataset="omniglot"),
+        replace(STUDY, seed=1),
+        replace(STUDY, class_order="random"),
+        replace(STUDY, protocol=replace(STUDY.protocol, lr=1.0)),
+        replace(STUDY, budget=Budget("full", 50, 10, max_epochs=2)),
+    ]
+    assert len({each.digest for each in (STUDY, *different)}) == len(different) + 1
+
+
+def test_a_setting_that_is_introduced_later_changes_no_digest():
+    old = STUDY.configuration()
+    old["protocol"] = {name: value for name, value in asdict(STUDY.protocol).items() if name != "lr_decay"}
+    assert digest(old) == STUDY.digest
+    assert replace(STUDY, protocol=replace(STUDY.protocol, lr_decay="linear")).digest != STUDY.digest
