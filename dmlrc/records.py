@@ -77,6 +77,11 @@ class StudyRecords:
         return self.meta["study"]
 
     @property
+    def searches(self) -> int:
+        """How often the methods were searched, at most."""
+        return int(self.runs["repetition"].max()) + 1 if len(self.runs) else 0
+
+    @property
     def level_numbers(self) -> dict[str, float]:
         """The numbers of a sweep's levels, by the words for them: "dim128" -> 128."""
         return dict(self.scores[["level", "level_number"]].drop_duplicates().dropna().to_numpy())

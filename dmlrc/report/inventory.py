@@ -47,7 +47,7 @@ def experiments_table(edition: Sequence[StudyRecords]) -> pd.DataFrame:
                 rows.append(row | {"reruns": "not run", "steps": "–", "hours": "–", "commit": "–"})
                 continue
             reruns = recorded.runs[recorded.runs["kind"] == "rerun"]
-            done = len(reruns[["method", "number"]].drop_duplicates())
+            done = len(reruns[["method", "repetition", "number"]].drop_duplicates())
             row["reruns"] = f"{done} of {len(study.methods) * study.budget.reruns}"
             row["steps"] = f"{recorded.runs['steps'].sum():,}"
             row["hours"] = f"{recorded.runs['seconds'].sum() / 3600:.2f}"

@@ -18,7 +18,7 @@ from dmlrc.methods import Float, Int, Method
 from dmlrc.papers import musgrave2020
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import published
-from dmlrc.report.statistics import half_width, rank_test
+from dmlrc.report.statistics import half_width, rank_test, summary
 
 SETTINGS = ("concatenated", "separated")
 METRICS = ("precision_at_1", "r_precision", "map_at_r")
@@ -26,6 +26,10 @@ CLASSICS = ("contrastive", "triplet")
 Methods = Mapping[str, Method]
 METHODS: Methods = MappingProxyType({method.name: method for method in musgrave2020.METHODS})
 """The rows of the results tables. What shows rows of a reader's own too takes them as `methods`: `METHODS | own`."""
+
+
+RERUN = ["repetition", "number"]
+"""What tells the reruns of a method apart."""
 
 
 def ordered(names: Iterable[str], methods: Methods = METHODS) -> list[str]:
@@ -36,21 +40,46 @@ def ordered(names: Iterable[str], methods: Methods = METHODS) -> list[str]:
 
 
 def accuracy(records: StudyRecords) -> pd.DataFrame:
-    """Accuracy on the test half over the reruns: method, setting, metric, mean, ci95, n.
+    """Accuracy on the test half: method, setting, metric, mean, ci95, n, and more where searches were repeated.
 
-    Columns as in `published.results`, and n, the number of reruns. ci95 is NaN for a single rerun, and for the
-    pretrained row, which has no seed.
+    Columns as in `published.results`, and n, the number of reruns. ci95 is the half width of the 95 % interval. Where
+    each method was searched more than once it counts the luck of search and seed (`statistics.summary`), and seed_ci95
+    is that of the seeds alone; rank_low and rank_high bound the method's rank, and among_best says whether it cannot be
+    told from the best. Of a single search nobody knows its luck: ci95 is then of the seeds, and the other columns are
+    missing. NaN for a single rerun, and for the pretrained row, which has no seed.
     """
     scores = records.scores[records.scores["setting"].isin(SETTINGS)]
     groups = scores.groupby(["method", "setting", "metric"], sort=False)["value"]
-    return groups.agg(mean="mean", ci95=half_width, n="size").reset_index()
+    frame = groups.agg(mean="mean", ci95=half_width, n="size").reset_index()
+    return frame if records.searches < 2 else _with_search(frame, scores[scores["method"] != PRETRAINED])
+
+
+def _with_search(frame: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
+    """The frame of `accuracy` with intervals, ranks and the best that count search and seed."""
+    parts = []
+    for (setting, metric), runs in scores.groupby(["setting", "metric"], sort=False):
+        told = summary(runs[["method", "repetition", "rerun", "value"]])
+        columns = {
+            "ci95": (told["high"] - told["low"]) / 2,
+            "seed_ci95": (told["seed_high"] - told["seed_low"]) / 2,
+            **{name: told[name] for name in ("mean", "rank_low", "rank_high", "among_best")},
+        }
+        parts.append(pd.DataFrame(columns).assign(setting=setting, metric=metric).reset_index())
+    keys = ["method", "setting", "metric"]
+    return frame.drop(columns=["mean", "ci95"]).merge(pd.concat(parts), on=keys, how="left").pipe(_pretrained, frame)
+
+
+def _pretrained(merged: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
+    """The merged frame with the mean of the pretrained row, which no search and no seed varies."""
+    return merged.assign(mean=merged["mean"].fillna(frame["mean"]))
 
 
 def marks(frame: pd.DataFrame) -> pd.Series:
     """For each row of `accuracy`: "best" for the highest mean of its setting and metric, "tie", or "".
 
-    A tie: its 95 % interval overlaps that of the best (a missing interval counts as zero wide). Overlap is a rule of
-    the eye, not a test. The pretrained row does not compete.
+    A tie: it cannot be told from the best (`among_best`). Where each method was searched once only: its 95 % interval
+    overlaps that of the best (a missing interval counts as zero wide), which is a rule of the eye, not a test. The
+    pretrained row does not compete.
     """
     competing = frame[frame["method"] != PRETRAINED]
     result = pd.Series("", index=frame.index)
@@ -58,6 +87,8 @@ def marks(frame: pd.DataFrame) -> pd.Series:
         half = group["ci95"].fillna(0.0)
         best = group["mean"].idxmax()
         reaches = group["mean"] + half >= group["mean"][best] - half[best]
+        if "among_best" in group:
+            reaches = group["among_best"].astype(bool)
         result[group.index[reaches]] = "tie"
         result[best] = "best"
     return result
@@ -68,16 +99,17 @@ def status(records: StudyRecords, methods: Methods = METHODS) -> pd.DataFrame:
 
     state: "complete"; "diverged" (no trial ended with a number); "unfinished"; "not run".
     """
-    budget = records.meta["budget"]
+    searches = records.meta.get("repetitions", 1)
+    budget = {name: searches * records.meta["budget"][name] for name in ("trials", "reruns")}
     rows = {}
     for method in ordered([*methods, *records.runs["method"]], methods):
         trials = records.trials[records.trials["method"] == method]
         runs = records.runs[(records.runs["method"] == method) & (records.runs["kind"] == "rerun")]
-        failed = runs[runs["state"] != "complete"]["number"].nunique()
+        failed = len(runs[runs["state"] != "complete"][RERUN].drop_duplicates())
         row = {
             "trials": len(trials),
             "diverged": int((trials["state"] == "diverged").sum()),
-            "reruns": runs["number"].nunique() - failed,
+            "reruns": len(runs[RERUN].drop_duplicates()) - failed,
             "failed_reruns": failed,
         }
         rows[method] = row | {"state": _state(row, budget)}
@@ -94,14 +126,15 @@ def _state(row: Mapping[str, int], budget: Mapping) -> str:
 
 
 def cost(records: StudyRecords) -> pd.DataFrame:
-    """What a method cost: search_seconds (all trials), seconds and steps of one rerun (mean), indexed by method.
+    """What a method cost: search_seconds (all trials of a search), seconds and steps of a rerun (means), by method.
 
     Seconds and steps are summed over the folds, which train one after the other.
     """
     reruns = records.runs[records.runs["kind"] == "rerun"]
-    each = reruns.groupby(["method", "number"]).agg(seconds=("seconds", "sum"), steps=("steps", "sum"))
+    each = reruns.groupby(["method", *RERUN]).agg(seconds=("seconds", "sum"), steps=("steps", "sum"))
     table = each.groupby("method").mean()
-    table.insert(0, "search_seconds", records.trials.groupby("method")["seconds"].sum())
+    searches = records.trials.groupby(["method", "repetition"])["seconds"].sum()
+    table.insert(0, "search_seconds", searches.groupby("method").mean())
     return table.loc[[name for name in ordered(table.index) if name in table.index]]
 
 
@@ -204,8 +237,11 @@ def rank_agreement(ours: pd.DataFrame, theirs: pd.DataFrame, setting: str = "con
 
 
 def best_so_far(records: StudyRecords) -> pd.DataFrame:
-    """Our searches, as `published.search_traces`: method, trial (from 1), best validation MAP@R after it."""
-    trials = records.trials.sort_values(["method", "trial"])
+    """Our searches, as `published.search_traces`: method, trial (from 1), best validation MAP@R after it.
+
+    Of a method that was searched more than once, the first search.
+    """
+    trials = records.trials[records.trials["repetition"] == 0].sort_values(["method", "trial"])
     best = trials.groupby("method")["value"].transform(lambda values: values.cummax().ffill())
     return pd.DataFrame({"method": trials["method"], "trial": trials["trial"] + 1, "best": best}).reset_index(drop=True)
 
@@ -365,11 +401,11 @@ def replay(records: StudyRecords, patience: int, max_epochs: int) -> pd.Series:
     runs = {key: _stopped(curve, patience * length, max_epochs * length) for key, curve in curves.groupby(RUN)}
     frame = pd.DataFrame.from_dict(runs, orient="index", columns=["value", "steps"])
     frame.index = pd.MultiIndex.from_tuples(frame.index, names=RUN)
-    best = frame["value"].groupby(["method", "number"]).mean().groupby("method").max()
+    best = frame["value"].groupby(["method", *RERUN]).mean().groupby("method").max()
     return pd.concat([best, pd.Series({"mean": best.mean(), "steps": frame["steps"].mean()})])
 
 
-RUN = ["method", "number", "fold"]
+RUN = ["method", "repetition", "number", "fold"]
 
 
 def _stopped(curve: pd.DataFrame, patience: int, limit: int) -> tuple[float, int]:

@@ -45,7 +45,7 @@ def study(scores, name="made-study"):
         for metric in ("map_at_r", "precision_at_1")
     ]
     runs = pd.concat([found.runs[found.runs["method"] == "triplet"].assign(method=method) for method in scores])
-    return replace(found, runs=runs, scores=pd.concat(frames))
+    return replace(found, runs=runs, scores=pd.concat(frames).assign(repetition=0))
 
 
 def test_pairs_that_differ_are_found_and_the_others_are_not():

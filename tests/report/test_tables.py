@@ -1,13 +1,15 @@
 """Tables against numbers worked out by hand, and against what the papers say about their own tables."""
 
+import copy
 from dataclasses import asdict, replace
 
 import numpy as np
 import pandas as pd
 import pytest
-from factories import fake_records, write_fake_study
+from factories import fake_records, fake_units, write_fake_study
 from scipy import stats
 
+from dmlrc import records as records_module
 from dmlrc import studies
 from dmlrc.papers import musgrave2020
 from dmlrc.report import labels, published, statistics, tables
@@ -154,7 +156,9 @@ def with_trials(rows):
 
 def test_best_so_far_passes_over_diverged_trials():
     values = [0.2, np.nan, 0.1, 0.3]
-    records = with_trials({"method": "triplet", "trial": trial, "value": value} for trial, value in enumerate(values))
+    records = with_trials(
+        {"method": "triplet", "repetition": 0, "trial": trial, "value": value} for trial, value in enumerate(values)
+    )
     trace = tables.best_so_far(records)
     assert trace["trial"].tolist() == [1, 2, 3, 4]
     assert trace["best"].tolist() == [0.2, 0.2, 0.2, 0.3]
@@ -169,7 +173,10 @@ def test_published_searches_reach_their_best():
 
 
 def test_sensitivity_leaves_diverged_trials_out():
-    rows = [{"method": "triplet", "trial": trial, "value": value} for trial, value in enumerate([0.1, 0.2, 0.4])]
+    rows = [
+        {"method": "triplet", "repetition": 0, "trial": trial, "value": value}
+        for trial, value in enumerate([0.1, 0.2, 0.4])
+    ]
     rows.append({"method": "triplet", "trial": 3, "value": np.nan, "state": "diverged"})
     row = tables.sensitivity(with_trials(rows)).loc["triplet"]
     assert row["trials"] == 3
@@ -380,6 +387,7 @@ def test_replay_stops_the_curves_by_another_rule():
     rows = [
         {
             "method": "m",
+            "repetition": 0,
             "kind": "trial",
             "number": n,
             "fold": 0,
@@ -415,3 +423,52 @@ def test_cells_of_the_smaller_tables():
     text = page.baselines(gains, dict(list(published.results().groupby("dataset"))), "triplet")
     assert "on CUB200 35.9 to 55.9 %, measured 64.4 %" in text
     assert ("CUB200", "26.4") in page.recycled(tables.recycled(published.claims(), "contrastive")).index
+
+
+def repeated(searches=3, reruns=3, search=0.02, seed=0.001):
+    """Records of methods that were each searched several times; MAP@R differs by search more than by seed."""
+    rng, units = np.random.default_rng(0), []
+    made, meta = fake_units(trials=2, reruns=reruns)
+    for repetition in range(searches):
+        luck = {}
+        for each in made:
+            if each["kind"] == "pretrained":
+                units += [each] if repetition == 0 else []
+                continue
+            again = copy.deepcopy(each) | {"repetition": repetition}
+            for setting, values in again.get("scores", {}).items():
+                luck.setdefault((again["method"], setting), search * rng.standard_normal())
+                values["map_at_r"] = 0.5 + luck[again["method"], setting] + seed * rng.standard_normal()
+            units.append(again)
+    return records_module.from_units(units, meta | {"repetitions": searches})
+
+
+def test_where_searches_were_repeated_intervals_count_their_luck():
+    found = repeated()
+    frame = tables.accuracy(found)
+    rows = frame[(frame["metric"] == "map_at_r") & (frame["setting"] == "concatenated")].set_index("method")
+    trained = rows.drop(index="pretrained")
+    assert (trained["n"] == 9).all()
+    assert (trained["ci95"] > 3 * trained["seed_ci95"]).all()
+    assert trained["among_best"].sum() > 7  # the methods are alike: their differences are luck
+    assert (trained["rank_low"] <= trained["rank_high"]).all()
+    assert np.isnan(rows["ci95"]["pretrained"])
+    assert rows["mean"]["pretrained"] > 0
+    marked = tables.marks(frame)
+    assert set(marked[frame["among_best"].fillna(False).astype(bool)]) == {"best", "tie"}
+    by_seed_alone = tables.accuracy(repeated(searches=1))
+    assert "among_best" not in by_seed_alone
+
+
+def test_a_study_of_several_searches_is_complete_once_all_of_them_are():
+    found = repeated(searches=2)
+    told = tables.status(found)
+    assert set(told["state"]) == {"complete"}
+    assert set(told["trials"]) == {4}
+    assert set(told["reruns"]) == {6}
+    half = records_module.from_units([], found.meta)
+    first = {name: getattr(found, name) for name in records_module.FRAMES}
+    first = {name: each[each["repetition"] == 0] for name, each in first.items()}
+    assert set(tables.status(replace(half, **first))["state"]) == {"unfinished"}
+    assert (tables.cost(found)["search_seconds"] == tables.cost(replace(half, **first))["search_seconds"]).all()
+    assert len(tables.best_so_far(found)) == 2 * len(musgrave2020.METHODS)

@@ -32,7 +32,8 @@ def scores(records: StudyRecords, metric: str = METRIC, setting: str = SETTING) 
     """
     frame = records.scores
     chosen = frame[(frame["metric"] == metric) & (frame["setting"] == setting) & (frame["method"] != PRETRAINED)]
-    wide = chosen.pivot(index="rerun", columns="method", values="value").dropna(axis="columns", how="all")
+    wide = chosen.pivot(index=["repetition", "rerun"], columns="method", values="value")
+    wide = wide.dropna(axis="columns", how="all")
     return wide[[name for name in tables.ordered(wide.columns) if name in wide]]
 
 
