@@ -464,8 +464,8 @@ def test_overview_has_every_finding_once(findings):
 def test_every_finding_is_in_the_chapter_whole(findings):
     source = "".join(cell.source for cell in nbformat.read(NOTEBOOK, as_version=4).cells)
     for name, finding in findings.items():
-        whole = f'found["{name}"].show()' in source
-        assert whole or all(f'found["{name}"].show("{each.name}")' in source for each in finding.exhibits), name
+        whole = f'findings["{name}"].show()' in source
+        assert whole or all(f'findings["{name}"].show("{each.name}")' in source for each in finding.exhibits), name
 
 
 def test_the_chapter_is_short():
