@@ -3,12 +3,13 @@
 # make book STUDY=a,b          the book of these studies side by side
 # make single                  one page of the book made last, to print or to save as PDF
 # make test                    the tests
+# make evidence                the long studies, resumed where they stand; needs DMLRC_DATA
 STUDY ?= quick
 WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: book single test lint lock bench clean
+.PHONY: book single test lint lock bench evidence clean
 
 book: .venv/ready
 	$(BIN)/dmlrc book $(STUDY) --workers $(WORKERS)
@@ -26,6 +27,18 @@ lint: .venv/ready
 
 bench: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks
+
+# The long studies, in their order; days of two cores. Resumable: stop it at any moment, call it again.
+EVIDENCE = cars196crops-frozen-rates cub200-2010-frozen-rates grocery-frozen-rates \
+	cub200-2010-frozen cars196crops-frozen grocery-frozen \
+	cub200-2010-frozen-rate-tenfold cars196crops-frozen-rate-searched \
+	cars196crops-last-block-rates cars196crops-embedder-alone-rates cub200-2010-last-block-rates \
+	cub200-2010-embedder-alone-rates omniglot-scratch-rates \
+	cars196crops-last-block cars196crops-embedder-alone cub200-2010-last-block cub200-2010-embedder-alone \
+	omniglot-scratch
+
+evidence: .venv/ready
+	set -e; for study in $(EVIDENCE); do $(BIN)/dmlrc study run $$study --workers $(WORKERS); done
 
 # requirements.lock holds every version; it is resolved from the direct pins in pyproject.toml.
 # Bytecode is written here once: where Python is told not to, each process would compile torch again, for seconds.

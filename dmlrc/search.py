@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 else:
     optuna = lazy_loader.load("optuna")  # only a search that goes on needs it
 
-TPE = {"n_startup_trials": 10, "n_ei_candidates": 24, "multivariate": True, "group": False, "constant_liar": False}
-"""The sampler's settings, written down since Optuna's defaults change (multivariate since 5.0). The liar stands in for
+TPE = {"n_startup_trials": 10, "n_ei_candidates": 24, "multivariate": True, "group": False, "constant_liar": True}
+"""The sampler's settings, written down since Optuna's defaults change (these are those of 5.0). The liar stands in for
 trials that run at the same time, of which a search here has none."""
 
 

@@ -1,6 +1,8 @@
 """The studies of the package: names, kinship, and what the long ones are."""
 
+import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -72,3 +74,13 @@ def test_ten_random_class_orders_stand_beside_the_default_one():
 def test_a_name_that_is_nearly_right_is_met_with_the_right_one():
     with pytest.raises(UsageError, match="did you mean 'cub200-2010-frozen'"):
         studies.get("cub200-2010-forzen")
+
+
+def test_the_long_studies_that_the_makefile_runs_exist():
+    text = (Path(__file__).parents[2] / "Makefile").read_text()
+    named = re.search(r"EVIDENCE = (.*?)\n\n", text, re.DOTALL)[1].replace("\\", "").split()
+    assert set(named) <= STUDIES.keys()
+    assert set(TABLES) <= set(named)
+    place = {name: number for number, name in enumerate(named)}
+    for name in named:  # a rate is chosen before it is used
+        assert place.get(f"{name}-rates", -1) < place[name]
