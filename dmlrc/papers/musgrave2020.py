@@ -28,10 +28,12 @@ PROTOCOL = Protocol(
     momentum=0.9,
     folds=4,
     iterations_per_epoch=100,
-    eval_every=2,  # CUB200; Cars196: 5, SOP: 20
-    patience=9,  # CUB200; Cars196: 14, SOP: 39
+    eval_every=2,  # CUB200; the others below
+    patience=9,
     max_epochs=1000,
 )
+VALIDATION = {"cars196": {"eval_every": 5, "patience": 14}, "sop": {"eval_every": 20, "patience": 39}}
+"""What is other than on CUB200, by data set, in epochs: how often a run is validated, and how long it waits."""
 
 _MARGIN = Float(-0.2, 2.0)
 _UNIT = Float(0.0, 1.0)

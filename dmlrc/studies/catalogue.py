@@ -28,11 +28,8 @@ def rate_study(study: Study, rate: float) -> Study:
     )
 
 
-_PATIENCE = {"cars196": {"eval_every": 5, "patience": 14}, "sop": {"eval_every": 20, "patience": 39}}
-
-
 def _musgrave(dataset: str) -> Study:
-    protocol = replace(musgrave2020.PROTOCOL, **_PATIENCE.get(dataset, {}))
+    protocol = replace(musgrave2020.PROTOCOL, **musgrave2020.VALIDATION.get(dataset, {}))
     methods = musgrave2020.SOP_METHODS if dataset == "sop" else musgrave2020.METHODS
     return Study(
         f"{dataset}-musgrave2020", dataset, protocol, FULL, methods, expected="some hundred GPU hours, not measured"

@@ -344,6 +344,22 @@ def test_ledger_lists_the_fields_that_differ_and_numbers_them():
     assert len(table) == len(deviations.BY_HAND) - 1  # the budget is the full one
 
 
+def test_ledger_compares_the_crops_of_cars_with_cars196():
+    paper = replace(musgrave2020.PROTOCOL, eval_every=5, patience=14)
+    rows = {
+        name: deviations.ledger({"ours": fake_records(dataset=name, protocol=paper)}).set_index("setting")
+        for name in ("cars196crops", "cub200_2010")
+    }
+    assert not {"eval_every", "patience"} & set(rows["cars196crops"].index)
+    assert rows["cub200_2010"].loc["patience", ["ours", "the paper's"]].tolist() == ["14", "9"]
+    assert "squashed" in rows["cars196crops"].loc["stored images", "ours"]
+    assert rows["cub200_2010"].loc["stored images", "ours"].startswith("a centre square")
+    assert rows["cars196crops"].loc["data set", "ours"] == "Cars196 crops"
+    both = {name: fake_records(dataset=name, protocol=musgrave2020.FROZEN) for name in ("cars196crops", "grocery")}
+    row = deviations.ledger(both).set_index("setting").loc["patience"]
+    assert row["the paper's"] == "cars196crops: 14; grocery: 9"
+
+
 def test_a_partly_frozen_trunk_is_named_as_what_it_is():
     partly = replace(musgrave2020.FROZEN, frozen_trunk=False, train_from="features.12", augmentation="flip")
     records = fake_records(protocol=partly)

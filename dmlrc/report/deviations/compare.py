@@ -18,6 +18,8 @@ Reasons = Mapping[str, tuple[str, str]]
 ByHand = tuple[str, str | Callable[[StudyRecords], str], str, str, str]
 """Setting, ours (a text, or a function of the records), the paper's, where, why."""
 
+ProtocolOf = Callable[[StudyRecords], Protocol]
+
 _WHY = {
     "trunk": "A trunk that two CPU cores can train, or whose features they can compute once.",
     "weights": "ImageNet weights that can be had here; characters need none.",
@@ -52,11 +54,13 @@ def usual(where: str, *fields: str) -> Reasons:
     return {field: (where, _WHY[field]) for field in fields}
 
 
-def compare(by_study: ByStudy, protocol: Protocol, reasons: Reasons, by_hand: Iterable[ByHand]) -> pd.DataFrame:
+def compare(
+    by_study: ByStudy, protocol: Protocol | ProtocolOf, reasons: Reasons, by_hand: Iterable[ByHand]
+) -> pd.DataFrame:
     """The numbered deviations of studies from a paper; columns `COLUMNS`, index from 1.
 
-    protocol: the paper's. A row stands for all studies; where they differ from one another, each is named. Only the
-    fields in `reasons` are compared.
+    protocol: the paper's, or the one that it has for the data set of some records. A row stands for all studies; where
+    they differ from one another, each is named. Only the fields in `reasons` are compared.
     """
     ran = present(by_study)
     rows = [_field(ran, protocol, name, *reason) for name, reason in reasons.items()]
@@ -80,12 +84,15 @@ def reruns(records: StudyRecords) -> str:
     return f"{count} seed{'s' if count != 1 else ''} a row"
 
 
-def _field(ran: Mapping[str, StudyRecords], protocol: Protocol, name: str, where: str, why: str) -> tuple[str, ...]:
-    theirs = labels.setting_text(getattr(protocol, name))
+def _field(
+    ran: Mapping[str, StudyRecords], protocol: Protocol | ProtocolOf, name: str, where: str, why: str
+) -> tuple[str, ...]:
+    papers = {key: protocol(records) if callable(protocol) else protocol for key, records in ran.items()}
+    theirs = {key: labels.setting_text(getattr(paper, name)) for key, paper in papers.items()}
     ours = {key: labels.setting_text(records.meta["protocol"][name]) for key, records in ran.items()}
-    if all(text == theirs for text in ours.values()):
+    if ours == theirs:
         return ()
-    paper = f"not given; {theirs} in our version of its system" if where == NOT_GIVEN else theirs
+    paper = f"not given; {_joined(theirs)} in our version of its system" if where == NOT_GIVEN else _joined(theirs)
     return name, _joined(ours), paper, where, why
 
 

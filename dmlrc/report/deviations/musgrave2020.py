@@ -1,11 +1,17 @@
 """Where studies differ from the Reality Check, Musgrave et al. 2020."""
 
+from dataclasses import replace
+
 import pandas as pd
 
 from dmlrc.papers import musgrave2020
+from dmlrc.protocol import Protocol
 from dmlrc.records import StudyRecords
+from dmlrc.report import labels
 from dmlrc.report.common import ByStudy
 from dmlrc.report.deviations.compare import ByHand, Reasons, compare, ties, usual
+
+CHARACTERS = ("glyphs", "glyphs-small", "omniglot")
 
 REASONS: Reasons = {
     **usual("3.1", "trunk", "weights", "train_from"),
@@ -47,7 +53,17 @@ def _budget(records: StudyRecords) -> str:
     return "" if budget["name"] == "full" else f"{budget['trials']} trials, {budget['reruns']} reruns"
 
 
+def _stored(records: StudyRecords) -> str:
+    """How the images of a study lie on disk."""
+    if records.meta["dataset"] in CHARACTERS:
+        return "drawings, which are squares"
+    if records.meta["dataset"] == "cars196crops":
+        return "the box of each car, squashed to a square; training crops are not anti-aliased"
+    return "a centre square of each photograph; training crops are not anti-aliased"
+
+
 BY_HAND: tuple[ByHand, ...] = (
+    ("data set", labels.dataset, "CUB200, Cars196 and SOP", "4.1", "What can be had and trained on here."),
     (
         "budget",
         _budget,
@@ -106,15 +122,22 @@ BY_HAND: tuple[ByHand, ...] = (
     ),
     (
         "stored images",
-        "a centre square of each photograph; training crops are not anti-aliased",
+        _stored,
         "whole photographs",
         "3.1",
-        "One array on disk holds a whole set. Evaluation, a centre crop, is not affected.",
+        "One array on disk holds a whole set. Evaluation, a centre crop, is not affected by a centre square; it is by "
+        "squashed boxes, which show no surroundings and no proportions.",
     ),
     ties("the order in which the search library returns them", "3.3"),
 )
 
 
 def ledger(by_study: ByStudy) -> pd.DataFrame:
-    """What differs from the paper's protocol; see `compare`."""
-    return compare(by_study, musgrave2020.PROTOCOL, REASONS, BY_HAND)
+    """What differs from the paper's protocol, that of Cars196 for its crops; see `compare`."""
+    return compare(by_study, _protocol, REASONS, BY_HAND)
+
+
+def _protocol(records: StudyRecords) -> Protocol:
+    """The paper's protocol on the data set of these records, or on CUB200 where it has none."""
+    dataset = records.meta["dataset"].removesuffix("crops")
+    return replace(musgrave2020.PROTOCOL, **musgrave2020.VALIDATION.get(dataset, {}))
