@@ -16,7 +16,8 @@ class Paper:
     """A paper whose experiments are run.
 
     key: of its protocol, its modules and its entry in the bibliography. id: what the names of its claims, tables and
-    figures begin with. label: as printed. chapter: the notebook that has its tables. protocol, methods: on CUB200.
+    figures begin with. label: as printed. chapter: the notebook that has its tables. protocol, methods: on CUB200. url:
+    where it can be read, "" where nowhere freely.
     """
 
     key: str
@@ -25,6 +26,7 @@ class Paper:
     chapter: str
     protocol: Protocol = field(repr=False)
     methods: tuple[Method, ...] = field(repr=False)
+    url: str = ""
 
     @property
     def year(self) -> int:
@@ -33,9 +35,23 @@ class Paper:
 
 ALL = (
     Paper(
-        "musgrave2020", "musgrave", "Musgrave et al. 2020", "03_results", musgrave2020.PROTOCOL, musgrave2020.METHODS
+        "musgrave2020",
+        "musgrave",
+        "Musgrave et al. 2020",
+        "03_results",
+        musgrave2020.PROTOCOL,
+        musgrave2020.METHODS,
+        "https://arxiv.org/abs/2003.08505",
     ),
-    Paper("roth2020", "roth", "Roth et al. 2020", "05_training_strategies", roth2020.PROTOCOL, roth2020.METHODS),
+    Paper(
+        "roth2020",
+        "roth",
+        "Roth et al. 2020",
+        "05_training_strategies",
+        roth2020.PROTOCOL,
+        roth2020.METHODS,
+        "https://arxiv.org/abs/2002.08473",
+    ),
     Paper(
         "fehervari2019",
         "fehervari",
@@ -43,8 +59,17 @@ ALL = (
         "06_unbiased_evaluation",
         fehervari2019.PROTOCOL,
         fehervari2019.METHODS,
+        "https://arxiv.org/abs/1911.12528",
     ),
-    Paper("zhai2019", "zhai", "Zhai and Wu 2019", "07_classification_baseline", zhai2019.PROTOCOL, zhai2019.METHODS),
+    Paper(
+        "zhai2019",
+        "zhai",
+        "Zhai and Wu 2019",
+        "07_classification_baseline",
+        zhai2019.PROTOCOL,
+        zhai2019.METHODS,
+        "https://arxiv.org/abs/1811.12649",
+    ),
     Paper("oi2021", "oi", "Oi et al. 2021", "08_pairs_and_splits", oi2021.PROTOCOL, oi2021.METHODS),
 )
 """The Reality Check first; the others in the order of their chapters."""

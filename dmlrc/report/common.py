@@ -172,7 +172,8 @@ def verdicts(edition: Sequence[StudyRecords], paper: str) -> str:
     sentences = []
     for name, part in numbers.groupby(level="study", sort=False):
         counts = ", ".join(f"{(part['verdict'] == verdict).sum()} {verdict}" for verdict in claims.VERDICTS)
-        sentences.append(f"Of {len(part)} claims of the paper, around `{name}`: {counts}.")
+        where = "that need no records" if name == claims.WITHOUT_RECORDS else f"around `{name}`"
+        sentences.append(f"Of {len(part)} claims of the paper, {where}: {counts}.")
     return " ".join(sentences)
 
 

@@ -147,6 +147,29 @@ def welch(first: ArrayLike, second: ArrayLike, units: str = "") -> Estimate:
     return Estimate(value, float(low), float(high), n, units, WELCH)
 
 
+def welch_sum(groups: Sequence[tuple[float, ArrayLike]], units: str = "") -> Estimate:
+    """A weighted sum of the means of independent groups, each a (weight, values) pair, with Welch's interval.
+
+    Welch and Satterthwaite's degrees of freedom; of two groups with the weights 1 and -1 it is `welch`. n is that of
+    the smallest group.
+
+    >>> found = welch_sum([(1, [1.0, 2.0, 3.0]), (-0.5, [2.0, 4.0]), (-0.5, [1.0, 3.0])])
+    >>> found.value, found.n
+    (-0.5, 2)
+    """
+    weights = np.array([weight for weight, _ in groups], float)
+    values = [_finite(each) for _, each in groups]
+    counts = np.array([len(each) for each in values])
+    n = int(counts.min())
+    value = float(weights @ [each.mean() for each in values]) if n else np.nan
+    parts = weights**2 * [each.var(ddof=1) / len(each) for each in values] if n > 1 else np.zeros(1)
+    if not parts.sum():
+        return Estimate(value, np.nan, np.nan, n, units, WELCH)
+    df = parts.sum() ** 2 / (parts**2 / (counts - 1)).sum()
+    half = stats.t.ppf((1 + LEVEL) / 2, df) * np.sqrt(parts.sum())
+    return Estimate.around(value, float(half), n, units, WELCH)
+
+
 def share(count: int, total: int, units: str = "") -> Estimate:
     """A share, with Wilson's interval."""
     if not total:

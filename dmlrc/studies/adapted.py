@@ -181,6 +181,22 @@ def _roth(main: Study) -> Iterator[Study]:
     for name, sweep in sweeps.items():
         # spectra are only shown of the table's runs
         yield _study(main, f"roth2020-{name}", replace(protocol, arrays=()), rows(sweep), sweep=True)
+    equal = _same_images(main, protocol, (8, 16, 32, 64), six, 64)
+    yield _study(main, "roth2020-batches-equal", replace(protocol, arrays=()), rows(equal), sweep=True)
+
+
+def _same_images(
+    main: Study, protocol: Protocol, sizes: Sequence[int], methods: tuple[Method, ...], size: int
+) -> list[Level]:
+    """A sweep over the images of a batch in which an epoch has as many images at every size as in batches of `size`.
+
+    So it is in the papers, whose epochs are passes over the data; with the steps fixed, larger batches see more images.
+    """
+    steps = _CAPS.get(main.budget.name, {}).get("iterations_per_epoch", protocol.iterations_per_epoch)
+    return [
+        replace(level, changes={"iterations_per_epoch": round(steps * size / level.number)})
+        for level in batch_levels(sizes, methods)
+    ]
 
 
 def _fehervari_methods() -> tuple[Method, ...]:
@@ -191,8 +207,11 @@ def _fehervari(main: Study) -> Iterator[Study]:
     protocol = _like(main, fehervari2019.PROTOCOL)
     methods = _fehervari_methods()
     yield _study(main, "fehervari2019", protocol, methods)
-    for name, sweep in fehervari2019.sweeps(_few(main, methods[:-1])).items():  # all but the ensemble
+    few = _few(main, methods[:-1])  # all but the ensemble
+    for name, sweep in fehervari2019.sweeps(few).items():
         yield _study(main, f"fehervari2019-{name}", protocol, rows(sweep), sweep=True)
+    equal = _same_images(main, protocol, fehervari2019.BATCH_SIZES, few, 60)
+    yield _study(main, "fehervari2019-batches-equal", protocol, rows(equal), sweep=True)
 
 
 def _zhai_protocol(main: Study) -> Protocol:
@@ -209,6 +228,7 @@ def _zhai(main: Study) -> Iterator[Study]:
     at_512 = replace(protocol, embedding_dim=512)
     yield _study(main, "zhai2019", protocol, zhai2019.METHODS)
     yield _study(main, "zhai2019-losses", at_512, _LOSSES, sweep=True)
+    yield _study(main, "zhai2019-losses-equal", at_512, rows(_equal_losses(_classes(main))), sweep=True)
     yield _study(main, "zhai2019-dims", protocol, rows(dims), sweep=True)
     yield _study(main, "zhai2019-samples", at_512, rows(samples), sweep=True)
     yield _study(main, "zhai2019-layer_norm", at_512, rows(zhai2019.layer_norm(softmax)), sweep=True)
@@ -242,6 +262,16 @@ _LOSSES = (
     _loss("proxy_nca", "Proxy NCA", "proxy_nca_original", "movshovitz2017", 2017, softmax_scale=9),
     *zhai2019.METHODS[:1],
 )
+
+
+def _equal_losses(classes: int) -> list[Level]:
+    """Every loss in batches of 5 images of 15 classes; normalised softmax in two more layouts, as the classes allow.
+
+    N-pairs and the angular loss see two of the five images.
+    """
+    in_fives = [replace(each, classes_per_batch=15, images_per_class=5) for each in _LOSSES]
+    others = [zhai2019.sample_level(layout) for layout in ((1, 75), (25, 3)) if layout[1] <= classes]
+    return [Level("5x15", tuple(in_fives)), *others]
 
 
 _ORDERS = 10

@@ -4,23 +4,26 @@ The rule, the same for every claim, was written down before any verdict was comp
 chapter on claims names what was settled later:
 
 Each claim names a statistic, and a region in which it lies if the claim is true: above a limit, below one, or nearer to
-0 than one. The statistic comes with a 95 % interval: Student's t over reruns, which are paired, since those of one
-number share their seeds, or over rows; Fisher's z for correlations; a seeded bootstrap where there is no closed form.
-Every claim says which.
+0 than one. The statistic comes with a 95 % interval: of search and seed where searches were repeated, else Welch's
+over the reruns, which knows seeds only; Student's t over rows; Fisher's z for correlations; a seeded bootstrap where
+there is no closed form. Every claim says which.
 
 - reproduced: the whole interval lies in the region.
 - not reproduced: the whole interval lies outside it.
 - inconclusive: the interval straddles the edge; or it rests on fewer than 3 reruns, rows or seeds; or the records are
-  not finished or not of the full budget; or no result on this data could have been outside the region.
+  not finished or not of the full budget; or more than half of the rows behind it are worse than the untrained trunk;
+  or no result on this data could have been outside the region.
 - not run: there are no records to compute it from.
+
+A claim that our records cannot test is retracted: it stays listed, with the reason, and gets no verdict.
 
 A verdict holds for the data set, the trunk and the protocol of its study, and the interval covers only what its units
 vary. With this many claims some intervals miss by chance: one in twenty, were each to stand at the edge.
 """
 
-from dmlrc.report.claims.page import by_paper, caption, overview, table, takeaways, unsettled
-from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, VERDICTS, Claim
-from dmlrc.report.claims.verdicts import CLAIMS, counts, judge, judged, numbers
+from dmlrc.report.claims.page import SECTIONS, by_paper, caption, overview, table, takeaways, unsettled
+from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, RETRACTED, VERDICTS, Claim
+from dmlrc.report.claims.verdicts import CLAIMS, WITHOUT_RECORDS, counts, judge, judged, numbers
 
 __all__ = [
     "CLAIMS",
@@ -28,7 +31,10 @@ __all__ = [
     "NOT_REPRODUCED",
     "NOT_RUN",
     "REPRODUCED",
+    "RETRACTED",
+    "SECTIONS",
     "VERDICTS",
+    "WITHOUT_RECORDS",
     "Claim",
     "by_paper",
     "caption",

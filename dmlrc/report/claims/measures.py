@@ -5,6 +5,7 @@ have a value. Everything reads the test classes unless it says otherwise.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -16,24 +17,30 @@ from dmlrc.report.claims.rule import Evidence, MissingRowsError
 from dmlrc.report.statistics import Estimate
 
 R1 = "precision_at_1"
-STUDENT_RERUNS = "Student's t over the reruns; those of one number share their seeds, so differences are paired"
+SEEDS_ONLY = "seeds only"
+SEARCH_OR_SEEDS = (
+    "Student's t with the variance of search and seed where searches were repeated; else Welch's t over the reruns, "
+    "which knows seeds only"
+)
+REDRAWN = f"parametric bootstrap of the rows' means; their errors as follows: {SEARCH_OR_SEEDS}"
+SAME_MODELS = "Student's t over the reruns; both numbers of a pair are of the same trained model; seeds only"
+STUDENT_RERUNS = "Student's t over the reruns; seeds only"
 STUDENT_ROWS = "Student's t over the rows, each the mean of its reruns"
 FISHER = "Fisher's z over the rows, each the mean of its reruns"
-BOOTSTRAP_RERUNS = "bootstrap of the reruns, percentiles, seeded"
 BOOTSTRAP_ROWS = "bootstrap of the rows, percentiles, seeded"
 Measure = Callable[[Evidence], Estimate]
 
 
 def wide(records: StudyRecords, metric: str = R1, setting: str = "separated") -> pd.DataFrame:
-    """The scores of every trained row: a row a rerun, a column a method. Raises MissingRowsError where there are none.
+    """The scores of every trained row: a row a repetition and rerun, a column a method.
 
-    NaN where a rerun of a method diverged or is not finished.
+    NaN where a rerun of a method diverged or is not finished. Raises MissingRowsError where there is no score.
     """
     scores = records.scores
     chosen = scores[(scores["setting"] == setting) & (scores["metric"] == metric) & (scores["method"] != PRETRAINED)]
     if chosen["value"].notna().sum() == 0:
         raise MissingRowsError(f"no finished rerun with {metric} ({setting}) in {records.name}")
-    return chosen.pivot(index="rerun", columns="method", values="value")
+    return chosen.pivot(index=["repetition", "rerun"], columns="method", values="value")
 
 
 def column(records: StudyRecords, method: str, metric: str = R1, setting: str = "separated") -> pd.Series:
@@ -49,12 +56,65 @@ def means(records: StudyRecords, metric: str = R1, setting: str = "separated") -
     return wide(records, metric, setting).mean().dropna()
 
 
-def complete_reruns(table: pd.DataFrame, least: int = 1) -> pd.DataFrame:
-    """The reruns that all rows have; rows without any rerun do not count. Raises for fewer than `least` rows."""
-    table = table.dropna(axis="columns", how="all").dropna()
-    if table.empty or table.shape[1] < least:
-        raise MissingRowsError(f"no rerun that all of at least {least} rows have finished")
+def present(table: pd.DataFrame, least: int = 1) -> pd.DataFrame:
+    """The rows of `wide` that have a finished rerun. Raises MissingRowsError for fewer than `least`."""
+    table = table.dropna(axis="columns", how="all")
+    if table.shape[1] < least:
+        raise MissingRowsError(f"fewer than {least} rows have a finished rerun")
     return table
+
+
+def contrast(table: pd.DataFrame, weights: Mapping[str, float]) -> Estimate:
+    """A weighted sum of the rows' means; {"a": 1, "b": -1} is the difference of two. table: `wide`.
+
+    No pairs: that two rows share a seed says nothing about their difference. Where searches were repeated, the interval
+    holds search and seed, whose variances are those of all rows of the table; otherwise it knows seeds only.
+    """
+    missing = [row for row in weights if row not in table or table[row].isna().all()]
+    if missing:
+        raise MissingRowsError(f"no finished rerun of {', '.join(missing)}")
+    if repeated(table):
+        return statistics.contrast(long(table), weights)
+    found = statistics.welch_sum([(weight, table[row]) for row, weight in weights.items()], "reruns")
+    return replace(found, how=f"{found.how}, {SEEDS_ONLY}")
+
+
+def repeated(table: pd.DataFrame) -> bool:
+    """Whether any row of `wide` was searched more than once."""
+    return table.index.get_level_values("repetition").nunique() > 1
+
+
+def long(table: pd.DataFrame) -> pd.DataFrame:
+    """`wide` as `statistics` takes runs: method, repetition, rerun, value."""
+    return table.rename_axis(columns="method").stack().rename("value").reset_index()
+
+
+def errors(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """The mean of every row of `wide` and its standard error, both (M,): of search and seed, or of seeds only."""
+    if repeated(table):
+        found = statistics.summary(long(table)).loc[table.columns]
+        return found["mean"].to_numpy(), found["error"].to_numpy()
+    return table.mean().to_numpy(), table.sem().to_numpy()
+
+
+def redrawn(table: pd.DataFrame, statistic: Callable[[np.ndarray], np.ndarray]) -> Estimate:
+    """A statistic of the means (..., M) of all rows of `wide`, such as their range; n counts repetitions or reruns."""
+    found = statistics.redrawn([errors(table)], statistic)
+    level = "repetition" if repeated(table) else "rerun"
+    least = table.notna().groupby(level=level).any().sum().min()
+    how = found.how if repeated(table) else f"parametric bootstrap, {SEEDS_ONLY}"
+    return replace(found, n=int(least), units=f"{level}s", how=how)
+
+
+def relative(table: pd.DataFrame, over: Collection[str], under: Collection[str]) -> Estimate:
+    """The mean of the rows `over` as a multiple of that of the rows `under`, less 1; interval as `contrast`'s.
+
+    By the delta method: the error of a / b is that of a / b0 - b a0 / b0^2.
+    """
+    top, base = (float(table[list(rows)].mean().mean()) for rows in (over, under))
+    weights = {row: 1 / base / len(over) for row in over} | {row: -top / base**2 / len(under) for row in under}
+    found = contrast(table, weights)
+    return Estimate.around(top / base - 1, found.half, found.n, found.units, found.how)
 
 
 def sweep(records: StudyRecords, metric: str = R1, setting: str = "separated") -> pd.DataFrame:
@@ -85,22 +145,29 @@ def at(records: StudyRecords, value: str) -> pd.Series:
     return table[value].dropna()
 
 
-def paired(
-    need: str,
-    first: str,
-    second: str,
-    metric: str = R1,
-    setting: str = "separated",
-    setting_of_second: str | None = None,
-) -> Measure:
-    """The difference of two rows of one study, first minus second, over the reruns that both have."""
+def difference(need: str, first: str, second: str, metric: str = R1, setting: str = "separated") -> Measure:
+    """The difference of two rows of one study, first minus second."""
 
     def measure(evidence: Evidence) -> Estimate:
-        one = column(evidence[need], first, metric, setting)
-        other = column(evidence[need], second, metric, setting_of_second or setting)
-        return statistics.mean((one - other).dropna())
+        return contrast(wide(evidence[need], metric, setting), {first: 1, second: -1})
 
     return measure
+
+
+def same_models(need: str, row: str, setting: str, other: str, metric: str = R1) -> Measure:
+    """The scores of one row's models in one setting minus those of the same models in another: true pairs."""
+
+    def measure(evidence: Evidence) -> Estimate:
+        one, two = (column(evidence[need], row, metric, each) for each in (setting, other))
+        return seeds_only((one - two).dropna())
+
+    return measure
+
+
+def seeds_only(values: Iterable[float]) -> Estimate:
+    """The mean over reruns, with an interval that knows their seeds only."""
+    found = statistics.mean(list(values), "reruns")
+    return replace(found, how=f"{found.how}, {SEEDS_ONLY}")
 
 
 def against_best(
@@ -113,20 +180,22 @@ def against_best(
     own_setting: str | None = None,
     worst: bool = False,
 ) -> Measure:
-    """A row minus the best of the others (worst: the worst), chosen by its mean, over the reruns that both have.
+    """A row minus the best of the others (worst: the worst), chosen by its mean.
 
     others: default all but `without`. own_setting: of the row itself. Choosing the other by the same scores makes it
     look a little better than it is (worst: worse), so the difference errs against the claim that the row is best.
     """
 
     def measure(evidence: Evidence) -> Estimate:
-        own = column(evidence[need], row, metric, own_setting or setting)
-        rivals = means(evidence[need], metric, setting).drop([row, *without], errors="ignore")
+        table = wide(evidence[need], metric, setting)
+        rivals = table.mean().dropna().drop([row, *without], errors="ignore")
         rivals = rivals if others is None else rivals.reindex([name for name in others if name in rivals.index])
         if rivals.empty:
             raise MissingRowsError(f"no other row than {row} in {evidence[need].name}")
         rival = rivals.idxmin() if worst else rivals.idxmax()
-        return statistics.mean((own - column(evidence[need], rival, metric, setting)).dropna())
+        if own_setting:
+            table = table.assign(**{row: column(evidence[need], row, metric, own_setting)})
+        return contrast(table, {row: 1, rival: -1})
 
     return measure
 
@@ -139,17 +208,15 @@ def against_mean(
     others: Collection[str] | None = None,
     without: Collection[str] = (),
 ) -> Measure:
-    """The mean of some rows minus that of the others (default all but `without`), over the reruns that all have."""
+    """The mean of some rows minus that of the others (default all but `without`)."""
 
     def measure(evidence: Evidence) -> Estimate:
-        table = complete_reruns(wide(evidence[need], metric, setting))
+        table = present(wide(evidence[need], metric, setting))
         rest = table.columns.difference([*rows, *without]) if others is None else table.columns.intersection([*others])
-        missing = [row for row in rows if row not in table]
-        if missing or rest.empty:
-            raise MissingRowsError(
-                f"no finished rerun of {', '.join(missing) or 'other rows'} in {evidence[need].name}"
-            )
-        return statistics.mean(table[list(rows)].mean(axis=1) - table[rest].mean(axis=1))
+        if rest.empty:
+            raise MissingRowsError(f"no other rows than {', '.join(rows)} in {evidence[need].name}")
+        weights = dict.fromkeys(rows, 1 / len(rows)) | dict.fromkeys(rest, -1 / len(rest))
+        return contrast(table, weights)
 
     return measure
 
@@ -160,7 +227,7 @@ def over_pairs(need: str, pairs: Iterable[tuple[str, str]], metric: str = R1, se
 
     def measure(evidence: Evidence) -> Estimate:
         return statistics.mean(
-            [paired(need, first, second, metric, setting)(evidence).value for first, second in pairs]
+            [difference(need, first, second, metric, setting)(evidence).value for first, second in pairs]
         )
 
     return measure
@@ -184,11 +251,17 @@ def between_values(
     return measure
 
 
-def paired_values(
+def level_difference(
     need: str, row: str, first: str, second: str, metric: str = R1, settings: tuple[str, str] = ("separated",) * 2
 ) -> Measure:
-    """In a sweep: one method at the value `first` minus at `second`, over the reruns that both have."""
-    return paired(need, row_name(row, first), row_name(row, second), metric, *settings)
+    """In a sweep: one method at the value `first` minus at `second`. settings: of each."""
+    names = row_name(row, first), row_name(row, second)
+
+    def measure(evidence: Evidence) -> Estimate:
+        columns = [column(evidence[need], *each) for each in zip(names, (metric,) * 2, settings, strict=True)]
+        return contrast(pd.concat(columns, axis=1, keys=names), {names[0]: 1, names[1]: -1})
+
+    return measure
 
 
 def doubling(
@@ -220,9 +293,22 @@ def doubling_of(need: str, row: str, metric: str = R1, setting: str = "separated
             table = table - sweep(evidence[need], metric, minus)
         if row not in table.columns.get_level_values("row"):
             raise MissingRowsError(f"no finished rerun of {row} in {evidence[need].name}")
-        return statistics.mean(_some(doublings(table[[row]], evidence[need].level_numbers)[row].dropna(), need))
+        return seeds_only(_some(doublings(table[[row]], evidence[need].level_numbers)[row].dropna(), need))
 
     return measure
+
+
+def held_out(table: pd.DataFrame, effect: Callable[[float, float], float]) -> pd.Series:
+    """How much the best column is above the worst: both are chosen without the unit on which they are compared.
+
+    table: units (the index) x columns. effect: (score of the best, score of the worst) -> how far apart they are. Were
+    they chosen and compared on the same units, noise alone would set them apart.
+    """
+    result = {}
+    for unit in table.index:
+        others = table.drop(index=unit).mean()
+        result[unit] = effect(table.loc[unit, others.idxmax()], table.loc[unit, others.idxmin()])
+    return pd.Series(result, dtype=float)
 
 
 def doublings(table: pd.DataFrame, numbers: Mapping[str, float]) -> pd.DataFrame:

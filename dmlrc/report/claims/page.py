@@ -7,8 +7,18 @@ import pandas as pd
 from dmlrc import papers
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels
-from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, VERDICTS, Claim, Judgement
-from dmlrc.report.claims.verdicts import CLAIMS, Judged, in_paper, judged, of_paper
+from dmlrc.report.claims.measures import SEEDS_ONLY
+from dmlrc.report.claims.rule import (
+    INCONCLUSIVE,
+    NOT_REPRODUCED,
+    NOT_RUN,
+    OURS,
+    REPRODUCED,
+    VERDICTS,
+    Claim,
+    Judgement,
+)
+from dmlrc.report.claims.verdicts import CLAIMS, WITHOUT_RECORDS, Judged, in_paper, judged, of_section
 
 PAPERS = {paper.id: paper for paper in papers.ALL}
 CHAPTERS = {
@@ -37,27 +47,29 @@ def overview(edition: Sequence[StudyRecords] | Judged) -> tuple[pd.DataFrame, pd
     studies = judged(edition)
     rows = [
         {
-            "Claim": claim.claim,
-            **{name: judgements[claim.id].verdict for name, judgements in studies.items()},
+            "Claim": _said(claim),
+            **{name: _verdict(judgements.get(claim.id)) for name, judgements in studies.items()},
             "see": link(claim.link),
-            "said in": f"{PAPERS[claim.paper].label}, {claim.source}",
+            "said in": said_in(claim),
         }
         for claim in CLAIMS
     ]
-    return _with_marks(rows, studies, [claim.id for claim in CLAIMS])
+    return _with_marks(rows, studies, CLAIMS)
 
 
-def table(edition: Sequence[StudyRecords] | Judged, paper: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The cells and marks of the claims in full, of one paper or of all: a row a claim, a column a main study.
+def table(edition: Sequence[StudyRecords] | Judged, section: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The cells and marks of the claims in full, of one section or of all: a row a claim, a column a main study.
 
-    paper: its id in `papers.ALL`. Marks as in `overview`.
+    section: see `verdicts.of_section`. Marks as in `overview`.
     """
-    studies = judged(edition, paper)
-    claims = of_paper(paper)
+    claims = of_section(section)
+    ids = {claim.id for claim in claims}
+    studies = {name: judgements for name, judgements in judged(edition, section).items() if ids & set(judgements)}
     rows = [
         {
-            "Claim": f"{claim.claim} ({claim.source})",
-            **{name: _cell(claim, judgements[claim.id]) for name, judgements in studies.items()},
+            "Claim": _said(claim),
+            "said in": said_in(claim),
+            **{name: _cell(claim, judgements.get(claim.id)) for name, judgements in studies.items()},
             "the paper's numbers": in_paper(claim) or "–",
             "see": link(claim.link),
             "id": claim.id,
@@ -65,29 +77,60 @@ def table(edition: Sequence[StudyRecords] | Judged, paper: str | None = None) ->
         }
         for claim in claims
     ]
-    return _with_marks(rows, studies, [claim.id for claim in claims])
+    return _with_marks(rows, studies, claims)
 
 
-def _with_marks(rows: list[dict], studies: Judged, ids: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def said_in(claim: Claim) -> str:
+    """Where the paper says it, with a link, and some of its words; "ours" where it does not."""
+    paper = PAPERS[claim.paper]
+    label = f'<a href="{paper.url}">{paper.label}</a>' if paper.url else paper.label
+    where = f"{label}, {claim.source}"
+    if claim.origin == OURS:
+        return f"ours, on {where}"
+    return f'{where}: "{claim.quote}"' if claim.quote else where
+
+
+def _said(claim: Claim) -> str:
+    return f"{claim.claim} (exploratory)" if claim.exploratory else claim.claim
+
+
+def _with_marks(rows: list[dict], studies: Judged, claims: Sequence[Claim]) -> tuple[pd.DataFrame, pd.DataFrame]:
     cells = pd.DataFrame(rows).set_index("Claim")
     marks = pd.DataFrame("", index=cells.index, columns=cells.columns)
     looks = {REPRODUCED: "best", NOT_REPRODUCED: "tie"}
     for name, judgements in studies.items():
-        marks[name] = [looks.get(judgements[each].verdict, "") for each in ids]
+        verdicts = [judgements[each.id].verdict if each.id in judgements else "" for each in claims]
+        marks[name] = [looks.get(verdict, "") for verdict in verdicts]
     return cells, marks
 
 
 def _decided_by(claim: Claim) -> str:
+    if claim.retracted:
+        return "–"
     rationale = f" ({claim.rationale})" if claim.rationale else ""
-    return f"{claim.statistic}: {claim.region.text(claim.unit)}{rationale}. {_sentence(claim.interval)}."
+    exploratory = f" Exploratory: {claim.exploratory}." if claim.exploratory else ""
+    return f"{claim.statistic}: {claim.region.text(claim.unit)}{rationale}. {_sentence(claim.interval)}.{exploratory}"
 
 
-def _cell(claim: Claim, judgement: Judgement) -> str:
+def _verdict(judgement: Judgement | None) -> str:
+    """The verdict and, where it is open, why; a dash where the claim needs no records of this study."""
+    if judgement is None:
+        return "–"
+    return f"{judgement.verdict}: {judgement.why}" if judgement.verdict == INCONCLUSIVE else judgement.verdict
+
+
+def _cell(claim: Claim, judgement: Judgement | None) -> str:
+    if judgement is None:
+        return "–"
+    why = f"; {judgement.why}" if judgement.why else ""
     estimate = judgement.estimate
     if estimate is None:
-        return judgement.verdict
+        return f"{judgement.verdict}{why}"
     low, high = (claim.unit.text(limit) for limit in (estimate.low, estimate.high))
-    return f"{judgement.verdict}: {claim.unit.text(estimate.value)}{claim.unit.name} [{low}, {high}], n = {estimate.n}"
+    knows = f", {SEEDS_ONLY}" if SEEDS_ONLY in estimate.how else ""
+    number = f"{claim.unit.text(estimate.value)}{claim.unit.name} [{low}, {high}]"
+    units = f"n = {estimate.n} {estimate.units}".rstrip()
+    return f"{judgement.verdict}: {number}, {units}{knows}{why}"
 
 
 def unsettled(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
@@ -111,23 +154,27 @@ def caption(edition: Sequence[StudyRecords]) -> str:
     )
 
 
+SECTIONS = {paper.id: paper.label for paper in papers.ALL} | {OURS: "Ours, not sentences of the papers"}
+"""What the claims are shown by: their papers, and those that no sentence of a paper says; key -> title."""
+
+
 def by_paper(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
-    """How many claims of each paper have which verdict: a row a paper, a column a main study."""
+    """How many claims of each section have which verdict: a row a section, a column a main study."""
     studies = judged(edition)
     rows = [
         {
-            "Paper": paper.label,
-            "claims": str(len(of_paper(paper.id))),
-            **{study: _counted(judgements, paper.id) for study, judgements in studies.items()},
+            "Paper": title,
+            "claims": str(len(of_section(section))),
+            **{study: _counted(judgements, section) for study, judgements in studies.items()},
         }
-        for paper in papers.ALL
+        for section, title in SECTIONS.items()
     ]
     return pd.DataFrame(rows).set_index("Paper")
 
 
-def _counted(judgements: Mapping[str, Judgement], paper: str | None = None) -> str:
-    verdicts = [judgements[claim.id].verdict for claim in of_paper(paper)]
-    return ", ".join(f"{verdicts.count(each)} {each}" for each in VERDICTS if each in verdicts)
+def _counted(judgements: Mapping[str, Judgement], section: str | None = None) -> str:
+    verdicts = [judgements[claim.id].verdict for claim in of_section(section) if claim.id in judgements]
+    return ", ".join(f"{verdicts.count(each)} {each}" for each in VERDICTS if each in verdicts) or "–"
 
 
 def takeaways(edition: Sequence[StudyRecords] | Judged) -> list[str]:
@@ -137,6 +184,9 @@ def takeaways(edition: Sequence[StudyRecords] | Judged) -> list[str]:
 
 
 def _sentences(name: str, judgements: Mapping[str, Judgement]) -> Iterator[str]:
+    if name == WITHOUT_RECORDS:
+        yield f"Counted once, since no records are needed: {_counted(judgements)}."
+        return
     yield f"`{name}`: of {len(judgements)} claims {_counted(judgements)}."
     verdicts = [judgement.verdict for judgement in judgements.values()]
     if sum(map(verdicts.count, (REPRODUCED, NOT_REPRODUCED))) < sum(map(verdicts.count, (INCONCLUSIVE, NOT_RUN))):
@@ -145,11 +195,14 @@ def _sentences(name: str, judgements: Mapping[str, Judgement]) -> Iterator[str]:
 
 def _failed(studies: Judged) -> str:
     """The claims that no main study reproduces, as they stand in the papers; "" if there is none."""
-    claims = [
-        each for each in CLAIMS if {judgements[each.id].verdict for judgements in studies.values()} == {NOT_REPRODUCED}
-    ]
+    verdicts = {
+        claim: {judgements[claim.id].verdict for judgements in studies.values() if claim.id in judgements}
+        for claim in CLAIMS
+    }
+    claims = [claim for claim, found in verdicts.items() if found == {NOT_REPRODUCED}]
     said = "; ".join(f"*{claim.claim.removesuffix('.')}* ({PAPERS[claim.paper].label})" for claim in claims)
-    return f"Not reproduced{' in any of these studies' if len(studies) > 1 else ''}: {said}." if said else ""
+    several = len(studies.keys() - {WITHOUT_RECORDS}) > 1
+    return f"Not reproduced{' in any of these studies' if several else ''}: {said}." if said else ""
 
 
 def _sentence(text: str) -> str:

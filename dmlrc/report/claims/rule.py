@@ -1,14 +1,16 @@
 """The verdict rule: when a claim counts as reproduced. It knows no claim and no record, so it can be tested alone."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from dmlrc.records import StudyRecords
+from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report.statistics import Estimate
 
 REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN = "reproduced", "not reproduced", "inconclusive", "not run"
-VERDICTS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN)
+RETRACTED = "retracted"
+VERDICTS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN, RETRACTED)
+PAPER, OURS = "paper", "ours"
 FEWEST = 3
 """Reruns or points below which no interval is trusted: with two, Student's t has 1 degree of freedom."""
 
@@ -89,15 +91,20 @@ Evidence = Mapping[str, StudyRecords]
 
 @dataclass(frozen=True)
 class Claim:
-    """One sentence of a paper, and the number that decides it.
+    """One sentence of a paper, or one of ours about it, and the number that decides it.
 
-    id: `<paper>-...`. claim: the sentence, in our words. source: where the paper says it. statistic: the number, in
-    words, and what its units are. interval: how its interval is made. region: where the number lies if the sentence is
-    true; rationale: why there, unless the sentence itself says so.
+    id: `<paper>-...`. claim: the sentence, in our words; quote: a few of the paper's own. source: where the paper says
+    it. origin: "paper", or "ours" for what no sentence of the paper says. exploratory: why it is no test, "" where it
+    is one: it was chosen after a look at the results. retracted: why our records cannot test the sentence, "" where
+    they can; a retracted claim stays listed and gets no verdict.
+    statistic: the number, in words, and what its units are. interval: how its interval is made. region: where the
+    number lies if the sentence is true; rationale: why there, unless the sentence itself says so.
     needs: the records that it takes, "main" or ids of `experiments.of`; none: computed on the spot, without training.
-    link: the id of the table or figure that shows the numbers. measure: records -> the statistic; raises
-    MissingRowsError where rows are missing. published: the same statistic in the paper: data set or place -> number,
-    from its tables where they allow it.
+    more: records that it takes too, where they are there. link: the id of the table or figure that shows the numbers.
+    measure: records -> the statistic; raises MissingRowsError where rows are missing; None only for a retracted claim.
+    published: the same statistic in the paper: data set or place -> number, from its tables where they allow it.
+    rows: the rows that it compares, default all; trunk_alone: it is about the untrained trunk itself: both as in
+    `below_untrained`.
     """
 
     id: str
@@ -109,13 +116,52 @@ class Claim:
     unit: Unit
     needs: tuple[str, ...]
     link: str
-    measure: Callable[[Evidence], Estimate]
+    measure: Callable[[Evidence], Estimate] | None
     published: Callable[[], Mapping[str, float]] | None = None
     rationale: str = ""
+    quote: str = ""
+    origin: str = PAPER
+    exploratory: str = ""
+    retracted: str = ""
+    more: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
+    trunk_alone: bool = False
     paper: str = field(init=False)
 
     def __post_init__(self):
         object.__setattr__(self, "paper", self.id.partition("-")[0])
+        if self.measure is None and not self.retracted:
+            raise ValueError(f"claim {self.id} has neither a measure nor a reason why it is retracted")
+
+
+def retracted(
+    id: str,
+    claim: str,
+    source: str,
+    quote: str,
+    link: str,
+    why: str,
+    origin: str = PAPER,
+    published: Callable[[], Mapping[str, float]] | None = None,
+    unit: Unit = POINTS,
+) -> Claim:
+    """A claim that stays listed without a statistic of ours. why: what our records cannot tell apart."""
+    return Claim(
+        id=id,
+        claim=claim,
+        source=source,
+        statistic="",
+        interval="",
+        region=Region(),
+        unit=unit,
+        needs=(),
+        link=link,
+        measure=None,
+        published=published,
+        quote=quote,
+        origin=origin,
+        retracted=why,
+    )
 
 
 @dataclass(frozen=True)
@@ -127,14 +173,19 @@ class Judgement:
     estimate: Estimate | None = None
 
 
-def judge(region: Region, estimate: Estimate, full: bool) -> Judgement:
-    """The rule. full: whether all records behind the estimate are finished and of the full budget."""
+def judge(region: Region, estimate: Estimate, full: bool, below: tuple[int, int] = (0, 0)) -> Judgement:
+    """The rule. full: whether all records behind the estimate are finished and of the full budget.
+
+    below: how many of the rows behind it are worse than the untrained trunk, and how many rows there are.
+    """
     if estimate.n == 0 or math.isnan(estimate.value):
         return Judgement(NOT_RUN, "nothing to compute it from")
     if not full:
         why = "not the full budget, or not finished"
     elif estimate.n < FEWEST or math.isnan(estimate.low) or math.isnan(estimate.high):
-        why = f"only {estimate.n} to compute it from"
+        why = f"only {estimate.n} to compute it from" + f" ({estimate.units})" * bool(estimate.units)
+    elif 2 * below[0] > below[1]:
+        why = f"{below[0]} of {below[1]} rows lie below the untrained trunk in P@1"
     elif region.holds(*estimate.attainable):
         why = "no result on this data could have been outside the region"
     elif region.holds(estimate.low, estimate.high):
@@ -148,15 +199,35 @@ def judge(region: Region, estimate: Estimate, full: bool) -> Judgement:
 
 def evaluate(claim: Claim, evidence: Mapping[str, StudyRecords | None]) -> Judgement:
     """Judge one claim by these records; None, or absent: the experiment was not run."""
+    if claim.retracted:
+        return Judgement(RETRACTED, claim.retracted)
     absent = [name for name in claim.needs if evidence.get(name) is None]
     if absent:
         return Judgement(NOT_RUN, f"no records of {', '.join(absent)}")
-    used = {name: evidence[name] for name in claim.needs}
+    used = {name: evidence[name] for name in (*claim.needs, *claim.more) if evidence.get(name) is not None}
     try:
         estimate = claim.measure(used)
     except MissingRowsError as error:
         return Judgement(NOT_RUN, str(error))
-    return judge(claim.region, estimate, all(map(is_full, used.values())))
+    counts = [] if claim.trunk_alone else [below_untrained(records, claim.rows) for records in used.values()]
+    below = (sum(count for count, _ in counts), sum(total for _, total in counts))
+    return judge(claim.region, estimate, all(map(is_full, used.values())), below)
+
+
+def below_untrained(records: StudyRecords, rows: Collection[str] = ()) -> tuple[int, int]:
+    """How many rows have a lower mean P@1 on the test half than the trunk before any training, and how many there are.
+
+    Of joined embeddings where they are better. rows: default all; of a sweep, the rows at every level. (0, 0) where the
+    untrained trunk is not in the records. Differences between such rows say which training did the least harm.
+    """
+    scores = records.scores
+    scores = scores[(scores["metric"] == "precision_at_1") & scores["setting"].isin(["separated", "concatenated"])]
+    means = scores.groupby(["method", "row", "setting"])["value"].mean().dropna().groupby(["method", "row"]).max()
+    untrained = means[means.index.get_level_values("method") == PRETRAINED]
+    trained = means.drop(index=untrained.index)
+    if rows:
+        trained = trained[trained.index.get_level_values("row").isin(rows)]
+    return (int((trained < untrained.iloc[0]).sum()), len(trained)) if len(untrained) else (0, 0)
 
 
 def is_full(records: StudyRecords) -> bool:

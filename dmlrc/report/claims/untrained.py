@@ -2,10 +2,9 @@
 
 import functools
 
-import numpy as np
 import torch
 
-from dmlrc import data, losses, metrics
+from dmlrc import data, losses
 from dmlrc.report import statistics, untrained
 from dmlrc.report.statistics import Estimate
 
@@ -61,22 +60,3 @@ def one_function() -> Estimate:
         one, other = float(nca(embeddings, labels)), float(softmax(embeddings, labels))
         differences.append(one / other - 1)
     return statistics.mean(differences)
-
-
-@functools.cache
-def change_with_classes(metric: str) -> np.ndarray:
-    """Relative change of a metric of one kind of embedding from 20 to 200 classes: (SEEDS,).
-
-    Classes are random directions in 32 dimensions, with the same noise about each and 10 images a class, so nothing but
-    their number changes.
-    """
-    return np.array([_clusters(200, seed, metric) / _clusters(20, seed, metric) - 1 for seed in range(SEEDS)])
-
-
-def _clusters(classes: int, seed: int, metric: str, images: int = 10, dim: int = 32, noise: float = 0.25) -> float:
-    rng = np.random.default_rng(seed)
-    centres = rng.standard_normal((classes, dim))
-    centres /= np.linalg.norm(centres, axis=1, keepdims=True)
-    points = np.repeat(centres, images, axis=0) + noise * rng.standard_normal((classes * images, dim))  # (C * S, D)
-    points /= np.linalg.norm(points, axis=1, keepdims=True)
-    return metrics.evaluate(points, np.repeat(np.arange(classes), images), names=(metric,))[metric]

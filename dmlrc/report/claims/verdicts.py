@@ -8,7 +8,7 @@ import pandas as pd
 from dmlrc import papers, records
 from dmlrc.records import StudyRecords
 from dmlrc.report.claims import rule
-from dmlrc.report.claims.rule import VERDICTS, Claim, Judgement
+from dmlrc.report.claims.rule import OURS, PAPER, VERDICTS, Claim, Judgement
 from dmlrc.report.statistics import Estimate
 from dmlrc.studies import experiments
 
@@ -18,51 +18,60 @@ CLAIMS: tuple[Claim, ...] = tuple(
 """The claims of all papers, one module a paper."""
 
 
-def of_paper(paper: str | None) -> list[Claim]:
-    """The claims of a paper, "roth" for instance; None: all."""
-    return [claim for claim in CLAIMS if paper in (None, claim.paper)]
+WITHOUT_RECORDS = "without records"
+"""Where the claims stand that need no records of a study, beside the studies: they are judged, and counted, once."""
 
 
-def judgements(main: str | StudyRecords, paper: str | None = None) -> dict[str, Judgement]:
-    """The judgement of every claim of a paper (default of all), by its id. main: a study's name, or its records."""
+def of_section(section: str | None) -> list[Claim]:
+    """The claims of a paper, "roth" for instance, that are its own sentences; `rule.OURS`: those of ours; None: all."""
+    return [claim for claim in CLAIMS if section in (None, claim.paper if claim.origin == PAPER else OURS)]
+
+
+def judgements(main: str | StudyRecords, section: str | None = None) -> dict[str, Judgement]:
+    """The judgement of every claim of a section (default of all) that needs records, by its id.
+
+    main: a study's name, or its records.
+    """
     records_of_main = main if isinstance(main, StudyRecords) else records.load(main)
-    claims = of_paper(paper)
-    needed = dict.fromkeys(name for claim in claims for name in claim.needs if name != "main")
+    claims = [claim for claim in of_section(section) if claim.needs]
+    needed = dict.fromkeys(name for claim in claims for name in (*claim.needs, *claim.more) if name != "main")
     evidence = {name: experiments.load(records_of_main.name, name) for name in needed} | {"main": records_of_main}
     return {claim.id: rule.evaluate(claim, evidence) for claim in claims}
 
 
 Judged = Mapping[str, Mapping[str, Judgement]]
-"""Main study -> claim -> its judgement."""
+"""Main study, or `WITHOUT_RECORDS` -> claim -> its judgement."""
 
 
-def judged(edition: Sequence[StudyRecords] | Judged, paper: str | None = None) -> Judged:
+def judged(edition: Sequence[StudyRecords] | Judged, section: str | None = None) -> Judged:
     """The judgements of every main study. What takes an edition takes these too, so that a chapter judges once."""
     if isinstance(edition, Mapping):
         return edition
-    return {main.name: judgements(main, paper) for main in edition}
+    once = {claim.id: rule.evaluate(claim, {}) for claim in of_section(section) if not claim.needs}
+    return {main.name: judgements(main, section) for main in edition} | ({WITHOUT_RECORDS: once} if once else {})
 
 
-def judge(main: str | StudyRecords, paper: str | None = None) -> pd.DataFrame:
-    """Every claim of a paper (default of all) with its verdict, a row a claim.
+def judge(main: str | StudyRecords, section: str | None = None) -> pd.DataFrame:
+    """Every claim of a section (default of all) that needs records, with its verdict, a row a claim.
 
-    Columns: id, paper, claim, paper_value (the same statistic in the paper, as printed), ours, low, high (in the
-    statistic's own unit: accuracies are fractions), n, verdict, why (it is no firmer), needs, link.
+    Columns: id, paper, origin, exploratory, claim, paper_value (the same statistic in the paper, as printed), ours,
+    low, high (in the statistic's own unit: accuracies are fractions), n, units, interval, verdict, why (it is no
+    firmer), needs, link.
     """
-    return _frame(judgements(main, paper), paper)
+    return _frame(judgements(main, section), section)
 
 
-def numbers(edition: Sequence[StudyRecords] | Judged, paper: str | None = None) -> pd.DataFrame:
-    """`judge` of every main study, one below the other, told apart by the index, `study`."""
+def numbers(edition: Sequence[StudyRecords] | Judged, section: str | None = None) -> pd.DataFrame:
+    """`judge` of every main study, one below the other, told apart by the index, `study`; then `WITHOUT_RECORDS`."""
     frames = [
-        _frame(judgements_of_study, paper).assign(study=name)
-        for name, judgements_of_study in judged(edition, paper).items()
+        _frame(judgements_of_study, section).assign(study=name)
+        for name, judgements_of_study in judged(edition, section).items()
     ]
     return pd.concat(frames, ignore_index=True).set_index("study")
 
 
 def counts(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
-    """How many claims have which verdict: a row a main study, a column a verdict."""
+    """How many claims have which verdict: a row a main study or `WITHOUT_RECORDS`, a column a verdict."""
     rows = {
         name: pd.Series([each.verdict for each in judgements_of_study.values()]).value_counts()
         for name, judgements_of_study in judged(edition).items()
@@ -70,8 +79,9 @@ def counts(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     return pd.DataFrame(rows).T.reindex(columns=list(VERDICTS)).fillna(0).astype(int)
 
 
-def _frame(judgements_by_id: Mapping[str, Judgement], paper: str | None) -> pd.DataFrame:
-    return pd.DataFrame([_row(claim, judgements_by_id[claim.id]) for claim in of_paper(paper)])
+def _frame(judgements_by_id: Mapping[str, Judgement], section: str | None) -> pd.DataFrame:
+    claims = [claim for claim in of_section(section) if claim.id in judgements_by_id]
+    return pd.DataFrame([_row(claim, judgements_by_id[claim.id]) for claim in claims])
 
 
 def _row(claim: Claim, judgement: Judgement) -> dict:
@@ -79,12 +89,16 @@ def _row(claim: Claim, judgement: Judgement) -> dict:
     return {
         "id": claim.id,
         "paper": claim.paper,
+        "origin": claim.origin,
+        "exploratory": claim.exploratory,
         "claim": claim.claim,
         "paper_value": in_paper(claim),
         "ours": estimate.value,
         "low": estimate.low,
         "high": estimate.high,
         "n": estimate.n,
+        "units": estimate.units,
+        "interval": estimate.how,
         "verdict": judgement.verdict,
         "why": judgement.why,
         "needs": ", ".join(claim.needs) or "nothing",

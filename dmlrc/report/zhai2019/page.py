@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from dmlrc.records import PRETRAINED
+from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import common, labels, published, statistics
 from dmlrc.report.common import ByStudy
 from dmlrc.report.zhai2019.numbers import (
@@ -147,6 +147,42 @@ def _place(frame: pd.DataFrame) -> str:
     """The place of normalised softmax, its best size, among the methods."""
     values = frame[frame["method"] != PRETRAINED].groupby("method")["mean"].max()
     return common.place(values, SOFTMAX)
+
+
+EQUAL_LAYOUTS = ("5x15", "1x75", "25x3")
+"""The layouts, images of a class x classes, of zhai2019-losses-equal: every loss in the first."""
+
+
+def compare_layouts(own: ByStudy, equal: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """zhai-equal, cells and marks: R@1 of each loss in the batches that suit it, and in the same for all.
+
+    own: zhai2019-losses; equal: zhai2019-losses-equal. Columns: the studies, and in each the layouts. Bold: the best of
+    a column; italic: its interval overlaps that of the best.
+    """
+    cells, marks = {}, {}
+    for name, records in own.items():
+        columns = {"its own": "", **{_layout(*map(int, each.split("x"))): each for each in EQUAL_LAYOUTS}}
+        for head, level in columns.items():
+            source = equal[name] if level else records
+            if source is None:
+                cells[name, head] = dict.fromkeys(_trained(records) if records is not None else (), "not run yet")
+                continue
+            rows = common.over_seeds(source)
+            here = (rows["setting"] == "separated") & (rows["metric"] == "precision_at_1") & (rows["value"] == level)
+            rows = rows[here & (rows["method"] != PRETRAINED)].set_index("row")[["mean", "ci95"]]
+            cells[name, head] = {
+                row: labels.percent(*pair, digits=1) for row, pair in zip(rows.index, rows.to_numpy(), strict=True)
+            }
+            marks[name, head] = common.column_marks(rows["mean"], rows["ci95"]) if len(rows) > 1 else {}
+    table = pd.DataFrame(cells)
+    marked = pd.DataFrame(marks).reindex(index=table.index, columns=table.columns).astype(object).fillna("")
+    names = pd.Index(map(zhai_label, table.index), name="Loss")
+    return table.fillna("–").set_axis(names), marked.set_axis(names)
+
+
+def _trained(records: StudyRecords) -> list[str]:
+    """The losses of zhai2019-losses without the untrained trunk."""
+    return [name for name in records.scores["row"].unique() if name != PRETRAINED]
 
 
 def trunk_of(table: str) -> str:
