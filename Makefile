@@ -1,4 +1,4 @@
-# make book                    the book of the quick study, trained here from scratch
+# make book                    the book of the quick study, grocery-quick, trained here
 # make book STUDY=published    the book of every study whose full-budget records are committed
 # make book STUDY=a,b          the book of these studies side by side
 # make single                  one page of the book made last, to print or to save as PDF

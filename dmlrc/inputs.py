@@ -17,7 +17,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from dmlrc import data, models
-from dmlrc.data import ImageSet, augment, cache
+from dmlrc.data import FeatureSet, ImageSet, augment, cache
 from dmlrc.data.splits import Splits, halves, official, ratio_4_1_5
 from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.protocol import Protocol, TrunkInput
@@ -223,8 +223,13 @@ def make_trunk(protocol: Protocol) -> torch.nn.Module:
 
 @functools.lru_cache(maxsize=4)
 def prepare(dataset: str, protocol: Protocol, class_order: str, seed: int) -> PreparedData:
-    """Load the images, split the classes, and compute what is computed once of the trunk (cached on disk)."""
+    """Load the images, split the classes, and compute what is computed once of the trunk (cached on disk).
+
+    Raises UsageError for a data set of features with another trunk or input than it was made with.
+    """
     images = _images(dataset, protocol)
+    if isinstance(images, FeatureSet):
+        _check_made_by(images, protocol.trunk_input)
     splits = _split(images, protocol, class_order, seed)
     if protocol.frozen_trunk:
         source = FeatureSource(_computed_once(dataset, protocol.trunk_input), device())
@@ -235,7 +240,18 @@ def prepare(dataset: str, protocol: Protocol, class_order: str, seed: int) -> Pr
     return PreparedData(images.labels, splits, source, protocol, _queries(images, splits.test))
 
 
-def _images(dataset: str, given: Protocol | TrunkInput) -> ImageSet:
+def _check_made_by(found: FeatureSet, given: TrunkInput) -> None:
+    """Raise UsageError unless these settings are those by which the features were made."""
+    for name, asked in given._asdict().items():
+        made = found.made_by[name]
+        if asked != made:
+            raise UsageError(
+                f"data set {found.name!r} holds features that were made with {name} {made!r}, not {asked!r}: take data "
+                f"set {found.photographs!r}, the photographs, for another trunk or input"
+            )
+
+
+def _images(dataset: str, given: Protocol | TrunkInput) -> ImageSet | FeatureSet:
     # characters are augmented at the size that the trunk sees; photographs are cropped from what is stored
     stored_as_seen = given.augmentation == "affine" or given.square == "squash"
     return data.load(dataset, size=given.image_size if stored_as_seen else None, square=given.square)
@@ -244,11 +260,14 @@ def _images(dataset: str, given: Protocol | TrunkInput) -> ImageSet:
 @functools.lru_cache(maxsize=2)
 def _computed_once(dataset: str, given: TrunkInput) -> np.ndarray:
     """A frozen trunk's features or a partly frozen one's maps; kept, since the rows of a sweep share them."""
+    images = _images(dataset, given)
+    if isinstance(images, FeatureSet):
+        return images.features.astype(np.float32)
     compute = frozen_maps if given.train_from else frozen_features
-    return compute(_images(dataset, given), given, device())
+    return compute(images, given, device())
 
 
-def _split(images: ImageSet, protocol: Protocol, class_order: str, seed: int) -> Splits:
+def _split(images: ImageSet | FeatureSet, protocol: Protocol, class_order: str, seed: int) -> Splits:
     if protocol.split == "ratio_4_1_5":
         return ratio_4_1_5(images.labels, order=class_order, seed=seed)
     if protocol.split == "official":
@@ -258,7 +277,7 @@ def _split(images: ImageSet, protocol: Protocol, class_order: str, seed: int) ->
     return halves(images.labels, folds=protocol.folds, order=class_order, seed=seed)
 
 
-def _queries(images: ImageSet, test: np.ndarray) -> np.ndarray | None:
+def _queries(images: ImageSet | FeatureSet, test: np.ndarray) -> np.ndarray | None:
     """Of the test images those that the data set names queries, if it does (In-Shop)."""
     if images.partition is None or not np.any(images.partition[test] == "query"):
         return None

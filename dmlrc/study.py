@@ -110,7 +110,7 @@ def _begin(study: Study) -> None:
         "name": study.dataset,
         "images": len(images.labels),
         "classes": len(images.class_names),
-        "shape": list(images.images.shape[1:]),
+        "shape": list(images.shape),
     }
     meta = study.configuration() | {
         "data": facts,

@@ -44,7 +44,8 @@ def write_fake_experiments(main, missing=()):
             settings = {"protocol": each.protocol, "trials": 3, "reruns": 3, "methods": each.methods}
             write_fake_study(study=each.name, dataset=each.dataset, **settings)
             continue
-        meta = each.configuration() | FACTS | {"settings": {}, "changes": {}}
+        meta = each.configuration() | FACTS | {"settings": {}}
+        meta["changes"] = {method.name: dict(method.changes) for method in each.methods if method.changes}
         meta["data"] = {"name": each.dataset, "images": 1200, "classes": 180, "shape": [1, 28, 28]}
         units = [unit("pretrained", "pretrained", 0, [], scores={"separated": fake_metrics(rng, each.protocol)})]
         units += [

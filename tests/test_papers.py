@@ -327,6 +327,17 @@ def test_experiments_stand_around_their_methods_table():
     }
 
 
+def test_experiments_on_features_leave_out_what_wants_images():
+    found = experiments.of("grocery-quick")
+    left_out = set(experiments.of("glyphs-quick")) - set(found)
+    assert left_out == {"roth2020-trunks", "roth2020-preprocessing"}
+    assert [each.level for each in found["trunks"].methods] == ["imagenet", "projection"]
+    for each in found.values():
+        assert {each.protocol_of(method).trunk_input for method in each.methods} == {each.protocol.trunk_input}
+        steps = each.effective_protocol.max_epochs * each.effective_protocol.iterations_per_epoch
+        assert steps >= 100 or each.experiment == "trunks"
+
+
 @pytest.mark.parametrize("name", ["trunks", "zhai2019", "oi2021-random", "fehervari2019"])
 def test_an_experiment_runs_and_is_read_back(name, tmp_path, monkeypatch):
     monkeypatch.setenv("DMLRC_RUNS", str(tmp_path))

@@ -13,6 +13,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "available": ["names", "state"],
         "download": ["check", "fetch"],
+        "features": ["FeatureSet"],
         "listing": ["ImageSet"],
         "loading": ["load"],
     },

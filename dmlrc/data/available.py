@@ -8,7 +8,8 @@ from dmlrc.data.listing import data_root
 from dmlrc.data.registry import SOURCES, packed, unpacked
 from dmlrc.errors import MissingDataError, UsageError, unknown
 
-EMBEDDED = ("glyphs", "glyphs-small")  # drawn, not read
+FEATURES = ("grocery-lite0",)  # features of photographs, which are not here themselves
+EMBEDDED = ("glyphs", "glyphs-small", *FEATURES)  # drawn, or part of the package
 
 
 def names() -> tuple[str, ...]:

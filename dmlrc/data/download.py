@@ -29,6 +29,7 @@ import requests
 from tqdm import tqdm
 
 from dmlrc.data import cache
+from dmlrc.data.available import EMBEDDED
 from dmlrc.data.listing import Listing, data_root
 from dmlrc.data.registry import SOURCES, Archive, Source, downloads_folder, home_in, packed, unpacked, way_to_get
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError, unknown
@@ -96,8 +97,10 @@ def locate(name: str, root: Path) -> Path:
 
 
 def _source(name: str) -> Source:
-    if name == "glyphs":
-        raise UsageError("data set 'glyphs' is drawn when it is loaded: there is nothing to download or to check")
+    if name in EMBEDDED:
+        raise UsageError(
+            f"data set {name!r} is drawn or read from the package: there is nothing to download or to check"
+        )
     if name not in SOURCES:
         raise unknown("data set", name, SOURCES)
     return SOURCES[name]

@@ -51,6 +51,11 @@ class ImageSet:
     flip: bool
     partition: np.ndarray | None = None
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of an image: (C, H, W)."""
+        return self.images.shape[1:]
+
 
 @dataclass(frozen=True)
 class Listing:

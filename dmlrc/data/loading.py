@@ -3,21 +3,25 @@
 import os
 from dataclasses import replace
 
+from dmlrc.data import features, glyphs
 from dmlrc.data import folder as class_folders
-from dmlrc.data import glyphs
-from dmlrc.data.available import folder_path, names
+from dmlrc.data.available import FEATURES, folder_path, names
 from dmlrc.data.cache import decoded
 from dmlrc.data.decoding import Form
 from dmlrc.data.download import locate
+from dmlrc.data.features import FeatureSet
 from dmlrc.data.listing import ImageSet, Listing, data_root
 from dmlrc.data.registry import PHOTOGRAPH, SOURCES
 from dmlrc.errors import unknown
 
 
-def load(name: str, root: str | os.PathLike | None = None, size: int | None = None, square: str = "crop") -> ImageSet:
+def load(
+    name: str, root: str | os.PathLike | None = None, size: int | None = None, square: str = "crop"
+) -> ImageSet | FeatureSet:
     """The images of a data set with their labels; image files are decoded once and then read from the cache.
 
-    name: one of `names()`, or "folder:PATH" for a folder with one sub-folder a class.
+    name: one of `names()`, or "folder:PATH" for a folder with one sub-folder a class. "grocery-lite0" gives features in
+        the place of images.
     root: the folder that holds the data sets, each in a folder of its name; defaults to $DMLRC_DATA. A set that lies
         there as its archives is unpacked into the cache once; the folder itself may be read-only.
     size: side of the images in pixels; the default is 28 for characters, 112 for Grocery Store and the cropped cars,
@@ -31,6 +35,8 @@ def load(name: str, root: str | os.PathLike | None = None, size: int | None = No
         return glyphs.load(size)
     if name == "glyphs-small":
         return glyphs.load(size, every=8)
+    if name in FEATURES:
+        return features.load(name)
     if name.startswith("folder:"):
         path = folder_path(name)
         return _decode(f"folder:{path.name}", class_folders.read(path), _form(PHOTOGRAPH, size, square), flip=True)

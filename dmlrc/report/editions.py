@@ -7,7 +7,7 @@ from dmlrc.errors import DmlrcError, MissingDataError
 from dmlrc.records import StudyRecords
 from dmlrc.studies import experiments
 
-NAMED = {"quick": ("glyphs-quick",)}
+NAMED = {"quick": ("grocery-quick",)}
 
 
 def names(edition: str) -> list[str]:

@@ -34,6 +34,7 @@ DATASET_LABELS = {
     "glyphs-small": "Glyphs, small",
     "omniglot": "Omniglot",
     "grocery": "Grocery Store",
+    "grocery-lite0": "Grocery Store, features",
     "cars196": "Cars196",
     "cars196crops": "Cars196 crops",
     "cub200": "CUB200",
@@ -146,7 +147,12 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
         return " and ".join(f"`{records.name}`" for records in those)
 
     sentences = []
-    if small := [records for records in edition if records.meta["budget"]["name"] != "full"]:
+    short = [records for records in edition if records.meta["budget"]["name"] != "full"]
+    if searched := [records for records in short if records.meta["budget"]["trials"] >= 10]:
+        sentences.append(
+            f"{named(searched)} has short searches and runs: it ranks the methods for these, and settles no claim."
+        )
+    if small := [records for records in short if records not in searched]:
         budgets = dict.fromkeys(
             "{name}: {trials} trials, {reruns} reruns".format(**each.meta["budget"]) for each in small
         )

@@ -13,12 +13,15 @@ lowest of its three.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from dmlrc.data.available import FEATURES
 from dmlrc.data.registry import SOURCES
 from dmlrc.methods import Level, Method, batch_levels, in_batches_of, levels, rows
 from dmlrc.papers import after2019, fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
 from dmlrc.protocol import Budget, Protocol, Study, TrunkInput
 
-_TRAINING_CLASSES = {"glyphs-small": 90, "glyphs": 699} | {name: each.classes // 2 for name, each in SOURCES.items()}
+_TRAINING_CLASSES = {"glyphs-small": 90, "glyphs": 699, "grocery-lite0": 40} | {
+    name: each.classes // 2 for name, each in SOURCES.items()
+}
 _FEWEST_CLASSES = min(_TRAINING_CLASSES.values())  # what a folder of images is taken to have
 
 # What is other than in the papers' protocols: a linear layer, or four convolutions, want fewer steps at higher rates.
@@ -36,6 +39,7 @@ _CHARACTERS = {
 }
 _SEEDS = {"full": (5, 3), "quick": (2, 1), "smoke": (1, 1)}  # reruns of a table, of a sweep
 _CAPS = {"quick": {"max_epochs": 3, "iterations_per_epoch": 10}, "smoke": {"max_epochs": 1, "iterations_per_epoch": 2}}
+_FROZEN_CAPS = _CAPS | {"quick": {"max_epochs": 4, "iterations_per_epoch": 25}}  # a tenth of the time a step
 _EXPECTED = {"full": "10 to 30 minutes, 2 cores", "quick": "1 minute, 2 cores", "smoke": "10 seconds, 2 cores"}
 
 _FROZEN_RATES = {"adam": (1e-4, 1e-3, 1e-2), "sgd": (0.01, 0.1, 1.0), "adamw": (1e-4, 1e-3, 1e-2)}
@@ -51,7 +55,22 @@ RATES_OF = ("grocery-frozen-full", "glyphs-quick")
 
 
 def experiments(main: Study) -> Iterator[Study]:
-    """Every experiment around a main study, named `<main>-<experiment>`."""
+    """Every experiment around a main study, named `<main>-<experiment>`.
+
+    On a data set of features those rows are left out that want another trunk or input, and experiments that then vary
+    nothing any more.
+    """
+    for study in _experiments(main):
+        rows = tuple(each for each in study.methods if not (main.dataset in FEATURES and _other_input(each)))
+        if rows == study.methods or len({each.level for each in rows}) > 1:
+            yield replace(study, methods=rows)
+
+
+def _other_input(method: Method) -> bool:
+    return not method.changes.keys().isdisjoint(TrunkInput._fields)
+
+
+def _experiments(main: Study) -> Iterator[Study]:
     yield _study(main, "trunks", replace(_like(main, musgrave2020.PROTOCOL), **_UNTRAINED), _trunks(main), sweep=True)
     yield from _roth(main)
     yield from _fehervari(main)
@@ -81,12 +100,12 @@ def _papers(main: Study) -> list[tuple[Study, Protocol, tuple[Method, ...]]]:
 def _study(
     main: Study, name: str, protocol: Protocol, methods: tuple[Method, ...], sweep: bool = False, **own
 ) -> Study:
-    budget = main.budget.name
+    budget, caps = main.budget.name, _FROZEN_CAPS if main.protocol.frozen_trunk else _CAPS
     return Study(
         f"{main.name}-{name}",
         _dataset(main),
         protocol,
-        Budget(budget, trials=0, reruns=_SEEDS[budget][sweep], **_CAPS.get(budget, {})),
+        Budget(budget, trials=0, reruns=_SEEDS[budget][sweep], **caps.get(budget, {})),
         methods,
         kind="experiment",
         parent=main.name,

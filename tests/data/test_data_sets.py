@@ -332,7 +332,7 @@ def test_folder_that_is_none(tmp_path, make, message):
 
 def test_names_states_and_unknown_sets(root, grocery):
     files = ("cars196", "cars196crops", "cub200", "cub200_2010", "grocery", "inshop", "omniglot", "sop")
-    assert data.names() == ("glyphs", "glyphs-small", *files)
+    assert data.names() == ("glyphs", "glyphs-small", "grocery-lite0", *files)
     assert [data.state(name) for name in ("glyphs", "grocery", "sop")] == ["embedded", "here", "missing"]
     with pytest.raises(UsageError, match="unknown data set 'omniglott': did you mean 'omniglot'"):
         data.load("omniglott")

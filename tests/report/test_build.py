@@ -46,7 +46,7 @@ def test_a_chapter_that_fails_is_named(checkout):
 
 
 def test_editions(home):
-    assert editions.names("quick") == ["glyphs-quick"]
+    assert editions.names("quick") == ["grocery-quick"]
     assert editions.names("glyphs-quick, glyphs-full,glyphs-quick") == ["glyphs-quick", "glyphs-full"]
     with pytest.raises(UsageError, match="did you mean 'glyphs-quick'"):
         editions.load("glyph-quick")

@@ -12,13 +12,14 @@ from factories import write_fake_experiments, write_fake_study
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
+from dmlrc import studies
 from dmlrc.papers import musgrave2020
 from dmlrc.report import build as bookmaking
 from dmlrc.report import editions, publish
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
-STUDIES = "glyphs-quick,grocery-frozen-full"
+STUDIES = "grocery-quick,grocery-frozen-full"
 SMALL = {
     "01_metrics": 'num_points, class_counts, trunks, trunk_classes = 300, "10,100", "conv4", "12"',
     "05_training_strategies": "toy_seeds = 1",
@@ -69,8 +70,9 @@ def book(edition, tmp_path_factory):
 
 
 def write_made_studies():
-    write_fake_study(study="glyphs-quick", trials=3, reruns=2)
-    write_fake_experiments("glyphs-quick")
+    quick = studies.get("grocery-quick")
+    write_fake_study(study=quick.name, dataset=quick.dataset, protocol=quick.protocol, trials=3, reruns=2)
+    write_fake_experiments(quick.name)
     write_fake_experiments("grocery-frozen-full", missing=("roth2020-samplers", "zhai2019-shares", "oi2021-random"))
     write_fake_study(
         study="grocery-frozen-full",
