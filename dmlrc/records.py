@@ -138,12 +138,39 @@ def _run_here(study: str) -> StudyRecords | None:
     if not (folder / "meta.json").exists():
         return None
     meta = _read_meta(folder)
-    return from_units(read_units(folder, digest(meta)), meta)
+    return _whole(from_units(read_units(folder, digest(meta)), meta), folder)
 
 
 def _committed(study: str) -> StudyRecords | None:
     folder = paths.results() / study
-    return _read_parquet(folder) if (folder / "meta.json").exists() else None
+    return _whole(_read_parquet(folder), folder) if (folder / "meta.json").exists() else None
+
+
+def _whole(records: StudyRecords, folder: Path) -> StudyRecords:
+    """The records as they are. Raises DmlrcError where a complete unit lacks a fold's run, or a rerun its scores."""
+    key, meta = ["method", "repetition", "kind", "number"], records.meta
+    runs = records.runs.groupby(key)["fold"].nunique()
+    units = [
+        frame[frame["state"] == "complete"].rename(columns={kind: "number"}).assign(kind=kind)[key]
+        for kind, frame in (("trial", records.trials), ("rerun", records.reruns))
+    ]
+    complete = pd.MultiIndex.from_frame(pd.concat(units))
+    protocols = {name: meta["protocol"] | meta.get("changes", {}).get(name, {}) for name in complete.unique("method")}
+    expected = [max(protocols[unit[0]]["folds"], 1) * protocols[unit[0]]["members"] for unit in complete]
+    lacking = complete[runs.reindex(complete, fill_value=0).to_numpy() < expected]
+    scored = pd.MultiIndex.from_frame(records.scores[["method", "repetition", "rerun"]].drop_duplicates())
+    reruns = complete[complete.get_level_values("kind") == "rerun"]
+    unscored = reruns[~reruns.droplevel("kind").isin(scored)]
+    for unit, what in (
+        *((unit, "the run of a fold") for unit in lacking),
+        *((unit, "its scores") for unit in unscored),
+    ):
+        method, repetition, kind, number = unit
+        raise DmlrcError(
+            f"{kind} {number} of {method} in {folder}, repetition {repetition}, lacks {what}: move its record away, or "
+            "restore the folder, for instance with `git checkout`"
+        )
+    return records
 
 
 def _join(here: StudyRecords, committed: StudyRecords) -> StudyRecords:
@@ -282,6 +309,8 @@ def write_unit(record: Mapping, study: str) -> None:
     """Write the record of a unit where it belongs, if it holds what a record may hold."""
     path = paths.runs() / study / unit_path(record)
     write_json(path, checked(Unit, migrate.unit(_finite(record)), path))
+    if (old := _before_repetitions(path)) != path:
+        old.unlink(missing_ok=True)  # the same unit, which must not count twice
 
 
 def problems(study: str) -> list[str]:
@@ -307,11 +336,18 @@ def problems(study: str) -> list[str]:
     return said
 
 
+def _before_repetitions(path: Path) -> Path:
+    """Where the record lay before a study had repetitions."""
+    return path.with_name(path.name.removeprefix("0-"))
+
+
 def _check_place(path: Path, unit: Mapping, study: str) -> None:
     """Raise DmlrcError for a record that lies where another one belongs: a copy must not count as a run of its own."""
     right = unit_path(unit)
-    before_repetitions = right.with_name(right.name.removeprefix("0-"))
-    if path.relative_to(path.parents[1]) not in (right, before_repetitions) or unit.get("study", study) != study:
+    if (
+        path.relative_to(path.parents[1]) not in (right, _before_repetitions(right))
+        or unit.get("study", study) != study
+    ):
         raise DmlrcError(
             f"the record {path} says that it is {right} of study {unit.get('study', study)!r}: move it there, or away"
         )

@@ -49,6 +49,7 @@ UNIT = {
 def unit_file(home):
     """The file of one trial of a study under way, and a way to write into it."""
     _, meta = fake_units()
+    meta["protocol"]["folds"] = 1
     folder = paths.runs() / "fake-study"
     records.write_json(folder / "meta.json", meta)
     path = folder / records.unit_path(UNIT)
@@ -138,6 +139,32 @@ def test_a_rerun_without_scores_is_refused(unit_file, home):
     records.write_json(paths.runs() / "fake-study" / records.unit_path(rerun), rerun)
     with pytest.raises(DmlrcError, match="a complete rerun has no scores"):
         records.load("fake-study")
+
+
+def test_a_fold_that_is_missing_is_noticed(committed):
+    """Of a trial in runs.parquet; and of a rerun, its scores."""
+    runs = pd.read_parquet(committed / "runs.parquet")
+    runs.iloc[1:].to_parquet(committed / "runs.parquet", index=False)
+    without_checksums(committed)
+    first = runs.iloc[0]
+    with pytest.raises(
+        DmlrcError, match=rf"{first['kind']} {first['number']} of {first['method']} .* lacks the run of a"
+    ):
+        records.load("fake-study")
+    runs.to_parquet(committed / "runs.parquet", index=False)
+    scores = pd.read_parquet(committed / "scores.parquet")
+    kept = scores[~((scores["method"] == "triplet") & (scores["rerun"] == 1))]
+    kept.to_parquet(committed / "scores.parquet", index=False)
+    with pytest.raises(DmlrcError, match=r"rerun 1 of triplet .* lacks its scores"):
+        records.load("fake-study")
+
+
+def test_a_record_in_the_old_place_gives_way_to_the_one_that_is_made_again(unit_file):
+    path = unit_file(UNIT)
+    path.rename(path.with_name("trial-000.json"))  # before repetitions
+    assert len(records.load("fake-study").trials) == 1
+    records.write_unit(changed(value=0.4), "fake-study")
+    assert records.load("fake-study").trials["value"].tolist() == [0.4]
 
 
 def test_nothing_impossible_is_written(home):
