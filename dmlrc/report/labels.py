@@ -152,7 +152,7 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
         sentences.append(
             f"{named(searched)} has short searches and runs: it ranks the methods for these, and settles no claim."
         )
-    if small := [records for records in short if records not in searched]:
+    if small := [records for records in short if records.meta["budget"]["trials"] < 10]:
         budgets = dict.fromkeys(
             "{name}: {trials} trials, {reruns} reruns".format(**each.meta["budget"]) for each in small
         )

@@ -297,6 +297,9 @@ def test_caption_names_what_a_number_depends_on(protocol):
     assert ("fine-tuned" in labels.caveats([records])) == protocol.frozen_trunk
     assert "too small to rank" in labels.caveats([records])
     assert labels.caveats([records, records]).count("too small to rank") == 1
+    ten = fake_records(protocol=protocol, trials=10, reruns=3)
+    assert "short searches and runs: it ranks the methods for these" in labels.caveats([ten])
+    assert "too small to rank" not in labels.caveats([ten])
 
 
 def test_class_counts_are_the_published_ones():
