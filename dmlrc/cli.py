@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import dmlrc  # its parts are imported by the commands that use them
-from dmlrc.errors import DmlrcError
+from dmlrc.errors import DmlrcError, UsageError
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__, add_completion=False)
 study_app = typer.Typer(no_args_is_help=True, help="List, run, show and export studies.")
@@ -46,14 +46,19 @@ def study_run(
     repetitions: Annotated[
         int | None, typer.Option(min=1, help="Searches of each method; default the study's.")
     ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://HOST:8786: its workers train.")
+    ] = None,
 ) -> None:
     """Run what is missing of a study. Stop it at any moment: the next call goes on."""
+    if scheduler and workers != 1:
+        raise UsageError("--workers starts processes here, --scheduler takes those of a cluster: choose one")
     chosen = dmlrc.studies.get(name)
     if repetitions:
         chosen = replace(chosen, repetitions=repetitions)
     methods = [chosen.method(each) for each in method] if method else None
-    with _interruptible():
-        dmlrc.study.run(chosen, methods, workers=workers)
+    with _interruptible(), dmlrc.cluster.Dask(scheduler) if scheduler else contextlib.nullcontext() as executor:
+        dmlrc.study.run(chosen, methods, executor, workers=None if scheduler else workers)
     typer.echo(f"study {name}: {_progress(chosen)}")
 
 

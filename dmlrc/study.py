@@ -13,6 +13,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from dmlrc import data, paths, provenance, records, schedule
+from dmlrc.cluster import Dask
 from dmlrc.executors import pool
 from dmlrc.inputs import device, prepare
 from dmlrc.methods import Method
@@ -29,8 +30,9 @@ def run(
     """Run what is missing of a study; a record is written as each trial or rerun ends.
 
     methods: only these, which need not be the study's own; default all of the study. executor: any
-    `concurrent.futures.Executor`, a Dask cluster's included; default a `pool` of `workers`. workers: how many units are
-    handed out at once; default one a method with an executor, else one.
+    `concurrent.futures.Executor`, for a Dask cluster `dmlrc.cluster.Dask`; default a `pool` of `workers`. workers: how
+    many units are handed out at most at once; default one a method with an executor, else one. A cluster never gets
+    more than its workers can run at once.
     Stopped at any moment, the next call goes on where this one was.
     """
     chains = schedule.chains(study, study.methods if methods is None else methods)
@@ -40,10 +42,10 @@ def run(
     _begin(study)
     if study.protocol.computes_once:  # here, with all threads, and not in each worker again
         prepare(study.dataset, study.effective_protocol, study.class_order, study.seed)
-    width = workers or (len(chains) if executor else 1)
+    most = workers or (len(chains) if executor else 1)
     bar = tqdm(total=schedule.total(study, chains), initial=len(done), desc=study.name)
-    with contextlib.nullcontext(executor) if executor else pool(width) as used, bar:
-        for record in _work(study, chains, done, used, width, bar):
+    with contextlib.nullcontext(executor) if executor else pool(most) as used, bar:
+        for record in _work(study, chains, done, used, most, bar):
             records.write_unit(record, study.name)
             done.append(record)
             bar.update()
@@ -51,6 +53,7 @@ def run(
 
 MOST_DEATHS = 3
 """How many workers a unit may kill before it is recorded as failed."""
+_GLANCE = 10  # seconds after which a cluster is looked at again: workers may have come
 
 
 def export(study: Study) -> Path:
@@ -60,29 +63,28 @@ def export(study: Study) -> Path:
 
 
 def _work(
-    study: Study, chains: list[schedule.Chain], done: list[dict], pool: Executor, width: int, bar: tqdm
+    study: Study, chains: list[schedule.Chain], done: list[dict], pool: Executor, most: int, bar: tqdm
 ) -> Iterator[dict]:
     """Yield each record as its unit ends; the caller adds it to `done` before the chain's next unit is chosen.
 
-    A method's trials follow one another, since each is proposed from those before it; `width` chains run at once.
+    A method's trials follow one another, since each is proposed from those before it; `most` chains run at once, or as
+    many as a cluster's workers, which may come and go.
     """
     # the last methods first: SoftTriple's steps are the dearest, and a long chain at the end leaves workers idle
     waiting, pending = chains[::-1], {}
     waiting.sort(key=lambda chain: chain[1])
-
-    def submit(chain: schedule.Chain) -> None:
-        unit = schedule.next_unit(study, *chain, done)
-        if unit:
-            hand_out(chain, unit, 0)
 
     def hand_out(chain: schedule.Chain, unit: schedule.Unit, deaths: int) -> None:
         bar.set_postfix_str(f"{schedule.method_name(chain[0])} {unit.kind} {unit.number}")
         pending[pool.submit(run_unit, unit)] = chain, unit, deaths
 
     while waiting or pending:
+        width = min(most, pool.slots()) if isinstance(pool, Dask) else most
         while waiting and len(pending) < width:
-            submit(waiting.pop(0))
-        finished, _ = wait(pending, return_when=FIRST_COMPLETED)
+            chain = waiting.pop(0)
+            if unit := schedule.next_unit(study, *chain, done):
+                hand_out(chain, unit, 0)
+        finished, _ = wait(pending, timeout=_GLANCE, return_when=FIRST_COMPLETED)
         for future in finished:
             chain, unit, deaths = pending.pop(future)
             if isinstance(future.exception(), BrokenProcessPool):
@@ -95,7 +97,7 @@ def _work(
                 yield failed(unit, f"each of {deaths} workers that ran it died, perhaps for want of memory")
             else:
                 yield future.result()
-            submit(chain)
+            waiting.insert(0, chain)
 
 
 def _begin(study: Study) -> None:
