@@ -4,11 +4,14 @@ import contextlib
 import importlib
 import json
 import os
+import pickle
+import re
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import cloudpickle
 import numpy as np
@@ -249,6 +252,30 @@ def test_workers_that_cannot_be_used_are_named():
     assert one.slots() == 1
     one._client.scheduler_info = lambda: {"workers": {}}  # all were lost: what is handed out waits for others
     assert one.slots() == 1
+
+
+def test_two_processes_on_a_shared_folder_give_the_records_of_one(tiny, serial, home):
+    """As the jobs of an array: one a method, each with the pretrained trunk too."""
+    script = "import pickle, sys; from dmlrc import study; study.run(*pickle.load(sys.stdin.buffer))"
+    command, jobs = [sys.executable, "-c", script], []
+    for methods in (PICKED[:1], PICKED[1:]):
+        jobs.append(subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL))
+        jobs[-1].stdin.write(pickle.dumps((tiny, methods)))
+        jobs[-1].stdin.close()
+    assert [job.wait() for job in jobs] == [0, 0]
+    same(facts(), serial)
+    assert not records.problems("tiny")
+
+
+def test_the_job_script_of_the_page_is_that_of_the_class():
+    page = (Path(__file__).parents[1] / "book" / "scale_out.md").read_text()
+    (made,) = re.findall(r"```python\n(from dask_jobqueue .*?)print", page, re.DOTALL)
+    (shown,) = re.findall(r"```bash\n(#!/usr/bin/env bash\n\n.*?)```", page, re.DOTALL)
+    scope = {}
+    exec(made, scope)
+    with scope["slurm"] as slurm:
+        printed = slurm.job_script().replace(sys.executable, "python")
+    assert re.sub(r"tcp://[\d.]+:\d+", "tcp://HOST:PORT", printed).strip() == shown.strip()
 
 
 def test_a_scheduler_that_is_killed_is_one_clear_error_and_the_study_goes_on(tiny, serial, started, home):
