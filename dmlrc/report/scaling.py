@@ -49,11 +49,14 @@ def chains(records: StudyRecords) -> list[Chain]:
 
 
 def speed_ups(records: StudyRecords) -> pd.DataFrame:
-    """How many times as fast as one worker: rows `WORKERS`, columns `PROPOSALS` at a time in each search."""
+    """How many times as fast as one worker: rows `WORKERS`, columns `PROPOSALS` at a time in each search.
+
+    NaN where nothing is recorded.
+    """
     recorded = chains(records)
-    alone = makespan(recorded, 1)
+    alone = makespan(recorded, 1) or float("nan")
     return pd.DataFrame(
-        {count: [alone / makespan(recorded, workers, count) for workers in WORKERS] for count in PROPOSALS},
+        {count: [alone / (makespan(recorded, workers, count) or 1) for workers in WORKERS] for count in PROPOSALS},
         index=pd.Index(WORKERS, name="workers"),
     ).rename_axis(columns="proposals at a time")
 

@@ -46,6 +46,10 @@ def test_speed_ups_of_records():
     assert table.loc[256, 8] == pytest.approx((13 * 5 + 3) / 2)
 
 
+def test_without_records_there_is_no_speed_up():
+    assert scaling.speed_ups(fake_records(trials=0, reruns=0)).isna().all(axis=None)
+
+
 def test_the_plan_has_the_papers_own_studies():
     table = scaling.plan(studies.STUDIES.values())
     assert {"cub200-musgrave2020", "sop-roth2020", "inshop-zhai2019"} <= set(table.index)
