@@ -73,7 +73,8 @@ def fake_rerun(rng, protocol, method, number):
     ]
     (run,) = fake_runs(rng)[:1]
     run |= {"curve": curve, "val": fake_metrics(rng, protocol, watched)}
-    made = unit(method.name, "rerun", number, [run], scores=scores)
+    runs = [run | {"fold": fold} for fold in range(max(protocol.folds, 1) * protocol.members)]
+    made = unit(method.name, "rerun", number, runs, scores=scores)
     return made | {"arrays": {name: fake_arrays(rng, protocol) for name in ("test", "train", "untrained")}}
 
 
