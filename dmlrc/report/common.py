@@ -79,13 +79,12 @@ def settings(records: StudyRecords, method: str) -> dict:
 
 
 def difference(scores: pd.DataFrame, first: str, second: str) -> Estimate:
-    """Mean difference of two methods over the reruns that both have: those of one number share a seed.
+    """Difference of the means of two methods, with Welch's interval over their reruns: they are no pairs.
 
     scores: `seeds` of one setting and metric.
     """
-    wide = scores.pivot_table(index="rerun", columns="method", values="score")
-    both = {first, second} <= set(wide.columns)
-    return statistics.mean(wide[first] - wide[second] if both else [], "reruns")
+    one, other = (scores["score"][scores["method"] == name] for name in (first, second))
+    return statistics.welch(one, other, "reruns")
 
 
 def doublings(scores: pd.DataFrame) -> pd.DataFrame:

@@ -163,8 +163,8 @@ def trunks(records: StudyRecords | None) -> pd.DataFrame:
 def regularisation(records: StudyRecords, metric: str = "precision_at_1", setting: str = "separated") -> pd.DataFrame:
     """A metric with and without rho-regularisation, a row a pair (index: the method that is regularised).
 
-    Columns: mean, std, r_mean, r_std, gain (mean difference over the seeds, which the two share), ci95 (half width of
-    its 95 % interval), n (seeds). Pairs of which one has no score are NaN.
+    Columns: mean, std, r_mean, r_std, gain (mean difference, see `common.difference`), ci95 (half width of its 95 %
+    interval), n (seeds). Pairs of which one has no score are NaN.
     """
     frame = scores(records, setting)
     frame = frame[frame["metric"] == metric]
