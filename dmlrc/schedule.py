@@ -46,8 +46,12 @@ Chain = tuple[Method | None, int]
 
 
 def chains(study: Study, methods: Sequence[Method]) -> list[Chain]:
-    """All chains of these methods in a study, and that of the pretrained trunk."""
-    return [(None, 0), *((method, repetition) for repetition in range(study.repetitions) for method in methods)]
+    """All chains of these methods in a study, and that of the pretrained trunk.
+
+    What chooses a learning rate reads no test class, and so has none of the trunk.
+    """
+    pretrained = [] if study.kind == "rates" else [(None, 0)]
+    return [*pretrained, *((method, repetition) for repetition in range(study.repetitions) for method in methods)]
 
 
 def next_unit(study: Study, method: Method | None, repetition: int, done: Sequence[Mapping]) -> Unit | None:
