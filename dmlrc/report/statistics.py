@@ -12,6 +12,7 @@ The arithmetic is done on arrays (..., M, R, S) of methods, repetitions and reru
 
 import functools
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -143,7 +144,9 @@ def welch(first: ArrayLike, second: ArrayLike, units: str = "") -> Estimate:
     value = float(first.mean() - second.mean()) if n else np.nan
     if n < 2 or np.ptp(first) == np.ptp(second) == 0:
         return Estimate(value, np.nan, np.nan, n, units, WELCH)
-    low, high = stats.ttest_ind(first, second, equal_var=False).confidence_interval(LEVEL)
+    with warnings.catch_warnings():  # scipy warns of values that hardly differ: narrow intervals are right
+        warnings.simplefilter("ignore", RuntimeWarning)
+        low, high = stats.ttest_ind(first, second, equal_var=False).confidence_interval(LEVEL)
     return Estimate(value, float(low), float(high), n, units, WELCH)
 
 

@@ -179,6 +179,8 @@ def test_the_book_as_one_page(book, edition, monkeypatch):
     anchors = re.findall(r'\bid="([^"]+)"', html)
     assert all(anchors.count(name) == 1 for name in IDS)
     for address in re.findall(r'<(?:img|a)\b[^>]*\s(?:src|href)="([^"]+)"', html):
+        if address.startswith("https://arxiv.org/abs/"):
+            continue  # the papers whose claims are judged
         file, _, anchor = unescape(address).partition("#")
         assert unquote(anchor) in anchors if anchor else not file or (page.parent / unquote(file)).exists(), address
 

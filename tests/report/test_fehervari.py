@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from factories import made, run_notebook
 from matplotlib.colors import to_hex
+from scipy import stats
 
 from dmlrc import migrate
 from dmlrc.report import common, published, statistics, style
@@ -175,7 +176,8 @@ def test_common_statistics_know_their_edges():
     scores = pd.DataFrame({"method": ["a", "a", "b", "b"], "rerun": [0, 1, 0, 1], "score": [1.0, 2.0, 0.0, 0.5]})
     found = common.difference(scores, "a", "b")
     assert (found.value, found.n) == (1.25, 2)
-    assert found.half == pytest.approx(12.706 * 0.25, rel=1e-3)
+    freedom = 0.3125**2 / (0.25**2 + 0.0625**2)  # Welch and Satterthwaite: variances of the means 0.25 and 0.0625
+    assert found.half == pytest.approx(stats.t.ppf(0.975, freedom) * 0.3125**0.5)
     assert common.difference(scores, "a", "c").n == 0
 
 
@@ -194,7 +196,7 @@ def test_ledger_names_what_differs_and_only_that():
 
 @pytest.mark.parametrize("state", ["nothing", "one seed"])
 def test_chapter_publishes_every_exhibit(state, tmp_path, monkeypatch):
-    curves = {f"{NAME}-dims": rising, f"{NAME}-batches": rising}
+    curves = {f"{NAME}-{swept}": rising for swept in ("dims", "batches", "batches-equal")}
 
     def load(main, experiment):
         name = f"{main}-{experiment}"
