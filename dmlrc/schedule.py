@@ -63,7 +63,7 @@ def next_unit(study: Study, method: Method | None, repetition: int, done: Sequen
 
     Raises UsageError if a method without trials has hyperparameters to search.
     """
-    own = [unit for unit in done if (unit["method"], unit["repetition"]) == (method_name(method), repetition)]
+    own = _of_chain(done, method, repetition)
     if method is None:
         return None if own else _unit(study, None, 0, PRETRAINED, 0, {})
     if not study.budget.trials and method.space:
@@ -100,6 +100,10 @@ def _unit(
     )
 
 
+def _of_chain(units: Sequence[Mapping], method: Method | None, repetition: int) -> list[Mapping]:
+    return [unit for unit in units if (unit["method"], unit["repetition"]) == (method_name(method), repetition)]
+
+
 def is_stale(rerun: Mapping, best: Mapping) -> bool:
     """Whether a rerun took another setting than the best trial's; in the oldest records that was not written down."""
     return rerun["params"] is not None and dict(rerun["params"]) != dict(best["params"])
@@ -122,7 +126,7 @@ def done(study: Study, chains: Sequence[Chain]) -> list[dict]:
     """The finished units of these chains, here and committed, without those that are to be made again."""
     kept, made = [], records.finished_units(study.name, study.configuration())
     for method, repetition in chains:
-        own = [unit for unit in made if (unit["method"], unit["repetition"]) == (method_name(method), repetition)]
+        own = _of_chain(made, method, repetition)
         trials = [unit for unit in own if unit["kind"] == "trial" and unit["number"] < study.budget.trials]
         best = search.best(trials) if study.budget.trials else {"params": method.settings if method else {}}
         for unit in own:

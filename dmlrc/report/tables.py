@@ -66,12 +66,8 @@ def _with_search(frame: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
         }
         parts.append(pd.DataFrame(columns).assign(setting=setting, metric=metric).reset_index())
     keys = ["method", "setting", "metric"]
-    return frame.drop(columns=["mean", "ci95"]).merge(pd.concat(parts), on=keys, how="left").pipe(_pretrained, frame)
-
-
-def _pretrained(merged: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
-    """The merged frame with the mean of the pretrained row, which no search and no seed varies."""
-    return merged.assign(mean=merged["mean"].fillna(frame["mean"]))
+    merged = frame.drop(columns=["mean", "ci95"]).merge(pd.concat(parts), on=keys, how="left")
+    return merged.assign(mean=merged["mean"].fillna(frame["mean"]))  # of the pretrained row, which nothing varies
 
 
 def marks(frame: pd.DataFrame) -> pd.Series:

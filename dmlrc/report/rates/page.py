@@ -7,11 +7,10 @@ import pandas as pd
 
 from dmlrc import records, studies
 from dmlrc.errors import MissingDataError
+from dmlrc.protocol import TrunkInput
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels
 from dmlrc.report.tables import METHODS, Methods, ordered
-
-SAME_INPUT = ("trunk", "weights", "frozen_trunk", "train_from", "image_size", "crop_size", "augmentation", "square")
 
 
 def grid_of(study: StudyRecords) -> StudyRecords | None:
@@ -19,7 +18,7 @@ def grid_of(study: StudyRecords) -> StudyRecords | None:
     for each in studies.STUDIES.values():
         grids = each.kind == "rates" and all(method.level is not None for method in each.methods)
         same = each.dataset == study.meta["dataset"] and all(
-            getattr(each.protocol, name) == study.meta["protocol"][name] for name in SAME_INPUT
+            getattr(each.protocol, name) == study.meta["protocol"][name] for name in TrunkInput._fields
         )
         if grids and same and each.protocol.paper == study.meta["protocol"]["paper"]:
             try:
