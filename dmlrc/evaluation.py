@@ -71,14 +71,14 @@ def _test_scores(
 def class_scores(prepared: PreparedData, embeddings: list[torch.Tensor]) -> dict[str, dict[str, list[float]]]:
     """MAP@R and P@1 of every test class, as arrays of "separated" (mean over the models) and "concatenated".
 
-    embeddings: of the test images (N, D), one a model. "classes" are the numbers of the classes; a class without a
-    query has NaN.
+    embeddings: of the test images (N, D), one a model. "classes" are the numbers of the classes, "queries" how many
+    images of each were queries; a class without one has NaN.
     """
     joined = {"concatenated": [_joined(embeddings)]} if len(embeddings) > 1 else {}
     arrays = {}
     for setting, each in {"separated": embeddings, **joined}.items():
         found = [metrics.per_class(**_test_half(prepared, one)) for one in each]
-        arrays[setting] = {"classes": found[0].classes.tolist()}
+        arrays[setting] = {"classes": found[0].classes.tolist(), "queries": found[0].queries.tolist()}
         for name in found[0].scores:
             arrays[setting][f"class_{name}"] = np.mean([one.scores[name] for one in found], axis=0).tolist()
     return arrays

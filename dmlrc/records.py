@@ -59,7 +59,8 @@ class StudyRecords:
     "pretrained" is the trunk before any training.
     curves: kind, number, fold, step, metric, value.
     arrays: rerun, setting, name, values (list): of "test", "train", "untrained" spectra and histogram counts, where the
-    protocol asks for them; of "separated", "concatenated" the scores of the test classes ("class_map_at_r" ...).
+    protocol asks for them; of "separated", "concatenated" the scores of the test classes ("class_map_at_r" ...)
+    and how many queries each of them has ("queries").
     meta: study, kind, parent, experiment, dataset, protocol, budget, seed, class_order, data, environment, settings (of
     each method, those that are not searched), commit, created.
     """
