@@ -67,11 +67,14 @@ def study_check(name: Annotated[str | None, typer.Argument(help="Default: every 
     """Verify every record that is here: damaged, foreign, doubled and impossible ones are named, with what to do."""
     folders = (*dmlrc.paths.runs().glob("*"), *dmlrc.paths.results().glob("*"))
     names = [dmlrc.studies.get(name).name] if name else sorted({folder.name for folder in folders if folder.is_dir()})
-    said = [sentence for each in names for sentence in dmlrc.records.problems(each)]
+    known = dmlrc.studies.known()
+    said = []
+    for each in names:
+        said += dmlrc.schedule.problems(known[each]) if each in known else dmlrc.records.problems(each)
     for sentence in said:
         typer.echo(sentence)
     if said:
-        raise DmlrcError(f"{len(said)} of the files of {len(names)} studies cannot be used; each is named above")
+        raise DmlrcError(f"{len(said)} of the records of {len(names)} studies cannot be used; each is named above")
     typer.echo(f"every record of {len(names)} studies is sound")
 
 

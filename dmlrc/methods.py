@@ -71,6 +71,16 @@ class Method:
             if not getattr(self, field_):
                 object.__setattr__(self, field_, default)
 
+    def misfit(self, params: Mapping[str, float]) -> str | None:
+        """Why these hyperparameters are no point of the space, as part of a sentence; None where they are one."""
+        if set(params) != set(self.space):
+            return f"has the parameters {sorted(params)}, but {self.name} is searched over {sorted(self.space)}"
+        for name, space in self.space.items():
+            value, kind = params[name], "whole number" if isinstance(space, Int) else "number"
+            if not space.low <= value <= space.high or (isinstance(space, Int) and value != int(value)):
+                return f"has {name} = {value}, which is no {kind} from {space.low} to {space.high}"
+        return None
+
     @property
     def digest(self) -> str:
         """A short hash of everything that decides what a trial or rerun of this method gives, but its source."""

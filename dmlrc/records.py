@@ -315,7 +315,7 @@ def write_unit(record: Mapping, study: str) -> None:
 
 
 def problems(study: str) -> list[str]:
-    """What is wrong with the files of a study, here and committed, a sentence each; see `dmlrc study check`."""
+    """What is wrong with the files of a study, here and committed, a sentence each; see `schedule.problems`."""
     said = []
     folder = paths.runs() / study
     try:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dmlrc import records, search
-from dmlrc.errors import UsageError
+from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.methods import Method
 from dmlrc.protocol import Protocol, Study
 from dmlrc.records import PRETRAINED
@@ -123,18 +123,64 @@ def total(study: Study, chains: Sequence[Chain]) -> int:
 
 
 def done(study: Study, chains: Sequence[Chain]) -> list[dict]:
-    """The finished units of these chains, here and committed, without those that are to be made again."""
-    kept, made = [], records.finished_units(study.name, study.configuration())
-    for method, repetition in chains:
-        own = _of_chain(made, method, repetition)
-        trials = [unit for unit in own if unit["kind"] == "trial" and unit["number"] < study.budget.trials]
-        best = search.best(trials) if study.budget.trials else {"params": method.settings if method else {}}
-        for unit in own:
-            if unit["kind"] == "rerun" and (unit["number"] >= study.budget.reruns or not best or is_stale(unit, best)):
-                continue
-            if unit["kind"] != "trial" or unit["number"] < study.budget.trials:
-                kept.append(unit)
-    return kept
+    """The finished units of these chains, here and committed, without those that are to be made again.
+
+    Raises DmlrcError for one whose parameters are no point of its method's space.
+    """
+    made = records.finished_units(study.name, study.configuration())
+    return [unit for chain in chains for unit in _counting(study, chain[0], _of_chain(made, *chain))]
+
+
+def stale(study: Study, chains: Sequence[Chain]) -> list[str]:
+    """The reruns that are to be made again since they took another setting than the best trial's, as said to a user."""
+    made, said = records.finished_units(study.name, study.configuration()), []
+    for chain in chains:
+        own = _of_chain(made, *chain)
+        counting = [id(unit) for unit in _counting(study, chain[0], own)]
+        said += [
+            f"rerun {unit['number']} of {unit['method']} in the records of study {study.name!r}, repetition "
+            f"{unit['repetition']}, took another setting than the best trial's: `dmlrc study run` makes it again"
+            for unit in own
+            if unit["kind"] == "rerun" and unit["number"] < study.budget.reruns and id(unit) not in counting
+        ]
+    return said
+
+
+def problems(study: Study) -> list[str]:
+    """What is wrong with the records of a study, here and committed, a sentence each; see `dmlrc study check`."""
+    try:
+        return records.problems(study.name) or stale(study, chains(study, study.methods))
+    except DmlrcError as error:
+        return [str(error)]
+
+
+def _counting(study: Study, method: Method | None, own: Sequence[Mapping]) -> list[Mapping]:
+    """Those of a chain's units that the budget asks for, without reruns of another setting than the best trial's.
+
+    While a trial is missing nobody knows which is the best, and all reruns count.
+    """
+    if method is None:
+        return list(own)
+    asked = {"trial": study.budget.trials, "rerun": study.budget.reruns}
+    within = [unit for unit in own if unit["number"] < asked[unit["kind"]]]
+    trials = [unit for unit in within if unit["kind"] == "trial"]
+    if study.budget.trials:
+        for unit in within:
+            _check_params(study, method, unit)
+    if len(trials) < study.budget.trials:
+        return within
+    best = search.best(trials) if trials else {"params": method.settings}
+    return [unit for unit in within if unit["kind"] == "trial" or (best and not is_stale(unit, best))]
+
+
+def _check_params(study: Study, method: Method, unit: Mapping) -> None:
+    misfit = method.misfit(unit["params"]) if unit["params"] is not None else None  # the oldest reruns do not say
+    if misfit:
+        raise DmlrcError(
+            f"{unit['kind']} {unit['number']} of {method.name} in the records of study {study.name!r}, repetition "
+            f"{unit['repetition']}, {misfit}: move its record away, and it is made again; if the space was changed on "
+            "purpose, give the method another name"
+        )
 
 
 def method_name(method: Method | None) -> str:

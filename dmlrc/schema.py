@@ -53,6 +53,7 @@ class Unit(_Strict):
     kind: Literal["trial", "rerun", "pretrained"]
     number: NonNegativeInt
     params: dict[str, Finite]
+    space: dict[str, tuple[Finite, Finite]] = {}  # what was searched, from where to where; older records do not say
     state: Literal["complete", "diverged", "failed"]
     reason: str = ""
     value: Fraction | None = None
@@ -73,6 +74,9 @@ class Unit(_Strict):
             raise ValueError(f"a complete {self.kind} has no scores")
         if self.kind != "pretrained" and not self.runs and self.state != "failed":
             raise ValueError(f"a {self.kind} has no runs")
+        for name, (low, high) in self.space.items():
+            if not low <= self.params.get(name, low - 1) <= high:
+                raise ValueError(f"params.{name} is {self.params.get(name)}, outside the space from {low} to {high}")
         if any(run.state != self.state for run in self.runs[-1:]):
             raise ValueError("state is not that of the last run")
         return self

@@ -37,6 +37,8 @@ def run(
     """
     chains = schedule.chains(study, study.methods if methods is None else methods)
     done = schedule.done(study, chains)
+    for sentence in schedule.stale(study, chains):
+        print(sentence, file=sys.stderr)
     if not any(schedule.next_unit(study, *chain, done) for chain in chains):
         return
     _begin(study)

@@ -53,6 +53,7 @@ def _identity(unit: Unit) -> dict:
         "kind": unit.kind,
         "number": unit.number,
         "params": unit.params,
+        "space": {name: [space.low, space.high] for name, space in method.space.items()} if method else {},
         "commit": provenance.commit(),
         "processor": provenance.processor(),
     }

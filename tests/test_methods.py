@@ -1,12 +1,13 @@
 """Methods as plain data: sweeps, batches, and what tells two methods apart."""
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
 
 import pytest
 
-from dmlrc.methods import Float, Level, Method, batch_levels, in_batches_of, levels, row_name, rows
+from dmlrc.methods import Float, Int, Level, Method, batch_levels, in_batches_of, levels, row_name, rows
 
 TRIPLET = Method("triplet", "triplet", {"margin": Float(0, 1)}, label="Triplet")
 SOFTMAX = Method("softmax", "normalized_softmax", label="Softmax", changes={"layer_norm": True}, images_per_class=1)
@@ -52,6 +53,24 @@ def test_batches_of_a_size_leave_out_what_does_not_fit():
         ("batch8", 8.0),
         ("batch16", 16.0),
     ]
+
+
+@pytest.mark.parametrize(
+    ("params", "says"),
+    [
+        ({"x": 0.0, "bins": 2}, None),
+        ({"x": 1, "bins": 4.0}, None),
+        ({"x": 1.1, "bins": 2}, "has x = 1.1, which is no number from 0 to 1"),
+        ({"x": float("nan"), "bins": 2}, "has x = nan"),
+        ({"x": 0.5, "bins": 2.5}, "has bins = 2.5, which is no whole number from 2 to 4"),
+        ({"x": 0.5}, r"has the parameters \['x'\], but toy is searched over \['bins', 'x'\]"),
+        ({"x": 0.5, "bins": 2, "y": 1}, "has the parameters"),
+    ],
+)
+def test_what_is_no_point_of_a_space(params, says):
+    method = Method("toy", "triplet", {"x": Float(0, 1), "bins": Int(2, 4)})
+    misfit = method.misfit(params)
+    assert misfit is None if says is None else re.match(says, misfit)
 
 
 def test_the_digest_sees_what_decides_a_result_and_nothing_else():

@@ -3,15 +3,17 @@
 import json
 import math
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from factories import fake_units, write_fake_study
 
-from dmlrc import cli, migrate, paths, records
+from dmlrc import cli, migrate, paths, records, schedule, studies
 from dmlrc.errors import DmlrcError
 
+COMMITTED = Path(__file__).parents[1] / "results"
 UNIT = {
     "study": "fake-study",
     "method": "contrastive",
@@ -296,6 +298,12 @@ def test_the_command_that_checks_names_every_problem(committed, capsys, monkeypa
     assert ended.value.code == 1
     assert "scores.parquet is not what was exported" in told.out
     assert "Traceback" not in told.err
+
+
+@pytest.mark.parametrize("name", sorted(path.parent.name for path in COMMITTED.glob("*/meta.json")))
+def test_committed_records_are_sound(monkeypatch, name):
+    monkeypatch.setattr(paths, "results", lambda: COMMITTED)
+    assert schedule.problems(studies.get(name)) == []
 
 
 # Older records

@@ -322,7 +322,7 @@ def test_a_deleted_trial_is_made_again_and_no_other_is_touched(tiny, finished):
     assert (again["params"], again["value"]) == (before["params"], before["value"])
 
 
-def test_a_rerun_of_another_setting_than_the_best_is_made_again(tiny, finished):
+def test_a_rerun_of_another_setting_than_the_best_is_made_again(tiny, finished, capsys):
     study.run(tiny, methods=PICKED[:1])
     path = paths.runs() / "tiny" / "contrastive" / "0-rerun-001.json"
     right = json.loads(path.read_text())
@@ -331,7 +331,40 @@ def test_a_rerun_of_another_setting_than_the_best_is_made_again(tiny, finished):
     done, total = schedule.progress(replace(tiny, methods=PICKED[:1]))
     assert done == total - 1
     study.run(tiny, methods=PICKED[:1])
+    assert "rerun 1 of contrastive in the records of study 'tiny'" in capsys.readouterr().err
     assert json.loads(path.read_text())["params"] == right["params"]
+
+
+def test_a_right_rerun_is_kept_while_a_trial_is_missing(tiny, finished):
+    study.run(tiny, methods=PICKED[:1])
+    alone = replace(tiny, methods=PICKED[:1])
+    folder = paths.runs() / "tiny" / "contrastive"
+    values = {path.name: json.loads(path.read_text())["value"] for path in folder.glob("*-trial-*")}
+    lost = folder / max(values, key=values.get)
+    reruns = {path: path.stat().st_mtime_ns for path in folder.glob("*-rerun-*")}
+    lost.unlink()
+    done, total = schedule.progress(alone)
+    assert (done, schedule.stale(alone, schedule.chains(alone, PICKED[:1]))) == (total - 1, [])
+    study.run(alone)
+    assert {path: path.stat().st_mtime_ns for path in folder.glob("*-rerun-*")} == reruns
+
+
+def test_parameters_outside_the_space_are_refused(tiny, finished, capsys):
+    study.run(tiny, methods=PICKED[:1])
+    path = paths.runs() / "tiny" / "contrastive" / "0-trial-000.json"
+    own = json.loads(path.read_text())
+    wrong = own | {"params": own["params"] | {"neg_margin": 7.0}}
+    path.write_text(json.dumps(wrong))
+    with pytest.raises(DmlrcError, match=r"0-trial-000\.json is no record .* params\.neg_margin is 7\.0, outside"):
+        records.load("tiny")
+    wrong.pop("space")  # older records do not say what was searched
+    for params, says in (
+        (wrong["params"], r"has neg_margin = 7\.0, which is no number from"),
+        ({"margin": 0.1}, r"has the parameters \['margin'\], but contrastive is searched over"),
+    ):
+        path.write_text(json.dumps(wrong | {"params": params}))
+        with pytest.raises(DmlrcError, match=f"trial 0 of contrastive in the records of study 'tiny', .*{says}"):
+            study.run(tiny, methods=PICKED[:1])
 
 
 def test_a_copy_of_records_does_not_count_as_a_sample(tiny):
