@@ -1,4 +1,4 @@
-"""The command line: `dmlrc study`, `dmlrc data`, `dmlrc methods`, `dmlrc book`, `dmlrc single`."""
+"""Losses of deep metric learning under one fair protocol: run studies, read their records, make the book of them."""
 
 import contextlib
 import signal
@@ -13,7 +13,7 @@ import typer
 import dmlrc  # its parts are imported by the commands that use them
 from dmlrc.errors import DmlrcError, UsageError
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__, add_completion=False)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 study_app = typer.Typer(no_args_is_help=True, help="List, run, show and export studies.")
 data_app = typer.Typer(no_args_is_help=True, help="List, fetch and check data sets.")
 app.add_typer(study_app, name="study")
@@ -24,23 +24,51 @@ def _workers(number: int) -> int:
     return dmlrc.executors.check_workers(number)
 
 
+def _study_names(begun: str) -> list[str]:
+    return [name for name in dmlrc.studies.known() if name.startswith(begun)]
+
+
+def _data_names(begun: str) -> list[str]:
+    return [name for name in dmlrc.data.names() if name.startswith(begun)]
+
+
+Name = Annotated[str, typer.Argument(autocompletion=_study_names, help="A study, see `dmlrc study list`.")]
+DataName = Annotated[str, typer.Argument(autocompletion=_data_names, help="A data set, see `dmlrc data list`.")]
 Workers = Annotated[int, typer.Option(min=1, callback=_workers, help="Processes that train at the same time.")]
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dmlrc {dmlrc.__version__}")
+        raise typer.Exit
+
+
+@app.callback(help=__doc__)
+def _before_any_command(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
 @study_app.command("list")
-def study_list() -> None:
-    """Every study: data set, protocol, budget, expected time, what it lacks here, and how many of its records are."""
-    rows = [("study", "data set", "protocol", "budget", "expected", "missing here", "records")]
-    for each in dmlrc.studies.known().values():
-        lacks = ", ".join(dmlrc.readiness.missing(each)) or "-"
-        described = (each.name, each.dataset, each.protocol.name, each.budget.name, each.expected, lacks)
-        rows.append((*described, _progress(each)))
-    _print_columns(rows)
+def study_list(
+    word: Annotated[str, typer.Argument(help="Only studies with this in their names.")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="Also the experiments around a methods table.")] = False,
+) -> None:
+    """Every methods table: data set, budget, expected time, what is recorded of it, or what it lacks here.
+
+    Times are for 2 cores, those in GPU hours for a V100.
+    """
+    from dmlrc.report import console
+
+    _print_lines(console.matching(word) if word or everything else console.tables())
 
 
 @study_app.command("run")
 def study_run(
-    name: str,
+    name: Name,
     method: Annotated[list[str] | None, typer.Option(help="Only this method; may be repeated.")] = None,
     workers: Workers = 1,
     repetitions: Annotated[
@@ -63,7 +91,11 @@ def study_run(
 
 
 @study_app.command("check")
-def study_check(name: Annotated[str | None, typer.Argument(help="Default: every study with records.")] = None) -> None:
+def study_check(
+    name: Annotated[
+        str | None, typer.Argument(autocompletion=_study_names, help="Default: every study with records.")
+    ] = None,
+) -> None:
     """Verify every record that is here: damaged, foreign, doubled and impossible ones are named, with what to do."""
     folders = (*dmlrc.paths.runs().glob("*"), *dmlrc.paths.results().glob("*"))
     names = [dmlrc.studies.get(name).name] if name else sorted({folder.name for folder in folders if folder.is_dir()})
@@ -79,24 +111,16 @@ def study_check(name: Annotated[str | None, typer.Argument(help="Default: every 
 
 
 @study_app.command("show")
-def study_show(name: str) -> None:
-    """The results table of a study: mean accuracy on the test half over the reruns."""
-    found = dmlrc.records.load(dmlrc.studies.get(name).name)
-    wanted = ["precision_at_1", "r_precision", "map_at_r"]
-    scores = found.scores[found.scores["metric"].isin(wanted)]
-    scores = scores[scores["setting"].isin(["concatenated", "separated"])]
-    table = scores.pivot_table(index="method", columns=["setting", "metric"], values="value", sort=False)
-    data_facts, protocol, budget = found.meta["data"], found.meta["protocol"], found.meta["budget"]
-    typer.echo(
-        f"{name}: {data_facts['name']}, {data_facts['images']} images; protocol {protocol['name']}; "
-        f"budget {budget['name']}; commit {found.meta['commit']}"
-    )
-    typer.echo((100 * table).round(2).to_string())
+def study_show(name: Name) -> None:
+    """The results of a study: accuracy on the test half with intervals, ranks, and who may be the best."""
+    from dmlrc.report import ranking
+
+    _print_lines(ranking.lines(dmlrc.records.load(dmlrc.studies.get(name).name)))
 
 
 @study_app.command("export")
 def study_export(
-    name: str,
+    name: Name,
     optuna: Annotated[Path | None, typer.Option(help="Write its searches to this new Optuna journal.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write its records as CSV files into this folder.")] = None,
 ) -> None:
@@ -112,18 +136,20 @@ def study_export(
 
 @data_app.command("list")
 def data_list() -> None:
-    """Every data set, and whether it is here."""
-    _print_columns([("data set", "here"), *((name, dmlrc.data.state(name)) for name in dmlrc.data.names())])
+    """Every data set: its size, what it takes on disk once it is decoded, and whether it is here."""
+    from dmlrc.report import console
+
+    _print_lines(console.data_sets())
 
 
 @data_app.command("fetch")
-def data_fetch(name: str) -> None:
+def data_fetch(name: DataName) -> None:
     """Download a data set from its official source, check it and unpack it."""
     typer.echo(dmlrc.data.fetch(name))
 
 
 @data_app.command("check")
-def data_check(name: str) -> None:
+def data_check(name: DataName) -> None:
     """Read a whole data set and count its images and classes."""
     images = dmlrc.data.load(name)
     typer.echo(f"{name}: {len(images.labels)} images, {len(images.class_names)} classes")
@@ -132,13 +158,15 @@ def data_check(name: str) -> None:
 @app.command()
 def methods() -> None:
     """Every method of the five papers: year, kind, batch, and what a search varies or the paper fixes."""
+    from dmlrc.report import console
+
     rows = [("paper", "method", "year", "kind", "batch", "searched, or settings")]
     for paper in dmlrc.papers.ALL:
         for each in paper.methods:
             batch = f"{each.classes_per_batch} x {each.images_per_class}"
             fixed = (f"{name} {value:.4g}" for name, value in each.settings.items())
             rows.append((paper.key, each.name, str(each.year), each.kind, batch, ", ".join([*each.space, *fixed])))
-    _print_columns(rows)
+    _print_lines(console.columns(rows))
 
 
 @app.command()
@@ -176,10 +204,9 @@ def _progress(each: "dmlrc.protocol.Study") -> str:
     return "{} of {} units".format(*dmlrc.schedule.progress(each))
 
 
-def _print_columns(rows: list[tuple[str, ...]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+def _print_lines(lines: list[str]) -> None:
+    for line in lines:
+        typer.echo(line)
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import importlib.util
 import logging
 import platform
 import sys
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
-from dmlrc import provenance
+from dmlrc import extras, provenance
 from dmlrc.errors import DmlrcError, UsageError
 
 if TYPE_CHECKING:
@@ -40,8 +39,7 @@ class Dask(Executor):
     """
 
     def __init__(self, cluster: "str | distributed.Client | distributed.deploy.Cluster"):
-        if not importlib.util.find_spec("distributed"):
-            raise UsageError("a Dask cluster needs the package distributed: pip install 'dmlrc[dask]'")
+        extras.require("dask", "a Dask cluster")
         import distributed
 
         self._name = cluster if isinstance(cluster, str) else "this cluster"

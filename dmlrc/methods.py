@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+PRETRAINED = "pretrained"
+"""The name under which the accuracy of the untrained trunk is recorded; no method may be called so."""
+
 LOSS_WEIGHTS_LR = "loss_weights_lr"
 """A hyperparameter that is no argument of the loss: the learning rate of the loss's own weights."""
 

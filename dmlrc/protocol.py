@@ -190,6 +190,12 @@ class Study:
         }
         return replace(self.protocol, **caps)
 
+    @property
+    def units(self) -> int:
+        """How many trials and reruns there are, and the pretrained trunk, except in what chooses a learning rate."""
+        of_methods = self.repetitions * len(self.methods) * (self.budget.trials + self.budget.reruns)
+        return of_methods + (self.kind != "rates")
+
     def method(self, name: str) -> Method:
         """The method of this name."""
         for method in self.methods:

@@ -20,11 +20,9 @@ import pyarrow as pa
 
 from dmlrc import migrate, paths
 from dmlrc.errors import DmlrcError, MissingDataError
+from dmlrc.methods import PRETRAINED
 from dmlrc.protocol import Study, digest
 from dmlrc.schema import Meta, Unit, check_frame, checked
-
-PRETRAINED = "pretrained"
-"""The name under which the accuracy of the untrained trunk is recorded; no method may be called so."""
 
 _METHOD = ("method", "row", "level", "level_number", "repetition")
 _OUTCOME = ("state", "params", "seconds", "steps", "reason", "commit", "processor", "finished")

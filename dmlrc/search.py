@@ -14,6 +14,7 @@ from zlib import crc32
 
 import lazy_loader
 
+from dmlrc import extras
 from dmlrc.methods import Float, Int, Method
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def write_journal(path: Path, name: str, method: Method, trials: Sequence[Mappin
     trials: as for `propose`, each with started and finished (datetime) and attributes (of the trial) besides.
     attributes: of the search.
     """
+    extras.require("search", "a journal of Optuna")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     journal = optuna.storages.journal
     lock = journal.JournalFileOpenLock(str(path))

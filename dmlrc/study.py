@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from dmlrc import data, paths, provenance, records, schedule
+from dmlrc import data, extras, paths, provenance, records, schedule
 from dmlrc.cluster import Dask
 from dmlrc.executors import pool
 from dmlrc.inputs import device, prepare
@@ -41,6 +41,8 @@ def run(
         print(sentence, file=sys.stderr)
     if not any(schedule.next_unit(study, *chain, done) for chain in chains):
         return
+    if study.budget.trials:
+        extras.require("search", "a search for hyperparameters")
     _begin(study)
     if study.protocol.computes_once:  # here, with all threads, and not in each worker again
         prepare(study.dataset, study.effective_protocol, study.class_order, study.seed)

@@ -7,7 +7,8 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from dmlrc import cli, paths, studies, study
+import dmlrc
+from dmlrc import cli, extras, paths, studies, study
 
 
 @pytest.fixture
@@ -41,6 +42,7 @@ def test_help_is_on_every_command():
         *[["study", name, "--help"] for name in ("list", "run", "show", "export")],
         *[["data", name, "--help"] for name in ("list", "fetch", "check")],
         ["methods", "--help"],
+        ["single", "--help"],
         ["book", "--help"],
     ):
         result = CliRunner().invoke(cli.app, arguments)
@@ -48,12 +50,69 @@ def test_help_is_on_every_command():
         assert "Usage" in result.output
 
 
-def test_study_list_names_every_study_and_its_records():
-    result = CliRunner().invoke(cli.app, ["study", "list"])
+def lines(*arguments):
+    result = CliRunner().invoke(cli.app, arguments)
     assert result.exit_code == 0
-    assert "data, weights, GPU" in result.output
-    assert all(name in result.output for name in studies.STUDIES)
-    assert "0 of 57 units" in result.output  # glyphs-smoke: 14 x (2 + 2) + 1
+    return result.output.splitlines()
+
+
+def test_study_list_has_a_line_for_each_table_and_folds_what_is_around_it():
+    listed = {line.split()[0]: line for line in lines("study", "list")[1:-2]}
+    known = studies.STUDIES
+    assert listed.keys() == {name for name, each in known.items() if each.parent not in known}
+    assert "no data, weights, GPU" in listed["cub200-musgrave2020"]
+    assert "0 of 57" in listed["glyphs-smoke"]  # 14 x (2 + 2) + 1
+    around = sum(each.parent == "glyphs-smoke" for each in known.values())
+    assert listed["glyphs-smoke"].endswith(f"+{around}")
+    assert max(map(len, lines("study", "list"))) <= 100
+
+
+def test_study_list_can_name_all_studies_or_those_with_a_word():
+    assert {line.split()[0] for line in lines("study", "list", "--all")[1:]} == studies.STUDIES.keys()
+    assert {line.split()[0] for line in lines("study", "list", "dims")[1:]} == {
+        n for n in studies.STUDIES if "dims" in n
+    }
+    assert max(map(len, lines("study", "list", "--all"))) <= 100
+    assert lines("study", "list", "no-such-word") == ["study  time  units recorded"]
+
+
+def test_own_studies_come_first(home):
+    (home / "studies.toml").write_text(f'[mine]\nlike = "glyphs-smoke"\ndataset = "folder:{home}/some/photos"\n')
+    first = lines("study", "list")[1]
+    assert first.startswith("mine ")
+    assert " folder:photos " in first  # not where on this machine
+    assert lines("study", "list", "glyphs-smoke")[1].startswith("glyphs-smoke ")
+    assert lines("study", "list", "--all")[2].startswith("mine-")
+
+
+def test_data_list_says_how_large_each_set_is():
+    listed = {line.split()[0]: line.split() for line in lines("data", "list")}
+    assert listed["cub200"][1:] == ["11,788", "200", "256", "px", "2,318", "MB", "missing"]  # 3 x 256^2 x 11,788
+    assert listed["grocery-lite0"][1:] == ["5,421", "81", "1280", "features", "embedded"]
+
+
+def test_the_command_is_a_module_too_and_has_a_version():
+    done = subprocess.run([sys.executable, "-m", "dmlrc", "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"dmlrc {dmlrc.__version__}\n")
+
+
+def test_names_of_studies_and_data_sets_are_completed():
+    asked = {"_DMLRC_COMPLETE": "complete_bash", "COMP_CWORD": "3"}
+    for words, expected in (("dmlrc study run grocery-q", "grocery-quick"), ("dmlrc data check gly", "glyphs-small")):
+        result = CliRunner().invoke(cli.app, env=asked | {"COMP_WORDS": words}, prog_name="dmlrc")
+        assert expected in result.output.splitlines()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["study", "list", "--all"], ["methods"], ["data", "list"]])
+def test_help_and_lists_load_neither_torch_nor_pandas(arguments, home):
+    script = (
+        f"import sys; sys.argv = ['dmlrc', *{arguments}]\n"
+        "from dmlrc.cli import app\n"
+        "app(standalone_mode=False)\n"
+        "sys.exit(' '.join({'torch', 'pandas', 'optuna', 'scipy'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stderr.strip() == ""
 
 
 def test_methods_lists_those_of_all_papers():
@@ -79,6 +138,7 @@ def test_methods_lists_those_of_all_papers():
         (["data", "check", "nothing"], 2, "unknown data set 'nothing'"),
         (["book", "nothing"], 2, "unknown study 'nothing'"),
         (["book", "published"], 1, "no study is published yet"),
+        (["book", "glyphs-smoke"], 1, "a book is made of the chapters in a clone of the project"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_an_exit_code(call, arguments, code, message):
@@ -109,11 +169,29 @@ def test_one_bad_folder_leaves_the_list_of_studies_as_it_is(call, home, path):
     returned, out, errors = call("study", "list")
     assert returned == 0, errors
     (line,) = (line for line in out.splitlines() if line.startswith("mine "))
-    assert " data " in line
+    assert " no data " in line
     returned, _, errors = call("study", "run", "mine")
     assert returned in (1, 2)
     assert len(errors.splitlines()) == 1
     assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lacking", "extra"),
+    [
+        (["study", "run", "glyphs-smoke"], "optuna", "search"),
+        (["study", "run", "glyphs-smoke", "--scheduler", "tcp://localhost:1"], "distributed", "dask"),
+        (["book", "glyphs-smoke"], "papermill", "book"),
+    ],
+)
+def test_what_an_extra_brings_is_asked_for_before_anything_is_run(call, monkeypatch, home, arguments, lacking, extra):
+    find = extras.find_spec
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == lacking else find(name))
+    (home / "notebooks").mkdir()
+    returned, _, errors = call(*arguments)
+    assert returned == 1
+    assert f"needs {lacking}: install dmlrc with its extra '{extra}'" in errors
+    assert not paths.runs().exists()
 
 
 def test_an_interruption_says_that_nothing_is_lost(call, monkeypatch):
@@ -141,8 +219,10 @@ def test_a_study_runs_shows_and_exports(call):
     assert returned == 0, errors
     assert "5 of 57 units" in out
     assert "contrastive rerun 1" in errors  # the progress bar says what runs
-    shown = call("study", "show", "glyphs-smoke")[1]
-    assert "glyphs-small" in shown
-    assert "contrastive" in shown
+    shown = call("study", "show", "glyphs-smoke")[1].splitlines()
+    assert shown[0].startswith("glyphs-smoke: Glyphs, small")
+    (best,) = (line.split() for line in shown if line.startswith("1 "))
+    assert best[1] == "contrastive"
+    assert best[5] == "*"  # after mean, sign and interval
     assert call("study", "export", "glyphs-smoke")[0] == 0
     assert (paths.results() / "glyphs-smoke" / "scores.parquet").exists()

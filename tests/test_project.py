@@ -9,7 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from dmlrc import papers
+from dmlrc import extras, papers
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -30,6 +30,15 @@ def test_what_the_library_needs_is_pinned():
     extras = PROJECT["project"]["optional-dependencies"]
     needed = names([*PROJECT["project"]["dependencies"], *extras["search"], *extras["book"], *extras["faiss"]])
     assert needed - {"dmlrc"} <= names(PROJECT["dependency-groups"]["env"])
+
+
+def test_the_extras_that_commands_ask_for_are_those_of_the_package():
+    optional = PROJECT["project"]["optional-dependencies"]
+    for extra, modules in extras.MODULES.items():
+        named = {
+            name for each in optional[extra] for name in (optional["search"] if each == "dmlrc[search]" else [each])
+        }
+        assert {name.replace("-", "_") for name in names(named)} == set(modules), extra
 
 
 def test_the_conda_environment_takes_its_versions_from_the_lock():

@@ -11,7 +11,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submodules=["augment", "batches", "splits"],
     submod_attrs={
-        "available": ["names", "state"],
+        "available": ["extent", "folder_name", "names", "state"],
         "download": ["check", "fetch"],
         "features": ["FeatureSet"],
         "listing": ["ImageSet"],

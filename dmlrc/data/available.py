@@ -10,6 +10,8 @@ from dmlrc.errors import MissingDataError, UsageError, unknown
 
 FEATURES = ("grocery-lite0",)  # features of photographs, which are not here themselves
 EMBEDDED = ("glyphs", "glyphs-small", *FEATURES)  # drawn, or part of the package
+_EMBEDDED_EXTENT = {"glyphs": (16_776, 1_398, (1, 28, 28)), "glyphs-small": (2_232, 186, (1, 28, 28))}
+_EMBEDDED_EXTENT |= {"grocery-lite0": (5_421, 81, (1280,))}
 
 
 def names() -> tuple[str, ...]:
@@ -37,6 +39,23 @@ def state(name: str, root: str | os.PathLike | None = None) -> str:
         if packed(name, home):
             return "packed"
     return "missing"
+
+
+def extent(name: str) -> tuple[int, int, tuple[int, ...]]:
+    """How large a data set is by its name: images, classes, and the shape of an image as it is stored.
+
+    Of the glyphs, whose letters may differ by a few, with the FreeType that they were counted with. Raises KeyError for
+    a folder of one's own.
+    """
+    if name in _EMBEDDED_EXTENT:
+        return _EMBEDDED_EXTENT[name]
+    source = SOURCES[name]
+    return source.images, source.classes, (source.form.channels, source.form.size, source.form.size)
+
+
+def folder_name(name: str) -> str:
+    """The last part of the path of "folder:PATH", by which it is named where the path concerns nobody."""
+    return Path(name.removeprefix("folder:")).name
 
 
 def folder_path(name: str) -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from dmlrc import paths, readiness, schedule, studies, study
+from dmlrc import extras, paths, readiness, schedule, studies, study
 from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.studies import experiments
 
@@ -21,7 +21,19 @@ def build(names: Sequence[str], workers: int = 1, train: bool = True) -> Path:
 
     train: whether to run what is missing of the studies and of the experiments around them; those whose data, weights
     or GPU are not here are left as they are, and their pages say so. If not, the book shows the records that are here.
+
+    Raises UsageError for an unknown study, and DmlrcError outside a clone of the project or without what a book needs:
+    before anything is trained.
     """
+    if train:
+        for name in names:
+            studies.get(name)
+    if not (paths.home() / "notebooks").is_dir():
+        raise DmlrcError(
+            f"a book is made of the chapters in a clone of the project, and {paths.home()} is none: go into the clone, "
+            "or name it in DMLRC_HOME"
+        )
+    extras.require("book", "a book")
     if train:
         run(names, workers)
     execute({"studies": ",".join(names)}, workers)
@@ -114,6 +126,7 @@ def single_page() -> Path:
 
 
 def _jupyter_book(builder: str) -> Path:
+    extras.require("book", "a book")
     home = paths.home()
     # in a process of its own: Sphinx keeps global state; jupyter-book has no `python -m`
     command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", home / "book", "--all"]

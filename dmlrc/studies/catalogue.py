@@ -32,7 +32,7 @@ def _musgrave(dataset: str) -> Study:
     protocol = replace(musgrave2020.PROTOCOL, **musgrave2020.VALIDATION.get(dataset, {}))
     methods = musgrave2020.SOP_METHODS if dataset == "sop" else musgrave2020.METHODS
     return Study(
-        f"{dataset}-musgrave2020", dataset, protocol, FULL, methods, expected="some hundred GPU hours, not measured"
+        f"{dataset}-musgrave2020", dataset, protocol, FULL, methods, expected="hundreds of GPU hours, not measured"
     )
 
 

@@ -1,0 +1,5 @@
+"""`python -m dmlrc` is the command `dmlrc`."""
+
+from dmlrc.cli import main
+
+main()

@@ -1,0 +1,22 @@
+"""The optional parts of the package: where one is missing, the extra of pyproject.toml that brings it is named."""
+
+from importlib.util import find_spec
+
+from dmlrc.errors import DmlrcError
+
+_SEARCH = ("optuna",)
+MODULES = {
+    "search": _SEARCH,
+    "dask": ("distributed", "dask_jobqueue"),
+    "book": (*_SEARCH, "jupyter_book", "papermill", "ipykernel", "nbformat", "seaborn", "scikit_posthocs"),
+}
+"""What each extra installs, as it is imported."""
+
+
+def require(extra: str, what: str) -> None:
+    """Raise DmlrcError unless everything of an extra is installed. what: that needs it, to begin the sentence with."""
+    if lacking := [module for module in MODULES[extra] if find_spec(module) is None]:
+        raise DmlrcError(
+            f"{what} needs {', '.join(lacking)}: install dmlrc with its extra {extra!r}, in a clone of the project "
+            f"`pip install '.[{extra}]'`"
+        )

@@ -1,0 +1,90 @@
+"""What the command line prints of studies and data sets; lines of at most 100 characters, unless names are longer.
+
+Lists are made without torch, pandas or a look into records: they answer at once.
+"""
+
+import math
+import re
+from collections.abc import Collection, Iterable, Sequence
+
+from dmlrc import data, readiness, recorded, studies
+from dmlrc.protocol import Study
+
+_SHORT = {r" hours?\b": " h", r" minutes?\b": " min", r" seconds?\b": " s"}
+
+
+def columns(rows: Iterable[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+    """Rows of cells as lines, each column as wide as its widest cell. right: the columns that are set flush right.
+
+    >>> columns([("a", "bc"), ("abc", "1")], right=(1,))
+    ['a    bc', 'abc   1']
+    """
+    rows = list(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    signs = [">" if place in right else "<" for place in range(len(widths))]
+    line = "  ".join(f"{{:{sign}{width}}}" for sign, width in zip(signs, widths, strict=True))
+    return [line.format(*row).rstrip() for row in rows]
+
+
+def tables() -> list[str]:
+    """Every methods table in a line, the reader's own first; what stands around it is a number."""
+    known, own = studies.known(), studies.own_studies()
+    heads = sorted((each for each in known.values() if each.parent not in known), key=lambda each: each.name not in own)
+    rows = [("study", "data set", "budget", "time", "units recorded", "around")]
+    for each in heads:
+        around = sum(other.parent == each.name for other in known.values())
+        described = (each.name, _dataset(each.dataset), each.budget.name, _time(each), _recorded(each))
+        rows.append((*described, f"+{around}" if around else ""))
+    return [
+        *columns(rows),
+        "",
+        "around: experiments on the same data; `dmlrc study list WORD` finds them, --all lists every study",
+    ]
+
+
+def matching(word: str) -> list[str]:
+    """Every study with this word in its name, in a line, the reader's own and what is around them first."""
+    own = tuple(studies.own_studies())
+    found = [each for name, each in studies.known().items() if word in name]
+    found.sort(key=lambda each: not {each.name, each.parent} & {*own})
+    return columns(
+        [("study", "time", "units recorded"), *((each.name, _time(each), _recorded(each)) for each in found)]
+    )
+
+
+def data_sets() -> list[str]:
+    """Every data set in a line: its size, what it takes once it is decoded, and whether it is here."""
+    rows = [("data set", "images", "classes", "an image", "decoded", "here")]
+    for name in data.names():
+        images, classes, shape = data.extent(name)
+        taken = f"{images * math.prod(shape) / 1e6:,.0f} MB" if len(shape) == 3 else ""
+        rows.append((name, f"{images:,}", f"{classes:,}", _shape(shape), taken, data.state(name)))
+    return columns(rows, right=(1, 2, 4))
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    """An image in words: "112 px", grey where it has one channel, or the number of its features."""
+    if len(shape) == 1:
+        return f"{shape[0]} features"
+    channels, size, _ = shape
+    return f"{size} px, grey" if channels == 1 else f"{size} px"
+
+
+def _dataset(name: str) -> str:
+    """A data set as a list names it: of a folder the last part alone."""
+    return f"folder:{data.folder_name(name)}" if name.startswith("folder:") else name
+
+
+def _time(study: Study) -> str:
+    """How long it takes, without what that was measured on: "5 to 10 h"."""
+    told = study.expected.partition(",")[0]
+    for long, short in _SHORT.items():
+        told = re.sub(long, short, told)
+    return told
+
+
+def _recorded(study: Study) -> str:
+    """How much is recorded; of what is not at all, what it lacks here."""
+    made, total = recorded.count(study)
+    lacks = readiness.missing(study)
+    return f"no {', '.join(lacks)}" if lacks and not made else f"{made} of {total}"

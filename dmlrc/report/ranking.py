@@ -1,0 +1,81 @@
+"""The results of a study as lines of text: methods in order, with intervals, ranks, and who may be the best."""
+
+import textwrap
+
+import pandas as pd
+
+from dmlrc.records import StudyRecords
+from dmlrc.report import console, labels, tables
+from dmlrc.report.tables import PRETRAINED, SETTINGS
+
+_METRICS = ("map_at_r", "precision_at_1", "r_precision")
+
+
+def lines(records: StudyRecords) -> list[str]:
+    """What was run, a line a method with the highest first, and what intervals and marks mean.
+
+    Order, ranks and marks are those of the first column. Without test scores, as in a study that chooses a learning
+    rate: the best trials on the validation classes.
+    """
+    head = textwrap.wrap(labels.caption(records).replace("`", ""), 100)
+    frame = tables.accuracy(records)
+    if frame.empty:
+        return [*head, "", *_validation(records)]
+    settings = [setting for setting in SETTINGS if setting in set(frame["setting"])]
+    present = set(frame["metric"][frame["setting"] == settings[0]])
+    shown = [(settings[0], metric) for metric in _METRICS if metric in present]
+    shown += [(setting, "map_at_r") for setting in settings[1:] if "map_at_r" in present]
+    heads = [
+        labels.METRIC_LABELS[metric] + ("" if setting == settings[0] else ", one model") for setting, metric in shown
+    ]
+    columns = [_column(frame, *pair) for pair in shown]
+    first = columns[0].sort_values("mean", ascending=False, kind="stable")
+    marks = tables.marks(first.reset_index()).set_axis(first.index)
+    rows = [("rank", "method", heads[0], "", *heads[1:])]
+    for name, rank in zip(first.index, _ranks(first), strict=True):
+        cells = [
+            labels.percent(*column.loc[name, ["mean", "ci95"]]) if name in column.index else "" for column in columns
+        ]
+        rows.append((rank, name, cells[0], "*" if marks[name] else "", *cells[1:]))
+    return [*head, "", *console.columns(rows), "", *_legend(first, settings[0], bool(records.meta["budget"]["trials"]))]
+
+
+def _column(frame: pd.DataFrame, setting: str, metric: str) -> pd.DataFrame:
+    """The rows of one setting and metric of `tables.accuracy`, by method."""
+    chosen = frame[(frame["setting"] == setting) & (frame["metric"] == metric)]
+    return chosen.set_index("method", drop=False).rename_axis(None)
+
+
+def _ranks(first: pd.DataFrame) -> list[str]:
+    """The rank of each method, "3 (2-7)" where its interval is known; the untrained trunk does not compete."""
+    texts, place = [], 0
+    for name, row in first.iterrows():
+        place += name != PRETRAINED
+        bounds = f" ({row['rank_low']:.0f}-{row['rank_high']:.0f})" if "rank_low" in first else ""
+        texts.append("" if name == PRETRAINED else f"{place}{bounds}")
+    return texts
+
+
+def _legend(first: pd.DataFrame, setting: str, searched: bool) -> list[str]:
+    """What the columns mean, a sentence a line."""
+    joined = "the embeddings of all folds joined" if setting == "concatenated" else "one model"
+    said = [f"Test classes, percent, {joined}: mean over the reruns, 95 % interval."]
+    if "among_best" in first:
+        said.append("Intervals, and ranks in brackets (all of them right in 95 % of studies), count search and seed.")
+        said.append("*: cannot be told from the best (multiple comparisons with the best, 95 %).")
+        return said
+    luck = ": each method was searched once, and the luck of that is not in them" if searched else ""
+    return [*said, f"Intervals are those of the seeds{luck}.", "*: its interval overlaps that of the best, no test."]
+
+
+def _validation(records: StudyRecords) -> list[str]:
+    """The best trial of each method on the validation classes."""
+    best = records.trials.groupby("method", sort=False)["value"].max().sort_values(ascending=False)
+    if best.empty:
+        return ["No trial is finished yet."]
+    rows = [("method", "MAP@R"), *((name, labels.percent(value)) for name, value in best.items())]
+    return [
+        *console.columns(rows),
+        "",
+        "Validation classes, percent: the best trial of each method; no rerun is finished.",
+    ]

@@ -1,0 +1,53 @@
+"""The results of a study as text: order, ranks, intervals and marks as in the book's tables."""
+
+from dataclasses import replace
+
+import pandas as pd
+from factories import fake_records
+
+from dmlrc.report import labels, ranking, tables
+
+
+def body(lines):
+    start = next(place for place, line in enumerate(lines) if line.startswith("rank"))
+    return [line.split() for line in lines[start + 1 : lines.index("", start)]]
+
+
+def test_methods_in_order_with_intervals_and_marks():
+    records = fake_records(reruns=4)
+    lines = ranking.lines(records)
+    frame = tables.accuracy(records)
+    marked = tables.marks(frame)
+    first = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
+    rows = body(lines)
+    assert [row[1] for row in rows if row[0] != "pretrained"] == [
+        name for name in first.sort_values("mean", ascending=False)["method"] if name != "pretrained"
+    ]
+    for place, row in first.iterrows():
+        (line,) = (line for line in lines if row["method"] in line.split())
+        assert f" {labels.percent(row['mean'], row['ci95'])} " in line
+        assert (" * " in line) == bool(marked[place])
+    assert "searched once" in " ".join(lines)
+    assert max(map(len, lines)) <= 110
+
+
+def test_ranks_have_intervals_where_searches_were_repeated():
+    once = fake_records(reruns=3)
+    frames = {}
+    for name in ("trials", "reruns", "runs", "scores"):
+        frame = getattr(once, name)
+        frames[name] = pd.concat([frame, frame.assign(repetition=1)], ignore_index=True)
+    lines = ranking.lines(replace(once, **frames))
+    assert all("(" in row[1] for row in body(lines) if row[0].isdigit())
+    assert "multiple comparisons with the best" in " ".join(lines)
+
+
+def test_a_study_without_test_scores_shows_its_trials():
+    records = fake_records(reruns=2)
+    lines = ranking.lines(replace(records, scores=records.scores[:0]))
+    best = records.trials.groupby("method")["value"].max()
+    assert any(line.split() == [best.idxmax(), labels.percent(best.max())] for line in lines)
+    assert "Validation classes" in lines[-1]
+    assert ranking.lines(replace(records, scores=records.scores[:0], trials=records.trials[:0]))[-1].startswith(
+        "No trial"
+    )
