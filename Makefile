@@ -2,6 +2,7 @@
 # make book STUDY=published    the book of every study whose full-budget records are committed
 # make book STUDY=a,b          the book of these studies side by side
 # make single                  one page of the book made last, to print or to save as PDF
+# make lab                     JupyterLab: the chapters' notebooks, and what papermill made of them
 # make test                    the tests
 # make evidence                the long studies, resumed where they stand; needs DMLRC_DATA
 STUDY ?= quick
@@ -9,13 +10,16 @@ WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: book single test lint lock bench evidence clean
+.PHONY: book single lab test lint lock bench evidence clean
 
 book: .venv/ready
 	$(BIN)/dmlrc book $(STUDY) --workers $(WORKERS)
 
 single: .venv/ready
 	$(BIN)/dmlrc single
+
+lab: .venv/ready
+	$(BIN)/jupyter lab
 
 # A file's tests run in one worker: what they share, the books above all, is made once. In the order of their names
 # the long files, test_book and test_chapters, come early.

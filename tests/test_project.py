@@ -54,6 +54,12 @@ def test_ci_calls_the_readme_command():
     assert ci.strip().endswith("make test")
 
 
+def test_notebooks_can_be_opened_where_they_were_run():
+    assert {"jupyterlab", "ipywidgets"} <= names(PROJECT["dependency-groups"]["env"])
+    makefile = (ROOT / "Makefile").read_text()
+    assert re.search(r"^lab: .*\n\t\S+/jupyter lab$", makefile, re.MULTILINE)
+
+
 def test_notebooks_are_committed_without_outputs():
     for path in (ROOT / "notebooks").glob("*.ipynb"):
         notebook = nbformat.read(path, as_version=4)
