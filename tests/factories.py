@@ -89,15 +89,16 @@ def fake_arrays(rng, protocol):
     return arrays
 
 
+ENVIRONMENT = {
+    "python": "3.11",
+    "system": "Test",
+    "processor": "none",
+    "cores": 1,
+    "device": "cpu",
+    "packages": {},
+}
 FACTS = {
-    "environment": {
-        "python": "3.11",
-        "system": "Test",
-        "processor": "none",
-        "cores": 1,
-        "device": "cpu",
-        "packages": {},
-    },
+    "environment": ENVIRONMENT,
     "commit": "0000000000",
     "created": "2025-01-01T00:00:00+00:00",
 }
@@ -229,7 +230,7 @@ def made_records(name, scores=(), curves=(), arrays=(), diverged=()):
     meta = study.configuration() | {
         "budget": asdict(replace(study.budget, reruns=reruns)),
         "data": {"name": study.dataset, "images": 1200, "classes": 180, "shape": [1, 28, 28]},
-        "environment": {},
+        "environment": ENVIRONMENT,
         "settings": {method.name: dict(method.settings) for method in study.methods},
         "changes": {method.name: dict(method.changes) for method in study.methods if method.changes},
         "commit": "0000000000",
@@ -281,7 +282,7 @@ def made(name, score, reruns=3, diverged=(), missing=(), data=None):
     meta = study.configuration() | {
         "budget": asdict(replace(study.budget, reruns=reruns)),
         "data": {"name": study.dataset, "images": 1200, "classes": 180, "shape": [1, 28, 28]} | (data or {}),
-        "environment": {},
+        "environment": ENVIRONMENT,
         "settings": {},
         "changes": {method.name: dict(method.changes) for method in study.methods if method.changes},
         "commit": "0000000000",

@@ -1,20 +1,17 @@
 """What a page shows: cells of text in percent, methods by their labels, and what a caption must say."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dmlrc.records import StudyRecords
+from dmlrc.report import titles
 from dmlrc.report.tables import (
     METHODS,
     PRETRAINED,
     Methods,
     accuracy,
 )
-
-if TYPE_CHECKING:
-    pass
 
 METRIC_LABELS = {
     "precision_at_1": "P@1",
@@ -29,28 +26,7 @@ METRIC_LABELS = {
     "nmi": "NMI",
     "f1": "F1",
 }
-DATASET_LABELS = {
-    "glyphs": "Glyphs",
-    "glyphs-small": "Glyphs, small",
-    "omniglot": "Omniglot",
-    "grocery": "Grocery Store",
-    "grocery-lite0": "Grocery Store, features",
-    "cars196": "Cars196",
-    "cars196crops": "Cars196 crops",
-    "cub200": "CUB200",
-    "cub200_2010": "CUB-200 (2010)",
-    "sop": "SOP",
-}
-TRUNK_LABELS = {
-    "conv4": "conv4",
-    "squeezenet1_0": "SqueezeNet 1.0",
-    "googlenet": "GoogLeNet",
-    "resnet18": "ResNet18",
-    "resnet50": "ResNet50",
-    "inception_v3": "Inception-v3",
-    "bn_inception": "BN-Inception",
-    "timm:tf_efficientnet_lite0": "EfficientNet-Lite0",
-}
+DATASET_LABELS, TRUNK_LABELS = titles.DATASETS, titles.TRUNKS
 
 
 def method_label(method: str, methods: Methods = METHODS) -> str:
@@ -128,16 +104,13 @@ def trunk(protocol: Mapping) -> str:
 
 
 def caption(records: StudyRecords) -> str:
-    """What stands under every number of a study: data set, protocol, trunk, budget, seed and commit."""
-    meta = records.meta
-    data, budget = meta["data"], meta["budget"]
-    order = ", in random order" if meta["class_order"] == "random" else ""
-    return (
-        f"`{records.name}`: {dataset(records)} ({data['images']:,} images, {data['classes']:,} classes{order}); "
-        f"protocol {meta['protocol']['name']}: {trunk(meta['protocol'])}; budget {budget['name']}: {budget['trials']} "
-        f"trials, {budget['reruns']} reruns, {meta['protocol']['folds']} folds; seed {meta['seed']}; commit "
-        f"`{meta['commit']}`."
-    )
+    """What a caption says of a study: how many runs stand behind a number. The rest is said once a page (`about`)."""
+    budget, searches = records.meta["budget"], records.meta.get("repetitions", 1)
+    if not budget["reruns"]:
+        return f"`{records.name}`: n = {budget['trials']} {'trial' if budget['trials'] == 1 else 'trials'}."
+    if searches > 1:
+        return f"`{records.name}`: n = {searches * budget['reruns']} runs, {searches} searches of {budget['reruns']}."
+    return f"`{records.name}`: n = {budget['reruns']} runs."
 
 
 def caveats(edition: Sequence[StudyRecords]) -> str:
@@ -162,8 +135,8 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
         )
     if frozen := [records for records in edition if records.meta["protocol"]["frozen_trunk"]]:
         sentences.append(
-            f"In {named(frozen)} the trunk is frozen: the losses are compared on fixed ImageNet features, with a "
-            "linear embedder. That says nothing about how they compare when the whole network is fine-tuned."
+            f"Frozen trunk ({named(frozen)}): only a linear embedder on fixed ImageNet features is trained. Losses may "
+            "rank otherwise when the whole network is fine-tuned."
         )
     if random := [records for records in edition if records.meta["protocol"]["weights"] is None]:
         sentences.append(f"In {named(random)} the row *Pretrained* is the trunk with random weights, untrained.")

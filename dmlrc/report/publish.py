@@ -1,10 +1,10 @@
 """How a chapter shows things: tables, figures, sentences with computed numbers, and the scalars it records.
 
 Each display carries two forms: HTML for JupyterLab, and MyST text for the book, where a table or figure gets its id as
-a label, a caption, and download links. The downloads lie in book/chapters/exports/ (or $DMLRC_EXPORTS).
+a label, a caption, and download links. The downloads lie in book/chapters/exports/ (or $DMLRC_EXPORTS). Studies that go
+by their slugs in what is shown here are printed by their titles (`dmlrc.report.titles`); downloads keep the slugs.
 """
 
-import io
 import os
 import re
 import warnings
@@ -18,10 +18,11 @@ import pandas as pd
 from IPython.display import Markdown, display
 from markdown_it import MarkdownIt
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from pandas.io.formats.style import Styler
 
 from dmlrc import paths
-from dmlrc.report import editions
+from dmlrc.report import about, editions, svg, titles
 
 SCALARS = "application/vnd.dmlrc.scalars+json"
 
@@ -35,22 +36,30 @@ def exports() -> Path:
 
 def text(markdown: str) -> None:
     """Show Markdown; for sentences whose numbers are computed."""
-    display(Markdown(_bound(markdown)))
+    display(Markdown(_printed(markdown)))
 
 
 def takeaways(*sentences: str) -> None:
     """Show the key takeaways of a chapter, one bullet a sentence; an empty one, of what was not run, is left out."""
-    bullets = _bound("\n".join(f"- {sentence}" for sentence in filter(None, sentences)))
-    _display(f"<b>Key takeaways</b>{_html(bullets)}", f"```{{admonition}} Key takeaways\n:class: tip\n{bullets}\n```")
+    bullets = _printed("\n".join(f"- {sentence}" for sentence in filter(None, sentences)))
+    _display(f"<b>In short</b>{_html(bullets)}", f"```{{admonition}} In short\n:class: tip\n{bullets}\n```")
 
 
 def rerun(chapter: str, studies: str) -> None:
-    """Show the commands that make a chapter again: its records, then the chapter itself."""
+    """Show, folded, what the numbers of a chapter were made of, how to make them again, and how to cite the page."""
     runs = editions.run_commands(editions.names(studies))
-    text(
-        "Rerun this chapter, from the root of the project (records that are there are not made "
-        f"again):\n\n```shell\n{runs}\npapermill notebooks/{chapter}.ipynb {chapter}.ipynb --cwd notebooks -p studies "
-        f"{studies}\n```"
+    cells = about.runs(chapter, editions.load(studies))
+    html = _scrolling(_styler(cells, None), f"about-{chapter}", wrap=True)
+    commands = (
+        "To rerun this page, from the root of the project (records that are there are not made again):\n\n```shell\n"
+        f"{runs}\npapermill notebooks/{chapter}.ipynb {chapter}.ipynb --cwd notebooks -p studies {studies}\n```"
+    )
+    cite = f"To cite it:\n\n```bibtex\n{about.bibtex(chapter)}\n```"
+    _display(
+        f"<details><summary>About these runs</summary>{html}{_html(commands)}{_html(cite)}</details>",
+        f"::::::{{dropdown}} About these runs: data, protocol, machine; rerun; cite\n:class-container: dml-about\n\n"
+        f":::::{{container}}\n:name: about-these-runs\n\n```{{raw}} html\n{html}\n```\n:::::\n\n{commands}\n\n{cite}\n"
+        "::::::",
     )
 
 
@@ -68,33 +77,39 @@ def table(
     (printed bold), "tie" (italic) or "". wrap: cells hold sentences, so they may break into lines.
     """
     plain = cells.map(lambda cell: _plain(cell) if isinstance(cell, str) else cell)  # links are of pages
-    (exports() / f"{name}.tex").write_text(_latex(_styler(plain, marks), name, caption))
     (plain if data is None else data).to_csv(exports() / f"{name}.csv", float_format="%.6g")
-    html = _scrolling(_styler(cells, marks), name, wrap)
-    caption = _bound(caption)
+    plain, cells = titles.in_headings(plain), titles.in_headings(cells)
+    marks = None if marks is None else titles.in_headings(marks)
+    (exports() / f"{name}.tex").write_text(_latex(_styler(plain, marks), name, titles.in_sentence(caption)))
+    caption = _printed(caption)
+    html = _scrolling(_styler(cells.map(_minus), marks), name, wrap)
     downloads = f"{{download}}`CSV <exports/{name}.csv>` {{download}}`LaTeX <exports/{name}.tex>`"
     _display(
         f"{html}<p>{_html(caption)}</p>",
         f"::::{{container}} dml-table\n:name: {name}\n\n```{{raw}} html\n{html}\n```\n\n:::{{container}} "
-        f"dml-caption\n`{name}` {caption} {downloads}\n:::\n::::",
+        f"dml-caption\n{caption} {downloads}\n:::\n::::",
     )
 
 
 def figure(name: str, drawing: Figure, caption: str) -> None:
     """Show a figure under its id, and write it as SVG."""
-    with plt.rc_context({"svg.hashsalt": name}):  # the same numbers give the same file
-        buffer = io.StringIO()
-        drawing.savefig(buffer, format="svg", bbox_inches="tight", facecolor="white", metadata={"Date": None})
+    for each in drawing.findobj(Text):
+        each.set_text(titles.in_label(each.get_text()))
+    file = svg.drawn(drawing, name)
     plt.close(drawing)
-    (exports() / f"{name}.svg").write_text(buffer.getvalue())
-    caption = _bound(caption)
-    plain = " ".join(re.sub(r"[`*_{}\[\]]", "", caption).split())
+    (exports() / f"{name}.svg").write_text(file)
+    caption = _printed(caption)
+    html = svg.inline(file, _alt(caption))
     _display(
-        f"{buffer.getvalue()[buffer.getvalue().index('<svg') :]}<p>{_html(caption)}</p>",
-        f"::::{{container}} dml-figure\n:name: {name}\n\n```{{image}} exports/{name}.svg\n:alt: "
-        f"{plain}\n```\n\n:::{{container}} dml-caption\n`{name}` {caption} {{download}}`SVG "
-        f"<exports/{name}.svg>`\n:::\n::::",
+        f"{html}<p>{_html(caption)}</p>",
+        f"::::{{container}} dml-figure\n:name: {name}\n\n```{{raw}} html\n{html}\n```\n\n:::{{container}} "
+        f"dml-caption\n{caption} {{download}}`SVG <exports/{name}.svg>`\n:::\n::::",
     )
+
+
+def _alt(caption: str) -> str:
+    """A caption without its markup: citations and links by their words."""
+    return " ".join(re.sub(r"\{[a-z:]+\}`[^`]*`|[`*_{}\[\]]", "", caption).split())
 
 
 def record(**scalars: float | int | str) -> None:
@@ -130,9 +145,13 @@ def _plain(html: str) -> str:
     return re.sub(r"<[^>]+>", "", html)
 
 
-def _bound(markdown: str) -> str:
-    """A number and its % stay on one line."""
-    return markdown.replace(" %", "\u00a0%")
+def _printed(markdown: str) -> str:
+    """Studies by their titles; a number and its % stay on one line; a minus before a number is one."""
+    return _minus(titles.in_sentence(markdown).replace(" %", "\u00a0%"))
+
+
+def _minus(text: object) -> object:
+    return re.sub(r"(?<![\w`\-.])-(?=\d+(?:\.\d+)?(?![\w-]))", "\u2212", text) if isinstance(text, str) else text
 
 
 def _display(html: str, markdown: str) -> None:

@@ -10,9 +10,11 @@ import matplotlib.pyplot as plt
 import nbformat
 import pandas as pd
 import pytest
+from factories import write_fake_study
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
+from dmlrc import studies
 from dmlrc.report import publish
 
 
@@ -85,7 +87,7 @@ def test_the_same_numbers_give_the_same_figure(exports):
         data = shown(publish.figure, "my-f1", figure, "A *line*.")
         written.append((exports / "my-f1.svg").read_text())
     assert written[0] == written[1]
-    assert ":alt: A line." in data["text/markdown"]
+    assert 'aria-label="A line."' in data["text/markdown"]
     assert data["text/html"].startswith("<svg")
     assert figure.number not in plt.get_fignums()  # other tests of this worker may leave theirs open
 
@@ -100,11 +102,31 @@ def test_scalars_can_be_read_back(tmp_path):
 
 def test_takeaways_are_an_admonition_in_the_book_and_a_list_elsewhere():
     data = shown(publish.takeaways, "One is 5 %.", "", "Two.")
-    assert data["text/markdown"].startswith("```{admonition} Key takeaways")
+    assert data["text/markdown"].startswith("```{admonition} In short")
     assert data["text/html"].count("<li>") == 2
 
 
-def test_rerun_names_every_study():
-    data = shown(publish.rerun, "03_results", "a,b")["text/markdown"]
-    assert "dmlrc study run a\ndmlrc study run b\n" in data
-    assert "-p studies a,b" in data
+def test_the_foot_of_a_page_says_what_was_run_and_how_it_is_cited(home):
+    for name in ("grocery-quick", "glyphs-quick"):
+        study = studies.get(name)
+        write_fake_study(study=name, dataset=study.dataset, protocol=study.protocol, trials=3, reruns=2)
+    data = shown(publish.rerun, "03_results", "grocery-quick,glyphs-quick")["text/markdown"]
+    assert "dmlrc study run grocery-quick\ndmlrc study run glyphs-quick\n" in data
+    assert "-p studies grocery-quick,glyphs-quick" in data
+    assert ":name: about-these-runs" in data
+    assert "Grocery Store (quick)" in data
+    assert "seed" in data
+    assert "@misc{dmlrc-03_results" in data
+
+
+def test_studies_are_printed_by_their_titles(exports):
+    cells = pd.DataFrame({"cars196crops-frozen": ["-1.5 points"]}, index=["grocery-quick"])
+    data = shown(publish.table, "my-t1", cells, "On `grocery-quick`; `dmlrc study run grocery-quick` makes it.")
+    assert "On Grocery Store (quick);" in data["text/markdown"]
+    assert "`dmlrc study run grocery-quick`" in data["text/markdown"]
+    assert ">Cars crops</th>" in data["text/html"]
+    assert "\u22121.5 points" in data["text/html"]
+    assert (exports / "my-t1.csv").read_text().splitlines() == [",cars196crops-frozen", "grocery-quick,-1.5 points"]
+    figure, axis = plt.subplots()
+    axis.set_title("grocery-quick, fold 1")
+    assert "Grocery Store (quick), fold 1" in shown(publish.figure, "my-f1", figure, "A title.")["text/html"]

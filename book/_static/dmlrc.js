@@ -1,0 +1,107 @@
+// Tables sort by a click on a heading and can be filtered; marks of figures say what they are. No library, no network.
+"use strict";
+
+const number = (text) => {
+  const found = text.replaceAll("\u2212", "-").replaceAll(",", "").match(/^[^\d-]{0,2}(-?\d+(\.\d+)?(e[+-]?\d+)?)/);
+  return found ? Number(found[1]) : null;
+};
+
+const compare = (a, b) => {
+  const [one, other] = [number(a), number(b)];
+  if (one !== null && other !== null) return one - other;
+  if (one !== null || other !== null) return one === null ? 1 : -1;
+  return a.localeCompare(b);
+};
+
+const makeSortable = (table) => {
+  const body = table.tBodies[0], heads = table.tHead && table.tHead.rows;
+  if (!heads || !heads.length || body.rows.length < 3) return;
+  const wide = body.querySelector("[rowspan], [colspan]");
+  const last = heads[heads.length - 1];
+  if (wide || last.cells.length !== body.rows[0].cells.length) return;
+  [...last.cells].forEach((head, column) => {
+    head.classList.add("dml-sorts");
+    head.tabIndex = 0;
+    const sort = () => {
+      const first = head.getAttribute("aria-sort");
+      const text = (row) => row.cells[column].textContent.trim();
+      const rows = [...body.rows].sort((a, b) => compare(text(a), text(b)));
+      const isNumeric = rows.length && number(text(rows[0])) !== null;
+      const descending = first ? first === "ascending" : isNumeric;
+      last.querySelectorAll("[aria-sort]").forEach((each) => each.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", descending ? "descending" : "ascending");
+      body.append(...(descending ? rows.reverse() : rows));
+    };
+    head.addEventListener("click", sort);
+    head.addEventListener("keydown", (event) => event.key === "Enter" && sort());
+  });
+};
+
+// A table with the class dml-filter: a line to type in, and a list to choose from for each column of few values.
+const makeFilter = (table) => {
+  const body = table.tBodies[0], heads = [...table.tHead.rows[table.tHead.rows.length - 1].cells];
+  const line = document.createElement("div");
+  line.className = "dml-filters";
+  line.innerHTML = '<input type="search" placeholder="Filter rows" aria-label="Filter rows"><output></output>';
+  const input = line.firstChild, count = line.lastChild;
+  const lists = heads.flatMap((head, column) => {
+    const values = [...new Set([...body.rows].map((row) => row.cells[column].textContent.trim()))];
+    const texts = values.filter((value) => number(value) === null);
+    if (values.length < 2 || values.length > 60 || texts.length < values.length) return [];
+    const list = document.createElement("select");
+    list.ariaLabel = head.textContent.trim();
+    list.append(new Option(`${head.textContent.trim()}: all`, ""), ...values.sort().map((value) => new Option(value)));
+    list.options[0].value = "";
+    line.insertBefore(list, count);
+    return [{ list, column }];
+  });
+  const apply = () => {
+    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    let shown = 0;
+    for (const row of body.rows) {
+      const text = row.textContent.toLowerCase();
+      row.hidden = !(
+        words.every((word) => text.includes(word)) &&
+        lists.every(({ list, column }) => !list.value || row.cells[column].textContent.trim() === list.value)
+      );
+      shown += !row.hidden;
+    }
+    count.textContent = `${shown} of ${body.rows.length} rows`;
+  };
+  line.addEventListener("input", apply);
+  for (const { list, column } of lists) {
+    const wanted = table.dataset[heads[column].textContent.trim().toLowerCase()];
+    if (wanted && [...list.options].some((option) => option.value === wanted)) list.value = wanted;
+  }
+  table.closest(".dml-scroll").before(line);
+  apply();
+};
+
+const showTips = () => {
+  const box = document.createElement("div");
+  box.id = "dml-tip";
+  box.setAttribute("role", "tooltip");
+  box.hidden = true;
+  document.body.append(box);
+  document.addEventListener("pointerover", (event) => {
+    const mark = event.target.closest && event.target.closest(".dml-tip");
+    box.hidden = !mark;
+    if (!mark) return;
+    const title = mark.querySelector("title");
+    if (title) {
+      mark.dataset.tip = title.textContent; // the browser's own tip would stand over this one
+      title.remove();
+    }
+    box.textContent = mark.dataset.tip;
+    const place = mark.getBoundingClientRect();
+    const left = Math.min(place.left, document.documentElement.clientWidth - box.offsetWidth - 8);
+    box.style.left = `${Math.max(left, 8) + window.scrollX}px`;
+    box.style.top = `${place.top - box.offsetHeight - 6 + window.scrollY}px`;
+  });
+};
+
+document.addEventListener("DOMContentLoaded", () => {
+  document.querySelectorAll("table.dml").forEach(makeSortable);
+  document.querySelectorAll("table.dml-filter").forEach(makeFilter);
+  showTips();
+});

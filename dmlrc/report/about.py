@@ -1,0 +1,60 @@
+"""What the numbers of a page were made of, and how the page is cited; stands folded at the foot of each chapter."""
+
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+
+from dmlrc import papers, provenance
+from dmlrc.records import StudyRecords
+from dmlrc.report import labels, titles
+from dmlrc.studies import experiments
+
+EXPERIMENTS = {paper.chapter: paper.key for paper in papers.ALL if paper.key != "musgrave2020"} | {
+    "10_losses_after_2019": "after2019"
+}
+"""The chapters about experiments around the methods tables, and what the names of these begin with."""
+
+
+def runs(chapter: str, edition: Sequence[StudyRecords]) -> pd.DataFrame:
+    """What a chapter's numbers were made of: a row a study or experiment that is recorded, the study's slug first."""
+    rows = {records.name: _row(records) for records in _shown(chapter, edition)}
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
+
+
+def _shown(chapter: str, edition: Sequence[StudyRecords]) -> Iterator[StudyRecords]:
+    for main in edition:
+        yield main
+        if start := EXPERIMENTS.get(chapter):
+            found = (experiments.load(main.name, name) for name in experiments.of(main.name) if name.startswith(start))
+            yield from (records for records in found if records is not None)
+
+
+def _row(records: StudyRecords) -> dict[str, str]:
+    meta, where = records.meta, records.meta["environment"]
+    data, budget = meta["data"], meta["budget"]
+    return {
+        "shown as": titles.title(records.name),
+        "data": f"{labels.dataset(records)}: {data['images']:,} images, {data['classes']:,} classes"
+        + (", in random order" if meta["class_order"] == "random" else ""),
+        "protocol": f"{meta['protocol']['name']}: {labels.trunk(meta['protocol'])}",
+        "budget": f"{budget['name']}: {meta.get('repetitions', 1)} searches of {budget['trials']} trials, "
+        f"{budget['reruns']} reruns each, {meta['protocol']['folds']} folds",
+        "seed": str(meta["seed"]),
+        "commit": meta["commit"],
+        "begun": meta["created"][:10],
+        "machine": f"{where['processor']}, {where['cores']} cores, {where['device']}",
+        "with": ", ".join(f"{name} {version}" for name, version in where["packages"].items()),
+    }
+
+
+def bibtex(chapter: str = "") -> str:
+    """The entry that cites a page of this book, or the book."""
+    page = f", page {chapter}" if chapter else ""
+    fields = {
+        "title": "Do deep metric learning losses really improve?",
+        "author": "{The dmlrc authors}",
+        "year": "2026",
+        "note": f"dmlrc, commit {provenance.commit()}{page}",
+    }
+    lines = "".join(f"  {name} = {{{value}}},\n" for name, value in fields.items())
+    return f"@misc{{dmlrc{'-' * bool(chapter)}{chapter},\n{lines}}}"

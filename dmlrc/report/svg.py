@@ -1,0 +1,59 @@
+"""Figures as SVG: letters that stay letters, colours that follow the page, and marks that answer when pointed at."""
+
+import io
+import re
+from collections.abc import Sequence
+from html import escape
+
+import matplotlib.pyplot as plt
+from matplotlib.artist import Artist
+from matplotlib.collections import PathCollection, QuadMesh
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+
+_TIP = "tip:"
+_INK, _PAPER, _LINES = r"#(?:000000|262626|333333)", r"#ffffff", r"#cccccc"
+
+
+def tips(marks: Artist, texts: str | Sequence[str]) -> None:
+    """Give a mark, or each point of a scatter, the text that is shown when a reader points at it."""
+    if isinstance(marks, PathCollection):
+        marks.set_urls([_TIP + text for text in texts])
+    else:
+        marks.set_url(_TIP + texts)
+
+
+def drawn(figure: Figure, salt: str) -> str:
+    """A figure as an SVG file, dark on white; a tip is the `<title>` of its mark. salt: makes its ids its own."""
+    for axis in figure.axes:
+        if any(isinstance(each, QuadMesh) for each in axis.collections):
+            for text in axis.texts:  # what stands on coloured cells keeps its colour on a dark page
+                text.set_color("#fefefe" if sum(to_rgb(text.get_color())) > 1.5 else "#252525")
+    buffer = io.StringIO()
+    with plt.rc_context({"svg.hashsalt": salt, "svg.fonttype": "none"}):  # the same numbers give the same file
+        figure.savefig(buffer, format="svg", bbox_inches="tight", facecolor="white", metadata={"Date": None})
+    return re.sub(
+        rf'<a xlink:href="{_TIP}([^"]*)"[^>]*>(.*?)</a>',
+        r'<g class="dml-tip"><title>\1</title>\2</g>',
+        buffer.getvalue(),
+        flags=re.DOTALL,
+    )
+
+
+def inline(svg: str, description: str) -> str:
+    """The SVG as a part of a page: in the page's own ink and paper, scaling with it. svg: `drawn`."""
+    svg = svg[svg.index("<svg") :]
+    used = set(re.findall(r'(?:url\(#|href="#)([^")]+)', svg))
+    svg = re.sub(r' id="([^"]+)"', lambda found: found[0] if found[1] in used else "", svg)
+    svg = re.sub(r"\s*<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    # the ground that savefig paints first; axes have none of their own
+    svg = svg.replace("fill: #ffffff", "fill: none", 1)
+    for colours, role in ((_INK, "currentColor"), (_PAPER, "var(--dml-paper)"), (_LINES, "var(--dml-lines)")):
+        svg = re.sub(rf"(fill|stroke): {colours}", rf"\1: {role}", svg)
+    svg = re.sub(r"<text style=\"(?![^\"]*fill)", '<text style="fill: currentColor; ', svg)
+    svg = re.sub(r"font-family: [^;]*; ?|\s*<style.*?</style>", "", svg, flags=re.DOTALL)
+    width = re.search(r'width="([\d.]+)pt"', svg)[1]
+    head = f'<svg role="img" aria-label="{escape(description)}" style="max-width: {float(width) * 2:.0f}px"'
+    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    return svg.replace("<svg", head, 1)

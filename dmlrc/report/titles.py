@@ -1,0 +1,97 @@
+"""What studies are called on a page. In code, files and commands they go by their slugs, and so do the templates of
+sentences; `publish` prints the titles instead.
+"""
+
+import re
+from functools import cache
+
+import pandas as pd
+
+from dmlrc.protocol import Protocol, Study
+from dmlrc.studies import STUDIES
+
+DATASETS = {
+    "glyphs": "Glyphs",
+    "glyphs-small": "Small Glyphs",
+    "omniglot": "Omniglot",
+    "grocery": "Grocery Store",
+    "grocery-lite0": "Grocery Store",
+    "cars196": "Cars196",
+    "cars196crops": "Cars crops",
+    "cub200": "CUB200",
+    "cub200_2010": "CUB-200-2010",
+    "sop": "SOP",
+    "inshop": "In-Shop",
+}
+TRUNKS = {
+    "conv4": "conv4",
+    "squeezenet1_0": "SqueezeNet 1.0",
+    "googlenet": "GoogLeNet",
+    "resnet18": "ResNet18",
+    "resnet50": "ResNet50",
+    "inception_v3": "Inception-v3",
+    "bn_inception": "BN-Inception",
+    "timm:tf_efficientnet_lite0": "EfficientNet-Lite0",
+}
+FIRST_RUNS = ("grocery-frozen-full", "cars196crops-frozen-full")
+"""Tables that are run again at another learning rate; see the preregistration."""
+
+
+def title(study: str) -> str:
+    """A study's name as printed; an experiment has that of the study it stands around, a reader's own its slug.
+
+    >>> title("cars196crops-frozen"), title("grocery-quick"), title("cars196crops-last-block")
+    ('Cars crops', 'Grocery Store (quick)', 'Cars crops (last block trained)')
+    >>> title("grocery-frozen-roth2020"), title("cub200-musgrave2020"), title("my-photos")
+    ('Grocery Store', 'CUB200 (fine-tuned)', 'my-photos')
+    """
+    known = STUDIES.get(study)
+    if known is None:
+        return study
+    if known.parent in STUDIES:
+        return title(known.parent)
+    data, qualifiers = DATASETS.get(known.dataset, known.dataset), ", ".join(_qualifiers(known))
+    return f"{data} ({qualifiers})" if qualifiers else data
+
+
+def _qualifiers(study: Study) -> list[str]:
+    """What tells a study from the usual one on its data: full budget, frozen trunk or characters from scratch."""
+    found = [] if study.budget.name == "full" else [study.budget.name]
+    return found + ["first run"] * (study.name in FIRST_RUNS) + _depth(study.protocol)
+
+
+def _depth(protocol: Protocol) -> list[str]:
+    if protocol.train_from:
+        return ["last block trained" if protocol.lr else "embedder alone"]
+    return [] if protocol.frozen_trunk or protocol.weights is None else ["fine-tuned"]
+
+
+@cache
+def _slugs(front: str, back: str) -> re.Pattern:
+    names = sorted(STUDIES, key=len, reverse=True)
+    return re.compile(f"{front}({'|'.join(map(re.escape, names))}){back}")
+
+
+def in_sentence(markdown: str) -> str:
+    """Markdown in which each study that is named by its slug, in backticks, goes by its title.
+
+    >>> in_sentence("On `grocery-quick` it is; `dmlrc study run grocery-quick` makes it.")
+    'On Grocery Store (quick) it is; `dmlrc study run grocery-quick` makes it.'
+    """
+    return _slugs("(?<!`)`", "`(?!`)").sub(lambda found: title(found[1]), markdown)
+
+
+def in_label(text: object) -> object:
+    """A heading, or a text of a figure, in which slugs have become titles; commands and other things stay.
+
+    >>> in_label("grocery-quick, fold 1"), in_label("dmlrc study run grocery-quick"), in_label(3)
+    ('Grocery Store (quick), fold 1', 'dmlrc study run grocery-quick', 3)
+    """
+    if not isinstance(text, str):
+        return text
+    return _slugs(r"(?<!study run )(?<![\w`/-])", r"(?![\w`/-])").sub(lambda found: title(found[1]), text)
+
+
+def in_headings(cells: pd.DataFrame) -> pd.DataFrame:
+    """A table whose rows and columns are named by titles."""
+    return cells.rename(index=in_label, columns=in_label)

@@ -1,0 +1,58 @@
+"""A figure on a page: letters are letters, colours are the page's, marks say what they are, ids clash with none."""
+
+import re
+import xml.etree.ElementTree as ET
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import pytest
+
+from dmlrc.report import style, svg
+
+
+@pytest.fixture
+def figure():
+    figure, axes = style.canvas(2)
+    points = axes[0, 0].scatter([1, 2], [3, 4])
+    svg.tips(points, ["A & B, 2019", "C"])
+    (line,) = axes[0, 0].plot([1.5], [3.5], "s")
+    svg.tips(line, "a < b")
+    axes[0, 0].set_title("A title")
+    yield figure
+    plt.close(figure)
+
+
+def test_each_mark_has_the_tip_it_was_given(figure):
+    drawn = svg.drawn(figure, "x")
+    titles = [each.text for each in ET.fromstring(drawn).iter("{http://www.w3.org/2000/svg}title")]
+    assert titles == ["A & B, 2019", "C", "a < b"]
+    assert "<a " not in drawn
+    assert ">A title</text>" in drawn
+
+
+def test_on_a_page_it_takes_the_colours_of_the_page(figure):
+    page = svg.inline(svg.drawn(figure, "x"), 'says "what"')
+    assert page.startswith('<svg role="img" aria-label="says &quot;what&quot;"')
+    assert "currentColor" in page
+    assert not re.search(r"(fill|stroke): #(ffffff|262626|000000)", page)
+    assert "font-family" not in page
+
+
+def test_two_figures_on_a_page_share_no_id(figure):
+    ids = [set(re.findall(r' id="([^"]+)"', svg.inline(svg.drawn(figure, salt), ""))) for salt in ("one", "other")]
+    assert ids[0]
+    assert not ids[0] & ids[1]
+
+
+def test_numbers_on_coloured_cells_keep_their_colour():
+    figure, axes = style.canvas(2)
+    axes[0, 0].pcolormesh([[0, 1]])
+    axes[0, 0].text(0.5, 0.5, "dark", color="black")
+    axes[0, 0].text(1.5, 0.5, "light", color="white")
+    page = svg.inline(svg.drawn(figure, "x"), "")
+    plt.close(figure)
+    assert re.search(r'fill: #252525"[^>]*>dark', page)
+    assert re.search(r'fill: #fefefe"[^>]*>light', page)
