@@ -17,8 +17,10 @@ from matplotlib.colors import to_hex
 from scikit_posthocs import posthoc_nemenyi_friedman
 from scipy import stats
 
-from dmlrc.report import style
+from dmlrc.report import statistics, style
 from dmlrc.report.significance import figures, measures, page
+
+NAMES = {"a": "contrastive", "b": "triplet", "c": "proxy_nca", "d": "snr"}
 
 
 @pytest.fixture(autouse=True)
@@ -27,95 +29,105 @@ def _close():
     plt.close("all")
 
 
-def made(reruns=10, seed=1):
-    """Scores of four methods: a and b are alike, c lies 2 points above them, d 4 points; seeds move all alike."""
+def made(repetitions=3, reruns=3, seed=1, search=0.003, noise=0.001):
+    """Runs of four methods: the first two are alike, the third lies 2 points above them, the fourth 4 points."""
     rng = np.random.default_rng(seed)
-    shared = rng.normal(0.5, 0.05, (reruns, 1))
-    noise = rng.normal(0, 0.003, (reruns, 4))
-    return pd.DataFrame(shared + noise + [0, 0, 0.02, 0.04], columns=list("abcd"))
+    rows = []
+    for name, centre in zip(NAMES.values(), (0.5, 0.5, 0.52, 0.54), strict=True):
+        for repetition in range(repetitions):
+            luck = centre + rng.normal(0, search)
+            for rerun in range(reruns):
+                rows.append((name, repetition, rerun, luck + rng.normal(0, noise)))
+    return pd.DataFrame(rows, columns=["method", "repetition", "rerun", "value"])
 
 
-def study(scores, name="made-study"):
-    """StudyRecords with these concatenated MAP@R, a column a method."""
-    found = fake_records(study=name, reruns=len(scores))
-    long = scores.rename_axis("rerun").reset_index().melt("rerun", var_name="method", value_name="value")
+def study(runs, name="made-study"):
+    """StudyRecords with these scores in both settings and metrics."""
+    found = fake_records(study=name)
     frames = [
-        long.assign(setting=setting, metric=metric)
+        runs.assign(setting=setting, metric=metric)
         for setting in ("concatenated", "separated")
         for metric in ("map_at_r", "precision_at_1")
     ]
-    runs = pd.concat([found.runs[found.runs["method"] == "triplet"].assign(method=method) for method in scores])
-    return replace(found, runs=runs, scores=pd.concat(frames).assign(repetition=0))
+    one = found.runs[found.runs["method"] == "triplet"]
+    return replace(
+        found, runs=pd.concat([one.assign(method=method) for method in NAMES.values()]), scores=pd.concat(frames)
+    )
+
+
+class TestWhichLuckIsCounted:
+    def test_a_study_with_repeated_searches_counts_its_own(self):
+        compared = measures.compare(study(made()))
+        assert compared.luck == measures.OWN
+        assert list(compared.summary.index) == list(NAMES.values())
+        expected = statistics.pairs(made(), measures.MARGIN)
+        pd.testing.assert_frame_equal(compared.pairs, expected)
+        assert "searched 3 times" in page.luck(compared)
+
+    def test_one_search_borrows_that_of_the_study_whose_searches_scatter_most(self):
+        calm, wild = (study(made(search=search), name) for name, search in (("calm", 0.001), ("wild", 0.01)))
+        single = study(made(repetitions=1), "single")
+        compared = measures.compare(single, [calm, single, wild])
+        assert (compared.luck, compared.donor) == (measures.BORROWED, "wild")
+        alone = measures.compare(single, [single])
+        assert alone.luck == measures.SEEDS
+        widths = [(each.pairs["high"] - each.pairs["low"]).mean() for each in (compared, alone)]
+        assert widths[0] > 3 * widths[1]  # a search SD of ten seed SDs
+        assert "taken from `wild`" in page.luck(compared)
+        assert "seeds alone" in page.luck(alone)
+
+    def test_seeds_alone_are_unpaired_t_tests_with_one_variance(self):
+        runs = made(repetitions=1, reruns=10)
+        found = measures.compare(study(runs)).pairs
+        groups = [part["value"].to_numpy() for _, part in runs.groupby("method", sort=False)]
+        error = np.sqrt(np.mean([group.var(ddof=1) for group in groups]) * 2 / 10)
+        for row, (one, other) in zip(found.itertuples(), itertools.combinations(groups, 2), strict=True):
+            assert row.difference == pytest.approx(one.mean() - other.mean())
+            assert row.p == pytest.approx(2 * stats.t.sf(abs(row.difference) / error, 36))
+            assert row.p_welch == pytest.approx(stats.ttest_ind(one, other, equal_var=False).pvalue)
+
+    def test_a_shared_seed_does_not_make_a_pair(self):
+        """What moves all methods alike in a rerun is noise of each: the interval holds it."""
+        runs = made(repetitions=1, reruns=10)
+        shaken = runs.assign(value=runs["value"] + 0.05 * np.sin(runs["rerun"]))
+        calm, wide = (measures.compare(study(each)).pairs for each in (runs, shaken))
+        assert (wide["high"] - wide["low"]).min() > 10 * (calm["high"] - calm["low"]).max()
+
+    def test_reruns_that_diverged_are_left_out(self):
+        runs = made()
+        runs.loc[0, "value"] = np.nan
+        compared = measures.compare(study(runs))
+        assert compared.summary.loc["contrastive", "reruns"] == 8
 
 
 def test_pairs_that_differ_are_found_and_the_others_are_not():
-    found = measures.pairwise(made()).set_index(["a", "b"])
-    assert len(found) == 6
-    assert found.loc[("a", "b"), "holm_t"] > 0.05
-    different = [pair for pair in found.index if pair != ("a", "b")]
-    assert (found.loc[different, "holm_t"] < 0.001).all()
-    assert found.loc[("a", "d"), "difference"] == pytest.approx(-0.04, abs=0.004)
-    # pairing matters: the seeds' common spread is larger than the difference
-    table = made()
-    assert stats.ttest_ind(table["a"], table["c"]).pvalue > 0.05
+    found = measures.compare(study(made(repetitions=5))).pairs.set_index(["a", "b"])
+    assert found.loc[("contrastive", "triplet"), "holm"] > 0.05
+    assert (found["holm"].drop(("contrastive", "triplet")) < 0.05).all()
+    assert found.loc[("contrastive", "triplet"), "equal"]
+    assert not found.loc[("contrastive", "snr"), "equal"]
 
 
-def test_equal_methods_are_rarely_found_to_differ():
-    found = [measures.pairwise(made(seed=seed)[["a", "b"]])["holm_t"][0] < 0.05 for seed in range(200)]
-    assert 0 < np.mean(found) < 0.1  # 0.05, up to two standard errors of 200 draws and more
+def test_effects_are_turned_towards_the_baseline():
+    runs = made().replace({"method": {"contrastive": "triplet", "triplet": "contrastive"}})
+    compared = measures.compare(study(runs))
+    found = measures.effects(compared)
+    means = runs.groupby("method")["value"].mean()
+    assert list(found.index) == ["triplet", "proxy_nca", "snr"]
+    for name, row in found.iterrows():
+        assert row["difference"] == pytest.approx(means[name] - means["contrastive"])
+        assert row["low"] < row["difference"] < row["high"]
+    assert measures.baseline(["snr", "margin"]) == "snr"
 
 
-def test_p_values_intervals_and_sizes_are_those_of_the_libraries():
-    table = made()
-    found = measures.pairwise(table).set_index(["a", "b"])
-    for a, b in itertools.combinations(table, 2):
-        row, test = found.loc[(a, b)], stats.ttest_rel(table[a], table[b])
-        assert row["p_t"] == pytest.approx(test.pvalue)
-        assert (row["low"], row["high"]) == pytest.approx(tuple(test.confidence_interval()))
-        assert row["p_wilcoxon"] == pytest.approx(stats.wilcoxon(table[a], table[b]).pvalue)
-        differences = table[a] - table[b]
-        assert row["d"] == pytest.approx(differences.mean() / differences.std())
-        assert row["g"] == pytest.approx(row["d"] * (1 - 3 / 35))  # 10 reruns: 4 * 9 - 1
-        assert row["n"] == 10
-
-
-def test_two_reruns_have_no_corrected_effect_size():
-    found = measures.pairwise(made().head(2))
-    assert found["d"].notna().all()
-    assert found["g"].isna().all()
-
-
-def test_correction_is_over_all_pairs():
-    found = measures.pairwise(made(seed=3))
-    assert (found["holm_t"] >= found["p_t"]).all()
-    smallest = found["p_t"].idxmin()
-    assert found["holm_t"][smallest] == pytest.approx(min(1, 6 * found["p_t"][smallest]))
-
-
-def test_nothing_to_test_is_nan_and_no_error():
-    same = pd.DataFrame({"a": [0.5, 0.6, 0.7], "b": [0.4, 0.5, 0.6], "c": [0.5, 0.6, 0.7]})
-    found = measures.pairwise(same)
-    assert found[["p_t", "p_wilcoxon", "d", "holm_t"]].isna().all().all()
-    assert found["difference"].tolist() == pytest.approx([0.1, 0.0, -0.1])
-    single = measures.pairwise(same.iloc[:1])
-    assert single[["low", "p_t"]].isna().all().all()
-    apart = pd.DataFrame({"a": [0.5, np.nan], "b": [np.nan, 0.5]})
-    assert measures.pairwise(apart)["n"].tolist() == [0]
-    assert measures.pairwise(pd.DataFrame({"a": [0.5, 0.6]})).empty
-
-
-def test_a_missing_rerun_leaves_its_pairs_only():
-    table = made()
-    table.loc[0, "d"] = np.nan
-    found = measures.pairwise(table).set_index(["a", "b"])["n"]
-    assert found["a", "b"] == 10
-    assert found["a", "d"] == 9
-    assert len(measures.complete(table)) == 9
-
-
-def test_smallest_wilcoxon_is_reached_where_all_signs_agree():
-    table = pd.DataFrame({"a": np.arange(8.0), "b": np.arange(8.0) - np.arange(1, 9) / 10})
-    assert measures.pairwise(table)["p_wilcoxon"][0] == pytest.approx(measures.smallest_wilcoxon(8, 1))
+def test_one_function_under_two_names():
+    runs = made().replace({"method": {"snr": "normalized_softmax"}})
+    compared = measures.compare(study(runs))
+    found = measures.same_function(compared)
+    means = runs.groupby("method")["value"].mean()
+    assert found.value == pytest.approx(means["normalized_softmax"] - means["proxy_nca"])
+    assert "does not contain zero" in page.caution(compared)
+    assert page.caution(measures.compare(study(made()))) == ""
 
 
 def test_friedman_by_hand():
@@ -144,7 +156,8 @@ def test_critical_difference_uses_the_table_of_demsar(methods, quantile):
 
 
 def test_nemenyi_agrees_with_the_critical_difference():
-    blocks = made(reruns=6)
+    rng = np.random.default_rng(1)
+    blocks = pd.DataFrame(rng.normal([0, 0, 0.02, 0.04], 0.01, (6, 4)), columns=list("abcd"))
     p = measures.nemenyi(blocks)
     np.testing.assert_allclose(p, posthoc_nemenyi_friedman(blocks))
     mean_ranks = measures.ranks(blocks)
@@ -153,75 +166,101 @@ def test_nemenyi_agrees_with_the_critical_difference():
         assert (p.loc[a, b] < 0.05) == (abs(mean_ranks[a] - mean_ranks[b]) > limit)
 
 
-def test_the_best_and_what_cannot_be_told_from_it():
-    table = made()
-    assert measures.not_told_apart(table, measures.pairwise(table)) == ["d"]
-    table["e"] = table["d"] + np.random.default_rng(1).normal(-0.0005, 0.003, len(table))
-    assert set(measures.not_told_apart(table, measures.pairwise(table))) == {"d", "e"}
-
-
-def test_effects_are_turned_towards_the_baseline():
-    table = made().rename(columns={"a": "contrastive", "c": "triplet"})[["triplet", "contrastive", "d"]]
-    found = measures.effects(table)
-    assert found.loc["triplet", "difference"] == pytest.approx((table["triplet"] - table["contrastive"]).mean())
-    assert found.loc["d", "difference"] > found.loc["triplet", "difference"] > 0
-    assert (found["low"] < found["difference"]).all()
-    assert (found["difference"] < found["high"]).all()
-    assert (found["d"] > 0).all()
-    assert measures.baseline(made()) == "a"
-
-
 def test_tables_print_what_was_computed():
-    table = made().rename(columns={"a": "contrastive", "b": "triplet", "c": "margin", "d": "snr"})
-    cells, marks = page.differences(table)
+    one, other = (
+        study(made(repetitions=5)),
+        study(made().query("method in ['contrastive', 'triplet']"), "another-study"),
+    )
+    compared = [measures.compare(each) for each in (one, other)]
+    cells, marks = page.differences(compared[0])
     assert list(cells.index) == list(cells.columns)
     assert cells.index[0] == "SNR"
-    assert cells.loc["SNR", "Margin"] == f"{100 * (table['snr'] - table['margin']).mean():+.2f}"
-    assert cells.loc["Margin", "SNR"] == f"{100 * (table['margin'] - table['snr']).mean():+.2f}"
-    assert marks.loc["SNR", "Margin"] == "best"
-    assert marks.loc["Contrastive", "Triplet"] == ""
-    one = study(table)
-    other = study(table[["contrastive", "triplet"]].iloc[:3], "another-study")
-    printed = page.effect_cells([one, other])
+    means = made(repetitions=5).groupby("method")["value"].mean()
+    assert cells.loc["SNR", "ProxyNCA"] == f"{100 * (means['snr'] - means['proxy_nca']):+.2f}"
+    assert cells.loc["ProxyNCA", "SNR"] == f"{100 * (means['proxy_nca'] - means['snr']):+.2f}"
+    assert marks.loc["SNR", "ProxyNCA"] == "best"
+    assert marks.loc["Contrastive", "Triplet"] == "tie"
+    printed = page.effect_cells(compared)
     assert printed.loc["SNR", ("another-study", "points")] == "–"
     assert printed.loc["SNR", ("made-study", "p (Holm)")] == "< 0.001"
-    whole = page.overview([one, other])
+    assert printed.loc["Triplet", ("made-study", "equal")] == "yes"
+    whole = page.overview([one, other], [one, other])
     assert whole.loc["made-study", "pairs"].tolist() == ["6"] * 4
-    assert whole.loc["made-study", "differ (t, Holm)"].tolist() == ["5"] * 4
+    assert whole.loc["made-study", "differ"].tolist() == ["5"] * 4
+    assert whole.loc["made-study", "equal within a point"].tolist() == ["1"] * 4
+    assert whole.loc["made-study", "cannot be told from the best"].tolist() == ["SNR"] * 4
 
 
 def test_sentences_say_how_much_can_be_seen():
-    table = made().rename(columns={"a": "proxy_nca", "b": "normalized_softmax", "c": "margin", "d": "snr"})
-    text = page.differences_sentence(study(table))
+    text = page.differences_sentence(measures.compare(study(made(repetitions=5))))
     assert "5 of 6 pairs" in text
+    assert "1 are equal within 1 point (search and seed)" in text
     assert "SNR has the highest mean and can be told from every other method" in text
-    caution = page.caution(study(table))
-    assert f"{100 * (table['normalized_softmax'] - table['proxy_nca']).mean():+.2f} points" in caution
-    assert "cannot fall below" not in caution  # 6 pairs, 10 reruns: it can
-    assert "cannot fall below" in page.caution(study(table.iloc[:4]))
-    assert "nothing can be tested" in page.differences_sentence(study(table.iloc[:1]))
-    assert measures.comparable([study(table), study(table.iloc[:1], "short")])[0].name == "made-study"
-    assert len(measures.comparable([study(table), study(table.iloc[:1], "short")])) == 1
+    single = study(made(repetitions=1, reruns=1), "short")
+    assert "nothing can be tested" in page.differences_sentence(measures.compare(single))
+    assert [each.name for each in measures.comparable([study(made()), single])] == ["made-study"]
 
 
-def test_blocks_are_the_reruns_and_from_three_studies_on_the_studies():
+def test_over_data_sets_from_three_studies_on():
     studies = [study(made(seed=seed), f"study-{seed}") for seed in range(3)]
-    assert list(measures.blocks(studies[:2])) == ["study-0", "study-1"]
-    found = measures.blocks(studies)
-    assert found["over the data sets"].shape == (3, 4)
-    assert "10 blocks, 4 methods" in page.friedman_sentence(found)
-    assert "no ranks" in page.friedman_sentence({})
-    assert measures.blocks([study(made(reruns=1))]) == {}
+    blocks = measures.datasets(studies)
+    assert blocks.shape == (3, 4)
+    assert blocks.loc["study-0", "snr"] == pytest.approx(made(seed=0).query("method == 'snr'")["value"].mean())
+    assert "Over 3 data sets and 4 methods" in page.friedman_sentence(blocks)
+    assert "takes three" in page.friedman_sentence(measures.datasets(studies[:2]))
+
+
+def with_classes(records, classes=40, seed=0):
+    """The same with scores of test classes: all methods find the same classes hard, `snr` 1 point less so."""
+    rng = np.random.default_rng(seed)
+    hard, queries = rng.uniform(0.2, 0.8, classes), [0, *rng.integers(5, 60, classes - 1)]
+    rows = []
+    for name in NAMES.values():
+        for rerun in range(2):
+            values = hard + 0.01 * (name == "snr") + rng.normal(0, 0.002, classes)
+            values[0] = np.nan  # a class without a query
+            each = {"classes": list(range(100, 100 + classes)), "queries": queries, "class_map_at_r": values.tolist()}
+            place = {"method": name, "repetition": 0, "rerun": rerun, "setting": "concatenated"}
+            rows += [place | {"name": key, "values": value} for key, value in each.items()]
+    return replace(records, arrays=pd.DataFrame(rows))
+
+
+class TestOtherClasses:
+    records = with_classes(study(made()))
+
+    def test_scores_are_means_over_reruns_of_the_classes_with_queries(self):
+        frame, queries = measures.class_scores(self.records)
+        assert list(frame.columns) == list(NAMES.values())
+        assert list(frame.index) == list(range(101, 140)) == list(queries.index)
+        first = self.records.arrays.query("method == 'snr' and name == 'class_map_at_r'")["values"]
+        assert frame.loc[101, "snr"] == pytest.approx(np.mean([each[1] for each in first]))
+
+    def test_the_same_classes_are_drawn_for_all_so_that_gaps_are_sharper_than_scores(self):
+        found = measures.over_classes(self.records)
+        assert found["first"]["snr"] > 0.99
+        assert found.loc["triplet", "behind"] == pytest.approx(0.01, abs=0.002)
+        assert (found["behind_high"] - found["behind_low"]).max() < (found["high"] - found["low"]).min() / 10
+        assert (found.loc["snr", ["behind", "behind_low", "behind_high"]] == 0).all()
+        assert "SNR leads in 100% of the resamples, and 3 of 3 other methods" in page.classes_sentence(self.records)
+        assert page.class_cells(self.records).loc["SNR", "leads"] == "100%"
+
+    def test_records_without_class_scores_have_none(self):
+        assert measures.over_classes(study(made())) is None
+        assert page.classes_sentence(study(made())) == ""
+
+    def test_the_figure_has_a_line_a_method(self):
+        figure = figures.classes_figure({"made": measures.over_classes(self.records)})
+        assert {"Contrastive", "Triplet", "ProxyNCA", "SNR"} <= set(drawn(figure))
 
 
 def test_cost_beside_accuracy():
     one = study(made())
-    steps = {"a": 100, "b": 300, "c": 200, "d": 400}
+    steps = dict(zip(NAMES.values(), (100, 300, 200, 400), strict=True))
     one.runs["steps"] = one.runs["method"].map(steps)
-    found = measures.cost_and_accuracy(one)
+    found = measures.cost_and_accuracy(measures.compare(one), one)
     assert found["steps"].to_dict() == {name: 4.0 * count for name, count in steps.items()}  # four folds
-    assert found["dominated"].to_dict() == {"a": False, "b": True, "c": False, "d": False}
-    assert "than a, c, d" in page.pareto_front(one)
+    assert found["dominated"].to_dict() == dict(zip(NAMES.values(), (False, True, False, False), strict=True))
+    assert "than Contrastive, ProxyNCA, SNR" in page.pareto_front(measures.compare(one), one)
 
 
 def drawn(figure):
@@ -230,28 +269,38 @@ def drawn(figure):
 
 
 def test_figures_show_every_method_in_its_colour():
-    names = {"a": "contrastive", "b": "triplet", "c": "proxy_nca", "d": "snr"}
-    studies = [study(made().rename(columns=names)), study(made(4, seed=1).rename(columns=names), "second")]
-    figure = figures.critical_difference_figure(measures.blocks(studies))
-    text = " ".join(drawn(figure))
-    assert len(figure.axes) == 2
-    assert all(label in text for label in ("Contrastive", "Triplet", "ProxyNCA", "SNR", "made-study", "second"))
-    bars = [line.get_xdata() for axis in figure.axes for line in axis.get_lines() if line.get_linewidth() == 2.5]
-    assert bars
-    assert all((np.diff(bar) >= 0).all() for bar in bars)  # in no process in another order
-    figure = figures.effects_figure(studies)
+    compared = [measures.compare(study(made(repetitions=5))), measures.compare(study(made(seed=2), "second"))]
+    figure = figures.effects_figure(compared)
     first = [line for line in figure.axes[0].get_lines() if len(line.get_xdata()) == 1 and line.get_marker() in "os"]
-    expected = {100 * (made()[name] - made()["a"]).mean() for name in "bcd"}
-    assert {round(line.get_xdata()[0], 4) for line in first} == {round(value, 4) for value in expected}
+    expected = measures.effects(compared[0])["difference"]
+    assert {round(line.get_xdata()[0], 4) for line in first} == {round(100 * value, 4) for value in expected}
     hollow = [to_hex(line.get_color()).upper() for line in first if line.get_markerfacecolor() == "white"]
     assert hollow == [style.ORANGE]  # the triplet loss is like the contrastive one
-    figure = figures.cost_figure(studies)
+    text = " ".join(drawn(figures.ranks_figure(compared)))
+    assert all(label in text for label in ("Contrastive", "Triplet", "ProxyNCA", "SNR", "made-study", "second"))
+    figure = figures.cost_figure({each.study: measures.cost_and_accuracy(each, study(made())) for each in compared})
     assert len(figure.axes) == 4
     assert "ProxyNCA" in drawn(figure)
 
 
+def test_ranks_are_drawn_from_the_first_to_the_last_that_a_method_may_have():
+    compared = measures.compare(study(made(repetitions=5)))
+    told = compared.summary.sort_values("mean", ascending=False)
+    bars = [line for line in figures.ranks_figure([compared]).axes[0].get_lines() if len(line.get_xdata()) == 2]
+    assert [tuple(bar.get_xdata()) for bar in bars] == list(zip(told["rank_low"], told["rank_high"], strict=True))
+
+
+def test_the_critical_difference_joins_methods_in_the_same_order_in_every_process():
+    blocks = measures.datasets([study(made(seed=seed), f"study-{seed}") for seed in range(4)])
+    figure = figures.critical_difference_figure(blocks)
+    assert {"Contrastive", "SNR"} <= {word for text in drawn(figure) for word in text.split()}
+    bars = [line.get_xdata() for axis in figure.axes for line in axis.get_lines() if line.get_linewidth() == 2.5]
+    assert bars
+    assert all((np.diff(bar) >= 0).all() for bar in bars)
+
+
 def test_one_method_and_no_method():
-    alone = study(made()[["a"]])
+    alone = study(made().query("method == 'triplet'"))
     assert measures.comparable([alone]) == []
-    assert "nothing can be tested" in page.differences_sentence(alone)
-    assert page.caution(alone) == ""
+    assert "nothing can be tested" in page.differences_sentence(measures.compare(alone))
+    assert page.caution(measures.compare(alone)) == ""

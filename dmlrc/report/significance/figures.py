@@ -1,4 +1,4 @@
-"""Which methods differ, drawn: ranks and what joins them, effect sizes, accuracy beside cost."""
+"""Which methods differ, drawn: effect sizes, ranks and what joins them, other test classes, accuracy beside cost."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -7,19 +7,40 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
-from dmlrc.records import StudyRecords
 from dmlrc.report import labels, style, tables
-from dmlrc.report.significance.measures import ALPHA, baseline, cost_and_accuracy, effects, nemenyi, ranks, scores
+from dmlrc.report.significance.measures import ALPHA, Comparison, baseline, effects, nemenyi, ranks
 
 
-def critical_difference_figure(titled: Mapping[str, pd.DataFrame]) -> Figure:
-    """Mean ranks, best on the left; a bar joins methods that Nemenyi's test cannot tell apart. titled: `blocks`."""
-    heights = [0.9 + 0.16 * each.shape[1] for each in titled.values()]
-    figure, axes = style.canvas(sum(heights) + 0.2, len(titled), gridspec_kw={"height_ratios": heights})
-    for axis, (name, each) in zip(axes.flat, titled.items(), strict=True):
-        _draw_ranks(axis, each)
-        axis.set_title(name, fontsize=9, pad=14)
+def ranks_figure(compared: Sequence[Comparison]) -> Figure:
+    """The ranks that each method may have: a bar from the first to the last, a marker at that of its mean.
+
+    Filled: it cannot be told from the best. The best mean on top; a panel a study.
+    """
+    told = {each.study: each.summary.sort_values("mean", ascending=False) for each in compared}
+    figure, axes = style.canvas(0.5 + sum(0.5 + 0.2 * len(each) for each in told.values()), len(told))
+    for axis, (title, table) in zip(axes[:, 0], told.items(), strict=True):
+        for place, row in enumerate(table.itertuples()):
+            look = style.method_style(row.Index)
+            axis.plot([row.rank_low, row.rank_high], [place, place], color=look.colour, linewidth=2.5, alpha=0.5)
+            face = look.colour if row.among_best else "white"
+            axis.plot(place + 1, place, color=look.colour, marker=look.marker, markerfacecolor=face, markersize=5)
+        style.method_rows(axis, list(table.index))
+        axis.set(xlim=(0.5, len(table) + 0.5))
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.set_title(title, fontsize=9)
+    axes[-1, 0].set_xlabel("rank")
+    return figure
+
+
+def critical_difference_figure(blocks: pd.DataFrame) -> Figure:
+    """Mean ranks over data sets, best on the left; a bar joins methods that Nemenyi's test cannot tell apart.
+
+    blocks: `measures.datasets`.
+    """
+    figure, axes = style.canvas(1.1 + 0.16 * blocks.shape[1])
+    _draw_ranks(axes[0, 0], blocks)
     return figure
 
 
@@ -51,49 +72,64 @@ def _draw_ranks(axis: Axes, each: pd.DataFrame) -> None:
     axis.grid(False)
 
 
-def effects_figure(edition: Sequence[StudyRecords]) -> Figure:
-    """How far every method is above the `baseline`, with 95 % intervals; filled: significant. A panel a study."""
-    effects_by_study = {each.name: effects(scores(each)) for each in edition}
-    names = tables.ordered(name for frame in effects_by_study.values() for name in frame.index)
-    figure, axes = style.canvas(0.9 + 0.24 * len(names), 1, len(effects_by_study), sharey=True)
-    for axis, each in zip(axes.flat, edition, strict=True):
-        for place, name in enumerate(names):
-            if name not in effects_by_study[each.name].index:
-                continue
-            row, look = effects_by_study[each.name].loc[name], style.method_style(name)
-            centre, half = 100 * row["difference"], 100 * np.nan_to_num(row["high"] - row["difference"])
-            face = look.colour if row["holm_t"] < ALPHA else "white"
+def effects_figure(compared: Sequence[Comparison]) -> Figure:
+    """How far every method is above the `baseline`, with 95 % intervals; filled: it differs. A panel a study."""
+    found = {each.study: effects(each) for each in compared}
+    names = tables.ordered(name for frame in found.values() for name in frame.index)
+    figure, axes = style.canvas(0.9 + 0.24 * len(names), 1, len(found), sharey=True)
+    for axis, (title, frame) in zip(axes.flat, found.items(), strict=True):
+        for row in frame.itertuples():
+            look = style.method_style(row.Index)
             axis.errorbar(
-                centre,
-                place,
-                xerr=half,
+                100 * row.difference,
+                names.index(row.Index),
+                xerr=100 * np.nan_to_num(row.high - row.difference),
                 color=look.colour,
                 marker=look.marker,
-                markerfacecolor=face,
+                markerfacecolor=look.colour if row.holm < ALPHA else "white",
                 markersize=5,
                 capsize=2,
             )
         axis.axvline(0, color="black", linewidth=0.8)
         style.method_rows(axis, names)
-        axis.set_title(each.name, fontsize=9)
-    bases = dict.fromkeys(labels.method_label(baseline(scores(each))) for each in edition)
+        axis.set_title(title, fontsize=9)
+    bases = dict.fromkeys(labels.method_label(baseline(each.methods)) for each in compared)
     figure.supxlabel(f"points of MAP@R above {' and '.join(bases)}", fontsize=10)
     return figure
 
 
-def cost_figure(edition: Sequence[StudyRecords]) -> Figure:
-    """MAP@R against the steps (left) and the seconds (right) of a rerun; a row of panels a study."""
-    figure, axes = style.canvas(1.4 + 2.1 * len(edition), len(edition), 2, sharey="row")
-    for row, each in zip(axes, edition, strict=True):
-        methods_of_study = cost_and_accuracy(each)
+def classes_figure(resampled: Mapping[str, pd.DataFrame]) -> Figure:
+    """How far every method is behind the best on other test classes, with 95 % intervals: title -> `over_classes`."""
+    height = 0.5 + sum(0.5 + 0.2 * len(each) for each in resampled.values())
+    figure, axes = style.canvas(height, len(resampled))
+    for axis, (title, found) in zip(axes[:, 0], resampled.items(), strict=True):
+        table = found.sort_values("behind")
+        for place, row in enumerate(table.itertuples()):
+            look = style.method_style(row.Index)
+            axis.plot([100 * row.behind_low, 100 * row.behind_high], [place, place], color=look.colour, linewidth=1.5)
+            axis.plot(100 * row.behind, place, color=look.colour, marker=look.marker, markerfacecolor=look.face)
+        axis.axvline(0, color="black", linewidth=0.8)
+        style.method_rows(axis, list(table.index))
+        axis.set_title(title, fontsize=9)
+    axes[-1, 0].set_xlabel("points of MAP@R behind the best method")
+    return figure
+
+
+def cost_figure(costs: Mapping[str, pd.DataFrame]) -> Figure:
+    """MAP@R against the steps (left) and the seconds (right) of a rerun; a row of panels a study.
+
+    costs: title -> `measures.cost_and_accuracy`.
+    """
+    figure, axes = style.canvas(1.4 + 2.1 * len(costs), len(costs), 2, sharey="row")
+    for row, (title, methods) in zip(axes, costs.items(), strict=True):
         for axis, cost, unit in zip(row, ("steps", "seconds"), ("steps, thousands", "seconds"), strict=True):
             scale = 1000 if cost == "steps" else 1
-            for name, values in methods_of_study.iterrows():
+            for name, values in methods.iterrows():
                 look = style.method_style(name)
                 axis.errorbar(
                     values[cost] / scale,
                     100 * values["mean"],
-                    yerr=100 * np.nan_to_num(values["ci95"]),
+                    yerr=100 * np.nan_to_num((values["high"] - values["low"]) / 2),
                     color=look.colour,
                     marker=look.marker,
                     markerfacecolor=look.face,
@@ -103,7 +139,7 @@ def cost_figure(edition: Sequence[StudyRecords]) -> Figure:
                 )
             axis.set_xlabel(f"{unit} a rerun")
         row[0].set_ylabel("MAP@R, %")
-        row[0].set_title(each.name, fontsize=9, loc="left")
+        row[0].set_title(title, fontsize=9, loc="left")
     handles = {
         label: handle for axis in axes.flat for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
     }

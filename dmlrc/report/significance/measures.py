@@ -1,104 +1,156 @@
-"""Which methods of a study really differ: paired tests, effect sizes, ranks over blocks, and accuracy beside cost.
+"""Which methods of a study really differ: tests of all pairs, ranks, other test classes, and accuracy beside cost.
 
-The unit is a rerun. Reruns of one number share their seeds, so methods are compared in pairs. The folds of a rerun are
-no units of their own: they share the test classes and three quarters of their training classes, so each rerun counts
-once, with the mean over its folds' models ("separated") or with their joined embeddings ("concatenated").
+The unit is a repetition: a whole search with its reruns. What tests count is the luck of search and seed
+(`dmlrc.report.statistics`). Where a study searched its methods once, the luck of search is borrowed from another study
+of the edition that repeated its searches; where there is none, the unit is a rerun and the tests see seeds alone.
 
-What these tests see is the noise of seeds alone. The data set, its split, the trunk and the one search that chose each
-method's hyperparameters are the same in every rerun; a difference that is significant here may be gone after another
-search, and one that is not may be real and small.
+Nothing is paired: reruns of one number in two methods have nothing in common (their correlation is nil in our records).
+The folds of a rerun are no units of their own: they share the test classes and three quarters of their training
+classes, so each rerun counts once, with the mean over its folds' models ("separated") or with their joined embeddings
+("concatenated").
 """
 
-import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import tables
-from dmlrc.report.statistics import half_width, holm
+from dmlrc.report import statistics, tables
+from dmlrc.report.statistics import LEVEL, Estimate, Noise
 from dmlrc.report.tables import CLASSICS
 
-ALPHA = 0.05
+ALPHA = 1 - LEVEL
 METRIC, SETTING = "map_at_r", "concatenated"
+MARGIN = 0.01
+"""Two methods whose scores are surely less than this apart count as equal: one point, as preregistered."""
+
+OWN, BORROWED, SEEDS = "search and seed", "borrowed search, own seed", "seed alone"
+"""The luck that a comparison counts."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The scores of a study's methods in one setting and metric, and the luck that tests of them count.
+
+    runs: as `dmlrc.report.statistics` takes them, the methods in the paper's order. luck: OWN, BORROWED or SEEDS; with
+    SEEDS each rerun stands as a repetition of its own. donor: the study that lent the luck of search, or "".
+    """
+
+    study: str
+    runs: pd.DataFrame
+    known: Noise
+    luck: str
+    donor: str = ""
+
+    @property
+    def methods(self) -> list[str]:
+        return list(dict.fromkeys(self.runs["method"]))
+
+    @property
+    def summary(self) -> pd.DataFrame:
+        """Every method: mean, intervals, ranks, and whether it is among the best, see `statistics.summary`."""
+        return statistics.summary(self.runs, self.known)
+
+    @property
+    def pairs(self) -> pd.DataFrame:
+        """Every pair of methods, see `statistics.pairs`; equal: within MARGIN."""
+        return statistics.pairs(self.runs, MARGIN, self.known)
+
+
+def compare(
+    records: StudyRecords, edition: Sequence[StudyRecords] = (), metric: str = METRIC, setting: str = SETTING
+) -> Comparison:
+    """The methods of a study, with the luck that is known of them. edition: studies that may lend that of search.
+
+    Of several lenders the one whose searches scatter most, relative to its mean score, as preregistered.
+    """
+    runs = scores(records, metric, setting)
+    if _searched_again(runs):
+        return Comparison(records.name, runs, statistics.noise(_array(runs)), OWN)
+    lent = {each.name: other for each in edition if _searched_again(other := scores(each, metric, setting))}
+    if lent and len(runs):
+        name = max(lent, key=lambda each: _relative_search(lent[each]))
+        other, scale = lent[name], runs["value"].mean() / lent[name]["value"].mean()
+        known = statistics.borrowed(_array(runs), statistics.noise(_array(other)), scale)
+        return Comparison(records.name, runs, known, BORROWED, name)
+    alone = runs.assign(repetition=runs["rerun"], rerun=0)
+    return Comparison(records.name, alone, statistics.noise(_array(alone)), SEEDS)
 
 
 def scores(records: StudyRecords, metric: str = METRIC, setting: str = SETTING) -> pd.DataFrame:
-    """The test scores of the trained methods: a row a rerun, a column a method in the paper's order.
-
-    NaN where a rerun of a method diverged or is not finished; methods without any rerun are left out.
-    """
+    """The test scores of the trained methods in the paper's order: method, repetition, rerun, value; finite ones."""
     frame = records.scores
     chosen = frame[(frame["metric"] == metric) & (frame["setting"] == setting) & (frame["method"] != PRETRAINED)]
-    wide = chosen.pivot(index=["repetition", "rerun"], columns="method", values="value")
-    wide = wide.dropna(axis="columns", how="all")
-    return wide[[name for name in tables.ordered(wide.columns) if name in wide]]
+    chosen = chosen[np.isfinite(chosen["value"])][["method", "repetition", "rerun", "value"]]
+    order = {name: place for place, name in enumerate(tables.ordered(chosen["method"]))}
+    return chosen.sort_values("method", key=lambda names: names.map(order), kind="stable").reset_index(drop=True)
 
 
-def pairwise(table: pd.DataFrame) -> pd.DataFrame:
-    """Every pair of methods, compared over the reruns that both have. table: `scores`.
+def _array(runs: pd.DataFrame) -> np.ndarray:
+    return statistics.as_array(runs)[1]
 
-    Columns: a, b; difference (mean of a - b, a fraction), low, high (its 95 % interval, Student's t), n (reruns);
-    p_t (paired t test), p_wilcoxon (signed ranks, exact where it can be); holm_t, holm_wilcoxon (Holm's correction over
-    all pairs of the table); d (Cohen's d of paired differences: mean / standard deviation), g (Hedges' correction).
-    NaN where there is nothing to test: fewer than 2 reruns, or the same difference in all.
+
+def _searched_again(runs: pd.DataFrame) -> bool:
+    """Whether some method was searched, and rerun, more than once."""
+    return bool((runs.groupby("method")["repetition"].nunique() > 1).any())
+
+
+def _relative_search(runs: pd.DataFrame) -> float:
+    return float(np.sqrt(statistics.noise(_array(runs)).search) / runs["value"].mean())
+
+
+def comparable(edition: Sequence[StudyRecords]) -> list[StudyRecords]:
+    """The studies with at least two methods, and two reruns of some of them."""
+    return [each for each in edition if len(means(each)) > 1 and _array(scores(each)).size > len(means(each))]
+
+
+def means(records: StudyRecords) -> pd.Series:
+    """The mean of every method's repetitions' means, in the paper's order."""
+    runs = scores(records)
+    each = runs.groupby(["method", "repetition"], sort=False)["value"].mean()
+    return each.groupby("method", sort=False).mean()
+
+
+def baseline(methods: Sequence[str]) -> str:
+    """What the others are compared with: the contrastive loss, the oldest; the first method where it is missing."""
+    return CLASSICS[0] if CLASSICS[0] in methods else methods[0]
+
+
+def effects(compared: Comparison) -> pd.DataFrame:
+    """The pairs with the `baseline`, turned so that they say how far a method is above it; indexed by method.
+
+    The corrections are those over all pairs of the study.
     """
-    rows = [_pair(table, a, b) for a, b in itertools.combinations(table.columns, 2)]
-    columns = ["a", "b", "difference", "low", "high", "n", "p_t", "p_wilcoxon", "d", "g"]
-    frame = pd.DataFrame(rows, columns=columns)
-    return frame.assign(holm_t=holm(frame["p_t"]), holm_wilcoxon=holm(frame["p_wilcoxon"]))
+    name, pairs = baseline(compared.methods), compared.pairs
+    before, after = pairs[pairs["a"] == name], pairs[pairs["b"] == name]
+    turned = {"difference": -before["difference"], "low": -before["high"], "high": -before["low"]}
+    both = pd.concat([before.assign(a=before["b"], b=name, **turned), after])
+    return both.set_index("a").drop(columns="b").rename_axis("method").loc[[m for m in compared.methods if m != name]]
 
 
-def _pair(table: pd.DataFrame, a: str, b: str) -> dict:
-    differences = (table[a] - table[b]).dropna().to_numpy()
-    row = {"a": a, "b": b, "n": len(differences)}
-    if not len(differences):
-        return row
-    centre, half = float(differences.mean()), half_width(differences)
-    row |= {"difference": centre, "low": centre - half, "high": centre + half}
-    if len(differences) < 2 or np.ptp(differences) <= 1e-12:
-        return row
-    d = centre / differences.std(ddof=1)
-    return row | {
-        "p_t": float(stats.ttest_1samp(differences, 0).pvalue),
-        "p_wilcoxon": float(stats.wilcoxon(differences).pvalue),
-        "d": float(d),
-        "g": float(d * hedges(len(differences))),
-    }
+def same_function(compared: Comparison) -> Estimate | None:
+    """N. Softmax minus ProxyNCA, one function searched under two names; None where one of them is missing."""
+    names = ("normalized_softmax", "proxy_nca")
+    if not set(names) <= set(compared.methods):
+        return None
+    return statistics.contrast(compared.runs, dict(zip(names, (1, -1), strict=True)), compared.known)
 
 
-def hedges(n: int) -> float:
-    """Hedges' correction of the bias of d from n paired differences: 1 - 3 / (4 (n - 1) - 1); NaN for fewer than 3.
-
-    >>> round(hedges(10), 4)
-    0.9143
-    """
-    return 1 - 3 / (4 * (n - 1) - 1) if n > 2 else float("nan")  # of two it would make every effect 0
+# Over data sets
 
 
-def smallest_wilcoxon(n: int, pairs: int) -> float:
-    """The smallest p that the signed-rank test can give for n reruns, after Holm's correction over so many pairs.
-
-    >>> smallest_wilcoxon(10, 1), round(smallest_wilcoxon(10, 91), 3)
-    (0.001953125, 0.178)
-    """
-    return min(1.0, pairs * 2 / 2**n)
-
-
-def not_told_apart(table: pd.DataFrame, pairs: pd.DataFrame) -> list[str]:
-    """The best method by its mean, then those whose difference from it is not significant (Holm, paired t)."""
-    best = table.mean().idxmax()
-    with_best = pairs[(pairs["a"] == best) | (pairs["b"] == best)]
-    others = with_best["a"].where(with_best["a"] != best, with_best["b"])
-    return [best, *others[~(with_best["holm_t"] < ALPHA)]]
+def datasets(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+    """The methods' scores: a row a study, a column a method that all have."""
+    return pd.DataFrame({each.name: means(each) for each in edition}).T.dropna(axis="columns")
 
 
 def ranks(blocks: pd.DataFrame) -> pd.Series:
     """The mean rank of each method over the blocks, 1 for the highest score; ties share their ranks.
 
-    blocks: a row a block (a rerun, or a data set), a column a method, without NaN.
+    blocks: a row a data set, a column a method, without NaN.
     """
     return blocks.rank(axis=1, ascending=False).mean().sort_values()
 
@@ -135,67 +187,59 @@ def nemenyi(blocks: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(p.to_numpy(), index=blocks.columns, columns=blocks.columns)
 
 
-def complete(table: pd.DataFrame) -> pd.DataFrame:
-    """The reruns that every method has: ranks need whole blocks."""
-    return table.dropna()
+# Other test classes
 
 
-def datasets(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """The mean over the reruns: a row a study, a column a method that all have."""
-    return pd.DataFrame({each.name: scores(each).mean() for each in edition}).T.dropna(axis="columns")
+def class_scores(records: StudyRecords, metric: str = METRIC) -> tuple[pd.DataFrame, pd.Series] | None:
+    """What every test class scored (a row a class, a column a method, mean over repetitions and reruns), and its
+    queries; None where the protocol did not record it. Concatenated where there are folds."""
+    arrays = records.arrays
+    arrays = arrays[(arrays["setting"] == SETTING) & arrays["name"].isin(["classes", "queries", f"class_{metric}"])]
+    if arrays.empty or "queries" not in set(arrays["name"]):
+        return None
+    wide = arrays.pivot(index=["method", "repetition", "rerun"], columns="name", values="values")
+    classes, queries = (np.asarray(wide[name].iloc[0], int) for name in ("classes", "queries"))
+    each = {
+        method: np.mean(np.stack(part[f"class_{metric}"].to_list()), axis=0)
+        for method, part in wide.groupby(level="method")
+    }
+    asked = queries > 0
+    frame = pd.DataFrame(each, index=classes)[asked]
+    return frame[tables.ordered(frame.columns)], pd.Series(queries, index=classes)[asked]
 
 
-def blocks(edition: Sequence[StudyRecords]) -> dict[str, pd.DataFrame]:
-    """What the ranks are taken over: the reruns of every study, and where there are three studies, these themselves.
+def over_classes(records: StudyRecords, metric: str = METRIC) -> pd.DataFrame | None:
+    """What other test classes would have made of the methods: mean, low, high, behind, behind_low, behind_high, first.
 
-    Title -> blocks; studies without whole blocks, or with fewer than 3 methods, are left out.
+    Indexed by method. behind: how far it is below the method with the highest score here, on the same resamples of
+    the classes; first: the share of resamples in which it has the highest score. None without class scores.
     """
-    rerun_blocks = {each.name: complete(scores(each)) for each in edition}
-    if len(edition) >= 3:
-        rerun_blocks["over the data sets"] = datasets(edition)
-    return {name: each for name, each in rerun_blocks.items() if each.shape[0] >= 2 and each.shape[1] >= 3}
+    found = class_scores(records, metric)
+    if found is None:
+        return None
+    frame, queries = found
+    drawn = statistics.over_classes(frame, queries)
+    score = pd.Series(np.average(frame, axis=0, weights=queries), index=frame.columns)
+    best = score.idxmax()
+    rows = {}
+    for name in frame:
+        own = statistics.percentiles(score[name], drawn[name], len(frame))
+        gap = statistics.percentiles(score[best] - score[name], drawn[best] - drawn[name], len(frame))
+        rows[name] = (own.value, own.low, own.high, gap.value, gap.low, gap.high)
+    columns = ["mean", "low", "high", "behind", "behind_low", "behind_high"]
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+    return table.assign(first=drawn.idxmax(axis=1).value_counts(normalize=True).reindex(table.index, fill_value=0.0))
 
 
-def cost_and_accuracy(records: StudyRecords) -> pd.DataFrame:
-    """Concatenated MAP@R beside cost, indexed by method: mean, ci95, seconds and steps of a rerun, dominated.
+# Cost
+
+
+def cost_and_accuracy(compared: Comparison, records: StudyRecords) -> pd.DataFrame:
+    """Concatenated MAP@R beside cost, indexed by method: mean, low, high, seconds and steps of a rerun, dominated.
 
     dominated: another method has a higher mean in fewer steps. Steps and seconds are summed over the folds.
     """
-    frame = tables.accuracy(records)
-    chosen = frame[(frame["metric"] == METRIC) & (frame["setting"] == SETTING)].set_index("method")[["mean", "ci95"]]
-    table = chosen.join(tables.cost(records)[["seconds", "steps"]], how="inner")
-    table = table.loc[tables.ordered(table.index)]
+    table = compared.summary[["mean", "low", "high"]].join(tables.cost(records)[["seconds", "steps"]], how="inner")
     cheaper = table["steps"].to_numpy() < table["steps"].to_numpy()[:, None]  # (this, other)
     better = table["mean"].to_numpy() > table["mean"].to_numpy()[:, None]
     return table.assign(dominated=(cheaper & better).any(axis=1))
-
-
-def comparable(edition: Sequence[StudyRecords]) -> list[StudyRecords]:
-    """The studies with at least two methods and two reruns that both have."""
-    return [each for each in edition if min(complete(scores(each)).shape) >= 2]
-
-
-def baseline(table: pd.DataFrame) -> str:
-    """What the others are compared with: the contrastive loss, the oldest; the first method where it is missing."""
-    return CLASSICS[0] if CLASSICS[0] in table else table.columns[0]
-
-
-def effects(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `pairwise` with the `baseline`, turned so that they say how far a method is above it; by method.
-
-    The corrections are those over all pairs of the table.
-    """
-    name = baseline(table)
-    pairs = pairwise(table)
-    before, after = pairs[pairs["a"] == name], pairs[pairs["b"] == name]
-    signs = {"difference": -before["difference"], "low": -before["high"], "high": -before["low"]}
-    turned = before.assign(a=before["b"], b=name, **signs, d=-before["d"], g=-before["g"])
-    against_baseline = pd.concat([turned, after]).set_index("a").drop(columns="b").rename_axis("method")
-    return against_baseline.loc[tables.ordered(against_baseline.index)]
-
-
-def same_function(records: StudyRecords) -> float:
-    """MAP@R of N. Softmax minus that of ProxyNCA, one function searched twice; NaN where one of them is missing."""
-    table = scores(records)
-    names = ("normalized_softmax", "proxy_nca")
-    return float((table[names[0]] - table[names[1]]).mean()) if set(names) <= set(table) else float("nan")

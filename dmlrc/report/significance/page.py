@@ -1,7 +1,7 @@
 """Which methods differ, as the chapter prints it: cells of tables, and sentences with their numbers."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -10,34 +10,51 @@ from dmlrc.records import StudyRecords
 from dmlrc.report import labels, tables
 from dmlrc.report.significance.measures import (
     ALPHA,
+    BORROWED,
+    MARGIN,
     METRIC,
-    complete,
+    OWN,
+    Comparison,
+    compare,
     cost_and_accuracy,
     critical_difference,
     effects,
     friedman,
-    not_told_apart,
-    pairwise,
+    over_classes,
     same_function,
-    scores,
-    smallest_wilcoxon,
 )
 
 
-def differences(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The cells and marks of all pairs: row minus column in points, the best method first; bold if significant.
+def luck(compared: Comparison) -> str:
+    """Which luck the tests of a study count, in a sentence."""
+    searches = compared.runs.groupby("method")["repetition"].nunique()
+    if compared.luck == OWN:
+        often = f"{searches.min()} to {searches.max()} times" if searches.nunique() > 1 else f"{searches.max()} times"
+        return f"`{compared.study}`: every method was searched {often}; the tests count the luck of search and of seed."
+    if compared.luck == BORROWED:
+        return (
+            f"`{compared.study}`: every method was searched once, so the luck of its search cannot be seen; it is "
+            f"taken from `{compared.donor}`, in proportion to the mean score. The luck of seeds is its own."
+        )
+    return (
+        f"`{compared.study}`: every method was searched once, and no study here searched twice. The tests see the luck "
+        "of seeds alone; another search may turn what they call different around."
+    )
 
-    Significant: Holm's correction of the paired t tests over all pairs.
+
+def differences(compared: Comparison) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The cells and marks of all pairs: row minus column in points, the best method first.
+
+    Bold where they differ (Holm's correction over all pairs), italic where they are equal within MARGIN.
     """
-    pairs = pairwise(table)
-    names = list(table.mean().sort_values(ascending=False).index)
+    names = list(compared.summary["mean"].sort_values(ascending=False).index)
     cells = pd.DataFrame("", index=names, columns=names)
     marks = cells.copy()
-    for pair in pairs.itertuples():
+    for pair in compared.pairs.itertuples():
         cells.loc[pair.a, pair.b] = labels.signed(pair.difference, 2, "")
         cells.loc[pair.b, pair.a] = labels.signed(-pair.difference, 2, "")
-        if pair.holm_t < ALPHA:
-            marks.loc[pair.a, pair.b] = marks.loc[pair.b, pair.a] = "best"
+        mark = "best" if pair.holm < ALPHA else "tie" if pair.equal else ""
+        marks.loc[pair.a, pair.b] = marks.loc[pair.b, pair.a] = mark
     heads = list(map(labels.method_label, names))
     return (
         cells.set_axis(heads).set_axis(heads, axis=1).rename_axis("Row minus column"),
@@ -45,27 +62,26 @@ def differences(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     )
 
 
-def effect_cells(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """`effects` of every study as cells: a row a method; points with the interval, g, Holm's p, Wilcoxon's p."""
+def effect_cells(compared: Sequence[Comparison]) -> pd.DataFrame:
+    """`effects` of every study as cells: a row a method; points with their interval, Holm's p, whether equal."""
     parts = {}
-    for each in edition:
-        effects_of_study = effects(scores(each))
-        parts[each.name] = pd.DataFrame(
+    for each in compared:
+        found = effects(each)
+        parts[each.study] = pd.DataFrame(
             {
-                "points": [_points(row) for row in effects_of_study.itertuples()],
-                "g": effects_of_study["g"].map("{:+.1f}".format).to_numpy(),
-                "p (Holm)": effects_of_study["holm_t"].map(_p).to_numpy(),
-                "p (Wilcoxon)": effects_of_study["p_wilcoxon"].map(_p).to_numpy(),
+                "points": [_points(row) for row in found.itertuples()],
+                "p (Holm)": found["holm"].map(_p).to_numpy(),
+                "equal": found["equal"].map({True: "yes", False: "not shown"}).to_numpy(),
             },
-            index=effects_of_study.index,
+            index=found.index,
         )
     cells = pd.concat(parts, axis=1)
-    cells = cells.loc[tables.ordered(cells.index)].fillna("–").replace("+nan", "–")
+    cells = cells.loc[tables.ordered(cells.index)].fillna("–")
     return cells.rename(index=labels.method_label).rename_axis("Method")
 
 
 def _points(row) -> str:
-    return f"{100 * row.difference:+.2f} [{100 * row.low:+.2f}, {100 * row.high:+.2f}]" if row.n else "–"
+    return f"{100 * row.difference:+.2f} [{100 * row.low:+.2f}, {100 * row.high:+.2f}]"
 
 
 def _p(value: float) -> str:
@@ -76,84 +92,112 @@ def _p(value: float) -> str:
     return "–" if np.isnan(value) else "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def overview(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """How many pairs differ, as cells: a row a study, setting and metric; a column a test, corrected and not."""
+def overview(edition: Sequence[StudyRecords], lenders: Sequence[StudyRecords]) -> pd.DataFrame:
+    """How many pairs differ and how many are equal, as cells: a row a study, setting and metric.
+
+    lenders: studies that may lend the luck of search, see `compare`.
+    """
     rows = []
-    for each in edition:
-        for setting, metric in itertools.product(tables.SETTINGS, ("precision_at_1", METRIC)):
-            table = scores(each, metric, setting)
-            pairs = pairwise(table)
-            below = {test: str((pairs[test] < ALPHA).sum()) for test in ("holm_t", "p_t", "p_wilcoxon")}
-            rows.append(
-                {
-                    "Study": each.name,
-                    "accuracy": f"{labels.METRIC_LABELS[metric]}, {setting}",
-                    "pairs": str(len(pairs)),
-                    "differ (t, Holm)": below["holm_t"],
-                    "uncorrected t": below["p_t"],
-                    "uncorrected Wilcoxon": below["p_wilcoxon"],
-                    "best, and not told from it": ", ".join(map(labels.method_label, not_told_apart(table, pairs))),
-                }
-            )
+    for each, setting, metric in itertools.product(edition, tables.SETTINGS, ("precision_at_1", METRIC)):
+        compared = compare(each, lenders, metric, setting)
+        pairs, told = compared.pairs, compared.summary
+        best = told[told["among_best"]].sort_values("mean", ascending=False).index
+        rows.append(
+            {
+                "Study": each.name,
+                "accuracy": f"{labels.METRIC_LABELS[metric]}, {setting}",
+                "luck counted": compared.luck,
+                "pairs": str(len(pairs)),
+                "differ": str((pairs["holm"] < ALPHA).sum()),
+                "uncorrected": str((pairs["p"] < ALPHA).sum()),
+                "uncorrected, own variances": str((pairs["p_welch"] < ALPHA).sum()),
+                "equal within a point": str(pairs["equal"].sum()),
+                "cannot be told from the best": ", ".join(map(labels.method_label, best)),
+            }
+        )
     return pd.DataFrame(rows).set_index(["Study", "accuracy"])
 
 
-def differences_sentence(records: StudyRecords) -> str:
-    """How many pairs of a study differ, and which methods the best cannot be told from, in a few sentences."""
-    table = scores(records)
-    reruns = int(table.notna().all(axis=1).sum())
-    if table.shape[1] < 2 or reruns < 2:
-        return f"`{records.name}`: fewer than two methods with two reruns in common, so nothing can be tested."
-    pairs = pairwise(table)
-    significant = pairs["holm_t"] < ALPHA
-    best, *rest = map(labels.method_label, not_told_apart(table, pairs))
+def differences_sentence(compared: Comparison) -> str:
+    """How many pairs of a study differ, how many are equal, and which methods may be the best, in a few sentences."""
+    if len(compared.methods) < 2 or np.isnan(compared.known.repetition):
+        return f"`{compared.study}`: fewer than two methods, or no run repeated, so nothing can be tested."
+    pairs, told = compared.pairs, compared.summary.sort_values("mean", ascending=False)
+    best, *rest = map(labels.method_label, told[told["among_best"]].index)
     among = f"cannot be told from {', '.join(rest)}" if rest else "can be told from every other method"
     half = ((pairs["high"] - pairs["low"]) / 2).mean()
     return (
-        f"`{records.name}`: {significant.sum()} of {len(pairs)} pairs of methods differ in MAP@R (paired t tests over "
-        f"{reruns} reruns, Holm's correction, 5 %). {best} has the highest mean and {among}. The interval of a "
-        f"difference is ± {labels.percent(half)} points on average: much smaller ones go unseen."
+        f"`{compared.study}`: {(pairs['holm'] < ALPHA).sum()} of {len(pairs)} pairs of methods differ in MAP@R, and "
+        f"{pairs['equal'].sum()} are equal within {labels.percent(MARGIN, digits=0)} point ({compared.luck}). {best} "
+        f"has the highest mean and {among}. A difference is known to ± {labels.percent(half)} points on average."
     )
 
 
-def caution(records: StudyRecords) -> str:
-    """What the tests of a study cannot tell, with its numbers."""
-    table = scores(records)
-    pairs, reruns = table.shape[1] * (table.shape[1] - 1) // 2, len(complete(table))
-    sentences = []
-    searched = same_function(records)
-    if not np.isnan(searched):
-        sentences.append(
-            f"In `{records.name}` N. Softmax and ProxyNCA, which are one function searched twice, differ by "
-            f"{labels.signed(searched, 2, '')} points: a difference of that size says nothing about losses, "
-            "significant or not."
+def caution(compared: Comparison) -> str:
+    """What the tests make of one function that was searched under two names; "" where it was not."""
+    found = same_function(compared)
+    if found is None:
+        return ""
+    verdict = "contains" if found.low <= 0 <= found.high else "does not contain"
+    return (
+        f"In `{compared.study}` N. Softmax and ProxyNCA, which are one function searched under two names, differ by "
+        f"{labels.signed(found.value, 2, '')} points, with an interval from {labels.signed(found.low, 2, '')} to "
+        f"{labels.signed(found.high, 2, '')} that {verdict} zero ({compared.luck})."
+    )
+
+
+def friedman_sentence(blocks: pd.DataFrame) -> str:
+    """Friedman's test over the data sets, and the critical difference, in words. blocks: `measures.datasets`."""
+    count, methods = blocks.shape
+    if count < 3 or methods < 3:
+        return (
+            f"There {'is one study' if count == 1 else f'are {count} studies'} here; a test over data sets takes three."
         )
-    if reruns >= 2 and smallest_wilcoxon(reruns, pairs) > ALPHA:
-        sentences.append(
-            f"With {reruns} reruns the signed-rank test cannot fall below p = {smallest_wilcoxon(reruns, pairs):.2f} "
-            f"after the correction for {pairs} pairs, so it is shown uncorrected, as a check on the t test."
-        )
-    return " ".join(sentences)
+    test = friedman(blocks)
+    p = "p < 0.001" if test["p"] < 0.001 else f"p = {test['p']:.3f}"
+    return (
+        f"Over {count} data sets and {methods} methods Friedman's χ² is {test['statistic']:.1f}, {p}; mean ranks must "
+        f"lie {critical_difference(count, methods):.1f} apart to differ by Nemenyi's test."
+    )
 
 
-def friedman_sentence(titled: Mapping[str, pd.DataFrame]) -> str:
-    """Friedman's tests of all blocks, and the critical differences, in words. titled: `blocks`."""
-    if not titled:
-        return "No study has two reruns of three methods: there are no ranks to compare."
-    sentences = []
-    for name, each in titled.items():
-        test = friedman(each)
-        p = "p < 0.001" if test["p"] < 0.001 else f"p = {test['p']:.3f}"
-        sentences.append(
-            f"{name}: Friedman's χ² = {test['statistic']:.1f}, {p}, {each.shape[0]} blocks, {each.shape[1]} methods, "
-            f"critical difference {critical_difference(*each.shape):.1f} ranks"
-        )
-    return "; ".join(sentences) + "."
+def classes_sentence(records: StudyRecords) -> str:
+    """What other test classes would have changed, in two sentences; "" where no class scores were recorded."""
+    found = over_classes(records)
+    if found is None:
+        return ""
+    half = ((found["high"] - found["low"]) / 2).mean()
+    leader = found["first"].idxmax()
+    apart = (found["behind_low"] > 0).sum()
+    return (
+        f"`{records.name}`: other test classes of the same kind would move every method by ± {labels.percent(half)} "
+        f"points, but all of them together. {labels.method_label(leader)} leads in {found['first'][leader]:.0%} of the "
+        f"resamples, and {apart} of {len(found) - 1} other methods stay behind the best in 95 % of them."
+    )
 
 
-def pareto_front(records: StudyRecords) -> str:
+def class_cells(records: StudyRecords) -> pd.DataFrame:
+    """`over_classes` as cells, in percent and points."""
+    found = over_classes(records)
+    cells = pd.DataFrame(
+        {
+            "MAP@R": found["mean"].map(labels.percent),
+            "other classes": _interval(found["low"], found["high"]),
+            "behind the best": found["behind"].map(labels.percent),
+            "behind, other classes": _interval(found["behind_low"], found["behind_high"]),
+            "leads": found["first"].map("{:.0%}".format),
+        }
+    )
+    return cells.rename(index=labels.method_label).rename_axis("Method")
+
+
+def _interval(low: pd.Series, high: pd.Series) -> list[str]:
+    return [f"{100 * a:.2f} to {100 * b:.2f}" for a, b in zip(low, high, strict=True)]
+
+
+def pareto_front(compared: Comparison, records: StudyRecords) -> str:
     """Which methods no other beats with fewer steps and a higher mean, in one sentence."""
-    table = cost_and_accuracy(records)
+    table = cost_and_accuracy(compared, records) if len(compared.runs) else pd.DataFrame()
     if table.empty:
         return f"`{records.name}`: no finished rerun."
     names = ", ".join(map(labels.method_label, table.index[~table["dominated"]]))
