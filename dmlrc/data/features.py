@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
+from dmlrc.data.listing import counted
 from dmlrc.errors import MissingDataError
 
 _FOLDER = Path(__file__).parent / "embedded"
@@ -21,7 +22,7 @@ _FOLDER = Path(__file__).parent / "embedded"
 _FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9, "lp": 1, "lc": 0, "pb": 1}]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FeatureSet:
     """The features of photographs that are not here, with their classes.
 
@@ -49,6 +50,10 @@ class FeatureSet:
     def shape(self) -> tuple[int, ...]:
         """Of what stands for one image: (F,)."""
         return self.features.shape[1:]
+
+    def __repr__(self) -> str:
+        made = f"{self.shape[0]} features of each, by {self.made_by['trunk']}, {self.features.dtype}"
+        return f"FeatureSet {self.name!r}: {counted(self.labels, self.class_names)}\n  {made}"
 
 
 def load(name: str) -> FeatureSet:

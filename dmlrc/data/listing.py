@@ -32,7 +32,7 @@ IMAGE_SUFFIXES = frozenset(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ImageSet:
     """Decoded images with their classes.
 
@@ -55,6 +55,18 @@ class ImageSet:
     def shape(self) -> tuple[int, ...]:
         """Of an image: (C, H, W)."""
         return self.images.shape[1:]
+
+    def __repr__(self) -> str:
+        size = " x ".join(map(str, self.shape))
+        return f"ImageSet {self.name!r}: {counted(self.labels, self.class_names)}\n  images {size}, {self.images.dtype}"
+
+
+def counted(labels: np.ndarray, class_names: Sequence[str]) -> str:
+    """How many there are of what: "12 images of 3 classes (a, b, c), 2 to 6 of each"."""
+    sizes = np.bincount(labels, minlength=len(class_names))
+    shown = [*class_names[:3], *(["..."] if len(class_names) > 3 else [])]
+    each = f"{sizes.min()}" if sizes.min() == sizes.max() else f"{sizes.min()} to {sizes.max()}"
+    return f"{len(labels):,} images of {len(class_names):,} classes ({', '.join(shown)}), {each} of each"
 
 
 @dataclass(frozen=True)

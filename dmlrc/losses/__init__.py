@@ -6,6 +6,7 @@ module whose `parameters()` are those weights. Where `loss.normalized` is False,
 the embedder gives them; otherwise they are L2-normalised.
 """
 
+import functools
 import inspect
 
 from torch import nn
@@ -126,7 +127,11 @@ def create(name: str, *, num_classes: int | None = None, embedding_dim: int | No
     name: one of `names()`. num_classes and embedding_dim: needed by the losses that own class weights.
     params: the loss's hyperparameters, finite numbers; an unknown one is an error that lists the known ones.
 
-    What it is called with is converted where that is safe, see `dmlrc.losses.inputs.convert`.
+    What it is called with is converted where that is safe, see `dmlrc.losses.inputs.convert`. Its first batch is
+    looked at: a loss for L2-normalised embeddings warns of others, once.
+
+    >>> create("contrastive", neg_margin=0.5)
+    Contrastive(pos_margin=0, neg_margin=0.5)
     """
     if not isinstance(name, str) or name not in REGISTRY:
         raise unknown("loss", name, REGISTRY)
@@ -149,4 +154,6 @@ def create(name: str, *, num_classes: int | None = None, embedding_dim: int | No
         reason = str(error).partition("\n")[0]
         raise UsageError(f"loss {name!r} cannot be made with {params}: {reason}") from error
     loss.register_forward_pre_hook(inputs.convert, with_kwargs=True)
+    loss.unseen = loss.normalized  # see `inputs.notice_lengths`
+    loss.extra_repr = functools.partial(str, inputs.described(known, params))
     return loss

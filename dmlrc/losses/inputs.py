@@ -5,6 +5,7 @@ A batch that already is so, as in training, is only looked at: 1.3 microseconds 
 
 import math
 import numbers
+import warnings
 from collections.abc import Mapping
 
 import numpy as np
@@ -12,6 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from dmlrc.errors import UsageError
+
+_ROUNDING = 0.01  # what half precision may leave of a length, and more
 
 
 def convert(loss: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict] | None:
@@ -38,9 +41,36 @@ def convert(loss: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict] | 
         and embeddings.layout is labels.layout is torch.strided
         and not embeddings.is_meta
     ):
+        if loss.unseen:
+            notice_lengths(loss, embeddings)
         return None
     embeddings = _embeddings(embeddings, next((weight.dtype for weight in loss.parameters()), None))
+    if loss.unseen:
+        notice_lengths(loss, embeddings)
     return (embeddings, _labels(labels, embeddings.device)), {}
+
+
+def notice_lengths(loss: nn.Module, embeddings: Tensor) -> None:
+    """Warn of embeddings (B, D) that are not L2-normalised, handed to a loss that is for such; of one batch only.
+
+    On a GPU nothing is looked at, since that would wait for the device.
+    """
+    loss.unseen = False
+    if embeddings.ndim != 2 or not embeddings.numel() or embeddings.device.type != "cpu":
+        return  # what is wrong with the shape the loss says itself
+    shortest, longest = embeddings.detach().float().norm(dim=1).aminmax()
+    if longest > 1 + _ROUNDING or shortest < 1 - _ROUNDING:  # NaN is neither
+        warnings.warn(
+            f"{type(loss).__name__} is for L2-normalised embeddings, but the lengths of these run from {shortest:.3g} "
+            f"to {longest:.3g}: call it with torch.nn.functional.normalize(embeddings)",
+            stacklevel=6,  # of the line that calls the loss
+        )
+
+
+def described(parameters: Mapping, given: Mapping) -> str:
+    """The arguments of a constructor, those not given at their defaults: "margin=0.2, beta=1.2"."""
+    values = {name: given.get(name, each.default) for name, each in parameters.items()}
+    return ", ".join(f"{name}={value:.6g}" for name, value in values.items())
 
 
 def check_parameter(loss: str, name: str, value: object, kind: type) -> float | int:

@@ -75,3 +75,9 @@ def test_another_trunk_or_input_than_they_were_made_with(changes, says):
     protocol = replace(studies.get("grocery-quick").protocol, **changes)
     with pytest.raises(UsageError, match=f"{says}: take data set 'grocery'"):
         inputs.prepare("grocery-lite0", protocol, "default", 0)
+
+
+def test_a_feature_set_is_shown_in_two_lines():
+    first, second = repr(data.load("grocery-lite0")).splitlines()
+    assert first.startswith("FeatureSet 'grocery-lite0': 5,421 images of 81 classes (")
+    assert second == "  1280 features of each, by timm:tf_efficientnet_lite0, float16"

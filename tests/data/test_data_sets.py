@@ -525,3 +525,21 @@ def test_check_counts_images_and_classes(root, grocery, monkeypatch):
 def test_a_loaded_set_splits(letters):
     made = splits.halves(letters.labels)
     assert len(np.unique(letters.labels[made.test])) == len(letters.class_names) - len(letters.class_names) // 2
+
+
+def test_an_image_set_is_shown_in_two_lines():
+    images = data.load("glyphs-small")
+    first, second = repr(images).splitlines()
+    assert first.startswith("ImageSet 'glyphs-small': 2,232 images of 186 classes (A LATIN CAPITAL LETTER A, ")
+    assert first.endswith(", ...), 12 of each")
+    assert second == "  images 1 x 28 x 28, uint8"
+    uneven = replace(images, labels=np.array([0, 0, 1]), class_names=("a", "b"), images=images.images[:3])
+    assert repr(uneven).startswith("ImageSet 'glyphs-small': 3 images of 2 classes (a, b), 1 to 2 of each")
+
+
+def test_the_extent_of_a_set_that_is_drawn_or_brought_is_its_own():
+    for name in ("glyphs", "glyphs-small", "grocery-lite0"):
+        found, (images, classes, shape) = data.load(name), data.extent(name)
+        assert found.shape == shape
+        assert len(found.labels) == pytest.approx(images, rel=0.02)  # letters may differ with FreeType
+        assert len(found.class_names) == pytest.approx(classes, rel=0.02)

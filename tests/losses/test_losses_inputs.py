@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -166,3 +167,31 @@ def test_unknown_parameters_are_named(name):
 def test_unknown_losses(name):
     with pytest.raises(UsageError, match="unknown loss"):
         losses.create(name)
+
+
+def test_a_loss_says_its_hyperparameters():
+    assert repr(losses.create("contrastive", neg_margin=0.5)) == "Contrastive(pos_margin=0, neg_margin=0.5)"
+    assert repr(make("arcface")) == "ArcFace(num_classes=3, embedding_dim=5, margin=28.6, scale=64)"
+    for name in losses.names():
+        assert repr(copy.deepcopy(make(name))) == repr(pickle.loads(pickle.dumps(make(name)))) == repr(make(name))
+
+
+@pytest.mark.parametrize("name", losses.names())
+def test_embeddings_that_are_not_normalised_are_noticed_once(name):
+    loss, labels = make(name), torch.tensor(LABELS)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        loss(3 * embeddings(), labels)
+        loss(3 * embeddings(), labels)
+    said = [str(each.message) for each in caught if "L2-normalised" in str(each.message)]
+    assert len(said) == int(loss.normalized)
+    if said:
+        assert "lengths of these run from 3 to 3" in said[0]
+        assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("convert", [torch.Tensor.half, torch.Tensor.numpy, torch.Tensor.float])
+def test_normalised_embeddings_of_any_kind_warn_no_one(convert):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make("contrastive")(convert(embeddings()), torch.tensor(LABELS))
