@@ -1,10 +1,12 @@
 """A method: one row of a results table. A loss, its batch layout, its search space, where it comes from."""
 
-import hashlib
-import json
+import math
+import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from dmlrc.errors import UsageError
 
 PRETRAINED = "pretrained"
 """The name under which the accuracy of the untrained trunk is recorded; no method may be called so."""
@@ -27,6 +29,11 @@ class Float:
     high: float
     log: bool = False
 
+    def __post_init__(self):
+        _check_range(self)
+        if self.log and self.low <= 0:
+            raise UsageError(f"a range in logarithms begins above 0, not at {self.low:g}: raise low, or leave log out")
+
 
 @dataclass(frozen=True)
 class Int:
@@ -35,14 +42,29 @@ class Int:
     low: int
     high: int
 
+    def __post_init__(self):
+        _check_range(self)
+        if (self.low, self.high) != (int(self.low), int(self.high)):
+            raise UsageError(f"a range of whole numbers cannot go from {self.low} to {self.high}: take Float")
+
+
+def _check_range(searched: Float | Int) -> None:
+    """Raise UsageError for a range that holds nothing, or whose ends are no finite numbers."""
+    try:
+        sound = -math.inf < searched.low <= searched.high < math.inf
+    except TypeError:
+        sound = False
+    if not sound:
+        raise UsageError(f"a range from {searched.low!r} to {searched.high!r} holds no number: low is at most high")
+
 
 @dataclass(frozen=True)
 class Method:
     """One row of a results table.
 
-    name: unique, also the name of its records' folder. label: as printed. loss: a name of `losses.names()`,
-    or a function `f(embeddings, labels, **hyperparameters)`, or a class whose constructor takes the
-    hyperparameters (a loss of pytorch-metric-learning is one), or a ready module.
+    name: unique, also the name of its records' folder: letters, digits and _ - . : + @. label: as printed.
+    loss: a name of `losses.names()`, or a function `f(embeddings, labels, **hyperparameters)`, or a class whose
+    constructor takes the hyperparameters (a loss of pytorch-metric-learning is one), or a ready module.
     space: hyperparameter -> Float or Int. settings: hyperparameters held fixed.
     A batch has classes_per_batch x images_per_class images. kind: "embedding" or "classification".
     weight_decay, sampler, optimizer: override the protocol's where the paper says so. changes: fields of the protocol
@@ -70,6 +92,14 @@ class Method:
     level_number: float | None = None
 
     def __post_init__(self):
+        if not re.fullmatch(r"(?!\.)[\w.:+@-]{1,100}(?<!\.)", self.name or ""):
+            raise UsageError(
+                f"a method cannot be called {self.name!r}, since its name is that of a folder too: use letters, "
+                "digits, - and _, and give what you want printed as its label"
+            )
+        for name, searched in self.space.items():
+            if not isinstance(searched, (Float, Int)):
+                raise UsageError(f"the space of method {self.name!r} has {searched!r} for {name}: give Float or Int")
         for field_, default in (("label", self.name), ("row", self.name)):
             if not getattr(self, field_):
                 object.__setattr__(self, field_, default)
@@ -83,18 +113,6 @@ class Method:
             if not space.low <= value <= space.high or (isinstance(space, Int) and value != int(value)):
                 return f"has {name} = {value}, which is no {kind} from {space.low} to {space.high}"
         return None
-
-    @property
-    def digest(self) -> str:
-        """A short hash of everything that decides what a trial or rerun of this method gives, but its source."""
-        told = asdict(replace(self, loss=_name_of(self.loss)))
-        for unimportant in ("name", "label", "kind", "year", "reference", "row", "level", "level_number"):
-            told.pop(unimportant)
-        return hashlib.sha256(json.dumps(told, sort_keys=True, default=dict).encode()).hexdigest()[:16]
-
-
-def _name_of(loss: str | Callable[..., Any]) -> str:
-    return loss if isinstance(loss, str) else getattr(loss, "__qualname__", type(loss).__qualname__)
 
 
 @dataclass(frozen=True)

@@ -12,20 +12,21 @@ import os
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 
-from dmlrc import migrate, paths
+from dmlrc import fingerprint, migrate, paths
 from dmlrc.errors import DmlrcError, MissingDataError
 from dmlrc.methods import PRETRAINED
 from dmlrc.protocol import Study, digest
 from dmlrc.schema import Meta, Unit, check_frame, checked
 
 _METHOD = ("method", "row", "level", "level_number", "repetition")
-_OUTCOME = ("state", "params", "seconds", "steps", "reason", "commit", "processor", "finished")
+_OUTCOME = ("state", "params", "seconds", "steps", "reason", "commit", "processor", "finished", "fingerprint")
 _RUN = ("fold", "seed", "state", "stopped", "best_step", "steps", "seconds")
 _KEYS = ("method", "repetition", "trial", "rerun", "kind", "number", "fold", "step", "setting", "metric", "name")
 COLUMNS = {
@@ -49,7 +50,8 @@ class StudyRecords:
     Every frame has the columns method; row, level, level_number (of a method in a sweep, see `dmlrc.methods.Method`);
     and repetition, from 0.
     trials: trial, state ("complete", "diverged"), value (mean validation MAP@R over the folds, NaN if diverged),
-    params (dict), seconds, steps, reason, commit, processor, finished (when, ISO 8601; older records do not say).
+    params (dict), seconds, steps, reason, commit, processor, finished (when, ISO 8601), fingerprint (of the method, as
+    JSON; older records do not say the last three).
     reruns: rerun, and the same without a value; params is None in records that are older than this frame.
     runs: kind ("trial", "rerun"), number, fold, seed, state, stopped ("plateau", "limit", "diverged"), best_step,
     steps, seconds, val_map_at_r, val_precision_at_1.
@@ -126,10 +128,37 @@ def finished_units(study: str, configuration: dict) -> list[dict]:
             f"the records of study {study!r} were made under another configuration ({'; '.join(differing)}): "
             f"move {paths.runs() / study} and {paths.results() / study} away, or give the study another name"
         )
-    trials = [{"kind": "trial", "number": row["trial"], **row} for row in found.trials.to_dict("records")]
-    reruns = [{"kind": "rerun", "number": row["rerun"], **row} for row in found.reruns.to_dict("records")]
+    units = [
+        row | {"kind": kind, "number": row[kind], "fingerprint": _fingerprint(row["fingerprint"])}
+        for kind, frame in (("trial", found.trials), ("rerun", found.reruns))
+        for row in frame.to_dict("records")
+    ]
     pretrained = {"method": PRETRAINED, "kind": PRETRAINED, "repetition": 0, "number": 0}
-    return trials + reruns + ([pretrained] if PRETRAINED in set(found.scores["method"]) else [])
+    return units + ([pretrained] if PRETRAINED in set(found.scores["method"]) else [])
+
+
+def _fingerprint(told: str | None) -> dict | None:
+    return json.loads(told) if isinstance(told, str) else None
+
+
+def set_aside(study: str, units: Iterable[Mapping]) -> Path | None:
+    """Move the records of these units of one method, made here, to a folder beside them, where nothing reads them.
+
+    Returns the folder; None where all of them are committed ones.
+    """
+    found = [path for unit in units if (path := paths.runs() / study / unit_path(unit)).exists()]
+    if not found:
+        return None
+    now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    folder = found[0].parent / f"{_ASIDE}{now}"
+    folder.mkdir(exist_ok=True)
+    for path in found:
+        path.rename(folder / path.name)
+    return folder
+
+
+_ASIDE = "replaced-"
+"""How the folders of records begin that are of an earlier form of their method."""
 
 
 def _run_here(study: str) -> StudyRecords | None:
@@ -173,14 +202,35 @@ def _whole(records: StudyRecords, folder: Path) -> StudyRecords:
 
 
 def _join(here: StudyRecords, committed: StudyRecords) -> StudyRecords:
-    """All records made here, and the committed ones of every trial and rerun that was not made here again."""
-    frames = {}
+    """All records made here, and the committed ones of every trial and rerun that was not made here again.
+
+    Of a method that has another fingerprint here than in the committed records, these are all left out.
+    """
+    frames, replaced = {}, _replaced(here, committed)
     for name in FRAMES:
         own, other = getattr(here, name), getattr(committed, name)
+        other = other[~other["method"].isin(replaced)]
         keys = [key for key in ("method", "repetition", "kind", "trial", "number", "rerun") if key in own.columns]
         known = pd.MultiIndex.from_frame(own[keys])
         frames[name] = pd.concat([other[~pd.MultiIndex.from_frame(other[keys]).isin(known)], own], ignore_index=True)
     return StudyRecords(**frames, meta=committed.meta | {name: here.meta[name] for name in GROWING})
+
+
+def _replaced(here: StudyRecords, committed: StudyRecords) -> set[str]:
+    """The methods whose committed records are of another fingerprint than those made here."""
+    made, theirs = _fingerprints(here), _fingerprints(committed)
+    return {
+        method
+        for method in made.keys() & theirs.keys()
+        if any(fingerprint.differences(old, new) for new in made[method] if new for old in theirs[method])
+    }
+
+
+def _fingerprints(records: StudyRecords) -> dict[str, list[dict | None]]:
+    """The different fingerprints of every method; None is that of records without one."""
+    both = pd.concat([frame[["method", "fingerprint"]] for frame in (records.trials, records.reruns)])
+    told = both.drop_duplicates().groupby("method")["fingerprint"]
+    return {method: [_fingerprint(each) for each in values] for method, values in told}
 
 
 def _configuration(meta: dict) -> dict:
@@ -323,6 +373,8 @@ def problems(study: str) -> list[str]:
         configuration = None
     for path in sorted(folder.glob("*/*")) if configuration else []:
         try:
+            if path.is_dir() and path.name.startswith(_ASIDE):
+                continue
             if path.suffix != ".json":
                 raise DmlrcError(f"{path} is no record: move it away")
             read_unit(path, configuration)
@@ -361,6 +413,7 @@ def from_units(units: Iterable[dict], meta: dict) -> StudyRecords:
         run_key = of_method | {"kind": unit["kind"], "number": unit["number"]}
         test_key = of_method | {"rerun": unit["number"]}
         told = {name: unit.get(name) for name in _OUTCOME}
+        told["fingerprint"] = json.dumps(unit["fingerprint"], sort_keys=True) if unit.get("fingerprint") else None
         if unit["kind"] == "trial":
             rows["trials"].append(of_method | {"trial": unit["number"], "value": unit["value"]} | told)
         if unit["kind"] == "rerun":

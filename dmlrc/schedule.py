@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from dmlrc import records, search
+from dmlrc import fingerprint, records, search
 from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.methods import Method
 from dmlrc.protocol import Protocol, Study
@@ -27,6 +28,7 @@ class Unit:
     kind: str  # "trial", "rerun" or "pretrained"
     number: int
     params: dict[str, float]
+    fingerprint: dict[str, Any] | None = None  # of the method, made where its source is: a worker may not have it
 
     @property
     def seed(self) -> int:
@@ -97,6 +99,7 @@ def _unit(
         kind=kind,
         number=number,
         params=dict(params),
+        fingerprint=fingerprint.of(method) if method else None,
     )
 
 
@@ -127,15 +130,47 @@ def done(study: Study, chains: Sequence[Chain]) -> list[dict]:
 
     Raises DmlrcError for one whose parameters are no point of its method's space.
     """
+    return finished(study, chains)[0]
+
+
+@dataclass(frozen=True)
+class Outdated:
+    """The finished units of a method of another fingerprint, and what changed of the method, a few words each."""
+
+    method: str
+    units: tuple[Mapping, ...]
+    changed: tuple[str, ...]
+
+
+def finished(study: Study, chains: Sequence[Chain]) -> tuple[list[Mapping], list[Outdated]]:
+    """The finished units of these chains as `done`, and those that are of another fingerprint than their method's."""
+    of_today, outdated = _divided(study, chains)
+    return [unit for chain, own in of_today for unit in _counting(study, chain[0], own)], outdated
+
+
+def _divided(study: Study, chains: Sequence[Chain]) -> tuple[list[tuple[Chain, list[Mapping]]], list[Outdated]]:
+    """The finished units of every chain, those whose method has changed since apart."""
     made = records.finished_units(study.name, study.configuration())
-    return [unit for chain in chains for unit in _counting(study, chain[0], _of_chain(made, *chain))]
+    told = {method.name: fingerprint.of(method) for method, _ in chains if method}
+    of_today, others = [], {}
+    for chain in chains:
+        method, own = chain[0], []
+        for unit in _of_chain(made, *chain):
+            if method and (changed := fingerprint.differences(unit["fingerprint"], told[method.name])):
+                others.setdefault(method.name, []).append((unit, changed))
+            else:
+                own.append(unit)
+        of_today.append((chain, own))
+    return of_today, [
+        Outdated(name, tuple(unit for unit, _ in found), tuple({each: None for _, said in found for each in said}))
+        for name, found in others.items()
+    ]
 
 
 def stale(study: Study, chains: Sequence[Chain]) -> list[str]:
     """The reruns that are to be made again since they took another setting than the best trial's, as said to a user."""
-    made, said = records.finished_units(study.name, study.configuration()), []
-    for chain in chains:
-        own = _of_chain(made, *chain)
+    said = []
+    for chain, own in _divided(study, chains)[0]:
         counting = [id(unit) for unit in _counting(study, chain[0], own)]
         said += [
             f"rerun {unit['number']} of {unit['method']} in the records of study {study.name!r}, repetition "

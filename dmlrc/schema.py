@@ -45,7 +45,8 @@ class Unit(_Strict):
     study: str | None = None  # the oldest records do not say
     digest: str | None = None
     method: str
-    method_digest: str | None = None
+    method_digest: str | None = None  # of records that are older than fingerprints
+    fingerprint: dict[str, Any] | None = None  # see `dmlrc.fingerprint`
     row: str
     level: str | None
     level_number: Finite | None

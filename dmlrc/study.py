@@ -5,6 +5,7 @@ A finished unit is a record on disk, and what to do next follows from the record
 
 import contextlib
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -12,8 +13,9 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from dmlrc import data, extras, paths, provenance, records, schedule
+from dmlrc import data, extras, fingerprint, papers, paths, provenance, records, schedule
 from dmlrc.cluster import Dask
+from dmlrc.errors import UsageError
 from dmlrc.executors import pool
 from dmlrc.inputs import device, prepare
 from dmlrc.methods import Method
@@ -33,10 +35,17 @@ def run(
     `concurrent.futures.Executor`, for a Dask cluster `dmlrc.cluster.Dask`; default a `pool` of `workers`. workers: how
     many units are handed out at most at once; default one a method with an executor, else one. A cluster never gets
     more than its workers can run at once.
-    Stopped at any moment, the next call goes on where this one was.
+    Stopped at any moment, the next call goes on where this one was. Records of a method that has changed since are not
+    used: they are set aside, and what changed is said on standard error.
+
+    Raises UsageError for a method that has the name of another one.
     """
-    chains = schedule.chains(study, study.methods if methods is None else methods)
-    done = schedule.done(study, chains)
+    chosen = study.methods if methods is None else methods
+    _check_names(study, chosen)
+    chains = schedule.chains(study, chosen)
+    done, outdated = schedule.finished(study, chains)
+    for each in outdated:
+        _set_aside(study, each)
     for sentence in schedule.stale(study, chains):
         print(sentence, file=sys.stderr)
     if not any(schedule.next_unit(study, *chain, done) for chain in chains):
@@ -53,6 +62,34 @@ def run(
             records.write_unit(record, study.name)
             done.append(record)
             bar.update()
+
+
+def _check_names(study: Study, methods: Sequence[Method]) -> None:
+    """Raise UsageError for a method with the name of another one of the study, of the papers, or of these methods."""
+    known = {}
+    for each in (*(method for paper in papers.ALL for method in paper.methods), *study.methods):
+        known.setdefault(each.name, []).append(fingerprint.of(each))
+    for name, count in Counter(each.name for each in methods).items():
+        if count > 1:
+            raise UsageError(f"{count} methods are called {name!r}: give each a name of its own")
+    for each in methods:
+        if each.name in known and fingerprint.of(each) not in known[each.name]:
+            raise UsageError(
+                f"there is another method {each.name!r}, whose records yours would mix with: give yours another name"
+            )
+
+
+def _set_aside(study: Study, outdated: schedule.Outdated) -> None:
+    """Set the records of a method aside that has changed since, and say so."""
+    folder = records.set_aside(study.name, outdated.units)
+    kinds = Counter(unit["kind"] for unit in outdated.units)
+    count = " and ".join(f"{number} {kind}{'s' if number > 1 else ''}" for kind, number in kinds.items())
+    where = f"are kept in {folder}" if folder else f"stay in {paths.results() / study.name}"
+    print(
+        f"{study.name}: method {outdated.method!r} has changed since it was run ({'; '.join(outdated.changed)}): "
+        f"{count} will be made again; the earlier records {where}",
+        file=sys.stderr,
+    )
 
 
 MOST_DEATHS = 3

@@ -45,7 +45,7 @@ def _identity(unit: Unit) -> dict:
         "study": unit.study,
         "digest": unit.digest,
         "method": method.name if method else PRETRAINED,
-        "method_digest": method.digest if method else None,
+        "fingerprint": unit.fingerprint,
         "row": method.row if method else PRETRAINED,
         "level": method.level if method else None,
         "level_number": method.level_number if method else None,

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from dmlrc.errors import UsageError
 from dmlrc.methods import Float, Int, Level, Method, batch_levels, in_batches_of, levels, row_name, rows
 
 TRIPLET = Method("triplet", "triplet", {"margin": Float(0, 1)}, label="Triplet")
@@ -73,27 +74,30 @@ def test_what_is_no_point_of_a_space(params, says):
     assert misfit is None if says is None else re.match(says, misfit)
 
 
-def test_the_digest_sees_what_decides_a_result_and_nothing_else():
-    alike = replace(TRIPLET, name="other", label="Other", year=2000, reference="nobody2000", row="other")
-    assert alike.digest == TRIPLET.digest
-    different = [
-        replace(TRIPLET, loss="contrastive"),
-        replace(TRIPLET, space={"margin": Float(0, 2)}),
-        replace(TRIPLET, space={"margin": Float(0, 1, log=True)}),
-        replace(TRIPLET, settings={"margin": 0.1}),
-        replace(TRIPLET, classes_per_batch=4),
-        replace(TRIPLET, weight_decay=0.0),
-        replace(TRIPLET, sampler="random"),
-        replace(TRIPLET, optimizer="sgd"),
-        replace(TRIPLET, changes={"lr": 1.0}),
-    ]
-    assert len({each.digest for each in (TRIPLET, *different)}) == len(different) + 1
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", ".hidden", "a/b", "a\\b", "a b", "a\0b", "a\nb", "x" * 101, "end.", None]
+)
+def test_a_name_that_cannot_be_a_folder_is_refused(name):
+    with pytest.raises(UsageError, match="a method cannot be called"):
+        Method(name, "triplet")
 
 
-def test_the_digest_is_the_same_in_another_process():
-    code = "from dmlrc.papers import musgrave2020; print(*(each.digest for each in musgrave2020.METHODS))"
-    told = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout for _ in range(2)]
-    assert told[0] == told[1] != ""
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Float(1, 0), "low is at most high"),
+        (lambda: Float(0, float("inf")), "holds no number"),
+        (lambda: Float(float("nan"), 1), "holds no number"),
+        (lambda: Float("0", "1"), "holds no number"),
+        (lambda: Float(0, 1, log=True), "begins above 0"),
+        (lambda: Int(5, 4), "low is at most high"),
+        (lambda: Int(0.5, 4), "take Float"),
+        (lambda: Method("mine", "triplet", {"margin": 0.5}), "for margin: give Float or Int"),
+    ],
+)
+def test_a_space_that_holds_nothing_is_refused(make, says):
+    with pytest.raises(UsageError, match=says):
+        make()
 
 
 def test_plain_data_needs_no_torch():

@@ -283,6 +283,110 @@ def test_a_method_whose_trials_all_diverge_is_recorded_as_such(tiny):
     assert "NaN" in written["reason"]
 
 
+LOSS = """
+STRENGTH = 1.0
+
+def pull(embeddings, labels):
+    same = labels[:, None] == labels[None]
+    return STRENGTH * (embeddings @ embeddings.T)[same].mean()
+
+def loss(embeddings, labels, margin=0.0):
+    return -pull(embeddings, labels) + 0 * margin
+"""
+
+
+def cell(source=LOSS, **changes):
+    """A method as a cell of a notebook defines it."""
+    scope = {"__name__": "__main__"}
+    exec(source, scope)
+    return Method("mine", scope["loss"], **({"space": {"margin": Float(0, 1)}} | changes))
+
+
+def shown():
+    found = records.load("tiny")
+    scores = found.scores.query("method == 'mine' and setting == 'separated' and metric == 'map_at_r'")
+    return found.trials["value"].tolist(), scores["value"].tolist()
+
+
+def test_an_edited_loss_never_shows_the_numbers_of_the_one_before(tiny, capsys):
+    study.run(tiny, methods=[cell()])
+    before = shown()
+    capsys.readouterr()
+    study.run(tiny, methods=[cell(LOSS.replace("-pull", "pull"))])
+    said = capsys.readouterr().err
+    assert "method 'mine' has changed" in said
+    assert "the source of its loss" in said
+    assert "2 trials and 2 reruns will be made again" in said
+    worse = shown()
+    assert set(worse[0]).isdisjoint(before[0])
+    assert set(worse[1]).isdisjoint(before[1])
+    study.run(tiny, methods=[cell(LOSS.replace("-pull", "pull"), space={"margin": Float(0, 2)})])
+    assert "margin 0 to 1 -> 0 to 2" in capsys.readouterr().err
+    kept = sorted((paths.runs() / "tiny" / "mine").glob("replaced-*/*.json"))
+    assert len(kept) == 8  # nothing was deleted
+    assert records.problems("tiny") == []
+
+
+def test_a_change_of_what_the_loss_calls_is_a_change_of_the_loss(tiny, capsys, monkeypatch):
+    study.run(tiny, methods=[cell()])
+    monkeypatch.setattr(study, "run_unit", lambda unit: pytest.fail("nothing was missing"))
+    study.run(tiny, methods=[cell("# the same, with a comment" + LOSS)])
+    with pytest.raises(pytest.fail.Exception):
+        study.run(tiny, methods=[cell(LOSS.replace("STRENGTH = 1.0", "STRENGTH = 3.0"))])
+    assert "the source of its loss" in capsys.readouterr().err
+
+
+def test_a_run_broken_off_after_an_edit_shows_nothing_of_the_loss_before(tiny, monkeypatch):
+    study.run(tiny, methods=[cell()])
+    with monkeypatch.context() as patch:
+        patch.setattr(study, "run_unit", lambda unit: (_ for _ in ()).throw(Killed))
+        with pytest.raises(Killed):
+            study.run(tiny, methods=[cell(LOSS.replace("-pull", "pull"))])
+    assert "mine" not in set(records.load("tiny").scores["method"])
+
+
+def test_committed_records_of_an_edited_loss_are_not_shown(tiny, home):
+    study.run(tiny, methods=[cell()])
+    before = shown()
+    study.export(tiny)
+    (paths.runs() / "tiny").rename(home / "elsewhere")
+    study.run(tiny, methods=[cell()])
+    assert shown() == before
+    assert not (paths.runs() / "tiny").exists()
+    once = replace(tiny, budget=replace(tiny.budget, reruns=1))
+    study.run(once, methods=[cell(LOSS.replace("-pull", "pull"))])
+    assert len(shown()[1]) == 1  # the second rerun of the committed ones is of the loss before
+    assert set(shown()[1]).isdisjoint(before[1])
+
+
+def test_records_without_a_fingerprint_are_those_of_the_librarys_losses_alone(tiny, monkeypatch, capsys):
+    study.run(tiny, methods=[PICKED[0], cell()])
+    for path in (paths.runs() / "tiny").glob("*/*.json"):
+        told = json.loads(path.read_text())
+        told.pop("fingerprint")
+        path.write_text(json.dumps(told))
+    monkeypatch.setattr(study, "run_unit", lambda unit: pytest.fail("nothing was missing"))
+    study.run(tiny, methods=[PICKED[0]])
+    with pytest.raises(pytest.fail.Exception):
+        study.run(tiny, methods=[cell()])
+    assert "was not written down" in capsys.readouterr().err
+
+
+def test_a_method_with_the_name_of_another_is_refused(tiny):
+    studied = replace(PICKED[0], label="The same")
+    study._check_names(tiny, [studied])  # what is printed makes no other method of it
+    for other in (
+        replace(cell(), name="contrastive"),
+        replace(PICKED[0], space={"pos_margin": Float(0, 9)}),
+        replace(cell(), name="triplet"),  # of the papers, if not of this study
+    ):
+        with pytest.raises(UsageError, match="give yours another name"):
+            study.run(tiny, methods=[other])
+    with pytest.raises(UsageError, match="2 methods are called 'mine'"):
+        study.run(tiny, methods=[cell(), cell()])
+    assert not (paths.runs() / "tiny").exists()
+
+
 def test_seeds_are_paired_across_methods_and_differ_otherwise(tiny):
     units = [
         Unit("tiny", "", tiny.dataset, tiny.protocol, "default", seed, method, repetition, kind, number, {})

@@ -1,0 +1,254 @@
+"""What a method was, as its records keep it: enough to tell whether they are still those of the method of today.
+
+A loss of this library is known by its name, since the commit of a record says which code it was; one of an installed
+package by its name and the package's version. A loss of a notebook or of a file of one's own is known by its code: what
+Python runs, not the text of a file that may have been edited since, so that comments, docstrings and layout do not
+count. All that the code reaches belongs to it: functions, classes and values that it uses of its own notebook or files,
+what it closes over, defaults and attributes. What Python compiles is another code in another version of Python.
+"""
+
+import dis
+import functools
+import hashlib
+import importlib
+import json
+import pickle
+import sys
+import types
+from collections.abc import Mapping
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from dmlrc.methods import Method
+
+Fingerprint = Mapping[str, Any]
+_OF_EVERY_METHOD = ("dmlrc", "torch", "numpy")
+"""Packages whose versions are recorded with the study: the records of all methods depend on them alike."""
+_PARTS = {
+    "space": "its search space",
+    "settings": "its settings",
+    "changes": "what it changes of the protocol",
+    "batches": "its batches",
+    "training": "its training",
+}
+_NOT_OF_A_CLASS = ("__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__", "__static_attributes__")
+
+
+def of(method: Method) -> dict[str, Any]:
+    """The fingerprint of a method, as JSON can hold it: everything that decides what its trials and reruns give.
+
+    loss: a name, or {"name", "code"} where the code is one's own. packages: the versions of those that the loss comes
+    from or uses. python: of code of one's own. space, settings, changes, batches, training: the method's fields.
+    """
+    told: dict[str, Any] = _loss(method.loss)
+    told["space"] = {name: {"kind": type(each).__name__, **asdict(each)} for name, each in method.space.items()}
+    told |= {"settings": dict(method.settings), "changes": dict(method.changes)}
+    told["batches"] = {name: getattr(method, name) for name in ("classes_per_batch", "images_per_class", "sampler")}
+    told["training"] = {name: getattr(method, name) for name in ("weight_decay", "optimizer")}
+    return json.loads(json.dumps(told, sort_keys=True, default=_plain))
+
+
+def differences(old: Fingerprint | None, new: Fingerprint) -> list[str]:
+    """What changed of a method, a few words each; empty where records of `old` are records of `new`.
+
+    What only the new one tells was introduced later, with a default that does what was done before. Records that are
+    older than fingerprints are those of the library's own losses, and of no other.
+    """
+    if old is None:
+        return [] if is_of_library(new) else ["of which loss its records are was not written down"]
+    said = []
+    pythons = old.get("python"), new.get("python")
+    if None not in pythons and pythons[0] != pythons[1]:
+        said.append("Python {} -> {}, whose code cannot be compared".format(*pythons))
+    elif _identity(old["loss"]) != _identity(new["loss"]):
+        said.append("the source of its loss")
+    packages = {name: (version, new.get("packages", {}).get(name)) for name, version in old.get("packages", {}).items()}
+    said += [f"{name} {before} -> {after}" for name, (before, after) in packages.items() if after and before != after]
+    for part, word in _PARTS.items():
+        fields = part in ("batches", "training")  # all methods have these, so that the old one tells all that it knew
+        names = old[part] if fields else sorted({*old[part], *new[part]})
+        if changed := [name for name in names if old[part].get(name) != new[part].get(name)]:
+            both = ((name, *(_words(each[part].get(name)) for each in (old, new))) for name in changed)
+            said.append(f"{word} ({', '.join(f'{name} {was} -> {now}' for name, was, now in both)})")
+    return said
+
+
+def _identity(loss: str | Mapping[str, str]) -> str:
+    return loss if isinstance(loss, str) else loss["code"]
+
+
+def is_of_library(told: Fingerprint) -> bool:
+    """Whether a method's loss is one of this library."""
+    return isinstance(told["loss"], str) and ("." not in told["loss"] or told["loss"].startswith("dmlrc."))
+
+
+def _plain(value: Any) -> Any:
+    """A number of NumPy, or anything else, as JSON can hold it."""
+    return value.item() if hasattr(value, "item") else str(value)
+
+
+def _words(value: Any) -> str:
+    """
+    >>> _words({"kind": "Float", "low": 0, "high": 0.5, "log": True}), _words({"kind": "Int", "low": 1, "high": 2})
+    ('0 to 0.5 (log)', '1 to 2')
+    >>> _words(None), _words(0.5)
+    ('none', '0.5')
+    """
+    if isinstance(value, dict):
+        return f"{value['low']:g} to {value['high']:g}{' (log)' if value.get('log') else ''}"
+    return "none" if value is None else str(value)
+
+
+def _loss(loss: Any) -> dict[str, Any]:
+    if isinstance(loss, str):
+        return {"loss": loss}
+    reader = _Reader()
+    description = reader.tell(loss)
+    name = f"{getattr(loss, '__module__', '')}.{getattr(loss, '__qualname__', type(loss).__qualname__)}"
+    packages = {"packages": dict(sorted(reader.packages.items()))} if reader.packages else {}
+    if description == name:
+        return {"loss": name} | packages
+    own = {"name": name.rpartition(".")[2], "code": _hash(description)}
+    return {"loss": own, "python": "{}.{}".format(*sys.version_info)} | packages
+
+
+def _hash(description: Any) -> str:
+    return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()[:16]
+
+
+class _Reader:
+    """Describes objects as JSON values, each once, and notes the packages that it meets on the way."""
+
+    def __init__(self):
+        self.packages: dict[str, str] = {}
+        self._met: dict[int, tuple[int, Any]] = {}  # id -> its number, and the object, which must keep its id
+
+    def tell(self, value: Any) -> Any:
+        if value is None or isinstance(value, (bool, int, float, complex, str, bytes)) or value is Ellipsis:
+            return f"{type(value).__name__} {value!r}"
+        if id(value) in self._met:
+            return f"number {self._met[id(value)][0]}"
+        if not isinstance(value, (tuple, frozenset)):  # which of these are one object is the compiler's affair
+            self._met[id(value)] = len(self._met), value
+        for kinds, describe in self._DESCRIBED:
+            if isinstance(value, kinds):
+                return describe(self, value)
+        return self._object(value)
+
+    def _items(self, values: Any) -> Any:
+        return [type(values).__name__, *map(self.tell, values)]
+
+    def _set(self, values: Any) -> Any:
+        return ["set", *sorted(json.dumps(self.tell(each)) for each in values)]
+
+    def _mapping(self, values: Mapping) -> Any:
+        return {str(key): self.tell(values[key]) for key in sorted(values, key=str)}
+
+    def _partial(self, value: functools.partial) -> Any:
+        return ["partial", self.tell(value.func), self._items(value.args), self._mapping(value.keywords)]
+
+    def _descriptor(self, value: Any) -> Any:
+        parts = ("__func__", "fget", "fset", "func")
+        return [type(value).__name__, *(self.tell(getattr(value, name)) for name in parts if hasattr(value, name))]
+
+    def _bound(self, value: types.MethodType) -> Any:
+        return ["bound", self.tell(value.__func__), self.tell(value.__self__)]
+
+    def _module(self, value: types.ModuleType) -> Any:
+        self._is_own(value.__name__)
+        return value.__name__
+
+    def _function(self, value: types.FunctionType) -> Any:
+        cells = [self.tell(_content(cell)) for cell in value.__closure__ or ()]
+        if not self._is_own(value.__globals__.get("__name__", "__main__")):
+            name = f"{value.__module__}.{value.__qualname__}"
+            return [name, *cells] if cells else name  # a decorator of a package holds one's own function
+        attributes = {key: each for key, each in vars(value).items() if key != "__wrapped__"}
+        defaults = [self.tell(value.__defaults__), self.tell(value.__kwdefaults__)]
+        return ["function", *self._code(value.__code__, value.__globals__), cells, defaults, self._mapping(attributes)]
+
+    def _code(self, code: types.CodeType, names: Mapping) -> tuple[Any, Any]:
+        """The instructions of a function and of those inside it, and the global names that they use."""
+        steps, used, attributes = [], {}, []
+        for step in dis.get_instructions(code):
+            inner = isinstance(step.argval, types.CodeType)
+            steps.append([step.opname, self._code(step.argval, names) if inner else self.tell(step.argval)])
+            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME") and step.argval in names:
+                used[step.argval] = names[step.argval]
+            elif step.opname == "IMPORT_NAME":
+                used[step.argval] = _imported(step.argval)
+            elif step.opname in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM"):
+                attributes.append(step.argval)
+        told = self._mapping(used)
+        for name, each in used.items():
+            if isinstance(each, types.ModuleType) and self._is_own(each.__name__):
+                taken = [attribute for attribute in attributes if hasattr(each, attribute)]
+                told[f"{name}."] = self._mapping({attribute: getattr(each, attribute) for attribute in taken})
+        return [steps, code.co_exceptiontable.hex()], told
+
+    def _class(self, value: type) -> Any:
+        if not self._is_own(value.__module__):
+            return f"{value.__module__}.{value.__qualname__}"
+        body = {name: each for name, each in vars(value).items() if name not in _NOT_OF_A_CLASS}
+        return ["class", [self.tell(base) for base in value.__bases__], self._mapping(body)]
+
+    def _object(self, value: Any) -> Any:
+        """An instance: its class and its contents, as far as they can be seen."""
+        kind = self.tell(type(value))
+        if hasattr(value, "detach"):  # a tensor
+            return [kind, str(value.dtype), str(value.detach().cpu().tolist())]
+        if hasattr(value, "tobytes"):  # an array
+            return [kind, str(value.dtype), str(value.shape), hashlib.sha256(value.tobytes()).hexdigest()]
+        if hasattr(value, "__dict__"):
+            return [kind, self._mapping(vars(value))]
+        try:
+            return [kind, hashlib.sha256(pickle.dumps(value)).hexdigest()]
+        except Exception:  # whatever its own code raises: it is known by its name then, if it has one
+            return [kind, f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"]
+
+    def _is_own(self, module: str) -> bool:
+        """Whether a module is a notebook or a file of one's own; of any other, its package's version is noted."""
+        top = module.partition(".")[0]
+        if top == "__main__":  # a notebook's, which may say that its file is that of the kernel
+            return True
+        if top in _OF_EVERY_METHOD or top in sys.stdlib_module_names:
+            return False
+        file = getattr(sys.modules.get(module), "__file__", None) or getattr(sys.modules.get(top), "__file__", None)
+        if file is None or not {"site-packages", "dist-packages"} & set(Path(file).parts):
+            return True
+        self.packages |= {name: metadata.version(name) for name in _distributions().get(top, ())}
+        return False
+
+    _DESCRIBED = (
+        ((list, tuple), _items),
+        ((set, frozenset), _set),
+        (Mapping, _mapping),
+        (functools.partial, _partial),
+        ((staticmethod, classmethod, property, functools.cached_property), _descriptor),
+        (types.MethodType, _bound),
+        (types.ModuleType, _module),
+        (types.FunctionType, _function),
+        (type, _class),
+    )
+
+
+@functools.cache
+def _distributions() -> Mapping[str, list[str]]:
+    return metadata.packages_distributions()
+
+
+def _imported(name: str) -> types.ModuleType | None:
+    """The module that a function imports when it is called, where it can be imported."""
+    try:
+        return importlib.import_module(name)
+    except Exception:  # the function may never come to this line
+        return None
+
+
+def _content(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not bound yet
+        return None

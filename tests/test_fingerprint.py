@@ -1,0 +1,188 @@
+"""What a method was: what changes its fingerprint, what does not, and what is said of a change."""
+
+import functools
+import importlib
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from pytorch_metric_learning import losses as pml
+
+from dmlrc import fingerprint, losses, studies
+from dmlrc.methods import Float, Int, Method
+from dmlrc.papers import musgrave2020
+
+SOURCE = """
+import torch.nn.functional as F
+SCALE = 2.0
+TABLE = {"a": [1, 2]}
+
+def helper(x):
+    return SCALE * x
+
+def loss(embeddings, labels, margin=0.5):
+    def inner(x):
+        return helper(x) + TABLE["a"][0]
+    return F.relu(inner(embeddings)).sum() + margin
+
+class Base:
+    weight = 3
+    def forward(self, x):
+        return helper(x)
+
+class Loss(Base):
+    def __init__(self, margin=0.5):
+        self.margin = margin
+    @property
+    def half(self):
+        return self.margin / 2
+    def __call__(self, embeddings, labels):
+        return self.forward(embeddings).sum() + self.half
+"""
+
+
+def of(source, name="loss", **changes):
+    scope = {"__name__": "__main__"}
+    exec(source, scope)
+    return fingerprint.of(Method("mine", scope[name], **changes))
+
+
+@pytest.mark.parametrize("name", ["loss", "Loss"])
+@pytest.mark.parametrize(
+    ("old", "new"), [("SCALE * x", "SCALE + x"), ("SCALE = 2.0", "SCALE = 2.5"), ("margin=0.5", "margin=0.6")]
+)
+def test_what_the_loss_runs_and_reads_decides(name, old, new):
+    changed = of(SOURCE.replace(old, new), name)
+    assert fingerprint.differences(of(SOURCE, name), changed) == ["the source of its loss"]
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("loss", "[1, 2]", "[3, 2]"),
+        ("loss", 'TABLE["a"][0]', 'TABLE["a"][1]'),
+        ("loss", "F.relu", "F.gelu"),
+        ("Loss", "weight = 3", "weight = 4"),
+        ("Loss", "self.margin / 2", "self.margin / 3"),
+        ("Loss", "self.margin = margin", "self.margin = -margin"),
+    ],
+)
+def test_classes_bases_inner_functions_and_values_belong_to_it(name, old, new):
+    assert fingerprint.differences(of(SOURCE, name), of(SOURCE.replace(old, new), name)) == ["the source of its loss"]
+
+
+def test_comments_docstrings_layout_and_what_is_not_used_do_not():
+    text = SOURCE.replace("    return SCALE * x", "    # why\n\n    return (SCALE *\n        x)") + "\nunused = 3\n"
+    for name in ("loss", "Loss"):
+        assert of(text, name) == of(SOURCE, name)
+    documented = "def loss(e, l):\n    'what it does'\n    return e.sum()"
+    assert of(documented) == of(documented.replace("what it does", "what it really does"))
+
+
+def test_closures_partials_bound_methods_and_decorators_are_seen_through():
+    def made(power):
+        def loss(embeddings, labels):
+            return (embeddings**power).sum()
+
+        return loss
+
+    class Holder:
+        def __init__(self, power):
+            self.power = power
+
+        def loss(self, embeddings, labels):
+            return embeddings.sum() * self.power
+
+    for make in (
+        made,
+        lambda power: functools.partial(made(1), power=power),
+        lambda power: Holder(power).loss,
+        lambda power: torch.enable_grad()(made(power)),
+        lambda power: pml.ContrastiveLoss(pos_margin=power),
+        lambda power: functools.partial(made, torch.full((2,), power)),
+        lambda power: functools.partial(made, np.full(2, power)),
+    ):
+        one, same, other = (fingerprint.of(Method("mine", make(power))) for power in (1.0, 1.0, 2.0))
+        assert one == same
+        assert fingerprint.differences(one, other) == ["the source of its loss"]
+
+
+def test_a_file_beside_the_notebook_belongs_to_it_as_it_was_imported(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "of_mine.py"
+    told = []
+    for body in ("x + 1", "x + 2"):
+        file.write_text(f"def helper(x):\n    return {body}  # {'!' * len(told)}\n")
+        sys.modules.pop("of_mine", None)
+        importlib.invalidate_caches()
+        told.append(of("import of_mine\ndef loss(e, l):\n    return of_mine.helper(e).sum()"))
+        told.append(of("def loss(e, l):\n    import of_mine\n    return of_mine.helper(e).sum()"))
+    assert told[0]["loss"] != told[2]["loss"]
+    assert told[1]["loss"] != told[3]["loss"]
+    file.write_text("def helper(x):\n    return x + 3\n")  # edited, but not yet imported again: the old one would run
+    assert of("import of_mine\ndef loss(e, l):\n    return of_mine.helper(e).sum()") == told[2]
+
+
+def test_a_loss_of_a_package_is_known_by_its_version(monkeypatch):
+    told = fingerprint.of(Method("pml", pml.InstanceLoss, {"gamma": Float(1, 2)}))
+    assert told["loss"] == "pytorch_metric_learning.losses.instance_loss.InstanceLoss"
+    assert list(told["packages"]) == ["pytorch-metric-learning"]
+    assert "python" not in told
+    older = told | {"packages": {"pytorch-metric-learning": "1.0"}}
+    (said,) = fingerprint.differences(older, told)
+    assert said.startswith("pytorch-metric-learning 1.0 -> ")
+    used = of("from pytorch_metric_learning import losses\ndef loss(e, l):\n    return losses.TupletMarginLoss()(e, l)")
+    assert used["packages"] == told["packages"]
+
+
+def test_the_librarys_own_losses_are_names_whatever_their_code():
+    for loss in ("contrastive", losses.REGISTRY["contrastive"]):
+        told = fingerprint.of(Method("mine", loss))
+        assert told["loss"] in ("contrastive", "dmlrc.losses.contrastive.Contrastive")
+        assert fingerprint.is_of_library(told)
+        assert fingerprint.differences(None, told) == []
+    assert fingerprint.differences(None, of(SOURCE)) != []
+    for each in studies.STUDIES.values():
+        assert all(fingerprint.is_of_library(fingerprint.of(method)) for method in each.methods)
+
+
+def test_spaces_settings_batches_and_changes_are_named_with_both_values():
+    method = Method("mine", "triplet", {"margin": Float(0, 1), "k": Int(1, 5)}, {"beta": 1.2})
+    told = fingerprint.of(method)
+    for changes, says in (
+        ({"space": {"margin": Float(0.5, 1), "k": Int(1, 5)}}, "its search space (margin 0 to 1 -> 0.5 to 1)"),
+        ({"space": {"margin": Float(0, 1)}}, "its search space (k 1 to 5 -> none)"),
+        ({"settings": {"beta": 1.3}}, "its settings (beta 1.2 -> 1.3)"),
+        ({"classes_per_batch": 4}, "its batches (classes_per_batch 8 -> 4)"),
+        ({"sampler": "random"}, "its batches (sampler none -> random)"),
+        ({"weight_decay": 0.0}, "its training (weight_decay none -> 0.0)"),
+        ({"changes": {"embedding_dim": 64}}, "what it changes of the protocol (embedding_dim none -> 64)"),
+    ):
+        assert fingerprint.differences(told, fingerprint.of(replace(method, **changes))) == [says]
+    alike = replace(method, name="other", label="Other", year=2000, reference="nobody2000", row="other")
+    assert fingerprint.of(alike) == told
+    older = json.loads(json.dumps(told))
+    older["batches"].pop("sampler")  # a field that is younger than the record
+    assert fingerprint.differences(older, told) == []
+
+
+def test_it_is_the_same_in_another_process():
+    code = (
+        "from dmlrc import fingerprint; from dmlrc.methods import Method\n"
+        "def loss(e, l):\n    return sum(x in {'a', 'b', 'c'} for x in 'abc') * (lambda y: y)(e).sum()\n"
+        "print(fingerprint.of(Method('mine', loss)))"
+    )
+    told = {subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout for _ in range(3)}
+    assert len(told) == 1
+    assert "code" in told.pop()
+
+
+def test_another_python_is_named_where_the_code_is_ones_own():
+    told = of(SOURCE)
+    assert fingerprint.differences(told | {"python": "3.9"}, told)[0].startswith("Python 3.9 -> ")
+    built_in = fingerprint.of(musgrave2020.METHODS[0])
+    assert "python" not in built_in
