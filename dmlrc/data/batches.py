@@ -42,6 +42,7 @@ class _Classes:
     """Draws images of given classes."""
 
     def __init__(self, labels: np.ndarray):
+        labels = np.asarray(labels)  # torchvision has them as a list
         self._images = np.argsort(labels, kind="stable")  # those of class i stand from starts[i] on
         _, self._starts, self.sizes = np.unique(labels[self._images], return_index=True, return_counts=True)
 
