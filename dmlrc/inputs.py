@@ -222,19 +222,21 @@ def make_trunk(protocol: Protocol) -> torch.nn.Module:
 
 
 @functools.lru_cache(maxsize=4)
-def prepare(dataset: str, protocol: Protocol, class_order: str, seed: int) -> PreparedData:
+def prepare(dataset: str, protocol: Protocol, class_order: str, seed: int, contents: str | None = None) -> PreparedData:
     """Load the images, split the classes, and compute what is computed once of the trunk (cached on disk).
+
+    contents: `data.contents` of the data set; a folder whose images have changed is loaded again.
 
     Raises UsageError for a data set of features with another trunk or input than it was made with.
     """
-    images = _images(dataset, protocol)
+    images = load_images(dataset, protocol)
     if isinstance(images, FeatureSet):
         _check_made_by(images, protocol.trunk_input)
-    splits = _split(images, protocol, class_order, seed)
+    splits = split(images, protocol, class_order, seed)
     if protocol.frozen_trunk:
-        source = FeatureSource(_computed_once(dataset, protocol.trunk_input), device())
+        source = FeatureSource(_computed_once(dataset, protocol.trunk_input, contents), device())
     elif protocol.train_from:
-        source = MapSource(_computed_once(dataset, protocol.trunk_input), device())
+        source = MapSource(_computed_once(dataset, protocol.trunk_input, contents), device())
     else:
         source = ImageSource(images, protocol, device())
     return PreparedData(images.labels, splits, source, protocol, _queries(images, splits.test))
@@ -251,23 +253,28 @@ def _check_made_by(found: FeatureSet, given: TrunkInput) -> None:
             )
 
 
-def _images(dataset: str, given: Protocol | TrunkInput) -> ImageSet | FeatureSet:
+def load_images(dataset: str, given: Protocol | TrunkInput) -> ImageSet | FeatureSet:
+    """The images of a data set, stored as a protocol wants them, or the features that it consists of."""
     # characters are augmented at the size that the trunk sees; photographs are cropped from what is stored
     stored_as_seen = given.augmentation == "affine" or given.square == "squash"
     return data.load(dataset, size=given.image_size if stored_as_seen else None, square=given.square)
 
 
 @functools.lru_cache(maxsize=2)
-def _computed_once(dataset: str, given: TrunkInput) -> np.ndarray:
-    """A frozen trunk's features or a partly frozen one's maps; kept, since the rows of a sweep share them."""
-    images = _images(dataset, given)
+def _computed_once(dataset: str, given: TrunkInput, contents: str | None) -> np.ndarray:
+    """A frozen trunk's features or a partly frozen one's maps; kept, since the rows of a sweep share them.
+
+    contents: see `prepare`.
+    """
+    images = load_images(dataset, given)
     if isinstance(images, FeatureSet):
         return images.features.astype(np.float32)
     compute = frozen_maps if given.train_from else frozen_features
     return compute(images, given, device())
 
 
-def _split(images: ImageSet | FeatureSet, protocol: Protocol, class_order: str, seed: int) -> Splits:
+def split(images: ImageSet | FeatureSet, protocol: Protocol, class_order: str, seed: int) -> Splits:
+    """The splits of a protocol. Raises UsageError where the data set has no such ones, or too few classes for them."""
     if protocol.split == "ratio_4_1_5":
         return ratio_4_1_5(images.labels, order=class_order, seed=seed)
     if protocol.split == "official":

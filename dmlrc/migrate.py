@@ -4,6 +4,7 @@ What changed, the latest first:
 - repetitions of a search, and the reruns as a frame of their own (before: one repetition, numbered 0);
 - a sweep's rows have the columns row, level and level_number (before: all in the name, as "margin_12@dim128");
 - a study has a kind, a parent and an experiment (before: all in the name, as "grocery-frozen-full-roth2020-dims");
+- a folder of one's own images has a digest of its contents (before: none);
 - settings of a protocol that were introduced later (before: what is now their default).
 """
 
@@ -29,7 +30,7 @@ _NUMBER = re.compile(r"(?:dim|batch|decay|share|rate)(\d[\d.]*(?:e[+-]?\d+)?)|(\
 def meta(told: dict) -> dict:
     """The meta of a study with everything that is younger than it."""
     settings = json.loads(json.dumps(default_settings()))
-    return {"repetitions": 1} | _kinship(told) | told | {"protocol": settings | told["protocol"]}
+    return {"repetitions": 1, "contents": None} | _kinship(told) | told | {"protocol": settings | told["protocol"]}
 
 
 def _kinship(told: Mapping) -> dict[str, str | None]:

@@ -4,12 +4,14 @@ A protocol holds fixed what a fair comparison holds fixed, a budget says how muc
 data set, with its methods.
 """
 
+import functools
 import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
+from dmlrc import data
 from dmlrc.errors import UsageError, unknown
 from dmlrc.methods import Method
 
@@ -220,9 +222,10 @@ class Study:
             "repetitions": self.repetitions,
             "seed": self.seed,
             "class_order": self.class_order,
+            "contents": data.contents(self.dataset),
         }
 
-    @property
+    @functools.cached_property
     def digest(self) -> str:
         """See `digest`."""
         return digest(self.configuration())
@@ -236,6 +239,8 @@ def digest(configuration: Mapping[str, Any]) -> str:
     """
     told, defaults = (json.loads(json.dumps(each)) for each in (configuration, default_settings()))
     parts = {name: told[name] for name in ("study", "dataset", "seed", "class_order")}
+    if told.get("contents"):  # of one's own images
+        parts["contents"] = told["contents"]
     parts["protocol"] = {
         name: value for name, value in told["protocol"].items() if name not in defaults or value != defaults[name]
     }

@@ -88,7 +88,7 @@ class StudyRecords:
         return dict(self.scores[["level", "level_number"]].drop_duplicates().dropna().to_numpy())
 
 
-CONFIGURATION = ("study", "dataset", "protocol", "seed", "class_order")
+CONFIGURATION = ("study", "dataset", "protocol", "seed", "class_order", "contents")
 """The part of meta that all records of a study share."""
 GROWING = ("budget", "repetitions")
 """The part of meta that may grow. The rest says where and when a study was run."""
@@ -122,6 +122,14 @@ def finished_units(study: str, configuration: dict) -> list[dict]:
         found = load(study)
     except MissingDataError:
         return []
+    if configuration["contents"] not in (None, found.meta["contents"]):  # None: the folder is not here
+        facts = found.meta["data"]
+        raise DmlrcError(
+            f"the images of {found.meta['dataset']!r} are not those of the records of study {study!r} "
+            f"({facts['images']:,} images of {facts['classes']:,} classes then): move {paths.runs() / study} away to "
+            "train on those of today, or give the study another name"
+        )
+    configuration = configuration | {"contents": found.meta["contents"]}
     differing = _differences(_configuration(found.meta), json.loads(json.dumps(configuration)))
     if differing:
         raise DmlrcError(
@@ -161,9 +169,15 @@ _ASIDE = "replaced-"
 """How the folders of records begin that are of an earlier form of their method."""
 
 
+def is_begun(study: str) -> bool:
+    """Whether there are records of a study here; a meta.json alone is of a run that came to nothing."""
+    folder = paths.runs() / study
+    return (folder / "meta.json").exists() and any(folder.glob("*/*.json"))
+
+
 def _run_here(study: str) -> StudyRecords | None:
     folder = paths.runs() / study
-    if not (folder / "meta.json").exists():
+    if not is_begun(study):
         return None
     meta = _read_meta(folder)
     return _whole(from_units(read_units(folder, digest(meta)), meta), folder)

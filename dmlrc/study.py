@@ -17,9 +17,10 @@ from dmlrc import data, extras, fingerprint, papers, paths, provenance, records,
 from dmlrc.cluster import Dask
 from dmlrc.errors import UsageError
 from dmlrc.executors import pool
-from dmlrc.inputs import device, prepare
+from dmlrc.inputs import device, load_images, prepare, split
 from dmlrc.methods import Method
 from dmlrc.protocol import Study
+from dmlrc.training import check_batches
 from dmlrc.unit import failed, run_unit
 
 
@@ -38,7 +39,10 @@ def run(
     Stopped at any moment, the next call goes on where this one was. Records of a method that has changed since are not
     used: they are set aside, and what changed is said on standard error.
 
-    Raises UsageError for a method that has the name of another one.
+    A method for whose batches or splits the data is too small is left out, which is said too; all others are run.
+
+    Raises UsageError for a method that has the name of another one, and where the data is too small for all methods, or
+    for one of those that were asked for.
     """
     chosen = study.methods if methods is None else methods
     _check_names(study, chosen)
@@ -52,13 +56,19 @@ def run(
         return
     if study.budget.trials:
         extras.require("search", "a search for hyperparameters")
-    _begin(study)
+    chosen = _fitting(study, chosen, named=methods is not None)
+    chains = schedule.chains(study, chosen)
     if study.protocol.computes_once:  # here, with all threads, and not in each worker again
-        prepare(study.dataset, study.effective_protocol, study.class_order, study.seed)
+        contents = data.contents(study.dataset)
+        prepare(study.dataset, study.effective_protocol, study.class_order, study.seed, contents)
     most = workers or (len(chains) if executor else 1)
+    begun = False
     bar = tqdm(total=schedule.total(study, chains), initial=len(done), desc=study.name)
     with contextlib.nullcontext(executor) if executor else pool(most) as used, bar:
         for record in _work(study, chains, done, used, most, bar):
+            if not begun:  # a run that fails before its first unit leaves nothing behind
+                _begin(study)
+                begun = True
             records.write_unit(record, study.name)
             done.append(record)
             bar.update()
@@ -77,6 +87,24 @@ def _check_names(study: Study, methods: Sequence[Method]) -> None:
             raise UsageError(
                 f"there is another method {each.name!r}, whose records yours would mix with: give yours another name"
             )
+
+
+def _fitting(study: Study, methods: Sequence[Method], named: bool) -> list[Method]:
+    """The methods whose splits and batches the data has room for; the others are named, and refused if `named`."""
+    images, fitting, reasons = load_images(study.dataset, study.effective_protocol), [], {}
+    for method in methods:
+        protocol = study.protocol_of(method)
+        try:
+            check_batches(method, protocol, images.labels, split(images, protocol, study.class_order, study.seed))
+            fitting.append(method)
+        except UsageError as error:
+            reasons[method.name] = str(error)
+    if reasons and (named or not fitting):
+        name, reason = next(iter(reasons.items()))
+        raise UsageError(f"{name} does not fit data set {study.dataset!r}: {reason}")
+    for name, reason in reasons.items():
+        print(f"{study.name}: {name} is left out, {reason}", file=sys.stderr)
+    return fitting
 
 
 def _set_aside(study: Study, outdated: schedule.Outdated) -> None:
@@ -142,9 +170,9 @@ def _work(
 
 
 def _begin(study: Study) -> None:
-    """Write the study's meta.json, with the facts of its data set and of this machine; one that is there may grow."""
+    """Write the study's meta.json, with the facts of its data set and of this machine; beside records it may grow."""
     path = paths.runs() / study.name / "meta.json"
-    if path.exists():
+    if records.is_begun(study.name):
         begun, asked = records.read_json(path), study.configuration()
         records.write_json(path, begun | {name: asked[name] for name in records.GROWING})
         return

@@ -15,6 +15,8 @@ from dmlrc import metrics, optimizers
 from dmlrc.building import build_loss, normalized
 from dmlrc.data import batches
 from dmlrc.data.batches import FromMemory
+from dmlrc.data.meta_classes import meta_labels
+from dmlrc.data.splits import Splits
 from dmlrc.errors import DivergedError, UsageError, unknown
 from dmlrc.inputs import Source
 from dmlrc.losses.subsampling import SubsampledClasses
@@ -291,6 +293,18 @@ def batch_layout(method: Method, num_classes: int) -> tuple[int, int]:
     while classes > num_classes and classes % 2 == 0:
         classes, images = classes // 2, images * 2
     return classes, images
+
+
+def check_batches(method: Method, protocol: Protocol, labels: np.ndarray, splits: Splits) -> None:
+    """Raise UsageError where a fold has too few classes or images for the batches of a method. labels: (N,)."""
+    for fold in splits.folds:
+        targets = labels[fold.train]
+        if protocol.meta_classes:
+            targets = meta_labels(targets, protocol.meta_classes, seed=0)
+        classes, targets = np.unique(targets, return_inverse=True)
+        layout = batch_layout(method, len(classes))
+        nowhere = np.zeros((len(targets), 2), np.float32)
+        batches.create(method.sampler or protocol.sampler, targets, *layout, 0, lambda nowhere=nowhere: nowhere)
 
 
 def param_groups(learner: Learner) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from dmlrc import provenance, training
+from dmlrc import data, provenance, training
 from dmlrc.data.meta_classes import meta_labels
 from dmlrc.evaluation import pretrained_scores, test_results
 from dmlrc.inputs import PreparedData, device, prepare
@@ -18,7 +18,7 @@ def run_unit(unit: Unit) -> dict:
     """Run one trial or rerun, and return its record. On the CPU it uses one thread."""
     if device().type == "cpu":
         torch.set_num_threads(1)
-    prepared = prepare(unit.dataset, unit.protocol, unit.class_order, unit.study_seed)
+    prepared = prepare(unit.dataset, unit.protocol, unit.class_order, unit.study_seed, data.contents(unit.dataset))
     started = time.perf_counter()
     record = _identity(unit)
     if unit.method is None:

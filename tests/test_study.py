@@ -16,7 +16,7 @@ import pytest
 import torch
 from PIL import Image
 
-from dmlrc import paths, records, schedule, studies, study
+from dmlrc import data, paths, records, schedule, studies, study
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.inputs import prepare
 from dmlrc.methods import Float, Method
@@ -202,7 +202,7 @@ def test_a_finished_study_does_no_work(tiny, finished, monkeypatch):
 
 
 def test_trials_never_see_the_test_half(tiny, monkeypatch):
-    bench = prepare(tiny.dataset, tiny.effective_protocol, "default", 0)
+    bench = prepare(tiny.dataset, tiny.effective_protocol, "default", 0, data.contents(tiny.dataset))
     test = set(bench.splits.test.tolist())
     seen = []
     for name in ("train", "evaluate"):
@@ -248,6 +248,48 @@ def test_records_of_another_configuration_are_not_mixed(tiny):
     changed = replace(tiny, protocol=replace(tiny.protocol, lr=0.5))
     with pytest.raises(DmlrcError, match=r"protocol.lr .* -> 0.5.*another name"):
         study.run(changed)
+
+
+def test_records_of_other_photographs_are_not_mixed(tiny, pictures, tmp_path):
+    own = replace(tiny, dataset=f"folder:{shutil.copytree(pictures, tmp_path / 'pictures')}", methods=PICKED[:1])
+    study.run(own)
+    before = prepare(own.dataset, own.effective_protocol, "default", 0, data.contents(own.dataset))
+    image = tmp_path / "pictures" / "class07" / "0.png"
+    shutil.copy(tmp_path / "pictures" / "class08" / "0.png", image)
+    again = replace(own)  # as it is looked up again
+    with pytest.raises(DmlrcError, match=r"the images of .* are not those .*384 images of 64 classes then"):
+        study.run(again)
+    after = prepare(own.dataset, own.effective_protocol, "default", 0, data.contents(own.dataset))
+    assert not np.array_equal(before.source.evaluate(np.array([42])), after.source.evaluate(np.array([42])))
+    shutil.copy(pictures / "class07" / "0.png", image)
+    assert schedule.progress(replace(own)) == (5, 5)
+    (tmp_path / "pictures").rename(tmp_path / "away")  # a disk that is not plugged in: the records stay
+    assert schedule.progress(replace(own)) == (5, 5)
+
+
+def test_a_run_that_fails_before_its_first_unit_leaves_nothing(tiny, home):
+    with pytest.raises(UsageError, match="must return a scalar"):
+        study.run(tiny, methods=[Method("mine", lambda embeddings, labels: None)])
+    assert not (paths.runs() / "tiny" / "meta.json").exists()
+    records.write_json(paths.runs() / "tiny" / "meta.json", tiny.configuration())  # as earlier versions left it
+    changed = replace(tiny, protocol=replace(tiny.protocol, lr=0.5), methods=PICKED[:1])
+    study.run(changed)
+    assert records.load("tiny").meta["protocol"]["lr"] == 0.5
+
+
+def test_rows_that_the_data_is_too_small_for_are_left_out_and_named_before_the_first_unit(tiny, capsys, monkeypatch):
+    large = replace(PICKED[0], name="large", classes_per_batch=63, images_per_class=1)
+    ran = []
+    monkeypatch.setattr(study, "run_unit", lambda unit: (ran.append(unit.method), run_unit(unit))[1])
+    study.run(replace(tiny, methods=(large, PICKED[0])))
+    said = capsys.readouterr().err
+    assert "tiny: large is left out, a batch of 63 different classes cannot be drawn from 24" in said
+    found = records.load("tiny")
+    assert set(found.runs["method"]) == {"contrastive"}
+    assert large not in ran
+    with pytest.raises(UsageError, match="large does not fit data set"):
+        study.run(tiny, methods=[large, PICKED[1]])
+    assert set(records.load("tiny").runs["method"]) == {"contrastive"}
 
 
 def test_a_damaged_record_is_named(tiny, home):

@@ -12,6 +12,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submodules=["augment", "batches", "splits"],
     submod_attrs={
         "available": ["extent", "folder_name", "names", "state"],
+        "contents": ["contents"],
         "download": ["check", "fetch"],
         "features": ["FeatureSet"],
         "listing": ["ImageSet"],

@@ -106,13 +106,17 @@ def test_it_runs_from_the_command_line_and_is_read_back(photos):
     assert set(found.runs["method"]) >= {"contrastive"}
 
 
-def test_an_experiment_that_the_data_is_too_small_for_is_left_out_of_its_book(photos, monkeypatch, capsys):
+def test_rows_that_the_data_is_too_small_for_are_left_out_of_its_book(photos, monkeypatch, capsys):
     few = {name: experiments.of("photos")[name] for name in ("zhai2019-samples", "oi2021")}
     monkeypatch.setattr(experiments, "of", lambda main: few)
     monkeypatch.setattr(schedule, "progress", lambda each: (int(each.name == "photos"), 1))
     build.run(["photos"])
     said = capsys.readouterr().err
-    assert re.search(r"photos-zhai2019-samples: left out, a batch of \d+ different classes cannot be drawn", said)
+    rows = [each.name for each in few["zhai2019-samples"].methods]
+    named = re.findall(r"photos-zhai2019-samples: (\S+) is left out, a batch of \d+ different ", said)
+    assert named
+    assert set(named) < set(rows)
+    assert set(records.load("photos-zhai2019-samples").runs["method"]) == set(rows) - set(named)
     assert len(records.load("photos-oi2021").runs)
 
 

@@ -1,0 +1,48 @@
+"""What is in a data set of one's own: known sets have a name, and checksums of their archives; a folder may change."""
+
+import hashlib
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from dmlrc.data import cache, folder
+from dmlrc.data.available import folder_path
+from dmlrc.data.listing import Listing
+from dmlrc.errors import DmlrcError
+
+
+def contents(name: str) -> str | None:
+    """A digest of the images of "folder:PATH": of their classes, names and bytes. None for a set that has a name.
+
+    Where the folder lies does not matter. The images are read once, and again where a file's length or time of change
+    says that it is another one. None too for a folder that cannot be read; `load` says why.
+    """
+    if not name.startswith("folder:"):
+        return None
+    try:
+        home = folder_path(name)
+        listing = folder.read(home)
+        digests = cache.computed(
+            f"contents-{cache.fingerprint(listing.files, 'contents')}.npy", lambda: _digests(listing)
+        )
+    except DmlrcError:
+        return None
+    names = [file.relative_to(home).as_posix() for file in listing.files]  # begins with that of the class
+    told = json.dumps([listing.class_names, names, digests.tobytes().hex()])
+    return hashlib.sha256(told.encode(errors="surrogateescape")).hexdigest()[:16]
+
+
+def _digests(listing: Listing) -> np.ndarray:
+    """Of each file's bytes, (N, 16) uint8."""
+    with ThreadPoolExecutor() as pool:
+        return np.array(list(pool.map(_digest, listing.files)), dtype=np.uint8)
+
+
+def _digest(file: Path) -> list[int]:
+    try:
+        with file.open("rb") as stream:
+            return list(hashlib.file_digest(stream, "sha256").digest()[:16])
+    except OSError as error:
+        raise DmlrcError(f"image {file} cannot be read ({error.strerror}): correct its permissions") from None
