@@ -1,0 +1,332 @@
+"""The parts of an experiment, and how much of a ranking each of them makes.
+
+A part has levels: rates, folds, class orders, pipelines. Changing it moves all methods together, which no ranking
+notices, and moves them against one another, which is what a ranking is made of. Both are standard deviations of MAP@R;
+the second is what the loss itself must be compared with.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from dmlrc import search as searches
+from dmlrc import studies
+from dmlrc.records import PRETRAINED, StudyRecords
+from dmlrc.report import statistics, tables
+from dmlrc.report.rates import page as rate_grids
+from dmlrc.report.significance import measures as significance
+from dmlrc.report.statistics import LEVEL, Estimate
+from dmlrc.studies import experiments
+
+METRIC = "map_at_r"
+FIRST_RANDOM = searches.TPE["n_startup_trials"]
+"""The trials of a search that are drawn at random, before the sampler proposes any."""
+
+FAMILIES = {
+    "contrastive": ("contrastive", "contrastive_distance"),
+    "triplet": ("triplet", "triplet_distance"),
+    "margin": ("margin", "margin_distance", "margin_distance_pairs"),
+    "multi_similarity": ("multi_similarity", "multi_similarity_roth"),
+    "normalized_softmax": ("normalized_softmax",),
+    "proxy_nca": ("proxy_nca", "proxy_nca_original"),
+    "arcface": ("arcface",),
+    "soft_triple": ("soft_triple",),
+    "snr": ("snr", "snr_distance"),
+}
+"""Losses that several papers train, each in its own way: family -> what the losses are called there."""
+
+PIPELINES = {
+    "Roth et al.": ("roth2020",),
+    "Zhai & Wu": ("zhai2019", "zhai2019-losses"),
+    "Fehervari et al.": ("fehervari2019",),
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """How far one part of an experiment moves the methods: standard deviations of MAP@R, fractions.
+
+    name: what the part is called; levels, methods: how many were compared; on: "test" or "validation" classes.
+    together: of all methods at once, NaN where a part has no common level, as luck has none. against: of each method
+    against the others, the noise of search and seed taken out where it is known.
+    """
+
+    name: str
+    levels: int
+    methods: int
+    on: str
+    together: float
+    against: Estimate
+
+
+def parts(records: StudyRecords) -> list[Part]:
+    """All parts of which the records of a study, its rate grid and the experiments around it know something.
+
+    What moves the methods most against one another stands first; what is known of one method only, last.
+    """
+    found = (
+        loss(records),
+        *learning_rate(records),
+        search(records),
+        seed(records),
+        folds(records),
+        class_order(records),
+        test_classes(records),
+        pipeline(records),
+    )
+    present = [part for part in found if part is not None]
+    return sorted(present, key=lambda part: -np.nan_to_num(part.against.value, nan=-1.0))
+
+
+# The arithmetic
+
+
+def two_way(table: pd.DataFrame, error: float = 0.0) -> tuple[float, Estimate]:
+    """A table of methods (rows) and levels (columns) as method + level + rest: SD of the levels, SD of the rest.
+
+    NaN cells are left out, so that both effects come from least squares. error: the variance of a cell by noise, which
+    is taken out of the rest. The rest's interval is that of a variance of normal values (chi square). NaN without
+    degrees of freedom.
+    """
+    rows, columns = np.nonzero(table.notna().to_numpy())
+    values = table.to_numpy(float)[rows, columns]
+    design = np.zeros((len(values), sum(table.shape)))
+    design[np.arange(len(values)), rows] = 1
+    design[np.arange(len(values)), table.shape[0] + columns] = 1
+    fitted, _, rank, _ = np.linalg.lstsq(design, values, rcond=None)
+    df = len(values) - rank
+    present = np.unique(columns)
+    together = float(np.std(fitted[table.shape[0] :][present], ddof=1)) if len(present) > 1 else float("nan")
+    if not df:
+        return together, Estimate(np.nan, np.nan, np.nan, len(values), "cells", _CHI)
+    square = float(np.sum((values - design @ fitted) ** 2))
+    return together, _deviation(square / df, df, error, len(values), "cells")
+
+
+_CHI = "chi-square interval of a variance"
+
+
+def _deviation(variance: float, df: float, error: float, n: int, units: str) -> Estimate:
+    """The square root of a mean square less the variance of noise in it, with the interval of the mean square."""
+    quantiles = stats.chi2.ppf([(1 + LEVEL) / 2, (1 - LEVEL) / 2], df)
+    ends = [variance, *(df * variance / quantiles)]
+    return Estimate(*(float(np.sqrt(max(each - error, 0))) for each in ends), n, units, _CHI)
+
+
+def _noise(records: StudyRecords, setting: str) -> statistics.Noise | None:
+    """The luck of a study's single searches, where it was repeated."""
+    compared = significance.compare(records, metric=METRIC, setting=setting)
+    return compared.known if compared.luck == significance.OWN else None
+
+
+def _cell_error(records: StudyRecords, setting: str) -> float:
+    """The variance by luck of a method's score; of seeds alone where searches were not repeated."""
+    compared = significance.compare(records, metric=METRIC, setting=setting)
+    error = float(np.nanmean(compared.summary["error"] ** 2))
+    return 0.0 if np.isnan(error) else error
+
+
+# The parts
+
+
+def loss(records: StudyRecords) -> Part | None:
+    """The methods themselves, at their best settings."""
+    means = significance.means(records)
+    if len(means) < 3:
+        return None
+    error = _cell_error(records, significance.SETTING)
+    spread = _deviation(means.var(ddof=1), len(means) - 1, error, len(means), "methods")
+    return Part("loss", len(means), len(means), "test", float("nan"), spread)
+
+
+def learning_rate(records: StudyRecords) -> list[Part]:
+    """The rate that all methods share: half a decade to either side of the best, and the whole grid."""
+    grid = rate_grids.grid_of(records)
+    if grid is None:
+        return []
+    best = rate_grids.best_trials(grid).sort_index().T  # methods x rates
+    chosen = rate_grids.chosen_rate(grid)
+    found = []
+    if chosen is not None:
+        place = list(best.columns).index(chosen)
+        near = best.iloc[:, place - 1 : place + 2]
+        found.append(Part("learning rate, half a decade off", 3, len(near), "validation", *two_way(near)))
+    if best.shape[1] > 1:
+        name = "learning rate, the whole grid"
+        found.append(Part(name, best.shape[1], len(best), "validation", *two_way(best)))
+    return found
+
+
+def search(records: StudyRecords) -> Part | None:
+    """The luck of one search; None where no method was searched twice."""
+    known = _noise(records, significance.SETTING)
+    if known is None:
+        return None
+    spread = _deviation(
+        float(known.repetition), float(known.df), float(known.seed * known.share), int(known.df), "repetitions"
+    )
+    runs = significance.scores(records)
+    return Part("search", runs["repetition"].nunique(), runs["method"].nunique(), "test", float("nan"), spread)
+
+
+def seed(records: StudyRecords) -> Part | None:
+    """The luck of one training at the same setting."""
+    runs = significance.scores(records)
+    known = statistics.noise(statistics.as_array(runs)[1]) if len(runs) else None
+    if known is None or not known.seed_df:
+        return None
+    spread = _deviation(float(known.seed), float(known.seed_df), 0.0, int(known.seed_df), "reruns")
+    return Part("seed", int(runs["rerun"].nunique()), runs["method"].nunique(), "test", float("nan"), spread)
+
+
+def folds(records: StudyRecords) -> Part | None:
+    """The training classes: models of different folds, on the same test classes."""
+    scores = records.scores[(records.scores["metric"] == METRIC) & records.scores["setting"].str.match(r"fold\d+$")]
+    scores = scores[scores["method"] != PRETRAINED]
+    if scores.empty:
+        return None
+    groups = scores.groupby(["method", "repetition", "setting"])["value"]
+    cells = groups.mean().groupby(["method", "setting"]).mean().unstack()
+    reruns = scores.groupby(["method", "setting"])["value"].size().mean()
+    error = float(groups.var(ddof=1).mean() / reruns)
+    together, against = two_way(cells, 0.0 if np.isnan(error) else error)
+    return Part("training classes (fold)", cells.shape[1], len(cells), "test", together, against)
+
+
+def class_order(records: StudyRecords) -> Part | None:
+    """Which classes train and which test: random orders of the classes, all methods at the same settings."""
+    means = {}
+    for name in experiments.of(records.name):
+        if name != "oi2021" and not name.startswith(("oi2021-random", "oi2021-order")):
+            continue
+        found = experiments.load(records.name, name)
+        if found is not None:
+            scores = significance.scores(found, METRIC, "separated")
+            means[name] = scores.groupby("method")["value"].mean()
+    table = pd.DataFrame(means)
+    if table.shape[1] < 2 or table.empty:
+        return None
+    return Part("class split", table.shape[1], len(table), "test", *two_way(table))
+
+
+def test_classes(records: StudyRecords) -> Part | None:
+    """Which test classes there are: resamples of them, the same ones for all methods."""
+    found = significance.class_scores(records)
+    if found is None or found[0].shape[1] < 2:
+        return None
+    drawn = statistics.over_classes(*found)  # (draws, methods)
+    common = drawn.mean(axis=1)
+    own = drawn.sub(common, axis=0)
+    spread = own.std()
+    against = Estimate(
+        float(np.sqrt((spread**2).mean())),
+        float(spread.min()),
+        float(spread.max()),
+        len(found[0]),
+        "test classes",
+        "from the steadiest to the least steady method",
+    )
+    return Part("test classes", len(found[0]), drawn.shape[1], "test", float(common.std()), against)
+
+
+def pipeline(records: StudyRecords) -> Part | None:
+    """How a paper trains: the same losses in the papers' own pipelines, on the same data and trunk.
+
+    Single models; a loss counts where at least two pipelines train it.
+    """
+    own = {"Musgrave et al.": {records.name: records}}
+    for title, names in PIPELINES.items():
+        own[title] = {name: found for name in names if (found := experiments.load(records.name, name)) is not None}
+    table = pd.DataFrame({title: _families(found.values()) for title, found in own.items()})
+    table = table[table.notna().sum(axis=1) > 1].dropna(axis="columns", how="all")
+    if table.shape[1] < 2 or len(table) < 2:
+        return None
+    together, against = two_way(table, _cell_error(records, "separated"))
+    return Part("pipeline", table.shape[1], len(table), "test", together, against)
+
+
+def _families(trained: Iterable[StudyRecords]) -> pd.Series:
+    """The mean score of each of FAMILIES that these studies train, single models."""
+    scores = {}
+    for records in trained:
+        means = significance.scores(records, METRIC, "separated").groupby("method")["value"].mean()
+        for family, names in FAMILIES.items():
+            found = [means[method] for method, loss in _losses(records).items() if loss in names and method in means]
+            if found:
+                scores[family] = float(np.mean(found))
+    return pd.Series(scores, dtype=float)
+
+
+def _losses(records: StudyRecords) -> Mapping[str, str]:
+    """The loss of every method of a recorded study, as the catalogue has it."""
+    known = studies.known().get(records.name)
+    return {method.name: method.loss for method in known.methods} if known else {}
+
+
+# Searches
+
+
+def tuning(records: StudyRecords) -> pd.DataFrame:
+    """How good a search of so many trials is: a row a number of trials from 1, a column a method; validation MAP@R.
+
+    The best trial so far of the searches as they were made, mean over the repetitions.
+    """
+    trials = records.trials.sort_values("trial")
+    best = {}
+    for method, part in trials.groupby("method"):
+        wide = part.pivot(index="repetition", columns="trial", values="value")
+        best[method] = pd.Series(statistics.best_so_far(wide.to_numpy(float)).mean(axis=0), index=wide.columns + 1)
+    return pd.DataFrame(best)[[name for name in tables.ordered(best) if name in best]].rename_axis("trials")
+
+
+def random_tuning(records: StudyRecords) -> pd.DataFrame:
+    """The expected best of so many random trials (Dodge et al. 2019): as `tuning`, from the random trials alone.
+
+    Those are the first FIRST_RANDOM of every repetition. Validation classes.
+    """
+    drawn = records.trials[records.trials["trial"] < FIRST_RANDOM]
+    best = {method: pd.Series(statistics.expected_best(part["value"])) for method, part in drawn.groupby("method")}
+    table = pd.DataFrame(best)
+    table.index += 1
+    return table[[name for name in tables.ordered(table.columns) if name in table]].rename_axis("trials")
+
+
+def levelled(records: StudyRecords) -> pd.Series:
+    """SD over the methods of the expected best of 1, 2, 5 and 10 random trials, and of whole searches ("search")."""
+    random, whole = random_tuning(records), tuning(records)
+    found = {str(count): random.loc[count].std(ddof=1) for count in (1, 2, 5, 10) if count in random.index}
+    return pd.Series(found | {"search": whole.iloc[-1].std(ddof=1)})
+
+
+# Validation and test
+
+
+def validation_and_test(records: StudyRecords) -> pd.DataFrame:
+    """The best trial's validation MAP@R and the reruns' concatenated test MAP@R: a row a method and repetition.
+
+    Columns: validation, test; NaN where one of them is missing.
+    """
+    validation = records.trials.groupby(["method", "repetition"])["value"].max()
+    test = significance.scores(records).groupby(["method", "repetition"])["value"].mean()
+    return pd.DataFrame({"validation": validation, "test": test}).dropna()
+
+
+def choosing(records: StudyRecords) -> dict[str, float]:
+    """What it costs to choose the loss by its validation score, without a look at the test classes.
+
+    rho (of the methods, Spearman), n, regret (the best test score less that of the chosen method, mean over the
+    repetitions), within (Spearman inside a method, over its repetitions: whether a better search is better on test).
+    """
+    both = validation_and_test(records)
+    means = both.groupby(level="method").mean()
+    test = statistics.rank_test(means["validation"], means["test"])
+    regrets = [
+        part["test"].max() - part["test"][part["validation"].idxmax()] for _, part in both.groupby(level="repetition")
+    ]
+    repeated = both.groupby(level="method").filter(lambda part: len(part) > 1)
+    centred = repeated - repeated.groupby(level="method").transform("mean")
+    within = statistics.pearson(centred["validation"], centred["test"])
+    return {"rho": test["rho"], "n": test["n"], "regret": float(np.mean(regrets)), "within": within}

@@ -1,0 +1,127 @@
+"""What decides a ranking, as the chapter prints it: cells of tables, and sentences with their numbers."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from dmlrc.records import StudyRecords
+from dmlrc.report import labels
+from dmlrc.report.decides.measures import Part, choosing, levelled
+
+
+def drawable(found: Sequence[Part]) -> list[Part]:
+    """The parts of which it is known how they move methods against one another: those of more than one method."""
+    return [part for part in found if not np.isnan(part.against.value)]
+
+
+def part_cells(found: Sequence[Part]) -> pd.DataFrame:
+    """Parts as cells; points."""
+    rows = {
+        part.name: {
+            "against one another": labels.percent(part.against.value) or "one method only",
+            "interval": _interval(part),
+            "together": labels.percent(part.together) or "–",
+            "levels": f"{part.levels:,}",
+            "methods": str(part.methods),
+            "classes": part.on,
+        }
+        for part in found
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Part")
+
+
+def _interval(part: Part) -> str:
+    if np.isnan(part.against.value):
+        return "–"
+    return f"{labels.percent(part.against.low)} to {labels.percent(part.against.high)}"
+
+
+def part_numbers(found: Sequence[Part]) -> pd.DataFrame:
+    """The numbers of `part_cells`, fractions, for the download."""
+    rows = {
+        part.name: {
+            "against": part.against.value,
+            "low": part.against.low,
+            "high": part.against.high,
+            "interval": part.against.how,
+            "together": part.together,
+            "levels": part.levels,
+            "methods": part.methods,
+            "classes": part.on,
+        }
+        for part in found
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("part")
+
+
+def parts_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
+    """Which parts move the methods against one another more than the losses differ, in a sentence or two."""
+    by_name = {part.name: part for part in drawable(found)}
+    if "loss" not in by_name or len(by_name) < 2:
+        return f"`{records.name}`: too little was repeated or varied to say what decides its ranking."
+    own = by_name.pop("loss").against.value
+    above = [part for part in by_name.values() if part.against.value >= own]
+    first = f"`{records.name}`: the losses differ by {labels.percent(own)} points of MAP@R (standard deviation). "
+    if not above:
+        most = next(iter(by_name.values()))
+        return first + (
+            f"Nothing else moves them as much against one another; the next is the {most.name}, by "
+            f"{labels.percent(most.against.value)} points."
+        )
+    named = labels.each({part.name: part.against.value for part in above}, labels.percent)
+    return first + f"As much or more moves them against one another: {named}."
+
+
+def together_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
+    """The part that moves all methods together most, and how little that changes their order; "" where none does."""
+    moving = [part for part in found if not np.isnan(part.together)]
+    if not moving:
+        return ""
+    most = max(moving, key=lambda part: part.together)
+    return f"`{records.name}`: the {most.name} moves all methods together by {labels.percent(most.together)} points" + (
+        "." if np.isnan(most.against.value) else f", and against one another by {labels.percent(most.against.value)}."
+    )
+
+
+def levelled_cells(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+    """`levelled` as cells: a row a study, a column a number of trials; points."""
+    rows = {records.name: levelled(records).map(labels.percent) for records in edition}
+    table = pd.DataFrame.from_dict(rows, orient="index").fillna("–")
+    heads = {count: f"{count} random" for count in table if count != "search"} | {"search": "whole search"}
+    return table.rename(columns=heads).rename_axis("Study")
+
+
+def levelled_sentence(records: StudyRecords) -> str:
+    """How much closer tuning brings the methods, in a sentence."""
+    found = levelled(records)
+    if "1" not in found or not found["search"] > 0:
+        return f"`{records.name}`: too few trials to say what tuning does to the differences."
+    factor = found["1"] / found["search"]
+    return (
+        f"`{records.name}`: with one random setting each the methods differ by {labels.percent(found['1'])} points "
+        f"(standard deviation), after the whole search by {labels.percent(found['search'])}: "
+        + (f"tuning takes {1 - 1 / factor:.0%} of that away." if factor > 1 else "tuning does not bring them closer.")
+    )
+
+
+def choosing_sentence(records: StudyRecords) -> str:
+    """Whether validation chooses the loss that is best on test, in a sentence or two."""
+    found = choosing(records)
+    if np.isnan(found["rho"]):
+        return f"`{records.name}`: too few methods with a search and a rerun to compare validation with test."
+    told = (
+        f"`{records.name}`: over {found['n']} methods validation and test agree by a rank correlation of "
+        f"{found['rho']:.2f}; choosing the loss by its best trial costs {labels.percent(found['regret'])} points of "
+        "test MAP@R."
+    )
+    if np.isnan(found["within"]):
+        return told
+    return told + (
+        f" Inside a method, a search that ends higher on validation is {_agreement(found['within'])} on test "
+        f"(correlation {found['within']:.2f})."
+    )
+
+
+def _agreement(correlation: float) -> str:
+    return "better" if correlation > 0.5 else "somewhat better" if correlation > 0.2 else "not reliably better"

@@ -1,0 +1,258 @@
+"""The parts of a ranking on made-up studies whose parts are known."""
+
+import io
+from dataclasses import replace
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from factories import fake_records
+from scipy import stats
+
+from dmlrc.report import statistics
+from dmlrc.report.decides import figures, measures, page
+from dmlrc.report.statistics import Estimate
+
+METHODS = ("contrastive", "triplet", "margin", "arcface")
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+class TestTwoWay:
+    def test_by_hand(self):
+        # rows 0 and 2, columns 0 and 4, and one point of interaction in each corner: the rest is +-1
+        table = pd.DataFrame([[1.0, 3.0], [1.0, 7.0]])
+        together, against = measures.two_way(table)
+        assert together == pytest.approx(np.std([1, 5], ddof=1))
+        assert against.value == pytest.approx(2)  # four residuals of 1 over one degree of freedom
+
+    def test_it_is_the_analysis_of_variance_of_whole_tables(self):
+        table = pd.DataFrame(np.random.default_rng(0).normal(size=(5, 4)))
+        values = table.to_numpy()
+        rest = values - values.mean(0) - values.mean(1)[:, None] + values.mean()
+        together, against = measures.two_way(table)
+        assert together == pytest.approx(values.mean(0).std(ddof=1))
+        assert against.value == pytest.approx(np.sqrt((rest**2).sum() / 12))
+        low, high = stats.chi2.ppf([0.975, 0.025], 12)
+        assert (against.low, against.high) == pytest.approx(tuple(np.sqrt((rest**2).sum() / [low, high])))
+
+    def test_missing_cells_leave_an_additive_table_additive(self):
+        table = pd.DataFrame(np.add.outer([1.0, 2.0, 5.0], [0.0, 3.0, 4.0]))
+        table.iloc[0, 0] = table.iloc[2, 1] = np.nan
+        together, against = measures.two_way(table)
+        assert together == pytest.approx(np.std([0, 3, 4], ddof=1))
+        assert against.value == pytest.approx(0, abs=1e-12)
+
+    def test_known_noise_is_taken_out_and_the_interval_covers(self):
+        rng, covered, found = np.random.default_rng(1), 0, []
+        for _ in range(400):
+            effect = rng.normal(0, 1, 6) + rng.normal(0, 0.5, (8, 6))  # levels 1, interaction 0.5
+            table = pd.DataFrame(rng.normal(0, 2, (8, 1)) + effect + rng.normal(0, 0.3, (8, 6)))
+            against = measures.two_way(table, error=0.09)[1]
+            covered += against.low <= 0.5 <= against.high
+            found.append(against.value)
+        assert np.mean(found) == pytest.approx(0.5, abs=0.02)
+        assert 0.93 < covered / 400 < 0.97
+
+    def test_one_method_has_no_rest_and_one_level_no_levels(self):
+        together, against = measures.two_way(pd.DataFrame([[1.0, 3.0]]))
+        assert together == pytest.approx(np.sqrt(2))
+        assert np.isnan(against.value)
+        assert np.isnan(measures.two_way(pd.DataFrame([[1.0], [3.0]]))[0])
+
+
+def study(search=0.01, noise=0.002, fold=0.02, repetitions=3, reruns=3, seed=0, name="made-study"):
+    """Records whose luck of search, seed and fold is known; validation scores are test scores less 0.1."""
+    rng = np.random.default_rng(seed)
+    scores, trials = [], []
+    folds = fold * np.array([-1.2, -0.4, 0.4, 1.2])
+    for place, method in enumerate(METHODS):
+        own_folds = folds + rng.normal(0, 0.005, 4)
+        for repetition in range(repetitions):
+            luck = 0.4 + 0.03 * place + rng.normal(0, search)
+            for trial in range(20):
+                value = luck - 0.1 - 0.01 * (19 - trial) * (place + 1)
+                trials.append({"method": method, "repetition": repetition, "trial": trial, "value": value})
+            for rerun in range(reruns):
+                value = luck + rng.normal(0, noise)
+                by_setting = {"concatenated": value, **{f"fold{k}": value + own_folds[k] for k in range(4)}}
+                by_setting["separated"] = value + own_folds.mean()
+                place_of = {"method": method, "repetition": repetition, "rerun": rerun, "metric": "map_at_r"}
+                scores += [place_of | {"setting": setting, "value": each} for setting, each in by_setting.items()]
+    found = fake_records(study=name)
+    return replace(found, scores=pd.DataFrame(scores), trials=pd.DataFrame(trials))
+
+
+def part(records, name):
+    return next(each for each in measures.parts(records) if each.name == name)
+
+
+def test_the_luck_of_search_and_seed_is_what_the_statistics_say():
+    records = study()
+    known = statistics.noise(statistics.as_array(measures.significance.scores(records))[1])
+    assert part(records, "search").against.value == pytest.approx(np.sqrt(known.search))
+    assert part(records, "seed").against.value == pytest.approx(np.sqrt(known.seed))
+    found = part(records, "search").against
+    assert found.low < 0.01 < found.high
+
+
+def test_a_study_with_one_search_knows_nothing_of_its_luck():
+    names = [each.name for each in measures.parts(study(repetitions=1))]
+    assert "search" not in names
+    assert "seed" in names
+
+
+def test_folds_move_all_methods_together():
+    found = part(study(search=0.0), "training classes (fold)")
+    assert (found.levels, found.methods) == (4, 4)
+    assert found.together > 3 * found.against.value
+    assert found.against.low < 0.005 < found.against.high
+
+
+def test_the_spread_of_the_losses_has_the_luck_taken_out():
+    found = part(study(repetitions=30, reruns=2, search=0.02), "loss")
+    expected = np.std([0, 0.03, 0.06, 0.09], ddof=1)
+    assert found.against.value == pytest.approx(expected, abs=0.006)
+    noisy = study(repetitions=3, search=0.1, seed=3)
+    runs = measures.significance.scores(noisy).groupby("method")["value"].mean()
+    assert part(noisy, "loss").against.value < runs.std(ddof=1)
+
+
+def test_other_test_classes_move_all_methods_together():
+    rng, rows = np.random.default_rng(0), []
+    hard = rng.uniform(0.2, 0.8, 60)
+    for method in METHODS:
+        values = (hard + rng.normal(0, 0.01, 60)).tolist()
+        each = {"classes": list(range(60)), "queries": [30] * 60, "class_map_at_r": values}
+        place = {"method": method, "repetition": 0, "rerun": 0, "setting": "concatenated"}
+        rows += [place | {"name": name, "values": value} for name, value in each.items()]
+    found = part(replace(study(), arrays=pd.DataFrame(rows)), "test classes")
+    assert found.levels == 60
+    assert found.together == pytest.approx(hard.std() / np.sqrt(60), rel=0.1)
+    assert found.against.value == pytest.approx(0.01 * np.sqrt(3 / 4) / np.sqrt(60), rel=0.3)
+
+
+class TestPipeline:
+    """The losses of a paper are matched by the function that they are, in the studies of the catalogue."""
+
+    def test_families_of_a_recorded_experiment(self):
+        scores = [
+            {
+                "method": method,
+                "repetition": 0,
+                "rerun": 0,
+                "setting": "separated",
+                "metric": "map_at_r",
+                "value": value,
+            }
+            for method, value in (("contrastive", 0.2), ("margin_06", 0.3), ("margin_12", 0.5), ("histogram", 0.9))
+        ]
+        records = replace(study(name="grocery-frozen-full-roth2020"), scores=pd.DataFrame(scores))
+        assert measures._families([records]).to_dict() == {"contrastive": 0.2, "margin": pytest.approx(0.4)}
+
+    def test_a_study_without_experiments_has_no_pipelines(self):
+        assert measures.pipeline(study()) is None
+        assert measures.class_order(study()) is None
+
+
+class TestSearches:
+    def test_the_search_as_it_was_made_and_random_trials(self):
+        records = study()
+        searched, random = measures.tuning(records), measures.random_tuning(records)
+        assert list(searched.columns) == list(METHODS)
+        assert list(searched.index) == list(range(1, 21))
+        own = records.trials.query("method == 'margin'")
+        last = own.groupby("repetition")["value"].max().mean()
+        assert searched["margin"].iloc[-1] == pytest.approx(last)
+        drawn = own.query("trial < 10")["value"]
+        assert random.loc[1, "margin"] == pytest.approx(drawn.mean())
+        assert random["margin"].dropna().iloc[-1] == pytest.approx(drawn.max())
+        assert len(random) == 30  # three repetitions of ten
+
+    def test_tuning_brings_the_methods_closer_or_not(self):
+        records = study(search=0.0)
+        found = measures.levelled(records)
+        assert found["search"] == pytest.approx(np.std([0.03 * place for place in range(4)], ddof=1))
+        assert found["1"] == pytest.approx(np.std([0.03 * place - 0.145 * (place + 1) for place in range(4)], ddof=1))
+        assert f"takes {1 - found['search'] / found['1']:.0%} of that away" in page.levelled_sentence(records)
+        records.trials.loc[records.trials["trial"] < 10, "value"] = 0.1
+        assert "does not bring them closer" in page.levelled_sentence(records)
+
+    def test_a_search_that_only_diverged(self):
+        records = study()
+        records.trials.loc[records.trials["method"] == "margin", "value"] = np.nan
+        assert measures.tuning(records)["margin"].isna().all()
+        assert np.isfinite(measures.levelled(records)["search"])
+
+
+class TestValidationAndTest:
+    def test_what_is_good_on_validation_is_good_on_test(self):
+        found = measures.choosing(study(noise=0.0))
+        assert found["rho"] == pytest.approx(1)
+        assert found["regret"] == pytest.approx(0)
+        assert found["within"] == pytest.approx(1)
+        assert found["n"] == 4
+        assert "is better on test" in page.choosing_sentence(study(noise=0.0))
+
+    def test_regret_is_what_the_wrong_choice_costs(self):
+        records = study(repetitions=1, search=0.0, noise=0.0)
+        records.trials.loc[records.trials["method"] == "contrastive", "value"] += 1
+        assert measures.choosing(records)["regret"] == pytest.approx(0.09)
+
+    def test_one_repetition_says_nothing_of_searches(self):
+        found = measures.choosing(study(repetitions=1))
+        assert np.isnan(found["within"])
+        assert "Inside a method" not in page.choosing_sentence(study(repetitions=1))
+
+
+def parts():
+    known = [("pipeline", 0.02, 0.03), ("loss", np.nan, 0.01), ("test classes", 0.04, 0.002)]
+    found = [
+        measures.Part(name, 3, 8, "test", together, Estimate.around(against, 0.001, 8))
+        for name, together, against in known
+    ]
+    return [*found, measures.Part("class split", 2, 1, "test", 0.05, Estimate(np.nan, np.nan, np.nan, 2))]
+
+
+def test_sentences_name_what_decides_more_than_the_loss():
+    text = page.parts_sentence(study(), parts())
+    assert "the losses differ by 1.00 points" in text
+    assert text.endswith("As much or more moves them against one another: pipeline 3.00.")
+    text = page.parts_sentence(study(), parts()[1:])
+    assert "Nothing else moves them as much" in text
+    assert "test classes, by 0.20 points" in text
+    assert "class split moves all methods together by 5.00 points." in page.together_sentence(study(), parts())
+    assert "too little" in page.parts_sentence(study(), parts()[1:2])
+
+
+def test_cells_and_figures():
+    cells = page.part_cells(parts())
+    assert cells.loc["loss", "together"] == "–"
+    assert cells.loc["class split", "against one another"] == "one method only"
+    assert cells.loc["pipeline", "interval"] == "2.90 to 3.10"
+    assert page.part_numbers(parts()).loc["pipeline", "against"] == 0.03
+    figure = figures.parts_figure({"made-study": page.drawable(parts())})
+    text = drawn(figure)
+    assert {"pipeline", "loss", "test classes", "together"} <= set(text)
+    assert "class split" not in text
+    assert [round(bar.get_width(), 6) for bar in figure.axes[0].patches] == [3, 1, 0.2]
+    records = study()
+    tuned = figures.tuning_figure({"a": measures.tuning(records)}, {"a": measures.random_tuning(records)})
+    assert {"Contrastive", "ArcFace"} <= set(drawn(tuned))
+    figure = figures.validation_figure({"a": measures.validation_and_test(records)})
+    points = [line for line in figure.axes[0].get_lines() if len(line.get_xdata())]
+    assert sum(len(line.get_xdata()) for line in points) == 12
+
+
+def drawn(figure):
+    figure.savefig(io.BytesIO(), format="svg")
+    return [text.get_text() for text in figure.findobj(matplotlib.text.Text) if text.get_text()]
