@@ -40,11 +40,27 @@ def _row(records: StudyRecords) -> dict[str, str]:
         "budget": f"{budget['name']}: {meta.get('repetitions', 1)} searches of {budget['trials']} trials, "
         f"{budget['reruns']} reruns each, {meta['protocol']['folds']} folds",
         "seed": str(meta["seed"]),
-        "commit": meta["commit"],
+        "commit": made(records, "commit"),
         "begun": meta["created"][:10],
-        "machine": f"{where['processor']}, {where['cores']} cores, {where['device']}",
+        "machine": f"{made(records, 'processor')}, {where['cores']} cores, {where['device']}",
         "with": ", ".join(f"{name} {version}" for name, version in where["packages"].items()),
     }
+
+
+def made(records: StudyRecords, column: str) -> str:
+    """The commits, or the processors, that made the records of a study; of which methods, where there is more than one.
+
+    column: "commit" or "processor". Records that do not say it are of the study's beginning.
+    """
+    meta = records.meta
+    first = meta["commit"] if column == "commit" else meta["environment"].get(column, "")
+    units = pd.concat([frame[["method", column]] for frame in (records.trials, records.reruns)])
+    names = units.fillna({column: first}).groupby(column, sort=False)["method"].unique()
+    if len(names) < 2:
+        return names.index[0] if len(names) else first
+    return "; ".join(
+        f"{value} ({', '.join(those) if len(those) < 4 else f'{len(those)} methods'})" for value, those in names.items()
+    )
 
 
 def bibtex(chapter: str = "") -> str:

@@ -6,7 +6,7 @@ import pandas as pd
 
 from dmlrc.protocol import Study
 from dmlrc.records import StudyRecords
-from dmlrc.report import labels
+from dmlrc.report import about, labels
 from dmlrc.studies import experiments
 
 
@@ -19,7 +19,7 @@ def _provenance(records: StudyRecords) -> dict[str, str]:
     meta, where = records.meta, records.meta["environment"]
     reruns = records.runs[records.runs["kind"] == "rerun"]["seconds"].sum()
     return {
-        "commit": meta["commit"],
+        "commit": about.made(records, "commit"),
         "begun": meta["created"],
         "seed": str(meta["seed"]),
         "trials, all methods": f"{len(records.trials):,}",
@@ -29,7 +29,7 @@ def _provenance(records: StudyRecords) -> dict[str, str]:
         "hours of searching": f"{records.trials['seconds'].sum() / 3600:.2f}",
         "hours of reruns": f"{reruns / 3600:.2f}",
         "device": where["device"],
-        "processor": f"{where['processor']}, {where['cores']} cores",
+        "processor": f"{about.made(records, 'processor')}, {where['cores']} cores",
         "system": where["system"],
         "Python": where["python"],
         **where["packages"],
@@ -51,7 +51,7 @@ def experiments_table(edition: Sequence[StudyRecords]) -> pd.DataFrame:
             row["reruns"] = f"{done} of {len(study.methods) * study.budget.reruns}"
             row["steps"] = f"{recorded.runs['steps'].sum():,}"
             row["hours"] = f"{recorded.runs['seconds'].sum() / 3600:.2f}"
-            rows.append(row | {"commit": recorded.meta["commit"]})
+            rows.append(row | {"commit": about.made(recorded, "commit")})
     columns = ["Study", "experiment", "rows", "reruns", "steps", "hours", "commit"]
     return pd.DataFrame(rows, columns=columns).set_index(columns[:2])
 

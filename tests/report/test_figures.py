@@ -8,6 +8,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from factories import fake_records
 from matplotlib.colors import to_hex
@@ -112,6 +113,12 @@ def test_years_and_improvements():
     figure = figures.over_the_years(headline, panels)
     marks = [line for line in figure.axes[1].get_lines() if len(line.get_xdata()) == 1]
     assert len(marks) == 14
+    new = pd.DataFrame({"method": ["mine"], "year": [2026], "value": [0.5]})
+    forked = {records.name: pd.concat([panels[records.name], new])}
+    axis = figures.over_the_years(headline, forked).axes[1]
+    (mark,) = (line for line in axis.get_lines() if line.get_xdata()[0] == 2026 and len(line.get_xdata()) == 1)
+    low, high = axis.get_xlim()
+    assert low < mark.get_xdata()[0] < high
     bars = tables.improvement_bars([records], claims)
     assert set(bars["who"]) == {"papers", "separated", "concatenated"}
     assert bars[(bars["who"] == "papers") & (bars["where"] == "fake-study")].empty

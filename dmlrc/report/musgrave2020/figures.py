@@ -245,7 +245,8 @@ def over_the_years(claims: pd.DataFrame, panels: Mapping[str, pd.DataFrame]) -> 
         middle = (low + high) / 2
         axis.set(ylim=(max(0, middle - 25), middle + 25), xlabel="", ylabel="")  # the same scale in every panel
         axis.set_title(title, fontsize=9)
-        axis.set(xlim=(2004.5, 2020.5), xticks=(2006, 2012, 2018))
+        last = max(2020, frame["year"].max())
+        axis.set(xlim=(2004.5, last + 0.5), xticks=range(2006, int(last) + 1, 6))
     return figure
 
 
