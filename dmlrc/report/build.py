@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from dmlrc import extras, paths, readiness, schedule, studies, study
 from dmlrc.errors import DmlrcError, UsageError
+from dmlrc.report import editions
 from dmlrc.studies import experiments
 
 
@@ -22,12 +23,12 @@ def build(names: Sequence[str], workers: int = 1, train: bool = True) -> Path:
     train: whether to run what is missing of the studies and of the experiments around them; those whose data, weights
     or GPU are not here are left as they are, and their pages say so. If not, the book shows the records that are here.
 
-    Raises UsageError for an unknown study, and DmlrcError outside a clone of the project or without what a book needs:
+    Raises UsageError for an unknown study or no methods table, and DmlrcError outside a clone of the project or without what a book needs:
     before anything is trained.
     """
     if train:
-        for name in names:
-            studies.get(name)
+        for each in map(studies.get, names):
+            editions.require_table(each.name, each.kind, each.parent, each.budget.trials)
     if not (paths.home() / "notebooks").is_dir():
         raise DmlrcError(
             f"a book is made of the chapters in a clone of the project, and {paths.home()} is none: go into the clone, "

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from dmlrc import records, studies
-from dmlrc.errors import DmlrcError, MissingDataError
+from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.records import StudyRecords
 from dmlrc.studies import experiments
 
@@ -29,10 +29,28 @@ def names(edition: str) -> list[str]:
 def load(edition: str) -> list[StudyRecords]:
     """The records of every study of an edition.
 
-    Raises UsageError, with the nearest name, for a study that does not exist, and MissingDataError for one that was not
-    run.
+    Raises UsageError, with the nearest name, for a study that does not exist, and for one that is no methods table;
+    MissingDataError for one that was not run.
     """
-    return [_load(name) for name in names(edition)]
+    return [_table(_load(name)) for name in names(edition)]
+
+
+def _table(found: StudyRecords) -> StudyRecords:
+    require_table(found.name, found.meta["kind"], found.meta["parent"], found.meta["budget"]["trials"])
+    return found
+
+
+def require_table(name: str, kind: str, parent: str | None, trials: int) -> None:
+    """Raise UsageError for a study that is no methods table: around one the chapters find everything else."""
+    if kind == "table" and trials:
+        return
+    what = {"rates": "chose the learning rate of", "experiment": "is an experiment around"}.get(kind)
+    problem = f"{what} {parent!r}" if what else "has no searches"
+    instead = f"give {parent!r}, and it comes along" if what else "give one of `dmlrc study list`"
+    raise UsageError(
+        f"study {name!r} {problem}, but chapters are made of methods tables: {instead}; `dmlrc study show {name}` "
+        "shows it alone"
+    )
 
 
 def _load(name: str) -> StudyRecords:

@@ -1,10 +1,12 @@
 """From nothing to a rendered book in one call, at the smallest budget: train, execute with papermill, build."""
 
+import json
 import shutil
 from pathlib import Path
 
 import nbformat
 import pytest
+from factories import write_fake_study
 
 from dmlrc import records, studies, study
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
@@ -54,6 +56,23 @@ def test_editions(home):
         editions.load("glyphs-quick")
     with pytest.raises(DmlrcError, match="no study is published yet"):
         editions.names("published")
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"kind": "experiment", "parent": "glyphs-quick"}, "is an experiment around 'glyphs-quick', .* give 'glyphs-q"),
+        ({"kind": "rates", "parent": "glyphs-quick"}, "chose the learning rate of 'glyphs-quick'"),
+        ({"budget": {"name": "full", "trials": 0, "reruns": 3}}, "has no searches"),
+    ],
+)
+def test_a_chapter_is_made_of_methods_tables(home, changes, says):
+    write_fake_study(study="glyphs-smoke")
+    path = home / "runs" / "glyphs-smoke" / "meta.json"
+    assert [each.name for each in editions.load("glyphs-smoke")] == ["glyphs-smoke"]
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    with pytest.raises(UsageError, match=says):
+        editions.load("glyphs-smoke")
 
 
 def test_one_page_of_no_chapters_says_what_to_do(home):
