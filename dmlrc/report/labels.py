@@ -65,6 +65,17 @@ def percent(mean: float, ci95: float = float("nan"), digits: int = 2) -> str:
     return f"{100 * mean:.{digits}f}{half}"
 
 
+def rate(value: float) -> str:
+    """A learning rate in powers of ten.
+
+    >>> rate(1e-05), rate(0.0003), rate(0.01)
+    ('10⁻⁵', '3·10⁻⁴', '10⁻²')
+    """
+    factor, power = f"{value:.0e}".split("e")
+    ten = "10" + str(int(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return ten if factor == "1" else f"{factor}·{ten}"
+
+
 def p_value(p: float) -> str:
     """The p of a test with two digits.
 
@@ -140,11 +151,11 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
         )
     if random := [records for records in edition if records.meta["protocol"]["weights"] is None]:
         sentences.append(f"In {named(random)} the row *Pretrained* is the trunk with random weights, untrained.")
-    sentences += [sentence for records in edition for sentence in _below_pretrained(records)]
+    sentences += [sentence for records in edition for sentence in below_pretrained(records)]
     return " ".join(sentences) or "A ranking on one data set and one trunk is no ranking on another."
 
 
-def _below_pretrained(records: StudyRecords) -> list[str]:
+def below_pretrained(records: StudyRecords) -> list[str]:
     """Which methods the trunk itself beats in concatenated P@1, if there are any: their MAP@R may still be higher."""
     means = accuracy(records)
     means = means[means["setting"] == "concatenated"].pivot(index="method", columns="metric", values="mean")
@@ -155,10 +166,12 @@ def _below_pretrained(records: StudyRecords) -> list[str]:
     if not below.any():
         return []
     higher = (trained["map_at_r"][below] > trunk_alone["map_at_r"]).sum()
+    but = (
+        "" if not higher else "; in MAP@R it is above" if below.sum() == 1 else f"; in MAP@R {higher} of them are above"
+    )
     return [
-        f"In `{records.name}` {below.sum()} of {len(trained)} methods {'has' if below.sum() == 1 else 'have'} a lower "
-        f"P@1 than the trunk without any training ({percent(trunk_alone['precision_at_1'])} %); {higher} of these "
-        f"{'has' if higher == 1 else 'have'} a higher MAP@R."
+        f"On `{records.name}` {below.sum()} of {len(trained)} methods {'lies' if below.sum() == 1 else 'lie'} below "
+        f"the untrained trunk in P@1 ({percent(trunk_alone['precision_at_1'], digits=1)} %){but}."
     ]
 
 

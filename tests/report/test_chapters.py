@@ -37,7 +37,7 @@ CHECKLIST = (  # the tables and figures of the five papers
     "oi-t1",
     *(f"oi-f{number}" for number in range(1, 5)),
 )
-IDS = (*CHECKLIST, "answer", "claims", "protocol", "findings-all", "provenance")
+IDS = (*CHECKLIST, "first-years", "first-verdicts", "answer", "claims", "protocol", "findings-all", "provenance")
 
 
 @pytest.fixture(scope="module", params=("made", "published"))

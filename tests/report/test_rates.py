@@ -83,13 +83,13 @@ def test_a_rate_that_is_not_finished_is_left_out():
 
 def test_cells_sentence_and_figure():
     cells, marks = page.cells(grid())
-    assert list(cells.index) == ["0.0003", "0.0001", "3e-05", "1e-05", "3e-06", "1e-06"]
-    assert cells.loc["1e-05", "Contrastive"] == "12.00"
-    assert marks.loc["1e-05", "mean"] == "best"
-    assert cells.loc["1e-06", "cut off"] == "100%"
+    assert list(cells.index) == ["3·10⁻⁴", "10⁻⁴", "3·10⁻⁵", "10⁻⁵", "3·10⁻⁶", "10⁻⁶"]
+    assert cells.loc["10⁻⁵", "Contrastive"] == "12.00"
+    assert marks.loc["10⁻⁵", "mean"] == "best"
+    assert cells.loc["10⁻⁶", "cut off"] == "100%"
     text = page.sentence(grid())
     assert "3 methods" in text
-    assert "at a rate of 0.0003, with SoftTriple ahead" in text
+    assert "at a rate of 3·10⁻⁴, with SoftTriple ahead" in text
     figure = figures.draw({"Cars": page.best_trials(grid())})
     assert len(figure.axes[0].lines) == len(METHODS)
 

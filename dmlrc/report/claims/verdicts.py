@@ -18,7 +18,7 @@ CLAIMS: tuple[Claim, ...] = tuple(
 """The claims of all papers, one module a paper."""
 
 
-WITHOUT_RECORDS = "without records"
+WITHOUT_RECORDS = "no training needed"
 """Where the claims stand that need no records of a study, beside the studies: they are judged, and counted, once."""
 
 

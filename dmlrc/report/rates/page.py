@@ -77,7 +77,7 @@ def cells(grid: StudyRecords, methods: Methods = METHODS) -> tuple[pd.DataFrame,
     )
     marks = marks.assign(steps="", **{"cut off": ""})
     names = {name: labels.method_label(name, methods) for name in best.columns}
-    index = pd.Index([f"{rate:g}" for rate in table.index], name="Rate")
+    index = pd.Index([labels.rate(rate) for rate in table.index], name="Rate")
     return tuple(frame.set_axis(index).rename(columns=names) for frame in (texts, marks))
 
 
@@ -87,12 +87,13 @@ def sentence(grid: StudyRecords) -> str:
     if len(told) < 2:
         return f"On {labels.dataset(grid)} fewer than two rates have been tried so far."
     best, high = told["mean"].idxmax(), told.index.max()
-    leaders = [labels.method_label(told["leader"][rate]) for rate in (high, best)]
+    (first, wide), (second, narrow) = (
+        (labels.method_label(told["leader"][rate]), labels.percent(told["range"][rate])) for rate in (high, best)
+    )
     return (
-        f"On {labels.dataset(grid)} {len(best_trials(grid).columns)} methods lie "
-        f"{labels.percent(told['range'][high])} points apart at a rate of {high:g}, with {leaders[0]} ahead, and "
-        f"{labels.percent(told['range'][best])} points at {best:g}, with {leaders[1]} ahead; on average they gain "
-        f"{labels.percent(told['mean'][best] - told['mean'][high])} points of MAP@R."
+        f"On {labels.dataset(grid)} {len(best_trials(grid).columns)} methods lie {wide} points apart at a rate of "
+        f"{labels.rate(high)}, with {first} ahead, and {narrow} points at {labels.rate(best)}, with {second} ahead; on "
+        f"average they gain {labels.percent(told['mean'][best] - told['mean'][high])} points of MAP@R."
     )
 
 
@@ -103,10 +104,12 @@ def warning(edition: Sequence[StudyRecords]) -> str:
         grid = grid_of(study)
         best = chosen_rate(grid) if grid else None
         if best is not None and best != study.meta["protocol"]["lr"]:
-            made.append(f"on {labels.dataset(study)} ({study.meta['protocol']['lr']:g}; best: {best:g})")
+            rate = labels.rate(study.meta["protocol"]["lr"])
+            made.append(f"on {labels.dataset(study)} it was {rate}, where {labels.rate(best)} is best")
     if not made:
         return ""
     return (
         "**The rankings and verdicts below were made by their learning rate, and are being run again.** All methods of "
-        f"a study share one rate, and {' and '.join(made)} it is not the best one. What another one would have changed:"
+        f"a study share one rate: {' and '.join(made)} on validation classes. {{doc}}`02_protocol_and_search` shows "
+        "what the best rate would have changed."
     )

@@ -1,0 +1,108 @@
+"""The pictures of the first page: claims beside measurements, and the verdicts."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
+
+from dmlrc.report import published, style, svg, tables, titles
+from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
+from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
+
+COLOURS = dict(zip(published.DATASETS, (BLUE, RED, GREEN), strict=True))
+OURS = (PURPLE, ORANGE, SKY, GREY)
+SHADES = {REPRODUCED: BLUE, NOT_REPRODUCED: RED, INCONCLUSIVE: "#b5b5b5"}
+
+
+def claims_beside_measurements(claims: pd.DataFrame, measured: pd.DataFrame) -> Figure:
+    """P@1 against the year: left as papers claim it, right as measured, on one scale.
+
+    claims: headline rows of `published.claims()`. measured: `page.measured`. The losses of 2006 are lines, the others
+    dots: hollow those of the Reality Check, filled ours.
+    """
+    figure, axes = style.canvas(4.4, 1, 2, sharey=True)
+    left, right = axes[0]
+    for name, colour in COLOURS.items():
+        part = claims[claims["dataset"] == name]
+        dots = left.scatter(style.jitter(part["year"]), 100 * part["r1"], s=14, color=colour, alpha=0.75, linewidths=0)
+        svg.tips(dots, [_claim_tip(row) for row in part.itertuples()])
+    ours = [where for where in dict.fromkeys(measured["where"]) if where not in COLOURS]
+    colours = COLOURS | dict(zip(ours, OURS, strict=False))
+    for where, part in measured.groupby("where", sort=False):
+        _draw_measured(right, part, colours.get(where, GREY))
+    left.set_title("claimed in papers", loc="left")
+    right.set_title("measured, tuned alike", loc="left")
+    left.set_ylabel("P@1, %")
+    years = (claims["year"].min() - 0.7, max(claims["year"].max(), measured["year"].max()) + 0.7)
+    for axis in (left, right):
+        axis.set_xlim(years)
+        axis.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+    _name_levels(right, measured, colours, years[1])
+    return figure
+
+
+def _claim_tip(row: tuple) -> str:
+    return f"{row.paper}, {row.year}: {row.method}, {row.dataset}, {row.backbone}: {100 * row.r1:.1f} %"
+
+
+def _draw_measured(axis: Axes, part: pd.DataFrame, colour: str) -> None:
+    for row in part.itertuples():
+        tip = f"{row.label}, {row.year}, {titles.title(row.where)}: {100 * row.mean:.1f} %"
+        if row.method in tables.CLASSICS:
+            line = axis.axhline(100 * row.mean, color=colour, linewidth=0.9, alpha=0.8)
+            svg.tips(line, tip)
+            continue
+        place = row.year + 0.22 * ((_offset(row.method) % 5) - 2) / 2
+        if row.by == "ours":
+            axis.errorbar(place, 100 * row.mean, yerr=100 * row.ci95, color=colour, linewidth=0.8)
+        (dot,) = axis.plot(
+            place, 100 * row.mean, "o", color=colour, markersize=4, markerfacecolor=colour if row.by == "ours" else "w"
+        )
+        svg.tips(dot, tip)
+
+
+def _offset(name: str) -> int:
+    """A small number that a name always has: where its dot stands within the year."""
+    return sum(map(ord, name))
+
+
+def _name_levels(axis: Axes, measured: pd.DataFrame, colours: dict[str, str], edge: float) -> None:
+    """The data sets' names below their levels, at the right, moved apart where they would overlap."""
+    place = 1e9
+    for where, level in (100 * measured.groupby("where")["mean"].min()).sort_values(ascending=False).items():
+        place = min(level - 0.4, place - 2.6)
+        text = titles.title(where) + (" (paper)" if where in COLOURS else "")
+        axis.text(edge - 0.1, place, text, color=colours.get(where, GREY), fontsize=7.5, va="top", ha="right")
+
+
+def verdicts(squares: pd.DataFrame, order: Sequence[str] = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE)) -> Figure:
+    """A strip a paper and study, a square a claim. squares: `page.squares`."""
+    strips = squares.groupby(["paper", "study"], sort=False)
+    papers = list(dict.fromkeys(squares["paper"]))
+    figure, axes = style.canvas(0.6 + 0.2 * len(strips) + 0.24 * len(papers))
+    axis = axes[0, 0]
+    place, ticks = -0.6, {}
+    for (paper, study), part in strips:
+        if paper in papers:
+            place += 1.2
+            axis.text(-0.2, place - 0.15, paper, ha="left", va="center", fontsize=9, fontweight="bold")
+            papers.remove(paper)
+        place += 1
+        ticks[place] = titles.title(study)
+        for column, row in enumerate(part.itertuples()):
+            colour = SHADES.get(row.verdict)
+            square = Rectangle((column, place - 0.4), 0.8, 0.8, ec=colour or GREY, fc=colour or "none", linewidth=0.7)
+            axis.add_patch(square)
+            svg.tips(square, row.tip)
+    axis.set(yticks=list(ticks), yticklabels=list(ticks.values()), xticks=[], ylim=(place + 0.6, -0.1))
+    axis.set_xlim(-0.3, strips.size().max() + 0.3)
+    axis.grid(False)
+    for side in axis.spines.values():
+        side.set_visible(False)
+    handles = [Rectangle((0, 0), 1, 1, facecolor=SHADES[name], edgecolor=SHADES[name]) for name in order]
+    handles.append(Rectangle((0, 0), 1, 1, facecolor="none", edgecolor=GREY))
+    figure.legend(handles, [*order, "not run, or retracted"], loc="outside upper center", ncols=2, handlelength=0.8)
+    return figure

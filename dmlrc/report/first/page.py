@@ -1,0 +1,231 @@
+"""The answer in three sentences, and the numbers behind the first page's pictures."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pandas as pd
+
+from dmlrc.papers import after2019
+from dmlrc.records import PRETRAINED, StudyRecords
+from dmlrc.report import labels, published, tables
+from dmlrc.report.claims.page import SECTIONS
+from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
+from dmlrc.report.claims.verdicts import WITHOUT_RECORDS, Judged, of_section
+from dmlrc.report.rates import page as rates
+from dmlrc.report.significance.measures import same_function
+from dmlrc.studies import experiments
+
+P1 = ("concatenated", "precision_at_1")
+CONTRASTIVE = tables.CLASSICS[0]
+NEWER = {method.name: method for method in after2019.METHODS}
+
+
+# The answer
+
+
+def answer(edition: Sequence[StudyRecords]) -> str:
+    """What the book finds, in three sentences: what was claimed, what is measured, what decides which loss leads."""
+    theirs = published.results()
+    paper = [tables.improvement(theirs[theirs["dataset"] == name], CONTRASTIVE) for name in published.DATASETS]
+    ours = {each.name: tables.improvement(tables.accuracy(each), CONTRASTIVE)["concatenated"] for each in edition}
+    claimed = tables.claimed_improvement(published.claims(), CONTRASTIVE).groupby("dataset")["gain"].mean()
+    measured = _and([f"{labels.signed(gain)} on `{name}`" for name, gain in ours.items() if not np.isnan(gain)])
+    return " ".join(
+        [
+            f"From 2017 to 2019, papers reported a P@1 on average {_range(claimed)} above that of the contrastive loss "
+            "of 2006, depending on the data.",
+            f"Tuned alike, the newer losses gained {_range(gains['concatenated'] for gains in paper)} over it in the "
+            f"Reality Check of 2020{f', and {measured} in our runs' * bool(measured)}.",
+            leads(edition),
+        ]
+    )
+
+
+def leads(edition: Sequence[StudyRecords]) -> str:
+    """Why no loss can be called the best, in one sentence: the rate changes the leader, or others tie with it."""
+    changes = [change for each in edition if (change := _change_of_leader(each))]
+    if changes:
+        return f"Which loss leads is decided by more than the loss: {_and(changes)}."
+    sets = [
+        f"{_count(len(names), 'method')} of {of} {'share' if len(names) > 1 else 'takes'} the first place on `{name}`"
+        for name, (names, of) in ((each.name, best_set(each)) for each in edition)
+        if of > 1
+    ]
+    return f"There is a leading group rather than a best loss: {_and(sets)}." if sets else "Nothing can be ranked yet."
+
+
+def _change_of_leader(study: StudyRecords) -> str:
+    """That the learning rate changes which method is best, where a grid of rates shows it; else ""."""
+    grid = rates.grid_of(study)
+    told = rates.summary(grid) if grid is not None else pd.DataFrame()
+    if len(told) < 2:
+        return ""
+    best, high = told["mean"].idxmax(), told.index.max()
+    first, second = (labels.method_label(told["leader"][rate]) for rate in (high, best))
+    if first == second:
+        return ""
+    rate, other = labels.rate(high), labels.rate(best)
+    return f"on {labels.dataset(study)} it is {first} at a learning rate of {rate} and {second} at {other}"
+
+
+def best_set(study: StudyRecords) -> tuple[list[str], int]:
+    """The methods that cannot be told from the best in concatenated MAP@R, the best first; and how many compete."""
+    frame = tables.accuracy(study)
+    frame = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
+    frame = frame[frame["method"] != PRETRAINED].assign(mark=tables.marks(frame)).sort_values("mean", ascending=False)
+    return list(frame["method"][frame["mark"] != ""]), len(frame)
+
+
+def _range(gains: Iterable[float]) -> str:
+    """The least and the greatest of some gains in whole percent: "94 to 189 %".
+
+    >>> _range([0.94, 1.887, 0.9]), _range([-0.018, 0.02]), _range([0.02])
+    ('90 to 189 %', '-2 to +2 %', '2 %')
+    """
+    low, high = min(gains := list(gains)), max(gains)
+    if round(100 * low) == round(100 * high):
+        return f"{100 * low:.0f} %"
+    return f"{100 * low:+.0f} to {100 * high:+.0f} %" if low < 0 else f"{100 * low:.0f} to {100 * high:.0f} %"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def _and(texts: Sequence[str]) -> str:
+    """
+    >>> _and(["a"]), _and(["a", "b", "c"]), _and([])
+    ('a', 'a, b and c', '')
+    """
+    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
+
+
+# The pictures
+
+
+def measured(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+    """Concatenated P@1 of every method, in the paper's tables and in ours.
+
+    Columns: where (a data set of the paper, or a study), by ("paper" or "ours"), method, label, year, mean, ci95. The
+    losses after 2019 are among ours where they were run.
+    """
+    theirs = published.results()
+    parts = [_points(theirs[theirs["dataset"] == name], name, "paper") for name in published.DATASETS]
+    for each in edition:
+        parts.append(_points(tables.accuracy(each), each.name, "ours"))
+        if (after := experiments.load(each.name, "after2019")) is not None:
+            newer = tables.accuracy(after)
+            parts.append(_points(newer[newer["method"].isin(NEWER)], each.name, "ours", NEWER))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _points(frame: pd.DataFrame, where: str, by: str, methods: tables.Methods = tables.METHODS) -> pd.DataFrame:
+    setting, metric = P1
+    rows = frame[(frame["setting"] == setting) & (frame["metric"] == metric) & frame["method"].isin(methods)]
+    known = [methods[name] for name in rows["method"]]
+    return pd.DataFrame(
+        {
+            "where": where,
+            "by": by,
+            "method": [method.name for method in known],
+            "label": [method.label for method in known],
+            "year": [method.year for method in known],
+            "mean": rows["mean"].to_numpy(),
+            "ci95": rows["ci95"].to_numpy(),
+        }
+    )
+
+
+def squares(judged: Judged) -> pd.DataFrame:
+    """A square a claim: row (paper, and study where there are several), claim, verdict, tip. Ordered by verdict."""
+    order = [REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE]
+    rows = []
+    for section, title in SECTIONS.items():
+        for study, judgements in judged.items():
+            claims = [claim for claim in of_section(section) if claim.id in judgements]
+            found = sorted(
+                claims,
+                key=lambda claim: (*order, judgements[claim.id].verdict).index(judgements[claim.id].verdict),
+            )
+            for claim in found:
+                verdict = judgements[claim.id]
+                why = f" ({verdict.why})" if verdict.why else ""
+                rows.append((title, study, claim.id, verdict.verdict, f"{claim.claim} – {verdict.verdict}{why}"))
+    return pd.DataFrame(rows, columns=["paper", "study", "claim", "verdict", "tip"])
+
+
+def verdicts_sentence(judged: Judged) -> str:
+    """What became of the claims, in a sentence a study."""
+    sentences = []
+    for study, judgements in judged.items():
+        found = [judgement.verdict for judgement in judgements.values()]
+        settled = [found.count(verdict) for verdict in (REPRODUCED, NOT_REPRODUCED)]
+        where = f"On `{study}`" if study != WITHOUT_RECORDS else "Without any training of ours"
+        sentences.append(
+            f"{where}, {sum(settled)} of {_count(len(found), 'claim')} {'is' if sum(settled) == 1 else 'are'} settled: "
+            f"{settled[0]} reproduced, {settled[1]} not."
+        )
+    return " ".join(sentences)
+
+
+# What decides a ranking
+
+
+def yardsticks(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+    """How far several things move MAP@R, in fractions: a row a study, a column a thing; NaN where nobody knows.
+
+    losses: standard deviation over the methods. rate: of the methods' mean over the rates of the grid, on validation
+    classes. search: the difference of two methods that are one function, searched separately. seed: standard deviation
+    over the reruns of a search, mean over the methods.
+    """
+    return pd.DataFrame({each.name: _yardsticks(each) for each in edition}).T
+
+
+def _yardsticks(study: StudyRecords) -> dict[str, float]:
+    scores = study.scores
+    rows = scores[(scores["setting"] == "concatenated") & (scores["metric"] == "map_at_r")]
+    rows = rows[rows["method"].isin(tables.METHODS)]
+    grid = rates.grid_of(study)
+    means = rates.summary(grid)["mean"] if grid is not None else pd.Series(dtype=float)
+    return {
+        "losses": float(rows.groupby("method")["value"].mean().std()),
+        "rate": float(means.std()),
+        "search": abs(same_function(study)),
+        "seed": float(rows.groupby(["method", "repetition"])["value"].std().mean()),
+    }
+
+
+def yardsticks_sentence(table: pd.DataFrame) -> str:
+    """What moves MAP@R as far as the loss does, in a sentence a study."""
+    words = {"rate": "another learning rate", "search": "another search", "seed": "another seed"}
+    sentences = []
+    for study, row in table.iterrows():
+        known = [f"{words[name]} by {_tenths(row[name])}" for name in words if not np.isnan(row[name])]
+        if known and not np.isnan(row["losses"]):
+            sentences.append(
+                f"On `{study}` another loss moves MAP@R by {_tenths(row['losses'])} points, {_and(known)}."
+            )
+    return " ".join(sentences)
+
+
+def _tenths(value: float) -> str:
+    """
+    >>> _tenths(0.0104), _tenths(0.0003)
+    ('1.0', 'less than 0.1')
+    """
+    return f"{100 * value:.1f}" if value >= 0.001 else "less than 0.1"
+
+
+def limits(edition: Sequence[StudyRecords]) -> str:
+    """What the book cannot say yet, as Markdown bullets."""
+    frozen = [each.name for each in edition if each.meta["protocol"]["frozen_trunk"]]
+    data = {each.meta["dataset"] for each in edition}
+    bullets = [
+        f"**Frozen trunk.** On {_and([f'`{name}`' for name in frozen])} only a linear embedder was trained, on fixed "
+        "ImageNet features. Losses may rank otherwise when the whole network is fine-tuned, as it was in the papers."
+        * bool(frozen),
+        *(f"**Below the untrained trunk.** {text}" for each in edition for text in labels.below_pretrained(each)),
+        f"**Few data sets.** Here {'are' if len(data) > 1 else 'is'} {_count(len(data), 'data set')}; a ranking on one is "
+        "no ranking on the next.",
+    ]
+    return "\n".join(f"- {bullet}" for bullet in bullets if bullet)

@@ -1,0 +1,99 @@
+"""The first page: sentences that hold with one study and with several, dots and squares where the numbers put them."""
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from factories import fake_records
+from matplotlib.patches import Rectangle
+
+from dmlrc.report import claims, published, tables
+from dmlrc.report.first import figures, page
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+def edition(*names):
+    return [fake_records(study=name, trials=3, reruns=3) for name in names]
+
+
+@pytest.mark.parametrize("names", [("one",), ("one", "other", "third")])
+def test_the_answer_is_three_sentences_whose_numbers_are_those_of_the_tables(names):
+    studies = edition(*names)
+    text = page.answer(studies)
+    assert text.count(". ") == 2
+    for study in studies:
+        gain = tables.improvement(tables.accuracy(study), "contrastive")["concatenated"]
+        assert f"{100 * gain:+.1f} % on `{study.name}`" in text
+    claimed = tables.claimed_improvement(published.claims(), "contrastive").groupby("dataset")["gain"].mean()
+    assert f"{100 * claimed.min():.0f} to {100 * claimed.max():.0f} %" in text
+    assert "share the first place on `one`" in text or "takes the first place on `one`" in text
+
+
+def test_the_leader_at_another_rate_is_named_where_a_grid_shows_it(monkeypatch):
+    (study,) = edition("one")
+    told = pd.DataFrame({"mean": [0.3, 0.2], "leader": ["contrastive", "triplet"]}, index=[1e-5, 3e-4])
+    monkeypatch.setattr(page.rates, "grid_of", lambda study: study)
+    monkeypatch.setattr(page.rates, "summary", lambda grid: told)
+    assert "it is Triplet at a learning rate of 3·10⁻⁴ and Contrastive at 10⁻⁵" in page.leads([study])
+    monkeypatch.setattr(page.rates, "summary", lambda grid: told.assign(leader="triplet"))
+    assert "leading group" in page.leads([study])
+
+
+def test_the_best_set_is_the_best_and_what_ties_with_it():
+    (study,) = edition("one")
+    names, of = page.best_set(study)
+    frame = tables.accuracy(study)
+    frame = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")].set_index("method")["mean"]
+    assert names[0] == frame.drop("pretrained").idxmax()
+    assert of == len(frame) - 1
+
+
+def test_yardsticks_against_plain_loops():
+    (study,) = edition("one")
+    found = page.yardsticks([study]).loc["one"]
+    scores = study.scores
+    rows = scores[(scores["setting"] == "concatenated") & (scores["metric"] == "map_at_r")]
+    means, deviations = [], []
+    for method in tables.METHODS:
+        values = rows[rows["method"] == method]["value"].to_numpy()
+        means.append(values.mean())
+        deviations.append(values.std(ddof=1))
+    assert found["losses"] == pytest.approx(np.std(means, ddof=1))
+    assert found["seed"] == pytest.approx(np.mean(deviations))
+    assert np.isnan(found["rate"])
+    assert "another learning rate" not in page.yardsticks_sentence(page.yardsticks([study]))
+
+
+def test_every_dot_stands_at_its_number():
+    studies = edition("one")
+    measured = page.measured(studies)
+    assert set(measured["where"]) == {*published.DATASETS, "one"}
+    headline = published.claims()
+    headline = headline[headline["primary"] & (headline["role"] == "proposed")]
+    left, right = figures.claims_beside_measurements(headline, measured).axes
+    drawn = sorted(height for dots in left.collections for height in dots.get_offsets()[:, 1])
+    assert drawn == pytest.approx(sorted(100 * headline["r1"]))
+    lines = [line for line in right.get_lines() if line.get_url() and "Contrastive" in line.get_url()]
+    contrastive = measured[measured["method"] == "contrastive"]["mean"]
+    assert sorted(line.get_ydata()[0] for line in lines) == pytest.approx(sorted(100 * contrastive))
+
+
+def test_a_square_a_claim_in_the_colour_of_its_verdict():
+    judged = claims.judged(edition("one"))
+    squares = page.squares(judged)
+    assert len(squares) == sum(len(judgements) for judgements in judged.values())
+    axis = figures.verdicts(squares).axes[0]
+    drawn = [each for each in axis.patches if isinstance(each, Rectangle) and each.get_url()]
+    assert len(drawn) == len(squares)
+    grey = sum(each.get_facecolor()[:3] == pytest.approx((181 / 255,) * 3) for each in drawn)
+    assert grey == (squares["verdict"] == "inconclusive").sum()
+    assert "claims are settled" in page.verdicts_sentence(judged)
