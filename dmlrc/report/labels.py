@@ -1,5 +1,6 @@
 """What a page shows: cells of text in percent, methods by their labels, and what a caption must say."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -27,6 +28,15 @@ METRIC_LABELS = {
     "f1": "F1",
 }
 DATASET_LABELS, TRUNK_LABELS = titles.DATASETS, titles.TRUNKS
+
+
+def prose(name: str) -> str:
+    """A name that a user gave, as Markdown that shows it as it is: in sentences and captions.
+
+    >>> print(prose("a <b> & $c$ `d`"), prose("margin_per_class"))
+    a \\<b\\> \\& \\$c\\$ \\`d\\` margin_per_class
+    """
+    return re.sub(r"[\\`*{}\[\]<>$&|~#!^]|(?<!\w)_|_(?!\w)", r"\\\g<0>", " ".join(name.split()))
 
 
 def method_label(method: str, methods: Methods = METHODS) -> str:

@@ -3,6 +3,9 @@
 Each display carries two forms: HTML for JupyterLab, and MyST text for the book, where a table or figure gets its id as
 a label, a caption, and download links. The downloads lie in book/chapters/exports/ (or $DMLRC_EXPORTS). Studies that go
 by their slugs in what is shown here are printed by their titles (`dmlrc.report.titles`); downloads keep the slugs.
+
+What a user named (a folder of images, the label of a method) may hold anything. In cells all text is shown as it is,
+unless it is `Markup`; in sentences and captions, which are Markdown, `dmlrc.report.labels.prose` must stand around it.
 """
 
 import os
@@ -17,6 +20,7 @@ import nbformat
 import pandas as pd
 from IPython.display import Markdown, display
 from markdown_it import MarkdownIt
+from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from pandas.io.formats.style import Styler
@@ -49,7 +53,7 @@ def rerun(chapter: str, studies: str) -> None:
     """Show, folded, what the numbers of a chapter were made of, how to make them again, and how to cite the page."""
     runs = editions.run_commands(editions.names(studies))
     cells = about.runs(chapter, editions.load(studies))
-    html = _scrolling(_styler(cells, None), f"about-{chapter}", wrap=True)
+    html = _scrolling(cells, f"about-{chapter}", wrap=True)
     commands = (
         "To rerun this page, from the root of the project (records that are there are not made again):\n\n```shell\n"
         f"{runs}\npapermill notebooks/{chapter}.ipynb {chapter}.ipynb --cwd notebooks -p studies {studies}\n```"
@@ -73,16 +77,16 @@ def table(
 ) -> None:
     """Show a table of text under its id, and write it as CSV and LaTeX.
 
-    cells: what is printed. data: the numbers behind it, for the CSV; default the cells. marks: for each cell "best"
-    (printed bold), "tie" (italic) or "". wrap: cells hold sentences, so they may break into lines.
+    cells: what is printed, text or `Markup`. data: the numbers behind it, for the CSV; default the cells. marks: for
+    each cell "best" (printed bold), "tie" (italic) or "". wrap: cells hold sentences, so they may break into lines.
     """
-    plain = cells.map(lambda cell: _plain(cell) if isinstance(cell, str) else cell)  # links are of pages
+    plain = cells.map(lambda cell: cell.striptags() if isinstance(cell, Markup) else cell)  # links are of pages
     (plain if data is None else data).to_csv(exports() / f"{name}.csv", float_format="%.6g")
     plain, cells = titles.in_headings(plain), titles.in_headings(cells)
     marks = None if marks is None else titles.in_headings(marks)
     (exports() / f"{name}.tex").write_text(_latex(_styler(plain, marks), name, titles.in_sentence(caption)))
     caption = _printed(caption)
-    html = _scrolling(_styler(cells.map(_minus), marks), name, wrap)
+    html = _scrolling(cells, name, wrap, marks)
     downloads = f"{{download}}`CSV <exports/{name}.csv>` {{download}}`LaTeX <exports/{name}.tex>`"
     _display(
         f"{html}<p>{_html(caption)}</p>",
@@ -99,7 +103,7 @@ def figure(name: str, drawing: Figure, caption: str) -> None:
     plt.close(drawing)
     (exports() / f"{name}.svg").write_text(file)
     caption = _printed(caption)
-    html = svg.inline(file, _alt(caption))
+    html = _fenced(svg.inline(file, _alt(caption)))
     _display(
         f"{html}<p>{_html(caption)}</p>",
         f"::::{{container}} dml-figure\n:name: {name}\n\n```{{raw}} html\n{html}\n```\n\n:::{{container}} "
@@ -109,7 +113,15 @@ def figure(name: str, drawing: Figure, caption: str) -> None:
 
 def _alt(caption: str) -> str:
     """A caption without its markup: citations and links by their words."""
-    return " ".join(re.sub(r"\{[a-z:]+\}`[^`]*`|[`*_{}\[\]]", "", caption).split())
+    return " ".join(_MARKS.sub(_letter, re.sub(r"\{[a-z:]+\}`[^`]*`", "", caption)).split())
+
+
+_MARKS = re.compile(r"\\([!-/:-@\[-`{-~])|[`*_{}\[\]]")
+"""What a Markdown sentence has besides its words: marks, and the backslashes of letters that are none."""
+
+
+def _letter(mark: re.Match) -> str:
+    return mark[1] or ""
 
 
 def record(**scalars: float | int | str) -> None:
@@ -141,8 +153,20 @@ def _styler(cells: pd.DataFrame, marks: pd.DataFrame | None) -> Styler:
     return cells.style.apply(lambda _: css.to_numpy(), axis=None)
 
 
-def _plain(html: str) -> str:
-    return re.sub(r"<[^>]+>", "", html)
+def _escaped(cells: pd.DataFrame) -> pd.DataFrame:
+    """The cells, and the names of rows and columns, as HTML that shows them as they are."""
+    return cells.astype(object).map(_as_html).rename(index=_as_html, columns=_as_html)
+
+
+def _as_html(cell: object) -> object:
+    if not isinstance(cell, str):
+        return cell
+    return _fenced(str(cell if isinstance(cell, Markup) else escape(_minus(" ".join(cell.split())), quote=False)))
+
+
+def _fenced(html: str) -> str:
+    """HTML that ends no fence of Markdown in which it stands."""
+    return html.replace("`", "&#96;")
 
 
 def _printed(markdown: str) -> str:
@@ -175,14 +199,15 @@ def _roomy(styler: Styler) -> Styler:
 
 def _room(texts: Iterable, most: str) -> str:
     """Short texts stay on one line; the longest of others takes some four lines. most: of the window's width."""
-    longest = max((len(_plain(str(text))) for text in texts), default=0)
+    longest = max((len(Markup(text).striptags()) for text in texts), default=0)
     if longest <= 20:
         return "white-space: nowrap;"
     return f"min-width: min({min(max(longest // 4, 16), 36)}ch, {most});"
 
 
-def _scrolling(styler: Styler, name: str, wrap: bool) -> str:
+def _scrolling(cells: pd.DataFrame, name: str, wrap: bool, marks: pd.DataFrame | None = None) -> str:
     look = "dml dml-wrap" if wrap else "dml"
+    styler = _styler(_escaped(cells), marks)
     styler = (_roomy(styler) if wrap else styler).set_uuid(name.replace("-", "_"))
     html = styler.set_table_attributes(f'class="{look}"').to_html()
     return f'<div class="dml-scroll" tabindex="0" role="region" aria-label="{escape(name)}">{html}</div>'
@@ -199,5 +224,10 @@ def _latex(styler: Styler, name: str, caption: str) -> str:
 
 
 def _tex_text(markdown: str) -> str:
-    plain = re.sub(r"\{[a-z:]+\}`([^`<]*?)(?:\s*<[^`]*>)?`", r"\1", markdown).replace("`", "").replace("*", "")
-    return re.sub(r"([&%$#_{}])", r"\\\1", plain)
+    plain = re.sub(r"\{[a-z:]+\}`([^`<]*?)(?:\s*<[^`]*>)?`", r"\1", markdown)
+    words = _MARKS.sub(lambda mark: mark[1] or mark[0].strip("`*"), plain)
+    return "".join(_TEX.get(letter, letter) for letter in words)
+
+
+_TEX = {each: f"\\{each}" for each in "&%$#_{}"}
+_TEX |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}

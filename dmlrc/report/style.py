@@ -109,8 +109,18 @@ def jitter(positions: ArrayLike) -> np.ndarray:
     return places + np.random.default_rng(0).uniform(-0.12, 0.12, len(places))
 
 
+def drawn(name: str) -> str:
+    """A name that a user gave, as Matplotlib shows it as it is: dollar signs would make it a formula.
+
+    >>> print(drawn("$a$"))
+    \\$a\\$
+    """
+    return " ".join(name.split()).replace("$", r"\$")
+
+
 def method_rows(axis: Axes, names: Sequence[str], methods: Methods = METHODS) -> None:
     """Methods down the vertical axis, the first on top."""
-    axis.set(yticks=range(len(names)), yticklabels=[labels.method_label(name, methods) for name in names], ylabel="")
+    texts = [drawn(labels.method_label(name, methods)) for name in names]
+    axis.set(yticks=range(len(names)), yticklabels=texts, ylabel="")
     axis.set_ylim(len(names) - 0.5, -0.5)
     axis.xaxis.set_major_locator(MaxNLocator(5))

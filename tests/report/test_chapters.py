@@ -2,7 +2,8 @@
 
 import re
 import shutil
-from html import unescape
+from html import escape, unescape
+from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -24,6 +25,18 @@ SMALL = {
     "01_metrics": 'num_points, class_counts, trunks, trunk_classes = 300, "10,100", "conv4", "12"',
     "05_training_strategies": "toy_seeds = 1",
 }
+# What users may name: a folder of images, and the row of a loss of their own, as `notebooks/fork_a_loss.ipynb` shows it
+FOLDER = "folder:/tmp/<script>alert(1)</script> & $x$ `y` *z* [u](v) {cite:p}`w`"
+ROW = "a <img src=x onerror=alert(1)> & $x$ | `y` *z* ```"
+OWN_ROW = f"""
+from dataclasses import replace
+mine = tables.METHODS | {{"contrastive": replace(tables.METHODS["contrastive"], label={ROW!r})}}
+accuracy = tables.accuracy(edition[1])
+cells, marks = page.results(accuracy, *labels.dimensions(edition[1]), tables.status(edition[1], mine), mine)
+publish.table("own-row", cells, labels.prose({ROW!r}), marks=marks)
+publish.figure("own-figure", figures.results({{"own": accuracy}}, methods=mine), labels.prose({ROW!r}))
+publish.text(page.results_sentence(edition[1], mine))
+"""
 CHECKLIST = (  # the tables and figures of the five papers
     *(f"musgrave-t{number}" for number in range(1, 7)),
     *(f"musgrave-f{number}" for number in range(1, 6)),
@@ -76,7 +89,7 @@ def write_made_studies():
     write_fake_experiments("grocery-frozen-full", missing=("roth2020-samplers", "zhai2019-shares", "oi2021-random"))
     write_fake_study(
         study="grocery-frozen-full",
-        dataset="grocery",
+        dataset=FOLDER,
         protocol=musgrave2020.FROZEN,
         trials=21,
         reruns=3,
@@ -90,6 +103,8 @@ def executed(path, edition):
     notebook = nbformat.read(path, as_version=4)
     InteractiveShell.clear_instance()
     shell = InteractiveShell.instance()
+    if (path.stem, edition) == ("03_results", STUDIES):
+        notebook.cells.append(nbformat.v4.new_code_cell(OWN_ROW, metadata={"tags": ["remove-input"]}))
     for cell in notebook.cells:
         if cell.cell_type != "code":
             continue
@@ -142,6 +157,49 @@ def test_downloads_hold_the_numbers(book):
     assert "0.6721" in (exports / "musgrave-t3.csv").read_text()
     for path in exports.iterdir():
         assert path.stat().st_size > 50, path.name
+
+
+class Page(HTMLParser):
+    """The text of a page, its scripts, the names of all attributes, and what figures are called for who cannot see."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.text, self.scripts, self.attributes, self.called, self._within = "", [], set(), [], ""
+        self.feed(path.read_text(encoding="utf-8"))
+        self.text = " ".join(self.text.split())
+
+    def handle_starttag(self, tag, attrs):
+        self._within = tag
+        self.attributes |= {name for name, _ in attrs}
+        self.called += [value for name, value in attrs if tag == "svg" and name == "aria-label"]
+
+    def handle_endtag(self, tag):
+        self._within = ""
+
+    def handle_data(self, data):
+        if self._within == "script":
+            self.scripts.append(data)
+        elif self._within != "style":
+            self.text += data
+
+
+def test_what_a_user_named_is_shown_as_it_is(book, edition):
+    if edition != STUDIES:
+        pytest.skip("the made-up studies have hostile names")
+    folder, chapters = book
+    pages = {path.stem: Page(path) for path in sorted((folder / "chapters").glob("*.html"))}
+    assert not any("alert(1)" in script for page in pages.values() for script in page.scripts)
+    assert not any("onerror" in page.attributes for page in pages.values())
+    for name in (FOLDER, ROW):
+        beginning = name.split("`")[0]  # where this stands, all of it does
+        count = sum(page.text.count(beginning) for page in pages.values())
+        assert count == sum(page.text.count(name) for page in pages.values()) > 2
+    assert (
+        pages["03_results"].text.count(ROW) == 4
+    )  # a cell, a caption, a figure and its caption; the best and worst row
+    assert ROW in pages["03_results"].called
+    assert escape(ROW, quote=False) in (chapters / "exports" / "own-figure.svg").read_text()
+    assert r"a <img src=x onerror=alert(1)> \& \$x\$" in (chapters / "exports" / "own-row.tex").read_text()
 
 
 def test_no_page_needs_the_network(book):

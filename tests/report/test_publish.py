@@ -1,6 +1,7 @@
 """Displays carry both forms, and the files beside them hold the same numbers."""
 
 import re
+from html import escape, unescape
 
 import matplotlib
 
@@ -13,9 +14,10 @@ import pytest
 from factories import write_fake_study
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
+from markupsafe import Markup
 
 from dmlrc import studies
-from dmlrc.report import publish
+from dmlrc.report import labels, publish, style
 
 
 @pytest.fixture(autouse=True)
@@ -77,6 +79,35 @@ def test_sentences_get_more_room_than_numbers():
     assert rules["td.col0"] == rules["tbody th"] == "white-space: nowrap"
     assert (rules["td.col1"], rules["td.col2"]) == ("min-width: min(36ch, 90vw)", "min-width: min(16ch, 90vw)")
     assert "min-width" not in shown(publish.table, "my-t1", texts, "Numbered.")["text/html"]
+
+
+HOSTILE = "a <script>alert(1)</script> & $x$ | `y` *z* {cite:p}`w` \\ _u_\n```\n::::"
+
+
+def test_names_are_text_in_cells_in_captions_and_beside_figures(exports):
+    name = " ".join(HOSTILE.split())
+    frame = pd.DataFrame([[HOSTILE]], [HOSTILE], [HOSTILE]).rename_axis("Method")
+    data = shown(publish.table, "my-t1", frame, f"Of {labels.prose(HOSTILE)}.")
+    assert "<script" not in data["text/html"]
+    assert unescape(re.sub(r"<[^>]*>", "", data["text/html"])).count(name) == 4
+    fenced = data["text/markdown"].split("```{raw} html\n")[1].split("\n```\n")[0]
+    assert fenced.endswith("</div>")  # nothing in a cell ends the fence, or the container around it
+    assert not re.search(r"^:::", fenced, re.MULTILINE)
+    assert pd.read_csv(exports / "my-t1.csv").iloc[0, 0] == HOSTILE
+    assert r"\& \$x\$ | `y` *z* \{cite:p\}`w` \textbackslash{} \_u\_" in (exports / "my-t1.tex").read_text()
+    figure, axis = plt.subplots()
+    axis.set_title(style.drawn(HOSTILE))
+    data = shown(publish.figure, "my-f1", figure, f"Of {labels.prose(HOSTILE)}.")
+    assert f'aria-label="{escape(f"Of {name}.")}"'.replace("`", "&#96;") in data["text/markdown"]
+    assert escape(name, quote=False) in (exports / "my-f1.svg").read_text()
+    assert "<script" not in data["text/html"]
+
+
+def test_links_stay_links(exports):
+    link = Markup('<a href="x.html">{}</a>').format("a < b")
+    data = shown(publish.table, "my-t1", pd.DataFrame({"see": [link]}, dtype=object), "Linked.")
+    assert '<a href="x.html">a &lt; b</a>' in data["text/html"]
+    assert pd.read_csv(exports / "my-t1.csv")["see"].tolist() == ["a < b"]
 
 
 def test_the_same_numbers_give_the_same_figure(exports):

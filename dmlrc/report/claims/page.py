@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
+from markupsafe import Markup
 
 from dmlrc import papers
 from dmlrc.records import StudyRecords
@@ -34,9 +35,9 @@ def chapter(label: str) -> str:
     return CHAPTERS.get(label) or PAPERS[label.partition("-")[0]].chapter
 
 
-def link(label: str) -> str:
+def link(label: str) -> Markup:
     """A link to a table or figure, from one chapter to another."""
-    return f'<a href="{chapter(label)}.html#{label}">{label}</a>'
+    return Markup('<a href="{}.html#{}">{}</a>').format(chapter(label), label, label)
 
 
 def overview(edition: Sequence[StudyRecords] | Judged) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -80,14 +81,14 @@ def table(edition: Sequence[StudyRecords] | Judged, section: str | None = None) 
     return _with_marks(rows, studies, claims)
 
 
-def said_in(claim: Claim) -> str:
+def said_in(claim: Claim) -> Markup:
     """Where the paper says it, with a link, and some of its words; "ours" where it does not."""
     paper = PAPERS[claim.paper]
-    label = f'<a href="{paper.url}">{paper.label}</a>' if paper.url else paper.label
-    where = f"{label}, {claim.source}"
+    label = Markup('<a href="{}">{}</a>').format(paper.url, paper.label) if paper.url else paper.label
+    where = Markup("{}, {}").format(label, claim.source)
     if claim.origin == OURS:
-        return f"ours, on {where}"
-    return f'{where}: "{claim.quote}"' if claim.quote else where
+        return "ours, on " + where
+    return Markup('{}: "{}"').format(where, claim.quote) if claim.quote else where
 
 
 def _said(claim: Claim) -> str:
@@ -95,7 +96,7 @@ def _said(claim: Claim) -> str:
 
 
 def _with_marks(rows: list[dict], studies: Judged, claims: Sequence[Claim]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    cells = pd.DataFrame(rows).set_index("Claim")
+    cells = pd.DataFrame(rows, dtype=object).set_index("Claim")  # a column of plain strings would forget its `Markup`
     marks = pd.DataFrame("", index=cells.index, columns=cells.columns)
     looks = {REPRODUCED: "best", NOT_REPRODUCED: "tie"}
     for name, judgements in studies.items():

@@ -187,10 +187,11 @@ def results_sentence(records: StudyRecords, methods: Methods = METHODS) -> str:
     count = len(frame) - (PRETRAINED in set(frame["method"]))
     if count < 2:
         return f"`{records.name}`: fewer than two methods have results so far, so there is nothing to compare."
+    best, worst = (labels.prose(labels.method_label(apart[name], methods)) for name in ("best_method", "worst_method"))
     return (
-        f"`{records.name}`: of {count} methods {labels.method_label(apart['best_method'], methods)} has the highest "
+        f"`{records.name}`: of {count} methods {best} has the highest "
         f"concatenated MAP@R, {labels.percent(apart['best'])} %, and "
-        f"{labels.method_label(apart['worst_method'], methods)} the lowest, {labels.percent(apart['worst'])} %. The "
+        f"{worst} the lowest, {labels.percent(apart['worst'])} %. The "
         f"interval of a method is ± {labels.percent(apart['mean_ci95'])} on average, and "
         f"{'that of 1 other method overlaps' if ties == 1 else f'those of {ties} other methods overlap'} that of the "
         "best."
