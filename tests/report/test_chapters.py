@@ -145,7 +145,7 @@ def test_every_table_and_figure_is_in_the_book_and_not_empty(book):
         found = re.search(rf'<div class="dml-(table|figure)[^"]*"\s+id="{name}">(.*?)</div>\s*</div>', html, re.DOTALL)
         assert found, name
         kind, body = found.groups()
-        assert body.count("<td") > 1 if kind == "table" else f"{name}.svg" in body, name
+        assert body.count("<td") > 1 if kind == "table" else "<svg" in body, name
     ids = re.findall(r'<div class="dml-[^"]*"\s+id="([^"]+)"', html)
     assert len(ids) == len(set(ids))
 
