@@ -72,7 +72,7 @@ def compare(
         return Comparison(records.name, runs, statistics.noise(_array(runs)), OWN)
     lent = {each.name: other for each in edition if _searched_again(other := scores(each, metric, setting))}
     if lent and len(runs):
-        name = max(lent, key=lambda each: _relative_search(lent[each]))
+        name = max(lent, key=lambda each: relative_search(lent[each]))
         other, scale = lent[name], runs["value"].mean() / lent[name]["value"].mean()
         known = statistics.borrowed(_array(runs), statistics.noise(_array(other)), scale)
         return Comparison(records.name, runs, known, BORROWED, name)
@@ -98,7 +98,8 @@ def _searched_again(runs: pd.DataFrame) -> bool:
     return bool((runs.groupby("method")["repetition"].nunique() > 1).any())
 
 
-def _relative_search(runs: pd.DataFrame) -> float:
+def relative_search(runs: pd.DataFrame) -> float:
+    """The standard deviation of search, relative to the mean score."""
     return float(np.sqrt(statistics.noise(_array(runs)).search) / runs["value"].mean())
 
 

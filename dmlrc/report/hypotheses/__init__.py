@@ -1,0 +1,1 @@
+"""The hypotheses of the preregistration, each judged by its own rule."""

@@ -1,0 +1,373 @@
+"""The statistic of every hypothesis of the preregistration, its region, and the verdict by the preregistered rule.
+
+Everything here follows `book/preregistration.md` to the letter: change nothing without a dated amendment there.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from dmlrc import studies
+from dmlrc.errors import MissingDataError
+from dmlrc.records import StudyRecords, load
+from dmlrc.report import published, statistics
+from dmlrc.report.decides import measures as decides
+from dmlrc.report.significance import measures as significance
+from dmlrc.report.significance.measures import Comparison
+from dmlrc.report.statistics import LEVEL, Estimate
+from dmlrc.report.tables import CLASSICS
+
+KEPT, NOT_KEPT, OPEN, NOT_TESTED = "kept", "not kept", "cannot be told", "not tested"
+VERDICTS = (KEPT, NOT_KEPT, OPEN, NOT_TESTED)
+
+CUB, CARS, GROCERY = "cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen"
+TOO_HIGH = {CUB: f"{CUB}-rate-tenfold", CARS: "cars196crops-frozen-full"}
+"""The study at a rate too high; that of Cars crops is the first run, at 1e-4."""
+LAST_BLOCK = {CUB: "cub200-2010-last-block", CARS: "cars196crops-last-block"}
+EMBEDDER = {CUB: "cub200-2010-embedder-alone", CARS: "cars196crops-embedder-alone"}
+EVERYTHING = "omniglot-scratch"
+
+AGREEMENT = 0.53  # the mean correlation of the published tables with one another
+FEW_PAIRS = 30  # fewer than a third of 91
+
+
+@dataclass(frozen=True)
+class Region:
+    """Where a hypothesis wants its statistic: between low and high."""
+
+    low: float = -np.inf
+    high: float = np.inf
+
+    def judge(self, found: Estimate) -> str:
+        """By where the 95 % interval lies: inside, outside, or across an end."""
+        if np.isnan(found.low) or np.isnan(found.high):
+            return NOT_TESTED
+        if self.low <= found.low and found.high <= self.high:
+            return KEPT
+        return NOT_KEPT if found.high < self.low or found.low > self.high else OPEN
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One number of a hypothesis: what it is, the estimate, the region, the verdict on it alone."""
+
+    what: str
+    found: Estimate
+    region: Region
+    verdict: str
+
+    @classmethod
+    def by_interval(cls, what: str, found: Estimate, region: Region) -> "Finding":
+        return cls(what, found, region, region.judge(found))
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A hypothesis on one data set: its findings, the verdict on all of them, and what is still missing.
+
+    missing: the studies that are not finished, with the repetitions that count so far.
+    """
+
+    hypothesis: str
+    study: str
+    findings: tuple[Finding, ...]
+    verdict: str
+    missing: tuple[str, ...] = ()
+
+
+def all_of(findings: Iterable[Finding]) -> str:
+    """Kept only if all are; not kept if one is not; otherwise open."""
+    verdicts = [each.verdict for each in findings]
+    if not verdicts or NOT_TESTED in verdicts:
+        return NOT_TESTED
+    return NOT_KEPT if NOT_KEPT in verdicts else KEPT if set(verdicts) == {KEPT} else OPEN
+
+
+# Records that count
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The part of a study's records that counts: the repetitions that all of its methods have finished."""
+
+    name: str
+    records: StudyRecords | None
+    finished: int
+    wanted: int
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        if self.finished >= self.wanted:
+            return ()
+        return (f"{self.name}: {self.finished} of {self.wanted} repetitions",)
+
+
+def counted(name: str, methods: Sequence[str] = ()) -> Counted:
+    """The records of a study, cut down to the repetitions that all methods (default: those of the study) finished.
+
+    A repetition is finished when all its reruns are, whether they ended with a number or diverged. A repetition of a
+    method with fewer than two scores is left out.
+    """
+    study = studies.get(name)
+    chosen = list(methods) or [method.name for method in study.methods]
+    try:
+        records = load(name)
+    except MissingDataError:
+        return Counted(name, None, 0, study.repetitions)
+    reruns = records.runs[(records.runs["kind"] == "rerun") & records.runs["method"].isin(chosen)]
+    counts = reruns.groupby(["repetition", "method"])["number"].nunique().unstack()
+    counts = counts.reindex(columns=chosen).fillna(0)
+    whole = counts.index[(counts >= study.budget.reruns).all(axis=1)]
+    if not len(whole):
+        return Counted(name, None, 0, study.repetitions)
+    scores = records.scores[records.scores["method"].isin(chosen) & records.scores["repetition"].isin(whole)]
+    trials = records.trials[records.trials["method"].isin(chosen) & records.trials["repetition"].isin(whole)]
+    sizes = scores.groupby(["method", "repetition", "setting", "metric"])["value"].transform("size")
+    kept = replace(records, scores=scores[sizes > 1], trials=trials)
+    return Counted(name, kept, len(whole), study.repetitions)
+
+
+def recorded() -> list[str]:
+    """The studies of the hypotheses of which something is recorded here."""
+    names = (CUB, CARS, GROCERY, *TOO_HIGH.values(), *LAST_BLOCK.values(), *EMBEDDER.values(), EVERYTHING)
+    return [name for name in names if _is_recorded(name)]
+
+
+def _is_recorded(name: str) -> bool:
+    try:
+        return bool(len(load(name).runs))
+    except MissingDataError:
+        return False
+
+
+def compare(found: Counted, lenders: Sequence[Counted], metric: str = significance.METRIC) -> Comparison:
+    """The methods of a study with the luck of search; where it has one repetition, that of the first lender that can.
+
+    lenders: in the order of the preregistration, the study on the same data set first.
+    """
+    for lender in [found, *lenders]:
+        edition = [each.records for each in (found, lender) if each.records is not None]
+        compared = significance.compare(found.records, edition, metric)
+        if compared.luck != significance.SEEDS:
+            return compared
+    return significance.compare(found.records, (), metric)
+
+
+def _lenders(study: str) -> list[Counted]:
+    """The study with repeated searches on the same data, then those of Cars crops and CUB, the more varying first."""
+    same = [counted(study)] if study in (CUB, CARS, GROCERY) else []
+    others = [each for each in map(counted, (CARS, CUB)) if each.records is not None]
+    repeated = [each for each in others if each.finished > 1]
+    others = sorted(repeated, key=lambda each: -significance.relative_search(significance.scores(each.records)))
+    return [each for each in (*same, *others) if each.records is not None]
+
+
+# The hypotheses
+
+
+def order_is_predicted(study: str) -> Judged:
+    """H1: rank correlation with the concatenated MAP@R of each of the three published tables."""
+    ours = counted(study)
+    if ours.records is None:
+        return Judged("H1", study, (), NOT_TESTED, ours.missing)
+    scores = significance.means(ours.records)
+    findings = []
+    for name, theirs in published.results().groupby("dataset", sort=False):
+        chosen = theirs[(theirs["setting"] == "concatenated") & (theirs["metric"] == "map_at_r")]
+        both = pd.concat([scores, chosen.set_index("method")["mean"]], axis=1, join="inner").dropna()
+        found = statistics.correlation(*both.to_numpy().T, ranks=True, units="methods")
+        findings.append(Finding.by_interval(f"rank correlation with {name}", found, Region(low=AGREEMENT)))
+    return Judged("H1", study, tuple(findings), all_of(findings), ours.missing)
+
+
+def redrawn_correlations(study: str, draws: int = 2000) -> dict[str, Estimate]:
+    """Beside H1: how the correlations move when our scores are redrawn with their standard errors."""
+    ours = counted(study)
+    if ours.records is None:
+        return {}
+    told = compare(ours, _lenders(study)).summary
+    rng = np.random.default_rng(statistics.SEED)
+    drawn = rng.normal(told["mean"], told["error"].fillna(0), (draws, len(told)))
+    found = {}
+    for name, theirs in published.results().groupby("dataset", sort=False):
+        chosen = theirs[(theirs["setting"] == "concatenated") & (theirs["metric"] == "map_at_r")]
+        values = chosen.set_index("method")["mean"].reindex(told.index)
+        known = values.notna().to_numpy()
+        ranks = values[known].rank().to_numpy()
+        each = [np.corrcoef(pd.Series(row[known]).rank(), ranks)[0, 1] for row in drawn]
+        value = float(np.corrcoef(told["mean"][known].rank(), ranks)[0, 1])
+        found[name] = statistics.percentiles(value, each, int(known.sum()), "methods", "scores redrawn")
+    return found
+
+
+def equality(study: str) -> pd.DataFrame | None:
+    """Beside H5 and H8: all pairs with whether they are equal; None where no luck of search is known."""
+    ours = counted(study)
+    if ours.records is None:
+        return None
+    compared = compare(ours, _lenders(study))
+    return None if compared.luck == significance.SEEDS else compared.pairs
+
+
+def rate_makes_ranking(study: str) -> Judged:
+    """H2: the range of the scores at the chosen rate, divided by that at a rate too high."""
+    methods = [method.name for method in studies.get(TOO_HIGH[study]).methods]
+    chosen, high = counted(study, methods), counted(TOO_HIGH[study])
+    what = "range at the chosen rate / at a rate too high"
+    return _ranges("H2", study, what, chosen, high, Region(high=0.5))
+
+
+def _ranges(hypothesis: str, study: str, what: str, over: Counted, under: Counted, region: Region) -> Judged:
+    """A ratio of two ranges of scores, with the interval of `statistics.redrawn`."""
+    missing = over.missing + under.missing
+    if over.records is None or under.records is None:
+        return Judged(hypothesis, study, (), NOT_TESTED, missing)
+    compared = [compare(each, _lenders(study)) for each in (over, under)]
+    if any(each.luck == significance.SEEDS for each in compared):
+        return Judged(hypothesis, study, (), NOT_TESTED, (*missing, "no study on this data has searched twice"))
+    groups = [(each.summary["mean"].to_numpy(), each.summary["error"].to_numpy()) for each in compared]
+    found = statistics.redrawn(groups, lambda one, other: np.ptp(one, axis=-1) / np.ptp(other, axis=-1))
+    finding = Finding.by_interval(what, found, region)
+    return Judged(hypothesis, study, (finding,), finding.verdict, missing)
+
+
+def newer_gain_little(study: str) -> Judged:
+    """H3: mean concatenated P@1 of the newer methods over that of contrastive, and of triplet, less 1."""
+    ours = counted(study)
+    if ours.records is None:
+        return Judged("H3", study, (), NOT_TESTED, ours.missing)
+    compared = compare(ours, _lenders(study), "precision_at_1")
+    if compared.luck == significance.SEEDS:
+        return Judged("H3", study, (), NOT_TESTED, ours.missing)
+    newer = [name for name in compared.methods if name not in CLASSICS]
+    findings = [
+        Finding.by_interval(f"newer methods over {base}", _gain(compared, newer, base), Region(high=0.05))
+        for base in CLASSICS
+    ]
+    return Judged("H3", study, tuple(findings), all_of(findings), ours.missing)
+
+
+def _gain(compared: Comparison, newer: Sequence[str], base: str) -> Estimate:
+    """mean / base - 1; by the delta method the error of a / b is that of a / b0 - b a0 / b0^2."""
+    means = compared.summary["mean"]
+    top, bottom = float(means[list(newer)].mean()), float(means[base])
+    weights = {name: 1 / bottom / len(newer) for name in newer} | {base: -top / bottom**2}
+    found = statistics.contrast(compared.runs, weights, compared.known)
+    return Estimate.around(top / bottom - 1, found.half, found.n, found.units, found.how)
+
+
+def search_outweighs_seed(study: str) -> Judged:
+    """H4: the median over the methods of the ratio of search SD to seed SD."""
+    ours = counted(study)
+    if ours.records is None or ours.finished < 2:
+        return Judged("H4", study, (), NOT_TESTED, ours.missing)
+    told = significance.compare(ours.records).summary
+    found = statistics.median(told["search_to_seed"], "methods")
+    finding = Finding.by_interval("median of search SD / seed SD", found, Region(low=2))
+    return Judged("H4", study, (finding,), finding.verdict, ours.missing)
+
+
+def few_pairs_differ(study: str) -> Judged:
+    """H5: pairs that differ by a t test with search and seed, Holm's correction. A count, judged by the region."""
+    ours = counted(study)
+    if ours.records is None:
+        return Judged("H5", study, (), NOT_TESTED, ours.missing)
+    compared = compare(ours, _lenders(study))
+    if compared.luck == significance.SEEDS:
+        return Judged("H5", study, (), NOT_TESTED, ours.missing)
+    count = int((compared.pairs["holm"] < 1 - LEVEL).sum())
+    found = Estimate(count, np.nan, np.nan, len(compared.pairs), "pairs", "a count has no interval")
+    verdict = KEPT if count <= FEW_PAIRS else NOT_KEPT
+    return Judged(
+        "H5", study, (Finding("pairs that differ", found, Region(high=FEW_PAIRS), verdict),), verdict, ours.missing
+    )
+
+
+def tuning_levels(study: str) -> Judged:
+    """H6: SD over methods of the expected best validation MAP@R after 1 random trial / after the whole search."""
+    ours = counted(study)
+    if ours.records is None:
+        return Judged("H6", study, (), NOT_TESTED, ours.missing)
+    trials = ours.records.trials.dropna(subset=["value"])
+    random = trials[trials["trial"] < decides.FIRST_RANDOM].groupby("method")["value"]
+    best = trials.groupby(["method", "repetition"])["value"].max().unstack()
+    after_one = (random.mean().to_numpy(), random.sem().to_numpy())
+    pooled = float(np.sqrt(best.var(axis=1, ddof=1).mean())) if best.shape[1] > 1 else np.nan
+    if np.isnan(pooled):
+        return Judged("H6", study, (), NOT_TESTED, ours.missing)
+    after_all = (best.mean(axis=1).to_numpy(), np.full(len(best), pooled / np.sqrt(best.shape[1])))
+    found = statistics.redrawn(
+        [after_one, after_all], lambda one, other: one.std(axis=-1, ddof=1) / other.std(axis=-1, ddof=1)
+    )
+    finding = Finding.by_interval("SD over methods after 1 trial / after the search", found, Region(low=2))
+    return Judged("H6", study, (finding,), finding.verdict, ours.missing)
+
+
+def order_at_every_depth(study: str) -> Judged:
+    """H7: rank correlation of eight methods' scores between depths of training."""
+    last, alone, all_trained = (counted(name) for name in (LAST_BLOCK[study], EMBEDDER[study], EVERYTHING))
+    pairs = {
+        "embedder alone and last block": (alone, last),
+        "last block and everything (Omniglot)": (last, all_trained),
+    }
+    missing = tuple(dict.fromkeys(text for pair in pairs.values() for each in pair for text in each.missing))
+    findings = []
+    for what, (one, other) in pairs.items():
+        if one.records is not None and other.records is not None:
+            both = pd.concat(map(significance.means, (one.records, other.records)), axis=1, join="inner")
+            found = statistics.correlation(*both.to_numpy().T, ranks=True, units="methods")
+            findings.append(Finding.by_interval(f"rank correlation: {what}", found, Region(low=0.5)))
+    verdict = all_of(findings) if len(findings) == len(pairs) else NOT_TESTED
+    return Judged("H7", study, tuple(findings), verdict, missing)
+
+
+def one_function_one_result(study: str) -> Judged:
+    """H8: N. Softmax minus ProxyNCA; kept if the interval contains 0."""
+    ours = counted(study)
+    if ours.records is None:
+        return Judged("H8", study, (), NOT_TESTED, ours.missing)
+    compared = compare(ours, _lenders(study))
+    found = significance.same_function(compared)
+    if found is None or compared.luck == significance.SEEDS:
+        return Judged("H8", study, (), NOT_TESTED, ours.missing)
+    verdict = KEPT if found.low <= 0 <= found.high else NOT_KEPT
+    return Judged(
+        "H8", study, (Finding("N. Softmax minus ProxyNCA", found, Region(0, 0), verdict),), verdict, ours.missing
+    )
+
+
+def depth_levels(study: str) -> Judged:
+    """H9: the range of eight methods' scores with the last block trained, divided by that of the embedder alone."""
+    last, alone = counted(LAST_BLOCK[study]), counted(EMBEDDER[study])
+    what = "range with the last block trained / embedder alone"
+    return _ranges("H9", study, what, last, alone, Region(high=1))
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A hypothesis as the preregistration numbers it: the sentence, how it is judged, and on which studies."""
+
+    number: str
+    sentence: str
+    judge: Callable[[str], Judged]
+    studies: tuple[str, ...] = (CUB, CARS)
+
+
+HYPOTHESES = (
+    Hypothesis("H1", "A frozen linear study predicts the published order.", order_is_predicted, (CUB, CARS, GROCERY)),
+    Hypothesis("H2", "The learning rate makes much of the ranking.", rate_makes_ranking),
+    Hypothesis("H3", "Newer losses gain little over those of 2006.", newer_gain_little, (CUB, CARS, GROCERY)),
+    Hypothesis("H4", "Search luck outweighs seed luck.", search_outweighs_seed),
+    Hypothesis("H5", "Most pairs of methods cannot be told apart.", few_pairs_differ),
+    Hypothesis("H6", "Tuning levels the methods.", tuning_levels),
+    Hypothesis("H7", "The order is the same at every depth of training.", order_at_every_depth),
+    Hypothesis("H8", "One function, searched under two names, gives one result.", one_function_one_result),
+    Hypothesis("H9", "The more of the network trains, the less the loss matters.", depth_levels),
+)
+
+
+def judged() -> list[Judged]:
+    """Every hypothesis on every study that it is judged on."""
+    return [each.judge(study) for each in HYPOTHESES for study in each.studies]

@@ -1,0 +1,141 @@
+"""The hypotheses as their page prints them: cells of the table, and sentences with their numbers."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from dmlrc.report import titles
+from dmlrc.report.hypotheses.measures import (
+    CUB,
+    HYPOTHESES,
+    NOT_TESTED,
+    VERDICTS,
+    Judged,
+    Region,
+    equality,
+    redrawn_correlations,
+)
+from dmlrc.report.statistics import Estimate
+
+POINTS = ("H3", "H8")
+"""The hypotheses whose statistic is a fraction, shown in percent."""
+SAME = ("normalized_softmax", "proxy_nca")
+
+
+def cells(found: Sequence[Judged]) -> pd.DataFrame:
+    """A row a hypothesis, study and number; a hypothesis without numbers has one row."""
+    rows = []
+    for each in found:
+        for finding in each.findings or (None,):
+            rows.append(
+                {
+                    "Hypothesis": each.hypothesis,
+                    "on": titles.title(each.study),
+                    "statistic": finding.what if finding else "–",
+                    "value": value(each.hypothesis, finding.found) if finding else "–",
+                    "region": region(each.hypothesis, finding.region) if finding else "–",
+                    "verdict": each.verdict + (" so far" if each.missing and each.verdict != NOT_TESTED else ""),
+                    "missing": "; ".join(each.missing) or "–",
+                }
+            )
+    return pd.DataFrame(rows).set_index(["Hypothesis", "on"])
+
+
+def numbers(found: Sequence[Judged]) -> pd.DataFrame:
+    """The same as numbers, for the download."""
+    rows = [
+        {
+            "hypothesis": each.hypothesis,
+            "study": each.study,
+            "statistic": finding.what,
+            "value": finding.found.value,
+            "low": finding.found.low,
+            "high": finding.found.high,
+            "interval": finding.found.how,
+            "region_low": finding.region.low,
+            "region_high": finding.region.high,
+            "verdict_alone": finding.verdict,
+            "verdict": each.verdict,
+            "missing": "; ".join(each.missing),
+        }
+        for each in found
+        for finding in each.findings
+    ]
+    columns = ["hypothesis", "study", "statistic", "value", "low", "high", "interval", "region_low", "region_high"]
+    return pd.DataFrame(rows, columns=[*columns, "verdict_alone", "verdict", "missing"]).set_index("hypothesis")
+
+
+def value(hypothesis: str, found: Estimate) -> str:
+    """An estimate with its interval.
+
+    >>> value("H1", Estimate(0.8, 0.4, 0.94, 12)), value("H3", Estimate(0.02, 0.01, 0.03, 3))
+    ('0.80 [0.40, 0.94]', '+2.0 % [+1.0, +3.0]')
+    >>> value("H5", Estimate(12, float("nan"), float("nan"), 91))
+    '12 of 91'
+    """
+    if np.isnan(found.low):
+        return f"{found.value:.0f} of {found.n}"
+    if hypothesis == "H8":
+        return f"{100 * found.value:+.2f} points [{100 * found.low:+.2f}, {100 * found.high:+.2f}]"
+    if hypothesis in POINTS:
+        return f"{100 * found.value:+.1f} % [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
+    return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
+
+
+def region(hypothesis: str, wanted: Region) -> str:
+    """Where the hypothesis wants its statistic, in words.
+
+    >>> region("H1", Region(low=0.53)), region("H3", Region(high=0.05)), region("H8", Region(0, 0))
+    ('above 0.53', 'at most 5 %', 'the interval contains 0')
+    """
+    if wanted.low == wanted.high:
+        return "the interval contains 0"
+    unit, scale = (" %", 100) if hypothesis in POINTS else ("", 1)
+    if np.isfinite(wanted.low):
+        return f"above {scale * wanted.low:g}{unit}"
+    return f"at most {scale * wanted.high:g}{unit}"
+
+
+def summary(found: Sequence[Judged]) -> list[str]:
+    """How many verdicts there are of each kind, on CUB-200 (2010), where they confirm, and elsewhere, in sentences."""
+    sentences = []
+    for where, chosen in (
+        (f"On {titles.title(CUB)}, where all hypotheses are confirmatory", [e for e in found if e.study == CUB]),
+        ("On the other data sets, where they are exploratory", [e for e in found if e.study != CUB]),
+    ):
+        counts = {verdict: sum(each.verdict == verdict for each in chosen) for verdict in VERDICTS}
+        told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+        sentences.append(f"{where}: of {len(chosen)} verdicts {told}.")
+    return sentences
+
+
+def sentence(found: Sequence[Judged]) -> str:
+    """A hypothesis, with its verdict on every study."""
+    own = next(each for each in HYPOTHESES if each.number == found[0].hypothesis)
+    verdicts = "; ".join(f"{titles.title(each.study)}: {_told(each)}" for each in found)
+    return f"**{own.number}. {own.sentence}** {verdicts}."
+
+
+def _told(each: Judged) -> str:
+    if not each.findings:
+        return f"{each.verdict}, since its records are not finished"
+    told = "; ".join(f"{finding.what} {value(each.hypothesis, finding.found)}" for finding in each.findings)
+    return f"{each.verdict}{' so far' if each.missing else ''} ({told})"
+
+
+def beside(study: str) -> str:
+    """What the preregistration shows beside H1, H5 and H8, which no verdict depends on; "" without records."""
+    moved = redrawn_correlations(study)
+    if not moved:
+        return ""
+    told = ", ".join(f"{name} {value('H1', found)}" for name, found in moved.items())
+    text = f"{titles.title(study)}: our scores redrawn with their standard errors, the correlations of H1 are {told}."
+    pairs = equality(study)
+    if pairs is None:
+        return text
+    text += f" {pairs['equal'].sum()} of {len(pairs)} pairs are equal within a point (H5)."
+    same = pairs[pairs["a"].isin(SAME) & pairs["b"].isin(SAME)]["equal"]
+    if len(same):
+        text += f" N. Softmax and ProxyNCA are {'' if same.iloc[0] else 'not shown to be '}equal within a point (H8)."
+    return text

@@ -1,0 +1,268 @@
+"""The hypotheses on made-up studies: each is kept on one, not kept on another, open or not tested on a third."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from factories import fake_records
+
+from dmlrc import studies
+from dmlrc.errors import MissingDataError
+from dmlrc.report import published
+from dmlrc.report.hypotheses import measures, page
+from dmlrc.report.hypotheses.measures import CARS, CUB, GROCERY, KEPT, NOT_KEPT, NOT_TESTED, OPEN, Finding, Region
+from dmlrc.report.statistics import Estimate
+
+METHODS = [method.name for method in studies.get(CUB).methods]
+EIGHT = [method.name for method in studies.get(measures.EVERYTHING).methods]
+
+
+def study(name, means, search=0.001, seed=0.0005, repetitions=None, random=0.05, rng=0):
+    """Records of a study of the catalogue with these scores (a mapping of methods), and this luck."""
+    asked, rng = studies.get(name), np.random.default_rng(rng)
+    scores, trials, runs = [], [], []
+    for method, mean in means.items():
+        for repetition in range(asked.repetitions if repetitions is None else repetitions):
+            luck = mean + rng.normal(0, search)
+            trials += [
+                {"method": method, "repetition": repetition, "trial": trial, "value": luck - random * rng.uniform()}
+                for trial in range(10)
+            ]
+            trials.append({"method": method, "repetition": repetition, "trial": 49, "value": luck})
+            for rerun in range(asked.budget.reruns):
+                value = luck + rng.normal(0, seed)
+                place = {"method": method, "repetition": repetition, "rerun": rerun, "setting": "concatenated"}
+                scores += [place | {"metric": metric, "value": value} for metric in ("map_at_r", "precision_at_1")]
+                runs.append({"method": method, "repetition": repetition, "kind": "rerun", "number": rerun})
+    frames = {"scores": pd.DataFrame(scores), "trials": pd.DataFrame(trials), "runs": pd.DataFrame(runs)}
+    return replace(fake_records(study=name), **frames)
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    """Studies by name, which stand in the place of the records on the disk."""
+    found = {}
+
+    def load(name):
+        if name not in found:
+            raise MissingDataError(name)
+        return found[name]
+
+    monkeypatch.setattr(measures, "load", load)
+    return found
+
+
+def flat(spread=0.01, methods=METHODS):
+    """Scores of the methods, evenly spread over a range around 0.4."""
+    return dict(zip(methods, 0.4 + spread * np.linspace(-0.5, 0.5, len(methods)), strict=True))
+
+
+class TestTheRule:
+    @pytest.mark.parametrize(
+        ("low", "high", "verdict"),
+        [(0.6, 0.9, KEPT), (0.1, 0.4, NOT_KEPT), (0.4, 0.9, OPEN), (np.nan, 0.9, NOT_TESTED)],
+    )
+    def test_by_where_the_interval_lies(self, low, high, verdict):
+        assert Region(low=0.5).judge(Estimate(0.7, low, high, 12)) == verdict
+        assert Region(high=-0.5).judge(Estimate(-0.7, -high, -low, 12)) == verdict
+
+    def test_all_must_be_kept_and_one_that_is_not_is_enough(self):
+        def verdict(*verdicts):
+            return measures.all_of(Finding("", Estimate(0, 0, 0, 1), Region(), each) for each in verdicts)
+
+        assert verdict(KEPT, KEPT) == KEPT
+        assert verdict(KEPT, OPEN) == OPEN
+        assert verdict(KEPT, OPEN, NOT_KEPT) == NOT_KEPT
+        assert verdict(KEPT, NOT_TESTED) == NOT_TESTED
+        assert verdict() == NOT_TESTED
+
+    def test_the_regions_are_those_of_the_preregistration(self, recorded):
+        for name in (CUB, CARS, GROCERY):
+            recorded[name] = study(name, flat())
+        for name in (*measures.LAST_BLOCK.values(), *measures.EMBEDDER.values(), measures.EVERYTHING):
+            recorded[name] = study(name, flat(methods=EIGHT))
+        recorded[measures.TOO_HIGH[CUB]] = study(measures.TOO_HIGH[CUB], flat(methods=EIGHT))
+        recorded[measures.TOO_HIGH[CARS]] = study(measures.TOO_HIGH[CARS], flat())
+        regions = {
+            each.hypothesis: {(finding.region.low, finding.region.high) for finding in each.findings}
+            for each in measures.judged()
+        }
+        inf = np.inf
+        assert regions == {
+            "H1": {(0.53, inf)},
+            "H2": {(-inf, 0.5)},
+            "H3": {(-inf, 0.05)},
+            "H4": {(2, inf)},
+            "H5": {(-inf, 30)},
+            "H6": {(2, inf)},
+            "H7": {(0.5, inf)},
+            "H8": {(0, 0)},
+            "H9": {(-inf, 1)},
+        }
+        assert all(not each.missing for each in measures.judged())
+
+
+class TestWhatCounts:
+    def test_repetitions_that_all_methods_have_finished(self, recorded):
+        recorded[CUB] = study(CUB, flat())
+        runs = recorded[CUB].runs
+        late = (runs["method"] == "triplet") & (runs["repetition"] == 2) & (runs["number"] == 2)
+        recorded[CUB] = replace(recorded[CUB], runs=runs[~late])
+        found = measures.counted(CUB)
+        assert (found.finished, found.wanted) == (2, 3)
+        assert set(found.records.scores["repetition"]) == set(found.records.trials["repetition"]) == {0, 1}
+        assert found.missing == (f"{CUB}: 2 of 3 repetitions",)
+        judged = measures.newer_gain_little(CUB)
+        assert judged.missing == found.missing
+        assert (page.cells([judged])["verdict"] == f"{judged.verdict} so far").all()
+
+    def test_a_repetition_of_a_method_with_fewer_than_two_scores_is_left_out(self, recorded):
+        recorded[CUB] = study(CUB, flat())
+        scores = recorded[CUB].scores
+        lost = (scores["method"] == "triplet") & (scores["repetition"] == 1) & (scores["rerun"] > 0)
+        recorded[CUB] = replace(recorded[CUB], scores=scores[~lost])
+        kept = measures.counted(CUB).records.scores
+        assert set(kept[kept["method"] == "triplet"]["repetition"]) == {0, 2}
+        assert set(kept[kept["method"] == "margin"]["repetition"]) == {0, 1, 2}
+
+    def test_without_records_nothing_is_tested(self, recorded):
+        assert {each.verdict for each in measures.judged()} == {NOT_TESTED}
+        assert measures.recorded() == []
+        assert "since its records are not finished" in page.sentence(measures.judged()[:1])
+        assert len(page.cells(measures.judged())) == len(measures.judged())
+
+    def test_one_search_borrows_from_the_same_data_first(self, recorded):
+        recorded[CARS] = study(CARS, flat(), search=0.01)
+        recorded[CUB] = study(CUB, flat(), search=0.001)
+        name = measures.EMBEDDER[CUB]
+        recorded[name] = study(name, flat(methods=EIGHT))
+        compared = measures.compare(measures.counted(name), measures._lenders(CUB))
+        assert compared.donor == CUB
+        compared = measures.compare(measures.counted(name), measures._lenders(measures.EVERYTHING))
+        assert compared.donor == CARS
+
+
+def test_h1_needs_all_three_published_orders(recorded):
+    tables = published.results()
+    theirs = tables[(tables["setting"] == "concatenated") & (tables["metric"] == "map_at_r")]
+    order = theirs[theirs["dataset"] == "CUB200"].set_index("method")["mean"].reindex(METHODS)
+    means = dict(zip(METHODS, order.fillna(order.mean()), strict=True))
+    recorded[CUB] = study(CUB, means, search=0, seed=0)
+    judged = measures.order_is_predicted(CUB)
+    verdicts = {finding.what: finding.verdict for finding in judged.findings}
+    assert verdicts["rank correlation with CUB200"] == KEPT
+    assert judged.findings[0].found.value == pytest.approx(1)
+    assert judged.findings[0].found.n == 12
+    assert judged.verdict != KEPT  # the other tables have other orders
+    recorded[CUB] = study(CUB, {name: 1 - value for name, value in means.items()}, search=0, seed=0)
+    assert measures.order_is_predicted(CUB).verdict == NOT_KEPT
+
+
+@pytest.mark.parametrize(("ratio", "verdict"), [(0.2, KEPT), (0.5, OPEN), (1.0, NOT_KEPT)])
+def test_h2_is_the_ratio_of_two_ranges(recorded, ratio, verdict):
+    recorded[CARS] = study(CARS, flat(ratio * 0.1), search=0.004)
+    recorded[measures.TOO_HIGH[CARS]] = study(measures.TOO_HIGH[CARS], flat(0.1))
+    judged = measures.rate_makes_ranking(CARS)
+    assert judged.verdict == verdict
+    assert judged.findings[0].found.value == pytest.approx(ratio, abs=0.1)
+
+
+def test_h2_on_cub_compares_the_same_eight_methods(recorded):
+    means = flat(0.02, EIGHT) | {name: 0.9 for name in METHODS if name not in EIGHT}
+    recorded[CUB] = study(CUB, means)
+    recorded[measures.TOO_HIGH[CUB]] = study(measures.TOO_HIGH[CUB], flat(0.1, EIGHT))
+    assert measures.rate_makes_ranking(CUB).findings[0].found.value == pytest.approx(0.2, abs=0.05)
+
+
+@pytest.mark.parametrize(("gain", "verdict"), [(0.02, KEPT), (0.05, OPEN), (0.1, NOT_KEPT)])
+def test_h3_is_the_mean_gain_over_both_classics(recorded, gain, verdict):
+    means = {name: 0.4 if name in ("contrastive", "triplet") else 0.4 * (1 + gain) for name in METHODS}
+    recorded[CUB] = study(CUB, means)
+    judged = measures.newer_gain_little(CUB)
+    assert judged.verdict == verdict
+    assert [finding.found.value for finding in judged.findings] == pytest.approx([gain, gain], abs=0.01)
+
+
+@pytest.mark.parametrize(("search", "verdict"), [(0.01, KEPT), (0.0, NOT_KEPT)])
+def test_h4_is_the_median_ratio_of_search_to_seed(recorded, search, verdict):
+    recorded[CUB] = study(CUB, flat(), search=search, seed=0.001)
+    assert measures.search_outweighs_seed(CUB).verdict == verdict
+
+
+@pytest.mark.parametrize(("spread", "verdict"), [(0.001, KEPT), (0.2, NOT_KEPT)])
+def test_h5_counts_pairs(recorded, spread, verdict):
+    recorded[CUB] = study(CUB, flat(spread), search=0.002)
+    judged = measures.few_pairs_differ(CUB)
+    assert judged.verdict == verdict
+    assert page.value("H5", judged.findings[0].found).endswith("of 91")
+
+
+def test_h6_compares_one_random_trial_with_the_whole_search(recorded):
+    rng = np.random.default_rng(0)
+    hard = dict(zip(METHODS, rng.uniform(0.02, 0.4, len(METHODS)), strict=True))  # how much worse random trials are
+    level = study(CUB, flat(0.01), search=0.002)
+    trials = level.trials.copy()
+    early = trials["trial"] < 10
+    trials.loc[early, "value"] = 0.5 - trials.loc[early, "method"].map(hard) + rng.normal(0, 0.005, early.sum())
+    recorded[CUB] = replace(level, trials=trials)
+    judged = measures.tuning_levels(CUB)
+    assert judged.verdict == KEPT
+    after_one = trials[early].groupby("method")["value"].mean().std(ddof=1)
+    after_all = trials.groupby(["method", "repetition"])["value"].max().groupby("method").mean().std(ddof=1)
+    assert judged.findings[0].found.value == pytest.approx(after_one / after_all)
+    recorded[CUB] = study(CUB, flat(0.3), random=0.001)
+    assert measures.tuning_levels(CUB).verdict == NOT_KEPT
+
+
+def test_h7_and_h9_compare_the_depths(recorded):
+    last, alone = measures.LAST_BLOCK[CUB], measures.EMBEDDER[CUB]
+    recorded[CUB] = study(CUB, flat())
+    recorded[alone] = study(alone, flat(0.1, EIGHT))
+    recorded[last] = study(last, flat(0.02, EIGHT))
+    judged = measures.order_at_every_depth(CUB)
+    assert judged.verdict == NOT_TESTED  # nothing is trained whole
+    assert judged.findings[0].verdict == KEPT
+    assert measures.depth_levels(CUB).verdict == KEPT
+    recorded[measures.EVERYTHING] = study(measures.EVERYTHING, flat(0.1, EIGHT))
+    assert measures.order_at_every_depth(CUB).verdict == KEPT
+    recorded[measures.EVERYTHING] = study(measures.EVERYTHING, flat(-0.1, EIGHT))
+    assert measures.order_at_every_depth(CUB).verdict == NOT_KEPT
+    recorded[last] = study(last, flat(0.2, EIGHT))
+    assert measures.depth_levels(CUB).verdict == NOT_KEPT
+
+
+def test_h8_is_kept_if_the_interval_contains_zero(recorded):
+    means = flat(0.01) | {"normalized_softmax": 0.4, "proxy_nca": 0.4}
+    recorded[CUB] = study(CUB, means, rng=1)
+    judged = measures.one_function_one_result(CUB)
+    assert judged.verdict == KEPT
+    assert page.region("H8", judged.findings[0].region) == "the interval contains 0"
+    recorded[CUB] = study(CUB, means | {"proxy_nca": 0.45})
+    assert measures.one_function_one_result(CUB).verdict == NOT_KEPT
+
+
+def test_correlations_move_when_scores_are_redrawn(recorded):
+    recorded[CUB] = study(CUB, flat(0.01), search=0.005)
+    found = measures.redrawn_correlations(CUB)
+    assert list(found) == list(published.DATASETS)
+    assert all(each.low < each.high and each.n == 12 for each in found.values())
+    assert measures.redrawn_correlations(CARS) == {}
+    text = page.beside(CUB)
+    assert f"CUB200 {found['CUB200'].value:.2f} [{found['CUB200'].low:.2f}, {found['CUB200'].high:.2f}]" in text
+    assert "of 91 pairs are equal within a point" in text
+    assert "N. Softmax and ProxyNCA are equal within a point" in text
+    assert page.beside(CARS) == ""
+
+
+def test_the_page_tells_every_verdict(recorded):
+    recorded[CUB] = study(CUB, flat())
+    judged = measures.judged()
+    cells = page.cells(judged)
+    assert (cells.loc["H3", "verdict"].iloc[0], len(page.numbers(judged))) != ("", 0)
+    told = page.summary(judged)
+    assert "of 9 verdicts" in told[0]
+    assert f"{sum(each.verdict == NOT_TESTED for each in judged if each.study != CUB)} not tested" in told[1]
+    assert "**H3. Newer losses gain little over those of 2006.**" in page.sentence(
+        [each for each in judged if each.hypothesis == "H3"]
+    )
