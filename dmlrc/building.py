@@ -1,9 +1,11 @@
 """Building the loss of a method: its name, function, class or module, with the hyperparameters of one run."""
 
 import copy
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 
+import torch
 from torch import Tensor, nn
 
 from dmlrc import losses
@@ -25,9 +27,9 @@ class FunctionLoss(nn.Module):
 def build_loss(method: Method, params: Mapping[str, float], num_classes: int, embedding_dim: int) -> nn.Module:
     """The loss of one run: the method's fixed settings and these hyperparameters, for these classes.
 
-    A class is constructed with those of num_classes, embedding_dim and embedding_size (the name in
-    pytorch-metric-learning) that its constructor knows. A ready module is copied, so that runs share no weights.
-    What is not a module afterwards is wrapped in one.
+    A class, or a `functools.partial` of one, is constructed with those of the sizes in SIZES that its constructor
+    knows, or that of a base to which it hands its other arguments. A ready module is copied, so that runs share no
+    weights. What is not a module afterwards is wrapped in one.
     """
     params = {**method.settings, **params}
     for rate in (LEARNING_RATE, LOSS_WEIGHTS_LR):
@@ -42,15 +44,65 @@ def build_loss(method: Method, params: Mapping[str, float], num_classes: int, em
                 "give the class instead, so that each trial can construct it"
             )
         return copy.deepcopy(loss)
-    if inspect.isclass(loss):
-        sizes = {"num_classes": num_classes, "embedding_dim": embedding_dim, "embedding_size": embedding_dim}
-        known = inspect.signature(loss).parameters
-        made = loss(**{name: size for name, size in sizes.items() if name in known}, **params)
-        return made if isinstance(made, nn.Module) else FunctionLoss(made, {})
+    if inspect.isclass(getattr(loss, "func", loss)):
+        return _constructed(method.name, copy.deepcopy(loss), num_classes, embedding_dim, params)
     if callable(loss):
         _check_function(method.name, loss, params)
         return FunctionLoss(loss, params)
     raise UsageError(f"the loss of method {method.name!r} must be a name, a function, a class or a module")
+
+
+SIZES = {
+    "num_classes": "num_classes",
+    "embedding_dim": "embedding_dim",
+    "embedding_size": "embedding_dim",
+    "descriptors_dim": "embedding_dim",
+}
+"""What the constructors of losses call their sizes; all but embedding_dim are names of pytorch-metric-learning."""
+
+
+def _constructed(
+    name: str, loss: type | functools.partial, num_classes: int, embedding_dim: int, params: Mapping[str, float]
+) -> nn.Module:
+    known = constructor_parameters(getattr(loss, "func", loss))
+    given = {"num_classes": num_classes, "embedding_dim": embedding_dim}
+    sizes = {parameter: given[size] for parameter, size in SIZES.items() if parameter in known}
+    try:
+        made = loss(**{**sizes, **getattr(loss, "keywords", {}), **params})
+    except TypeError as error:
+        raise UsageError(
+            f"the loss of method {name!r} cannot be made: {error}. What its constructor needs and does not get are "
+            "hyperparameters: give them in the method's space or settings"
+        ) from error
+    return made if isinstance(made, nn.Module) else FunctionLoss(made, {})
+
+
+def checked_value(name: str, value: object) -> Tensor:
+    """What the loss of a method returned, if it can be trained. Raises UsageError where it cannot."""
+    if torch.is_tensor(value) and not value.ndim and value.requires_grad:
+        return value
+    if not torch.is_tensor(value):
+        what = "nothing" if value is None else f"a {type(value).__name__}"
+    else:
+        what = f"a tensor of shape {tuple(value.shape)}" if value.ndim else "a number that no gradient goes through"
+    raise UsageError(
+        f"the loss of method {name!r} returned {what}: it must return a scalar tensor computed from the embeddings"
+    )
+
+
+def constructor_parameters(loss: type) -> dict[str, inspect.Parameter]:
+    """What a class can be constructed with by name: where it takes **kwargs, also what its bases can."""
+    found: dict[str, inspect.Parameter] = {}
+    for base in loss.__mro__:
+        if "__init__" not in vars(base):
+            continue
+        parameters = list(inspect.signature(base.__init__).parameters.values())[1:]
+        for each in parameters:
+            if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
+                found.setdefault(each.name, each)
+        if not any(each.kind is each.VAR_KEYWORD for each in parameters):
+            break
+    return found
 
 
 def normalized(method: Method) -> bool:

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from dmlrc import metrics, optimizers
-from dmlrc.building import build_loss, normalized
+from dmlrc.building import build_loss, checked_value, normalized
 from dmlrc.data import batches
 from dmlrc.data.batches import FromMemory
 from dmlrc.data.meta_classes import meta_labels
 from dmlrc.data.splits import Splits
-from dmlrc.errors import DivergedError, UsageError, unknown
+from dmlrc.errors import DivergedError, unknown
 from dmlrc.inputs import Source
 from dmlrc.losses.subsampling import SubsampledClasses
 from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, Method
@@ -185,11 +185,7 @@ class Learner:
     def value(self, embeddings: Tensor, targets: Tensor) -> Tensor:
         """The loss of a batch: (B, D), (B,) -> scalar."""
         with self.watched():
-            value = self.loss(embeddings, targets)
-        if not torch.is_tensor(value) or value.ndim or not value.requires_grad:
-            raise UsageError(
-                f"the loss of method {self.task.method.name!r} must return a scalar tensor computed from the embeddings"
-            )
+            value = checked_value(self.task.method.name, self.loss(embeddings, targets))
         self.losses.append(value.detach())
         return value
 

@@ -1,0 +1,118 @@
+"""What can be said of a loss in a second, before anything trains: it is built, and called on a few made-up batches."""
+
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from dmlrc import papers
+from dmlrc.building import build_loss, checked_value, normalized
+from dmlrc.errors import DmlrcError, UsageError
+from dmlrc.inputs import device
+from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, Float, Int, Method
+from dmlrc.models import l2_normalize
+from dmlrc.protocol import Study
+
+BATCHES = 3
+
+
+def check(method: Method, study: Study) -> list[str]:
+    """Build the loss of a method and call it, as a study would, and return what its author should know, in sentences.
+
+    It is built at both ends and in the middle of its space, and called on random embeddings in batches of the method's
+    layout, on the CPU and on the device that will train it.
+
+    Raises UsageError, with the line where it is known, for a loss that cannot be made, fails, returns no scalar that
+    can be trained, or gives no finite number anywhere.
+    """
+    said, broken, moved = [], [], False
+    points = dict(_points(method))
+    for where, params in points.items():
+        for place in dict.fromkeys((torch.device("cpu"), device())):
+            loss, values, gradients = _called(method, params, study, place)
+            if not all(map(torch.isfinite, values)):
+                broken.append(where)
+            moved = moved or bool(torch.stack(gradients).nan_to_num().any())
+    if set(broken) == set(points):
+        raise UsageError(f"the loss of method {method.name!r} is NaN or infinite on every batch of random embeddings")
+    if broken:
+        where = " and ".join(dict.fromkeys(broken))
+        said.append(f"it is NaN or infinite at {where}: trials there will count as diverged")
+    if not moved:
+        said.append("no gradient reaches the embeddings from random batches, so that it may train nothing")
+    return [f"{method.label}: {each}." for each in [*said, *_rate(method, loss, study)]]
+
+
+def _called(
+    method: Method, params: Mapping[str, float], study: Study, place: torch.device
+) -> tuple[nn.Module, list[Tensor], list[Tensor]]:
+    """The loss, its values, and for each the sum of its gradients' sizes, of a few batches."""
+    protocol, classes, images = study.protocol_of(method), method.classes_per_batch, method.images_per_class
+    dim = protocol.embedding_dim or 64  # where the features are the embedding, any size will do
+    generator = torch.Generator().manual_seed(0)
+    with torch.random.fork_rng(), _told(method, f"{classes} x {images} embeddings of {dim} numbers"):
+        torch.manual_seed(0)
+        loss = build_loss(method, params, 2 * classes, dim).to(place)
+        values, gradients = [], []
+        for _ in range(BATCHES):
+            embeddings = torch.randn(classes * images, dim, generator=generator)
+            embeddings = (l2_normalize(embeddings) if normalized(method) else embeddings).to(place).requires_grad_()
+            chosen = torch.randperm(2 * classes, generator=generator)[:classes]
+            value = checked_value(method.name, loss(embeddings, chosen.repeat_interleave(images).to(place)))
+            (gradient,) = torch.autograd.grad(value, embeddings, allow_unused=True)
+            values.append(value.detach().cpu())
+            gradients.append(torch.zeros(()) if gradient is None else gradient.abs().sum().cpu())
+    return loss, values, gradients
+
+
+@contextmanager
+def _told(method: Method, batch: str) -> Iterator[None]:
+    """Turns what a loss raises into one sentence with the line of one's own file where it happened."""
+    try:
+        yield
+    except DmlrcError:
+        raise
+    except Exception as error:
+        frames = [each for each in traceback.extract_tb(error.__traceback__) if _is_own(Path(each.filename))]
+        where = f", line {frames[-1].lineno} of {Path(frames[-1].filename).name}" if frames else ""
+        raise UsageError(
+            f"the loss of method {method.name!r} fails on a batch of {batch}{where}: {type(error).__name__}: "
+            f"{' '.join(str(error).split())}"
+        ) from error
+
+
+def _is_own(file: Path) -> bool:
+    return "site-packages" not in file.parts and Path(__file__).parent not in file.parents
+
+
+def _points(method: Method) -> Iterator[tuple[str, dict[str, float]]]:
+    """The middle and both ends of a space, each with its words."""
+    ends = {"the lower ends of its space": 0.0, "the middle of its space": 0.5, "the upper ends of its space": 1.0}
+    for words, share in ends.items() if method.space else {"its settings": 0.0}.items():
+        yield words, {name: _between(space, share) for name, space in method.space.items()}
+
+
+def _between(space: Float | Int, share: float) -> float:
+    if getattr(space, "log", False):
+        return space.low ** (1 - share) * space.high**share
+    value = space.low + share * (space.high - space.low)
+    return round(value) if isinstance(space, Int) else value
+
+
+def _rate(method: Method, loss: nn.Module, study: Study) -> list[str]:
+    """That the rate of a loss's own weights is not searched, with the range in which the papers' methods search it."""
+    count = sum(weight.numel() for weight in loss.parameters())
+    if not count or {LOSS_WEIGHTS_LR, LEARNING_RATE} & {*method.space, *method.settings}:
+        return []
+    spaces = [each.space for paper in papers.ALL for each in paper.methods]
+    searched = [space[LOSS_WEIGHTS_LR] for space in spaces if LOSS_WEIGHTS_LR in space]
+    protocol = study.protocol_of(method)
+    rate = protocol.lr if protocol.new_lr is None else protocol.new_lr
+    low, high = min(each.low for each in searched), max(each.high for each in searched)
+    return [
+        f"it has {count:,} weights of its own, whose rate is not searched and stays that of the embedder, {rate:g}; "
+        f"the methods of the book search it, as dmlrc.methods.LOSS_WEIGHTS_LR, from {low:g} to {high:g} in logarithms"
+    ]

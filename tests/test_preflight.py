@@ -1,0 +1,105 @@
+"""What is said of a loss before anything trains: what can be wrong with it, and what its author should know."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from pytorch_metric_learning import losses as pml
+
+from dmlrc import losses, preflight, studies
+from dmlrc.errors import UsageError
+from dmlrc.methods import LOSS_WEIGHTS_LR, Float, Int, Method
+
+STUDY = studies.STUDIES["glyphs-smoke"]
+
+
+def good(embeddings, labels, margin=0.1):
+    same = labels[:, None] == labels[None]
+    similar = embeddings @ embeddings.T
+    return (similar[~same] + margin).relu().mean() - similar[same].mean()
+
+
+class Weighted(torch.nn.Module):
+    def __init__(self, num_classes, embedding_dim, scale=1.0):
+        super().__init__()
+        self.weights, self.scale = torch.nn.Parameter(torch.randn(num_classes, embedding_dim)), scale
+
+    def forward(self, embeddings, labels):
+        return torch.nn.functional.cross_entropy(self.scale * embeddings @ self.weights.T, labels)
+
+
+def test_a_sound_loss_needs_no_word():
+    assert preflight.check(Method("mine", good, {"margin": Float(0, 1)}), STUDY) == []
+    assert preflight.check(Method("mine", good), STUDY) == []
+
+
+def fails(embeddings, labels):
+    return embeddings[labels.max() + 1000].sum()  # the line that fails
+
+
+LINE = next(n for n, text in enumerate(Path(__file__).read_text().splitlines(), 1) if "# the line that fails" in text)
+
+
+@pytest.mark.parametrize(
+    ("loss", "says"),
+    [
+        (lambda embeddings, labels: None, "returned nothing: it must return a scalar"),
+        (lambda embeddings, labels: 0.5, "returned a float"),
+        (lambda embeddings, labels: embeddings.sum(1), r"returned a tensor of shape \(32,\)"),
+        (lambda embeddings, labels: embeddings.detach().sum(), "that no gradient goes through"),
+        (lambda embeddings, labels: embeddings.sum() * torch.nan, "NaN or infinite on every batch"),
+        (lambda embeddings, labels: (embeddings - embeddings).sum().log(), "NaN or infinite on every batch"),
+        (fails, rf"fails on a batch of 8 x 4 embeddings of 128 numbers, line {LINE} of test_preflight.py: IndexError"),
+        (lambda embeddings, labels, power: embeddings.sum(), "cannot be called: missing a required argument: 'power'"),
+        (lambda embeddings: embeddings.sum(), "cannot be called: too many positional arguments"),
+        (pml.RankedListLoss, "cannot be made: .*'margin' and 'Tn'. .* give them in the method's space or settings"),
+        (3, "must be a name, a function, a class or a module"),
+        ("contrastiv", "did you mean 'contrastive'"),
+    ],
+)
+def test_what_cannot_train_is_refused(loss, says):
+    with pytest.raises(UsageError, match=says) as refused:
+        preflight.check(Method("mine", loss), STUDY)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_hyperparameter_that_the_loss_does_not_have_is_refused():
+    with pytest.raises(UsageError, match="got an unexpected keyword argument 'margn'"):
+        preflight.check(Method("mine", good, {"margn": Float(0, 1)}), STUDY)
+    with pytest.raises(UsageError, match="margn"):
+        preflight.check(Method("mine", Weighted, {"margn": Float(0, 1)}), STUDY)
+
+
+def test_what_is_broken_somewhere_or_trains_nothing_is_said():
+    root = Method("mine", lambda embeddings, labels, x: embeddings.sum() * torch.tensor(x).log(), {"x": Float(0, 1)})
+    (said,) = preflight.check(root, STUDY)
+    assert "NaN or infinite at the lower ends of its space" in said
+    nothing = Method("mine", lambda embeddings, labels: 0 * embeddings.sum(), label="Mine")
+    (said,) = preflight.check(nothing, STUDY)
+    assert said.startswith("Mine: no gradient reaches the embeddings")
+
+
+def test_a_rate_of_own_weights_that_is_not_searched_is_said_with_the_usual_range():
+    (said,) = preflight.check(Method("mine", Weighted, classes_per_batch=4), STUDY)
+    assert "it has 1,024 weights of its own" in said  # 8 classes of 128 numbers
+    assert f"stays that of the embedder, {STUDY.protocol.lr:g}" in said
+    assert "LOSS_WEIGHTS_LR, from 1e-06 to 1 in logarithms" in said
+    assert preflight.check(Method("mine", Weighted, {LOSS_WEIGHTS_LR: Float(1e-6, 1, log=True)}), STUDY) == []
+
+
+def test_it_is_called_at_both_ends_and_in_the_middle():
+    seen = []
+
+    def loss(embeddings, labels, a, b, c):
+        seen.append((a, b, c))
+        return embeddings.sum()
+
+    preflight.check(Method("mine", loss, {"a": Float(0, 2), "b": Float(0.01, 1, log=True), "c": Int(1, 6)}), STUDY)
+    assert [tuple(round(x, 9) for x in each) for each in dict.fromkeys(seen)] == [(0, 0.01, 1), (1, 0.1, 4), (2, 1, 6)]
+
+
+@pytest.mark.parametrize("name", ["contrastive", "soft_triple", "lifted_structure"])
+def test_the_losses_of_the_library_pass(name):
+    method = Method("mine", name, {LOSS_WEIGHTS_LR: Float(1e-6, 1, log=True)})
+    assert preflight.check(method, STUDY) == []
+    assert name in losses.REGISTRY
