@@ -23,8 +23,8 @@ def build(names: Sequence[str], workers: int = 1, train: bool = True) -> Path:
     train: whether to run what is missing of the studies and of the experiments around them; those whose data, weights
     or GPU are not here are left as they are, and their pages say so. If not, the book shows the records that are here.
 
-    Raises UsageError for an unknown study or no methods table, and DmlrcError outside a clone of the project or without what a book needs:
-    before anything is trained.
+    Raises UsageError for an unknown study or no methods table, and DmlrcError outside a clone of the project or without
+    what a book needs: before anything is trained.
     """
     if train:
         for each in map(studies.get, names):
