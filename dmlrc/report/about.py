@@ -17,7 +17,7 @@ EXPERIMENTS = {paper.chapter: paper.key for paper in papers.ALL if paper.key != 
 
 def runs(chapter: str, edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """What a chapter's numbers were made of: a row a study or experiment that is recorded, the study's slug first."""
-    rows = {records.name: _row(records) for records in _shown(chapter, edition)}
+    rows = {records.name: row(records) for records in _shown(chapter, edition)}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
 
 
@@ -29,7 +29,8 @@ def _shown(chapter: str, edition: Sequence[StudyRecords]) -> Iterator[StudyRecor
             yield from (records for records in found if records is not None)
 
 
-def _row(records: StudyRecords) -> dict[str, str]:
+def row(records: StudyRecords) -> dict[str, str]:
+    """What a study's numbers were made of, as text."""
     meta, where = records.meta, records.meta["environment"]
     data, budget = meta["data"], meta["budget"]
     return {

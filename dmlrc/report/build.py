@@ -29,11 +29,7 @@ def build(names: Sequence[str], workers: int = 1, train: bool = True) -> Path:
     if train:
         for each in map(studies.get, names):
             editions.require_table(each.name, each.kind, each.parent, each.budget.trials)
-    if not (paths.home() / "notebooks").is_dir():
-        raise DmlrcError(
-            f"a book is made of the chapters in a clone of the project, and {paths.home()} is none: go into the clone, "
-            "or name it in DMLRC_HOME"
-        )
+    _require_clone()
     extras.require("book", "a book")
     if train:
         run(names, workers)
@@ -117,6 +113,7 @@ def pages() -> Path:
 
 def single_page() -> Path:
     """Build one page of all executed chapters, to be printed or saved as PDF; warnings are errors."""
+    _require_clone()
     if not any((paths.home() / "book" / "chapters").glob("*.ipynb")):
         raise DmlrcError("no chapter has been executed yet: `make book` first, or `make book STUDY=published`")
     folder = _jupyter_book("singlehtml")
@@ -124,6 +121,14 @@ def single_page() -> Path:
     target = folder / "index.html"
     target.write_text(re.sub(r'href="[\w/]+\.html#', 'href="#', page.read_text(encoding="utf-8")), encoding="utf-8")
     return target
+
+
+def _require_clone() -> None:
+    if not (paths.home() / "notebooks").is_dir():
+        raise DmlrcError(
+            f"a book is made of the chapters in a clone of the project, and {paths.home()} is none: go into the clone, "
+            "or name it in DMLRC_HOME"
+        )
 
 
 def _jupyter_book(builder: str) -> Path:

@@ -5,7 +5,7 @@ import textwrap
 import pandas as pd
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import console, labels, tables
+from dmlrc.report import about, console, labels, tables
 from dmlrc.report.tables import PRETRAINED, SETTINGS
 
 _METRICS = ("map_at_r", "precision_at_1", "r_precision")
@@ -17,7 +17,9 @@ def lines(records: StudyRecords) -> list[str]:
     Order, ranks and marks are those of the first column. Without test scores, as in a study that chooses a learning
     rate: the best trials on the validation classes.
     """
-    head = textwrap.wrap(labels.caption(records).replace("`", ""), 100)
+    told = about.row(records)
+    parts = (told["data"], *(f"{name} {told[name]}" for name in ("protocol", "budget", "seed", "commit")))
+    head = textwrap.wrap(f"{records.name}: {"; ".join(parts)}", 100)
     frame = tables.accuracy(records)
     if frame.empty:
         return [*head, "", *_validation(records)]

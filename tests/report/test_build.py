@@ -76,5 +76,8 @@ def test_a_chapter_is_made_of_methods_tables(home, changes, says):
 
 
 def test_one_page_of_no_chapters_says_what_to_do(home):
+    with pytest.raises(DmlrcError, match="in a clone of the project"):
+        build.single_page()
+    (home / "notebooks").mkdir()
     with pytest.raises(DmlrcError, match="no chapter has been executed yet: `make book` first"):
         build.single_page()
