@@ -19,7 +19,7 @@ def lines(records: StudyRecords) -> list[str]:
     """
     told = about.row(records)
     parts = (told["data"], *(f"{name} {told[name]}" for name in ("protocol", "budget", "seed", "commit")))
-    head = textwrap.wrap(f"{records.name}: {"; ".join(parts)}", 100)
+    head = textwrap.wrap(f"{records.name}: {'; '.join(parts)}", 100)
     frame = tables.accuracy(records)
     if frame.empty:
         return [*head, "", *_validation(records)]
