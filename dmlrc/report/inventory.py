@@ -61,7 +61,7 @@ def studies_table(studies: Iterable[Study]) -> pd.DataFrame:
     apart = experiments.around()
     rows = {
         study.name: {
-            "data set": labels.DATASET_LABELS.get(study.dataset, study.dataset),
+            "data set": labels.dataset_label(study.dataset),
             "protocol": study.protocol.name,
             "budget": f"{study.budget.name}: {study.budget.trials} trials, {study.budget.reruns} reruns",
             "expected": study.expected,

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from dmlrc.data import folder_name
 from dmlrc.records import StudyRecords
 from dmlrc.report import titles
 from dmlrc.report.tables import (
@@ -110,8 +111,17 @@ def dimensions(records: StudyRecords) -> tuple[int, int]:
 
 
 def dataset(records: StudyRecords) -> str:
-    """The data set of a study as printed."""
-    return DATASET_LABELS.get(records.meta["dataset"], records.meta["data"]["name"])
+    """The data set of a study as printed; a folder of the reader's own by its last part."""
+    return dataset_label(records.meta["dataset"])
+
+
+def dataset_label(name: str) -> str:
+    """A data set as printed; of a folder its own name, without where it lies.
+
+    >>> dataset_label("cars196"), dataset_label("folder:/home/me/photos")
+    ('Cars196', 'folder photos')
+    """
+    return f"folder {folder_name(name)}" if name.startswith("folder:") else DATASET_LABELS.get(name, name)
 
 
 def trunk(protocol: Mapping) -> str:

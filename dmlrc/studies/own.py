@@ -7,10 +7,14 @@ They stand in `studies.toml` in the folder of the project, a table each. Only `l
     dataset = "folder:~/photos"
     trunk = "resnet50"                  # or "timm:NAME" with any model of timm
     weights = "imagenet"                # or "package", or a file, see `dmlrc.models.create_trunk`
-    crop_size = 224                     # pixels that the trunk sees
-    seed = 1
     class_order = "random"
     budget = "quick"
+    crop_size = 224                     # pixels that the trunk sees
+    seed = 1
+    folds = 2                           # of the cross-validation, each with 2 classes at least; 4 in the paper
+    trials = 20                         # of each search, and
+    reruns = 5                          # of its best trial, where the budget's own numbers do not suit
+    repetitions = 3                     # of search and reruns
 
 With a trunk and without weights, it has ImageNet weights where that study has some.
 """
@@ -27,8 +31,14 @@ from dmlrc.models.available import TIMM
 from dmlrc.protocol import FULL, QUICK, SMOKE, Protocol, Study
 
 BUDGETS = {budget.name: budget for budget in (FULL, QUICK, SMOKE)}
-KEYS = ("like", "dataset", "trunk", "weights", "crop_size", "seed", "class_order", "budget")
-WHOLE_NUMBERS = {"seed": 0, "crop_size": 1}  # and the least that they may be
+WHOLE_NUMBERS = {"crop_size": 1, "seed": 0, "folds": 2, "trials": 1, "reruns": 1, "repetitions": 1}
+"""The keys that are whole numbers, with the least that they may be."""
+KEYS = ("like", "dataset", "trunk", "weights", "class_order", "budget", *WHOLE_NUMBERS)
+
+# Seconds on one thread, of a step and of an evaluation; runs that end on a plateau take some 2,000 steps. From
+# results/grocery-frozen-full and -quick-rates, glyphs-quick-rate-*; a frozen trunk's features come on top.
+_STEP, _EVALUATION = {True: 1.2e-3, False: 12e-3}, {True: 0.06, False: 1.5}  # of a frozen trunk, of conv4
+_PLATEAU = 2000
 
 
 def read(file: Path, tables: Mapping[str, Study], taken: set[str]) -> dict[str, Study]:
@@ -58,16 +68,43 @@ def _study(name: str, changes: object, tables: Mapping[str, Study], taken: set[s
     for key, value in changes.items():
         _check(name, key, value, tables)
     base = tables[changes["like"]]
-    own = {key: changes[key] for key in ("dataset", "seed", "class_order") if key in changes}
-    if "budget" in changes:
-        own["budget"] = BUDGETS[changes["budget"]]
-    protocol = _protocol(base.protocol, changes)
-    return replace(base, name=name, expected=f"as {base.name}: {base.expected}", protocol=protocol, **own)
+    own = {key: changes[key] for key in ("dataset", "seed", "class_order", "repetitions") if key in changes}
+    numbers = {key: changes[key] for key in ("trials", "reruns") if key in changes}
+    budget = replace(BUDGETS.get(changes.get("budget"), base.budget), **numbers)
+    made = replace(base, name=name, budget=budget, protocol=_protocol(base.protocol, changes), **own)
+    return replace(made, expected=expected(made) or f"as {base.name}: {base.expected}")
+
+
+def expected(study: Study) -> str:
+    """How long a study takes on 2 cores, computed: its runs, times a step and an evaluation that were measured.
+
+    "" for a trunk that trains and is not conv4: how long a step takes depends on the machine.
+    """
+    protocol = study.effective_protocol
+    if not (protocol.frozen_trunk or protocol.trunk == "conv4"):
+        return ""
+    steps = min(_PLATEAU, protocol.max_epochs * protocol.iterations_per_epoch)
+    evaluations = steps / (protocol.iterations_per_epoch * protocol.eval_every)
+    frozen = protocol.frozen_trunk
+    runs = study.units * max(protocol.folds, 1)
+    return f"{duration(runs * (steps * _STEP[frozen] + evaluations * _EVALUATION[frozen]) / 2)}, 2 cores"
+
+
+def duration(seconds: float) -> str:
+    """A time as one says it.
+
+    >>> duration(20), duration(100), duration(5000), duration(20_000)
+    ('1 minute', '2 minutes', '83 minutes', '6 hours')
+    """
+    minutes = max(1, round(seconds / 60))
+    if minutes < 100:
+        return f"{minutes} minute{'s' * (minutes > 1)}"
+    return f"{round(minutes / 60)} hours"
 
 
 def _protocol(base: Protocol, changes: Mapping) -> Protocol:
     """The protocol with another trunk, other weights or another size; images keep their margin around the crop."""
-    own = {key: changes[key] for key in ("trunk", "weights", "crop_size") if key in changes}
+    own = {key: changes[key] for key in ("trunk", "weights", "crop_size", "folds") if key in changes}
     if "trunk" in own:
         own.setdefault("weights", "imagenet" if base.weights else None)
     if "crop_size" in own:

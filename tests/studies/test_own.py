@@ -66,6 +66,18 @@ def test_every_methods_table_can_be_changed_also_at_another_budget(home):
     assert experiments.of("mine") == {}  # a paper's own trunk: the experiments of the others have their own studies
 
 
+def test_a_budget_in_numbers_folds_and_the_time_that_follows(home):
+    numbers = "folds = 2\ntrials = 20\nreruns = 5\nrepetitions = 2\n"
+    (home / "studies.toml").write_text(f'[mine]\nlike = "grocery-quick"\n{numbers}')
+    mine, base = studies.get("mine"), studies.get("grocery-quick")
+    assert mine.budget == replace(base.budget, trials=20, reruns=5)
+    assert (mine.protocol, mine.repetitions) == (replace(base.protocol, folds=2), 2)
+    # 2 x 14 x 25 units and the untrained trunk, 2 folds, 100 steps of 1.2 ms and 4 evaluations of 60 ms, on 2 cores
+    assert mine.expected == f"{own.duration(701 * 2 * (0.12 + 0.24) / 2)}, 2 cores" == "4 minutes, 2 cores"
+    (home / "studies.toml").write_text('[mine]\nlike = "cub200-musgrave2020"\n')
+    assert studies.get("mine").expected == "as cub200-musgrave2020: hundreds of GPU hours, not measured"
+
+
 def test_another_trunk_comes_with_its_own_weights(home):
     (home / "studies.toml").write_text('[mine]\nlike = "grocery-frozen-full"\ntrunk = "resnet50"\n')
     mine, base = studies.get("mine").protocol, studies.get("grocery-frozen-full").protocol
@@ -98,7 +110,7 @@ def test_a_folder_gets_the_batches_that_the_smallest_set_gets(home):
 
 def test_it_runs_from_the_command_line_and_is_read_back(photos):
     call = CliRunner().invoke
-    assert "missing" not in call(cli.app, ["study", "list"]).output.split("photos ")[1].split("\n")[0]
+    assert " no data" not in call(cli.app, ["study", "list"]).output.split("photos ")[1].split("\n")[0]
     result = call(cli.app, ["study", "run", "photos", "--method", "contrastive"])
     assert result.exit_code == 0, result.output
     found = records.load("photos")
@@ -136,6 +148,8 @@ def test_rows_that_the_data_is_too_small_for_are_left_out_of_its_book(photos, mo
         ('[mine]\nlike = "glyphs-quick"\ndataset = "cub20"\n', "did you mean 'cub200'"),
         ('[mine]\nlike = "glyphs-quick"\ntrunk = "resnet"\n', "unknown trunk of study 'mine'"),
         ('[mine]\nlike = "glyphs-quick"\ncrop_size = 0\n', "1 or more"),
+        ('[mine]\nlike = "glyphs-quick"\nfolds = 1\n', "2 or more"),
+        ('[mine]\nlike = "glyphs-quick"\ntrials = 0\n', "1 or more"),
         ('[mine]\nlike = "glyphs-quick"\nbudget = "ful"\n', "did you mean 'full'"),
         ('[mine]\nlike = "glyphs-quick"\nclass_order = "shuffled"\n', "unknown class_order"),
         ('[glyphs-quick]\nlike = "glyphs-quick"\n', "choose another"),
