@@ -37,7 +37,7 @@ const makeSortable = (table) => {
   });
 };
 
-// A table with the class dml-filter: a line to type in, and a list to choose from for each column of few values.
+// A table of the class dml-filter: a line to type in, and a list to choose from for each column of few texts.
 const makeFilter = (table) => {
   const body = table.tBodies[0], heads = [...table.tHead.rows[table.tHead.rows.length - 1].cells];
   const line = document.createElement("div");
@@ -47,11 +47,10 @@ const makeFilter = (table) => {
   const lists = heads.flatMap((head, column) => {
     const values = [...new Set([...body.rows].map((row) => row.cells[column].textContent.trim()))];
     const texts = values.filter((value) => number(value) === null);
-    if (values.length < 2 || values.length > 60 || texts.length < values.length) return [];
+    if (values.length < 2 || values.length > 30 || texts.length < values.length) return [];
     const list = document.createElement("select");
     list.ariaLabel = head.textContent.trim();
     list.append(new Option(`${head.textContent.trim()}: all`, ""), ...values.sort().map((value) => new Option(value)));
-    list.options[0].value = "";
     line.insertBefore(list, count);
     return [{ list, column }];
   });
@@ -69,10 +68,6 @@ const makeFilter = (table) => {
     count.textContent = `${shown} of ${body.rows.length} rows`;
   };
   line.addEventListener("input", apply);
-  for (const { list, column } of lists) {
-    const wanted = table.dataset[heads[column].textContent.trim().toLowerCase()];
-    if (wanted && [...list.options].some((option) => option.value === wanted)) list.value = wanted;
-  }
   table.closest(".dml-scroll").before(line);
   apply();
 };

@@ -74,11 +74,18 @@ def table(
     data: pd.DataFrame | None = None,
     marks: pd.DataFrame | None = None,
     wrap: bool = False,
+    filters: bool = False,
 ) -> None:
     """Show a table of text under its id, and write it as CSV and LaTeX.
 
+<<<<<<< HEAD
     cells: what is printed, text or `Markup`. data: the numbers behind it, for the CSV; default the cells. marks: for
     each cell "best" (printed bold), "tie" (italic) or "". wrap: cells hold sentences, so they may break into lines.
+=======
+    cells: what is printed. data: the numbers behind it, for the CSV; default the cells. marks: for each cell "best"
+    (printed bold), "tie" (italic) or "". wrap: cells hold sentences, so they may break into lines. filters: the page
+    lets its reader choose among the rows.
+>>>>>>> 45ba51f (A page of all results: one table that sorts and filters without a network; tables use the width of the page)
     """
     plain = cells.map(lambda cell: cell.striptags() if isinstance(cell, Markup) else cell)  # links are of pages
     (plain if data is None else data).to_csv(exports() / f"{name}.csv", float_format="%.6g")
@@ -86,7 +93,12 @@ def table(
     marks = None if marks is None else titles.in_headings(marks)
     (exports() / f"{name}.tex").write_text(_latex(_styler(plain, marks), name, titles.in_sentence(caption)))
     caption = _printed(caption)
+<<<<<<< HEAD
     html = _scrolling(cells, name, wrap, marks)
+=======
+    cells = cells.map(_minus)
+    html = _long(cells, name) if filters else _scrolling(_styler(cells, marks), name, wrap)
+>>>>>>> 45ba51f (A page of all results: one table that sorts and filters without a network; tables use the width of the page)
     downloads = f"{{download}}`CSV <exports/{name}.csv>` {{download}}`LaTeX <exports/{name}.tex>`"
     _display(
         f"{html}<p>{_html(caption)}</p>",
@@ -210,6 +222,16 @@ def _scrolling(cells: pd.DataFrame, name: str, wrap: bool, marks: pd.DataFrame |
     styler = _styler(_escaped(cells), marks)
     styler = (_roomy(styler) if wrap else styler).set_uuid(name.replace("-", "_"))
     html = styler.set_table_attributes(f'class="{look}"').to_html()
+    return f'<div class="dml-scroll" tabindex="0" role="region" aria-label="{escape(name)}">{html}</div>'
+
+
+def _long(cells: pd.DataFrame, name: str) -> str:
+    """A table of many rows: bare cells, since the marks of a `Styler` would be most of the page."""
+    html = (
+        cells.rename_axis(None)
+        .rename_axis(cells.index.name, axis=1)
+        .to_html(border=0, classes="dml dml-filter", justify="left")
+    )
     return f'<div class="dml-scroll" tabindex="0" role="region" aria-label="{escape(name)}">{html}</div>'
 
 

@@ -50,7 +50,17 @@ CHECKLIST = (  # the tables and figures of the five papers
     "oi-t1",
     *(f"oi-f{number}" for number in range(1, 5)),
 )
-IDS = (*CHECKLIST, "first-years", "first-verdicts", "answer", "claims", "protocol", "findings-all", "provenance")
+IDS = (
+    *CHECKLIST,
+    "first-years",
+    "first-verdicts",
+    "answer",
+    "claims",
+    "protocol",
+    "findings-all",
+    "provenance",
+    "all-results",
+)
 
 
 @pytest.fixture(scope="module", params=("made", "published"))

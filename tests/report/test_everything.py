@@ -1,0 +1,56 @@
+"""All results in one table: each row is what the records say, and ranks are those that the intervals leave open."""
+
+import numpy as np
+import pytest
+from factories import write_fake_experiments, write_fake_study
+
+from dmlrc import records, studies
+from dmlrc.report import everything
+
+
+@pytest.fixture
+def main(home):
+    study = studies.get("grocery-quick")
+    write_fake_study(study=study.name, dataset=study.dataset, protocol=study.protocol, trials=3, reruns=3)
+    write_fake_experiments(study.name)
+    return records.load(study.name)
+
+
+def test_each_mean_is_that_of_the_scores(main):
+    found = everything.results([main])
+    assert {"methods table", "roth2020", "after2019"} <= set(found["experiment"])
+    for row in found[found["metric"] == "map_at_r"].sample(20, random_state=0).itertuples():
+        scores = records.load(row.record).scores
+        chosen = scores[
+            (scores["method"] == row.method) & (scores["setting"] == row.setting) & (scores["metric"] == "map_at_r")
+        ]
+        assert row.mean == pytest.approx(chosen["value"].mean())
+        assert row.n == len(chosen)
+
+
+def test_ranks_are_those_that_the_intervals_leave_open(main):
+    found = everything.results([main])
+    part = found[
+        (found["experiment"] == "methods table")
+        & (found["setting"] == "concatenated")
+        & (found["metric"] == "map_at_r")
+        & (found["method"] != "pretrained")
+    ].set_index("method")
+    for method, row in part.iterrows():
+        above = sum(other["mean"] - other["ci95"] > row["mean"] + row["ci95"] for _, other in part.iterrows())
+        below = sum(other["mean"] + other["ci95"] < row["mean"] - row["ci95"] for _, other in part.iterrows())
+        assert (row["rank_low"], row["rank_high"]) == (1 + above, len(part) - below), method
+        assert row["tied"] == (above == 0)
+    assert part["tied"][part["mean"].idxmax()]
+
+
+def test_cells_have_a_row_a_method_and_setting_and_no_slug_but_the_record(main):
+    found = everything.results([main])
+    cells = everything.cells(found)
+    assert len(cells) == len(found[["record", "label", "setting"]].drop_duplicates())
+    assert set(cells["study"]) == {"Grocery Store (quick)"}
+    assert "Roth et al. 2020: batch size" in set(cells["experiment"])
+    pretrained = cells.loc["Untrained trunk"]
+    assert set(pretrained["rank"]) == {"–"}
+    assert not cells["MAP@R"].isin(["nan", ""]).any()
+    assert np.all(cells["record"].str.startswith("grocery-quick"))
