@@ -78,14 +78,9 @@ def table(
 ) -> None:
     """Show a table of text under its id, and write it as CSV and LaTeX.
 
-<<<<<<< HEAD
     cells: what is printed, text or `Markup`. data: the numbers behind it, for the CSV; default the cells. marks: for
     each cell "best" (printed bold), "tie" (italic) or "". wrap: cells hold sentences, so they may break into lines.
-=======
-    cells: what is printed. data: the numbers behind it, for the CSV; default the cells. marks: for each cell "best"
-    (printed bold), "tie" (italic) or "". wrap: cells hold sentences, so they may break into lines. filters: the page
-    lets its reader choose among the rows.
->>>>>>> 45ba51f (A page of all results: one table that sorts and filters without a network; tables use the width of the page)
+    filters: the page lets its reader choose among the rows.
     """
     plain = cells.map(lambda cell: cell.striptags() if isinstance(cell, Markup) else cell)  # links are of pages
     (plain if data is None else data).to_csv(exports() / f"{name}.csv", float_format="%.6g")
@@ -93,12 +88,7 @@ def table(
     marks = None if marks is None else titles.in_headings(marks)
     (exports() / f"{name}.tex").write_text(_latex(_styler(plain, marks), name, titles.in_sentence(caption)))
     caption = _printed(caption)
-<<<<<<< HEAD
-    html = _scrolling(cells, name, wrap, marks)
-=======
-    cells = cells.map(_minus)
-    html = _long(cells, name) if filters else _scrolling(_styler(cells, marks), name, wrap)
->>>>>>> 45ba51f (A page of all results: one table that sorts and filters without a network; tables use the width of the page)
+    html = _long(cells, name) if filters else _scrolling(cells, name, wrap, marks)
     downloads = f"{{download}}`CSV <exports/{name}.csv>` {{download}}`LaTeX <exports/{name}.tex>`"
     _display(
         f"{html}<p>{_html(caption)}</p>",
@@ -227,11 +217,8 @@ def _scrolling(cells: pd.DataFrame, name: str, wrap: bool, marks: pd.DataFrame |
 
 def _long(cells: pd.DataFrame, name: str) -> str:
     """A table of many rows: bare cells, since the marks of a `Styler` would be most of the page."""
-    html = (
-        cells.rename_axis(None)
-        .rename_axis(cells.index.name, axis=1)
-        .to_html(border=0, classes="dml dml-filter", justify="left")
-    )
+    named = _escaped(cells).rename_axis(None).rename_axis(cells.index.name, axis=1)
+    html = named.to_html(border=0, classes="dml dml-filter", escape=False).replace("dataframe ", "", 1)
     return f'<div class="dml-scroll" tabindex="0" role="region" aria-label="{escape(name)}">{html}</div>'
 
 

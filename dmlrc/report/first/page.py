@@ -225,7 +225,7 @@ def limits(edition: Sequence[StudyRecords]) -> str:
         "ImageNet features. Losses may rank otherwise when the whole network is fine-tuned, as it was in the papers."
         * bool(frozen),
         *(f"**Below the untrained trunk.** {text}" for each in edition for text in labels.below_pretrained(each)),
-        f"**Few data sets.** Here {'are' if len(data) > 1 else 'is'} {_count(len(data), 'data set')}; a ranking on one is "
-        "no ranking on the next.",
+        f"**Few data sets.** Here {'are' if len(data) > 1 else 'is'} {_count(len(data), 'data set')}; a ranking on one "
+        "is no ranking on the next.",
     ]
     return "\n".join(f"- {bullet}" for bullet in bullets if bullet)
