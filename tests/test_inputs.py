@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from dmlrc import inputs, models, paths
+from dmlrc import data, inputs, models, paths
 from dmlrc.data import ImageSet
 from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.papers import musgrave2020
@@ -152,3 +152,25 @@ def test_a_partly_frozen_trunk_runs_as_a_unit():
     assert sum(each.numel() for each in prepared.make_model().trunk.parameters()) == 128 * (64 * 9 + 1) + 2 * 128
     assert run_unit(replace(unit, method=None, kind="pretrained", params={}))["scores"]["separated"]
     assert run_unit(unit)["runs"][0]["curve"] == record["runs"][0]["curve"]
+
+
+def test_features_that_were_stopped_go_on_where_they_were_and_parts_change_no_number(monkeypatch):
+    images = data.load("glyphs-small")
+    given = replace(musgrave2020.CHARACTERS, frozen_trunk=True, augmentation="none").trunk_input
+    embed, calls = models.embed, []
+
+    def stopped(*arguments, **options):
+        calls.append(len(arguments[1]))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return embed(*arguments, **options)
+
+    monkeypatch.setattr(models, "embed", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        inputs.frozen_features(images, given, torch.device("cpu"))
+    found = inputs.frozen_features(images, given, torch.device("cpu"))
+    assert sum(calls) == len(images.labels) + 256  # the part that was stopped, a second time; no other
+    assert [path.name for path in paths.cache().glob("*-part*")] == []
+    trunk = inputs._trunk_of_seed_0(given).to(memory_format=torch.channels_last)
+    whole = embed(trunk, images.images, lambda batch: inputs._crop(batch, given), 16)
+    np.testing.assert_array_equal(found, whole)

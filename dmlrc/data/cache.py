@@ -11,6 +11,7 @@ its seal is made again.
 """
 
 import errno
+import glob
 import hashlib
 import json
 import os
@@ -73,6 +74,12 @@ def streamed(filename: str, shape: tuple[int, ...], dtype: str, make: Callable[[
             stream.write(np.ascontiguousarray(rows, dtype=dtype).tobytes())
 
     return _cached(filename, write)
+
+
+def forget(start: str) -> None:
+    """Remove the cached arrays whose names begin so."""
+    for file in paths.cache().glob(f"{glob.escape(_portable(start))}*.npy"):
+        file.unlink(missing_ok=True)
 
 
 def folder(name: str, fill: Callable[[Path], None]) -> Path:

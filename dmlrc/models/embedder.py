@@ -98,12 +98,13 @@ def embed(
     preprocess: Callable[[Tensor], Tensor],
     batch_size: int = 128,
     device: str | torch.device = "cpu",
+    desc: str | None = "embedding",
 ) -> np.ndarray:
     """The outputs of `model` in evaluation mode for all images, in order: (N, ...) -> (N, D) float32.
 
     images: uint8 (N, C, H, W), or whatever `preprocess` takes, such as cached features (N, F); may be a
     read-only memory map, of which one batch at a time is read.
-    preprocess: a batch of `images` on `device` -> the model's input.
+    preprocess: a batch of `images` on `device` -> the model's input. desc: of the progress bar; None for none.
     The model is moved to `device`, and left in the mode (train or eval) that it came in.
     """
     if len(images) == 0:
@@ -111,7 +112,8 @@ def embed(
     training = model.training
     model.to(device).eval()
     outputs = []
-    for start in tqdm(range(0, len(images), batch_size), desc="embedding", unit="batch", leave=False, delay=1):
+    starts = range(0, len(images), batch_size)
+    for start in tqdm(starts, desc=desc, unit="batch", leave=False, delay=1, disable=desc is None):
         batch = torch.from_numpy(np.array(images[start : start + batch_size])).to(device)
         outputs.append(model(preprocess(batch)).float().cpu().numpy())
     model.train(training)
