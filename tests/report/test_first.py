@@ -5,7 +5,6 @@ import matplotlib
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 import pytest
 from factories import fake_records
@@ -55,22 +54,6 @@ def test_the_best_set_is_the_best_and_what_ties_with_it():
     frame = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")].set_index("method")["mean"]
     assert names[0] == frame.drop("pretrained").idxmax()
     assert of == len(frame) - 1
-
-
-def test_yardsticks_against_plain_loops():
-    (study,) = edition("one")
-    found = page.yardsticks([study]).loc["one"]
-    scores = study.scores
-    rows = scores[(scores["setting"] == "concatenated") & (scores["metric"] == "map_at_r")]
-    means, deviations = [], []
-    for method in tables.METHODS:
-        values = rows[rows["method"] == method]["value"].to_numpy()
-        means.append(values.mean())
-        deviations.append(values.std(ddof=1))
-    assert found["losses"] == pytest.approx(np.std(means, ddof=1))
-    assert found["seed"] == pytest.approx(np.mean(deviations))
-    assert np.isnan(found["rate"])
-    assert "another learning rate" not in page.yardsticks_sentence(page.yardsticks([study]))
 
 
 def test_every_dot_stands_at_its_number():

@@ -12,7 +12,6 @@ from dmlrc.report.claims.page import SECTIONS
 from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from dmlrc.report.claims.verdicts import WITHOUT_RECORDS, Judged, of_section
 from dmlrc.report.rates import page as rates
-from dmlrc.report.significance.measures import same_function
 from dmlrc.studies import experiments
 
 P1 = ("concatenated", "precision_at_1")
@@ -168,52 +167,7 @@ def verdicts_sentence(judged: Judged) -> str:
     return " ".join(sentences)
 
 
-# What decides a ranking
-
-
-def yardsticks(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """How far several things move MAP@R, in fractions: a row a study, a column a thing; NaN where nobody knows.
-
-    losses: standard deviation over the methods. rate: of the methods' mean over the rates of the grid, on validation
-    classes. search: the difference of two methods that are one function, searched separately. seed: standard deviation
-    over the reruns of a search, mean over the methods.
-    """
-    return pd.DataFrame({each.name: _yardsticks(each) for each in edition}).T
-
-
-def _yardsticks(study: StudyRecords) -> dict[str, float]:
-    scores = study.scores
-    rows = scores[(scores["setting"] == "concatenated") & (scores["metric"] == "map_at_r")]
-    rows = rows[rows["method"].isin(tables.METHODS)]
-    grid = rates.grid_of(study)
-    means = rates.summary(grid)["mean"] if grid is not None else pd.Series(dtype=float)
-    return {
-        "losses": float(rows.groupby("method")["value"].mean().std()),
-        "rate": float(means.std()),
-        "search": abs(same_function(study)),
-        "seed": float(rows.groupby(["method", "repetition"])["value"].std().mean()),
-    }
-
-
-def yardsticks_sentence(table: pd.DataFrame) -> str:
-    """What moves MAP@R as far as the loss does, in a sentence a study."""
-    words = {"rate": "another learning rate", "search": "another search", "seed": "another seed"}
-    sentences = []
-    for study, row in table.iterrows():
-        known = [f"{words[name]} by {_tenths(row[name])}" for name in words if not np.isnan(row[name])]
-        if known and not np.isnan(row["losses"]):
-            sentences.append(
-                f"On `{study}` another loss moves MAP@R by {_tenths(row['losses'])} points, {_and(known)}."
-            )
-    return " ".join(sentences)
-
-
-def _tenths(value: float) -> str:
-    """
-    >>> _tenths(0.0104), _tenths(0.0003)
-    ('1.0', 'less than 0.1')
-    """
-    return f"{100 * value:.1f}" if value >= 0.001 else "less than 0.1"
+# What it does not say
 
 
 def limits(edition: Sequence[StudyRecords]) -> str:
