@@ -118,6 +118,9 @@ def fake_units(
     rng = np.random.default_rng(len(study))
     meta = {
         "study": study,
+        "kind": "table",
+        "parent": None,
+        "experiment": None,
         "dataset": dataset,
         "protocol": asdict(protocol),
         "budget": asdict(Budget("fake", trials=trials, reruns=reruns)),

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
+import pandas as pd
 
 from dmlrc.data import folder_name
 from dmlrc.records import StudyRecords
@@ -85,6 +86,20 @@ def rate(value: float) -> str:
     factor, power = f"{value:.0e}".split("e")
     ten = "10" + str(int(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
     return ten if factor == "1" else f"{factor}·{ten}"
+
+
+BELOW, CUT_OFF = "↓", "»"
+MARKS = f"{BELOW}: below the trunk without any training."
+MARKS_OF_SEARCHES = f"{MARKS} {CUT_OFF}: more than one in twenty of its runs ended at the limit of epochs."
+
+
+def against_untrained(texts: pd.Series, values: pd.Series, untrained: float) -> pd.Series:
+    """Cells of a column with BELOW behind those whose value is lower than the untrained trunk's.
+
+    >>> against_untrained(pd.Series(["1.0", "3.0", ""]), pd.Series([0.01, 0.03, np.nan]), 0.02).tolist()
+    ['1.0 ↓', '3.0', '']
+    """
+    return texts + np.where(values < untrained, f" {BELOW}", "")
 
 
 def p_value(p: float) -> str:

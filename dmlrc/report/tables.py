@@ -93,8 +93,9 @@ def marks(frame: pd.DataFrame) -> pd.Series:
 def status(records: StudyRecords, methods: Methods = METHODS) -> pd.DataFrame:
     """What was run of every method: trials, diverged, reruns, failed_reruns (counts) and state, indexed by method.
 
-    state: "complete"; "diverged" (no trial ended with a number); "unfinished"; "not run".
+    state: "complete"; "diverged" (no trial ended with a number); "unfinished"; "not run". cut_off: see `cut_off`.
     """
+    limited = cut_off(records)
     searches = records.meta.get("repetitions", 1)
     budget = {name: searches * records.meta["budget"][name] for name in ("trials", "reruns")}
     rows = {}
@@ -108,8 +109,23 @@ def status(records: StudyRecords, methods: Methods = METHODS) -> pd.DataFrame:
             "reruns": len(runs[RERUN].drop_duplicates()) - failed,
             "failed_reruns": failed,
         }
-        rows[method] = row | {"state": _state(row, budget)}
+        rows[method] = row | {"state": _state(row, budget), "cut_off": float(limited.get(method, 0.0))}
     return pd.DataFrame.from_dict(rows, orient="index")
+
+
+MOST_CUT_OFF = 0.05
+"""Of a method's runs at most this share may end at the limit of epochs, as preregistered."""
+
+
+def cut_off(records: StudyRecords) -> pd.Series:
+    """The share of each method's reruns that ended at the limit of epochs, not on a plateau, fold by fold.
+
+    Empty where the protocol validates nothing: its runs have a fixed length.
+    """
+    reruns = records.runs[(records.runs["kind"] == "rerun") & (records.runs["state"] == "complete")]
+    if not records.meta["protocol"]["folds"]:
+        reruns = reruns.iloc[:0]
+    return (reruns["stopped"] == "limit").groupby(reruns["method"]).mean()
 
 
 def _state(row: Mapping[str, int], budget: Mapping) -> str:

@@ -149,8 +149,10 @@ def _our_block(name: str, records: StudyRecords | None) -> tuple[pd.DataFrame, p
         head = (name, common.metric_label(metric))
         values = of_metric(frame, metric) if records else pd.DataFrame(columns=["mean", "ci95"], dtype=float)
         texts = [labels.percent(*pair, digits=1) for pair in values.to_numpy()]
+        untrained = values["mean"].get(PRETRAINED, np.nan)
+        texts = labels.against_untrained(pd.Series(texts, values.index, dtype=object), values["mean"], untrained)
         absent = {method: common.state(records, method) for method in ORDER if method not in values.index}
-        cells[head] = pd.Series(texts, values.index, dtype=object).combine_first(pd.Series(absent, dtype=object))
+        cells[head] = texts.combine_first(pd.Series(absent, dtype=object))
         competing = values[values.index.isin(ORDER)]
         marks[head] = common.column_marks(competing["mean"], competing["ci95"])
     return pd.DataFrame(cells), pd.DataFrame(marks)

@@ -25,6 +25,7 @@ from dmlrc.report.tables import (
     ordered,
     rank_agreement,
     spread,
+    status,
 )
 
 
@@ -39,14 +40,13 @@ def results(
 
     frame: `accuracy` or one data set of `published.results`. dim, folds: of the protocol, for the headings.
     state: `status`; adds a column that says how many reruns each row rests on, and rows for methods without any.
+    Cells below the untrained trunk, and rows of which too many runs were cut off, have a sign, see `labels.MARKS`.
     """
     frame = frame[frame["metric"].isin(METRICS)]
     heads = {"concatenated": f"Concatenated ({folds * dim}-d)", "separated": f"Separated ({dim}-d)"}
     names = ordered(frame["method"] if state is None else [*frame["method"], *state.index], methods)
     keys = pd.MultiIndex.from_product([SETTINGS, METRICS])
-    printed = frame.assign(
-        cell=[labels.percent(*pair) for pair in frame[["mean", "ci95"]].to_numpy()], mark=marks(frame)
-    )
+    printed = frame.assign(cell=_signed(frame, state), mark=marks(frame))
     wide = {
         column: printed.pivot(index="method", columns=["setting", "metric"], values=column)
         .reindex(index=names, columns=keys)
@@ -63,6 +63,18 @@ def results(
     for each in wide.values():
         each.index = pd.Index([labels.method_label(name, methods) for name in names], name="Method")
     return wide["cell"], wide["mark"]
+
+
+def _signed(frame: pd.DataFrame, state: pd.DataFrame | None) -> pd.Series:
+    """The mean and interval of each row of `accuracy`, with the signs that `labels.MARKS_OF_SEARCHES` explains."""
+    texts = pd.Series([labels.percent(*pair) for pair in frame[["mean", "ci95"]].to_numpy()], frame.index, dtype=object)
+    untrained = frame[frame["method"] == PRETRAINED].set_index(["setting", "metric"])["mean"]
+    for place, part in frame.groupby(["setting", "metric"]):
+        texts[part.index] = labels.against_untrained(texts[part.index], part["mean"], untrained.get(place, np.nan))
+    if state is not None:
+        limited = frame["method"].map(state["cut_off"]) > tables.MOST_CUT_OFF
+        texts += np.where(limited & (frame["metric"] == "map_at_r"), f" {labels.CUT_OFF}", "")
+    return texts
 
 
 def _reruns(state: pd.DataFrame, method: str) -> str:
@@ -87,7 +99,10 @@ def compare_with_published(
     names = [labels.method_label(name) for name in ordered([PRETRAINED, *METHODS])]
     theirs = results(theirs)
     blocks = [(paper, theirs, slice(0, 3))]
-    blocks += [(records.name, results(accuracy(records), *labels.dimensions(records)), [0, 2]) for records in edition]
+    for records in edition:
+        state = status(records)
+        pair = results(accuracy(records), *labels.dimensions(records), state[state["state"] != "not run"])
+        blocks.append((records.name, pair, [1, 3]))  # after the reruns
     blocks += [(paper, theirs, slice(3, 6))]  # ours stand between the paper's concatenated and separated columns
     cells, marked = [], []
     for head, pair, columns in blocks:

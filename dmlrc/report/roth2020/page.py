@@ -41,14 +41,17 @@ def compare_table2(by_study: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
     """roth-t2, cells and marks: mean and standard deviation of every method, the paper's columns and then ours.
 
     Bold: the best of the rows without and of those with rho-regularisation, which the paper keeps apart too; italic:
-    its 95 % interval overlaps that of the best. The trunk before training does not compete.
+    its 95 % interval overlaps that of the best. The trunk before training does not compete; what is below it has a
+    sign.
     """
     cells, marks = {}, {}
     for head, frame in columns(by_study).items():
         for metric in TABLE:
             part = frame[frame["metric"] == metric].set_index("method").astype({"mean": float, "ci95": float})
             column = (head, common.metric_label(metric))
-            cells[column] = {name: _cell(part, by_study, head, name) for name in (PRETRAINED, *METHODS)}
+            texts = pd.Series({name: _cell(part, by_study, head, name) for name in (PRETRAINED, *METHODS)})
+            means = part["mean"].reindex(texts.index)
+            cells[column] = labels.against_untrained(texts, means, means[PRETRAINED])
             marks[column] = pd.concat(
                 common.column_marks(part["mean"].reindex(group), part["ci95"].reindex(group))
                 for group in (list(PLAIN), list(REGULARISED))

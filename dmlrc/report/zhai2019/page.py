@@ -114,8 +114,8 @@ def _loss_block(
         if rows.empty:
             continue
         column = (head, common.metric_label(metric))
-        texts = [labels.percent(*pair, digits=1) for pair in rows.to_numpy()]
-        cells[column] = pd.Series(texts, rows.index, dtype=object)
+        texts = pd.Series([labels.percent(*pair, digits=1) for pair in rows.to_numpy()], rows.index, dtype=object)
+        cells[column] = labels.against_untrained(texts, rows["mean"], rows["mean"].get(zhai_label(PRETRAINED), np.nan))
         competing = rows.drop(index=zhai_label(PRETRAINED), errors="ignore")
         marks[column] = common.column_marks(competing["mean"], competing["ci95"] if ours else None)
     return pd.DataFrame(cells), pd.DataFrame(marks)
@@ -168,12 +168,12 @@ def compare_layouts(own: ByStudy, equal: ByStudy) -> tuple[pd.DataFrame, pd.Data
                 cells[name, head] = dict.fromkeys(_trained(records) if records is not None else (), "not run yet")
                 continue
             rows = common.over_seeds(source)
-            here = (rows["setting"] == "separated") & (rows["metric"] == "precision_at_1") & (rows["value"] == level)
-            rows = rows[here & (rows["method"] != PRETRAINED)].set_index("row")[["mean", "ci95"]]
-            cells[name, head] = {
-                row: labels.percent(*pair, digits=1) for row, pair in zip(rows.index, rows.to_numpy(), strict=True)
-            }
-            marks[name, head] = common.column_marks(rows["mean"], rows["ci95"]) if len(rows) > 1 else {}
+            rows = rows[(rows["setting"] == "separated") & (rows["metric"] == "precision_at_1")]
+            rows = rows[(rows["value"] == level) | (rows["method"] == PRETRAINED)].set_index("row")[["mean", "ci95"]]
+            texts = pd.Series([labels.percent(*pair, digits=1) for pair in rows.to_numpy()], rows.index, dtype=object)
+            cells[name, head] = labels.against_untrained(texts, rows["mean"], rows["mean"].get(PRETRAINED, np.nan))
+            trained = rows.drop(index=PRETRAINED, errors="ignore")
+            marks[name, head] = common.column_marks(trained["mean"], trained["ci95"]) if len(trained) > 1 else {}
     table = pd.DataFrame(cells)
     marked = pd.DataFrame(marks).reindex(index=table.index, columns=table.columns).astype(object).fillna("")
     names = pd.Index(map(zhai_label, table.index), name="Loss")
