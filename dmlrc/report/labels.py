@@ -93,6 +93,13 @@ MARKS = f"{BELOW}: below the trunk without any training."
 MARKS_OF_SEARCHES = f"{MARKS} {CUT_OFF}: more than one in twenty of its runs ended at the limit of epochs."
 
 
+def ties(frame: pd.DataFrame) -> str:
+    """What bold and italic cells of a results table mean. frame: `tables.accuracy`."""
+    if "among_best" in frame:
+        return "Bold: the highest mean. Italic: it cannot be told from the best, search and seed counted."
+    return "Bold: the highest mean. Italic: its interval overlaps that of the best; it knows the luck of seeds alone."
+
+
 def against_untrained(texts: pd.Series, values: pd.Series, untrained: float) -> pd.Series:
     """Cells of a column with BELOW behind those whose value is lower than the untrained trunk's.
 

@@ -69,6 +69,31 @@ def test_marks():
     assert tables.marks(frame).tolist() == ["", "best", "tie", "", "tie"]
 
 
+def test_cells_below_the_untrained_trunk_and_rows_that_were_cut_off_have_a_sign():
+    records = fake_records(reruns=4)
+    limited = (records.runs["method"] == "snr") & (records.runs["kind"] == "rerun") & (records.runs["fold"] == 0)
+    runs = records.runs.assign(stopped=np.where(limited, "limit", "plateau"))
+    scores = records.scores.copy()
+    weak = (scores["method"] == "triplet") & (scores["metric"] == "map_at_r")
+    scores.loc[weak, "value"] /= 100
+    records = replace(records, runs=runs, scores=scores)
+    assert tables.cut_off(records)["snr"] == pytest.approx(0.25)  # one fold of four
+    cells, _ = page.results(tables.accuracy(records), state=tables.status(records))
+    assert cells["Concatenated (512-d)", "MAP@R"].str.endswith(labels.BELOW).sum() == 1
+    assert cells.loc["Triplet", ("Concatenated (512-d)", "MAP@R")].endswith(labels.BELOW)
+    assert not cells.loc["Triplet", ("Concatenated (512-d)", "P@1")].endswith(labels.BELOW)
+    assert cells.loc["SNR", ("Concatenated (512-d)", "MAP@R")].endswith(labels.CUT_OFF)
+    assert not cells["Concatenated (512-d)", "MAP@R"].drop("SNR").str.endswith(labels.CUT_OFF).any()
+    unvalidated = replace(records, meta=records.meta | {"protocol": records.meta["protocol"] | {"folds": 0}})
+    assert tables.cut_off(unvalidated).empty  # its runs have a fixed length
+
+
+def test_a_caption_says_what_italic_means():
+    once = tables.accuracy(fake_records())
+    assert "seeds alone" in labels.ties(once)
+    assert "search and seed" in labels.ties(once.assign(among_best=True))
+
+
 def test_marks_keep_settings_and_metrics_apart():
     marks = tables.marks(printed("CUB200"))
     best = printed("CUB200")[marks == "best"].set_index(["setting", "metric"])["method"]
