@@ -11,6 +11,7 @@ from dmlrc import migrate, paths, records, studies
 from dmlrc.methods import Int
 from dmlrc.papers import musgrave2020
 from dmlrc.protocol import Budget
+from dmlrc.records import COLUMNS
 from dmlrc.report.claims import verdicts
 from dmlrc.studies import experiments
 
@@ -253,7 +254,8 @@ def made_records(name, scores=(), curves=(), arrays=(), diverged=()):
         "curves": frame.assign(kind="rerun", fold=0).astype({"value": float}),
         "arrays": pd.DataFrame(arrays, columns=["method", "rerun", "setting", "name", "values"]),
     }
-    return records.StudyRecords(**migrate.frames(frames, meta), meta=meta)
+    told = {name: frame.reindex(columns=list(COLUMNS[name])) for name, frame in migrate.frames(frames, meta).items()}
+    return records.StudyRecords(**told, meta=meta)
 
 
 def run_chapter(name, edition, load, folder, monkeypatch):
