@@ -170,6 +170,37 @@ def methods() -> None:
 
 
 @app.command()
+def photos(
+    folder: Annotated[str, typer.Argument(help="A folder of photos, in it one folder a class.")],
+    name: Annotated[str | None, typer.Option(help="Of its study; default the folder's.")] = None,
+    folds: Annotated[
+        int | None, typer.Option(min=2, help="Of the cross-validation; default as the classes allow.")
+    ] = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="Of each search; default 10.")] = None,
+    reruns: Annotated[int | None, typer.Option(min=1, help="Of each search's best; default 3.")] = None,
+    workers: Workers = 1,
+    check: Annotated[bool, typer.Option("--check", help="Only say what is there and how long it takes.")] = False,
+) -> None:
+    """Which loss for your photos: checks them, compares the losses on them, and writes a page with the answer."""
+    from dmlrc.studies import photos as own_photos
+
+    numbers = {"folds": folds, "trials": trials, "reruns": reruns}
+    found = own_photos.look(folder)
+    given = {key: value for key, value in numbers.items() if value is not None}
+    chosen, entry = own_photos.study_of(found, name, given)
+    _print_lines(own_photos.plan(found, chosen))
+    dmlrc.data.load(chosen.dataset)  # a photo that is damaged is named before anything is trained
+    if check:
+        return
+    own_photos.enter(entry)
+    with _interruptible():
+        dmlrc.study.run(chosen, workers=workers)
+    from dmlrc.report import photos as page
+
+    typer.echo(f"open {page.write(chosen)}")
+
+
+@app.command()
 def book(
     name: Annotated[str, typer.Argument(help="Studies joined by commas, or an edition: quick, published.")] = "quick",
     workers: Workers = 1,

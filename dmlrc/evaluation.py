@@ -54,6 +54,15 @@ def test_results(prepared: PreparedData, method: Method, runs: Sequence[training
     return {"scores": scores, "arrays": arrays | classes}
 
 
+def test_embeddings(prepared: PreparedData, method: Method, runs: Sequence[training.Run]) -> torch.Tensor:
+    """The joined embeddings of the test images (N, F * D), in the order of `prepared.splits.test`; to be looked at.
+
+    runs: as for `test_results`.
+    """
+    trained = [_restored(prepared, method, run) for run in runs]
+    return _joined([training.embed(model, prepared.source, prepared.splits.test) for model in trained])
+
+
 def _test_scores(
     prepared: PreparedData, embeddings: list[torch.Tensor], binary: bool = False
 ) -> dict[str, dict[str, float]]:

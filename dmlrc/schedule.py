@@ -84,6 +84,11 @@ def next_unit(study: Study, method: Method | None, repetition: int, done: Sequen
     return _unit(study, method, repetition, "rerun", missing[0], best["params"]) if missing else None
 
 
+def rerun(study: Study, method: Method, params: Mapping[str, float]) -> Unit:
+    """The first rerun of a method with these hyperparameters, to be run once more: it gives the same model again."""
+    return _unit(study, method, 0, "rerun", 0, params)
+
+
 def _unit(
     study: Study, method: Method | None, repetition: int, kind: str, number: int, params: Mapping[str, float]
 ) -> Unit:

@@ -8,7 +8,8 @@ import torch
 
 from dmlrc import data, provenance, training
 from dmlrc.data.meta_classes import meta_labels
-from dmlrc.evaluation import pretrained_scores, test_results
+from dmlrc.errors import DivergedError
+from dmlrc.evaluation import pretrained_scores, test_embeddings, test_results
 from dmlrc.inputs import PreparedData, device, prepare
 from dmlrc.records import PRETRAINED
 from dmlrc.schedule import Unit
@@ -16,15 +17,12 @@ from dmlrc.schedule import Unit
 
 def run_unit(unit: Unit) -> dict:
     """Run one trial or rerun, and return its record. On the CPU it uses one thread."""
-    if device().type == "cpu":
-        torch.set_num_threads(1)
-    prepared = prepare(unit.dataset, unit.protocol, unit.class_order, unit.study_seed, data.contents(unit.dataset))
+    prepared = _prepared(unit)
     started = time.perf_counter()
     record = _identity(unit)
     if unit.method is None:
         return record | {"state": "complete", "runs": [], "scores": pretrained_scores(prepared)}
-    task = training.Task(unit.method, unit.params, prepared.source, prepared.labels, prepared.make_model, unit.protocol)
-    runs = training.train(fold_runs(unit, prepared), task)
+    runs = _trained(unit, prepared)
     last = runs[-1]
     record |= {
         "state": last.state,
@@ -36,6 +34,29 @@ def run_unit(unit: Unit) -> dict:
     if unit.kind == "rerun" and last.state == "complete":
         record |= test_results(prepared, unit.method, runs)
     return record | {"seconds": time.perf_counter() - started, "finished": provenance.now()}
+
+
+def embeddings_of(unit: Unit) -> tuple[np.ndarray, torch.Tensor]:
+    """Run a rerun once more for the embeddings of its test images: their positions (N,) and embeddings (N, F * D).
+
+    Raises DivergedError where a run diverges.
+    """
+    prepared = _prepared(unit)
+    runs = _trained(unit, prepared)
+    if runs[-1].state != "complete":
+        raise DivergedError(runs[-1].reason)
+    return prepared.splits.test, test_embeddings(prepared, unit.method, runs)
+
+
+def _prepared(unit: Unit) -> PreparedData:
+    if device().type == "cpu":
+        torch.set_num_threads(1)
+    return prepare(unit.dataset, unit.protocol, unit.class_order, unit.study_seed, data.contents(unit.dataset))
+
+
+def _trained(unit: Unit, prepared: PreparedData) -> list[training.Run]:
+    task = training.Task(unit.method, unit.params, prepared.source, prepared.labels, prepared.make_model, unit.protocol)
+    return training.train(fold_runs(unit, prepared), task)
 
 
 def _identity(unit: Unit) -> dict:

@@ -14,15 +14,23 @@ _METRICS = ("map_at_r", "precision_at_1", "r_precision")
 def lines(records: StudyRecords) -> list[str]:
     """What was run, a line a method with the highest first, and what intervals and marks mean.
 
-    Order, ranks and marks are those of the first column. Without test scores, as in a study that chooses a learning
-    rate: the best trials on the validation classes.
+    Without test scores, as in a study that chooses a learning rate: the best trials on the validation classes.
     """
     told = about.row(records)
     parts = (told["data"], *(f"{name} {told[name]}" for name in ("protocol", "budget", "seed", "commit")))
     head = textwrap.wrap(f"{records.name}: {'; '.join(parts)}", 100)
-    frame = tables.accuracy(records)
-    if frame.empty:
+    if tables.accuracy(records).empty:
         return [*head, "", *_validation(records)]
+    rows, legend = ranked(records)
+    return [*head, "", *console.columns(rows), "", *legend]
+
+
+def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
+    """The results as rows of cells below their headings, the highest method first, and what they mean, a sentence each.
+
+    Order, ranks and marks are those of the first accuracy. records: with test scores.
+    """
+    frame = tables.accuracy(records)
     settings = [setting for setting in SETTINGS if setting in set(frame["setting"])]
     present = set(frame["metric"][frame["setting"] == settings[0]])
     shown = [(settings[0], metric) for metric in _METRICS if metric in present]
@@ -39,7 +47,7 @@ def lines(records: StudyRecords) -> list[str]:
             labels.percent(*column.loc[name, ["mean", "ci95"]]) if name in column.index else "" for column in columns
         ]
         rows.append((rank, name, cells[0], "*" if marks[name] else "", *cells[1:]))
-    return [*head, "", *console.columns(rows), "", *_legend(first, settings[0], bool(records.meta["budget"]["trials"]))]
+    return rows, _legend(first, settings[0], bool(records.meta["budget"]["trials"]))
 
 
 def _column(frame: pd.DataFrame, setting: str, metric: str) -> pd.DataFrame:

@@ -310,10 +310,13 @@ STUDIES |= {study.name: study for study in (*_SWEPT, *_ADAPTED)}
 _TABLES = {study.name: study for study in _ALL if study.protocol.paper == "musgrave2020"}
 
 
-def own_studies() -> dict[str, Study]:
-    """The reader's own studies, of `studies.toml`; see `dmlrc.studies.own`."""
+def own_studies(more: str = "") -> dict[str, Study]:
+    """The reader's own studies, of `studies.toml`; see `dmlrc.studies.own`. more: text to be added to that file."""
+    file = paths.home() / "studies.toml"
     taken = {*STUDIES, *(name.removesuffix("-musgrave2020") for name in STUDIES)}
-    return own.read(paths.home() / "studies.toml", _TABLES, taken)
+    if not more:
+        return own.read(file, _TABLES, taken)
+    return own.parse((file.read_text(encoding="utf-8") if file.exists() else "") + more, file, _TABLES, taken)
 
 
 def known() -> dict[str, Study]:

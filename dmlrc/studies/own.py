@@ -50,10 +50,19 @@ def read(file: Path, tables: Mapping[str, Study], taken: set[str]) -> dict[str, 
     Raises UsageError, which names the file, the study and the key, for what is not as above.
     """
     try:
-        found = tomllib.loads(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} cannot be read ({error}): correct it, or move it away") from None
+    return parse(text, file, tables, taken)
+
+
+def parse(text: str, file: Path, tables: Mapping[str, Study], taken: set[str]) -> dict[str, Study]:
+    """The studies in the text of a file; see `read`."""
+    try:
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{file} cannot be read ({error}): correct it, or move it away") from None
     try:
         return {name: _study(name, changes, tables, taken | found.keys() - {name}) for name, changes in found.items()}

@@ -1,0 +1,26 @@
+"""The page of one's own photographs: which loss, how sure, what is found, what a wrong match looks like."""
+
+from pathlib import Path
+
+from dmlrc import paths, records, schedule, unit
+from dmlrc.inputs import load_images
+from dmlrc.protocol import Study
+from dmlrc.report.photos import answer, neighbours, page
+
+
+def write(study: Study) -> Path:
+    """Write the page of a study that was run, beside its records, and return it.
+
+    The best loss is trained once more, for its neighbours: it gives the model of its first rerun again.
+
+    Raises DmlrcError where nothing of the study is recorded or no rerun is finished.
+    """
+    found = records.load(study.name)
+    best = answer.best(found)
+    images = load_images(study.dataset, study.effective_protocol)
+    rerun = schedule.rerun(study, study.method(best), answer.params(found, best))
+    places, embeddings = unit.embeddings_of(rerun)
+    target = paths.runs() / study.name / "photos.html"
+    text = page.page(found, images, neighbours.search(places, images.labels[places], embeddings))
+    target.write_text(text, encoding="utf-8")
+    return target

@@ -1,0 +1,78 @@
+"""What the records of a study of own photographs say to who wants to find photos: sentences with their numbers."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from dmlrc.records import PRETRAINED, StudyRecords
+from dmlrc.report import labels, tables
+
+
+def best(records: StudyRecords) -> str:
+    """The method that is highest in concatenated MAP@R."""
+    return _of(records, "map_at_r").drop(PRETRAINED, errors="ignore")["mean"].idxmax()
+
+
+def params(records: StudyRecords, method: str) -> Mapping[str, float]:
+    """The hyperparameters of a method's first rerun, the best of its trials."""
+    reruns = records.reruns
+    return reruns[(reruns["method"] == method) & (reruns["state"] == "complete")].sort_values("rerun")["params"].iloc[0]
+
+
+def sentences(records: StudyRecords) -> list[str]:
+    """Which loss, how sure that is, and what training gains over the trunk as it is."""
+    found, precision = _of(records, "map_at_r"), _of(records, "precision_at_1")
+    first = best(records)
+    trained = found.drop(PRETRAINED, errors="ignore")
+    said = [
+        f"{labels.method_label(first)} ranks first of {len(trained)} losses. With it the nearest other photo is of the "
+        f"same class for {_percent(precision.loc[first])} % of the photos (P@1); MAP@R, which also counts how many of "
+        f"the others come next, is {_percent(found.loc[first])} %.",
+        _how_sure(records, trained, first),
+    ]
+    if PRETRAINED in found.index:
+        said.append(_over_the_trunk(records, found, precision, first))
+    return said
+
+
+def _how_sure(records: StudyRecords, trained: pd.DataFrame, first: str) -> str:
+    marks = tables.marks(trained.reset_index()).set_axis(trained.index)
+    equals = [labels.method_label(name) for name in trained.index if marks[name] and name != first]
+    budget, searches = records.meta["budget"], records.searches
+    if equals:
+        sure = f"Not sure: {_listed(equals)} cannot be told from it, so take what is simplest to train."
+    else:
+        sure = "Its interval overlaps that of no other loss."
+    if searches < 2:
+        sure += (
+            f" Each loss was searched once, with {budget['trials']} trials and {budget['reruns']} reruns: another "
+            "search may change the order, which the intervals do not count."
+        )
+    return sure
+
+
+def _over_the_trunk(records: StudyRecords, found: pd.DataFrame, precision: pd.DataFrame, first: str) -> str:
+    before, after = found["mean"][PRETRAINED], found["mean"][first]
+    reached = (
+        f"The trunk alone, {labels.trunk(records.meta['protocol'])}, reaches P@1 "
+        f"{labels.percent(precision['mean'][PRETRAINED])} % and MAP@R {labels.percent(before)} % without any training"
+    )
+    low = found["mean"][first] - (found["ci95"][first] if found["ci95"].notna()[first] else 0.0)
+    if after <= before:
+        return f"{reached}; no loss improves on that here, so its features can be used as they are."
+    gain = f"training gains {labels.percent(after - before)} points of MAP@R"
+    return f"{reached}; {gain}{'.' if low > before else ', which may be chance.'}"
+
+
+def _of(records: StudyRecords, metric: str) -> pd.DataFrame:
+    """The rows of `tables.accuracy` of the joined embeddings, by method."""
+    frame = tables.accuracy(records)
+    return frame[(frame["setting"] == "concatenated") & (frame["metric"] == metric)].set_index("method")
+
+
+def _percent(row: pd.Series) -> str:
+    return labels.percent(row["mean"], row["ci95"])
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

