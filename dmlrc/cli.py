@@ -215,6 +215,37 @@ def book(
 
 
 @app.command()
+def compare(
+    file: Annotated[Path, typer.Argument(help="A file of Python with a loss, and the space of its hyperparameters.")],
+    study: Annotated[str, typer.Option(autocompletion=_study_names, help="The methods table.")] = "grocery-quick",
+    trials: Annotated[int | None, typer.Option(min=1, help="Trials of each search; default the study's.")] = None,
+    reruns: Annotated[int | None, typer.Option(min=1, help="Reruns of each best trial; default the study's.")] = None,
+    repetitions: Annotated[int | None, typer.Option(min=1, help="Searches of the loss; default the study's.")] = None,
+    workers: Workers = 1,
+) -> None:
+    """Compare a loss of your own with the methods of a study: look it over, search it, rerun it, make a page of it."""
+    from dmlrc import comparison, preflight
+
+    base = dmlrc.studies.get(study)
+    chosen, methods = comparison.of(base, trials, reruns, repetitions), comparison.read(file)
+    for each in methods:
+        for sentence in preflight.check(each, chosen):
+            typer.echo(sentence, err=True)
+    with _interruptible():
+        comparison.run(chosen, base, methods, workers)
+
+    from dmlrc.report.compare import page
+
+    recorded = comparison.load(chosen, methods)
+    target = page.write(recorded, methods, dmlrc.paths.home() / "compare" / f"{study}-{file.stem}")
+    said, without = page.sentences(recorded, methods)
+    _print_lines(said)
+    typer.echo(f"open {target}")
+    if without:
+        raise DmlrcError(f"{', '.join(without)} came to no result; the sentence above says why")
+
+
+@app.command()
 def single() -> None:
     """Build one page of all chapters of the book that was made last, to print or to save as PDF."""
     from dmlrc.report import build as bookmaking

@@ -15,6 +15,9 @@ from dmlrc import data
 from dmlrc.errors import UsageError, unknown
 from dmlrc.methods import Method
 
+COMPARISON = "comparison"
+"""The kind of study that takes over what its parent has recorded, see `dmlrc.comparison`."""
+
 TEST_METRICS = ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r")
 
 

@@ -98,7 +98,7 @@ def load(study: str) -> StudyRecords:
     """The records of a study: those made here (runs/), and the committed ones (results/)."""
     here, committed = _run_here(study), _committed(study)
     if here and committed and _configuration(here.meta) == _configuration(committed.meta):
-        return _join(here, committed)
+        return joined(here, committed)
     if here or committed:
         return here or committed
     raise MissingDataError(f"study {study!r} has no records here: make them with `dmlrc study run {study}`")
@@ -126,15 +126,15 @@ def finished_units(study: str, configuration: dict) -> list[dict]:
         facts = found.meta["data"]
         raise DmlrcError(
             f"the images of {found.meta['dataset']!r} are not those of the records of study {study!r} "
-            f"({facts['images']:,} images of {facts['classes']:,} classes then): move {paths.runs() / study} away to "
-            "train on those of today, or give the study another name"
+            f"({facts['images']:,} images of {facts['classes']:,} classes then): {_make_room(study)}give the study "
+            "another name"
         )
     configuration = configuration | {"contents": found.meta["contents"]}
     differing = _differences(_configuration(found.meta), json.loads(json.dumps(configuration)))
     if differing:
         raise DmlrcError(
             f"the records of study {study!r} were made under another configuration ({'; '.join(differing)}): "
-            f"move {paths.runs() / study} and {paths.results() / study} away, or give the study another name"
+            f"{_make_room(study)}give the study another name"
         )
     units = [
         row | {"kind": kind, "number": row[kind], "fingerprint": _fingerprint(row["fingerprint"])}
@@ -143,6 +143,11 @@ def finished_units(study: str, configuration: dict) -> list[dict]:
     ]
     pretrained = {"method": PRETRAINED, "kind": PRETRAINED, "repetition": 0, "number": 0}
     return units + ([pretrained] if PRETRAINED in set(found.scores["method"]) else [])
+
+
+def _make_room(study: str) -> str:
+    """What to do about the records of a study that were made here; committed ones stay where they are."""
+    return f"move {paths.runs() / study} away, or " if is_begun(study) else ""
 
 
 def _fingerprint(told: str | None) -> dict | None:
@@ -215,7 +220,7 @@ def _whole(records: StudyRecords, folder: Path) -> StudyRecords:
     return records
 
 
-def _join(here: StudyRecords, committed: StudyRecords) -> StudyRecords:
+def joined(here: StudyRecords, committed: StudyRecords) -> StudyRecords:
     """All records made here, and the committed ones of every trial and rerun that was not made here again.
 
     Of a method that has another fingerprint here than in the committed records, these are all left out.
@@ -228,6 +233,24 @@ def _join(here: StudyRecords, committed: StudyRecords) -> StudyRecords:
         known = pd.MultiIndex.from_frame(own[keys])
         frames[name] = pd.concat([other[~pd.MultiIndex.from_frame(other[keys]).isin(known)], own], ignore_index=True)
     return StudyRecords(**frames, meta=committed.meta | {name: here.meta[name] for name in GROWING})
+
+
+def only(found: StudyRecords, units: Iterable[Mapping]) -> StudyRecords:
+    """The records of these units alone, and of the untrained trunk."""
+    kept = pd.MultiIndex.from_tuples(
+        [(PRETRAINED, 0, PRETRAINED, 0)] + [tuple(unit[name] for name in _UNIT) for unit in units], names=_UNIT
+    )
+    frames = {}
+    for name in FRAMES:
+        frame = getattr(found, name)
+        kind = {"trials": "trial", "reruns": "rerun", "scores": "rerun", "arrays": "rerun"}.get(name)
+        keys = frame.rename(columns={kind: "number"}).assign(kind=kind) if kind else frame
+        chosen = pd.MultiIndex.from_frame(keys[_UNIT]).isin(kept) | (frame["method"] == PRETRAINED).to_numpy()
+        frames[name] = frame[chosen].reset_index(drop=True)
+    return StudyRecords(**frames, meta=found.meta)
+
+
+_UNIT = ["method", "repetition", "kind", "number"]
 
 
 def _replaced(here: StudyRecords, committed: StudyRecords) -> set[str]:

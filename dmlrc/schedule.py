@@ -1,6 +1,7 @@
 """What is to be run next, from the records alone. Nothing here trains, and nothing imports torch."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from dmlrc import fingerprint, records, search
 from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.methods import Method
-from dmlrc.protocol import Protocol, Study
+from dmlrc.protocol import COMPARISON, Protocol, Study
 from dmlrc.records import PRETRAINED
 
 
@@ -155,7 +156,7 @@ def finished(study: Study, chains: Sequence[Chain]) -> tuple[list[Mapping], list
 
 def _divided(study: Study, chains: Sequence[Chain]) -> tuple[list[tuple[Chain, list[Mapping]]], list[Outdated]]:
     """The finished units of every chain, those whose method has changed since apart."""
-    made = records.finished_units(study.name, study.configuration())
+    made = _units(study)
     told = {method.name: fingerprint.of(method) for method, _ in chains if method}
     of_today, others = [], {}
     for chain in chains:
@@ -170,6 +171,38 @@ def _divided(study: Study, chains: Sequence[Chain]) -> tuple[list[tuple[Chain, l
         Outdated(name, tuple(unit for unit, _ in found), tuple({each: None for _, said in found for each in said}))
         for name, found in others.items()
     ]
+
+
+def _units(study: Study) -> list[Mapping]:
+    """What is finished of a study; of a comparison also what is finished of its parent and was not made again."""
+    made = records.finished_units(study.name, study.configuration())
+    if study.kind != COMPARISON:
+        return made
+    known = {_key(unit) for unit in made}
+    theirs = records.finished_units(study.parent, study.configuration() | {"study": study.parent})
+    return made + [unit for unit in _with_params(theirs) if _key(unit) not in known]
+
+
+def _key(unit: Mapping) -> tuple:
+    return unit["method"], unit["repetition"], unit["kind"], unit["number"]
+
+
+def _with_params(units: Sequence[Mapping]) -> Iterator[Mapping]:
+    """The units, with the parameters of reruns that do not say theirs: of the best trial of their whole search."""
+    searches: dict[tuple, list[Mapping]] = {}
+    for unit in units:
+        if unit["kind"] == "trial":
+            searches.setdefault(_key(unit)[:2], []).append(unit)
+    for unit in units:
+        best = search.best(searches.get(_key(unit)[:2], [])) if unit.get("params") is None else None
+        yield {**unit, "params": best["params"]} if best else unit
+
+
+def searched(study: Study) -> list[Chain]:
+    """The chains of a study's methods whose search is whole."""
+    every = chains(study, study.methods)
+    trials = Counter(_key(unit)[:2] for unit in done(study, every) if unit["kind"] == "trial")
+    return [each for each in every if each[0] and trials[each[0].name, each[1]] >= study.budget.trials]
 
 
 def stale(study: Study, chains: Sequence[Chain]) -> list[str]:

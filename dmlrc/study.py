@@ -19,7 +19,7 @@ from dmlrc.errors import UsageError
 from dmlrc.executors import pool
 from dmlrc.inputs import device, load_images, prepare, split
 from dmlrc.methods import Method
-from dmlrc.protocol import Study
+from dmlrc.protocol import COMPARISON, Study
 from dmlrc.training import check_batches
 from dmlrc.unit import failed, run_unit
 
@@ -29,6 +29,7 @@ def run(
     methods: Sequence[Method] | None = None,
     executor: Executor | None = None,
     workers: int | None = None,
+    searched_only: bool = False,
 ) -> None:
     """Run what is missing of a study; a record is written as each trial or rerun ends.
 
@@ -36,6 +37,7 @@ def run(
     `concurrent.futures.Executor`, for a Dask cluster `dmlrc.cluster.Dask`; default a `pool` of `workers`. workers: how
     many units are handed out at most at once; default one a method with an executor, else one. A cluster never gets
     more than its workers can run at once.
+    searched_only: the reruns of searches that are whole, and nothing else.
     Stopped at any moment, the next call goes on where this one was. Records of a method that has changed since are not
     used: they are set aside, and what changed is said on standard error.
 
@@ -47,17 +49,20 @@ def run(
     chosen = study.methods if methods is None else methods
     _check_names(study, chosen)
     chains = schedule.chains(study, chosen)
+    if searched_only:
+        whole = schedule.searched(study)
+        chains = [chain for chain in chains if chain[0] is None or chain in whole]
     done, outdated = schedule.finished(study, chains)
     for each in outdated:
         _set_aside(study, each)
-    for sentence in schedule.stale(study, chains):
+    for sentence in schedule.stale(study, chains) if study.kind != COMPARISON else []:  # there they are as expected
         print(sentence, file=sys.stderr)
     if not any(schedule.next_unit(study, *chain, done) for chain in chains):
         return
     if study.budget.trials:
         extras.require("search", "a search for hyperparameters")
-    chosen = _fitting(study, chosen, named=methods is not None)
-    chains = schedule.chains(study, chosen)
+    fitting = _fitting(study, chosen, named=methods is not None)
+    chains = [chain for chain in chains if chain[0] is None or chain[0] in fitting]
     if study.protocol.computes_once:  # here, with all threads, and not in each worker again
         contents = data.contents(study.dataset)
         prepare(study.dataset, study.effective_protocol, study.class_order, study.seed, contents)

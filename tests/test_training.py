@@ -178,7 +178,7 @@ def test_unnormalised_losses_train_and_validate_on_unnormalised_embeddings(blobs
 
 @pytest.mark.parametrize("value", [1.0, torch.ones(3, requires_grad=True), torch.ones(())], ids=str)
 def test_a_loss_that_is_no_scalar_of_the_embeddings_is_named(blobs, value):
-    with pytest.raises(UsageError, match="'odd' returned .* must return a scalar tensor"):
+    with pytest.raises(UsageError, match=r"'odd' returned .* must return a scalar tensor"):
         train(blobs, Method("odd", lambda embeddings, labels: value, classes_per_batch=4), {})
 
 

@@ -157,7 +157,25 @@ def trunk(protocol: Mapping) -> str:
 
 
 def caption(records: StudyRecords) -> str:
-    """What a caption says of a study: how many runs stand behind a number. The rest is said once a page (`about`)."""
+    """What a caption says of a study: how many runs stand behind a number. The rest is said once a page (`about`).
+
+    Of a comparison at a smaller budget than that of the records which it takes over, how these were cut.
+    """
+    return _count_of_runs(records) + _cut(records)
+
+
+def _cut(records: StudyRecords) -> str:
+    first_of, budget = records.meta.get("first_of"), records.meta["budget"]
+    if not first_of:
+        return ""
+    whole = {name: first_of["budget"][name] for name in ("trials", "reruns")}
+    return (
+        f" Of `{first_of['study']}` the first {budget['trials']} of {whole['trials']} trials of a search count, and up "
+        f"to {budget['reruns']} reruns of the best of these ({whole['reruns']} there)."
+    )
+
+
+def _count_of_runs(records: StudyRecords) -> str:
     budget, searches = records.meta["budget"], records.meta.get("repetitions", 1)
     if not budget["reruns"]:
         return f"`{records.name}`: n = {budget['trials']} {'trial' if budget['trials'] == 1 else 'trials'}."

@@ -11,7 +11,9 @@ unless it is `Markup`; in sentences and captions, which are Markdown, `dmlrc.rep
 import os
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from html import escape
 from pathlib import Path
 
@@ -31,16 +33,35 @@ from dmlrc.report import about, editions, svg, titles
 SCALARS = "application/vnd.dmlrc.scalars+json"
 
 
+_collected: ContextVar[tuple[Path, list[str]] | None] = ContextVar("collected", default=None)
+"""Where downloads go, and what is shown, while a page is made outside a notebook."""
+
+
+@contextmanager
+def collected(folder: Path) -> Iterator[list[str]]:
+    """What is shown in this block, as pieces of HTML, in the place of a notebook; downloads go to the folder."""
+    shown: list[str] = []
+    token = _collected.set((folder, shown))
+    try:
+        yield shown
+    finally:
+        _collected.reset(token)
+
+
 def exports() -> Path:
     """Where the downloads of the chapters are written."""
-    folder = Path(os.environ.get("DMLRC_EXPORTS", paths.home() / "book" / "chapters" / "exports"))
+    here = Path(os.environ.get("DMLRC_EXPORTS", paths.home() / "book" / "chapters" / "exports"))
+    folder = _collected.get()[0] if _collected.get() else here
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def text(markdown: str) -> None:
     """Show Markdown; for sentences whose numbers are computed."""
-    display(Markdown(_printed(markdown)))
+    if page := _collected.get():
+        page[1].append(_html(_printed(markdown)))
+    else:
+        display(Markdown(_printed(markdown)))
 
 
 def takeaways(*sentences: str) -> None:
@@ -181,7 +202,10 @@ def _minus(text: object) -> object:
 
 
 def _display(html: str, markdown: str) -> None:
-    display({"text/html": html, "text/markdown": markdown}, raw=True)
+    if page := _collected.get():
+        page[1].append(html)
+    else:
+        display({"text/html": html, "text/markdown": markdown}, raw=True)
 
 
 def _html(markdown: str) -> str:

@@ -56,13 +56,17 @@ def test_both_new_rows_stand_in_the_tables_the_trend_and_the_claims(forked, home
     assert new < set(found.scores["method"])
     assert len(found.trials[found.trials["method"].isin(new)]) == 4
     assert {each.name for each in musgrave2020.METHODS} < set(found.scores["method"])
-    assert new <= set(variables["accuracy"]["method"])
-    assert new <= set(tables.measured_by_year(variables["accuracy"], methods=variables["known"])["method"])
+    assert new <= set(tables.accuracy(variables["recorded"])["method"])
     shown = "".join(str(output.data) for output in outputs)
     assert "Mine" in shown
     assert "Instance (PML)" in shown
-    for name in ("fork-results.csv", "fork-results.tex", "fork-accuracy.svg", "fork-trend.svg", "fork-claims.csv"):
+    for name in (
+        *("fork-results.csv", "fork-results.tex", "fork-accuracy.svg", "fork-trend.svg", "fork-claims.csv"),
+        *("fork-tests-mine.csv", "fork-tests-pml_instance.csv", "fork-cost.svg", "fork-sensitivity.csv"),
+    ):
         assert (home / "exports" / name).stat().st_size > 50
     assert "Mine" in (home / "exports" / "fork-results.tex").read_text()
     (scalars,) = [output.data[publish.SCALARS] for output in outputs if publish.SCALARS in output.data]
     assert scalars["methods"] == 2
+    assert "<strong>Mine</strong> is number" in shown
+    assert "<strong>Instance (PML)</strong> is number" in shown

@@ -115,7 +115,7 @@ def classes_figure(resampled: Mapping[str, pd.DataFrame]) -> Figure:
     return figure
 
 
-def cost_figure(costs: Mapping[str, pd.DataFrame]) -> Figure:
+def cost_figure(costs: Mapping[str, pd.DataFrame], known: tables.Methods = tables.METHODS) -> Figure:
     """MAP@R against the steps (left) and the seconds (right) of a rerun; a row of panels a study.
 
     costs: title -> `measures.cost_and_accuracy`.
@@ -135,7 +135,7 @@ def cost_figure(costs: Mapping[str, pd.DataFrame]) -> Figure:
                     markerfacecolor=look.face,
                     markersize=5,
                     linestyle="none",
-                    label=labels.method_label(name),
+                    label=labels.method_label(name, known),
                 )
             axis.set_xlabel(f"{unit} a rerun")
         row[0].set_ylabel("MAP@R, %")

@@ -70,7 +70,7 @@ def effect_cells(compared: Sequence[Comparison]) -> pd.DataFrame:
         parts[each.study] = pd.DataFrame(
             {
                 "points": [_points(row) for row in found.itertuples()],
-                "p (Holm)": found["holm"].map(_p).to_numpy(),
+                "p (Holm)": found["holm"].map(p_value).to_numpy(),
                 "equal": found["equal"].map({True: "yes", False: "not shown"}).to_numpy(),
             },
             index=found.index,
@@ -84,9 +84,10 @@ def _points(row) -> str:
     return f"{100 * row.difference:+.2f} [{100 * row.low:+.2f}, {100 * row.high:+.2f}]"
 
 
-def _p(value: float) -> str:
-    """
-    >>> _p(0.0324), _p(1e-7), _p(float("nan"))
+def p_value(value: float) -> str:
+    """The p of a test with three digits.
+
+    >>> p_value(0.0324), p_value(1e-7), p_value(float("nan"))
     ('0.032', '< 0.001', '–')
     """
     return "–" if np.isnan(value) else "< 0.001" if value < 0.001 else f"{value:.3f}"

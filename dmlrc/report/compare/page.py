@@ -1,0 +1,214 @@
+"""The page of a comparison: what can be said of one's own loss, its place among all, tests, cost, sensitivity."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from dmlrc import paths, records
+from dmlrc.methods import Method
+from dmlrc.records import StudyRecords
+from dmlrc.report import about, labels, publish, published, statistics, tables
+from dmlrc.report.musgrave2020 import figures
+from dmlrc.report.musgrave2020 import page as musgrave
+from dmlrc.report.significance import measures
+from dmlrc.report.significance import page as significance
+from dmlrc.report.significance.figures import cost_figure
+from dmlrc.report.significance.measures import ALPHA, MARGIN, SEEDS, Comparison
+
+FEW = 10
+"""Trials below which a search ranks nothing."""
+
+
+def show(recorded: StudyRecords, methods: Sequence[Method]) -> dict[str, float | str]:
+    """Show the comparison of these methods with all others that are recorded, and return what a chapter records of it.
+
+    recorded: `dmlrc.comparison.load`. methods: the reader's own, among its rows where they have a result.
+    """
+    known = tables.METHODS | {method.name: method for method in methods}
+    compared = measures.compare(recorded, lenders(recorded))
+    caption, accuracy = labels.caption(recorded), tables.accuracy(recorded)
+    publish.takeaways(*(verdict(recorded, compared, method) for method in methods), significance.luck(compared))
+
+    cells, marks = musgrave.results(accuracy, *labels.dimensions(recorded), tables.status(recorded, known), known)
+    heading = "The results table with your rows at its end; bold is the best, italic what cannot be told from it."
+    publish.table("fork-results", cells, f"{heading} {caption}", data=accuracy, marks=marks)
+    for method in methods:
+        if method.name in compared.methods and len(compared.methods) > 1:
+            cells = tests(compared, method.name, known)
+            heading = (
+                f"{method.label} minus every other method: points of concatenated MAP@R with their 95 % interval, p "
+                f"corrected by Holm for {len(cells)} tests ({compared.luck}); equal: surely within "
+                f"{labels.percent(MARGIN, digits=0)} point."
+            )
+            publish.table(f"fork-tests-{method.name}", cells, f"{heading} {caption}")
+    publish.figure("fork-accuracy", figures.results({recorded.name: accuracy}, methods=known), caption)
+    cost = measures.cost_and_accuracy(compared, recorded)
+    if len(cost):
+        drawing = cost_figure({recorded.name: cost}, known)
+        publish.figure("fork-cost", drawing, f"Accuracy beside cost, with 95 % intervals. {caption}")
+    publish.table(
+        "fork-sensitivity",
+        sensitivity(recorded, known),
+        f"How much depends on the hyperparameters: validation MAP@R of the trials, %. {caption}",
+    )
+    trend(recorded, accuracy, known)
+    runs = pd.DataFrame({recorded.name: about.row(recorded)}).rename_axis("What was run")
+    publish.table("fork-runs", runs, "What the numbers were made of.", wrap=True)
+    publish.text(labels.caveats([recorded]))
+    return {"methods": len(methods), "best": tables.spread(accuracy).get("best_method", "")}
+
+
+def trend(recorded: StudyRecords, accuracy: pd.DataFrame, known: Mapping[str, Method]) -> None:
+    """Show what papers claim over the years, and what is measured, one's own methods that have a year among it."""
+    measured = tables.measured_by_year(accuracy, methods=known).dropna()
+    if measured["year"].nunique() > 1:
+        claimed = published.claims()
+        headline = claimed[claimed["primary"] & (claimed["role"] == "proposed")]
+        drawing = figures.over_the_years(headline, {recorded.name: measured})
+        publish.figure("fork-trend", drawing, f"Claimed over the years, and measured. {labels.caption(recorded)}")
+
+
+def lenders(recorded: StudyRecords) -> list[StudyRecords]:
+    """The methods tables that are here and searched their methods more than once: they may lend the luck of search."""
+    if recorded.searches > 1:
+        return []
+    found = {path.parent.name for folder in (paths.runs(), paths.results()) for path in folder.glob("*/meta.json")}
+    metas = [records.load(name) for name in sorted(found - {recorded.name}) if _searched_again(name)]
+    return [each for each in metas if each.searches > 1]
+
+
+def _searched_again(name: str) -> bool:
+    files = [folder / name / "meta.json" for folder in (paths.runs(), paths.results())]
+    metas = [records.read_json(file) for file in files if file.exists()]
+    return any(meta.get("repetitions", 1) > 1 and meta.get("kind", "table") == "table" for meta in metas)
+
+
+def against(compared: Comparison, name: str) -> pd.DataFrame:
+    """This method minus every other one, indexed by these: difference, low, high, holm (over these alone), equal."""
+    pairs = compared.pairs
+    after = pairs[pairs["b"] == name]
+    turned = after.assign(a=name, b=after["a"], difference=-after["difference"], low=-after["high"], high=-after["low"])
+    own = pd.concat([pairs[pairs["a"] == name], turned]).set_index("b").rename_axis("method")
+    others = [each for each in compared.summary["mean"].sort_values(ascending=False).index if each != name]
+    return own.loc[others].assign(holm=lambda found: statistics.holm(found["p"]))
+
+
+def tests(compared: Comparison, name: str, known: Mapping[str, Method]) -> pd.DataFrame:
+    """`against` as cells, the best method first."""
+    found = against(compared, name)
+    cells = pd.DataFrame(
+        {
+            "points": [
+                f"{labels.signed(row.difference, 2, '')} [{labels.signed(row.low, 2, '')}, "
+                f"{labels.signed(row.high, 2, '')}]"
+                for row in found.itertuples()
+            ],
+            "p (Holm)": found["holm"].map(significance.p_value).to_numpy(),
+            "verdict": [_told(row) for row in found.itertuples()],
+        },
+        index=[labels.method_label(other, known) for other in found.index],
+    )
+    return cells.rename_axis("Against")
+
+
+def _told(row) -> str:
+    if row.holm < ALPHA:
+        return "better" if row.difference > 0 else "worse"
+    return "equal" if row.equal else "cannot be told"
+
+
+def sensitivity(recorded: StudyRecords, known: Mapping[str, Method]) -> pd.DataFrame:
+    """`tables.sensitivity` as cells."""
+    table = tables.sensitivity(recorded)
+    cells = table[["best", "median", "worst", "median_share"]].map(labels.percent).assign(trials=table["trials"])
+    cells.index = pd.Index([labels.method_label(name, known) for name in table.index], name="Method")
+    return cells.rename(columns={"median_share": "median / best"})
+
+
+def verdict(recorded: StudyRecords, compared: Comparison, method: Method) -> str:
+    """What the comparison says of a method, in one sentence that names it."""
+    label, told = method.label, compared.summary
+    if method.name not in told.index:
+        return f"**{label}** has no result{_why(recorded, method.name)}."
+    mean = told["mean"]
+    place, count = int((mean > mean[method.name]).sum()) + 1, len(mean)
+    if count < 2:
+        return f"**{label}** reaches {labels.percent(mean.iloc[0])} % MAP@R; no other method is recorded."
+    found = against(compared, method.name)
+    ranks = f"from {told['rank_low'][method.name]:.0f} to {told['rank_high'][method.name]:.0f}"
+    better, worse = ((found["holm"] < ALPHA) & (sign * found["difference"] > 0) for sign in (1, -1))
+    luck = "the luck of seeds alone" if compared.luck == SEEDS else "the luck of search and seed"
+    few = recorded.meta["budget"]["trials"]
+    if np.isnan(found["holm"]).all():
+        tested = "with one run each nothing can be tested"
+    else:
+        tested = (
+            f"its rank may be {ranks}, and by tests that count {luck} it is better than {better.sum()}, worse than "
+            f"{worse.sum()} and not told apart from {(~better & ~worse).sum()} of them"
+        )
+    best = "" if place == 1 else f", {labels.percent(mean.max() - mean[method.name])} points below the best"
+    return (
+        f"**{label}** is number {place} of {count} methods by concatenated MAP@R, {labels.percent(mean[method.name])} %"
+        f"{best}; {tested}" + (f"; so short a search, {few} of {FEW} trials, ranks nothing." if few < FEW else ".")
+    )
+
+
+def _why(recorded: StudyRecords, name: str) -> str:
+    """Why a method has no scores, as the end of a sentence."""
+    trials = recorded.trials[recorded.trials["method"] == name]
+    failed = trials[trials["state"] != "complete"]
+    if len(failed) and len(failed) == len(trials):
+        all_of_them = f"all of its {len(trials)} trials" if len(trials) > 1 else "its only trial"
+        return f": {all_of_them} {failed['state'].iloc[-1]}, since {failed['reason'].iloc[-1]}"
+    reruns = recorded.reruns[recorded.reruns["method"] == name]
+    failed = reruns[reruns["state"] != "complete"]
+    if len(failed):
+        return f": its reruns {failed['state'].iloc[-1]}, since {failed['reason'].iloc[-1]}"
+    return ": it has not been run to its end"
+
+
+def sentences(recorded: StudyRecords, methods: Sequence[Method]) -> tuple[list[str], list[str]]:
+    """The verdicts as lines of text, and the names of the methods that have no result."""
+    compared = measures.compare(recorded, lenders(recorded))
+    said = [verdict(recorded, compared, method).replace("**", "") for method in methods]
+    return said, [method.name for method in methods if method.name not in compared.methods]
+
+
+def write(recorded: StudyRecords, methods: Sequence[Method], folder: Path) -> Path:
+    """Write the page, with its tables and figures beside it, into a folder, and return its file."""
+    with publish.collected(folder) as shown:
+        show(recorded, methods)
+    title = escape(f"{', '.join(method.label for method in methods)} on {labels.dataset(recorded)}")
+    page = folder / "index.html"
+    page.write_text(_PAGE.format(title=title, body="\n".join(shown)), encoding="utf-8")
+    return page
+
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>{title}</title>
+<style>
+:root {{ --dml-paper: #fff; --dml-lines: rgba(128, 128, 128, 0.35); }}
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }}
+.dml-scroll {{ overflow-x: auto; margin: 2rem 0 .3rem; }}
+table {{ border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }}
+th, td {{ padding: .2rem .6rem; text-align: right; white-space: nowrap; }}
+thead th {{ border-bottom: 1px solid #888; text-align: center; }}
+tbody th {{ text-align: left; font-weight: normal; }}
+tbody tr + tr > * {{ border-top: 1px solid #ddd; }}
+table.dml-wrap td {{ white-space: normal; text-align: left; }}
+svg {{ width: 100%; max-width: 36rem; height: auto; display: block; margin-top: 2rem; }}
+</style>
+</head>
+<body>
+<h1>{title}</h1>
+{body}
+</body>
+</html>
+"""

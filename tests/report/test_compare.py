@@ -1,0 +1,183 @@
+"""The page of a comparison: the verdict, tests of one's own loss against every other, and the file."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from factories import fake_records, fake_runs, fake_scores, fake_units, unit
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from dmlrc import cli, comparison, records, studies, study
+from dmlrc.methods import Float, Method
+from dmlrc.report import labels
+from dmlrc.report.compare import page
+from dmlrc.report.significance import measures
+
+MINE = Method("mine", "triplet", label="My loss", year=2026)
+
+
+def with_mine(level, searches=1, trials=12, **settings):
+    """Made-up records with a row "mine" at this level of MAP@R, all methods searched so often."""
+    rng = np.random.default_rng(0)
+    made, meta = fake_units(trials=trials, reruns=3, **settings)
+    methods = dict.fromkeys(each["method"] for each in made if each["kind"] == "rerun")
+    made = [each for each in made if each["kind"] == "pretrained"]
+    for place, name in enumerate([*methods, "mine"]):
+        height = level if name == "mine" else 0.3 + 0.01 * place
+        for repetition in range(searches):
+            made += [
+                unit(name, "trial", number, fake_runs(rng)) | {"repetition": repetition} for number in range(trials)
+            ]
+            made += [
+                unit(name, "rerun", number, fake_runs(rng), {}, fake_scores(rng, height)) | {"repetition": repetition}
+                for number in range(3)
+            ]
+    return records.from_units(made, meta | {"repetitions": searches})
+
+
+def verdict(recorded):
+    return page.verdict(recorded, measures.compare(recorded), MINE)
+
+
+def test_the_verdict_names_the_loss_its_place_and_what_the_tests_count():
+    said = verdict(with_mine(0.9))
+    assert said.startswith("**My loss** is number 1 of 15 methods by concatenated MAP@R")
+    assert "its rank may be from 1 to 1" in said
+    assert "the luck of seeds alone it is better than 14, worse than 0 and not told apart from 0" in said
+    assert "the luck of search and seed" in verdict(with_mine(0.9, searches=2))
+    said = verdict(with_mine(0.1))
+    assert "is number 15 of 15" in said
+    assert "points below the best" in said
+    assert "worse than 14" in said
+    assert "ranks nothing" not in said
+    assert "so short a search, 3 of 10 trials, ranks nothing" in verdict(with_mine(0.9, trials=3))
+
+
+def test_a_loss_in_the_middle_is_not_told_apart_from_its_neighbours():
+    found = page.against(measures.compare(recorded := with_mine(0.37)), "mine")
+    assert 0 < (found["holm"] >= 0.05).sum() < 14
+    assert "is number" in verdict(recorded)
+
+
+def test_the_tests_are_those_of_this_loss_alone_against_each_other():
+    """With seeds alone: t tests with the pooled variance of all methods, Holm's correction over 14 of them."""
+    recorded = with_mine(0.36)
+    found = page.against(measures.compare(recorded), "mine")
+    scores = recorded.scores.query("setting == 'concatenated' and metric == 'map_at_r' and method != 'pretrained'")
+    groups = scores.groupby("method")["value"]
+    means, pooled = groups.mean(), groups.var().mean()
+    p = {}
+    for other in found.index:
+        difference = means["mine"] - means[other]
+        assert found["difference"][other] == pytest.approx(difference)
+        p[other] = 2 * stats.t.sf(abs(difference) / np.sqrt(2 * pooled / 3), 2 * 15)
+    corrected = multipletests(list(p.values()), method="holm")[1]
+    assert found["holm"].to_numpy() == pytest.approx(corrected)
+    assert list(found.index) == list(means.drop("mine").sort_values(ascending=False).index)
+    cells = page.tests(measures.compare(recorded), "mine", {"mine": MINE})
+    assert (cells["verdict"] == "better").sum() == ((corrected < 0.05) & (found["difference"] > 0)).sum()
+
+
+def test_a_loss_without_a_result_says_why():
+    recorded = with_mine(0.5)
+    trials = recorded.trials.assign(
+        state=recorded.trials["state"].where(recorded.trials["method"] != "mine", "diverged")
+    )
+    trials.loc[trials["method"] == "mine", "reason"] = "the loss became NaN or infinite"
+    without = replace(
+        recorded,
+        trials=trials,
+        scores=recorded.scores[recorded.scores["method"] != "mine"],
+        reruns=recorded.reruns[recorded.reruns["method"] != "mine"],
+    )
+    assert verdict(without) == (
+        "**My loss** has no result: all of its 12 trials diverged, since the loss became NaN or infinite."
+    )
+    assert page.sentences(without, [MINE])[1] == ["mine"]
+    assert verdict(fake_records()) == "**My loss** has no result: it has not been run to its end."
+
+
+@pytest.mark.parametrize("searches", [1, 2])
+def test_the_page_is_a_file_with_its_tables_and_figures(tmp_path, searches):
+    file = page.write(with_mine(0.5, searches), [MINE], tmp_path / "compare")
+    text = file.read_text()
+    assert "<strong>My loss</strong> is number 1 of 15" in text
+    assert text.count("<svg") == 3  # accuracy, cost, and the trend, which has 2026 on it
+    assert "&lt;svg" not in text
+    names = {path.name for path in file.parent.iterdir()}
+    assert names > {
+        "fork-results.csv",
+        "fork-tests-mine.csv",
+        "fork-cost.svg",
+        "fork-sensitivity.csv",
+        "fork-trend.svg",
+    }
+    tests = pd.read_csv(file.parent / "fork-tests-mine.csv")
+    assert len(tests) == 14
+
+
+def test_a_table_of_cut_searches_says_so():
+    recorded = with_mine(0.5)
+    assert "trials of a search count" not in labels.caption(recorded)
+    budget = {"trials": 50, "reruns": 10}
+    recorded.meta["first_of"] = {"study": "grocery-frozen-full", "budget": budget, "repetitions": 1}
+    said = labels.caption(recorded)
+    assert "Of `grocery-frozen-full` the first 12 of 50 trials of a search count" in said
+    assert "up to 3 reruns of the best of these (10 there)" in said
+
+
+def run(monkeypatch, capsys, *arguments):
+    monkeypatch.setattr("sys.argv", ["dmlrc", "compare", *arguments])
+    try:
+        cli.main()
+        code = 0
+    except SystemExit as ended:
+        code = ended.code
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+LOSS = """
+from dmlrc.methods import Float
+space = {"margin": Float(0, 1)}
+def mine(embeddings, labels, margin=0.1):
+    same = labels[:, None] == labels[None]
+    return (embeddings @ embeddings.T)[~same].mean() - (1 + margin) * (embeddings @ embeddings.T)[same].mean()
+"""
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    few = replace(studies.get("glyphs-smoke"), name="tiny", methods=studies.get("glyphs-smoke").methods[:2])
+    monkeypatch.setitem(studies.STUDIES, "tiny", few)
+    return few
+
+
+def test_the_command_compares_a_file(tiny, home, monkeypatch, capsys):
+    (home / "my_loss.py").write_text(LOSS)
+    asked = (str(home / "my_loss.py"), "--study", "tiny", "--trials", "1", "--reruns", "1")
+    code, out, errors = run(monkeypatch, capsys, *asked)
+    assert code == 0, errors
+    assert "mine is number" in out
+    assert f"open {home / 'compare' / 'tiny-my_loss' / 'index.html'}" in out
+    assert (home / "compare" / "tiny-my_loss" / "index.html").exists()
+    (home / "my_loss.py").write_text(LOSS.replace(".mean()", ".mean() * float('nan')"))
+    code, _, errors = run(monkeypatch, capsys, *asked)
+    assert code == 2
+    assert "NaN or infinite on every batch" in errors
+    assert "Traceback" not in errors
+
+
+def test_a_loss_that_diverges_ends_with_an_error(tiny, home, monkeypatch, capsys):
+    (home / "my_loss.py").write_text(LOSS)
+    wanted = comparison.of(tiny, 1, 1)
+    broken = Method("mine", lambda embeddings, labels, margin: embeddings.sum() * np.nan, {"margin": Float(0, 1)})
+    study.run(wanted, [broken])
+    monkeypatch.setattr(comparison, "read", lambda file: [broken])
+    monkeypatch.setattr("dmlrc.preflight.check", lambda method, study: [])
+    code, out, errors = run(monkeypatch, capsys, "x.py", "--study", "tiny", "--trials", "1", "--reruns", "1")
+    assert code == 1
+    assert "its only trial diverged, since the loss became NaN" in out
+    assert "mine came to no result" in errors

@@ -1,0 +1,228 @@
+"""One's own loss beside the methods of a study: files of losses, smaller budgets, what is taken over and what not."""
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from factories import fake_runs, fake_scores, unit
+
+from dmlrc import comparison, paths, preflight, records, schedule, studies, study
+from dmlrc import unit as units
+from dmlrc.errors import UsageError
+from dmlrc.methods import Float, Method
+from dmlrc.protocol import Budget, Study
+
+ROOT = Path(__file__).parents[1]
+METHODS = tuple(studies.STUDIES["glyphs-smoke"].method(name) for name in ("contrastive", "arcface", "triplet"))
+BASE = replace(studies.STUDIES["glyphs-smoke"], name="base", methods=METHODS, budget=Budget("full", 6, 3, 1, 3))
+MINE = Method("mine", lambda embeddings, labels, margin: embeddings.sum() * margin, {"margin": Float(0, 1)})
+
+
+@pytest.fixture(autouse=True)
+def made_up(monkeypatch):
+    """Units that give a number without training: of a trial one that its seed draws, and scores around it."""
+    ran = []
+
+    def run_unit(asked):
+        ran.append(asked)
+        rng = np.random.default_rng([asked.seed, asked.number, sum(map(ord, asked.kind + str(asked.params)))])
+        scores = fake_scores(rng, 0.3) if asked.kind != "trial" else {}
+        runs = [] if asked.kind == "pretrained" else fake_runs(rng)
+        made = unit("-", asked.kind, asked.number, runs, asked.params, scores)
+        return made | units._identity(asked)
+
+    monkeypatch.setattr(study, "run_unit", run_unit)
+    return ran
+
+
+@pytest.fixture
+def committed(made_up):
+    """The whole study, committed: six trials of each method, and three reruns of the best."""
+    study.run(BASE)
+    records.export("base", complete=True)
+    shutil.rmtree(paths.runs())
+    made_up.clear()
+    return paths.results() / "base"
+
+
+def best_of(trials, method, count):
+    first = trials[(trials["method"] == method) & (trials["trial"] < count)]
+    return first.loc[first["value"].idxmax(), "params"]
+
+
+def test_ten_trials_of_mine_stand_beside_ten_of_theirs(committed, made_up):
+    before = {path.name: path.read_bytes() for path in committed.iterdir()}
+    whole = records.load("base")
+    wanted = comparison.of(BASE, trials=2, reruns=2)
+    comparison.run(wanted, BASE, [MINE])
+    found = comparison.load(wanted, [MINE])
+    assert found.trials.groupby("method").size().to_dict() == dict.fromkeys([*(m.name for m in METHODS), "mine"], 2)
+    assert found.reruns.groupby("method").size().to_dict() == dict.fromkeys([*(m.name for m in METHODS), "mine"], 2)
+    again = 0
+    for method in METHODS:
+        reruns = found.reruns[found.reruns["method"] == method.name]
+        best = best_of(whole.trials, method.name, 2)
+        assert all(params in (best, None) for params in reruns["params"])
+        again += 2 * (best != best_of(whole.trials, method.name, 6))
+    assert again  # some of the six were better, so that something had to be rerun
+    assert sum(each.kind == "rerun" and each.method != MINE for each in made_up) == again
+    assert not any(each.kind == "trial" and each.method != MINE for each in made_up)
+    assert (found.scores["method"] == "pretrained").any()
+    assert found.meta["first_of"]["budget"]["trials"] == 6
+    assert {path.name: path.read_bytes() for path in committed.iterdir()} == before
+    assert len(records.load("base").trials) == len(whole.trials)
+    assert "mine" not in set(records.load("base").trials["method"])
+
+
+def test_it_goes_on_from_where_it_was_and_to_a_larger_budget(committed, made_up):
+    small, large = comparison.of(BASE, trials=2, reruns=1), comparison.of(BASE, trials=4, reruns=2)
+    comparison.run(small, BASE, [MINE])
+    made_up.clear()
+    comparison.run(small, BASE, [MINE])
+    assert made_up == []
+    comparison.run(large, BASE, [MINE])
+    assert [each.number for each in made_up if each.kind == "trial"] == [2, 3]
+    assert set(comparison.load(large, [MINE]).trials.groupby("method").size()) == {4}
+    assert set(comparison.load(small, [MINE]).trials.groupby("method").size()) == {2}
+
+
+def test_reruns_of_old_records_took_the_best_of_all_their_trials(committed, made_up):
+    """They do not say so, which must not make them reruns of the best of the first two."""
+    reruns = pd.read_parquet(committed / "reruns.parquet")
+    reruns.assign(params="null").to_parquet(committed / "reruns.parquet", index=False)
+    meta = json.loads((committed / "meta.json").read_text())
+    meta.pop("sha256")
+    (committed / "meta.json").write_text(json.dumps(meta))
+    test_ten_trials_of_mine_stand_beside_ten_of_theirs(committed, made_up)
+
+
+def test_the_studys_own_budget_needs_no_study_of_its_own(committed, made_up):
+    for same in (comparison.of(BASE), comparison.of(BASE, trials=6, reruns=3, repetitions=1)):
+        assert same == BASE
+    comparison.run(BASE, BASE, [MINE])
+    assert all(each.method == MINE for each in made_up)
+    found = comparison.load(BASE, [MINE])
+    assert set(found.trials.groupby("method").size()) == {6}
+    assert "first_of" not in found.meta
+
+
+def test_more_searches_of_mine_than_of_theirs(committed, made_up):
+    wanted = comparison.of(BASE, trials=2, reruns=2, repetitions=3)
+    comparison.run(wanted, BASE, [MINE])
+    found = comparison.load(wanted, [MINE])
+    assert found.searches == 3
+    assert found.trials.groupby("method")["repetition"].nunique().to_dict() == {
+        **{method.name: 1 for method in METHODS},
+        "mine": 3,
+    }
+    assert not any(each.repetition and each.method != MINE for each in made_up)
+
+
+def test_more_trials_than_theirs_are_refused():
+    with pytest.raises(UsageError, match="have 6 trials each: take no more"):
+        comparison.of(BASE, trials=7)
+
+
+def test_without_records_the_methods_of_the_study_are_run_at_the_same_budget(capsys):
+    wanted = comparison.of(BASE, trials=1, reruns=1)
+    comparison.run(wanted, BASE, [MINE])
+    assert (
+        "base has no records here: its 3 methods are run too, with as many trials (1) and reruns (1)"
+        in capsys.readouterr().err
+    )
+    found = comparison.load(wanted, [MINE])
+    assert found.trials.groupby("method").size().to_dict() == dict.fromkeys([*(m.name for m in METHODS), "mine"], 1)
+    assert schedule.progress(BASE)[0] == 0
+
+
+def test_methods_with_fewer_trials_are_left_out_and_named(capsys):
+    study.run(replace(BASE, budget=Budget("full", 1, 1, 1, 3)))
+    study.run(BASE, methods=METHODS[:1])
+    capsys.readouterr()
+    wanted = comparison.of(BASE, trials=2, reruns=1)
+    comparison.run(wanted, BASE, [MINE])
+    assert "no 2 trials of arcface, triplet" in capsys.readouterr().err
+    found = comparison.load(wanted, [MINE])
+    assert set(found.reruns["method"]) >= {"contrastive", "mine"}
+
+
+def test_an_edited_loss_is_searched_again_in_a_comparison_too(committed, capsys):
+    wanted = comparison.of(BASE, trials=2, reruns=1)
+    comparison.run(wanted, BASE, [MINE])
+    other = replace(MINE, loss=lambda embeddings, labels, margin: -embeddings.sum() * margin)
+    comparison.run(wanted, BASE, [other])
+    assert "base-compare: method 'mine' has changed" in capsys.readouterr().err
+
+
+# Files
+
+SOURCE = """
+from dmlrc.methods import Float, Method
+space = {"margin": Float(0, 1)}
+def mine(embeddings, labels, margin=0.5):
+    return embeddings.sum() * margin
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (SOURCE, ["mine"]),
+        (SOURCE + "methods = [Method('a', mine, space), Method('b', mine)]", ["a", "b"]),
+        (SOURCE + "mine_too = Method('a', mine, space)\nmethods = [mine_too]", ["a"]),
+        ("import torch\nclass Loss(torch.nn.Module):\n    pass", ["Loss"]),
+    ],
+)
+def test_what_a_file_defines(tmp_path, text, names):
+    (tmp_path / "my loss.py").write_text(text)
+    found = comparison.read(tmp_path / "my loss.py")
+    assert [each.name for each in found] == names
+    if text == SOURCE:
+        assert found[0].space == {"margin": Float(0, 1)}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("def mine(:", "is no Python .*line 1"),
+        ("1 / 0", "fails: ZeroDivisionError: division by zero"),
+        ("import nothing_of_this_name", "fails: ModuleNotFoundError"),
+        ("x = 1", "defines 0 functions and classes, and no method: add methods = "),
+        ("def a(): pass\ndef b(): pass", "defines 2 functions and classes"),
+        ("from dmlrc.methods import *\nFloat(1, 0)", "low is at most high"),
+        ("a\0b", "is no Python"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_file_without_a_loss_is_refused_in_one_sentence(tmp_path, text, says):
+    if text is not None:
+        (tmp_path / "mine.py").write_text(text)
+    with pytest.raises(UsageError, match=says) as refused:
+        comparison.read(tmp_path / "mine.py")
+    assert "\n" not in str(refused.value)
+
+
+def test_a_file_finds_what_lies_beside_it(tmp_path):
+    (tmp_path / "beside_mine.py").write_text("HALF = 0.5")
+    (tmp_path / "mine.py").write_text("import beside_mine\ndef loss(e, l):\n    return e.sum() * beside_mine.HALF")
+    assert [each.name for each in comparison.read(tmp_path / "mine.py")] == ["loss"]
+
+
+def test_the_kind_of_a_comparison_is_no_methods_table():
+    wanted = comparison.of(BASE, trials=2)
+    assert isinstance(wanted, Study)
+    assert (wanted.name, wanted.parent, wanted.kind) == ("base-compare", "base", "comparison")
+
+
+@pytest.mark.parametrize("shown_in", ["README.md", "book/fork.md"])
+def test_the_pages_show_a_file_that_is_read_and_sound(tmp_path, shown_in):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / shown_in).read_text(encoding="utf-8"), re.DOTALL)
+    (shown,) = [block for block in blocks if "def my_loss" in block]
+    (tmp_path / "my_loss.py").write_text(shown)
+    (method,) = comparison.read(tmp_path / "my_loss.py")
+    assert preflight.check(method, BASE) == []
