@@ -134,6 +134,16 @@ def figure(name: str, drawing: Figure, caption: str) -> None:
     )
 
 
+def pictures(name: str, html: str, caption: str) -> None:
+    """Show pictures that are HTML under their id; there is nothing to download."""
+    caption = _printed(caption)
+    _display(
+        f"{html}<p>{_html(caption)}</p>",
+        f"::::{{container}} dml-figure\n:name: {name}\n\n```{{raw}} html\n{html}\n```\n\n:::{{container}} "
+        f"dml-caption\n{caption}\n:::\n::::",
+    )
+
+
 def _alt(caption: str) -> str:
     """A caption without its markup: citations and links by their words."""
     return " ".join(_MARKS.sub(_letter, re.sub(r"\{[a-z:]+\}`[^`]*`", "", caption)).split())

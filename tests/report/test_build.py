@@ -13,7 +13,14 @@ from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.report import build, editions
 
 ROOT = Path(__file__).parents[2]
-LIVE = {"num_points": 300, "class_counts": "10,100", "trunks": "conv4", "trunk_classes": "12", "toy_seeds": 1}
+LIVE = {
+    "num_points": 300,
+    "class_counts": "10,100",
+    "trunks": "conv4",
+    "trunk_classes": "12",
+    "toy_seeds": 1,
+    "epochs": 1,
+}
 
 
 @pytest.fixture

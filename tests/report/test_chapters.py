@@ -24,6 +24,7 @@ STUDIES = "grocery-quick,grocery-frozen-full"
 SMALL = {
     "01_metrics": 'num_points, class_counts, trunks, trunk_classes = 300, "10,100", "conv4", "12"',
     "05_training_strategies": "toy_seeds = 1",
+    "17_what_a_score_looks_like": "epochs = 1",
 }
 # What users may name: a folder of images, and the row of a loss of their own, as `notebooks/fork_a_loss.ipynb` shows it
 FOLDER = "folder:/tmp/<script>alert(1)</script> & $x$ `y` *z* [u](v) {cite:p}`w`"

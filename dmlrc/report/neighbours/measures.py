@@ -1,0 +1,109 @@
+"""Embeddings of a gallery before and after training, and what is nearest to what. Trained here, in seconds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from dmlrc import inputs, metrics, studies, training
+from dmlrc.building import normalized
+from dmlrc.report.labels import method_label
+from dmlrc.report.neighbours.gallery import Gallery
+from dmlrc.studies import tuned
+
+UNTRAINED = "untrained"
+STUDIES = {"grocery-lite0": "grocery-quick", "glyphs": "glyphs-quick"}
+"""The study under whose protocol a gallery's models are trained."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """The images of a gallery as one model embeds them.
+
+    label: of the method, for readers. embeddings: (n, D), L2-normalised. neighbours: (n, n - 1) indices into the
+    gallery, nearest first, without the image itself. scores: (n,) average precision at R of each query in the gallery.
+    test_map_at_r: of the whole test half, by the same model.
+    """
+
+    label: str
+    embeddings: np.ndarray
+    neighbours: np.ndarray
+    scores: np.ndarray
+    test_map_at_r: float
+
+
+def spaces(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) -> list[Space]:
+    """The gallery before training, then under each method: one model each, of the first fold, seed 0.
+
+    Settings are those that an earlier search found (`dmlrc.studies.tuned`). epochs: at most; default the study's.
+    """
+    study = studies.get(STUDIES[gallery.dataset])
+    protocol = study.effective_protocol
+    protocol = replace(protocol, max_epochs=min(protocol.max_epochs, epochs or protocol.max_epochs))
+    prepared = inputs.prepare(study.dataset, protocol, "default", 0)
+    found = [_space("Untrained", prepared, gallery, None)]
+    settings = tuned.of("grocery" if study.dataset == "grocery-lite0" else study.dataset)
+    for name in methods:
+        method, fold = study.method(name), prepared.splits.folds[0]
+        task = training.Task(method, settings[name], prepared.source, prepared.labels, prepared.make_model, protocol)
+        [run] = training.train([training.FoldRun(0, 0, fold.train, fold.val)], task)
+        model = prepared.make_model()
+        model.load_state_dict(run.weights)
+        model.normalize = normalized(method)
+        found.append(_space(method_label(name), prepared, gallery, model.to(prepared.source.device)))
+    return found
+
+
+def _space(label: str, prepared: inputs.PreparedData, gallery: Gallery, model: torch.nn.Module | None) -> Space:
+    def embedded(rows: np.ndarray) -> torch.Tensor:
+        if model is None and prepared.protocol.frozen_trunk:
+            return F.normalize(prepared.source.features[torch.from_numpy(rows)].float())
+        return F.normalize(training.embed(model or _random(prepared), prepared.source, rows))
+
+    test = prepared.splits.test
+    whole = metrics.evaluate(embedded(test), torch.from_numpy(prepared.labels[test]), ("map_at_r",))
+    embeddings = embedded(gallery.rows).cpu().numpy()
+    neighbours = nearest(embeddings)
+    return Space(label, embeddings, neighbours, average_precision(neighbours, gallery.labels), whole["map_at_r"])
+
+
+def _random(prepared: inputs.PreparedData) -> torch.nn.Module:
+    """The model before its first step."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return prepared.make_model().to(prepared.source.device)
+
+
+def nearest(embeddings: np.ndarray) -> np.ndarray:
+    """(n, D), L2-normalised -> (n, n - 1): the others by cosine similarity, nearest first."""
+    similarities = embeddings @ embeddings.T
+    np.fill_diagonal(similarities, -np.inf)
+    return np.argsort(-similarities, axis=1, kind="stable")[:, :-1]
+
+
+def average_precision(neighbours: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """(n,): of each query the sum of P(i) over the right ones among its R nearest, over R (Musgrave et al., Eq. 2)."""
+    right = labels[neighbours] == labels[:, None]  # (n, n - 1)
+    others = right.sum(axis=1, keepdims=True)  # R
+    ranks = np.arange(1, right.shape[1] + 1)
+    precision = np.cumsum(right, axis=1) / ranks
+    return (precision * right * (ranks <= others)).sum(axis=1) / others[:, 0]
+
+
+def queries(space: Space, targets: Sequence[float]) -> list[int]:
+    """For each target the query whose score in this space is nearest to it; none twice."""
+    found: list[int] = []
+    for target in targets:
+        order = np.argsort(np.abs(space.scores - target), kind="stable")
+        found.append(int(next(place for place in order if place not in found)))
+    return found
+
+
+def flat(space: Space, seed: int = 0) -> np.ndarray:
+    """(n, 2): a map of the embeddings, by t-SNE from their principal components."""
+    from sklearn.manifold import TSNE
+
+    mapped = TSNE(init="pca", perplexity=8, random_state=seed, metric="cosine").fit_transform(space.embeddings)
+    return mapped - mapped.mean(axis=0)

@@ -1,0 +1,99 @@
+"""Queries and their neighbours as HTML, the map of the embeddings, and the sentences beside them."""
+
+import base64
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from dmlrc.report import labels, style, svg
+from dmlrc.report.neighbours.gallery import COLUMNS, Gallery
+from dmlrc.report.neighbours.measures import Space, flat
+
+SHOWN = 6
+SIZE = 52
+"""Pixels of a thumbnail on a page."""
+
+
+def rows(name: str, gallery: Gallery, spaces: Sequence[Space], queries: Sequence[int]) -> str:
+    """HTML: for each query a row of its nearest images under each model, right ones and wrong ones framed apart.
+
+    name: a word for the style sheet, one a page. The images are one sheet, which the page holds once.
+    """
+    sheet = base64.b64encode(gallery.sheet).decode()
+    lines = -(-len(gallery.rows) // COLUMNS)
+    style_sheet = (
+        f".{name} {{ background-image: url(data:image/{gallery.kind};base64,{sheet}); "
+        f"background-size: {COLUMNS * SIZE}px {lines * SIZE}px; }}"
+    )
+    blocks = [_block(name, gallery, spaces, query) for query in queries]
+    return f"<style>{style_sheet}</style>" + "".join(blocks)
+
+
+def _block(name: str, gallery: Gallery, spaces: Sequence[Space], query: int) -> str:
+    head = f'<div class="dml-row"><b>Query</b>{_tile(name, gallery, query, "query")}'
+    head += f"<small>{escape(gallery.names[query])}</small></div>"
+    return (
+        f'<div class="dml-neighbours">{head}' + "".join(_row(name, gallery, each, query) for each in spaces) + "</div>"
+    )
+
+
+def _row(name: str, gallery: Gallery, space: Space, query: int) -> str:
+    tiles = [
+        _tile(name, gallery, other, "right" if gallery.labels[other] == gallery.labels[query] else "wrong")
+        for other in space.neighbours[query][:SHOWN]
+    ]
+    score = f"<small>{100 * space.scores[query]:.0f} %</small>"
+    return f'<div class="dml-row"><b>{escape(space.label)} {score}</b>{"".join(tiles)}</div>'
+
+
+def _tile(name: str, gallery: Gallery, place: int, kind: str) -> str:
+    left, top = place % COLUMNS * SIZE, place // COLUMNS * SIZE
+    word = f"{kind}: {gallery.names[place]}"
+    return (
+        f'<span class="dml-thumb {kind}" role="img" aria-label="{escape(word)}" title="{escape(word)}">'
+        f'<i class="{name}" style="background-position: -{left}px -{top}px"></i></span>'
+    )
+
+
+def scores(gallery: Gallery, spaces: Sequence[Space]) -> pd.DataFrame:
+    """MAP@R and P@1 of the gallery under each model, and MAP@R of the whole test half."""
+    first = [np.mean(gallery.labels[each.neighbours[:, 0]] == gallery.labels) for each in spaces]
+    return pd.DataFrame(
+        {
+            "MAP@R, these images": [labels.percent(each.scores.mean(), digits=1) for each in spaces],
+            "P@1, these images": [labels.percent(share, digits=1) for share in first],
+            "MAP@R, whole test half": [labels.percent(each.test_map_at_r, digits=1) for each in spaces],
+        },
+        index=pd.Index([each.label for each in spaces], name="Model"),
+    )
+
+
+def sentence(gallery: Gallery, spaces: Sequence[Space]) -> str:
+    """What training does to the scores of the gallery, in two sentences."""
+    before, *trained = spaces
+    after = {each.label: each.scores.mean() for each in trained}
+    helped = sum(score > before.scores.mean() for score in after.values())
+    said = "raises" if helped == len(after) else "does not raise" if not helped else "does not always raise"
+    return (
+        f"Before training these {len(gallery.rows)} images have a MAP@R of {labels.one_digit(before.scores.mean())} %; "
+        f"after it, in percent: {labels.each(after, labels.one_digit)}. Training on other classes {said} it here."
+    )
+
+
+def maps(gallery: Gallery, spaces: Sequence[Space]) -> Figure:
+    """The images as dots in two dimensions, a panel a model, a colour and a mark a class."""
+    figure, axes = style.canvas(2.5, 1, len(spaces))
+    colours = (style.BLUE, style.ORANGE, style.GREEN, style.RED, style.PURPLE, style.SKY)
+    classes = list(dict.fromkeys(gallery.labels))
+    for axis, space in zip(axes[0], spaces, strict=True):
+        points = flat(space)
+        for number, each in enumerate(classes):
+            chosen = gallery.labels == each
+            marker = "os^"[number // len(colours)]
+            dots = axis.scatter(*points[chosen].T, s=16, color=colours[number % len(colours)], marker=marker)
+            svg.tips(dots, [gallery.names[place] for place in np.flatnonzero(chosen)])
+        axis.set(title=space.label, xticks=[], yticks=[])
+    return figure

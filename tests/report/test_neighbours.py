@@ -1,0 +1,94 @@
+"""What a score looks like: neighbours, frames and scores against loops; the sheet holds what it says."""
+
+import io
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from dmlrc import data, metrics
+from dmlrc.data.splits import halves
+from dmlrc.report.neighbours import gallery, measures, page
+
+
+@pytest.fixture(scope="module")
+def photographs():
+    return gallery.grocery()
+
+
+@pytest.fixture(scope="module")
+def spaces(photographs):
+    return measures.spaces(photographs, ("normalized_softmax",), epochs=1)
+
+
+def test_neighbours_and_their_scores_against_the_library_and_by_hand():
+    points = torch.nn.functional.normalize(torch.randn(30, 8, generator=torch.Generator().manual_seed(0)))
+    labels = np.repeat(np.arange(6), 5)
+    neighbours = measures.nearest(points.numpy())
+    assert all(query not in row for query, row in enumerate(neighbours))
+    scores = measures.average_precision(neighbours, labels)
+    expected = metrics.evaluate(points, torch.from_numpy(labels), ("map_at_r",))["map_at_r"]
+    assert scores.mean() == pytest.approx(expected, abs=1e-6)
+    order = np.array([[1, 2, 3, 4]])  # of image 0, whose class has images 2 and 4: right in second and fourth place
+    labels = np.array([0, 1, 0, 2, 0])
+    assert measures.average_precision(order, labels)[0] == pytest.approx((1 / 2) / 2)  # the fourth is behind R = 2
+
+
+def test_galleries_are_of_test_classes_and_fit_their_sheets(photographs):
+    for each in (photographs, gallery.glyphs()):
+        labels = data.load(each.dataset).labels
+        assert set(each.rows) <= set(halves(labels).test)
+        assert (labels[each.rows] == each.labels).all()
+        assert len(each.rows) == 12 * gallery.PER_CLASS == len(set(each.rows))
+        width, height = Image.open(io.BytesIO(each.sheet)).size
+        assert (width, height) == (gallery.COLUMNS * gallery.TILE, 6 * gallery.TILE)
+
+
+def test_spaces_hold_the_untrained_features_and_trained_embeddings(photographs, spaces):
+    untrained, trained = spaces
+    features = data.load("grocery-lite0").features[photographs.rows].astype(np.float32)
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    assert untrained.embeddings == pytest.approx(features, abs=1e-5)
+    assert trained.label == "N. Softmax"
+    assert trained.embeddings.shape == (60, 128)
+    assert np.linalg.norm(trained.embeddings, axis=1) == pytest.approx(np.ones(60), abs=1e-4)
+
+
+def test_queries_are_those_nearest_to_the_scores_asked_for(spaces):
+    scores = spaces[0].scores
+    found = measures.queries(spaces[0], (0.0, 0.5, 0.5))
+    assert len(set(found)) == 3
+    assert abs(scores[found[0]]) == np.abs(scores).min()
+    assert abs(scores[found[1]] - 0.5) == np.abs(scores - 0.5).min()
+
+
+def test_frames_say_what_is_right(photographs, spaces):
+    query = measures.queries(spaces[0], (0.5,))[0]
+    html = page.rows("sheet", photographs, spaces, [query])
+    right = sum(
+        (photographs.labels[each.neighbours[query][: page.SHOWN]] == photographs.labels[query]).sum() for each in spaces
+    )
+    assert html.count('class="dml-thumb right"') == right
+    assert html.count('class="dml-thumb wrong"') == len(spaces) * page.SHOWN - right
+    assert html.count("data:image/jpeg") == 1
+    assert photographs.names[query] in html
+
+
+def test_the_map_has_a_dot_an_image(photographs, spaces):
+    figure = page.maps(photographs, spaces)
+    for axis in figure.axes:
+        assert sum(len(dots.get_offsets()) for dots in axis.collections) == len(photographs.rows)
+    plt.close(figure)
+
+
+def test_the_sentence_takes_no_side(photographs, spaces):
+    text = page.sentence(photographs, spaces)
+    before, after = (each.scores.mean() for each in spaces)
+    assert f"{100 * before:.1f} %" in text
+    assert ("does not raise" in text) == (after <= before)
