@@ -7,8 +7,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Sequence
 
-from dmlrc import data, readiness, recorded, studies
-from dmlrc.protocol import Study
+import dmlrc  # its parts are imported by the lists that use them
 
 _SHORT = {r" hours?\b": " h", r" minutes?\b": " min", r" seconds?\b": " s"}
 
@@ -28,7 +27,7 @@ def columns(rows: Iterable[Sequence[str]], right: Collection[int] = ()) -> list[
 
 def tables() -> list[str]:
     """Every methods table in a line, the reader's own first; what stands around it is a number."""
-    known, own = studies.known(), studies.own_studies()
+    known, own = dmlrc.studies.known(), dmlrc.studies.own_studies()
     heads = sorted((each for each in known.values() if each.parent not in known), key=lambda each: each.name not in own)
     rows = [("study", "data set", "budget", "time", "units recorded", "around")]
     for each in heads:
@@ -44,8 +43,8 @@ def tables() -> list[str]:
 
 def matching(word: str) -> list[str]:
     """Every study with this word in its name, in a line, the reader's own and what is around them first."""
-    own = tuple(studies.own_studies())
-    found = [each for name, each in studies.known().items() if word in name]
+    own = tuple(dmlrc.studies.own_studies())
+    found = [each for name, each in dmlrc.studies.known().items() if word in name]
     found.sort(key=lambda each: not {each.name, each.parent} & {*own})
     return columns(
         [("study", "time", "units recorded"), *((each.name, _time(each), _recorded(each)) for each in found)]
@@ -55,10 +54,10 @@ def matching(word: str) -> list[str]:
 def data_sets() -> list[str]:
     """Every data set in a line: its size, what it takes once it is decoded, and whether it is here."""
     rows = [("data set", "images", "classes", "an image", "decoded", "here")]
-    for name in data.names():
-        images, classes, shape = data.extent(name)
+    for name in dmlrc.data.names():
+        images, classes, shape = dmlrc.data.extent(name)
         taken = f"{images * math.prod(shape) / 1e6:,.0f} MB" if len(shape) == 3 else ""
-        rows.append((name, f"{images:,}", f"{classes:,}", _shape(shape), taken, data.state(name)))
+        rows.append((name, f"{images:,}", f"{classes:,}", _shape(shape), taken, dmlrc.data.state(name)))
     return columns(rows, right=(1, 2, 4))
 
 
@@ -72,10 +71,10 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 def _dataset(name: str) -> str:
     """A data set as a list names it: of a folder the last part alone."""
-    return f"folder:{data.folder_name(name)}" if name.startswith("folder:") else name
+    return f"folder:{dmlrc.data.folder_name(name)}" if name.startswith("folder:") else name
 
 
-def _time(study: Study) -> str:
+def _time(study: "dmlrc.protocol.Study") -> str:
     """How long it takes, without what that was measured on: "5 to 10 h"."""
     told = study.expected.partition(",")[0]
     for long, short in _SHORT.items():
@@ -83,8 +82,8 @@ def _time(study: Study) -> str:
     return told
 
 
-def _recorded(study: Study) -> str:
+def _recorded(study: "dmlrc.protocol.Study") -> str:
     """How much is recorded; of what is not at all, what it lacks here."""
-    made, total = recorded.count(study)
-    lacks = readiness.missing(study)
+    made, total = dmlrc.recorded.count(study)
+    lacks = dmlrc.readiness.missing(study)
     return f"no {', '.join(lacks)}" if lacks and not made else f"{made} of {total}"
