@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -47,15 +48,19 @@ def method_label(method: str, methods: Methods = METHODS) -> str:
 
 
 def setting_text(value) -> str:
-    """The value of a setting as printed.
+    """The value of a setting as printed; a file by its name alone.
 
     >>> setting_text((0.16, 1.0)), setting_text(True), setting_text(None), setting_text(1e-06)
     ('0.16 to 1', 'yes', 'none', '1e-06')
     >>> setting_text(("map_at_r", "jsd")), setting_text(())
     ('map_at_r, jsd', 'none')
+    >>> setting_text("~/nets/mine.pth"), setting_text("timm:hf-hub:timm/resnet50")
+    ('mine.pth', 'timm:hf-hub:timm/resnet50')
     """
     if value is None:
         return "none"
+    if isinstance(value, str) and (value.startswith("~") or Path(value).is_absolute()):
+        return Path(value).name
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value):
