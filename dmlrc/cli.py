@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 import dmlrc  # its parts are imported by the commands that use them
+from dmlrc import extras
 from dmlrc.errors import DmlrcError, UsageError
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
@@ -192,6 +193,7 @@ def photos(
     dmlrc.data.load(chosen.dataset)  # a photo that is damaged is named before anything is trained
     if check:
         return
+    extras.require("search", "a search for hyperparameters")  # before anything is written
     own_photos.enter(entry)
     with _interruptible():
         dmlrc.study.run(chosen, workers=workers)

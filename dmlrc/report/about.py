@@ -32,13 +32,13 @@ def _shown(chapter: str, edition: Sequence[StudyRecords]) -> Iterator[StudyRecor
 def row(records: StudyRecords) -> dict[str, str]:
     """What a study's numbers were made of, as text."""
     meta, where = records.meta, records.meta["environment"]
-    data, budget = meta["data"], meta["budget"]
+    data, budget, searches = meta["data"], meta["budget"], meta.get("repetitions", 1)
     return {
         "shown as": titles.title(records.name),
         "data": f"{labels.dataset(records)}: {data['images']:,} images, {data['classes']:,} classes"
         + (", in random order" if meta["class_order"] == "random" else ""),
         "protocol": f"{meta['protocol']['name']}: {labels.trunk(meta['protocol'])}",
-        "budget": f"{budget['name']}: {meta.get('repetitions', 1)} searches of {budget['trials']} trials, "
+        "budget": f"{budget['name']}: {searches} search{'es' * (searches > 1)} of {budget['trials']} trials, "
         f"{budget['reruns']} reruns each, {meta['protocol']['folds']} folds",
         "seed": str(meta["seed"]),
         "commit": made(records, "commit"),
