@@ -104,8 +104,7 @@ def _between(space: Float | Int, share: float) -> float:
 
 def _rate(method: Method, loss: nn.Module, study: Study) -> list[str]:
     """That the rate of a loss's own weights is not searched, with the range in which the papers' methods search it."""
-    count = sum(weight.numel() for weight in loss.parameters())
-    if not count or {LOSS_WEIGHTS_LR, LEARNING_RATE} & {*method.space, *method.settings}:
+    if not list(loss.parameters()) or {LOSS_WEIGHTS_LR, LEARNING_RATE} & {*method.space, *method.settings}:
         return []
     spaces = [each.space for paper in papers.ALL for each in paper.methods]
     searched = [space[LOSS_WEIGHTS_LR] for space in spaces if LOSS_WEIGHTS_LR in space]
@@ -113,6 +112,6 @@ def _rate(method: Method, loss: nn.Module, study: Study) -> list[str]:
     rate = protocol.lr if protocol.new_lr is None else protocol.new_lr
     low, high = min(each.low for each in searched), max(each.high for each in searched)
     return [
-        f"it has {count:,} weights of its own, whose rate is not searched and stays that of the embedder, {rate:g}; "
+        f"it has weights of its own, whose rate is not searched and stays that of the embedder, {rate:g}; "
         f"the methods of the book search it, as dmlrc.methods.LOSS_WEIGHTS_LR, from {low:g} to {high:g} in logarithms"
     ]

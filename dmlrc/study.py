@@ -77,6 +77,14 @@ def run(
             records.write_unit(record, study.name)
             done.append(record)
             bar.update()
+    for method, repetition in chains:
+        own = [unit for unit in done if method and (unit["method"], unit["repetition"]) == (method.name, repetition)]
+        if own and not any(unit["state"] == "complete" for unit in own):
+            print(
+                f"{study.name}: {method.name} comes to no result, since every trial {own[-1]['state']}: "
+                f"{own[-1]['reason']}",
+                file=sys.stderr,
+            )
 
 
 def _check_names(study: Study, methods: Sequence[Method]) -> None:
@@ -117,7 +125,7 @@ def _set_aside(study: Study, outdated: schedule.Outdated) -> None:
     folder = records.set_aside(study.name, outdated.units)
     kinds = Counter(unit["kind"] for unit in outdated.units)
     count = " and ".join(f"{number} {kind}{'s' if number > 1 else ''}" for kind, number in kinds.items())
-    where = f"are kept in {folder}" if folder else f"stay in {paths.results() / study.name}"
+    where = f"are kept in {folder}" if folder else "stay where they are, unused"
     print(
         f"{study.name}: method {outdated.method!r} has changed since it was run ({'; '.join(outdated.changed)}): "
         f"{count} will be made again; the earlier records {where}",

@@ -313,9 +313,11 @@ def test_a_folder_that_cannot_be_made_is_named(tiny, home):
         study.run(tiny)
 
 
-def test_a_method_whose_trials_all_diverge_is_recorded_as_such(tiny):
+def test_a_method_whose_trials_all_diverge_is_recorded_as_such(tiny, capsys):
     broken = Method("broken", lambda embeddings, labels: embeddings.sum() * torch.nan)
     study.run(tiny, methods=[broken])
+    said = capsys.readouterr().err
+    assert "tiny: broken comes to no result, since every trial diverged: the loss became NaN or infinite" in said
     found = records.load("tiny")
     assert set(found.trials["state"]) == {"diverged"}
     assert found.trials["value"].isna().all()
