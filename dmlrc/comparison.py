@@ -77,6 +77,7 @@ def run(study: Study, base: Study, methods: Sequence[Method], workers: int = 1) 
     study: made by `of` from base. Of the base's methods only those take part whose search is recorded; where none is,
     all are searched and rerun at the comparison's budget.
     """
+    runner.check_names(study, methods)  # before the others are run, which may take its time
     theirs = replace(
         study,
         budget=replace(study.budget, reruns=min(study.budget.reruns, base.budget.reruns)),

@@ -47,7 +47,7 @@ def run(
     for one of those that were asked for.
     """
     chosen = study.methods if methods is None else methods
-    _check_names(study, chosen)
+    check_names(study, chosen)
     chains = schedule.chains(study, chosen)
     if searched_only:
         whole = schedule.searched(study)
@@ -87,7 +87,7 @@ def run(
             )
 
 
-def _check_names(study: Study, methods: Sequence[Method]) -> None:
+def check_names(study: Study, methods: Sequence[Method]) -> None:
     """Raise UsageError for a method with the name of another one of the study, of the papers, or of these methods."""
     known = {}
     for each in (*(method for paper in papers.ALL for method in paper.methods), *study.methods):

@@ -151,6 +151,12 @@ def test_methods_with_fewer_trials_are_left_out_and_named(capsys):
     assert set(found.reruns["method"]) >= {"contrastive", "mine"}
 
 
+def test_a_name_that_is_taken_is_refused_before_anything_runs(made_up):
+    with pytest.raises(UsageError, match="give yours another name"):
+        comparison.run(BASE, BASE, [replace(MINE, name="soft_triple")])
+    assert made_up == []
+
+
 def test_an_edited_loss_is_searched_again_in_a_comparison_too(committed, capsys):
     wanted = comparison.of(BASE, trials=2, reruns=1)
     comparison.run(wanted, BASE, [MINE])

@@ -418,7 +418,7 @@ def test_records_without_a_fingerprint_are_those_of_the_librarys_losses_alone(ti
 
 def test_a_method_with_the_name_of_another_is_refused(tiny):
     studied = replace(PICKED[0], label="The same")
-    study._check_names(tiny, [studied])  # what is printed makes no other method of it
+    study.check_names(tiny, [studied])  # what is printed makes no other method of it
     for other in (
         replace(cell(), name="contrastive"),
         replace(PICKED[0], space={"pos_margin": Float(0, 9)}),

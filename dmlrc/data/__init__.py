@@ -12,9 +12,9 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submodules=["augment", "batches", "splits"],
     submod_attrs={
         "available": ["extent", "folder_name", "names", "state"],
-        "contents": ["contents"],
         "download": ["check", "fetch"],
         "features": ["FeatureSet"],
+        "identity": ["contents"],
         "listing": ["ImageSet"],
         "loading": ["load"],
     },
