@@ -75,6 +75,9 @@ def study_run(
     repetitions: Annotated[
         int | None, typer.Option(min=1, help="Searches of each method; default the study's.")
     ] = None,
+    proposals: Annotated[
+        int, typer.Option(min=1, help="Trials of a search that run at a time. More end earlier and search less well.")
+    ] = 1,
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://HOST:8786: its workers train.")
     ] = None,
@@ -87,7 +90,7 @@ def study_run(
         chosen = replace(chosen, repetitions=repetitions)
     methods = [chosen.method(each) for each in method] if method else None
     with _interruptible(), dmlrc.cluster.Dask(scheduler) if scheduler else contextlib.nullcontext() as executor:
-        dmlrc.study.run(chosen, methods, executor, workers=None if scheduler else workers)
+        dmlrc.study.run(chosen, methods, executor, None if scheduler else workers, proposals=proposals)
     typer.echo(f"study {name}: {_progress(chosen)}")
 
 

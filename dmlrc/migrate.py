@@ -1,6 +1,7 @@
 """Records of earlier versions, brought to today's form as they are read; no file is changed.
 
 What changed, the latest first:
+- a trial says how many were proposed at a time (before: one);
 - repetitions of a search, and the reruns as a frame of their own (before: one repetition, numbered 0);
 - a sweep's rows have the columns row, level and level_number (before: all in the name, as "margin_12@dim128");
 - a study has a kind, a parent and an experiment (before: all in the name, as "grocery-frozen-full-roth2020-dims");
@@ -44,7 +45,7 @@ def _kinship(told: Mapping) -> dict[str, str | None]:
 
 def unit(record: dict) -> dict:
     """The record of a trial or a rerun."""
-    return {"repetition": 0, **place(record["method"]), **record}
+    return {"repetition": 0, "proposals": 1, **place(record["method"]), **record}
 
 
 def place(method: str) -> dict[str, str | float | None]:
@@ -60,6 +61,8 @@ def place(method: str) -> dict[str, str | float | None]:
 
 def frames(told: Mapping[str, pd.DataFrame], meta: Mapping) -> dict[str, pd.DataFrame]:
     """The frames of a finished study, as they were read."""
+    if "proposals" not in told["trials"]:
+        told = {**told, "trials": told["trials"].assign(proposals=1)}
     if "reruns" in told:
         return dict(told)
     reruns = _reruns(told["runs"]).assign(commit=meta["commit"])

@@ -30,7 +30,7 @@ _OUTCOME = ("state", "params", "seconds", "steps", "reason", "commit", "processo
 _RUN = ("fold", "seed", "state", "stopped", "best_step", "steps", "seconds")
 _KEYS = ("method", "repetition", "trial", "rerun", "kind", "number", "fold", "step", "setting", "metric", "name")
 COLUMNS = {
-    "trials": (*_METHOD, "trial", "value", *_OUTCOME),
+    "trials": (*_METHOD, "trial", "value", "proposals", *_OUTCOME),
     "reruns": (*_METHOD, "rerun", *_OUTCOME),
     "runs": (*_METHOD, "kind", "number", *_RUN, "val_map_at_r", "val_precision_at_1"),
     "scores": (*_METHOD, "rerun", "setting", "metric", "value"),
@@ -50,8 +50,8 @@ class StudyRecords:
     Every frame has the columns method; row, level, level_number (of a method in a sweep, see `dmlrc.methods.Method`);
     and repetition, from 0.
     trials: trial, state ("complete", "diverged"), value (mean validation MAP@R over the folds, NaN if diverged),
-    params (dict), seconds, steps, reason, commit, processor, finished (when, ISO 8601), fingerprint (of the method, as
-    JSON; older records do not say the last three).
+    proposals (how many ran at a time), params (dict), seconds, steps, reason, commit, processor, finished (when,
+    ISO 8601), fingerprint (of the method, as JSON; older records do not say the last three).
     reruns: rerun, and the same without a value; params is None in records that are older than this frame.
     runs: kind ("trial", "rerun"), number, fold, seed, state, stopped ("plateau", "limit", "diverged"), best_step,
     steps, seconds, val_map_at_r, val_precision_at_1.
@@ -452,7 +452,8 @@ def from_units(units: Iterable[dict], meta: dict) -> StudyRecords:
         told = {name: unit.get(name) for name in _OUTCOME}
         told["fingerprint"] = json.dumps(unit["fingerprint"], sort_keys=True) if unit.get("fingerprint") else None
         if unit["kind"] == "trial":
-            rows["trials"].append(of_method | {"trial": unit["number"], "value": unit["value"]} | told)
+            trial = {"trial": unit["number"], "value": unit["value"], "proposals": unit["proposals"]}
+            rows["trials"].append(of_method | trial | told)
         if unit["kind"] == "rerun":
             rows["reruns"].append(test_key | told)
         for run in unit["runs"]:

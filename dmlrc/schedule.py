@@ -29,6 +29,7 @@ class Unit:
     kind: str  # "trial", "rerun" or "pretrained"
     number: int
     params: dict[str, float]
+    proposals: int = 1  # of its search at a time
     fingerprint: dict[str, Any] | None = None  # of the method, made where its source is: a worker may not have it
 
     @property
@@ -57,32 +58,50 @@ def chains(study: Study, methods: Sequence[Method]) -> list[Chain]:
     return [*pretrained, *((method, repetition) for repetition in range(study.repetitions) for method in methods)]
 
 
-def next_unit(study: Study, method: Method | None, repetition: int, done: Sequence[Mapping]) -> Unit | None:
-    """What a method needs next in a repetition, from the records alone: a trial, a rerun of the best, then nothing.
+def next_units(
+    study: Study, method: Method | None, repetition: int, done: Sequence[Mapping], proposals: int = 1
+) -> list[Unit]:
+    """What a method can run now in a repetition, from the records alone: trials, then reruns of the best, then nothing.
 
-    done: finished units, of any method and repetition, see `records.finished_units`. The first trial that is missing is
-    proposed from those before it; a rerun of another setting than the best trial's is stale and made again. Without
-    trials in the budget, the reruns take the method's fixed settings.
+    done: finished units, of any method and repetition, see `records.finished_units`. proposals: how many trials are
+    proposed at a time, and how many reruns run at a time. The trials of a search come in batches of so many: each is
+    proposed from the values of those before its batch and the hyperparameters of those before it in the batch. So what
+    a trial is does not depend on which of its batch ended first, and one that is missing is made again as it was. A
+    rerun of another setting than the best trial's is stale and made again. Without trials in the budget, the reruns
+    take the method's fixed settings.
 
     Raises UsageError if a method without trials has hyperparameters to search.
     """
     own = _of_chain(done, method, repetition)
     if method is None:
-        return None if own else _unit(study, None, 0, PRETRAINED, 0, {})
+        return [] if own else [_unit(study, None, 0, PRETRAINED, 0, {})]
     if not study.budget.trials and method.space:
         raise UsageError(f"study {study.name} has no trials, but method {method.name!r} has parameters to search")
     trials = {unit["number"]: unit for unit in own if unit["kind"] == "trial"}
-    for number in range(study.budget.trials):
-        if number not in trials:
-            before = [trials[each] for each in range(number)]
-            params = search.propose(method, before, repetition_seed(study.seed, repetition))
-            return _unit(study, method, repetition, "trial", number, params)
+    for first in range(0, study.budget.trials, proposals):
+        batch = range(first, min(first + proposals, study.budget.trials))
+        if any(number not in trials for number in batch):
+            params = _batch(method, trials, batch, repetition_seed(study.seed, repetition))
+            return [
+                _unit(study, method, repetition, "trial", number, params[number], proposals)
+                for number in batch
+                if number not in trials
+            ]
     best = search.best(list(trials.values())) if study.budget.trials else {"params": method.settings}
     if best is None:
-        return None
+        return []
     reruns = {unit["number"] for unit in own if unit["kind"] == "rerun" and not is_stale(unit, best)}
-    missing = [number for number in range(study.budget.reruns) if number not in reruns]
-    return _unit(study, method, repetition, "rerun", missing[0], best["params"]) if missing else None
+    missing = [number for number in range(study.budget.reruns) if number not in reruns][:proposals]
+    return [_unit(study, method, repetition, "rerun", number, best["params"]) for number in missing]
+
+
+def _batch(method: Method, trials: Mapping[int, Mapping], batch: range, seed: int) -> dict[int, Mapping[str, float]]:
+    """The hyperparameters of the trials of a batch, of which some may be finished. trials: the finished ones."""
+    before, params = [trials[number] for number in range(batch.start)], {}
+    for number in batch:
+        found = trials.get(number)
+        params[number] = found["params"] if found else search.propose(method, before, seed, list(params.values()))
+    return params
 
 
 def rerun(study: Study, method: Method, params: Mapping[str, float]) -> Unit:
@@ -91,7 +110,13 @@ def rerun(study: Study, method: Method, params: Mapping[str, float]) -> Unit:
 
 
 def _unit(
-    study: Study, method: Method | None, repetition: int, kind: str, number: int, params: Mapping[str, float]
+    study: Study,
+    method: Method | None,
+    repetition: int,
+    kind: str,
+    number: int,
+    params: Mapping[str, float],
+    proposals: int = 1,
 ) -> Unit:
     return Unit(
         study=study.name,
@@ -105,6 +130,7 @@ def _unit(
         kind=kind,
         number=number,
         params=dict(params),
+        proposals=proposals,
         fingerprint=fingerprint.of(method) if method else None,
     )
 

@@ -5,7 +5,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+    ValidationError,
+    model_validator,
+)
 
 from dmlrc.errors import DmlrcError
 
@@ -53,6 +62,7 @@ class Unit(_Strict):
     repetition: NonNegativeInt
     kind: Literal["trial", "rerun", "pretrained"]
     number: NonNegativeInt
+    proposals: PositiveInt = 1
     params: dict[str, Finite]
     space: dict[str, tuple[Finite, Finite]] = {}  # what was searched, from where to where; older records do not say
     state: Literal["complete", "diverged", "failed"]

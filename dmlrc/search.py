@@ -23,21 +23,26 @@ else:
     optuna = lazy_loader.load("optuna")  # only a search that goes on needs it
 
 TPE = {"n_startup_trials": 10, "n_ei_candidates": 24, "multivariate": True, "group": False, "constant_liar": True}
-"""The sampler's settings, written down since Optuna's defaults change (these are those of 5.0). The liar stands in for
-trials that run at the same time, of which a search here has none."""
+"""The sampler's settings, written down since Optuna's defaults change (these are those of 5.0). The liar takes trials
+that run at the same time for bad ones, so that the next is not proposed where they are."""
 
 
-def propose(method: Method, trials: Sequence[Mapping], seed: int) -> dict[str, float]:
-    """The hyperparameters of trial number `len(trials)`.
+def propose(
+    method: Method, trials: Sequence[Mapping], seed: int, running: Sequence[Mapping[str, float]] = ()
+) -> dict[str, float]:
+    """The hyperparameters of trial number `len(trials) + len(running)`.
 
-    trials: the finished ones in order, each with params, value (mean validation MAP@R) and state.
+    trials: the finished ones in order, each with params, value (mean validation MAP@R) and state. running: the
+    hyperparameters of those that run at the same time, whose value is not known.
     A diverged trial counts as failed: the sampler does not learn from it. Sampler: Optuna's TPE
     (Bergstra et al. 2011) with the settings of `TPE`; its first 10 trials are uniform in the space.
     """
     # the rows of a sweep draw the same random settings
-    sampler = optuna.samplers.TPESampler(seed=crc32(f"{seed}/{method.row}/{len(trials)}".encode()), **TPE)
-    study = optuna_study(method, trials, sampler)
-    return study.ask(_distributions(method)).params
+    number = len(trials) + len(running)
+    sampler = optuna.samplers.TPESampler(seed=crc32(f"{seed}/{method.row}/{number}".encode()), **TPE)
+    study, distributions = optuna_study(method, trials, sampler), _distributions(method)
+    study.add_trials([_running(params, distributions) for params in running])
+    return study.ask(distributions).params
 
 
 def optuna_study(
@@ -88,6 +93,13 @@ def _distribution(space: Float | Int) -> "optuna.distributions.BaseDistribution"
     if isinstance(space, Int):
         return optuna.distributions.IntDistribution(space.low, space.high)
     return optuna.distributions.FloatDistribution(space.low, space.high, log=space.log)
+
+
+def _running(
+    params: Mapping[str, float], distributions: dict[str, "optuna.distributions.BaseDistribution"]
+) -> "optuna.trial.FrozenTrial":
+    state = optuna.trial.TrialState.RUNNING
+    return optuna.trial.create_trial(params=dict(params), distributions=distributions, state=state)
 
 
 def _frozen(

@@ -30,14 +30,16 @@ def run(
     executor: Executor | None = None,
     workers: int | None = None,
     searched_only: bool = False,
+    proposals: int = 1,
 ) -> None:
     """Run what is missing of a study; a record is written as each trial or rerun ends.
 
     methods: only these, which need not be the study's own; default all of the study. executor: any
     `concurrent.futures.Executor`, for a Dask cluster `dmlrc.cluster.Dask`; default a `pool` of `workers`. workers: how
-    many units are handed out at most at once; default one a method with an executor, else one. A cluster never gets
-    more than its workers can run at once.
-    searched_only: the reruns of searches that are whole, and nothing else.
+    many units are handed out at most at once; default as many as can run with an executor, else one. A cluster never
+    gets more than its workers can run at once. searched_only: the reruns of searches that are whole, and nothing else.
+    proposals: how many trials of a search run at a time, and how many of the reruns after it; more finish earlier and
+    search less well, see `schedule.next_units`.
     Stopped at any moment, the next call goes on where this one was. Records of a method that has changed since are not
     used: they are set aside, and what changed is said on standard error.
 
@@ -57,7 +59,7 @@ def run(
         _set_aside(study, each)
     for sentence in schedule.stale(study, chains) if study.kind != COMPARISON else []:  # there they are as expected
         print(sentence, file=sys.stderr)
-    if not any(schedule.next_unit(study, *chain, done) for chain in chains):
+    if not any(schedule.next_units(study, *chain, done) for chain in chains):
         return
     if study.budget.trials:
         extras.require("search", "a search for hyperparameters")
@@ -66,11 +68,11 @@ def run(
     if study.protocol.computes_once:  # here, with all threads, and not in each worker again
         contents = data.contents(study.dataset)
         prepare(study.dataset, study.effective_protocol, study.class_order, study.seed, contents)
-    most = workers or (len(chains) if executor else 1)
+    most = workers or (len(chains) * proposals if executor else 1)
     begun = False
     bar = tqdm(total=schedule.total(study, chains), initial=len(done), desc=study.name)
     with contextlib.nullcontext(executor) if executor else pool(most) as used, bar:
-        for record in _work(study, chains, done, used, most, bar):
+        for record in _work(study, chains, done, used, most, proposals, bar):
             if not begun:  # a run that fails before its first unit leaves nothing behind
                 _begin(study)
                 begun = True
@@ -145,41 +147,52 @@ def export(study: Study) -> Path:
 
 
 def _work(
-    study: Study, chains: list[schedule.Chain], done: list[dict], pool: Executor, most: int, bar: tqdm
+    study: Study,
+    chains: list[schedule.Chain],
+    done: list[dict],
+    pool: Executor,
+    most: int,
+    proposals: int,
+    bar: tqdm,
 ) -> Iterator[dict]:
-    """Yield each record as its unit ends; the caller adds it to `done` before the chain's next unit is chosen.
+    """Yield each record as its unit ends; the caller adds it to `done` before the chain's next units are chosen.
 
-    A method's trials follow one another, since each is proposed from those before it; `most` chains run at once, or as
-    many as a cluster's workers, which may come and go.
+    A method's trials follow one another, since each is proposed from those before it, alone or `proposals` at a time;
+    `most` units run at once, or as many as a cluster's workers, which may come and go.
     """
     # the last methods first: SoftTriple's steps are the dearest, and a long chain at the end leaves workers idle
-    waiting, pending = chains[::-1], {}
+    waiting, ready, pending = chains[::-1], [], {}
     waiting.sort(key=lambda chain: chain[1])
 
-    def hand_out(chain: schedule.Chain, unit: schedule.Unit, deaths: int) -> None:
+    def hand_out(chain: schedule.Chain, unit: schedule.Unit, batch: list[schedule.Unit], deaths: int) -> None:
         bar.set_postfix_str(f"{schedule.method_name(chain[0])} {unit.kind} {unit.number}")
-        pending[pool.submit(run_unit, unit)] = chain, unit, deaths
+        pending[pool.submit(run_unit, unit)] = chain, unit, batch, deaths
 
-    while waiting or pending:
+    while waiting or ready or pending:
         width = min(most, pool.slots()) if isinstance(pool, Dask) else most
-        while waiting and len(pending) < width:
-            chain = waiting.pop(0)
-            if unit := schedule.next_unit(study, *chain, done):
-                hand_out(chain, unit, 0)
+        while (waiting or ready) and len(pending) < width:
+            if ready:
+                hand_out(*ready.pop(0), deaths=0)
+            else:
+                chain = waiting.pop(0)
+                batch = schedule.next_units(study, *chain, done, proposals)
+                ready = [(chain, unit, batch) for unit in batch]
         finished, _ = wait(pending, timeout=_GLANCE, return_when=FIRST_COMPLETED)
         for future in finished:
-            chain, unit, deaths = pending.pop(future)
+            chain, unit, batch, deaths = pending.pop(future)
             if isinstance(future.exception(), BrokenProcessPool):
                 deaths += 1
                 name = f"{schedule.method_name(chain[0])} {unit.kind} {unit.number}"
                 bar.write(f"the worker that ran {name} died ({deaths} of {MOST_DEATHS} times)", file=sys.stderr)
                 if deaths < MOST_DEATHS:
-                    hand_out(chain, unit, deaths)
+                    hand_out(chain, unit, batch, deaths)
                     continue
                 yield failed(unit, f"each of {deaths} workers that ran it died, perhaps for want of memory")
             else:
                 yield future.result()
-            waiting.insert(0, chain)
+            batch.remove(unit)
+            if not batch:
+                waiting.insert(0, chain)
 
 
 def _begin(study: Study) -> None:

@@ -73,6 +73,7 @@ def _identity(unit: Unit) -> dict:
         "repetition": unit.repetition,
         "kind": unit.kind,
         "number": unit.number,
+        "proposals": unit.proposals,
         "params": unit.params,
         "space": {name: [space.low, space.high] for name, space in method.space.items()} if method else {},
         "commit": provenance.commit(),

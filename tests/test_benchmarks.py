@@ -3,10 +3,12 @@
 import csv
 import sys
 
+import numpy as np
 import pytest
 import torch
 
-from benchmarks import evaluation, losses, scaling, steps
+from benchmarks import evaluation, losses, proposals, scaling, steps
+from dmlrc.methods import Float, Method
 
 
 def test_each_comparison_calls_both():
@@ -72,3 +74,24 @@ def test_curves_are_written(tmp_path, monkeypatch, capsys):
     assert [(p["task"], int(p["images"])) for p in points] == [("retrieval", 100), ("retrieval", 200)]
     assert all(float(p["cpu_seconds"]) > 0 and p["commit"] and p["machine"] and p["date"] for p in points)
     assert "retrieval: time grows as images^" in capsys.readouterr().out
+
+
+def test_a_search_is_played_again_on_a_surrogate_of_its_trials():
+    method = Method("toy", "triplet", {"x": Float(0.0, 1.0), "rate": Float(1e-4, 1.0, log=True)})
+    rng = np.random.default_rng(0)
+    space = [
+        {"x": float(x), "rate": float(10**rate)} for x, rate in zip(rng.random(40), rng.uniform(-4, 0, 40), strict=True)
+    ]
+
+    def value(params):  # highest at x = 0.3
+        return 0.5 - (params["x"] - 0.3) ** 2
+
+    trials = [{"params": each, "value": value(each) + 0.01 * rng.normal(), "state": "complete"} for each in space]
+    surrogate = proposals.Surrogate(method, trials)
+    assert surrogate.noise == pytest.approx(0.01, rel=0.5)
+    assert surrogate.best() == pytest.approx(0.5, abs=0.01)
+    assert np.abs(surrogate(space) - [value(each) for each in space]).max() < 0.02
+    one, four = (proposals.play(method, surrogate, surrogate.noise, 16, count, seed=0) for count in (1, 4))
+    assert [each["params"] for each in one[:10]] == [each["params"] for each in four[:10]]  # these are random
+    assert one[10:] != four[10:]
+    assert len(four) == 16

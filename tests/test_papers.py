@@ -118,7 +118,7 @@ def shrunk(name, methods=1, **changes):
 
 def rerun(tiny):
     prepare.cache_clear()
-    return run_unit(schedule.next_unit(tiny, tiny.methods[0], 0, []))
+    return run_unit(schedule.next_units(tiny, tiny.methods[0], 0, [])[0])
 
 
 # Every paper's data sets, with its splits, image sizes and metrics
@@ -289,7 +289,7 @@ def test_every_registered_study_can_begin(name):
     assert each.expected
     assert len({method.name for method in each.methods}) == len(each.methods)
     for method in each.methods:
-        unit = schedule.next_unit(each, method, 0, [])
+        (unit,) = schedule.next_units(each, method, 0, [])
         assert unit.kind == ("trial" if each.budget.trials else "rerun")
         known = {**method.settings, **unit.params}
         dim = unit.protocol.embedding_dim or 8
@@ -387,19 +387,19 @@ def test_a_search_without_validation_is_refused():
     searched = Method("searched", "triplet", {"margin": Float(0, 1)})
     tiny = replace(studies.get("cub200-roth2020"), methods=(searched,))
     with pytest.raises(UsageError, match="'searched' has parameters to search"):
-        schedule.next_unit(tiny, searched, 0, [])
+        schedule.next_units(tiny, searched, 0, [])
 
 
 def test_one_trial_of_fixed_settings_works_too(features):
     tiny = replace(studies.get("cub200-roth2020"), budget=Budget("one", trials=1, reruns=2))
     method = tiny.methods[0]
-    unit = schedule.next_unit(tiny, method, 0, [])
+    (unit,) = schedule.next_units(tiny, method, 0, [])
     assert (unit.kind, unit.params) == ("trial", {})
     done = [
         {"method": method.name, "repetition": 0}
         | {"kind": "trial", "number": 0, "params": {}, "value": None, "state": "complete"}
     ]
-    unit = schedule.next_unit(tiny, method, 0, done)
+    (unit,) = schedule.next_units(tiny, method, 0, done)
     assert (unit.kind, unit.number, unit.params) == ("rerun", 0, {})
 
 
@@ -460,7 +460,7 @@ def test_members_of_an_ensemble_have_partitions_and_seeds_of_their_own():
     tiny = shrunk("cub200-fehervari2019", trunk="conv4", members=3, meta_classes=4)
     prepare.cache_clear()
     bench = prepare(tiny.dataset, tiny.protocol, "default", 0)
-    unit = schedule.next_unit(tiny, tiny.methods[0], 0, [])
+    (unit,) = schedule.next_units(tiny, tiny.methods[0], 0, [])
     made = fold_runs(unit, bench)
     assert [each.fold for each in made] == [0, 1, 2]
     assert len({each.seed for each in made}) == 3

@@ -42,6 +42,24 @@ def test_proposals_stay_inside_the_space():
         assert params["bins"] in range(2, 33)
 
 
+def test_a_trial_is_not_proposed_where_others_run():
+    # after 15 trials, that which would come next, proposed again and again: alone it is about the same, beside
+    # others that run it moves on
+    trials = play([], 15)
+    alone = [search.propose(METHOD, trials, seed)["x"] for seed in range(20)]
+    crowd = [dict(trials[0]["params"], x=sum(alone) / len(alone))] * 8
+    beside = [search.propose(METHOD, trials, seed, crowd)["x"] for seed in range(20)]
+    assert alone != beside
+    centre = sum(alone) / len(alone)
+    assert sum(abs(x - centre) for x in beside) > 1.2 * sum(abs(x - centre) for x in alone)
+
+
+def test_the_number_of_a_trial_decides_its_seed_not_how_many_run():
+    trials = play([], 4)  # the first ten are random
+    params = [trial["params"] for trial in trials]
+    assert search.propose(METHOD, trials[:2], 0, params[2:]) == search.propose(METHOD, trials, 0)
+
+
 def test_the_search_finds_what_random_search_finds_less_well():
     # twenty seeds: the mean distance of the best x from the optimum 0.5, model-based against uniform
     def best_distance(trials):

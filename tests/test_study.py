@@ -21,7 +21,7 @@ from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.inputs import prepare
 from dmlrc.methods import Float, Method
 from dmlrc.papers import musgrave2020
-from dmlrc.protocol import SMOKE, Study
+from dmlrc.protocol import SMOKE, Budget, Study
 from dmlrc.unit import Unit, run_seed, run_unit
 
 PICKED = tuple(method for method in musgrave2020.METHODS if method.name in ("contrastive", "arcface"))
@@ -195,6 +195,46 @@ def test_a_unit_that_kills_all_its_workers_is_recorded_as_failed(tiny, home):
     assert "each of 3 workers" in trials["reason"][0]
 
 
+def test_several_trials_of_a_search_at_a_time(tiny, home, monkeypatch):
+    more = replace(
+        tiny, methods=PICKED[:1], budget=Budget("more", trials=12, reruns=3, max_epochs=1, iterations_per_epoch=3)
+    )
+    chain = schedule.chains(more, more.methods)[1]
+
+    def finish(done, units):  # values that tell the trials apart, and no training
+        return [
+            *done,
+            *(
+                {"method": "contrastive", "repetition": 0, "kind": each.kind, "number": each.number}
+                | {"params": each.params, "state": "complete", "value": each.params["pos_margin"] / 10}
+                for each in units
+            ),
+        ]
+
+    done, sizes = [], []
+    while batch := schedule.next_units(more, *chain, done, 5):
+        sizes.append([(each.kind, each.number) for each in batch])
+        # whatever ends first, a trial that is missing is proposed again as it was
+        for lost in range(len(batch)):
+            others = finish(done, batch[:lost] + batch[lost + 1 :])
+            assert schedule.next_units(more, *chain, others, 5) == [batch[lost]]
+        done = finish(done, batch)
+    trials = [("trial", number) for number in range(12)]
+    reruns = [("rerun", number) for number in range(3)]
+    assert sizes == [trials[:5], trials[5:10], trials[10:], reruns]
+    assert len({str(each["params"]) for each in done if each["kind"] == "trial"}) == 12
+
+
+def test_trials_at_a_time_are_the_same_in_one_process_and_in_several(tiny, home):
+    alone = replace(tiny, methods=PICKED)
+    study.run(alone, proposals=2)
+    one = facts()
+    assert set(records.load("tiny").trials["proposals"]) == {2}
+    shutil.rmtree(paths.runs())
+    study.run(alone, workers=2, proposals=2)
+    same(facts(), one)
+
+
 def test_a_finished_study_does_no_work(tiny, finished, monkeypatch):
     study.run(tiny, methods=PICKED[:1])
     monkeypatch.setattr(study, "run_unit", lambda unit: pytest.fail("nothing was missing"))
@@ -210,7 +250,7 @@ def test_trials_never_see_the_test_half(tiny, monkeypatch):
         monkeypatch.setattr(
             bench.source, name, lambda i, *rest, real=real: (seen.extend(np.ravel(i).tolist()), real(i, *rest))[1]
         )
-    unit = schedule.next_unit(tiny, PICKED[0], 0, [])
+    (unit,) = schedule.next_units(tiny, PICKED[0], 0, [])
     run_unit(unit)
     assert seen
     assert not test & set(seen)

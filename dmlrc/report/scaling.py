@@ -5,15 +5,17 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from dmlrc import papers, schedule
+from dmlrc import papers, paths, schedule
 from dmlrc.protocol import Study
 from dmlrc.records import StudyRecords
+from dmlrc.report import labels
+from dmlrc.report.statistics import half_width
 
 WORKERS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 PROPOSALS = (1, 2, 4, 8)
 _PAPERS = [paper.key for paper in papers.ALL]
 Chain = Sequence[Sequence[float]]
-"""The seconds of the units of a method in one repetition, in stages: the trials, then the reruns."""
+"""The seconds of the units of a method in one repetition, in stages: the batches of trials, then the reruns."""
 
 
 def makespan(chains: Sequence[Chain], workers: int, proposals: int = 1) -> float:
@@ -38,14 +40,21 @@ def makespan(chains: Sequence[Chain], workers: int, proposals: int = 1) -> float
             stages[number].pop(0)
 
 
-def chains(records: StudyRecords) -> list[Chain]:
-    """The recorded chains of a study, the last methods first, as `dmlrc.study.run` takes them."""
+def chains(records: StudyRecords, proposals: int = 1) -> list[Chain]:
+    """The recorded chains of a study, the last methods first, as `dmlrc.study.run` takes them.
+
+    proposals: how many trials are proposed at a time: those of one batch are a stage.
+    """
     keys = ["method", "repetition"]
-    stages = [
+    trials, reruns = (
         frame.sort_values(number).groupby(keys, sort=False)["seconds"].agg(list).to_dict()
         for frame, number in ((records.trials, "trial"), (records.reruns, "rerun"))
-    ]
-    return [tuple(stage.get(key, ()) for stage in stages) for key in reversed({**stages[0], **stages[1]})]
+    )
+    return [(*_batches(trials.get(key, ()), proposals), reruns.get(key, ())) for key in reversed({**trials, **reruns})]
+
+
+def _batches(seconds: Sequence[float], size: int) -> list[Sequence[float]]:
+    return [seconds[first : first + size] for first in range(0, len(seconds), size)]
 
 
 def speed_ups(records: StudyRecords) -> pd.DataFrame:
@@ -53,12 +62,76 @@ def speed_ups(records: StudyRecords) -> pd.DataFrame:
 
     NaN where nothing is recorded.
     """
-    recorded = chains(records)
-    alone = makespan(recorded, 1) or float("nan")
+    alone = makespan(chains(records), 1) or float("nan")
+    recorded = {count: chains(records, count) for count in PROPOSALS}
     return pd.DataFrame(
-        {count: [alone / (makespan(recorded, workers, count) or 1) for workers in WORKERS] for count in PROPOSALS},
+        {
+            count: [alone / (makespan(each, workers, count) or 1) for workers in WORKERS]
+            for count, each in recorded.items()
+        },
         index=pd.Index(WORKERS, name="workers"),
     ).rename_axis(columns="proposals at a time")
+
+
+def played() -> pd.DataFrame:
+    """Recorded searches played again on surrogates, with several proposals at a time: see `benchmarks.proposals`.
+
+    Columns study, method, seed, trials, proposals, value, best, spread. Empty where the file is not here.
+    """
+    path = paths.home() / "benchmarks" / "results" / "search_proposals.csv"
+    columns = ["study", "method", "seed", "trials", "proposals", "value", "best", "spread"]
+    return pd.read_csv(path) if path.exists() else pd.DataFrame(columns=columns)
+
+
+def lost(played: pd.DataFrame) -> pd.DataFrame:
+    """What proposing several trials at a time costs, in MAP@R (fractions): rows trials and proposals.
+
+    short: how far the picked setting is below the best there is; lost: how much further than one at a time, mean over
+    searches, and ci95, the half width of its interval (each search is one number, its mean over seeds); lost_share: the
+    same in standard deviations of the recorded trials; searches: how many.
+    """
+    keys = ["study", "method", "trials", "proposals"]
+    means = played.groupby(keys, sort=False)[["value", "best", "spread"]].mean().reset_index("proposals")
+    alone = means[means["proposals"] == 1]["value"]
+    rows = {}
+    for (count, proposals), part in means.groupby(["trials", "proposals"]):
+        difference = alone.reindex(part.index) - part["value"]
+        rows[count, proposals] = {
+            "short": (part["best"] - part["value"]).mean(),
+            "lost": difference.mean(),
+            "ci95": half_width(difference) if proposals > 1 else float("nan"),
+            "lost_share": (difference / part["spread"]).mean(),
+            "searches": len(part),
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["trials", "at a time"])
+
+
+def lost_cells(table: pd.DataFrame) -> pd.DataFrame:
+    """`lost` as cells, in points of MAP@R."""
+    return pd.DataFrame(
+        {
+            "below the best there is": table["short"].map(labels.percent),
+            "lost to one at a time": [
+                "–" if proposals == 1 else labels.signed(row.lost, 2, "") + f" ± {labels.percent(row.ci95)}"
+                for (_, proposals), row in table.iterrows()
+            ],
+            "in spreads of the trials": [
+                "–" if proposals == 1 else f"{row.lost_share:+.2f}" for (_, proposals), row in table.iterrows()
+            ],
+        },
+        index=table.index,
+    )
+
+
+def lost_sentence(table: pd.DataFrame) -> str:
+    """What `lost` says after the most trials, in a sentence."""
+    most = table.index.get_level_values("trials").max()
+    dear = {
+        proposals: row.lost for (count, proposals), row in table.iterrows() if count == most and row.lost > row.ci95
+    }
+    told = ", ".join(f"{proposals} at a time {labels.percent(lost)} points" for proposals, lost in dear.items())
+    loss = f"lose {told}" if dear else "lose nothing that the intervals tell from zero"
+    return f"See the rows of {most} trials: several trials at a time {loss}. One at a time is the default."
 
 
 def plan(studies: Iterable[Study]) -> pd.DataFrame:

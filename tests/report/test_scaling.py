@@ -1,6 +1,9 @@
 """What more workers would gain: by hand, and by what holds of every schedule."""
 
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
 import pytest
 from factories import fake_records
 from hypothesis import given
@@ -44,6 +47,41 @@ def test_speed_ups_of_records():
     # units take 4 seconds: 13 chains of 3 trials and 2 reruns, arcface without reruns
     assert table.loc[256, 1] == pytest.approx((13 * 5 + 3) / 5)
     assert table.loc[256, 8] == pytest.approx((13 * 5 + 3) / 2)
+
+
+def played(lost):
+    """Two searches from two seeds, of which several proposals at a time lose so much of the best 0.5."""
+    return pd.DataFrame(
+        {"study": "a", "method": method, "seed": seed, "trials": 50, "proposals": count, "best": 0.5, "spread": 0.1}
+        | {"value": 0.49 - lost[count] * (1 + shift)}
+        for method, shift in (("x", -0.5), ("y", 0.5))
+        for seed in (0, 1)
+        for count in lost
+    )
+
+
+def test_what_proposals_cost_by_hand():
+    table = scaling.lost(played({1: 0.0, 2: 0.0, 4: 0.02}))
+    assert table.loc[50, 1][["short", "lost"]].tolist() == pytest.approx([0.01, 0])
+    assert table.loc[50, 4][["short", "lost", "lost_share"]].tolist() == pytest.approx([0.03, 0.02, 0.2])
+    assert table.loc[50, 4]["searches"] == 2
+    # the searches lose 0.01 and 0.03: Student's t of one degree of freedom, 12.706
+    assert table.loc[50, 4]["ci95"] == pytest.approx(12.706 * 0.01, rel=1e-3)
+    assert "tell from zero" in scaling.lost_sentence(table)
+    assert "4 at a time 2.00 points" in scaling.lost_sentence(table.assign(ci95=0.001))
+    assert scaling.lost_cells(table)["lost to one at a time"].tolist() == ["–", "+0.00 ± 0.00", "+2.00 ± 12.71"]
+
+
+def test_the_searches_that_were_played_are_of_the_catalogue(monkeypatch):
+    assert scaling.played().empty  # as in a folder without the benchmarks
+    monkeypatch.setenv("DMLRC_HOME", str(Path(__file__).parents[2]))
+    table = scaling.played()
+    assert set(table["proposals"]) == set(scaling.PROPOSALS)
+    assert all(
+        method in {each.name for each in studies.get(study).methods}
+        for study, method in table[["study", "method"]].drop_duplicates().to_numpy()
+    )
+    assert (table["value"] <= table["best"] + 0.02).all()
 
 
 def test_without_records_there_is_no_speed_up():
