@@ -124,14 +124,13 @@ def lost_cells(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def lost_sentence(table: pd.DataFrame) -> str:
-    """What `lost` says after the most trials, in a sentence."""
-    most = table.index.get_level_values("trials").max()
-    dear = {
-        proposals: row.lost for (count, proposals), row in table.iterrows() if count == most and row.lost > row.ci95
-    }
-    told = ", ".join(f"{proposals} at a time {labels.percent(lost)} points" for proposals, lost in dear.items())
-    loss = f"lose {told}" if dear else "lose nothing that the intervals tell from zero"
-    return f"See the rows of {most} trials: several trials at a time {loss}. One at a time is the default."
+    """What `lost` says for each number of trials, in words."""
+    said = []
+    for count, part in table.groupby(level="trials"):
+        dear = part[part["lost"] > part["ci95"]].droplevel("trials")
+        told = [f"{proposals} at a time lose {labels.percent(row.lost)} points" for proposals, row in dear.iterrows()]
+        said.append(f"after {count} trials {', '.join(told) or 'no loss can be told from zero'}")
+    return f"See *lost*: {'; '.join(said)}. One at a time is the default."
 
 
 def plan(studies: Iterable[Study]) -> pd.DataFrame:
