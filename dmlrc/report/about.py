@@ -38,7 +38,8 @@ def row(records: StudyRecords) -> dict[str, str]:
         "data": f"{labels.dataset(records)}: {data['images']:,} images, {data['classes']:,} classes"
         + (", in random order" if meta["class_order"] == "random" else ""),
         "protocol": f"{meta['protocol']['name']}: {labels.trunk(meta['protocol'])}",
-        "budget": f"{budget['name']}: {searches} search{'es' * (searches > 1)} of {budget['trials']} trials, "
+        "budget": f"{budget['name']}: {searches} search{'es' * (searches > 1)} of {budget['trials']} trials"
+        f"{_together(records)}, "
         f"{budget['reruns']} reruns each, {meta['protocol']['folds']} folds",
         "seed": str(meta["seed"]),
         "commit": made(records, "commit"),
@@ -75,3 +76,8 @@ def bibtex(chapter: str = "") -> str:
     }
     lines = "".join(f"  {name} = {{{value}}},\n" for name, value in fields.items())
     return f"@misc{{dmlrc{'-' * bool(chapter)}{chapter},\n{lines}}}"
+
+
+def _together(records: StudyRecords) -> str:
+    most = records.trials["proposals"].max() if len(records.trials) else 1
+    return f" (up to {most:.0f} at a time)" if most > 1 else ""
