@@ -1,10 +1,12 @@
 """Records in the hands of other tools: Optuna's journal, CSV."""
 
+import io
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import optuna
+import optuna_dashboard
 import pandas as pd
 import pytest
 from factories import fake_units, write_units
@@ -72,6 +74,30 @@ def test_every_search_is_in_the_journal_with_its_trials_and_true_times(units, ho
 
 def _value(record):
     return record["value"]
+
+
+def test_the_dashboard_opens_the_journal(units, home):
+    path = home / "journal.log"
+    call("--optuna", path)
+    dashboard = optuna_dashboard.wsgi(JournalStorage(JournalFileBackend(str(path))))
+
+    def asked(address):
+        began = []
+        told = dashboard({"REQUEST_METHOD": "GET", "PATH_INFO": address, "wsgi.input": io.BytesIO()}, _begin(began))
+        assert began == ["200 OK"]
+        return json.loads(b"".join(told))
+
+    listed = {each["study_name"]: each["study_id"] for each in asked("/api/studies")["study_summaries"]}
+    assert set(listed) == {f"glyphs-smoke/{method.name}/0" for method in SMOKE.methods}
+    shown = asked(f"/api/studies/{listed['glyphs-smoke/triplet/0']}")
+    expected = [each for each in units if (each["method"], each["kind"]) == ("triplet", "trial")]
+    assert [trial["values"] for trial in shown["trials"]] == [[each["value"]] for each in expected]
+    assert {each["name"] for each in shown["union_search_space"]} == set(SMOKE.method("triplet").space)
+    assert {each["key"] for each in shown["user_attrs"]} >= {"study", "seed", "commit"}
+
+
+def _begin(began):
+    return lambda status, headers, error=None: began.append(status)
 
 
 def test_records_without_dates_keep_their_durations_and_say_so(home):
