@@ -60,15 +60,15 @@ def test_the_answer_names_the_loss_how_sure_it_is_and_what_training_gains():
     assert "51.00 ± 2.48 %" in first
     assert sure.startswith("Not sure: ArcFace cannot be told from it")
     assert "searched once" in sure
-    assert "training gains 21.00 points" in gain
+    assert "training brings +21.00 points of MAP@R and +21.00 of P@1." in gain
 
 
 @pytest.mark.parametrize(
     ("own", "says"),
     [
         ([0.29, 0.29, 0.29], "no loss improves on that here"),
-        ([0.20, 0.31, 0.42], "which may be chance."),
-        ([0.39, 0.40, 0.41], "training gains 10.00 points of MAP@R."),
+        ([0.20, 0.31, 0.42], "+1.00 points of MAP@R, which may be chance, and"),
+        ([0.39, 0.40, 0.41], "training brings +10.00 points of MAP@R and"),
     ],
 )
 def test_the_trunk_alone_is_what_training_is_compared_with(own, says):

@@ -60,8 +60,9 @@ def _over_the_trunk(records: StudyRecords, found: pd.DataFrame, precision: pd.Da
     low = found["mean"][first] - (found["ci95"][first] if found["ci95"].notna()[first] else 0.0)
     if after <= before:
         return f"{reached}; no loss improves on that here, so its features can be used as they are."
-    gain = f"training gains {labels.percent(after - before)} points of MAP@R"
-    return f"{reached}; {gain}{'.' if low > before else ', which may be chance.'}"
+    gains = f"{100 * (after - before):+.2f} points of MAP@R"
+    change = f"{100 * (precision['mean'][first] - precision['mean'][PRETRAINED]):+.2f} of P@1"
+    return f"{reached}; training brings {gains}{'' if low > before else ', which may be chance,'} and {change}."
 
 
 def _of(records: StudyRecords, metric: str) -> pd.DataFrame:
