@@ -171,7 +171,7 @@ def verdicts(edition: Sequence[StudyRecords], paper: str) -> str:
     sentences = []
     for name, part in numbers.groupby(level="study", sort=False):
         counts = ", ".join(f"{(part['verdict'] == verdict).sum()} {verdict}" for verdict in claims.VERDICTS)
-        where = "that need no records" if name == claims.WITHOUT_RECORDS else f"around `{name}`"
+        where = "that need no records" if name == claims.WITHOUT_RECORDS else f"on `{name}`"
         sentences.append(f"Of {len(part)} claims of the paper, {where}: {counts}.")
     return " ".join(sentences)
 
@@ -205,7 +205,7 @@ def doubling_axis(axis: Axes, ticks: Iterable[float], **text) -> None:
 def captions(by_study: ByStudy) -> str:
     """What stands under the numbers of every study: `labels.caption`, or that it was not run."""
     return " ".join(
-        f"Around `{name}` it was not run." if records is None else labels.caption(records)
+        f"On `{name}` it was not run." if records is None else labels.caption(records)
         for name, records in by_study.items()
     )
 
@@ -220,7 +220,7 @@ def caveats(by_study: ByStudy) -> str:
 def failures(by_study: ByStudy) -> str:
     """Which reruns diverged, in one sentence; "" where none did."""
     lost = {name: ", ".join(rows) for name, records in present(by_study).items() if (rows := diverged(records))}
-    return " ".join(f"Around `{name}` reruns diverged and are left out: {rows}." for name, rows in lost.items())
+    return " ".join(f"On `{name}` reruns diverged and are left out: {rows}." for name, rows in lost.items())
 
 
 def commands(by_study: ByStudy, names: Iterable[str]) -> str:

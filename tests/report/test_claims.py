@@ -670,7 +670,7 @@ def test_counts_by_paper_and_what_fails_everywhere():
     assert by_paper.loc["Roth et al. 2020", claims.WITHOUT_RECORDS] == "1 retracted"
     assert list(by_paper.index)[-1].startswith("Ours")
     a, b, once, failed = claims.takeaways(edition)
-    assert a == f"`a`: of {len(needing)} claims {len(needing) - 2} reproduced, 2 not reproduced."
+    assert a == f"On `a`, of {len(needing)} claims: {len(needing) - 2} reproduced, 2 not reproduced."
     assert once.startswith("Counted once")
     assert "14 retracted" in once
     assert b.endswith("Most are not settled by these records.")

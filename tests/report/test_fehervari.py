@@ -91,7 +91,7 @@ def test_one_seed_a_missing_and_a_diverged_method():
     assert cells.loc["Margin Loss", (MAIN, "NMI")] == "diverged"
     assert cells.loc["Triplet Semihard", (MAIN, "R@1")] == "50.0"  # no interval of one seed
     assert marks[MAIN, "R@1"].tolist().count("best") == 1
-    assert common.failures({MAIN: records, "other": None}).startswith(f"Around `{MAIN}` reruns diverged")
+    assert common.failures({MAIN: records, "other": None}).startswith(f"On `{MAIN}` reruns diverged")
     assert page.settings({MAIN: records}).loc["Margin Loss", MAIN] == "diverged"
 
 

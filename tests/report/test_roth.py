@@ -153,7 +153,7 @@ def test_agreement_is_spearmans_with_each_column():
     assert "too few methods" in page.agreement_sentence({MAIN: table(methods=("snr",))})
     assert "no order" in page.agreement_sentence({MAIN: None})
     short = page.agreement_in_short({MAIN: table(), "other": None})
-    assert f"around `{MAIN}` CUB200 {frame.loc[(MAIN, 'precision_at_1', 'CUB200'), 'rho']:+.2f}, " in short
+    assert f"on `{MAIN}` CUB200 {frame.loc[(MAIN, 'precision_at_1', 'CUB200'), 'rho']:+.2f}, " in short
     assert page.agreement_in_short({MAIN: None}) == ""
 
 

@@ -112,7 +112,7 @@ def test_samples_per_class():
     assert (cells["other"] == "not run").all()
     sentence = page.samples_sentence({MAIN: records})
     assert "in the paper 25 x 3 is best, and 75 x 1 is 20.4 points below" in sentence
-    assert f"around `{MAIN}` 37 x 2 is best, and 75 x 1 is 57.0 points below" in sentence
+    assert f"on `{MAIN}` 37 x 2 is best, and 75 x 1 is 57.0 points below" in sentence
     fewer = page.compare_samples({MAIN: made(f"{NAME}-samples", layouts, missing=("norm_softmax@1x75",))})[0]
     assert fewer.loc["1 x 75", MAIN] == "not run"
 
@@ -200,7 +200,7 @@ def test_shares_of_the_classes():
     assert cells.loc["10 %", MAIN] == "49.0 ± 0.0"
     assert cells.loc["1 %", MAIN] == "not run"
     sentence = page.shares_sentence({MAIN: records, "other": None})
-    assert f"9 classes around `{MAIN}`, and changes R@1 by -1.0 ± 0.0 points" in sentence
+    assert f"9 classes on `{MAIN}`, and changes R@1 by -1.0 ± 0.0 points" in sentence
     lines = {container.get_label() for container in figures.draw_shares({MAIN: records}).axes[0].containers}
     assert lines == {"R@1", "R@10", "R@100"}
 

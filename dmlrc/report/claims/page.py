@@ -188,7 +188,7 @@ def _sentences(name: str, judgements: Mapping[str, Judgement]) -> Iterator[str]:
     if name == WITHOUT_RECORDS:
         yield f"Counted once, since no records are needed: {_counted(judgements)}."
         return
-    yield f"`{name}`: of {len(judgements)} claims {_counted(judgements)}."
+    yield f"On `{name}`, of {len(judgements)} claims: {_counted(judgements)}."
     verdicts = [judgement.verdict for judgement in judgements.values()]
     if sum(map(verdicts.count, (REPRODUCED, NOT_REPRODUCED))) < sum(map(verdicts.count, (INCONCLUSIVE, NOT_RUN))):
         yield "Most are not settled by these records."

@@ -283,8 +283,8 @@ def settings_sentence() -> str:
     table = published.fehervari_settings()
     trunks, sizes = table["feature_extractor"].nunique(), table["embedding_size"].dropna().nunique()
     return (
-        f"See that {trunks} trunks and {sizes} embedding sizes stand behind the {table['reported_r1'].notna().sum()} "
-        "numbers of the column R@1: a later method's gain may be that of its trunk or of its size."
+        f"Behind the {table['reported_r1'].notna().sum()} numbers of the column R@1 stand {trunks} trunks and {sizes} "
+        "embedding sizes: a later method's gain may be that of its trunk or of its size."
     )
 
 
@@ -293,7 +293,7 @@ def table_sentence(dataset: str) -> str:
     gained = gains(dataset)
     most, least = gained.idxmax(), gained.idxmin()
     return (
-        f"See the first two columns: under one setting {(gained > 0).sum()} of {len(gained)} methods score higher "
+        f"Under one setting {(gained > 0).sum()} of {len(gained)} methods score higher "
         f"than their own papers report, {fehervari_label(most)} most ({common.points(gained[most])} points) and "
         f"{fehervari_label(least)} least ({common.points(gained[least])})."
     )
@@ -307,7 +307,7 @@ def order_sentence(by_study: ByStudy) -> str:
     sentences = ["Rank correlation of the paper's R@1 with what the original papers report: " + _rhos(own) + "."]
     for name in common.present(by_study):
         ours = {second: frame["rho"][name, second] for second in names}
-        sentences.append(f"Of ours around `{name}` with the paper's tables: {_rhos(ours)}.")
+        sentences.append(f"Of ours on `{name}` with the paper's tables: {_rhos(ours)}.")
     return " ".join(sentences)
 
 
@@ -333,7 +333,7 @@ def best_sentence(by_study: ByStudy) -> str:
         values = of_metric(frame, "precision_at_1")["mean"] if name in by_study else pd.Series(dtype=float)
         if len(values) > 1:
             sentences.append(
-                f"Around `{name}` {fehervari_label(values.idxmax())} has the highest R@1, "
+                f"On `{name}` {fehervari_label(values.idxmax())} has the highest R@1, "
                 f"{labels.one_digit(values.max())} %, and {fehervari_label(values.idxmin())} the lowest, "
                 f"{labels.one_digit(values.min())} %."
             )
@@ -352,7 +352,7 @@ def slopes_sentence(by_study: ByStudy, what: str) -> str:
         most, least = slopes["mean"].idxmax(), slopes["mean"].idxmin()
         seeds = " (a single seed has no interval)" if (slopes["n"] < 2).all() else ""
         sentences.append(
-            f"Around `{name}` {gain} of {len(slopes)} methods gain from a larger {what} beyond their interval and "
+            f"On `{name}` {gain} of {len(slopes)} methods gain from a larger {what} beyond their interval and "
             f"{lose} lose{seeds}; a doubling is worth {common.points(slopes['mean'][most])} points to "
             f"{fehervari_label(most)} and {common.points(slopes['mean'][least])} to {fehervari_label(least)}."
         )

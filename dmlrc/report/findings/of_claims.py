@@ -38,7 +38,7 @@ def twins(edition: Sequence[StudyRecords]) -> Finding:
         "MAP@R (concatenated) of the two rows, in percent. *Intervals*: half of either row's 95 % interval, added. "
         "*Range*: the best method minus the worst. *Share*: difference over range. CUB200, Cars196, SOP: Tables 3-5 of "
         "{cite:t}`musgrave2020`. " + " ".join(map(labels.caption, edition)),
-        f"See {widest}: the two differ by {percent(table.loc[widest, 'gap'], 2)} points, "
+        f"The widest gap is that on {widest}: the two differ by {percent(table.loc[widest, 'gap'], 2)} points, "
         f"{percent(table.loc[widest, 'share'], 0)} % of what separates the best method from the worst. "
         + (search if beyond else ""),
     )
@@ -56,7 +56,7 @@ def twins(edition: Sequence[StudyRecords]) -> Finding:
         searched,
         "The temperature at which the published searches ended, for one function under two names "
         "{cite:p}`musgrave2020`.",
-        "See the ratios: two searches of one function over 50 trials each end at temperatures that differ by a factor "
+        "Two searches of one function over 50 trials each end at temperatures that differ by a factor "
         f"of {ratio.min():.1f} to {ratio.max():.1f}.",
     )
     return Finding(
@@ -90,7 +90,7 @@ def recycled() -> Finding:
         table,
         "How many later papers printed the baselines of 2016 again, of how many, and who: among the headline rows that "
         "were read in a named source. R@1 in percent. The chapter on papers and reality lists the other repeats.",
-        f"See the counts: {later['contrastive']} later papers have the contrastive number and {later['triplet']} the "
+        f"In all, {later['contrastive']} later papers have the contrastive number and {later['triplet']} the "
         "triplet number. Quoting is no fault by itself; it becomes one when the protocol has changed since.",
         wrap=True,
     )
@@ -127,7 +127,7 @@ def gains() -> Finding:
         table,
         "Relative gain of P@1 over the contrastive and the triplet loss. Claimed: papers of 2017 to 2019, numbers read "
         "in a named source. Measured: newer methods in Tables 3-5 of {cite:t}`musgrave2020`, concatenated, mean.",
-        f"See the first rows: {claimed} claimed, {measured} measured.",
+        f"For the years of the Reality Check: {claimed} claimed, {measured} measured.",
     )
     return Finding(
         "gains",
@@ -166,7 +166,7 @@ def table_against_plot() -> Finding:
         "Cells of Tables 2-4 of {cite:t}`fehervari2019` that differ from the authors' public plots, in percent; "
         "*original paper*: the R@1 that the method's own paper reports. The plots were read when the numbers were "
         "collected; this chapter computes from those readings.",
-        f"See the last column: in {reported} cells the number in the plot agrees with the one that the original paper "
+        f"In {reported} cells the number in the plot agrees with the one that the original paper "
         "reports, and the table has another; which of the two was measured cannot be told from here. The NMI of "
         f"N-pairs on SOP, {percent(copied['value'])} %, is far from those of all other methods, "
         f"{percent(copied['lowest'])} to {percent(copied['highest'])} %, and may be a slip in typing. We compare with "
@@ -194,7 +194,7 @@ def same_losses() -> Finding:
         "Both losses of a pair on one random batch of 24 images in float64; differences relative to the first. TCM and "
         f"contrastive with the margins {literature.COSINE_MARGINS} of the cosine; T = {literature.TEMPERATURE} for the "
         "last two rows. Computed live, seed 0.",
-        "See the last row for what a difference looks like: with four images a class SupCon keeps the other positives "
+        "The last row shows what a difference looks like: with four images a class SupCon keeps the other positives "
         f"in its denominator, and the gradients differ by {percent(table['gradient'].iloc[-1], 0)} %. All others agree "
         "to rounding.",
         wrap=True,
@@ -206,7 +206,7 @@ def same_losses() -> Finding:
         claimed,
         "R@1 in percent as two papers report it, ResNet50, 2,048 dimensions: normalised softmax at T = 1/20 "
         "{cite:p}`zhai2019` and ProxyNCA++, the same function at T = 1/18 {cite:p}`teh2020`.",
-        f"See the differences, up to {percent(claimed['difference'].max())} points for one and the same loss: pooling, "
+        f"One and the same loss differs by up to {percent(claimed['difference'].max())} points: pooling, "
         "normalisation, images, sampling and learning rates are what changed.",
     )
     return Finding(

@@ -42,7 +42,7 @@ def ties() -> Finding:
         table,
         "MAP@R of the same rows in different orders (sorted by class, and at random), in percent, 10 classes of 10 "
         "images. *8 bits*: the signs of a good embedding, compared by Hamming distance. Computed live, seed 0.",
-        f"See the first row: sorted by class, the collapsed embedding scores {percent(collapsed['sorted'])} %, "
+        f"Sorted by class, the collapsed embedding scores {percent(collapsed['sorted'])} %, "
         f"{collapsed['sorted'] / collapsed['ours_lowest']:.1f} times the {percent(collapsed['ours_lowest'])} % that "
         "chance gives it. Our two columns agree.",
     )
@@ -67,7 +67,7 @@ def duplicates() -> Finding:
         table,
         "P@1 of an embedding of 10 classes of 20 images, to which exact copies of some images are added, in percent. "
         "Computed live, seed 0.",
-        "See the lower rows: with copies under another label, one image of each pair of copies retrieves itself and "
+        "With copies under another label, one image of each pair of copies retrieves itself and "
         f"counts as right, so that P@1 is {percent(other['naive'])} instead of {percent(other['ours'])} %. In the "
         "upper rows nothing is lost: a copy with the same label is as right as the query. So the fault shows only "
         "where the data has wrong or ambiguous labels.",
@@ -98,7 +98,7 @@ def singletons() -> Finding:
         table,
         "P@1 of a perfect embedding of 20 classes of 5 images and some images alone in their class, in percent. "
         "Computed live.",
-        "See the last column: it falls by exactly the share of images that nobody could have found. Folders of "
+        "The score falls by exactly the share of images that nobody could have found. Folders of "
         "people's own images may well have such classes.",
     )
     return Finding(
@@ -121,7 +121,7 @@ def map_at_c() -> Finding:
         cells(table, heads, table.columns),
         table,
         "mAP@C of a perfect embedding, in percent, by the size of the classes. Computed live.",
-        f"See the first row: with classes of {size} a perfect embedding scores {score} %. With classes of 50 the "
+        f"With classes of {size} a perfect embedding scores {score} %. With classes of 50 the "
         "difference is small; on SOP, with about 5 images a class, it is not.",
     )
     return Finding(
@@ -144,7 +144,7 @@ def classes(edition: Sequence[StudyRecords]) -> Finding:
         figures.number_of_classes(scores),
         f"One embedding of {most} Gaussian classes of 10 images, scored on random parts of its classes. Computed live, "
         "seed 0.",
-        f"See MAP@R: {percent(map_at_r.iloc[0])} % with {fewest} classes, {percent(map_at_r.iloc[-1])} % with {most}. "
+        f"MAP@R is {percent(map_at_r.iloc[0])} % with {fewest} classes, {percent(map_at_r.iloc[-1])} % with {most}. "
         f"JSD stays between {percent(scores['jsd'].min())} and {percent(scores['jsd'].max())} %.",
     )
     heads = {
@@ -161,7 +161,7 @@ def classes(edition: Sequence[StudyRecords]) -> Finding:
         "MAP@R in percent, mean over the methods: in cross-validation and on the test half (separated embeddings). "
         "CUB200, Cars196, SOP: {cite:t}`musgrave2020`, the best trial of each published search (so slightly favoured) "
         "and Tables 3-5. " + " ".join(map(labels.caption, edition)),
-        f"See the ratios of the paper: {labels.each(ratios, '{:.2f}'.format)}. The test half has four times as many "
+        f"The ratios of the paper are {labels.each(ratios, '{:.2f}'.format)}. The test half has four times as many "
         "classes each time, so their number is not all that tells the halves apart, and the ratio alone proves "
         "nothing; the figure above does.",
     )
@@ -197,7 +197,7 @@ def random_nmi() -> Finding:
         table,
         "NMI in percent of clusters that know nothing of the classes. A dash: the formula needs S of at most C; "
         "k-means with 10,000 clusters would take minutes. Computed live, seed 0.",
-        f"See the last row, about as many classes as SOP has: {percent(last['shuffled'])} % for clusters that know "
+        f"With about as many classes as SOP has it is {percent(last['shuffled'])} % for clusters that know "
         "nothing. An NMI means something only beside this number.",
     )
     return Finding(
@@ -226,7 +226,7 @@ def singular_values() -> Finding:
         table,
         "rho of two made spectra of 32 singular values. *Decaying*: each 0.93 of the one before. *One idle direction*: "
         "all alike, but the last is 1e-5 of them. In both the largest stands out. Low is good. Computed live.",
-        "See the second and the last column: by the paper's definition the idle direction costs more "
+        "By the paper's definition the idle direction costs more "
         f"({idle['paper']:.2f} against {decaying['paper']:.2f}); with one value fewer the order turns "
         f"({idle['without_both']:.2f} against {decaying['without_both']:.2f}). Ours keeps all but the largest.",
     )
@@ -255,7 +255,7 @@ def ap_from_zero() -> Finding:
         table,
         "AP@R in percent of three rankings with R = 3. A dash: undefined, 0/0. *Places from 0*: R + 1 neighbours "
         "count, which is mAP@C. *Query as place 0*: the query counts as a hit. Computed live.",
-        f"See the second row: {percent(wrong['from_one'])} % becomes {percent(wrong['shifted'])} or "
+        f"Summed from the wrong end, {percent(wrong['from_one'])} % becomes {percent(wrong['shifted'])} or "
         f"{percent(wrong['query'])} %; with the query as place 0 a perfect ranking exceeds 100 %.",
     )
     return Finding(

@@ -35,7 +35,7 @@ def arcface_margin() -> Finding:
         table,
         "ArcFace (scale 16) on one random batch of 112 images and 100 classes. The change of the gradient: largest "
         "difference of an entry over the largest entry. Computed live, seed 0.",
-        f"See the second row: the same loss, and gradients equal to {shifted['gradient']:.0e}. A row *ArcFace* trained "
+        f"The loss is the same, and gradients agree to {shifted['gradient']:.0e}. A row *ArcFace* trained "
         "so is a second row *Softmax*.",
     )
     return Finding(
@@ -60,8 +60,9 @@ def coreset() -> Finding:
         table,
         "The largest distance of an image of the pool to the nearest of 28 anchors: mean over 20 pools of 512, and "
         "standard deviation. A mixture of 100 Gaussian classes of unequal size. Computed live, seed 0.",
-        f"See the middle row: {radius['another pool']:.2f}, as good as random anchors ({radius['uniform']:.2f}); the "
-        f"coreset of the right pool has {radius['greedy']:.2f}. Ours measures and chooses in one pool.",
+        f"With another pool the radius is {radius['another pool']:.2f}, as good as random anchors "
+        f"({radius['uniform']:.2f}); the coreset of the right pool has {radius['greedy']:.2f}. Ours measures and "
+        "chooses in one pool.",
     )
     return Finding(
         "coreset",
@@ -81,7 +82,7 @@ def wasserstein() -> Finding:
         cells(table, {"as_weights": "heights as weights", "as_samples": "heights as samples"}, index="a histogram and"),
         table,
         "Wasserstein distance of a narrow histogram on [0, 2] to others. Computed live, seed 0.",
-        f"See the second row: a histogram and its reverse are {turned['as_weights']:.2f} apart, not "
+        f"A histogram and its reverse are {turned['as_weights']:.2f} apart, not "
         f"{turned['as_samples']:.2f}. Choosing among ten candidate batches, the faulty distance agrees with the right "
         f"one {percent(choice['same'], 0)} % of the time, where chance would do so 10 % of the time; its choice is "
         f"{1000 * choice['wrong']:.1f} thousandths from the pool on average, a random batch "
@@ -112,7 +113,7 @@ def own_maximum(edition: Sequence[StudyRecords]) -> Finding:
             f"Validation P@1 of the reruns, mean over folds and seeds, in `{part['study'].iloc[0]}`: at the checkpoint "
             "with the highest MAP@R, and at P@1's own best epoch. The paper chooses by the test classes; our records "
             "have no curve of these, so this shows its practice in part. " + " ".join(map(labels.caption, edition)),
-            f"See the arrows: on average {percent(part['inflation'].mean(), 2)} points, at most "
+            f"The own maximum is higher on average by {percent(part['inflation'].mean(), 2)} points, at most "
             f"{percent(part['inflation'].max(), 2)} ({most}), from only {part['evaluations'].mean():.1f} evaluations a "
             f"run on average. It differs by method: {training.swapped_pairs(part)} of "
             f"{len(part) * (len(part) - 1) // 2} pairs of methods change their order.",
@@ -137,7 +138,7 @@ def arcface_clamp() -> Finding:
         "The pull of ArcFace (margin 0.5 rad, scale 16) on one image towards its own class, against its cosine to it: "
         "the gradient along the circle, with one other class at a right angle. At the jump on the left the angle and "
         "the margin pass 180 degrees, and the loss goes on linearly. Computed live.",
-        "See the dashed line left of 0. With random embeddings and class weights, as at the start of training, "
+        "The clamped loss departs left of 0. With random embeddings and class weights, as at the start of training, "
         f"{percent(start['own'], 0)} % of the images lie there, and {percent(start['pairs'], 0)} % of all pairs of "
         "image and class have no gradient.",
     )
@@ -149,7 +150,7 @@ def arcface_clamp() -> Finding:
         table,
         f"The SNR triplet loss (margin {training.SNR_MARGIN}, weight {training.SNR_WEIGHT}) on one random batch of 112 "
         "images, with and without its regulariser. Computed live, seed 0.",
-        "See the last column: without the regulariser nothing acts on the sum of the coordinates. The effect on the "
+        "Without the regulariser nothing acts on the sum of the coordinates. The effect on the "
         f"loss is small here, {percent(lost)} %; what it does to a comparison of miners is another matter, since one "
         "of them is trained on another loss.",
     )
@@ -173,7 +174,7 @@ def crops() -> Finding:
         f"Sides of {len(next(iter(sides.values()))):,} random crops of a 256-pixel image, as the settings draw them "
         "(by our own augmentation), and as the sentence reads. Dotted: the root of 0.16, "
         f"{smallest:.0f} pixels. Computed live, seed 0.",
-        f"See the dotted line: by the settings no crop is smaller, by the text {percent(literal['below_102'], 0)} % "
+        f"By the settings no crop is smaller; by the text {percent(literal['below_102'], 0)} % "
         f"would be. The mean crop covers {percent(drawn['area'], 0)} % of the image, by the text "
         f"{percent(literal['area'], 0)} %. Our protocol follows the settings.",
     )
@@ -202,7 +203,7 @@ def sop_split() -> Finding:
         table,
         "Classes of SOP by the official lists and by halves, from the numbers of classes alone. Computed live by our "
         "splits.",
-        f"See the last column: {ours['tested_training_classes']} class of the official training list is tested. That "
+        f"By the first half, {ours['tested_training_classes']} class of the official training list is tested. That "
         "hardly moves a number; it does mean that models trained on the official list have seen a test class of the "
         "halves.",
     )
@@ -227,7 +228,7 @@ def smooth_ap() -> Finding:
         table,
         "Smooth-AP loss of perfect batches, every class at one point and at a right angle to the others; 0 is right. "
         "*Blocks*: the library's rule, restated; a test holds it against the library. Computed live.",
-        f"See the rows with unequal numbers: a perfect batch of {wrong['classes']} x {wrong['images']} costs "
+        f"Unequal numbers show it: a perfect batch of {wrong['classes']} x {wrong['images']} costs "
         f"{wrong['blocks']:.3f}. The amount depends on where the classes lie; that it is not 0 does not. This is why "
         "the tests keep their loops.",
     )

@@ -60,7 +60,7 @@ def _change_of_leader(study: StudyRecords) -> str:
     if len(told) < 2:
         return ""
     best, high = told["mean"].idxmax(), told.index.max()
-    first, second = (labels.method_label(told["leader"][rate]) for rate in (high, best))
+    first, second = (labels.prose(labels.method_label(told["leader"][rate])) for rate in (high, best))
     if first == second:
         return ""
     rate, other = labels.rate(high), labels.rate(best)

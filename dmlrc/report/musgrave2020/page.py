@@ -14,7 +14,6 @@ from dmlrc.report.statistics import Estimate
 from dmlrc.report.tables import (
     CLASSICS,
     METHODS,
-    METRICS,
     PRETRAINED,
     SETTINGS,
     Methods,
@@ -28,6 +27,9 @@ from dmlrc.report.tables import (
     status,
 )
 
+ORDER = ("map_at_r", "precision_at_1", "r_precision")
+"""The metrics as a results table has them: first the one that decides, which is all that a phone shows at once."""
+
 
 def results(
     frame: pd.DataFrame,
@@ -39,13 +41,14 @@ def results(
     """The cells and the marks (see `marks`) of a results table in the paper's layout.
 
     frame: `accuracy` or one data set of `published.results`. dim, folds: of the protocol, for the headings.
-    state: `status`; adds a column that says how many reruns each row rests on, and rows for methods without any.
+    state: `status`; adds rows for methods without any rerun, and where rows rest on unequal numbers of reruns a column
+    that says on how many.
     Cells below the untrained trunk, and rows of which too many runs were cut off, have a sign, see `labels.MARKS`.
     """
-    frame = frame[frame["metric"].isin(METRICS)]
+    frame = frame[frame["metric"].isin(ORDER)]
     heads = {"concatenated": f"Concatenated ({folds * dim}-d)", "separated": f"Separated ({dim}-d)"}
     names = ordered(frame["method"] if state is None else [*frame["method"], *state.index], methods)
-    keys = pd.MultiIndex.from_product([SETTINGS, METRICS])
+    keys = pd.MultiIndex.from_product([SETTINGS, ORDER])
     printed = frame.assign(cell=_signed(frame, state), mark=marks(frame))
     wide = {
         column: printed.pivot(index="method", columns=["setting", "metric"], values=column)
@@ -57,9 +60,11 @@ def results(
         each.columns = pd.MultiIndex.from_tuples(
             [(heads[setting], labels.METRIC_LABELS[metric]) for setting, metric in keys]
         )
-    if state is not None:
-        wide["cell"].insert(0, ("", "reruns"), [_reruns(state, name) for name in names])
-        wide["mark"].insert(0, ("", "reruns"), "")
+    runs = [_reruns(state, name) for name in names] if state is not None else []
+    counts = {*runs} - {""}
+    if len(counts) > 1 or not all(map(str.isdigit, counts)):  # the same number of all is said by the caption
+        wide["cell"][("", "reruns")] = runs
+        wide["mark"][("", "reruns")] = ""
     for each in wide.values():
         each.index = pd.Index([labels.method_label(name, methods) for name in names], name="Method")
     return wide["cell"], wide["mark"]
@@ -91,7 +96,7 @@ def _reruns(state: pd.DataFrame, method: str) -> str:
 def compare_with_published(
     theirs: pd.DataFrame, edition: Sequence[StudyRecords], paper: str
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The cells and marks of a published table, with our concatenated P@1 and MAP@R of each study beside it.
+    """The cells and marks of a published table, with our concatenated MAP@R and P@1 of each study beside it.
 
     theirs: one data set of `published.results`. paper: the heading of the published columns. A method that one side
     does not have has a dash there.
@@ -102,7 +107,7 @@ def compare_with_published(
     for records in edition:
         state = status(records)
         pair = results(accuracy(records), *labels.dimensions(records), state[state["state"] != "not run"])
-        blocks.append((records.name, pair, [1, 3]))  # after the reruns
+        blocks.append((records.name, pair, [0, 1]))
     blocks += [(paper, theirs, slice(3, 6))]  # ours stand between the paper's concatenated and separated columns
     cells, marked = [], []
     for head, pair, columns in blocks:
@@ -194,22 +199,19 @@ def answer(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 
 def results_sentence(records: StudyRecords, methods: Methods = METHODS) -> str:
-    """What a results table says, in two sentences."""
+    """What a results table says of concatenated MAP@R, in two sentences."""
     frame = accuracy(records)
     frame = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
     apart = spread(frame)
     ties = int((marks(frame) == "tie").sum())
     count = len(frame) - (PRETRAINED in set(frame["method"]))
     if count < 2:
-        return f"`{records.name}`: fewer than two methods have results so far, so there is nothing to compare."
+        return f"On `{records.name}` fewer than two methods have results so far, so there is nothing to compare."
     best, worst = (labels.prose(labels.method_label(apart[name], methods)) for name in ("best_method", "worst_method"))
+    tied = f"{ties} of the {count - 1} others cannot be told from it" if ties else "all others lie below it"
     return (
-        f"`{records.name}`: of {count} methods {best} has the highest "
-        f"concatenated MAP@R, {labels.percent(apart['best'])} %, and "
-        f"{worst} the lowest, {labels.percent(apart['worst'])} %. The "
-        f"interval of a method is ± {labels.percent(apart['mean_ci95'])} on average, and "
-        f"{'that of 1 other method overlaps' if ties == 1 else f'those of {ties} other methods overlap'} that of the "
-        "best."
+        f"On `{records.name}` {best} has the highest MAP@R, {labels.one_digit(apart['best'])} %, and {worst} the "
+        f"lowest, {labels.one_digit(apart['worst'])} %. By the intervals {tied}."
     )
 
 
@@ -217,12 +219,9 @@ def agreement(records: StudyRecords, theirs: Mapping[str, pd.DataFrame]) -> str:
     """Whether the methods of a study stand in the paper's order, in one sentence. theirs: data set -> results."""
     tests = {name: rank_agreement(accuracy(records), theirs[name]) for name in published.DATASETS}
     if tests["CUB200"]["n"] < 3:
-        return f"`{records.name}`: too few methods have results to compare their order with the paper's."
+        return f"On `{records.name}` too few methods have results to compare their order with the paper's."
     rhos = labels.each(tests, lambda test: f"{test['rho']:+.2f} ({labels.p_value(test['p'])})")
-    return (
-        f"`{records.name}`: Spearman's rank correlation of its MAP@R with the paper's, over the methods of both, is "
-        f"{rhos}."
-    )
+    return f"The order of the methods on `{records.name}` and in the paper's tables, rank correlation: {rhos}."
 
 
 def results_scalars(records: StudyRecords) -> dict[str, float | str]:
@@ -302,7 +301,7 @@ def sensitivity(records: StudyRecords, min_trials: int) -> tuple[pd.DataFrame, s
         return cells, f"With {records.meta['budget']['trials']} trials a method these shares are anecdotes."
     share = table["median_share"]
     return cells, (
-        f"See *median / best*: in `{records.name}` {labels.method_label(share.idxmax())} depends least on its "
+        f"On `{records.name}` {labels.method_label(share.idxmax())} depends least on its "
         f"hyperparameters (the median trial reaches {100 * share.max():.0f} % of the best one), "
         f"{labels.method_label(share.idxmin())} most ({100 * share.min():.0f} %)."
     )
@@ -317,7 +316,7 @@ def best_hyperparameters(records: StudyRecords) -> tuple[pd.DataFrame, str]:
     )
     edges = [f"{labels.method_label(row.method)} {row.hyperparameter}" for row in table[table["at_edge"]].itertuples()]
     return cells.set_index(["method", "hyperparameter"]), (
-        "See how near a value is to an end of its range, where the range, not the loss, may have set it: "
+        "Near an end of its range, a value may have been set by the range rather than the loss: "
         f"{len(edges)} of {len(table)} lie within 2 % of one ({', '.join(edges) or 'none'})."
     )
 

@@ -190,7 +190,7 @@ def bins_sentence(by_study: ByStudy) -> str:
             continue
         lost = {text: values[BINS] - values[20] for text, values in (("before", before), ("after", after))}
         sentences.append(
-            f"Around `{name}` a fifth of the bins (20) lowers the JSD by {lost['before']:.4f} before and by "
+            f"On `{name}` a fifth of the bins (20) lowers the JSD by {lost['before']:.4f} before and by "
             f"{lost['after']:.4f} after training; training itself changes it by {after[BINS] - before[BINS]:+.3f}."
         )
     return " ".join(sentences) or "No histograms were recorded here."
@@ -204,7 +204,7 @@ def imbalance_sentence(by_study: ByStudy) -> str:
         if len(frame):
             seen = histogram_statistics(frame)
             sentences.append(
-                f"Around `{name}` {seen['negative'] / seen['positive']:.0f} negative pairs of the test images stand "
+                f"On `{name}` {seen['negative'] / seen['positive']:.0f} negative pairs of the test images stand "
                 "against each positive one: as counts, the positive histogram is that much smaller."
             )
     return " ".join(sentences) or "No histograms were recorded here."
@@ -223,7 +223,7 @@ def histograms_sentence(by_study: ByStudy) -> str:
             for key in ("mean_positive", "mean_negative", "std_positive", "std_negative")
         }
         sentences.append(
-            f"Around `{name}` training moves the mean inner product of positive test pairs from "
+            f"On `{name}` training moves the mean inner product of positive test pairs from "
             f"{parts['mean_positive']} and of negative ones from {parts['mean_negative']}; their standard deviations "
             f"go from {parts['std_positive']} and from {parts['std_negative']}."
         )
@@ -314,7 +314,7 @@ def overfitting_sentence(by_study: ByStudy) -> str:
             for images in PARTS.values()
         }
         sentences.append(
-            f"Around `{name}` the mean inner products change from the first to the last epoch by: "
+            f"On `{name}` the mean inner products change from the first to the last epoch by: "
             f"{labels.each(texts, str)}."
         )
     return " ".join(sentences) or "Nothing was run here."
@@ -336,7 +336,7 @@ def start_sentence(by_study: ByStudy) -> str:
         texts = {text: _signed(gap(records, key, "first")) for key, text in METRICS.items()}
         trained, validated = classes(records)
         sentences.append(
-            f"Around `{name}`, with {trained} training and {validated} validation classes, the scores of training "
+            f"On `{name}`, with {trained} training and {validated} validation classes, the scores of training "
             f"minus validation images after the first epoch are: {labels.each(texts, str)}."
         )
     return " ".join(sentences) or "Nothing was run here."

@@ -92,7 +92,7 @@ def agreement_in_short(by_study: ByStudy) -> str:
     """Spearman's rank correlations of `agreement` for R@1 alone, in one sentence; "" where there are none."""
     frame = agreement(by_study)
     texts = [
-        f"around `{name}` " + labels.each(dict(zip(part["dataset"], part["rho"], strict=True)), "{:+.2f}".format)
+        f"on `{name}` " + labels.each(dict(zip(part["dataset"], part["rho"], strict=True)), "{:+.2f}".format)
         for name, part in frame[frame["metric"] == "precision_at_1"].dropna().groupby("study", sort=False)
     ]
     return f"Rank correlation of R@1 with the paper's columns: {'; '.join(texts)}." if texts else ""
@@ -154,7 +154,7 @@ def projection_sentence(by_study: ByStudy) -> str:
         for kind, trunk in means.index:
             if kind == "projection" and ("imagenet", trunk) in means.index:
                 texts.append(
-                    f"around `{name}` the features of {_trunk(trunk)} have an R@1 of "
+                    f"on `{name}` the features of {_trunk(trunk)} have an R@1 of "
                     f"{labels.one_digit(means['imagenet', trunk])} %, behind a random linear layer "
                     f"{labels.one_digit(means[kind, trunk])} %"
                 )
@@ -223,7 +223,7 @@ def effects_sentence(sweeps: Mapping[str, ByStudy]) -> str:
     for name, part in frame.groupby("study", sort=False):
         means = part.groupby("factor")["effect"].mean().sort_values(ascending=False)
         texts = {FACTORS[factor][1]: f"{100 * value:.1f} %" for factor, value in means.items()}
-        sentences.append(f"Around `{name}` the best value is above the worst by: {labels.each(texts, str)}.")
+        sentences.append(f"On `{name}` the best value is above the worst by: {labels.each(texts, str)}.")
     return " ".join(sentences) or "None of the five sweeps was run here."
 
 
@@ -255,7 +255,7 @@ def samplers_sentence(by_study: ByStudy) -> str:
             f"{SAMPLERS[key]} above SPC-4": common.judged(sampler_gap(records, key, "spc4")) for key in ("spc2", "frd")
         }
         sentences.append(
-            f"Around `{name}` {SAMPLERS.get(means.idxmax(), means.idxmax())} has the highest mean share, and all lie "
+            f"On `{name}` {SAMPLERS.get(means.idxmax(), means.idxmax())} has the highest mean share, and all lie "
             f"within {100 * (means.max() - means.min()):.1f} points; {labels.each(gaps, str)} (interval over losses)."
         )
     return " ".join(sentences) or "The samplers were not run here."
@@ -275,7 +275,7 @@ def correlations_sentence(runs_by_study: Mapping[str, Sequence[StudyRecords]]) -
         pair = " and ".join(map(common.metric_label, lower.idxmin()))
         nmi = matrix.loc["precision_at_1", "nmi"] if {"precision_at_1", "nmi"} <= set(matrix) else np.nan
         known = "" if np.isnan(nmi) else f"; R@1 and NMI at {nmi:.2f}"
-        sentences.append(f"Over {runs:,} runs around `{name}`, {pair} agree least, at {lower.min():.2f}{known}.")
+        sentences.append(f"Over {runs:,} runs on `{name}`, {pair} agree least, at {lower.min():.2f}{known}.")
     return " ".join(sentences) or "No runs, no correlations."
 
 
@@ -323,10 +323,10 @@ def correlation_sentence(by_study: ByStudy) -> str:
     for name, records in common.present(by_study).items():
         test = correlation(structure(records), "rho")
         if np.isnan(test.low):
-            sentences.append(f"Around `{name}` there are too few methods to correlate ρ with R@1.")
+            sentences.append(f"On `{name}` there are too few methods to correlate ρ with R@1.")
             continue
         trend = "falls with" if test.high < 0 else "rises with" if test.low > 0 else "shows no clear trend in"
-        sentences.append(f"Around `{name}` R@1 {trend} ρ: r = {correlation_text(test)}.")
+        sentences.append(f"On `{name}` R@1 {trend} ρ: r = {correlation_text(test)}.")
     return " ".join(sentences) or "ρ was not measured here."
 
 
@@ -358,9 +358,7 @@ def decay_sentence(by_study: ByStudy) -> str:
         if len(frame):
             fell = (frame["gain"] < 0).sum()
             change = frame["gain"].mean()
-            sentences.append(
-                f"Around `{name}` ρ falls in {fell} of {len(frame)} pairs; its mean change is {change:+.2f}."
-            )
+            sentences.append(f"On `{name}` ρ falls in {fell} of {len(frame)} pairs; its mean change is {change:+.2f}.")
     return " ".join(sentences) or "Spectra were not recorded here."
 
 

@@ -135,7 +135,7 @@ def losses_sentence(table: str, by_study: ByStudy) -> str:
     ranks = {
         name: _place(part.rename(columns={"value": "mean"})) for name, part in theirs.groupby("dataset", sort=False)
     }
-    text = f"See the rows of NormSoftmax: by R@1 its place is {labels.each(ranks, str)} in the paper"
+    text = f"By R@1 the place of NormSoftmax is {labels.each(ranks, str)} in the paper"
     ours = {name: of_table(table, losses(records)) for name, records in common.present(by_study).items()}
     ours = {name: _place(frame[frame["metric"] == "precision_at_1"]) for name, frame in ours.items() if len(frame)}
     if not ours:
@@ -233,7 +233,7 @@ def samples_sentence(by_study: ByStudy) -> str:
     """Which layout is best and how far the last one, a single class, falls behind, in words."""
     paper = published.zhai_samples_per_class().rename(columns={"value": "mean"})
     frames = {"in the paper": paper} | {
-        f"around `{name}`": samples(each) for name, each in common.present(by_study).items()
+        f"on `{name}`": samples(each) for name, each in common.present(by_study).items()
     }
     texts = []
     for name, frame in frames.items():
@@ -242,7 +242,7 @@ def samples_sentence(by_study: ByStudy) -> str:
             f"{name} {_layout(best['samples'], best['classes'])} is best, and "
             f"{_layout(*fewest[['samples', 'classes']])} is {100 * (best['mean'] - fewest['mean']):.1f} points below"
         )
-    return "See the foot of the columns: " + "; ".join(texts) + "."
+    return "By R@1, " + "; ".join(texts) + "."
 
 
 # Tables 5 and 6: floats and bits
@@ -308,7 +308,7 @@ def embeddings_sentence(table: str, main: ByStudy) -> str:
     for name, records in common.present(main).items():
         bits[f"`{name}`"], lmcl[f"`{name}`"] = bits_cost(records).value, over_lmcl(records).value
     return (
-        f"See the rows of bits: the signs change R@1 by, in points, {labels.each(bits, common.points)}. NormSoftmax "
+        f"Keeping only the signs changes R@1 by, in points, {labels.each(bits, common.points)}. NormSoftmax "
         f"less LMCL* in the same pipeline: {labels.each(lmcl, common.points)}."
     )
 
@@ -344,11 +344,11 @@ def sizes_sentence(by_study: ByStudy) -> str:
             continue
         first, last = gap.iloc[0], gap.iloc[-1]
         texts.append(
-            f"around `{name}` a doubling is worth {common.points(*slopes.loc[SOFTMAX, ['mean', 'ci95']])} points to "
+            f"on `{name}` a doubling is worth {common.points(*slopes.loc[SOFTMAX, ['mean', 'ci95']])} points to "
             f"the floats; bits change R@1 by {common.points(first['mean'], first['ci95'])} at {first['dim']:g} "
             f"dimensions and {common.points(last['mean'], last['ci95'])} at {last['dim']:g}"
         )
-    return "See how near the red line comes to the blue one: " + "; ".join(texts) + "." if texts else ""
+    return "Bits come near floats as the embedding grows: " + "; ".join(texts) + "." if texts else ""
 
 
 # Figure 3: with and without LayerNorm
@@ -376,7 +376,7 @@ def layer_norm_sentence(by_study: ByStudy) -> str:
     """What to see in zhai-f3, and how much LayerNorm is worth on the test classes."""
     gains = {f"`{name}`": layer_norm_gain(records) for name, records in common.present(by_study).items()}
     text = (
-        "See where the loss begins. The first point is the mean of a whole epoch, so it lies below the loss of the "
+        "The first point is the mean of a whole epoch, so it lies below the loss of the "
         "first step; and ln C is not exactly that of a classifier at random either, since cosines divided by 0.05 "
         "spread."
     )
@@ -409,9 +409,9 @@ def shares_sentence(by_study: ByStudy) -> str:
         if not common.state(records, method):
             classes, cost = math.ceil(0.1 * training_classes(records, method)), share_cost(records)
             change = common.points(cost.value, cost.half)
-            texts.append(f"{classes} classes around `{name}`, and changes R@1 by {change} points")
+            texts.append(f"{classes} classes on `{name}`, and changes R@1 by {change} points")
     ours = f" In ours it is {'; '.join(texts)}." if texts else ""
-    return f"See how flat the line of R@1 is. In the paper a tenth is about 1,100 classes.{ours}"
+    return f"In the paper a tenth is about 1,100 classes.{ours}"
 
 
 def takeaways(main: ByStudy) -> list[str]:
