@@ -207,7 +207,10 @@ def photos(
 
 @app.command()
 def book(
-    name: Annotated[str, typer.Argument(help="Studies joined by commas, or an edition: quick, published.")] = "quick",
+    name: Annotated[
+        str,
+        typer.Argument(autocompletion=_study_names, help="Studies joined by commas, or an edition: quick, published."),
+    ] = "quick",
     workers: Workers = 1,
 ) -> None:
     """Train what is missing, execute the chapters, build the pages."""

@@ -42,7 +42,7 @@ def test_help_is_on_every_command():
         *[["study", name, "--help"] for name in ("list", "run", "show", "export")],
         *[["data", name, "--help"] for name in ("list", "fetch", "check")],
         ["methods", "--help"],
-        ["single", "--help"],
+        *[[name, "--help"] for name in ("single", "photos", "compare")],
         ["book", "--help"],
     ):
         result = CliRunner().invoke(cli.app, arguments)
