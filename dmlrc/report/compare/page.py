@@ -10,7 +10,7 @@ import pandas as pd
 from dmlrc import paths, records
 from dmlrc.methods import Method
 from dmlrc.records import StudyRecords
-from dmlrc.report import about, labels, publish, published, statistics, tables
+from dmlrc.report import about, labels, publish, published, statistics, tables, titles
 from dmlrc.report.musgrave2020 import figures
 from dmlrc.report.musgrave2020 import page as musgrave
 from dmlrc.report.significance import measures
@@ -33,7 +33,7 @@ def show(recorded: StudyRecords, methods: Sequence[Method]) -> dict[str, float |
     publish.takeaways(*(verdict(recorded, compared, method) for method in methods), significance.luck(compared))
 
     cells, marks = musgrave.results(accuracy, *labels.dimensions(recorded), tables.status(recorded, known), known)
-    heading = "The results table with your rows at its end; bold is the best, italic what cannot be told from it."
+    heading = f"The results table with your rows at its end. {labels.ties(accuracy)} {labels.MARKS_OF_SEARCHES}"
     publish.table("fork-results", cells, f"{heading} {caption}", data=accuracy, marks=marks)
     for method in methods:
         if method.name in compared.methods and len(compared.methods) > 1:
@@ -44,30 +44,31 @@ def show(recorded: StudyRecords, methods: Sequence[Method]) -> dict[str, float |
                 f"{labels.percent(MARGIN, digits=0)} point."
             )
             publish.table(f"fork-tests-{method.name}", cells, f"{heading} {caption}")
-    publish.figure("fork-accuracy", figures.results({recorded.name: accuracy}, methods=known), caption)
+    title = titles.title(recorded.meta.get("parent") or recorded.name)
+    publish.figure("fork-accuracy", figures.results({title: accuracy}, methods=known), caption)
     cost = measures.cost_and_accuracy(compared, recorded)
     if len(cost):
-        drawing = cost_figure({recorded.name: cost}, known)
+        drawing = cost_figure({title: cost}, known)
         publish.figure("fork-cost", drawing, f"Accuracy beside cost, with 95 % intervals. {caption}")
     publish.table(
         "fork-sensitivity",
         sensitivity(recorded, known),
         f"How much depends on the hyperparameters: validation MAP@R of the trials, %. {caption}",
     )
-    trend(recorded, accuracy, known)
+    trend(title, recorded, accuracy, known)
     runs = pd.DataFrame({recorded.name: about.row(recorded)}).rename_axis("What was run")
     publish.table("fork-runs", runs, "What the numbers were made of.", wrap=True)
     publish.text(labels.caveats([recorded]))
     return {"methods": len(methods), "best": tables.spread(accuracy).get("best_method", "")}
 
 
-def trend(recorded: StudyRecords, accuracy: pd.DataFrame, known: Mapping[str, Method]) -> None:
+def trend(title: str, recorded: StudyRecords, accuracy: pd.DataFrame, known: Mapping[str, Method]) -> None:
     """Show what papers claim over the years, and what is measured, one's own methods that have a year among it."""
     measured = tables.measured_by_year(accuracy, methods=known).dropna()
     if measured["year"].nunique() > 1:
         claimed = published.claims()
         headline = claimed[claimed["primary"] & (claimed["role"] == "proposed")]
-        drawing = figures.over_the_years(headline, {recorded.name: measured})
+        drawing = figures.over_the_years(headline, {title: measured})
         publish.figure("fork-trend", drawing, f"Claimed over the years, and measured. {labels.caption(recorded)}")
 
 
