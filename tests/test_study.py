@@ -286,7 +286,11 @@ def test_a_study_goes_on_from_half_of_its_records_committed(tiny, home, finished
 def test_records_of_another_configuration_are_not_mixed(tiny):
     study.run(tiny, methods=PICKED[:1])
     changed = replace(tiny, protocol=replace(tiny.protocol, lr=0.5))
-    with pytest.raises(DmlrcError, match=r"protocol.lr .* -> 0.5.*another name"):
+    with pytest.raises(DmlrcError, match=r"protocol.lr .* -> 0.5.*move .*runs.* away, or give the study another name"):
+        study.run(changed)
+    study.export(tiny)
+    shutil.rmtree(paths.runs())
+    with pytest.raises(DmlrcError, match=r"\): give the study another name$"):  # committed records stay where they are
         study.run(changed)
 
 
