@@ -485,6 +485,22 @@ def test_toy_with_one_seed_and_few_steps():
     }
 
 
+def test_the_records_of_the_toy_are_what_its_training_gives(home, monkeypatch):
+    (home / "results").mkdir()
+    monkeypatch.setattr(toy, "repeat", lambda seeds: pd.DataFrame({"seed": range(seeds)}))
+    assert toy.recorded(2)["seed"].tolist() == [0, 1]  # nothing is recorded: trained
+    toy.record(3)
+    monkeypatch.undo()
+    monkeypatch.setenv("DMLRC_HOME", str(ROOT))
+    frame = toy.recorded(10)
+    assert frame.groupby("variant")["seed"].apply(list).map(len).eq(10).all()
+    for name in ("plain", "script"):
+        found = frame[(frame["variant"] == name) & (frame["seed"] == 1)].iloc[0]
+        again = toy.measures(toy.train(toy.VARIANTS[name], seed=1))
+        # another processor rounds otherwise, and 200 steps carry that far: a point or two of 60 may change sides
+        assert dict(found[list(again)]) == pytest.approx(again, abs=0.05)
+
+
 # The ledger and the scalars
 
 
