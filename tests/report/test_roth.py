@@ -2,6 +2,7 @@
 
 import io
 from dataclasses import asdict
+from pathlib import Path
 
 import matplotlib
 
@@ -491,7 +492,7 @@ def test_the_records_of_the_toy_are_what_its_training_gives(home, monkeypatch):
     assert toy.recorded(2)["seed"].tolist() == [0, 1]  # nothing is recorded: trained
     toy.record(3)
     monkeypatch.undo()
-    monkeypatch.setenv("DMLRC_HOME", str(ROOT))
+    monkeypatch.setenv("DMLRC_HOME", str(Path(__file__).parents[2]))
     frame = toy.recorded(10)
     assert frame.groupby("variant")["seed"].apply(list).map(len).eq(10).all()
     for name in ("plain", "script"):
