@@ -68,12 +68,17 @@ def test_exponents():
 
 def test_curves_are_written(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(scaling, "SIZES", (100, 200))
+    [small] = scaling.curves(100, ["retrieval"])  # one process of its own, which imports torch
+    assert (small["task"], small["images"]) == ("retrieval", 100)
+    assert small["cpu_seconds"] > 0
+    points = [small, small | {"images": 200, "cpu_seconds": 4 * small["cpu_seconds"]}]
+    monkeypatch.setattr(scaling, "curves", lambda most, tasks: points)
     monkeypatch.setattr(sys, "argv", ["scaling", "--task", "retrieval", "--write", str(tmp_path / "points.csv")])
     scaling.main()
-    points = list(csv.DictReader((tmp_path / "points.csv").open()))
-    assert [(p["task"], int(p["images"])) for p in points] == [("retrieval", 100), ("retrieval", 200)]
-    assert all(float(p["cpu_seconds"]) > 0 and p["commit"] and p["machine"] and p["date"] for p in points)
-    assert "retrieval: time grows as images^" in capsys.readouterr().out
+    written = list(csv.DictReader((tmp_path / "points.csv").open()))
+    assert [(p["task"], int(p["images"])) for p in written] == [("retrieval", 100), ("retrieval", 200)]
+    assert all(float(p["cpu_seconds"]) > 0 and p["commit"] and p["machine"] and p["date"] for p in written)
+    assert "retrieval: time grows as images^2.0" in capsys.readouterr().out
 
 
 def test_a_search_is_played_again_on_a_surrogate_of_its_trials():
