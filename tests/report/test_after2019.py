@@ -249,11 +249,14 @@ def test_the_figure_holds_claims_and_measurements():
     titles = [axis.get_title() for axis in axes]
     assert titles == [*(f"{name}, as papers claim" for name in published.DATASETS), "with", "without"]
     for axis, name in zip(axes, published.DATASETS, strict=False):
-        drawn = {line.get_label(): line for line in axis.get_lines() if line.get_label() in page.TRUNKS}
-        for trunk, line in drawn.items():
+        drawn = {dots.get_label(): dots for dots in axis.collections if dots.get_label() in page.TRUNKS}
+        assert set(drawn) == set(page.TRUNKS)
+        for trunk, dots in drawn.items():
             part = table[(table["dataset"] == name) & (table["trunk"] == trunk)]
-            np.testing.assert_allclose(line.get_ydata(), 100 * part["r1"])
-            assert (np.abs(line.get_xdata() - part["year"]) < 0.5).all()
+            years, claimed = dots.get_offsets().T
+            np.testing.assert_allclose(claimed, 100 * part["r1"])
+            assert (np.abs(years - part["year"]) < 0.5).all()
+            assert all(paper in tip for paper, tip in zip(part["paper"], dots.get_urls(), strict=False))
     counts = [sum(len(line.get_xdata()) == 1 for line in axis.get_lines()) for axis in axes[-2:]]
     assert counts == [14 + 6, 14]
 

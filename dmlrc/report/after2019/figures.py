@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from dmlrc.report import published, style
+from dmlrc.report import published, style, svg
 from dmlrc.report.after2019.page import SINCE, has_trend
 from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, Style
 
@@ -61,7 +61,8 @@ def _draw_claims(axis: Axes, table: pd.DataFrame) -> None:
     for place, (name, look) in enumerate(TRUNK_STYLES.items()):
         part = table[table["trunk"] == name]
         years = part["year"] + 0.11 * (place - (len(TRUNK_STYLES) - 1) / 2)  # side by side within a year
-        axis.plot(years, 100 * part["r1"], look.marker, color=look.colour, markersize=4.5, alpha=0.8, label=name)
+        dots = axis.scatter(years, 100 * part["r1"], s=20, marker=look.marker, color=look.colour, alpha=0.8, label=name)
+        svg.tips(dots, [f"{row.paper}, {row.year}: {row.method}, {100 * row.r1:.1f} %" for row in part.itertuples()])
         if name != "other" and has_trend(part):
             slope, offset = np.polyfit(part["year"], 100 * part["r1"], 1)
             ends = np.array([part["year"].min(), part["year"].max()])

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from dmlrc.data.splits import Splits
-from dmlrc.report import labels, tables
+from dmlrc.report import labels, svg, tables
 from dmlrc.report.style import (
     BLUE,
     DATASETS,
@@ -114,8 +114,9 @@ def searches(ours: Mapping[str, pd.DataFrame], published: pd.DataFrame) -> Figur
     names = list(tables.METHODS)
     figure, axes = canvas(7.5, -(-len(names) // 3), 3, sharex=True, sharey=True)
     for axis, name in zip(axes.flat, names, strict=False):
-        for _, trace in published[published["method"] == name].groupby(["dataset", "batch_size"]):
-            axis.plot(trace["trial"], trace["best"] / trace["best"].max(), color="#BBBBBB", linewidth=1)
+        for (dataset, batch), trace in published[published["method"] == name].groupby(["dataset", "batch_size"]):
+            (line,) = axis.plot(trace["trial"], trace["best"] / trace["best"].max(), color="#BBBBBB", linewidth=1)
+            svg.tips(line, f"the paper, {dataset}, batches of {batch}")
         for dashes, frame in zip(("-", "--", ":", "-."), ours.values(), strict=False):
             trace = frame[frame["method"] == name]
             axis.plot(
@@ -143,12 +144,19 @@ def trial_values(values: Mapping[str, pd.DataFrame]) -> Figure:
     for axis, (study, frame) in zip(axes.flat, values.items(), strict=True):
         frame = frame[frame["method"].isin(names) & (frame["state"] == "complete")]
         rows = jitter(frame["method"].map(names.index))
-        axis.scatter(
+        dots = axis.scatter(
             100 * frame["value"], rows, s=12, c=[method_style(name).colour for name in frame["method"]], alpha=0.7
         )
+        svg.tips(dots, [_trial(row) for row in frame.itertuples()])
         method_rows(axis, names)
         axis.set(title=study, xlabel="validation MAP@R of a trial, %")
     return figure
+
+
+def _trial(row: tuple) -> str:
+    """A trial in words: its score and its settings."""
+    settings = ", ".join(f"{name} {value:.3g}" for name, value in row.params.items())
+    return f"{labels.method_label(row.method)}: {100 * row.value:.1f} %, {settings}"
 
 
 def importance(shares: pd.DataFrame) -> Figure:
@@ -221,7 +229,8 @@ def over_the_years(claims: pd.DataFrame, panels: Mapping[str, pd.DataFrame]) -> 
         part = claims[claims["dataset"] == name]
         years, claimed = part["year"], 100 * part["r1"]
         sns.regplot(x=years, y=claimed, ci=None, scatter=False, color=look.colour, line_kws={"linewidth": 1.5}, ax=top)
-        top.scatter(jitter(years), claimed, s=16, alpha=0.75, color=look.colour, marker=look.marker, label=name)
+        dots = top.scatter(jitter(years), claimed, s=16, alpha=0.75, color=look.colour, marker=look.marker, label=name)
+        svg.tips(dots, [f"{row.paper}, {row.year}: {row.method}, {100 * row.r1:.1f} %" for row in part.itertuples()])
     top.set(title="(a) as papers claim", xlabel="", ylabel="P@1, %")
     top.xaxis.set_major_locator(MaxNLocator(integer=True))
     top.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.1), frameon=False)
@@ -238,9 +247,10 @@ def over_the_years(claims: pd.DataFrame, panels: Mapping[str, pd.DataFrame]) -> 
         )
         for row in frame.itertuples():
             look = method_style(row.method)
-            axis.plot(
+            (dot,) = axis.plot(
                 row.year, 100 * row.value, look.marker, color=look.colour, markerfacecolor=look.face, markersize=5
             )
+            svg.tips(dot, f"{labels.method_label(row.method)}, {row.year}: {100 * row.value:.1f} %")
         low, high = 100 * frame["value"].min(), 100 * frame["value"].max()
         middle = (low + high) / 2
         axis.set(ylim=(max(0, middle - 25), middle + 25), xlabel="", ylabel="")  # the same scale in every panel

@@ -1,0 +1,152 @@
+"""The book in a browser, from file://: nothing overflows, no script fails, tables sort and filter, marks have names.
+
+Skipped where playwright is not installed, or no Chromium is at $DMLRC_CHROMIUM, on the path, or playwright's own.
+"""
+
+import os
+import shutil
+
+import pytest
+from factories import write_fake_study
+from test_chapters import ROOT, executed
+
+from dmlrc import studies
+from dmlrc.report import build
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+CHROMIUM = os.environ.get("DMLRC_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+PAGES = ("00_introduction", "03_results", "16_all_results")
+WIDTHS = (400, 900, 1400)
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Three chapters of made-up records as a book of their own: the folder of its pages."""
+    import nbformat
+
+    home = tmp_path_factory.mktemp("home")
+    shutil.copytree(ROOT / "book", home / "book", ignore=shutil.ignore_patterns("chapters", "_build"))
+    chapters = home / "book" / "chapters"
+    chapters.mkdir()
+    shutil.copy(ROOT / "_config.yml", home)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DMLRC_HOME", str(home))
+        patch.setenv("DMLRC_EXPORTS", str(chapters / "exports"))
+        for name in ("DMLRC_RUNS", "DMLRC_DATA"):
+            patch.delenv(name, raising=False)
+        study = studies.get("grocery-quick")
+        write_fake_study(study=study.name, dataset=study.dataset, protocol=study.protocol, trials=3, reruns=3)
+        for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"):
+            made = executed(path, study.name) if path.stem in PAGES else nbformat.v4.new_notebook()
+            if path.stem not in PAGES:  # links lead to it
+                made.cells.append(nbformat.v4.new_markdown_cell(f"# {path.stem}"))
+            nbformat.write(made, chapters / path.name)
+        return build.pages().parent / "chapters"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as session:
+        try:
+            started = session.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        except playwright.Error as error:
+            pytest.skip(f"no Chromium here: {str(error).splitlines()[0]}")
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def opened(browser, pages):
+    """Opens a page of the book, and fails the test where a script fails or something is asked of the network."""
+    context, wrong = browser.new_context(), []
+
+    def open_page(name, width=1400, theme="light"):
+        page = context.new_page()
+        page.set_viewport_size({"width": width, "height": 900})
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+        page.on("request", lambda asked: wrong.append(asked.url) if asked.url.startswith("http") else None)
+        page.add_init_script(f"localStorage.setItem('mode', '{theme}'); localStorage.setItem('theme', '{theme}')")
+        page.goto((pages / f"{name}.html").as_uri())
+        return page
+
+    yield open_page
+    context.close()
+    assert not wrong
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", PAGES)
+def test_no_page_is_wider_than_its_window(opened, name, width, theme):
+    page = opened(name, width, theme)
+    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    assert page.locator(f"html[data-theme={theme}]").count() == 1
+
+
+def test_the_first_screen_has_the_answer_and_the_picture(opened):
+    page = opened("00_introduction")
+    assert page.get_by_text("papers reported a P@1").bounding_box()["y"] < 500
+    assert page.locator("#first-years svg").bounding_box()["y"] < 900
+
+
+def test_a_figure_takes_the_ink_of_the_page(opened):
+    inks = set()
+    for theme in ("light", "dark"):
+        text = opened("00_introduction", theme=theme).locator("#first-years svg text").first
+        inks.add(text.evaluate("each => getComputedStyle(each).fill"))
+    assert len(inks) == 2
+
+
+def test_pointing_at_a_claim_names_its_paper(opened):
+    page = opened("00_introduction")
+    mark = page.locator("#first-years .dml-tip").first
+    expected = mark.locator("title").text_content()
+    mark.scroll_into_view_if_needed()
+    mark.hover(force=True)
+    tip = page.locator("#dml-tip")
+    assert tip.is_visible()
+    assert tip.inner_text() == expected
+    assert "20" in expected  # its year
+    page.mouse.move(5, 5)
+    assert tip.is_hidden()
+
+
+def test_all_results_sort_and_filter(opened):
+    page = opened("16_all_results")
+    table = page.locator("table.dml-filter")
+    heads = table.locator("thead th").all_inner_texts()
+    column = heads.index("MAP@R") + 1
+
+    def values():
+        texts = table.locator(f"tbody tr:not([hidden]) > :nth-child({column})").all_inner_texts()
+        return [float(text.split()[0]) for text in texts if text != "–"]
+
+    before = values()
+    head = table.locator("thead th").nth(column - 1)
+    head.click()
+    assert values() == sorted(before, reverse=True)
+    head.click()
+    assert values() == sorted(before)
+    page.get_by_label("Filter rows").fill("arcface")
+    names = table.locator("tbody tr:not([hidden]) > :first-child").all_inner_texts()
+    assert names
+    assert all("ArcFace" in name for name in names)
+    assert page.locator(".dml-filters output").inner_text().startswith(f"{len(names)} of ")
+    page.get_by_label("Filter rows").fill("")
+    page.get_by_label("setting", exact=True).select_option("one model")
+    assert 0 < len(values()) < len(before)
+
+
+def test_code_stands_behind_what_it_makes(opened):
+    page = opened("03_results")
+    cell = page.locator("div.cell:has(#musgrave-f3)")
+    code, figure = cell.locator("details").first.bounding_box(), cell.locator("#musgrave-f3").bounding_box()
+    assert code["y"] > figure["y"]
+    assert not cell.locator("details").first.get_attribute("open")
+
+
+def test_pages_are_light(pages):
+    for path in pages.glob("*.html"):
+        assert path.stat().st_size < 2_000_000, path.name
