@@ -260,7 +260,7 @@ class Exhibit:
     ) -> None:
         """Publish a table of the studies around which the experiment was run."""
         if present(by_study):
-            publish.table(self.name, cells(present(by_study)), self._caption(by_study), wrap=wrap)
+            publish.table(self.name, labels.in_words(cells(present(by_study))), self._caption(by_study), wrap=wrap)
         else:
             self._publish_statement(by_study)
 

@@ -47,6 +47,43 @@ def method_label(method: str, methods: Methods = METHODS) -> str:
     return "Pretrained" if method == PRETRAINED else methods[method].label if method in methods else method
 
 
+SETTING_LABELS = {
+    "trunk": "trunk",
+    "weights": "weights",
+    "frozen_trunk": "frozen trunk",
+    "train_from": "first layer that trains",
+    "embedding_dim": "embedding size",
+    "image_size": "image size, pixels",
+    "crop_size": "crop size, pixels",
+    "crop_scale": "crop, share of the area",
+    "crop_ratio": "crop, width to height",
+    "lr": "learning rate",
+    "new_lr": "learning rate of the new layer",
+    "lr_steps": "epochs at which the rate falls",
+    "lr_decay": "decay of the rate",
+    "weight_decay": "weight decay",
+    "loss_weight_decay": "weight decay of the loss's weights",
+    "optimizer": "optimiser",
+    "batch_size": "batch size",
+    "eval_every": "epochs between validations",
+    "max_epochs": "limit, epochs",
+    "iterations_per_epoch": "steps an epoch",
+    "warmup_epochs": "warm-up, epochs",
+    "freeze_batch_norm": "BatchNorm frozen",
+    "layer_norm": "LayerNorm",
+    "class_share": "share of the classes in the softmax",
+    "meta_classes": "meta-classes",
+    "class_order": "class order",
+}
+"""The settings of a protocol as printed, where their own names are no words."""
+
+
+def in_words(cells: pd.DataFrame) -> pd.DataFrame:
+    """A table whose rows, or whose column "setting", name settings, with words for them."""
+    words = cells.rename(index=SETTING_LABELS)
+    return words.assign(setting=words["setting"].replace(SETTING_LABELS)) if "setting" in words else words
+
+
 def setting_text(value) -> str:
     """The value of a setting as printed; a file by its name alone.
 

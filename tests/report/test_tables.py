@@ -271,6 +271,15 @@ def test_beside_puts_our_columns_after_the_papers():
     assert ours.startswith(f"{100 * mean['ntxent', 'concatenated', 'map_at_r']:.2f} ±")
 
 
+def test_settings_are_printed_in_words():
+    cells = pd.DataFrame({"ours": ["1"]}, index=["frozen_trunk"])
+    assert labels.in_words(cells).index.tolist() == ["frozen trunk"]
+    assert labels.in_words(pd.DataFrame({"setting": ["lr", "data set"]}))["setting"].tolist() == [
+        "learning rate",
+        "data set",
+    ]
+
+
 def test_equal_numbers_of_reruns_are_left_to_the_caption():
     records = fake_records()
     cells, _ = page.results(tables.accuracy(records), 128, 4, tables.status(records))
