@@ -122,7 +122,8 @@ def figure(name: str, drawing: Figure, caption: str) -> None:
     """Show a figure under its id, and write it as SVG."""
     for each in drawing.findobj(Text):
         each.set_text(titles.in_label(each.get_text()))
-    file = svg.drawn(drawing, name)
+    # the names of ticks are made anew when a figure is drawn, so these are replaced in the file
+    file = re.sub(r"(?<=>)[^<>]+(?=</text>)", lambda found: titles.in_label(found[0]), svg.drawn(drawing, name))
     plt.close(drawing)
     (exports() / f"{name}.svg").write_text(file)
     caption = _printed(caption)

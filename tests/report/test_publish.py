@@ -160,4 +160,7 @@ def test_studies_are_printed_by_their_titles(exports):
     assert (exports / "my-t1.csv").read_text().splitlines() == [",cars196crops-frozen", "grocery-quick,-1.5 points"]
     figure, axis = plt.subplots()
     axis.set_title("grocery-quick, fold 1")
-    assert "Grocery Store (quick), fold 1" in shown(publish.figure, "my-f1", figure, "A title.")["text/html"]
+    axis.barh(["cars196crops-frozen"], [1])
+    drawn = shown(publish.figure, "my-f1", figure, "A title.")["text/html"]
+    assert "Grocery Store (quick), fold 1" in drawn
+    assert ">Cars crops</text>" in drawn
