@@ -1,6 +1,7 @@
 """What there is: where studies were run, what of their experiments is recorded, which studies have a name."""
 
 from collections.abc import Iterable, Sequence
+from importlib.resources import files
 
 import pandas as pd
 
@@ -70,3 +71,45 @@ def studies_table(studies: Iterable[Study]) -> pd.DataFrame:
         if study.kind != "rates" and study.name not in apart
     }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
+
+
+TOLERANCE = 0.005
+"""How far the validation MAP@R of a unit may lie from that of another processor: half a point, see `other_kernels`."""
+
+
+def other_kernels() -> pd.DataFrame:
+    """Units that were run again without AVX-512, as `benchmarks/processors.py` measured them.
+
+    Columns: unit ("STUDY:METHOD", its first trial), kernels, map_at_r, difference (from the native kernels), best_steps
+    (of each fold's best checkpoint), machine, torch, date, commit.
+    """
+    return pd.read_csv(files("dmlrc.report") / "measurements" / "processors.csv")
+
+
+def other_kernels_cells() -> pd.DataFrame:
+    """`other_kernels` as cells: a row a unit, validation MAP@R in percent, and the differences in points."""
+    found = other_kernels()
+    cells = {}
+    for unit, part in found.groupby("unit", sort=False):
+        study, method = unit.split(":")
+        native, *others = part.itertuples()
+        row = {"study": study, "loss": labels.method_label(method), "MAP@R": labels.percent(native.map_at_r, digits=3)}
+        for other in others:
+            same = "" if other.best_steps == native.best_steps else ", other checkpoints"
+            row[f"with {other.kernels}"] = f"{100 * other.difference:+.4f}{same}"
+        cells[unit] = row
+    return pd.DataFrame.from_dict(cells, orient="index").set_index("study").rename_axis("Study")
+
+
+def other_kernels_sentence() -> str:
+    """How far other kernels moved the numbers, in two sentences."""
+    found = other_kernels()
+    other = found[found["kernels"] != found["kernels"].iloc[0]]
+    moved = other["difference"].abs()
+    same = (moved < 1e-6).sum()
+    return (
+        f"Of {len(other)} trials {same} give the same number to a millionth, and the one that differs most lies "
+        f"{labels.percent(moved.max())} points away: the rounding of a sum is enough for a fold to keep another "
+        "checkpoint. So a trial counts as reproduced on another processor within "
+        f"{labels.percent(TOLERANCE, digits=1)} points, and a test holds the recorded ones to that."
+    )

@@ -1,0 +1,91 @@
+"""Do other kernels give the same numbers? Units of a study, run again without AVX-512.
+
+`python -m benchmarks.processors --write FILE.csv [STUDY:METHOD ...]`. The first trial of each method is run in fresh
+processes, one of which is told to use no more than AVX2, as many processors do: sums are then added in another order.
+Same code, same packages, same seed. It says something on a processor with AVX-512 only.
+"""
+
+import argparse
+import csv
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+
+from dmlrc import provenance
+
+UNITS = ("grocery-quick:contrastive", "grocery-quick:normalized_softmax", "grocery-quick:fast_ap")
+KERNELS = {
+    "native": {},
+    "AVX2": {"ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"},
+}
+"""What PyTorch and MKL are allowed to use: environment variables of each."""
+
+
+def first_trial(name: str) -> dict:
+    """Validation MAP@R of the first trial of "STUDY:METHOD", and the step of each fold's best checkpoint."""
+    from dmlrc import schedule, studies
+    from dmlrc.unit import run_unit
+
+    study_name, method = name.split(":")
+    study = studies.get(study_name)
+    unit, *_ = schedule.next_units(study, study.method(method), 0, [])
+    record = run_unit(unit)
+    return {"value": record["value"], "best_steps": [run["best_step"] for run in record["runs"]]}
+
+
+def measured(name: str, variables: dict[str, str]) -> dict:
+    """`first_trial` in a process of its own with these environment variables."""
+    code = f"import json; from benchmarks.processors import first_trial; print(json.dumps(first_trial({name!r})))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | variables, capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def rows(names: list[str]) -> list[dict]:
+    """A row a unit and set of kernels: map_at_r, best_steps, and how far it is from that of the native kernels."""
+    facts = provenance.environment(torch.device("cpu"))
+    found = []
+    for name in names:
+        native = None
+        for kernels, variables in KERNELS.items():
+            told = measured(name, variables)
+            native = native or told
+            found.append(
+                {
+                    "unit": name,
+                    "kernels": kernels,
+                    "map_at_r": repr(told["value"]),
+                    "difference": repr(told["value"] - native["value"]),
+                    "best_steps": " ".join(map(str, told["best_steps"])),
+                    "machine": facts["processor"],
+                    "torch": torch.__version__,
+                    "date": f"{datetime.now(UTC):%Y-%m-%d}",
+                    "commit": provenance.commit(),
+                }
+            )
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("units", nargs="*", default=UNITS, help="STUDY:METHOD, whose first trial is run")
+    parser.add_argument("--write", type=Path, help="a CSV file for the rows")
+    arguments = parser.parse_args()
+    found = rows(list(arguments.units))
+    if arguments.write:
+        with arguments.write.open("w", newline="") as file:
+            writer = csv.DictWriter(file, found[0], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(found)
+    for row in found:
+        print(f"{row['unit']:40} {row['kernels']:8} {float(row['map_at_r']):.6f} {float(row['difference']):+.1e}")
+
+
+if __name__ == "__main__":
+    main()
