@@ -59,7 +59,8 @@ IDS = (
     "claims",
     "protocol",
     "findings-all",
-    "provenance",
+    "hypotheses",
+    "other-processors",
     "all-results",
 )
 
