@@ -19,7 +19,7 @@ DATASETS = {
     "cars196": "Cars196",
     "cars196crops": "Cars crops",
     "cub200": "CUB200",
-    "cub200_2010": "CUB-200-2010",
+    "cub200_2010": "CUB-200 (2010)",
     "sop": "SOP",
     "inshop": "In-Shop",
 }
@@ -44,6 +44,8 @@ def title(study: str) -> str:
     ('Cars crops', 'Grocery Store (quick)', 'Cars crops (last block trained)')
     >>> title("grocery-frozen-roth2020"), title("cub200-musgrave2020"), title("my-photos")
     ('Grocery Store', 'CUB200 (fine-tuned)', 'my-photos')
+    >>> title("cub200-2010-last-block")
+    'CUB-200 (2010), last block trained'
     """
     known = STUDIES.get(study)
     if known is None:
@@ -51,7 +53,9 @@ def title(study: str) -> str:
     if known.parent in STUDIES:
         return title(known.parent)
     data, qualifiers = DATASETS.get(known.dataset, known.dataset), ", ".join(_qualifiers(known))
-    return f"{data} ({qualifiers})" if qualifiers else data
+    if not qualifiers:
+        return data
+    return f"{data}, {qualifiers}" if data.endswith(")") else f"{data} ({qualifiers})"
 
 
 def _qualifiers(study: Study) -> list[str]:

@@ -230,7 +230,9 @@ def test_sentences_name_what_decides_more_than_the_loss():
     text = page.parts_sentence(study(), parts()[1:])
     assert "Nothing else moves them as much" in text
     assert "test classes, by 0.20 points" in text
-    assert "class split moves all methods together by 5.00 points." in page.together_sentence(study(), parts())
+    assert "changing the class split moves all methods together by 5.00 points." in page.together_sentence(
+        study(), parts()
+    )
     assert "too little" in page.parts_sentence(study(), parts()[1:2])
 
 

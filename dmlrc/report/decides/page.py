@@ -79,8 +79,13 @@ def together_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
     if not moving:
         return ""
     most = max(moving, key=lambda part: part.together)
-    return f"`{records.name}`: the {most.name} moves all methods together by {labels.percent(most.together)} points" + (
-        "." if np.isnan(most.against.value) else f", and against one another by {labels.percent(most.against.value)}."
+    return (
+        f"`{records.name}`: changing the {most.name} moves all methods together by {labels.percent(most.together)} points"
+        + (
+            "."
+            if np.isnan(most.against.value)
+            else f", and against one another by {labels.percent(most.against.value)}."
+        )
     )
 
 
