@@ -79,14 +79,9 @@ def together_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
     if not moving:
         return ""
     most = max(moving, key=lambda part: part.together)
-    return (
-        f"`{records.name}`: changing the {most.name} moves all methods together by {labels.percent(most.together)} points"
-        + (
-            "."
-            if np.isnan(most.against.value)
-            else f", and against one another by {labels.percent(most.against.value)}."
-        )
-    )
+    together, against = labels.percent(most.together), most.against.value
+    told = f"`{records.name}`: changing the {most.name} moves all methods together by {together} points"
+    return f"{told}." if np.isnan(against) else f"{told}, and against one another by {labels.percent(against)}."
 
 
 def levelled_cells(edition: Sequence[StudyRecords]) -> pd.DataFrame:
