@@ -296,7 +296,7 @@ def check_batches(method: Method, protocol: Protocol, labels: np.ndarray, splits
     for fold in splits.folds:
         targets = labels[fold.train]
         if protocol.meta_classes:
-            targets = meta_labels(targets, protocol.meta_classes, seed=0)
+            targets = meta_labels(targets, protocol.meta_classes, rng=0)
         classes, targets = np.unique(targets, return_inverse=True)
         layout = batch_layout(method, len(classes))
         nowhere = np.zeros((len(targets), 2), np.float32)

@@ -27,7 +27,8 @@ SMALL = {
     "17_what_a_score_looks_like": "epochs = 1",
 }
 # What users may name: a folder of images, and the row of a loss of their own, as `notebooks/fork_a_loss.ipynb` shows it
-FOLDER = "folder:/tmp/<script>alert(1)</script> & $x$ `y` *z* [u](v) {cite:p}`w`"
+NAMED = "<script>alert(1)<x> & $x$ `y` *z* [u](v) {cite:p}`w`"
+FOLDER = f"folder:/tmp/{NAMED}"
 ROW = "a <img src=x onerror=alert(1)> & $x$ | `y` *z* ```"
 OWN_ROW = f"""
 from dataclasses import replace
@@ -61,7 +62,7 @@ IDS = (
     "findings-all",
     "hypotheses",
     "other-processors",
-    "all-results",
+    "results-all",
 )
 
 
@@ -79,6 +80,7 @@ def book(edition, tmp_path_factory):
     shutil.copytree(ROOT / "book", source, ignore=shutil.ignore_patterns("chapters", "_build"))
     chapters = source / "chapters"
     chapters.mkdir()
+    (home / "notebooks").symlink_to(ROOT / "notebooks")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DMLRC_HOME", str(home))
         patch.delenv("DMLRC_RUNS", raising=False)
@@ -202,7 +204,7 @@ def test_what_a_user_named_is_shown_as_it_is(book, edition):
     pages = {path.stem: Page(path) for path in sorted((folder / "chapters").glob("*.html"))}
     assert not any("alert(1)" in script for page in pages.values() for script in page.scripts)
     assert not any("onerror" in page.attributes for page in pages.values())
-    for name in (FOLDER, ROW):
+    for name in (NAMED, ROW):
         beginning = name.split("`")[0]  # where this stands, all of it does
         count = sum(page.text.count(beginning) for page in pages.values())
         assert count == sum(page.text.count(name) for page in pages.values()) > 2
