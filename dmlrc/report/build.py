@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
@@ -15,6 +16,9 @@ from dmlrc import extras, paths, readiness, schedule, studies, study
 from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.report import editions
 from dmlrc.studies import experiments
+
+if TYPE_CHECKING:
+    import nbformat
 
 
 def build(names: Sequence[str], workers: int = 1, train: bool = True) -> Path:
@@ -60,8 +64,17 @@ def run(names: Sequence[str], workers: int = 1) -> None:
                 print(f"{begin}: left out, {error}", file=sys.stderr)
 
 
+def without_parameters(executed: "nbformat.NotebookNode") -> "nbformat.NotebookNode":
+    """The same notebook; the cell of parameters that papermill put into it is left out of the page."""
+    for cell in executed.cells:
+        if "injected-parameters" in cell.metadata.get("tags", []):
+            cell.metadata.tags.append("remove-cell")
+    return executed
+
+
 def execute(parameters: Mapping[str, object], workers: int = 1) -> None:
     """Execute every chapter of notebooks/ with papermill, with these parameters, into book/chapters/."""
+    import nbformat
     import papermill
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
@@ -76,7 +89,7 @@ def execute(parameters: Mapping[str, object], workers: int = 1) -> None:
         os.environ.setdefault("OMP_NUM_THREADS", "1")
 
     def run(notebook: Path) -> None:
-        papermill.execute_notebook(
+        executed = papermill.execute_notebook(
             notebook,
             chapters / notebook.name,
             dict(parameters),
@@ -85,6 +98,7 @@ def execute(parameters: Mapping[str, object], workers: int = 1) -> None:
             extra_arguments=["--log-level=CRITICAL"],  # what the kernel says as it ends is not the reader's concern
             kernel_manager_class=ForkedKernelManager,
         )
+        nbformat.write(without_parameters(executed), chapters / notebook.name)
 
     with ThreadPoolExecutor(workers) as pool:  # each chapter has a kernel, a process of its own
         running = {pool.submit(run, notebook): notebook for notebook in sources}

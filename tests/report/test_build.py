@@ -44,9 +44,16 @@ def test_the_book_of_the_smoke_study_from_scratch(checkout):
     ].mean()
     assert f"{100 * mean:.2f}" in results
     assert "glyphs-smoke" in results
+    assert "# Parameters" not in results
     for path in (checkout / "book" / "chapters").glob("*.ipynb"):
         executed = nbformat.read(path, as_version=4)
         assert all(cell.get("execution_count") for cell in executed.cells if cell.cell_type == "code"), path.name
+
+
+def test_the_cell_of_parameters_is_on_no_page():
+    cells = [nbformat.v4.new_code_cell("x = 1", metadata={"tags": tags}) for tags in (["injected-parameters"], ["y"])]
+    found = build.without_parameters(nbformat.v4.new_notebook(cells=cells))
+    assert [cell.metadata.tags for cell in found.cells] == [["injected-parameters", "remove-cell"], ["y"]]
 
 
 def test_a_chapter_that_fails_is_named(checkout):

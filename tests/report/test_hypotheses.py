@@ -112,7 +112,7 @@ class TestWhatCounts:
         found = measures.counted(CUB)
         assert (found.finished, found.wanted) == (2, 3)
         assert set(found.records.scores["repetition"]) == set(found.records.trials["repetition"]) == {0, 1}
-        assert found.missing == (f"{CUB}: 2 of 3 repetitions",)
+        assert found.missing == (f"{CUB} (2 of 3)",)
         judged = measures.newer_gain_little(CUB)
         assert judged.missing == found.missing
         assert (page.cells([judged])["verdict"] == f"{judged.verdict} so far").all()
@@ -261,7 +261,7 @@ def test_the_page_tells_every_verdict(recorded):
     cells = page.cells(judged)
     assert (cells.loc["H3", "verdict"].iloc[0], len(page.numbers(judged))) != ("", 0)
     told = page.summary(judged)
-    assert "of 9 verdicts" in told[0]
+    assert "9 verdicts" in told[0]
     assert f"{sum(each.verdict == NOT_TESTED for each in judged if each.study != CUB)} not tested" in told[1]
     assert "**H3. Newer losses gain little over those of 2006.**" in page.sentence(
         [each for each in judged if each.hypothesis == "H3"]

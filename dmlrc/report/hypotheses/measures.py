@@ -67,7 +67,7 @@ class Finding:
 class Judged:
     """A hypothesis on one data set: its findings, the verdict on all of them, and what is still missing.
 
-    missing: the studies that are not finished, with the repetitions that count so far.
+    missing: the studies that are not finished, with the repetitions that count so far, of how many.
     """
 
     hypothesis: str
@@ -101,7 +101,7 @@ class Counted:
     def missing(self) -> tuple[str, ...]:
         if self.finished >= self.wanted:
             return ()
-        return (f"{self.name}: {self.finished} of {self.wanted} repetitions",)
+        return (f"{self.name} ({self.finished} of {self.wanted})",)
 
 
 def counted(name: str, methods: Sequence[str] = ()) -> Counted:

@@ -36,7 +36,7 @@ def cells(found: Sequence[Judged]) -> pd.DataFrame:
                     "value": value(each.hypothesis, finding.found) if finding else "–",
                     "region": region(each.hypothesis, finding.region) if finding else "–",
                     "verdict": each.verdict + (" so far" if each.missing and each.verdict != NOT_TESTED else ""),
-                    "missing": "; ".join(each.missing) or "–",
+                    "repetitions missing": "; ".join(each.missing) or "–",
                 }
             )
     return pd.DataFrame(rows).set_index(["Hypothesis", "on"])
@@ -101,12 +101,12 @@ def summary(found: Sequence[Judged]) -> list[str]:
     """How many verdicts there are of each kind, on CUB-200 (2010), where they confirm, and elsewhere, in sentences."""
     sentences = []
     for where, chosen in (
-        (f"On {titles.title(CUB)}, where all hypotheses are confirmatory", [e for e in found if e.study == CUB]),
-        ("On the other data sets, where they are exploratory", [e for e in found if e.study != CUB]),
+        (f"on {titles.title(CUB)}, where all hypotheses are confirmatory", [e for e in found if e.study == CUB]),
+        ("on the other data sets, where they are exploratory", [e for e in found if e.study != CUB]),
     ):
         counts = {verdict: sum(each.verdict == verdict for each in chosen) for verdict in VERDICTS}
         told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
-        sentences.append(f"{where}: of {len(chosen)} verdicts {told}.")
+        sentences.append(f"{len(chosen)} verdicts {where}: {told}.")
     return sentences
 
 
