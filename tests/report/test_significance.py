@@ -187,7 +187,7 @@ def test_tables_print_what_was_computed():
     whole = page.overview([one, other], [one, other])
     assert whole.loc["made-study", "pairs"].tolist() == ["6"] * 4
     assert whole.loc["made-study", "differ"].tolist() == ["5"] * 4
-    assert whole.loc["made-study", "equal within a point"].tolist() == ["1"] * 4
+    assert whole.loc["made-study", "equal"].tolist() == ["1"] * 4
     assert whole.loc["made-study", "cannot be told from the best"].tolist() == ["SNR"] * 4
 
 

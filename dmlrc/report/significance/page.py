@@ -111,8 +111,8 @@ def overview(edition: Sequence[StudyRecords], lenders: Sequence[StudyRecords]) -
                 "pairs": str(len(pairs)),
                 "differ": str((pairs["holm"] < ALPHA).sum()),
                 "uncorrected": str((pairs["p"] < ALPHA).sum()),
-                "uncorrected, own variances": str((pairs["p_welch"] < ALPHA).sum()),
-                "equal within a point": str(pairs["equal"].sum()),
+                "Welch": str((pairs["p_welch"] < ALPHA).sum()),
+                "equal": str(pairs["equal"].sum()),
                 "cannot be told from the best": ", ".join(map(labels.method_label, best)),
             }
         )
