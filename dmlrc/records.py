@@ -79,8 +79,8 @@ class StudyRecords:
 
     @property
     def searches(self) -> int:
-        """How often the methods were searched, at most."""
-        return int(self.runs["repetition"].max()) + 1 if len(self.runs) else 0
+        """How often a method was searched and rerun, at most; a search without a rerun has nothing to compare yet."""
+        return int(self.scores["repetition"].max()) + 1 if len(self.scores) else 0
 
     @property
     def level_numbers(self) -> dict[str, float]:

@@ -56,6 +56,14 @@ def test_accuracy_over_reruns():
     assert "fold0" not in frame.index.get_level_values("setting")
 
 
+def test_a_second_search_that_has_only_begun_changes_no_interval():
+    records = fake_records(reruns=4)
+    begun = records.runs[records.runs["kind"] == "trial"].assign(repetition=1)
+    both = replace(records, runs=pd.concat([records.runs, begun]))
+    assert both.searches == 1
+    pd.testing.assert_frame_equal(tables.accuracy(both), tables.accuracy(records))
+
+
 def test_marks():
     frame = results(
         {
