@@ -167,6 +167,13 @@ def _lenders(study: str) -> list[Counted]:
 # The hypotheses
 
 
+def _published_scores() -> dict[str, pd.Series]:
+    """The concatenated MAP@R of each of the Reality Check's three tables, by method."""
+    found = published.results()
+    chosen = found[(found["setting"] == significance.SETTING) & (found["metric"] == significance.METRIC)]
+    return {name: part.set_index("method")["mean"] for name, part in chosen.groupby("dataset", sort=False)}
+
+
 def order_is_predicted(study: str) -> Judged:
     """H1: rank correlation with the concatenated MAP@R of each of the three published tables."""
     ours = counted(study)
@@ -174,9 +181,8 @@ def order_is_predicted(study: str) -> Judged:
         return Judged("H1", study, (), NOT_TESTED, ours.missing)
     scores = significance.means(ours.records)
     findings = []
-    for name, theirs in published.results().groupby("dataset", sort=False):
-        chosen = theirs[(theirs["setting"] == "concatenated") & (theirs["metric"] == "map_at_r")]
-        both = pd.concat([scores, chosen.set_index("method")["mean"]], axis=1, join="inner").dropna()
+    for name, theirs in _published_scores().items():
+        both = pd.concat([scores, theirs], axis=1, join="inner").dropna()
         found = statistics.correlation(*both.to_numpy().T, ranks=True, units="methods")
         findings.append(Finding.by_interval(f"rank correlation with {name}", found, Region(low=AGREEMENT)))
     return Judged("H1", study, tuple(findings), all_of(findings), ours.missing)
@@ -191,9 +197,8 @@ def redrawn_correlations(study: str, draws: int = 2000) -> dict[str, Estimate]:
     rng = np.random.default_rng(statistics.SEED)
     drawn = rng.normal(told["mean"], told["error"].fillna(0), (draws, len(told)))
     found = {}
-    for name, theirs in published.results().groupby("dataset", sort=False):
-        chosen = theirs[(theirs["setting"] == "concatenated") & (theirs["metric"] == "map_at_r")]
-        values = chosen.set_index("method")["mean"].reindex(told.index)
+    for name, theirs in _published_scores().items():
+        values = theirs.reindex(told.index)
         known = values.notna().to_numpy()
         ranks = values[known].rank().to_numpy()
         each = [np.corrcoef(pd.Series(row[known]).rank(), ranks)[0, 1] for row in drawn]
