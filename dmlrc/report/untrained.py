@@ -1,13 +1,18 @@
-"""What chapters compute on the spot, without training: metrics on toy spaces, random embeddings, random trunks."""
+"""What chapters show without training: metrics on toy spaces, on random embeddings, of trunks with random weights.
+
+The last two take a minute of one core, and nothing that a reader trains changes them. So they are recorded
+(`record`), and a page computes them anew only for settings that have no record.
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
 
-from dmlrc import metrics, models
+from dmlrc import data, metrics, models, paths, provenance
 from dmlrc.data import ImageSet, augment
 from dmlrc.data.splits import halves
 from dmlrc.report.tables import nmi_of_random
@@ -59,11 +64,12 @@ def random_scores(
     Fig. 2 of Musgrave et al. 2020: 10,000 points, 64 dimensions. A row a number of classes (the index); classes are of
     equal size, up to one. The column nmi_expected is `nmi_of_random`.
     """
-    rng = np.random.default_rng(seed)
-    embeddings = torch.nn.functional.normalize(torch.from_numpy(rng.standard_normal((points, dim))).float())
+    drawn = np.random.default_rng(seed).standard_normal((points, dim))
+    embeddings = torch.nn.functional.normalize(torch.from_numpy(drawn).float())
     rows = {}
     for count in classes:
-        labels = rng.permutation(np.arange(points) % count)
+        # of its own draw, so that a row does not depend on the other rows
+        labels = np.random.default_rng((seed, count)).permutation(np.arange(points) % count)
         rows[count] = metrics.evaluate(embeddings, labels, names=names, seed=seed)
         rows[count]["nmi_expected"] = nmi_of_random(count, points / count)
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("classes")
@@ -100,6 +106,49 @@ def random_trunks(
             nmi = metrics.evaluate(features[part], labels[part], names=("nmi",), seed=seed)["nmi"]
             rows.append({"trunk": trunk, "classes": count, "images": part.sum() / count, "nmi": nmi})
     return pd.DataFrame(rows)
+
+
+def recorded_scores(points: int, classes: Sequence[int], dim: int = 64, seed: int = 0) -> pd.DataFrame:
+    """`random_scores` of all `SHOWN` metrics, from the records where these hold it."""
+    settings = {"points": points, "dim": dim, "seed": seed}
+    found = _recorded("random-embeddings", settings, {"classes": classes})
+    return random_scores(points, classes, dim, seed) if found is None else found.set_index("classes")
+
+
+def recorded_trunks(
+    dataset: str, trunks: Sequence[str], classes: Sequence[int], images_per_class: int = 20, seed: int = 0
+) -> pd.DataFrame:
+    """`random_trunks` of a data set with a name, from the records where these hold it."""
+    settings = {"dataset": dataset, "images_per_class": images_per_class, "seed": seed}
+    found = _recorded("random-trunks", settings, {"trunk": trunks, "classes": classes})
+    return random_trunks(data.load(dataset), trunks, classes, images_per_class, seed) if found is None else found
+
+
+def record(
+    points: int, class_counts: Sequence[int], trunks: Sequence[str], trunk_classes: Sequence[int], dim: int = 64
+) -> None:
+    """Compute both tables at the settings of the chapter, and write the records that pages read."""
+    made = {"seed": 0, "commit": provenance.commit()}
+    scores = random_scores(points, class_counts, dim).reset_index().assign(points=points, dim=dim, **made)
+    scores.to_csv(_file("random-embeddings"), index=False)
+    found = random_trunks(data.load("glyphs"), trunks, trunk_classes)
+    found.assign(dataset="glyphs", images_per_class=20, **made).to_csv(_file("random-trunks"), index=False)
+
+
+def _recorded(name: str, settings: Mapping[str, object], wanted: Mapping[str, Sequence]) -> pd.DataFrame | None:
+    """The rows with these settings and every combination of `wanted`, in its order; None where one is missing."""
+    if not _file(name).exists():
+        return None
+    rows = pd.read_csv(_file(name))
+    for column, value in settings.items():
+        rows = rows[rows[column] == value]
+    index = pd.MultiIndex.from_product(wanted.values(), names=wanted.keys())
+    rows = rows.drop(columns=[*settings, "commit"]).set_index(list(wanted))
+    return rows.loc[index].reset_index() if index.isin(rows.index).all() else None
+
+
+def _file(name: str) -> Path:
+    return paths.results() / f"{name}.csv"
 
 
 @torch.no_grad()

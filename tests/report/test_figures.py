@@ -71,6 +71,29 @@ def test_random_trunk_scores_more_with_more_classes():
     assert found["nmi"].between(0, 1).all()
 
 
+def test_records_of_random_embeddings_are_what_is_computed_anew():
+    [recorded] = untrained.recorded_scores(10_000, [10]).to_dict("records")
+    [computed] = untrained.random_scores(10_000, [10]).to_dict("records")
+    assert recorded == pytest.approx(computed, abs=1e-3, nan_ok=True)
+    assert untrained.recorded_scores(10_000, [300, 10]).index.tolist() == [300, 10]
+
+
+def test_records_of_random_trunks_are_what_is_computed_anew():
+    recorded = untrained.recorded_trunks("glyphs", ["conv4"], [12])
+    computed = untrained.random_trunks(data.load("glyphs"), ["conv4"], [12])
+    pd.testing.assert_frame_equal(recorded[computed.columns], computed, atol=1e-3)
+    both = untrained.recorded_trunks("glyphs", ["resnet50", "conv4"], [100, 12])
+    assert list(zip(both["trunk"], both["classes"], strict=True)) == [
+        *(("resnet50", count) for count in (100, 12)),
+        *(("conv4", count) for count in (100, 12)),
+    ]
+
+
+def test_what_has_no_record_is_computed():
+    assert len(untrained.recorded_scores(40, [4])) == 1
+    assert len(untrained.recorded_scores(40, [4, 8], dim=2)) == 2
+
+
 def test_splits_show_every_class_once_a_fold():
     classes = np.arange(40)
     figure = figures.splits({"one": halves(classes), "two": halves(classes, order="random")})
