@@ -4,6 +4,7 @@ The last two take a minute of one core, and nothing that a reader trains changes
 (`record`), and a page computes them anew only for settings that have no record.
 """
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -142,9 +143,9 @@ def _recorded(name: str, settings: Mapping[str, object], wanted: Mapping[str, Se
     rows = pd.read_csv(_file(name))
     for column, value in settings.items():
         rows = rows[rows[column] == value]
-    index = pd.MultiIndex.from_product(wanted.values(), names=wanted.keys())
-    rows = rows.drop(columns=[*settings, "commit"]).set_index(list(wanted))
-    return rows.loc[index].reset_index() if index.isin(rows.index).all() else None
+    asked = pd.DataFrame(itertools.product(*wanted.values()), columns=list(wanted))
+    found = asked.merge(rows.drop(columns=[*settings, "commit"]), how="left", indicator=True)
+    return found.drop(columns="_merge") if (found["_merge"] == "both").all() else None
 
 
 def _file(name: str) -> Path:

@@ -1,6 +1,7 @@
 """Figures hold what they are given: the right marks at the right numbers, in the agreed colours."""
 
 import io
+from pathlib import Path
 
 import matplotlib
 
@@ -71,16 +72,29 @@ def test_random_trunk_scores_more_with_more_classes():
     assert found["nmi"].between(0, 1).all()
 
 
-def test_records_of_random_embeddings_are_what_is_computed_anew():
-    [recorded] = untrained.recorded_scores(10_000, [10]).to_dict("records")
+@pytest.fixture
+def committed(monkeypatch):
+    """The records of the repository, read; nothing is computed in their place."""
+    monkeypatch.setenv("DMLRC_HOME", str(Path(__file__).parents[2]))
+
+    def refuse(*_):
+        raise AssertionError("computed, not read")
+
+    return lambda name: monkeypatch.setattr(untrained, name, refuse)
+
+
+def test_records_of_random_embeddings_are_what_is_computed_anew(committed):
     [computed] = untrained.random_scores(10_000, [10]).to_dict("records")
+    committed("random_scores")
+    [recorded] = untrained.recorded_scores(10_000, [10]).to_dict("records")
     assert recorded == pytest.approx(computed, abs=1e-3, nan_ok=True)
     assert untrained.recorded_scores(10_000, [300, 10]).index.tolist() == [300, 10]
 
 
-def test_records_of_random_trunks_are_what_is_computed_anew():
-    recorded = untrained.recorded_trunks("glyphs", ["conv4"], [12])
+def test_records_of_random_trunks_are_what_is_computed_anew(committed):
     computed = untrained.random_trunks(data.load("glyphs"), ["conv4"], [12])
+    committed("random_trunks")
+    recorded = untrained.recorded_trunks("glyphs", ["conv4"], [12])
     pd.testing.assert_frame_equal(recorded[computed.columns], computed, atol=1e-3)
     both = untrained.recorded_trunks("glyphs", ["resnet50", "conv4"], [100, 12])
     assert list(zip(both["trunk"], both["classes"], strict=True)) == [
@@ -89,9 +103,15 @@ def test_records_of_random_trunks_are_what_is_computed_anew():
     ]
 
 
-def test_what_has_no_record_is_computed():
-    assert len(untrained.recorded_scores(40, [4])) == 1
-    assert len(untrained.recorded_scores(40, [4, 8], dim=2)) == 2
+def test_only_what_has_no_record_is_computed(home, monkeypatch):
+    (home / "results").mkdir()
+    untrained.record(40, [4, 8], ["conv4"], [12], dim=2)
+    recorded = untrained.recorded_scores(40, [8, 4], dim=2)
+    pd.testing.assert_frame_equal(recorded, untrained.random_scores(40, [8, 4], dim=2))
+    monkeypatch.setattr(untrained, "random_scores", lambda *_: "computed")
+    assert len(untrained.recorded_scores(40, [8], dim=2)) == 1
+    assert untrained.recorded_scores(40, [8, 5], dim=2) == "computed"
+    assert untrained.recorded_scores(40, [8], dim=3) == "computed"
 
 
 def test_splits_show_every_class_once_a_fold():
