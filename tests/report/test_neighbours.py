@@ -1,6 +1,7 @@
 """What a score looks like: neighbours, frames and scores against loops; the sheet holds what it says."""
 
 import io
+from pathlib import Path
 
 import matplotlib
 
@@ -58,6 +59,30 @@ def test_spaces_hold_the_untrained_features_and_trained_embeddings(photographs, 
     assert trained.label == "N. Softmax"
     assert trained.embeddings.shape == (60, 128)
     assert np.linalg.norm(trained.embeddings, axis=1) == pytest.approx(np.ones(60), abs=1e-4)
+
+
+def test_the_record_is_what_training_gives(photographs, spaces, home, monkeypatch):
+    (home / "results").mkdir()
+    monkeypatch.setattr(measures, "spaces", lambda *_: spaces)
+    measures.record(photographs, ("normalized_softmax",), 1)
+    monkeypatch.setattr(measures, "spaces", lambda *_: "trained")
+    read = measures.recorded_spaces(photographs, ("normalized_softmax",), 1)
+    for each, expected in zip(read, spaces, strict=True):
+        assert (each.label, each.test_map_at_r) == (expected.label, expected.test_map_at_r)
+        assert (each.embeddings == expected.embeddings).all()
+        assert (each.scores == expected.scores).all()
+    assert measures.recorded_spaces(photographs, ("normalized_softmax",), 2) == "trained"
+    assert measures.recorded_spaces(photographs, ("contrastive",), 1) == "trained"
+
+
+def test_the_committed_record_is_what_training_gives(photographs, monkeypatch):
+    trained = measures.spaces(photographs, ("contrastive",))
+    monkeypatch.setenv("DMLRC_HOME", str(Path(__file__).parents[2]))
+    monkeypatch.setattr(measures, "spaces", lambda *_: pytest.fail("not recorded"))
+    for one, other in zip(measures.recorded_spaces(photographs, ("contrastive",)), trained, strict=True):
+        # another processor rounds otherwise
+        assert one.test_map_at_r == pytest.approx(other.test_map_at_r, abs=0.005)
+        assert one.scores.mean() == pytest.approx(other.scores.mean(), abs=0.02)
 
 
 def test_queries_are_those_nearest_to_the_scores_asked_for(spaces):

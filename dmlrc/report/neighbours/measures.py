@@ -1,13 +1,17 @@
-"""Embeddings of a gallery before and after training, and what is nearest to what. Trained here, in seconds."""
+"""Embeddings of a gallery before and after training, and what is nearest to what.
+
+A training takes seconds; those of the chapter are recorded (`record`), so that each book need not repeat them.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
-from dmlrc import inputs, metrics, studies, training
+from dmlrc import inputs, metrics, paths, provenance, studies, training
 from dmlrc.building import normalized
 from dmlrc.report.labels import method_label
 from dmlrc.report.neighbours.gallery import Gallery
@@ -43,7 +47,7 @@ def spaces(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) 
     protocol = study.effective_protocol
     protocol = replace(protocol, max_epochs=min(protocol.max_epochs, epochs or protocol.max_epochs))
     prepared = inputs.prepare(study.dataset, protocol, "default", 0)
-    found = [_space("Untrained", prepared, gallery, None)]
+    found = [_space(UNTRAINED, prepared, gallery, None)]
     settings = tuned.of("grocery" if study.dataset == "grocery-lite0" else study.dataset)
     for name in methods:
         method, fold = study.method(name), prepared.splits.folds[0]
@@ -52,11 +56,43 @@ def spaces(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) 
         model = prepared.make_model()
         model.load_state_dict(run.weights)
         model.normalize = normalized(method)
-        found.append(_space(method_label(name), prepared, gallery, model.to(prepared.source.device)))
+        found.append(_space(name, prepared, gallery, model.to(prepared.source.device)))
     return found
 
 
-def _space(label: str, prepared: inputs.PreparedData, gallery: Gallery, model: torch.nn.Module | None) -> Space:
+def recorded_spaces(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) -> list[Space]:
+    """`spaces`, from the record where this gallery was embedded with these epochs and by all of these methods."""
+    file = _file(gallery)
+    if file.exists():
+        with np.load(file) as stored:
+            if stored["epochs"] == (epochs or 0) and set(methods) <= set(stored.files):
+                return [_read(name, stored, gallery) for name in (UNTRAINED, *methods)]
+    return spaces(gallery, methods, epochs)
+
+
+def record(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) -> None:
+    """Embed the gallery before and after training, and write what `recorded_spaces` reads."""
+    names, found = (UNTRAINED, *methods), spaces(gallery, methods, epochs)
+    np.savez_compressed(
+        _file(gallery),
+        epochs=epochs or 0,
+        commit=provenance.commit(),
+        methods=names,
+        test_map_at_r=[space.test_map_at_r for space in found],
+        **{name: space.embeddings for name, space in zip(names, found, strict=True)},
+    )
+
+
+def _file(gallery: Gallery) -> Path:
+    return paths.results() / f"neighbours-{gallery.dataset}.npz"
+
+
+def _read(name: str, stored: np.lib.npyio.NpzFile, gallery: Gallery) -> Space:
+    [place] = np.flatnonzero(stored["methods"] == name)
+    return _seen(name, stored[name], gallery, float(stored["test_map_at_r"][place]))
+
+
+def _space(name: str, prepared: inputs.PreparedData, gallery: Gallery, model: torch.nn.Module | None) -> Space:
     def embedded(rows: np.ndarray) -> torch.Tensor:
         if model is None and prepared.protocol.frozen_trunk:
             return F.normalize(prepared.source.features[torch.from_numpy(rows)].float())
@@ -64,9 +100,13 @@ def _space(label: str, prepared: inputs.PreparedData, gallery: Gallery, model: t
 
     test = prepared.splits.test
     whole = metrics.evaluate(embedded(test), torch.from_numpy(prepared.labels[test]), ("map_at_r",))
-    embeddings = embedded(gallery.rows).cpu().numpy()
+    return _seen(name, embedded(gallery.rows).cpu().numpy(), gallery, whole["map_at_r"])
+
+
+def _seen(name: str, embeddings: np.ndarray, gallery: Gallery, test_map_at_r: float) -> Space:
+    label = "Untrained" if name == UNTRAINED else method_label(name)
     neighbours = nearest(embeddings)
-    return Space(label, embeddings, neighbours, average_precision(neighbours, gallery.labels), whole["map_at_r"])
+    return Space(label, embeddings, neighbours, average_precision(neighbours, gallery.labels), test_map_at_r)
 
 
 def _random(prepared: inputs.PreparedData) -> torch.nn.Module:
