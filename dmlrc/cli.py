@@ -164,13 +164,7 @@ def methods() -> None:
     """Every method of the five papers: year, kind, batch, and what a search varies or the paper fixes."""
     from dmlrc.report import console
 
-    rows = [("paper", "method", "year", "kind", "batch", "searched, or settings")]
-    for paper in dmlrc.papers.ALL:
-        for each in paper.methods:
-            batch = f"{each.classes_per_batch} x {each.images_per_class}"
-            fixed = (f"{name} {value:.4g}" for name, value in each.settings.items())
-            rows.append((paper.key, each.name, str(each.year), each.kind, batch, ", ".join([*each.space, *fixed])))
-    _print_lines(console.columns(rows))
+    _print_lines(console.methods())
 
 
 @app.command()

@@ -117,11 +117,14 @@ def test_help_and_lists_load_neither_torch_nor_pandas(arguments, home):
 
 def test_methods_lists_those_of_all_papers():
     result = CliRunner().invoke(cli.app, ["methods"])
-    papers = [line.split()[0] for line in result.output.splitlines()]
+    lines = result.output.splitlines()
+    papers = [line.split()[0] for line in lines]
     assert papers.count("musgrave2020") == 14
     assert papers.count("roth2020") == 23
     assert papers.count("fehervari2019") == 12
     assert {"zhai2019", "oi2021"} <= set(papers)
+    assert max(map(len, lines)) <= 100
+    assert "switch_probability 0.35" in result.output
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,14 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from dmlrc import papers, provenance
+from dmlrc.protocol import Study
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels, titles
 from dmlrc.studies import experiments
 
-EXPERIMENTS = {paper.chapter: paper.key for paper in papers.ALL if paper.key != "musgrave2020"} | {
-    "10_losses_after_2019": "after2019"
-}
-"""The chapters about experiments around the methods tables, and what the names of these begin with."""
+PAPERS = {paper.chapter: paper.key for paper in papers.ALL if paper.key != "musgrave2020"}
+"""The chapters about a paper's experiments around the methods tables, and whose protocol these follow."""
+AFTER_2019 = "10_losses_after_2019"
 
 
 def runs(chapter: str, edition: Sequence[StudyRecords]) -> pd.DataFrame:
@@ -24,9 +24,16 @@ def runs(chapter: str, edition: Sequence[StudyRecords]) -> pd.DataFrame:
 def _shown(chapter: str, edition: Sequence[StudyRecords]) -> Iterator[StudyRecords]:
     for main in edition:
         yield main
-        if start := EXPERIMENTS.get(chapter):
-            found = (experiments.load(main.name, name) for name in experiments.of(main.name) if name.startswith(start))
-            yield from (records for records in found if records is not None)
+        around = experiments.of(main.name).items()
+        found = (experiments.load(main.name, name) for name, study in around if _belongs(study, chapter))
+        yield from (records for records in found if records is not None)
+
+
+def _belongs(study: Study, chapter: str) -> bool:
+    """Whether a chapter is about this experiment."""
+    if chapter == AFTER_2019:
+        return study.experiment == "after2019"
+    return chapter in PAPERS and study.protocol.paper == PAPERS[chapter]
 
 
 def row(records: StudyRecords) -> dict[str, str]:

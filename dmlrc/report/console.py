@@ -5,10 +5,12 @@ Lists are made without torch, pandas or a look into records: they answer at once
 
 import math
 import re
+import textwrap
 from collections.abc import Collection, Iterable, Sequence
 
 import dmlrc  # its parts are imported by the lists that use them
 
+WIDTH = 100
 _SHORT = {r" hours?\b": " h", r" minutes?\b": " min", r" seconds?\b": " s"}
 
 
@@ -49,6 +51,29 @@ def matching(word: str) -> list[str]:
     return columns(
         [("study", "time", "units recorded"), *((each.name, _time(each), _recorded(each)) for each in found)]
     )
+
+
+def methods() -> list[str]:
+    """Every method of the five papers; what does not fit on its line goes on below the last heading."""
+    rows = [("paper", "method", "year", "kind", "batch")]
+    last = ["searched, or settings"]
+    for paper in dmlrc.papers.ALL:
+        for each in paper.methods:
+            batch = f"{each.classes_per_batch} x {each.images_per_class}"
+            rows.append((paper.key, each.name, str(each.year), each.kind, batch))
+            last.append(", ".join([*each.space, *(f"{name} {value:.4g}" for name, value in each.settings.items())]))
+    begins = columns(rows)
+    margin = max(map(len, begins)) + 2
+    lines = []
+    for begin, told in zip(begins, last, strict=True):
+        told = told.replace(" ", _TOGETHER).replace(f",{_TOGETHER}", ", ")
+        first, *more = textwrap.wrap(told, WIDTH - margin) or [""]
+        lines += [f"{begin:{margin}}{first}".rstrip(), *(" " * margin + each for each in more)]
+    return [line.replace(_TOGETHER, " ") for line in lines]
+
+
+_TOGETHER = "\N{NO-BREAK SPACE}"
+"""Between a setting and its value, which stay on one line."""
 
 
 def data_sets() -> list[str]:

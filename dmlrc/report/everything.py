@@ -1,7 +1,7 @@
 """All results in one table: a row a study, method and setting, with what a reader sorts and filters by."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,7 @@ SETTINGS = {
     "separated_binary": "one model, bits",
 }
 METHODS_TABLE = "methods table"
+AFTER_2019 = "after2019"
 SWEEPS = {
     "batches": "batch size",
     "batches-equal": "batch size, equal images",
@@ -41,9 +42,10 @@ SWEEPS = {
 def results(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """Every test score of the studies and of the experiments around them, a row a study, method, setting and metric.
 
-    Columns: record (the study's slug), study (that it stands around), experiment, method, label, setting, metric, mean,
-    ci95, n, rank_low, rank_high, tied (with the best of its study, setting and metric). Ranks are among the trained
-    methods of one study: by the intervals where the record has no better ones (`tables.accuracy`).
+    Columns: record (the study's slug), study (that it stands around), experiment, paper (whose protocol it follows),
+    method, label, setting, metric, mean, ci95, n, rank_low, rank_high, tied (with the best of its study, setting and
+    metric). Ranks are among the trained methods of one study: by the intervals where the record has no better ones
+    (`tables.accuracy`).
     """
     return pd.concat([_rows(*each) for each in _recorded(edition)], ignore_index=True)
 
@@ -61,11 +63,25 @@ def _rows(study: str, experiment: str, records: StudyRecords) -> pd.DataFrame:
     frame = frame[frame["setting"].isin(SETTINGS)]
     parts = [part.assign(**_ranks(part)) for _, part in frame.groupby(["setting", "metric"], sort=False)]
     columns = ["method", "setting", "metric", "mean", "ci95", "n", "rank_low", "rank_high", "tied"]
-    known = known_methods(experiment)
     rows = pd.concat(parts)[columns] if parts else pd.DataFrame(columns=columns)
+    paper = records.meta["protocol"]["paper"]
     return rows.assign(
-        record=records.name, study=study, experiment=experiment, label=[label(name, known) for name in rows["method"]]
+        record=records.name,
+        study=study,
+        experiment=experiment,
+        paper=paper,
+        label=rows["method"].map(_labels(records, known_methods(paper))),
     )
+
+
+def _labels(records: StudyRecords, known: Mapping[str, Method]) -> dict[str, str]:
+    """The methods of a study as printed, by name; in a sweep with the level of each."""
+    places = records.scores[["method", "row", "level"]].drop_duplicates()
+    levels = places["level"].astype(object).where(places["level"].notna(), None)
+    return {
+        method: label(row, level, known)
+        for method, row, level in zip(places["method"], places["row"], levels, strict=True)
+    }
 
 
 def _ranks(part: pd.DataFrame) -> dict[str, pd.Series]:
@@ -83,41 +99,41 @@ def _ranks(part: pd.DataFrame) -> dict[str, pd.Series]:
     }
 
 
-def known_methods(experiment: str) -> dict[str, Method]:
-    """The methods of the paper that an experiment follows, by name."""
-    key = experiment.partition("-")[0]
+def known_methods(key: str) -> dict[str, Method]:
+    """The methods of a paper, of the Reality Check and after 2019, by name; where several have a name, the paper's."""
     of_paper = next((paper.methods for paper in papers.ALL if paper.key == key), ())
     return dict(tables.METHODS) | {method.name: method for method in (*after2019.METHODS, *of_paper)}
 
 
-def label(method: str, known: dict[str, Method]) -> str:
-    """A method as printed, with the level of its sweep behind it.
+def label(row: str, level: str | None, known: Mapping[str, Method]) -> str:
+    """A method as printed, with its level in a sweep behind it.
 
-    >>> label("triplet@dim16", tables.METHODS), label("pretrained", {}), label("mine", {})
+    >>> label("triplet", "dim16", tables.METHODS), label("pretrained", None, {}), label("mine", None, {})
     ('Triplet, dim 16', 'Untrained trunk', 'mine')
     """
-    name, _, level = method.partition("@")
-    words = re.sub(r"(?<=[a-z])(?=\d)", " ", level)
-    text = "Untrained trunk" if name == PRETRAINED else known[name].label if name in known else name
+    text = "Untrained trunk" if row == PRETRAINED else known[row].label if row in known else row
+    words = re.sub(r"(?<=[a-z])(?=\d)", " ", level or "")
     return f"{text}, {words}" if words else text
 
 
-def experiment_title(experiment: str) -> str:
-    """An experiment in words.
+def experiment_title(experiment: str, paper: str) -> str:
+    """An experiment in words; paper: the key of the one whose protocol it follows.
 
-    >>> experiment_title("roth2020-dims"), experiment_title("after2019"), experiment_title("methods table")
-    ('Roth et al. 2020: embedding size', 'losses after 2019', 'methods table')
+    >>> experiment_title("roth2020-dims", "roth2020"), experiment_title("methods table", "musgrave2020")
+    ('Roth et al. 2020: embedding size', 'methods table')
+    >>> experiment_title("after2019", "musgrave2020"), experiment_title("trunks", "musgrave2020")
+    ('losses after 2019', 'Musgrave et al. 2020: trunks')
     """
-    if experiment == "after2019":
-        return "losses after 2019"
-    key, _, sweep = experiment.partition("-")
-    paper = next((paper.label for paper in papers.ALL if paper.key == key), key)
-    return f"{paper}: {SWEEPS.get(sweep, sweep)}" if sweep else paper
+    if experiment in (METHODS_TABLE, AFTER_2019):
+        return {AFTER_2019: "losses after 2019"}.get(experiment, experiment)
+    of = next((each.label for each in papers.ALL if each.key == paper), paper)
+    sweep = experiment.removeprefix(paper).removeprefix("-")
+    return f"{of}: {SWEEPS.get(sweep, sweep)}" if sweep else of
 
 
 def cells(found: pd.DataFrame) -> pd.DataFrame:
     """`results` as cells, a row a study, method and setting: MAP@R, its rank and ties, then the other metrics."""
-    keys = ["record", "study", "experiment", "label", "setting"]
+    keys = ["record", "study", "experiment", "paper", "label", "setting"]
     found = found.drop_duplicates([*keys, "metric"])
     texts = found.assign(cell=[labels.percent(*pair) for pair in found[["mean", "ci95"]].to_numpy()])
     wide = texts.pivot(index=keys, columns="metric", values="cell").reindex(columns=list(METRICS)).fillna("–")
@@ -131,7 +147,10 @@ def cells(found: pd.DataFrame) -> pd.DataFrame:
             "first": np.where(ranked["tied"].eq(True), "tied", "no"),
             **{labels.METRIC_LABELS[name]: wide[name].to_numpy() for name in METRICS[1:]},
             "study": wide.index.get_level_values("study").map(titles.title),
-            "experiment": wide.index.get_level_values("experiment").map(experiment_title),
+            "experiment": [
+                experiment_title(*pair)
+                for pair in zip(*map(wide.index.get_level_values, ("experiment", "paper")), strict=True)
+            ],
             "setting": wide.index.get_level_values("setting").map(SETTINGS),
             "runs": runs.astype(int).astype(str).to_numpy(),
             "record": wide.index.get_level_values("record"),

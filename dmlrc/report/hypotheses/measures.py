@@ -5,13 +5,15 @@ Everything here follows `book/preregistration.md` to the letter: change nothing 
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from dmlrc import studies
+from dmlrc import paths, records, studies
 from dmlrc.errors import MissingDataError
-from dmlrc.records import StudyRecords, load
+from dmlrc.records import StudyRecords
 from dmlrc.report import published, statistics
 from dmlrc.report.decides import measures as decides
 from dmlrc.report.significance import measures as significance
@@ -88,6 +90,17 @@ def all_of(findings: Iterable[Finding]) -> str:
 # Records that count
 
 
+def load(name: str) -> StudyRecords:
+    """`records.load`, once for a study: nine hypotheses ask for the same ones, and a page shows one state of them."""
+    return _load(name, paths.runs(), paths.results())
+
+
+@lru_cache(maxsize=16)
+def _load(name: str, runs: Path, results: Path) -> StudyRecords:
+    """runs, results: where `records.load` looks, so that another folder's records are never taken for these."""
+    return records.load(name)
+
+
 @dataclass(frozen=True)
 class Counted:
     """The part of a study's records that counts: the repetitions that all of its methods have finished."""
@@ -113,19 +126,19 @@ def counted(name: str, methods: Sequence[str] = ()) -> Counted:
     study = studies.get(name)
     chosen = list(methods) or [method.name for method in study.methods]
     try:
-        records = load(name)
+        found = load(name)
     except MissingDataError:
         return Counted(name, None, 0, study.repetitions)
-    reruns = records.runs[(records.runs["kind"] == "rerun") & records.runs["method"].isin(chosen)]
+    reruns = found.runs[(found.runs["kind"] == "rerun") & found.runs["method"].isin(chosen)]
     counts = reruns.groupby(["repetition", "method"])["number"].nunique().unstack()
     counts = counts.reindex(columns=chosen).fillna(0)
     whole = counts.index[(counts >= study.budget.reruns).all(axis=1)]
     if not len(whole):
         return Counted(name, None, 0, study.repetitions)
-    scores = records.scores[records.scores["method"].isin(chosen) & records.scores["repetition"].isin(whole)]
-    trials = records.trials[records.trials["method"].isin(chosen) & records.trials["repetition"].isin(whole)]
+    scores = found.scores[found.scores["method"].isin(chosen) & found.scores["repetition"].isin(whole)]
+    trials = found.trials[found.trials["method"].isin(chosen) & found.trials["repetition"].isin(whole)]
     sizes = scores.groupby(["method", "repetition", "setting", "metric"])["value"].transform("size")
-    kept = replace(records, scores=scores[sizes > 1], trials=trials)
+    kept = replace(found, scores=scores[sizes > 1], trials=trials)
     return Counted(name, kept, len(whole), study.repetitions)
 
 
