@@ -133,8 +133,15 @@ def single_page() -> Path:
     folder = _jupyter_book("singlehtml")
     [page] = (folder / "chapters").glob("*.html")  # its paths are those of a page in the folder above
     target = folder / "index.html"
-    target.write_text(re.sub(r'href="[\w/]+\.html#', 'href="#', page.read_text(encoding="utf-8")), encoding="utf-8")
+    target.write_text(
+        re.sub(r'href="[\w/]+\.html#', 'href="#', _one_folder_up(page.read_text(encoding="utf-8"))), encoding="utf-8"
+    )
     return target
+
+
+def _one_folder_up(page: str) -> str:
+    """A page whose links out of the book, to records, are those of a page in the folder above."""
+    return page.replace('href="../../../', 'href="../../')
 
 
 def _require_clone() -> None:

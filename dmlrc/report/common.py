@@ -13,8 +13,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from dmlrc import studies
 from dmlrc.records import StudyRecords
 from dmlrc.report import claims, editions, labels, publish, statistics
+from dmlrc.report.claims.figures import forest as draw_forest
 from dmlrc.report.statistics import Estimate, half_width
 
 ByStudy = Mapping[str, StudyRecords | None]
@@ -63,11 +65,13 @@ def state(records: StudyRecords | None, method: str) -> str:
 
 
 def diverged(records: StudyRecords) -> list[str]:
-    """The methods of which at least one rerun diverged, with the count: "margin@dim16 (1 of 3)"."""
+    """The methods of which at least one rerun diverged, as printed, with the count: "Margin, dim16 (1 of 3)"."""
+    study = studies.known().get(records.name)
+    known = {method.name: method.label for method in study.methods} if study else {}
     reruns = records.runs[records.runs["kind"] == "rerun"]
     failed = (reruns["state"] == "diverged").groupby([reruns["method"], reruns["number"]]).any()
     return [
-        f"{method} ({count.sum()} of {len(count)})"
+        f"{known.get(method, method)} ({count.sum()} of {len(count)})"
         for method, count in failed.groupby("method", sort=False)
         if count.any()
     ]
@@ -170,9 +174,11 @@ def verdicts(edition: Sequence[StudyRecords], paper: str) -> str:
     numbers = claims.numbers(edition, paper)
     sentences = []
     for name, part in numbers.groupby(level="study", sort=False):
-        counts = ", ".join(f"{(part['verdict'] == verdict).sum()} {verdict}" for verdict in claims.VERDICTS)
-        where = "that need no records" if name == claims.WITHOUT_RECORDS else f"on `{name}`"
-        sentences.append(f"Of {len(part)} claims of the paper, {where}: {counts}.")
+        found = {verdict: (part["verdict"] == verdict).sum() for verdict in claims.VERDICTS}
+        counts = ", ".join(f"{count} {verdict}" for verdict, count in found.items() if count)
+        where = "Without any training of ours" if name == claims.WITHOUT_RECORDS else f"On `{name}`"
+        several = "s" if len(part) > 1 else ""
+        sentences.append(f"{where}, of {len(part)} claim{several} of the paper: {counts}.")
     return " ".join(sentences)
 
 
@@ -236,6 +242,20 @@ def not_run(by_study: ByStudy, experiment: str, statement: str) -> pd.DataFrame:
     return pd.DataFrame({"what it shows": rows}).rename_axis("Source")
 
 
+def publish_forest(studies: Sequence[StudyRecords] | claims.Judged, section: str) -> None:
+    """Publish the figure of a section's claims; nothing where none of them has a number."""
+    drawing = draw_forest(claims.judged(studies, section), claims.of_section(section))
+    if drawing is not None:
+        publish.figure(
+            f"claims-{section}-forest",
+            drawing,
+            "Claims with a number from records. How far inside its region (shaded) the number lies, in half widths of "
+            "its 95 % interval: right of the dotted line the whole interval is inside and the claim is reproduced, "
+            "left of the other one it is not. Hollow: the verdict is open, for another reason if the mark is beyond a "
+            "line. Point at a mark for the number and the reason.",
+        )
+
+
 @dataclass(frozen=True)
 class Exhibit:
     """A figure, or a table of ours alone, that needs records of an experiment.
@@ -256,11 +276,16 @@ class Exhibit:
             self._publish_statement(by_study)
 
     def table(
-        self, by_study: ByStudy, cells: Callable[[dict[str, StudyRecords]], pd.DataFrame], wrap: bool = False
+        self,
+        by_study: ByStudy,
+        cells: Callable[[dict[str, StudyRecords]], pd.DataFrame],
+        wrap: bool = False,
+        folded: str = "",
     ) -> None:
-        """Publish a table of the studies around which the experiment was run."""
+        """Publish a table of the studies around which the experiment was run. wrap, folded: of `publish.table`."""
         if present(by_study):
-            publish.table(self.name, labels.in_words(cells(present(by_study))), self._caption(by_study), wrap=wrap)
+            shown = labels.in_words(cells(present(by_study)))
+            publish.table(self.name, shown, self._caption(by_study), wrap=wrap, folded=folded)
         else:
             self._publish_statement(by_study)
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
 from dmlrc import papers
 from dmlrc.methods import Method
@@ -158,6 +159,13 @@ def cells(found: pd.DataFrame) -> pd.DataFrame:
         index=pd.Index(wide.index.get_level_values("label"), name="Method"),
     )
     return table.iloc[np.argsort(table["record"].map(order).to_numpy(), kind="stable")]
+
+
+def linked(table: pd.DataFrame, folder: str = "../../../results") -> pd.DataFrame:
+    """`cells` in which each record is a link to its folder. folder: of the records, from where the page lies."""
+    link = Markup('<a href="{}/{}/">{}</a>')
+    links = [link.format(folder, name, name) for name in table["record"]]
+    return table.assign(record=pd.Series(links, table.index, dtype=object))  # plain strings would forget their `Markup`
 
 
 def _places(low: float, high: float) -> str:

@@ -7,7 +7,7 @@ import pandas as pd
 
 from dmlrc.protocol import Study
 from dmlrc.records import StudyRecords
-from dmlrc.report import about, labels
+from dmlrc.report import about, everything, labels
 from dmlrc.studies import experiments
 
 
@@ -43,17 +43,18 @@ def experiments_table(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     for main in edition:
         for name, study in experiments.of(main.name).items():
             recorded = experiments.load(main.name, name)
-            row = {"Study": main.name, "experiment": name, "rows": str(len(study.methods))}
+            title = everything.experiment_title(name, study.protocol.paper)
+            row = {"Study": main.name, "experiment": title, "rows": str(len(study.methods))}
             if recorded is None:
-                rows.append(row | {"reruns": "not run", "steps": "–", "hours": "–", "commit": "–"})
+                rows.append(row | {"reruns": "not run", "steps": "–", "hours": "–", "commit": "–", "name": study.name})
                 continue
             reruns = recorded.runs[recorded.runs["kind"] == "rerun"]
             done = len(reruns[["method", "repetition", "number"]].drop_duplicates())
             row["reruns"] = f"{done} of {len(study.methods) * study.budget.reruns}"
             row["steps"] = f"{recorded.runs['steps'].sum():,}"
             row["hours"] = f"{recorded.runs['seconds'].sum() / 3600:.2f}"
-            rows.append(row | {"commit": about.made(recorded, "commit")})
-    columns = ["Study", "experiment", "rows", "reruns", "steps", "hours", "commit"]
+            rows.append(row | {"commit": about.made(recorded, "commit"), "name": study.name})
+    columns = ["Study", "experiment", "rows", "reruns", "steps", "hours", "commit", "name"]
     return pd.DataFrame(rows, columns=columns).set_index(columns[:2])
 
 
@@ -66,6 +67,7 @@ def studies_table(studies: Iterable[Study]) -> pd.DataFrame:
             "protocol": study.protocol.name,
             "budget": f"{study.budget.name}: {study.budget.trials} trials, {study.budget.reruns} reruns",
             "expected": study.expected,
+            "name": study.name,
         }
         for study in studies
         if study.kind != "rates" and study.name not in apart

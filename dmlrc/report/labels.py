@@ -47,6 +47,48 @@ def method_label(method: str, methods: Methods = METHODS) -> str:
     return "Pretrained" if method == PRETRAINED else methods[method].label if method in methods else method
 
 
+PARAMETER_LABELS = {
+    "pos_margin": "margin of positives",
+    "neg_margin": "margin of negatives",
+    "second_margin": "second margin",
+    "loss_weights_lr": "learning rate of the loss's weights",
+    "softmax_scale": "scale",
+    "num_bins": "bins",
+    "n_bins": "bins",
+    "regularizer_weight": "weight of the regulariser",
+    "reg_weight": "weight of the regulariser",
+    "l2_weight": "weight of the norms",
+    "angular_weight": "weight of the angles",
+    "alpha": "α",
+    "beta": "β",
+    "gamma": "γ",
+    "base": "λ",
+    "la": "λ",
+    "epsilon": "ε",
+    "m": "margin",
+    "centers_per_class": "centres a class",
+    "switch_probability": "switching probability",
+    "rank_temperature": "temperature of ranks",
+    "max_k": "largest k",
+    "Tn": "temperature of negatives",
+}
+"""The hyperparameters as printed, by the symbols of their papers where these have one; others are words already."""
+
+
+def parameter(name: str) -> str:
+    """A hyperparameter as printed; one of a reader's own loss keeps its name.
+
+    >>> parameter("pos_margin"), parameter("temperature")
+    ('margin of positives', 'temperature')
+    """
+    return PARAMETER_LABELS.get(name, name)
+
+
+def parameters(names: str) -> str:
+    """Hyperparameters as printed. names: joined by ", ", as `tables.methods` has them."""
+    return ", ".join(map(parameter, names.split(", ")))
+
+
 SETTING_LABELS = {
     "trunk": "trunk",
     "weights": "weights",
@@ -105,6 +147,41 @@ def setting_text(value) -> str:
     if isinstance(value, (list, tuple)):
         return " to ".join(f"{number:.3g}" for number in value)
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+_AS_PRINTED = {
+    "trunk": TRUNK_LABELS,
+    "weights": {
+        "imagenet": "ImageNet",
+        "package": "ImageNet, in the package",
+        "squeezenet1_0_deepcompression.pth": "ImageNet, Deep Compression",
+    },
+    "optimizer": {"rmsprop": "RMSprop", "adam": "Adam", "sgd": "SGD", "adamw": "AdamW", "adadelta": "Adadelta"},
+    "metrics": METRIC_LABELS | {"jsd": "JSD"},
+    "val_metrics": METRIC_LABELS | {"jsd": "JSD"},
+}
+_RATES = ("lr", "new_lr", "weight_decay", "loss_weight_decay")
+
+
+def setting(name: str, value) -> str:
+    """The value of a setting as printed: networks and metrics by their names, rates in powers of ten.
+
+    >>> setting("trunk", "bn_inception"), setting("lr", 1e-06), setting("weight_decay", 0.0)
+    ('BN-Inception', '10⁻⁶', '0')
+    >>> setting("metrics", ("map_at_r", "nmi")), setting("momentum", 0.9)
+    ('MAP@R, NMI', '0.9')
+    """
+    words = _AS_PRINTED.get(name, {})
+    if isinstance(value, (list, tuple)) and words:
+        return setting_text([words.get(each, each) for each in value])
+    if name in _RATES and isinstance(value, float) and 0 < value < 0.01:
+        return rate(value)
+    return words.get(value, setting_text(value)) if isinstance(value, str) else setting_text(value)
+
+
+def settings(values: pd.DataFrame) -> pd.DataFrame:
+    """Settings as cells, see `setting`. values: a row a setting, by its field of the protocol."""
+    return values.apply(lambda row: row.map(lambda value: setting(row.name, value)), axis=1)
 
 
 def percent(mean: float, ci95: float = float("nan"), digits: int = 2) -> str:
@@ -223,7 +300,7 @@ def _count_of_runs(records: StudyRecords) -> str:
         return f"`{records.name}`: n = {budget['trials']} {'trial' if budget['trials'] == 1 else 'trials'}."
     if searches > 1:
         return f"`{records.name}`: n = {searches * budget['reruns']} runs, {searches} searches of {budget['reruns']}."
-    return f"`{records.name}`: n = {budget['reruns']} runs."
+    return f"`{records.name}`: n = {budget['reruns']} {'run' if budget['reruns'] == 1 else 'runs'}."
 
 
 def caveats(edition: Sequence[StudyRecords]) -> str:
@@ -268,13 +345,20 @@ def below_pretrained(records: StudyRecords) -> list[str]:
     if not below.any():
         return []
     higher = (trained["map_at_r"][below] > trunk_alone["map_at_r"]).sum()
-    but = (
-        "" if not higher else "; in MAP@R it is above" if below.sum() == 1 else f"; in MAP@R {higher} of them are above"
-    )
+    above = "it is" if below.sum() == 1 else "all are" if higher == below.sum() else f"{higher} of them are"
+    but = f"; in MAP@R {above} above" if higher else ""
     return [
-        f"On `{records.name}` {below.sum()} of {len(trained)} methods {'lies' if below.sum() == 1 else 'lie'} below "
+        f"On `{records.name}` {_share(int(below.sum()), len(trained))} {'lies' if below.sum() == 1 else 'lie'} below "
         f"the untrained trunk in P@1 ({percent(trunk_alone['precision_at_1'], digits=1)} %){but}."
     ]
+
+
+def _share(count: int, total: int) -> str:
+    """
+    >>> _share(1, 14), _share(14, 14), _share(3, 14)
+    ('1 of 14 methods', 'all 14 methods', '3 of 14 methods')
+    """
+    return f"all {total} methods" if count == total else f"{count} of {total} methods"
 
 
 def each(values: Mapping, text: Callable[..., str]) -> str:
@@ -283,7 +367,7 @@ def each(values: Mapping, text: Callable[..., str]) -> str:
     >>> each({"CUB200": 0.1, "SOP": 0.25}, "{:.0%}".format)
     'CUB200 10%, SOP 25%'
     """
-    return ", ".join(f"{name} {text(value)}" for name, value in values.items())
+    return ", ".join(f"{titles.in_label(name)} {text(value)}" for name, value in values.items())
 
 
 def one_digit(value: float) -> str:

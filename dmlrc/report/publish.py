@@ -96,12 +96,14 @@ def table(
     marks: pd.DataFrame | None = None,
     wrap: bool = False,
     filters: bool = False,
+    folded: str = "",
 ) -> None:
     """Show a table of text under its id, and write it as CSV and LaTeX.
 
     cells: what is printed, text or `Markup`. data: the numbers behind it, for the CSV; default the cells. marks: for
     each cell "best" (printed bold), "tie" (italic) or "". wrap: cells hold sentences, so they may break into lines.
-    filters: the page lets its reader choose among the rows.
+    filters: the page lets its reader choose among the rows. folded: what the line says behind which the table is
+    folded; for the numbers behind a figure, and for what only a checker reads.
     """
     plain = cells.map(lambda cell: cell.striptags() if isinstance(cell, Markup) else cell)  # links are of pages
     (plain if data is None else data).to_csv(exports() / f"{name}.csv", float_format="%.6g")
@@ -109,13 +111,21 @@ def table(
     marks = None if marks is None else titles.in_headings(marks)
     (exports() / f"{name}.tex").write_text(_latex(_styler(plain, marks), name, titles.in_sentence(caption)))
     caption = _printed(caption)
-    html = _long(cells, name) if filters else _scrolling(cells, name, wrap, marks)
-    downloads = f"{{download}}`CSV <exports/{name}.csv>` {{download}}`LaTeX <exports/{name}.tex>`"
-    _display(
-        f"{html}<p>{_html(caption)}</p>",
+    html = _long(_marked(cells, marks), name, wrap) if filters else _scrolling(cells, name, wrap, marks)
+    links = f"{{download}}`CSV <exports/{name}.csv>` {{download}}`LaTeX <exports/{name}.tex>` {_ABOUT}"
+    shown = (
         f"::::{{container}} dml-table\n:name: {name}\n\n```{{raw}} html\n{html}\n```\n\n:::{{container}} "
-        f"dml-caption\n{caption} {downloads}\n:::\n::::",
+        f"dml-caption\n{caption} {links}\n:::\n::::"
     )
+    html = f"{html}<p>{_html(caption)}</p>"
+    if folded:
+        html = f"<details><summary>{escape(folded)}</summary>{html}</details>"
+        shown = f":::::{{dropdown}} {folded}\n:class-container: dml-fold\n\n{shown}\n:::::"
+    _display(html, shown)
+
+
+_ABOUT = '<a class="dml-about-link" href="#about-these-runs">About these runs</a>'
+"""The link to the foot of the page, where `rerun` says what the numbers were made of."""
 
 
 def figure(name: str, drawing: Figure, caption: str) -> None:
@@ -205,7 +215,15 @@ def _fenced(html: str) -> str:
 
 def _printed(markdown: str) -> str:
     """Studies by their titles; a number and its % stay on one line; a minus before a number is one."""
-    return _minus(titles.in_sentence(markdown).replace(" %", "\u00a0%"))
+    return _minus(_NONE.sub(_none, titles.in_prose(markdown)).replace(" %", "\u00a0%"))
+
+
+_NONE = re.compile(r"(^(?:- )?|[.?] )?(?<![\w.,`(-])0 of (?:the )?(?=\d)", re.MULTILINE)
+
+
+def _none(found: re.Match) -> str:
+    """ "0 of 3" as a sentence says it."""
+    return "none of " if found[1] is None else f"{found[1]}None of "
 
 
 def _minus(text: object) -> object:
@@ -250,10 +268,22 @@ def _scrolling(cells: pd.DataFrame, name: str, wrap: bool, marks: pd.DataFrame |
     return f'<div class="dml-scroll" tabindex="0" role="region" aria-label="{escape(name)}">{html}</div>'
 
 
-def _long(cells: pd.DataFrame, name: str) -> str:
+def _marked(cells: pd.DataFrame, marks: pd.DataFrame | None) -> pd.DataFrame:
+    """The cells with their marks as tags."""
+    if marks is None:
+        return cells
+    tags = {"best": Markup("<b>{}</b>"), "tie": Markup("<i>{}</i>"), "": Markup("{}")}
+    return cells.astype(object).combine(
+        marks, lambda texts, looks: texts.combine(looks, lambda a, b: tags[b].format(a))
+    )
+
+
+def _long(cells: pd.DataFrame, name: str, wrap: bool = False) -> str:
     """A table of many rows: bare cells, since the marks of a `Styler` would be most of the page."""
     named = _escaped(cells).rename_axis(None).rename_axis(cells.index.name, axis=1)
-    html = named.to_html(border=0, classes="dml dml-filter", escape=False).replace("dataframe ", "", 1)
+    html = named.to_html(border=0, classes=f"dml dml-filter{' dml-wrap' * wrap}", escape=False).replace(
+        "dataframe ", "", 1
+    )
     return f'<div class="dml-scroll" tabindex="0" role="region" aria-label="{escape(name)}">{html}</div>'
 
 

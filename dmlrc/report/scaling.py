@@ -154,5 +154,6 @@ def plan(studies: Iterable[Study]) -> pd.DataFrame:
             "at once": len(every),
             "in a row": study.budget.trials + study.budget.reruns,
             "expected": study.expected,
+            "name": study.name,
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("study")

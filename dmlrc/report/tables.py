@@ -227,6 +227,11 @@ def recycled(claims: pd.DataFrame, baseline: str) -> pd.DataFrame:
     return table.assign(order=order).sort_values(["order", "papers"], ascending=[True, False]).drop(columns="order")
 
 
+def mean_of(frame: pd.DataFrame, method: str) -> float:
+    """Concatenated P@1 of a method. frame: as in `spread`."""
+    return float(frame.set_index(["method", "setting", "metric"])["mean"][method, "concatenated", "precision_at_1"])
+
+
 def measured_by_year(
     frame: pd.DataFrame,
     setting: str = "concatenated",

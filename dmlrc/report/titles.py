@@ -33,6 +33,8 @@ TRUNKS = {
     "bn_inception": "BN-Inception",
     "timm:tf_efficientnet_lite0": "EfficientNet-Lite0",
 }
+RATES = {"rate-tenfold": ", at ten times the rate", "rate-searched": ", rate searched"}
+"""The experiments that are tables of their own, with another learning rate."""
 FIRST_RUNS = ("grocery-frozen-full", "cars196crops-frozen-full")
 """Tables that are run again at another learning rate; see the preregistration."""
 
@@ -46,12 +48,14 @@ def title(study: str) -> str:
     ('Grocery Store', 'CUB200 (fine-tuned)', 'my-photos')
     >>> title("cub200-2010-last-block")
     'CUB-200 (2010), last block trained'
+    >>> title("cub200-2010-frozen-rate-tenfold")
+    'CUB-200 (2010), at ten times the rate'
     """
     known = STUDIES.get(study)
     if known is None:
         return study
     if known.parent in STUDIES:
-        return title(known.parent)
+        return title(known.parent) + RATES.get(known.experiment, "")
     data, qualifiers = DATASETS.get(known.dataset, known.dataset), ", ".join(_qualifiers(known))
     if not qualifiers:
         return data
@@ -93,7 +97,17 @@ def in_label(text: object) -> object:
     """
     if not isinstance(text, str):
         return text
-    return _slugs(r"(?<!study run )(?<![\w`/-])", r"(?![\w`/-])").sub(lambda found: title(found[1]), text)
+    return _slugs(r"(?<!study run )(?<![\w`/=-])", r"(?![\w`/-])").sub(lambda found: title(found[1]), text)
+
+
+def in_prose(markdown: str) -> str:
+    """Markdown in which each study goes by its title; what stands in backticks with other words is a command and stays.
+
+    >>> in_prose("`grocery-quick` and cub200-2010-frozen gain; `make book STUDY=grocery-quick` shows it.")
+    'Grocery Store (quick) and CUB-200 (2010) gain; `make book STUDY=grocery-quick` shows it.'
+    """
+    parts = re.split(r"(`+[^`]*`+)", in_sentence(markdown))
+    return "".join(part if part.startswith("`") else in_label(part) for part in parts)
 
 
 def in_headings(cells: pd.DataFrame) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from dmlrc import migrate
 from dmlrc.papers import fehervari2019, musgrave2020, roth2020
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import claims, published, statistics
-from dmlrc.report.claims import measures, page, rule, untrained, verdicts
+from dmlrc.report.claims import figures, measures, page, rule, untrained, verdicts
 from dmlrc.report.claims import oi2021 as oi2021_claims
 from dmlrc.report.claims import roth2020 as roth2020_claims
 from dmlrc.report.claims.rule import (
@@ -737,3 +737,26 @@ def test_claims_read_records_of_the_true_shape(tmp_path, monkeypatch):
 def test_links_name_a_chapter(edition):
     assert page.link("musgrave-f2") == '<a href="01_metrics.html#musgrave-f2">musgrave-f2</a>'
     assert page.chapter("roth-f5") == "05_training_strategies"
+
+
+def test_a_number_is_as_far_inside_its_region_as_its_interval_says():
+    def inside(region, value, low, high):
+        return figures.inside(region, Estimate(value, low, high, 9))
+
+    assert inside(rule.above(0), 2.0, 1.0, 3.0) == pytest.approx(2)
+    assert inside(rule.above(0), 1.0, 0.0, 3.0) == pytest.approx(1)  # the interval touches the edge
+    assert inside(rule.below(1), 2.0, 1.0, 3.0) == pytest.approx(-1)
+    assert inside(rule.within(1), 0.5, 0.0, 1.5) == pytest.approx(0.5)
+    assert np.isnan(inside(rule.above(0), 1.0, np.nan, np.nan))
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_the_figure_says_what_the_rule_says(seed):
+    rng = np.random.default_rng(seed)
+    low, value, high = np.sort(rng.normal(0, 2, 3))
+    region = [rule.above(0.5), rule.below(-0.3), rule.within(1.0)][seed % 3]
+    found = Estimate(value, low, high, 9, "rows")
+    place = figures.inside(region, found)
+    verdict = rule.judge(region, found, full=True).verdict
+    assert (verdict == rule.REPRODUCED) == (place > 1)
+    assert (verdict == rule.NOT_REPRODUCED) == (place < -1)

@@ -183,7 +183,7 @@ class TestSearches:
         found = measures.levelled(records)
         assert found["search"] == pytest.approx(np.std([0.03 * place for place in range(4)], ddof=1))
         assert found["1"] == pytest.approx(np.std([0.03 * place - 0.145 * (place + 1) for place in range(4)], ddof=1))
-        assert f"takes {1 - found['search'] / found['1']:.0%} of that away" in page.levelled_sentence(records)
+        assert f"takes {100 * (1 - found['search'] / found['1']):.0f} % of that away" in page.levelled_sentence(records)
         records.trials.loc[records.trials["trial"] < 10, "value"] = 0.1
         assert "does not bring them closer" in page.levelled_sentence(records)
 
@@ -226,7 +226,7 @@ def parts():
 def test_sentences_name_what_decides_more_than_the_loss():
     text = page.parts_sentence(study(), parts())
     assert "the losses differ by 1.00 points" in text
-    assert text.endswith("As much or more moves them against one another: pipeline 3.00.")
+    assert text.endswith("as much or more against one another: the pipeline by 3.00.")
     text = page.parts_sentence(study(), parts()[1:])
     assert "Nothing else moves them as much" in text
     assert "test classes, by 0.20 points" in text

@@ -139,7 +139,7 @@ def test_gains_over_what_was_reported():
 def test_sentences_count_what_gains_and_what_does_not():
     dims = {MAIN: made(f"{NAME}-dims", rising)}
     sentence = page.slopes_sentence(dims, "embedding")
-    assert "10 of 11 methods gain from a larger embedding beyond their interval and 0 lose;" in sentence
+    assert "10 of 11 methods gain from a larger embedding beyond their interval and none lose;" in sentence
     assert "+0.0 to NPairs" in sentence
     assert "single seed" in page.slopes_sentence({MAIN: made(f"{NAME}-dims", rising, reruns=1)}, "embedding")
     assert page.slopes_sentence({MAIN: None}, "batch") == ""
@@ -187,7 +187,7 @@ def test_ledger_names_what_differs_and_only_that():
     rows = table.set_index("setting")
     assert rows.loc["images in a batch", "ours"] == "60"
     assert rows.loc["images in a batch", "the paper's"] == "120"
-    assert rows.loc["trunk", "ours"] == f"{MAIN}: conv4; grocery-frozen-full: squeezenet1_0"
+    assert rows.loc["trunk", "ours"] == "Glyphs: conv4; Grocery Store (first run): SqueezeNet 1.0"
     assert rows.loc["lr", "the paper's"].startswith("not given")
     assert "momentum" not in rows.index
     assert table.index.tolist() == list(range(1, len(table) + 1))

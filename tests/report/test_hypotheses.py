@@ -129,7 +129,7 @@ class TestWhatCounts:
     def test_without_records_nothing_is_tested(self, recorded):
         assert {each.verdict for each in measures.judged()} == {NOT_TESTED}
         assert measures.recorded() == []
-        assert "since its records are not finished" in page.sentence(measures.judged()[:1])
+        assert "whose records are not finished" in page.sentence(measures.judged()[:1])
         assert len(page.cells(measures.judged())) == len(measures.judged())
 
     def test_one_search_borrows_from_the_same_data_first(self, recorded):

@@ -164,3 +164,26 @@ def test_studies_are_printed_by_their_titles(exports):
     drawn = shown(publish.figure, "my-f1", figure, "A title.")["text/html"]
     assert "Grocery Store (quick), fold 1" in drawn
     assert ">Cars crops</text>" in drawn
+
+
+def test_a_table_is_folded_behind_a_line_and_leads_to_what_it_was_made_of():
+    data = shown(publish.table, "my-t1", cells(), "A caption.", folded="The numbers")
+    assert data["text/html"].startswith("<details><summary>The numbers</summary>")
+    assert data["text/markdown"].startswith(":::::{dropdown} The numbers")
+    assert ":name: my-t1" in data["text/markdown"]
+    assert 'href="#about-these-runs"' in data["text/markdown"]
+
+
+def test_none_is_a_word_and_other_counts_are_numbers():
+    data = shown(publish.takeaways, "0 of 3 trials diverged.", "On Cars 0 of 3, on CUB 10 of 30. 0 of 2 differ.")
+    assert "- None of 3 trials" in data["text/markdown"]
+    assert "On Cars none of 3, on CUB 10 of 30. None of 2 differ." in data["text/markdown"]
+
+
+def test_a_table_with_a_filter_keeps_its_marks():
+    flat = cells().set_axis(["P@1", "MAP@R"], axis=1)
+    marks = pd.DataFrame([["best", ""], ["tie", ""]], flat.index, flat.columns)
+    html = shown(publish.table, "my-t1", flat, "A caption.", marks=marks, filters=True)["text/html"]
+    assert "<b>67.2 ± 0.5</b>" in html
+    assert "<i>64.4 ± 0.4</i>" in html
+    assert "<b>26.2" not in html

@@ -269,7 +269,7 @@ def test_influence_is_drawn_and_missing_sweeps_say_so():
     assert {"32", "1024", "Hist.", "weight decay"} <= set(text)
     cells = page.effects_cells(sweeps)
     assert cells.loc["embedding size", MAIN].startswith("50.0 % (50.0 to 50.0); best: ")
-    assert cells.loc["weight decay", MAIN] == cells.loc["trunk", "other"] == "not run"
+    assert cells.loc["weight decay", MAIN] == cells.loc["trunk, pretrained or random", "other"] == "not run"
     assert "embedding size 50.0 %" in page.effects_sentence(sweeps)
     drawn(figures.draw_influence({factor: {MAIN: None} for factor in numbers.FACTORS}))
 
@@ -290,7 +290,7 @@ def test_samplers():
     assert (cells["other"] == "not run").all(axis=None)
     sentence = page.samplers_sentence({MAIN: records})
     assert "SPC-2 has the highest" in sentence
-    assert "yes: +2.0" in sentence
+    assert "SPC-2 +2.0" in sentence
     figure = figures.draw_samplers({MAIN: records})
     assert "DDM" in drawn(figure)
     points = np.concatenate([each.get_offsets() for each in figure.axes[0].collections])
@@ -520,7 +520,7 @@ def test_ledger_names_what_differs():
     assert list(rows.columns) == ["setting", "ours", "the paper's", "where", "why"]
     assert rows.index[0] == 1
     found = rows.set_index("setting")
-    assert found.loc["trunk", "the paper's"] == "resnet50"
+    assert found.loc["trunk", "the paper's"] == "ResNet50"
     assert found.loc["images in a batch", "ours"] == "64"
     assert found.loc["images in a batch", "the paper's"] == "112"
     assert "embedding_dim" not in found.index  # 128 both
@@ -570,3 +570,13 @@ def test_the_chapter_shows_everything(present, tmp_path, monkeypatch):
     assert "not run" in pages
     assert ("snr (1 of 4)" in pages) == present
     assert "nan" not in pages
+
+
+def test_the_spread_of_the_losses_is_that_of_their_best_and_worst():
+    def score(row, value, metric, seed):
+        return 0.5 if row == "softmax" else 0.4
+
+    records = sweep("dims", score)
+    spread = numbers.loss_spread(records)
+    assert spread.tolist() == pytest.approx([0.2] * len(spread))
+    assert len(spread) > 1

@@ -269,14 +269,15 @@ def test_printed_results_says_what_is_missing():
     assert cells.loc["ArcFace", ("", "reruns")] == "2"
 
 
-def test_beside_puts_our_columns_after_the_papers():
+def test_our_scores_stand_beside_the_published_ones():
     records = fake_records()
-    cells, marks = page.compare_with_published(printed("SOP"), [records], "SOP")
-    assert cells.shape == marks.shape == (15, 6 + 2)
-    assert cells.loc["NTXent", ("SOP, concatenated (512-d)", "P@1")] == "–"
-    ours = cells.loc["NTXent", ("fake-study, concatenated (512-d)", "MAP@R")]
+    points = page.beside_published([records], {"SOP": printed("SOP")}).set_index("method")
+    assert "ntxent" not in points.index  # not in that table
+    assert "pretrained" not in points.index
     mean = tables.accuracy(records).set_index(["method", "setting", "metric"])["mean"]
-    assert ours.startswith(f"{100 * mean['ntxent', 'concatenated', 'map_at_r']:.2f} ±")
+    assert points.loc["margin", "ours"] == mean["margin", "concatenated", "map_at_r"]
+    assert points.loc["margin", "theirs"] == pytest.approx(0.4211)
+    assert set(points["study"]) == {"fake-study"}
 
 
 def test_settings_are_printed_in_words():
@@ -323,7 +324,7 @@ def test_settings_show_the_paper_first():
     assert marks.loc["trunk"].tolist() == ["", "best"]
     assert marks.loc["folds"].tolist() == ["", ""]
     assert table.columns.tolist() == ["paper", "fake-study"]
-    assert table.loc["trunk"].tolist() == ["bn_inception", "conv4"]
+    assert table.loc["trunk"].tolist() == ["BN-Inception", "conv4"]
     assert table.loc["crop_scale", "paper"] == "0.16 to 1"
 
 

@@ -217,7 +217,7 @@ def test_ledger_names_what_differs_and_only_that():
     other = made("grocery-frozen-full-zhai2019", score)
     rows = deviations.ledger({MAIN: made(NAME, score), "grocery-frozen-full": other}).set_index("setting")
     assert rows.loc["embedding_dim", "ours"] == "2048"
-    assert rows.loc["frozen_trunk", "ours"] == f"{MAIN}: no; grocery-frozen-full: yes"
+    assert rows.loc["frozen_trunk", "ours"] == "Glyphs: no; Grocery Store (first run): yes"
     assert rows.loc["lr", "the paper's"] == "0.01"
     assert "images in a batch" not in rows.index  # 75, as the paper
     assert not {"layer_norm", "momentum", "optimizer"} & set(rows.index)

@@ -53,7 +53,7 @@ def methods() -> pd.DataFrame:
             "kind": method.kind,
             "batch": f"{method.classes_per_batch} x {method.images_per_class}",
             "what it is": WHAT[method.name],
-            "searched": ", ".join(method.space),
+            "searched": ", ".join(map(labels.parameter, method.space)),
         }
         for method in METHODS.values()
     }
@@ -127,7 +127,7 @@ def identity_cells(table: pd.DataFrame) -> pd.DataFrame:
             "batch": table["batch"],
             "its value": table["value"].map("{:.6f}".format),
             "the other's": table["value_other"].map("{:.6f}".format),
-            "gradients apart": table["gradient"].map(lambda apart: "0" if apart < SAME else f"{100 * apart:.1g} %"),
+            "gradients apart": table["gradient"].map(lambda apart: "0" if apart < SAME else f"{100 * apart:.0f} %"),
         }
     ).set_index("loss")
 

@@ -23,7 +23,7 @@ vary. With this many claims some intervals miss by chance: one in twenty, were e
 
 from dmlrc.report.claims.page import SECTIONS, by_paper, caption, overview, table, takeaways, unsettled
 from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, RETRACTED, VERDICTS, Claim
-from dmlrc.report.claims.verdicts import CLAIMS, WITHOUT_RECORDS, counts, judge, judged, numbers
+from dmlrc.report.claims.verdicts import CLAIMS, WITHOUT_RECORDS, Judged, counts, judge, judged, numbers, of_section
 
 __all__ = [
     "CLAIMS",
@@ -36,12 +36,14 @@ __all__ = [
     "VERDICTS",
     "WITHOUT_RECORDS",
     "Claim",
+    "Judged",
     "by_paper",
     "caption",
     "counts",
     "judge",
     "judged",
     "numbers",
+    "of_section",
     "overview",
     "table",
     "takeaways",

@@ -49,6 +49,7 @@ def overview(edition: Sequence[StudyRecords] | Judged) -> tuple[pd.DataFrame, pd
     rows = [
         {
             "Claim": _said(claim),
+            "paper": "ours" if claim.origin == OURS else PAPERS[claim.paper].label,
             **{name: _verdict(judgements.get(claim.id)) for name, judgements in studies.items()},
             "see": link(claim.link),
             "said in": said_in(claim),

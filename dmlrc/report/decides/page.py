@@ -62,15 +62,15 @@ def parts_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
         return f"`{records.name}`: too little was repeated or varied to say what decides its ranking."
     own = by_name.pop("loss").against.value
     above = [part for part in by_name.values() if part.against.value >= own]
-    first = f"`{records.name}`: the losses differ by {labels.percent(own)} points of MAP@R (standard deviation). "
+    first = f"On `{records.name}` the losses differ by {labels.percent(own)} points of MAP@R (standard deviation). "
     if not above:
         most = next(iter(by_name.values()))
         return first + (
             f"Nothing else moves them as much against one another; the next is the {most.name}, by "
             f"{labels.percent(most.against.value)} points."
         )
-    named = labels.each({part.name: part.against.value for part in above}, labels.percent)
-    return first + f"As much or more moves them against one another: {named}."
+    named = " and ".join(f"the {part.name} by {labels.percent(part.against.value)}" for part in above)
+    return first + f"Other things move them as much or more against one another: {named}."
 
 
 def together_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
@@ -80,7 +80,7 @@ def together_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
         return ""
     most = max(moving, key=lambda part: part.together)
     together, against = labels.percent(most.together), most.against.value
-    told = f"`{records.name}`: changing the {most.name} moves all methods together by {together} points"
+    told = f"On `{records.name}` changing the {most.name} moves all methods together by {together} points"
     return f"{told}." if np.isnan(against) else f"{told}, and against one another by {labels.percent(against)}."
 
 
@@ -99,9 +99,13 @@ def levelled_sentence(records: StudyRecords) -> str:
         return f"`{records.name}`: too few trials to say what tuning does to the differences."
     factor = found["1"] / found["search"]
     return (
-        f"`{records.name}`: with one random setting each the methods differ by {labels.percent(found['1'])} points "
-        f"(standard deviation), after the whole search by {labels.percent(found['search'])}: "
-        + (f"tuning takes {1 - 1 / factor:.0%} of that away." if factor > 1 else "tuning does not bring them closer.")
+        f"On `{records.name}` the methods differ by {labels.percent(found['1'])} points (standard deviation) with one "
+        f"random setting each, after the whole search by {labels.percent(found['search'])}: "
+        + (
+            f"tuning takes {100 * (1 - 1 / factor):.0f} % of that away."
+            if factor > 1
+            else "tuning does not bring them closer."
+        )
     )
 
 
@@ -110,10 +114,10 @@ def choosing_sentence(records: StudyRecords) -> str:
     found = choosing(records)
     if np.isnan(found["rho"]):
         return f"`{records.name}`: too few methods with a search and a rerun to compare validation with test."
+    cost = "nothing" if found["regret"] < 5e-5 else f"{labels.percent(found['regret'])} points of test MAP@R"
     told = (
-        f"`{records.name}`: over {found['n']} methods validation and test agree by a rank correlation of "
-        f"{found['rho']:.2f}; choosing the loss by its best trial costs {labels.percent(found['regret'])} points of "
-        "test MAP@R."
+        f"On `{records.name}` validation and test order the {found['n']} methods with a rank correlation of "
+        f"{found['rho']:.2f}; choosing the loss by its best trial costs {cost}."
     )
     if np.isnan(found["within"]):
         return told

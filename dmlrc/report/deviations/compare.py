@@ -7,7 +7,7 @@ import pandas as pd
 from dmlrc import studies
 from dmlrc.protocol import Protocol
 from dmlrc.records import StudyRecords
-from dmlrc.report import labels
+from dmlrc.report import labels, titles
 from dmlrc.report.common import ByStudy, present
 
 COLUMNS = ("setting", "ours", "the paper's", "where", "why")
@@ -88,8 +88,8 @@ def _field(
     ran: Mapping[str, StudyRecords], protocol: Protocol | ProtocolOf, name: str, where: str, why: str
 ) -> tuple[str, ...]:
     papers = {key: protocol(records) if callable(protocol) else protocol for key, records in ran.items()}
-    theirs = {key: labels.setting_text(getattr(paper, name)) for key, paper in papers.items()}
-    ours = {key: labels.setting_text(records.meta["protocol"][name]) for key, records in ran.items()}
+    theirs = {key: labels.setting(name, getattr(paper, name)) for key, paper in papers.items()}
+    ours = {key: labels.setting(name, records.meta["protocol"][name]) for key, records in ran.items()}
     if ours == theirs:
         return ()
     paper = f"not given; {_joined(theirs)} in our version of its system" if where == NOT_GIVEN else _joined(theirs)
@@ -113,4 +113,4 @@ def _by_hand(
 def _joined(ours: Mapping[str, str]) -> str:
     if len(set(ours.values())) == 1:
         return next(iter(ours.values()))
-    return "; ".join(f"{name}: {text}" for name, text in ours.items())
+    return "; ".join(f"{titles.in_label(name)}: {text}" for name, text in ours.items())

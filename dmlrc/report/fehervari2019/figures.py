@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 
+import pandas as pd
 from matplotlib.figure import Figure
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import common, style
+from dmlrc.report import common, labels, style, svg, titles
 from dmlrc.report.fehervari2019.page import fehervari_label, sweep
-from dmlrc.report.style import GREEN, GREY, ORANGE, PURPLE, SKY, Style
+from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, Style
 
 GROUPS = {
     "pairs and triplets": ("triplet_semihard", "lifted_structure", "n_pairs", "margin", "angular"),
@@ -37,6 +38,48 @@ STYLES = {
     "ranked_list": Style(PURPLE, "h"),
     "dreml": Style("black", "*"),
 }
+
+
+def draw_orders(columns: Mapping[str, pd.Series]) -> Figure:
+    """The order of the methods in one table after another, the first on top; the two that move most have a colour.
+
+    columns: heading -> R@1 by method. Tables have different methods, so places are shares of a table's length.
+    """
+    ranks = pd.DataFrame({name: values.rank(ascending=False) for name, values in columns.items()})
+    places = (ranks - 1) / (ranks.max() - 1)
+    moves = (places.max(axis=1) - places.min(axis=1)).where(places.notna().sum(axis=1) > 2)
+    colours = dict(zip(moves.nlargest(2).index, (BLUE, RED), strict=False))
+    figure, axes = style.canvas(4.6)
+    axis = axes[0, 0]
+    for method, row in places.iterrows():
+        known = row.dropna()
+        steps = [places.columns.get_loc(name) for name in known.index]
+        colour = colours.get(method, GREY)
+        axis.plot(steps, known, color=colour, linewidth=2 if method in colours else 0.9, alpha=0.9)
+        for step, name in zip(steps, known.index, strict=True):
+            (dot,) = axis.plot(step, known[name], "o", color=colour, markersize=4)
+            place = f"{ranks.loc[method, name]:.0f} of {len(columns[name])}"
+            score = labels.one_digit(columns[name][method])
+            svg.tips(dot, f"{fehervari_label(method)}, {titles.in_label(name)}: R@1 {score} %, place {place}")
+        for step, side, align in ((steps[0], -0.12, "right"), (steps[-1], 0.12, "left")):
+            if step in (0, len(places.columns) - 1):
+                axis.text(
+                    step + side,
+                    row.iloc[step],
+                    fehervari_label(method),
+                    color=colour,
+                    fontsize=7,
+                    ha=align,
+                    va="center",
+                )
+    heads = list(map(titles.in_label, columns))
+    axis.set_xticks(range(len(heads)), heads, fontsize=7.5, rotation=35, ha="left", rotation_mode="anchor")
+    axis.set(xlim=(-1.35, len(heads) + 0.35), ylim=(1.06, -0.06), yticks=[])
+    axis.xaxis.tick_top()
+    axis.grid(False, axis="y")
+    for spine in axis.spines.values():
+        spine.set_visible(False)
+    return figure
 
 
 def draw_sweep(by_study: Mapping[str, StudyRecords], xlabel: str) -> Figure:

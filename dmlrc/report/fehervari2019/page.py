@@ -4,7 +4,7 @@ Numbers first (frames of fractions), then cells for the page, then figures. Expe
 fehervari2019-dims (Fig. 1) and fehervari2019-batches (Fig. 2).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -190,6 +190,12 @@ def table_data(dataset: str, by_study: ByStudy) -> pd.DataFrame:
 # How the tables agree
 
 
+def columns_of_orders(by_study: ByStudy) -> dict[str, pd.Series]:
+    """R@1 by method, a column a table: what the original papers report on CUB200, this paper's tables, ours."""
+    tables = {name: of_metric(frame, "precision_at_1")["mean"] for name, frame in places(by_study).items()}
+    return {"reported, CUB200": originals("CUB200")} | {name: values.dropna() for name, values in tables.items()}
+
+
 def orders(by_study: ByStudy, metric: str = "precision_at_1") -> pd.DataFrame:
     """Spearman's rank correlation of the methods between all tables: first, second, rho, p, n.
 
@@ -311,6 +317,24 @@ def order_sentence(by_study: ByStudy) -> str:
     return " ".join(sentences)
 
 
+def order_in_short(by_study: ByStudy) -> str:
+    """`order_sentence` as ranges: from the least to the greatest rank correlation."""
+    frame = orders(by_study).set_index(["first", "second"])["rho"]
+    names = [first for first in dict.fromkeys(frame.index.get_level_values(0)) if first not in by_study]
+    reported = [frame[name, f"reported, {name.partition(' (')[0]}"] for name in names]
+    text = (
+        "What the original papers report and what this one measured order the methods with a rank correlation of "
+        f"{_from_to(reported)}, by table"
+    )
+    ours = [f"{_from_to(frame[name][names])} on `{name}`" for name in common.present(by_study)]
+    return f"{text}; its tables and ours with {' and '.join(ours)}." if ours else f"{text}."
+
+
+def _from_to(values: Iterable[float]) -> str:
+    known = [value for value in values if value == value]
+    return f"{min(known):+.2f} to {max(known):+.2f}" if known else "too few methods to tell"
+
+
 def _rhos(values: Mapping[str, float]) -> str:
     return labels.each(values, lambda rho: f"{rho:+.2f}" if rho == rho else "too few methods")
 
@@ -353,8 +377,8 @@ def slopes_sentence(by_study: ByStudy, what: str) -> str:
         seeds = " (a single seed has no interval)" if (slopes["n"] < 2).all() else ""
         sentences.append(
             f"On `{name}` {gain} of {len(slopes)} methods gain from a larger {what} beyond their interval and "
-            f"{lose} lose{seeds}; a doubling is worth {common.points(slopes['mean'][most])} points to "
-            f"{fehervari_label(most)} and {common.points(slopes['mean'][least])} to {fehervari_label(least)}."
+            f"{lose or 'none'} {'loses' if lose == 1 else 'lose'}{seeds}; a doubling is worth "
+            f"{common.points(slopes['mean'][most])} points to {fehervari_label(most)} and {common.points(slopes['mean'][least])} to {fehervari_label(least)}."
         )
     return " ".join(sentences)
 

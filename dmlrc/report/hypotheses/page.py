@@ -36,7 +36,7 @@ def cells(found: Sequence[Judged]) -> pd.DataFrame:
                     "value": value(each.hypothesis, finding.found) if finding else "–",
                     "region": region(each.hypothesis, finding.region) if finding else "–",
                     "verdict": each.verdict + (" so far" if each.missing and each.verdict != NOT_TESTED else ""),
-                    "repetitions missing": "; ".join(each.missing) or "–",
+                    "repetitions missing": "; ".join(map(titles.in_label, each.missing)) or "–",
                 }
             )
     return pd.DataFrame(rows).set_index(["Hypothesis", "on"])
@@ -106,20 +106,20 @@ def summary(found: Sequence[Judged]) -> list[str]:
     ):
         counts = {verdict: sum(each.verdict == verdict for each in chosen) for verdict in VERDICTS}
         told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
-        sentences.append(f"{len(chosen)} verdicts {where}: {told}.")
+        sentences.append(f"Of {len(chosen)} verdicts {where}: {told}.")
     return sentences
 
 
 def sentence(found: Sequence[Judged]) -> str:
     """A hypothesis, with its verdict on every study."""
     own = next(each for each in HYPOTHESES if each.number == found[0].hypothesis)
-    verdicts = "; ".join(f"{titles.title(each.study)}: {_told(each)}" for each in found)
-    return f"**{own.number}. {own.sentence}** {verdicts}."
+    told = [f"{titles.title(each.study)}: {_told(each)}." for each in found if each.findings]
+    if waiting := [titles.title(each.study) for each in found if not each.findings]:
+        told.append(f"Not tested on {' and '.join(waiting)}, whose records are not finished.")
+    return f"**{own.number}. {own.sentence}** {' '.join(told)}"
 
 
 def _told(each: Judged) -> str:
-    if not each.findings:
-        return f"{each.verdict}, since its records are not finished"
     told = "; ".join(f"{finding.what} {value(each.hypothesis, finding.found)}" for finding in each.findings)
     return f"{each.verdict}{' so far' if each.missing else ''} ({told})"
 

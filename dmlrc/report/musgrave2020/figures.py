@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from dmlrc.data.splits import Splits
-from dmlrc.report import labels, svg, tables
+from dmlrc.report import labels, svg, tables, titles
 from dmlrc.report.style import (
     BLUE,
     DATASETS,
@@ -155,7 +155,7 @@ def trial_values(values: Mapping[str, pd.DataFrame]) -> Figure:
 
 def _trial(row: tuple) -> str:
     """A trial in words: its score and its settings."""
-    settings = ", ".join(f"{name} {value:.3g}" for name, value in row.params.items())
+    settings = ", ".join(f"{labels.parameter(name)} {value:.3g}" for name, value in row.params.items())
     return f"{labels.method_label(row.method)}: {100 * row.value:.1f} %, {settings}"
 
 
@@ -165,7 +165,7 @@ def importance(shares: pd.DataFrame) -> Figure:
     rows = [(name, row) for name in names for row in shares[shares["method"] == name].itertuples()]
     figure, axes = canvas(0.7 + 0.22 * len(rows))
     axis = axes[0, 0]
-    texts = [f"{labels.method_label(name)}: {row.parameter}" for name, row in rows]
+    texts = [f"{labels.method_label(name)}: {labels.parameter(row.parameter)}" for name, row in rows]
     axis.barh(
         range(len(rows)),
         [100 * row.importance for _, row in rows],
@@ -212,6 +212,71 @@ def results(
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
     figure.supxlabel(f"{labels.METRIC_LABELS[metric]}, % (filled: concatenated, hollow: separated)", fontsize=10)
+    return figure
+
+
+def beside_published(points: pd.DataFrame) -> Figure:
+    """Our MAP@R against the published one: a row of panels a study, a column a published table, a point a method.
+
+    points: `page.beside_published`. Where the order is the same the points rise from left to right.
+    """
+    studies, datasets = (list(dict.fromkeys(points[name])) for name in ("study", "dataset"))
+    figure, axes = canvas(0.6 + 1.65 * len(studies), len(studies), len(datasets), sharex="col", sharey="row")
+    for (study, dataset), part in points.groupby(["study", "dataset"], sort=False):
+        axis = axes[studies.index(study), datasets.index(dataset)]
+        for row in part.itertuples():
+            look = method_style(row.method)
+            (dot,) = axis.plot(
+                100 * row.theirs,
+                100 * row.ours,
+                look.marker,
+                color=look.colour,
+                markerfacecolor=look.face,
+                markersize=4.5,
+            )
+            label = labels.method_label(row.method)
+            svg.tips(dot, f"{label}: {100 * row.theirs:.1f} % on {dataset}, {100 * row.ours:.1f} % here")
+        axis.text(
+            0.03,
+            0.97,
+            f"ρ = {part['ours'].corr(part['theirs'], method='spearman'):+.2f}",
+            transform=axis.transAxes,
+            va="top",
+            fontsize=8,
+        )
+        axis.xaxis.set_major_locator(MaxNLocator(3))
+        axis.yaxis.set_major_locator(MaxNLocator(4))
+    for axis, dataset in zip(axes[-1], datasets, strict=True):
+        axis.set_xlabel(dataset, fontsize=9)
+    for row, study in zip(axes, studies, strict=True):
+        row[0].set_ylabel(titles.title(study).replace(" (", "\n("), fontsize=8)
+    figure.supxlabel("published MAP@R, fine-tuned, %", fontsize=9)
+    figure.supylabel("our MAP@R, %", fontsize=9)
+    return figure
+
+
+def baselines(claims: pd.DataFrame, measured: Mapping[tuple[str, str], float]) -> Figure:
+    """R@1 of the two classics as papers print it: a dot a paper, one above another where the number is the same.
+
+    claims: `published.claims()`. measured: (data set, classic) -> concatenated P@1 of the Reality Check, dashed.
+    """
+    figure, axes = canvas(3.9, len(DATASETS), len(tables.CLASSICS), sharex="row", sharey=True)
+    for row, dataset in zip(axes, DATASETS, strict=True):
+        for axis, classic in zip(row, tables.CLASSICS, strict=True):
+            chosen = claims["primary"] & (claims["role"] == f"{classic}_baseline") & (claims["dataset"] == dataset)
+            for value, part in claims[chosen].groupby("r1"):
+                for height, claim in enumerate(part.sort_values("year").itertuples(), start=1):
+                    colour = RED if len(part) > 1 else GREY
+                    (dot,) = axis.plot(100 * value, height, "o", color=colour, markersize=4.5)
+                    svg.tips(dot, f"{claim.paper}, {claim.year}: {classic} {100 * value:.1f} %")
+            axis.axvline(100 * measured[dataset, classic], color="black", linestyle="--", linewidth=1)
+            axis.set(yticks=[], ylim=(0.3, 6.2))
+            axis.grid(False)
+            axis.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+        row[0].set_ylabel(dataset, fontsize=9)
+    for axis, classic in zip(axes[0], tables.CLASSICS, strict=True):
+        axis.set_title(f"{classic} loss", fontsize=9)
+    figure.supxlabel("R@1 as printed, %; dashed: measured when tuned alike", fontsize=9)
     return figure
 
 

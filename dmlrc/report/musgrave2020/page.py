@@ -9,7 +9,7 @@ import pandas as pd
 from dmlrc.papers import musgrave2020
 from dmlrc.protocol import Protocol, default_settings
 from dmlrc.records import StudyRecords
-from dmlrc.report import labels, published, tables
+from dmlrc.report import labels, published, tables, titles
 from dmlrc.report.statistics import Estimate
 from dmlrc.report.tables import (
     CLASSICS,
@@ -24,7 +24,6 @@ from dmlrc.report.tables import (
     ordered,
     rank_agreement,
     spread,
-    status,
 )
 
 ORDER = ("map_at_r", "precision_at_1", "r_precision")
@@ -93,31 +92,27 @@ def _reruns(state: pd.DataFrame, method: str) -> str:
     )
 
 
-def compare_with_published(
-    theirs: pd.DataFrame, edition: Sequence[StudyRecords], paper: str
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The cells and marks of a published table, with our concatenated MAP@R and P@1 of each study beside it.
+def beside_published(edition: Sequence[StudyRecords], theirs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Concatenated MAP@R of every method in a study and in a published table: study, dataset, method, ours, theirs.
 
-    theirs: one data set of `published.results`. paper: the heading of the published columns. A method that one side
-    does not have has a dash there.
+    theirs: data set -> one data set of `published.results`.
     """
-    names = [labels.method_label(name) for name in ordered([PRETRAINED, *METHODS])]
-    theirs = results(theirs)
-    blocks = [(paper, theirs, slice(0, 3))]
-    for records in edition:
-        state = status(records)
-        pair = results(accuracy(records), *labels.dimensions(records), state[state["state"] != "not run"])
-        blocks.append((records.name, pair, [0, 1]))
-    blocks += [(paper, theirs, slice(3, 6))]  # ours stand between the paper's concatenated and separated columns
-    cells, marked = [], []
-    for head, pair, columns in blocks:
-        for whole, frame in zip((cells, marked), pair, strict=True):
-            part = frame.iloc[:, columns]
-            part.columns = pd.MultiIndex.from_tuples(
-                [(f"{head}, {over.lower()}", under) for over, under in part.columns]
-            )
-            whole.append(part.reindex(names))
-    return pd.concat(cells, axis=1).replace("", np.nan).fillna("–"), pd.concat(marked, axis=1).fillna("")
+    rows = [
+        pd.DataFrame({"ours": _joined(accuracy(records)), "theirs": _joined(frame)})
+        .dropna()
+        .drop(index=PRETRAINED, errors="ignore")
+        .rename_axis("method")
+        .reset_index()
+        .assign(study=records.name, dataset=name)
+        for records in edition
+        for name, frame in theirs.items()
+    ]
+    return pd.concat(rows, ignore_index=True)
+
+
+def _joined(frame: pd.DataFrame) -> pd.Series:
+    chosen = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
+    return chosen.set_index("method")["mean"]
 
 
 def settings(
@@ -129,8 +124,9 @@ def settings(
     one of the columns departs from it.
     """
     columns = {"paper": asdict(paper)} | {records.name: records.meta["protocol"] for records in edition}
-    cells = pd.DataFrame(columns).drop(index=["name", "paper"]).map(labels.setting_text)
-    defaults = {name: labels.setting_text(value) for name, value in default_settings().items()}
+    values = pd.DataFrame(columns).drop(index=["name", "paper"])
+    cells = labels.settings(values)
+    defaults = {name: labels.setting(name, value) for name, value in default_settings().items()}
     cells = cells.drop(index=[name for name, text in defaults.items() if (cells.loc[name] == text).all()])
     return cells, cells.ne(cells["paper"], axis=0).replace({True: "best", False: ""})
 
@@ -255,10 +251,14 @@ def trend_sentence(slopes: Mapping[str, Estimate]) -> str:
     rising = [name for name, trend in slopes.items() if abs(trend.value) > trend.half]
     sentences = []
     if flat:
-        sentences.append(f"the measured trend cannot be told from a flat line on {', '.join(flat)}")
+        sentences.append(f"the measured trend cannot be told from a flat line on {_named(flat)}")
     if rising:
-        sentences.append(f"it can on {', '.join(rising)}")
+        sentences.append(f"it can on {_named(rising)}")
     return "; ".join(sentences) + "."
+
+
+def _named(names: Sequence[str]) -> str:
+    return " and ".join(map(titles.in_label, names))
 
 
 def joining(frame: pd.DataFrame) -> str:
@@ -312,12 +312,16 @@ def best_hyperparameters(records: StudyRecords) -> tuple[pd.DataFrame, str]:
     table = tables.best_hyperparameters(records)
     cells = table[["method", "hyperparameter"]].assign(
         method=table["method"].map(labels.method_label),
+        hyperparameter=table["hyperparameter"].map(labels.parameter),
         **{column: table[column].map("{:.4g}".format) for column in ("value", "low", "high")},
     )
-    edges = [f"{labels.method_label(row.method)} {row.hyperparameter}" for row in table[table["at_edge"]].itertuples()]
+    edges = [
+        f"{labels.method_label(row.method)}, {labels.parameter(row.hyperparameter)}"
+        for row in table[table["at_edge"]].itertuples()
+    ]
     return cells.set_index(["method", "hyperparameter"]), (
         "Near an end of its range, a value may have been set by the range rather than the loss: "
-        f"{len(edges)} of {len(table)} lie within 2 % of one ({', '.join(edges) or 'none'})."
+        f"{len(edges)} of {len(table)} lie within 2 % of one ({'; '.join(edges) or 'none'})."
     )
 
 

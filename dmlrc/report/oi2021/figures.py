@@ -10,9 +10,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import style
+from dmlrc.report import style, svg, titles
 from dmlrc.report.oi2021.page import MEANS, METRICS, curves, histogram_statistics, histograms, means
-from dmlrc.report.style import BLUE, ORANGE, RED
+from dmlrc.report.style import BLUE, GREY, ORANGE, RED
 
 
 def _rows(count: int, height: float, columns: int = 2, **settings) -> tuple[Figure, np.ndarray]:
@@ -33,6 +33,36 @@ def _pair_legend(figure: Figure) -> None:
 
 def _absent(axis: Axes) -> None:
     axis.text(0.5, 0.5, "not recorded", transform=axis.transAxes, ha="center", va="center")
+
+
+def draw_orders(found: pd.DataFrame) -> Figure:
+    """The metrics with both class orders, a panel a metric: filled the data set's own order, hollow a random one.
+
+    found: `page.orders_scores`. Grey: the paper's. Bars: 95 % intervals over the seeds.
+    """
+    places = list(dict.fromkeys(zip(found["where"], found["by"], strict=True)))
+    figure, axes = style.canvas(1.1 + 0.3 * len(places), 1, len(METRICS), sharey=True)
+    for axis, (metric, text) in zip(axes[0], METRICS.items(), strict=True):
+        for line, (where, by) in enumerate(places):
+            part = found[(found["metric"] == metric) & (found["where"] == where) & (found["by"] == by)]
+            colour = BLUE if by == "ours" else GREY
+            axis.plot(part["mean"], [line] * len(part), color=colour, linewidth=0.8)
+            for row in part.itertuples():
+                face = colour if row.order == "default" else "white"
+                half = np.nan_to_num(row.ci95)
+                look = {"color": colour, "markerfacecolor": face, "markersize": 5, "capsize": 2}
+                bars = axis.errorbar(row.mean, line, xerr=half or None, fmt="o", **look)
+                svg.tips(bars[0], f"{titles.in_label(where)}, {row.order} order: {text} {row.mean:.3f}")
+        axis.set_title(text, fontsize=9)
+        axis.xaxis.set_major_locator(MaxNLocator(3))
+    heads = [f"{titles.in_label(where)}{' (paper)' if by == 'the paper' else ''}" for where, by in places]
+    axes[0, 0].set_yticks(range(len(places)), heads, fontsize=8)
+    axes[0, 0].set_ylim(len(places) - 0.5, -0.5)
+    handles = [
+        Line2D([], [], color=BLUE, marker="o", linestyle="none", markerfacecolor=face) for face in (BLUE, "white")
+    ]
+    figure.legend(handles, ["default order", "random order"], loc="outside upper center", ncols=2)
+    return figure
 
 
 def draw_normalisation(by_study: Mapping[str, StudyRecords]) -> Figure:

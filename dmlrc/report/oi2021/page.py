@@ -19,7 +19,7 @@ from dmlrc.report.statistics import Estimate, half_width
 
 EXPERIMENTS = {"default": "oi2021", "random": "oi2021-random"}
 """The class order -> the experiment."""
-METRICS = {"precision_at_1": "Recall@1", "map_at_r": "MAP@R", "jsd": "JSD"}
+METRICS = {"precision_at_1": "R@1", "map_at_r": "MAP@R", "jsd": "JSD"}
 MEANS = {"mean_positive": "positive pairs", "mean_negative": "negative pairs"}
 KEPT_BINS = (100, 50, 25, 20, 10, 5)
 """Numbers of bins that the recorded histograms can be merged into."""
@@ -87,6 +87,21 @@ def compare_orders(orders: Orders) -> pd.DataFrame:
     return cells
 
 
+def orders_scores(orders: Orders) -> pd.DataFrame:
+    """The scores of both class orders, the paper's and ours: where, by, order, metric, mean, ci95.
+
+    by: "the paper" or "ours". mean, ci95: fractions; the paper gives no interval.
+    """
+    theirs = published.oi_results().rename(columns={"class_order": "order", "value": "mean"})
+    frames = [theirs.assign(where=theirs["dataset"], by="the paper", ci95=np.nan)]
+    for order in EXPERIMENTS:
+        for name, records in common.present(orders[order]).items():
+            found = table1(records).rename_axis("metric").reset_index()
+            frames.append(found.assign(where=name, by="ours", order=order))
+    found = pd.concat(frames, ignore_index=True)
+    return found[found["metric"].isin(METRICS)][["where", "by", "order", "metric", "mean", "ci95"]]
+
+
 def _fraction(mean: float, ci95: float) -> str:
     return f"{mean:.3f}" if np.isnan(ci95) else f"{mean:.3f} ± {ci95:.3f}"
 
@@ -96,6 +111,15 @@ def _judged(found: Estimate | float) -> str:
     return common.judged(found, scale=1, digits=3)
 
 
+def _moved(found: Estimate, metric: str) -> str:
+    """A difference in words: in points where the metric is an accuracy, and whether it may be none."""
+    if metric == "jsd":
+        text = common.points(found.value, found.half, scale=1, digits=3)
+    else:
+        text = f"{common.points(found.value, found.half)} points"
+    return f"{text} (perhaps not at all)" if found.low <= 0 <= found.high else text
+
+
 def orders_sentence(orders: Orders) -> str:
     """Whether the random class order scores higher around each study."""
     sentences = []
@@ -103,10 +127,10 @@ def orders_sentence(orders: Orders) -> str:
         pair = [orders[order][name] for order in EXPERIMENTS]
         if None in pair:
             continue
-        texts = {text: _judged(order_gain(*pair, key)) for key, text in METRICS.items()}
-        sentences.append(f"`{name}` {labels.each(texts, str)}")
+        texts = [f"{text} by {_moved(order_gain(*pair, key), key)}" for key, text in METRICS.items()]
+        sentences.append(f"on `{name}` {', '.join(texts)}")
     if sentences:
-        return f"Does a random class order score higher than the default one? Around {'; around '.join(sentences)}."
+        return f"A random class order in the place of the default one moves, {'; '.join(sentences)}."
     return "The two class orders were not both run here."
 
 

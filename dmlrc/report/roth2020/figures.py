@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import common, labels, style
+from dmlrc.report import common, labels, style, svg
 from dmlrc.report.common import ByStudy
 from dmlrc.report.roth2020.numbers import (
     FACTORS,
@@ -22,10 +22,13 @@ from dmlrc.report.roth2020.numbers import (
     correlation,
     correlations,
     counted,
+    effects,
     in_order,
     influence,
+    loss_spread,
     normalised,
     roth_label,
+    sampler_gap,
     spectra,
     structure,
 )
@@ -148,6 +151,66 @@ def _loss_handles(sweeps: Mapping[str, ByStudy]) -> list[Line2D]:
 def _blank(axis: Axes, text: str) -> None:
     axis.text(0.5, 0.5, text, transform=axis.transAxes, ha="center", va="center", color=GREY)
     axis.set_xticks([])
+
+
+def draw_effects(sweeps: Mapping[str, ByStudy]) -> Figure:
+    """How far the best value of each factor is above the worst, a dot a loss; diamonds: the best loss above the worst.
+
+    A row a factor, a panel a study; a diamond stands for one value of the factor.
+    """
+    frame = effects(sweeps)
+    names = list(dict.fromkeys(frame["study"]))
+    figure, axes = style.canvas(0.9 + 1.9 * len(names), len(names), sharex=True)
+    factors = list(sweeps)
+    for axis, name in zip(axes[:, 0], names, strict=True):
+        for place, factor in enumerate(factors):
+            part = frame[(frame["study"] == name) & (frame["factor"] == factor)]
+            for row in part.itertuples():
+                look = STYLES[row.row]
+                (dot,) = axis.plot(
+                    100 * row.effect,
+                    place + 0.12,
+                    look.marker,
+                    color=look.colour,
+                    markerfacecolor=look.face,
+                    markersize=4.5,
+                )
+                value = row.best.removeprefix(FACTORS[factor][0])
+                svg.tips(dot, f"{roth_label(row.row)}: {100 * row.effect:.1f} %, best at {value}")
+            if (records := sweeps[factor].get(name)) is not None:
+                spreads = loss_spread(records)
+                for value, spread in spreads.items():
+                    (mark,) = axis.plot(100 * spread, place - 0.22, "D", color=RED, markersize=4.5)
+                    svg.tips(mark, f"the losses at {value.removeprefix(FACTORS[factor][0])}: {100 * spread:.1f} %")
+        axis.set_yticks(range(len(factors)), [FACTORS[factor][1].replace(", ", ",\n") for factor in factors])
+        axis.set(ylim=(len(factors) - 0.5, -0.6), xlim=(0, None))
+        axis.set_title(name, fontsize=9, loc="left")
+    axes[-1, 0].set_xlabel("best above worst, share of the best score, %")
+    handles = _loss_handles(sweeps)
+    handles.append(Line2D([], [], color=RED, marker="D", linestyle="none", markersize=5, label="between the losses"))
+    figure.legend(handles=handles, loc="outside upper center", ncols=3, fontsize=8)
+    return figure
+
+
+def draw_sampler_gaps(by_study: Mapping[str, StudyRecords]) -> Figure:
+    """How far each way to fill a batch is above SPC-4, with 95 % intervals over the losses; a panel a study."""
+    figure, axes = style.canvas(0.6 + 1.9 * len(by_study), len(by_study), sharex=True)
+    others = [key for key in SAMPLERS if key != "spc4"]
+    for axis, (name, records) in zip(axes[:, 0], by_study.items(), strict=True):
+        for place, key in enumerate(others):
+            gap = sampler_gap(records, key, "spc4")
+            if np.isnan(gap.value):
+                continue
+            half = np.nan_to_num(gap.half)
+            bars = axis.errorbar(100 * gap.value, place, xerr=100 * half, fmt="o", color=BLUE, markersize=5, capsize=2)
+            told = common.points(gap.value, gap.half)
+            svg.tips(bars[0], f"{SAMPLERS[key]} above SPC-4: {told} points, over {gap.n} losses")
+        axis.axvline(0, color="black", linewidth=0.8)
+        axis.set_yticks(range(len(others)), [SAMPLERS[key] for key in others])
+        axis.set_ylim(len(others) - 0.5, -0.5)
+        axis.set_title(name, fontsize=9, loc="left")
+    axes[-1, 0].set_xlabel("mean share above that of SPC-4, points")
+    return figure
 
 
 def draw_samplers(by_study: Mapping[str, StudyRecords]) -> Figure:

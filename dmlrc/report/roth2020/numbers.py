@@ -60,7 +60,7 @@ FACTORS = {
     "batches": ("batch", "images in a batch"),
     "decays": ("decay", "weight decay"),
     "preprocessing": ("", "preprocessing"),
-    "trunks": ("", "trunk"),
+    "trunks": ("", "trunk, pretrained or random"),
     "dims": ("dim", "embedding size"),
 }
 """What Fig. 2 varies: the end of the experiment's id -> what stands before the number in a value, what it is."""
@@ -248,6 +248,18 @@ def effects(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
                     effect = shares.max() - shares.min()
                     rows.append([name, factor, row, effect, shares.idxmax()])
     return pd.DataFrame(rows, columns=["study", "factor", "row", "effect", "best"])
+
+
+def loss_spread(records: StudyRecords) -> pd.Series:
+    """How far the best loss is above the worst at each value of a sweep, indexed by value.
+
+    A share of the best, mean over the metrics: the same scale as `effects`, with losses in the place of values.
+    """
+    frame = scores(records)
+    frame = frame[frame["metric"].isin(METRICS) & (frame["value"] != "")]
+    means = frame.groupby(["value", "metric", "row"])["score"].mean().unstack()
+    shares = 1 - means.min(axis=1) / means.max(axis=1)
+    return shares[means.notna().sum(axis=1) > 1].groupby("value").mean()
 
 
 def any_of(sweeps: Mapping[str, ByStudy]) -> dict[str, StudyRecords | None]:

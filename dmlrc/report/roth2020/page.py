@@ -84,7 +84,7 @@ def agreement_sentence(by_study: ByStudy) -> str:
             f"{common.metric_label(metric)} " + labels.each(each.set_index("dataset").T, _rho)
             for metric, each in part.groupby("metric", sort=False)
         ]
-        sentences.append(f"`{name}`: rank correlation of its methods with the paper's columns: {'; '.join(texts)}.")
+        sentences.append(f"On `{name}` the order of the methods and the paper's, rank correlation: {'; '.join(texts)}.")
     return " ".join(sentences) or "Without a run of ours there is no order to compare with the paper's."
 
 
@@ -95,7 +95,7 @@ def agreement_in_short(by_study: ByStudy) -> str:
         f"on `{name}` " + labels.each(dict(zip(part["dataset"], part["rho"], strict=True)), "{:+.2f}".format)
         for name, part in frame[frame["metric"] == "precision_at_1"].dropna().groupby("study", sort=False)
     ]
-    return f"Rank correlation of R@1 with the paper's columns: {'; '.join(texts)}." if texts else ""
+    return f"The order by R@1 and the paper's, rank correlation: {'; '.join(texts)}." if texts else ""
 
 
 def _rho(test: Mapping) -> str:
@@ -110,9 +110,15 @@ def range_sentence(by_study: ByStudy) -> str:
     for head, frame in columns(by_study).items():
         here = r1_range(frame)
         if here["n"] > 1:
-            noise = "one seed" if np.isnan(here["std"]) else f"mean standard deviation {labels.percent(here['std'])}"
-            texts[head] = f"{labels.one_digit(here['range'])} points ({here['n']} methods, {noise})"
-    return f"From the worst to the best method without regularisation R@1 spans: {labels.each(texts, str)}."
+            noise = ", one seed" if np.isnan(here["std"]) and head in by_study else ""
+            texts[head] = f"{labels.one_digit(here['range'])}{noise}"
+    told = ", ".join(f"{value} on {name.removeprefix('the paper, ')}" for name, value in _by_paper(texts, by_study))
+    return f"From the worst to the best method without regularisation R@1 spans, in points: {told}."
+
+
+def _by_paper(texts: Mapping[str, str], by_study: ByStudy) -> list[tuple[str, str]]:
+    """The paper's data sets, marked as such, then ours as a sentence names them."""
+    return [(f"`{name}`" if name in by_study else f"{name} (the paper)", text) for name, text in texts.items()]
 
 
 # Table 1
@@ -185,8 +191,8 @@ def regularisation_sentence(by_study: ByStudy) -> str:
         if len(gains):
             clear = (gains > frame["ci95"][gains.index]).sum()
             beyond = f", {clear} beyond the interval" if head in by_study else ""
-            texts[head] = f"{(gains > 0).sum()} of {len(gains)}{beyond} (mean {common.points(gains.mean())} points)"
-    return f"Pairs whose R@1 rises with ρ-regularisation: {labels.each(texts, str)}."
+            texts[head] = f"{(gains > 0).sum()} of {len(gains)} ({common.points(gains.mean())} points{beyond})"
+    return f"Pairs whose R@1 rises with ρ-regularisation, and the mean change: {labels.each(texts, str)}."
 
 
 # Figures 2 and 3: what the pipeline is worth
@@ -202,12 +208,24 @@ def effects_cells(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
     cells = pd.DataFrame("not run", index=list(sweeps), columns=names)
     for (name, factor), part in frame.groupby(["study", "factor"], sort=False):
         best = part["best"].value_counts()
-        wins = ", ".join(f"{value.removeprefix(FACTORS[factor][0])} ({count})" for value, count in best.items())
+        wins = ", ".join(f"{value_label(value, factor)} ({count})" for value, count in best.items())
         cells.loc[factor, name] = (
             f"{100 * part['effect'].mean():.1f} % ({100 * part['effect'].min():.1f} to "
             f"{100 * part['effect'].max():.1f}); best: {wins}"
         )
     return cells.rename(index={factor: text for factor, (_, text) in FACTORS.items()}).rename_axis("Varied")
+
+
+def value_label(value: str, factor: str) -> str:
+    """A value of a sweep as printed: without what it is a value of, a trunk by its name.
+
+    >>> value_label("batch64", "batches"), value_label("conv4-random", "trunks")
+    ('64', 'conv4, random')
+    """
+    if factor != "trunks":
+        return value.removeprefix(FACTORS[factor][0])
+    trunk, _, kind = value.partition("-")
+    return ", ".join(filter(None, (_trunk(trunk), kind)))
 
 
 def effects_data(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
@@ -223,7 +241,7 @@ def effects_sentence(sweeps: Mapping[str, ByStudy]) -> str:
     for name, part in frame.groupby("study", sort=False):
         means = part.groupby("factor")["effect"].mean().sort_values(ascending=False)
         texts = {FACTORS[factor][1]: f"{100 * value:.1f} %" for factor, value in means.items()}
-        sentences.append(f"On `{name}` the best value is above the worst by: {labels.each(texts, str)}.")
+        sentences.append(f"On `{name}` the best value of a factor is above the worst by: {labels.each(texts, str)}.")
     return " ".join(sentences) or "None of the five sweeps was run here."
 
 
@@ -251,12 +269,12 @@ def samplers_sentence(by_study: ByStudy) -> str:
         means = influence(records).mean(axis=1)
         if len(means) < 2:
             continue
-        gaps = {
-            f"{SAMPLERS[key]} above SPC-4": common.judged(sampler_gap(records, key, "spc4")) for key in ("spc2", "frd")
-        }
+        found = {key: sampler_gap(records, key, "spc4") for key in ("spc2", "frd")}
+        gaps = " and ".join(f"{SAMPLERS[key]} {common.points(gap.value, gap.half)}" for key, gap in found.items())
         sentences.append(
             f"On `{name}` {SAMPLERS.get(means.idxmax(), means.idxmax())} has the highest mean share, and all lie "
-            f"within {100 * (means.max() - means.min()):.1f} points; {labels.each(gaps, str)} (interval over losses)."
+            f"within {100 * (means.max() - means.min()):.1f} points. Above SPC-4, in points: {gaps} (intervals "
+            "over the losses)."
         )
     return " ".join(sentences) or "The samplers were not run here."
 

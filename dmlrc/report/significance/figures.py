@@ -7,10 +7,47 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from dmlrc.report import labels, style, tables
+from dmlrc.report import labels, style, svg, tables
 from dmlrc.report.significance.measures import ALPHA, Comparison, baseline, effects, nemenyi, ranks
+
+VERDICTS = {"the row is higher": style.BLUE, "equal within a point": style.GREEN, "cannot be told": "#b5b5b5"}
+"""What a cell of `pairs_figure` says, and its colour."""
+
+
+def pairs_figure(compared: Sequence[Comparison]) -> Figure:
+    """All pairs of methods, a square each, the best mean on top: whether the two differ. A panel a study."""
+    told = {each.study: list(each.summary["mean"].sort_values(ascending=False).index) for each in compared}
+    figure, axes = style.canvas(0.5 + sum(1.1 + 0.2 * len(names) for names in told.values()), len(told))
+    for axis, each in zip(axes[:, 0], compared, strict=True):
+        names = told[each.study]
+        for pair in each.pairs.itertuples():
+            swapped = names.index(pair.a) > names.index(pair.b)
+            row, column = (names.index(name) for name in ((pair.b, pair.a) if swapped else (pair.a, pair.b)))
+            verdict = "the row is higher" if pair.holm < ALPHA else "equal within a point" if pair.equal else None
+            square = Rectangle((column - 0.42, row - 0.42), 0.84, 0.84, color=VERDICTS[verdict or "cannot be told"])
+            svg.tips(square, _pair_tip(pair, verdict or "cannot be told", swapped))
+            axis.add_patch(square)
+        style.method_rows(axis, names)
+        heads = [style.drawn(labels.method_label(name)) for name in names]
+        axis.set_xticks(range(len(names)), heads, rotation=90, fontsize=8)
+        axis.set(xlim=(0.5, len(names) - 0.5), ylim=(len(names) - 1.5, -0.5))
+        axis.grid(False)
+        axis.set_title(each.study, fontsize=9, loc="left")
+    handles = [Rectangle((0, 0), 1, 1, color=colour) for colour in VERDICTS.values()]
+    figure.legend(handles, VERDICTS.keys(), loc="outside upper center", ncols=3, handlelength=0.8, fontsize=8)
+    return figure
+
+
+def _pair_tip(pair: tuple, verdict: str, swapped: bool) -> str:
+    """A pair in words, the higher mean first."""
+    first, second = map(labels.method_label, (pair.b, pair.a) if swapped else (pair.a, pair.b))
+    found = (-pair.difference, -pair.high, -pair.low) if swapped else (pair.difference, pair.low, pair.high)
+    difference, low, high = (f"{100 * value:+.2f}" for value in found)
+    words = "they differ" if verdict == "the row is higher" else verdict
+    return f"{first} minus {second}: {difference} points [{low}, {high}], {words}"
 
 
 def ranks_figure(compared: Sequence[Comparison]) -> Figure:
@@ -115,6 +152,10 @@ def classes_figure(resampled: Mapping[str, pd.DataFrame]) -> Figure:
     return figure
 
 
+def _cost_tip(label: str, values: pd.Series) -> str:
+    return f"{label}: {100 * values['mean']:.1f} %, {values['steps']:,.0f} steps, {values['seconds']:.0f} seconds"
+
+
 def cost_figure(costs: Mapping[str, pd.DataFrame], known: tables.Methods = tables.METHODS) -> Figure:
     """MAP@R against the steps (left) and the seconds (right) of a rerun; a row of panels a study.
 
@@ -126,7 +167,7 @@ def cost_figure(costs: Mapping[str, pd.DataFrame], known: tables.Methods = table
             scale = 1000 if cost == "steps" else 1
             for name, values in methods.iterrows():
                 look = style.method_style(name)
-                axis.errorbar(
+                bars = axis.errorbar(
                     values[cost] / scale,
                     100 * values["mean"],
                     yerr=100 * np.nan_to_num((values["high"] - values["low"]) / 2),
@@ -137,6 +178,7 @@ def cost_figure(costs: Mapping[str, pd.DataFrame], known: tables.Methods = table
                     linestyle="none",
                     label=labels.method_label(name, known),
                 )
+                svg.tips(bars[0], _cost_tip(labels.method_label(name, known), values))
             axis.set_xlabel(f"{unit} a rerun")
         row[0].set_ylabel("MAP@R, %")
         row[0].set_title(title, fontsize=9, loc="left")

@@ -1,0 +1,93 @@
+"""The claims, drawn: how far each statistic lies inside or outside the region where its sentence is true."""
+
+import textwrap
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from dmlrc.report import style, svg, titles
+from dmlrc.report.claims.rule import NOT_REPRODUCED, REPRODUCED, Claim, Region
+from dmlrc.report.claims.verdicts import Judged
+from dmlrc.report.statistics import Estimate
+
+FAR = 4.0
+"""Where the axis ends, in half intervals; what lies further stands there."""
+COLOURS = (style.PURPLE, style.ORANGE, style.SKY, style.GREY)
+
+
+def inside(region: Region, found: Estimate) -> float:
+    """How far a statistic lies inside its region (outside: negative), in half widths of its interval.
+
+    Above 1 the whole interval lies inside, below -1 the whole interval lies outside. NaN without an interval.
+
+    >>> inside(Region(low=0), Estimate(2.0, 1.0, 3.0, 9)), inside(Region(-1, 1), Estimate(2.0, 1.5, 4.0, 9))
+    (2.0, -2.0)
+    """
+    below, above = found.value - found.low, found.high - found.value
+    if not below + above > 0:
+        return float("nan")
+    edges = ((found.value - region.low, below, above), (region.high - found.value, above, below))
+    with np.errstate(divide="ignore"):
+        return float(min(np.divide(gap, towards if gap > 0 else away) for gap, towards, away in edges))
+
+
+def forest(studies: Judged, claims: Sequence[Claim]) -> Figure | None:
+    """A claim a line, a mark a study; None where no claim has a number with an interval.
+
+    Filled: the verdict is firm. Shaded: where the number lies if the sentence is true.
+    """
+    rows = []
+    for claim in claims:
+        marks = {}
+        for name, judgements in studies.items():
+            judgement = judgements.get(claim.id)
+            if judgement is not None and judgement.estimate is not None:
+                place = inside(claim.region, judgement.estimate)
+                if not np.isnan(place):
+                    marks[name] = (place, judgement)
+        if marks:
+            rows.append((claim, marks))
+    if not rows:
+        return None
+    names = [name for name in studies if any(name in marks for _, marks in rows)]
+    figure, axes = style.canvas(1.1 + 0.36 * len(rows))
+    axis = axes[0, 0]
+    for line, (claim, marks) in enumerate(rows):
+        axis.text(-FAR - 0.4, line - 0.32, textwrap.shorten(claim.claim, 92, placeholder=" …"), fontsize=7, va="center")
+        axis.fill_between([0, FAR + 0.4], line - 0.1, line + 0.42, color=style.GREEN, alpha=0.15, linewidth=0)
+        for edge, dashes in ((-1, ":"), (0, "-"), (1, ":")):
+            axis.vlines(edge, line - 0.1, line + 0.42, color="black", linewidth=0.8, linestyle=dashes)
+        for name, (place, judgement) in marks.items():
+            colour = COLOURS[names.index(name) % len(COLOURS)]
+            firm = judgement.verdict in (REPRODUCED, NOT_REPRODUCED)
+            face = colour if firm else "white"
+            shift = 0.1 * (names.index(name) - (len(names) - 1) / 2)
+            (dot,) = axis.plot(
+                np.clip(place, -FAR, FAR), line + 0.16 + shift, "o", color=colour, markerfacecolor=face, markersize=5
+            )
+            svg.tips(dot, _tip(claim, name, judgement))
+    axis.set(xlim=(-FAR - 0.4, FAR + 0.4), ylim=(len(rows) - 0.5, -0.6), yticks=[])
+    axis.set_xticks(list(_TICKS), _TICKS.values())
+    axis.set_xlabel("half intervals inside the region of the claim (shaded)")
+    axis.grid(False)
+    for side in ("left", "right", "top"):
+        axis.spines[side].set_visible(False)
+    for name in names:
+        colour = COLOURS[names.index(name) % len(COLOURS)]
+        axis.plot([], [], "o", color=colour, markersize=5, label=titles.title(name))
+    figure.legend(loc="outside upper center", ncols=2, fontsize=8)
+    return figure
+
+
+_TICKS = {-FAR: "−4 or less", -1: "−1", 0: "0", 1: "1", FAR: "4 or more"}
+
+
+def _tip(claim: Claim, study: str, judgement) -> str:
+    found, unit = judgement.estimate, claim.unit
+    low, high = (unit.text(limit) for limit in (found.low, found.high))
+    why = f" ({judgement.why})" if judgement.why else ""
+    return (
+        f"{claim.claim} {titles.title(study)}: {unit.text(found.value)}{unit.name} [{low}, {high}]; true if "
+        f"{claim.region.text(unit)}. {judgement.verdict.capitalize()}{why}."
+    )
