@@ -273,9 +273,11 @@ def _marked(cells: pd.DataFrame, marks: pd.DataFrame | None) -> pd.DataFrame:
     if marks is None:
         return cells
     tags = {"best": Markup("<b>{}</b>"), "tie": Markup("<i>{}</i>"), "": Markup("{}")}
-    return cells.astype(object).combine(
-        marks, lambda texts, looks: texts.combine(looks, lambda a, b: tags[b].format(a))
-    )
+    marked = cells.copy()
+    for place, (name, looks) in enumerate(marks.items()):
+        texts = [tags[look].format(text) for look, text in zip(looks, cells.iloc[:, place], strict=True)]
+        marked.isetitem(place, pd.Series(texts, cells.index, dtype=object, name=name))  # else no `Markup` any more
+    return marked
 
 
 def _long(cells: pd.DataFrame, name: str, wrap: bool = False) -> str:

@@ -378,7 +378,8 @@ def slopes_sentence(by_study: ByStudy, what: str) -> str:
         sentences.append(
             f"On `{name}` {gain} of {len(slopes)} methods gain from a larger {what} beyond their interval and "
             f"{lose or 'none'} {'loses' if lose == 1 else 'lose'}{seeds}; a doubling is worth "
-            f"{common.points(slopes['mean'][most])} points to {fehervari_label(most)} and {common.points(slopes['mean'][least])} to {fehervari_label(least)}."
+            f"{common.points(slopes['mean'][most])} points to {fehervari_label(most)} and "
+            f"{common.points(slopes['mean'][least])} to {fehervari_label(least)}."
         )
     return " ".join(sentences)
 
