@@ -445,6 +445,32 @@ def test_rates_come_from_the_short_searches(home):
     assert table["arcface"].between(0.2, 0.4).all()
 
 
+def test_the_share_of_cut_off_reruns_is_counted_method_by_method():
+    records = fake_records(reruns=3)
+    runs = records.runs.assign(stopped="plateau")
+    reruns = runs.index[(runs["kind"] == "rerun") & (runs["method"] == "triplet")]
+    runs.loc[reruns[0], "stopped"] = "limit"
+    some = replace(records, meta=records.meta | {"study": "some"}, runs=runs)
+    none = replace(
+        records, meta=records.meta | {"study": "none"}, runs=runs[runs["method"] != "snr"].assign(stopped="plateau")
+    )
+    cells, marks = page.cut_off_cells([some, none])
+    assert cells.index[0] == "Triplet"
+    assert cells.loc["Triplet", "some"] == f"{100 / len(reruns):.0f} %"
+    assert marks.to_numpy().tolist().count(["best", ""]) == 1 == marks.eq("best").to_numpy().sum()
+    assert cells.loc["SNR", "none"] == "–"
+    assert "of 1 of 14 methods" in page.cut_off_sentence(some)
+    assert "most of Triplet" in page.cut_off_sentence(some)
+    assert "of no method" in page.cut_off_sentence(none)
+
+
+def test_nothing_is_cut_off_where_a_run_has_a_fixed_length():
+    records = fake_records(reruns=3)
+    fixed = replace(records, meta=records.meta | {"protocol": records.meta["protocol"] | {"folds": 0}})
+    assert page.cut_off([fixed]).empty
+    assert page.cut_off_sentence(fixed) == ""
+
+
 def test_replay_stops_the_curves_by_another_rule():
     """Two trials of one method, one fold: values at steps 100, 200, ... of epochs of 100 steps."""
     curves = {0: [0.1, 0.3, 0.2, 0.2, 0.9], 1: [0.1, 0.2, 0.3, 0.4, 0.5]}

@@ -278,6 +278,35 @@ def stops(records: StudyRecords) -> str:
     return f"Of {len(records.runs):,} runs of `{records.name}`, {', '.join(ends)}."
 
 
+def cut_off(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+    """`tables.cut_off`, a row a method, a column a study: those of which a method was run; the most cut off first."""
+    shares = {records.name: tables.cut_off(records) for records in edition}
+    table = pd.DataFrame({name: found for name, found in shares.items() if len(found)})
+    return table.loc[table.max(axis=1).sort_values(ascending=False, kind="stable").index]
+
+
+def cut_off_cells(edition: Sequence[StudyRecords]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """`cut_off` as cells, and which of them are more than protocol and preregistration allow."""
+    table = cut_off(edition).rename(index=labels.method_label)
+    cells = table.map(lambda share: "–" if np.isnan(share) else f"{100 * share:.0f} %")
+    return cells, table.gt(tables.MOST_CUT_OFF).map(lambda above: "best" if above else "")
+
+
+def cut_off_sentence(records: StudyRecords) -> str:
+    """Of how many methods more reruns were cut off than is allowed; "" where a run has a fixed length."""
+    found = tables.cut_off(records)
+    if not len(found):
+        return ""
+    above = found[found > tables.MOST_CUT_OFF]
+    if not len(above):
+        return f"`{records.name}`: of no method more than {100 * tables.MOST_CUT_OFF:.0f} % of the reruns were cut off."
+    return (
+        f"`{records.name}`: of {len(above)} of {len(found)} methods more than {100 * tables.MOST_CUT_OFF:.0f} % of the "
+        f"reruns were cut off, most of {labels.method_label(above.idxmax())} ({100 * above.max():.0f} %). A higher "
+        "limit might change its table."
+    )
+
+
 def cost(records: StudyRecords) -> pd.DataFrame:
     """`tables.cost` as cells."""
     table = tables.cost(records)
