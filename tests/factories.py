@@ -335,3 +335,24 @@ def run_notebook(name, main, paper, load, folder, monkeypatch):
     """
     monkeypatch.setattr(verdicts, "CLAIMS", tuple(each for each in verdicts.CLAIMS if each.paper == paper))
     return run_chapter(name, main, load, folder, monkeypatch)
+
+
+def searched_study(name, means, search=0.001, seed=0.0005, repetitions=None, random=0.05, rng=0):
+    """Records of a study of the catalogue with these scores (a mapping of methods), and this luck."""
+    asked, rng = studies.get(name), np.random.default_rng(rng)
+    scores, trials, runs = [], [], []
+    for method, mean in means.items():
+        for repetition in range(asked.repetitions if repetitions is None else repetitions):
+            luck = mean + rng.normal(0, search)
+            trials += [
+                {"method": method, "repetition": repetition, "trial": trial, "value": luck - random * rng.uniform()}
+                for trial in range(10)
+            ]
+            trials.append({"method": method, "repetition": repetition, "trial": 49, "value": luck})
+            for rerun in range(asked.budget.reruns):
+                value = luck + rng.normal(0, seed)
+                place = {"method": method, "repetition": repetition, "rerun": rerun, "setting": "concatenated"}
+                scores += [place | {"metric": metric, "value": value} for metric in ("map_at_r", "precision_at_1")]
+                runs.append({"method": method, "repetition": repetition, "kind": "rerun", "number": rerun})
+    frames = {"scores": pd.DataFrame(scores), "trials": pd.DataFrame(trials), "runs": pd.DataFrame(runs)}
+    return replace(fake_records(study=name), **frames)

@@ -3,12 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
-from factories import fake_records
+from factories import searched_study as study
 
 from dmlrc import studies
-from dmlrc.errors import MissingDataError
 from dmlrc.report import published
 from dmlrc.report.hypotheses import measures, page
 from dmlrc.report.hypotheses.measures import CARS, CUB, GROCERY, KEPT, NOT_KEPT, NOT_TESTED, OPEN, Finding, Region
@@ -16,41 +14,6 @@ from dmlrc.report.statistics import Estimate
 
 METHODS = [method.name for method in studies.get(CUB).methods]
 EIGHT = [method.name for method in studies.get(measures.EVERYTHING).methods]
-
-
-def study(name, means, search=0.001, seed=0.0005, repetitions=None, random=0.05, rng=0):
-    """Records of a study of the catalogue with these scores (a mapping of methods), and this luck."""
-    asked, rng = studies.get(name), np.random.default_rng(rng)
-    scores, trials, runs = [], [], []
-    for method, mean in means.items():
-        for repetition in range(asked.repetitions if repetitions is None else repetitions):
-            luck = mean + rng.normal(0, search)
-            trials += [
-                {"method": method, "repetition": repetition, "trial": trial, "value": luck - random * rng.uniform()}
-                for trial in range(10)
-            ]
-            trials.append({"method": method, "repetition": repetition, "trial": 49, "value": luck})
-            for rerun in range(asked.budget.reruns):
-                value = luck + rng.normal(0, seed)
-                place = {"method": method, "repetition": repetition, "rerun": rerun, "setting": "concatenated"}
-                scores += [place | {"metric": metric, "value": value} for metric in ("map_at_r", "precision_at_1")]
-                runs.append({"method": method, "repetition": repetition, "kind": "rerun", "number": rerun})
-    frames = {"scores": pd.DataFrame(scores), "trials": pd.DataFrame(trials), "runs": pd.DataFrame(runs)}
-    return replace(fake_records(study=name), **frames)
-
-
-@pytest.fixture
-def recorded(monkeypatch):
-    """Studies by name, which stand in the place of the records on the disk."""
-    found = {}
-
-    def load(name):
-        if name not in found:
-            raise MissingDataError(name)
-        return found[name]
-
-    monkeypatch.setattr(measures, "load", load)
-    return found
 
 
 def flat(spread=0.01, methods=METHODS):
@@ -137,9 +100,9 @@ class TestWhatCounts:
         recorded[CUB] = study(CUB, flat(), search=0.001)
         name = measures.EMBEDDER[CUB]
         recorded[name] = study(name, flat(methods=EIGHT))
-        compared = measures.compare(measures.counted(name), measures._lenders(CUB))
+        compared = measures.compare(measures.counted(name), measures.lenders(CUB))
         assert compared.donor == CUB
-        compared = measures.compare(measures.counted(name), measures._lenders(measures.EVERYTHING))
+        compared = measures.compare(measures.counted(name), measures.lenders(measures.EVERYTHING))
         assert compared.donor == CARS
 
 

@@ -168,7 +168,7 @@ def compare(found: Counted, lenders: Sequence[Counted], metric: str = significan
     return significance.compare(found.records, (), metric)
 
 
-def _lenders(study: str) -> list[Counted]:
+def lenders(study: str) -> list[Counted]:
     """The study with repeated searches on the same data, then those of Cars crops and CUB, the more varying first."""
     same = [counted(study)] if study in (CUB, CARS, GROCERY) else []
     others = [each for each in map(counted, (CARS, CUB)) if each.records is not None]
@@ -206,7 +206,7 @@ def redrawn_correlations(study: str, draws: int = 2000) -> dict[str, Estimate]:
     ours = counted(study)
     if ours.records is None:
         return {}
-    told = compare(ours, _lenders(study)).summary
+    told = compare(ours, lenders(study)).summary
     rng = np.random.default_rng(statistics.SEED)
     drawn = rng.normal(told["mean"], told["error"].fillna(0), (draws, len(told)))
     found = {}
@@ -225,7 +225,7 @@ def equality(study: str) -> pd.DataFrame | None:
     ours = counted(study)
     if ours.records is None:
         return None
-    compared = compare(ours, _lenders(study))
+    compared = compare(ours, lenders(study))
     return None if compared.luck == significance.SEEDS else compared.pairs
 
 
@@ -242,7 +242,7 @@ def _ranges(hypothesis: str, study: str, what: str, over: Counted, under: Counte
     missing = over.missing + under.missing
     if over.records is None or under.records is None:
         return Judged(hypothesis, study, (), NOT_TESTED, missing)
-    compared = [compare(each, _lenders(study)) for each in (over, under)]
+    compared = [compare(each, lenders(study)) for each in (over, under)]
     if any(each.luck == significance.SEEDS for each in compared):
         return Judged(hypothesis, study, (), NOT_TESTED, (*missing, "no study on this data has searched twice"))
     groups = [(each.summary["mean"].to_numpy(), each.summary["error"].to_numpy()) for each in compared]
@@ -256,7 +256,7 @@ def newer_gain_little(study: str) -> Judged:
     ours = counted(study)
     if ours.records is None:
         return Judged("H3", study, (), NOT_TESTED, ours.missing)
-    compared = compare(ours, _lenders(study), "precision_at_1")
+    compared = compare(ours, lenders(study), "precision_at_1")
     if compared.luck == significance.SEEDS:
         return Judged("H3", study, (), NOT_TESTED, ours.missing)
     newer = [name for name in compared.methods if name not in CLASSICS]
@@ -292,7 +292,7 @@ def few_pairs_differ(study: str) -> Judged:
     ours = counted(study)
     if ours.records is None:
         return Judged("H5", study, (), NOT_TESTED, ours.missing)
-    compared = compare(ours, _lenders(study))
+    compared = compare(ours, lenders(study))
     if compared.luck == significance.SEEDS:
         return Judged("H5", study, (), NOT_TESTED, ours.missing)
     count = int((compared.pairs["holm"] < 1 - LEVEL).sum())
@@ -346,7 +346,7 @@ def one_function_one_result(study: str) -> Judged:
     ours = counted(study)
     if ours.records is None:
         return Judged("H8", study, (), NOT_TESTED, ours.missing)
-    compared = compare(ours, _lenders(study))
+    compared = compare(ours, lenders(study))
     found = significance.same_function(compared)
     if found is None or compared.luck == significance.SEEDS:
         return Judged("H8", study, (), NOT_TESTED, ours.missing)

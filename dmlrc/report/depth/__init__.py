@@ -1,0 +1,1 @@
+"""How much of the network trains, and what that does to the order of the losses."""

@@ -1,0 +1,97 @@
+"""The same methods, trained to three depths: how far apart they lie at each, and whether their order stays.
+
+The linear embedder alone and the embedder with the last block train on the same images, from the same weights. All of a
+network trains on Omniglot only, so that step changes the data set too. Records count as for the hypotheses H7 and H9:
+repetitions that all methods have finished, with a search luck that is borrowed, since each method is searched once.
+"""
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+
+from dmlrc import studies
+from dmlrc.records import PRETRAINED, StudyRecords
+from dmlrc.report import statistics
+from dmlrc.report.hypotheses.measures import (
+    CARS,
+    CUB,
+    EMBEDDER,
+    EVERYTHING,
+    LAST_BLOCK,
+    Counted,
+    compare,
+    counted,
+    lenders,
+)
+from dmlrc.report.significance.measures import METRIC, SETTING, Comparison
+from dmlrc.report.statistics import Estimate
+
+ALONE, BLOCK, ALL = "linear embedder alone", "last block too", "everything (Omniglot)"
+DATA = (CUB, CARS)
+
+
+@dataclass(frozen=True)
+class Depth:
+    """A study of one depth: its methods' scores, and the concatenated MAP@R of its trunk before training (or NaN)."""
+
+    label: str
+    compared: Comparison
+    untrained: float
+
+    @property
+    def scores(self) -> pd.Series:
+        """The score of each method, in the paper's order."""
+        return self.compared.summary["mean"]
+
+
+def wanted(data: str) -> dict[str, str]:
+    """The study of each depth. data: the study of frozen features on the same data set, one of `DATA`."""
+    return {ALONE: EMBEDDER[data], BLOCK: LAST_BLOCK[data], ALL: EVERYTHING}
+
+
+def depths(data: str) -> list[Depth]:
+    """The depths of which a repetition is finished, from the shallowest."""
+    found = {label: counted(name) for label, name in wanted(data).items()}
+    return [_depth(label, each, data) for label, each in found.items() if each.records is not None]
+
+
+def missing() -> dict[str, str]:
+    """The studies of which no repetition is finished, and how long each takes."""
+    names = dict.fromkeys(name for data in DATA for name in wanted(data).values())
+    return {name: studies.get(name).expected for name in names if counted(name).records is None}
+
+
+def _depth(label: str, found: Counted, data: str) -> Depth:
+    return Depth(label, compare(found, lenders(data)), _untrained(found.records))
+
+
+def _untrained(records: StudyRecords) -> float:
+    frame = records.scores
+    chosen = (frame["method"] == PRETRAINED) & (frame["metric"] == METRIC) & (frame["setting"] == SETTING)
+    return float(frame.loc[chosen, "value"].mean())
+
+
+def spread(depth: Depth) -> Estimate:
+    """How far the methods lie apart: the range of their scores."""
+    told = depth.compared.summary
+    return statistics.redrawn([(told["mean"], told["error"].fillna(0))], lambda drawn: np.ptp(drawn, axis=-1))
+
+
+def agreement(one: Depth, other: Depth) -> Estimate:
+    """The rank correlation of the methods' scores at two depths; its units are the methods that both have."""
+    both = pd.concat([one.scores, other.scores], axis=1, join="inner")
+    return statistics.correlation(*both.to_numpy().T, ranks=True, units="methods")
+
+
+def turned(one: Depth, other: Depth) -> tuple[int, int]:
+    """How many pairs of methods stand in the other order at another depth, and of how many pairs."""
+    both = pd.concat([one.scores, other.scores], axis=1, join="inner").to_numpy()
+    pairs = list(combinations(both, 2))
+    return sum(bool(np.prod(np.sign(a - b)) < 0) for a, b in pairs), len(pairs)
+
+
+def gains(one: Depth, other: Depth) -> pd.Series:
+    """What each method scores more at the other depth."""
+    return (other.scores - one.scores).dropna()

@@ -1,0 +1,79 @@
+"""Depths of training as the chapter prints them: cells of tables, and sentences with their numbers."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import pandas as pd
+
+from dmlrc.report import labels, titles
+from dmlrc.report.depth.measures import ALONE, BLOCK, Depth, agreement, gains, spread, turned
+from dmlrc.report.statistics import Estimate
+
+UNTRAINED, RANGE = "Untrained trunk", "From worst to best"
+
+
+def cells(found: Sequence[Depth]) -> pd.DataFrame:
+    """A row a method, a column a depth: MAP@R with its interval; below, the untrained trunk and the range; percent."""
+    columns = {}
+    for depth in found:
+        told = depth.compared.summary
+        halves = (told["high"] - told["low"]) / 2
+        column = {
+            labels.method_label(name): labels.percent(mean, half)
+            for (name, mean), half in zip(told["mean"].items(), halves, strict=True)
+        }
+        columns[depth.label] = column | {
+            UNTRAINED: labels.percent(depth.untrained) or "–",
+            RANGE: _range(spread(depth)),
+        }
+    return pd.DataFrame(columns).fillna("–").rename_axis("Method")
+
+
+def _range(found: Estimate) -> str:
+    return f"{labels.percent(found.value)} [{labels.percent(found.low)}, {labels.percent(found.high)}]"
+
+
+def numbers(found: Sequence[Depth]) -> pd.DataFrame:
+    """The numbers behind `cells`, fractions, a row a depth and method, for the download."""
+    rows = [
+        {"depth": depth.label, "study": depth.compared.study, "method": name, "luck": depth.compared.luck}
+        | dict(told[["mean", "low", "high", "rank_low", "rank_high"]])
+        for depth in found
+        for name, told in depth.compared.summary.iterrows()
+    ]
+    return pd.DataFrame(rows).set_index("depth")
+
+
+def order_sentence(title: str, found: Sequence[Depth]) -> str:
+    """Whether the order stays from each depth to the next, in a sentence a step."""
+    told = []
+    for one, other in pairwise(found):
+        rho, (changed, pairs) = agreement(one, other), turned(one, other)
+        told.append(
+            f"{title}, {one.label} against {other.label}: the orders agree by a rank correlation of {rho.value:.2f} "
+            f"[{rho.low:.2f}, {rho.high:.2f}]; {changed} of {pairs} pairs change places."
+        )
+    return " ".join(told)
+
+
+def spread_sentence(title: str, found: Sequence[Depth]) -> str:
+    """How far apart the losses lie at each depth, and what all of them gain from one to the next on the same images."""
+    ranges = labels.each({depth.label: spread(depth).value for depth in found}, labels.percent)
+    text = f"{title}: from the worst of the losses to the best it is {ranges} points."
+    if [depth.label for depth in found[:2]] != [ALONE, BLOCK]:
+        return text
+    gained = gains(found[0], found[1])
+    return text + (
+        f" With {found[1].label} they score {labels.signed(gained.mean(), unit='')} points more on average, "
+        f"{labels.method_label(gained.idxmin())} least ({labels.signed(gained.min(), unit='')}), "
+        f"{labels.method_label(gained.idxmax())} most ({labels.signed(gained.max(), unit='')})."
+    )
+
+
+def missing_sentence(missing: Mapping[str, str]) -> str:
+    """Which studies of the chapter are not run, and how to run them; "" if none."""
+    if not missing:
+        return ""
+    named = "; ".join(f"{titles.title(name)} ({expected})" for name, expected in missing.items())
+    commands = "\n".join(f"dmlrc study run {name} --workers 2" for name in missing)
+    return f"Not run so far: {named}. They are run, or resumed, by:\n\n```shell\n{commands}\n```"

@@ -1,0 +1,103 @@
+"""Depths of training, on made-up studies whose order and range are known."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from factories import searched_study as study
+from test_hypotheses import EIGHT, flat
+
+from dmlrc.records import PRETRAINED
+from dmlrc.report import style
+from dmlrc.report.depth import figures, measures, page
+from dmlrc.report.hypotheses.measures import CARS, CUB, EMBEDDER, EVERYTHING, LAST_BLOCK
+
+ORDER = flat(0.04, EIGHT)
+TURNED = dict(zip(EIGHT, list(flat(0.01, EIGHT).values())[::-1], strict=True))
+
+
+@pytest.fixture
+def depths(recorded):
+    """CUB-200 (2010) at three depths; the range shrinks to a quarter, then all scores turn around."""
+    recorded[CUB] = study(CUB, flat())
+    recorded[EMBEDDER[CUB]] = study(EMBEDDER[CUB], ORDER)
+    higher = {name: value / 4 + 0.35 for name, value in ORDER.items()}
+    recorded[LAST_BLOCK[CUB]] = study(LAST_BLOCK[CUB], higher)
+    recorded[EVERYTHING] = study(EVERYTHING, TURNED)
+    return measures.depths(CUB)
+
+
+def test_depths_that_are_recorded_stand_from_the_shallowest(recorded, depths):
+    assert [each.label for each in depths] == [measures.ALONE, measures.BLOCK, measures.ALL]
+    assert [each.compared.study for each in depths] == list(measures.wanted(CUB).values())
+    assert set(measures.missing()) == {EMBEDDER[CARS], LAST_BLOCK[CARS]}
+    del recorded[LAST_BLOCK[CUB]]
+    assert [each.label for each in measures.depths(CUB)] == [measures.ALONE, measures.ALL]
+    assert "dmlrc study run cub200-2010-last-block" in page.missing_sentence(measures.missing())
+    assert page.missing_sentence({}) == ""
+
+
+def test_nothing_recorded_is_no_depth(recorded):
+    assert measures.depths(CUB) == measures.depths(CARS) == []
+    assert len(measures.missing()) == 5
+
+
+def test_the_range_and_its_interval(depths):
+    found = measures.spread(depths[0])
+    scores = depths[0].scores
+    assert found.value == pytest.approx(scores.max() - scores.min())
+    assert found.low < 0.04 < found.high
+    assert measures.spread(depths[1]).value < found.value
+
+
+def test_orders_that_stay_and_orders_that_turn(depths):
+    alone, block, everything = depths
+    assert measures.agreement(alone, block).value > 0.9
+    assert measures.agreement(block, everything).value < -0.8
+    changed, pairs = measures.turned(block, everything)
+    one, other = block.scores, everything.scores
+    expected = sum((one[a] - one[b]) * (other[a] - other[b]) < 0 for i, a in enumerate(EIGHT) for b in EIGHT[i + 1 :])
+    assert (changed, pairs) == (expected, 28)
+    assert changed > 20
+    assert measures.turned(alone, alone) == (0, 28)
+
+
+def test_sentences_say_what_is_measured(depths):
+    told = page.order_sentence("CUB", depths)
+    assert "28 pairs change places" in told
+    assert told.count("rank correlation") == 2
+    told = page.spread_sentence("CUB", depths)
+    mean = 100 * (depths[1].scores - depths[0].scores).mean()
+    assert f"{mean:+.1f} points more on average" in told
+    assert "on average" not in page.spread_sentence("CUB", depths[1:])  # Omniglot is another data set
+
+
+def test_cells_hold_every_method_the_untrained_trunk_and_the_range(depths):
+    cells = page.cells(depths)
+    assert list(cells.columns) == [each.label for each in depths]
+    assert len(cells) == 10
+    assert cells.loc["Contrastive", measures.ALONE].startswith(f"{100 * depths[0].scores['contrastive']:.2f} ± ")
+    assert cells.loc[page.UNTRAINED].tolist() == ["–"] * 3  # the made-up studies have none
+    assert len(page.numbers(depths)) == 24
+
+
+def test_the_untrained_trunk_is_read_where_it_is_recorded(recorded, depths):
+    name = EMBEDDER[CUB]
+    row = {"method": PRETRAINED, "repetition": 0, "rerun": 0, "setting": "concatenated", "metric": "map_at_r"}
+    frame = pd.concat([recorded[name].scores, pd.DataFrame([row | {"value": 0.25}])])
+    assert measures._untrained(recorded[name]) != 0.25
+    assert measures._untrained(type("Records", (), {"scores": frame})) == 0.25
+
+
+def test_lines_are_centred_on_the_mean_of_the_methods(depths):
+    figure = figures.order_figure({"CUB": depths, "Cars": depths[:2]})
+    for axis, shown in zip(figure.axes, (depths, depths[:2]), strict=True):
+        lines = [bars.lines[0] for bars in axis.containers]
+        assert len(lines) == 8
+        for place in range(len(shown)):
+            assert sum(line.get_ydata()[place] for line in lines) == pytest.approx(0, abs=1e-9)
+        np.testing.assert_allclose(
+            lines[0].get_ydata()[0], 100 * (shown[0].scores["contrastive"] - shown[0].scores.mean())
+        )
+        assert lines[0].get_color() == style.method_style("contrastive").colour
+    plt.close(figure)
