@@ -1,6 +1,6 @@
 """What the numbers of a page were made of, and how the page is cited; stands folded at the foot of each chapter."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pandas as pd
 
@@ -12,13 +12,21 @@ from dmlrc.studies import experiments
 
 PAPERS = {paper.chapter: paper.key for paper in papers.ALL if paper.key != "musgrave2020"}
 """The chapters about a paper's experiments around the methods tables, and whose protocol these follow."""
-AFTER_2019 = "10_losses_after_2019"
+EXPERIMENTS = {"10_losses_after_2019": "after2019", "05_training_strategies": "trunks"}
+"""Experiments of the Reality Check's protocol that other chapters show."""
 
 
 def runs(chapter: str, edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """What a chapter's numbers were made of: a row a study or experiment that is recorded, the study's slug first."""
     rows = {records.name: row(records) for records in _shown(chapter, edition)}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
+
+
+def names(chapter: str, mains: Iterable[str]) -> list[str]:
+    """The studies that a chapter shows: the methods tables, and the experiments around them, run or not."""
+    mains = list(mains)
+    around = (each for main in mains for each in experiments.of(main).values())
+    return [*mains, *(study.name for study in around if _belongs(study, chapter))]
 
 
 def _shown(chapter: str, edition: Sequence[StudyRecords]) -> Iterator[StudyRecords]:
@@ -31,9 +39,7 @@ def _shown(chapter: str, edition: Sequence[StudyRecords]) -> Iterator[StudyRecor
 
 def _belongs(study: Study, chapter: str) -> bool:
     """Whether a chapter is about this experiment."""
-    if chapter == AFTER_2019:
-        return study.experiment == "after2019"
-    return chapter in PAPERS and study.protocol.paper == PAPERS[chapter]
+    return study.experiment == EXPERIMENTS.get(chapter, "") or study.protocol.paper == PAPERS.get(chapter, "")
 
 
 def row(records: StudyRecords) -> dict[str, str]:

@@ -15,7 +15,7 @@ from matplotlib.ticker import NullLocator
 
 from dmlrc import studies
 from dmlrc.records import StudyRecords
-from dmlrc.report import claims, editions, labels, publish, statistics
+from dmlrc.report import claims, labels, publish, statistics
 from dmlrc.report.claims.figures import forest as draw_forest
 from dmlrc.report.statistics import Estimate, half_width
 
@@ -227,12 +227,6 @@ def failures(by_study: ByStudy) -> str:
     """Which reruns diverged, in one sentence; "" where none did."""
     lost = {name: ", ".join(rows) for name, records in present(by_study).items() if (rows := diverged(records))}
     return " ".join(f"On `{name}` reruns diverged and are left out: {rows}." for name, rows in lost.items())
-
-
-def commands(by_study: ByStudy, names: Iterable[str]) -> str:
-    """The commands that make a chapter's experiments, as Markdown."""
-    runs = editions.run_commands(f"{main}-{name}" for main in by_study for name in names)
-    return f"The experiments of this chapter:\n\n```shell\n{runs}\n```"
 
 
 def not_run(by_study: ByStudy, experiment: str, statement: str) -> pd.DataFrame:

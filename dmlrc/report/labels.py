@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from dmlrc import papers
 from dmlrc.data import folder_name
 from dmlrc.records import StudyRecords
 from dmlrc.report import titles
@@ -51,7 +52,7 @@ PARAMETER_LABELS = {
     "pos_margin": "margin of positives",
     "neg_margin": "margin of negatives",
     "second_margin": "second margin",
-    "loss_weights_lr": "learning rate of the loss's weights",
+    "loss_weights_lr": "rate of the loss's weights",
     "softmax_scale": "scale",
     "num_bins": "bins",
     "n_bins": "bins",
@@ -265,6 +266,15 @@ def dataset_label(name: str) -> str:
     return f"folder {folder_name(name)}" if name.startswith("folder:") else DATASET_LABELS.get(name, name)
 
 
+def paper(key: str) -> str:
+    """A paper as printed.
+
+    >>> paper("roth2020")
+    'Roth et al. 2020'
+    """
+    return next((each.label for each in papers.ALL if each.key == key), key)
+
+
 def trunk(protocol: Mapping) -> str:
     """The trunk of a protocol as printed: which network, where its weights come from, and whether it trains."""
     name = TRUNK_LABELS.get(protocol["trunk"], protocol["trunk"])
@@ -307,7 +317,7 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
     """What the numbers of these studies cannot show, each thing said once, with the studies of which it holds."""
 
     def named(those: Iterable[StudyRecords]) -> str:
-        return " and ".join(f"`{records.name}`" for records in those)
+        return listed(f"`{records.name}`" for records in those)
 
     sentences = []
     short = [records for records in edition if records.meta["budget"]["name"] != "full"]
@@ -325,12 +335,11 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
         )
     if frozen := [records for records in edition if records.meta["protocol"]["frozen_trunk"]]:
         sentences.append(
-            f"Frozen trunk ({named(frozen)}): only a linear embedder on fixed ImageNet features is trained. Losses may "
-            "rank otherwise when the whole network is fine-tuned."
+            f"Frozen trunk ({named(frozen)}): only a linear embedder on fixed ImageNet features is trained, where "
+            "the papers fine-tuned the whole network ({doc}`what that cannot show <00_introduction>`)."
         )
     if random := [records for records in edition if records.meta["protocol"]["weights"] is None]:
         sentences.append(f"In {named(random)} the row *Pretrained* is the trunk with random weights, untrained.")
-    sentences += [sentence for records in edition for sentence in below_pretrained(records)]
     return " ".join(sentences) or "A ranking on one data set and one trunk is no ranking on another."
 
 
@@ -359,6 +368,15 @@ def _share(count: int, total: int) -> str:
     ('1 of 14 methods', 'all 14 methods', '3 of 14 methods')
     """
     return f"all {total} methods" if count == total else f"{count} of {total} methods"
+
+
+def listed(texts: Iterable[str]) -> str:
+    """
+    >>> listed(["a"]), listed(["a", "b", "c"]), listed([])
+    ('a', 'a, b and c', '')
+    """
+    texts = list(texts)
+    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
 
 
 def each(values: Mapping, text: Callable[..., str]) -> str:

@@ -72,7 +72,7 @@ def takeaways(*sentences: str) -> None:
 
 def rerun(chapter: str, studies: str) -> None:
     """Show, folded, what the numbers of a chapter were made of, how to make them again, and how to cite the page."""
-    runs = editions.run_commands(editions.names(studies))
+    runs = editions.run_commands(about.names(chapter, editions.names(studies)))
     cells = about.runs(chapter, editions.load(studies))
     html = _scrolling(cells, f"about-{chapter}", wrap=True)
     commands = (

@@ -28,7 +28,7 @@ ALLOWED = (
     r"each 0\.93 of the one before",  # how a made spectrum is made
     r"by up to 1\.5 %",  # Roth et al., section 4.3: the paper's own words
     r"within \d+ % of",
-    r"[Ww]hat does 12 % MAP@R look like",  # a question
+    r"[Ww]hat does 12\s% MAP@R look like",  # a question
     r"score 0, 12(, 50 and 100| and 50) %",  # what is looked for
 )
 

@@ -51,23 +51,24 @@ def forest(studies: Judged, claims: Sequence[Claim]) -> Figure | None:
     if not rows:
         return None
     names = [name for name in studies if any(name in marks for _, marks in rows)]
-    figure, axes = style.canvas(1.1 + 0.36 * len(rows))
+    figure, axes = style.canvas(1.1 + 0.5 * len(rows))
     axis = axes[0, 0]
     for line, (claim, marks) in enumerate(rows):
-        axis.text(-FAR - 0.4, line - 0.32, textwrap.shorten(claim.claim, 92, placeholder=" …"), fontsize=7, va="center")
-        axis.fill_between([0, FAR + 0.4], line - 0.1, line + 0.42, color=style.GREEN, alpha=0.15, linewidth=0)
+        said = "\n".join(textwrap.wrap(claim.claim, 68, max_lines=2, placeholder=" …"))
+        axis.text(-FAR - 0.4, line - 0.14, said, fontsize=8, va="bottom", linespacing=1.05)
+        axis.fill_between([0, FAR + 0.4], line - 0.08, line + 0.3, color=style.GREEN, alpha=0.15, linewidth=0)
         for edge, dashes in ((-1, ":"), (0, "-"), (1, ":")):
-            axis.vlines(edge, line - 0.1, line + 0.42, color="black", linewidth=0.8, linestyle=dashes)
+            axis.vlines(edge, line - 0.08, line + 0.3, color="black", linewidth=0.8, linestyle=dashes)
         for name, (place, judgement) in marks.items():
             colour = COLOURS[names.index(name) % len(COLOURS)]
             firm = judgement.verdict in (REPRODUCED, NOT_REPRODUCED)
             face = colour if firm else "white"
             shift = 0.1 * (names.index(name) - (len(names) - 1) / 2)
             (dot,) = axis.plot(
-                np.clip(place, -FAR, FAR), line + 0.16 + shift, "o", color=colour, markerfacecolor=face, markersize=5
+                np.clip(place, -FAR, FAR), line + 0.11 + shift, "o", color=colour, markerfacecolor=face, markersize=5
             )
             svg.tips(dot, _tip(claim, name, judgement))
-    axis.set(xlim=(-FAR - 0.4, FAR + 0.4), ylim=(len(rows) - 0.5, -0.6), yticks=[])
+    axis.set(xlim=(-FAR - 0.4, FAR + 0.4), ylim=(len(rows) - 0.5, -0.75), yticks=[])
     axis.set_xticks(list(_TICKS), _TICKS.values())
     axis.set_xlabel("half intervals inside the region of the claim (shaded)")
     axis.grid(False)

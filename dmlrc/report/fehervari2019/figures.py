@@ -63,15 +63,8 @@ def draw_orders(columns: Mapping[str, pd.Series]) -> Figure:
             svg.tips(dot, f"{fehervari_label(method)}, {titles.in_label(name)}: R@1 {score} %, place {place}")
         for step, side, align in ((steps[0], -0.12, "right"), (steps[-1], 0.12, "left")):
             if step in (0, len(places.columns) - 1):
-                axis.text(
-                    step + side,
-                    row.iloc[step],
-                    fehervari_label(method),
-                    color=colour,
-                    fontsize=7,
-                    ha=align,
-                    va="center",
-                )
+                look = {"color": colours.get(method, "black"), "fontsize": 7.5, "ha": align, "va": "center"}
+                axis.text(step + side, row.iloc[step], fehervari_label(method), **look)
     heads = list(map(titles.in_label, columns))
     axis.set_xticks(range(len(heads)), heads, fontsize=7.5, rotation=35, ha="left", rotation_mode="anchor")
     axis.set(xlim=(-1.35, len(heads) + 0.35), ylim=(1.06, -0.06), yticks=[])

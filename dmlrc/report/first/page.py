@@ -11,6 +11,7 @@ from dmlrc.report import labels, published, tables
 from dmlrc.report.claims.page import SECTIONS
 from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from dmlrc.report.claims.verdicts import WITHOUT_RECORDS, Judged, of_section
+from dmlrc.report.labels import listed
 from dmlrc.report.rates import page as rates
 from dmlrc.studies import experiments
 
@@ -28,7 +29,7 @@ def answer(edition: Sequence[StudyRecords]) -> str:
     paper = [tables.improvement(theirs[theirs["dataset"] == name], CONTRASTIVE) for name in published.DATASETS]
     ours = {each.name: tables.improvement(tables.accuracy(each), CONTRASTIVE)["concatenated"] for each in edition}
     claimed = tables.claimed_improvement(published.claims(), CONTRASTIVE).groupby("dataset")["gain"].mean()
-    measured = _and([f"{labels.signed(gain)} on `{name}`" for name, gain in ours.items() if not np.isnan(gain)])
+    measured = listed([f"{labels.signed(gain)} on `{name}`" for name, gain in ours.items() if not np.isnan(gain)])
     return " ".join(
         [
             f"From 2017 to 2019, papers reported a P@1 on average {_range(claimed)} above that of the contrastive loss "
@@ -44,13 +45,15 @@ def leads(edition: Sequence[StudyRecords]) -> str:
     """Why no loss can be called the best, in one sentence: the rate changes the leader, or others tie with it."""
     changes = [change for each in edition if (change := _change_of_leader(each))]
     if changes:
-        return f"Which loss leads is decided by more than the loss: {_and(changes)}."
+        return f"Which loss leads is decided by more than the loss: {listed(changes)}."
     sets = [
         f"{_count(len(names), 'method')} of {of} {'share' if len(names) > 1 else 'takes'} the first place on `{name}`"
         for name, (names, of) in ((each.name, best_set(each)) for each in edition)
         if of > 1
     ]
-    return f"There is a leading group rather than a best loss: {_and(sets)}." if sets else "Nothing can be ranked yet."
+    return (
+        f"There is a leading group rather than a best loss: {listed(sets)}." if sets else "Nothing can be ranked yet."
+    )
 
 
 def _change_of_leader(study: StudyRecords) -> str:
@@ -89,14 +92,6 @@ def _range(gains: Iterable[float]) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
-
-
-def _and(texts: Sequence[str]) -> str:
-    """
-    >>> _and(["a"]), _and(["a", "b", "c"]), _and([])
-    ('a', 'a, b and c', '')
-    """
-    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
 
 
 # The pictures
@@ -160,9 +155,11 @@ def verdicts_sentence(judged: Judged) -> str:
         found = [judgement.verdict for judgement in judgements.values()]
         settled = [found.count(verdict) for verdict in (REPRODUCED, NOT_REPRODUCED)]
         where = f"On `{study}`" if study != WITHOUT_RECORDS else "Without any training of ours"
+        counts = [f"{count} {word}" for count, word in zip(settled, (REPRODUCED, NOT_REPRODUCED), strict=True) if count]
+        told = f": {listed(counts)}" if counts else ""
         sentences.append(
-            f"{where}, {sum(settled)} of {_count(len(found), 'claim')} {'is' if sum(settled) == 1 else 'are'} settled: "
-            f"{settled[0]} reproduced, {settled[1]} not."
+            f"{where}, {sum(settled)} of {_count(len(found), 'claim')} {'is' if sum(settled) == 1 else 'are'} "
+            f"settled{told}."
         )
     return " ".join(sentences)
 
@@ -175,7 +172,7 @@ def limits(edition: Sequence[StudyRecords]) -> str:
     frozen = [each.name for each in edition if each.meta["protocol"]["frozen_trunk"]]
     data = {each.meta["dataset"] for each in edition}
     bullets = [
-        f"**Frozen trunk.** On {_and([f'`{name}`' for name in frozen])} only a linear embedder was trained, on fixed "
+        f"**Frozen trunk.** On {listed([f'`{name}`' for name in frozen])} only a linear embedder was trained, on fixed "
         "ImageNet features. Losses may rank otherwise when the whole network is fine-tuned, as it was in the papers."
         * bool(frozen),
         *(f"**Below the untrained trunk.** {text}" for each in edition for text in labels.below_pretrained(each)),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from dmlrc.report import titles
+from dmlrc.report import labels, titles
 from dmlrc.report.hypotheses.measures import (
     CUB,
     HYPOTHESES,
@@ -115,7 +115,7 @@ def sentence(found: Sequence[Judged]) -> str:
     own = next(each for each in HYPOTHESES if each.number == found[0].hypothesis)
     told = [f"{titles.title(each.study)}: {_told(each)}." for each in found if each.findings]
     if waiting := [titles.title(each.study) for each in found if not each.findings]:
-        told.append(f"Not tested on {' and '.join(waiting)}, whose records are not finished.")
+        told.append(f"Not tested on {labels.listed(waiting)}, whose records are not finished.")
     return f"**{own.number}. {own.sentence}** {' '.join(told)}"
 
 

@@ -317,8 +317,8 @@ def over_the_years(claims: pd.DataFrame, panels: Mapping[str, pd.DataFrame]) -> 
             )
             svg.tips(dot, f"{labels.method_label(row.method)}, {row.year}: {100 * row.value:.1f} %")
         low, high = 100 * frame["value"].min(), 100 * frame["value"].max()
-        middle = (low + high) / 2
-        axis.set(ylim=(max(0, middle - 25), middle + 25), xlabel="", ylabel="")  # the same scale in every panel
+        middle = np.clip((low + high) / 2, 25, 75)
+        axis.set(ylim=(middle - 25, middle + 25), xlabel="", ylabel="")  # the same scale in every panel
         axis.set_title(title, fontsize=9)
         last = max(2020, frame["year"].max())
         axis.set(xlim=(2004.5, last + 0.5), xticks=range(2006, int(last) + 1, 6))

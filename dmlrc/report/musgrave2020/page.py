@@ -258,7 +258,7 @@ def trend_sentence(slopes: Mapping[str, Estimate]) -> str:
 
 
 def _named(names: Sequence[str]) -> str:
-    return " and ".join(map(titles.in_label, names))
+    return labels.listed(map(titles.in_label, names))
 
 
 def joining(frame: pd.DataFrame) -> str:

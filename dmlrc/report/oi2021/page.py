@@ -324,6 +324,10 @@ def curve_cells(by_study: ByStudy) -> pd.DataFrame:
     return pd.DataFrame(cells).rename_axis("Training minus validation")
 
 
+def _moves(found: Estimate) -> str:
+    return common.points(found.value, found.half, scale=1, digits=2) + (" (one seed)" if found.n == 1 else "")
+
+
 def _signed(found: Estimate) -> str:
     return common.points(found.value, found.half, scale=1, digits=3) + (", one seed" if found.n == 1 else "")
 
@@ -332,15 +336,14 @@ def overfitting_sentence(by_study: ByStudy) -> str:
     """Where the means of the pairs move, on training and on validation images, in a sentence a study."""
     sentences = []
     for name, records in common.present(by_study).items():
-        texts = {
-            f"{text}, {images}": _signed(rise(records, metric, images))
+        moved = [
+            f"of {text} by "
+            + " and by ".join(
+                f"{_moves(rise(records, metric, images))} on {images} images" for images in PARTS.values()
+            )
             for metric, text in MEANS.items()
-            for images in PARTS.values()
-        }
-        sentences.append(
-            f"On `{name}` the mean inner products change from the first to the last epoch by: "
-            f"{labels.each(texts, str)}."
-        )
+        ]
+        sentences.append(f"On `{name}` the mean inner products move over training: {'; '.join(moved)}.")
     return " ".join(sentences) or "Nothing was run here."
 
 
@@ -353,15 +356,22 @@ def classes(records: StudyRecords) -> tuple[int, int]:
     return len(parts.folds[0].train), len(parts.folds[0].val)
 
 
+def _gap(found: Estimate, metric: str) -> str:
+    """A difference of scores: in points where the metric is an accuracy."""
+    if metric == "jsd":
+        return _signed(found)
+    return f"{common.points(found.value, found.half)} points" + (", one seed" if found.n == 1 else "")
+
+
 def start_sentence(by_study: ByStudy) -> str:
     """Whether training and validation scores start equal, JSD beside the others, in a sentence a study."""
     sentences = []
     for name, records in common.present(by_study).items():
-        texts = {text: _signed(gap(records, key, "first")) for key, text in METRICS.items()}
+        texts = {text: _gap(gap(records, key, "first"), key) for key, text in METRICS.items()}
         trained, validated = classes(records)
         sentences.append(
-            f"On `{name}`, with {trained} training and {validated} validation classes, the scores of training "
-            f"minus validation images after the first epoch are: {labels.each(texts, str)}."
+            f"On `{name}`, with {trained} training and {validated} validation classes, training images score above "
+            f"validation images after the first epoch by: {labels.each(texts, str)}."
         )
     return " ".join(sentences) or "Nothing was run here."
 

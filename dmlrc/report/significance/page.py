@@ -141,7 +141,7 @@ def caution(compared: Comparison) -> str:
         return ""
     verdict = "contains" if found.low <= 0 <= found.high else "does not contain"
     return (
-        f"In `{compared.study}` N. Softmax and ProxyNCA, which are one function searched under two names, differ by "
+        f"On `{compared.study}` N. Softmax and ProxyNCA, which are one function searched under two names, differ by "
         f"{labels.signed(found.value, 2, '')} points, with an interval from {labels.signed(found.low, 2, '')} to "
         f"{labels.signed(found.high, 2, '')} that {verdict} zero ({compared.luck})."
     )
