@@ -568,7 +568,7 @@ def test_the_chapter_shows_everything(present, tmp_path, monkeypatch):
         assert (exports / f"{name}.{'svg' if drawing else 'csv'}").stat().st_size > 100, name
     pages = " ".join(shown)
     assert "not run" in pages
-    assert ("snr (1 of 4)" in pages) == present
+    assert ("SNR (D) (1 of 4)" in pages) == present
     assert "nan" not in pages
 
 
