@@ -210,6 +210,17 @@ def bootstrap(rows: ArrayLike, statistic: Callable[[np.ndarray], float], units: 
     return Estimate(value, float(low), float(high), len(rows), units, PERCENTILES)
 
 
+def turned(x: ArrayLike, y: ArrayLike) -> tuple[int, int]:
+    """How many pairs of units stand in the other order by y than by x, and of how many pairs; ties do not count.
+
+    >>> turned([1, 2, 3], [1, 3, 2])
+    (1, 3)
+    """
+    signs = [np.sign(np.subtract.outer(each, each)) for each in (np.asarray(x, float), np.asarray(y, float))]
+    upper = np.triu_indices(len(signs[0]), 1)
+    return int((signs[0] * signs[1] < 0)[upper].sum()), len(upper[0])
+
+
 def redrawn(
     groups: Sequence[tuple[ArrayLike, ArrayLike]], statistic: Callable[..., np.ndarray], draws: int = 10_000
 ) -> Estimate:

@@ -1,10 +1,12 @@
 """Grids of learning rates, of made-up trials: the best rate, what it changes, and when nothing is said."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from factories import fake_records
 
 from dmlrc import records, studies
+from dmlrc.errors import MissingDataError
 from dmlrc.report.rates import figures, page
 
 STUDY = studies.STUDIES["cars196crops-frozen-rates"]
@@ -91,7 +93,8 @@ def test_cells_sentence_and_figure():
     assert "3 methods" in text
     assert "at a rate of 3·10⁻⁴, with SoftTriple ahead" in text
     figure = figures.draw({"Cars": page.best_trials(grid())})
-    assert len(figure.axes[0].lines) == len(METHODS)
+    assert len(figure.axes[0].lines) == len(METHODS) + 1
+    assert figure.axes[0].lines[-1].get_xdata() == [1e-5, 1e-5]  # dotted: the best rate
 
 
 def test_a_study_at_another_rate_is_warned_of_and_no_other(monkeypatch):
@@ -113,3 +116,25 @@ def test_a_grid_is_found_by_data_set_and_trunk(monkeypatch):
     assert page.grid_of(study).name == "cars196crops-frozen-rates"
     assert asked == ["cars196crops-frozen-rates"]
     assert page.grid_of(fake_records()) is None
+
+
+def test_the_order_at_the_best_rate_is_compared_with_that_at_higher_ones():
+    orders = {1e-3: [3, 2, 1], 1e-4: [2, 1, 3], 1e-5: [4, 5, 6], 1e-6: [6, 5, 1]}
+    best = pd.DataFrame.from_dict(orders, orient="index", columns=METHODS)
+    assert page.order_sentence("Cars", best) == (
+        "Cars: pairs of losses that stand the other way round than at 10⁻⁵: 1 of 3 at 10⁻⁴ (rank correlation 0.50), "
+        "3 of 3 at 10⁻³ (rank correlation −1.00)."
+    )
+    assert page.order_sentence("Cars", best.loc[[1e-5, 1e-6]]) == ""
+
+
+def test_recorded_grids_are_those_with_two_rates(monkeypatch):
+    def load(name):
+        if name == STUDY.name:
+            return grid()
+        if name == "cub200-2010-frozen-rates":
+            return grid(left_out=[rate for rate in page.best_trials(grid()).index if rate != 1e-5])
+        raise MissingDataError(name)
+
+    monkeypatch.setattr(page.records, "load", load)
+    assert list(page.recorded()) == ["Cars crops"]

@@ -6,7 +6,6 @@ repetitions that all methods have finished, with a search luck that is borrowed,
 """
 
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -87,9 +86,8 @@ def agreement(one: Depth, other: Depth) -> Estimate:
 
 def turned(one: Depth, other: Depth) -> tuple[int, int]:
     """How many pairs of methods stand in the other order at another depth, and of how many pairs."""
-    both = pd.concat([one.scores, other.scores], axis=1, join="inner").to_numpy()
-    pairs = list(combinations(both, 2))
-    return sum(bool(np.prod(np.sign(a - b)) < 0) for a, b in pairs), len(pairs)
+    both = pd.concat([one.scores, other.scores], axis=1, join="inner")
+    return statistics.turned(*both.to_numpy().T)
 
 
 def gains(one: Depth, other: Depth) -> pd.Series:

@@ -9,7 +9,7 @@ from dmlrc import records, studies
 from dmlrc.errors import MissingDataError
 from dmlrc.protocol import TrunkInput
 from dmlrc.records import StudyRecords
-from dmlrc.report import labels
+from dmlrc.report import labels, statistics, titles
 from dmlrc.report.tables import METHODS, Methods, ordered
 
 
@@ -26,6 +26,20 @@ def grid_of(study: StudyRecords) -> StudyRecords | None:
             except MissingDataError:
                 return None
     return None
+
+
+def recorded() -> dict[str, StudyRecords]:
+    """The grids of methods tables that are recorded with two rates and methods at least, by the table's title."""
+    found = {}
+    for each in studies.STUDIES.values():
+        if each.kind == "rates" and each.experiment == "rates":
+            try:
+                grid = records.load(each.name)
+            except MissingDataError:
+                continue
+            if min(best_trials(grid).shape) > 1:
+                found[titles.title(each.parent)] = grid
+    return found
 
 
 def best_trials(grid: StudyRecords) -> pd.DataFrame:
@@ -95,6 +109,23 @@ def sentence(grid: StudyRecords) -> str:
         f"{labels.rate(high)}, with {first} ahead, and {narrow} points at {labels.rate(best)}, with {second} ahead; on "
         f"average they gain {labels.percent(told['mean'][best] - told['mean'][high])} points of MAP@R."
     )
+
+
+def order_sentence(title: str, best: pd.DataFrame) -> str:
+    """What a rate that is too high does to the order of the methods; "" where the best rate is the highest.
+
+    best: `best_trials`.
+    """
+    best = best.sort_index()
+    chosen = best.mean(axis=1).idxmax()
+    told = []
+    for rate in best.index[best.index > chosen]:
+        changed, pairs = statistics.turned(best.loc[rate], best.loc[chosen])
+        rho = statistics.correlation(best.loc[rate], best.loc[chosen], ranks=True).value
+        told.append(f"{changed} of {pairs} at {labels.rate(rate)} (rank correlation {rho:.2f})".replace("-", "−"))
+    if not told:
+        return ""
+    return f"{title}: pairs of losses that stand the other way round than at {labels.rate(chosen)}: {', '.join(told)}."
 
 
 def warning(edition: Sequence[StudyRecords]) -> str:
