@@ -6,20 +6,25 @@ from dmlrc import records, studies
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.records import StudyRecords
 from dmlrc.studies import experiments
+from dmlrc.studies.catalogue import DEPTHS
 
 NAMED = {"quick": ("grocery-quick",)}
+FIRST = ("cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen")
+"""The studies that a published book begins with: CUB is the data set that all five papers share."""
 
 
 def names(edition: str) -> list[str]:
     """The studies of an edition: "quick", "published", or names joined by commas.
 
-    Published are the methods tables whose full-budget records are committed; the experiments around them come along.
+    Published are the methods tables whose full-budget records are committed, `FIRST` first; the experiments around them
+    come along. The depths of training have a chapter of their own.
 
     Raises DmlrcError where nothing is published. Whether a study of this name exists is not asked: records do.
     """
     if edition == "published":
-        apart = experiments.around()
+        apart = {*experiments.around(), *DEPTHS}
         published = [name for name in records.published() if name not in apart]
+        published.sort(key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
         if not published:
             raise DmlrcError("no study is published yet: run one at full budget, then `dmlrc study export NAME`")
         return published

@@ -162,7 +162,10 @@ _EIGHT = (
 
 
 def _depths() -> list[Study]:
-    """How much of the network trains: the last block or the embedder alone, on the same images; everything."""
+    """How much of the network trains: the last block or the embedder alone, on the same images; everything.
+
+    Methods tables, but of one question, which has its own chapter.
+    """
     tables = {
         "cars196crops-last-block": ("cars196crops", musgrave2020.LAST_BLOCK),
         "cars196crops-embedder-alone": ("cars196crops", musgrave2020.EMBEDDER_ALONE),
@@ -176,6 +179,10 @@ def _depths() -> list[Study]:
         Study(name, dataset, protocol, budget, methods, expected="4 hours, 2 cores")
         for name, (dataset, protocol) in tables.items()
     ]
+
+
+DEPTHS = tuple(study.name for study in _depths())
+"""The studies of depths of training."""
 
 
 def searched_rate(study: Study) -> Study:
