@@ -236,12 +236,12 @@ def not_run(by_study: ByStudy, experiment: str, statement: str) -> pd.DataFrame:
     return pd.DataFrame({"what it shows": rows}).rename_axis("Source")
 
 
-def publish_forest(studies: Sequence[StudyRecords] | claims.Judged, section: str) -> None:
-    """Publish the figure of a section's claims; nothing where none of them has a number."""
+def publish_forest(name: str, studies: Sequence[StudyRecords] | claims.Judged, section: str) -> None:
+    """Publish the figure of a section's claims under a name; nothing where none of them has a number."""
     drawing = draw_forest(claims.judged(studies, section), claims.of_section(section))
     if drawing is not None:
         publish.figure(
-            f"claims-{section}-forest",
+            name,
             drawing,
             "Claims with a number from records. How far inside its region (shaded) the number lies, in half widths of "
             "its 95 % interval: right of the dotted line the whole interval is inside and the claim is reproduced, "

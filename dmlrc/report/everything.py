@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from dmlrc import papers
+from dmlrc import papers, paths
 from dmlrc.methods import Method
 from dmlrc.papers import after2019
 from dmlrc.records import PRETRAINED, StudyRecords
@@ -137,7 +137,8 @@ def cells(found: pd.DataFrame) -> pd.DataFrame:
     keys = ["record", "study", "experiment", "paper", "label", "setting"]
     found = found.drop_duplicates([*keys, "metric"])
     texts = found.assign(cell=[labels.percent(*pair) for pair in found[["mean", "ci95"]].to_numpy()])
-    wide = texts.pivot(index=keys, columns="metric", values="cell").reindex(columns=list(METRICS)).fillna("–")
+    wide = texts.pivot(index=keys, columns="metric", values="cell").reindex(columns=list(METRICS))
+    wide = wide.astype(object).fillna("–")
     ranked = found[found["metric"] == METRICS[0]].set_index(keys).reindex(wide.index)
     runs = found.groupby(keys)["n"].max().reindex(wide.index)
     order = {name: place for place, name in enumerate(dict.fromkeys(found["record"]))}
@@ -162,9 +163,10 @@ def cells(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def linked(table: pd.DataFrame, folder: str = "../../../results") -> pd.DataFrame:
-    """`cells` in which each record is a link to its folder. folder: of the records, from where the page lies."""
+    """`cells` in which each committed record is a link to its folder. folder: of these, from where the page lies."""
     link = Markup('<a href="{}/{}/">{}</a>')
-    links = [link.format(folder, name, name) for name in table["record"]]
+    here = {name: (paths.results() / name).exists() for name in table["record"].unique()}
+    links = [link.format(folder, name, name) if here[name] else name for name in table["record"]]
     return table.assign(record=pd.Series(links, table.index, dtype=object))  # plain strings would forget their `Markup`
 
 

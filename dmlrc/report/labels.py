@@ -335,8 +335,8 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
         )
     if frozen := [records for records in edition if records.meta["protocol"]["frozen_trunk"]]:
         sentences.append(
-            f"Frozen trunk ({named(frozen)}): only a linear embedder on fixed ImageNet features is trained, where "
-            "the papers fine-tuned the whole network ({doc}`what that cannot show <00_introduction>`)."
+            f"{{term}}`Frozen trunk` ({named(frozen)}): only a linear embedder on fixed ImageNet features is trained, "
+            "where the papers fine-tuned the whole network."
         )
     if random := [records for records in edition if records.meta["protocol"]["weights"] is None]:
         sentences.append(f"In {named(random)} the row *Pretrained* is the trunk with random weights, untrained.")

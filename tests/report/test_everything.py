@@ -54,3 +54,12 @@ def test_cells_have_a_row_a_method_and_setting_and_no_slug_but_the_record(main):
     assert set(pretrained["rank"]) == {"–"}
     assert not cells["MAP@R"].isin(["nan", ""]).any()
     assert np.all(cells["record"].str.startswith("grocery-quick"))
+
+
+def test_a_committed_record_is_a_link_and_another_is_a_name(main, home):
+    found = everything.cells(everything.results([main]))
+    assert set(everything.linked(found)["record"]) == set(found["record"])
+    (home / "results" / "grocery-quick").mkdir(parents=True, exist_ok=True)
+    links = set(everything.linked(found)["record"])
+    assert '<a href="../../../results/grocery-quick/">grocery-quick</a>' in links
+    assert "grocery-quick-roth2020" in links
