@@ -370,8 +370,8 @@ def start_sentence(by_study: ByStudy) -> str:
         texts = {text: _gap(gap(records, key, "first"), key) for key, text in METRICS.items()}
         trained, validated = classes(records)
         sentences.append(
-            f"On `{name}`, with {trained} training and {validated} validation classes, training images score above "
-            f"validation images after the first epoch by: {labels.each(texts, str)}."
+            f"On `{name}`, with {trained} training and {validated} validation classes, the scores of training images "
+            f"less those of validation images after the first epoch are: {labels.each(texts, str)}."
         )
     return " ".join(sentences) or "Nothing was run here."
 
