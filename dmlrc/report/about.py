@@ -73,9 +73,11 @@ def made(records: StudyRecords, column: str) -> str:
     names = units.fillna({column: first}).groupby(column, sort=False)["method"].unique()
     if len(names) < 2:
         return names.index[0] if len(names) else first
-    return "; ".join(
-        f"{value} ({', '.join(those) if len(those) < 4 else f'{len(those)} methods'})" for value, those in names.items()
-    )
+    return "; ".join(f"{value} ({_methods(those)})" for value, those in names.items())
+
+
+def _methods(names: Sequence[str]) -> str:
+    return ", ".join(map(labels.method_label, names)) if len(names) < 4 else f"{len(names)} methods"
 
 
 def bibtex(chapter: str = "") -> str:

@@ -27,9 +27,9 @@ def test_records_of_one_commit_name_it_once():
 
 
 def test_every_commit_and_processor_of_the_rows_is_named(mixed):
-    assert about.made(mixed, "commit") == "0000000000 (14 methods); 1111111111 (triplet)"
-    assert about.made(mixed, "processor") == "none (14 methods); another machine (triplet)"
+    assert about.made(mixed, "commit") == "0000000000 (14 methods); 1111111111 (Triplet)"
+    assert about.made(mixed, "processor") == "none (14 methods); another machine (Triplet)"
     told = inventory.provenance([mixed])[mixed.name]
-    assert "1111111111 (triplet)" in told["commit"]
+    assert "1111111111 (Triplet)" in told["commit"]
     assert "another machine" in told["processor"]
     assert "1111111111" in json.dumps(about.runs("fork_a_loss", [mixed]).to_dict())
