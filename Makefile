@@ -30,7 +30,7 @@ lint: .venv/ready
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports --no-cache
 
 bench: .venv/ready
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks
 
 # The long studies, in their order; days of two cores. Resumable: stop it at any moment, call it again.
 EVIDENCE = cars196crops-frozen-rates cub200-2010-frozen-rates grocery-frozen-rates \

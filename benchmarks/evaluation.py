@@ -1,6 +1,6 @@
 """Evaluation against pytorch-metric-learning, a bare faiss search and bare matrix products, by number of images.
 
-Part of `make bench`; alone, `python -m benchmarks.evaluation`, at the size of SOP's test half (minutes).
+Part of `make bench`, which measures the size of SOP's test half on all cores, the others on one.
 """
 
 from collections.abc import Callable, Iterator
@@ -56,25 +56,20 @@ def against_products(embeddings: torch.Tensor, labels: torch.Tensor) -> Calls:
     return lambda: histograms.pair_histograms(embeddings, labels), products
 
 
-def rows(timed: Callable, device: torch.device, sizes=((2000, 25), (8131, 98), (20_000, 4000))) -> Iterator:
-    """title -> (seconds of ours, of the peer); timed(ours, peer, repeats) measures."""
-    title = "P@1, R-precision, MAP@R of {:,} x 128 in {:,} classes"
+def rows(
+    timed: Callable, device: torch.device, sizes=((2000, 25), (8131, 98), (20_000, 4000)), note: str = ""
+) -> Iterator:
+    """title -> (seconds of ours, of the peer); timed(ours, peer, repeats) measures. note: ends what is measured."""
     for images, classes in sizes:
-        what = title.format(images, classes)
+        what = f"P@1, R-precision, MAP@R of {images:,} x 128 in {classes:,} classes{note}"
         repeats = 7 if images < 5000 else 3 if images < 50_000 else 1
         for against, name in (
             (against_peer, f"{what} | pytorch-metric-learning AccuracyCalculator"),
             (against_search, f"{what} | faiss.knn alone"),
-            (against_products, f"histogram of all pairs of {images:,} x 128 | its matrix products alone"),
+            (against_products, f"histogram of all pairs of {images:,} x 128{note} | its matrix products alone"),
         ):
             yield name, partial(_measure, timed, against, (images, classes), device, repeats)
 
 
 def _measure(timed: Callable, against: Callable, size: tuple[int, int], device, repeats: int) -> tuple[float, float]:
     return timed(*against(*embedded(*size, device=device)), repeats=repeats)
-
-
-if __name__ == "__main__":
-    from benchmarks.__main__ import DEVICE, report, timed
-
-    report(dict(rows(timed, DEVICE, (SOP_TEST,))))

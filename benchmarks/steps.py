@@ -90,7 +90,6 @@ def _measure(timed: Callable, method: Method, device: torch.device, repeats: int
 if __name__ == "__main__":
     import sys
 
-    from benchmarks.__main__ import DEVICE, report, timed
+    from benchmarks.__main__ import DEVICE, on_one_thread, report
 
-    torch.set_num_threads(1)
-    report(dict(rows(timed, DEVICE, names=sys.argv[1:] or None)))
+    list(report(dict(rows(on_one_thread, DEVICE, names=sys.argv[1:] or None))))

@@ -2,6 +2,7 @@
 
 import csv
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -67,18 +68,35 @@ def test_exponents():
 
 
 def test_curves_are_written(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(scaling, "SIZES", (100, 200))
+    short = replace(scaling.TASKS["retrieval"], sizes=(100, 200))
+    monkeypatch.setitem(scaling.TASKS, "retrieval", short)
     [small] = scaling.curves(100, ["retrieval"])  # one process of its own, which imports torch
-    assert (small["task"], small["images"]) == ("retrieval", 100)
-    assert small["cpu_seconds"] > 0
-    points = [small, small | {"images": 200, "cpu_seconds": 4 * small["cpu_seconds"]}]
-    monkeypatch.setattr(scaling, "curves", lambda most, tasks: points)
+    assert (small["task"], small["unit"], small["size"]) == ("retrieval", "images", 100)
+    assert small["seconds"] > 0
+    points = [small, small | {"size": 200, "seconds": 4 * small["seconds"]}]
+    monkeypatch.setattr(scaling, "curves", lambda most, tasks: iter(points))
     monkeypatch.setattr(sys, "argv", ["scaling", "--task", "retrieval", "--write", str(tmp_path / "points.csv")])
     scaling.main()
     written = list(csv.DictReader((tmp_path / "points.csv").open()))
-    assert [(p["task"], int(p["images"])) for p in written] == [("retrieval", 100), ("retrieval", 200)]
-    assert all(float(p["cpu_seconds"]) > 0 and p["commit"] and p["machine"] and p["date"] for p in written)
+    assert [(p["task"], int(p["size"])) for p in written] == [("retrieval", 100), ("retrieval", 200)]
+    assert all(float(p["seconds"]) > 0 and p["commit"] and p["machine"] and p["date"] for p in written)
     assert "retrieval: time grows as images^2.0" in capsys.readouterr().out
+
+
+def test_rows_that_are_measured_are_kept_when_a_later_one_fails(tmp_path):
+    def rows():
+        yield {"what": "a", "ratio": 2.0}
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        scaling.written(rows(), tmp_path / "rows.csv")
+    assert list(csv.DictReader((tmp_path / "rows.csv").open())) == [{"what": "a", "ratio": "2.0"}]
+    assert scaling.written(iter([{"what": "a"}]), None) == [{"what": "a"}]
+
+
+def test_a_proposal_is_measured_after_so_many_trials():
+    seconds, _ = scaling.proposal(12)  # the first ten are random
+    assert seconds > 0
 
 
 def test_a_search_is_played_again_on_a_surrogate_of_its_trials():

@@ -48,9 +48,10 @@ def squared_norms(vectors: Tensor) -> Tensor:
 def inner_products(queries: Tensor, references: Tensor) -> Tensor:
     """(B, D), (N, D) -> (B, N), in full precision where TF32 or autocast is switched on too.
 
-    float32 on the CPU goes through numpy: its OpenBLAS takes 0.6 of the time of torch's MKL on an AMD EPYC.
+    float32 on one thread of the CPU goes through numpy: its OpenBLAS takes 0.6 of the time of torch's MKL on an AMD
+    EPYC. On several its threads and those of torch's other operations are in each other's way: five times slower.
     """
-    if queries.device.type == "cpu" and queries.dtype == torch.float32:
+    if queries.device.type == "cpu" and queries.dtype == torch.float32 and torch.get_num_threads() == 1:
         return torch.from_numpy(queries.numpy() @ references.numpy().T)
     settings = torch.backends.cuda.matmul
     before = settings.fp32_precision

@@ -113,6 +113,19 @@ def test_jsd_of_separate_and_of_equal_pairs():
     assert histograms.jsd(embeddings, np.random.default_rng(1).integers(4, size=400)) < 0.01
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_inner_products_are_the_same_on_any_number_of_threads(threads):
+    rng = np.random.default_rng(0)
+    queries, references = rng.normal(size=(30, 20)).astype(np.float32), rng.normal(size=(40, 20)).astype(np.float32)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        found = neighbours.inner_products(torch.from_numpy(queries), torch.from_numpy(references))
+    finally:
+        torch.set_num_threads(before)
+    np.testing.assert_allclose(found, queries.astype(np.float64) @ references.T.astype(np.float64), atol=1e-5)
+
+
 def test_mean_inner_products_equal_the_loop():
     embeddings, labels = sphere()
     embeddings = 3 * embeddings + 1

@@ -1,0 +1,91 @@
+"""Speed as the page prints it: cells of tables, and sentences with their numbers."""
+
+from importlib.resources import files
+
+import numpy as np
+import pandas as pd
+
+MEASUREMENTS = files("dmlrc.report") / "measurements"
+FITTED = {
+    "retrieval": "P@1, R-precision and MAP@R",
+    "histogram": "the histograms of all pairs",
+    "everything": "all metrics without k-means",
+    "proposal": "a proposal of a search",
+}
+"""What grows by a power, and what it is called; a study gets shorter with its workers."""
+
+
+def peers() -> pd.DataFrame:
+    """Each part beside its peer: what, peer, ours_ms, peer_ms, ratio (above 1: ours is faster), load, machine, ..."""
+    return pd.read_csv(MEASUREMENTS / "peers.csv", dtype={"commit": str})
+
+
+def growth() -> pd.DataFrame:
+    """Seconds and megabytes by size: task, unit, size, seconds, megabytes, load, cores, machine, date, commit."""
+    return pd.read_csv(MEASUREMENTS / "growth.csv", dtype={"commit": str})
+
+
+def peer_cells() -> pd.DataFrame:
+    """`peers` as cells: a row a part."""
+    found = peers()
+    cells = pd.DataFrame(
+        {
+            "Part": found["what"],
+            "peer": found["peer"],
+            "ours, ms": found["ours_ms"].map("{:,.2f}".format),
+            "peer, ms": found["peer_ms"].map("{:,.2f}".format),
+            "times as fast": found["ratio"].map("{:.2f}".format),
+        }
+    )
+    return cells.set_index("Part")
+
+
+def peers_sentence() -> str:
+    """How many parts are faster than their peers, and the extremes, in two sentences."""
+    found = peers().sort_values("ratio")
+    slow, fast = found.iloc[0], found.iloc[-1]
+    return (
+        f"Of {len(found)} comparisons ours is the faster one in {(found['ratio'] > 1).sum()}; the median is "
+        f"{found['ratio'].median():.1f} times as fast. The extremes are {slow['what']} ({slow['ratio']:.2f} times as "
+        f"fast as {slow['peer']}) and {fast['what']} ({fast['ratio']:.0f} times)."
+    )
+
+
+def exponents() -> pd.Series:
+    """b of seconds ~ size^b for each task of FITTED: least squares in logarithms over the larger half of the sizes."""
+    found = {}
+    for task, part in growth().groupby("task", sort=False):
+        if task in FITTED and len(part) > 2:
+            upper = part.sort_values("size").iloc[min(len(part) // 2, len(part) - 2) :]
+            found[task] = float(np.polyfit(np.log(upper["size"]), np.log(upper["seconds"]), 1)[0])
+    return pd.Series(found, dtype=float)
+
+
+def growth_sentence() -> str:
+    """How each task grows, and what more workers bring, in a few sentences."""
+    found, fitted = growth(), exponents()
+    largest = found[found["task"] == "retrieval"].sort_values("size").iloc[-1]
+    grown = ", ".join(f"{FITTED[task]} with exponent {value:.1f}" for task, value in fitted.items())
+    text = (
+        f"At the larger sizes the time grows by a power of the size: {grown}. P@1, R-precision and MAP@R of "
+        f"{largest['size']:,} images take "
+        f"{largest['seconds']:.0f} seconds of one core and {largest['megabytes']:,.0f} MB beyond the embeddings."
+    )
+    workers = found[found["task"] == "study"].set_index("size")["seconds"]
+    if len(workers) > 1:
+        cores, best = int(found["cores"].max()), workers.idxmin()
+        text += (
+            f" On {cores} cores a small study is {workers.iloc[0] / workers[best]:.1f} times as fast with {best} "
+            "workers as with one; the start of the workers is included."
+        )
+    return text
+
+
+def where() -> str:
+    """The machine and the commit of the measurements, and whether it was busy."""
+    found = pd.concat([peers(), growth()])
+    busy = found["load"].max()
+    return (
+        f"Measured on {', '.join(found['machine'].unique())} at commit {', '.join(found['commit'].unique())} "
+        f"({', '.join(found['date'].unique())}), with a load of at most {busy:.1f} on the machine."
+    )
