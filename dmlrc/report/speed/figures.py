@@ -3,7 +3,7 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
-from dmlrc.report import style
+from dmlrc.report import style, svg
 from dmlrc.report.speed.page import FITTED
 
 LOOKS = {
@@ -16,15 +16,18 @@ LOOKS = {
 
 
 def peers_figure(found: pd.DataFrame) -> Figure:
-    """How many times as fast as the peer each part is, on a logarithmic axis. found: `page.peers`."""
-    found = found.sort_values("ratio", ascending=False)
-    figure, axes = style.canvas(0.8 + 0.17 * len(found))
+    """How many times as fast as its peer each part is, sorted, on a logarithmic axis; a point names itself.
+
+    found: `page.peers`.
+    """
+    found = found.sort_values("ratio").reset_index(drop=True)
+    figure, axes = style.canvas(3.2)
     axis = axes[0, 0]
     colours = [style.BLUE if ratio >= 1 else style.RED for ratio in found["ratio"]]
-    axis.barh(range(len(found)), found["ratio"] - 1, left=1, color=colours, height=0.7)
-    axis.axvline(1, color="black", linewidth=0.8)
-    axis.set(xscale="log", xlabel="times as fast as the peer", ylim=(len(found) - 0.4, -0.6))
-    axis.set_yticks(range(len(found)), found["what"], fontsize=7)
+    dots = axis.scatter(found.index + 1, found["ratio"], s=14, color=colours)
+    svg.tips(dots, [f"{row.what}: {row.ratio:.2f} times as fast as {row.peer}" for row in found.itertuples()])
+    axis.axhline(1, color="black", linewidth=0.8)
+    axis.set(yscale="log", ylabel="times as fast as the peer", xlabel="comparisons, sorted")
     return figure
 
 
@@ -33,7 +36,7 @@ def growth_figure(found: pd.DataFrame, exponents: pd.Series) -> Figure:
 
     found: `page.growth`; exponents: `page.exponents`, which stand in the legend.
     """
-    figure, axes = style.canvas(7.6, 4, gridspec_kw={"height_ratios": [1.4, 1.1, 1, 1]})
+    figure, axes = style.canvas(7.6, 4, gridspec_kw={"height_ratios": [1.6, 1.1, 1, 1]})
     seconds, memory, proposal, study = axes[:, 0]
     for task, part in found.groupby("task", sort=False):
         look = LOOKS[task]
@@ -46,8 +49,9 @@ def growth_figure(found: pd.DataFrame, exponents: pd.Series) -> Figure:
     memory.set(xlabel="images", ylabel="MB beyond the input", xscale="log", yscale="log")
     proposal.set(xlabel="finished trials", ylabel="CPU s a proposal", xscale="log")
     study.set(xlabel="workers", ylabel="seconds", xscale="log")
+    seconds.set_ylim(top=50 * seconds.get_ylim()[1])  # room for the legend
     for axis in (seconds, proposal):
-        axis.legend(fontsize=8)
+        axis.legend(fontsize=8, loc="upper left")
     sizes = sorted(found["size"][found["task"] == "study"])
     study.set_xticks(sizes, sizes)
     study.minorticks_off()
