@@ -112,20 +112,48 @@ def sentence(grid: StudyRecords) -> str:
 
 
 def order_sentence(title: str, best: pd.DataFrame) -> str:
-    """What a rate that is too high does to the order of the methods; "" where the best rate is the highest.
+    """What rates that are too high do to the order of the methods; "" where the best rate is the highest.
 
     best: `best_trials`.
     """
-    best = best.sort_index()
-    chosen = best.mean(axis=1).idxmax()
-    told = []
-    for rate in best.index[best.index > chosen]:
-        changed, pairs = statistics.turned(best.loc[rate], best.loc[chosen])
-        rho = statistics.correlation(best.loc[rate], best.loc[chosen], ranks=True).value
-        told.append(f"{changed} of {pairs} at {labels.rate(rate)} (rank correlation {rho:.2f})".replace("-", "−"))
+    told = [
+        f"{changed} of {pairs} at {labels.rate(rate)} (rank correlation {rho})"
+        for rate, changed, pairs, rho in _turned(best)
+    ]
     if not told:
         return ""
-    return f"{title}: pairs of losses that stand the other way round than at {labels.rate(chosen)}: {', '.join(told)}."
+    chosen = labels.rate(_best_rate(best))
+    return f"{title}: pairs of losses that stand the other way round than at {chosen}: {', '.join(told)}."
+
+
+def worst_sentence(title: str, best: pd.DataFrame) -> str:
+    """The rate that turns most of the order around, in a sentence; "" where the best rate is the highest."""
+    found = _turned(best)
+    if not found:
+        return ""
+    rate, changed, pairs, rho = max(found, key=lambda each: each[1])
+    return (
+        f"{title}: raising the learning rate of all from {labels.rate(_best_rate(best))} to {labels.rate(rate)} turns "
+        f"{changed} of {pairs} pairs of losses around (rank correlation {rho})."
+    )
+
+
+def _best_rate(best: pd.DataFrame) -> float:
+    return float(best.mean(axis=1).idxmax())
+
+
+def _turned(best: pd.DataFrame) -> list[tuple[float, int, int, str]]:
+    """Each rate above the best one: pairs in another order than there, of how many, the rank correlation as printed."""
+    there = best.loc[_best_rate(best)]
+    higher = best.sort_index().loc[best.sort_index().index > there.name]
+    return [
+        (
+            rate,
+            *statistics.turned(row, there),
+            f"{statistics.correlation(row, there, ranks=True).value:.2f}".replace("-", "−"),
+        )
+        for rate, row in higher.iterrows()
+    ]
 
 
 def warning(edition: Sequence[StudyRecords]) -> str:
@@ -141,6 +169,6 @@ def warning(edition: Sequence[StudyRecords]) -> str:
         return ""
     return (
         "**The rankings and verdicts below were made by their learning rate, and are being run again.** All methods of "
-        f"a study share one rate: {' and '.join(made)} on validation classes. {{doc}}`02_protocol_and_search` shows "
-        "what the best rate would have changed."
+        f"a study share one rate: {' and '.join(made)} on validation classes. {{doc}}`14_what_decides_a_ranking` shows "
+        "what a rate does to an order."
     )
