@@ -57,7 +57,9 @@ def exports() -> Path:
 
 
 def text(markdown: str) -> None:
-    """Show Markdown; for sentences whose numbers are computed."""
+    """Show Markdown; for sentences whose numbers are computed. Nothing is shown of "", where nothing was run."""
+    if not markdown:
+        return
     if page := _collected.get():
         page[1].append(_html(_printed(markdown)))
     else:

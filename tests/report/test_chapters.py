@@ -166,6 +166,12 @@ def test_every_table_and_figure_is_in_the_book_and_not_empty(book):
     assert len(ids) == len(set(ids))
 
 
+def test_no_page_shows_the_name_of_an_object(book):
+    pages, _ = book
+    for path in (pages / "chapters").glob("*.html"):
+        assert "IPython.core.display" not in path.read_text(encoding="utf-8"), path.name
+
+
 def test_downloads_hold_the_numbers(book):
     _, chapters = book
     exports = chapters / "exports"

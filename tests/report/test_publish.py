@@ -84,6 +84,11 @@ def test_sentences_get_more_room_than_numbers():
 HOSTILE = "a <script>alert(1)</script> & $x$ | `y` *z* {cite:p}`w` \\ _u_\n```\n::::"
 
 
+def test_no_sentence_shows_nothing(capsys):
+    publish.text("")
+    assert capsys.readouterr().out == ""
+
+
 def test_names_are_text_in_cells_in_captions_and_beside_figures(exports):
     name = " ".join(HOSTILE.split())
     frame = pd.DataFrame([[HOSTILE]], [HOSTILE], [HOSTILE]).rename_axis("Method")
