@@ -70,7 +70,8 @@ def made(records: StudyRecords, column: str) -> str:
     meta = records.meta
     first = meta["commit"] if column == "commit" else meta["environment"].get(column, "")
     units = pd.concat([frame[["method", column]] for frame in (records.trials, records.reruns)])
-    names = units.fillna({column: first}).groupby(column, sort=False)["method"].unique()
+    named = units.assign(**{column: units[column].astype(object).fillna(first)})
+    names = named.groupby(column, sort=False)["method"].unique()
     if len(names) < 2:
         return names.index[0] if len(names) else first
     return "; ".join(f"{value} ({_methods(those)})" for value, those in names.items())
