@@ -6,16 +6,17 @@ Same code, same packages, same seed. It says something on a processor with AVX-5
 """
 
 import argparse
-import csv
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
 
+from benchmarks.scaling import written
 from dmlrc import provenance
 
 UNITS = ("grocery-quick:contrastive", "grocery-quick:normalized_softmax", "grocery-quick:fast_ap")
@@ -47,29 +48,25 @@ def measured(name: str, variables: dict[str, str]) -> dict:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def rows(names: list[str]) -> list[dict]:
+def rows(names: Sequence[str]) -> Iterator[dict]:
     """A row a unit and set of kernels: map_at_r, best_steps, and how far it is from that of the native kernels."""
     facts = provenance.environment(torch.device("cpu"))
-    found = []
     for name in names:
         native = None
         for kernels, variables in KERNELS.items():
             told = measured(name, variables)
             native = native or told
-            found.append(
-                {
-                    "unit": name,
-                    "kernels": kernels,
-                    "map_at_r": repr(told["value"]),
-                    "difference": repr(told["value"] - native["value"]),
-                    "best_steps": " ".join(map(str, told["best_steps"])),
-                    "machine": facts["processor"],
-                    "torch": torch.__version__,
-                    "date": f"{datetime.now(UTC):%Y-%m-%d}",
-                    "commit": provenance.commit(),
-                }
-            )
-    return found
+            yield {
+                "unit": name,
+                "kernels": kernels,
+                "map_at_r": repr(told["value"]),
+                "difference": repr(told["value"] - native["value"]),
+                "best_steps": " ".join(map(str, told["best_steps"])),
+                "machine": facts["processor"],
+                "torch": torch.__version__,
+                "date": f"{datetime.now(UTC):%Y-%m-%d}",
+                "commit": provenance.commit(),
+            }
 
 
 def main() -> None:
@@ -77,13 +74,7 @@ def main() -> None:
     parser.add_argument("units", nargs="*", default=UNITS, help="STUDY:METHOD, whose first trial is run")
     parser.add_argument("--write", type=Path, help="a CSV file for the rows")
     arguments = parser.parse_args()
-    found = rows(list(arguments.units))
-    if arguments.write:
-        with arguments.write.open("w", newline="") as file:
-            writer = csv.DictWriter(file, found[0], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(found)
-    for row in found:
+    for row in written(rows(arguments.units), arguments.write):
         print(f"{row['unit']:40} {row['kernels']:8} {float(row['map_at_r']):.6f} {float(row['difference']):+.1e}")
 
 

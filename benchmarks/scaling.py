@@ -27,6 +27,7 @@ import torch
 
 from benchmarks.evaluation import NAMES, embedded
 from dmlrc import metrics, provenance
+from dmlrc.report.speed.page import exponent
 
 CLASS_SIZE = 5  # about that of SOP
 WARM_UP = 6000
@@ -104,16 +105,6 @@ TASKS = {
     "study": Task(study, "workers", (1, 2, 4, 8)),
 }
 """P@1, R-precision and MAP@R; the histograms of all pairs; all metrics without k-means; a search; a study."""
-
-
-def exponent(sizes, values) -> float:
-    """b of values ~ size^b, by least squares in the logarithms, over the larger half of the sizes.
-
-    >>> round(exponent([10, 20, 40, 80], [7, 7, 12, 48]), 6)
-    2.0
-    """
-    first = min(len(sizes) // 2, len(sizes) - 2)
-    return float(np.polyfit(np.log(sizes[first:]), np.log(values[first:]), 1)[0])
 
 
 def curves(most: int, tasks=tuple(TASKS)) -> Iterator[dict]:

@@ -1,5 +1,6 @@
 """Speed as the page prints it: cells of tables, and sentences with their numbers."""
 
+from collections.abc import Sequence
 from importlib.resources import files
 
 import numpy as np
@@ -51,13 +52,23 @@ def peers_sentence() -> str:
     )
 
 
+def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
+    """b of values ~ size^b, by least squares in the logarithms, over the larger half of the sizes.
+
+    >>> round(exponent([10, 20, 40, 80], [7, 7, 12, 48]), 6)
+    2.0
+    """
+    first = min(len(sizes) // 2, len(sizes) - 2)
+    return float(np.polyfit(np.log(sizes[first:]), np.log(values[first:]), 1)[0])
+
+
 def exponents() -> pd.Series:
-    """b of seconds ~ size^b for each task of FITTED: least squares in logarithms over the larger half of the sizes."""
+    """The `exponent` of the seconds of each task of FITTED."""
     found = {}
     for task, part in growth().groupby("task", sort=False):
         if task in FITTED and len(part) > 2:
-            upper = part.sort_values("size").iloc[min(len(part) // 2, len(part) - 2) :]
-            found[task] = float(np.polyfit(np.log(upper["size"]), np.log(upper["seconds"]), 1)[0])
+            part = part.sort_values("size")
+            found[task] = exponent(part["size"].to_numpy(), part["seconds"].to_numpy())
     return pd.Series(found, dtype=float)
 
 
