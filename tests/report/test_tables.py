@@ -454,7 +454,7 @@ def test_the_share_of_cut_off_reruns_is_counted_method_by_method():
     none = replace(
         records, meta=records.meta | {"study": "none"}, runs=runs[runs["method"] != "snr"].assign(stopped="plateau")
     )
-    cells, marks = page.cut_off_cells([some, none])
+    cells, marks = page.cut_off_cells(page.cut_off([some, none]))
     assert cells.index[0] == "Triplet"
     assert cells.loc["Triplet", "some"] == f"{100 / len(reruns):.0f} %"
     assert marks.to_numpy().tolist().count(["best", ""]) == 1 == marks.eq("best").to_numpy().sum()

@@ -81,7 +81,7 @@ def forest(studies: Judged, claims: Sequence[Claim]) -> Figure | None:
     return figure
 
 
-_TICKS = {-FAR: "−4 or less", -1: "−1", 0: "0", 1: "1", FAR: "4 or more"}
+_TICKS = {-FAR: f"−{FAR:.0f} or less", -1: "−1", 0: "0", 1: "1", FAR: f"{FAR:.0f} or more"}
 
 
 def _tip(claim: Claim, study: str, judgement) -> str:

@@ -19,7 +19,6 @@ from dmlrc.report.hypotheses.measures import (
     EMBEDDER,
     EVERYTHING,
     LAST_BLOCK,
-    Counted,
     compare,
     counted,
     lenders,
@@ -53,17 +52,18 @@ def wanted(data: str) -> dict[str, str]:
 def depths(data: str) -> list[Depth]:
     """The depths of which a repetition is finished, from the shallowest."""
     found = {label: counted(name) for label, name in wanted(data).items()}
-    return [_depth(label, each, data) for label, each in found.items() if each.records is not None]
+    lent = lenders(data)
+    return [
+        Depth(label, compare(each, lent), _untrained(each.records))
+        for label, each in found.items()
+        if each.records is not None
+    ]
 
 
 def missing() -> dict[str, str]:
     """The studies of which no repetition is finished, and how long each takes."""
     names = dict.fromkeys(name for data in DATA for name in wanted(data).values())
     return {name: studies.get(name).expected for name in names if counted(name).records is None}
-
-
-def _depth(label: str, found: Counted, data: str) -> Depth:
-    return Depth(label, compare(found, lenders(data)), _untrained(found.records))
 
 
 def _untrained(records: StudyRecords) -> float:

@@ -285,9 +285,9 @@ def cut_off(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     return table.loc[table.max(axis=1).sort_values(ascending=False, kind="stable").index]
 
 
-def cut_off_cells(edition: Sequence[StudyRecords]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def cut_off_cells(shares: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """`cut_off` as cells, and which of them are more than protocol and preregistration allow."""
-    table = cut_off(edition).rename(index=labels.method_label)
+    table = shares.rename(index=labels.method_label)
     cells = table.map(lambda share: "–" if np.isnan(share) else f"{100 * share:.0f} %")
     return cells, table.gt(tables.MOST_CUT_OFF).map(lambda above: "best" if above else "")
 

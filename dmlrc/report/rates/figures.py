@@ -6,6 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from dmlrc.report import labels
+from dmlrc.report.rates.page import best_rate
 from dmlrc.report.style import GREY, canvas, method_style
 
 
@@ -29,7 +30,7 @@ def draw(grids: Mapping[str, pd.DataFrame]) -> Figure:
                 markersize=5,
                 label=labels.method_label(name),
             )
-        axis.axvline(best.mean(axis=1).idxmax(), color=GREY, linestyle=":", linewidth=1)
+        axis.axvline(best_rate(best), color=GREY, linestyle=":", linewidth=1)
         axis.set(xscale="log", ylabel="validation MAP@R, %", title=title)
         axis.grid(visible=False, axis="x")
     axes[-1, 0].set_xlabel("learning rate of all methods")

@@ -54,6 +54,11 @@ def best_trials(grid: StudyRecords) -> pd.DataFrame:
     return wide[whole].rename_axis("rate").rename_axis(None, axis=1)
 
 
+def best_rate(best: pd.DataFrame) -> float:
+    """The rate with the highest mean over the methods. best: `best_trials`."""
+    return float(best.mean(axis=1).idxmax())
+
+
 def summary(grid: StudyRecords) -> pd.DataFrame:
     """A row a rate: mean and range of the methods' best trials, the best method, steps to the plateau, share cut off.
 
@@ -100,7 +105,7 @@ def sentence(grid: StudyRecords) -> str:
     told = summary(grid)
     if len(told) < 2:
         return f"On {labels.dataset(grid)} fewer than two rates have been tried so far."
-    best, high = told["mean"].idxmax(), told.index.max()
+    best, high = best_rate(best_trials(grid)), told.index.max()
     (first, wide), (second, narrow) = (
         (labels.method_label(told["leader"][rate]), labels.percent(told["range"][rate])) for rate in (high, best)
     )
@@ -122,7 +127,7 @@ def order_sentence(title: str, best: pd.DataFrame) -> str:
     ]
     if not told:
         return ""
-    chosen = labels.rate(_best_rate(best))
+    chosen = labels.rate(best_rate(best))
     return f"{title}: pairs of losses that stand the other way round than at {chosen}: {', '.join(told)}."
 
 
@@ -133,19 +138,15 @@ def worst_sentence(title: str, best: pd.DataFrame) -> str:
         return ""
     rate, changed, pairs, rho = max(found, key=lambda each: each[1])
     return (
-        f"{title}: raising the learning rate of all from {labels.rate(_best_rate(best))} to {labels.rate(rate)} turns "
+        f"{title}: raising the learning rate of all from {labels.rate(best_rate(best))} to {labels.rate(rate)} turns "
         f"{changed} of {pairs} pairs of losses around (rank correlation {rho})."
     )
 
 
-def _best_rate(best: pd.DataFrame) -> float:
-    return float(best.mean(axis=1).idxmax())
-
-
 def _turned(best: pd.DataFrame) -> list[tuple[float, int, int, str]]:
     """Each rate above the best one: pairs in another order than there, of how many, the rank correlation as printed."""
-    there = best.loc[_best_rate(best)]
-    higher = best.sort_index().loc[best.sort_index().index > there.name]
+    there = best.loc[best_rate(best)]
+    higher = best[best.index > there.name].sort_index()
     return [
         (
             rate,

@@ -12,6 +12,7 @@ classes, so each rerun counts once, with the mean over its folds' models ("separ
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -49,12 +50,12 @@ class Comparison:
     def methods(self) -> list[str]:
         return list(dict.fromkeys(self.runs["method"]))
 
-    @property
+    @cached_property
     def summary(self) -> pd.DataFrame:
         """Every method: mean, intervals, ranks, and whether it is among the best, see `statistics.summary`."""
         return statistics.summary(self.runs, self.known)
 
-    @property
+    @cached_property
     def pairs(self) -> pd.DataFrame:
         """Every pair of methods, see `statistics.pairs`; equal: within MARGIN."""
         return statistics.pairs(self.runs, MARGIN, self.known)
