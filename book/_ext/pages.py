@@ -5,6 +5,7 @@ cannot convert is a warning, so a build fails on it.
 """
 
 import os
+import re
 
 from docutils import nodes
 from docutils.utils.math import MathError
@@ -61,11 +62,15 @@ def set_repository(app: Sphinx, config: Config) -> None:
 def launch_notebooks(
     app: Sphinx, pagename: str, templatename: str, context: dict, doctree: nodes.document | None
 ) -> None:
-    """A page is book/chapters/X.ipynb, papermill's output; what can be launched is the committed notebooks/X.ipynb."""
+    """A page is book/chapters/X.ipynb, papermill's output; what can be launched is the committed notebooks/X.ipynb.
+
+    The pages of the methods are made of one notebook.
+    """
     for group in context.get("header_buttons", []):
         for button in group.get("buttons", []):
             if "url" in button:
-                button["url"] = button["url"].replace("book/chapters/", "notebooks/")
+                url = re.sub(r"book/chapters/method_\w+", "notebooks/method", button["url"])
+                button["url"] = url.replace("book/chapters/", "notebooks/")
 
 
 def setup(app: Sphinx) -> dict:

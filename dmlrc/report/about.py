@@ -12,7 +12,7 @@ from dmlrc.studies import experiments
 
 PAPERS = {paper.chapter: paper.key for paper in papers.ALL if paper.key != "musgrave2020"}
 """The chapters about a paper's experiments around the methods tables, and whose protocol these follow."""
-EXPERIMENTS = {"10_losses_after_2019": "after2019", "05_training_strategies": "trunks"}
+EXPERIMENTS = {"10_losses_after_2019": "after2019", "method": "after2019", "05_training_strategies": "trunks"}
 """Experiments of the Reality Check's protocol that other chapters show."""
 
 

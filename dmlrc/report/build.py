@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from tqdm import tqdm
 from dmlrc import extras, paths, readiness, schedule, studies, study
 from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.report import editions
+from dmlrc.report.method import notes
 from dmlrc.studies import experiments
 
 if TYPE_CHECKING:
@@ -64,16 +66,42 @@ def run(names: Sequence[str], workers: int = 1) -> None:
                 print(f"{begin}: left out, {error}", file=sys.stderr)
 
 
-def without_parameters(executed: "nbformat.NotebookNode") -> "nbformat.NotebookNode":
-    """The same notebook; the cell of parameters that papermill put into it is left out of the page."""
-    for cell in executed.cells:
-        if "injected-parameters" in cell.metadata.get("tags", []):
-            cell.metadata.tags.append("remove-cell")
-    return executed
+@dataclass(frozen=True)
+class Page:
+    """A notebook and what it becomes: the name of the page, its parameters besides the studies, and its heading.
+
+    heading: MyST, in the place of the notebook's own; "" where that stays.
+    """
+
+    notebook: Path
+    name: str
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    heading: str = ""
+
+    def finished(self, executed: "nbformat.NotebookNode") -> "nbformat.NotebookNode":
+        """The executed notebook as a page: without the cell of parameters that papermill put into it."""
+        for cell in executed.cells:
+            if "injected-parameters" in cell.metadata.get("tags", []):
+                cell.metadata.tags.append("remove-cell")
+        if self.heading:
+            executed.cells[0].source = self.heading
+        return executed
+
+
+def chapters() -> list[Page]:
+    """The pages that are executed notebooks: the chapters, and one notebook for every method."""
+    folder = paths.home() / "notebooks"
+    return [
+        *(Page(path, path.name) for path in sorted(folder.glob("[0-9]*.ipynb"))),
+        *(
+            Page(folder / "method.ipynb", f"{notes.page(name)}.ipynb", {"method": name}, notes.heading(method))
+            for name, method in notes.SHOWN.items()
+        ),
+    ]
 
 
 def execute(parameters: Mapping[str, object], workers: int = 1) -> None:
-    """Execute every chapter of notebooks/ with papermill, with these parameters, into book/chapters/."""
+    """Execute every one of `chapters` with papermill, with these parameters and its own, into book/chapters/."""
     import nbformat
     import papermill
     from nbclient.exceptions import DeadKernelError
@@ -81,28 +109,27 @@ def execute(parameters: Mapping[str, object], workers: int = 1) -> None:
 
     from dmlrc.report.kernels import ForkedKernelManager
 
-    notebooks, chapters = paths.home() / "notebooks", paths.home() / "book" / "chapters"
-    shutil.rmtree(chapters, ignore_errors=True)
-    chapters.mkdir(parents=True)
-    sources = sorted(notebooks.glob("[0-9]*.ipynb"))
+    target, waiting = paths.home() / "book" / "chapters", chapters()
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
     if workers > 1:  # each chapter in one thread: kernels side by side that use all cores slow each other badly
         os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-    def run(notebook: Path) -> None:
+    def run(page: Page) -> None:
         executed = papermill.execute_notebook(
-            notebook,
-            chapters / notebook.name,
-            dict(parameters),
-            cwd=notebooks,
+            page.notebook,
+            target / page.name,
+            {**parameters, **page.parameters},
+            cwd=page.notebook.parent,
             progress_bar=False,
             extra_arguments=["--log-level=CRITICAL"],  # what the kernel says as it ends is not the reader's concern
             kernel_manager_class=ForkedKernelManager,
         )
-        nbformat.write(without_parameters(executed), chapters / notebook.name)
+        nbformat.write(page.finished(executed), target / page.name)
 
     with ThreadPoolExecutor(workers) as pool:  # each chapter has a kernel, a process of its own
-        running = {pool.submit(run, notebook): notebook for notebook in sources}
-        for finished in tqdm(as_completed(running), total=len(sources), desc="chapters"):
+        running = {pool.submit(run, page): page for page in waiting}
+        for finished in tqdm(as_completed(running), total=len(waiting), desc="chapters"):
             error = finished.exception()
             if error is None:
                 continue
@@ -116,7 +143,7 @@ def execute(parameters: Mapping[str, object], workers: int = 1) -> None:
                 raise error
             raise DmlrcError(
                 f"chapter {name} stopped at cell {error.cell_index} ({error.ename}: {error.evalue}): open "
-                f"{chapters / name} to see where"
+                f"{target / name} to see where"
             )
 
 

@@ -62,7 +62,7 @@ def _recorded(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, Study
 def _rows(study: str, experiment: str, records: StudyRecords) -> pd.DataFrame:
     frame = tables.accuracy(records) if records.searches > 1 else common.over_seeds(records)
     frame = frame[frame["setting"].isin(SETTINGS)]
-    parts = [part.assign(**_ranks(part)) for _, part in frame.groupby(["setting", "metric"], sort=False)]
+    parts = [part.assign(**ranks(part)) for _, part in frame.groupby(["setting", "metric"], sort=False)]
     columns = ["method", "setting", "metric", "mean", "ci95", "n", "rank_low", "rank_high", "tied"]
     rows = pd.concat(parts)[columns] if parts else pd.DataFrame(columns=columns)
     paper = records.meta["protocol"]["paper"]
@@ -85,7 +85,7 @@ def _labels(records: StudyRecords, known: Mapping[str, Method]) -> dict[str, str
     }
 
 
-def _ranks(part: pd.DataFrame) -> dict[str, pd.Series]:
+def ranks(part: pd.DataFrame) -> dict[str, pd.Series]:
     """Between which places each row's mean may lie, and whether its interval reaches that of the best."""
     if "rank_low" in part and part["rank_low"].notna().any():
         return {"tied": part["among_best"].fillna(False).astype(bool)}
@@ -145,7 +145,7 @@ def cells(found: pd.DataFrame) -> pd.DataFrame:
     table = pd.DataFrame(
         {
             "MAP@R": wide["map_at_r"].to_numpy(),
-            "rank": [_places(*pair) for pair in ranked[["rank_low", "rank_high"]].to_numpy(dtype=float)],
+            "rank": [places(*pair) for pair in ranked[["rank_low", "rank_high"]].to_numpy(dtype=float)],
             "first": np.where(ranked["tied"].eq(True), "tied", "no"),
             **{labels.METRIC_LABELS[name]: wide[name].to_numpy() for name in METRICS[1:]},
             "study": wide.index.get_level_values("study").map(titles.title),
@@ -170,9 +170,10 @@ def linked(table: pd.DataFrame, folder: str = "../../../results") -> pd.DataFram
     return table.assign(record=pd.Series(links, table.index, dtype=object))  # plain strings would forget their `Markup`
 
 
-def _places(low: float, high: float) -> str:
-    """
-    >>> _places(1, 3), _places(2, 2), _places(float("nan"), 1)
+def places(low: float, high: float) -> str:
+    """Between which places a mean may lie, as printed.
+
+    >>> places(1, 3), places(2, 2), places(float("nan"), 1)
     ('1 to 3', '2', '–')
     """
     if np.isnan(low) or np.isnan(high):

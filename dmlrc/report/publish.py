@@ -72,14 +72,26 @@ def takeaways(*sentences: str) -> None:
     _display(f"<b>In short</b>{_html(bullets)}", f"```{{admonition}} In short\n:class: tip\n{bullets}\n```")
 
 
-def rerun(chapter: str, studies: str) -> None:
-    """Show, folded, what the numbers of a chapter were made of, how to make them again, and how to cite the page."""
+def code(source: str, folded: str) -> None:
+    """Show code, folded. folded: what the line says behind which it stands."""
+    _display(
+        f"<details><summary>{escape(folded)}</summary><pre>{_fenced(escape(source))}</pre></details>",
+        f":::::{{dropdown}} {folded}\n:class-container: dml-fold\n\n````python\n{source}\n````\n:::::",
+    )
+
+
+def rerun(chapter: str, studies: str, **parameters: str) -> None:
+    """Show, folded, what the numbers of a chapter were made of, how to make them again, and how to cite the page.
+
+    parameters: what the notebook was given besides the studies.
+    """
+    given = "".join(f" -p {name} {value}" for name, value in parameters.items())
     runs = editions.run_commands(about.names(chapter, editions.names(studies)))
     cells = about.runs(chapter, editions.load(studies))
     html = _scrolling(cells, f"about-{chapter}", wrap=True)
     commands = (
         "To rerun this page, from the root of the project (records that are there are not made again):\n\n```shell\n"
-        f"{runs}\npapermill notebooks/{chapter}.ipynb {chapter}.ipynb --cwd notebooks -p studies {studies}\n```"
+        f"{runs}\npapermill notebooks/{chapter}.ipynb {chapter}.ipynb --cwd notebooks -p studies {studies}{given}\n```"
     )
     cite = f"To cite it:\n\n```bibtex\n{about.bibtex(chapter)}\n```"
     _display(
@@ -107,7 +119,7 @@ def table(
     filters: the page lets its reader choose among the rows. folded: what the line says behind which the table is
     folded; for the numbers behind a figure, and for what only a checker reads.
     """
-    plain = cells.map(lambda cell: cell.striptags() if isinstance(cell, Markup) else cell)  # links are of pages
+    plain = cells.map(_stripped).rename(index=_stripped)  # links are of pages
     (plain if data is None else data).to_csv(exports() / f"{name}.csv", float_format="%.6g")
     plain, cells = titles.in_headings(plain), titles.in_headings(cells)
     marks = None if marks is None else titles.in_headings(marks)
@@ -185,6 +197,10 @@ def recorded(notebook: str | Path) -> dict:
         if SCALARS in output.get("data", {})
     ]
     return {name: value for output in outputs for name, value in output["data"][SCALARS].items()}
+
+
+def _stripped(cell: object) -> object:
+    return cell.striptags() if isinstance(cell, Markup) else cell
 
 
 def _styler(cells: pd.DataFrame, marks: pd.DataFrame | None) -> Styler:

@@ -325,13 +325,14 @@ def best_hyperparameters(records: StudyRecords) -> pd.DataFrame:
                     "value": value,
                     "low": getattr(limits, "low", np.nan),
                     "high": getattr(limits, "high", np.nan),
-                    "at_edge": limits is not None and _at_edge(value, limits),
+                    "at_edge": limits is not None and at_edge(value, limits),
                 }
             )
     return pd.DataFrame(rows, columns=["method", "hyperparameter", "value", "low", "high", "at_edge"])
 
 
-def _at_edge(value: float, limits: Float | Int) -> bool:
+def at_edge(value: float, limits: Float | Int) -> bool:
+    """Whether a value lies within 2 % of the width of its range of an end, in logarithms where it is searched so."""
     scale = np.log if getattr(limits, "log", False) else float
     low, high = scale(limits.low), scale(limits.high)
     return not 0.02 < (scale(value) - low) / (high - low) < 0.98

@@ -21,6 +21,7 @@ from dmlrc.report import editions, publish
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
 STUDIES = "grocery-quick,grocery-frozen-full"
+METHODS = ("contrastive", "fast_ap", "soft_triple", "proxy_anchor")  # the made-up studies lack one of them
 SMALL = {  # where no record saves the chapter from computing
     "01_metrics": 'num_points, class_counts, trunks, trunk_classes = 300, "10,100", "conv4", "12"',
     "05_training_strategies": "toy_seeds = 1",
@@ -62,6 +63,7 @@ IDS = (
     "hypotheses",
     "other-processors",
     "results-all",
+    *(f"{kind}-{method}" for method in ("contrastive", "proxy_anchor") for kind in ("place", "places", "trials")),
 )
 
 
@@ -92,10 +94,17 @@ def book(edition, tmp_path_factory):
                 shutil.copy(path, home / "results")
         else:
             (home / "results").symlink_to(ROOT / "results")
-        for path in NOTEBOOKS:
-            nbformat.write(executed(path, edition), chapters / path.name)
+        for page in bookmaking.chapters():
+            nbformat.write(finished(page, edition), chapters / page.name)
         shutil.copy(ROOT / "_config.yml", home)
         return bookmaking.pages().parent, chapters
+
+
+def finished(page, edition):
+    """A page with its outputs; of most methods the heading alone, since their pages are made of one notebook."""
+    if page.parameters and page.parameters["method"] not in METHODS:
+        return page.finished(nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell()]))
+    return page.finished(executed(page.notebook, edition, page.parameters))
 
 
 def write_made_studies():
@@ -114,7 +123,7 @@ def write_made_studies():
     )
 
 
-def executed(path, edition):
+def executed(path, edition, parameters):
     """A notebook with its outputs, run in this process: a kernel for each would take most of a minute."""
     notebook = nbformat.read(path, as_version=4)
     InteractiveShell.clear_instance()
@@ -127,6 +136,7 @@ def executed(path, edition):
         code = cell.source
         if "parameters" in cell.metadata.get("tags", []):
             code += f'\nstudies = "{edition}"\n' + (SMALL.get(path.stem, "") if edition == STUDIES else "")
+            code += "".join(f"\n{name} = {value!r}" for name, value in parameters.items())
         with capture_output() as captured:
             result = shell.run_cell(code)
         assert result.success, f"{path.name}: {result.error_in_exec or result.error_before_exec!r}"

@@ -23,7 +23,17 @@ vary. With this many claims some intervals miss by chance: one in twenty, were e
 
 from dmlrc.report.claims.page import SECTIONS, by_paper, caption, overview, table, takeaways, unsettled
 from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, RETRACTED, VERDICTS, Claim
-from dmlrc.report.claims.verdicts import CLAIMS, WITHOUT_RECORDS, Judged, counts, judge, judged, numbers, of_section
+from dmlrc.report.claims.verdicts import (
+    CLAIMS,
+    WITHOUT_RECORDS,
+    Judged,
+    counts,
+    judge,
+    judged,
+    judged_claims,
+    numbers,
+    of_section,
+)
 
 __all__ = [
     "CLAIMS",
@@ -42,6 +52,7 @@ __all__ = [
     "counts",
     "judge",
     "judged",
+    "judged_claims",
     "numbers",
     "of_section",
     "overview",

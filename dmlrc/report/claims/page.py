@@ -40,8 +40,10 @@ def link(label: str) -> Markup:
     return Markup('<a href="{}.html#{}">{}</a>').format(chapter(label), label, label)
 
 
-def overview(edition: Sequence[StudyRecords] | Judged) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The cells and marks of the book's first table: a row a claim; a verdict a main study, where to look, the source.
+def overview(
+    edition: Sequence[StudyRecords] | Judged, claims: Sequence[Claim] = CLAIMS
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The cells and marks of claims in short: a row a claim; a verdict a main study, where to look, the source.
 
     Firm verdicts are marked: "best", that is bold, where a claim was reproduced, "tie", italic, where it was not.
     """
@@ -54,9 +56,9 @@ def overview(edition: Sequence[StudyRecords] | Judged) -> tuple[pd.DataFrame, pd
             "see": link(claim.link),
             "said in": said_in(claim),
         }
-        for claim in CLAIMS
+        for claim in claims
     ]
-    return _with_marks(rows, studies, CLAIMS)
+    return _with_marks(rows, studies, claims)
 
 
 def table(edition: Sequence[StudyRecords] | Judged, section: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -1,6 +1,6 @@
 """All claims, judged by the records of a main study and of the experiments around it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 
 import pandas as pd
@@ -27,13 +27,13 @@ def of_section(section: str | None) -> list[Claim]:
     return [claim for claim in CLAIMS if section in (None, claim.paper if claim.origin == PAPER else OURS)]
 
 
-def judgements(main: str | StudyRecords, section: str | None = None) -> dict[str, Judgement]:
-    """The judgement of every claim of a section (default of all) that needs records, by its id.
+def judgements(main: str | StudyRecords, claims: Iterable[Claim] = CLAIMS) -> dict[str, Judgement]:
+    """The judgement of every one of these claims that needs records, by its id.
 
     main: a study's name, or its records.
     """
     records_of_main = main if isinstance(main, StudyRecords) else records.load(main)
-    claims = [claim for claim in of_section(section) if claim.needs]
+    claims = [claim for claim in claims if claim.needs]
     needed = dict.fromkeys(name for claim in claims for name in (*claim.needs, *claim.more) if name != "main")
     evidence = {name: experiments.load(records_of_main.name, name) for name in needed} | {"main": records_of_main}
     return {claim.id: rule.evaluate(claim, evidence) for claim in claims}
@@ -45,10 +45,13 @@ Judged = Mapping[str, Mapping[str, Judgement]]
 
 def judged(edition: Sequence[StudyRecords] | Judged, section: str | None = None) -> Judged:
     """The judgements of every main study. What takes an edition takes these too, so that a chapter judges once."""
-    if isinstance(edition, Mapping):
-        return edition
-    once = {claim.id: rule.evaluate(claim, {}) for claim in of_section(section) if not claim.needs}
-    return {main.name: judgements(main, section) for main in edition} | ({WITHOUT_RECORDS: once} if once else {})
+    return edition if isinstance(edition, Mapping) else judged_claims(edition, of_section(section))
+
+
+def judged_claims(edition: Sequence[StudyRecords], claims: Sequence[Claim]) -> Judged:
+    """The judgements of these claims alone by every main study."""
+    once = {claim.id: rule.evaluate(claim, {}) for claim in claims if not claim.needs}
+    return {main.name: judgements(main, claims) for main in edition} | ({WITHOUT_RECORDS: once} if once else {})
 
 
 def judge(main: str | StudyRecords, section: str | None = None) -> pd.DataFrame:
@@ -58,7 +61,7 @@ def judge(main: str | StudyRecords, section: str | None = None) -> pd.DataFrame:
     low, high (in the statistic's own unit: accuracies are fractions), n, units, interval, verdict, why (it is no
     firmer), needs, link.
     """
-    return _frame(judgements(main, section), section)
+    return _frame(judgements(main, of_section(section)), section)
 
 
 def numbers(edition: Sequence[StudyRecords] | Judged, section: str | None = None) -> pd.DataFrame:

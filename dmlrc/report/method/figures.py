@@ -1,0 +1,73 @@
+"""A method's page, drawn: its place in every study, and all its trials."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from dmlrc.methods import Method
+from dmlrc.report import labels, svg
+from dmlrc.report.method.notes import SHOWN
+from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, canvas, drawn
+
+STUDIES = (BLUE, ORANGE, GREEN)
+"""The colours of studies in a figure of one method."""
+
+
+def places(gains: pd.DataFrame, method: Method) -> Figure:
+    """What each method gains over the untrained trunk, a row a study; this one with its intervals. gains: `page.gains`.
+
+    The wide interval counts search and seed, the narrow one the seeds alone.
+    """
+    studies = list(dict.fromkeys(gains["study"]))
+    figure, axes = canvas(0.7 + 0.45 * len(studies))
+    axis = axes[0, 0]
+    for row, study in enumerate(studies):
+        part = gains[gains["study"] == study].set_index("method")
+        others = part.drop(index=method.name)
+        points = axis.scatter(
+            100 * others["mean"], np.full(len(others), row), s=22, color=GREY, alpha=0.45, linewidths=0
+        )
+        svg.tips(points, [_tip(name, value) for name, value in others["mean"].items()])
+        own = part.loc[method.name]
+        for half, width, alpha in ((own["ci95"], 2, 0.6), (own["seed_ci95"], 4, 1.0)):
+            if half == half:
+                reach = [100 * (own["mean"] - half), 100 * (own["mean"] + half)]
+                axis.plot(reach, [row, row], color=BLUE, linewidth=width, alpha=alpha, solid_capstyle="butt")
+        point = axis.scatter(100 * own["mean"], row, s=46, color=BLUE, zorder=3)
+        svg.tips(point, [_tip(method.name, own["mean"])])
+    axis.axvline(0, color="black", linewidth=1, linestyle="--")
+    axis.annotate("untrained trunk", (0, 1), xycoords=("data", "axes fraction"), ha="center", va="bottom", fontsize=8)
+    axis.set(yticks=range(len(studies)), yticklabels=studies, xlabel="MAP@R over the untrained trunk, points")
+    axis.set_ylim(len(studies) - 0.5, -0.5)
+    return figure
+
+
+def _tip(method: str, gain: float) -> str:
+    return f"{labels.method_label(method, SHOWN)}: {100 * gain:+.2f} points"
+
+
+def trials(tried: pd.DataFrame, method: Method) -> Figure:
+    """What every trial has of its study's best value, against each hyperparameter; the winners of searches are ringed.
+
+    tried: `page.trials`. A panel a hyperparameter, a colour a study.
+    """
+    tried = tried.assign(share=100 * tried["value"] / tried.groupby("study")["value"].transform("max"))
+    names = list(method.space)
+    columns = min(len(names), 2)
+    rows = -(-len(names) // columns)
+    figure, axes = canvas(0.6 + 1.7 * rows, rows, columns, sharey=True)
+    for axis, name in zip(axes.flat, names, strict=False):
+        for colour, (study, part) in zip(STUDIES, tried.groupby("study", sort=False), strict=False):
+            axis.scatter(part[name], part["share"], s=9, color=colour, alpha=0.55, linewidths=0, label=study)
+            best = part[part["best"]]
+            axis.scatter(best[name], best["share"], s=40, facecolors="none", edgecolors=colour, linewidths=1.5)
+        if getattr(method.space[name], "log", False):
+            axis.set_xscale("log")
+        axis.set_xlabel(drawn(labels.parameter(name)))
+    for axis in axes.flat[len(names) :]:
+        axis.remove()
+    for axis in axes[:, 0]:
+        axis.set_ylabel("of the best trial, %")
+    handles, texts = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, texts, loc="outside upper center", ncols=len(texts))
+    return figure

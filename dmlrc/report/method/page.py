@@ -1,0 +1,245 @@
+"""A method's page: what its records say, as numbers, cells and sentences."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from markupsafe import Markup
+
+from dmlrc import losses
+from dmlrc.errors import unknown
+from dmlrc.methods import Float, Int, Method
+from dmlrc.papers import after2019
+from dmlrc.records import PRETRAINED, StudyRecords
+from dmlrc.report import claims, everything, labels, published, tables, titles
+from dmlrc.report.after2019.page import joined
+from dmlrc.report.method.notes import NOTES, SHOWN, address
+from dmlrc.report.rates import page as rates
+from dmlrc.studies import experiments
+
+AFTER_2019 = {each.name for each in after2019.METHODS}
+
+
+def linked(cells: pd.DataFrame) -> pd.DataFrame:
+    """A table of a chapter whose rows are methods by their labels: those that have a page are links to it."""
+    link = Markup('<a href="{}">{}</a>')
+    return cells.rename(index={each.label: link.format(address(name), each.label) for name, each in SHOWN.items()})
+
+
+def get(name: str) -> Method:
+    """The method that a page is about. Raises UsageError, with the nearest name, for one that has no page."""
+    if name not in SHOWN:
+        raise unknown("method with a page", name, SHOWN)
+    return SHOWN[name]
+
+
+def records_of(edition: Sequence[StudyRecords], method: str) -> dict[str, StudyRecords]:
+    """The methods tables in which a method was run, by their titles; a loss after 2019 stands beside the fourteen."""
+    found = {}
+    for main in edition:
+        beside = method in AFTER_2019 and method not in set(main.runs["method"])
+        records = joined(main, experiments.load(main.name, "after2019")) if beside else main
+        if method in set(records.runs["method"]):
+            found[titles.title(main.name)] = records
+    return found
+
+
+# What it computes
+
+
+def what(method: Method) -> str:
+    """What kind of a loss it is, where it comes from, and what a batch holds, in a sentence."""
+    kind = "compares images with each other" if method.kind == "embedding" else "compares images with learned vectors"
+    return (
+        f"{method.label} {{cite:p}}`{method.reference}` {kind}. A batch holds {method.classes_per_batch} classes of "
+        f"{method.images_per_class} image{'s' * (method.images_per_class > 1)}."
+    )
+
+
+def formulas(method: Method) -> str:
+    """The loss as formulas, what their letters mean, and where ours differs, as MyST."""
+    note = NOTES[method.name]
+    letters = [f"{labels.parameter(name)} ${letter}$" for name, letter in note.symbols.items()]
+    searched = f"Searched: {labels.listed(letters)}."
+    shown = "\n\n".join(f"$$\n{formula}\n$$" for formula in note.formulas)
+    return f"{shown}\n\n{note.where} {searched}\n\n**Where does ours differ from its source?** {note.ours}"
+
+
+def source(method: Method) -> str:
+    """The code of the loss."""
+    return inspect.getsource(losses.REGISTRY[method.loss])
+
+
+# Where it stands
+
+
+def place(records: StudyRecords, method: str) -> pd.Series:
+    """A method among those of one table, concatenated MAP@R.
+
+    mean, ci95, seed_ci95 (NaN where each method was searched once), rank_low, rank_high, tied (with the best), n (how
+    many methods), best (mean), best_method, untrained (mean).
+    """
+    frame = _map_at_r(records)
+    means = frame["mean"].drop(index=PRETRAINED, errors="ignore")
+    row = frame.loc[method].reindex(["mean", "ci95", "seed_ci95", "rank_low", "rank_high", "tied"])
+    told = {
+        "n": len(means),
+        "best": means.max(),
+        "best_method": means.idxmax(),
+        "untrained": frame["mean"].get(PRETRAINED, np.nan),
+    }
+    return pd.concat([row, pd.Series(told)])
+
+
+def _map_at_r(records: StudyRecords) -> pd.DataFrame:
+    """Concatenated MAP@R of every row of a table, with ranks, by method."""
+    frame = tables.accuracy(records)
+    frame = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
+    return frame.assign(**everything.ranks(frame)).set_index("method")
+
+
+def gains(found: Mapping[str, StudyRecords]) -> pd.DataFrame:
+    """MAP@R of every method over that of the untrained trunk: study, method, mean, ci95, seed_ci95; fractions."""
+    parts = []
+    for study, records in found.items():
+        frame = _map_at_r(records)
+        trained = frame.drop(index=PRETRAINED, errors="ignore").reindex(columns=["mean", "ci95", "seed_ci95"])
+        over = trained.assign(mean=trained["mean"] - frame["mean"].get(PRETRAINED, 0.0), study=study)
+        parts.append(over.reset_index())
+    return pd.concat(parts, ignore_index=True)
+
+
+def places(found: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
+    """`place` in every table as cells."""
+    rows = {}
+    for study, records in found.items():
+        row = place(records, method)
+        rows[study] = {
+            "MAP@R": labels.percent(row["mean"], row["ci95"]),
+            "rank": f"{everything.places(row['rank_low'], row['rank_high'])} of {row['n']}",
+            "tied with the best": "yes" if row["tied"] else "no",
+            "the best": f"{labels.percent(row['best'])} {labels.method_label(row['best_method'], SHOWN)}",
+            "untrained trunk": labels.percent(row["untrained"]),
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
+
+
+def place_sentences(found: Mapping[str, StudyRecords], method: str) -> list[str]:
+    """Where a method stands, a sentence a table."""
+    sentences = []
+    for study, records in found.items():
+        row = place(records, method)
+        told = "it cannot be told from the best" if row["tied"] else "it is not among the best"
+        ranks = everything.places(row["rank_low"], row["rank_high"])
+        sentences.append(
+            f"{study}: {labels.percent(row['mean'], digits=1)} % MAP@R, rank {ranks} of {row['n']}; {told}."
+        )
+    return sentences or ["It has not been run in any of these studies."]
+
+
+def cost(found: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
+    """What a search and a rerun of the method cost, as cells, beside the median of the table's methods."""
+    rows = {}
+    for study, records in found.items():
+        table = tables.cost(records)
+        own, median = table.loc[method], table.median()
+        rows[study] = {
+            "search, minutes": f"{own['search_seconds'] / 60:.1f}",
+            "a rerun, seconds": f"{own['seconds']:.1f}",
+            "a rerun, steps": f"{own['steps']:,.0f}",
+            "steps, median of all": f"{median['steps']:,.0f}",
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
+
+
+# What its searches found
+
+
+def trials(found: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
+    """Every finished trial: study, repetition, value (validation MAP@R), best (it won its search), and its setting.
+
+    A column a hyperparameter.
+    """
+    parts = []
+    for study, records in found.items():
+        own = records.trials[(records.trials["method"] == method) & (records.trials["state"] == "complete")]
+        own = own.sort_values(["repetition", "trial"], ignore_index=True)
+        best = own.groupby("repetition")["value"].idxmax()
+        settings = pd.DataFrame(list(own["params"]), index=own.index)
+        frame = own[["repetition", "value"]].assign(study=study, best=own.index.isin(best))
+        parts.append(pd.concat([frame, settings], axis=1))
+    return pd.concat(parts, ignore_index=True)
+
+
+def winners(tried: pd.DataFrame, method: Method) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The setting that won each search as cells, below the ranges; marked: within 2 % of an end of its range."""
+    names = {name: labels.parameter(name) for name in method.space}
+    ranges = {words: _range(method.space[name]) for name, words in names.items()}
+    rows, ends = {"searched": ranges | {"validation MAP@R": ""}}, []
+    for trial in tried[tried["best"]].to_dict("records"):
+        search_ = f"{trial['study']}, search {trial['repetition'] + 1}"
+        rows[search_] = {words: f"{trial[name]:.4g}" for name, words in names.items()}
+        rows[search_] |= {"validation MAP@R": labels.percent(trial["value"])}
+        ends += [(search_, names[name]) for name, space in method.space.items() if tables.at_edge(trial[name], space)]
+    cells = pd.DataFrame.from_dict(rows, orient="index").rename_axis("Search")
+    marks = pd.DataFrame("", index=cells.index, columns=cells.columns)
+    for place_ in ends:
+        marks.loc[place_] = "best"
+    return cells, marks
+
+
+def _range(space: Float | Int) -> str:
+    return f"{space.low:g} to {space.high:g}" + (", logarithmic" if getattr(space, "log", False) else "")
+
+
+def sensitivity(tried: pd.DataFrame) -> str:
+    """How much of the best trial's value the median trial has, in a sentence."""
+    values = tried.groupby("study", sort=False)["value"]
+    shares = (values.median() / values.max()).to_dict()
+    told = ", ".join(f"{100 * share:.0f} % ({study})" for study, share in shares.items())
+    return f"A setting left to chance costs: of the best trial's MAP@R the median trial has {told}."
+
+
+def rate_sentences(method: str) -> list[str]:
+    """What the learning rate does to the method on validation classes, a sentence a grid that has it."""
+    sentences = []
+    for study, grid in rates.recorded().items():
+        best = rates.best_trials(grid)
+        if method not in best:
+            continue
+        own, shared = best[method].idxmax(), rates.best_rate(best)
+        worst = best[method].idxmin()
+        lost = 100 * (best[method].max() - best[method].min())
+        same = "as for all methods together" if own == shared else f"for all methods together {labels.rate(shared)} is"
+        sentences.append(
+            f"{study}: the best rate is {labels.rate(own)}, {same}; at {labels.rate(worst)} it loses {lost:.1f} points."
+        )
+    return sentences
+
+
+# What is claimed of it
+
+
+def claimed(method: Method) -> pd.DataFrame:
+    """What papers claim for the method as theirs, R@1, as cells; a row a paper, data set and trunk."""
+    rows = pd.concat([published.claims(), published.claims_after_2019()], ignore_index=True)
+    own = rows[(rows["role"] == "proposed") & rows["primary"] & rows["paper"].isin(NOTES[method.name].claimed_by)]
+    fair = published.results()
+    fair = fair[(fair["setting"] == "concatenated") & (fair["metric"] == "precision_at_1")]
+    measured = fair[fair["method"] == method.name].set_index("dataset")["mean"]
+    return pd.DataFrame(
+        {
+            "data set": own["dataset"],
+            "claimed R@1": own["r1"].map(labels.one_digit),
+            "trunk": own["backbone"],
+            "dimensions": own["dim"].map("{:.0f}".format),
+            "the Reality Check": own["dataset"].map(measured).map(labels.one_digit).replace("", "–"),
+        }
+    ).set_index(own["paper"].rename("Paper"))
+
+
+def verdicts(edition: Sequence[StudyRecords], method: Method) -> tuple[pd.DataFrame, pd.DataFrame] | None:
+    """The claims of the five papers that are about the method, as cells and marks; None where none is."""
+    about = [claim for claim in claims.CLAIMS if claim.id in NOTES[method.name].claims]
+    return claims.overview(claims.judged_claims(edition, about), about) if about else None

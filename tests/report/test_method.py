@@ -1,0 +1,174 @@
+"""The pages of the methods, on made-up studies whose order, searches and prices are known."""
+
+import re
+from dataclasses import replace
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from docutils.utils.math.latex2mathml import tex2mathml
+from factories import searched_study as study
+from test_hypotheses import EIGHT
+
+from dmlrc.errors import UsageError
+from dmlrc.methods import LOSS_WEIGHTS_LR
+from dmlrc.records import PRETRAINED
+from dmlrc.report import claims, published, titles
+from dmlrc.report.hypotheses.measures import CUB
+from dmlrc.report.method import figures, notes, page
+
+BEST, SECOND = EIGHT[0], EIGHT[1]
+
+
+@pytest.fixture
+def found():
+    """One study of eight methods; the first is far ahead, the others equal."""
+    records = study(CUB, {name: 0.3 if name == BEST else 0.1 for name in EIGHT})
+    untrained = {"method": PRETRAINED, "repetition": 0, "rerun": 0, "setting": "concatenated", "value": 0.08}
+    rows = pd.DataFrame([untrained | {"metric": metric} for metric in ("map_at_r", "precision_at_1")])
+    trials = records.trials.assign(state="complete")
+    trials["params"] = [dict.fromkeys(notes.SHOWN[name].space, 0.5) for name in trials["method"]]
+    records = replace(records, scores=pd.concat([records.scores, rows], ignore_index=True), trials=trials)
+    return {titles.title(CUB): records}
+
+
+@pytest.mark.parametrize("name", notes.SHOWN)
+def test_every_searched_hyperparameter_stands_in_the_formulas(name):
+    note = notes.NOTES[name]
+    assert set(note.symbols) == set(notes.SHOWN[name].space) - {LOSS_WEIGHTS_LR}
+    for symbol in note.symbols.values():
+        assert any(symbol in formula for formula in note.formulas)
+
+
+@pytest.mark.parametrize("name", notes.SHOWN)
+def test_every_formula_can_be_shown(name):
+    text = page.formulas(notes.SHOWN[name])
+    shown = re.findall(r"\$\$\n(.*?)\n\$\$", text, re.DOTALL)
+    assert len(shown) == len(notes.NOTES[name].formulas)
+    for formula in shown:
+        assert "<math" in tex2mathml(formula, as_block=True)
+    for formula in re.findall(r"(?<!\$)\$([^$\n]+)\$(?!\$)", text):
+        assert "<math" in tex2mathml(formula)
+
+
+def test_what_notes_name_exists():
+    papers = set(published.claims()["paper"]) | set(published.claims_after_2019()["paper"])
+    ids = {claim.id for claim in claims.CLAIMS}
+    for name, note in notes.NOTES.items():
+        assert set(note.claimed_by) <= papers, name
+        assert set(note.claims) <= ids, name
+    assert list(notes.NOTES) == list(notes.SHOWN)
+
+
+def test_a_method_without_a_page_is_named_with_the_nearest():
+    assert page.get("arcface").label == "ArcFace"
+    with pytest.raises(UsageError, match=r"contrastiv.*contrastive"):
+        page.get("contrastiv")
+
+
+def test_the_place_of_the_best_and_of_the_others(found):
+    [(title, records)] = found.items()
+    first, other = page.place(records, BEST), page.place(records, SECOND)
+    assert (first["rank_low"], first["rank_high"], first["tied"], first["n"]) == (1, 1, True, len(EIGHT))
+    assert other["rank_low"] >= 2
+    assert not other["tied"]
+    assert other["best_method"] == BEST
+    assert first["mean"] == pytest.approx(first["best"])
+    assert page.places(found, BEST).loc[title, "rank"] == f"1 of {len(EIGHT)}"
+    assert "cannot be told from the best" in page.place_sentences(found, BEST)[0]
+    assert "not among the best" in page.place_sentences(found, SECOND)[0]
+    assert page.place_sentences({}, BEST) == ["It has not been run in any of these studies."]
+
+
+def test_gains_are_over_the_untrained_trunk(found):
+    [records] = found.values()
+    gains = page.gains(found).set_index("method")
+    scores = records.scores[(records.scores["metric"] == "map_at_r") & (records.scores["setting"] == "concatenated")]
+    means = scores.groupby("method")["value"].mean()
+    assert PRETRAINED not in gains.index
+    for name in EIGHT:
+        assert gains.loc[name, "mean"] == pytest.approx(means[name] - means[PRETRAINED])
+
+
+def test_a_study_without_the_method_is_left_out(found):
+    [records] = found.values()
+    assert list(page.records_of([records], BEST)) == list(found)
+    assert page.records_of([records], next(name for name in notes.SHOWN if name not in EIGHT)) == {}
+
+
+def made_trials(method):
+    """Two searches of three trials each; the second trial wins the first search, the third the second one."""
+    rng = np.random.default_rng(0)
+    rows = [
+        {"repetition": repetition, "value": value, "study": "Made", "best": best}
+        | {name: rng.uniform(space.low, space.high) for name, space in method.space.items()}
+        for repetition, values in enumerate(((0.1, 0.4, 0.2), (0.1, 0.2, 0.3)))
+        for value, best in zip(values, np.equal(values, max(values)), strict=True)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_the_trials_of_a_method_and_who_won(found):
+    [records] = found.values()
+    tried = page.trials(found, BEST)
+    own = records.trials[(records.trials["method"] == BEST) & (records.trials["state"] == "complete")]
+    assert len(tried) == len(own)
+    assert tried.groupby("repetition")["best"].sum().eq(1).all()
+    best = tried[tried["best"]].set_index("repetition")["value"]
+    assert best.to_dict() == own.groupby("repetition")["value"].max().to_dict()
+
+
+def test_the_winners_stand_below_the_ranges_and_ends_are_marked():
+    method = notes.SHOWN["arcface"]
+    tried = made_trials(method)
+    tried.loc[1, "margin"] = method.space["margin"].high
+    cells, marks = page.winners(tried, method)
+    assert list(cells.index) == ["searched", "Made, search 1", "Made, search 2"]
+    assert cells.loc["searched", "margin"] == "0 to 90"
+    assert "logarithmic" in cells.loc["searched", "rate of the loss's weights"]
+    assert cells.loc["Made, search 1", "validation MAP@R"] == "40.00"
+    assert marks.loc["Made, search 1", "margin"] == "best"
+    assert marks.loc["searched"].eq("").all()
+
+
+def test_how_much_a_method_depends_on_its_setting():
+    tried = made_trials(notes.SHOWN["triplet"])
+    assert "50 % (Made)" in page.sensitivity(tried)  # the median of the six is 0.2, the best 0.4
+
+
+def test_what_a_paper_claims_stands_beside_what_was_measured():
+    table = page.claimed(notes.SHOWN["margin"])
+    row = table[table["data set"] == "CUB200"].iloc[0]
+    assert row["claimed R@1"] == "63.6"
+    paper = published.results().set_index(["dataset", "method", "setting", "metric"])["mean"]
+    assert row["the Reality Check"] == f"{100 * paper['CUB200', 'margin', 'concatenated', 'precision_at_1']:.1f}"
+    assert page.claimed(notes.SHOWN["arcface"]).empty
+
+
+def test_a_claim_stands_on_the_pages_of_the_methods_that_it_is_about(found):
+    cells, _ = page.verdicts(list(found.values()), notes.SHOWN["cosface"])
+    assert len(cells) == 1
+    assert "large-margin cosine loss" in cells.index[0]
+    assert page.verdicts(list(found.values()), notes.SHOWN["circle"]) is None
+
+
+def test_rows_of_a_table_lead_to_the_pages():
+    cells = pd.DataFrame({"MAP@R": ["1", "2"]}, index=["ArcFace", "mine"])
+    linked = page.linked(cells)
+    assert linked.index[0] == '<a href="method_arcface.html#method-arcface">ArcFace</a>'
+    assert linked.index[1] == "mine"
+
+
+def test_figures_show_every_method_and_every_trial(found):
+    method = notes.SHOWN[BEST]
+    drawing = figures.places(page.gains(found), method)
+    others, own = drawing.axes[0].collections
+    assert (len(others.get_offsets()), len(own.get_offsets())) == (len(EIGHT) - 1, 1)
+    method = notes.SHOWN["arcface"]
+    drawing = figures.trials(made_trials(method), method)
+    assert len(drawing.axes) == len(method.space)
+    dots, rings = drawing.axes[0].collections
+    assert (len(dots.get_offsets()), len(rings.get_offsets())) == (6, 2)
+    assert dots.get_offsets()[:, 1].max() == pytest.approx(100)
+    plt.close("all")
