@@ -238,11 +238,11 @@ def not_run(by_study: ByStudy, experiment: str, statement: str) -> pd.DataFrame:
 
 def publish_forest(name: str, studies: Sequence[StudyRecords] | claims.Judged, section: str) -> None:
     """Publish the figure of a section's claims under a name; nothing where none of them has a number."""
-    drawing = draw_forest(claims.judged(studies, section), claims.of_section(section))
-    if drawing is not None:
+    drawings = draw_forest(claims.judged(studies, section), claims.of_section(section))
+    if drawings:
         publish.figure(
             name,
-            drawing,
+            drawings,
             "Claims with a number from records. How far inside its region (shaded) the number lies, in half widths of "
             "its 95 % interval: right of the dotted line the whole interval is inside and the claim is reproduced, "
             "left of the other one it is not. Hollow: the verdict is open, for another reason if the mark is beyond a "
@@ -262,7 +262,7 @@ class Exhibit:
     caption: str
     statement: str
 
-    def figure(self, by_study: ByStudy, draw: Callable[[dict[str, StudyRecords]], Figure]) -> None:
+    def figure(self, by_study: ByStudy, draw: Callable[[dict[str, StudyRecords]], list[Figure]]) -> None:
         """Publish a figure of the studies around which the experiment was run."""
         if present(by_study):
             publish.figure(self.name, draw(present(by_study)), self._caption(by_study))

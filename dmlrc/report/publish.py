@@ -11,7 +11,7 @@ unless it is `Markup`; in sentences and captions, which are Markdown, `dmlrc.rep
 import os
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from html import escape
@@ -142,21 +142,34 @@ _ABOUT = '<a class="dml-about-link" href="#about-these-runs">About these runs</a
 """The link to the foot of the page, where `rerun` says what the numbers were made of."""
 
 
-def figure(name: str, drawing: Figure, caption: str) -> None:
-    """Show a figure under its id, and write it as SVG."""
+def figure(name: str, drawings: Figure | Sequence[Figure], caption: str) -> None:
+    """Show a figure under its id, and write it as SVG.
+
+    drawings: several stand side by side where the page has room, else one below another; from the second on their
+    files are `<name>-<number>.svg`.
+    """
+    several = [drawings] if isinstance(drawings, Figure) else drawings
+    files = {f"{name}-{number}" if number > 1 else name: each for number, each in enumerate(several, 1)}
+    panels = "".join(svg.inline(_written(each, file)) for file, each in files.items())
+    caption = _printed(caption)
+    html = _fenced(f'<div class="dml-panels" role="img" aria-label="{escape(_alt(caption))}">{panels}</div>')
+    links = " ".join(f"{{download}}`SVG <exports/{file}.svg>`" for file in files)
+    _display(
+        f"{html}<p>{_html(caption)}</p>",
+        f"::::{{container}} dml-figure\n:name: {name}\n\n```{{raw}} html\n{html}\n```\n\n:::{{container}} "
+        f"dml-caption\n{caption} {links}\n:::\n::::",
+    )
+
+
+def _written(drawing: Figure, name: str) -> str:
+    """The SVG of a figure, which is written among the downloads too; the figure is closed."""
     for each in drawing.findobj(Text):
         each.set_text(titles.in_label(each.get_text()))
     # the names of ticks are made anew when a figure is drawn, so these are replaced in the file
     file = re.sub(r"(?<=>)[^<>]+(?=</text>)", lambda found: titles.in_label(found[0]), svg.drawn(drawing, name))
     plt.close(drawing)
     (exports() / f"{name}.svg").write_text(file)
-    caption = _printed(caption)
-    html = _fenced(svg.inline(file, _alt(caption)))
-    _display(
-        f"{html}<p>{_html(caption)}</p>",
-        f"::::{{container}} dml-figure\n:name: {name}\n\n```{{raw}} html\n{html}\n```\n\n:::{{container}} "
-        f"dml-caption\n{caption} {{download}}`SVG <exports/{name}.svg>`\n:::\n::::",
-    )
+    return file
 
 
 def pictures(name: str, html: str, caption: str) -> None:

@@ -1,11 +1,12 @@
 """How figures look: the canvas, the colours, and how a method is drawn in every figure.
 
 Drawn narrow (4.5 inches) so that the letters can be read on a phone, on white so that they can be read in print
-and on a dark page. Colours are those of Okabe and Ito, which the colour-blind tell apart; a method keeps its colour and
-marker in every figure: circles are embedding losses, squares classification losses, hollow ones variants.
+and on a dark page. Colours are those of Okabe and Ito, which the colour-blind tell apart. The colour of a method is its
+family's: the two losses of 2006 black, losses of pairs and tuples blue, losses of proxies and class vectors orange.
+Losses after 2019 are diamonds. Ours are filled, published numbers hollow; what papers claim is grey.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
@@ -13,12 +14,17 @@ import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
+from scipy.optimize import isotonic_regression
 
+from dmlrc import papers
+from dmlrc.methods import Method
+from dmlrc.papers import after2019
 from dmlrc.records import PRETRAINED
 from dmlrc.report import labels
-from dmlrc.report.tables import METHODS, Methods
+from dmlrc.report.tables import CLASSICS, METHODS, Methods
 
 WIDTH = 4.5
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
@@ -38,34 +44,31 @@ class Style:
 
     colour: str
     marker: str = "o"
-    filled: bool = True
-
-    @property
-    def face(self) -> str:
-        return self.colour if self.filled else "white"
 
     @property
     def dashes(self) -> str:
-        return "-" if self.marker == "o" else "--"
+        return "--" if self.colour == ORANGE else "-"
 
 
-STYLES = {
-    PRETRAINED: Style("black", "X"),
-    "contrastive": Style(BLUE),
-    "triplet": Style(ORANGE),
-    "ntxent": Style(GREEN),
-    "proxy_nca": Style(BLUE, "s"),
-    "margin": Style(RED),
-    "margin_per_class": Style(RED, filled=False),
-    "normalized_softmax": Style(ORANGE, "s"),
-    "cosface": Style(GREEN, "s"),
-    "arcface": Style(RED, "s"),
-    "fast_ap": Style(PURPLE),
-    "snr": Style(SKY),
-    "multi_similarity": Style(GREY),
-    "multi_similarity_miner": Style(GREY, filled=False),
-    "soft_triple": Style(PURPLE, "s"),
+def _of_family(method: Method) -> Style:
+    """Black: the classics, also in the forms that other papers give them."""
+    classic = method.name.removeprefix("r_").startswith(CLASSICS)
+    colour = "black" if classic else ORANGE if method.kind == "classification" else BLUE
+    return Style(colour, "D" if (method.year or 0) > LAST_YEAR else "o")
+
+
+LAST_YEAR = 2019
+"""Of the losses that the five papers compare."""
+_ALL = [*after2019.METHODS, *(method for paper in reversed(papers.ALL) for method in paper.methods)]
+STYLES = {method.row: _of_family(method) for method in _ALL}
+FAMILIES = {
+    "contrastive, triplet": Style("black"),
+    "pairs and tuples": Style(BLUE),
+    "proxies and classes": Style(ORANGE),
+    "your own": Style(GREEN, "*"),
 }
+UNTRAINED = {"color": GREY, "linestyle": "--", "linewidth": 1}
+"""The line at which the trunk stands before any training."""
 DATASETS = {"CUB200": Style(BLUE), "Cars196": Style(RED, "s"), "SOP": Style(GREEN, "D")}
 METRICS = {
     "precision_at_1": Style(BLUE),
@@ -79,8 +82,72 @@ METRICS = {
 
 
 def method_style(method: str) -> Style:
-    """A method's style; a method that is none of the paper's is a black star."""
-    return STYLES.get(method, Style("black", "*"))
+    """A method's style; a method that is none of the papers' is a green star, and looks like `FAMILIES` of its own."""
+    return STYLES.get(method, FAMILIES["your own"])
+
+
+def family_legend(figure: Figure, names: Sequence[str], handles: Sequence[Line2D] = ()) -> None:
+    """Below the figure, what the colours and marks of these methods mean, and these handles behind them."""
+    styles = {method_style(name) for name in names if name != PRETRAINED}
+    colours = {look.colour for look in styles}
+    found = [_handle(look, text) for text, look in FAMILIES.items() if look.colour in colours]
+    if any(look.marker == "D" for look in styles):
+        found.append(_handle(Style(GREY, "D"), f"after {LAST_YEAR}"))
+    figure.legend(handles=[*found, *handles], loc="outside lower center", ncols=3, fontsize=8, columnspacing=1.2)
+
+
+def _handle(look: Style, text: str) -> Line2D:
+    return Line2D([], [], color=look.colour, marker=look.marker, markersize=5, linestyle="none", label=text)
+
+
+def untrained_line(axis: Axes, value: float, across: bool = False) -> None:
+    """The labelled line of the trunk before any training, in percent; across: on the vertical axis. NaN: none.
+
+    On the horizontal axis the label stands at the foot of the line, where the rows should leave it room.
+    """
+    if np.isnan(value):
+        return
+    look = {"color": GREY, "fontsize": 7.5}
+    if across:
+        axis.axhline(value, **UNTRAINED)
+        axis.annotate(
+            "untrained", (0.99, value), (0, 2), axis.get_yaxis_transform(), "offset points", ha="right", **look
+        )
+    else:
+        axis.axvline(value, **UNTRAINED)
+        axis.annotate("untrained", (value, 0), (2, 2), axis.get_xaxis_transform(), "offset points", **look)
+
+
+def name_ends(
+    axis: Axes, ends: Mapping[str, tuple[float, float]], label: Callable[[str], str] = labels.method_label
+) -> None:
+    """Name lines at their right ends, moved apart where their names would overlap. ends: method -> where it ends."""
+    names = sorted(ends, key=lambda name: ends[name][1])
+    low, high = axis.get_ylim()
+    inches = axis.get_position().height * axis.figure.get_size_inches()[1]
+    step = np.arange(len(names)) * 0.125 * (high - low) / inches
+    # the least moved places, in the lines' own order, at which neighbours are a step apart
+    places = isotonic_regression([ends[name][1] for name in names] - step).x + step if names else []
+    for name, place in zip(names, places, strict=True):
+        axis.annotate(
+            drawn(label(name)),
+            ends[name],
+            (1.03, place),
+            textcoords=axis.get_yaxis_transform(),
+            fontsize=8,
+            va="center",
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": method_style(name).colour, "linewidth": 0.6, "shrinkA": 0},
+        )
+
+
+def share(drawings: Sequence[Figure], which: str) -> list[Figure]:
+    """The figures, with one scale of the horizontal ("x") or vertical ("y") axes for all of them."""
+    axes = [axis for drawing in drawings for axis in drawing.axes]
+    limits = [getattr(axis, f"get_{which}lim")() for axis in axes]
+    for axis in axes:
+        getattr(axis, f"set_{which}lim")(min(map(min, limits)), max(map(max, limits)))
+    return list(drawings)
 
 
 def canvas(height: float, rows: int = 1, columns: int = 1, **settings) -> tuple[Figure, np.ndarray]:

@@ -3,7 +3,6 @@
 import io
 import re
 from collections.abc import Sequence
-from html import escape
 
 import matplotlib.pyplot as plt
 from matplotlib.artist import Artist
@@ -40,8 +39,15 @@ def drawn(figure: Figure, salt: str) -> str:
     )
 
 
-def inline(svg: str, description: str) -> str:
-    """The SVG as a part of a page: in the page's own ink and paper, scaling with it. svg: `drawn`."""
+HIGHEST = 600
+"""Pixels of a figure's height on a page; a higher one is shown smaller."""
+
+
+def inline(svg: str) -> str:
+    """The SVG as a part of a page: in the page's own ink and paper, scaling with it. svg: `drawn`.
+
+    Whoever shows it says what it shows: a reader who listens is told that alone.
+    """
     svg = svg[svg.index("<svg") :]
     used = set(re.findall(r'(?:url\(#|href="#)([^")]+)', svg))
     svg = re.sub(r' id="([^"]+)"', lambda found: found[0] if found[1] in used else "", svg)
@@ -52,8 +58,8 @@ def inline(svg: str, description: str) -> str:
         svg = re.sub(rf"(fill|stroke): {colours}", rf"\1: {role}", svg)
     svg = re.sub(r"<text style=\"(?![^\"]*fill)", '<text style="fill: currentColor; ', svg)
     svg = re.sub(r"font-family: [^;]*; ?|\s*<style.*?</style>", "", svg, flags=re.DOTALL)
-    width = re.search(r'width="([\d.]+)pt"', svg)[1]
-    head = f'<svg role="img" aria-label="{escape(description)}" style="max-width: {float(width) * 2:.0f}px"'
+    width, height = (float(re.search(rf'{side}="([\d.]+)pt"', svg)[1]) for side in ("width", "height"))
+    head = f'<svg aria-hidden="true" style="max-width: {width * min(2, HIGHEST / height):.0f}px"'
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
     return svg.replace("<svg", head, 1)

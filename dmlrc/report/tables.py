@@ -227,9 +227,27 @@ def recycled(claims: pd.DataFrame, baseline: str) -> pd.DataFrame:
     return table.assign(order=order).sort_values(["order", "papers"], ascending=[True, False]).drop(columns="order")
 
 
+def pooled_order(values: Iterable[pd.Series]) -> list[str]:
+    """Methods by their mean place over several tables, the best first. values: method -> score, a series a table.
+
+    >>> pooled_order([pd.Series({"a": 3, "b": 1, "c": 2}), pd.Series({"c": 9, "b": 5})])
+    ['a', 'c', 'b']
+    """
+    places = [(each.rank(ascending=False) - 0.5) / each.count() for each in values]
+    means = pd.concat(places, axis=1).mean(axis=1)
+    return list(means.sort_values(kind="stable").index)
+
+
+def order_of_results(frames: Iterable[pd.DataFrame]) -> list[str]:
+    """`pooled_order` of the trained methods by concatenated MAP@R. frames: as in `spread`."""
+    chosen = [frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")] for frame in frames]
+    return pooled_order(each.set_index("method")["mean"].drop(index=PRETRAINED, errors="ignore") for each in chosen)
+
+
 def mean_of(frame: pd.DataFrame, method: str) -> float:
-    """Concatenated P@1 of a method. frame: as in `spread`."""
-    return float(frame.set_index(["method", "setting", "metric"])["mean"][method, "concatenated", "precision_at_1"])
+    """Concatenated P@1 of a method, NaN where it has none. frame: as in `spread`."""
+    means = frame.set_index(["method", "setting", "metric"])["mean"]
+    return float(means.get((method, "concatenated", "precision_at_1"), np.nan))
 
 
 def measured_by_year(

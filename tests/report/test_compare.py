@@ -104,7 +104,7 @@ def test_the_page_is_a_file_with_its_tables_and_figures(tmp_path, searches):
     file = page.write(with_mine(0.5, searches), [MINE], tmp_path / "compare")
     text = file.read_text()
     assert "<strong>My loss</strong> is number 1 of 15" in text
-    assert text.count("<svg") == 3  # accuracy, cost, and the trend, which has 2026 on it
+    assert text.count("<svg") == 4  # accuracy, cost, what is claimed, and the trend, which has 2026 on it
     assert "&lt;svg" not in text
     names = {path.name for path in file.parent.iterdir()}
     assert names > {

@@ -242,15 +242,15 @@ def test_cells_and_figures():
     assert cells.loc["class split", "against one another"] == "one method only"
     assert cells.loc["pipeline", "interval"] == "2.90 to 3.10"
     assert page.part_numbers(parts()).loc["pipeline", "against"] == 0.03
-    figure = figures.parts_figure({"made-study": page.drawable(parts())})
+    [figure] = figures.parts_figure({"made-study": page.drawable(parts())})
     text = drawn(figure)
     assert {"pipeline", "loss", "test classes", "together"} <= set(text)
     assert "class split" not in text
     assert [round(bar.get_width(), 6) for bar in figure.axes[0].patches] == [3, 1, 0.2]
     records = study()
-    tuned = figures.tuning_figure({"a": measures.tuning(records)}, {"a": measures.random_tuning(records)})
+    [tuned] = figures.tuning_figure({"a": measures.tuning(records)}, {"a": measures.random_tuning(records)})
     assert {"Contrastive", "ArcFace"} <= set(drawn(tuned))
-    figure = figures.validation_figure({"a": measures.validation_and_test(records)})
+    [figure] = figures.validation_figure({"a": measures.validation_and_test(records)})
     points = [line for line in figure.axes[0].get_lines() if len(line.get_xdata())]
     assert sum(len(line.get_xdata()) for line in points) == 12
 

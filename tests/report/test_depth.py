@@ -90,8 +90,9 @@ def test_the_untrained_trunk_is_read_where_it_is_recorded(recorded, depths):
 
 
 def test_lines_are_centred_on_the_mean_of_the_methods(depths):
-    figure = figures.order_figure({"CUB": depths, "Cars": depths[:2]})
-    for axis, shown in zip(figure.axes, (depths, depths[:2]), strict=True):
+    drawings = figures.order_figure({"CUB": depths, "Cars": depths[:2]})
+    for figure, shown in zip(drawings, (depths, depths[:2]), strict=True):
+        axis = figure.axes[0]
         lines = [bars.lines[0] for bars in axis.containers]
         assert len(lines) == 8
         for place in range(len(shown)):
@@ -100,4 +101,4 @@ def test_lines_are_centred_on_the_mean_of_the_methods(depths):
             lines[0].get_ydata()[0], 100 * (shown[0].scores["contrastive"] - shown[0].scores.mean())
         )
         assert lines[0].get_color() == style.method_style("contrastive").colour
-    plt.close(figure)
+        plt.close(figure)

@@ -157,17 +157,16 @@ def test_doublings_are_slopes_over_the_seeds():
 
 def test_figure_draws_every_method_at_its_numbers():
     records = made(f"{NAME}-dims", rising)
-    figure = figures.draw_sweep({MAIN: records, "other": records}, "size")
-    left, right = figure.axes[:2]
+    figure, _ = figures.draw_sweep({MAIN: records, "other": records}, "size")
+    left, right = figure.axes
     lines = {container.get_label(): container.lines[0] for axis in (left, right) for container in axis.containers}
     assert set(lines) == {page.fehervari_label(name) for name in page.ORDER} - {"DREML"}
     np.testing.assert_allclose(lines["Margin Loss"].get_xdata(orig=False), [16, 32, 64, 128, 256, 512])
     np.testing.assert_allclose(lines["Margin Loss"].get_ydata(orig=False)[0], 100 * (0.1 + 0.015 * 4))
-    assert to_hex(lines["Margin Loss"].get_color()) == style.RED.lower()
-    looks = {(look.colour, look.marker) for look in figures.STYLES.values()}
-    assert len(looks) == len(figures.STYLES)
-    for family in figures.GROUPS.values():
-        assert len({figures.STYLES[name].colour for name in family}) >= len(family) - 1
+    assert to_hex(lines["Margin Loss"].get_color()) == style.BLUE.lower()
+    assert to_hex(lines["ProxyNCA"].get_color()) == style.ORANGE.lower()
+    named = {text.get_text() for axis in (left, right) for text in axis.texts}
+    assert named == set(lines)  # at their ends
 
 
 def test_common_statistics_know_their_edges():

@@ -1,6 +1,7 @@
 """Figures hold what they are given: the right marks at the right numbers, in the agreed colours."""
 
 import io
+import itertools
 from pathlib import Path
 
 import matplotlib
@@ -16,8 +17,9 @@ from matplotlib.colors import to_hex
 
 from dmlrc import data
 from dmlrc.data.splits import halves
-from dmlrc.papers import musgrave2020
-from dmlrc.report import published, style, tables, untrained
+from dmlrc.papers import after2019, musgrave2020
+from dmlrc.records import PRETRAINED
+from dmlrc.report import labels, published, style, tables, untrained
 from dmlrc.report.musgrave2020 import figures
 
 
@@ -33,12 +35,53 @@ def drawn(figure):
     return [text.get_text() for text in figure.findobj(matplotlib.text.Text) if text.get_text()]
 
 
-def test_every_method_has_a_style_of_its_own():
-    styles = [style.method_style(method.name) for method in musgrave2020.METHODS]
-    assert len({(look.colour, look.marker, look.filled) for look in styles}) == len(musgrave2020.METHODS)
-    for method, look in zip(musgrave2020.METHODS, styles, strict=True):
-        assert (look.marker == "s") == (method.kind == "classification")
+def test_a_method_has_the_colour_of_its_family_and_the_mark_of_its_time():
+    for method in (*musgrave2020.METHODS, *after2019.METHODS):
+        look = style.method_style(method.name)
+        assert (look.colour == "black") == (method.name in tables.CLASSICS)
+        assert (look.colour == style.ORANGE) == (method.kind == "classification")
+        assert (look.marker == "D") == (method.year > 2019)
     assert style.method_style("a_loss_of_my_own").marker == "*"
+    # one name is one family, whichever paper's form of the loss it is
+    assert {style.method_style(name).colour for name in ("margin", "snr", "n_pairs")} == {style.BLUE}
+
+
+def legend_of(names):
+    figure, _ = style.canvas(2)
+    style.family_legend(figure, names)
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def test_a_legend_names_the_families_that_are_there():
+    assert legend_of(["contrastive", "arcface"]) == ["contrastive, triplet", "proxies and classes"]
+    assert legend_of(["recall_at_k", "mine"]) == ["pairs and tuples", "your own", "after 2019"]
+
+
+def test_names_at_the_ends_of_lines_keep_their_order_and_do_not_overlap():
+    figure, axes = style.canvas(3)
+    axis = axes[0, 0]
+    ends = {"triplet": (1.0, 0.500), "contrastive": (1.0, 0.501), "snr": (1.0, 0.502), "margin": (1.0, 0.9)}
+    axis.set(xlim=(0, 1), ylim=(0, 1))
+    style.name_ends(axis, ends)
+    figure.savefig(io.BytesIO(), format="svg")
+    boxes = {text.get_text(): text.get_window_extent() for text in axis.texts}
+    order = ["Triplet", "Contrastive", "SNR", "Margin"]
+    for lower, upper in itertools.pairwise(order):
+        # letters reach from the foot of the box to its top, ascenders and all
+        assert boxes[upper].y0 + boxes[upper].y1 > boxes[lower].y0 + boxes[lower].y1 + 0.8 * boxes[lower].height
+    middle = (boxes["Margin"].y0 + boxes["Margin"].y1) / 2
+    assert axis.transData.inverted().transform((0, middle))[1] == pytest.approx(0.9, abs=0.02)  # it had room
+
+
+def test_figures_side_by_side_share_a_scale():
+    drawings = []
+    for top in (1, 5):
+        figure, axes = style.canvas(2)
+        axes[0, 0].set(xlim=(-top, top), ylim=(0, top))
+        drawings.append(figure)
+    style.share(drawings, "x")
+    assert [figure.axes[0].get_xlim() for figure in drawings] == [(-5, 5)] * 2
+    assert [figure.axes[0].get_ylim() for figure in drawings] == [(0, 1), (0, 5)]
 
 
 def test_toy_spaces_differ_only_in_the_metrics_that_look_at_all_positives():
@@ -133,7 +176,7 @@ def test_searches_draw_ours_over_the_published_ones():
     assert panel.get_title() == "Contrastive"
     grey, ours = panel.get_lines()[:-1], panel.get_lines()[-1]
     assert len(grey) == 4  # three data sets with batches of 32, one with 256
-    assert to_hex(ours.get_color()) == style.BLUE.lower()
+    assert to_hex(ours.get_color()) == to_hex("black")
     assert max(ours.get_ydata()) == 1
     assert len(figure.axes) == 14
 
@@ -141,11 +184,42 @@ def test_searches_draw_ours_over_the_published_ones():
 def test_results_put_each_method_at_its_mean():
     theirs = published.results()
     panels = {"CUB200": theirs[theirs["dataset"] == "CUB200"], "fake-study": tables.accuracy(fake_records())}
-    figure = figures.results(panels)
-    first = figure.axes[0]
-    points = {line.get_xdata()[0] for line in first.get_lines() if len(line.get_xdata()) == 1}
-    assert 26.19 in {round(x, 2) for x in points}
-    assert "Contrastive" in drawn(figure)
+    [figure] = figures.results(panels)
+    for axis, frame in zip(figure.axes, panels.values(), strict=True):
+        order = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+        marks = [line for line in axis.get_lines() if len(line.get_xdata()) == 1]
+        dots = {order[int(line.get_ydata()[0])]: line.get_xdata()[0] for line in marks if line.get_marker() == "o"}
+        rows = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
+        expected = rows.set_index("method")["mean"].drop(PRETRAINED)
+        assert dots == pytest.approx({labels.method_label(name): 100 * value for name, value in expected.items()})
+        assert sum(line.get_marker() == "|" for line in marks) == len(expected)
+        untrained = [line for line in axis.get_lines() if line.get_linestyle() == "--"]
+        mean = rows.set_index("method")["mean"][PRETRAINED]
+        assert [line.get_xdata()[0] for line in untrained] == [pytest.approx(100 * mean)]
+    assert "untrained" in drawn(figure)
+
+
+def test_panels_of_results_have_one_order_and_three_stand_in_a_figure():
+    theirs = published.results()
+    panels = dict(list(theirs.groupby("dataset"))) | {"fourth": tables.accuracy(fake_records())}
+    drawings = figures.results(panels, published=True)
+    assert [len(figure.axes) for figure in drawings] == [3, 1]
+    orders = [[text.get_text() for text in axis.get_yticklabels()] for each in drawings for axis in each.axes]
+    expected = [labels.method_label(name) for name in tables.order_of_results(panels.values())]
+    assert all(order in ([], expected) for order in orders)
+    hollow = {line.get_markerfacecolor() for line in drawings[0].axes[0].get_lines() if line.get_marker() == "o"}
+    assert hollow == {"white"}
+    assert "NTXent" in expected  # which the paper's tables lack
+
+
+def test_an_interval_of_search_and_seed_has_that_of_the_seed_within():
+    frame = tables.accuracy(fake_records()).assign(seed_ci95=lambda told: told["ci95"] / 2)
+    [figure] = figures.results({"one": frame})
+    bars = [line for line in figure.axes[0].get_lines() if len(line.get_xdata()) == 2 and line.get_linestyle() == "-"]
+    assert len(bars) == 2 * (frame["method"].nunique() - 1)
+    for outer, inner in zip(bars[::2], bars[1::2], strict=True):
+        assert np.ptp(outer.get_xdata()) >= np.ptp(inner.get_xdata())
+        assert outer.get_linewidth() < inner.get_linewidth()
 
 
 def test_years_and_improvements():
@@ -153,32 +227,55 @@ def test_years_and_improvements():
     headline = claims[claims["primary"] & (claims["role"] == "proposed")]
     records = fake_records()
     panels = {records.name: tables.measured_by_year(tables.accuracy(records))}
-    figure = figures.over_the_years(headline, panels)
-    marks = [line for line in figure.axes[1].get_lines() if len(line.get_xdata()) == 1]
+    paper = {name: tables.measured_by_year(part) for name, part in published.results().groupby("dataset")}
+    figure = figures.claimed_over_the_years(headline, paper)
+    above, below = figure.axes[:3], figure.axes[3:6]
+    for axis, under, name in zip(above, below, published.DATASETS, strict=True):
+        claimed = headline[headline["dataset"] == name]["r1"]
+        np.testing.assert_allclose(axis.collections[0].get_offsets()[:, 1], 100 * claimed)
+        dots = [line for line in under.get_lines() if len(line.get_xdata()) == 1]
+        assert {dot.get_markerfacecolor() for dot in dots} == {"white"}
+        assert sorted(dot.get_ydata()[0] for dot in dots) == pytest.approx(sorted(100 * paper[name]["value"]))
+        assert axis.get_ylim() == under.get_ylim()
+    figure = figures.measured_over_the_years(panels, {records.name: 0.5})
+    marks = [line for line in figure.axes[0].get_lines() if len(line.get_xdata()) == 1]
     assert len(marks) == 14
+    assert "untrained" in drawn(figure)
     new = pd.DataFrame({"method": ["mine"], "year": [2026], "value": [0.5]})
     forked = {records.name: pd.concat([panels[records.name], new])}
-    axis = figures.over_the_years(headline, forked).axes[1]
+    axis = figures.measured_over_the_years(forked, {}).axes[0]
     (mark,) = (line for line in axis.get_lines() if line.get_xdata()[0] == 2026 and len(line.get_xdata()) == 1)
     low, high = axis.get_xlim()
     assert low < mark.get_xdata()[0] < high
     bars = tables.improvement_bars([records], claims)
     assert set(bars["who"]) == {"papers", "separated", "concatenated"}
     assert bars[(bars["who"] == "papers") & (bars["where"] == "fake-study")].empty
-    text = drawn(figures.improvements(bars))
-    assert "+197.9" in text
+    drawings = figures.improvements(bars)
+    assert "+198" in " ".join(drawn(drawings[0]))
+    dots = [line for line in drawings[0].axes[0].get_lines() if line.get_marker() == "o"]
+    faces = {line.get_markerfacecolor() for line in dots}
+    assert faces == {"white", style.BLUE}  # the paper's tables, and ours
+    expected = bars[(bars["baseline"] == "contrastive") & (bars["who"] == "concatenated")]["value"]
+    assert sorted(line.get_xdata()[0] for line in dots) == pytest.approx(sorted(100 * expected))
 
 
 def test_importance_and_trials_are_drawn():
     records = fake_records(trials=25)
     shares = tables.importance(records)
-    assert "ArcFace: margin" in drawn(figures.importance(shares))
-    figure = figures.trial_values({records.name: records.trials})
+    figure = figures.importance(shares)
+    assert "rate of the loss's weights" in drawn(figure)
+    for place, label in enumerate(figure.axes[0].get_yticklabels()):
+        bars = [bar for bar in figure.axes[0].patches if abs(bar.get_y() + bar.get_height() / 2 - place) < 0.1]
+        method = next(name for name in tables.METHODS if labels.method_label(name) == label.get_text())
+        expected = shares[shares["method"] == method]["importance"].sort_values(ascending=False)
+        assert [bar.get_width() for bar in bars] == pytest.approx(list(100 * expected))
+    [figure] = figures.trial_values({records.name: records.trials})
     assert "fake-study" in drawn(figure)
     places = figure.axes[0].collections[0].get_offsets()
     trials = records.trials[records.trials["state"] == "complete"]
     np.testing.assert_allclose(places[:, 0], 100 * trials["value"])
-    rows = trials["method"].map([name for name in tables.METHODS if name in set(trials["method"])].index)
+    best = trials.groupby("method")["value"].max().sort_values(ascending=False)
+    rows = trials["method"].map(list(best.index).index)
     np.testing.assert_array_equal(np.round(places[:, 1]), rows)
 
 

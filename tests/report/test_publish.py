@@ -124,8 +124,21 @@ def test_the_same_numbers_give_the_same_figure(exports):
         written.append((exports / "my-f1.svg").read_text())
     assert written[0] == written[1]
     assert 'aria-label="A line."' in data["text/markdown"]
-    assert data["text/html"].startswith("<svg")
+    assert data["text/html"].startswith('<div class="dml-panels" role="img"')
     assert figure.number not in plt.get_fignums()  # other tests of this worker may leave theirs open
+
+
+def test_several_drawings_are_one_figure(exports):
+    drawings = []
+    for number in range(2):
+        figure, axis = plt.subplots()
+        axis.plot([number, 2])
+        drawings.append(figure)
+    data = shown(publish.figure, "my-f1", drawings, "Two lines.")
+    assert data["text/html"].count("<svg") == 2
+    assert data["text/markdown"].count(":name: my-f1") == data["text/html"].count('role="img"') == 1
+    assert {path.name for path in exports.glob("*.svg")} == {"my-f1.svg", "my-f1-2.svg"}
+    assert "<exports/my-f1-2.svg>" in data["text/markdown"]
 
 
 def test_scalars_can_be_read_back(tmp_path):

@@ -92,7 +92,7 @@ def test_cells_sentence_and_figure():
     text = page.sentence(grid())
     assert "3 methods" in text
     assert "at a rate of 3·10⁻⁴, with SoftTriple ahead" in text
-    figure = figures.draw({"Cars": page.best_trials(grid())})
+    [figure] = figures.draw({"Cars": page.best_trials(grid())})
     assert len(figure.axes[0].lines) == len(METHODS) + 1
     assert figure.axes[0].lines[-1].get_xdata() == [1e-5, 1e-5]  # dotted: the best rate
 

@@ -264,14 +264,15 @@ def test_values_stand_in_the_order_of_their_numbers():
 def test_influence_is_drawn_and_missing_sweeps_say_so():
     sweeps = {factor: {MAIN: None, "other": None} for factor in numbers.FACTORS}
     sweeps["dims"][MAIN] = sweep("dims", dims)
-    text = drawn(figures.draw_influence(sweeps))
-    assert text.count("not run") == 9
+    [figure] = figures.draw_influence(sweeps)  # of the study around which anything was run
+    text = drawn(figure)
+    assert text.count("not run") == 4
     assert {"32", "1024", "Hist.", "weight decay"} <= set(text)
     cells = page.effects_cells(sweeps)
     assert cells.loc["embedding size", MAIN].startswith("50.0 % (50.0 to 50.0); best: ")
     assert cells.loc["weight decay", MAIN] == cells.loc["trunk, pretrained or random", "other"] == "not run"
     assert "embedding size 50.0 %" in page.effects_sentence(sweeps)
-    drawn(figures.draw_influence({factor: {MAIN: None} for factor in numbers.FACTORS}))
+    assert figures.draw_influence({factor: {MAIN: None} for factor in numbers.FACTORS}) == []
 
 
 def sampled(row, value, metric, seed):
@@ -291,7 +292,7 @@ def test_samplers():
     sentence = page.samplers_sentence({MAIN: records})
     assert "SPC-2 has the highest" in sentence
     assert "SPC-2 +2.0" in sentence
-    figure = figures.draw_samplers({MAIN: records})
+    [figure] = figures.draw_samplers({MAIN: records})
     assert "DDM" in drawn(figure)
     points = np.concatenate([each.get_offsets() for each in figure.axes[0].collections])
     assert len(points) == 7 * 6 * 6
@@ -301,7 +302,7 @@ def test_a_sampler_that_was_not_run_has_no_gap():
     records = sweep("samplers", lambda row, value, *_: 0.5 if value == "gc" else None)
     assert numbers.sampler_gap(records, "spc2", "spc4").n == 0
     assert page.samplers_cells({MAIN: records}).loc["SPC-2", (MAIN, "mean share, %")] == "–"
-    drawn(figures.draw_samplers({MAIN: records}))
+    drawn(*figures.draw_samplers({MAIN: records}))
 
 
 # Figure 4
@@ -324,7 +325,7 @@ def test_correlations_over_all_runs_of_all_experiments():
     assert alone.loc["nmi", "precision_at_1"] == pytest.approx(-1)
     assert alone.loc["f1", "precision_at_1"] == pytest.approx(1)
     assert "NMI" in page.correlations_sentence({MAIN: [both[1]]})
-    assert "-1.00" in drawn(figures.draw_correlations({MAIN: [both[1]]}))
+    assert "-1.00" in drawn(*figures.draw_correlations({MAIN: [both[1]]}))
 
 
 def test_correlations_of_two_runs_are_none():
@@ -332,7 +333,7 @@ def test_correlations_of_two_runs_are_none():
     matrix, runs = numbers.correlations([one])
     assert runs == 2
     assert matrix.isna().all(axis=None)
-    assert "too few runs" in drawn(figures.draw_correlations({MAIN: [one]}))
+    assert "too few runs" in drawn(*figures.draw_correlations({MAIN: [one]}))
     assert page.correlations_sentence({MAIN: [one]}) == "No runs, no correlations."
 
 
@@ -379,9 +380,9 @@ def test_the_sentence_follows_the_sign(sign, words):
 
 
 def test_structure_is_drawn():
-    text = drawn(figures.draw_structure({MAIN: table(), "other": table(seeds=1, methods=("snr",))}))
-    assert any("r = -1.00" in each for each in text)
-    assert any("too few" in each for each in text)
+    whole, one = figures.draw_structure({MAIN: table(), "other": table(seeds=1, methods=("snr",))})
+    assert any("r = -1.00" in each for each in drawn(whole))
+    assert any("too few" in each for each in drawn(one))
 
 
 def spectra(seeds=2):
@@ -403,8 +404,9 @@ def test_spectra_lose_the_largest_value_and_sum_to_one():
 
 
 def test_spectra_are_drawn():
-    figure = figures.draw_spectra({MAIN: table(arrays=spectra()), "other": table()})
-    assert drawn(figure).count("not run") == 9  # of ten panels one has spectra
+    figure, other = figures.draw_spectra({MAIN: table(arrays=spectra()), "other": table()})
+    assert drawn(figure).count("not run") == 4  # of five panels one has spectra
+    assert drawn(other).count("not run") == 5
     np.testing.assert_allclose(figure.axes[0].get_lines()[0].get_ydata(), [0.625, 0.375])
 
 
@@ -439,7 +441,7 @@ def test_without_a_pull_the_spectrum_opens():
     assert shares["plain"] < 0.2
     assert abs(shares["regularised"] - shares["plain"]) < 0.05
     text = drawn(toy.draw(toys))
-    assert "only pushing, as the script" in text
+    assert "only pushing,\nas the script" in text
 
 
 def test_second_share():

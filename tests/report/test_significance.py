@@ -17,7 +17,7 @@ from matplotlib.colors import to_hex
 from scikit_posthocs import posthoc_nemenyi_friedman
 from scipy import stats
 
-from dmlrc.report import statistics, style
+from dmlrc.report import labels, statistics, style
 from dmlrc.report.significance import figures, measures, page
 
 NAMES = {"a": "contrastive", "b": "triplet", "c": "proxy_nca", "d": "snr"}
@@ -249,7 +249,7 @@ class TestOtherClasses:
         assert page.classes_sentence(study(made())) == ""
 
     def test_the_figure_has_a_line_a_method(self):
-        figure = figures.classes_figure({"made": measures.over_classes(self.records)})
+        [figure] = figures.classes_figure({"made": measures.over_classes(self.records)})
         assert {"Contrastive", "Triplet", "ProxyNCA", "SNR"} <= set(drawn(figure))
 
 
@@ -271,23 +271,27 @@ def drawn(figure):
 def test_figures_show_every_method_in_its_colour():
     compared = [measures.compare(study(made(repetitions=5))), measures.compare(study(made(seed=2), "second"))]
     figure = figures.effects_figure(compared)
-    first = [line for line in figure.axes[0].get_lines() if len(line.get_xdata()) == 1 and line.get_marker() in "os"]
+    first = [line for line in figure.axes[0].get_lines() if len(line.get_xdata()) == 1 and line.get_marker() == "o"]
     expected = measures.effects(compared[0])["difference"]
     assert {round(line.get_xdata()[0], 4) for line in first} == {round(100 * value, 4) for value in expected}
-    hollow = [to_hex(line.get_color()).upper() for line in first if line.get_markerfacecolor() == "white"]
-    assert hollow == [style.ORANGE]  # the triplet loss is like the contrastive one
-    text = " ".join(drawn(figures.ranks_figure(compared)))
-    assert all(label in text for label in ("Contrastive", "Triplet", "ProxyNCA", "SNR", "made-study", "second"))
-    figure = figures.cost_figure({each.study: measures.cost_and_accuracy(each, study(made())) for each in compared})
-    assert len(figure.axes) == 4
-    assert "ProxyNCA" in drawn(figure)
+    pale = [to_hex(line.get_color()) for line in first if line.get_alpha() < 1]
+    assert pale == [to_hex(style.method_style("triplet").colour)]  # it is like the contrastive loss
+    for figure, title in zip(figures.ranks_figure(compared), ("made-study", "second"), strict=True):
+        assert {"Contrastive", "Triplet", "ProxyNCA", "SNR", title} <= set(drawn(figure))
+    costs = {each.study: measures.cost_and_accuracy(each, study(made())) for each in compared}
+    for figure, found in zip(figures.cost_figure(costs), costs.values(), strict=True):
+        assert len(figure.axes) == 2
+        assert labels.method_label(found["mean"].idxmax()) in drawn(figure)
 
 
 def test_ranks_are_drawn_from_the_first_to_the_last_that_a_method_may_have():
     compared = measures.compare(study(made(repetitions=5)))
     told = compared.summary.sort_values("mean", ascending=False)
-    bars = [line for line in figures.ranks_figure([compared]).axes[0].get_lines() if len(line.get_xdata()) == 2]
+    [figure] = figures.ranks_figure([compared])
+    bars = [line for line in figure.axes[0].get_lines() if len(line.get_xdata()) == 2]
     assert [tuple(bar.get_xdata()) for bar in bars] == list(zip(told["rank_low"], told["rank_high"], strict=True))
+    shaded = [patch.get_y() + 0.5 for patch in figure.axes[0].patches]
+    assert shaded == list(np.flatnonzero(told["among_best"]))
 
 
 def test_the_critical_difference_joins_methods_in_the_same_order_in_every_process():

@@ -62,7 +62,7 @@ def test_figures():
     [dots] = figure.axes[0].collections
     np.testing.assert_allclose(dots.get_offsets()[:, 1], [0.5, 1.5, 4.0])
     assert "a loss: 4.00 times as fast as library" in dots.get_urls()[2]
-    figure = figures.growth_figure(page.growth(), page.exponents())
+    figure, _ = figures.growth_figure(page.growth(), page.exponents())
     figure.savefig(io.BytesIO(), format="svg")
     assert "P@1, R-precision and MAP@R, exponent 2.0" in [
         text.get_text() for text in figure.axes[0].get_legend().get_texts()

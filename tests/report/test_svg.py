@@ -34,15 +34,15 @@ def test_each_mark_has_the_tip_it_was_given(figure):
 
 
 def test_on_a_page_it_takes_the_colours_of_the_page(figure):
-    page = svg.inline(svg.drawn(figure, "x"), 'says "what"')
-    assert page.startswith('<svg role="img" aria-label="says &quot;what&quot;"')
+    page = svg.inline(svg.drawn(figure, "x"))
+    assert page.startswith('<svg aria-hidden="true"')
     assert "currentColor" in page
     assert not re.search(r"(fill|stroke): #(ffffff|262626|000000)", page)
     assert "font-family" not in page
 
 
 def test_two_figures_on_a_page_share_no_id(figure):
-    ids = [set(re.findall(r' id="([^"]+)"', svg.inline(svg.drawn(figure, salt), ""))) for salt in ("one", "other")]
+    ids = [set(re.findall(r' id="([^"]+)"', svg.inline(svg.drawn(figure, salt)))) for salt in ("one", "other")]
     assert ids[0]
     assert not ids[0] & ids[1]
 
@@ -52,7 +52,18 @@ def test_numbers_on_coloured_cells_keep_their_colour():
     axes[0, 0].pcolormesh([[0, 1]])
     axes[0, 0].text(0.5, 0.5, "dark", color="black")
     axes[0, 0].text(1.5, 0.5, "light", color="white")
-    page = svg.inline(svg.drawn(figure, "x"), "")
+    page = svg.inline(svg.drawn(figure, "x"))
     plt.close(figure)
     assert re.search(r'fill: #252525"[^>]*>dark', page)
     assert re.search(r'fill: #fefefe"[^>]*>light', page)
+
+
+def test_no_figure_is_higher_on_a_page_than_a_screen():
+    for height in (2, 9):
+        figure, _ = style.canvas(height)
+        page = svg.inline(svg.drawn(figure, "x"))
+        plt.close(figure)
+        widest = float(re.search(r"max-width: (\d+)px", page)[1])
+        _, _, width, length = map(float, re.search(r'viewBox="([^"]+)"', page)[1].split())
+        assert widest * length / width <= svg.HIGHEST + 2
+        assert widest <= 2 * width + 1

@@ -159,7 +159,7 @@ def test_sizes_and_the_gap_between_floats_and_bits():
     assert page.sizes_sentence({MAIN: None}) == ""
     cells = page.sizes_cells({MAIN: dims})
     assert cells.loc["64", (MAIN, "bits less floats")] == "-5.0 ± 0.0"
-    figure = figures.draw_sizes({MAIN: dims})
+    [figure] = figures.draw_sizes({MAIN: dims})
     floats, bits = (container.lines[0].get_ydata(orig=False) for container in figure.axes[0].containers)
     np.testing.assert_allclose(floats[-1], bits[-1])
     np.testing.assert_allclose(floats[1], 100 * (0.5 - 0.06 + 0.001))
@@ -178,12 +178,12 @@ def test_layer_norm_curves_and_the_loss_of_knowing_nothing():
     cells = page.layer_norm_cells({MAIN: records})
     assert cells.loc[(MAIN, "without"), "R@1, test"] == "30.0 ± 0.0"
     assert cells.loc[(MAIN, "with LayerNorm"), "ln C"] == f"{np.log(72):.2f}"
-    figure = figures.draw_layer_norm({MAIN: records})
+    [figure] = figures.draw_layer_norm({MAIN: records})
     dotted = [line for line in figure.axes[0].get_lines() if line.get_linestyle() == ":"]
     np.testing.assert_allclose(dotted[0].get_ydata(), np.log(72))
     lost = made(f"{NAME}-layer_norm", score, missing=("norm_softmax@no-layer-norm",))
     assert page.layer_norm_cells({MAIN: lost}).loc[(MAIN, "without"), "R@1, test"] == "not run"
-    figure = figures.draw_layer_norm({MAIN: lost})
+    [figure] = figures.draw_layer_norm({MAIN: lost})
     figure.savefig(io.BytesIO())
 
 
@@ -201,7 +201,7 @@ def test_shares_of_the_classes():
     assert cells.loc["1 %", MAIN] == "not run"
     sentence = page.shares_sentence({MAIN: records, "other": None})
     assert f"9 classes on `{MAIN}`, and changes R@1 by -1.0 ± 0.0 points" in sentence
-    lines = {container.get_label() for container in figures.draw_shares({MAIN: records}).axes[0].containers}
+    lines = {container.get_label() for container in figures.draw_shares({MAIN: records})[0].axes[0].containers}
     assert lines == {"R@1", "R@10", "R@100"}
 
 

@@ -10,17 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from dmlrc.report import published, style, svg
-from dmlrc.report.after2019.page import SINCE, has_trend
-from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, Style
+from dmlrc.report.after2019.page import SINCE, after2019_label, has_trend
+from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, Style
 
-STYLES = {  # triangles are embedding losses, diamonds classification losses; the colour is that of the nearest kin
-    "proxy_anchor": Style(RED, "D"),
-    "circle": Style(GREY, "^"),
-    "supcon": Style(GREEN, "^"),
-    "proxy_nca_pp": Style(BLUE, "D"),
-    "smooth_ap": Style(PURPLE, "^"),
-    "recall_at_k": Style(SKY, "^"),
-}
 TRUNK_STYLES = {
     "GoogLeNet": Style(ORANGE),
     "BN-Inception": Style(BLUE, "s"),
@@ -31,29 +23,36 @@ TRUNK_STYLES = {
 }
 
 
-def over_the_years(table: pd.DataFrame, panels: Mapping[str, pd.DataFrame]) -> Figure:
-    """after2019-trend: claimed R@1 by trunk, a row a data set, and below what was measured, a panel a study.
+def over_the_years(table: pd.DataFrame, panels: Mapping[str, pd.DataFrame]) -> list[Figure]:
+    """after2019-trend: claimed R@1 by trunk, a figure a data set, and last what was measured, a panel a study.
 
     table: `claims`. panels: title -> `measured_by_year`. Lines are least squares, for trunks that `has_trend`.
     """
-    below = -(-len(panels) // 2)
-    figure = style.canvas(0.6 + 1.9 * len(published.DATASETS) + 2.0 * below)[0]
-    figure.clear()
-    ratios = [1] * len(published.DATASETS) + [1] * below
-    grid = figure.add_gridspec(len(ratios), 2, height_ratios=ratios)
-    shared = None
-    for row, dataset in enumerate(published.DATASETS):
-        axis = figure.add_subplot(grid[row, :], sharex=shared)
-        shared = shared or axis
-        _draw_claims(axis, table[table["dataset"] == dataset])
-        axis.set_title(f"{dataset}, as papers claim", fontsize=9)
-        axis.set(xlabel="", ylabel="R@1, %")
-    handles, texts = shared.get_legend_handles_labels()
-    figure.legend(handles, texts, loc="outside upper center", ncols=3)
-    for number, (title, frame) in enumerate(panels.items()):
-        axis = figure.add_subplot(grid[len(published.DATASETS) + number // 2, number % 2])
+    drawings = [_over_the_years(dataset, table[table["dataset"] == dataset]) for dataset in published.DATASETS]
+    return [*style.share(drawings, "x"), _measured(panels)]
+
+
+def _over_the_years(dataset: str, table: pd.DataFrame) -> Figure:
+    figure, axes = style.canvas(3.0)
+    axis = axes[0, 0]
+    _draw_claims(axis, table)
+    axis.set_title(f"{dataset}, as papers claim", fontsize=9)
+    axis.set(xlabel="", ylabel="R@1, %")
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
+    return figure
+
+
+def _measured(panels: Mapping[str, pd.DataFrame]) -> Figure:
+    rows = -(-len(panels) // 2)
+    figure, axes = style.canvas(1.1 + 1.9 * rows, rows, min(len(panels), 2))
+    for axis, (title, frame) in zip(axes.flat, panels.items(), strict=False):
         _draw_measured(axis, frame)
-        axis.set_title(title, fontsize=9)
+        axis.set_title(f"{title}, measured" if len(panels) == 1 else title, fontsize=9)
+    for axis in axes.flat[len(panels) :]:
+        axis.set_visible(False)
+    for axis in axes[:, 0]:
+        axis.set_ylabel("P@1, %")
+    style.family_legend(figure, [name for frame in panels.values() for name in frame["method"]])
     return figure
 
 
@@ -83,8 +82,9 @@ def _draw_measured(axis: Axes, frame: pd.DataFrame) -> None:
             ax=axis,
         )
     for row in frame.itertuples():
-        look = STYLES.get(row.method) or style.method_style(row.method)
-        axis.plot(row.year, 100 * row.value, look.marker, color=look.colour, markerfacecolor=look.face, markersize=5)
+        look = style.method_style(row.method)
+        (dot,) = axis.plot(row.year, 100 * row.value, look.marker, color=look.colour, markersize=5)
+        svg.tips(dot, f"{after2019_label(row.method)}, {row.year}: {100 * row.value:.1f} %")
     if frame.empty:
         axis.text(0.5, 0.5, "not run", ha="center", transform=axis.transAxes)
     middle = 50 if frame.empty else np.clip(50 * (frame["value"].min() + frame["value"].max()), 25, 75)

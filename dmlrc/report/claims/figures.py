@@ -32,8 +32,12 @@ def inside(region: Region, found: Estimate) -> float:
         return float(min(np.divide(gap, towards if gap > 0 else away) for gap, towards, away in edges))
 
 
-def forest(studies: Judged, claims: Sequence[Claim]) -> Figure | None:
-    """A claim a line, a mark a study; None where no claim has a number with an interval.
+MOST_CLAIMS = 9
+"""In one figure."""
+
+
+def forest(studies: Judged, claims: Sequence[Claim]) -> list[Figure]:
+    """A claim a line, a mark a study; no figure where no claim has a number with an interval, several for many claims.
 
     Filled: the verdict is firm. Shaded: where the number lies if the sentence is true.
     """
@@ -48,9 +52,16 @@ def forest(studies: Judged, claims: Sequence[Claim]) -> Figure | None:
                     marks[name] = (place, judgement)
         if marks:
             rows.append((claim, marks))
-    if not rows:
-        return None
     names = [name for name in studies if any(name in marks for _, marks in rows)]
+    drawings = -(-len(rows) // MOST_CLAIMS)
+    return [
+        _forest([rows[place] for place in part], names)
+        for part in np.array_split(range(len(rows)), drawings or 1)
+        if len(part)
+    ]
+
+
+def _forest(rows: Sequence[tuple[Claim, dict]], names: Sequence[str]) -> Figure:
     figure, axes = style.canvas(1.1 + 0.5 * len(rows))
     axis = axes[0, 0]
     for line, (claim, marks) in enumerate(rows):

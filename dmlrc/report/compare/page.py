@@ -9,7 +9,7 @@ import pandas as pd
 
 from dmlrc import paths, records
 from dmlrc.methods import Method
-from dmlrc.records import StudyRecords
+from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import about, labels, publish, published, statistics, tables, titles
 from dmlrc.report.musgrave2020 import figures
 from dmlrc.report.musgrave2020 import page as musgrave
@@ -68,8 +68,12 @@ def trend(title: str, recorded: StudyRecords, accuracy: pd.DataFrame, known: Map
     if measured["year"].nunique() > 1:
         claimed = published.claims()
         headline = claimed[claimed["primary"] & (claimed["role"] == "proposed")]
-        drawing = figures.over_the_years(headline, {title: measured})
-        publish.figure("fork-trend", drawing, f"Claimed over the years, and measured. {labels.caption(recorded)}")
+        paper = {name: tables.measured_by_year(part) for name, part in published.results().groupby("dataset")}
+        drawings = [
+            figures.claimed_over_the_years(headline, paper),
+            figures.measured_over_the_years({title: measured}, {title: tables.mean_of(accuracy, PRETRAINED)}, known),
+        ]
+        publish.figure("fork-trend", drawings, f"Claimed over the years, and measured. {labels.caption(recorded)}")
 
 
 def lenders(recorded: StudyRecords) -> list[StudyRecords]:

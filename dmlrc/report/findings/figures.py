@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from dmlrc.report import labels
-from dmlrc.report.style import BLUE, GREEN, ORANGE, RED, canvas, method_rows, method_style
+from dmlrc.report import labels, svg
+from dmlrc.report.style import BLUE, GREEN, ORANGE, RED, canvas, family_legend, method_rows, method_style
 
 LOOKS = {
     "precision_at_1": (BLUE, "o"),
@@ -58,13 +58,16 @@ def own_maximum(frame: pd.DataFrame) -> Figure:
     """P@1 at the checkpoint that MAP@R chose, and its own maximum, a row a method. frame: one study's rows of
     `training.own_maximum`."""
     frame = frame.sort_values("at_checkpoint", ascending=False)
-    figure, axes = canvas(1.1 + 0.24 * len(frame))
+    figure, axes = canvas(1.3 + 0.21 * len(frame))
     axis = axes[0, 0]
     for row, each in enumerate(frame.itertuples()):
         look = method_style(each.method)
         axis.plot([100 * each.at_checkpoint, 100 * each.own_maximum], [row, row], color=look.colour, linewidth=1.5)
-        axis.plot(100 * each.at_checkpoint, row, look.marker, color=look.colour)
+        (dot,) = axis.plot(100 * each.at_checkpoint, row, look.marker, color=look.colour, markersize=5)
         axis.plot(100 * each.own_maximum, row, ">", color=look.colour, markersize=5)
+        gain = 100 * (each.own_maximum - each.at_checkpoint)
+        svg.tips(dot, f"{labels.method_label(each.method)}: {gain:+.2f} points by an epoch of its own")
     method_rows(axis, list(frame["method"]))
-    axis.set_xlabel("validation P@1, %\nmark: chosen by MAP@R, arrow: its own maximum")
+    axis.set_xlabel("validation P@1, %; arrow: its own maximum")
+    family_legend(figure, list(frame["method"]))
     return figure

@@ -1,27 +1,33 @@
 """The figures of Musgrave et al. 2020: each draws computed numbers; nothing is computed here but layout."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 import seaborn as sns
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from dmlrc.data.splits import Splits
+from dmlrc.records import PRETRAINED
 from dmlrc.report import labels, svg, tables, titles
 from dmlrc.report.style import (
     BLUE,
     DATASETS,
-    GREEN,
     GREY,
     METRICS,
     ORANGE,
     RED,
     canvas,
+    family_legend,
     jitter,
     method_rows,
     method_style,
+    share,
+    untrained_line,
 )
 
 
@@ -112,7 +118,7 @@ def searches(ours: Mapping[str, pd.DataFrame], published: pd.DataFrame) -> Figur
     ours: study -> `tables.best_so_far`. published: `published.search_traces()`, drawn in grey.
     """
     names = list(tables.METHODS)
-    figure, axes = canvas(7.5, -(-len(names) // 3), 3, sharex=True, sharey=True)
+    figure, axes = canvas(6, -(-len(names) // 3), 3, sharex=True, sharey=True)
     for axis, name in zip(axes.flat, names, strict=False):
         for (dataset, batch), trace in published[published["method"] == name].groupby(["dataset", "batch_size"]):
             (line,) = axis.plot(trace["trial"], trace["best"] / trace["best"].max(), color="#BBBBBB", linewidth=1)
@@ -137,19 +143,27 @@ def searches(ours: Mapping[str, pd.DataFrame], published: pd.DataFrame) -> Figur
     return figure
 
 
-def trial_values(values: Mapping[str, pd.DataFrame]) -> Figure:
-    """Every trial of our searches: validation MAP@R, a row a method, a panel a study. values: study -> `trials`."""
-    names = [name for name in tables.METHODS if any(name in set(frame["method"]) for frame in values.values())]
-    figure, axes = canvas(0.9 + 0.27 * len(names) * len(values), len(values))
-    for axis, (study, frame) in zip(axes.flat, values.items(), strict=True):
-        frame = frame[frame["method"].isin(names) & (frame["state"] == "complete")]
-        rows = jitter(frame["method"].map(names.index))
-        dots = axis.scatter(
-            100 * frame["value"], rows, s=12, c=[method_style(name).colour for name in frame["method"]], alpha=0.7
-        )
-        svg.tips(dots, [_trial(row) for row in frame.itertuples()])
-        method_rows(axis, names)
-        axis.set(title=study, xlabel="validation MAP@R of a trial, %")
+def trial_values(values: Mapping[str, pd.DataFrame]) -> list[Figure]:
+    """Every trial of our searches: validation MAP@R, a row a method, a figure a study. values: study -> `trials`.
+
+    The methods stand in one order in all of them, that of their best trials.
+    """
+    done = {study: frame[frame["state"] == "complete"] for study, frame in values.items()}
+    names = tables.pooled_order([frame.groupby("method")["value"].max() for frame in done.values()])
+    return [_trial_values(study, frame[frame["method"].isin(names)], names) for study, frame in done.items()]
+
+
+def _trial_values(study: str, frame: pd.DataFrame, names: Sequence[str]) -> Figure:
+    figure, axes = canvas(1.2 + 0.22 * len(names))
+    axis = axes[0, 0]
+    rows = jitter(frame["method"].map(names.index))
+    dots = axis.scatter(
+        100 * frame["value"], rows, s=12, c=[method_style(name).colour for name in frame["method"]], alpha=0.6
+    )
+    svg.tips(dots, [_trial(row) for row in frame.itertuples()])
+    method_rows(axis, names)
+    axis.set(title=study, xlabel="validation MAP@R of a trial, %")
+    family_legend(figure, names)
     return figure
 
 
@@ -160,58 +174,94 @@ def _trial(row: tuple) -> str:
 
 
 def importance(shares: pd.DataFrame) -> Figure:
-    """Share of the variance of the trials that each hyperparameter explains. shares: `tables.importance`."""
-    names = [name for name in tables.METHODS if name in set(shares["method"])]
-    rows = [(name, row) for name in names for row in shares[shares["method"] == name].itertuples()]
-    figure, axes = canvas(0.7 + 0.22 * len(rows))
+    """Share of the variance of the trials that each hyperparameter explains: a bar a method, the largest part first.
+
+    shares: `tables.importance`. Methods stand by their largest part; a part is named where its name fits into it.
+    """
+    shares = shares.sort_values("importance", ascending=False)
+    largest = shares.groupby("method")["importance"].max().sort_values(ascending=False)
+    figure, axes = canvas(0.8 + 0.3 * len(largest))
     axis = axes[0, 0]
-    texts = [f"{labels.method_label(name)}: {labels.parameter(row.parameter)}" for name, row in rows]
-    axis.barh(
-        range(len(rows)),
-        [100 * row.importance for _, row in rows],
-        color=[method_style(name).colour for name, _ in rows],
-    )
-    axis.set(yticks=range(len(rows)), yticklabels=texts, xlabel="share of the trials' variance, %", xlim=(0, 100))
-    axis.invert_yaxis()
-    axis.grid(False, axis="y")
+    for place, name in enumerate(largest.index):
+        left = 0.0
+        for step, row in enumerate(shares[shares["method"] == name].itertuples()):
+            width, label = 100 * row.importance, labels.parameter(row.parameter)
+            colour = method_style(name).colour
+            [bar] = axis.barh(place, width, left=left, color=colour, alpha=max(0.75 - 0.25 * step, 0.1), height=0.75)
+            svg.tips(bar, f"{labels.method_label(name)}: {label} {width:.0f} %")
+            if width > 1.7 * len(label):
+                ink = "white" if step == 0 and colour != ORANGE else "#252525"
+                axis.text(left + width / 2, place, label, ha="center", va="center", fontsize=7.5, color=ink)
+            left += width
+    method_rows(axis, list(largest.index))
+    axis.set(xlabel="share of the trials' variance, %", xlim=(0, 100))
+    axis.grid(False)
+    family_legend(figure, list(largest.index))
     return figure
 
 
-def results(
-    panels: Mapping[str, pd.DataFrame], metric: str = "map_at_r", methods: tables.Methods = tables.METHODS
-) -> Figure:
-    """musgrave-f3: a metric of every method, concatenated and separated, with 95 % intervals; a panel a data set.
+MOST_PANELS = 3
+"""Side by side in one figure."""
 
-    panels: title -> `tables.accuracy` or one data set of `published.results`.
+
+def results(
+    panels: Mapping[str, pd.DataFrame],
+    order: Sequence[str] | None = None,
+    published: bool = False,
+    methods: tables.Methods = tables.METHODS,
+) -> list[Figure]:
+    """musgrave-f3: MAP@R of every method, concatenated (dots) and separated (ticks), with 95 % intervals.
+
+    panels: title -> `tables.accuracy` or one data set of `published.results`. order: of the rows, the same for all;
+    default `tables.order_of_results` of these panels. Intervals: search and seed light, seed alone dark where both are
+    known. Dashed: the trunk before any training.
     """
-    names = tables.ordered((name for frame in panels.values() for name in frame["method"]), methods)
-    rows = -(-len(panels) // 2)
-    figure, axes = canvas((0.6 + 0.19 * len(names)) * rows, rows, 2, sharey=True)
-    for axis, (title, frame) in zip(axes.flat, panels.items(), strict=False):
-        for setting, filled, shift in (("concatenated", True, -0.14), ("separated", False, 0.14)):
-            part = frame[(frame["setting"] == setting) & (frame["metric"] == metric)].set_index("method")
-            for row, name in enumerate(names):
-                if name in part.index:
-                    look, mean, half = (
-                        method_style(name),
-                        100 * part["mean"][name],
-                        100 * np.nan_to_num(part["ci95"][name]),
-                    )
-                    axis.errorbar(
-                        mean,
-                        row + shift,
-                        xerr=half,
-                        color=look.colour,
-                        marker=look.marker,
-                        markersize=4.5,
-                        markerfacecolor=look.colour if filled else "white",
-                        capsize=2,
-                    )
-        axis.set_title(title, fontsize=9)
-        method_rows(axis, names, methods)
-    for axis in axes.flat[len(panels) :]:
-        axis.set_visible(False)
-    figure.supxlabel(f"{labels.METRIC_LABELS[metric]}, % (filled: concatenated, hollow: separated)", fontsize=10)
+    order = list(order or tables.order_of_results(panels.values()))
+    names = list(panels)
+    return [
+        _results({name: panels[name] for name in names[first : first + MOST_PANELS]}, order, published, methods)
+        for first in range(0, len(names), MOST_PANELS)
+    ]
+
+
+def _results(
+    panels: Mapping[str, pd.DataFrame], order: Sequence[str], published: bool, methods: tables.Methods
+) -> Figure:
+    figure, axes = canvas(1.25 + 0.19 * len(order), 1, len(panels), sharey=True)
+    for axis, (title, frame) in zip(axes.flat, panels.items(), strict=True):
+        values = frame[frame["metric"] == "map_at_r"].set_index(["method", "setting"])
+        for name, setting in values.index:
+            if name not in order:
+                continue
+            mean, look, row = 100 * values["mean"][name, setting], method_style(name), order.index(name)
+            if setting == "separated":
+                axis.plot(mean, row, "|", color=look.colour, markersize=6)
+                continue
+            both = "seed_ci95" in values  # else the interval is that of the seeds alone
+            for column, width, shade in (("ci95", 1.2, 0.5), ("seed_ci95", 2.4, 1)) if both else (("ci95", 2.4, 1),):
+                half = 100 * np.nan_to_num(values[column][name, setting])
+                axis.plot([mean - half, mean + half], [row, row], color=look.colour, linewidth=width, alpha=shade)
+            (dot,) = axis.plot(
+                mean,
+                row,
+                look.marker,
+                color=look.colour,
+                markersize=4.5,
+                markerfacecolor="white" if published else look.colour,
+            )
+            svg.tips(dot, f"{labels.method_label(name, methods)}, {titles.in_label(title)}: {mean:.1f} % MAP@R")
+        if (PRETRAINED, "concatenated") in values.index:
+            untrained_line(axis, 100 * values["mean"][PRETRAINED, "concatenated"])
+        axis.set_title(title, fontsize=8)
+        method_rows(axis, order, methods)
+        axis.set_ylim(len(order) + 0.3, -0.5)  # room for the label of the line
+        axis.set_xlabel("MAP@R, %")
+        axis.xaxis.set_major_locator(MaxNLocator(4))
+    handles = [
+        Line2D([], [], color=GREY, marker=marker, linestyle="none", markersize=5, markerfacecolor=face, label=text)
+        for marker, face, text in (("o", "white" if published else GREY, "joined"), ("|", GREY, "one model"))
+    ]
+    family_legend(figure, order, handles)
     return figure
 
 
@@ -231,7 +281,6 @@ def beside_published(points: pd.DataFrame) -> Figure:
                 100 * row.ours,
                 look.marker,
                 color=look.colour,
-                markerfacecolor=look.face,
                 markersize=4.5,
             )
             label = labels.method_label(row.method)
@@ -280,70 +329,116 @@ def baselines(claims: pd.DataFrame, measured: Mapping[tuple[str, str], float]) -
     return figure
 
 
-def over_the_years(claims: pd.DataFrame, panels: Mapping[str, pd.DataFrame]) -> Figure:
-    """musgrave-f4: P@1 against the year, as papers claim it (top), and as measured, a panel a table of results below.
+def claimed_over_the_years(claims: pd.DataFrame, paper: Mapping[str, pd.DataFrame]) -> Figure:
+    """musgrave-f4, first part: P@1 against the year, a column a data set: as claimed, and as the paper measured it.
 
-    claims: headline rows of `published.claims()`. panels: title -> `tables.measured_by_year`. Lines are least squares.
+    claims: headline rows of `published.claims()`. paper: data set -> `tables.measured_by_year`. Lines: least squares.
     """
-    rows = 1 + -(-len(panels) // 2)
-    figure = canvas(2.8 + 2.0 * (rows - 1))[0]
-    figure.clear()
-    grid = figure.add_gridspec(rows, 2, height_ratios=[1.4] + [1] * (rows - 1))
-    top = figure.add_subplot(grid[0, :])
-    for name, look in DATASETS.items():
+    figure, axes = canvas(4.0, 2, len(DATASETS), sharex=True, sharey="col")
+    for (above, below), name in zip(axes.T, DATASETS, strict=True):
         part = claims[claims["dataset"] == name]
-        years, claimed = part["year"], 100 * part["r1"]
-        sns.regplot(x=years, y=claimed, ci=None, scatter=False, color=look.colour, line_kws={"linewidth": 1.5}, ax=top)
-        dots = top.scatter(jitter(years), claimed, s=16, alpha=0.75, color=look.colour, marker=look.marker, label=name)
+        _slope(above, part["year"], 100 * part["r1"], GREY)
+        dots = above.scatter(jitter(part["year"]), 100 * part["r1"], s=14, alpha=0.7, color=GREY, linewidths=0)
         svg.tips(dots, [f"{row.paper}, {row.year}: {row.method}, {100 * row.r1:.1f} %" for row in part.itertuples()])
-    top.set(title="(a) as papers claim", xlabel="", ylabel="P@1, %")
-    top.xaxis.set_major_locator(MaxNLocator(integer=True))
-    top.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.1), frameon=False)
-    for number, (title, frame) in enumerate(panels.items()):
-        axis = figure.add_subplot(grid[1 + number // 2, number % 2])
-        sns.regplot(
-            x=frame["year"],
-            y=100 * frame["value"],
-            ci=None,
-            scatter=False,
-            color="black",
-            line_kws={"linewidth": 1},
-            ax=axis,
-        )
-        for row in frame.itertuples():
-            look = method_style(row.method)
-            (dot,) = axis.plot(
-                row.year, 100 * row.value, look.marker, color=look.colour, markerfacecolor=look.face, markersize=5
-            )
-            svg.tips(dot, f"{labels.method_label(row.method)}, {row.year}: {100 * row.value:.1f} %")
-        low, high = 100 * frame["value"].min(), 100 * frame["value"].max()
-        middle = np.clip((low + high) / 2, 25, 75)
-        axis.set(ylim=(middle - 25, middle + 25), xlabel="", ylabel="")  # the same scale in every panel
-        axis.set_title(title, fontsize=9)
-        last = max(2020, frame["year"].max())
-        axis.set(xlim=(2004.5, last + 0.5), xticks=range(2006, int(last) + 1, 6))
+        _years(below, paper[name], published=True)
+        above.set_title(name, fontsize=9)
+        values = 100 * np.array([part["r1"].min(), part["r1"].max(), *paper[name]["value"]])
+        above.set_ylim(_span(values.min(), values.max()))
+        below.set(xlim=(2004.5, 2020.5), xticks=(2006, 2013, 2020))
+    for axis, text in zip(axes[:, 0], ("claimed: P@1, %", "tuned alike: P@1, %"), strict=True):
+        axis.set_ylabel(text)
+    family_legend(figure, list(tables.METHODS))
     return figure
 
 
-def improvements(bars: pd.DataFrame) -> Figure:
-    """musgrave-f5: relative improvement over a baseline, a panel a baseline.
+def measured_over_the_years(
+    panels: Mapping[str, pd.DataFrame], untrained: Mapping[str, float], methods: tables.Methods = tables.METHODS
+) -> Figure:
+    """musgrave-f4, second part: P@1 of our studies against the year of each method, a panel a study.
+
+    panels: title -> `tables.measured_by_year`. untrained: title -> P@1 of the trunk alone. Lines: least squares.
+    """
+    rows = -(-len(panels) // MOST_PANELS)
+    figure, axes = canvas(0.7 + 1.9 * rows, rows, min(len(panels), MOST_PANELS))
+    for axis, (title, frame) in zip(axes.flat, panels.items(), strict=False):
+        _years(axis, frame, methods=methods)
+        axis.set_ylim(_span(100 * frame["value"].min(), 100 * frame["value"].max()))
+        untrained_line(axis, 100 * untrained.get(title, np.nan), across=True)
+        axis.set_title(title, fontsize=8)
+        last = max(2020, frame["year"].max())
+        axis.set(xlim=(2004.5, last + 0.5), xticks=range(2006, int(last) + 1, 7))
+    for axis in axes.flat[len(panels) :]:
+        axis.set_visible(False)
+    for axis in axes[:, 0]:
+        axis.set_ylabel("P@1, %")
+    family_legend(figure, [name for frame in panels.values() for name in frame["method"]])
+    return figure
+
+
+def _years(axis: Axes, frame: pd.DataFrame, published: bool = False, methods: tables.Methods = tables.METHODS) -> None:
+    _slope(axis, frame["year"], 100 * frame["value"], "black")
+    for row in frame.itertuples():
+        look = method_style(row.method)
+        face = "white" if published else look.colour
+        (dot,) = axis.plot(
+            row.year, 100 * row.value, look.marker, color=look.colour, markerfacecolor=face, markersize=5
+        )
+        svg.tips(dot, f"{labels.method_label(row.method, methods)}, {row.year}: {100 * row.value:.1f} %")
+
+
+def _slope(axis: Axes, years: pd.Series, values: pd.Series, colour: str) -> None:
+    line = {"color": colour, "linewidth": 1.2}
+    sns.regplot(x=years, y=values, ci=None, scatter=False, line_kws=line, color=colour, ax=axis)
+    axis.set(xlabel="", ylabel="")
+
+
+SPAN = 50
+"""Points of P@1 in every panel over the years, so that slopes can be compared."""
+
+
+def _span(low: float, high: float) -> tuple[float, float]:
+    """The limits of an axis in percent that spans so many points, or all that there is to show."""
+    half = max(SPAN, high - low + 4) / 2
+    middle = np.clip((low + high) / 2, half, max(100 - half, half))
+    return middle - half, middle + half
+
+
+def improvements(bars: pd.DataFrame) -> list[Figure]:
+    """musgrave-f5: relative improvement over a baseline, a figure a baseline; claims grey, measured hollow or filled.
 
     bars: columns baseline, where (data set or study), who ("papers", "separated", "concatenated"), value (fraction).
     """
-    baselines = list(dict.fromkeys(bars["baseline"]))
-    figure, axes = canvas(1.0 + 0.55 * bars["where"].nunique() * len(baselines), len(baselines))
-    colours = {"papers": "#999999", "separated": GREEN, "concatenated": RED}
-    for axis, baseline in zip(axes.flat, baselines, strict=True):
-        part = bars[bars["baseline"] == baseline]
-        sns.barplot(
-            x=100 * part["value"], y=part["where"], hue=part["who"], hue_order=list(colours), palette=colours, ax=axis
+    drawings = [_improvements(baseline, bars[bars["baseline"] == baseline]) for baseline in bars["baseline"].unique()]
+    return share(drawings, "x")
+
+
+def _improvements(baseline: str, bars: pd.DataFrame) -> Figure:
+    places = list(dict.fromkeys(bars["where"]))
+    figure, axes = canvas(1.3 + 0.34 * len(places))
+    axis = axes[0, 0]
+    for row in bars.itertuples():
+        place, value = places.index(row.where), 100 * row.value
+        if row.who == "papers":
+            axis.barh(place, value, height=0.5, color="#BBBBBB", zorder=1)
+            axis.text(value, place, f" {value:+.0f}", va="center", fontsize=8)
+            continue
+        face = "white" if row.where in DATASETS else BLUE
+        marker = "o" if row.who == "concatenated" else "|"
+        (dot,) = axis.plot(value, place, marker, color=BLUE, markerfacecolor=face, markersize=6)
+        svg.tips(dot, f"{titles.in_label(row.where)}, {row.who}: {value:+.1f} % over the {baseline} loss")
+    axis.axvline(0, color="black", linewidth=0.8)
+    axis.set(yticks=range(len(places)), yticklabels=places, ylim=(len(places) - 0.5, -0.5))
+    axis.set(xlabel=f"P@1, % above the {baseline} loss")
+    axis.grid(False, axis="y")
+    axis.margins(x=0.12)
+    handles = [Patch(color="#BBBBBB", label="papers' own tables")]
+    handles += [
+        Line2D([], [], color=BLUE, marker=marker, markerfacecolor=face, markersize=6, linestyle="none", label=text)
+        for marker, face, text in (
+            ("o", "white", "tuned alike, the paper"),
+            ("o", BLUE, "tuned alike, ours"),
+            ("|", BLUE, "one model of four"),
         )
-        for container in axis.containers:
-            axis.bar_label(container, fmt="%+.1f", padding=2, fontsize=8)
-        axis.axvline(0, color="black", linewidth=0.8)
-        axis.set(title=f"over the {baseline} loss", xlabel="mean relative improvement of P@1, %", ylabel="")
-        axis.margins(x=0.15)
-        handles, texts = axis.get_legend_handles_labels()
-        axis.get_legend().remove()
-    figure.legend(handles, texts, loc="outside upper center", ncols=3)
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8)
     return figure

@@ -15,10 +15,6 @@ from dmlrc.report.oi2021.page import MEANS, METRICS, curves, histogram_statistic
 from dmlrc.report.style import BLUE, GREY, ORANGE, RED
 
 
-def _rows(count: int, height: float, columns: int = 2, **settings) -> tuple[Figure, np.ndarray]:
-    return style.canvas(0.7 + height * count, count, columns, **settings)
-
-
 def _bars(axis: Axes, frame: pd.DataFrame, share: bool) -> None:
     for kind, colour in (("negative", BLUE), ("positive", RED)):
         heights = frame[kind] / frame[kind].sum() if share else frame[kind]
@@ -28,7 +24,7 @@ def _bars(axis: Axes, frame: pd.DataFrame, share: bool) -> None:
 
 def _pair_legend(figure: Figure) -> None:
     handles = [Line2D([], [], color=colour, linewidth=5, alpha=0.6) for colour in (RED, BLUE)]
-    figure.legend(handles, list(MEANS.values()), loc="outside upper center", ncols=2)
+    figure.legend(handles, list(MEANS.values()), loc="outside lower center", ncols=2)
 
 
 def _absent(axis: Axes) -> None:
@@ -61,42 +57,49 @@ def draw_orders(found: pd.DataFrame) -> Figure:
     handles = [
         Line2D([], [], color=BLUE, marker="o", linestyle="none", markerfacecolor=face) for face in (BLUE, "white")
     ]
-    figure.legend(handles, ["default order", "random order"], loc="outside upper center", ncols=2)
+    figure.legend(handles, ["default order", "random order"], loc="outside lower center", ncols=2)
     return figure
 
 
-def draw_normalisation(by_study: Mapping[str, StudyRecords]) -> Figure:
-    """oi-f1: histograms of the inner products after training, as counts and with areas made equal; a row a study."""
-    figure, axes = _rows(len(by_study), 2.0, sharex="row")
-    for row, (name, records) in zip(axes, by_study.items(), strict=True):
-        frame = histograms(records, "test")
-        for axis, share, text in zip(row, (False, True), ("pairs", "share of the pairs"), strict=True):
-            axis.set_title(f"{name}\n{text}", fontsize=9)
-            if frame.empty:
-                _absent(axis)
-            else:
-                _bars(axis, frame, share)
-    figure.supxlabel("inner product", fontsize=10)
+def draw_normalisation(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
+    """oi-f1: histograms of the inner products after training, as counts and with areas made equal; a figure a study."""
+    return [_draw_normalisation(name, histograms(records, "test")) for name, records in by_study.items()]
+
+
+def _draw_normalisation(title: str, frame: pd.DataFrame) -> Figure:
+    figure, axes = style.canvas(2.7, 1, 2, sharex=True)
+    for axis, share, text in zip(axes[0], (False, True), ("pairs", "share of the pairs"), strict=True):
+        axis.set_title(text, fontsize=9)
+        axis.set_xlabel("inner product")
+        if frame.empty:
+            _absent(axis)
+        else:
+            _bars(axis, frame, share)
+    figure.suptitle(title, fontsize=9)
     _pair_legend(figure)
     return figure
 
 
-def draw_before_and_after(by_study: Mapping[str, StudyRecords]) -> Figure:
-    """oi-f3: histograms of the test images before and after training, areas made equal; a row a study."""
-    figure, axes = _rows(len(by_study), 2.0, sharex="row", sharey="row")
-    for row, (name, records) in zip(axes, by_study.items(), strict=True):
-        for axis, setting, text in zip(row, ("untrained", "test"), ("before", "after"), strict=True):
-            frame = histograms(records, setting)
-            if frame.empty:
-                axis.set_title(f"{name}, {text}", fontsize=9)
-                _absent(axis)
-                continue
-            _bars(axis, frame, share=True)
-            for key, colour in (("mean_positive", RED), ("mean_negative", BLUE)):
-                axis.axvline(histogram_statistics(frame)[key], color=colour, linestyle="--", linewidth=1)
-            axis.set_title(f"{name}\n{text}, JSD {histogram_statistics(frame)['jsd']:.3f}", fontsize=9)
-    figure.supxlabel("inner product (dashed: the means)", fontsize=10)
-    figure.supylabel("share of the pairs", fontsize=10)
+def draw_before_and_after(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
+    """oi-f3: histograms of the test images before and after training, areas made equal; a figure a study."""
+    return [_draw_before_and_after(name, records) for name, records in by_study.items()]
+
+
+def _draw_before_and_after(title: str, records: StudyRecords) -> Figure:
+    figure, axes = style.canvas(2.7, 1, 2, sharex=True, sharey=True)
+    for axis, setting, text in zip(axes[0], ("untrained", "test"), ("before", "after"), strict=True):
+        axis.set_xlabel("inner product (dashed: means)")
+        frame = histograms(records, setting)
+        if frame.empty:
+            axis.set_title(text, fontsize=9)
+            _absent(axis)
+            continue
+        _bars(axis, frame, share=True)
+        for key, colour in (("mean_positive", RED), ("mean_negative", BLUE)):
+            axis.axvline(histogram_statistics(frame)[key], color=colour, linestyle="--", linewidth=1)
+        axis.set_title(f"{text}, JSD {histogram_statistics(frame)['jsd']:.3f}", fontsize=9)
+    axes[0, 0].set_ylabel("share of the pairs")
+    figure.suptitle(title, fontsize=9)
     _pair_legend(figure)
     return figure
 
@@ -120,29 +123,28 @@ def _image_legend(figure: Figure) -> None:
         Line2D([], [], color=colour, linestyle=dashes, marker=marker, markersize=4, label=f"{images} images")
         for images, (colour, dashes, marker) in LOOKS.items()
     ]
-    figure.legend(handles=handles, loc="outside upper center", ncols=2)
+    figure.legend(handles=handles, loc="outside lower center", ncols=2)
 
 
-def _draw_curves(by_study: Mapping[str, StudyRecords], names: Mapping[str, str]) -> Figure:
-    """A row of panels a study, a column a metric; bands: lowest to highest seed."""
-    figure, axes = _rows(len(by_study), 1.9, len(names))
-    for row, (name, records) in zip(axes, by_study.items(), strict=True):
-        frame = means(curves(records, list(names)))
-        for axis, (metric, text) in zip(row, names.items(), strict=True):
-            _curve(axis, frame, metric)
-            axis.set_title(f"{name}\n{text}" if axis is row[0] else f"\n{text}", fontsize=9)
-            axis.tick_params(labelsize=8)
-            axis.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-    figure.supxlabel("epoch", fontsize=10)
+def _draw_curves(title: str, frame: pd.DataFrame, names: Mapping[str, str]) -> Figure:
+    """A panel a metric; bands: lowest to highest seed. frame: `means`."""
+    figure, axes = style.canvas(2.6, 1, len(names))
+    for axis, (metric, text) in zip(axes[0], names.items(), strict=True):
+        _curve(axis, frame, metric)
+        axis.set_title(text, fontsize=9)
+        axis.set_xlabel("epoch")
+        axis.tick_params(labelsize=8)
+        axis.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+    figure.suptitle(title, fontsize=9)
     _image_legend(figure)
     return figure
 
 
-def draw_means(by_study: Mapping[str, StudyRecords]) -> Figure:
+def draw_means(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
     """oi-f2: mean inner product of positive and of negative pairs over the epochs, training and validation images."""
-    return _draw_curves(by_study, MEANS)
+    return [_draw_curves(name, means(curves(records, list(MEANS))), MEANS) for name, records in by_study.items()]
 
 
-def draw_metrics(by_study: Mapping[str, StudyRecords]) -> Figure:
+def draw_metrics(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
     """oi-f4: R@1, MAP@R and JSD over the epochs, on training and validation images."""
-    return _draw_curves(by_study, METRICS)
+    return [_draw_curves(name, means(curves(records, list(METRICS))), METRICS) for name, records in by_study.items()]

@@ -5,37 +5,31 @@ from collections.abc import Mapping
 import pandas as pd
 from matplotlib.figure import Figure
 
-from dmlrc.report import labels
+from dmlrc.report import labels, svg
 from dmlrc.report.rates.page import best_rate
-from dmlrc.report.style import GREY, canvas, method_style
+from dmlrc.report.style import GREY, canvas, family_legend, method_style, name_ends
 
 
-def draw(grids: Mapping[str, pd.DataFrame]) -> Figure:
-    """Validation MAP@R of the best trial against the rate, a line a method, a panel a data set.
+def draw(grids: Mapping[str, pd.DataFrame]) -> list[Figure]:
+    """Validation MAP@R of the best trial against the rate, a line a method, a figure a data set.
 
     grids: title -> `page.best_trials`. Dotted: the rate whose mean over the methods is highest.
     """
-    figure, axes = canvas(0.6 + 2.6 * len(grids), rows=len(grids))
-    for axis, (title, best) in zip(axes[:, 0], grids.items(), strict=True):
-        best = best.sort_index()
-        for name in best:
-            look = method_style(name)
-            axis.plot(
-                best.index,
-                100 * best[name],
-                color=look.colour,
-                linestyle=look.dashes,
-                marker=look.marker,
-                markerfacecolor=look.face,
-                markersize=5,
-                label=labels.method_label(name),
-            )
-        axis.axvline(best_rate(best), color=GREY, linestyle=":", linewidth=1)
-        axis.set(xscale="log", ylabel="validation MAP@R, %", title=title)
-        axis.grid(visible=False, axis="x")
-    axes[-1, 0].set_xlabel("learning rate of all methods")
-    handles = {
-        label: handle for axis in axes.flat for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
-    }
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, fontsize=8)
+    return [_draw(title, best.sort_index()) for title, best in grids.items()]
+
+
+def _draw(title: str, best: pd.DataFrame) -> Figure:
+    figure, axes = canvas(3.4)
+    axis = axes[0, 0]
+    for name in best:
+        look = method_style(name)
+        (line,) = axis.plot(
+            best.index, 100 * best[name], look.marker, color=look.colour, linestyle=look.dashes, markersize=4
+        )
+        svg.tips(line, labels.method_label(name))
+    axis.axvline(best_rate(best), color=GREY, linestyle=":", linewidth=1)
+    axis.set(xscale="log", ylabel="validation MAP@R, %", title=title, xlabel="learning rate of all methods")
+    axis.grid(visible=False, axis="x")
+    name_ends(axis, {name: (best.index[-1], 100 * best[name].iloc[-1]) for name in best if best[name].notna().iloc[-1]})
+    family_legend(figure, list(best))
     return figure

@@ -32,17 +32,17 @@ from dmlrc.report.roth2020.numbers import (
     spectra,
     structure,
 )
-from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, RED, Style
+from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, RED
 
-# the losses of the sweeps; those of the Reality Check look as everywhere in the book
-STYLES = {
-    "margin_12": style.method_style("margin"),
-    "triplet_random": style.method_style("triplet"),
-    "proxy_nca": style.method_style("proxy_nca"),
-    "multi_similarity": style.method_style("multi_similarity"),
-    "histogram": Style("black", "D"),
-    "softmax": style.method_style("normalized_softmax"),
+MARKERS = {
+    "margin_12": "o",
+    "triplet_random": "o",
+    "proxy_nca": "o",
+    "multi_similarity": "^",
+    "histogram": "v",
+    "softmax": "s",
 }
+"""The losses of the sweeps; those of one family are of one colour."""
 
 
 def draw_regularisation(panels: Mapping[str, pd.DataFrame]) -> Figure:
@@ -81,38 +81,43 @@ def draw_regularisation(panels: Mapping[str, pd.DataFrame]) -> Figure:
     return figure
 
 
-def draw_influence(sweeps: Mapping[str, ByStudy]) -> Figure:
-    """roth-f2: share of the best value against the value; a row of panels a factor, a column a study, a line a loss."""
-    names = list(next(iter(sweeps.values())))
-    figure, axes = style.canvas(0.7 + 1.75 * len(sweeps), len(sweeps), len(names), sharey=True)
-    for axis, name in zip(axes[0], names, strict=True):
-        axis.set_title(name, fontsize=9)
-    for row, (factor, by_study) in zip(axes, sweeps.items(), strict=True):
-        for axis, records in zip(row, by_study.values(), strict=True):
-            if records is None or (shares := influence(records)).empty:
-                _blank(axis, "not run")
-            else:
-                _lines(axis, shares, factor)
-            axis.set_xlabel(FACTORS[factor][1])
+def draw_influence(sweeps: Mapping[str, ByStudy]) -> list[Figure]:
+    """roth-f2: share of the best value against the value; a figure a study, a panel a factor, a line a loss."""
+    names = [name for name in next(iter(sweeps.values())) if any(by_study[name] for by_study in sweeps.values())]
+    return [_draw_influence(name, {factor: by_study[name] for factor, by_study in sweeps.items()}) for name in names]
+
+
+def _draw_influence(title: str, sweeps: Mapping[str, StudyRecords | None]) -> Figure:
+    figure, axes = style.canvas(5.6, -(-len(sweeps) // 2), 2, sharey=True)
+    for axis, (factor, records) in zip(axes.flat, sweeps.items(), strict=False):
+        if records is None or (shares := influence(records)).empty:
+            _blank(axis, "not run")
+        else:
+            _lines(axis, shares, factor)
+        axis.set_xlabel(FACTORS[factor][1], fontsize=9)
+    handles = _loss_handles([records for records in sweeps.values() if records])
+    for axis in axes.flat[len(sweeps) :]:
+        axis.axis("off")
+        axis.legend(handles=handles, loc="center", frameon=False)
+    figure.suptitle(title, fontsize=9)
     figure.supylabel("share of the loss's best value, mean over the metrics, %", fontsize=10)
-    figure.legend(handles=_loss_handles(sweeps), loc="outside upper center", ncols=2)
     return figure
 
 
 def _lines(axis: Axes, shares: pd.DataFrame, factor: str) -> None:
     order = in_order(shares.index, factor)
-    for row in (name for name in STYLES if name in shares):
-        look = STYLES[row]
-        axis.plot(
+    for row in (name for name in MARKERS if name in shares):
+        look = style.method_style(row)
+        (line,) = axis.plot(
             range(len(order)),
             100 * shares[row].reindex(order),
             color=look.colour,
-            marker=look.marker,
+            marker=MARKERS[row],
             linestyle=look.dashes,
-            markerfacecolor=look.face,
             markersize=4,
             linewidth=1.2,
         )
+        svg.tips(line, roth_label(row))
     short = [_short(value, factor) for value in order]
     axis.set_xticks(range(len(order)), short, fontsize=8)
     axis.set_xlim(-0.3, len(order) - 0.7)
@@ -126,24 +131,11 @@ def _short(value: str, factor: str) -> str:
     return "\n".join([*labels.TRUNK_LABELS.get(trunk, trunk).split(), kind]).strip()
 
 
-def _loss_handles(sweeps: Mapping[str, ByStudy]) -> list[Line2D]:
-    shown = {
-        row
-        for by_study in sweeps.values()
-        for records in common.present(by_study).values()
-        for row in normalised(records)["row"].unique()
-    }
+def _loss_handles(sweeps: Sequence[StudyRecords]) -> list[Line2D]:
+    shown = {row for records in sweeps for row in normalised(records)["row"].unique()}
     return [
-        Line2D(
-            [],
-            [],
-            color=look.colour,
-            marker=look.marker,
-            markerfacecolor=look.face,
-            markersize=5,
-            label=roth_label(name),
-        )
-        for name, look in STYLES.items()
+        Line2D([], [], color=style.method_style(name).colour, marker=marker, markersize=5, label=roth_label(name))
+        for name, marker in MARKERS.items()
         if name in shown
     ]
 
@@ -153,135 +145,151 @@ def _blank(axis: Axes, text: str) -> None:
     axis.set_xticks([])
 
 
-def draw_effects(sweeps: Mapping[str, ByStudy]) -> Figure:
+def draw_effects(sweeps: Mapping[str, ByStudy]) -> list[Figure]:
     """How far the best value of each factor is above the worst, a dot a loss; diamonds: the best loss above the worst.
 
-    A row a factor, a panel a study; a diamond stands for one value of the factor.
+    A row a factor, a figure a study; a diamond stands for one value of the factor.
     """
     frame = effects(sweeps)
-    names = list(dict.fromkeys(frame["study"]))
-    figure, axes = style.canvas(0.9 + 1.9 * len(names), len(names), sharex=True)
-    factors = list(sweeps)
-    for axis, name in zip(axes[:, 0], names, strict=True):
-        for place, factor in enumerate(factors):
-            part = frame[(frame["study"] == name) & (frame["factor"] == factor)]
-            for row in part.itertuples():
-                look = STYLES[row.row]
-                (dot,) = axis.plot(
-                    100 * row.effect,
-                    place + 0.12,
-                    look.marker,
-                    color=look.colour,
-                    markerfacecolor=look.face,
-                    markersize=4.5,
-                )
-                value = row.best.removeprefix(FACTORS[factor][0])
-                svg.tips(dot, f"{roth_label(row.row)}: {100 * row.effect:.1f} %, best at {value}")
-            if (records := sweeps[factor].get(name)) is not None:
-                spreads = loss_spread(records)
-                for value, spread in spreads.items():
-                    (mark,) = axis.plot(100 * spread, place - 0.22, "D", color=RED, markersize=4.5)
-                    svg.tips(mark, f"the losses at {value.removeprefix(FACTORS[factor][0])}: {100 * spread:.1f} %")
-        axis.set_yticks(range(len(factors)), [FACTORS[factor][1].replace(", ", ",\n") for factor in factors])
-        axis.set(ylim=(len(factors) - 0.5, -0.6), xlim=(0, None))
-        axis.set_title(name, fontsize=9, loc="left")
-    axes[-1, 0].set_xlabel("best above worst, share of the best score, %")
-    handles = _loss_handles(sweeps)
+    drawings = []
+    for name, part in frame.groupby("study", sort=False):
+        own = {factor: by_study[name] for factor, by_study in sweeps.items() if by_study.get(name)}
+        drawings.append(_draw_effects(name, part, own))
+    return style.share(drawings, "x")
+
+
+def _draw_effects(title: str, frame: pd.DataFrame, sweeps: Mapping[str, StudyRecords]) -> Figure:
+    figure, axes = style.canvas(3.0)
+    axis, factors = axes[0, 0], list(FACTORS)
+    for row in frame.itertuples():
+        look = style.method_style(row.row)
+        (dot,) = axis.plot(
+            100 * row.effect,
+            factors.index(row.factor) + 0.12,
+            MARKERS.get(row.row, "o"),
+            color=look.colour,
+            markersize=4.5,
+        )
+        value = row.best.removeprefix(FACTORS[row.factor][0])
+        svg.tips(dot, f"{roth_label(row.row)}: {100 * row.effect:.1f} %, best at {value}")
+    for factor, records in sweeps.items():
+        for value, spread in loss_spread(records).items():
+            (mark,) = axis.plot(100 * spread, factors.index(factor) - 0.22, "D", color=RED, markersize=4.5)
+            svg.tips(mark, f"the losses at {value.removeprefix(FACTORS[factor][0])}: {100 * spread:.1f} %")
+    axis.set_yticks(range(len(factors)), [FACTORS[factor][1].replace(", ", ",\n") for factor in factors])
+    axis.set(ylim=(len(factors) - 0.5, -0.6), xlim=(0, None))
+    axis.set_title(title, fontsize=9, loc="left")
+    axis.set_xlabel("best above worst, share of the best score, %")
+    handles = _loss_handles(list(sweeps.values()))
     handles.append(Line2D([], [], color=RED, marker="D", linestyle="none", markersize=5, label="between the losses"))
     figure.legend(handles=handles, loc="outside upper center", ncols=3, fontsize=8)
     return figure
 
 
-def draw_sampler_gaps(by_study: Mapping[str, StudyRecords]) -> Figure:
-    """How far each way to fill a batch is above SPC-4, with 95 % intervals over the losses; a panel a study."""
-    figure, axes = style.canvas(0.6 + 1.9 * len(by_study), len(by_study), sharex=True)
-    others = [key for key in SAMPLERS if key != "spc4"]
-    for axis, (name, records) in zip(axes[:, 0], by_study.items(), strict=True):
-        for place, key in enumerate(others):
-            gap = sampler_gap(records, key, "spc4")
-            if np.isnan(gap.value):
-                continue
-            half = np.nan_to_num(gap.half)
-            bars = axis.errorbar(100 * gap.value, place, xerr=100 * half, fmt="o", color=BLUE, markersize=5, capsize=2)
-            told = common.points(gap.value, gap.half)
-            svg.tips(bars[0], f"{SAMPLERS[key]} above SPC-4: {told} points, over {gap.n} losses")
-        axis.axvline(0, color="black", linewidth=0.8)
-        axis.set_yticks(range(len(others)), [SAMPLERS[key] for key in others])
-        axis.set_ylim(len(others) - 0.5, -0.5)
-        axis.set_title(name, fontsize=9, loc="left")
-    axes[-1, 0].set_xlabel("mean share above that of SPC-4, points")
-    return figure
+def draw_sampler_gaps(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
+    """How far each way to fill a batch is above SPC-4, with 95 % intervals over the losses; a figure a study."""
+    return style.share([_draw_sampler_gaps(name, records) for name, records in by_study.items()], "x")
 
 
-def draw_samplers(by_study: Mapping[str, StudyRecords]) -> Figure:
-    """roth-f3: the shares of all pairs of loss and metric for each batch sampler, a panel a study; bars: quartiles."""
-    figure, axes = style.canvas(0.5 + 2.5 * len(by_study), len(by_study))
-    for axis, (name, records) in zip(axes[:, 0], by_study.items(), strict=True):
-        frame = normalised(records)
-        frame = frame[frame["value"].isin(SAMPLERS)]
-        if frame.empty:
-            _blank(axis, "not run")
+def _draw_sampler_gaps(title: str, records: StudyRecords) -> Figure:
+    figure, axes = style.canvas(2.3)
+    axis, others = axes[0, 0], [key for key in SAMPLERS if key != "spc4"]
+    for place, key in enumerate(others):
+        gap = sampler_gap(records, key, "spc4")
+        if np.isnan(gap.value):
             continue
-        scores, names = 100 * frame["score"], list(SAMPLERS)
-        sns.boxplot(x=scores, y=frame["value"], order=names, color="#DDDDDD", fliersize=0, linewidth=1, ax=axis)
-        axis.scatter(scores, style.jitter(frame["value"].map(names.index)), s=6, color=BLUE, alpha=0.6, zorder=3)
-        axis.set_yticks(range(len(names)), SAMPLERS.values())
-        axis.set_title(name, fontsize=9)
-        axis.set(xlabel="share of the best sampler, %", ylabel="")
+        half = np.nan_to_num(gap.half)
+        bars = axis.errorbar(100 * gap.value, place, xerr=100 * half, fmt="o", color=BLUE, markersize=5, capsize=2)
+        told = common.points(gap.value, gap.half)
+        svg.tips(bars[0], f"{SAMPLERS[key]} above SPC-4: {told} points, over {gap.n} losses")
+    axis.axvline(0, color="black", linewidth=0.8)
+    axis.set_yticks(range(len(others)), [SAMPLERS[key] for key in others])
+    axis.set_ylim(len(others) - 0.5, -0.5)
+    axis.set_title(title, fontsize=9, loc="left")
+    axis.set_xlabel("mean share above that of SPC-4, points")
     return figure
 
 
-def draw_correlations(runs_by_study: Mapping[str, Sequence[StudyRecords]]) -> Figure:
+def draw_samplers(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
+    """roth-f3: the shares of all pairs of loss and metric for each batch sampler, a figure a study; bars: quartiles."""
+    return style.share([_draw_samplers(name, records) for name, records in by_study.items()], "x")
+
+
+def _draw_samplers(title: str, records: StudyRecords) -> Figure:
+    figure, axes = style.canvas(2.8)
+    axis, frame = axes[0, 0], normalised(records)
+    frame = frame[frame["value"].isin(SAMPLERS)]
+    if frame.empty:
+        _blank(axis, "not run")
+        return figure
+    scores, names = 100 * frame["score"], list(SAMPLERS)
+    sns.boxplot(x=scores, y=frame["value"], order=names, color="#DDDDDD", fliersize=0, linewidth=1, ax=axis)
+    axis.scatter(scores, style.jitter(frame["value"].map(names.index)), s=6, color=BLUE, alpha=0.6, zorder=3)
+    axis.set_yticks(range(len(names)), SAMPLERS.values())
+    axis.set_title(title, fontsize=9)
+    axis.set(xlabel="share of the best sampler, %", ylabel="")
+    return figure
+
+
+def draw_correlations(runs_by_study: Mapping[str, Sequence[StudyRecords]]) -> list[Figure]:
     """roth-f4: Pearson's correlations between the metrics over all runs, a heatmap a study."""
-    figure, axes = style.canvas(0.3 + 3.6 * len(runs_by_study), len(runs_by_study))
-    for axis, (name, experiments) in zip(axes[:, 0], runs_by_study.items(), strict=True):
-        matrix, runs = correlations(experiments)
-        if matrix.isna().all(axis=None):
-            _blank(axis, "too few runs")
-            continue
-        texts = [common.metric_label(metric) for metric in matrix]
-        sns.heatmap(
-            matrix.to_numpy(),
-            vmin=-1,
-            vmax=1,
-            cmap="RdBu_r",
-            annot=True,
-            fmt=".2f",
-            annot_kws={"fontsize": 7},
-            xticklabels=texts,
-            yticklabels=texts,
-            cbar=False,
-            ax=axis,
-        )
-        axis.tick_params(axis="x", rotation=90, labelsize=8)
-        axis.tick_params(axis="y", rotation=0, labelsize=8)
-        axis.set_title(f"{name}: {runs:,} runs", fontsize=9)
+    return [_draw_correlations(name, *correlations(experiments)) for name, experiments in runs_by_study.items()]
+
+
+def _draw_correlations(title: str, matrix: pd.DataFrame, runs: int) -> Figure:
+    figure, axes = style.canvas(3.9)
+    axis = axes[0, 0]
+    if matrix.isna().all(axis=None):
+        _blank(axis, "too few runs")
+        return figure
+    texts = [common.metric_label(metric) for metric in matrix]
+    sns.heatmap(
+        matrix.to_numpy(),
+        vmin=-1,
+        vmax=1,
+        cmap="RdBu_r",
+        annot=True,
+        fmt=".2f",
+        annot_kws={"fontsize": 7},
+        xticklabels=texts,
+        yticklabels=texts,
+        cbar=False,
+        ax=axis,
+    )
+    axis.tick_params(axis="x", rotation=90, labelsize=8)
+    axis.tick_params(axis="y", rotation=0, labelsize=8)
+    axis.set_title(f"{title}: {runs:,} runs", fontsize=9)
     return figure
 
 
-def draw_structure(by_study: Mapping[str, StudyRecords]) -> Figure:
-    """roth-f5: R@1 against the four properties of the training embeddings, four panels a study, a point a method.
+def draw_structure(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
+    """roth-f5: R@1 against the four properties of the training embeddings, a figure a study, a point a method.
 
     Blue circles count in the correlation above the panel; green squares are regularised, grey crosses have embeddings
     of another scale.
     """
-    figure, axes = style.canvas(0.6 + 3.9 * len(by_study), 2 * len(by_study), 2)
-    for block, (name, records) in enumerate(by_study.items()):
-        frame = structure(records)
-        for axis, (prop, text) in zip(axes[2 * block : 2 * block + 2].flat, STRUCTURE.items(), strict=True):
-            inside = counted(frame, prop)
-            regularised = frame[frame["group"] == "regularised"]
-            aside = frame.drop(index=[*inside.index, *regularised.index])
-            for part, colour, marker in ((inside, BLUE, "o"), (regularised, GREEN, "s"), (aside, GREY, "x")):
-                axis.scatter(part[prop], 100 * part["precision_at_1"], s=16, color=colour, marker=marker)
-            if prop in SCALED and len(unit := frame[frame["unit"]][prop].dropna()):
-                axis.set_xlim(_around(unit))  # embeddings of another scale would press all others together
-            test = correlation(frame, prop)
-            r = "too few" if np.isnan(test.low) else f"r = {test.value:+.2f} [{test.low:+.2f}, {test.high:+.2f}]"
-            axis.set_title(f"{name}\n{r}", fontsize=8)
-            axis.set_xlabel(text)
+    return [_draw_structure(name, structure(records)) for name, records in by_study.items()]
+
+
+def _draw_structure(title: str, frame: pd.DataFrame) -> Figure:
+    figure, axes = style.canvas(4.5, 2, 2)
+    for axis, (prop, text) in zip(axes.flat, STRUCTURE.items(), strict=True):
+        inside = counted(frame, prop)
+        regularised = frame[frame["group"] == "regularised"]
+        aside = frame.drop(index=[*inside.index, *regularised.index])
+        for part, colour, marker in ((inside, BLUE, "o"), (regularised, GREEN, "s"), (aside, GREY, "x")):
+            dots = axis.scatter(part[prop], 100 * part["precision_at_1"], s=16, color=colour, marker=marker)
+            scores = zip(part.index, 100 * part["precision_at_1"], strict=True)
+            svg.tips(dots, [f"{roth_label(name)}: R@1 {score:.1f} %" for name, score in scores])
+        if prop in SCALED and len(unit := frame[frame["unit"]][prop].dropna()):
+            axis.set_xlim(_around(unit))  # embeddings of another scale would press all others together
+        test = correlation(frame, prop)
+        r = "too few" if np.isnan(test.low) else f"r = {test.value:+.2f} [{test.low:+.2f}, {test.high:+.2f}]"
+        axis.set_title(r, fontsize=8)
+        axis.set_xlabel(text)
     for axis in axes[:, 0]:
         axis.set_ylabel("R@1, %")
+    figure.suptitle(title, fontsize=9)
     return figure
 
 
@@ -290,27 +298,32 @@ def _around(values: pd.Series) -> tuple[float, float]:
     return values.min() - pad, values.max() + pad
 
 
-def draw_spectra(by_study: Mapping[str, StudyRecords]) -> Figure:
-    """roth-f7: singular values of the training embeddings, with and without regularisation; a row of panels a pair.
+def draw_spectra(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
+    """roth-f7: singular values of the training embeddings, with and without regularisation; a panel a pair.
 
-    Bands: lowest to highest seed.
+    A figure a study. Bands: lowest to highest seed.
     """
-    figure, axes = style.canvas(0.6 + 1.6 * len(REGULARISED), len(REGULARISED), len(by_study), sharex="col")
-    for column, (name, records) in enumerate(by_study.items()):
-        frame = spectra(records)
-        for axis, (regularised, plain) in zip(axes[:, column], REGULARISED.items(), strict=True):
-            for method, colour, dashes, text in ((plain, BLUE, "-", "without"), (regularised, RED, "--", "with")):
-                part = frame[frame["method"] == method]
-                axis.fill_between(part["place"], part["low"], part["high"], color=colour, alpha=0.2, linewidth=0)
-                axis.plot(part["place"], part["mean"], color=colour, linestyle=dashes, linewidth=1.3, label=text)
-            axis.set_title(f"{name}\n{roth_label(plain)}" if axis is axes[0, column] else roth_label(plain), fontsize=9)
-            if frame["method"].isin([plain, regularised]).any():
-                axis.set_yscale("log")
-                axis.yaxis.set_minor_formatter(NullFormatter())
-            else:
-                _blank(axis, "not run")
+    return [_draw_spectra(name, spectra(records)) for name, records in by_study.items()]
+
+
+def _draw_spectra(title: str, frame: pd.DataFrame) -> Figure:
+    figure, axes = style.canvas(5.4, -(-len(REGULARISED) // 2), 2, sharex=True)
+    for axis, (regularised, plain) in zip(axes.flat, REGULARISED.items(), strict=False):
+        for method, colour, dashes, text in ((plain, BLUE, "-", "without"), (regularised, RED, "--", "with")):
+            part = frame[frame["method"] == method]
+            axis.fill_between(part["place"], part["low"], part["high"], color=colour, alpha=0.2, linewidth=0)
+            axis.plot(part["place"], part["mean"], color=colour, linestyle=dashes, linewidth=1.3, label=text)
+        axis.set_title(roth_label(plain), fontsize=9)
+        if frame["method"].isin([plain, regularised]).any():
+            axis.set_yscale("log")
+            axis.yaxis.set_minor_formatter(NullFormatter())
+        else:
+            _blank(axis, "not run")
     handles, texts = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, texts, loc="outside upper center", ncols=2)
+    for axis in axes.flat[len(REGULARISED) :]:
+        axis.axis("off")
+        axis.legend(handles, texts, loc="center", frameon=False)
+    figure.suptitle(title, fontsize=9)
     figure.supxlabel("place of the singular value", fontsize=10)
     figure.supylabel("share of the sum", fontsize=10)
     return figure

@@ -226,31 +226,31 @@ COLOURS = (BLUE, ORANGE, GREEN, RED), (SKY, PURPLE, GREY, "black")  # of the tra
 
 def draw(toys: Mapping[str, Toy]) -> Figure:
     """roth-f6: the points, their embeddings on the circle for each of `DRAWN`, and the spectra of the training set."""
-    figure, axes = style.canvas(7.2, 3, 2)
+    figure, axes = style.canvas(4.2, 2, 3)
     first = toys[DRAWN[0]]
     _scatter(axes[0, 0], first.train[0], first.test[0], first)
-    axes[0, 0].set_title("the points", fontsize=9)
+    axes[0, 0].set_title("the points", fontsize=8)
     for axis, name in zip(axes.flat[1:], DRAWN, strict=False):
         toy = toys[name]
         axis.add_patch(plt.Circle((0, 0), 1, fill=False, color="#CCCCCC", linestyle=":"))
         _scatter(
             axis, toy.train[2], 0.85 * toy.test[2], toy
         )  # test classes on an inner ring, or one would hide the other
-        axis.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), aspect="equal")
-        axis.set_title(VARIANTS[name].label, fontsize=9)
-    axis = axes[2, 0]
+        axis.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), aspect="equal", xticks=(-1, 0, 1), yticks=(-1, 0, 1))
+        axis.set_title(VARIANTS[name].label.replace(", ", ",\n"), fontsize=8)
+    axis = axes[1, 1]
     for place, name in enumerate(DRAWN):
         values = spectrum(toys[name].train[2])
         axis.bar([place - 0.2, place + 0.2], values / values.sum(), width=0.36, color=(BLUE, ORANGE))
-    axis.set_xticks(range(len(DRAWN)), ["plain", "p = 0.001", "script"], fontsize=8)
-    axis.set_title("singular values, share of the sum", fontsize=9)
-    axes[2, 1].set_axis_off()
+    axis.set_xticks(range(len(DRAWN)), ["plain", "p = 0.001", "script"], fontsize=7.5, rotation=30)
+    axis.set_title("singular values,\nshare of the sum", fontsize=8)
+    axes[1, 2].set_axis_off()
     handles = [
         Line2D([], [], color=colour, marker=marker, linestyle="", label=f"{part} class {number + 1}")
         for part, colours, marker in (("training", COLOURS[0], "o"), ("test", COLOURS[1], "x"))
         for number, colour in enumerate(colours)
     ]
-    axes[2, 1].legend(handles=handles, loc="center", frameon=False)
+    axes[1, 2].legend(handles=handles, loc="center", frameon=False, fontsize=8)
     return figure
 
 

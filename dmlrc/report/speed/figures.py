@@ -1,5 +1,6 @@
 """Speed, drawn: ratios to the peers, and how time and memory grow."""
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -31,13 +32,13 @@ def peers_figure(found: pd.DataFrame) -> Figure:
     return figure
 
 
-def growth_figure(found: pd.DataFrame, exponents: pd.Series) -> Figure:
-    """Seconds and megabytes of evaluation by images, of a proposal by trials, of a study by workers; logarithmic axes.
+def growth_figure(found: pd.DataFrame, exponents: pd.Series) -> list[Figure]:
+    """Seconds and megabytes of evaluation by images; then of a proposal by trials, of a study by workers.
 
-    found: `page.growth`; exponents: `page.exponents`, which stand in the legend.
+    Logarithmic axes. found: `page.growth`; exponents: `page.exponents`, which stand in the legend.
     """
-    figure, axes = style.canvas(7.6, 4, gridspec_kw={"height_ratios": [1.6, 1.1, 1, 1]})
-    seconds, memory, proposal, study = axes[:, 0]
+    of_images, (seconds, memory) = _stacked()
+    of_searches, (proposal, study) = _stacked()
     for task, part in found.groupby("task", sort=False):
         look = LOOKS[task]
         label = f"{FITTED[task]}, exponent {exponents[task]:.1f}" if task in exponents else task
@@ -55,4 +56,9 @@ def growth_figure(found: pd.DataFrame, exponents: pd.Series) -> Figure:
     sizes = sorted(found["size"][found["task"] == "study"])
     study.set_xticks(sizes, sizes)
     study.minorticks_off()
-    return figure
+    return [of_images, of_searches]
+
+
+def _stacked() -> tuple[Figure, np.ndarray]:
+    figure, axes = style.canvas(4.4, 2, gridspec_kw={"height_ratios": [1.5, 1]})
+    return figure, axes[:, 0]

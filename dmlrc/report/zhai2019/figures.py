@@ -47,72 +47,76 @@ def architecture() -> Figure:
     return figure
 
 
-def draw_sizes(by_study: Mapping[str, StudyRecords]) -> Figure:
-    """zhai-f2: R@1 of floats and bits against the size of the embedding, with 95 % intervals; a panel a study."""
-    figure, axes = style.canvas(0.5 + 2.3 * len(by_study), len(by_study))
-    for axis, (name, records) in zip(axes[:, 0], by_study.items(), strict=True):
-        frame = sizes(records)
-        for binary, (text, colour, marker) in {False: ("floats", BLUE, "o"), True: ("bits", RED, "s")}.items():
-            part = frame[frame["binary"] == binary]
-            _line(axis, part["dim"], part, text, colour, marker)
-        common.doubling_axis(axis, frame["dim"])
-        axis.set(title=name, ylabel="R@1, %")
-        axis.legend()
-    axes[-1, 0].set_xlabel("size of the embedding, numbers or bits")
+def draw_sizes(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
+    """zhai-f2: R@1 of floats and bits against the size of the embedding, with 95 % intervals; a figure a study."""
+    return [_draw_sizes(name, sizes(records)) for name, records in by_study.items()]
+
+
+def _draw_sizes(title: str, frame: pd.DataFrame) -> Figure:
+    figure, axes = style.canvas(2.8)
+    axis = axes[0, 0]
+    for binary, (text, colour, marker) in {False: ("floats", BLUE, "o"), True: ("bits", RED, "s")}.items():
+        part = frame[frame["binary"] == binary]
+        _line(axis, part["dim"], part, text, colour, marker)
+    common.doubling_axis(axis, frame["dim"])
+    axis.set(title=title, ylabel="R@1, %", xlabel="size of the embedding, numbers or bits")
+    axis.legend()
     return figure
 
 
-def draw_layer_norm(by_study: Mapping[str, StudyRecords]) -> Figure:
-    """zhai-f3: training loss and validation R@1 with and without LayerNorm; a row of panels a study.
+def draw_layer_norm(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
+    """zhai-f3: training loss and validation R@1 with and without LayerNorm; a figure a study.
 
     Bands: 95 % intervals over the seeds. Dotted: ln C, the loss of a classifier of C classes that knows nothing.
     """
-    figure, axes = style.canvas(0.7 + 2.2 * len(by_study), len(by_study), 2, sharex="row")
+    return [_draw_layer_norm(name, records) for name, records in by_study.items()]
+
+
+def _draw_layer_norm(title: str, records: StudyRecords) -> Figure:
+    figure, axes = style.canvas(3.0, 1, 2, sharex=True)
     looks = dict(zip(LAYER_NORM, ((BLUE, "-"), (RED, "--")), strict=True))
-    for row, (name, records) in zip(axes, by_study.items(), strict=True):
-        curves = layer_norm_curves(records)
-        for axis, (metric, scale) in zip(row, {"loss": 1, "precision_at_1": 100}.items(), strict=True):
-            for method, (colour, dashes) in looks.items():
-                part = curves[(curves["method"] == method) & (curves["metric"] == metric)].sort_values("step")
-                half = part["ci95"].fillna(0.0)
-                axis.plot(part["step"], scale * part["mean"], dashes, color=colour, label=LAYER_NORM[method])
-                axis.fill_between(
-                    part["step"], scale * (part["mean"] - half), scale * (part["mean"] + half), color=colour, alpha=0.2
-                )
-        row[0].axhline(
-            np.log(training_classes(records, next(iter(LAYER_NORM)))), color="black", linestyle=":", label="ln C"
-        )
-        row[0].set_title(f"{name}: training loss" if len(by_study) > 1 else "training loss", fontsize=9)
-        row[1].set_title("R@1, validation classes, %", fontsize=9)
-    for axis in axes[-1]:
+    curves = layer_norm_curves(records)
+    for axis, (metric, scale) in zip(axes[0], {"loss": 1, "precision_at_1": 100}.items(), strict=True):
+        for method, (colour, dashes) in looks.items():
+            part = curves[(curves["method"] == method) & (curves["metric"] == metric)].sort_values("step")
+            half = part["ci95"].fillna(0.0)
+            axis.plot(part["step"], scale * part["mean"], dashes, color=colour, label=LAYER_NORM[method])
+            axis.fill_between(
+                part["step"], scale * (part["mean"] - half), scale * (part["mean"] + half), color=colour, alpha=0.2
+            )
         axis.set_xlabel("step")
-    handles, texts = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, texts, loc="outside upper center", ncols=3)
+    nothing = np.log(training_classes(records, next(iter(LAYER_NORM))))
+    axes[0, 0].axhline(nothing, color="black", linestyle=":", label="ln C")
+    axes[0, 0].set_title("training loss", fontsize=9)
+    axes[0, 1].set_title("R@1, validation classes, %", fontsize=9)
+    figure.suptitle(title, fontsize=9)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
 
-def draw_shares(by_study: Mapping[str, StudyRecords]) -> Figure:
-    """zhai-f4: R@K against the share of the classes, with 95 % intervals; a panel a study."""
-    figure, axes = style.canvas(0.8 + 2.1 * len(by_study), len(by_study), sharex=True)
+def draw_shares(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
+    """zhai-f4: R@K against the share of the classes, with 95 % intervals; a figure a study."""
+    return [_draw_shares(name, shares(records)) for name, records in by_study.items()]
+
+
+def _draw_shares(title: str, frame: pd.DataFrame) -> Figure:
+    figure, axes = style.canvas(2.9)
     looks = {
         "precision_at_1": (BLUE, "o"),
         "recall_at_10": (GREEN, "s"),
         "recall_at_100": (ORANGE, "D"),
     }
-    for axis, (name, records) in zip(axes[:, 0], by_study.items(), strict=True):
-        frame = shares(records)
-        for metric, (colour, marker) in looks.items():
-            part = frame[frame["metric"] == metric]
-            if len(part):
-                _line(axis, part["share"], part, common.metric_label(metric), colour, marker)
-        axis.set_xscale("log")
-        axis.xaxis.set_major_locator(FixedLocator(sorted(frame["share"].unique())))
-        axis.xaxis.set_minor_locator(NullLocator())
-        axis.xaxis.set_major_formatter(PercentFormatter(1, decimals=None))
-        axis.set(title=name, ylabel="R@K, %")
-    axes[-1, 0].set_xlabel("share of the classes in a step")
-    handles, texts = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, texts, loc="outside upper center", ncols=3)
+    axis = axes[0, 0]
+    for metric, (colour, marker) in looks.items():
+        part = frame[frame["metric"] == metric]
+        if len(part):
+            _line(axis, part["share"], part, common.metric_label(metric), colour, marker)
+    axis.set_xscale("log")
+    axis.xaxis.set_major_locator(FixedLocator(sorted(frame["share"].unique())))
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.xaxis.set_major_formatter(PercentFormatter(1, decimals=None))
+    axis.set(title=title, ylabel="R@K, %", xlabel="share of the classes in a step")
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
 
