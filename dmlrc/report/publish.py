@@ -11,7 +11,7 @@ unless it is `Markup`; in sentences and captions, which are Markdown, `dmlrc.rep
 import os
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from html import escape
@@ -111,21 +111,22 @@ def table(
     wrap: bool = False,
     filters: bool = False,
     folded: str = "",
+    links: Mapping[str, str] | None = None,
 ) -> None:
     """Show a table of text under its id, and write it as CSV and LaTeX.
 
     cells: what is printed, text or `Markup`. data: the numbers behind it, for the CSV; default the cells. marks: for
     each cell "best" (printed bold), "tie" (italic) or "". wrap: cells hold sentences, so they may break into lines.
     filters: the page lets its reader choose among the rows. folded: what the line says behind which the table is
-    folded; for the numbers behind a figure, and for what only a checker reads.
+    folded; for the numbers behind a figure, and for what only a checker reads. links: where the names of rows lead to.
     """
-    plain = cells.map(_stripped).rename(index=_stripped)  # links are of pages
+    plain = cells.map(lambda cell: cell.striptags() if isinstance(cell, Markup) else cell)  # links are of pages
     (plain if data is None else data).to_csv(exports() / f"{name}.csv", float_format="%.6g")
     plain, cells = titles.in_headings(plain), titles.in_headings(cells)
     marks = None if marks is None else titles.in_headings(marks)
     (exports() / f"{name}.tex").write_text(_latex(_styler(plain, marks), name, titles.in_sentence(caption)))
     caption = _printed(caption)
-    html = _long(_marked(cells, marks), name, wrap) if filters else _scrolling(cells, name, wrap, marks)
+    html = _long(_marked(cells, marks), name, wrap) if filters else _scrolling(cells, name, wrap, marks, links)
     links = f"{{download}}`CSV <exports/{name}.csv>` {{download}}`LaTeX <exports/{name}.tex>` {_ABOUT}"
     shown = (
         f"::::{{container}} dml-table\n:name: {name}\n\n```{{raw}} html\n{html}\n```\n\n:::{{container}} "
@@ -212,10 +213,6 @@ def recorded(notebook: str | Path) -> dict:
     return {name: value for output in outputs for name, value in output["data"][SCALARS].items()}
 
 
-def _stripped(cell: object) -> object:
-    return cell.striptags() if isinstance(cell, Markup) else cell
-
-
 def _styler(cells: pd.DataFrame, marks: pd.DataFrame | None) -> Styler:
     """The index's name stands over it, in the last row of the heading, not in a row of its own."""
     if cells.index.nlevels > 1:
@@ -231,6 +228,10 @@ def _styler(cells: pd.DataFrame, marks: pd.DataFrame | None) -> Styler:
 def _escaped(cells: pd.DataFrame) -> pd.DataFrame:
     """The cells, and the names of rows and columns, as HTML that shows them as they are."""
     return cells.astype(object).map(_as_html).rename(index=_as_html, columns=_as_html)
+
+
+def _linked(html: str, address: str | None) -> str:
+    return f'<a href="{address}">{html}</a>' if address else html
 
 
 def _as_html(cell: object) -> object:
@@ -291,9 +292,20 @@ def _room(texts: Iterable, most: str) -> str:
     return f"min-width: min({min(max(longest // 4, 16), 36)}ch, {most});"
 
 
-def _scrolling(cells: pd.DataFrame, name: str, wrap: bool, marks: pd.DataFrame | None = None) -> str:
+def _scrolling(
+    cells: pd.DataFrame,
+    name: str,
+    wrap: bool,
+    marks: pd.DataFrame | None = None,
+    links: Mapping[str, str] | None = None,
+) -> str:
     look = "dml dml-wrap" if wrap else "dml"
-    styler = _styler(_escaped(cells), marks)
+    escaped = _escaped(cells)
+    if links:
+        names = [_linked(text, links.get(label)) for text, label in zip(escaped.index, cells.index, strict=True)]
+        escaped = escaped.set_axis(pd.Index(names, name=cells.index.name))
+        marks = None if marks is None else marks.set_axis(escaped.index)
+    styler = _styler(escaped, marks)
     styler = (_roomy(styler) if wrap else styler).set_uuid(name.replace("-", "_"))
     html = styler.set_table_attributes(f'class="{look}"').to_html()
     return f'<div class="dml-scroll" tabindex="0" role="region" aria-label="{escape(name)}">{html}</div>'

@@ -14,7 +14,7 @@ from test_hypotheses import EIGHT
 from dmlrc.errors import UsageError
 from dmlrc.methods import LOSS_WEIGHTS_LR
 from dmlrc.records import PRETRAINED
-from dmlrc.report import claims, published, titles
+from dmlrc.report import claims, publish, published, titles
 from dmlrc.report.hypotheses.measures import CUB
 from dmlrc.report.method import figures, notes, page
 
@@ -153,11 +153,16 @@ def test_a_claim_stands_on_the_pages_of_the_methods_that_it_is_about(found):
     assert page.verdicts(list(found.values()), notes.SHOWN["circle"]) is None
 
 
-def test_rows_of_a_table_lead_to_the_pages():
-    cells = pd.DataFrame({"MAP@R": ["1", "2"]}, index=["ArcFace", "mine"])
-    linked = page.linked(cells)
-    assert linked.index[0] == '<a href="method_arcface.html#method-arcface">ArcFace</a>'
-    assert linked.index[1] == "mine"
+def test_rows_of_a_table_lead_to_the_pages(tmp_path):
+    names = pd.Index(["ArcFace", "mine <b>"], name="Method")
+    cells = pd.DataFrame({"MAP@R": ["1", "2"]}, index=names)
+    marks = pd.DataFrame({"MAP@R": ["best", ""]}, index=names)
+    with publish.collected(tmp_path) as shown:
+        publish.table("rows", cells, "Rows.", marks=marks, links=notes.LINKS)
+    assert '<a href="method_arcface.html#method-arcface">ArcFace</a></th>' in shown[0]
+    assert "mine &lt;b&gt;</th>" in shown[0]
+    assert "bold" in shown[0]
+    assert "method_arcface" not in (tmp_path / "rows.tex").read_text() + (tmp_path / "rows.csv").read_text()
 
 
 def test_figures_show_every_method_and_every_trial(found):

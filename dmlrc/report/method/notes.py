@@ -48,13 +48,14 @@ def _anchor(method: str) -> str:
 
 
 def heading(method: Method) -> str:
-    """The heading of a method's page, MyST, with the anchor that `address` leads to."""
+    """The heading of a method's page, MyST, with the anchor that `LINKS` leads to."""
     return f"({_anchor(method.name)})=\n# {method.label}"
 
 
-def address(method: str) -> str:
-    """Where a method's page is, from a chapter."""
-    return f"{page(method)}.html#{_anchor(method)}"
+LINKS: Mapping[str, str] = MappingProxyType(
+    {method.label: f"{page(name)}.html#{_anchor(name)}" for name, method in SHOWN.items()}
+)
+"""Where the page of a method is, from a chapter, by the method's label: for the `links` of `publish.table`."""
 
 
 NOTES: Mapping[str, Note] = MappingProxyType(_read())

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from markupsafe import Markup
 
 from dmlrc import losses
 from dmlrc.errors import unknown
@@ -14,17 +13,11 @@ from dmlrc.papers import after2019
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import claims, everything, labels, published, tables, titles
 from dmlrc.report.after2019.page import joined
-from dmlrc.report.method.notes import NOTES, SHOWN, address
+from dmlrc.report.method.notes import NOTES, SHOWN
 from dmlrc.report.rates import page as rates
 from dmlrc.studies import experiments
 
 AFTER_2019 = {each.name for each in after2019.METHODS}
-
-
-def linked(cells: pd.DataFrame) -> pd.DataFrame:
-    """A table of a chapter whose rows are methods by their labels: those that have a page are links to it."""
-    link = Markup('<a href="{}">{}</a>')
-    return cells.rename(index={each.label: link.format(address(name), each.label) for name, each in SHOWN.items()})
 
 
 def get(name: str) -> Method:
