@@ -63,7 +63,11 @@ IDS = (
     "hypotheses",
     "other-processors",
     "results-all",
-    *(f"{kind}-{method}" for method in ("contrastive", "proxy_anchor") for kind in ("place", "places", "trials")),
+    *(
+        f"method-{method}-{kind}"
+        for method in ("contrastive", "proxy-anchor")
+        for kind in ("place", "places", "trials")
+    ),
 )
 
 

@@ -43,17 +43,18 @@ def page(method: str) -> str:
     return f"method_{method}"
 
 
-def _anchor(method: str) -> str:
+def anchor(method: str) -> str:
+    """What a method's page, and the ids of its tables and figures, begin with."""
     return f"method-{method.replace('_', '-')}"
 
 
 def heading(method: Method) -> str:
     """The heading of a method's page, MyST, with the anchor that `LINKS` leads to."""
-    return f"({_anchor(method.name)})=\n# {method.label}"
+    return f"({anchor(method.name)})=\n# {method.label}"
 
 
 LINKS: Mapping[str, str] = MappingProxyType(
-    {method.label: f"{page(name)}.html#{_anchor(name)}" for name, method in SHOWN.items()}
+    {method.label: f"{page(name)}.html#{anchor(name)}" for name, method in SHOWN.items()}
 )
 """Where the page of a method is, from a chapter, by the method's label: for the `links` of `publish.table`."""
 
