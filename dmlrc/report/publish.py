@@ -11,6 +11,7 @@ unless it is `Markup`; in sentences and captions, which are Markdown, `dmlrc.rep
 import os
 import re
 import warnings
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -56,6 +57,26 @@ def exports() -> Path:
     return folder
 
 
+_exported: list[Path] = []
+"""The downloads of this page so far; `rerun`, at its foot, puts them into one archive."""
+
+
+def _export(name: str, content: str) -> None:
+    path = exports() / name
+    path.write_text(content)
+    _exported.append(path)
+
+
+def _archived(name: str) -> str:
+    """The name of an archive of all downloads of this page; equal downloads give equal bytes."""
+    files = {path.name: path for path in _exported}
+    with zipfile.ZipFile(exports() / f"{name}.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in files.values():
+            archive.writestr(zipfile.ZipInfo(path.name), path.read_bytes(), zipfile.ZIP_DEFLATED)
+    _exported.clear()
+    return f"{name}.zip"
+
+
 def text(markdown: str) -> None:
     """Show Markdown; for sentences whose numbers are computed. Nothing is shown of "", where nothing was run."""
     if not markdown:
@@ -94,11 +115,13 @@ def rerun(chapter: str, studies: str, **parameters: str) -> None:
         f"{runs}\npapermill notebooks/{chapter}.ipynb {chapter}.ipynb --cwd notebooks -p studies {studies}{given}\n```"
     )
     cite = f"To cite it:\n\n```bibtex\n{about.bibtex(chapter)}\n```"
+    archive = _archived("-".join([chapter, *parameters.values()]))
+    whole = f"{{download}}`All tables and figures of this page as one archive <exports/{archive}>`"
     _display(
         f"<details><summary>About these runs</summary>{html}{_html(commands)}{_html(cite)}</details>",
         f"::::::{{dropdown}} About these runs: data, protocol, machine; rerun; cite\n:class-container: dml-about\n\n"
-        f":::::{{container}}\n:name: about-these-runs\n\n```{{raw}} html\n{html}\n```\n:::::\n\n{commands}\n\n{cite}\n"
-        "::::::",
+        f":::::{{container}}\n:name: about-these-runs\n\n```{{raw}} html\n{html}\n```\n:::::\n\n"
+        f"{whole}\n\n{commands}\n\n{cite}\n::::::",
     )
 
 
@@ -121,16 +144,16 @@ def table(
     folded; for the numbers behind a figure, and for what only a checker reads. links: where the names of rows lead to.
     """
     plain = cells.map(lambda cell: cell.striptags() if isinstance(cell, Markup) else cell)  # links are of pages
-    (plain if data is None else data).to_csv(exports() / f"{name}.csv", float_format="%.6g")
+    _export(f"{name}.csv", (plain if data is None else data).to_csv(float_format="%.6g"))
     plain, cells = titles.in_headings(plain), titles.in_headings(cells)
     marks = None if marks is None else titles.in_headings(marks)
-    (exports() / f"{name}.tex").write_text(_latex(_styler(plain, marks), name, titles.in_sentence(caption)))
+    _export(f"{name}.tex", _latex(_styler(plain, marks), name, titles.in_sentence(caption)))
     caption = _printed(caption)
     html = _long(_marked(cells, marks), name, wrap) if filters else _scrolling(cells, name, wrap, marks, links)
-    links = f"{{download}}`CSV <exports/{name}.csv>` {{download}}`LaTeX <exports/{name}.tex>` {_ABOUT}"
+    downloads = f"{{download}}`CSV <exports/{name}.csv>` {{download}}`LaTeX <exports/{name}.tex>` {_ABOUT}"
     shown = (
         f"::::{{container}} dml-table\n:name: {name}\n\n```{{raw}} html\n{html}\n```\n\n:::{{container}} "
-        f"dml-caption\n{caption} {links}\n:::\n::::"
+        f"dml-caption\n{caption} {downloads}\n:::\n::::"
     )
     html = f"{html}<p>{_html(caption)}</p>"
     if folded:
@@ -169,7 +192,7 @@ def _written(drawing: Figure, name: str) -> str:
     # the names of ticks are made anew when a figure is drawn, so these are replaced in the file
     file = re.sub(r"(?<=>)[^<>]+(?=</text>)", lambda found: titles.in_label(found[0]), svg.drawn(drawing, name))
     plt.close(drawing)
-    (exports() / f"{name}.svg").write_text(file)
+    _export(f"{name}.svg", file)
     return file
 
 

@@ -1,6 +1,7 @@
 """Displays carry both forms, and the files beside them hold the same numbers."""
 
 import re
+import zipfile
 from html import escape, unescape
 
 import matplotlib
@@ -23,6 +24,7 @@ from dmlrc.report import labels, publish, style
 @pytest.fixture(autouse=True)
 def exports(tmp_path, monkeypatch):
     monkeypatch.setenv("DMLRC_EXPORTS", str(tmp_path / "exports"))
+    monkeypatch.setattr(publish, "_exported", [])
     InteractiveShell.clear_instance()
     InteractiveShell.instance()
     return tmp_path / "exports"
@@ -166,6 +168,22 @@ def test_the_foot_of_a_page_says_what_was_run_and_how_it_is_cited(home):
     assert "Grocery Store (quick)" in data
     assert "seed" in data
     assert "@misc{dmlrc-03_results" in data
+
+
+def test_the_foot_of_a_page_has_all_its_downloads_and_no_others(home, exports):
+    study = studies.get("glyphs-quick")
+    write_fake_study(study=study.name, dataset=study.dataset, protocol=study.protocol, trials=3, reruns=2)
+    for page, table in (("03_results", "one"), ("method", "other")):
+        shown(publish.table, table, pd.DataFrame({"n": ["1"]}, index=["a"]), "A table.")
+        told = {"method": "arcface"} if page == "method" else {}
+        with capture_output() as captured:
+            publish.rerun(page, study.name, **told)
+        file = "03_results.zip" if page == "03_results" else "method-arcface.zip"
+        assert f"<exports/{file}>" in captured.outputs[-1].data["text/markdown"]
+        with zipfile.ZipFile(exports / file) as archive:
+            assert sorted(archive.namelist()) == [f"{table}.csv", f"{table}.tex"]
+            assert archive.read(f"{table}.csv") == (exports / f"{table}.csv").read_bytes()
+    assert "-p studies glyphs-quick -p method arcface" in captured.outputs[-1].data["text/markdown"]
 
 
 def test_studies_are_printed_by_their_titles(exports):

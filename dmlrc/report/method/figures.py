@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from dmlrc.methods import Method
 from dmlrc.report import labels, svg
 from dmlrc.report.method.notes import SHOWN
-from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, canvas, drawn
+from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, canvas, drawn, method_style, untrained_line
 
 STUDIES = (BLUE, ORANGE, GREEN)
 """The colours of studies in a figure of one method."""
@@ -28,15 +28,14 @@ def places(gains: pd.DataFrame, method: Method) -> Figure:
             100 * others["mean"], np.full(len(others), row), s=22, color=GREY, alpha=0.45, linewidths=0
         )
         svg.tips(points, [_tip(name, value) for name, value in others["mean"].items()])
-        own = part.loc[method.name]
+        own, look = part.loc[method.name], method_style(method.name)
         for half, width, alpha in ((own["ci95"], 2, 0.6), (own["seed_ci95"], 4, 1.0)):
             if half == half:
                 reach = [100 * (own["mean"] - half), 100 * (own["mean"] + half)]
-                axis.plot(reach, [row, row], color=BLUE, linewidth=width, alpha=alpha, solid_capstyle="butt")
-        point = axis.scatter(100 * own["mean"], row, s=46, color=BLUE, zorder=3)
+                axis.plot(reach, [row, row], color=look.colour, linewidth=width, alpha=alpha, solid_capstyle="butt")
+        point = axis.scatter(100 * own["mean"], row, s=46, color=look.colour, marker=look.marker, zorder=3)
         svg.tips(point, [_tip(method.name, own["mean"])])
-    axis.axvline(0, color="black", linewidth=1, linestyle="--")
-    axis.annotate("untrained trunk", (0, 1), xycoords=("data", "axes fraction"), ha="center", va="bottom", fontsize=8)
+    untrained_line(axis, 0.0)
     axis.set(yticks=range(len(studies)), yticklabels=studies, xlabel="MAP@R over the untrained trunk, points")
     axis.set_ylim(len(studies) - 0.5, -0.5)
     return figure
