@@ -238,7 +238,13 @@ def not_run(by_study: ByStudy, experiment: str, statement: str) -> pd.DataFrame:
 
 def publish_forest(name: str, studies: Sequence[StudyRecords] | claims.Judged, section: str) -> None:
     """Publish the figure of a section's claims under a name; nothing where none of them has a number."""
-    drawings = draw_forest(claims.judged(studies, section), claims.of_section(section))
+    own = {claim.id for claim in claims.of_section(section)}
+    judged = {
+        study: found
+        for study, all_of_it in claims.judged(studies, section).items()
+        if (found := {name: each for name, each in all_of_it.items() if name in own})
+    }
+    drawings = draw_forest(judged, claims.of_section(section))
     if drawings:
         publish.figure(
             name,
@@ -247,6 +253,7 @@ def publish_forest(name: str, studies: Sequence[StudyRecords] | claims.Judged, s
             "its 95 % interval: right of the dotted line the whole interval is inside and the claim is reproduced, "
             "left of the other one it is not. Hollow: the verdict is open, for another reason if the mark is beyond a "
             "line. Point at a mark for the number and the reason.",
+            claims.verdicts_sentence(judged),
         )
 
 
@@ -262,10 +269,10 @@ class Exhibit:
     caption: str
     statement: str
 
-    def figure(self, by_study: ByStudy, draw: Callable[[dict[str, StudyRecords]], list[Figure]]) -> None:
-        """Publish a figure of the studies around which the experiment was run."""
+    def figure(self, by_study: ByStudy, draw: Callable[[dict[str, StudyRecords]], list[Figure]], message: str) -> None:
+        """Publish a figure of the studies around which the experiment was run. message: of `publish.figure`."""
         if present(by_study):
-            publish.figure(self.name, draw(present(by_study)), self._caption(by_study))
+            publish.figure(self.name, draw(present(by_study)), self._caption(by_study), message)
         else:
             self._publish_statement(by_study)
 

@@ -370,6 +370,14 @@ def _share(count: int, total: int) -> str:
     return f"all {total} methods" if count == total else f"{count} of {total} methods"
 
 
+def counted(number: int, noun: str) -> str:
+    """
+    >>> counted(1, "claim"), counted(3, "claim")
+    ('1 claim', '3 claims')
+    """
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def listed(texts: Iterable[str]) -> str:
     """
     >>> listed(["a"]), listed(["a", "b", "c"]), listed([])

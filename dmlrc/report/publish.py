@@ -166,17 +166,18 @@ _ABOUT = '<a class="dml-about-link" href="#about-these-runs">About these runs</a
 """The link to the foot of the page, where `rerun` says what the numbers were made of."""
 
 
-def figure(name: str, drawings: Figure | Sequence[Figure], caption: str) -> None:
+def figure(name: str, drawings: Figure | Sequence[Figure], caption: str, message: str) -> None:
     """Show a figure under its id, and write it as SVG.
 
-    drawings: several stand side by side where the page has room, else one below another; from the second on their
-    files are `<name>-<number>.svg`.
+    message: what it shows, with the extremes, for who cannot see it: its first sentences, see `_brief`. drawings:
+    several stand side by side where the page has room, else one below another; from the second on their files are
+    `<name>-<number>.svg`.
     """
     several = [drawings] if isinstance(drawings, Figure) else drawings
     files = {f"{name}-{number}" if number > 1 else name: each for number, each in enumerate(several, 1)}
     panels = "".join(svg.inline(_written(each, file)) for file, each in files.items())
     caption = _printed(caption)
-    html = _fenced(f'<div class="dml-panels" role="img" aria-label="{escape(_alt(caption))}">{panels}</div>')
+    html = _fenced(f'<div class="dml-panels" role="img" aria-label="{escape(_brief(_plain(message)))}">{panels}</div>')
     links = " ".join(f"{{download}}`SVG <exports/{file}.svg>`" for file in files)
     _display(
         f"{html}<p>{_html(caption)}</p>",
@@ -206,9 +207,30 @@ def pictures(name: str, html: str, caption: str) -> None:
     )
 
 
-def _alt(caption: str) -> str:
-    """A caption without its markup: citations and links by their words."""
-    return " ".join(_MARKS.sub(_letter, re.sub(r"\{[a-z:]+\}`[^`]*`", "", caption)).split())
+def _plain(markdown: str) -> str:
+    """A sentence without its markup: studies by their titles, citations left out."""
+    without = re.sub(r"\s*\{(?:cite|doc)[a-z:]*\}`[^`]*`", "", _printed(markdown))
+    without = re.sub(r"(?<!\\)\[([^\]]*)\](?!\()", r"(\1)", without)  # an interval is no link
+    return " ".join(_MARKS.sub(_letter, re.sub(r"\{[a-z:]+\}`([^`<]*)[^`]*`", r"\1", without)).split())
+
+
+WORDS = 45
+"""Of the text that stands for a figure."""
+
+
+def _brief(text: str) -> str:
+    """The first sentences, as many as have so few words together; always the first.
+
+    >>> _brief("A leads by 2 points. " + "B is " + "very " * 50 + "low.")
+    'A leads by 2 points.'
+    """
+    sentences = re.split(r"(?<=[.?!])(?<![ (][A-Z]\.)\s+(?=[A-Z])", text)  # "N. Softmax" is no end
+    kept = [sentences[0]]
+    for sentence in sentences[1:]:
+        if len(" ".join([*kept, sentence]).split()) > WORDS:
+            break
+        kept.append(sentence)
+    return " ".join(kept)
 
 
 _MARKS = re.compile(r"\\([!-/:-@\[-`{-~])|[`*_{}\[\]]")

@@ -79,4 +79,4 @@ def test_a_square_a_claim_in_the_colour_of_its_verdict():
     assert len(drawn) == len(squares)
     grey = sum(each.get_facecolor()[:3] == pytest.approx((181 / 255,) * 3) for each in drawn)
     assert grey == (squares["verdict"] == "inconclusive").sum()
-    assert "claims are settled" in page.verdicts_sentence(judged)
+    assert "claims are settled" in claims.verdicts_sentence(judged)

@@ -104,7 +104,7 @@ def test_names_are_text_in_cells_in_captions_and_beside_figures(exports):
     assert r"\& \$x\$ | `y` *z* \{cite:p\}`w` \textbackslash{} \_u\_" in (exports / "my-t1.tex").read_text()
     figure, axis = plt.subplots()
     axis.set_title(style.drawn(HOSTILE))
-    data = shown(publish.figure, "my-f1", figure, f"Of {labels.prose(HOSTILE)}.")
+    data = shown(publish.figure, "my-f1", figure, "A caption.", f"Of {labels.prose(HOSTILE)}.")
     assert f'aria-label="{escape(f"Of {name}.")}"'.replace("`", "&#96;") in data["text/markdown"]
     assert escape(name, quote=False) in (exports / "my-f1.svg").read_text()
     assert "<script" not in data["text/html"]
@@ -122,10 +122,10 @@ def test_the_same_numbers_give_the_same_figure(exports):
     for _ in range(2):
         figure, axis = plt.subplots()
         axis.plot([1, 2, 3])
-        data = shown(publish.figure, "my-f1", figure, "A *line*.")
+        data = shown(publish.figure, "my-f1", figure, "A *line*.", "It *rises* by 2 [1, 3] {cite:p}`musgrave2020`.")
         written.append((exports / "my-f1.svg").read_text())
     assert written[0] == written[1]
-    assert 'aria-label="A line."' in data["text/markdown"]
+    assert 'aria-label="It rises by 2 (1, 3)."' in data["text/markdown"]
     assert data["text/html"].startswith('<div class="dml-panels" role="img"')
     assert figure.number not in plt.get_fignums()  # other tests of this worker may leave theirs open
 
@@ -136,7 +136,7 @@ def test_several_drawings_are_one_figure(exports):
         figure, axis = plt.subplots()
         axis.plot([number, 2])
         drawings.append(figure)
-    data = shown(publish.figure, "my-f1", drawings, "Two lines.")
+    data = shown(publish.figure, "my-f1", drawings, "Two lines.", "The second falls.")
     assert data["text/html"].count("<svg") == 2
     assert data["text/markdown"].count(":name: my-f1") == data["text/html"].count('role="img"') == 1
     assert {path.name for path in exports.glob("*.svg")} == {"my-f1.svg", "my-f1-2.svg"}
@@ -197,7 +197,7 @@ def test_studies_are_printed_by_their_titles(exports):
     figure, axis = plt.subplots()
     axis.set_title("grocery-quick, fold 1")
     axis.barh(["cars196crops-frozen"], [1])
-    drawn = shown(publish.figure, "my-f1", figure, "A title.")["text/html"]
+    drawn = shown(publish.figure, "my-f1", figure, "A title.", "A bar of 1.")["text/html"]
     assert "Grocery Store (quick), fold 1" in drawn
     assert ">Cars crops</text>" in drawn
 

@@ -21,7 +21,16 @@ A verdict holds for the data set, the trunk and the protocol of its study, and t
 vary. With this many claims some intervals miss by chance: one in twenty, were each to stand at the edge.
 """
 
-from dmlrc.report.claims.page import SECTIONS, by_paper, caption, overview, table, takeaways, unsettled
+from dmlrc.report.claims.page import (
+    SECTIONS,
+    by_paper,
+    caption,
+    overview,
+    table,
+    takeaways,
+    unsettled,
+    verdicts_sentence,
+)
 from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, RETRACTED, VERDICTS, Claim
 from dmlrc.report.claims.verdicts import (
     CLAIMS,
@@ -59,4 +68,5 @@ __all__ = [
     "table",
     "takeaways",
     "unsettled",
+    "verdicts_sentence",
 ]

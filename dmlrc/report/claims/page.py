@@ -211,3 +211,19 @@ def _failed(studies: Judged) -> str:
 
 def _sentence(text: str) -> str:
     return text[0].upper() + text[1:]
+
+
+def verdicts_sentence(judged: Judged) -> str:
+    """What became of the claims, in a sentence a study."""
+    sentences = []
+    for study, judgements in judged.items():
+        found = [judgement.verdict for judgement in judgements.values()]
+        settled = [found.count(verdict) for verdict in (REPRODUCED, NOT_REPRODUCED)]
+        where = f"On `{study}`" if study != WITHOUT_RECORDS else "Without any training of ours"
+        counts = [f"{count} {word}" for count, word in zip(settled, (REPRODUCED, NOT_REPRODUCED), strict=True) if count]
+        told = f": {labels.listed(counts)}" if counts else ""
+        sentences.append(
+            f"{where}, {sum(settled)} of {labels.counted(len(found), 'claim')} "
+            f"{'is' if sum(settled) == 1 else 'are'} settled{told}."
+        )
+    return " ".join(sentences)

@@ -30,7 +30,8 @@ def show(recorded: StudyRecords, methods: Sequence[Method]) -> dict[str, float |
     known = tables.METHODS | {method.name: method for method in methods}
     compared = measures.compare(recorded, lenders(recorded))
     caption, accuracy = labels.caption(recorded), tables.accuracy(recorded)
-    publish.takeaways(*(verdict(recorded, compared, method) for method in methods), significance.luck(compared))
+    told = [verdict(recorded, compared, method) for method in methods]
+    publish.takeaways(*told, significance.luck(compared))
 
     cells, marks = musgrave.results(accuracy, *labels.dimensions(recorded), tables.status(recorded, known), known)
     heading = f"The results table with your rows at its end. {labels.ties(accuracy)} {labels.MARKS_OF_SEARCHES}"
@@ -45,11 +46,16 @@ def show(recorded: StudyRecords, methods: Sequence[Method]) -> dict[str, float |
             )
             publish.table(f"fork-tests-{method.name}", cells, f"{heading} {caption}")
     title = titles.title(recorded.meta.get("parent") or recorded.name)
-    publish.figure("fork-accuracy", figures.results({title: accuracy}, methods=known), caption)
+    publish.figure("fork-accuracy", figures.results({title: accuracy}, methods=known), caption, " ".join(told))
     cost = measures.cost_and_accuracy(compared, recorded)
     if len(cost):
         drawing = cost_figure({title: cost}, known)
-        publish.figure("fork-cost", drawing, f"Accuracy beside cost, with 95 % intervals. {caption}")
+        publish.figure(
+            "fork-cost",
+            drawing,
+            f"Accuracy beside cost, with 95 % intervals. {caption}",
+            significance.pareto_front(compared, recorded),
+        )
     publish.table(
         "fork-sensitivity",
         sensitivity(recorded, known),
@@ -73,7 +79,19 @@ def trend(title: str, recorded: StudyRecords, accuracy: pd.DataFrame, known: Map
             figures.claimed_over_the_years(headline, paper),
             figures.measured_over_the_years({title: measured}, {title: tables.mean_of(accuracy, PRETRAINED)}, known),
         ]
-        publish.figure("fork-trend", drawings, f"Claimed over the years, and measured. {labels.caption(recorded)}")
+        publish.figure(
+            "fork-trend",
+            drawings,
+            f"Claimed over the years, and measured. {labels.caption(recorded)}",
+            _trend_sentence(title, headline, measured),
+        )
+
+
+def _trend_sentence(title: str, claimed: pd.DataFrame, measured: pd.DataFrame) -> str:
+    slopes = {name: statistics.slope(part["year"], part["r1"]).value for name, part in claimed.groupby("dataset")}
+    own = statistics.slope(measured["year"], measured["value"]).value
+    points = labels.each(slopes, lambda value: labels.signed(value, 1, ""))
+    return f"Claimed P@1 climbs by points a year: {points}. Measured on {title}: {labels.signed(own, 1, '')} a year."
 
 
 def lenders(recorded: StudyRecords) -> list[StudyRecords]:

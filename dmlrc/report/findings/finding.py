@@ -35,7 +35,7 @@ class Drawing:
     remark: str
 
     def show(self) -> None:
-        publish.figure(f"finding-{self.name}", self.figure, self.caption)
+        publish.figure(f"finding-{self.name}", self.figure, self.caption, self.remark)
         publish.text(self.remark)
 
 

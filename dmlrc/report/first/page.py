@@ -10,7 +10,7 @@ from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import labels, published, tables
 from dmlrc.report.claims.page import SECTIONS
 from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
-from dmlrc.report.claims.verdicts import WITHOUT_RECORDS, Judged, of_section
+from dmlrc.report.claims.verdicts import Judged, of_section
 from dmlrc.report.labels import listed
 from dmlrc.report.rates import page as rates
 from dmlrc.studies import experiments
@@ -47,7 +47,8 @@ def leads(edition: Sequence[StudyRecords]) -> str:
     if changes:
         return f"Which loss leads is decided by more than the loss: {listed(changes)}."
     sets = [
-        f"{_count(len(names), 'method')} of {of} {'share' if len(names) > 1 else 'takes'} the first place on `{name}`"
+        f"{labels.counted(len(names), 'method')} of {of} {'share' if len(names) > 1 else 'takes'} the first place on "
+        f"`{name}`"
         for name, (names, of) in ((each.name, best_set(each)) for each in edition)
         if of > 1
     ]
@@ -88,10 +89,6 @@ def _range(gains: Iterable[float]) -> str:
     if round(100 * low) == round(100 * high):
         return f"{100 * low:.0f} %"
     return f"{100 * low:+.0f} to {100 * high:+.0f} %" if low < 0 else f"{100 * low:.0f} to {100 * high:.0f} %"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 # The pictures
@@ -148,22 +145,6 @@ def squares(judged: Judged) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["paper", "study", "claim", "verdict", "tip"])
 
 
-def verdicts_sentence(judged: Judged) -> str:
-    """What became of the claims, in a sentence a study."""
-    sentences = []
-    for study, judgements in judged.items():
-        found = [judgement.verdict for judgement in judgements.values()]
-        settled = [found.count(verdict) for verdict in (REPRODUCED, NOT_REPRODUCED)]
-        where = f"On `{study}`" if study != WITHOUT_RECORDS else "Without any training of ours"
-        counts = [f"{count} {word}" for count, word in zip(settled, (REPRODUCED, NOT_REPRODUCED), strict=True) if count]
-        told = f": {listed(counts)}" if counts else ""
-        sentences.append(
-            f"{where}, {sum(settled)} of {_count(len(found), 'claim')} {'is' if sum(settled) == 1 else 'are'} "
-            f"settled{told}."
-        )
-    return " ".join(sentences)
-
-
 # What it does not say
 
 
@@ -176,7 +157,7 @@ def limits(edition: Sequence[StudyRecords]) -> str:
         "ImageNet features. Losses may rank otherwise when the whole network is fine-tuned, as it was in the papers."
         * bool(frozen),
         *(f"**Below the untrained trunk.** {text}" for each in edition for text in labels.below_pretrained(each)),
-        f"**Few data sets.** Here {'are' if len(data) > 1 else 'is'} {_count(len(data), 'data set')}; a ranking on one "
-        "is no ranking on the next.",
+        f"**Few data sets.** Here {'are' if len(data) > 1 else 'is'} {labels.counted(len(data), 'data set')}; a "
+        "ranking on one is no ranking on the next.",
     ]
     return "\n".join(f"- {bullet}" for bullet in bullets if bullet)

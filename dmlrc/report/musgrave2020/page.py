@@ -115,6 +115,17 @@ def _joined(frame: pd.DataFrame) -> pd.Series:
     return chosen.set_index("method")["mean"]
 
 
+def importance_sentence(shares: pd.DataFrame) -> str:
+    """The method that hangs on one hyperparameter most, and the one that does least. shares: `tables.importance`."""
+    largest = shares.loc[shares.groupby("method")["importance"].idxmax()].sort_values("importance")
+    least, most = (
+        f"{labels.method_label(row.method)} {how} ({labels.parameter(row.parameter)}, {100 * row.importance:.0f} % of "
+        "the variance)"
+        for how, row in (("least", largest.iloc[0]), ("depends on a single one most", largest.iloc[-1]))
+    )
+    return f"Of the losses with several hyperparameters, {most}, {least}."
+
+
 def settings(
     edition: Sequence[StudyRecords], paper: Protocol = musgrave2020.PROTOCOL
 ) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -15,6 +15,7 @@ from dmlrc.report.significance.measures import (
     METRIC,
     OWN,
     Comparison,
+    baseline,
     compare,
     cost_and_accuracy,
     critical_difference,
@@ -131,6 +132,29 @@ def differences_sentence(compared: Comparison) -> str:
         f"`{compared.study}`: {(pairs['holm'] < ALPHA).sum()} of {len(pairs)} pairs of methods differ in MAP@R, and "
         f"{pairs['equal'].sum()} are equal within {labels.percent(MARGIN, digits=0)} point ({compared.luck}). {best} "
         f"has the highest mean and {among}. A difference is known to ± {labels.percent(half)} points on average."
+    )
+
+
+def effects_sentence(compared: Comparison) -> str:
+    """The methods farthest above and below the oldest loss, in a sentence."""
+    found = effects(compared)["difference"]
+    high, low = found.idxmax(), found.idxmin()
+    return (
+        f"On `{compared.study}` {labels.method_label(high)} lies farthest above "
+        f"{labels.method_label(baseline(compared.methods))}, by {labels.signed(found[high], 2, '')} points, and "
+        f"{labels.method_label(low)} lowest, at {labels.signed(found[low], 2, '')}."
+    )
+
+
+def ranks_sentence(compared: Comparison) -> str:
+    """How many methods may be the best, and the widest range of ranks, in a sentence."""
+    told = compared.summary
+    width = told["rank_high"] - told["rank_low"]
+    widest = width.idxmax()
+    low, high = told.loc[widest, ["rank_low", "rank_high"]]
+    return (
+        f"On `{compared.study}` {told['among_best'].sum()} of {len(told)} methods may be the best; the rank of "
+        f"{labels.method_label(widest)} may be any from {low:.0f} to {high:.0f}."
     )
 
 
