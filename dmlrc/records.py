@@ -5,6 +5,7 @@ atomically by one process. A finished study is exported to results/<study>/ as a
 are committed. `load` reads either, into the same data frames.
 """
 
+import copy
 import hashlib
 import json
 import math
@@ -13,6 +14,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +97,24 @@ GROWING = ("budget", "repetitions")
 
 
 def load(study: str) -> StudyRecords:
-    """The records of a study: those made here (runs/), and the committed ones (results/)."""
+    """The records of a study: those made here (runs/), and the committed ones (results/).
+
+    They are read again only where a file has changed since the last time. The frames are the caller's own.
+    """
+    folders = paths.runs() / study, paths.results() / study
+    found = _load(study, folders, tuple(map(_state, folders)))
+    return StudyRecords(**{name: getattr(found, name).copy() for name in FRAMES}, meta=copy.deepcopy(found.meta))
+
+
+def _state(folder: Path) -> tuple:
+    """What differs when a file in a folder was written again, or one came or went."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return tuple((path, told.st_ino, told.st_mtime_ns, told.st_size) for path in files for told in (path.stat(),))
+
+
+@lru_cache(maxsize=64)
+def _load(study: str, folders: tuple[Path, Path], states: tuple) -> StudyRecords:
+    """The records in these folders, which are those of `paths`, in this state."""
     here, committed = _run_here(study), _committed(study)
     if here and committed and _configuration(here.meta) == _configuration(committed.meta):
         return joined(here, committed)

@@ -78,6 +78,31 @@ def test_a_sound_record_is_read(unit_file):
     assert (trial["value"], trial["params"], trial["repetition"]) == (0.3, {"margin": 0.5}, 0)
 
 
+def test_records_are_read_again_where_a_file_has_changed(unit_file, monkeypatch):
+    unit_file(UNIT)
+    first = records.load("fake-study")
+    read = []
+    with monkeypatch.context() as patch:
+        patch.setattr(records, "_run_here", lambda study: read.append(study))
+        assert records.load("fake-study").trials.equals(first.trials)
+    assert read == []
+    unit_file(changed(value=0.25))
+    assert records.load("fake-study").trials["value"].tolist() == [0.25]
+    unit_file(UNIT).rename(paths.runs() / "fake-study" / "contrastive" / "0-trial-001.json")
+    with pytest.raises(DmlrcError, match="move it there"):
+        records.load("fake-study")
+
+
+def test_what_is_done_to_records_stays_with_who_did_it(unit_file):
+    unit_file(UNIT)
+    mine = records.load("fake-study")
+    mine.trials.loc[0, "value"] = 0.9
+    mine.meta["protocol"]["folds"] = 7
+    theirs = records.load("fake-study")
+    assert theirs.trials["value"].tolist() == [0.3]
+    assert theirs.meta["protocol"]["folds"] == 1
+
+
 @pytest.mark.parametrize(
     ("broken", "says"),
     [

@@ -16,5 +16,5 @@ def recorded(monkeypatch):
             raise MissingDataError(name)
         return found[name]
 
-    monkeypatch.setattr(measures, "load", load)
+    monkeypatch.setattr(measures.records, "load", load)
     return found

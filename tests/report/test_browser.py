@@ -5,6 +5,7 @@ Skipped where playwright is not installed, or no Chromium is at $DMLRC_CHROMIUM,
 
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 from factories import write_fake_study
@@ -16,7 +17,7 @@ from dmlrc.report import build
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 CHROMIUM = os.environ.get("DMLRC_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-PAGES = ("00_introduction", "03_results", "16_all_results")
+PAGES = ("00_introduction", "03_results", "16_all_results", "method_soft_triple")
 WIDTHS = (400, 900, 1400)
 
 
@@ -37,11 +38,11 @@ def pages(tmp_path_factory):
             patch.delenv(name, raising=False)
         study = studies.get("grocery-quick")
         write_fake_study(study=study.name, dataset=study.dataset, protocol=study.protocol, trials=3, reruns=3)
-        for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"):
-            made = executed(path, study.name) if path.stem in PAGES else nbformat.v4.new_notebook()
-            if path.stem not in PAGES:  # links lead to it
-                made.cells.append(nbformat.v4.new_markdown_cell(f"# {path.stem}"))
-            nbformat.write(made, chapters / path.name)
+        for page in build.chapters():
+            bare = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(f"# {page.name}")])  # links lead to it
+            shown = Path(page.name).stem in PAGES
+            made = page.finished(executed(page.notebook, study.name, page.parameters) if shown else bare)
+            nbformat.write(made, chapters / page.name)
         return build.pages().parent / "chapters"
 
 

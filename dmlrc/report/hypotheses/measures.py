@@ -5,13 +5,11 @@ Everything here follows `book/preregistration.md` to the letter: change nothing 
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from dmlrc import paths, records, studies
+from dmlrc import records, studies
 from dmlrc.errors import MissingDataError
 from dmlrc.records import StudyRecords
 from dmlrc.report import published, statistics
@@ -90,17 +88,6 @@ def all_of(findings: Iterable[Finding]) -> str:
 # Records that count
 
 
-def load(name: str) -> StudyRecords:
-    """`records.load`, once for a study: nine hypotheses ask for the same ones, and a page shows one state of them."""
-    return _load(name, paths.runs(), paths.results())
-
-
-@lru_cache(maxsize=16)
-def _load(name: str, runs: Path, results: Path) -> StudyRecords:
-    """runs, results: where `records.load` looks, so that another folder's records are never taken for these."""
-    return records.load(name)
-
-
 @dataclass(frozen=True)
 class Counted:
     """The part of a study's records that counts: the repetitions that all of its methods have finished."""
@@ -126,7 +113,7 @@ def counted(name: str, methods: Sequence[str] = ()) -> Counted:
     study = studies.get(name)
     chosen = list(methods) or [method.name for method in study.methods]
     try:
-        found = load(name)
+        found = records.load(name)
     except MissingDataError:
         return Counted(name, None, 0, study.repetitions)
     reruns = found.runs[(found.runs["kind"] == "rerun") & found.runs["method"].isin(chosen)]
@@ -150,7 +137,7 @@ def recorded() -> list[str]:
 
 def _is_recorded(name: str) -> bool:
     try:
-        return bool(len(load(name).runs))
+        return bool(len(records.load(name).runs))
     except MissingDataError:
         return False
 
