@@ -78,7 +78,7 @@ def test_the_place_of_the_best_and_of_the_others(found):
     assert page.places(found, BEST).loc[title, "rank"] == f"1 of {len(EIGHT)}"
     assert "cannot be told from the best" in page.place_sentences(found, BEST)[0]
     assert "not among the best" in page.place_sentences(found, SECOND)[0]
-    assert page.place_sentences({}, BEST) == ["It has not been run in any of these studies."]
+    assert page.place_sentences({}, BEST) == ["It has no results in these studies."]
 
 
 def test_gains_are_over_the_untrained_trunk(found):

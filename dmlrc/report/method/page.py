@@ -28,12 +28,12 @@ def get(name: str) -> Method:
 
 
 def records_of(edition: Sequence[StudyRecords], method: str) -> dict[str, StudyRecords]:
-    """The methods tables in which a method was run, by their titles; a loss after 2019 stands beside the fourteen."""
+    """The methods tables in which a method has results, by their titles; one after 2019 stands beside the fourteen."""
     found = {}
     for main in edition:
-        beside = method in AFTER_2019 and method not in set(main.runs["method"])
+        beside = method in AFTER_2019 and method not in set(main.scores["method"])
         records = joined(main, experiments.load(main.name, "after2019")) if beside else main
-        if method in set(records.runs["method"]):
+        if method in set(records.scores["method"]):
             found[titles.title(main.name)] = records
     return found
 
@@ -128,7 +128,7 @@ def place_sentences(found: Mapping[str, StudyRecords], method: str) -> list[str]
         sentences.append(
             f"{study}: {labels.percent(row['mean'], digits=1)} % MAP@R, rank {ranks} of {row['n']}; {told}."
         )
-    return sentences or ["It has not been run in any of these studies."]
+    return sentences or ["It has no results in these studies."]
 
 
 def cost(found: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
@@ -138,7 +138,7 @@ def cost(found: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
         table = tables.cost(records)
         own, median = table.loc[method], table.median()
         rows[study] = {
-            "search, minutes": f"{own['search_seconds'] / 60:.1f}",
+            "search, minutes": f"{own['wonseconds'] / 60:.1f}",
             "a rerun, seconds": f"{own['seconds']:.1f}",
             "a rerun, steps": f"{own['steps']:,.0f}",
             "steps, median of all": f"{median['steps']:,.0f}",
@@ -171,14 +171,14 @@ def winners(tried: pd.DataFrame, method: Method) -> tuple[pd.DataFrame, pd.DataF
     ranges = {words: _range(method.space[name]) for name, words in names.items()}
     rows, ends = {"searched": ranges | {"validation MAP@R": ""}}, []
     for trial in tried[tried["best"]].to_dict("records"):
-        search_ = f"{trial['study']}, search {trial['repetition'] + 1}"
-        rows[search_] = {words: f"{trial[name]:.4g}" for name, words in names.items()}
-        rows[search_] |= {"validation MAP@R": labels.percent(trial["value"])}
-        ends += [(search_, names[name]) for name, space in method.space.items() if tables.at_edge(trial[name], space)]
+        won = f"{trial['study']}, search {trial['repetition'] + 1}"
+        rows[won] = {words: f"{trial[name]:.4g}" for name, words in names.items()}
+        rows[won] |= {"validation MAP@R": labels.percent(trial["value"])}
+        ends += [(won, names[name]) for name, space in method.space.items() if tables.at_edge(trial[name], space)]
     cells = pd.DataFrame.from_dict(rows, orient="index").rename_axis("Search")
     marks = pd.DataFrame("", index=cells.index, columns=cells.columns)
-    for place_ in ends:
-        marks.loc[place_] = "best"
+    for end in ends:
+        marks.loc[end] = "best"
     return cells, marks
 
 
