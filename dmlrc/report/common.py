@@ -170,16 +170,15 @@ def place(values: pd.Series, name: str) -> str:
 
 
 def verdicts(edition: Sequence[StudyRecords], paper: str) -> str:
-    """How the claims of one paper were judged, in a sentence a main study. paper: its id in `papers.ALL`."""
-    numbers = claims.numbers(edition, paper)
-    sentences = []
-    for name, part in numbers.groupby(level="study", sort=False):
-        found = {verdict: (part["verdict"] == verdict).sum() for verdict in claims.VERDICTS}
-        counts = ", ".join(f"{count} {verdict}" for verdict, count in found.items() if count)
-        where = "Without any training of ours" if name == claims.WITHOUT_RECORDS else f"On `{name}`"
-        several = "s" if len(part) > 1 else ""
-        sentences.append(f"{where}, of {len(part)} claim{several} of the paper: {counts}.")
-    return " ".join(sentences)
+    """How the claims of one paper were judged, in a sentence. paper: its id in `papers.ALL`."""
+    told = {}
+    for name, part in claims.numbers(edition, paper).groupby(level="study", sort=False):
+        if name == claims.WITHOUT_RECORDS:
+            continue
+        found = {verdict: (part["verdict"] == verdict).sum() for verdict in (claims.REPRODUCED, claims.NOT_REPRODUCED)}
+        counts = labels.listed(f"{count} {verdict}" for verdict, count in found.items() if count)
+        told[name] = f"{sum(found.values())} of {len(part)}{f' ({counts})' if counts else ''}"
+    return f"Claims of the paper that are settled: {labels.by_study(told)}."
 
 
 def column_marks(values: pd.Series, half: pd.Series | None = None) -> pd.Series:

@@ -334,13 +334,26 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
             "small to rank the methods."
         )
     if frozen := [records for records in edition if records.meta["protocol"]["frozen_trunk"]]:
+        where = f" ({named(frozen)})" if len(frozen) < len(edition) else ""
         sentences.append(
-            f"{{term}}`Frozen trunk` ({named(frozen)}): only a linear embedder on fixed ImageNet features is trained, "
-            "where the papers fine-tuned the whole network."
+            f"{{term}}`Frozen trunk`{where}: only a linear embedder on fixed ImageNet features is trained, where the "
+            "papers fine-tuned the whole network."
         )
     if random := [records for records in edition if records.meta["protocol"]["weights"] is None]:
         sentences.append(f"In {named(random)} the row *Pretrained* is the trunk with random weights, untrained.")
     return " ".join(sentences) or "A ranking on one data set and one trunk is no ranking on another."
+
+
+def below_in_short(edition: Sequence[StudyRecords]) -> str:
+    """How many methods of each study the trunk itself beats in P@1, in one sentence; "" where it beats none."""
+    counts = {}
+    for records in edition:
+        means = accuracy(records).set_index(["setting", "metric", "method"])["mean"]
+        means = means.get("concatenated", {}).get("precision_at_1", pd.Series(dtype=float))
+        if PRETRAINED in means.index and len(means) > 1:
+            below = int((means.drop(PRETRAINED) < means[PRETRAINED]).sum())
+            counts |= {records.name: _share(below, len(means) - 1)} if below else {}
+    return f"Below the untrained trunk in P@1: {by_study(counts)}." if counts else ""
 
 
 def below_pretrained(records: StudyRecords) -> list[str]:
@@ -385,6 +398,35 @@ def listed(texts: Iterable[str]) -> str:
     """
     texts = list(texts)
     return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
+
+
+def by_study(texts: Mapping[str, str]) -> str:
+    """What is told of each study, in one sentence.
+
+    >>> by_study({"a": "1 of 2", "b": "2 of 2"})
+    '1 of 2 on `a` and 2 of 2 on `b`'
+    """
+    return listed(f"{text} on `{name}`" for name, text in texts.items())
+
+
+def bullets(sentences: Iterable[str]) -> str:
+    """What is told of several studies as a list, of one as it is; "" of none. Text may stand before it and behind it.
+
+    >>> bullets(["One.", ""]), bullets(["One.", "Two."])
+    ('One.', '\\n\\n- One.\\n- Two.\\n\\n')
+    """
+    told = list(filter(None, sentences))
+    return "\n\n" + "\n".join(f"- {each}" for each in told) + "\n\n" if len(told) > 1 else "".join(told)
+
+
+def span(values: Iterable[float], text: Callable[[float], str] = "{:.2f}".format) -> str:
+    """The least and the greatest of some values, as texts; one where they read alike, a dash where none is known.
+
+    >>> span([0.25, 0.5]), span([0.5, 0.501]), span([float("nan")])
+    ('0.25 to 0.50', '0.50', '–')
+    """
+    known = [value for value in values if value == value]
+    return " to ".join(dict.fromkeys((text(min(known)), text(max(known))))) if known else "–"
 
 
 def each(values: Mapping, text: Callable[..., str]) -> str:

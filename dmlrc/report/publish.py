@@ -89,7 +89,7 @@ def text(markdown: str) -> None:
 
 def takeaways(*sentences: str) -> None:
     """Show the key takeaways of a chapter, one bullet a sentence; an empty one, of what was not run, is left out."""
-    bullets = _printed("\n".join(f"- {sentence}" for sentence in filter(None, sentences)))
+    bullets = _printed("\n".join(f"- {sentence.strip()}" for sentence in filter(None, sentences)))
     _display(f"<b>In short</b>{_html(bullets)}", f"```{{admonition}} In short\n:class: tip\n{bullets}\n```")
 
 
@@ -209,7 +209,7 @@ def pictures(name: str, html: str, caption: str) -> None:
 
 def _plain(markdown: str) -> str:
     """A sentence without its markup: studies by their titles, citations left out."""
-    without = re.sub(r"\s*\{(?:cite|doc)[a-z:]*\}`[^`]*`", "", _printed(markdown))
+    without = re.sub(r"\s*\{(?:cite|doc)[a-z:]*\}`[^`]*`|^- ", "", _printed(markdown), flags=re.MULTILINE)
     without = re.sub(r"(?<!\\)\[([^\]]*)\](?!\()", r"(\1)", without)  # an interval is no link
     return " ".join(_MARKS.sub(_letter, re.sub(r"\{[a-z:]+\}`([^`<]*)[^`]*`", r"\1", without)).split())
 

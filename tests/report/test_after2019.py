@@ -74,7 +74,7 @@ def test_identities_hold_and_could_fail():
     cells = page.identity_cells(table)
     assert cells["gradients apart"].tolist()[:3] == ["0", "0", "0"]
     sentence = page.identity_sentence(table)
-    assert "ProxyNCA++, T = 1/9 and N. Softmax, T = 1/18" in sentence
+    assert "ProxyNCA++, T = 1/9 is N. Softmax, T = 1/18" in sentence
     assert "T = 0.05" not in sentence
     assert sentence.count("SupCon") == 1
 
@@ -113,7 +113,7 @@ def test_trends_within_a_trunk():
     assert cells.loc[("CUB200", "ResNet50")].tolist() == ["+0.20 ± 0.00 (5)"] * 2
     assert cells.loc[("CUB200", "GoogLeNet"), "points a year, since 2020"] == "–"
     sentence = page.trend_sentence(table.reset_index())
-    assert sentence.endswith("dimensions: CUB200 +0.20 ± 0.00.")
+    assert sentence.endswith("dimensions, by 0.2.")
 
 
 def test_the_highest_claims():
@@ -179,7 +179,7 @@ def test_what_is_not_run_says_so():
     main = main_study()
     cells, _ = page.results(main, None)
     assert cells.loc["Smooth-AP"].tolist() == [*[""] * 6, "not run"]
-    assert page.after2019_sentence(main, None) == "`fake-main`: the losses after 2019 are not run here."
+    assert page.after2019_sentence(main, None) == "On `fake-main` the losses after 2019 were not run."
     assert set(page.after2019_scalars(main, None)) == {"one_function_range"}
     assert list(page.measured_by_year(main, None)["method"]) == [m.name for m in musgrave2020.METHODS]
     edition = {"fake-main": (main, None)}
@@ -206,8 +206,8 @@ def test_new_losses_against_the_best_of_the_fourteen():
     contrastive = tables.accuracy(main).set_index(["method", "setting", "metric"])["mean"]
     assert found["contrastive"] == contrastive["contrastive", "concatenated", "map_at_r"]
     sentence = page.after2019_sentence(main, after_study(levels, reruns=3))
-    assert "of 3 losses after 2019, Circle has the highest concatenated MAP@R, 90.10 %; of 14 older ones" in sentence
-    assert "1 of the 3 above it, 1 below" in sentence
+    assert "the best loss after 2019 is Circle with 90.10 % MAP@R; the best of 14 older ones" in sentence
+    assert "Of the 3 new ones, 1 lies above it beyond both intervals, and 1 below." in sentence
 
 
 def test_search_noise_is_the_range_of_one_function():

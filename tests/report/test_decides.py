@@ -255,6 +255,18 @@ def test_cells_and_figures():
     assert sum(len(line.get_xdata()) for line in points) == 12
 
 
+def test_studies_are_told_in_one_sentence():
+    found = {"one": parts(), "two": parts()[1:2]}
+    said = page.parts_in_short(found)
+    assert "the pipeline" in said
+    assert "`one`" in said
+    assert "`two`" not in said  # nothing is known of it
+    assert page.parts_in_short({"two": parts()[1:2]}) == ""
+    records = study()
+    assert f"on `{records.name}`" in page.levelled_in_short([records])
+    assert f"on `{records.name}`" in page.choosing_in_short([records])
+
+
 def drawn(figure):
     figure.savefig(io.BytesIO(), format="svg")
     return [text.get_text() for text in figure.findobj(matplotlib.text.Text) if text.get_text()]

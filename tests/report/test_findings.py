@@ -20,7 +20,7 @@ from sklearn.metrics import average_precision_score
 from torchvision.transforms import RandomResizedCrop
 
 from dmlrc import losses, metrics
-from dmlrc.report import publish, published, tables
+from dmlrc.report import publish, published, style, tables
 from dmlrc.report.findings import figures, literature, of_training, page, training
 from dmlrc.report.findings import metrics as shown
 
@@ -459,6 +459,23 @@ def test_overview_has_every_finding_once(findings):
         assert finding.exhibits[0].name == name
         texts = [text for each in finding.exhibits for text in (each.caption, each.remark)]
         assert not any("nan" in text.split() for text in [*texts, finding.takeaway]), name
+
+
+def test_findings_with_two_scores_come_first_the_widest_on_top(findings):
+    found = page.pairs(findings.values())
+    assert len(found) > 5
+    assert [pair.size for pair in found] == sorted((pair.size for pair in found), reverse=True)
+    first = [findings[name].pair for name in page.overview(findings.values()).index[: len(found)]]
+    assert first == found
+    assert all(0 <= value <= 1 for pair in found for value in (pair.wrong, pair.right))
+    said = page.pairs_sentence(found)
+    assert found[0].what in said
+    assert found[-1].what in said
+    dots = [line for line in figures.wrong_right(found).axes[0].get_lines() if len(line.get_xdata()) == 1]
+    faces = {"white": "wrong", style.BLUE: "right"}
+    for row, pair in enumerate(found):
+        at = {faces[dot.get_markerfacecolor()]: dot.get_xdata()[0] for dot in dots if dot.get_ydata()[0] == row}
+        assert at == pytest.approx({"wrong": 100 * pair.wrong, "right": 100 * pair.right})
 
 
 def test_every_finding_is_in_the_chapter_whole(findings):

@@ -97,6 +97,14 @@ def test_cells_sentence_and_figure():
     assert figure.axes[0].lines[-1].get_xdata() == [1e-5, 1e-5]  # dotted: the best rate
 
 
+def test_what_rates_turn_around_is_told_in_one_sentence():
+    best = page.best_trials(grid())
+    said = page.turned_in_short({"Cars": best, "Birds": best})
+    assert " on Cars (at " in said
+    assert " on Birds (at " in said
+    assert page.turned_in_short({"Cars": best[best.index <= page.best_rate(best)]}) == ""
+
+
 def test_a_study_at_another_rate_is_warned_of_and_no_other(monkeypatch):
     protocol = studies.get("cars196crops-frozen-full").protocol
     at_another = fake_records(study="mine", dataset="cars196crops", protocol=protocol)

@@ -253,6 +253,22 @@ class TestOtherClasses:
         assert {"Contrastive", "Triplet", "ProxyNCA", "SNR"} <= set(drawn(figure))
 
 
+def test_several_studies_are_told_in_one_sentence():
+    compared = [measures.compare(study(made(repetitions=5))), measures.compare(study(made(seed=2), "second"))]
+    said = page.differences_in_short(compared)
+    for each in compared:
+        differ = (each.pairs["holm"] < measures.ALPHA).sum()
+        assert f"{differ} of {len(each.pairs)} (" in said
+        assert f"on `{each.study}`" in said
+    best = page.best_in_short(compared[:1])
+    assert f"{compared[0].summary['among_best'].sum()} of 4 on `made-study`." in best
+    assert page.differences_in_short([]) == page.best_in_short([]) == ""
+    told = compared[0].summary
+    assert f"{told['among_best'].sum()} of 4 methods may be the best" in page.ranks_sentence(compared[0])
+    gains = measures.effects(compared[0])["difference"]
+    assert f"{100 * gains.max():+.2f} points" in page.effects_sentence(compared[0])
+
+
 def test_cost_beside_accuracy():
     one = study(made())
     steps = dict(zip(NAMES.values(), (100, 300, 200, 400), strict=True))

@@ -200,7 +200,7 @@ def test_shares_of_the_classes():
     assert cells.loc["10 %", MAIN] == "49.0 ± 0.0"
     assert cells.loc["1 %", MAIN] == "not run"
     sentence = page.shares_sentence({MAIN: records, "other": None})
-    assert f"9 classes on `{MAIN}`, and changes R@1 by -1.0 ± 0.0 points" in sentence
+    assert f"On `{MAIN}` it is 9 classes, and changes R@1 by -1.0 ± 0.0 points" in sentence
     lines = {container.get_label() for container in figures.draw_shares({MAIN: records})[0].axes[0].containers}
     assert lines == {"R@1", "R@10", "R@100"}
 

@@ -135,8 +135,8 @@ def identity_cells(table: pd.DataFrame) -> pd.DataFrame:
 def identity_sentence(table: pd.DataFrame) -> str:
     """Which of `identities` hold, in one sentence."""
     same = table[table["gradient"] < SAME]
-    pairs = [f"{row.loss} and {row.other} (batch {row.batch})" for row in same.itertuples()]
-    return f"Not every loss with a new name is new. In value and gradient one function: {'; '.join(pairs)}."
+    pairs = [f"{row.loss} is {row.other} (batch {row.batch})" for row in same.itertuples()]
+    return f"Some new names stand for old losses, the same in value and gradient: {'; '.join(pairs)}."
 
 
 # What papers claim
@@ -207,12 +207,13 @@ def trend_sentence(table: pd.DataFrame) -> str:
     """How fast claims rise over all trunks, and within one of them since 2020. table: `claimed_trends`."""
     everything, within = slopes(table, "all trunks", "all"), slopes(table, "ResNet50", f"since {SINCE}")
     return (
-        "Claims of R@1 rise, over all years and trunks, by "
-        + labels.each(everything, _slope)
-        + f" points a year. Since {SINCE}, with ResNet50 and up to 512 dimensions: "
-        + labels.each(within, _slope)
-        + "."
+        f"Over all years and trunks, claims of R@1 rise by {_least_to_most(everything)} points a year; since {SINCE}, "
+        f"with ResNet50 and up to 512 dimensions, by {_least_to_most(within)}."
     )
+
+
+def _least_to_most(rows: Mapping[str, Mapping[str, float]]) -> str:
+    return labels.span((row["slope"] for row in rows.values()), lambda slope: f"{100 * slope:.1f}")
 
 
 def _slope(row: Mapping[str, float]) -> str:
@@ -390,20 +391,34 @@ def after2019_sentence(main: StudyRecords, after: StudyRecords | None) -> str:
     """What the results table of a study says, in two or three sentences."""
     numbers = against_the_fourteen(main, after)
     if not numbers:
-        return f"`{main.name}`: the losses after 2019 are not run here."
+        return f"On `{main.name}` the losses after 2019 were not run."
     text = (
-        f"`{main.name}`: of {numbers['n']} losses after 2019, {after2019_label(numbers['best_method'])} has the "
-        f"highest concatenated MAP@R, {labels.percent(numbers['best'])} %; of {numbers['older']} older ones the best, "
-        f"{after2019_label(numbers['fourteen_method'])}, has {labels.percent(numbers['fourteen'])} %. Beyond both "
-        f"intervals: {numbers['above']} of the {numbers['n']} above it, {numbers['below']} below."
+        f"On `{main.name}` the best loss after 2019 is {after2019_label(numbers['best_method'])} with "
+        f"{labels.percent(numbers['best'])} % MAP@R; the best of {numbers['older']} older ones, "
+        f"{after2019_label(numbers['fourteen_method'])}, has {labels.percent(numbers['fourteen'])} %. Of the "
+        f"{numbers['n']} new ones, {numbers['above'] or 'none'} {'lies' if numbers['above'] == 1 else 'lie'} above it "
+        f"beyond both intervals, and {numbers['below'] or 'none'} below."
     )
     noise = search_noise(main, after)
     if "proxy_nca_pp" not in noise.index or len(noise) < 2:
         return text
     names = labels.each({after2019_label(name): value for name, value in noise.items()}, labels.percent)
     return text + (
-        f" Rows that are one function show what searching alone does: {names} %, a range of "
-        f"{labels.percent(noise.max() - noise.min())} points."
+        f" Searching alone moves a row too: one function, searched under {labels.counted(len(noise), 'name')}, has "
+        f"{names} %, a range of {labels.percent(noise.max() - noise.min())} points."
+    )
+
+
+def after2019_in_short(edition: Mapping[str, tuple[StudyRecords, StudyRecords | None]]) -> str:
+    """How many losses after 2019 stand above the best of the fourteen in each study, in one sentence; "" for none."""
+    told = {}
+    for name, pair in edition.items():
+        if found := against_the_fourteen(*pair):
+            told[name] = f"{found['above'] or 'none'} of {found['n']}"
+    return (
+        f"Losses after 2019 that beat the best of the fourteen, beyond both intervals: {labels.by_study(told)}."
+        if told
+        else ""
     )
 
 

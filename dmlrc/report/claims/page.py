@@ -226,4 +226,4 @@ def verdicts_sentence(judged: Judged) -> str:
             f"{where}, {sum(settled)} of {labels.counted(len(found), 'claim')} "
             f"{'is' if sum(settled) == 1 else 'are'} settled{told}."
         )
-    return " ".join(sentences)
+    return labels.bullets(sentences)

@@ -1,6 +1,6 @@
 """What decides a ranking, as the chapter prints it: cells of tables, and sentences with their numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -71,6 +71,53 @@ def parts_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
         )
     named = " and ".join(f"the {part.name} by {labels.percent(part.against.value)}" for part in above)
     return first + f"Other things move them as much or more against one another: {named}."
+
+
+def parts_in_short(found: Mapping[str, Sequence[Part]]) -> str:
+    """What moves the methods more than the losses differ, study by study, in one sentence; "" where nothing is known.
+
+    found: study -> `measures.parts`.
+    """
+    told = {}
+    for name, parts in found.items():
+        by_name = {part.name: part.against.value for part in drawable(parts)}
+        own = by_name.pop("loss", np.nan)
+        if by_name and own == own:
+            above = [f"the {_aside(other)}" for other, value in by_name.items() if value >= own]
+            told[name] = labels.listed(above) or "nothing"
+    return f"Larger than the differences between the losses are those made by {labels.by_study(told)}." if told else ""
+
+
+def _aside(part: str) -> str:
+    """A part's name for a list: what stands behind its comma in brackets.
+
+    >>> _aside("seed"), _aside("learning rate, the whole grid")
+    ('seed', 'learning rate (the whole grid)')
+    """
+    name, comma, rest = part.partition(", ")
+    return f"{name} ({rest})" if comma else name
+
+
+def levelled_in_short(edition: Sequence[StudyRecords]) -> str:
+    """The share of the differences that tuning takes away, study by study, in one sentence; "" where none is known."""
+    told = {}
+    for records in edition:
+        found = levelled(records)
+        if "1" in found and found["search"] > 0:
+            told[records.name] = f"{100 * max(0, 1 - found['search'] / found['1']):.0f} %"
+    return (
+        f"A whole search takes away part of the differences between methods: {labels.by_study(told)}." if told else ""
+    )
+
+
+def choosing_in_short(edition: Sequence[StudyRecords]) -> str:
+    """What choosing a loss by validation costs on test, study by study, in one sentence; "" where it is not known."""
+    told = {}
+    for records in edition:
+        found = choosing(records)
+        if not np.isnan(found["rho"]):
+            told[records.name] = "nothing" if found["regret"] < 5e-5 else f"{labels.percent(found['regret'])} points"
+    return f"Choosing the loss by validation costs {labels.by_study(told)}." if told else ""
 
 
 def together_sentence(records: StudyRecords, found: Sequence[Part]) -> str:

@@ -178,7 +178,7 @@ def plotted(dataset: str) -> str:
         sentences.append(
             f"{common.DOUBLE_DAGGER} Probably a slip of the authors, left out of every comparison: {', '.join(slips)}."
         )
-    return " ".join(sentences)
+    return labels.bullets(sentences)
 
 
 def table_data(dataset: str, by_study: ByStudy) -> pd.DataFrame:
@@ -314,7 +314,7 @@ def order_sentence(by_study: ByStudy) -> str:
     for name in common.present(by_study):
         ours = {second: frame["rho"][name, second] for second in names}
         sentences.append(f"Of ours on `{name}` with the paper's tables: {_rhos(ours)}.")
-    return " ".join(sentences)
+    return labels.bullets(sentences)
 
 
 def order_in_short(by_study: ByStudy) -> str:
@@ -361,7 +361,7 @@ def best_sentence(by_study: ByStudy) -> str:
                 f"{labels.one_digit(values.max())} %, and {fehervari_label(values.idxmin())} the lowest, "
                 f"{labels.one_digit(values.min())} %."
             )
-    return " ".join(sentences) or "No method was run here, so only the paper's numbers stand in the tables."
+    return labels.bullets(sentences) or "No method was run here, so only the paper's numbers stand in the tables."
 
 
 def slopes_sentence(by_study: ByStudy, what: str) -> str:
@@ -381,7 +381,27 @@ def slopes_sentence(by_study: ByStudy, what: str) -> str:
             f"{common.points(slopes['mean'][most])} points to {fehervari_label(most)} and "
             f"{common.points(slopes['mean'][least])} to {fehervari_label(least)}."
         )
-    return " ".join(sentences)
+    return labels.bullets(sentences)
+
+
+def slopes_in_short(by_study: ByStudy, what: str) -> str:
+    """How many methods gain from a doubling around each study, in one sentence; "" where it was not run."""
+    told = {}
+    for name, records in common.present(by_study).items():
+        slopes = common.doublings(_of_setting(records))
+        if len(slopes):
+            told[name] = f"{(slopes['mean'] > slopes['ci95'].fillna(np.inf)).sum()} of {len(slopes)}"
+    return f"Methods that gain from a larger {what}, beyond their interval: {labels.by_study(told)}." if told else ""
+
+
+def best_in_short(by_study: ByStudy) -> str:
+    """The method with the highest R@1 around each study, in one sentence; "" where none was run."""
+    told = {}
+    for name, frame in places(by_study).items():
+        values = of_metric(frame, "precision_at_1")["mean"] if name in by_study else pd.Series(dtype=float)
+        if len(values) > 1:
+            told[name] = f"{fehervari_label(values.idxmax())} ({labels.one_digit(values.max())} %)"
+    return f"The highest R@1 belongs to {labels.by_study(told)}." if told else ""
 
 
 def fehervari_scalars(by_study: ByStudy) -> dict[str, float | str]:

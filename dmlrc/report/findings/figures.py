@@ -1,13 +1,16 @@
 """The figures of the findings; see `dmlrc.report.style` for how figures look."""
 
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from dmlrc.report import labels, svg
-from dmlrc.report.style import BLUE, GREEN, ORANGE, RED, canvas, family_legend, method_rows, method_style
+from dmlrc.report.findings.finding import Pair
+from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, RED, canvas, family_legend, method_rows, method_style
 
 LOOKS = {
     "precision_at_1": (BLUE, "o"),
@@ -70,4 +73,24 @@ def own_maximum(frame: pd.DataFrame) -> Figure:
     method_rows(axis, list(frame["method"]))
     axis.set_xlabel("validation P@1, %; arrow: its own maximum")
     family_legend(figure, list(frame["method"]))
+    return figure
+
+
+def wrong_right(pairs: Sequence[Pair]) -> Figure:
+    """What a fault makes of a score: a row a fault, from the right score (filled) to the wrong one (hollow)."""
+    figure, axes = canvas(0.9 + 0.33 * len(pairs))
+    axis = axes[0, 0]
+    for row, pair in enumerate(pairs):
+        axis.plot([100 * pair.right, 100 * pair.wrong], [row, row], color=GREY, linewidth=1.5, zorder=1)
+        for value, face, told in ((pair.right, BLUE, "as it should be"), (pair.wrong, "white", "as the fault has it")):
+            (dot,) = axis.plot(100 * value, row, "o", color=BLUE, markerfacecolor=face, markersize=6)
+            svg.tips(dot, f"{pair.what}: {100 * value:.1f} %, {told}")
+    texts = ["\n".join(textwrap.wrap(pair.what, 26)) for pair in pairs]
+    axis.set(yticks=range(len(pairs)), ylim=(len(pairs) - 0.5, -0.5), xlim=(-3, 103), xlabel="score, %")
+    axis.set_yticklabels(texts, fontsize=8)
+    handles = [
+        Line2D([], [], color=BLUE, marker="o", markerfacecolor=face, linestyle="none", label=text)
+        for face, text in ((BLUE, "right"), ("white", "wrong"))
+    ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=2)
     return figure

@@ -40,21 +40,37 @@ class Drawing:
 
 
 @dataclass(frozen=True)
+class Pair:
+    """A score as the fault makes it and as it should be, fractions. what: of what it is the score."""
+
+    what: str
+    wrong: float
+    right: float
+
+    @property
+    def size(self) -> float:
+        return abs(self.wrong - self.right)
+
+
+@dataclass(frozen=True)
 class Finding:
     """One discrepancy.
 
-    name: also of its first table or figure. seen: the paper or public code that has it. effect: its size in a few
-    words. exhibits: none where no records show it. takeaway: the sentence for the top of the chapter, of the few that
-    have one. scalars: the named numbers that the chapter records.
+    name: also of its first table or figure. seen: the paper or public code that has it. effect: what it looks like,
+    and its size, in a few words. remedy: what to do instead. exhibits: none where no records show it. takeaway: the
+    sentence for the top of the chapter, of the few that have one. scalars: the named numbers that the chapter records.
+    pair: of those whose effect is two scores in percent.
     """
 
     name: str
     title: str
     seen: str
     effect: str
+    remedy: str
     exhibits: tuple[Table | Drawing, ...]
     takeaway: str = ""
     scalars: Mapping[str, float] = field(default_factory=dict)
+    pair: Pair | None = None
 
     def show(self, *names: str) -> None:
         """Show the exhibits of these names; default all."""

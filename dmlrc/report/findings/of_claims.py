@@ -65,6 +65,7 @@ def twins(edition: Sequence[StudyRecords]) -> Finding:
         f"{MUSGRAVE}, Tables 3-5",
         f"{percent(paper['gap'][paper['share'].idxmax()], 2)} points of MAP@R apart on {paper['share'].idxmax()}, "
         f"{percent(paper['share'].max(), 0)} % of the range of all methods",
+        "List one of the two, or read their gap as the noise of a search.",
         (rows, temperatures),
         "ProxyNCA and normalised softmax are one function, yet the Reality Check's tables have them up to "
         f"{percent(paper['gap'].max(), 2)} points of MAP@R apart. That is what a search and its noise are worth.",
@@ -99,6 +100,7 @@ def recycled() -> Finding:
         "Baselines that were copied",
         "papers of 2016 to 2019",
         f"{later['contrastive']} later papers repeat a contrastive number of 2016, {later['triplet']} a triplet one",
+        "Run the baseline again under the new method's protocol.",
         (exhibit,),
     )
 
@@ -134,6 +136,7 @@ def gains() -> Finding:
         "Gains as claimed and as measured",
         f"papers of 2017 to 2019; {MUSGRAVE}, Tables 3-5",
         f"over contrastive, claimed: {claimed}; measured under one protocol: {measured}",
+        "Tune the baseline as hard as the new method.",
         (exhibit,),
         f"Papers of 2017 to 2019 claim a mean gain over the contrastive loss of {claimed}; one protocol measures "
         f"{measured}.",
@@ -178,6 +181,7 @@ def table_against_plot() -> Finding:
         "Fehervari et al. 2019, Tables 2-4; their public plots",
         f"{len(table)} cells differ, by up to {percent((table['value'] - table['plotted']).abs().max(), 2)} points; in "
         f"{reported} the plot agrees with the original paper",
+        "Publish the numbers behind a table as a file.",
         (exhibit,),
     )
 
@@ -214,5 +218,6 @@ def same_losses() -> Finding:
         "New losses that are older ones",
         "Teh et al. 2020; Khosla et al. 2020; Zhang et al. 2024",
         f"{identity.sum()} pairs agree to {table['gradient'][identity].max():.0e} of their gradients",
+        "Compare a new loss with the old ones on one batch: value and gradient.",
         (identities, reported),
     )

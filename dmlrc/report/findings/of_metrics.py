@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels, published
 from dmlrc.report.findings import figures, metrics
-from dmlrc.report.findings.finding import Drawing, Finding, Table, cells, percent
+from dmlrc.report.findings.finding import Drawing, Finding, Pair, Table, cells, percent
 
 ROTH = "Roth et al. 2020, public code"
 MUSGRAVE = "Musgrave et al. 2020"
@@ -52,7 +52,9 @@ def ties() -> Finding:
         f"{ROTH}; any plain sort",
         f"a collapsed embedding scores {percent(collapsed['lowest'])} to {percent(collapsed['sorted'])} % MAP@R, by "
         f"the order of its rows; ours {percent(collapsed['ours_lowest'])} %",
+        "Score a tie by its mean over all orders.",
         (exhibit,),
+        pair=Pair("MAP@R of a collapsed embedding", collapsed["sorted"], collapsed["ours_lowest"]),
     )
 
 
@@ -78,7 +80,9 @@ def duplicates() -> Finding:
         ROTH,
         f"copies of {percent(other['share'], 0)} % of the images under another label: P@1 {percent(other['naive'])} "
         f"instead of {percent(other['ours'])} %; copies with the same label change nothing",
+        "Leave the query out by its index, not by its rank.",
         (exhibit,),
+        pair=Pair("P@1 with copies under another label", other["naive"], other["ours"]),
     )
 
 
@@ -107,7 +111,9 @@ def singletons() -> Finding:
         f"pytorch-metric-learning leaves them out; {ROTH}, counts 0",
         f"a perfect embedding scores {percent(last['as_zero'])} % P@1 where {percent(last['share'], 0)} % of the "
         "images are alone in their class",
+        "Leave such queries out, and say how many they are.",
         (exhibit,),
+        pair=Pair("P@1 of a perfect embedding, some images alone", last["as_zero"], last["ours"]),
     )
 
 
@@ -129,7 +135,9 @@ def map_at_c() -> Finding:
         "mAP@C whose maximum is below 100 %",
         ROTH,
         f"a perfect embedding of classes of {size} images scores {score} %",
+        "Divide by the number of positives, C - 1.",
         (exhibit,),
+        pair=Pair("mAP@C of a perfect embedding", table["as_coded"].iloc[0], table["ours"].iloc[0]),
     )
 
 
@@ -171,6 +179,7 @@ def classes(edition: Sequence[StudyRecords]) -> Finding:
         f"argued by Oi et al. 2021; {MUSGRAVE}, tables and published searches",
         f"one embedding: {percent(map_at_r[25])} % with 25 of its classes, {percent(map_at_r[100])} % with 100; the "
         f"paper's validation over its test: {labels.each(ratios, '{:.2f}'.format)}",
+        "Compare MAP@R on one and the same set of classes.",
         (drawing, beside),
         "MAP@R falls as classes are added, with nothing else changed: from "
         f"{percent(map_at_r.iloc[0])} to {percent(map_at_r.iloc[-1])} % between {fewest} and {most} classes. Values on "
@@ -205,6 +214,7 @@ def random_nmi() -> Finding:
         "NMI of embeddings that know nothing",
         f"{MUSGRAVE}, Eqs. 3-7",
         f"{percent(last['worst'])} % for {last['classes']:,.0f} classes of {last['images']:.0f}",
+        "Print NMI beside its value for random clusters, or not at all.",
         (exhibit,),
         scalars={"random_nmi": float(last["shuffled"])},
     )
@@ -235,6 +245,7 @@ def singular_values() -> Finding:
         "rho by the singular values kept",
         ROTH,
         f"an embedding with an idle direction has rho {idle['paper']:.2f} or {idle['without_both']:.2f}",
+        "Keep every singular value but the largest, on every device.",
         (exhibit,),
     )
 
@@ -264,5 +275,7 @@ def ap_from_zero() -> Finding:
         "Oi et al. 2021, Eq. 1",
         f"undefined as written; other readings give a ranking with one error {percent(wrong['shifted'])} or "
         f"{percent(wrong['query'])} % instead of {percent(wrong['from_one'])} %",
+        "Sum from k = 1.",
         (exhibit,),
+        pair=Pair("AP@R of a ranking with one error", wrong["shifted"], wrong["from_one"]),
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels
 from dmlrc.report.findings import figures, training
-from dmlrc.report.findings.finding import Drawing, Finding, Table, cells, percent
+from dmlrc.report.findings.finding import Drawing, Finding, Pair, Table, cells, percent
 from dmlrc.report.findings.of_metrics import MUSGRAVE, ROTH
 
 
@@ -43,6 +43,7 @@ def arcface_margin() -> Finding:
         "ArcFace whose margin cancels",
         f"{ROTH}, corrected later",
         f"the loss is {shifted['zero']:.3f} without a margin and {shifted['half']:.3f} with 0.5 rad",
+        "Add the margin to the logit of the image's own class alone.",
         (exhibit,),
         f"ArcFace with its margin added to every logit has the loss {shifted['zero']:.3f} with and without the margin: "
         "it is normalised softmax.",
@@ -69,6 +70,7 @@ def coreset() -> Finding:
         "A coreset of one pool looked up in another",
         ROTH,
         "covering radius " + labels.each(radius, "{:.2f}".format),
+        "Measure and choose in one pool.",
         (exhibit,),
     )
 
@@ -94,7 +96,9 @@ def wasserstein() -> Finding:
         ROTH,
         f"a histogram and its reverse are {turned['as_samples']:.2f} apart instead of {turned['as_weights']:.2f}; of "
         f"ten batches the right one is chosen {percent(choice['same'], 0)} % of the time",
+        "Give the places of the bins as values and their heights as weights.",
         (exhibit,),
+        pair=Pair("the right one of ten batches is chosen", choice["same"], 1.0),
     )
 
 
@@ -125,7 +129,9 @@ def own_maximum(edition: Sequence[StudyRecords]) -> Finding:
         "Each metric at its own best epoch",
         f"{ROTH}, evaluation of runs",
         f"shown in part, on validation images: P@1 gains {gained}" if len(means) else "not run",
+        "Choose one checkpoint by validation, and report every metric of it.",
         exhibits,
+        pair=Pair("P@1 of a run", part["own_maximum"].mean(), part["at_checkpoint"].mean()) if len(part) else None,
     )
 
 
@@ -159,7 +165,9 @@ def arcface_clamp() -> Finding:
         "Negative cosines clamped; a regulariser left out",
         ROTH,
         f"{percent(start['own'], 0)} % of the images are not pulled to their class at the start of training",
+        "Leave cosines as they are, and train all variants with the same loss.",
         (clamp, regulariser),
+        pair=Pair("images pulled to their class at the start", 1 - start["own"], 1.0),
     )
 
 
@@ -184,7 +192,9 @@ def crops() -> Finding:
         f"{MUSGRAVE}, text and default settings",
         f"the smallest crop is {drawn['smallest']:.0f} pixels wide; of sides between 40 and 256, "
         f"{percent(literal['below_102'], 0)} % would be smaller",
+        "Say whether a scale is a share of the area or of the side.",
         (drawing,),
+        pair=Pair("share of the image in a mean crop", literal["area"], drawn["area"]),
     )
 
 
@@ -212,6 +222,7 @@ def sop_split() -> Finding:
         "SOP cut in halves",
         f"{MUSGRAVE}, protocol",
         f"{ours['train_val']:,} / {ours['test']:,} classes instead of {official['train_val']:,} / {official['test']:,}",
+        "Name the split, and keep to one.",
         (exhibit,),
     )
 
@@ -237,6 +248,7 @@ def smooth_ap() -> Finding:
         "Smooth-AP with classes and images swapped",
         "pytorch-metric-learning 2.9",
         f"a perfect batch of {wrong['classes']} x {wrong['images']} has the loss {wrong['blocks']:.3f} instead of 0",
+        "Group by label, and test with fewer classes than images a class.",
         (exhibit,),
         scalars={"smooth_ap_of_a_perfect_batch": float(wrong["blocks"])},
     )

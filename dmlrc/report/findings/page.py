@@ -9,7 +9,7 @@ from dmlrc.errors import MissingDataError
 from dmlrc.records import StudyRecords
 from dmlrc.report import editions
 from dmlrc.report.findings import of_claims, of_metrics, of_training
-from dmlrc.report.findings.finding import Finding
+from dmlrc.report.findings.finding import Finding, Pair, percent
 
 WITH_CURVES = "grocery-frozen-full"
 """A study whose committed records have long validation curves, shown beside the studies of any edition."""
@@ -33,6 +33,23 @@ def demonstrate(edition: Sequence[StudyRecords]) -> dict[str, Finding]:
 
 
 def overview(findings: Iterable[Finding]) -> pd.DataFrame:
-    """A row a finding, indexed by its name: title, where, effect."""
-    rows = {each.name: {"title": each.title, "where": each.seen, "effect": each.effect} for each in findings}
+    """A row a finding, indexed by its name: title, effect, remedy, where. Those with a `Pair` first, by its size."""
+    ordered = sorted(findings, key=lambda each: each.pair.size if each.pair else -1, reverse=True)
+    rows = {
+        each.name: {"title": each.title, "effect": each.effect, "remedy": each.remedy, "where": each.seen}
+        for each in ordered
+    }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("name")
+
+
+def pairs(findings: Iterable[Finding]) -> list[Pair]:
+    """The findings whose effect is two scores, the widest first."""
+    return sorted((each.pair for each in findings if each.pair), key=lambda pair: pair.size, reverse=True)
+
+
+def pairs_sentence(found: Sequence[Pair]) -> str:
+    """The widest and the narrowest of `pairs`, in words."""
+    widest, narrowest = (
+        f"{pair.what}, {percent(pair.wrong)} in the place of {percent(pair.right)} %" for pair in (found[0], found[-1])
+    )
+    return f"Of {len(found)} faults with two scores to compare, the largest is: {widest}. The smallest: {narrowest}."

@@ -231,6 +231,33 @@ def agreement(records: StudyRecords, theirs: Mapping[str, pd.DataFrame]) -> str:
     return f"The order of the methods on `{records.name}` and in the paper's tables, rank correlation: {rhos}."
 
 
+def results_in_short(edition: Sequence[StudyRecords]) -> str:
+    """The highest MAP@R of each study and how many tie with it, in one sentence; "" where nothing is to compare."""
+    told = {}
+    for records in edition:
+        frame = accuracy(records)
+        frame = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
+        if (frame["method"] != PRETRAINED).sum() > 1:
+            ties = int((marks(frame) == "tie").sum())
+            best = labels.prose(labels.method_label(spread(frame)["best_method"]))
+            told[records.name] = (
+                f"{best} ({f'tied with {ties} others' if ties > 1 else 'tied with one' if ties else 'alone'})"
+            )
+    return f"The highest MAP@R belongs to {labels.by_study(told)}." if told else ""
+
+
+def agreement_in_short(edition: Sequence[StudyRecords], theirs: Mapping[str, pd.DataFrame]) -> str:
+    """The rank correlations of `agreement` as spans, in one sentence; "" where there are too few methods."""
+    told = {}
+    for records in edition:
+        tests = [rank_agreement(accuracy(records), theirs[name]) for name in published.DATASETS]
+        if tests[0]["n"] > 2:
+            told[records.name] = labels.span((test["rho"] for test in tests), "{:+.2f}".format)
+    return (
+        f"Our order and that of the paper's tables have a rank correlation of {labels.by_study(told)}." if told else ""
+    )
+
+
 def results_scalars(records: StudyRecords) -> dict[str, float | str]:
     """The named numbers of a study that a chapter records."""
     apart = spread(accuracy(records))

@@ -128,9 +128,11 @@ def orders_sentence(orders: Orders) -> str:
         if None in pair:
             continue
         texts = [f"{text} by {_moved(order_gain(*pair, key), key)}" for key, text in METRICS.items()]
-        sentences.append(f"on `{name}` {', '.join(texts)}")
+        sentences.append(
+            f"A random class order in the place of the default one moves, on `{name}`, {labels.listed(texts)}."
+        )
     if sentences:
-        return f"A random class order in the place of the default one moves, {'; '.join(sentences)}."
+        return labels.bullets(sentences)
     return "The two class orders were not both run here."
 
 
@@ -217,7 +219,7 @@ def bins_sentence(by_study: ByStudy) -> str:
             f"On `{name}` a fifth of the bins (20) lowers the JSD by {lost['before']:.4f} before and by "
             f"{lost['after']:.4f} after training; training itself changes it by {after[BINS] - before[BINS]:+.3f}."
         )
-    return " ".join(sentences) or "No histograms were recorded here."
+    return labels.bullets(sentences) or "No histograms were recorded here."
 
 
 def imbalance_sentence(by_study: ByStudy) -> str:
@@ -231,7 +233,7 @@ def imbalance_sentence(by_study: ByStudy) -> str:
                 f"On `{name}` {seen['negative'] / seen['positive']:.0f} negative pairs of the test images stand "
                 "against each positive one: as counts, the positive histogram is that much smaller."
             )
-    return " ".join(sentences) or "No histograms were recorded here."
+    return labels.bullets(sentences) or "No histograms were recorded here."
 
 
 def histograms_sentence(by_study: ByStudy) -> str:
@@ -251,7 +253,7 @@ def histograms_sentence(by_study: ByStudy) -> str:
             f"{parts['mean_positive']} and of negative ones from {parts['mean_negative']}; their standard deviations "
             f"go from {parts['std_positive']} and from {parts['std_negative']}."
         )
-    return " ".join(sentences) or "No histograms were recorded here."
+    return labels.bullets(sentences) or "No histograms were recorded here."
 
 
 # Figures 2 and 4: over the epochs
@@ -344,7 +346,7 @@ def overfitting_sentence(by_study: ByStudy) -> str:
             for metric, text in MEANS.items()
         ]
         sentences.append(f"On `{name}` the mean inner products move over training: {'; '.join(moved)}.")
-    return " ".join(sentences) or "Nothing was run here."
+    return labels.bullets(sentences) or "Nothing was run here."
 
 
 def classes(records: StudyRecords) -> tuple[int, int]:
@@ -363,6 +365,23 @@ def _gap(found: Estimate, metric: str) -> str:
     return f"{common.points(found.value, found.half)} points" + (", one seed" if found.n == 1 else "")
 
 
+def orders_in_short(orders: Orders) -> str:
+    """What a random class order does to R@1 around each study, in one sentence; "" where both were not run."""
+    gains = {}
+    for name in orders["default"]:
+        pair = [orders[order][name] for order in EXPERIMENTS]
+        if None not in pair:
+            gains[name] = _moved(order_gain(*pair, "precision_at_1"), "precision_at_1")
+    return f"A random class order moves R@1 by {labels.by_study(gains)}." if gains else ""
+
+
+def start_in_short(by_study: ByStudy) -> str:
+    """The gap of training and validation JSD after the first epoch, in one sentence; "" where nothing was run."""
+    gaps = {name: _gap(gap(records, "jsd", "first"), "jsd") for name, records in common.present(by_study).items()}
+    told = f"JSD of training images less that of validation images, after the first epoch: {labels.by_study(gaps)}."
+    return told if gaps else ""
+
+
 def start_sentence(by_study: ByStudy) -> str:
     """Whether training and validation scores start equal, JSD beside the others, in a sentence a study."""
     sentences = []
@@ -373,7 +392,7 @@ def start_sentence(by_study: ByStudy) -> str:
             f"On `{name}`, with {trained} training and {validated} validation classes, the scores of training images "
             f"less those of validation images after the first epoch are: {labels.each(texts, str)}."
         )
-    return " ".join(sentences) or "Nothing was run here."
+    return labels.bullets(sentences) or "Nothing was run here."
 
 
 def oi_scalars(orders: Orders) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """Grids of learning rates: numbers, cells and sentences. Everything here is of validation classes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -141,6 +141,16 @@ def worst_sentence(title: str, best: pd.DataFrame) -> str:
         f"{title}: raising the learning rate of all from {labels.rate(best_rate(best))} to {labels.rate(rate)} turns "
         f"{changed} of {pairs} pairs of losses around (rank correlation {rho})."
     )
+
+
+def turned_in_short(grids: Mapping[str, pd.DataFrame]) -> str:
+    """How much of the order a rate that is too high turns around, in one sentence. grids: title -> `best_trials`."""
+    told = []
+    for title, best in grids.items():
+        if found := _turned(best):
+            rate, changed, pairs, _ = max(found, key=lambda each: each[1])
+            told.append(f"{changed} of {pairs} on {title} (at {labels.rate(rate)})")
+    return f"Pairs of losses that a learning rate too high turns around: {labels.listed(told)}." if told else ""
 
 
 def _turned(best: pd.DataFrame) -> list[tuple[float, int, int, str]]:

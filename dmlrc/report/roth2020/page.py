@@ -85,17 +85,17 @@ def agreement_sentence(by_study: ByStudy) -> str:
             for metric, each in part.groupby("metric", sort=False)
         ]
         sentences.append(f"On `{name}` the order of the methods and the paper's, rank correlation: {'; '.join(texts)}.")
-    return " ".join(sentences) or "Without a run of ours there is no order to compare with the paper's."
+    return labels.bullets(sentences) or "Without a run of ours there is no order to compare with the paper's."
 
 
 def agreement_in_short(by_study: ByStudy) -> str:
     """Spearman's rank correlations of `agreement` for R@1 alone, in one sentence; "" where there are none."""
     frame = agreement(by_study)
     texts = [
-        f"on `{name}` " + labels.each(dict(zip(part["dataset"], part["rho"], strict=True)), "{:+.2f}".format)
+        f"{labels.span(part['rho'], '{:+.2f}'.format)} on `{name}`"
         for name, part in frame[frame["metric"] == "precision_at_1"].dropna().groupby("study", sort=False)
     ]
-    return f"The order by R@1 and the paper's, rank correlation: {'; '.join(texts)}." if texts else ""
+    return f"Our order by R@1 and the paper's have a rank correlation of {labels.listed(texts)}." if texts else ""
 
 
 def _rho(test: Mapping) -> str:
@@ -106,19 +106,18 @@ def _rho(test: Mapping) -> str:
 
 def range_sentence(by_study: ByStudy) -> str:
     """The range of R@1 over the rows without regularisation, the paper's and ours."""
-    texts = {}
+    theirs, ours = [], {}
     for head, frame in columns(by_study).items():
         here = r1_range(frame)
-        if here["n"] > 1:
-            noise = ", one seed" if np.isnan(here["std"]) and head in by_study else ""
-            texts[head] = f"{labels.one_digit(here['range'])}{noise}"
-    told = ", ".join(f"{value} on {name.removeprefix('the paper, ')}" for name, value in _by_paper(texts, by_study))
-    return f"From the worst to the best method without regularisation R@1 spans, in points: {told}."
-
-
-def _by_paper(texts: Mapping[str, str], by_study: ByStudy) -> list[tuple[str, str]]:
-    """The paper's data sets, marked as such, then ours as a sentence names them."""
-    return [(f"`{name}`" if name in by_study else f"{name} (the paper)", text) for name, text in texts.items()]
+        if here["n"] > 1 and head in by_study:
+            ours[head] = f"{labels.one_digit(here['range'])}{' (one seed)' * bool(np.isnan(here['std']))}"
+        elif here["n"] > 1:
+            theirs.append(here["range"])
+    told = f"; in our runs {labels.by_study(ours)}" if ours else ""
+    return (
+        "From the worst to the best method without regularisation, R@1 spans "
+        f"{labels.span(theirs, labels.one_digit)} points in the paper's tables{told}."
+    )
 
 
 # Table 1
@@ -160,11 +159,15 @@ def projection_sentence(by_study: ByStudy) -> str:
         for kind, trunk in means.index:
             if kind == "projection" and ("imagenet", trunk) in means.index:
                 texts.append(
-                    f"on `{name}` the features of {_trunk(trunk)} have an R@1 of "
+                    f"On `{name}` the features of {_trunk(trunk)} have an R@1 of "
                     f"{labels.one_digit(means['imagenet', trunk])} %, behind a random linear layer "
-                    f"{labels.one_digit(means[kind, trunk])} %"
+                    f"{labels.one_digit(means[kind, trunk])} %."
                 )
-    return f"What the layer costs: {'; '.join(texts)}." if texts else "No trunk of ours here has ImageNet weights."
+    return (
+        f"A random layer costs some of it. {labels.bullets(texts)}"
+        if texts
+        else "No trunk of ours here has ImageNet weights."
+    )
 
 
 # Figure 1: with and without regularisation
@@ -185,14 +188,20 @@ def regularisation_cells(by_study: ByStudy) -> pd.DataFrame:
 
 def regularisation_sentence(by_study: ByStudy) -> str:
     """How many pairs gain R@1 from the regularisation, the paper's and ours."""
-    texts = {}
+    theirs, ours = [], {}
     for head, frame in regularisation_panels(by_study).items():
         gains = frame["gain"].dropna()
-        if len(gains):
+        if len(gains) and head in by_study:
             clear = (gains > frame["ci95"][gains.index]).sum()
-            beyond = f", {clear} beyond the interval" if head in by_study else ""
-            texts[head] = f"{(gains > 0).sum()} of {len(gains)} ({common.points(gains.mean())} points{beyond})"
-    return f"Pairs whose R@1 rises with ρ-regularisation, and the mean change: {labels.each(texts, str)}."
+            mean = common.points(gains.mean())
+            ours[head] = f"{(gains > 0).sum()} of {len(gains)} ({mean} points on average, {clear} beyond the interval)"
+        elif len(gains):
+            theirs += list(gains)
+    told = f"; in our runs in {labels.by_study(ours)}" if ours else ""
+    return (
+        f"With ρ-regularisation R@1 rises in {sum(gain > 0 for gain in theirs)} of {len(theirs)} pairs of the paper "
+        f"({common.points(float(np.mean(theirs)))} points on average){told}."
+    )
 
 
 # Figures 2 and 3: what the pipeline is worth
@@ -242,7 +251,7 @@ def effects_sentence(sweeps: Mapping[str, ByStudy]) -> str:
         means = part.groupby("factor")["effect"].mean().sort_values(ascending=False)
         texts = {FACTORS[factor][1]: f"{100 * value:.1f} %" for factor, value in means.items()}
         sentences.append(f"On `{name}` the best value of a factor is above the worst by: {labels.each(texts, str)}.")
-    return " ".join(sentences) or "None of the five sweeps was run here."
+    return labels.bullets(sentences) or "None of the five sweeps was run here."
 
 
 def samplers_cells(by_study: ByStudy) -> pd.DataFrame:
@@ -276,7 +285,7 @@ def samplers_sentence(by_study: ByStudy) -> str:
             f"within {100 * (means.max() - means.min()):.1f} points. Above SPC-4, in points: {gaps} (intervals "
             "over the losses)."
         )
-    return " ".join(sentences) or "The samplers were not run here."
+    return labels.bullets(sentences) or "The samplers were not run here."
 
 
 # Figure 4: which metrics say the same
@@ -294,7 +303,7 @@ def correlations_sentence(runs_by_study: Mapping[str, Sequence[StudyRecords]]) -
         nmi = matrix.loc["precision_at_1", "nmi"] if {"precision_at_1", "nmi"} <= set(matrix) else np.nan
         known = "" if np.isnan(nmi) else f"; R@1 and NMI at {nmi:.2f}"
         sentences.append(f"Over {runs:,} runs on `{name}`, {pair} agree least, at {lower.min():.2f}{known}.")
-    return " ".join(sentences) or "No runs, no correlations."
+    return labels.bullets(sentences) or "No runs, no correlations."
 
 
 # Figures 5 and 7: the shape of the embedding space
@@ -335,6 +344,13 @@ def correlation_text(found: Estimate) -> str:
     return f"{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}], n = {found.n}"
 
 
+def correlation_in_short(by_study: ByStudy) -> str:
+    """Pearson's r of R@1 and rho around each study, in one sentence; "" where it was not measured."""
+    found = {name: correlation(structure(records), "rho") for name, records in common.present(by_study).items()}
+    told = {name: f"{test.value:+.2f}" for name, test in found.items() if not np.isnan(test.low)}
+    return f"R@1 and the spectral decay ρ correlate by {labels.by_study(told)}." if told else ""
+
+
 def correlation_sentence(by_study: ByStudy) -> str:
     """Whether R@1 falls with rho as the paper finds, in words."""
     sentences = []
@@ -345,7 +361,7 @@ def correlation_sentence(by_study: ByStudy) -> str:
             continue
         trend = "falls with" if test.high < 0 else "rises with" if test.low > 0 else "shows no clear trend in"
         sentences.append(f"On `{name}` R@1 {trend} ρ: r = {correlation_text(test)}.")
-    return " ".join(sentences) or "ρ was not measured here."
+    return labels.bullets(sentences) or "ρ was not measured here."
 
 
 def decay_cells(by_study: ByStudy) -> pd.DataFrame:
@@ -377,7 +393,7 @@ def decay_sentence(by_study: ByStudy) -> str:
             fell = (frame["gain"] < 0).sum()
             change = frame["gain"].mean()
             sentences.append(f"On `{name}` ρ falls in {fell} of {len(frame)} pairs; its mean change is {change:+.2f}.")
-    return " ".join(sentences) or "Spectra were not recorded here."
+    return labels.bullets(sentences) or "Spectra were not recorded here."
 
 
 def roth_scalars(by_study: ByStudy) -> dict[str, float]:

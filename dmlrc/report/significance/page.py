@@ -135,6 +135,28 @@ def differences_sentence(compared: Comparison) -> str:
     )
 
 
+def differences_in_short(compared: Sequence[Comparison]) -> str:
+    """How many pairs differ and how many are equal in each study, in one sentence; "" where nothing can be tested."""
+    margin = labels.percent(MARGIN, digits=0)
+    told = {
+        each.study: f"{(each.pairs['holm'] < ALPHA).sum()} of {len(each.pairs)} ({each.pairs['equal'].sum() or 'none'} "
+        f"equal within {margin} point)"
+        for each in compared
+        if len(each.methods) > 1 and not np.isnan(each.known.repetition)
+    }
+    return f"Pairs of methods that differ in MAP@R: {labels.by_study(told)}." if told else ""
+
+
+def best_in_short(compared: Sequence[Comparison]) -> str:
+    """How many methods may be the best of each study, in one sentence; "" where there is none."""
+    told = {
+        each.study: f"{each.summary['among_best'].sum()} of {len(each.summary)}"
+        for each in compared
+        if len(each.summary) > 1
+    }
+    return f"Methods that may be the best: {labels.by_study(told)}." if told else ""
+
+
 def effects_sentence(compared: Comparison) -> str:
     """The methods farthest above and below the oldest loss, in a sentence."""
     found = effects(compared)["difference"]

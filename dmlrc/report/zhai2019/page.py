@@ -344,11 +344,11 @@ def sizes_sentence(by_study: ByStudy) -> str:
             continue
         first, last = gap.iloc[0], gap.iloc[-1]
         texts.append(
-            f"on `{name}` a doubling is worth {common.points(*slopes.loc[SOFTMAX, ['mean', 'ci95']])} points to "
+            f"On `{name}` a doubling is worth {common.points(*slopes.loc[SOFTMAX, ['mean', 'ci95']])} points to "
             f"the floats; bits change R@1 by {common.points(first['mean'], first['ci95'])} at {first['dim']:g} "
-            f"dimensions and {common.points(last['mean'], last['ci95'])} at {last['dim']:g}"
+            f"dimensions and {common.points(last['mean'], last['ci95'])} at {last['dim']:g}."
         )
-    return "Bits come near floats as the embedding grows: " + "; ".join(texts) + "." if texts else ""
+    return f"Bits come near floats as the embedding grows. {labels.bullets(texts)}" if texts else ""
 
 
 # Figure 3: with and without LayerNorm
@@ -376,12 +376,11 @@ def layer_norm_sentence(by_study: ByStudy) -> str:
     """What to see in zhai-f3, and how much LayerNorm is worth on the test classes."""
     gains = {f"`{name}`": layer_norm_gain(records) for name, records in common.present(by_study).items()}
     text = (
-        "The first point is the mean of a whole epoch, so it lies below the loss of the "
-        "first step; and ln C is not exactly that of a classifier at random either, since cosines divided by 0.05 "
-        "spread."
+        "The first point of a curve is the mean of a whole epoch, so it lies below the loss of the first step; and "
+        "ln C is not exactly the loss of a random classifier either, since cosines divided by 0.05 spread."
     )
     worth = labels.each(gains, lambda gain: common.points(gain.value, gain.half))
-    return f"{text} LayerNorm is worth, in points of R@1 on the test classes: {worth}." if gains else text
+    return f"LayerNorm is worth, in points of R@1 on the test classes: {worth}. {text}" if gains else text
 
 
 # Figure 4: the share of the classes
@@ -409,21 +408,18 @@ def shares_sentence(by_study: ByStudy) -> str:
         if not common.state(records, method):
             classes, cost = math.ceil(0.1 * training_classes(records, method)), share_cost(records)
             change = common.points(cost.value, cost.half)
-            texts.append(f"{classes} classes on `{name}`, and changes R@1 by {change} points")
-    ours = f" In ours it is {'; '.join(texts)}." if texts else ""
-    return f"In the paper a tenth is about 1,100 classes.{ours}"
+            texts.append(f"On `{name}` it is {classes} classes, and changes R@1 by {change} points.")
+    return f"In the paper a tenth is about 1,100 classes. {labels.bullets(texts)}".rstrip(" ")
 
 
 def takeaways(main: ByStudy) -> list[str]:
     """What bits cost, in the paper and around each study."""
     paper = labels.each({name: paper_bits(name) for name in PAPER_METRICS}, common.points)
-    sentences = [
-        f"In the paper's tables bits instead of floats, at 2048 dimensions, change R@1 by, in points: {paper}."
-    ]
+    sentences = [f"In the paper's tables, bits in the place of 2,048 floats change R@1 by, in points: {paper}."]
     costs = {f"`{name}`": bits_cost(records) for name, records in common.present(main).items()}
     if costs:
         texts = labels.each(costs, lambda cost: common.points(cost.value, cost.half))
-        sentences.append(f"In ours: {texts}.")
+        sentences.append(f"In our runs: {texts}.")
     return sentences
 
 
