@@ -12,18 +12,35 @@ from factories import write_fake_study
 from test_chapters import ROOT, executed
 
 from dmlrc import studies
-from dmlrc.report import build
+from dmlrc.report import build, svg
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 CHROMIUM = os.environ.get("DMLRC_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-PAGES = ("00_introduction", "03_results", "16_all_results", "method_soft_triple")
+PAGES = (
+    "00_introduction",
+    "03_results",
+    "09_which_methods_differ",
+    "12_findings",
+    "16_all_results",
+    "method_soft_triple",
+)
+POINTED_AT = (  # figures with marks that are hard to read off
+    ("00_introduction", "first-years"),
+    ("00_introduction", "first-verdicts"),
+    ("03_results", "published-beside-ours"),
+    ("03_results", "musgrave-f3"),
+    ("09_which_methods_differ", "pairs"),
+    ("09_which_methods_differ", "effect-sizes"),
+    ("09_which_methods_differ", "cost-accuracy"),
+    ("12_findings", "findings-wrong-right"),
+)
 WIDTHS = (400, 900, 1400)
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """Three chapters of made-up records as a book of their own: the folder of its pages."""
+    """A few chapters of made-up records as a book of their own: the folder of its pages."""
     import nbformat
 
     home = tmp_path_factory.mktemp("home")
@@ -31,6 +48,7 @@ def pages(tmp_path_factory):
     chapters = home / "book" / "chapters"
     chapters.mkdir()
     shutil.copy(ROOT / "_config.yml", home)
+    (home / "notebooks").symlink_to(ROOT / "notebooks")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DMLRC_HOME", str(home))
         patch.setenv("DMLRC_EXPORTS", str(chapters / "exports"))
@@ -102,18 +120,65 @@ def test_a_figure_takes_the_ink_of_the_page(opened):
     assert len(inks) == 2
 
 
-def test_pointing_at_a_claim_names_its_paper(opened):
-    page = opened("00_introduction")
-    mark = page.locator("#first-years .dml-tip").first
-    expected = mark.locator("title").text_content()
-    mark.scroll_into_view_if_needed()
-    mark.hover(force=True)
-    tip = page.locator("#dml-tip")
-    assert tip.is_visible()
-    assert tip.inner_text() == expected
-    assert "20" in expected  # its year
-    page.mouse.move(5, 5)
-    assert tip.is_hidden()
+def test_pointing_at_a_mark_says_what_it_is(opened):
+    shown, page = None, None
+    for name, figure in POINTED_AT:
+        page = page if name == shown else opened(name)
+        shown = name
+        mark = page.locator(f"#{figure} .dml-tip").first
+        expected = mark.locator("title").text_content()
+        mark.scroll_into_view_if_needed()
+        mark.hover(force=True)
+        tip = page.locator("#dml-tip")
+        assert tip.is_visible(), figure
+        assert " ".join(tip.inner_text().split()) == " ".join(expected.split()), figure
+        page.mouse.move(5, 5)
+        assert tip.is_hidden(), figure
+
+
+def test_a_claim_names_its_paper_and_year(opened):
+    title = opened("00_introduction").locator("#first-years .dml-tip title").first.text_content()
+    assert "20" in title
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_figure_is_higher_than_a_screen_and_each_says_what_it_shows(opened, name):
+    page = opened(name)
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        heights = page.eval_on_selector_all(".dml-figure svg", "all => all.map(each => each.clientHeight)")
+        assert all(height <= svg.HIGHEST + 5 for height in heights), f"{width} px: {max(heights)}"
+    for panels in page.locator(".dml-panels").all():
+        assert panels.get_attribute("role") == "img"
+        assert len(panels.get_attribute("aria-label").split()) >= 8
+
+
+def test_panels_stand_side_by_side_where_there_is_room(opened):
+    page = opened("03_results")
+    panels = page.locator("#musgrave-f3 svg")
+    assert panels.count() == 2  # ours, and the paper's
+    ours, theirs = (panel.bounding_box() for panel in panels.all())
+    assert abs(ours["y"] - theirs["y"]) < 5
+    assert ours["x"] + ours["width"] <= theirs["x"]
+    page.set_viewport_size({"width": 400, "height": 900})
+    ours, theirs = (panel.bounding_box() for panel in panels.all())
+    assert ours["y"] + ours["height"] <= theirs["y"]
+    assert ours["width"] > 300
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_fold_hides_its_table_until_it_is_opened(opened, theme):
+    page = opened("09_which_methods_differ", theme=theme)
+    fold = page.locator("details.dml-fold:has(#differences-grocery-quick)")
+    table = fold.locator("table")
+    assert not table.is_visible()
+    fold.locator("summary").first.click()
+    assert table.is_visible()
+    head = table.locator("thead th").nth(1)
+    head.click()  # what is folded sorts too
+    assert head.get_attribute("aria-sort") in ("ascending", "descending")
+    fold.locator("summary").first.click()
+    assert not table.is_visible()
 
 
 def test_all_results_sort_and_filter(opened):

@@ -69,8 +69,14 @@ def parts_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
             f"Nothing else moves them as much against one another; the next is the {most.name}, by "
             f"{labels.percent(most.against.value)} points."
         )
-    named = " and ".join(f"the {part.name} by {labels.percent(part.against.value)}" for part in above)
+    named = " and ".join(f"the {_aside(part.name)} by {labels.percent(part.against.value)}" for part in above)
     return first + f"Other things move them as much or more against one another: {named}."
+
+
+def section_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
+    """`parts_sentence` and `together_sentence` of a study, which is named once."""
+    together = together_sentence(records, found).removeprefix(f"On `{records.name}` ")
+    return f"{parts_sentence(records, found)} {together[:1].upper()}{together[1:]}".strip()
 
 
 def parts_in_short(found: Mapping[str, Sequence[Part]]) -> str:

@@ -45,7 +45,7 @@ def leads(edition: Sequence[StudyRecords]) -> str:
     """Why no loss can be called the best, in one sentence: the rate changes the leader, or others tie with it."""
     changes = [change for each in edition if (change := _change_of_leader(each))]
     if changes:
-        return f"Which loss leads is decided by more than the loss: {listed(changes)}."
+        return f"Which loss leads depends on more than the loss: {'; '.join(changes)}."
     sets = [
         f"{labels.counted(len(names), 'method')} of {of} {'share' if len(names) > 1 else 'takes'} the first place on "
         f"`{name}`"
@@ -68,7 +68,7 @@ def _change_of_leader(study: StudyRecords) -> str:
     if first == second:
         return ""
     rate, other = labels.rate(high), labels.rate(best)
-    return f"on {labels.dataset(study)} it is {first} at a learning rate of {rate} and {second} at {other}"
+    return f"on {labels.dataset(study)} it is {first} at a learning rate of {rate}, and {second} at {other}"
 
 
 def best_set(study: StudyRecords) -> tuple[list[str], int]:
@@ -156,7 +156,9 @@ def limits(edition: Sequence[StudyRecords]) -> str:
         f"**Frozen trunk.** On {listed([f'`{name}`' for name in frozen])} only a linear embedder was trained, on fixed "
         "ImageNet features. Losses may rank otherwise when the whole network is fine-tuned, as it was in the papers."
         * bool(frozen),
-        *(f"**Below the untrained trunk.** {text}" for each in edition for text in labels.below_pretrained(each)),
+        labels.below_in_short(edition).replace(
+            "Below the untrained trunk in P@1:", "**Below the untrained trunk** in P@1:"
+        ),
         f"**Few data sets.** Here {'are' if len(data) > 1 else 'is'} {labels.counted(len(data), 'data set')}; a "
         "ranking on one is no ranking on the next.",
     ]

@@ -138,7 +138,7 @@ def cost(found: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
         table = tables.cost(records)
         own, median = table.loc[method], table.median()
         rows[study] = {
-            "search, minutes": f"{own['wonseconds'] / 60:.1f}",
+            "search, minutes": f"{own['search_seconds'] / 60:.1f}",
             "a rerun, seconds": f"{own['seconds']:.1f}",
             "a rerun, steps": f"{own['steps']:,.0f}",
             "steps, median of all": f"{median['steps']:,.0f}",
