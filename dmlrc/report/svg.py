@@ -59,7 +59,8 @@ def inline(svg: str) -> str:
     svg = re.sub(r"<text style=\"(?![^\"]*fill)", '<text style="fill: currentColor; ', svg)
     svg = re.sub(r"font-family: [^;]*; ?|\s*<style.*?</style>", "", svg, flags=re.DOTALL)
     width, height = (float(re.search(rf'{side}="([\d.]+)pt"', svg)[1]) for side in ("width", "height"))
-    head = f'<svg aria-hidden="true" style="max-width: {width * min(2, HIGHEST / height):.0f}px"'
+    # what is filled with black has no colour of its own in the file
+    head = f'<svg aria-hidden="true" style="fill: currentColor; max-width: {width * min(2, HIGHEST / height):.0f}px"'
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
     return svg.replace("<svg", head, 1)

@@ -120,6 +120,14 @@ def test_a_figure_takes_the_ink_of_the_page(opened):
     assert len(inks) == 2
 
 
+def test_a_filled_mark_is_filled_on_a_dark_page_too(opened):
+    page = opened("03_results", theme="dark")
+    dot = page.locator("#musgrave-f3 .dml-tip", has_text="Contrastive, Grocery").locator("use").first
+    assert dot.evaluate("each => getComputedStyle(each).fill") == page.locator("#musgrave-f3 svg").first.evaluate(
+        "each => getComputedStyle(each).color"
+    )
+
+
 def test_pointing_at_a_mark_says_what_it_is(opened):
     shown, page = None, None
     for name, figure in POINTED_AT:

@@ -41,6 +41,13 @@ def test_on_a_page_it_takes_the_colours_of_the_page(figure):
     assert "font-family" not in page
 
 
+def test_what_is_filled_with_black_takes_the_ink_of_the_page(figure):
+    figure.axes[0].plot([1.2], [3.2], "o", color="black", markerfacecolor="black")
+    drawn = svg.drawn(figure, "x")
+    assert "fill: #000000" not in drawn  # black is what a file without a colour is filled with
+    assert 'style="fill: currentColor; ' in svg.inline(drawn)
+
+
 def test_two_figures_on_a_page_share_no_id(figure):
     ids = [set(re.findall(r' id="([^"]+)"', svg.inline(svg.drawn(figure, salt)))) for salt in ("one", "other")]
     assert ids[0]

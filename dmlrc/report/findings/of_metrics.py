@@ -113,7 +113,7 @@ def singletons() -> Finding:
         "images are alone in their class",
         "Leave such queries out, and say how many they are.",
         (exhibit,),
-        pair=Pair("P@1 of a perfect embedding, some images alone", last["as_zero"], last["ours"]),
+        pair=Pair("P@1, some images alone in their class", last["as_zero"], last["ours"]),
     )
 
 

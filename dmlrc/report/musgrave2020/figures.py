@@ -252,7 +252,7 @@ def _results(
             svg.tips(dot, f"{labels.method_label(name, methods)}, {titles.in_label(title)}: {mean:.1f} % MAP@R")
         if (PRETRAINED, "concatenated") in values.index:
             untrained_line(axis, 100 * values["mean"][PRETRAINED, "concatenated"])
-        axis.set_title(title, fontsize=8)
+        axis.set_title(title, fontsize=7.5)
         method_rows(axis, order, methods)
         axis.set_ylim(len(order) + 0.3, -0.5)  # room for the label of the line
         axis.set_xlabel("MAP@R, %")
