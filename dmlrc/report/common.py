@@ -169,7 +169,7 @@ def place(values: pd.Series, name: str) -> str:
     return f"{(values > values[name]).sum() + 1} of {len(values)}"
 
 
-def verdicts(edition: Sequence[StudyRecords], paper: str) -> str:
+def verdicts(edition: Sequence[StudyRecords] | claims.Judged, paper: str) -> str:
     """How the claims of one paper were judged, in a sentence. paper: its id in `papers.ALL`."""
     told = {}
     for name, part in claims.numbers(edition, paper).groupby(level="study", sort=False):
