@@ -110,9 +110,7 @@ def untrained_line(axis: Axes, value: float, across: bool = False) -> None:
     look = {"color": GREY, "fontsize": 7.5}
     if across:
         axis.axhline(value, **UNTRAINED)
-        axis.annotate(
-            "untrained", (0.99, value), (0, 2), axis.get_yaxis_transform(), "offset points", ha="right", **look
-        )
+        axis.annotate("untrained", (0.2, value), (0, 2), axis.get_yaxis_transform(), "offset points", **look)
     else:
         axis.axvline(value, **UNTRAINED)
         axis.annotate("untrained", (value, 0), (2, 2), axis.get_xaxis_transform(), "offset points", **look)
