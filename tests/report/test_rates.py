@@ -109,7 +109,9 @@ def test_a_study_at_another_rate_is_warned_of_and_no_other(monkeypatch):
     protocol = studies.get("cars196crops-frozen-full").protocol
     at_another = fake_records(study="mine", dataset="cars196crops", protocol=protocol)
     monkeypatch.setattr(page, "grid_of", lambda study: grid())
-    assert "are being run again" in page.warning([at_another])
+    told = page.warning([at_another])
+    assert "are being run again" in told.replace("\n", " ")
+    assert f"of `{at_another.name}` were made" in told
     meta = at_another.meta | {"protocol": at_another.meta["protocol"] | {"lr": 1e-5}}
     assert page.warning([records.StudyRecords(**{**vars(at_another), "meta": meta})]) == ""
     assert page.warning([]) == ""

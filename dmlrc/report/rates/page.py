@@ -169,17 +169,17 @@ def _turned(best: pd.DataFrame) -> list[tuple[float, int, int, str]]:
 
 def warning(edition: Sequence[StudyRecords]) -> str:
     """That the rankings of some studies were made by their rate, where a grid says so; "" where none does."""
-    made = []
+    made = {}
     for study in edition:
         grid = grid_of(study)
         best = chosen_rate(grid) if grid else None
         if best is not None and best != study.meta["protocol"]["lr"]:
             rate = labels.rate(study.meta["protocol"]["lr"])
-            made.append(f"on {labels.dataset(study)} it was {rate}, where {labels.rate(best)} is best")
+            made[f"`{study.name}`"] = f"{rate} on {labels.dataset(study)}, where {labels.rate(best)} is best"
     if not made:
         return ""
     return (
-        "**The rankings and verdicts below were made by their learning rate, and are being run again.** All methods of "
-        f"a study share one rate: {' and '.join(made)} on validation classes. {{doc}}`14_what_decides_a_ranking` shows "
-        "what a rate does to an order."
+        f"**The rankings and verdicts of {labels.listed(made)} were made by their learning rate, and are being run "
+        f"again.** All methods of a study share one rate: {labels.listed(made.values())} on validation classes. "
+        "{doc}`14_what_decides_a_ranking` shows what a rate does to an order."
     )
