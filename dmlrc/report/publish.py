@@ -68,13 +68,15 @@ def _export(name: str, content: str) -> None:
 
 
 def _archived(name: str) -> str:
-    """The name of an archive of all downloads of this page; equal downloads give equal bytes."""
+    """A link to an archive of all downloads of this page, MyST; "" where there are none. Equal ones give equal bytes."""
     files = {path.name: path for path in _exported}
+    if not files:
+        return ""
     with zipfile.ZipFile(exports() / f"{name}.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for path in files.values():
             archive.writestr(zipfile.ZipInfo(path.name), path.read_bytes(), zipfile.ZIP_DEFLATED)
     _exported.clear()
-    return f"{name}.zip"
+    return f"{{download}}`All tables and figures of this page as one archive <exports/{name}.zip>`"
 
 
 def text(markdown: str) -> None:
@@ -115,8 +117,7 @@ def rerun(chapter: str, studies: str, **parameters: str) -> None:
         f"{runs}\npapermill notebooks/{chapter}.ipynb {chapter}.ipynb --cwd notebooks -p studies {studies}{given}\n```"
     )
     cite = f"To cite it:\n\n```bibtex\n{about.bibtex(chapter)}\n```"
-    archive = _archived("-".join([chapter, *parameters.values()]))
-    whole = f"{{download}}`All tables and figures of this page as one archive <exports/{archive}>`"
+    whole = _archived("-".join([chapter, *parameters.values()]))
     _display(
         f"<details><summary>About these runs</summary>{html}{_html(commands)}{_html(cite)}</details>",
         f"::::::{{dropdown}} About these runs: data, protocol, machine; rerun; cite\n:class-container: dml-about\n\n"

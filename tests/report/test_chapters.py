@@ -191,7 +191,7 @@ def test_every_figure_says_in_words_what_it_shows(book):
             caption = " ".join(unescape(re.sub("<[^>]+>", "", caption)).split())
             assert 8 <= len(message.split()) <= 60, f"{path.name}: {message}"
             assert message.split(".")[0] not in caption, f"{path.name}: {message}"
-            assert not re.search(r"[`{}]|cite", message), f"{path.name}: {message}"
+            assert not re.search(r"[`{}]|cite", message.replace(ROW, "")), f"{path.name}: {message}"
             found += 1
     assert found > 30
 

@@ -184,6 +184,7 @@ def test_the_foot_of_a_page_has_all_its_downloads_and_no_others(home, exports):
             assert sorted(archive.namelist()) == [f"{table}.csv", f"{table}.tex"]
             assert archive.read(f"{table}.csv") == (exports / f"{table}.csv").read_bytes()
     assert "-p studies glyphs-quick -p method arcface" in captured.outputs[-1].data["text/markdown"]
+    assert "one archive" not in shown(publish.rerun, "13_provenance", study.name)["text/markdown"]
 
 
 def test_studies_are_printed_by_their_titles(exports):
