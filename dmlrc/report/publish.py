@@ -68,7 +68,7 @@ def _export(name: str, content: str) -> None:
 
 
 def _archived(name: str) -> str:
-    """A link to an archive of all downloads of this page, MyST; "" where there are none. Equal ones give equal bytes."""
+    """A link to an archive of all downloads of this page, MyST, or "" without any; equal ones give equal bytes."""
     files = {path.name: path for path in _exported}
     if not files:
         return ""
