@@ -37,7 +37,15 @@ def load(edition: str) -> list[StudyRecords]:
     Raises UsageError, with the nearest name, for a study that does not exist, and for one that is no methods table;
     MissingDataError for one that was not run.
     """
-    return [_table(_load(name)) for name in names(edition)]
+    return [_table(found) for found in load_any(edition)]
+
+
+def load_any(edition: str) -> list[StudyRecords]:
+    """The records of every study of an edition, experiments among them: for what is said of how they were made.
+
+    Raises as `load`, but for no kind of study.
+    """
+    return [_load(name) for name in names(edition)]
 
 
 def _table(found: StudyRecords) -> StudyRecords:

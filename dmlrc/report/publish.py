@@ -110,7 +110,7 @@ def rerun(chapter: str, studies: str, **parameters: str) -> None:
     """
     given = "".join(f" -p {name} {value}" for name, value in parameters.items())
     runs = editions.run_commands(about.names(chapter, editions.names(studies)))
-    cells = about.runs(chapter, editions.load(studies))
+    cells = about.runs(chapter, editions.load_any(studies))
     html = _scrolling(cells, f"about-{chapter}", wrap=True)
     commands = (
         "To rerun this page, from the root of the project (records that are there are not made again):\n\n```shell\n"

@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import nbformat
 import pandas as pd
 import pytest
-from factories import write_fake_study
+from factories import write_fake_experiments, write_fake_study
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from markupsafe import Markup
@@ -168,6 +168,14 @@ def test_the_foot_of_a_page_says_what_was_run_and_how_it_is_cited(home):
     assert "Grocery Store (quick)" in data
     assert "seed" in data
     assert "@misc{dmlrc-03_results" in data
+
+
+def test_the_foot_of_a_page_tells_of_experiments_too(home):
+    """The hypotheses rest on studies at another learning rate, which are no tables of a book."""
+    write_fake_experiments("cub200-2010-frozen")
+    data = shown(publish.rerun, "15_hypotheses", "cub200-2010-frozen-rate-tenfold")["text/markdown"]
+    assert "dmlrc study run cub200-2010-frozen-rate-tenfold\n" in data
+    assert "at ten times the rate" in data
 
 
 def test_the_foot_of_a_page_has_all_its_downloads_and_no_others(home, exports):
