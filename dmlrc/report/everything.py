@@ -33,6 +33,8 @@ SWEEPS = {
     "losses-equal": "losses, equal batches",
     "preprocessing": "augmentation",
     "random": "random class order",
+    "rate-searched": "learning rate searched",
+    "rate-tenfold": "ten times the learning rate",
     "samples": "images of a class",
     "samplers": "samplers",
     "shares": "share of classes",
