@@ -175,9 +175,8 @@ def verdicts(edition: Sequence[StudyRecords] | claims.Judged, paper: str) -> str
     for name, part in claims.numbers(edition, paper).groupby(level="study", sort=False):
         if name == claims.WITHOUT_RECORDS:
             continue
-        found = {verdict: (part["verdict"] == verdict).sum() for verdict in (claims.REPRODUCED, claims.NOT_REPRODUCED)}
-        counts = labels.listed(f"{count} {verdict}" for verdict, count in found.items() if count)
-        told[name] = f"{sum(found.values())} of {len(part)}{f' ({counts})' if counts else ''}"
+        number, counts = claims.settled(part["verdict"])
+        told[name] = f"{number} of {len(part)}{f' ({counts})' if counts else ''}"
     return f"Claims of the paper that are settled: {labels.by_study(told)}."
 
 

@@ -344,8 +344,8 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
     return " ".join(sentences) or "A ranking on one data set and one trunk is no ranking on another."
 
 
-def below_in_short(edition: Sequence[StudyRecords]) -> str:
-    """How many methods of each study the trunk itself beats in P@1, in one sentence; "" where it beats none."""
+def below_untrained(edition: Sequence[StudyRecords]) -> dict[str, str]:
+    """How many methods of each study the trunk itself beats in P@1, as texts; a study in which it beats none is out."""
     counts = {}
     for records in edition:
         means = accuracy(records).set_index(["setting", "metric", "method"])["mean"]
@@ -353,26 +353,13 @@ def below_in_short(edition: Sequence[StudyRecords]) -> str:
         if PRETRAINED in means.index and len(means) > 1:
             below = int((means.drop(PRETRAINED) < means[PRETRAINED]).sum())
             counts |= {records.name: _share(below, len(means) - 1)} if below else {}
+    return counts
+
+
+def below_in_short(edition: Sequence[StudyRecords]) -> str:
+    """`below_untrained` in one sentence; "" where the trunk beats none."""
+    counts = below_untrained(edition)
     return f"Below the untrained trunk in P@1: {by_study(counts)}." if counts else ""
-
-
-def below_pretrained(records: StudyRecords) -> list[str]:
-    """Which methods the trunk itself beats in concatenated P@1, if there are any: their MAP@R may still be higher."""
-    means = accuracy(records)
-    means = means[means["setting"] == "concatenated"].pivot(index="method", columns="metric", values="mean")
-    if PRETRAINED not in means.index or len(means) < 2:
-        return []
-    trunk_alone, trained = means.loc[PRETRAINED], means.drop(index=PRETRAINED)
-    below = trained["precision_at_1"] < trunk_alone["precision_at_1"]
-    if not below.any():
-        return []
-    higher = (trained["map_at_r"][below] > trunk_alone["map_at_r"]).sum()
-    above = "it is" if below.sum() == 1 else "all are" if higher == below.sum() else f"{higher} of them are"
-    but = f"; in MAP@R {above} above" if higher else ""
-    return [
-        f"On `{records.name}` {_share(int(below.sum()), len(trained))} {'lies' if below.sum() == 1 else 'lie'} below "
-        f"the untrained trunk in P@1 ({percent(trunk_alone['precision_at_1'], digits=1)} %){but}."
-    ]
 
 
 def _share(count: int, total: int) -> str:

@@ -69,11 +69,10 @@ def _export(name: str, content: str) -> None:
 
 def _archived(name: str) -> str:
     """A link to an archive of all downloads of this page, MyST, or "" without any; equal ones give equal bytes."""
-    files = {path.name: path for path in _exported}
-    if not files:
+    if not _exported:
         return ""
     with zipfile.ZipFile(exports() / f"{name}.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in files.values():
+        for path in dict.fromkeys(_exported):
             archive.writestr(zipfile.ZipInfo(path.name), path.read_bytes(), zipfile.ZIP_DEFLATED)
     _exported.clear()
     return f"{{download}}`All tables and figures of this page as one archive <exports/{name}.zip>`"

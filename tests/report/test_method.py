@@ -68,22 +68,23 @@ def test_a_method_without_a_page_is_named_with_the_nearest():
 
 
 def test_the_place_of_the_best_and_of_the_others(found):
-    [(title, records)] = found.items()
-    first, other = page.place(records, BEST), page.place(records, SECOND)
+    standing = page.standings(found)
+    [title] = standing
+    first, other = page.place(standing[title], BEST), page.place(standing[title], SECOND)
     assert (first["rank_low"], first["rank_high"], first["tied"], first["n"]) == (1, 1, True, len(EIGHT))
     assert other["rank_low"] >= 2
     assert not other["tied"]
     assert other["best_method"] == BEST
     assert first["mean"] == pytest.approx(first["best"])
-    assert page.places(found, BEST).loc[title, "rank"] == f"1 of {len(EIGHT)}"
-    assert "cannot be told from the best" in page.place_sentences(found, BEST)[0]
-    assert "not among the best" in page.place_sentences(found, SECOND)[0]
+    assert page.places(standing, BEST).loc[title, "rank"] == f"1 of {len(EIGHT)}"
+    assert "cannot be told from the best" in page.place_sentences(standing, BEST)[0]
+    assert "not among the best" in page.place_sentences(standing, SECOND)[0]
     assert page.place_sentences({}, BEST) == ["It has no results in these studies."]
 
 
 def test_gains_are_over_the_untrained_trunk(found):
     [records] = found.values()
-    gains = page.gains(found).set_index("method")
+    gains = page.gains(page.standings(found)).set_index("method")
     scores = records.scores[(records.scores["metric"] == "map_at_r") & (records.scores["setting"] == "concatenated")]
     means = scores.groupby("method")["value"].mean()
     assert PRETRAINED not in gains.index
@@ -167,7 +168,7 @@ def test_rows_of_a_table_lead_to_the_pages(tmp_path):
 
 def test_figures_show_every_method_and_every_trial(found):
     method = notes.SHOWN[BEST]
-    drawing = figures.places(page.gains(found), method)
+    drawing = figures.places(page.gains(page.standings(found)), method)
     others, own = drawing.axes[0].collections
     assert (len(others.get_offsets()), len(own.get_offsets())) == (len(EIGHT) - 1, 1)
     method = notes.SHOWN["arcface"]

@@ -1,6 +1,6 @@
 """How the claims are printed: cells of text, with links to the chapters that show the numbers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pandas as pd
 from markupsafe import Markup
@@ -217,13 +217,22 @@ def verdicts_sentence(judged: Judged) -> str:
     """What became of the claims, in a sentence a study."""
     sentences = []
     for study, judgements in judged.items():
-        found = [judgement.verdict for judgement in judgements.values()]
-        settled = [found.count(verdict) for verdict in (REPRODUCED, NOT_REPRODUCED)]
+        number, counts = settled(judgement.verdict for judgement in judgements.values())
         where = f"On `{study}`" if study != WITHOUT_RECORDS else "Without any training of ours"
-        counts = [f"{count} {word}" for count, word in zip(settled, (REPRODUCED, NOT_REPRODUCED), strict=True) if count]
-        told = f": {labels.listed(counts)}" if counts else ""
+        told = f": {counts}" if counts else ""
         sentences.append(
-            f"{where}, {sum(settled)} of {labels.counted(len(found), 'claim')} "
-            f"{'is' if sum(settled) == 1 else 'are'} settled{told}."
+            f"{where}, {number} of {labels.counted(len(judgements), 'claim')} {'is' if number == 1 else 'are'} "
+            f"settled{told}."
         )
     return labels.bullets(sentences)
+
+
+def settled(verdicts: Iterable[str]) -> tuple[int, str]:
+    """How many of these verdicts are firm, and how many of each kind in words.
+
+    >>> settled(["reproduced", "inconclusive", "not reproduced", "reproduced"]), settled(["not run"])
+    ((3, '2 reproduced and 1 not reproduced'), (0, ''))
+    """
+    found = list(verdicts)
+    counts = {verdict: found.count(verdict) for verdict in (REPRODUCED, NOT_REPRODUCED)}
+    return sum(counts.values()), labels.listed(f"{count} {verdict}" for verdict, count in counts.items() if count)

@@ -75,8 +75,7 @@ def parts_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
 
 def section_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
     """`parts_sentence` and `together_sentence` of a study, which is named once."""
-    together = together_sentence(records, found).removeprefix(f"On `{records.name}` ")
-    return f"{parts_sentence(records, found)} {together[:1].upper()}{together[1:]}".strip()
+    return f"{parts_sentence(records, found)} {together_sentence(records, found, named=False)}".strip()
 
 
 def parts_in_short(found: Mapping[str, Sequence[Part]]) -> str:
@@ -126,14 +125,18 @@ def choosing_in_short(edition: Sequence[StudyRecords]) -> str:
     return f"Choosing the loss by validation costs {labels.by_study(told)}." if told else ""
 
 
-def together_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
-    """The part that moves all methods together most, and how little that changes their order; "" where none does."""
+def together_sentence(records: StudyRecords, found: Sequence[Part], named: bool = True) -> str:
+    """The part that moves all methods together most, and how little that changes their order; "" where none does.
+
+    named: whether it says of which study that holds.
+    """
     moving = [part for part in found if not np.isnan(part.together)]
     if not moving:
         return ""
     most = max(moving, key=lambda part: part.together)
     together, against = labels.percent(most.together), most.against.value
-    told = f"On `{records.name}` changing the {most.name} moves all methods together by {together} points"
+    begin = f"On `{records.name}` changing" if named else "Changing"
+    told = f"{begin} the {most.name} moves all methods together by {together} points"
     return f"{told}." if np.isnan(against) else f"{told}, and against one another by {labels.percent(against)}."
 
 

@@ -350,20 +350,6 @@ def worst_sentence() -> str:
     return f"Triplet Semihard, the worst of all by sections 1 and 4.2, has these places: {labels.each(standing, str)}."
 
 
-def best_sentence(by_study: ByStudy) -> str:
-    """Which methods lead and trail in R@1, in a sentence a study."""
-    sentences = []
-    for name, frame in places(by_study).items():
-        values = of_metric(frame, "precision_at_1")["mean"] if name in by_study else pd.Series(dtype=float)
-        if len(values) > 1:
-            sentences.append(
-                f"On `{name}` {fehervari_label(values.idxmax())} has the highest R@1, "
-                f"{labels.one_digit(values.max())} %, and {fehervari_label(values.idxmin())} the lowest, "
-                f"{labels.one_digit(values.min())} %."
-            )
-    return labels.bullets(sentences) or "No method was run here, so only the paper's numbers stand in the tables."
-
-
 def slopes_sentence(by_study: ByStudy, what: str) -> str:
     """Which methods gain from a doubling and which lose, in a sentence a study. what: "embedding" or "batch"."""
     sentences = []

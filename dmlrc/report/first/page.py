@@ -152,13 +152,12 @@ def limits(edition: Sequence[StudyRecords]) -> str:
     """What the book cannot say yet, as Markdown bullets."""
     frozen = [each.name for each in edition if each.meta["protocol"]["frozen_trunk"]]
     data = {each.meta["dataset"] for each in edition}
+    below = labels.below_untrained(edition)
     bullets = [
         f"**Frozen trunk.** On {listed([f'`{name}`' for name in frozen])} only a linear embedder was trained, on fixed "
         "ImageNet features. Losses may rank otherwise when the whole network is fine-tuned, as it was in the papers."
         * bool(frozen),
-        labels.below_in_short(edition).replace(
-            "Below the untrained trunk in P@1:", "**Below the untrained trunk** in P@1:"
-        ),
+        f"**Below the untrained trunk** in P@1: {labels.by_study(below)}." * bool(below),
         f"**Few data sets.** Here {'are' if len(data) > 1 else 'is'} {labels.counted(len(data), 'data set')}; a "
         "ranking on one is no ranking on the next.",
     ]

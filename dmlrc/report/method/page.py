@@ -9,15 +9,12 @@ import pandas as pd
 from dmlrc import losses
 from dmlrc.errors import unknown
 from dmlrc.methods import Float, Int, Method
-from dmlrc.papers import after2019
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import claims, everything, labels, published, tables, titles
-from dmlrc.report.after2019.page import joined
+from dmlrc.report.after2019 import page as after2019
 from dmlrc.report.method.notes import NOTES, SHOWN
 from dmlrc.report.rates import page as rates
 from dmlrc.studies import experiments
-
-AFTER_2019 = {each.name for each in after2019.METHODS}
 
 
 def get(name: str) -> Method:
@@ -31,8 +28,8 @@ def records_of(edition: Sequence[StudyRecords], method: str) -> dict[str, StudyR
     """The methods tables in which a method has results, by their titles; one after 2019 stands beside the fourteen."""
     found = {}
     for main in edition:
-        beside = method in AFTER_2019 and method not in set(main.scores["method"])
-        records = joined(main, experiments.load(main.name, "after2019")) if beside else main
+        beside = method in after2019.METHODS and method not in set(main.scores["method"])
+        records = after2019.joined(main, experiments.load(main.name, "after2019")) if beside else main
         if method in set(records.scores["method"]):
             found[titles.title(main.name)] = records
     return found
@@ -46,7 +43,7 @@ def what(method: Method) -> str:
     kind = "compares images with each other" if method.kind == "embedding" else "compares images with learned vectors"
     return (
         f"{method.label} {{cite:p}}`{method.reference}` {kind}. A batch holds {method.classes_per_batch} classes of "
-        f"{method.images_per_class} image{'s' * (method.images_per_class > 1)}."
+        f"{labels.counted(method.images_per_class, 'image')}."
     )
 
 
@@ -67,13 +64,22 @@ def source(method: Method) -> str:
 # Where it stands
 
 
-def place(records: StudyRecords, method: str) -> pd.Series:
-    """A method among those of one table, concatenated MAP@R.
+def standings(found: Mapping[str, StudyRecords]) -> dict[str, pd.DataFrame]:
+    """Concatenated MAP@R of every row of every table, with ranks, by method: what the rest of this part reads."""
+    standing = {}
+    for study, records in found.items():
+        frame = tables.accuracy(records)
+        frame = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
+        standing[study] = frame.assign(**everything.ranks(frame)).set_index("method")
+    return standing
+
+
+def place(frame: pd.DataFrame, method: str) -> pd.Series:
+    """A method among those of one of `standings`.
 
     mean, ci95, seed_ci95 (NaN where each method was searched once), rank_low, rank_high, tied (with the best), n (how
     many methods), best (mean), best_method, untrained (mean).
     """
-    frame = _map_at_r(records)
     means = frame["mean"].drop(index=PRETRAINED, errors="ignore")
     row = frame.loc[method].reindex(["mean", "ci95", "seed_ci95", "rank_low", "rank_high", "tied"])
     told = {
@@ -85,29 +91,24 @@ def place(records: StudyRecords, method: str) -> pd.Series:
     return pd.concat([row, pd.Series(told)])
 
 
-def _map_at_r(records: StudyRecords) -> pd.DataFrame:
-    """Concatenated MAP@R of every row of a table, with ranks, by method."""
-    frame = tables.accuracy(records)
-    frame = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
-    return frame.assign(**everything.ranks(frame)).set_index("method")
+def gains(standing: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """MAP@R of every method over that of the untrained trunk: study, method, mean, ci95, seed_ci95; fractions.
 
-
-def gains(found: Mapping[str, StudyRecords]) -> pd.DataFrame:
-    """MAP@R of every method over that of the untrained trunk: study, method, mean, ci95, seed_ci95; fractions."""
+    standing: `standings`.
+    """
     parts = []
-    for study, records in found.items():
-        frame = _map_at_r(records)
+    for study, frame in standing.items():
         trained = frame.drop(index=PRETRAINED, errors="ignore").reindex(columns=["mean", "ci95", "seed_ci95"])
         over = trained.assign(mean=trained["mean"] - frame["mean"].get(PRETRAINED, 0.0), study=study)
         parts.append(over.reset_index())
     return pd.concat(parts, ignore_index=True)
 
 
-def places(found: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
-    """`place` in every table as cells."""
+def places(standing: Mapping[str, pd.DataFrame], method: str) -> pd.DataFrame:
+    """`place` in every table as cells. standing: `standings`."""
     rows = {}
-    for study, records in found.items():
-        row = place(records, method)
+    for study, frame in standing.items():
+        row = place(frame, method)
         rows[study] = {
             "MAP@R": labels.percent(row["mean"], row["ci95"]),
             "rank": f"{everything.places(row['rank_low'], row['rank_high'])} of {row['n']}",
@@ -118,11 +119,11 @@ def places(found: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
 
 
-def place_sentences(found: Mapping[str, StudyRecords], method: str) -> list[str]:
-    """Where a method stands, a sentence a table."""
+def place_sentences(standing: Mapping[str, pd.DataFrame], method: str) -> list[str]:
+    """Where a method stands, a sentence a table. standing: `standings`."""
     sentences = []
-    for study, records in found.items():
-        row = place(records, method)
+    for study, frame in standing.items():
+        row = place(frame, method)
         told = "it cannot be told from the best" if row["tied"] else "it is not among the best"
         ranks = everything.places(row["rank_low"], row["rank_high"])
         sentences.append(
@@ -216,8 +217,8 @@ def rate_sentences(method: str) -> list[str]:
 
 def claimed(method: Method) -> pd.DataFrame:
     """What papers claim for the method as theirs, R@1, as cells; a row a paper, data set and trunk."""
-    rows = pd.concat([published.claims(), published.claims_after_2019()], ignore_index=True)
-    own = rows[(rows["role"] == "proposed") & rows["primary"] & rows["paper"].isin(NOTES[method.name].claimed_by)]
+    rows = after2019.claims()
+    own = rows[rows["paper"].isin(NOTES[method.name].claimed_by)]
     fair = published.results()
     fair = fair[(fair["setting"] == "concatenated") & (fair["metric"] == "precision_at_1")]
     measured = fair[fair["method"] == method.name].set_index("dataset")["mean"]
