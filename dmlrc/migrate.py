@@ -70,8 +70,9 @@ def frames(told: Mapping[str, pd.DataFrame], meta: Mapping) -> dict[str, pd.Data
 
 
 def _placed(frame: pd.DataFrame) -> pd.DataFrame:
-    places = pd.DataFrame([place(name) for name in frame["method"]], columns=["row", "level", "level_number"])
-    return frame.assign(**{name: places[name].to_numpy() for name in places})
+    methods = frame["method"].unique()
+    columns = ["row", "level", "level_number"]
+    return frame.join(pd.DataFrame([place(name) for name in methods], methods, columns), on="method")
 
 
 def _reruns(runs: pd.DataFrame) -> pd.DataFrame:

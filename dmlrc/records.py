@@ -112,7 +112,7 @@ def _state(folder: Path) -> tuple:
     return tuple((path, told.st_ino, told.st_mtime_ns, told.st_size) for path in files for told in (path.stat(),))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)  # more than a book has studies
 def _load(study: str, folders: tuple[Path, Path], states: tuple) -> StudyRecords:
     """The records in these folders, which are those of `paths`, in this state."""
     here, committed = _run_here(study), _committed(study)
