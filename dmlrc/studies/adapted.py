@@ -5,9 +5,11 @@ a methods table that exists: same data, same input, same trunk as that study, ev
 far as the trunk allows. What differs stands in the deviation ledger of the paper's chapter.
 
 Batches are smaller than the papers', since half of Grocery Store has 40 classes: 64 (Roth et al.: 112), 60 (Fehervari
-et al.: 120). Rates: the best of three on validation folds, results/grocery-frozen-full-*-rates for frozen
-trunks and results/glyphs-quick-*-rates for trained ones, so those are rates for short runs; that of Zhai and Wu is the
-lowest of its three.
+et al.: 120).
+
+Rates: around each of the tables of `GRIDS_OF` the best of a wide grid on its validation folds, `<main>-<paper>-rates`.
+Elsewhere the best of three, from results/grocery-frozen-full-*-rates for frozen trunks and results/glyphs-quick-*-rates
+for trained ones, so those are rates for short runs; that of Zhai and Wu is the lowest of its three.
 """
 
 from collections.abc import Iterator, Sequence
@@ -51,7 +53,20 @@ _RATE_METHODS = {
     "oi2021": ("normalized_softmax",),
 }
 RATES_OF = ("grocery-frozen-full", "glyphs-quick")
-"""The studies on whose validation classes the rates of all were chosen: of frozen trunks, and of trained ones."""
+"""The studies on whose validation classes the rates of most were chosen: of frozen trunks, and of trained ones."""
+GRIDS_OF = ("cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen")
+"""The studies around which each paper's rate is chosen on their own validation classes."""
+_GRID_RATES = {  # run from the last to the first
+    "adam": (1e-3, 3e-6, 3e-4, 1e-5, 1e-4, 3e-5),
+    "sgd": (3e-2, 1e-4, 1e-2, 3e-4, 3e-3, 1e-3),
+    "adamw": (1e-2, 1e-5, 3e-3, 3e-5, 1e-3, 1e-4, 3e-4),
+}
+_GRID_METHODS = {
+    "roth2020": ("contrastive", "margin_12", "multi_similarity", "n_pairs", "softmax", "triplet_random"),
+    "fehervari2019": ("lifted_structure", "margin", "n_pairs", "proxy_nca", "proxy_softmax", "triplet_semihard"),
+    "zhai2019": ("norm_softmax", "lmcl", "contrastive", "histogram", "margin", "proxy_nca"),
+    "oi2021": ("normalized_softmax",),
+}
 
 
 def experiments(main: Study) -> Iterator[Study]:
@@ -84,16 +99,19 @@ def _experiments(main: Study) -> Iterator[Study]:
         parent=main.name,
         experiment="after2019",
     )
-    if main.name in RATES_OF:
-        yield from map(_rates, _papers(main))
+    for protocol, methods in _papers(main):
+        if main.name in RATES_OF:
+            yield _rates(main, protocol, methods)
+        if main.name in GRIDS_OF:
+            yield _rate_grid(main, protocol, methods)
 
 
-def _papers(main: Study) -> list[tuple[Study, Protocol, tuple[Method, ...]]]:
+def _papers(main: Study) -> list[tuple[Protocol, tuple[Method, ...]]]:
     return [
-        (main, _like(main, roth2020.PROTOCOL), _roth_methods(main)),
-        (main, _like(main, fehervari2019.PROTOCOL), _fehervari_methods()),
-        (main, _zhai_protocol(main), zhai2019.METHODS),
-        (main, _like(main, oi2021.PROTOCOL), oi2021.METHODS),
+        (_like(main, roth2020.PROTOCOL), _roth_methods(main)),
+        (_like(main, fehervari2019.PROTOCOL), _fehervari_methods()),
+        (_zhai_protocol(main), zhai2019.METHODS),
+        (_like(main, oi2021.PROTOCOL), oi2021.METHODS),
     ]
 
 
@@ -307,15 +325,30 @@ def _oi(main: Study) -> Iterator[Study]:
         yield _study(main, f"oi2021-order{number}", protocol, oi2021.METHODS, class_order="random", seed=seed)
 
 
-def _rates(paper: tuple[Study, Protocol, tuple[Method, ...]]) -> Study:
+def _rates(main: Study, protocol: Protocol, methods: tuple[Method, ...]) -> Study:
     """What chose a paper's rate: a few of its methods at three rates, scored on the validation folds alone."""
-    main, protocol, methods = paper
     judged = tuple(each for each in methods if each.name in _RATE_METHODS[protocol.paper])
     rates = (_FROZEN_RATES if protocol.frozen_trunk else _CHARACTERS_RATES)[protocol.optimizer]
-    sweep = levels("rate", rates, judged, "lr")
+    return _watched(main, protocol, levels("rate", rates, judged, "lr"))
+
+
+def _rate_grid(main: Study, protocol: Protocol, methods: tuple[Method, ...]) -> Study:
+    """What chooses a paper's rate around this table: more methods and rates, with worse ones to either side.
+
+    Where the experiments train without validation, what counts is the model at the end.
+    """
+    if protocol.paper == "zhai2019":
+        methods += tuple(replace(each, changes={"embedding_dim": 512}) for each in _LOSSES if each not in methods)
+    judged = tuple(each for each in methods if each.name in _GRID_METHODS[protocol.paper])
+    last = {} if protocol.validates else {"eval_every": protocol.max_epochs}
+    return _watched(main, replace(protocol, **last), levels("rate", _GRID_RATES[protocol.optimizer], judged, "lr"))
+
+
+def _watched(main: Study, protocol: Protocol, sweep: Sequence[Level]) -> Study:
+    """One trial of every row on four validation folds."""
     watched = replace(
         protocol,
-        lr=rates[1],  # every row has its own; this one must not change with the choice
+        lr=sweep[1].number,  # every row has its own; this one must not change with the choice
         **{"folds": 4, "split": "halves", "arrays": (), "train_metrics": (), "binary": False},
         val_metrics=("map_at_r", "precision_at_1"),
     )
