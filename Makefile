@@ -33,7 +33,14 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks
 
 # The long studies, in their order; days of two cores. Resumable: stop it at any moment, call it again.
+# `make book STUDY=NAME` runs the other papers' experiments around a table; their rates are chosen here.
 EVIDENCE = cars196crops-frozen-rates cub200-2010-frozen-rates grocery-frozen-rates \
+	cub200-2010-frozen-oi2021-rates cub200-2010-frozen-zhai2019-rates \
+	cub200-2010-frozen-roth2020-rates cub200-2010-frozen-fehervari2019-rates \
+	cars196crops-frozen-oi2021-rates cars196crops-frozen-zhai2019-rates \
+	cars196crops-frozen-roth2020-rates cars196crops-frozen-fehervari2019-rates \
+	grocery-frozen-oi2021-rates grocery-frozen-zhai2019-rates \
+	grocery-frozen-roth2020-rates grocery-frozen-fehervari2019-rates \
 	cub200-2010-frozen cars196crops-frozen grocery-frozen \
 	cub200-2010-frozen-rate-tenfold cars196crops-frozen-rate-searched \
 	cars196crops-last-block-rates cars196crops-embedder-alone-rates cub200-2010-last-block-rates \

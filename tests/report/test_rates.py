@@ -152,3 +152,42 @@ def test_recorded_grids_are_those_with_two_rates(monkeypatch):
 
     monkeypatch.setattr(page.records, "load", load)
     assert list(page.recorded()) == ["Cars crops"]
+
+
+def made(best, in_use, lower=0.2, higher=0.3):
+    return {"in_use": in_use, "best": best, "at_best": 0.4, "one_lower": lower, "one_higher": higher}
+
+
+def test_the_rates_of_the_papers_are_told_beside_their_neighbours():
+    nan = float("nan")
+    told = pd.DataFrame(
+        [
+            {"study": "grocery-frozen", "paper": "roth2020", **made(1e-4, 1e-4)},
+            {"study": "cars196crops-frozen", "paper": "roth2020", **made(1e-4, 1e-3)},
+            {"study": "cars196crops-frozen", "paper": "oi2021", **made(1e-3, 1e-3, higher=nan)},
+            {"study": "cars196crops-frozen", "paper": "zhai2019", **dict.fromkeys(made(1, 1), nan), "in_use": 1e-2},
+        ]
+    )
+    assert page.of_papers_sentence(told).strip().splitlines() == [
+        "- On Grocery Store each paper's rate is the best that was tried, with worse ones to either side.",
+        "- On Cars crops those of Zhai and Wu 2019 have no grid of their own; those of Roth et al. 2020 are not the "
+        "best of their grid; those of Oi et al. 2021 stand at the edge of their grid.",
+    ]
+    cells, marks = page.of_papers_cells(told)
+    assert cells.loc[("Grocery Store", "Roth et al. 2020")].tolist() == ["10⁻⁴", "10⁻⁴", "20.00", "40.00", "30.00"]
+    assert cells.loc[("Cars crops", "Zhai and Wu 2019")].tolist() == ["10⁻²", "no grid", "–", "–", "–"]
+    assert marks["rate in use"].tolist() == ["best", "", "best", ""]
+
+
+def test_the_best_rate_of_a_papers_grid_and_its_neighbours(monkeypatch):
+    monkeypatch.setattr(page.records, "load", lambda name: grid())
+    experiment = fake_records(study="cars196crops-frozen-roth2020")
+    monkeypatch.setattr(page.experiments, "load", lambda main, name: experiment if name == "roth2020" else None)
+    [told] = page.of_papers([fake_records(study="cars196crops-frozen")]).to_dict("records")
+    assert (told["study"], told["paper"], told["best"]) == ("cars196crops-frozen", "roth2020", 1e-5)
+    means = {rate: np.mean([value(row, rate) for row in METHODS]) for rate in (3e-6, 1e-5, 3e-5)}
+    assert [told["one_lower"], told["at_best"], told["one_higher"]] == pytest.approx(list(means.values()))
+    highest = grid(left_out=[3e-5, 1e-4, 3e-4])
+    monkeypatch.setattr(page.records, "load", lambda name: highest)
+    [told] = page.of_papers([fake_records(study="cars196crops-frozen")]).to_dict("records")
+    assert np.isnan(told["one_higher"])

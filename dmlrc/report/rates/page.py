@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from dmlrc import records, studies
+from dmlrc import papers, records, studies
 from dmlrc.errors import MissingDataError
 from dmlrc.protocol import TrunkInput
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels, statistics, titles
 from dmlrc.report.tables import METHODS, Methods, ordered
+from dmlrc.studies import experiments
 
 
 def grid_of(study: StudyRecords) -> StudyRecords | None:
@@ -21,11 +22,15 @@ def grid_of(study: StudyRecords) -> StudyRecords | None:
             getattr(each.protocol, name) == study.meta["protocol"][name] for name in TrunkInput._fields
         )
         if grids and same and each.protocol.paper == study.meta["protocol"]["paper"]:
-            try:
-                return records.load(each.name)
-            except MissingDataError:
-                return None
+            return _recorded(each.name)
     return None
+
+
+def _recorded(study: str) -> StudyRecords | None:
+    try:
+        return records.load(study)
+    except MissingDataError:
+        return None
 
 
 def recorded() -> dict[str, StudyRecords]:
@@ -33,11 +38,8 @@ def recorded() -> dict[str, StudyRecords]:
     found = {}
     for each in studies.STUDIES.values():
         if each.kind == "rates" and each.experiment == "rates":
-            try:
-                grid = records.load(each.name)
-            except MissingDataError:
-                continue
-            if min(best_trials(grid).shape) > 1:
+            grid = _recorded(each.name)
+            if grid and min(best_trials(grid).shape) > 1:
                 found[titles.title(each.parent)] = grid
     return found
 
@@ -98,6 +100,68 @@ def cells(grid: StudyRecords, methods: Methods = METHODS) -> tuple[pd.DataFrame,
     names = {name: labels.method_label(name, methods) for name in best.columns}
     index = pd.Index([labels.rate(rate) for rate in table.index], name="Rate")
     return tuple(frame.set_axis(index).rename(columns=names) for frame in (texts, marks))
+
+
+def of_papers(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+    """How the rates of the other papers' experiments compare with their neighbours, on validation classes.
+
+    A row a study and a paper whose experiments are recorded around it. Columns: study, paper (its key), in_use; best,
+    at_best, one_lower, one_higher: the best rate of the grid around this study, and the mean over the methods of
+    validation MAP@R there and at the next rates that were tried, NaN where there is none.
+    """
+    rows = []
+    for main in edition:
+        for paper in papers.ALL:
+            if (found := experiments.load(main.name, paper.key)) is not None:
+                told = {"study": main.name, "paper": paper.key, "in_use": found.meta["protocol"]["lr"]}
+                rows.append(told | _peak(_recorded(f"{main.name}-{paper.key}-rates")))
+    return pd.DataFrame(rows, columns=["study", "paper", "in_use", *_peak(None)])
+
+
+def _peak(grid: StudyRecords | None) -> dict[str, float]:
+    """The best rate and the mean at it and at its neighbours; NaN where there is no grid."""
+    means = best_trials(grid).mean(axis=1).sort_index() if grid else pd.Series(dtype=float)
+    rate = means.idxmax() if len(means) else float("nan")
+    return {
+        "best": rate,
+        "at_best": means.get(rate, float("nan")),
+        "one_lower": means[means.index < rate].iloc[-1:].sum(min_count=1),
+        "one_higher": means[means.index > rate].iloc[:1].sum(min_count=1),
+    }
+
+
+def of_papers_cells(told: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """`of_papers` as cells and marks: MAP@R in percent; in bold the rate where it is the best of its grid."""
+    table = told.assign(
+        **{"Data set": told["study"].map(titles.title), "Experiments of": told["paper"].map(labels.paper)},
+        **{"rate in use": told["in_use"].map(labels.rate)},
+        **{"best of the grid": told["best"].map(labels.rate, na_action="ignore").fillna("no grid")},
+        **{"at the best": told["at_best"], "one lower": told["one_lower"], "one higher": told["one_higher"]},
+    ).set_index(["Data set", "Experiments of"])
+    numbers = ["one lower", "at the best", "one higher"]
+    shown = table[["rate in use", "best of the grid"]].join(table[numbers].map(labels.percent).replace("", "–"))
+    marks = pd.DataFrame("", shown.index, shown.columns)
+    marks["rate in use"] = table["in_use"].eq(table["best"]).map({True: "best", False: ""})
+    return shown, marks
+
+
+def of_papers_sentence(told: pd.DataFrame) -> str:
+    """On which studies the rates of the other papers' experiments are interior optima, and where they are not."""
+    inside = told["in_use"].eq(told["best"]) & told[["one_lower", "one_higher"]].notna().all(axis=1)
+    lines = []
+    for study, rows in told.assign(inside=inside).groupby("study", sort=False):
+        left = rows[~rows["inside"]]
+        reasons = {
+            "have no grid of their own": left[left["best"].isna()],
+            "are not the best of their grid": left[left["best"].notna() & (left["best"] != left["in_use"])],
+            "stand at the edge of their grid": left[left["best"] == left["in_use"]],
+        }
+        said = [
+            f"those of {labels.listed(map(labels.paper, of['paper']))} {why}" for why, of in reasons.items() if len(of)
+        ]
+        best = "each paper's rate is the best that was tried, with worse ones to either side"
+        lines.append(f"On {titles.title(study)} {'; '.join(said) or best}.")
+    return labels.bullets(lines)
 
 
 def sentence(grid: StudyRecords) -> str:
