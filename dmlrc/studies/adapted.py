@@ -55,7 +55,10 @@ _RATE_METHODS = {
 RATES_OF = ("grocery-frozen-full", "glyphs-quick")
 """The studies on whose validation classes the rates of most were chosen: of frozen trunks, and of trained ones."""
 GRIDS_OF = ("cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen")
-"""The studies around which each paper's rate is chosen on their own validation classes."""
+"""The studies around which each paper's rate is chosen on their own validation classes; first the grid, then these."""
+_CHOSEN_RATES: dict[str, dict[str, float]] = {
+    "cub200-2010-frozen": {"roth2020": 1e-4, "fehervari2019": 1e-4, "zhai2019": 1e-3, "oi2021": 3e-3},
+}
 _GRID_RATES = {  # run from the last to the first
     "adam": (1e-3, 3e-6, 3e-4, 1e-5, 1e-4, 3e-5),
     "sgd": (3e-2, 1e-4, 1e-2, 3e-4, 3e-3, 1e-3),
@@ -142,8 +145,10 @@ def _like(main: Study, paper: Protocol, **own) -> Protocol:
     """A paper's protocol with the input and the trunk of the main study."""
     kind = "frozen" if main.protocol.frozen_trunk else "characters"
     settings = (_FROZEN if main.protocol.frozen_trunk else _CHARACTERS).get(paper.paper, {})
+    chosen = _CHOSEN_RATES.get(main.name, {}).get(paper.paper)
+    rate = {"lr": chosen} if chosen else {}
     inputs = {name: getattr(main.protocol, name) for name in TrunkInput._fields}
-    return replace(paper, name=f"{paper.name}-{kind}", **settings | inputs | own)
+    return replace(paper, name=f"{paper.name}-{kind}", **settings | rate | inputs | own)
 
 
 _FEW = ("margin_12", "multi_similarity", "softmax", "n_pairs", "margin", "proxy_softmax")

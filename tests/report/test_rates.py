@@ -191,3 +191,21 @@ def test_the_best_rate_of_a_papers_grid_and_its_neighbours(monkeypatch):
     monkeypatch.setattr(page.records, "load", lambda name: highest)
     [told] = page.of_papers([fake_records(study="cars196crops-frozen")]).to_dict("records")
     assert np.isnan(told["one_higher"])
+
+
+def test_a_method_that_diverged_at_a_rate_counts_as_nothing_there():
+    best = pd.DataFrame({"contrastive": {1e-5: 0.4, 1e-4: 0.5}, "triplet": {1e-5: 0.4, 1e-4: np.nan}})
+    assert page.means(best).to_dict() == pytest.approx({1e-5: 0.4, 1e-4: 0.25})
+    assert page.best_rate(best) == 1e-5
+
+
+@pytest.mark.parametrize("paper", ["roth2020", "fehervari2019", "zhai2019", "oi2021"])
+@pytest.mark.parametrize("main", ["cub200-2010-frozen"])
+def test_experiments_run_at_the_rate_that_their_committed_grid_chose(main, paper):
+    grid = page.best_trials(records.load(f"{main}-{paper}-rates"))
+    means = page.means(grid)
+    place = int(means.argmax())
+    assert 0 < place < len(means) - 1
+    around = [each for each in studies.STUDIES.values() if each.parent == main and each.kind == "experiment"]
+    rates = {each.protocol.lr for each in around if each.protocol.paper == paper}
+    assert rates == {means.index[place]}

@@ -56,9 +56,14 @@ def best_trials(grid: StudyRecords) -> pd.DataFrame:
     return wide[whole].rename_axis("rate").rename_axis(None, axis=1)
 
 
+def means(best: pd.DataFrame) -> pd.Series:
+    """The mean over the methods at each rate, from the lowest; one that diverged there counts as 0."""
+    return best.fillna(0).mean(axis=1).sort_index()
+
+
 def best_rate(best: pd.DataFrame) -> float:
     """The rate with the highest mean over the methods. best: `best_trials`."""
-    return float(best.mean(axis=1).idxmax())
+    return float(means(best).idxmax())
 
 
 def summary(grid: StudyRecords) -> pd.DataFrame:
@@ -70,7 +75,7 @@ def summary(grid: StudyRecords) -> pd.DataFrame:
     runs = grid.runs.groupby("level_number")
     return pd.DataFrame(
         {
-            "mean": best.mean(axis=1),
+            "mean": means(best),
             "range": best.max(axis=1) - best.min(axis=1),
             "leader": best.idxmax(axis=1),
             "steps": runs["steps"].mean().reindex(best.index),
@@ -120,13 +125,13 @@ def of_papers(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 def _peak(grid: StudyRecords | None) -> dict[str, float]:
     """The best rate and the mean at it and at its neighbours; NaN where there is no grid."""
-    means = best_trials(grid).mean(axis=1).sort_index() if grid else pd.Series(dtype=float)
-    rate = means.idxmax() if len(means) else float("nan")
+    scores = means(best_trials(grid)) if grid else pd.Series(dtype=float)
+    rate = scores.idxmax() if len(scores) else float("nan")
     return {
         "best": rate,
-        "at_best": means.get(rate, float("nan")),
-        "one_lower": means[means.index < rate].iloc[-1:].sum(min_count=1),
-        "one_higher": means[means.index > rate].iloc[:1].sum(min_count=1),
+        "at_best": scores.get(rate, float("nan")),
+        "one_lower": scores[scores.index < rate].iloc[-1:].sum(min_count=1),
+        "one_higher": scores[scores.index > rate].iloc[:1].sum(min_count=1),
     }
 
 
