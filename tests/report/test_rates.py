@@ -1,5 +1,7 @@
 """Grids of learning rates, of made-up trials: the best rate, what it changes, and when nothing is said."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -201,7 +203,8 @@ def test_a_method_that_diverged_at_a_rate_counts_as_nothing_there():
 
 @pytest.mark.parametrize("paper", ["roth2020", "fehervari2019", "zhai2019", "oi2021"])
 @pytest.mark.parametrize("main", ["cub200-2010-frozen"])
-def test_experiments_run_at_the_rate_that_their_committed_grid_chose(main, paper):
+def test_experiments_run_at_the_rate_that_their_committed_grid_chose(main, paper, monkeypatch):
+    monkeypatch.setenv("DMLRC_HOME", str(Path(__file__).parents[2]))
     grid = page.best_trials(records.load(f"{main}-{paper}-rates"))
     means = page.means(grid)
     place = int(means.argmax())
