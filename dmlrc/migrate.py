@@ -71,8 +71,8 @@ def frames(told: Mapping[str, pd.DataFrame], meta: Mapping) -> dict[str, pd.Data
 
 def _placed(frame: pd.DataFrame) -> pd.DataFrame:
     methods = frame["method"].unique()
-    columns = ["row", "level", "level_number"]
-    return frame.join(pd.DataFrame([place(name) for name in methods], methods, columns), on="method")
+    places = pd.DataFrame([place(name) for name in methods], methods, ["row", "level", "level_number"])
+    return frame.assign(**{name: places.loc[frame["method"], name].to_numpy() for name in places})
 
 
 def _reruns(runs: pd.DataFrame) -> pd.DataFrame:

@@ -294,3 +294,35 @@ def test_the_chapter_shows_everything(present, tmp_path, monkeypatch):
     pages = " ".join(shown.values())
     assert "not run" in pages
     assert "nan" not in pages
+
+
+def one_order(monkeypatch, lifts):
+    """Records of class orders around one study: experiment -> what its scores are lifted by."""
+    found = {name: run(lift=lift) for name, lift in lifts.items()}
+    monkeypatch.setattr(page.experiments, "of", lambda main: found)
+    monkeypatch.setattr(page.experiments, "load", lambda main, name: found[name])
+
+
+def test_every_class_order_is_told_with_the_untrained_trunk(monkeypatch):
+    one_order(monkeypatch, {"oi2021": 0.0, "oi2021-random": 0.1, "oi2021-order2": 0.2, "zhai2019": 0.3})
+    found = page.every_order(MAIN)
+    accuracy = found[found["metric"] == "precision_at_1"].set_index(["order", "what"])["score"].to_dict()
+    assert accuracy == pytest.approx(
+        {
+            **{("default", "trained"): 0.505, ("random", "trained"): 0.605, ("order2", "trained"): 0.705},
+            **{(order, "untrained"): 0.9 for order in ("default", "random", "order2")},
+        }
+    )
+    told = page.every_order_sentence(found)
+    assert "between 60.5 % and 70.5 % over 2 random orders (SD 7.1 points) and is 50.5 % with the default" in told
+    assert "With 3 of the 3 orders training this linear layer lowers R@1" in told
+    figure = figures.draw_every_order(found)
+    shown = {round(float(line.get_xdata()[0]), 1) for line in figure.axes[0].lines}
+    assert shown == {50.5, 60.5, 70.5, 90.0}
+    filled = [line for line in figure.axes[0].lines if line.get_markerfacecolor() != "none"]
+    assert sorted(float(line.get_xdata()[0]) for line in filled) == pytest.approx([50.5, 90.0])
+
+
+def test_two_class_orders_are_no_more_than_the_papers(monkeypatch):
+    one_order(monkeypatch, {"oi2021": 0.0, "oi2021-random": 0.1})
+    assert page.every_order(MAIN).empty

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from dmlrc.records import StudyRecords
 from dmlrc.report import style, svg, titles
-from dmlrc.report.oi2021.page import MEANS, METRICS, curves, histogram_statistics, histograms, means
+from dmlrc.report.oi2021.page import ACCURACIES, MEANS, METRICS, curves, histogram_statistics, histograms, means
 from dmlrc.report.style import BLUE, GREY, ORANGE, RED
 
 
@@ -54,10 +54,38 @@ def draw_orders(found: pd.DataFrame) -> Figure:
     heads = [f"{titles.in_label(where)}{' (paper)' if by == 'the paper' else ''}" for where, by in places]
     axes[0, 0].set_yticks(range(len(places)), heads, fontsize=8)
     axes[0, 0].set_ylim(len(places) - 0.5, -0.5)
+    _order_legend(figure)
+    return figure
+
+
+def _order_legend(figure: Figure) -> None:
     handles = [
-        Line2D([], [], color=BLUE, marker="o", linestyle="none", markerfacecolor=face) for face in (BLUE, "white")
+        Line2D([], [], color=BLUE, marker="o", linestyle="none", markerfacecolor=face) for face in (BLUE, "none")
     ]
     figure.legend(handles, ["default order", "random order"], loc="outside lower center", ncols=2)
+
+
+def draw_every_order(found: pd.DataFrame) -> Figure:
+    """Accuracy with each class order, a panel a metric: filled the data set's own order, hollow the random ones.
+
+    found: `page.every_order`. Blue: after training, mean over the seeds. Grey: the untrained trunk.
+    """
+    places = list(dict.fromkeys(zip(found["study"], found["what"], strict=True)))
+    figure, axes = style.canvas(1.2 + 0.3 * len(places), 1, len(ACCURACIES), sharey=True)
+    for axis, metric in zip(axes[0], ACCURACIES, strict=True):
+        for line, (study, what) in enumerate(places):
+            part = found[(found["metric"] == metric) & (found["study"] == study) & (found["what"] == what)]
+            for row in part.sort_values("order", ascending=False).itertuples():  # the default one on top
+                colour = BLUE if what == "trained" else GREY
+                face = colour if row.order == "default" else "none"
+                (mark,) = axis.plot(100 * row.score, line, "o", color=colour, markerfacecolor=face, markersize=5)
+                svg.tips(mark, f"{titles.in_label(study)}, {what}, {row.order}: {100 * row.score:.1f} %")
+        axis.set_title(f"{METRICS[metric]}, %", fontsize=9)
+    axes[0, 0].set_yticks(
+        range(len(places)), [f"{titles.in_label(study)}, {what}" for study, what in places], fontsize=8
+    )
+    axes[0, 0].set_ylim(len(places) - 0.5, -0.5)
+    _order_legend(figure)
     return figure
 
 
