@@ -37,7 +37,10 @@ const makeSortable = (table) => {
   });
 };
 
-// A table of the class dml-filter: a line to type in, and a list to choose from for each column of few texts.
+// A table of the class dml-filter: a line to type in, and a list to choose from for each column of few texts, of which
+// what stands behind a colon, a reason, is left out.
+const kind = (cell) => cell.textContent.trim().split(":")[0];
+
 const makeFilter = (table) => {
   const body = table.tBodies[0], heads = [...table.tHead.rows[table.tHead.rows.length - 1].cells];
   const line = document.createElement("div");
@@ -45,7 +48,7 @@ const makeFilter = (table) => {
   line.innerHTML = '<input type="search" placeholder="Filter rows" aria-label="Filter rows"><output></output>';
   const input = line.firstChild, count = line.lastChild;
   const lists = heads.flatMap((head, column) => {
-    const values = [...new Set([...body.rows].map((row) => row.cells[column].textContent.trim()))];
+    const values = [...new Set([...body.rows].map((row) => kind(row.cells[column])))];
     const texts = values.filter((value) => number(value) === null);
     if (values.length < 2 || values.length > 30 || texts.length < values.length) return [];
     const list = document.createElement("select");
@@ -61,7 +64,7 @@ const makeFilter = (table) => {
       const text = row.textContent.toLowerCase();
       row.hidden = !(
         words.every((word) => text.includes(word)) &&
-        lists.every(({ list, column }) => !list.value || row.cells[column].textContent.trim() === list.value)
+        lists.every(({ list, column }) => !list.value || kind(row.cells[column]) === list.value)
       );
       shown += !row.hidden;
     }

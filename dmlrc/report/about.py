@@ -12,8 +12,13 @@ from dmlrc.studies import experiments
 
 PAPERS = {paper.chapter: paper.key for paper in papers.ALL if paper.key != "musgrave2020"}
 """The chapters about a paper's experiments around the methods tables, and whose protocol these follow."""
-EXPERIMENTS = {"10_losses_after_2019": "after2019", "method": "after2019", "05_training_strategies": "trunks"}
-"""Experiments of the Reality Check's protocol that other chapters show."""
+EXPERIMENTS = {
+    "10_losses_after_2019": ("after2019",),
+    "method": ("after2019",),
+    "05_training_strategies": ("trunks",),
+    "20_losses_of_the_other_papers": ("roth2020", "fehervari2019", "zhai2019-losses"),
+}
+"""Experiments that a page shows besides those of its own paper."""
 
 
 def runs(chapter: str, edition: Sequence[StudyRecords]) -> pd.DataFrame:
@@ -39,7 +44,7 @@ def _shown(chapter: str, edition: Sequence[StudyRecords]) -> Iterator[StudyRecor
 
 def _belongs(study: Study, chapter: str) -> bool:
     """Whether a chapter is about this experiment."""
-    return study.experiment == EXPERIMENTS.get(chapter, "") or study.protocol.paper == PAPERS.get(chapter, "")
+    return study.experiment in EXPERIMENTS.get(chapter, ()) or study.protocol.paper == PAPERS.get(chapter, "")
 
 
 def row(records: StudyRecords) -> dict[str, str]:

@@ -330,11 +330,13 @@ def _roomy(styler: Styler) -> Styler:
 
 
 def _room(texts: Iterable, most: str) -> str:
-    """Short texts stay on one line; the longest of others takes some four lines. most: of the window's width."""
+    """Short texts stay on one line; the longest of others takes some four lines, more where the window is wide and all
+    columns are in sight (`--dml-room` of the style sheet). most: of the window's width.
+    """
     longest = max((len(Markup(text).striptags()) for text in texts), default=0)
     if longest <= 20:
         return "white-space: nowrap;"
-    return f"min-width: min({min(max(longest // 4, 16), 36)}ch, {most});"
+    return f"min-width: min(calc({min(max(longest // 4, 16), 36)}ch * var(--dml-room, 1)), {most});"
 
 
 def _scrolling(

@@ -269,7 +269,7 @@ def _zhai(main: Study) -> Iterator[Study]:
     shares = levels("share", _SHARES, softmax, "class_share")
     at_512 = replace(protocol, embedding_dim=512)
     yield _study(main, "zhai2019", protocol, zhai2019.METHODS)
-    yield _study(main, "zhai2019-losses", at_512, _LOSSES, sweep=True)
+    yield _study(main, "zhai2019-losses", at_512, ONE_PIPELINE, sweep=True)
     yield _study(main, "zhai2019-losses-equal", at_512, rows(_equal_losses(_classes(main))), sweep=True)
     yield _study(main, "zhai2019-dims", protocol, rows(dims), sweep=True)
     yield _study(main, "zhai2019-samples", at_512, rows(samples), sweep=True)
@@ -293,8 +293,7 @@ def _loss(name: str, label: str, loss: str, reference: str, year: int, images: i
     )
 
 
-# Tables 1 to 3 quote other papers' numbers; here their losses run in the same pipeline, in batches that suit them.
-_LOSSES = (
+ONE_PIPELINE = (
     _loss("contrastive", "Contras.", "contrastive", "hadsell2006", 2006, pos_margin=0, neg_margin=1),
     _loss("lifted_structure", "Lift. Struc", "lifted_structure", "song2016lifted", 2016, neg_margin=1),
     _loss("histogram", "Hist Loss", "histogram", "ustinova2016", 2016, n_bins=64),
@@ -304,6 +303,7 @@ _LOSSES = (
     _loss("proxy_nca", "Proxy NCA", "proxy_nca_original", "movshovitz2017", 2017, softmax_scale=9),
     *zhai2019.METHODS[:1],
 )
+"""Tables 1 to 3 of Zhai and Wu quote other papers' numbers; here these losses run alike, in batches that suit them."""
 
 
 def _equal_losses(classes: int) -> list[Level]:
@@ -311,7 +311,7 @@ def _equal_losses(classes: int) -> list[Level]:
 
     N-pairs and the angular loss see two of the five images.
     """
-    in_fives = [replace(each, classes_per_batch=15, images_per_class=5) for each in _LOSSES]
+    in_fives = [replace(each, classes_per_batch=15, images_per_class=5) for each in ONE_PIPELINE]
     others = [zhai2019.sample_level(layout) for layout in ((1, 75), (25, 3)) if layout[1] <= classes]
     return [Level("5x15", tuple(in_fives)), *others]
 

@@ -64,6 +64,8 @@ IDS = (
     "hypotheses",
     "other-processors",
     "results-all",
+    "loss-angular-rows",
+    "loss-searched-too",
     *(
         f"method-{method}-{kind}"
         for method in ("contrastive", "proxy-anchor")

@@ -4,19 +4,22 @@ import re
 from dataclasses import replace
 
 import matplotlib.pyplot as plt
+import nbformat
 import numpy as np
 import pandas as pd
 import pytest
 from docutils.utils.math.latex2mathml import tex2mathml
 from factories import searched_study as study
+from test_chapters import ROOT
 from test_hypotheses import EIGHT
 
+from dmlrc import losses, papers
 from dmlrc.errors import UsageError
 from dmlrc.methods import LOSS_WEIGHTS_LR
 from dmlrc.records import PRETRAINED
 from dmlrc.report import claims, publish, published, titles
 from dmlrc.report.hypotheses.measures import CUB
-from dmlrc.report.method import figures, notes, page
+from dmlrc.report.method import figures, notes, others, page
 
 BEST, SECOND = EIGHT[0], EIGHT[1]
 
@@ -41,11 +44,21 @@ def test_every_searched_hyperparameter_stands_in_the_formulas(name):
         assert any(symbol in formula for formula in note.formulas)
 
 
-@pytest.mark.parametrize("name", notes.SHOWN)
+def test_every_fixed_setting_of_another_paper_stands_in_the_formulas():
+    everywhere = {name for note in notes.OTHERS.values() for name in note.symbols}
+    for section, note in notes.OTHERS.items():
+        settings = {name for _, method in others.rows(section) for name in method.settings} - {LOSS_WEIGHTS_LR}
+        assert set(note.symbols) <= settings, section
+        assert settings <= everywhere, section  # the regularised rows have those of the plain ones too
+        for symbol in note.symbols.values():
+            assert symbol in " ".join((*note.formulas, note.where)), section
+
+
+@pytest.mark.parametrize("name", [*notes.SHOWN, *notes.OTHERS])
 def test_every_formula_can_be_shown(name):
-    text = page.formulas(notes.SHOWN[name])
+    text = publish._printed(page.formulas(notes.SHOWN[name]) if name in notes.SHOWN else others.what(name))
     shown = re.findall(r"\$\$\n(.*?)\n\$\$", text, re.DOTALL)
-    assert len(shown) == len(notes.NOTES[name].formulas)
+    assert len(shown) == len((notes.NOTES | notes.OTHERS)[name].formulas)
     for formula in shown:
         assert "<math" in tex2mathml(formula, as_block=True)
     for formula in re.findall(r"(?<!\$)\$([^$\n]+)\$(?!\$)", text):
@@ -59,6 +72,56 @@ def test_what_notes_name_exists():
         assert set(note.claimed_by) <= papers, name
         assert set(note.claims) <= ids, name
     assert list(notes.NOTES) == list(notes.SHOWN)
+
+
+def test_every_loss_of_the_papers_is_on_one_page():
+    searched = {method.loss for method in notes.SHOWN.values()}
+    listed = [name for note in notes.OTHERS.values() for name in note.losses]
+    assert len(listed) == len(set(listed))
+    assert not set(listed) & searched
+    trained = {method.loss for paper in papers.ALL for method in paper.methods}
+    assert trained <= set(listed) | searched == set(notes.ADDRESSES)
+    assert set(listed) <= set(losses.REGISTRY)
+    for section in notes.OTHERS:
+        assert others.rows(section), section
+        code = others.source(section)
+        for name in notes.OTHERS[section].losses:
+            assert f"class {losses.REGISTRY[name].__name__}(" in code
+    assert not notes.NOTES.keys() & notes.OTHERS.keys()
+
+
+def test_every_section_of_the_other_losses_stands_in_the_notebook_with_its_anchor():
+    cells = nbformat.read(ROOT / "notebooks" / f"{notes.OTHERS_PAGE}.ipynb", as_version=4).cells
+    for section, note in notes.OTHERS.items():
+        heading = f"({notes.section_anchor(section)})=\n## {note.label}"
+        (at,) = (place for place, cell in enumerate(cells) if cell.source == heading)
+        assert cells[at + 1].source == f'show("{section}")'
+
+
+def test_the_rows_of_a_loss_in_the_tables_of_the_other_papers(monkeypatch):
+    table = others.ROTH
+    rows = [("angular", 0.5), ("histogram", 0.4), ("contrastive", 0.6), (PRETRAINED, 0.9)]
+    means = pd.DataFrame(rows, columns=["method", "mean"]).set_index("method").assign(ci95=0.01)
+    made = replace(table, means=lambda records: means)
+    found = {table.experiment: {"grocery-quick": "records", "cub200-2010-frozen": None}}
+    angular, absent = (next(each for each in table.methods if each.name == name) for name in ("angular", "n_pairs"))
+    cells = others.places([(made, angular), (made, absent)], found)
+    assert list(cells.columns) == ["grocery-quick", "batch", "fixed settings"]  # what was not run has no column
+    assert cells.loc["Angular (Roth et al. 2020)", "grocery-quick"] == "50.0 ± 1.0, 2 of 3"
+    assert cells.loc["Angular (Roth et al. 2020)", "batch"] == "56 x 2"
+    assert cells.loc["Npair (Roth et al. 2020)", "grocery-quick"] == "not run"
+    monkeypatch.setattr(others, "TABLES", (made,))
+    assert others.in_short(found) == [
+        "Of the losses of Roth et al. 2020 the best by R@1 is Contrastive (D) (60.0 %) on `grocery-quick`."
+    ]
+    assert others.in_short({table.experiment: {"grocery-quick": None}}) == []
+
+
+def test_rows_of_the_other_papers_lead_to_a_page_or_a_section():
+    links = others.FEHERVARI.links()
+    assert links["ProxySoftmax"] == "method_normalized_softmax.html#method-normalized-softmax"
+    assert links["Prototype Loss"] == "20_losses_of_the_other_papers.html#loss-prototypical"
+    assert set(others.searched_links().values()) <= set(notes.LINKS.values())
 
 
 def test_a_method_without_a_page_is_named_with_the_nearest():

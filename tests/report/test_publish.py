@@ -79,7 +79,8 @@ def test_sentences_get_more_room_than_numbers():
     html = shown(publish.table, "my-t1", texts, "Numbered.", wrap=True)["text/html"]
     rules = dict(re.findall(r"#T_my_t1 ([\w. ]+) {\s*([^}]*?);\s*}", html))
     assert rules["td.col0"] == rules["tbody th"] == "white-space: nowrap"
-    assert (rules["td.col1"], rules["td.col2"]) == ("min-width: min(36ch, 90vw)", "min-width: min(16ch, 90vw)")
+    room = "min-width: min(calc({}ch * var(--dml-room, 1)), 90vw)"
+    assert (rules["td.col1"], rules["td.col2"]) == (room.format(36), room.format(16))
     assert "min-width" not in shown(publish.table, "my-t1", texts, "Numbered.")["text/html"]
 
 

@@ -1,4 +1,4 @@
-"""What a page says of a method that no record shows: its equation, where ours differs, and which papers claim it."""
+"""What a page says of a loss that no record shows: its equation, where ours differs, and which papers claim it."""
 
 import tomllib
 from collections.abc import Mapping
@@ -14,12 +14,17 @@ SHOWN: Mapping[str, Method] = MappingProxyType(
 )
 """The methods that have a page: those that are searched, the Reality Check's and the ones after 2019."""
 
+OTHERS_PAGE = "20_losses_of_the_other_papers"
+"""The page of the losses that are not searched, a section each."""
+
 
 @dataclass(frozen=True)
 class Note:
     """formulas: the loss of a batch, then what it is made of, LaTeX. where: what the letters mean, Markdown. ours:
     where our loss differs from its source, Markdown. symbols: hyperparameter -> its letter in the formulas, LaTeX.
     claimed_by: the papers, as `published.claims` names them, whose proposal it is. claims: ids of `claims.CLAIMS`.
+    label, reference, losses: of a section about losses that are not searched: its heading, the entry of their source in
+    the bibliography, their names in `losses.REGISTRY`.
     """
 
     formulas: tuple[str, ...]
@@ -28,6 +33,9 @@ class Note:
     symbols: Mapping[str, str]
     claimed_by: tuple[str, ...] = ()
     claims: tuple[str, ...] = ()
+    label: str = ""
+    reference: str = ""
+    losses: tuple[str, ...] = ()
 
 
 def _read() -> dict[str, Note]:
@@ -48,15 +56,29 @@ def anchor(method: str) -> str:
     return f"method-{method.replace('_', '-')}"
 
 
+def section_anchor(section: str) -> str:
+    """Where a section of `OTHERS` begins, and what the ids of its tables begin with."""
+    return f"loss-{section.replace('_', '-')}"
+
+
 def heading(method: Method) -> str:
     """The heading of a method's page, MyST, with the anchor that `LINKS` leads to."""
     return f"({anchor(method.name)})=\n# {method.label}"
 
+
+_ALL = _read()
+NOTES: Mapping[str, Note] = MappingProxyType({name: note for name, note in _ALL.items() if not note.losses})
+"""Of the methods of `SHOWN`, by their names."""
+OTHERS: Mapping[str, Note] = MappingProxyType({name: note for name, note in _ALL.items() if note.losses})
+"""Of the losses that other papers train with fixed settings; a note has one loss, or several of one kind."""
 
 LINKS: Mapping[str, str] = MappingProxyType(
     {method.label: f"{page(name)}.html#{anchor(name)}" for name, method in SHOWN.items()}
 )
 """Where the page of a method is, from a chapter, by the method's label: for the `links` of `publish.table`."""
 
-
-NOTES: Mapping[str, Note] = MappingProxyType(_read())
+ADDRESSES: Mapping[str, str] = MappingProxyType(
+    {loss: f"{OTHERS_PAGE}.html#{section_anchor(section)}" for section, note in OTHERS.items() for loss in note.losses}
+    | {method.loss: LINKS[method.label] for method in SHOWN.values()}
+)
+"""As `LINKS`, by the name of a loss: to its page, or to its section on `OTHERS_PAGE`."""

@@ -12,7 +12,7 @@ from dmlrc.methods import Float, Int, Method
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import claims, everything, labels, published, tables, titles
 from dmlrc.report.after2019 import page as after2019
-from dmlrc.report.method.notes import NOTES, SHOWN
+from dmlrc.report.method.notes import NOTES, SHOWN, Note
 from dmlrc.report.rates import page as rates
 from dmlrc.studies import experiments
 
@@ -49,11 +49,27 @@ def what(method: Method) -> str:
 
 def formulas(method: Method) -> str:
     """The loss as formulas, what their letters mean, and where ours differs, as MyST."""
-    note = NOTES[method.name]
-    letters = [f"{labels.parameter(name)} ${letter}$" for name, letter in note.symbols.items()]
-    searched = f"Searched: {labels.listed(letters)}."
+    return noted(NOTES[method.name], "Searched")
+
+
+def noted(note: Note, named: str) -> str:
+    """What a note says, as MyST. named: what its hyperparameters are, "Searched" or "Fixed"."""
+    letters = [_lettered(labels.parameter(name), letter) for name, letter in note.symbols.items()]
+    settings = f" {named}: {labels.listed(letters)}." if letters else ""
     shown = "\n\n".join(f"$$\n{formula}\n$$" for formula in note.formulas)
-    return f"{shown}\n\n{note.where} {searched}\n\n**Where does ours differ from its source?** {note.ours}"
+    return f"{shown}\n\n{note.where}{settings}\n\n**Where does ours differ from its source?** {note.ours}"
+
+
+_GREEK = {"α": r"\alpha", "β": r"\beta", "γ": r"\gamma", "ε": r"\epsilon", "λ": r"\lambda"}
+
+
+def _lettered(name: str, letter: str) -> str:
+    r"""A hyperparameter with its letter in the formulas, once where it goes by that letter.
+
+    >>> _lettered("margin", "m"), _lettered("λ", r"\lambda"), _lettered("β", "b")
+    ('margin $m$', '$\\lambda$', 'β $b$')
+    """
+    return f"${letter}$" if _GREEK.get(name) == letter else f"{name} ${letter}$"
 
 
 def source(method: Method) -> str:

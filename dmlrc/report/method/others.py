@@ -1,0 +1,154 @@
+"""The losses that other papers train with fixed settings: their rows in the tables around every study, as cells."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from dmlrc import losses
+from dmlrc.methods import LOSS_WEIGHTS_LR, Method
+from dmlrc.papers import fehervari2019, roth2020
+from dmlrc.records import PRETRAINED, StudyRecords
+from dmlrc.report import common, editions, labels
+from dmlrc.report.common import ByStudy
+from dmlrc.report.fehervari2019 import page as fehervari
+from dmlrc.report.method.notes import ADDRESSES, OTHERS, SHOWN
+from dmlrc.report.method.page import noted
+from dmlrc.report.roth2020 import numbers as roth
+from dmlrc.report.zhai2019 import numbers as zhai
+from dmlrc.report.zhai2019 import page as zhai_page
+from dmlrc.studies import adapted
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of another paper's losses. experiment: around a study. methods: its rows. label: a row as printed.
+
+    means: its R@1 from records, indexed by method: mean, ci95. The untrained trunk may be among them.
+    """
+
+    experiment: str
+    paper: str
+    methods: tuple[Method, ...]
+    label: Callable[[str], str]
+    means: Callable[[StudyRecords], pd.DataFrame]
+
+    def links(self) -> dict[str, str]:
+        """Where each row of the table leads to, by its label; for the `links` of `publish.table`."""
+        return {self.label(method.name): ADDRESSES[method.loss] for method in self.methods}
+
+
+def _means(rows: Callable[[StudyRecords], pd.DataFrame]) -> Callable[[StudyRecords], pd.DataFrame]:
+    return lambda records: fehervari.of_metric(rows(records), "precision_at_1")
+
+
+ROTH = Table("roth2020", "roth2020", roth2020.METHODS, roth.roth_label, _means(roth.table2))
+FEHERVARI = Table(
+    "fehervari2019", "fehervari2019", fehervari2019.METHODS, fehervari.fehervari_label, _means(fehervari.headline)
+)
+ZHAI = Table("zhai2019-losses", "zhai2019", adapted.ONE_PIPELINE, zhai_page.zhai_label, _means(zhai.losses))
+TABLES = (ROTH, FEHERVARI, ZHAI)
+
+Found = Mapping[str, ByStudy]
+"""The records of `TABLES`: experiment -> study -> its records, or None."""
+
+
+def load(edition: str) -> dict[str, ByStudy]:
+    """The records of `TABLES` around the studies of an edition."""
+    return {table.experiment: editions.around(edition, table.experiment) for table in TABLES}
+
+
+def rows(section: str) -> list[tuple[Table, Method]]:
+    """The rows of all tables that are of a section's losses, with their tables."""
+    return [(table, method) for table in TABLES for method in table.methods if method.loss in OTHERS[section].losses]
+
+
+def searched_too() -> list[tuple[Table, Method]]:
+    """The rows whose losses have pages of their own, since they are searched too."""
+    own = {method.loss for method in SHOWN.values()}
+    return [(table, method) for table in TABLES for method in table.methods if method.loss in own]
+
+
+def searched_links() -> dict[str, str]:
+    """Where the rows of `searched_too` lead to, by their labels."""
+    return {row_label(table, method): ADDRESSES[method.loss] for table, method in searched_too()}
+
+
+def row_label(table: Table, method: Method) -> str:
+    """A row with its paper."""
+    return f"{table.label(method.name)} ({labels.paper(table.paper)})"
+
+
+def what(section: str) -> str:
+    """Its source, its formulas and where ours differs, as MyST."""
+    note = OTHERS[section]
+    return f"Source: {{cite:t}}`{note.reference}`.\n\n{noted(note, 'Fixed')}"
+
+
+def source(section: str) -> str:
+    """The code of its losses, each class behind those that it is made from."""
+    own = [losses.REGISTRY[name] for name in OTHERS[section].losses]
+    classes = [each for cls in own for each in reversed(cls.__mro__) if each.__module__.startswith("dmlrc.losses")]
+    return "\n\n".join(inspect.getsource(each).rstrip() for each in dict.fromkeys(classes))
+
+
+def settings(method: Method) -> str:
+    """The fixed settings of a row, in words.
+
+    >>> settings(Method("a", "triplet", settings={"margin": 0.2, "loss_weights_lr": 5e-4}))
+    "margin 0.2, rate of the loss's weights 5·10⁻⁴"
+    """
+    texts = [
+        f"{labels.parameter(name)} {labels.rate(value) if name == LOSS_WEIGHTS_LR and value < 0.01 else f'{value:g}'}"
+        for name, value in method.settings.items()
+    ]
+    return ", ".join(texts) or "none"
+
+
+def places(those: Iterable[tuple[Table, Method]], found: Found) -> pd.DataFrame:
+    """Rows of tables as cells: settings and batch of the paper, and our R@1 with its place around each study."""
+    cells = {}
+    for table, method in those:
+        ours = {
+            study: "not run" if records is None else place(table.means(records), method.name)
+            for study, records in found[table.experiment].items()
+        }
+        cells[row_label(table, method)] = {
+            **ours,
+            "batch": f"{method.classes_per_batch} x {method.images_per_class}",
+            "fixed settings": settings(method),
+        }
+    shown = pd.DataFrame.from_dict(cells, orient="index").rename_axis("Row")
+    return shown.loc[:, (shown != "not run").any()]
+
+
+def place(means: pd.DataFrame, method: str) -> str:
+    """R@1 of a row in percent with its interval, and its place among the table's trained rows.
+
+    >>> means = pd.DataFrame({"mean": [0.5, 0.7, 0.6], "ci95": [0.01, 0.01, 0.01]}, ["pretrained", "a", "b"])
+    >>> place(means, "b"), place(means, "c")
+    ('60.0 ± 1.0, 2 of 2', 'not run')
+    """
+    if method not in means.index:
+        return "not run"
+    trained = means["mean"].drop([PRETRAINED, fehervari.FLOATS], errors="ignore")
+    return f"{labels.percent(*means.loc[method, ['mean', 'ci95']], digits=1)}, {common.place(trained, method)}"
+
+
+def in_short(found: Found) -> list[str]:
+    """What leads each table, a sentence a table that was run."""
+    sentences = []
+    for table in TABLES:
+        names = {method.name: table.label(method.name) for method in table.methods}
+        told = {}
+        for study, records in common.present(found[table.experiment]).items():
+            means = table.means(records)["mean"]
+            trained = means[means.index.isin(names)]
+            if len(trained):
+                told[study] = f"{names[trained.idxmax()]} ({labels.one_digit(trained.max())} %)"
+        if told:
+            sentences.append(
+                f"Of the losses of {labels.paper(table.paper)} the best by R@1 is {labels.by_study(told)}."
+            )
+    return sentences
