@@ -195,6 +195,33 @@ def column_marks(values: pd.Series, half: pd.Series | None = None) -> pd.Series:
     return result
 
 
+ABSENT = ("not run", "not run here", "not run yet", "–")
+
+
+def recorded(cells: pd.DataFrame, marks: pd.DataFrame | None = None) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+    """A table and its marks without columns that hold no number: the caption says what was not run. Never without any.
+
+    >>> cells = pd.DataFrame({("ours", "R@1"): ["50.0", "not run"], ("other", "R@1"): ["not run", "–"]})
+    >>> list(recorded(cells)[0])
+    [('ours', 'R@1')]
+    """
+    kept = list(cells.columns[~cells.isin(ABSENT).all()]) or list(cells.columns)
+    return cells[kept], None if marks is None else marks[kept]
+
+
+def of_metrics(cells: pd.DataFrame, marks: pd.DataFrame, *metrics: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """`recorded`, of the columns of these metrics alone, and of those that are of no metric; the CSV has the others.
+
+    >>> heads = pd.MultiIndex.from_product([["a"], ["dim", "R@1", "R@2"]])
+    >>> cells = pd.DataFrame([["512", "50.0", "70.0"]], columns=heads)
+    >>> list(of_metrics(cells, cells, "R@1")[0])
+    [('a', 'dim'), ('a', 'R@1')]
+    """
+    known = {"NMI", *(name for name in cells.columns.get_level_values(-1) if name.startswith("R@"))}
+    kept = [column for column in cells.columns if column[-1] in metrics or column[-1] not in known]
+    return recorded(cells[kept], marks[kept])
+
+
 def doubling_axis(axis: Axes, ticks: Iterable[float], **text) -> None:
     """A horizontal axis on which a doubling is a step, with a tick at each of these numbers."""
     ticks = sorted(set(ticks))
@@ -247,10 +274,9 @@ def publish_forest(name: str, studies: Sequence[StudyRecords] | claims.Judged, s
         publish.figure(
             name,
             drawings,
-            "Claims with a number from records. How far inside its region (shaded) the number lies, in half widths of "
-            "its 95 % interval: right of the dotted line the whole interval is inside and the claim is reproduced, "
-            "left of the other one it is not. Hollow: the verdict is open, for another reason if the mark is beyond a "
-            "line. Point at a mark for the number and the reason.",
+            "How far inside its region (shaded) the number of each claim lies, in half widths of its 95 % interval. "
+            "Beyond the dotted line on the right the claim is reproduced, beyond that on the left it is not. Hollow: "
+            "open. Point at a mark for the number and the reason.",
             claims.verdicts_sentence(judged),
         )
 

@@ -126,9 +126,13 @@ def experiment_title(experiment: str, paper: str) -> str:
     ('Roth et al. 2020: embedding size', 'methods table')
     >>> experiment_title("after2019", "musgrave2020"), experiment_title("trunks", "musgrave2020")
     ('losses after 2019', 'Musgrave et al. 2020: trunks')
+    >>> experiment_title("rate-tenfold", "musgrave2020")
+    'methods table, ten times the learning rate'
     """
     if experiment in (METHODS_TABLE, AFTER_2019):
         return {AFTER_2019: "losses after 2019"}.get(experiment, experiment)
+    if experiment in titles.RATES:  # ours, under the paper's protocol
+        return f"{METHODS_TABLE}, {SWEEPS[experiment]}"
     of = next((each.label for each in papers.ALL if each.key == paper), paper)
     sweep = experiment.removeprefix(paper).removeprefix("-")
     return f"{of}: {SWEEPS.get(sweep, sweep)}" if sweep else of

@@ -117,6 +117,8 @@ SETTING_LABELS = {
     "class_share": "share of the classes in the softmax",
     "meta_classes": "meta-classes",
     "class_order": "class order",
+    "per_class": "scores of each test class kept",
+    "square": "images made square by",
 }
 """The settings of a protocol as printed, where their own names are no words."""
 

@@ -3,7 +3,8 @@
 Drawn narrow (4.5 inches) so that the letters can be read on a phone, on white so that they can be read in print
 and on a dark page. Colours are those of Okabe and Ito, which the colour-blind tell apart. The colour of a method is its
 family's: the two losses of 2006 black, losses of pairs and tuples blue, losses of proxies and class vectors orange.
-Losses after 2019 are diamonds. Ours are filled, published numbers hollow; what papers claim is grey.
+Losses after 2019 are diamonds. Ours are filled, published numbers hollow; what papers claim is grey. Data sets and
+trunks in one panel have marks and greys of their own: `GROUPS`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -67,9 +68,11 @@ FAMILIES = {
     "proxies and classes": Style(ORANGE),
     "your own": Style(GREEN, "*"),
 }
+LIGHT = "#999999"
+GROUPS = (Style("black"), Style(GREY, "^"), Style(LIGHT, "s"), Style(GREY, "v"), Style("black", "P"), Style(LIGHT, "X"))
+"""Of data sets, studies or trunks in one panel, in this order; a mark tells neighbours apart where greys do not."""
 UNTRAINED = {"color": GREY, "linestyle": "--", "linewidth": 1}
 """The line at which the trunk stands before any training."""
-DATASETS = {"CUB200": Style(BLUE), "Cars196": Style(RED, "s"), "SOP": Style(GREEN, "D")}
 METRICS = {
     "precision_at_1": Style(BLUE),
     "recall_at_4": Style(SKY),

@@ -114,6 +114,7 @@ def test_the_rows_of_a_loss_in_the_tables_of_the_other_papers(monkeypatch):
     assert others.in_short(found) == [
         "Of the losses of Roth et al. 2020 the best by R@1 is Contrastive (D) (60.0 %) on `grocery-quick`."
     ]
+    assert others.scalars(found) == {"sections": len(notes.OTHERS), "grocery-quick.roth2020.best": 0.6}
     assert others.in_short({table.experiment: {"grocery-quick": None}}) == []
 
 

@@ -290,7 +290,7 @@ def test_the_chapter_shows_everything(present, tmp_path, monkeypatch):
     exports = run_chapter("08_pairs_and_splits", f"{MAIN},grocery-frozen-full", load, tmp_path, monkeypatch)
     for name in IDS:
         drawing = present and name in ("oi-f1", "oi-f2", "oi-f3", "oi-f4")
-        assert (exports / f"{name}.{'svg' if drawing else 'csv'}").stat().st_size > 200, name
+        assert (exports / f"{name}.{'svg' if drawing else 'csv'}").stat().st_size > 120, name
     pages = " ".join(shown.values())
     assert "not run" in pages
     assert "nan" not in pages

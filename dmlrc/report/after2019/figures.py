@@ -11,16 +11,17 @@ from matplotlib.ticker import MaxNLocator
 
 from dmlrc.report import published, style, svg
 from dmlrc.report.after2019.page import SINCE, after2019_label, has_trend
-from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, Style
+from dmlrc.report.style import GREY, LIGHT, Style
 
 TRUNK_STYLES = {
-    "GoogLeNet": Style(ORANGE),
-    "BN-Inception": Style(BLUE, "s"),
-    "ResNet50": Style(RED, "D"),
-    "ResNet50, 2048-d": Style(PURPLE, "v"),
-    "ViT": Style(GREEN, "^"),
-    "other": Style(GREY, "X"),
+    "GoogLeNet": Style(LIGHT),
+    "BN-Inception": Style(LIGHT, "s"),
+    "ResNet50": Style("black"),
+    "ResNet50, 2048-d": Style("black", "v"),
+    "ViT": Style(GREY, "^"),
+    "other": Style(LIGHT, "X"),
 }
+"""Claims are grey; the trunk that most papers share stands out."""
 
 
 def over_the_years(table: pd.DataFrame, panels: Mapping[str, pd.DataFrame]) -> list[Figure]:
@@ -65,7 +66,8 @@ def _draw_claims(axis: Axes, table: pd.DataFrame) -> None:
         if name != "other" and has_trend(part):
             slope, offset = np.polyfit(part["year"], 100 * part["r1"], 1)
             ends = np.array([part["year"].min(), part["year"].max()])
-            axis.plot(ends, slope * ends + offset, color=look.colour, linewidth=1.2)
+            dashes = "-" if look.marker == "o" else "--"
+            axis.plot(ends, slope * ends + offset, color=look.colour, linewidth=1.2, linestyle=dashes)
     axis.axvline(SINCE - 0.5, color="black", linewidth=0.8, linestyle=":")
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
 

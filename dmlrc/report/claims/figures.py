@@ -13,7 +13,6 @@ from dmlrc.report.statistics import Estimate
 
 FAR = 4.0
 """Where the axis ends, in half intervals; what lies further stands there."""
-COLOURS = (style.PURPLE, style.ORANGE, style.SKY, style.GREY)
 
 
 def inside(region: Region, found: Estimate) -> float:
@@ -71,13 +70,12 @@ def _forest(rows: Sequence[tuple[Claim, dict]], names: Sequence[str]) -> Figure:
         for edge, dashes in ((-1, ":"), (0, "-"), (1, ":")):
             axis.vlines(edge, line - 0.08, line + 0.3, color="black", linewidth=0.8, linestyle=dashes)
         for name, (place, judgement) in marks.items():
-            colour = COLOURS[names.index(name) % len(COLOURS)]
+            look = style.GROUPS[names.index(name) % len(style.GROUPS)]
             firm = judgement.verdict in (REPRODUCED, NOT_REPRODUCED)
-            face = colour if firm else "white"
+            face = look.colour if firm else "white"
             shift = 0.1 * (names.index(name) - (len(names) - 1) / 2)
-            (dot,) = axis.plot(
-                np.clip(place, -FAR, FAR), line + 0.11 + shift, "o", color=colour, markerfacecolor=face, markersize=5
-            )
+            where = (np.clip(place, -FAR, FAR), line + 0.11 + shift)
+            (dot,) = axis.plot(*where, look.marker, color=look.colour, markerfacecolor=face, markersize=5)
             svg.tips(dot, _tip(claim, name, judgement))
     axis.set(xlim=(-FAR - 0.4, FAR + 0.4), ylim=(len(rows) - 0.5, -0.75), yticks=[])
     axis.set_xticks(list(_TICKS), _TICKS.values())
@@ -85,9 +83,8 @@ def _forest(rows: Sequence[tuple[Claim, dict]], names: Sequence[str]) -> Figure:
     axis.grid(False)
     for side in ("left", "right", "top"):
         axis.spines[side].set_visible(False)
-    for name in names:
-        colour = COLOURS[names.index(name) % len(COLOURS)]
-        axis.plot([], [], "o", color=colour, markersize=5, label=titles.title(name))
+    for name, look in zip(names, style.GROUPS, strict=False):
+        axis.plot([], [], look.marker, color=look.colour, markersize=5, label=titles.title(name))
     figure.legend(loc="outside upper center", ncols=2, fontsize=8)
     return figure
 

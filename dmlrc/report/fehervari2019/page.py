@@ -84,7 +84,7 @@ def originals(dataset: str) -> pd.Series:
 
 
 def settings(by_study: ByStudy) -> pd.DataFrame:
-    """fehervari-t1, cells: what the original papers trained with, and what every row of a study has."""
+    """fehervari-t1, cells: what the original papers trained with, and the embedding size of our rows."""
     table = published.fehervari_settings().set_index("method")
     cells = pd.DataFrame(
         {
@@ -95,15 +95,32 @@ def settings(by_study: ByStudy) -> pd.DataFrame:
         }
     )
     for name, records in by_study.items():
-        cells[name] = [common.state(records, method) or setting(records, method) for method in table.index]
+        cells[name] = [
+            common.state(records, method) or _size(common.settings(records, method)) for method in table.index
+        ]
     return cells.rename(index=fehervari_label).rename_axis("Method")
+
+
+def trunks_sentence(by_study: ByStudy) -> str:
+    """The trunk of all rows of a study but those of another one, in words."""
+    trunks = {name: _trunk(records) for name, records in common.present(by_study).items()}
+    return f"Ours: {labels.by_study(trunks)}." if trunks else ""
+
+
+def _trunk(records: StudyRecords) -> str:
+    name = records.meta["protocol"]["trunk"]
+    return labels.TRUNK_LABELS.get(name, name)
 
 
 def setting(records: StudyRecords, method: str) -> str:
     """The trunk and the embedding size of a method, with the members of an ensemble: "BN-Inception, 12 x 12"."""
     own = common.settings(records, method)
+    return f"{labels.TRUNK_LABELS.get(own['trunk'], own['trunk'])}, {_size(own)}"
+
+
+def _size(own: Mapping) -> str:
     members = f"{own['members']} x " if own["members"] > 1 else ""
-    return f"{labels.TRUNK_LABELS.get(own['trunk'], own['trunk'])}, {members}{own['embedding_dim']}"
+    return f"{members}{own['embedding_dim']}"
 
 
 def compare(dataset: str, by_study: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -216,7 +233,7 @@ def orders(by_study: ByStudy, metric: str = "precision_at_1") -> pd.DataFrame:
 
 def orders_cells(frame: pd.DataFrame) -> pd.DataFrame:
     """`orders` as cells: rho and the number of methods; a row a table, a column what it is compared with."""
-    text = [f"{row.rho:+.2f} (n = {row.n})" if row.rho == row.rho else "–" for row in frame.itertuples()]
+    text = [f"{row.rho:+.2f} ({row.n})" if row.rho == row.rho else "–" for row in frame.itertuples()]
     wide = frame.assign(text=text).pivot(index="first", columns="second", values="text")
     firsts = list(frame["first"].unique())
     originally = [name for name in frame["second"].unique() if name not in firsts]
@@ -253,21 +270,22 @@ def sweep(records: StudyRecords) -> pd.DataFrame:
 
 
 def sweep_cells(by_study: ByStudy) -> pd.DataFrame:
-    """The numbers of a figure as cells: a row a method, a column a study and number; then points a doubling."""
-    blocks = []
+    """The numbers of a figure as cells: a row a study and method, a column a number; then points a doubling."""
+    blocks = {}
     for name, records in common.present(by_study).items():
         frame = sweep(records)
         text = [labels.percent(mean, half, digits=1) for mean, half in frame[["mean", "ci95"]].to_numpy()]
         wide = frame.assign(text=text).pivot(index="method", columns="number", values="text")
-        wide.columns = pd.MultiIndex.from_tuples([(name, f"{column:g}") for column in wide.columns])
+        wide.columns = [f"{column:g}" for column in wide.columns]
         slopes = common.doublings(_of_setting(records))
-        wide[(name, "a doubling")] = pd.Series(
+        wide["a doubling"] = pd.Series(
             {method: common.points(row["mean"], row["ci95"]) for method, row in slopes.iterrows()}, dtype=object
         )
-        blocks.append(wide)
-    cells = pd.concat(blocks, axis=1)
-    rows = [method for method in ORDER if method in cells.index]
-    return cells.loc[rows].fillna("–").rename(index=fehervari_label).rename_axis("Method")
+        rows = [method for method in ORDER if method in wide.index]
+        blocks[name] = wide.loc[rows].rename(index=fehervari_label)
+    cells = pd.concat(blocks, names=["Study", "Method"]).fillna("–")
+    sizes = sorted((column for column in cells if column != "a doubling"), key=float)
+    return cells[[*sizes, "a doubling"]]
 
 
 def steps(by_study: ByStudy) -> str:

@@ -5,15 +5,16 @@ from collections.abc import Sequence
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from dmlrc.report import published, style, svg, tables, titles
 from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
-from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
+from dmlrc.report.style import BLUE, GREY, RED
 
-COLOURS = dict(zip(published.DATASETS, (BLUE, RED, GREEN), strict=True))
-OURS = (PURPLE, ORANGE, SKY, GREY)
+CLAIMED = dict(zip(published.DATASETS, ("o", "^", "s"), strict=True))
+"""The marks of data sets among the claims, which are grey."""
 SHADES = {REPRODUCED: BLUE, NOT_REPRODUCED: RED, INCONCLUSIVE: "#b5b5b5"}
 
 
@@ -21,18 +22,16 @@ def claims_beside_measurements(claims: pd.DataFrame, measured: pd.DataFrame) -> 
     """P@1 against the year: left as papers claim it, right as measured, on one scale.
 
     claims: headline rows of `published.claims()`. measured: `page.measured`. The losses of 2006 are lines, the others
-    dots: hollow those of the Reality Check, filled ours.
+    dots in the colour of their family: hollow those of the Reality Check, filled ours.
     """
-    figure, axes = style.canvas(4.4, 1, 2, sharey=True)
+    figure, axes = style.canvas(4.8, 1, 2, sharey=True)
     left, right = axes[0]
-    for name, colour in COLOURS.items():
+    for name, marker in CLAIMED.items():
         part = claims[claims["dataset"] == name]
-        dots = left.scatter(style.jitter(part["year"]), 100 * part["r1"], s=14, color=colour, alpha=0.75, linewidths=0)
+        places = style.jitter(part["year"]), 100 * part["r1"]
+        dots = left.scatter(*places, s=14, marker=marker, color=GREY, alpha=0.7, linewidths=0)
         svg.tips(dots, [_claim_tip(row) for row in part.itertuples()])
-    ours = [where for where in dict.fromkeys(measured["where"]) if where not in COLOURS]
-    colours = COLOURS | dict(zip(ours, OURS, strict=False))
-    for where, part in measured.groupby("where", sort=False):
-        _draw_measured(right, part, colours.get(where, GREY))
+    _draw_measured(right, measured)
     left.set_title("claimed in papers", loc="left")
     right.set_title("measured, tuned alike", loc="left")
     left.set_ylabel("P@1, %")
@@ -40,7 +39,9 @@ def claims_beside_measurements(claims: pd.DataFrame, measured: pd.DataFrame) -> 
     for axis in (left, right):
         axis.set_xlim(years)
         axis.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-    _name_levels(right, measured, colours, years[1])
+    _name_levels(right, measured, years[1])
+    looks = [Line2D([], [], color=GREY, marker=each, linestyle="none", label=name) for name, each in CLAIMED.items()]
+    style.family_legend(figure, list(measured["method"]), looks)
     return figure
 
 
@@ -48,19 +49,19 @@ def _claim_tip(row: tuple) -> str:
     return f"{row.paper}, {row.year}: {row.method}, {row.dataset}, {row.backbone}: {100 * row.r1:.1f} %"
 
 
-def _draw_measured(axis: Axes, part: pd.DataFrame, colour: str) -> None:
-    for row in part.itertuples():
+def _draw_measured(axis: Axes, measured: pd.DataFrame) -> None:
+    for row in measured.itertuples():
+        look = style.method_style(row.method)
         tip = f"{row.label}, {row.year}, {titles.title(row.where)}: {100 * row.mean:.1f} %"
         if row.method in tables.CLASSICS:
-            line = axis.axhline(100 * row.mean, color=colour, linewidth=0.9, alpha=0.8)
+            line = axis.axhline(100 * row.mean, color=look.colour, linewidth=0.8, alpha=0.6)
             svg.tips(line, tip)
             continue
         place = row.year + 0.22 * ((_offset(row.method) % 5) - 2) / 2
         if row.by == "ours":
-            axis.errorbar(place, 100 * row.mean, yerr=100 * row.ci95, color=colour, linewidth=0.8)
-        (dot,) = axis.plot(
-            place, 100 * row.mean, "o", color=colour, markersize=4, markerfacecolor=colour if row.by == "ours" else "w"
-        )
+            axis.errorbar(place, 100 * row.mean, yerr=100 * row.ci95, color=look.colour, linewidth=0.8)
+        face = look.colour if row.by == "ours" else "w"
+        (dot,) = axis.plot(place, 100 * row.mean, look.marker, color=look.colour, markersize=4, markerfacecolor=face)
         svg.tips(dot, tip)
 
 
@@ -69,13 +70,13 @@ def _offset(name: str) -> int:
     return sum(map(ord, name))
 
 
-def _name_levels(axis: Axes, measured: pd.DataFrame, colours: dict[str, str], edge: float) -> None:
+def _name_levels(axis: Axes, measured: pd.DataFrame, edge: float) -> None:
     """The data sets' names below their levels, at the right, moved apart where they would overlap."""
     place = 1e9
     for where, level in (100 * measured.groupby("where")["mean"].min()).sort_values(ascending=False).items():
         place = min(level - 0.4, place - 2.6)
-        text = titles.title(where) + (" (paper)" if where in COLOURS else "")
-        axis.text(edge - 0.1, place, text, color=colours.get(where, GREY), fontsize=7.5, va="top", ha="right")
+        text = titles.title(where) + (" (paper)" if where in CLAIMED else "")
+        axis.text(edge - 0.1, place, text, fontsize=7.5, va="top", ha="right")
 
 
 def verdicts(squares: pd.DataFrame, order: Sequence[str] = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE)) -> Figure:

@@ -45,7 +45,7 @@ def leads(edition: Sequence[StudyRecords]) -> str:
     """Why no loss can be called the best, in one sentence: the rate changes the leader, or others tie with it."""
     changes = [change for each in edition if (change := _change_of_leader(each))]
     if changes:
-        return f"Which loss leads depends on more than the loss: {'; '.join(changes)}."
+        return f"Which loss leads depends on the learning rate: {'; '.join(changes)}."
     sets = [
         f"{labels.counted(len(names), 'method')} of {of} {'share' if len(names) > 1 else 'takes'} the first place on "
         f"`{name}`"
@@ -68,7 +68,7 @@ def _change_of_leader(study: StudyRecords) -> str:
     if first == second:
         return ""
     rate, other = labels.rate(high), labels.rate(best)
-    return f"on {labels.dataset(study)} it is {first} at a learning rate of {rate}, and {second} at {other}"
+    return f"on {labels.dataset(study)} {first} at {rate} and {second} at {other}"
 
 
 def best_set(study: StudyRecords) -> tuple[list[str], int]:

@@ -7,10 +7,7 @@ from matplotlib.figure import Figure
 from dmlrc.methods import Method
 from dmlrc.report import labels, svg
 from dmlrc.report.method.notes import SHOWN
-from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, canvas, drawn, method_style, untrained_line
-
-STUDIES = (BLUE, ORANGE, GREEN)
-"""The colours of studies in a figure of one method."""
+from dmlrc.report.style import GREY, GROUPS, RED, canvas, drawn, method_style, untrained_line
 
 
 def places(gains: pd.DataFrame, method: Method) -> Figure:
@@ -48,18 +45,20 @@ def _tip(method: str, gain: float) -> str:
 def trials(tried: pd.DataFrame, method: Method) -> Figure:
     """What every trial has of its study's best value, against each hyperparameter; the winners of searches are ringed.
 
-    tried: `page.trials`. A panel a hyperparameter, a colour a study.
+    tried: `page.trials`. A panel a hyperparameter, a mark a study; rings in the colour of the method.
     """
     tried = tried.assign(share=100 * tried["value"] / tried.groupby("study")["value"].transform("max"))
-    names = list(method.space)
+    names, own = list(method.space), method_style(method.name).colour
+    ring = RED if own == "black" else own
     columns = min(len(names), 2)
     rows = -(-len(names) // columns)
     figure, axes = canvas(0.6 + 1.7 * rows, rows, columns, sharey=True)
     for axis, name in zip(axes.flat, names, strict=False):
-        for colour, (study, part) in zip(STUDIES, tried.groupby("study", sort=False), strict=False):
-            axis.scatter(part[name], part["share"], s=9, color=colour, alpha=0.55, linewidths=0, label=study)
+        for look, (study, part) in zip(GROUPS, tried.groupby("study", sort=False), strict=False):
+            marks = {"marker": look.marker, "color": look.colour}
+            axis.scatter(part[name], part["share"], s=9, alpha=0.6, linewidths=0, label=study, **marks)
             best = part[part["best"]]
-            axis.scatter(best[name], best["share"], s=40, facecolors="none", edgecolors=colour, linewidths=1.5)
+            axis.scatter(best[name], best["share"], s=45, facecolors="none", edgecolors=ring, linewidths=1.5, zorder=3)
         if getattr(method.space[name], "log", False):
             axis.set_xscale("log")
         axis.set_xlabel(drawn(labels.parameter(name)))

@@ -136,19 +136,31 @@ def place(means: pd.DataFrame, method: str) -> str:
     return f"{labels.percent(*means.loc[method, ['mean', 'ci95']], digits=1)}, {common.place(trained, method)}"
 
 
+def best(table: Table, records: StudyRecords) -> tuple[str, float] | None:
+    """The row of a table with the highest R@1, as printed, and its R@1; None where none of them has any."""
+    names = {method.name: table.label(method.name) for method in table.methods}
+    means = table.means(records)["mean"]
+    trained = means[means.index.isin(names)]
+    return (names[trained.idxmax()], trained.max()) if len(trained) else None
+
+
 def in_short(found: Found) -> list[str]:
     """What leads each table, a sentence a table that was run."""
     sentences = []
     for table in TABLES:
-        names = {method.name: table.label(method.name) for method in table.methods}
-        told = {}
-        for study, records in common.present(found[table.experiment]).items():
-            means = table.means(records)["mean"]
-            trained = means[means.index.isin(names)]
-            if len(trained):
-                told[study] = f"{names[trained.idxmax()]} ({labels.one_digit(trained.max())} %)"
+        of = {study: best(table, records) for study, records in common.present(found[table.experiment]).items()}
+        told = {study: f"{lead[0]} ({labels.one_digit(lead[1])} %)" for study, lead in of.items() if lead}
         if told:
-            sentences.append(
-                f"Of the losses of {labels.paper(table.paper)} the best by R@1 is {labels.by_study(told)}."
-            )
+            leaders = labels.by_study(told)
+            sentences.append(f"Of the losses of {labels.paper(table.paper)} the best by R@1 is {leaders}.")
     return sentences
+
+
+def scalars(found: Found) -> dict[str, float]:
+    """How many sections there are, and the highest R@1 of each table."""
+    leads = {
+        f"{study}.{table.experiment}.best": best(table, records)
+        for table in TABLES
+        for study, records in common.present(found[table.experiment]).items()
+    }
+    return {"sections": len(OTHERS)} | {name: lead[1] for name, lead in leads.items() if lead}

@@ -14,9 +14,9 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from dmlrc.data.splits import Splits
 from dmlrc.records import PRETRAINED
 from dmlrc.report import labels, svg, tables, titles
+from dmlrc.report.published import DATASETS
 from dmlrc.report.style import (
     BLUE,
-    DATASETS,
     GREY,
     METRICS,
     ORANGE,

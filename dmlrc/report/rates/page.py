@@ -200,18 +200,6 @@ def order_sentence(title: str, best: pd.DataFrame) -> str:
     return f"{title}: pairs of losses that stand the other way round than at {chosen}: {', '.join(told)}."
 
 
-def worst_sentence(title: str, best: pd.DataFrame) -> str:
-    """The rate that turns most of the order around, in a sentence; "" where the best rate is the highest."""
-    found = _turned(best)
-    if not found:
-        return ""
-    rate, changed, pairs, rho = max(found, key=lambda each: each[1])
-    return (
-        f"{title}: raising the learning rate of all from {labels.rate(best_rate(best))} to {labels.rate(rate)} turns "
-        f"{changed} of {pairs} pairs of losses around (rank correlation {rho})."
-    )
-
-
 def turned_in_short(grids: Mapping[str, pd.DataFrame]) -> str:
     """How much of the order a rate that is too high turns around, in one sentence. grids: title -> `best_trials`."""
     told = []
@@ -244,11 +232,11 @@ def warning(edition: Sequence[StudyRecords]) -> str:
         best = chosen_rate(grid) if grid else None
         if best is not None and best != study.meta["protocol"]["lr"]:
             rate = labels.rate(study.meta["protocol"]["lr"])
-            made[f"`{study.name}`"] = f"{rate} on {labels.dataset(study)}, where {labels.rate(best)} is best"
+            made[f"`{study.name}`"] = f"{rate} on {labels.dataset(study)} ({labels.rate(best)} is better)"
     if not made:
         return ""
     return (
         f"**The rankings and verdicts of {labels.listed(made)} were made by their learning rate, and are being run "
-        f"again.** All methods of a study share one rate: {labels.listed(made.values())} on validation classes. "
+        f"again.** All methods of a study share one rate: {labels.listed(made.values())}, as validation classes say. "
         "{doc}`14_what_decides_a_ranking` shows what a rate does to an order."
     )
