@@ -6,6 +6,7 @@ Skipped where playwright is not installed, or no Chromium is at $DMLRC_CHROMIUM,
 import os
 import shutil
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from factories import write_fake_study
@@ -96,7 +97,7 @@ def opened(browser, pages):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [*PAGES, "../api", "../scale_out"])
 def test_no_page_is_wider_than_its_window(opened, name, theme):
     page = opened(name, WIDTHS[0], theme)
     assert page.locator(f"html[data-theme={theme}]").count() == 1
@@ -221,6 +222,27 @@ def test_code_stands_behind_what_it_makes(opened):
     code, figure = cell.locator("details").first.bounding_box(), cell.locator("#musgrave-f3").bounding_box()
     assert code["y"] > figure["y"]
     assert not cell.locator("details").first.get_attribute("open")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_tables_of_a_wide_window_need_no_scrolling(opened, name):
+    page = opened(name)
+    page.eval_on_selector_all("details", "all => all.forEach(each => (each.open = true))")
+    wider = page.eval_on_selector_all(
+        ".dml-scroll", "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).map(each => each.ariaLabel)"
+    )
+    assert not wider
+
+
+def test_a_page_loads_little_script_and_has_its_icons(opened, pages):
+    page = opened("03_results")
+    sources = page.eval_on_selector_all("script[src]", "all => all.map(each => new URL(each.src).pathname)")
+    assert "dmlrc.js" in {Path(each).name for each in sources}
+    assert sum(Path(unquote(each)).stat().st_size for each in sources) < 500_000
+    drawn = page.locator("svg.svg-inline--fa")
+    assert drawn.count() > 5
+    assert "missing" not in {each.get_attribute("data-icon") for each in drawn.all()}
+    assert page.locator("i[class*=fa-]").count() == 0  # each icon that is named was found
 
 
 def test_pages_are_light(pages):
