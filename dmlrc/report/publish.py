@@ -339,6 +339,14 @@ def _room(texts: Iterable, most: str) -> str:
     return f"min-width: min(calc({min(max(longest // 4, 16), 36)}ch * var(--dml-room, 1)), {most});"
 
 
+def _crowd(cells: pd.DataFrame) -> str:
+    """How a table of many columns is set: closer, with names of methods as headings upright."""
+    columns = cells.shape[1] + cells.index.nlevels - 1
+    if columns >= 13 and cells.columns.nlevels == 1:
+        return "dml-dense dml-upright"
+    return "dml-dense" if columns >= 7 else ""
+
+
 def _scrolling(
     cells: pd.DataFrame,
     name: str,
@@ -346,7 +354,7 @@ def _scrolling(
     marks: pd.DataFrame | None = None,
     links: Mapping[str, str] | None = None,
 ) -> str:
-    look = "dml dml-wrap" if wrap else "dml"
+    look = " ".join(filter(None, ["dml", "dml-wrap" * wrap, _crowd(cells)]))
     escaped = _escaped(cells)
     if links:
         names = [_linked(text, links.get(label)) for text, label in zip(escaped.index, cells.index, strict=True)]
@@ -373,9 +381,9 @@ def _marked(cells: pd.DataFrame, marks: pd.DataFrame | None) -> pd.DataFrame:
 def _long(cells: pd.DataFrame, name: str, wrap: bool = False) -> str:
     """A table of many rows: bare cells, since the marks of a `Styler` would be most of the page."""
     named = _escaped(cells).rename_axis(None).rename_axis(cells.index.name, axis=1)
-    html = named.to_html(border=0, classes=f"dml dml-filter{' dml-wrap' * wrap}", escape=False).replace(
-        "dataframe ", "", 1
-    )
+    look = " ".join(filter(None, ["dml", "dml-filter", "dml-wrap" * wrap, _crowd(cells)]))
+    html = named.to_html(border=0, classes=look, escape=False).replace("dataframe ", "", 1)
+    html = html.replace(" ± ", "\u00a0±\u00a0")  # an interval stays on its line
     return f'<div class="dml-scroll" tabindex="0" role="region" aria-label="{escape(name)}">{html}</div>'
 
 

@@ -343,7 +343,7 @@ def _rate_grid(main: Study, protocol: Protocol, methods: tuple[Method, ...]) -> 
     Where the experiments train without validation, what counts is the model at the end.
     """
     if protocol.paper == "zhai2019":
-        methods += tuple(replace(each, changes={"embedding_dim": 512}) for each in _LOSSES if each not in methods)
+        methods += tuple(replace(each, changes={"embedding_dim": 512}) for each in ONE_PIPELINE if each not in methods)
     judged = tuple(each for each in methods if each.name in _GRID_METHODS[protocol.paper])
     last = {} if protocol.validates else {"eval_every": protocol.max_epochs}
     return _watched(main, replace(protocol, **last), levels("rate", _GRID_RATES[protocol.optimizer], judged, "lr"))

@@ -230,6 +230,12 @@ def test_a_table_with_a_filter_keeps_its_marks():
     flat = cells().set_axis(["P@1", "MAP@R"], axis=1)
     marks = pd.DataFrame([["best", ""], ["tie", ""]], flat.index, flat.columns)
     html = shown(publish.table, "my-t1", flat, "A caption.", marks=marks, filters=True)["text/html"]
-    assert "<b>67.2 ± 0.5</b>" in html
-    assert "<i>64.4 ± 0.4</i>" in html
+    assert "<b>67.2\u00a0±\u00a00.5</b>" in html
+    assert "<i>64.4\u00a0±\u00a00.4</i>" in html
     assert "<b>26.2" not in html
+
+
+def test_a_table_of_many_columns_is_set_closer_and_names_methods_upright():
+    wide = pd.DataFrame([["1"] * 13], columns=[f"method {number}" for number in range(13)], index=["a"])
+    for count, look in ((13, "dml dml-dense dml-upright"), (7, "dml dml-dense"), (6, "dml")):
+        assert f'class="{look}"' in shown(publish.table, "my-t1", wide.iloc[:, :count], "Wide.")["text/html"]

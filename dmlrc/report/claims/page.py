@@ -43,7 +43,7 @@ def link(label: str) -> Markup:
 def overview(
     edition: Sequence[StudyRecords] | Judged, claims: Sequence[Claim] = CLAIMS
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The cells and marks of claims in short: a row a claim; a verdict a main study, where to look, the source.
+    """The cells and marks of claims in short: a row a claim; a verdict a main study, and where to look.
 
     Firm verdicts are marked: "best", that is bold, where a claim was reproduced, "tie", italic, where it was not.
     """
@@ -54,7 +54,6 @@ def overview(
             "paper": "ours" if claim.origin == OURS else PAPERS[claim.paper].label,
             **{name: _verdict(judgements.get(claim.id)) for name, judgements in studies.items()},
             "see": link(claim.link),
-            "said in": said_in(claim),
         }
         for claim in claims
     ]
