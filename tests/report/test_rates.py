@@ -135,8 +135,8 @@ def test_the_order_at_the_best_rate_is_compared_with_that_at_higher_ones():
     orders = {1e-3: [3, 2, 1], 1e-4: [2, 1, 3], 1e-5: [4, 5, 6], 1e-6: [6, 5, 1]}
     best = pd.DataFrame.from_dict(orders, orient="index", columns=METHODS)
     assert page.order_sentence("Cars", best) == (
-        "Cars: pairs of losses that stand the other way round than at 10⁻⁵: 1 of 3 at 10⁻⁴ (rank correlation 0.50), "
-        "3 of 3 at 10⁻³ (rank correlation −1.00)."
+        "On Cars a rate above 10⁻⁵ turns pairs of losses around: 1 of 3 at 10⁻⁴ (rank correlation 0.50) and 3 of 3 at "
+        "10⁻³ (rank correlation −1.00)."
     )
     lower = best.loc[[1e-5, 1e-6]]
     assert page.order_sentence("Cars", lower) == ""

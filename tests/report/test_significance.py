@@ -182,7 +182,7 @@ def test_tables_print_what_was_computed():
     assert marks.loc["Contrastive", "Triplet"] == "tie"
     printed = page.effect_cells(compared)
     assert printed.loc["SNR", ("another-study", "points")] == "–"
-    assert printed.loc["SNR", ("made-study", "p (Holm)")] == "< 0.001"
+    assert printed.loc["SNR", ("made-study", "p")] == "< 0.001"
     assert printed.loc["Triplet", ("made-study", "equal")] == "yes"
     whole = page.overview([one, other], [one, other])
     assert whole.loc["made-study", "pairs"].tolist() == ["6"] * 4

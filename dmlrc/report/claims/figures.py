@@ -1,7 +1,8 @@
 """The claims, drawn: how far each statistic lies inside or outside the region where its sentence is true."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -51,16 +52,17 @@ def forest(studies: Judged, claims: Sequence[Claim]) -> list[Figure]:
                     marks[name] = (place, judgement)
         if marks:
             rows.append((claim, marks))
-    names = [name for name in studies if any(name in marks for _, marks in rows)]
+    looks = dict(zip(studies, cycle(style.GROUPS)))  # a study has one mark in all figures
+    looks = {name: look for name, look in looks.items() if any(name in marks for _, marks in rows)}
     drawings = -(-len(rows) // MOST_CLAIMS)
     return [
-        _forest([rows[place] for place in part], names)
+        _forest([rows[place] for place in part], looks)
         for part in np.array_split(range(len(rows)), drawings or 1)
         if len(part)
     ]
 
 
-def _forest(rows: Sequence[tuple[Claim, dict]], names: Sequence[str]) -> Figure:
+def _forest(rows: Sequence[tuple[Claim, dict]], looks: Mapping[str, style.Style]) -> Figure:
     figure, axes = style.canvas(1.1 + 0.5 * len(rows))
     axis = axes[0, 0]
     for line, (claim, marks) in enumerate(rows):
@@ -70,10 +72,10 @@ def _forest(rows: Sequence[tuple[Claim, dict]], names: Sequence[str]) -> Figure:
         for edge, dashes in ((-1, ":"), (0, "-"), (1, ":")):
             axis.vlines(edge, line - 0.08, line + 0.3, color="black", linewidth=0.8, linestyle=dashes)
         for name, (place, judgement) in marks.items():
-            look = style.GROUPS[names.index(name) % len(style.GROUPS)]
+            look = looks[name]
             firm = judgement.verdict in (REPRODUCED, NOT_REPRODUCED)
             face = look.colour if firm else "white"
-            shift = 0.1 * (names.index(name) - (len(names) - 1) / 2)
+            shift = 0.1 * (list(looks).index(name) - (len(looks) - 1) / 2)
             where = (np.clip(place, -FAR, FAR), line + 0.11 + shift)
             (dot,) = axis.plot(*where, look.marker, color=look.colour, markerfacecolor=face, markersize=5)
             svg.tips(dot, _tip(claim, name, judgement))
@@ -83,7 +85,7 @@ def _forest(rows: Sequence[tuple[Claim, dict]], names: Sequence[str]) -> Figure:
     axis.grid(False)
     for side in ("left", "right", "top"):
         axis.spines[side].set_visible(False)
-    for name, look in zip(names, style.GROUPS, strict=False):
+    for name, look in looks.items():
         axis.plot([], [], look.marker, color=look.colour, markersize=5, label=titles.title(name))
     figure.legend(loc="outside upper center", ncols=2, fontsize=8)
     return figure

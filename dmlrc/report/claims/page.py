@@ -75,8 +75,7 @@ def table(edition: Sequence[StudyRecords] | Judged, section: str | None = None) 
             **{name: _cell(claim, judgements.get(claim.id)) for name, judgements in studies.items()},
             "the paper's numbers": in_paper(claim) or "–",
             "see": link(claim.link),
-            "id": claim.id,
-            "decided by": _decided_by(claim),
+            "decided by": f"{_decided_by(claim)} ({claim.id})",
         }
         for claim in claims
     ]

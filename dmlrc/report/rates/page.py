@@ -197,7 +197,7 @@ def order_sentence(title: str, best: pd.DataFrame) -> str:
     if not told:
         return ""
     chosen = labels.rate(best_rate(best))
-    return f"{title}: pairs of losses that stand the other way round than at {chosen}: {', '.join(told)}."
+    return f"On {title} a rate above {chosen} turns pairs of losses around: {labels.listed(told)}."
 
 
 def turned_in_short(grids: Mapping[str, pd.DataFrame]) -> str:

@@ -71,7 +71,7 @@ def effect_cells(compared: Sequence[Comparison]) -> pd.DataFrame:
         parts[each.study] = pd.DataFrame(
             {
                 "points": [_points(row) for row in found.itertuples()],
-                "p (Holm)": found["holm"].map(p_value).to_numpy(),
+                "p": found["holm"].map(p_value).to_numpy(),
                 "equal": found["equal"].map({True: "yes", False: "–"}).to_numpy(),
             },
             index=found.index,
