@@ -7,6 +7,7 @@ Losses after 2019 are diamonds. Ours are filled, published numbers hollow; what 
 trunks in one panel have marks and greys of their own: `GROUPS`.
 """
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -24,7 +25,7 @@ from dmlrc import papers
 from dmlrc.methods import Method
 from dmlrc.papers import after2019
 from dmlrc.records import PRETRAINED
-from dmlrc.report import labels
+from dmlrc.report import labels, titles
 from dmlrc.report.tables import CLASSICS, METHODS, Methods
 
 WIDTH = 4.5
@@ -175,6 +176,15 @@ def jitter(positions: ArrayLike) -> np.ndarray:
     """
     places = np.asarray(positions, dtype=float)
     return places + np.random.default_rng(0).uniform(-0.12, 0.12, len(places))
+
+
+def narrow(title: str) -> str:
+    """The title of a panel of which three stand side by side, on two lines where it is long.
+
+    >>> narrow("SOP"), narrow("cars196crops-frozen-full")
+    ('SOP', 'Cars crops\\n(first run)')
+    """
+    return "\n".join(textwrap.wrap(titles.in_label(title), 16))
 
 
 def drawn(name: str) -> str:

@@ -14,7 +14,7 @@ from dmlrc.report.after2019.page import SINCE, after2019_label, has_trend
 from dmlrc.report.style import GREY, LIGHT, Style
 
 TRUNK_STYLES = {
-    "GoogLeNet": Style(LIGHT),
+    "GoogLeNet": Style(LIGHT, "P"),
     "BN-Inception": Style(LIGHT, "s"),
     "ResNet50": Style("black"),
     "ResNet50, 2048-d": Style("black", "v"),

@@ -341,11 +341,11 @@ def order_in_short(by_study: ByStudy) -> str:
     names = [first for first in dict.fromkeys(frame.index.get_level_values(0)) if first not in by_study]
     reported = [frame[name, f"reported, {name.partition(' (')[0]}"] for name in names]
     text = (
-        "What the original papers report and what this one measured order the methods with a rank correlation of "
+        "The order that the original papers report and the one that this paper measured have a rank correlation of "
         f"{_from_to(reported)}, by table"
     )
     ours = [f"{_from_to(frame[name][names])} on `{name}`" for name in common.present(by_study)]
-    return f"{text}; its tables and ours with {' and '.join(ours)}." if ours else f"{text}."
+    return f"{text}; its order and ours {labels.listed(ours)}." if ours else f"{text}."
 
 
 def _from_to(values: Iterable[float]) -> str:

@@ -67,5 +67,5 @@ def trials(tried: pd.DataFrame, method: Method) -> Figure:
     for axis in axes[:, 0]:
         axis.set_ylabel("of the best trial, %")
     handles, texts = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, texts, loc="outside upper center", ncols=len(texts))
+    figure.legend(handles, texts, loc="outside upper center", ncols=len(texts), markerscale=2)
     return figure

@@ -26,6 +26,7 @@ from dmlrc.report.style import (
     jitter,
     method_rows,
     method_style,
+    narrow,
     share,
     untrained_line,
 )
@@ -252,7 +253,7 @@ def _results(
             svg.tips(dot, f"{labels.method_label(name, methods)}, {titles.in_label(title)}: {mean:.1f} % MAP@R")
         if (PRETRAINED, "concatenated") in values.index:
             untrained_line(axis, 100 * values["mean"][PRETRAINED, "concatenated"])
-        axis.set_title(title, fontsize=7.5)
+        axis.set_title(narrow(title), fontsize=7.5)
         method_rows(axis, order, methods)
         axis.set_ylim(len(order) + 0.3, -0.5)  # room for the label of the line
         axis.set_xlabel("MAP@R, %")
@@ -364,7 +365,7 @@ def measured_over_the_years(
         _years(axis, frame, methods=methods)
         axis.set_ylim(_span(100 * frame["value"].min(), 100 * frame["value"].max()))
         untrained_line(axis, 100 * untrained.get(title, np.nan), across=True)
-        axis.set_title(title, fontsize=8)
+        axis.set_title(narrow(title), fontsize=8)
         last = max(2020, frame["year"].max())
         axis.set(xlim=(2004.5, last + 0.5), xticks=range(2006, int(last) + 1, 7))
     for axis in axes.flat[len(panels) :]:

@@ -116,7 +116,7 @@ def draw_before_and_after(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
 def _draw_before_and_after(title: str, records: StudyRecords) -> Figure:
     figure, axes = style.canvas(2.7, 1, 2, sharex=True, sharey=True)
     for axis, setting, text in zip(axes[0], ("untrained", "test"), ("before", "after"), strict=True):
-        axis.set_xlabel("inner product (dashed: means)")
+        axis.set_xlabel("inner product")
         frame = histograms(records, setting)
         if frame.empty:
             axis.set_title(text, fontsize=9)

@@ -142,9 +142,10 @@ def effects_figure(compared: Sequence[Comparison]) -> Figure:
             svg.tips(bars[0], f"{labels.method_label(row.Index)}: {told}")
         axis.axvline(0, color="black", linewidth=0.8)
         style.method_rows(axis, names)
-        axis.set_title(title, fontsize=8)
-    for axis, each in zip(axes.flat, compared, strict=True):
-        axis.set_xlabel(f"points above {labels.method_label(baseline(each.methods))}", fontsize=9)
+        axis.set_title(style.narrow(title), fontsize=8)
+        axis.xaxis.set_major_locator(MaxNLocator(3))
+    bases = dict.fromkeys(labels.method_label(baseline(each.methods)) for each in compared)
+    figure.supxlabel(f"points above {' or '.join(bases)}", fontsize=9)
     style.family_legend(figure, names)
     return figure
 
