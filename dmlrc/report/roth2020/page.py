@@ -81,10 +81,10 @@ def agreement_sentence(by_study: ByStudy) -> str:
     sentences = []
     for name, part in frame.groupby("study", sort=False):
         texts = [
-            f"{common.metric_label(metric)} " + labels.each(each.set_index("dataset").T, _rho)
+            f"by {common.metric_label(metric)} " + labels.each(each.set_index("dataset")["rho"], _rho)
             for metric, each in part.groupby("metric", sort=False)
         ]
-        sentences.append(f"On `{name}` the order of the methods and the paper's, rank correlation: {'; '.join(texts)}.")
+        sentences.append(f"Rank correlation of our order on `{name}` with the paper's: {'; '.join(texts)}.")
     return labels.bullets(sentences) or "Without a run of ours there is no order to compare with the paper's."
 
 
@@ -98,10 +98,8 @@ def agreement_in_short(by_study: ByStudy) -> str:
     return f"Our order by R@1 and the paper's have a rank correlation of {labels.listed(texts)}." if texts else ""
 
 
-def _rho(test: Mapping) -> str:
-    if np.isnan(test["rho"]):
-        return "too few methods"
-    return f"{test['rho']:+.2f} (n = {test['n']}, {labels.p_value(test['p'])})"
+def _rho(rho: float) -> str:
+    return "too few methods" if np.isnan(rho) else f"{rho:+.2f}"
 
 
 def range_sentence(by_study: ByStudy) -> str:
