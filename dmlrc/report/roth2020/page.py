@@ -192,7 +192,7 @@ def regularisation_sentence(by_study: ByStudy) -> str:
         if len(gains) and head in by_study:
             clear = (gains > frame["ci95"][gains.index]).sum()
             mean = common.points(gains.mean())
-            ours[head] = f"{(gains > 0).sum()} of {len(gains)} ({mean} points on average, {clear} beyond the interval)"
+            ours[head] = f"{(gains > 0).sum()} of {len(gains)} ({mean}; {clear} clearly)"
         elif len(gains):
             theirs += list(gains)
     told = f"; in our runs in {labels.by_study(ours)}" if ours else ""
