@@ -21,7 +21,7 @@ def _provenance(records: StudyRecords) -> dict[str, str]:
     reruns = records.runs[records.runs["kind"] == "rerun"]["seconds"].sum()
     return {
         "commit": about.made(records, "commit"),
-        "begun": meta["created"],
+        "begun": meta["created"][:10],
         "seed": str(meta["seed"]),
         "trials, all methods": f"{len(records.trials):,}",
         "of which diverged": f"{(records.trials['state'] == 'diverged').sum():,}",

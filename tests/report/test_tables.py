@@ -356,10 +356,10 @@ def test_class_counts_are_the_published_ones():
     assert table.loc["fake-study", "test"] == 699
 
 
-def test_pretrained_trunks_say_what_was_not_run():
+def test_pretrained_trunks_have_a_dash_where_nothing_was_measured():
     cells = page.pretrained_trunks([fake_records(protocol=musgrave2020.FROZEN)])
     assert cells.loc["BN-Inception", "CUB200"] == "51.1"
-    assert cells.loc["BN-Inception", "fake-study"] == "not run"
+    assert cells.loc["BN-Inception", "fake-study"] == "–"
     assert cells.loc["SqueezeNet 1.0", "CUB200"] == "–"
     assert float(cells.loc["SqueezeNet 1.0", "fake-study"]) == pytest.approx(35, abs=3)
 

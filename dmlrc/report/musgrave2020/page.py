@@ -152,8 +152,6 @@ def pretrained_trunks(edition: Sequence[StudyRecords]) -> pd.DataFrame:
         cells.loc[_pretrained_trunk(records), records.name] = labels.percent(
             frame[PRETRAINED, "concatenated", "precision_at_1"], digits=1
         )
-    ours = [records.name for records in edition]
-    cells[ours] = cells[ours].fillna("not run")
     return cells.fillna("–").rename_axis("Trunk").rename_axis(None, axis=1)
 
 
