@@ -429,8 +429,10 @@ def orders_in_short(orders: Orders) -> str:
 def start_in_short(by_study: ByStudy) -> str:
     """The gap of training and validation JSD after the first epoch, in one sentence; "" where nothing was run."""
     gaps = {name: _gap(gap(records, "jsd", "first"), "jsd") for name, records in common.present(by_study).items()}
-    told = f"JSD of training images less that of validation images, after the first epoch: {labels.by_study(gaps)}."
-    return told if gaps else ""
+    told = labels.by_study(gaps)
+    return (
+        f"After the first epoch the JSD of training images exceeds that of validation images by {told}." if told else ""
+    )
 
 
 def start_sentence(by_study: ByStudy) -> str:
