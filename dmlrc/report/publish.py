@@ -344,7 +344,7 @@ def _crowd(cells: pd.DataFrame) -> str:
     columns = cells.shape[1] + cells.index.nlevels - 1
     if columns >= 13 and cells.columns.nlevels == 1:
         return "dml-dense dml-upright"
-    return "dml-dense" if columns >= 7 else ""
+    return "dml-dense" if columns >= 6 else ""
 
 
 def _scrolling(
