@@ -197,7 +197,7 @@ def folds(records: StudyRecords) -> Part | None:
 
 
 def class_order(records: StudyRecords) -> Part | None:
-    """Which classes train and which test: the data set's own order and random ones, all methods at the same settings."""
+    """Which classes train and which test: the data set's own order and random ones, methods at equal settings."""
     means = {}
     for name in experiments.of(records.name):
         if name != "oi2021" and not name.startswith(("oi2021-random", "oi2021-order")):
