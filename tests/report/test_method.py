@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import nbformat
@@ -103,13 +104,18 @@ def test_the_rows_of_a_loss_in_the_tables_of_the_other_papers(monkeypatch):
     rows = [("angular", 0.5), ("histogram", 0.4), ("contrastive", 0.6), (PRETRAINED, 0.9)]
     means = pd.DataFrame(rows, columns=["method", "mean"]).set_index("method").assign(ci95=0.01)
     made = replace(table, means=lambda records: means)
-    found = {table.experiment: {"grocery-quick": "records", "cub200-2010-frozen": None}}
-    angular, absent = (next(each for each in table.methods if each.name == name) for name in ("angular", "n_pairs"))
-    cells = others.places([(made, angular), (made, absent)], found)
+    records = SimpleNamespace(
+        scores=pd.DataFrame({"method": means.index}), runs=pd.DataFrame({"method": ["snr"], "state": ["diverged"]})
+    )
+    found = {table.experiment: {"grocery-quick": records, "cub200-2010-frozen": None}}
+    names = ("angular", "n_pairs", "snr")
+    angular, absent, diverged = (next(each for each in table.methods if each.name == name) for name in names)
+    cells = others.places([(made, angular), (made, absent), (made, diverged)], found)
     assert list(cells.columns) == ["grocery-quick", "batch", "fixed settings"]  # what was not run has no column
     assert cells.loc["Angular (Roth et al. 2020)", "grocery-quick"] == "50.0 ± 1.0, 2 of 3"
     assert cells.loc["Angular (Roth et al. 2020)", "batch"] == "56 x 2"
     assert cells.loc["Npair (Roth et al. 2020)", "grocery-quick"] == "not run"
+    assert cells.loc["SNR (D) (Roth et al. 2020)", "grocery-quick"] == "diverged"
     monkeypatch.setattr(others, "TABLES", (made,))
     assert others.in_short(found) == [
         "Of the losses of Roth et al. 2020 the best by R@1 is Contrastive (D) (60.0 %) on `grocery-quick`."

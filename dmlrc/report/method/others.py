@@ -111,7 +111,7 @@ def places(those: Iterable[tuple[Table, Method]], found: Found) -> pd.DataFrame:
     cells = {}
     for table, method in those:
         ours = {
-            study: "not run" if records is None else place(table.means(records), method.name)
+            study: common.state(records, method.name) or place(table.means(records), method.name)
             for study, records in found[table.experiment].items()
         }
         cells[row_label(table, method)] = {
@@ -127,11 +127,9 @@ def place(means: pd.DataFrame, method: str) -> str:
     """R@1 of a row in percent with its interval, and its place among the table's trained rows.
 
     >>> means = pd.DataFrame({"mean": [0.5, 0.7, 0.6], "ci95": [0.01, 0.01, 0.01]}, ["pretrained", "a", "b"])
-    >>> place(means, "b"), place(means, "c")
-    ('60.0 ± 1.0, 2 of 2', 'not run')
+    >>> place(means, "b")
+    '60.0 ± 1.0, 2 of 2'
     """
-    if method not in means.index:
-        return "not run"
     trained = means["mean"].drop([PRETRAINED, fehervari.FLOATS], errors="ignore")
     return f"{labels.percent(*means.loc[method, ['mean', 'ci95']], digits=1)}, {common.place(trained, method)}"
 
