@@ -29,3 +29,9 @@ def load(main: str, name: str) -> StudyRecords | None:
     except MissingDataError:
         return None
     return loaded if len(loaded.runs) else None
+
+
+def class_orders(main: str) -> dict[str, StudyRecords]:
+    """The records of one method with each order of the classes: experiment -> records, the data set's own first."""
+    orders = [name for name, study in of(main).items() if study.protocol.paper == "oi2021"]
+    return {name: found for name in orders if (found := load(main, name)) is not None}

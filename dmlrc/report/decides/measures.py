@@ -199,13 +199,9 @@ def folds(records: StudyRecords) -> Part | None:
 def class_order(records: StudyRecords) -> Part | None:
     """Which classes train and which test: the data set's own order and random ones, methods at equal settings."""
     means = {}
-    for name in experiments.of(records.name):
-        if name != "oi2021" and not name.startswith(("oi2021-random", "oi2021-order")):
-            continue
-        found = experiments.load(records.name, name)
-        if found is not None:
-            scores = significance.scores(found, METRIC, "separated")
-            means[name] = scores.groupby("method")["value"].mean()
+    for name, found in experiments.class_orders(records.name).items():
+        scores = significance.scores(found, METRIC, "separated")
+        means[name] = scores.groupby("method")["value"].mean()
     table = pd.DataFrame(means)
     if table.shape[1] < 2 or table.empty:
         return None

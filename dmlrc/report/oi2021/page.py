@@ -150,13 +150,13 @@ def every_order(studies: str) -> pd.DataFrame:
     """
     frames = []
     for main in editions.names(studies):
-        named = {name: name.removeprefix("oi2021") for name in experiments.of(main) if name.startswith("oi2021")}
-        found = {name: experiments.load(main, name) for name in named}
-        if sum(records is not None for records in found.values()) > len(EXPERIMENTS):
+        found = experiments.class_orders(main)
+        if len(found) > len(EXPERIMENTS):
             frames += [
-                _both(records).assign(study=main, order=named[name].removeprefix("-") or "default")
+                _both(records).assign(
+                    study=main, order="default" if name == EXPERIMENTS["default"] else name.removeprefix("oi2021-")
+                )
                 for name, records in found.items()
-                if records is not None
             ]
     columns = ["study", "order", "metric", "what", "score"]
     return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)

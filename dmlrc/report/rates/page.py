@@ -86,9 +86,8 @@ def summary(grid: StudyRecords) -> pd.DataFrame:
 
 def chosen_rate(grid: StudyRecords) -> float | None:
     """The rate with the highest mean, if a worse one stands on either side of it; else None."""
-    means = summary(grid)["mean"].sort_index()
-    place = int(np.argmax(means)) if len(means) else 0
-    return float(means.index[place]) if 0 < place < len(means) - 1 else None
+    peak = _peak(grid)
+    return None if np.isnan(peak["one_lower"]) or np.isnan(peak["one_higher"]) else float(peak["best"])
 
 
 def cells(grid: StudyRecords, methods: Methods = METHODS) -> tuple[pd.DataFrame, pd.DataFrame]:
