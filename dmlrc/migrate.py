@@ -4,7 +4,7 @@ What changed, the latest first:
 - a trial says how many were proposed at a time (before: one);
 - repetitions of a search, and the reruns as a frame of their own (before: one repetition, numbered 0);
 - a sweep's rows have the columns row, level and level_number (before: all in the name, as "margin_12@dim128");
-- a study has a kind, a parent and an experiment (before: all in the name, as "grocery-frozen-full-roth2020-dims");
+- a study has a kind, a parent and an experiment (before: all in its name);
 - a folder of one's own images has a digest of its contents (before: none);
 - settings of a protocol that were introduced later (before: what is now their default).
 """
@@ -22,8 +22,8 @@ _TABLES = (
     "glyphs-quick",
     "glyphs-full",
     "omniglot-full",
-    "grocery-frozen-full",
-    "cars196crops-frozen-full",
+    "grocery-frozen-rate1e-4",
+    "cars196crops-frozen-rate1e-4",
 )
 _NUMBER = re.compile(r"(?:dim|batch|decay|share|rate)(\d[\d.]*(?:e[+-]?\d+)?)|(\d+)px")
 

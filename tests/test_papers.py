@@ -313,8 +313,8 @@ def test_sweeps_vary_one_thing_and_say_so_in_the_name():
 
 
 def test_experiments_stand_around_their_methods_table():
-    found = experiments.of("grocery-frozen-full")
-    assert found["roth2020-samplers"].name == "grocery-frozen-full-roth2020-samplers"
+    found = experiments.of("grocery-frozen-rate1e-4")
+    assert found["roth2020-samplers"].name == "grocery-frozen-rate1e-4-roth2020-samplers"
     assert {each.dataset for each in found.values()} == {"grocery"}
     assert {each.protocol.trunk for each in found.values()} == {"squeezenet1_0"}
     assert found["oi2021-random"].class_order == "random"

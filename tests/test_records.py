@@ -370,8 +370,8 @@ def test_the_names_of_old_sweeps_are_read_in_one_way(name, level, number):
 @pytest.mark.parametrize(
     ("name", "budget", "kinship"),
     [
-        ("grocery-frozen-full", "full", ("table", None, None)),
-        ("grocery-frozen-full-roth2020-dims", "full", ("experiment", "grocery-frozen-full", "roth2020-dims")),
+        ("grocery-frozen-rate1e-4", "full", ("table", None, None)),
+        ("grocery-frozen-rate1e-4-roth2020-dims", "full", ("experiment", "grocery-frozen-rate1e-4", "roth2020-dims")),
         ("glyphs-quick-oi2021-rates", "rate", ("rates", "glyphs-quick", "oi2021-rates")),
     ],
 )

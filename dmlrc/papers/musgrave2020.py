@@ -132,7 +132,7 @@ FROZEN = replace(
 # What the first studies ran, at the edge of three rates and with many runs cut off.
 FROZEN_RATE1E4 = replace(
     FROZEN,
-    lr=1e-4,  # the best of 1e-4, 3e-4, 1e-3 on validation folds: results/grocery-frozen-full-rate-*
+    lr=1e-4,  # the best of 1e-4, 3e-4, 1e-3 on validation folds: results/grocery-frozen-rate1e-4-rate-*
     patience=5,
     max_epochs=20,
     per_class=False,

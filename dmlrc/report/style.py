@@ -181,7 +181,7 @@ def jitter(positions: ArrayLike) -> np.ndarray:
 def narrow(title: str) -> str:
     """The title of a panel of which three stand side by side, on two lines where it is long.
 
-    >>> narrow("SOP"), narrow("cars196crops-frozen-full")
+    >>> narrow("SOP"), narrow("cars196crops-frozen-rate1e-4")
     ('SOP', 'Cars crops\\n(first run)')
     """
     return "\n".join(textwrap.wrap(titles.in_label(title), 16))

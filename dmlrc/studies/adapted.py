@@ -8,8 +8,9 @@ Batches are smaller than the papers', since half of Grocery Store has 40 classes
 et al.: 120).
 
 Rates: around each of the tables of `GRIDS_OF` the best of a wide grid on its validation folds, `<main>-<paper>-rates`.
-Elsewhere the best of three, from results/grocery-frozen-full-*-rates for frozen trunks and results/glyphs-quick-*-rates
-for trained ones, so those are rates for short runs; that of Zhai and Wu is the lowest of its three.
+Elsewhere the best of three, from results/grocery-frozen-rate1e-4-*-rates for frozen trunks and
+results/glyphs-quick-*-rates for trained ones, so those are rates for short runs; that of Zhai and Wu is the lowest of
+its three.
 """
 
 from collections.abc import Iterator, Sequence
@@ -52,7 +53,7 @@ _RATE_METHODS = {
     "zhai2019": ("norm_softmax", "lmcl"),
     "oi2021": ("normalized_softmax",),
 }
-RATES_OF = ("grocery-frozen-full", "glyphs-quick")
+RATES_OF = ("grocery-frozen-rate1e-4", "glyphs-quick")
 """The studies on whose validation classes the rates of most were chosen: of frozen trunks, and of trained ones."""
 GRIDS_OF = ("cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen")
 """The studies around which each paper's rate is chosen on their own validation classes; first the grid, then these."""

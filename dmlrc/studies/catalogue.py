@@ -219,7 +219,7 @@ def tenfold_rate(study: Study) -> Study:
     )
 
 
-_RATES = {"grocery-frozen-full": (1e-4, 3e-4, 1e-3), "glyphs-quick": (3e-5, 1e-4, 3e-4, 1e-3)}
+_RATES = {"grocery-frozen-rate1e-4": (1e-4, 3e-4, 1e-3), "glyphs-quick": (3e-5, 1e-4, 3e-4, 1e-3)}
 _REPEATED = Budget("full", trials=50, reruns=3)  # three times, each a search of its own
 _ALL = (
     _methods_table("glyphs-smoke", "glyphs-small", musgrave2020.CHARACTERS, SMOKE, "1 minute, 2 cores"),
@@ -227,9 +227,9 @@ _ALL = (
     _methods_table("glyphs-quick", "glyphs", musgrave2020.CHARACTERS, QUICK, "10 minutes, 2 cores"),
     _methods_table("glyphs-full", "glyphs", musgrave2020.CHARACTERS, FULL, "some GPU hours, not measured"),
     _methods_table("omniglot-full", "omniglot", musgrave2020.CHARACTERS, FULL, "some GPU hours, not measured"),
-    _methods_table("grocery-frozen-full", "grocery", musgrave2020.FROZEN_RATE1E4, FULL, "1 hour, 2 cores"),
+    _methods_table("grocery-frozen-rate1e-4", "grocery", musgrave2020.FROZEN_RATE1E4, FULL, "1 hour, 2 cores"),
     _methods_table(
-        "cars196crops-frozen-full", "cars196crops", musgrave2020.FROZEN_RATE1E4, FULL, "2 to 3 hours, 2 cores"
+        "cars196crops-frozen-rate1e-4", "cars196crops", musgrave2020.FROZEN_RATE1E4, FULL, "2 to 3 hours, 2 cores"
     ),
     *_frozen(),
     *_depths(),

@@ -3,7 +3,7 @@
 They stand in `studies.toml` in the folder of the project, a table each. Only `like` must be given:
 
     [my-photos]
-    like = "grocery-frozen-full"        # all other settings, and the methods, are those of this study
+    like = "grocery-frozen"             # all other settings, and the methods, are those of this study
     dataset = "folder:~/photos"
     trunk = "resnet50"                  # or "timm:NAME" with any model of timm
     weights = "imagenet"                # or "package", or a file, see `dmlrc.models.create_trunk`
@@ -36,7 +36,7 @@ WHOLE_NUMBERS = {"crop_size": 1, "seed": 0, "folds": 2, "trials": 1, "reruns": 1
 KEYS = ("like", "dataset", "trunk", "weights", "class_order", "budget", *WHOLE_NUMBERS)
 
 # Seconds on one thread, of a step and of an evaluation; runs that end on a plateau take some 2,000 steps. From
-# results/grocery-frozen-full and -quick-rates, glyphs-quick-rate-*; a frozen trunk's features come on top.
+# results/grocery-frozen-rate1e-4 and -quick-rates, glyphs-quick-rate-*; a frozen trunk's features come on top.
 _STEP, _EVALUATION = {True: 1.2e-3, False: 12e-3}, {True: 0.06, False: 1.5}  # of a frozen trunk, of conv4
 _PLATEAU = 2000
 

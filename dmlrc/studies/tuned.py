@@ -1,7 +1,7 @@
 """The settings with which grids of learning rates compare methods: the best trials of the first searches, at 1e-4.
 
 They were chosen at a high rate, so what a grid finds for a lower one is found against them. Three digits; the trials
-stand in results/cars196crops-frozen-full and results/grocery-frozen-full.
+stand in results/cars196crops-frozen-rate1e-4 and results/grocery-frozen-rate1e-4.
 """
 
 from dmlrc.methods import LOSS_WEIGHTS_LR
@@ -26,7 +26,7 @@ GROCERY = {
     "multi_similarity": {"alpha": 3.17, "beta": 89.8, "base": 0.548},
     "soft_triple": {"la": 37.0, "gamma": 86.2, "reg_weight": 0.146, "margin": 0.0459, LOSS_WEIGHTS_LR: 0.0317},
 }
-SEARCHED_ON = {"cars196crops-frozen-full": CARS, "grocery-frozen-full": GROCERY}
+SEARCHED_ON = {"cars196crops-frozen-rate1e-4": CARS, "grocery-frozen-rate1e-4": GROCERY}
 """The study whose searches found them."""
 
 

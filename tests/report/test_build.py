@@ -89,13 +89,18 @@ def test_editions(home):
 
 
 def test_a_published_book_begins_with_the_data_set_of_all_papers(home):
-    complete = ("cars196crops-frozen-full", "cub200-2010-frozen", "cub200-2010-last-block", "cub200-2010-frozen-rates")
+    complete = (
+        "cars196crops-frozen-rate1e-4",
+        "cub200-2010-frozen",
+        "cub200-2010-last-block",
+        "cub200-2010-frozen-rates",
+    )
     for name in (*complete, "grocery-frozen"):
         found = studies.get(name)
         meta = {"budget": vars(found.budget), "complete": name in complete}
         (home / "results" / name).mkdir(parents=True)
         (home / "results" / name / "meta.json").write_text(json.dumps(meta))
-    assert editions.names("published") == ["cub200-2010-frozen", "cars196crops-frozen-full"]
+    assert editions.names("published") == ["cub200-2010-frozen", "cars196crops-frozen-rate1e-4"]
 
 
 @pytest.mark.parametrize(

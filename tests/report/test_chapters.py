@@ -20,7 +20,7 @@ from dmlrc.report import editions, publish
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
-STUDIES = "grocery-quick,grocery-frozen-full"
+STUDIES = "grocery-quick,grocery-frozen-rate1e-4"
 METHODS = ("contrastive", "snr", "soft_triple", "proxy_anchor")  # in one of the made-up studies, snr diverged
 SMALL = {  # where no record saves the chapter from computing
     "01_metrics": 'num_points, class_counts, trunks, trunk_classes = 300, "10,100", "conv4", "12"',
@@ -118,9 +118,9 @@ def write_made_studies():
     quick = studies.get("grocery-quick")
     write_fake_study(study=quick.name, dataset=quick.dataset, protocol=quick.protocol, trials=3, reruns=2)
     write_fake_experiments(quick.name)
-    write_fake_experiments("grocery-frozen-full", missing=("roth2020-samplers", "zhai2019-shares", "oi2021-random"))
+    write_fake_experiments("grocery-frozen-rate1e-4", missing=("roth2020-samplers", "zhai2019-shares", "oi2021-random"))
     write_fake_study(
-        study="grocery-frozen-full",
+        study="grocery-frozen-rate1e-4",
         dataset=FOLDER,
         protocol=musgrave2020.FROZEN,
         trials=21,

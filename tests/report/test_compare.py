@@ -122,9 +122,9 @@ def test_a_table_of_cut_searches_says_so():
     recorded = with_mine(0.5)
     assert "trials of a search count" not in labels.caption(recorded)
     budget = {"trials": 50, "reruns": 10}
-    recorded.meta["first_of"] = {"study": "grocery-frozen-full", "budget": budget, "repetitions": 1}
+    recorded.meta["first_of"] = {"study": "grocery-frozen-rate1e-4", "budget": budget, "repetitions": 1}
     said = labels.caption(recorded)
-    assert "Of `grocery-frozen-full` the first 12 of 50 trials of a search count" in said
+    assert "Of `grocery-frozen-rate1e-4` the first 12 of 50 trials of a search count" in said
     assert "up to 3 reruns of the best of these (10 there)" in said
 
 

@@ -156,7 +156,7 @@ class TestPipeline:
             }
             for method, value in (("contrastive", 0.2), ("margin_06", 0.3), ("margin_12", 0.5), ("histogram", 0.9))
         ]
-        records = replace(study(name="grocery-frozen-full-roth2020"), scores=pd.DataFrame(scores))
+        records = replace(study(name="grocery-frozen-rate1e-4-roth2020"), scores=pd.DataFrame(scores))
         assert measures._families([records]).to_dict() == {"contrastive": 0.2, "margin": pytest.approx(0.4)}
 
     def test_a_study_without_experiments_has_no_pipelines(self):

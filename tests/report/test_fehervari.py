@@ -181,8 +181,8 @@ def test_common_statistics_know_their_edges():
 
 
 def test_ledger_names_what_differs_and_only_that():
-    other = made("grocery-frozen-full-fehervari2019", score)
-    table = deviations.ledger({MAIN: made(NAME, score), "grocery-frozen-full": other, "absent": None})
+    other = made("grocery-frozen-rate1e-4-fehervari2019", score)
+    table = deviations.ledger({MAIN: made(NAME, score), "grocery-frozen-rate1e-4": other, "absent": None})
     rows = table.set_index("setting")
     assert rows.loc["images in a batch", "ours"] == "60"
     assert rows.loc["images in a batch", "the paper's"] == "120"

@@ -108,7 +108,7 @@ def test_what_rates_turn_around_is_told_in_one_sentence():
 
 
 def test_a_study_at_another_rate_is_warned_of_and_no_other(monkeypatch):
-    protocol = studies.get("cars196crops-frozen-full").protocol
+    protocol = studies.get("cars196crops-frozen-rate1e-4").protocol
     at_another = fake_records(study="mine", dataset="cars196crops", protocol=protocol)
     monkeypatch.setattr(page, "grid_of", lambda study: grid())
     told = page.warning([at_another])
@@ -124,7 +124,7 @@ def test_a_grid_is_found_by_data_set_and_trunk(monkeypatch):
     asked = []
     monkeypatch.setattr(records, "load", lambda name: asked.append(name) or grid())
     study = fake_records(
-        study="mine", dataset="cars196crops", protocol=studies.get("cars196crops-frozen-full").protocol
+        study="mine", dataset="cars196crops", protocol=studies.get("cars196crops-frozen-rate1e-4").protocol
     )
     assert page.grid_of(study).name == "cars196crops-frozen-rates"
     assert asked == ["cars196crops-frozen-rates"]

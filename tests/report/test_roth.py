@@ -133,12 +133,12 @@ def test_table_2_beside_the_papers():
 
 def test_table_2_says_what_is_missing():
     records = table(methods=("margin_12", "snr"), seeds=1, diverged=[("histogram", 0)])
-    cells, marks = page.compare_table2({MAIN: records, "grocery-frozen-full": None})
+    cells, marks = page.compare_table2({MAIN: records, "grocery-frozen-rate1e-4": None})
     ours = cells[MAIN, "R@1"]
     assert ours["Margin (D, β = 1.2)"] == "56.00 ↓"  # one seed: no standard deviation
     assert (ours["Hist."], ours["Angular"]) == ("diverged", "not run")
-    assert (cells["grocery-frozen-full", "R@1"] == "not run").all()
-    assert (marks["grocery-frozen-full", "NMI"] == "").all()
+    assert (cells["grocery-frozen-rate1e-4", "R@1"] == "not run").all()
+    assert (marks["grocery-frozen-rate1e-4", "NMI"] == "").all()
 
 
 def test_agreement_is_spearmans_with_each_column():
@@ -176,12 +176,12 @@ def test_trunks_beside_the_papers():
     rows += [("squeezenet1_0@imagenet", 0, "separated", "precision_at_1", 0.4)]
     rows += [("conv4@random", 0, "separated", "precision_at_1", 0.1)]
     rows += [("conv4@random", 0, "separated", "nmi", 0.9), ("pretrained", 0, "separated", "precision_at_1", 0.8)]
-    found = {"grocery-frozen-full": made_records("grocery-frozen-full-trunks", rows), "other": None}
+    found = {"grocery-frozen-rate1e-4": made_records("grocery-frozen-rate1e-4-trunks", rows), "other": None}
     cells = page.compare_trunks(found)
     assert cells.loc["ResNet50, random linear layer", "the paper, CUB200"] == "43.77"
-    assert cells.loc["SqueezeNet 1.0, random linear layer", "grocery-frozen-full"] == "25.00 ± 7.07"
-    assert cells.loc["conv4, random weights, its features", "grocery-frozen-full"] == "10.00"
-    assert cells.loc["ResNet50, random linear layer", "grocery-frozen-full"] == "–"
+    assert cells.loc["SqueezeNet 1.0, random linear layer", "grocery-frozen-rate1e-4"] == "25.00 ± 7.07"
+    assert cells.loc["conv4, random weights, its features", "grocery-frozen-rate1e-4"] == "10.00"
+    assert cells.loc["ResNet50, random linear layer", "grocery-frozen-rate1e-4"] == "–"
     assert (cells["other"] == "not run").all()
     assert "40.0 %" in page.projection_sentence(found)
     assert "25.0 %" in page.projection_sentence(found)
@@ -565,7 +565,7 @@ def test_the_chapter_shows_everything(present, tmp_path, monkeypatch):
             return table(arrays=spectra(), diverged=[("snr", 3)])
         return sweep(experiment.removeprefix("roth2020-"), sampled, metrics=numbers.ALL_METRICS)
 
-    exports = run_chapter("05_training_strategies", f"{MAIN},grocery-frozen-full", load, tmp_path, monkeypatch)
+    exports = run_chapter("05_training_strategies", f"{MAIN},grocery-frozen-rate1e-4", load, tmp_path, monkeypatch)
     for name in (*FIGURES, *TABLES):
         drawing = name in FIGURES and (present or name in LIVE)
         assert (exports / f"{name}.{'svg' if drawing else 'csv'}").stat().st_size > 100, name

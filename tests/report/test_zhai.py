@@ -214,8 +214,8 @@ def test_architecture_names_the_protocols_numbers():
 
 
 def test_ledger_names_what_differs_and_only_that():
-    other = made("grocery-frozen-full-zhai2019", score)
-    rows = deviations.ledger({MAIN: made(NAME, score), "grocery-frozen-full": other}).set_index("setting")
+    other = made("grocery-frozen-rate1e-4-zhai2019", score)
+    rows = deviations.ledger({MAIN: made(NAME, score), "grocery-frozen-rate1e-4": other}).set_index("setting")
     assert rows.loc["embedding_dim", "ours"] == "2048"
     assert rows.loc["frozen_trunk", "ours"] == "Glyphs: no; Grocery Store (first run): yes"
     assert rows.loc["lr", "the paper's"] == "0.01"

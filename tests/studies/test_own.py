@@ -59,7 +59,7 @@ def test_the_other_papers_come_along_on_its_data_with_its_seed(photos):
 
 
 def test_every_methods_table_can_be_changed_also_at_another_budget(home):
-    for like in ("grocery-frozen-full", "cub200-musgrave2020"):
+    for like in ("grocery-frozen-rate1e-4", "cub200-musgrave2020"):
         (home / "studies.toml").write_text(f'[mine]\nlike = "{like}"\nbudget = "quick"\n')
         assert studies.get("mine").budget.name == "quick"
         assert studies.get("mine").protocol == studies.get(like).protocol
@@ -79,8 +79,8 @@ def test_a_budget_in_numbers_folds_and_the_time_that_follows(home):
 
 
 def test_another_trunk_comes_with_its_own_weights(home):
-    (home / "studies.toml").write_text('[mine]\nlike = "grocery-frozen-full"\ntrunk = "resnet50"\n')
-    mine, base = studies.get("mine").protocol, studies.get("grocery-frozen-full").protocol
+    (home / "studies.toml").write_text('[mine]\nlike = "grocery-frozen-rate1e-4"\ntrunk = "resnet50"\n')
+    mine, base = studies.get("mine").protocol, studies.get("grocery-frozen-rate1e-4").protocol
     assert mine == replace(base, trunk="resnet50", weights="imagenet")
     assert {each.protocol.trunk for each in experiments.of("mine").values()} == {"resnet50"}
     (home / "studies.toml").write_text('[mine]\nlike = "glyphs-quick"\ntrunk = "resnet18"\n')
@@ -88,23 +88,25 @@ def test_another_trunk_comes_with_its_own_weights(home):
 
 
 def test_a_trunk_of_timm_with_weights_and_a_size_of_its_own(home):
-    mine = 'like = "grocery-frozen-full"\ntrunk = "timm:tf_efficientnet_lite0"\nweights = "package"\ncrop_size = 224\n'
+    mine = (
+        'like = "grocery-frozen-rate1e-4"\ntrunk = "timm:tf_efficientnet_lite0"\nweights = "package"\ncrop_size = 224\n'
+    )
     (home / "studies.toml").write_text(f"[mine]\n{mine}")
-    base = studies.get("grocery-frozen-full").protocol
+    base = studies.get("grocery-frozen-rate1e-4").protocol
     assert studies.get("mine").protocol == replace(
         base, trunk="timm:tf_efficientnet_lite0", weights="package", image_size=253, crop_size=224
     )  # 253: 256 * 224 / 227
-    (home / "studies.toml").write_text('[mine]\nlike = "grocery-frozen-full"\nweights = "mine.pth"\n')
+    (home / "studies.toml").write_text('[mine]\nlike = "grocery-frozen-rate1e-4"\nweights = "mine.pth"\n')
     assert studies.get("mine").protocol == replace(base, weights="mine.pth")
 
 
 def test_a_folder_gets_the_batches_that_the_smallest_set_gets(home):
-    (home / "studies.toml").write_text('[mine]\nlike = "grocery-frozen-full"\ndataset = "folder:pictures"\n')
+    (home / "studies.toml").write_text('[mine]\nlike = "grocery-frozen-rate1e-4"\ndataset = "folder:pictures"\n')
     rows = [each.name for each in experiments.of("mine")["zhai2019-samples"].methods]
-    assert rows == [each.name for each in experiments.of("grocery-frozen-full")["zhai2019-samples"].methods]
-    (home / "studies.toml").write_text('[mine]\nlike = "grocery-frozen-full"\ndataset = "cub200"\n')
+    assert rows == [each.name for each in experiments.of("grocery-frozen-rate1e-4")["zhai2019-samples"].methods]
+    (home / "studies.toml").write_text('[mine]\nlike = "grocery-frozen-rate1e-4"\ndataset = "cub200"\n')
     assert len(experiments.of("mine")["zhai2019-samples"].methods) > len(rows)
-    assert adapted.RATES_OF == ("grocery-frozen-full", "glyphs-quick")  # rates are judged around these alone
+    assert adapted.RATES_OF == ("grocery-frozen-rate1e-4", "glyphs-quick")  # rates are judged around these alone
     assert not any(name.endswith("rates") for name in studies.known() if name.startswith("mine"))
 
 

@@ -11,7 +11,7 @@ from dmlrc.report import editions
 from dmlrc.report.findings import of_claims, of_metrics, of_training
 from dmlrc.report.findings.finding import Finding, Pair, percent
 
-WITH_CURVES = "grocery-frozen-full"
+WITH_CURVES = "grocery-frozen-rate1e-4"
 """A study whose committed records have long validation curves, shown beside the studies of any edition."""
 
 

@@ -23,7 +23,7 @@ KEPT, NOT_KEPT, OPEN, NOT_TESTED = "kept", "not kept", "cannot be told", "not te
 VERDICTS = (KEPT, NOT_KEPT, OPEN, NOT_TESTED)
 
 CUB, CARS, GROCERY = "cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen"
-TOO_HIGH = {CUB: f"{CUB}-rate-tenfold", CARS: "cars196crops-frozen-full"}
+TOO_HIGH = {CUB: f"{CUB}-rate-tenfold", CARS: "cars196crops-frozen-rate1e-4"}
 """The study at a rate too high; that of Cars crops is the first run, at 1e-4."""
 LAST_BLOCK = {CUB: "cub200-2010-last-block", CARS: "cars196crops-last-block"}
 EMBEDDER = {CUB: "cub200-2010-embedder-alone", CARS: "cars196crops-embedder-alone"}
