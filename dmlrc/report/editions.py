@@ -6,7 +6,7 @@ from dmlrc import records, studies
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.records import StudyRecords
 from dmlrc.studies import experiments
-from dmlrc.studies.catalogue import DEPTHS
+from dmlrc.studies.catalogue import DEPTHS, TOO_HIGH_A_RATE
 
 NAMED = {"quick": ("grocery-quick",)}
 FIRST = ("cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen")
@@ -17,13 +17,16 @@ def names(edition: str) -> list[str]:
     """The studies of an edition: "quick", "published", or names joined by commas.
 
     Published are the methods tables whose full-budget records are committed, `FIRST` first; the experiments around them
-    come along. The depths of training have a chapter of their own.
+    come along. The depths of training have a chapter of their own; so has, once a table is run again at a better rate,
+    its first run a section.
 
     Raises DmlrcError where nothing is published. Whether a study of this name exists is not asked: records do.
     """
     if edition == "published":
-        apart = {*experiments.around(), *DEPTHS}
-        published = [name for name in records.published() if name not in apart]
+        recorded = records.published()
+        replaced = {high for name, high in TOO_HIGH_A_RATE.items() if name in recorded}
+        apart = {*experiments.around(), *DEPTHS, *replaced}
+        published = [name for name in recorded if name not in apart]
         published.sort(key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
         if not published:
             raise DmlrcError("no study is published yet: run one at full budget, then `dmlrc study export NAME`")

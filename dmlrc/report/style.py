@@ -104,17 +104,18 @@ def _handle(look: Style, text: str) -> Line2D:
     return Line2D([], [], color=look.colour, marker=look.marker, markersize=5, linestyle="none", label=text)
 
 
-def untrained_line(axis: Axes, value: float, across: bool = False) -> None:
+def untrained_line(axis: Axes, value: float, across: bool = False, start: float = 0.2) -> None:
     """The labelled line of the trunk before any training, in percent; across: on the vertical axis. NaN: none.
 
-    On the horizontal axis the label stands at the foot of the line, where the rows should leave it room.
+    start: where the label of a line across begins, as a share of the width. On the horizontal axis the label stands at
+    the foot of the line, where the rows should leave it room.
     """
     if np.isnan(value):
         return
     look = {"color": GREY, "fontsize": 7.5}
     if across:
         axis.axhline(value, **UNTRAINED)
-        axis.annotate("untrained", (0.2, value), (0, 2), axis.get_yaxis_transform(), "offset points", **look)
+        axis.annotate("untrained", (start, value), (0, 2), axis.get_yaxis_transform(), "offset points", **look)
     else:
         axis.axvline(value, **UNTRAINED)
         axis.annotate("untrained", (value, 0), (2, 2), axis.get_xaxis_transform(), "offset points", **look)

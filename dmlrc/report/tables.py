@@ -244,10 +244,10 @@ def order_of_results(frames: Iterable[pd.DataFrame]) -> list[str]:
     return pooled_order(each.set_index("method")["mean"].drop(index=PRETRAINED, errors="ignore") for each in chosen)
 
 
-def mean_of(frame: pd.DataFrame, method: str) -> float:
-    """Concatenated P@1 of a method, NaN where it has none. frame: as in `spread`."""
+def mean_of(frame: pd.DataFrame, method: str, metric: str = "precision_at_1") -> float:
+    """The concatenated accuracy of a method, NaN where it has none. frame: as in `spread`."""
     means = frame.set_index(["method", "setting", "metric"])["mean"]
-    return float(means.get((method, "concatenated", "precision_at_1"), np.nan))
+    return float(means.get((method, "concatenated", metric), np.nan))
 
 
 def measured_by_year(

@@ -9,6 +9,7 @@ import pandas as pd
 
 from dmlrc.protocol import Protocol, Study
 from dmlrc.studies import STUDIES
+from dmlrc.studies.catalogue import TOO_HIGH_A_RATE
 
 DATASETS = {
     "glyphs": "Glyphs",
@@ -35,7 +36,7 @@ TRUNKS = {
 }
 RATES = {"rate-tenfold": ", at ten times the rate", "rate-searched": ", rate searched"}
 """The experiments that are tables of their own, with another learning rate."""
-FIRST_RUNS = ("grocery-frozen-rate1e-4", "cars196crops-frozen-rate1e-4")
+FIRST_RUNS = tuple(name for name in TOO_HIGH_A_RATE.values() if STUDIES[name].kind == "table")
 """Tables that are run again at another learning rate; see the preregistration."""
 
 

@@ -101,6 +101,10 @@ def test_a_published_book_begins_with_the_data_set_of_all_papers(home):
         (home / "results" / name).mkdir(parents=True)
         (home / "results" / name / "meta.json").write_text(json.dumps(meta))
     assert editions.names("published") == ["cub200-2010-frozen", "cars196crops-frozen-rate1e-4"]
+    path = home / "results" / "cars196crops-frozen"
+    path.mkdir()
+    (path / "meta.json").write_text(json.dumps(meta | {"complete": True}))
+    assert editions.names("published") == ["cub200-2010-frozen", "cars196crops-frozen"]  # its first run steps back
 
 
 @pytest.mark.parametrize(

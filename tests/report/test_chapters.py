@@ -249,9 +249,8 @@ def test_what_a_user_named_is_shown_as_it_is(book, edition):
         beginning = name.split("`")[0]  # where this stands, all of it does
         count = sum(page.text.count(beginning) for page in pages.values())
         assert count == sum(page.text.count(name) for page in pages.values()) > 2
-    assert (
-        pages["03_results"].text.count(ROW) == 5
-    )  # a cell, a caption, a figure, the name of its mark, and its caption; the best and worst row
+    # a cell, a caption, a figure, the name of its mark, and its caption; and wherever the best and the worst are named
+    assert pages["03_results"].text.count(ROW) >= 5
     assert any(ROW in message for message in pages["03_results"].called)
     assert escape(ROW, quote=False) in (chapters / "exports" / "own-figure.svg").read_text()
     assert r"a <img src=x onerror=alert(1)> \& \$x\$" in (chapters / "exports" / "own-row.tex").read_text()

@@ -14,6 +14,8 @@ import pytest
 from factories import fake_records
 from scipy import stats
 
+from dmlrc.errors import MissingDataError
+from dmlrc.records import PRETRAINED
 from dmlrc.report import statistics
 from dmlrc.report.decides import figures, measures, page
 from dmlrc.report.statistics import Estimate
@@ -270,3 +272,60 @@ def test_studies_are_told_in_one_sentence():
 def drawn(figure):
     figure.savefig(io.BytesIO(), format="svg")
     return [text.get_text() for text in figure.findobj(matplotlib.text.Text) if text.get_text()]
+
+
+def table(name, scores, lr, searches=1, untrained=0.10):
+    """Test scores of a study, made up: method -> mean; each search and seed is a little off it."""
+    rng = np.random.default_rng(0)
+    rows = [(PRETRAINED, 0, 0, untrained)]
+    rows += [
+        (method, search, rerun, mean + 0.001 * rng.standard_normal())
+        for method, mean in scores.items()
+        for search in range(searches)
+        for rerun in range(3)
+    ]
+    frame = pd.DataFrame(rows, columns=["method", "repetition", "rerun", "value"])
+    frame = frame.assign(setting="concatenated", metric="map_at_r")
+    base = fake_records(study=name)
+    protocol = base.meta["protocol"] | {"lr": lr}
+    return replace(base, scores=frame, meta=base.meta | {"repetitions": searches, "protocol": protocol})
+
+
+def test_a_study_at_two_rates(monkeypatch):
+    chosen = table("cub200-2010-frozen", {"contrastive": 0.13, "triplet": 0.12, "margin": 0.11, "snr": 0.14}, 1e-6, 3)
+    high = table("cub200-2010-frozen-rate-tenfold", {"margin": 0.12, "triplet": 0.10 - 0.01, "contrastive": 0.08}, 1e-5)
+    recorded = {chosen.name: chosen, high.name: high}
+    monkeypatch.setattr(measures, "load", recorded.__getitem__)
+    found = measures.two_rates(chosen)
+    assert set(found.scores.index) == {"contrastive", "triplet", "margin"}  # those that finished at both
+    assert found.scores["chosen"].to_dict() == pytest.approx(
+        {"contrastive": 0.13, "triplet": 0.12, "margin": 0.11}, abs=2e-3
+    )
+    assert found.scores["high"].to_dict() == pytest.approx(
+        {"contrastive": 0.08, "triplet": 0.09, "margin": 0.12}, abs=2e-3
+    )
+    assert (found.scores["high_low"] < found.scores["high"]).all()  # one search borrows the luck of the other's
+    assert found.untrained == 0.10
+    said = page.two_rates_sentence(found)
+    assert "3 losses" in said
+    assert "3 of 3 pairs change places" in said
+    assert "Below the untrained trunk are 2 of them" in said
+    cells, marks = page.two_rates_cells(found)
+    low, top = cells.columns[:2]
+    assert cells.loc["Contrastive", top].endswith("↓")
+    assert marks.loc["Contrastive", low] == marks.loc["Margin", top] == "best"
+    assert cells.loc["Contrastive", "gained"].startswith("+")
+    [figure] = figures.two_rates_figure({"Birds": found})
+    [axis] = figure.axes
+    assert len(axis.lines) == 3 + 1  # and the trunk
+    heights = {tuple(np.round(line.get_ydata(), 1)) for line in axis.lines[:3]}
+    assert heights == {tuple(np.round(100 * row[["high", "chosen"]], 1)) for _, row in found.scores.iterrows()}
+
+
+def test_no_second_rate(monkeypatch):
+    def missing(name):
+        raise MissingDataError(name)
+
+    monkeypatch.setattr(measures, "load", missing)
+    assert measures.two_rates(fake_records(study="cub200-2010-frozen")) is None
+    assert measures.two_rates(fake_records(study="mine")) is None

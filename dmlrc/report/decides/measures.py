@@ -14,12 +14,14 @@ from scipy import stats
 
 from dmlrc import search as searches
 from dmlrc import studies
-from dmlrc.records import PRETRAINED, StudyRecords
+from dmlrc.errors import MissingDataError
+from dmlrc.records import PRETRAINED, StudyRecords, load
 from dmlrc.report import statistics, tables
 from dmlrc.report.rates import page as rate_grids
 from dmlrc.report.significance import measures as significance
 from dmlrc.report.statistics import LEVEL, Estimate
 from dmlrc.studies import experiments
+from dmlrc.studies.catalogue import TOO_HIGH_A_RATE
 
 METRIC = "map_at_r"
 FIRST_RANDOM = searches.TPE["n_startup_trials"]
@@ -295,6 +297,52 @@ def levelled(records: StudyRecords) -> pd.Series:
     random, whole = random_tuning(records), tuning(records)
     found = {str(count): random.loc[count].std(ddof=1) for count in (1, 2, 5, 10) if count in random.index}
     return pd.Series(found | {"search": whole.iloc[-1].std(ddof=1)})
+
+
+# Two rates
+
+
+@dataclass(frozen=True)
+class TwoRates:
+    """A methods table at its learning rate and at one that is too high, each with searches of its own.
+
+    scores: concatenated test MAP@R, fractions, a row a method that has finished at both. Columns: chosen, high, and
+    with _low and _high behind them the ends of their 95 % intervals. untrained: the score of the trunk, or NaN.
+    """
+
+    chosen: StudyRecords
+    high: StudyRecords
+    scores: pd.DataFrame
+    untrained: float
+
+    @property
+    def both(self) -> tuple[StudyRecords, StudyRecords]:
+        return self.chosen, self.high
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        return tuple(each.meta["protocol"]["lr"] for each in self.both)
+
+
+def two_rates(records: StudyRecords) -> TwoRates | None:
+    """What a rate too high makes of a study's test scores; None where that was not run, or has no two methods.
+
+    The intervals count search and seed; a study whose methods were searched once borrows the luck of search from the
+    other.
+    """
+    if records.name not in TOO_HIGH_A_RATE:
+        return None
+    try:
+        high = load(TOO_HIGH_A_RATE[records.name])
+    except MissingDataError:
+        return None
+    columns = ["mean", "low", "high"]
+    both = (records, high)
+    summaries = [significance.compare(each, both).summary[columns] for each in both]
+    names = [f"{which}{end}" for which in ("chosen", "high") for end in ("", "_low", "_high")]
+    scores = pd.concat(summaries, axis=1, join="inner").set_axis(names, axis=1)
+    untrained = tables.mean_of(tables.accuracy(records), PRETRAINED, METRIC)
+    return TwoRates(records, high, scores, untrained) if len(scores) > 1 else None
 
 
 # Validation and test

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import labels
-from dmlrc.report.decides.measures import Part, choosing, levelled
+from dmlrc.report import labels, statistics
+from dmlrc.report.decides.measures import Part, TwoRates, choosing, levelled
 
 
 def drawable(found: Sequence[Part]) -> list[Part]:
@@ -138,6 +138,38 @@ def together_sentence(records: StudyRecords, found: Sequence[Part], named: bool 
     begin = f"On `{records.name}` changing" if named else "Changing"
     told = f"{begin} the {most.name} moves all methods together by {together} points"
     return f"{told}." if np.isnan(against) else f"{told}, and against one another by {labels.percent(against)}."
+
+
+def two_rates_cells(found: TwoRates) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Two rates as cells and marks: MAP@R in percent, the best in bold; below the untrained trunk with its mark."""
+    rates = dict(zip(("chosen", "high"), map(labels.rate, found.rates), strict=True))
+    columns, marks = {}, {}
+    for which, rate in rates.items():
+        values = found.scores[which]
+        half = (found.scores[f"{which}_high"] - found.scores[f"{which}_low"]) / 2
+        texts = pd.Series(map(labels.percent, values, half), values.index)
+        columns[f"at {rate}"] = labels.against_untrained(texts, values, found.untrained)
+        marks[f"at {rate}"] = values.eq(values.max()).map({True: "best", False: ""})
+    gained = found.scores["chosen"] - found.scores["high"]
+    columns["gained"] = gained.map(lambda value: labels.signed(value, 2, ""))
+    cells, marked = pd.DataFrame(columns), pd.DataFrame(marks).reindex(columns=list(columns), fill_value="")
+    names = [labels.method_label(name) for name in cells.index]
+    return tuple(frame.set_axis(names).rename_axis("Method") for frame in (cells, marked))
+
+
+def two_rates_sentence(found: TwoRates) -> str:
+    """How far the methods are apart on the test classes at each rate, and how much of their order the rate makes."""
+    (chosen, high), scores = map(labels.rate, found.rates), found.scores
+    changed, pairs = statistics.turned(scores["chosen"], scores["high"])
+    apart = {which: labels.percent(np.ptp(scores[which])) for which in ("chosen", "high")}
+    below = {which: int((scores[which] < found.untrained).sum()) for which in ("chosen", "high")}
+    told = (
+        f"On the test classes of `{found.chosen.name}`, {len(scores)} losses lie {apart['high']} points apart at "
+        f"{high}, and {apart['chosen']} at {chosen}; {changed} of {pairs} pairs change places."
+    )
+    if np.isnan(found.untrained):
+        return told
+    return f"{told} Below the untrained trunk are {below['high']} of them at {high}, {below['chosen']} at {chosen}."
 
 
 def levelled_cells(edition: Sequence[StudyRecords]) -> pd.DataFrame:

@@ -18,13 +18,13 @@ from dmlrc.report.significance import measures as significance
 from dmlrc.report.significance.measures import Comparison
 from dmlrc.report.statistics import LEVEL, Estimate
 from dmlrc.report.tables import CLASSICS
+from dmlrc.studies.catalogue import TOO_HIGH_A_RATE
 
 KEPT, NOT_KEPT, OPEN, NOT_TESTED = "kept", "not kept", "cannot be told", "not tested"
 VERDICTS = (KEPT, NOT_KEPT, OPEN, NOT_TESTED)
 
 CUB, CARS, GROCERY = "cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen"
-TOO_HIGH = {CUB: f"{CUB}-rate-tenfold", CARS: "cars196crops-frozen-rate1e-4"}
-"""The study at a rate too high; that of Cars crops is the first run, at 1e-4."""
+TOO_HIGH = {name: TOO_HIGH_A_RATE[name] for name in (CUB, CARS)}
 LAST_BLOCK = {CUB: "cub200-2010-last-block", CARS: "cars196crops-last-block"}
 EMBEDDER = {CUB: "cub200-2010-embedder-alone", CARS: "cars196crops-embedder-alone"}
 EVERYTHING = "omniglot-scratch"
