@@ -199,6 +199,25 @@ def order_sentence(title: str, best: pd.DataFrame) -> str:
     return f"On {title} a rate above {chosen} turns pairs of losses around: {labels.listed(told)}."
 
 
+def own_rate_sentence(title: str, best: pd.DataFrame) -> str:
+    """What a rate of its own would give each method over the shared one, and whether the order would be another.
+
+    best: `best_trials`. The best of several rates is picked by the score that it is then given, so a gain is the most
+    that it can be.
+    """
+    shared, own = best.loc[best_rate(best)], best.max()
+    gains = own - shared
+    if not gains.max() > 0:
+        return f"On {title} the shared rate is the best one of every method."
+    most = gains.idxmax()
+    changed, pairs = statistics.turned(shared, own)
+    return (
+        f"On {title} a rate of its own would add up to {labels.percent(gains.max())} points to a method's score (most "
+        f"for {labels.method_label(most)}, at {labels.rate(best[most].idxmax())}), and to half of them at most "
+        f"{labels.percent(gains.median())}; {changed} of {pairs} pairs would change places."
+    )
+
+
 def turned_in_short(grids: Mapping[str, pd.DataFrame]) -> str:
     """How much of the order a rate that is too high turns around, in one sentence. grids: title -> `best_trials`."""
     told = []
