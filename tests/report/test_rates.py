@@ -216,7 +216,7 @@ def test_what_a_rate_of_its_own_would_give_each_method():
     rates = {1e-4: [0.2, 0.5, 0.1], 1e-5: [0.3, 0.4, 0.6], 1e-6: [0.1, 0.3, 0.2]}
     best = pd.DataFrame.from_dict(rates, orient="index", columns=METHODS)
     assert page.own_rate_sentence("Cars", best) == (
-        "On Cars a rate of its own would add up to 10.00 points to a method's score (most for Triplet, at 10⁻⁴), and to "
-        "half of them at most 0.00; 0 of 3 pairs would change places."
+        "On Cars a rate of its own would add up to 10.00 points to a method's score (most for Triplet, at 10⁻⁴), and "
+        "to half of them at most 0.00; 0 of 3 pairs would change places."
     )
     assert page.own_rate_sentence("Cars", best.drop(1e-4)) == "On Cars the shared rate is the best one of every method."
