@@ -291,35 +291,45 @@ def table(name, scores, lr, searches=1, untrained=0.10):
     return replace(base, scores=frame, meta=base.meta | {"repetitions": searches, "protocol": protocol})
 
 
-def test_a_study_at_two_rates(monkeypatch):
+def test_a_study_at_other_rates(monkeypatch):
     chosen = table("cub200-2010-frozen", {"contrastive": 0.13, "triplet": 0.12, "margin": 0.11, "snr": 0.14}, 1e-6, 3)
-    high = table("cub200-2010-frozen-rate-tenfold", {"margin": 0.12, "triplet": 0.10 - 0.01, "contrastive": 0.08}, 1e-5)
-    recorded = {chosen.name: chosen, high.name: high}
-    monkeypatch.setattr(measures, "load", recorded.__getitem__)
-    found = measures.two_rates(chosen)
-    assert set(found.scores.index) == {"contrastive", "triplet", "margin"}  # those that finished at both
-    assert found.scores["chosen"].to_dict() == pytest.approx(
-        {"contrastive": 0.13, "triplet": 0.12, "margin": 0.11}, abs=2e-3
-    )
-    assert found.scores["high"].to_dict() == pytest.approx(
-        {"contrastive": 0.08, "triplet": 0.09, "margin": 0.12}, abs=2e-3
-    )
-    assert (found.scores["high_low"] < found.scores["high"]).all()  # one search borrows the luck of the other's
+    high = table("cub200-2010-frozen-rate-tenfold", {"margin": 0.12, "triplet": 0.09, "contrastive": 0.08}, 1e-5)
+    searched = table("cub200-2010-frozen-rate-searched", {"contrastive": 0.14, "triplet": 0.12, "margin": 0.13}, 1e-6)
+    monkeypatch.setattr(measures, "load", {high.name: high}.__getitem__)
+    monkeypatch.setattr(measures.experiments, "load", lambda main, name: searched)
+    found = measures.at_rates(chosen)
+    assert list(found.made) == ["too high", "chosen", "searched for each"]
+    assert set(found.scores.index) == {"contrastive", "triplet", "margin"}  # those that finished at all rates
+    assert found.means.loc["contrastive"].tolist() == pytest.approx([0.08, 0.13, 0.14], abs=2e-3)
+    told = found.scores["too high"]
+    assert (told["low"] < told["mean"]).all()  # one search borrows the luck of the others'
     assert found.untrained == 0.10
-    said = page.two_rates_sentence(found)
-    assert "3 losses" in said
-    assert "3 of 3 pairs change places" in said
-    assert "Below the untrained trunk are 2 of them" in said
-    cells, marks = page.two_rates_cells(found)
-    low, top = cells.columns[:2]
-    assert cells.loc["Contrastive", top].endswith("↓")
-    assert marks.loc["Contrastive", low] == marks.loc["Margin", top] == "best"
-    assert cells.loc["Contrastive", "gained"].startswith("+")
-    [figure] = figures.two_rates_figure({"Birds": found})
+
+    said = page.rates_sentence(found)
+    assert "points apart at 10⁻⁵ (too high), with 2 of them below the untrained trunk, " in said
+    assert "At 10⁻⁵ (too high) 3 of 3 pairs stand in another order than at the chosen rate" in said
+    assert "With a rate searched for each 1 of 3 pairs stand" in said
+    assert found.moved("chosen") == (0, 3)
+    cells, marks = page.rates_cells(found)
+    assert list(cells) == ["10⁻⁵ (too high)", "10⁻⁶ (chosen)", "searched for each"]
+    assert cells.loc["Contrastive", "10⁻⁵ (too high)"].endswith("↓")
+    assert not cells.loc["Contrastive", "10⁻⁶ (chosen)"].endswith("↓")
+    assert marks.loc["Contrastive", "10⁻⁶ (chosen)"] == marks.loc["Margin", "10⁻⁵ (too high)"] == "best"
+
+    [figure] = figures.rates_figure({"Birds": found})
     [axis] = figure.axes
     assert len(axis.lines) == 3 + 1  # and the trunk
-    heights = {tuple(np.round(line.get_ydata(), 1)) for line in axis.lines[:3]}
-    assert heights == {tuple(np.round(100 * row[["high", "chosen"]], 1)) for _, row in found.scores.iterrows()}
+    drawn = {tuple(np.round(line.get_ydata(), 3)) for line in axis.lines[:3]}
+    assert drawn == {tuple(np.round(100 * row, 3)) for row in found.means.to_numpy()}
+
+
+def test_differences_that_change_by_more_than_luck():
+    gains = {"a": 0.00, "b": 0.01, "c": 0.05}
+    columns = pd.MultiIndex.from_product([["too high", "chosen"], ["mean", "low", "high"]])
+    rows = [[0.1, 0.09, 0.11, 0.1 + gain, 0.09 + gain, 0.11 + gain] for gain in gains.values()]
+    found = measures.AtRates({}, pd.DataFrame(rows, index=list(gains), columns=columns), np.nan)
+    # four half widths of 0.01 make one of 0.02: a and b move by 0.01 against one another, c by 0.04 and 0.05
+    assert found.moved("too high") == (2, 3)
 
 
 def test_no_second_rate(monkeypatch):
@@ -327,5 +337,5 @@ def test_no_second_rate(monkeypatch):
         raise MissingDataError(name)
 
     monkeypatch.setattr(measures, "load", missing)
-    assert measures.two_rates(fake_records(study="cub200-2010-frozen")) is None
-    assert measures.two_rates(fake_records(study="mine")) is None
+    assert measures.at_rates(fake_records(study="cub200-2010-frozen")) is None
+    assert measures.at_rates(fake_records(study="mine")) is None

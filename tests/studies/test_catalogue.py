@@ -56,11 +56,12 @@ def test_a_grid_varies_the_rate_alone(name):
     assert grid.budget.reruns == 0  # the test half is not read
 
 
-def test_the_ablation_searches_the_rate_of_each_method():
-    searched = studies.get("cars196crops-frozen-rate-searched")
+@pytest.mark.parametrize("name", ["cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen"])
+def test_the_ablation_searches_the_rate_of_each_method(name):
+    searched = studies.get(f"{name}-rate-searched")
     assert len(searched.methods) == 8
     assert all(LEARNING_RATE in method.space for method in searched.methods)
-    assert searched.parent == "cars196crops-frozen"
+    assert searched.parent == name
 
 
 def test_ten_random_class_orders_stand_beside_the_default_one():

@@ -8,7 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from dmlrc.report import labels, style, svg
-from dmlrc.report.decides.measures import Part, TwoRates
+from dmlrc.report.decides import page
+from dmlrc.report.decides.measures import AtRates, Part
 
 
 def parts_figure(found: Mapping[str, Sequence[Part]]) -> list[Figure]:
@@ -41,40 +42,31 @@ def _parts_figure(title: str, parts: Sequence[Part]) -> Figure:
     return figure
 
 
-def two_rates_figure(found: Mapping[str, TwoRates]) -> list[Figure]:
-    """Test MAP@R at a rate that is too high and at the chosen one, a line a method, with 95 % intervals.
+def rates_figure(found: Mapping[str, AtRates]) -> list[Figure]:
+    """Test MAP@R at each of the learning rates that a table was made at, a line a method, with 95 % intervals.
 
-    found: title -> `measures.two_rates`. Dashed across: the untrained trunk.
+    found: title -> `measures.at_rates`. Dashed across: the untrained trunk.
     """
-    return [_two_rates_figure(title, rates) for title, rates in found.items()]
+    return [_rates_figure(title, rates) for title, rates in found.items()]
 
 
-def _two_rates_figure(title: str, found: TwoRates) -> Figure:
+def _rates_figure(title: str, found: AtRates) -> Figure:
     figure, axes = style.canvas(3.9)
     axis, ends = axes[0, 0], {}
-    rates = [labels.rate(rate) for rate in reversed(found.rates)]
-    scores = 100 * found.scores
-    beside = np.linspace(-0.05, 0.05, len(scores))  # so that intervals do not cover one another
-    for name, aside in zip(scores.index, beside, strict=True):
-        look, row = style.method_style(name), scores.loc[name]
-        means = row[["high", "chosen"]].to_numpy()
-        errors = [means - row[["high_low", "chosen_low"]], row[["high_high", "chosen_high"]] - means]
-        axis.errorbar((aside, 1 + aside), means, errors, fmt="none", ecolor=look.colour, elinewidth=0.7)
-        (line,) = axis.plot(
-            (aside, 1 + aside),
-            means,
-            look.marker,
-            color=look.colour,
-            linestyle=look.dashes,
-            markersize=4,
-            linewidth=1.2,
-        )
-        told = ", ".join(f"{value:.1f} % at {rate}" for value, rate in zip(means, rates, strict=True))
+    heads = [page.rate_head(found, which) for which in found.made]
+    beside = np.linspace(-0.05, 0.05, len(found.scores))  # so that intervals do not cover one another
+    for name, aside in zip(found.scores.index, beside, strict=True):
+        look, row = style.method_style(name), 100 * found.scores.loc[name].unstack().loc[list(found.made)]
+        at, means = np.arange(len(heads)) + aside, row["mean"]
+        errors = [means - row["low"], row["high"] - means]
+        axis.errorbar(at, means, errors, fmt="none", ecolor=look.colour, elinewidth=0.7)
+        (line,) = axis.plot(at, means, look.marker, color=look.colour, linestyle=look.dashes, markersize=4)
+        told = ", ".join(f"{value:.1f} % at {head}" for value, head in zip(means, heads, strict=True))
         svg.tips(line, f"{labels.method_label(name)}: {told}")
-        ends[name] = (1 + aside, means[1])
+        ends[name] = (at[-1], means.iloc[-1])
     style.untrained_line(axis, 100 * found.untrained, across=True, start=0.01)
-    axis.set(xticks=(0, 1), xticklabels=(f"{rates[0]} (too high)", f"{rates[1]} (chosen)"), xlim=(-0.35, 1.1))
-    axis.set(xlabel="learning rate of all methods", ylabel="test MAP@R, %")
+    axis.set(xticks=range(len(heads)), xticklabels=heads, xlim=(-0.35, len(heads) - 0.9))
+    axis.set(xlabel="learning rate", ylabel="test MAP@R, %")
     axis.set_title(title, fontsize=9)
     axis.grid(visible=False, axis="x")
     style.name_ends(axis, ends)

@@ -299,50 +299,73 @@ def levelled(records: StudyRecords) -> pd.Series:
     return pd.Series(found | {"search": whole.iloc[-1].std(ddof=1)})
 
 
-# Two rates
+# Rates on the test classes
+
+TOO_HIGH, CHOSEN, SEARCHED = "too high", "chosen", "searched for each"
+"""At which learning rate a methods table was made."""
 
 
 @dataclass(frozen=True)
-class TwoRates:
-    """A methods table at its learning rate and at one that is too high, each with searches of its own.
+class AtRates:
+    """A methods table made again at other learning rates, each time with searches of its own.
 
-    scores: concatenated test MAP@R, fractions, a row a method that has finished at both. Columns: chosen, high, and
-    with _low and _high behind them the ends of their 95 % intervals. untrained: the score of the trunk, or NaN.
+    made: TOO_HIGH, CHOSEN, SEARCHED -> the records, as far as there are any; always CHOSEN and one more. scores:
+    concatenated test MAP@R, fractions, a row a method that has finished in all of them; columns: these keys, and below
+    each mean, low and high, the ends of the 95 % interval. untrained: the score of the trunk, or NaN.
     """
 
-    chosen: StudyRecords
-    high: StudyRecords
+    made: Mapping[str, StudyRecords]
     scores: pd.DataFrame
     untrained: float
 
     @property
-    def both(self) -> tuple[StudyRecords, StudyRecords]:
-        return self.chosen, self.high
+    def means(self) -> pd.DataFrame:
+        return self.scores.xs("mean", axis=1, level=1)
 
-    @property
-    def rates(self) -> tuple[float, ...]:
-        return tuple(each.meta["protocol"]["lr"] for each in self.both)
+    def rate(self, which: str) -> float:
+        """The rate that all methods share."""
+        return self.made[which].meta["protocol"]["lr"]
+
+    def moved(self, which: str) -> tuple[int, int]:
+        """Pairs of methods whose difference is another one than at the chosen rate, and of how many pairs.
+
+        Another: the change is larger than the four 95 % half widths behind it, as independent errors; uncorrected.
+        """
+        there, here = self.scores[which], self.scores[CHOSEN]
+        gained = (here["mean"] - there["mean"]).to_numpy()
+        error = sum(((each["high"] - each["low"]) / 2).to_numpy() ** 2 for each in (there, here))
+        upper = np.triu_indices(len(gained), 1)
+        changed = np.abs(np.subtract.outer(gained, gained)) > np.sqrt(np.add.outer(error, error))
+        return int(changed[upper].sum()), len(upper[0])
 
 
-def two_rates(records: StudyRecords) -> TwoRates | None:
-    """What a rate too high makes of a study's test scores; None where that was not run, or has no two methods.
+def at_rates(records: StudyRecords) -> AtRates | None:
+    """What other rates make of a study's test scores; None where none was run, or has no two of the methods.
 
     The intervals count search and seed; a study whose methods were searched once borrows the luck of search from the
-    other.
+    others.
     """
-    if records.name not in TOO_HIGH_A_RATE:
+    found = {
+        TOO_HIGH: _recorded(TOO_HIGH_A_RATE.get(records.name)),
+        CHOSEN: records,
+        SEARCHED: experiments.load(records.name, "rate-searched"),
+    }
+    made = {which: each for which, each in found.items() if each is not None}
+    summaries = {
+        which: significance.compare(each, list(made.values())).summary[["mean", "low", "high"]]
+        for which, each in made.items()
+    }
+    scores = pd.concat(summaries, axis=1, join="inner")
+    if len(made) < 2 or len(scores) < 2:
         return None
+    return AtRates(made, scores, tables.mean_of(tables.accuracy(records), PRETRAINED, METRIC))
+
+
+def _recorded(study: str | None) -> StudyRecords | None:
     try:
-        high = load(TOO_HIGH_A_RATE[records.name])
+        return load(study) if study else None
     except MissingDataError:
         return None
-    columns = ["mean", "low", "high"]
-    both = (records, high)
-    summaries = [significance.compare(each, both).summary[columns] for each in both]
-    names = [f"{which}{end}" for which in ("chosen", "high") for end in ("", "_low", "_high")]
-    scores = pd.concat(summaries, axis=1, join="inner").set_axis(names, axis=1)
-    untrained = tables.mean_of(tables.accuracy(records), PRETRAINED, METRIC)
-    return TwoRates(records, high, scores, untrained) if len(scores) > 1 else None
 
 
 # Validation and test

@@ -7,7 +7,7 @@ import pandas as pd
 
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels, statistics
-from dmlrc.report.decides.measures import Part, TwoRates, choosing, levelled
+from dmlrc.report.decides.measures import CHOSEN, SEARCHED, AtRates, Part, choosing, levelled
 
 
 def drawable(found: Sequence[Part]) -> list[Part]:
@@ -140,36 +140,42 @@ def together_sentence(records: StudyRecords, found: Sequence[Part], named: bool 
     return f"{told}." if np.isnan(against) else f"{told}, and against one another by {labels.percent(against)}."
 
 
-def two_rates_cells(found: TwoRates) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Two rates as cells and marks: MAP@R in percent, the best in bold; below the untrained trunk with its mark."""
-    rates = dict(zip(("chosen", "high"), map(labels.rate, found.rates), strict=True))
+def rate_head(found: AtRates, which: str) -> str:
+    """The heading of one of the rates: the rate, and how it came to be."""
+    return which if which == SEARCHED else f"{labels.rate(found.rate(which))} ({which})"
+
+
+def rates_cells(found: AtRates) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Test scores at each rate as cells and marks: MAP@R in percent, the best in bold; BELOW where the trunk is."""
     columns, marks = {}, {}
-    for which, rate in rates.items():
-        values = found.scores[which]
-        half = (found.scores[f"{which}_high"] - found.scores[f"{which}_low"]) / 2
-        texts = pd.Series(map(labels.percent, values, half), values.index)
-        columns[f"at {rate}"] = labels.against_untrained(texts, values, found.untrained)
-        marks[f"at {rate}"] = values.eq(values.max()).map({True: "best", False: ""})
-    gained = found.scores["chosen"] - found.scores["high"]
-    columns["gained"] = gained.map(lambda value: labels.signed(value, 2, ""))
-    cells, marked = pd.DataFrame(columns), pd.DataFrame(marks).reindex(columns=list(columns), fill_value="")
-    names = [labels.method_label(name) for name in cells.index]
-    return tuple(frame.set_axis(names).rename_axis("Method") for frame in (cells, marked))
+    for which in found.made:
+        told, head = found.scores[which], rate_head(found, which)
+        texts = pd.Series(map(labels.percent, told["mean"], (told["high"] - told["low"]) / 2), told.index)
+        columns[head] = labels.against_untrained(texts, told["mean"], found.untrained)
+        marks[head] = told["mean"].eq(told["mean"].max()).map({True: "best", False: ""})
+    names = pd.Index(map(labels.method_label, found.scores.index), name="Method")
+    cells, marked = (pd.DataFrame(each).set_axis(names) for each in (columns, marks))
+    return cells, marked
 
 
-def two_rates_sentence(found: TwoRates) -> str:
+def rates_sentence(found: AtRates) -> str:
     """How far the methods are apart on the test classes at each rate, and how much of their order the rate makes."""
-    (chosen, high), scores = map(labels.rate, found.rates), found.scores
-    changed, pairs = statistics.turned(scores["chosen"], scores["high"])
-    apart = {which: labels.percent(np.ptp(scores[which])) for which in ("chosen", "high")}
-    below = {which: int((scores[which] < found.untrained).sum()) for which in ("chosen", "high")}
-    told = (
-        f"On the test classes of `{found.chosen.name}`, {len(scores)} losses lie {apart['high']} points apart at "
-        f"{high}, and {apart['chosen']} at {chosen}; {changed} of {pairs} pairs change places."
+    means, apart, changes = found.means, [], []
+    for which in found.made:
+        rate = "with a rate searched for each" if which == SEARCHED else f"at {rate_head(found, which)}"
+        below = int((means[which] < found.untrained).sum())
+        trunk = f", with {below} of them below the untrained trunk" if below else ""
+        apart.append(f"{labels.percent(np.ptp(means[which]))} points apart {rate}{trunk}")
+        if which != CHOSEN:
+            (turned, pairs), (moved, _) = statistics.turned(means[CHOSEN], means[which]), found.moved(which)
+            changes.append(
+                f"{rate[0].upper()}{rate[1:]} {turned} of {pairs} pairs stand in another order than at the chosen "
+                f"rate; the differences of {moved} pairs change by more than the luck of search and seed."
+            )
+    return (
+        f"On the test classes of `{found.made[CHOSEN].name}`, {len(means)} losses lie {labels.listed(apart)}. "
+        + " ".join(changes)
     )
-    if np.isnan(found.untrained):
-        return told
-    return f"{told} Below the untrained trunk are {below['high']} of them at {high}, {below['chosen']} at {chosen}."
 
 
 def levelled_cells(edition: Sequence[StudyRecords]) -> pd.DataFrame:
