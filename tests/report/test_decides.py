@@ -310,6 +310,9 @@ def test_a_study_at_other_rates(monkeypatch):
     assert "At 10⁻⁵ (too high) 3 of 3 pairs stand in another order than at the chosen rate" in said
     assert "With a rate searched for each 1 of 3 pairs stand" in said
     assert found.moved("chosen") == (0, 3)
+    assert page.rates_in_short({}) == ""
+    assert "more than luck: " in page.rates_in_short({chosen.name: found})
+    assert " of 3 pairs (too high) and " in page.rates_in_short({chosen.name: found})
     cells, marks = page.rates_cells(found)
     assert list(cells) == ["10⁻⁵ (too high)", "10⁻⁶ (chosen)", "searched for each"]
     assert cells.loc["Contrastive", "10⁻⁵ (too high)"].endswith("↓")

@@ -178,6 +178,17 @@ def rates_sentence(found: AtRates) -> str:
     )
 
 
+def rates_in_short(found: Mapping[str, AtRates]) -> str:
+    """How many differences another rate changes by more than luck, study by study, in one sentence; "" where none."""
+    told = {}
+    for name, made in found.items():
+        moved = {which: made.moved(which) for which in made.made if which != CHOSEN}
+        told[name] = labels.listed(f"{count} of {pairs} pairs ({which})" for which, (count, pairs) in moved.items())
+    if not told:
+        return ""
+    return f"Test differences between losses that another rate changes by more than luck: {labels.by_study(told)}."
+
+
 def levelled_cells(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """`levelled` as cells: a row a study, a column a number of trials; points."""
     rows = {records.name: levelled(records).map(labels.percent) for records in edition}
