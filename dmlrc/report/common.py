@@ -286,12 +286,14 @@ class Exhibit:
     """A figure, or a table of ours alone, that needs records of an experiment.
 
     statement: what the paper shows there, in a sentence; it stands in the exhibit's place where nothing was run.
+    counted: whether the number of runs behind a row belongs into the caption.
     """
 
     name: str
     experiment: str
     caption: str
     statement: str
+    counted: bool = True
 
     def figure(self, by_study: ByStudy, draw: Callable[[dict[str, StudyRecords]], list[Figure]], message: str) -> None:
         """Publish a figure of the studies around which the experiment was run. message: of `publish.figure`."""
@@ -315,7 +317,7 @@ class Exhibit:
             self._publish_statement(by_study)
 
     def _caption(self, by_study: ByStudy) -> str:
-        return " ".join(filter(None, [self.caption, captions(by_study), failures(by_study)]))
+        return " ".join(filter(None, [self.caption, captions(by_study) * self.counted, failures(by_study)]))
 
     def _publish_statement(self, by_study: ByStudy) -> None:
         cells = not_run(by_study, self.experiment, self.statement)

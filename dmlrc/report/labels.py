@@ -1,5 +1,6 @@
 """What a page shows: cells of text in percent, methods by their labels, and what a caption must say."""
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -171,9 +172,11 @@ def setting(name: str, value) -> str:
 
     >>> setting("trunk", "bn_inception"), setting("lr", 1e-06), setting("weight_decay", 0.0)
     ('BN-Inception', '10⁻⁶', '0')
-    >>> setting("metrics", ("map_at_r", "nmi")), setting("momentum", 0.9)
-    ('MAP@R, NMI', '0.9')
+    >>> setting("metrics", ("map_at_r", "nmi")), setting("momentum", 0.9), setting("iterations_per_epoch", None)
+    ('MAP@R, NMI', '0.9', 'one pass')
     """
+    if name == "iterations_per_epoch" and value is None:
+        return "one pass"
     words = _AS_PRINTED.get(name, {})
     if isinstance(value, (list, tuple)) and words:
         return setting_text([words.get(each, each) for each in value])
@@ -229,6 +232,19 @@ def against_untrained(texts: pd.Series, values: pd.Series, untrained: float) -> 
     ['1.0 ↓', '3.0', '']
     """
     return texts + np.where(values < untrained, f" {BELOW}", "")
+
+
+def number(value: float) -> str:
+    """A hyperparameter's value with up to four digits; below a thousandth in powers of ten.
+
+    >>> number(0.5801), number(1e-06), number(0.0001337), number(-0.2), number(100.0), number(0.0)
+    ('0.5801', '10⁻⁶', '1.3·10⁻⁴', '-0.2', '100', '0')
+    """
+    if not 0 < abs(value) < 1e-3:
+        return f"{value:.4g}"
+    power = math.floor(math.log10(abs(value)))
+    factor, ten = f"{value / 10**power:.2g}", rate(10.0**power)
+    return ten if factor == "1" else f"{factor}·{ten}"
 
 
 def p_value(p: float) -> str:
@@ -396,6 +412,18 @@ def by_study(texts: Mapping[str, str]) -> str:
     '1 of 2 on `a` and 2 of 2 on `b`'
     """
     return listed(f"{text} on `{name}`" for name, text in texts.items())
+
+
+def led(leaders: Mapping[str, tuple[str, str]]) -> str:
+    """Who leads each study, and by which score; a leader of all is named once.
+
+    >>> led({"a": ("X", "5 %"), "b": ("Y", "6 %")}), led({"a": ("X", "5 %"), "b": ("X", "6 %")})
+    ('X (5 %) on `a` and Y (6 %) on `b`', 'X: 5 % on `a` and 6 % on `b`')
+    """
+    names = {name for name, _ in leaders.values()}
+    if len(leaders) > 1 and len(names) == 1:
+        return f"{names.pop()}: {by_study({study: score for study, (_, score) in leaders.items()})}"
+    return by_study({study: f"{name} ({score})" for study, (name, score) in leaders.items()})
 
 
 def bullets(sentences: Iterable[str]) -> str:

@@ -146,6 +146,7 @@ def plan(studies: Iterable[Study]) -> pd.DataFrame:
             continue
         every = schedule.chains(study, study.methods)
         rows[study.name] = {
+            "protocol of": labels.paper(study.protocol.paper),
             "units": schedule.total(study, every),
             "training runs": sum(
                 max(study.protocol_of(method).folds, 1) * (study.budget.trials + study.budget.reruns)

@@ -183,12 +183,15 @@ def test_what_is_not_run_says_so():
     assert set(page.after2019_scalars(main, None)) == {"one_function_range"}
     assert list(page.measured_by_year(main, None)["method"]) == [m.name for m in musgrave2020.METHODS]
     edition = {"fake-main": (main, None)}
-    assert page.absent(edition) == "Of `fake-main` the losses after 2019 are not run."
+    assert page.absent(edition) == "On `fake-main` the losses after 2019 were not run."
     partly = after_study({"circle": 0.5}, reruns=1)
     cells, _ = page.results(main, partly)
     assert cells.loc["Circle", ("", "reruns")] == "unfinished: 1"
     assert cells.loc["Smooth-AP", ("", "reruns")] == "not run"
     assert page.absent({"fake-main": (main, partly)}) == ""
+    begun = replace(partly, scores=partly.scores[partly.scores["method"] == PRETRAINED])
+    assert "are being searched" in page.after2019_sentence(main, begun)
+    assert f"{len(begun.trials)} trials so far" in page.absent({"fake-main": (main, begun)})
     empty = main_study(missing=[method.name for method in musgrave2020.METHODS])
     assert page.best_of_the_fourteen(empty) is None
     assert page.against_the_fourteen(empty, partly) == {}
@@ -218,7 +221,7 @@ def test_search_noise_is_the_range_of_one_function():
     span = noise.max() - noise.min()
     assert page.after2019_scalars(main, after)["one_function_range"] == pytest.approx(span)
     assert f"a range of {100 * span:.2f} points" in page.after2019_sentence(main, after)
-    assert "ProxyNCA++ 90.05" in page.after2019_sentence(main, after)
+    assert "90.05 % as ProxyNCA++" in page.after2019_sentence(main, after)
     only = main_study(missing=["proxy_nca", "normalized_softmax"])
     assert "one function" not in page.after2019_sentence(only, after)
 

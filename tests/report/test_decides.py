@@ -232,7 +232,7 @@ def test_sentences_name_what_decides_more_than_the_loss():
     text = page.parts_sentence(study(), parts()[1:])
     assert "Nothing else moves them as much" in text
     assert "test classes, by 0.20 points" in text
-    assert "changing the class split moves all methods together by 5.00 points." in page.together_sentence(
+    assert "changing the class split moves the one method that was run so by 5.00 points." in page.together_sentence(
         study(), parts()
     )
     assert "too little" in page.parts_sentence(study(), parts()[1:2])

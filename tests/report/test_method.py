@@ -15,12 +15,13 @@ from test_chapters import ROOT
 from test_hypotheses import EIGHT
 
 from dmlrc import losses, papers
+from dmlrc.data import batches
 from dmlrc.errors import UsageError
 from dmlrc.methods import LOSS_WEIGHTS_LR
 from dmlrc.records import PRETRAINED
 from dmlrc.report import claims, publish, published, titles
 from dmlrc.report.hypotheses.measures import CUB
-from dmlrc.report.method import figures, notes, others, page
+from dmlrc.report.method import figures, notes, others, page, samplers
 
 BEST, SECOND = EIGHT[0], EIGHT[1]
 
@@ -97,6 +98,25 @@ def test_every_section_of_the_other_losses_stands_in_the_notebook_with_its_ancho
         heading = f"({notes.section_anchor(section)})=\n## {note.label}"
         (at,) = (place for place, cell in enumerate(cells) if cell.source == heading)
         assert cells[at + 1].source == f'show("{section}")'
+
+
+def test_every_sampler_has_its_section_and_its_code():
+    assert tuple(samplers.SAMPLERS) == batches.SAMPLERS
+    cells = nbformat.read(ROOT / "notebooks" / f"{notes.OTHERS_PAGE}.ipynb", as_version=4).cells
+    for name, sampler in samplers.SAMPLERS.items():
+        heading = f"({samplers.anchor(name)})=\n### {sampler.label}"
+        (at,) = (place for place, cell in enumerate(cells) if cell.source == heading)
+        assert cells[at + 1].source == f'show_sampler("{name}")'
+        assert sampler.draws in samplers.what(name)
+        assert "def __next__" in samplers.source(name) or "_distances = staticmethod" in samplers.source(name)
+
+
+def test_a_claim_names_the_losses_that_it_is_about():
+    assert notes.claimed("fehervari-npairs-average") == [("N-pairs", "20_losses_of_the_other_papers.html#loss-n-pairs")]
+    assert next(label for label, _ in notes.claimed("fehervari-nca-over-triplet")) == "ProxyNCA"
+    assert notes.claimed("musgrave-similar") == []
+    known = {claim.id for claim in claims.CLAIMS}
+    assert {each for note in notes.OTHERS.values() for each in note.claims} <= known
 
 
 def test_the_rows_of_a_loss_in_the_tables_of_the_other_papers(monkeypatch):
@@ -205,7 +225,7 @@ def test_the_winners_stand_below_the_ranges_and_ends_are_marked():
 
 def test_how_much_a_method_depends_on_its_setting():
     tried = made_trials(notes.SHOWN["triplet"])
-    assert "50 % (Made)" in page.sensitivity(tried)  # the median of the six is 0.2, the best 0.4
+    assert "50 % on Made" in page.sensitivity(tried)  # the median of the six is 0.2, the best 0.4
 
 
 def test_what_a_paper_claims_stands_beside_what_was_measured():

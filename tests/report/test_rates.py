@@ -90,7 +90,7 @@ def test_cells_sentence_and_figure():
     assert list(cells.index) == ["3·10⁻⁴", "10⁻⁴", "3·10⁻⁵", "10⁻⁵", "3·10⁻⁶", "10⁻⁶"]
     assert cells.loc["10⁻⁵", "Contrastive"] == "12.00"
     assert marks.loc["10⁻⁵", "mean"] == "best"
-    assert cells.loc["10⁻⁶", "cut off"] == "100%"
+    assert cells.loc["10⁻⁶", "cut off"] == "100 %"
     text = page.sentence(grid())
     assert "3 methods" in text
     assert "at a rate of 3·10⁻⁴, with SoftTriple ahead" in text
@@ -114,7 +114,9 @@ def test_a_study_at_another_rate_is_warned_of_and_no_other(monkeypatch):
     told = page.warning([at_another])
     assert "are being run again" in told
     assert f"of `{at_another.name}` were made" in told
-    assert "share one rate: 10⁻⁴ on Cars crops (10⁻⁵ is better), as validation classes say." in told
+    assert (
+        "the validation classes would have chosen another: these runs had 10⁻⁴ on Cars crops (10⁻⁵ is better)." in told
+    )
     meta = at_another.meta | {"protocol": at_another.meta["protocol"] | {"lr": 1e-5}}
     assert page.warning([records.StudyRecords(**{**vars(at_another), "meta": meta})]) == ""
     assert page.warning([]) == ""
@@ -171,7 +173,8 @@ def test_the_rates_of_the_papers_are_told_beside_their_neighbours():
     assert page.of_papers_sentence(told).strip().splitlines() == [
         "- On Grocery Store each paper's rate is the best that was tried, with worse ones to either side.",
         "- On Cars crops those of Zhai and Wu 2019 have no grid of their own; those of Roth et al. 2020 are not the "
-        "best of their grid; those of Oi et al. 2021 stand at the edge of their grid.",
+        "best of their grid; those of Oi et al. 2021 stand at the edge of their grid, so a better one may lie "
+        "beyond it.",
     ]
     cells, marks = page.of_papers_cells(told)
     assert cells.loc[("Grocery Store", "Roth et al. 2020")].tolist() == ["10⁻⁴", "10⁻⁴", "20.00", "40.00", "30.00"]

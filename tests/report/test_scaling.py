@@ -90,4 +90,4 @@ def test_the_plan_has_the_papers_own_studies():
     table = scaling.plan(studies.STUDIES.values())
     assert {"cub200-musgrave2020", "sop-roth2020", "inshop-zhai2019"} <= set(table.index)
     assert "grocery-frozen-rate1e-4" not in table.index
-    assert table.loc["cub200-musgrave2020"].tolist()[:4] == [14 * 60 + 1, 14 * 60 * 4, 15, 60]
+    assert table.loc["cub200-musgrave2020"].tolist()[:5] == ["Musgrave et al. 2020", 14 * 60 + 1, 14 * 60 * 4, 15, 60]

@@ -120,13 +120,21 @@ def test_effects_are_turned_towards_the_baseline():
     assert measures.baseline(["snr", "margin"]) == "snr"
 
 
+def test_where_no_method_lies_above_the_oldest_the_nearest_is_named():
+    runs = made()
+    best = runs.groupby("method")["value"].transform("mean").max()
+    runs.loc[runs["method"] == "contrastive", "value"] += best
+    assert "no method lies above Contrastive" in page.effects_sentence(measures.compare(study(runs)))
+    assert "lies farthest above Contrastive, by +" in page.effects_sentence(measures.compare(study(made())))
+
+
 def test_one_function_under_two_names():
     runs = made().replace({"method": {"snr": "normalized_softmax"}})
     compared = measures.compare(study(runs))
     found = measures.same_function(compared)
     means = runs.groupby("method")["value"].mean()
     assert found.value == pytest.approx(means["normalized_softmax"] - means["proxy_nca"])
-    assert "does not contain zero" in page.caution(compared)
+    assert "it misses zero" in page.caution(compared)
     assert page.caution(measures.compare(study(made()))) == ""
 
 
@@ -241,8 +249,8 @@ class TestOtherClasses:
         assert found.loc["triplet", "behind"] == pytest.approx(0.01, abs=0.002)
         assert (found["behind_high"] - found["behind_low"]).max() < (found["high"] - found["low"]).min() / 10
         assert (found.loc["snr", ["behind", "behind_low", "behind_high"]] == 0).all()
-        assert "SNR leads in 100% of the resamples, and 3 of 3 other methods" in page.classes_sentence(self.records)
-        assert page.class_cells(self.records).loc["SNR", "leads"] == "100%"
+        assert "SNR leads in 100 % of the resamples, and 3 of the 3 others" in page.classes_sentence(self.records)
+        assert page.class_cells(self.records).loc["SNR", "leads"] == "100 %"
 
     def test_records_without_class_scores_have_none(self):
         assert measures.over_classes(study(made())) is None
@@ -276,7 +284,7 @@ def test_cost_beside_accuracy():
     found = measures.cost_and_accuracy(measures.compare(one), one)
     assert found["steps"].to_dict() == {name: 4.0 * count for name, count in steps.items()}  # four folds
     assert found["dominated"].to_dict() == dict(zip(NAMES.values(), (False, True, False, False), strict=True))
-    assert "than Contrastive, ProxyNCA, SNR" in page.pareto_front(measures.compare(one), one)
+    assert "than Contrastive, ProxyNCA and SNR" in page.pareto_front(measures.compare(one), one)
 
 
 def drawn(figure):

@@ -302,11 +302,13 @@ def test_sentences_hold_the_numbers():
     found = tables.spread(frame)
     assert f"{100 * found['best']:.1f} %" in page.results_sentence(records)
     assert "p = " in page.agreement(records, dict(list(published.results().groupby("dataset"))))
-    assert page.joining(printed("CUB200")).startswith("+4.9 points")
-    assert page.stops(records) == "Of 336 runs of `fake-study`, 100.0 % at the limit of epochs."
+    told = page.joining({"CUB200": printed("CUB200"), "SOP": printed("SOP")})
+    assert "by +4.9 to +5.4 points" in told
+    assert told.endswith("0.67 to 0.84: CUB200 +4.9 (0.84), SOP +5.4 (0.67).")
+    assert page.stops(records) == "All 336 runs of `fake-study` ended at the limit of epochs."
     trend = Estimate.around(0.01, 0.02, 5)
     assert "cannot be told from a flat line on x" in page.trend_sentence({"x": trend})
-    assert "it can on x" in page.trend_sentence({"x": Estimate.around(0.01, 0.001, 5)})
+    assert "It can on x" in page.trend_sentence({"x": Estimate.around(0.01, 0.001, 5)})
 
 
 def test_a_method_of_the_readers_own_comes_last_and_keeps_its_name():
@@ -369,7 +371,7 @@ def test_random_trunks_stand_beside_chance():
     cells = page.random_trunks({"Glyphs": found})
     assert cells.loc["GoogLeNet", "SOP"] == "81.2"
     assert cells.loc["conv4", "Glyphs, 100 x 12"] == "60.0"
-    assert cells.loc["chance: 1 - log S / log C", "Glyphs, 100 x 12"] == "46.0"
+    assert cells.loc["chance: 1 − log S / log C", "Glyphs, 100 x 12"] == "46.0"
 
 
 def test_answer_has_a_row_for_every_results_table():
@@ -459,9 +461,8 @@ def test_the_share_of_cut_off_reruns_is_counted_method_by_method():
     assert cells.loc["Triplet", "some"] == f"{100 / len(reruns):.0f} %"
     assert marks.to_numpy().tolist().count(["best", ""]) == 1 == marks.eq("best").to_numpy().sum()
     assert cells.loc["SNR", "none"] == "–"
-    assert "of 1 of 14 methods" in page.cut_off_sentence(some)
-    assert "most of Triplet" in page.cut_off_sentence(some)
-    assert "of no method" in page.cut_off_sentence(none)
+    assert "1 of 14 methods had more than 5 % of their reruns cut off, Triplet most" in page.cut_off_sentence(some)
+    assert "no method had more than 5 %" in page.cut_off_sentence(none)
 
 
 def test_nothing_is_cut_off_where_a_run_has_a_fixed_length():

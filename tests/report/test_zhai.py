@@ -92,7 +92,7 @@ def test_our_losses_stand_beside_table_1_and_nowhere_else():
     assert page.losses_sentence("Table 1", found).endswith(f"and `{MAIN}` 1 of 8 of ours.")
     for table in ("Table 2", "Table 3"):
         assert (page.compare_losses(table, found)[0][MAIN, "R@1"] == "not run here").all()
-        assert "not run here" in page.losses_sentence(table, found)
+        assert "have not run this trunk" in page.losses_sentence(table, found)
 
 
 def test_trunk_decides_beside_which_table_ours_stand():
@@ -200,7 +200,7 @@ def test_shares_of_the_classes():
     assert cells.loc["10 %", MAIN] == "49.0 ± 0.0"
     assert cells.loc["1 %", MAIN] == "not run"
     sentence = page.shares_sentence({MAIN: records, "other": None})
-    assert f"On `{MAIN}` it is 9 classes, and changes R@1 by -1.0 ± 0.0 points" in sentence
+    assert f"On `{MAIN}` a tenth is 9 classes, and changes R@1 by -1.0 ± 0.0 points" in sentence
     lines = {container.get_label() for container in figures.draw_shares({MAIN: records})[0].axes[0].containers}
     assert lines == {"R@1", "R@10", "R@100"}
 

@@ -391,7 +391,7 @@ def after2019_sentence(main: StudyRecords, after: StudyRecords | None) -> str:
     """What the results table of a study says, in two or three sentences."""
     numbers = against_the_fourteen(main, after)
     if not numbers:
-        return f"On `{main.name}` the losses after 2019 were not run."
+        return f"On `{main.name}` {_absent(after)}."
     text = (
         f"On `{main.name}` the best loss after 2019 is {after2019_label(numbers['best_method'])} with "
         f"{labels.percent(numbers['best'])} % MAP@R; the best of {numbers['older']} older ones, "
@@ -402,10 +402,10 @@ def after2019_sentence(main: StudyRecords, after: StudyRecords | None) -> str:
     noise = search_noise(main, after)
     if "proxy_nca_pp" not in noise.index or len(noise) < 2:
         return text
-    names = labels.each({after2019_label(name): value for name, value in noise.items()}, labels.percent)
+    names = labels.listed(f"{labels.percent(value)} % as {after2019_label(name)}" for name, value in noise.items())
     return text + (
-        f" Searching alone moves a row too: one function, searched under {labels.counted(len(noise), 'name')}, has "
-        f"{names} %, a range of {labels.percent(noise.max() - noise.min())} points."
+        f" Searching alone moves a row too: one function, searched under {labels.counted(len(noise), 'name')}, reaches "
+        f"{names}, a range of {labels.percent(noise.max() - noise.min())} points."
     )
 
 
@@ -423,9 +423,15 @@ def after2019_in_short(edition: Mapping[str, tuple[StudyRecords, StudyRecords | 
 
 
 def absent(edition: Mapping[str, tuple[StudyRecords, StudyRecords | None]]) -> str:
-    """Around which main studies the losses after 2019 are not run; "" where they are around all. edition: by name."""
-    missing = [f"`{name}`" for name, (_, after) in edition.items() if after is None]
-    return f"Of {', '.join(missing)} the losses after 2019 are not run." if missing else ""
+    """Around which main studies the losses after 2019 have no results; "" where all have some. edition: by name."""
+    missing = {name: after for name, (main, after) in edition.items() if not against_the_fourteen(main, after)}
+    return " ".join(f"On `{name}` {_absent(after)}." for name, after in missing.items())
+
+
+def _absent(after: StudyRecords | None) -> str:
+    if after is None or after.trials.empty:
+        return "the losses after 2019 were not run"
+    return f"the losses after 2019 are being searched ({len(after.trials):,} trials so far), and none has a result yet"
 
 
 def after2019_scalars(main: StudyRecords, after: StudyRecords | None) -> dict[str, float | str]:

@@ -10,6 +10,7 @@ from dmlrc.records import StudyRecords
 from dmlrc.report import labels
 from dmlrc.report.claims.measures import SEEDS_ONLY
 from dmlrc.report.claims.rule import (
+    BELOW,
     INCONCLUSIVE,
     NOT_REPRODUCED,
     NOT_RUN,
@@ -20,6 +21,7 @@ from dmlrc.report.claims.rule import (
     Judgement,
 )
 from dmlrc.report.claims.verdicts import CLAIMS, WITHOUT_RECORDS, Judged, in_paper, judged, of_section
+from dmlrc.report.method import notes
 
 PAPERS = {paper.id: paper for paper in papers.ALL}
 CHAPTERS = {
@@ -40,6 +42,12 @@ def link(label: str) -> Markup:
     return Markup('<a href="{}.html#{}">{}</a>').format(chapter(label), label, label)
 
 
+def _see(claim: Claim) -> Markup:
+    """Where the numbers of a claim stand, and the losses that it is about."""
+    losses = [Markup('<a href="{}">{}</a>').format(address, label) for label, address in notes.claimed(claim.id)]
+    return Markup(", ").join([link(claim.link), *losses])
+
+
 def overview(
     edition: Sequence[StudyRecords] | Judged, claims: Sequence[Claim] = CLAIMS
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -53,7 +61,7 @@ def overview(
             "Claim": _said(claim),
             "paper": "ours" if claim.origin == OURS else PAPERS[claim.paper].label,
             **{name: _verdict(judgements.get(claim.id)) for name, judgements in studies.items()},
-            "see": link(claim.link),
+            "see": _see(claim),
         }
         for claim in claims
     ]
@@ -74,7 +82,7 @@ def table(edition: Sequence[StudyRecords] | Judged, section: str | None = None) 
             "said in": said_in(claim),
             **{name: _cell(claim, judgements.get(claim.id)) for name, judgements in studies.items()},
             "the paper's numbers": in_paper(claim) or "–",
-            "see": link(claim.link),
+            "see": _see(claim),
             "decided by": f"{_decided_by(claim)} ({claim.id})",
         }
         for claim in claims
@@ -138,7 +146,7 @@ def _cell(claim: Claim, judgement: Judgement | None) -> str:
 def unsettled(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     """What stands behind the verdicts that are not firm: a row a study, verdict and reason; how many, and which."""
     rows = [
-        {"Study": study, "verdict": judgement.verdict, "why": judgement.why, "claim": name}
+        {"Study": study, "verdict": judgement.verdict, "why": _reason(judgement.why), "claim": name}
         for study, judgements in judged(edition).items()
         for name, judgement in judgements.items()
         if judgement.why
@@ -146,6 +154,11 @@ def unsettled(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     columns = ["Study", "verdict", "why", "claim"]
     groups = pd.DataFrame(rows, columns=columns).groupby(columns[:-1], sort=False)["claim"]
     return groups.agg(claims="size", which=", ".join)
+
+
+def _reason(why: str) -> str:
+    """A reason without its counts, so that claims stand together that share it."""
+    return f"most of its rows lie {BELOW}" if why.endswith(BELOW) else why
 
 
 def caption(edition: Sequence[StudyRecords]) -> str:
@@ -193,6 +206,10 @@ def _sentences(name: str, judgements: Mapping[str, Judgement]) -> Iterator[str]:
     verdicts = [judgement.verdict for judgement in judgements.values()]
     if sum(map(verdicts.count, (REPRODUCED, NOT_REPRODUCED))) < sum(map(verdicts.count, (INCONCLUSIVE, NOT_RUN))):
         yield "Most are not settled by these records."
+    if harmed := sum(judgement.why.endswith(BELOW) for judgement in judgements.values()):
+        yield (
+            f"Of the inconclusive ones {harmed} {'rests' if harmed == 1 else 'rest'} on rows of which most lie {BELOW}."
+        )
 
 
 def _failed(studies: Judged) -> str:
@@ -230,7 +247,14 @@ def settled(verdicts: Iterable[str]) -> tuple[int, str]:
 
     >>> settled(["reproduced", "inconclusive", "not reproduced", "reproduced"]), settled(["not run"])
     ((3, '2 reproduced and 1 not reproduced'), (0, ''))
+    >>> settled(["reproduced"] * 4), settled(["not reproduced"])
+    ((4, 'all reproduced'), (1, 'not reproduced'))
     """
     found = list(verdicts)
-    counts = {verdict: found.count(verdict) for verdict in (REPRODUCED, NOT_REPRODUCED)}
-    return sum(counts.values()), labels.listed(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    counts = {verdict: count for verdict in (REPRODUCED, NOT_REPRODUCED) if (count := found.count(verdict))}
+    if len(counts) == 1:
+        [(verdict, count)] = counts.items()
+        return count, verdict if count == 1 else {REPRODUCED: "all reproduced", NOT_REPRODUCED: "none reproduced"}[
+            verdict
+        ]
+    return sum(counts.values()), labels.listed(f"{count} {verdict}" for verdict, count in counts.items())

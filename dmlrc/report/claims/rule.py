@@ -173,6 +173,19 @@ class Judgement:
     estimate: Estimate | None = None
 
 
+BELOW = "below the untrained trunk in P@1"
+
+
+def _rows(some: int, of: int) -> str:
+    """
+    >>> _rows(12, 14), _rows(14, 14), _rows(2, 2), _rows(1, 1)
+    ('12 of 14 rows lie', 'all 14 rows lie', 'both rows lie', 'its row lies')
+    """
+    if some < of:
+        return f"{some} of {of} rows lie"
+    return {1: "its row lies", 2: "both rows lie"}.get(of, f"all {of} rows lie")
+
+
 def judge(region: Region, estimate: Estimate, full: bool, below: tuple[int, int] = (0, 0)) -> Judgement:
     """The rule. full: whether all records behind the estimate are finished and of the full budget.
 
@@ -185,7 +198,7 @@ def judge(region: Region, estimate: Estimate, full: bool, below: tuple[int, int]
     elif estimate.n < FEWEST or math.isnan(estimate.low) or math.isnan(estimate.high):
         why = f"only {estimate.n} to compute it from" + f" ({estimate.units})" * bool(estimate.units)
     elif 2 * below[0] > below[1]:
-        why = f"{below[0]} of {below[1]} rows lie below the untrained trunk in P@1"
+        why = f"{_rows(*below)} {BELOW}"
     elif region.holds(*estimate.attainable):
         why = "no result on this data could have been outside the region"
     elif region.holds(estimate.low, estimate.high):

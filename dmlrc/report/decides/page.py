@@ -69,8 +69,8 @@ def parts_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
             f"Nothing else moves them as much against one another; the next is the {most.name}, by "
             f"{labels.percent(most.against.value)} points."
         )
-    named = " and ".join(f"the {_aside(part.name)} by {labels.percent(part.against.value)}" for part in above)
-    return first + f"Other things move them as much or more against one another: {named}."
+    named = labels.listed(f"the {_aside(part.name)} by {labels.percent(part.against.value)}" for part in above)
+    return first + f"What moves them as much or more against one another: {named}."
 
 
 def section_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
@@ -136,8 +136,10 @@ def together_sentence(records: StudyRecords, found: Sequence[Part], named: bool 
     most = max(moving, key=lambda part: part.together)
     together, against = labels.percent(most.together), most.against.value
     begin = f"On `{records.name}` changing" if named else "Changing"
-    told = f"{begin} the {most.name} moves all methods together by {together} points"
-    return f"{told}." if np.isnan(against) else f"{told}, and against one another by {labels.percent(against)}."
+    what = f"{begin} the {most.name} moves"
+    if np.isnan(against):
+        return f"{what} the one method that was run so by {together} points."
+    return f"{what} all methods together by {together} points, and against one another by {labels.percent(against)}."
 
 
 def rate_head(found: AtRates, which: str) -> str:

@@ -74,6 +74,7 @@ def missing_sentence(missing: Mapping[str, str]) -> str:
     """Which studies of the chapter are not run, and how to run them; "" if none."""
     if not missing:
         return ""
-    named = "; ".join(f"{titles.title(name)} ({expected})" for name, expected in missing.items())
+    named = "; ".join(f"{titles.title(name)}: {expected}" for name, expected in missing.items())
     commands = "\n".join(f"dmlrc study run {name} --workers 2" for name in missing)
-    return f"Not run so far: {named}. They are run, or resumed, by:\n\n```shell\n{commands}\n```"
+    begin = f"Not run so far, with the time that each takes: {named}. They are run, or resumed, by:"
+    return f"{begin}\n\n```shell\n{commands}\n```"

@@ -33,8 +33,9 @@ _WHY = {
     "crop_scale": "Not used where images are not cropped at random.",
     "crop_ratio": "Not used where images are not cropped at random.",
     "square": "The stored images are squares already.",
-    "lr": "A small model is not fine-tuned. One rate for all methods, chosen with several of them on validation "
-    "classes: of Grocery Store for frozen trunks; of the glyphs, for short runs, for trained ones.",
+    "lr": "Another network, of which less trains. One rate serves all methods, chosen with several of them on "
+    "validation classes: of the data set itself where the chapter on what is held equal has its grid; else of Grocery "
+    "Store for frozen trunks, of the glyphs for trained ones.",
     "optimizer": "The optimiser that the trunk trains with.",
     "weight_decay": "The decay that the trunk trains with.",
     "iterations_per_epoch": "Fewer steps for a smaller model: a fixed number of batches, not a pass.",
@@ -107,7 +108,9 @@ def _by_hand(
     ours = {key: ours_of(records) if callable(ours_of) else ours_of for key, records in ran.items()}
     if not any(text and text != paper for text in ours.values()):
         return ()
-    return name, _joined({key: text or "unknown" for key, text in ours.items()}), paper, where, why
+    texts = {key: text or "unknown" for key, text in ours.items()}
+    joined = labels.listed(dict.fromkeys(texts.values())) if name == "data set" else _joined(texts)
+    return name, joined, paper, where, why
 
 
 def _joined(ours: Mapping[str, str]) -> str:

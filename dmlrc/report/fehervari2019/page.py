@@ -315,10 +315,10 @@ def settings_sentence() -> str:
 def table_sentence(dataset: str) -> str:
     """What to see in fehervari-t2 to t4, of the paper's own numbers."""
     gained = gains(dataset)
-    most, least = gained.idxmax(), gained.idxmin()
+    most, least, higher = gained.idxmax(), gained.idxmin(), (gained > 0).sum()
     return (
-        f"Under one setting {(gained > 0).sum()} of {len(gained)} methods score higher "
-        f"than their own papers report, {fehervari_label(most)} most ({common.points(gained[most])} points) and "
+        f"Under one setting {higher} of {len(gained)} methods {'scores' if higher == 1 else 'score'} higher than their "
+        f"own papers report, {fehervari_label(most)} most ({common.points(gained[most])} points) and "
         f"{fehervari_label(least)} least ({common.points(gained[least])})."
     )
 
@@ -331,7 +331,7 @@ def order_sentence(by_study: ByStudy) -> str:
     sentences = ["Rank correlation of the paper's R@1 with what the original papers report: " + _rhos(own) + "."]
     for name in common.present(by_study):
         ours = {second: frame["rho"][name, second] for second in names}
-        sentences.append(f"Of ours on `{name}` with the paper's tables: {_rhos(ours)}.")
+        sentences.append(f"Rank correlation of our R@1 on `{name}` with the paper's tables: {_rhos(ours)}.")
     return labels.bullets(sentences)
 
 
@@ -395,7 +395,7 @@ def slopes_in_short(by_study: ByStudy, what: str) -> str:
         slopes = common.doublings(_of_setting(records))
         if len(slopes):
             told[name] = f"{(slopes['mean'] > slopes['ci95'].fillna(np.inf)).sum()} of {len(slopes)}"
-    return f"Methods that gain from a larger {what}, beyond their interval: {labels.by_study(told)}." if told else ""
+    return f"Methods that a larger {what} helps, beyond their interval: {labels.by_study(told)}." if told else ""
 
 
 def best_in_short(by_study: ByStudy) -> str:
@@ -404,8 +404,8 @@ def best_in_short(by_study: ByStudy) -> str:
     for name, frame in places(by_study).items():
         values = of_metric(frame, "precision_at_1")["mean"] if name in by_study else pd.Series(dtype=float)
         if len(values) > 1:
-            told[name] = f"{fehervari_label(values.idxmax())} ({labels.one_digit(values.max())} %)"
-    return f"The highest R@1 belongs to {labels.by_study(told)}." if told else ""
+            told[name] = (fehervari_label(values.idxmax()), f"{labels.one_digit(values.max())} %")
+    return f"The highest R@1 belongs to {labels.led(told)}." if told else ""
 
 
 def fehervari_scalars(by_study: ByStudy) -> dict[str, float | str]:

@@ -28,7 +28,7 @@ def twins(edition: Sequence[StudyRecords]) -> Finding:
         "share": "share",
     }
     search = (
-        f"On {', '.join(beyond)} the difference exceeds both intervals together: an interval over reruns does not "
+        f"On {labels.listed(beyond)} the difference exceeds both intervals together: an interval over reruns does not "
         "hold the noise of the search."
     )
     rows = Table(

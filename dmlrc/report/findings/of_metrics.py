@@ -235,7 +235,7 @@ def singular_values() -> Finding:
         cells(table, heads, index="spectrum"),
         table,
         "rho of two made spectra of 32 singular values. *Decaying*: each 0.93 of the one before. *One idle direction*: "
-        "all alike, but the last is 1e-5 of them. In both the largest stands out. Low is good. Computed live.",
+        "all alike, but the last is 10⁻⁵ of them. In both the largest stands out. Low is good. Computed live.",
         "By the paper's definition the idle direction costs more "
         f"({idle['paper']:.2f} against {decaying['paper']:.2f}); with one value fewer the order turns "
         f"({idle['without_both']:.2f} against {decaying['without_both']:.2f}). Ours keeps all but the largest.",

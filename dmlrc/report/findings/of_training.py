@@ -35,7 +35,7 @@ def arcface_margin() -> Finding:
         table,
         "ArcFace (scale 16) on one random batch of 112 images and 100 classes. The change of the gradient: largest "
         "difference of an entry over the largest entry. Computed live, seed 0.",
-        f"The loss is the same, and gradients agree to {shifted['gradient']:.0e}. A row *ArcFace* trained "
+        f"The loss is the same, and gradients agree to {labels.number(shifted['gradient'])}. A row *ArcFace* trained "
         "so is a second row *Softmax*.",
     )
     return Finding(

@@ -50,6 +50,8 @@ def pairs(findings: Iterable[Finding]) -> list[Pair]:
 def pairs_sentence(found: Sequence[Pair]) -> str:
     """The widest and the narrowest of `pairs`, in words."""
     widest, narrowest = (
-        f"{pair.what}, {percent(pair.wrong)} in the place of {percent(pair.right)} %" for pair in (found[0], found[-1])
+        f"*{pair.what}*, {percent(pair.wrong)} instead of {percent(pair.right)} %" for pair in (found[0], found[-1])
     )
-    return f"Of {len(found)} faults with two scores to compare, the largest is: {widest}. The smallest: {narrowest}."
+    return (
+        f"Of {len(found)} faults that change a score, one changes it most: {widest}. One changes it least: {narrowest}."
+    )

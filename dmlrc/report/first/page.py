@@ -157,8 +157,9 @@ def limits(edition: Sequence[StudyRecords]) -> str:
         f"**Frozen trunk.** On {listed([f'`{name}`' for name in frozen])} only a linear embedder was trained, on fixed "
         "ImageNet features. Losses may rank otherwise when the whole network is fine-tuned, as it was in the papers."
         * bool(frozen),
-        f"**Below the untrained trunk** in P@1: {labels.by_study(below)}." * bool(below),
-        f"**Few data sets.** Here {'are' if len(data) > 1 else 'is'} {labels.counted(len(data), 'data set')}; a "
+        f"**Below the untrained trunk.** Training left {labels.by_study(below)} with a lower P@1 than the features had "
+        "before. A ranking of these says which loss did the least harm." * bool(below),
+        f"**Few data sets.** There {'are' if len(data) > 1 else 'is'} {labels.counted(len(data), 'data set')} here. A "
         "ranking on one is no ranking on the next.",
     ]
     return "\n".join(f"- {bullet}" for bullet in bullets if bullet)

@@ -105,7 +105,8 @@ def summary(found: Sequence[Judged]) -> list[str]:
         ("on the other data sets, where they are exploratory", [e for e in found if e.study != CUB]),
     ):
         counts = {verdict: sum(each.verdict == verdict for each in chosen) for verdict in VERDICTS}
-        told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+        known = [(verdict, count) for verdict, count in counts.items() if count]
+        told = ", ".join(f"{count} {verdict}" for verdict, count in known) if len(known) > 1 else f"all {known[0][0]}"
         sentences.append(f"Of {len(chosen)} verdicts {where}: {told}.")
     return sentences
 

@@ -82,3 +82,14 @@ ADDRESSES: Mapping[str, str] = MappingProxyType(
     | {method.loss: LINKS[method.label] for method in SHOWN.values()}
 )
 """As `LINKS`, by the name of a loss: to its page, or to its section on `OTHERS_PAGE`."""
+
+
+def claimed(claim: str) -> list[tuple[str, str]]:
+    """The losses that a claim, by its id, is about: label and address from a chapter."""
+    own = [(SHOWN[name].label, LINKS[SHOWN[name].label]) for name, note in NOTES.items() if claim in note.claims]
+    other = [
+        (note.label, f"{OTHERS_PAGE}.html#{section_anchor(section)}")
+        for section, note in OTHERS.items()
+        if claim in note.claims
+    ]
+    return own + other

@@ -75,6 +75,16 @@ def searched_links() -> dict[str, str]:
     return {row_label(table, method): ADDRESSES[method.loss] for table, method in searched_too()}
 
 
+def sized_links(names: Iterable[str]) -> dict[str, str]:
+    """Where the rows of Zhai and Wu's tables lead to, a size of an embedding behind a name or none.
+
+    >>> sized_links(["NormSoftmax, 512 d", "Npairs, 64 d", "LMCL*, 2048 d", "HTL, 512 d"])["Npairs, 64 d"]
+    '20_losses_of_the_other_papers.html#loss-n-pairs'
+    """
+    known = ZHAI.links() | {zhai_page.zhai_label("lmcl"): ADDRESSES["cosface"]}
+    return {name: known[loss] for name in names if (loss := name.partition(", ")[0]) in known}
+
+
 def row_label(table: Table, method: Method) -> str:
     """A row with its paper."""
     return f"{table.label(method.name)} ({labels.paper(table.paper)})"
@@ -147,10 +157,9 @@ def in_short(found: Found) -> list[str]:
     sentences = []
     for table in TABLES:
         of = {study: best(table, records) for study, records in common.present(found[table.experiment]).items()}
-        told = {study: f"{lead[0]} ({labels.one_digit(lead[1])} %)" for study, lead in of.items() if lead}
+        told = {study: (lead[0], f"{labels.one_digit(lead[1])} %") for study, lead in of.items() if lead}
         if told:
-            leaders = labels.by_study(told)
-            sentences.append(f"Of the losses of {labels.paper(table.paper)} the best by R@1 is {leaders}.")
+            sentences.append(f"Of the losses of {labels.paper(table.paper)} the best by R@1 is {labels.led(told)}.")
     return sentences
 
 

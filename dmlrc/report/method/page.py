@@ -141,9 +141,12 @@ def place_sentences(standing: Mapping[str, pd.DataFrame], method: str) -> list[s
     for study, frame in standing.items():
         row = place(frame, method)
         told = "it cannot be told from the best" if row["tied"] else "it is not among the best"
+        if not row["tied"] and row["rank_low"] == 1:
+            told = "compared with the best alone, it lies behind it"
         ranks = everything.places(row["rank_low"], row["rank_high"])
+        luck = "" if "among_best" in frame else ", by the luck of seeds alone"
         sentences.append(
-            f"{study}: {labels.percent(row['mean'], digits=1)} % MAP@R, rank {ranks} of {row['n']}; {told}."
+            f"{study}: {labels.percent(row['mean'], digits=1)} % MAP@R, rank {ranks} of {row['n']}{luck}; {told}."
         )
     return sentences or ["It has no results in these studies."]
 
@@ -189,7 +192,7 @@ def winners(tried: pd.DataFrame, method: Method) -> tuple[pd.DataFrame, pd.DataF
     rows, ends = {"searched": ranges | {"validation MAP@R": ""}}, []
     for trial in tried[tried["best"]].to_dict("records"):
         won = f"{trial['study']}, search {trial['repetition'] + 1}"
-        rows[won] = {words: f"{trial[name]:.4g}" for name, words in names.items()}
+        rows[won] = {words: labels.number(trial[name]) for name, words in names.items()}
         rows[won] |= {"validation MAP@R": labels.percent(trial["value"])}
         ends += [(won, names[name]) for name, space in method.space.items() if tables.at_edge(trial[name], space)]
     cells = pd.DataFrame.from_dict(rows, orient="index").rename_axis("Search")
@@ -200,15 +203,17 @@ def winners(tried: pd.DataFrame, method: Method) -> tuple[pd.DataFrame, pd.DataF
 
 
 def _range(space: Float | Int) -> str:
-    return f"{space.low:g} to {space.high:g}" + (", logarithmic" if getattr(space, "log", False) else "")
+    return f"{labels.number(space.low)} to {labels.number(space.high)}" + (
+        ", logarithmic" if getattr(space, "log", False) else ""
+    )
 
 
 def sensitivity(tried: pd.DataFrame) -> str:
     """How much of the best trial's value the median trial has, in a sentence."""
     values = tried.groupby("study", sort=False)["value"]
     shares = (values.median() / values.max()).to_dict()
-    told = ", ".join(f"{100 * share:.0f} % ({study})" for study, share in shares.items())
-    return f"A setting left to chance costs: of the best trial's MAP@R the median trial has {told}."
+    told = labels.listed(f"{100 * share:.0f} % on {study}" for study, share in shares.items())
+    return f"A setting left to chance costs: of the best trial's MAP@R the median trial reaches {told}."
 
 
 def rate_sentences(method: str) -> list[str]:
@@ -221,9 +226,12 @@ def rate_sentences(method: str) -> list[str]:
         own, shared = best[method].idxmax(), rates.best_rate(best)
         worst = best[method].idxmin()
         lost = 100 * (best[method].max() - best[method].min())
-        same = "as for all methods together" if own == shared else f"for all methods together {labels.rate(shared)} is"
+        same = (
+            "as for all methods together" if own == shared else f"while {labels.rate(shared)} suits all together best"
+        )
         sentences.append(
-            f"{study}: the best rate is {labels.rate(own)}, {same}; at {labels.rate(worst)} it loses {lost:.1f} points."
+            f"{study}: the best rate is {labels.rate(own)}, {same}; at {labels.rate(worst)}, the worst of the grid, it "
+            f"loses {lost:.1f} points of validation MAP@R."
         )
     return sentences
 

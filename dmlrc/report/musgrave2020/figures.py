@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -188,10 +189,10 @@ def importance(shares: pd.DataFrame) -> Figure:
         for step, row in enumerate(shares[shares["method"] == name].itertuples()):
             width, label = 100 * row.importance, labels.parameter(row.parameter)
             colour = method_style(name).colour
-            [bar] = axis.barh(place, width, left=left, color=colour, alpha=max(0.75 - 0.25 * step, 0.1), height=0.75)
+            [bar] = axis.barh(place, width, left=left, color=_tint(colour, max(0.8 - 0.3 * step, 0.2)), height=0.75)
             svg.tips(bar, f"{labels.method_label(name)}: {label} {width:.0f} %")
             if width > 1.7 * len(label):
-                ink = "white" if step == 0 and colour != ORANGE else "#252525"
+                ink = "#fefefe" if step == 0 and colour != ORANGE else "#252525"  # the same on a dark page
                 axis.text(left + width / 2, place, label, ha="center", va="center", fontsize=7.5, color=ink)
             left += width
     method_rows(axis, list(largest.index))
@@ -199,6 +200,11 @@ def importance(shares: pd.DataFrame) -> Figure:
     axis.grid(False)
     family_legend(figure, list(largest.index))
     return figure
+
+
+def _tint(colour: str, strength: float) -> tuple[float, ...]:
+    """A colour on white, opaque: it stays what it is on a dark page."""
+    return tuple(1 - strength * (1 - part) for part in to_rgb(colour))
 
 
 MOST_PANELS = 3
@@ -286,14 +292,8 @@ def beside_published(points: pd.DataFrame) -> Figure:
             )
             label = labels.method_label(row.method)
             svg.tips(dot, f"{label}: {100 * row.theirs:.1f} % on {dataset}, {100 * row.ours:.1f} % here")
-        axis.text(
-            0.03,
-            0.97,
-            f"ρ = {part['ours'].corr(part['theirs'], method='spearman'):+.2f}",
-            transform=axis.transAxes,
-            va="top",
-            fontsize=8,
-        )
+        rho = part["ours"].corr(part["theirs"], method="spearman")
+        axis.set_title(f"ρ = {rho:+.2f}", fontsize=8, loc="left", pad=2)
         axis.xaxis.set_major_locator(MaxNLocator(3))
         axis.yaxis.set_major_locator(MaxNLocator(4))
     for axis, dataset in zip(axes[-1], datasets, strict=True):

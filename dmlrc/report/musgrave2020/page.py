@@ -115,7 +115,7 @@ def _joined(frame: pd.DataFrame) -> pd.Series:
     return chosen.set_index("method")["mean"]
 
 
-def importance_sentence(shares: pd.DataFrame) -> str:
+def importance_sentence(study: str, shares: pd.DataFrame) -> str:
     """The method that hangs on one hyperparameter most, and the one that does least. shares: `tables.importance`."""
     largest = shares.loc[shares.groupby("method")["importance"].idxmax()].sort_values("importance")
     least, most = (
@@ -123,7 +123,7 @@ def importance_sentence(shares: pd.DataFrame) -> str:
         "the variance)"
         for how, row in (("least", largest.iloc[0]), ("depends on a single one most", largest.iloc[-1]))
     )
-    return f"Of the losses with several hyperparameters, {most}, {least}."
+    return f"On `{study}`, of the losses with several hyperparameters, {most}, {least}."
 
 
 def settings(
@@ -142,17 +142,32 @@ def settings(
     return cells, cells.ne(cells["paper"], axis=0).replace({True: "best", False: ""})
 
 
+AS_ELSEWHERE = {"GoogleNet": "GoogLeNet"}
+"""A trunk that this paper spells otherwise than the rest of the book."""
+
+
 def pretrained_trunks(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """Table 1 of the Reality Check and our pretrained rows: P@1 of trunk features, reduced by PCA, in percent."""
     table = published.trunks()
     table = table[table["source_table"] == "Table 1"].pivot(index="network", columns="dataset", values="value")
-    cells = table[list(published.DATASETS)].map(labels.percent, digits=1)
+    cells = table[list(published.DATASETS)].rename(index=AS_ELSEWHERE).map(labels.percent, digits=1)
     for records in edition:
         frame = accuracy(records).set_index(["method", "setting", "metric"])["mean"]
         cells.loc[_pretrained_trunk(records), records.name] = labels.percent(
             frame[PRETRAINED, "concatenated", "precision_at_1"], digits=1
         )
     return cells.fillna("–").rename_axis("Trunk").rename_axis(None, axis=1)
+
+
+def trunks_sentence() -> str:
+    """How far apart the paper's pretrained trunks are in P@1, and what follows."""
+    table = published.trunks()
+    values = table[table["source_table"] == "Table 1"].groupby("dataset")["value"]
+    apart = labels.span(values.max() - values.min(), lambda gap: f"{100 * gap:.0f}")
+    return (
+        f"Before any training the paper's trunks are {apart} points of P@1 apart: a paper that changed its trunk "
+        "together with its loss cannot tell the two gains apart."
+    )
 
 
 def _pretrained_trunk(records: StudyRecords) -> str:
@@ -169,7 +184,7 @@ def random_trunks(nmi_by_dataset: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """
     table = published.trunks()
     table = table[table["source_table"] == "Table 2"].pivot(index="network", columns="dataset", values="value")
-    table = table[list(published.DATASETS)].rename(index={"GoogleNet": "GoogLeNet"})
+    table = table[list(published.DATASETS)].rename(index=AS_ELSEWHERE)
     chance = {}
     for name, frame in nmi_by_dataset.items():
         for (classes, images), part in frame.groupby(["classes", "images"], sort=False):
@@ -177,7 +192,7 @@ def random_trunks(nmi_by_dataset: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
             for row in part.itertuples():
                 table.loc[labels.TRUNK_LABELS.get(row.trunk, row.trunk), column] = row.nmi
             chance[column] = nmi_of_random(classes, images)
-    table.loc["chance: 1 - log S / log C"] = pd.Series(chance)
+    table.loc["chance: 1 − log S / log C"] = pd.Series(chance)
     return table.map(labels.percent, digits=1).replace("", "–").rename_axis("Random trunk").rename_axis(None, axis=1)
 
 
@@ -213,11 +228,16 @@ def results_sentence(records: StudyRecords, methods: Methods = METHODS) -> str:
     if count < 2:
         return f"On `{records.name}` fewer than two methods have results so far, so there is nothing to compare."
     best, worst = (labels.prose(labels.method_label(apart[name], methods)) for name in ("best_method", "worst_method"))
-    tied = f"{ties} of the {count - 1} others cannot be told from it" if ties else "all others lie below it"
+    tied = f"{ties} of the {count - 1} others cannot be told from {best}" if ties else f"all others lie below {best}"
     return (
         f"On `{records.name}` {best} has the highest MAP@R, {labels.one_digit(apart['best'])} %, and {worst} the "
-        f"lowest, {labels.one_digit(apart['worst'])} %. By the intervals {tied}."
+        f"lowest, {labels.one_digit(apart['worst'])} %. {_luck(frame)}, {tied}."
     )
+
+
+def _luck(frame: pd.DataFrame) -> str:
+    """What the ties of a results table count: see `labels.ties`."""
+    return "Search and seed counted" if "among_best" in frame else "By intervals that know the luck of seeds alone"
 
 
 def agreement(records: StudyRecords, theirs: Mapping[str, pd.DataFrame]) -> str:
@@ -238,9 +258,8 @@ def results_in_short(edition: Sequence[StudyRecords]) -> str:
         if (frame["method"] != PRETRAINED).sum() > 1:
             ties = int((marks(frame) == "tie").sum())
             best = labels.prose(labels.method_label(spread(frame)["best_method"]))
-            told[records.name] = (
-                f"{best} ({f'tied with {ties} others' if ties > 1 else 'tied with one' if ties else 'alone'})"
-            )
+            tied = f"tied with {labels.counted(ties, 'other')}" if ties else "alone"
+            told[records.name] = f"{best} ({tied}{'' if 'among_best' in frame else ', by the luck of seeds alone'})"
     return f"The highest MAP@R belongs to {labels.by_study(told)}." if told else ""
 
 
@@ -287,31 +306,52 @@ def trend_sentence(slopes: Mapping[str, Estimate]) -> str:
     rising = [name for name, trend in slopes.items() if abs(trend.value) > trend.half]
     sentences = []
     if flat:
-        sentences.append(f"the measured trend cannot be told from a flat line on {_named(flat)}")
+        sentences.append(f"The measured trend cannot be told from a flat line on {_named(flat)}.")
     if rising:
-        sentences.append(f"it can on {_named(rising)}")
-    return "; ".join(sentences) + "."
+        sentences.append(f"It can on {_named(rising)}.")
+    return " ".join(sentences)
 
 
 def _named(names: Sequence[str]) -> str:
     return labels.listed(map(titles.in_label, names))
 
 
-def joining(frame: pd.DataFrame) -> str:
-    """What joining the folds' embeddings does to MAP@R, in words. frame: `accuracy` or a published data set."""
+def joining(frames: Mapping[str, pd.DataFrame]) -> str:
+    """What joining the folds' embeddings does to MAP@R, in a sentence or two; "" without any method.
+
+    frames: `accuracy` of studies, or published data sets, by their names.
+    """
+    found = {name: _joining(frame) for name, frame in frames.items()}
+    found = {name: (gain, rho) for name, (gain, rho) in found.items() if gain == gain}
+    if not found:
+        return ""
+    gains, rhos = zip(*found.values(), strict=True)
+    told = labels.each(found, lambda pair: f"{100 * pair[0]:+.1f} ({pair[1]:.2f})")
+    moved = labels.span([100 * gain for gain in gains], "{:+.1f}".format)
+    return (
+        f"Joining the folds' embeddings moves the methods by {moved} points of MAP@R on average. Their order "
+        f"agrees with that of the single models by a rank correlation of {labels.span(rhos)}: {told}."
+    )
+
+
+def _joining(frame: pd.DataFrame) -> tuple[float, float]:
     rows = frame[(frame["metric"] == "map_at_r") & (frame["method"] != PRETRAINED)]
     means = rows.pivot(index="method", columns="setting", values="mean")
     gain = (means["concatenated"] - means["separated"]).mean()
     rho = means["concatenated"].corr(means["separated"], method="spearman")
-    return f"{100 * gain:+.1f} points (rank correlation {rho:.2f})"
+    return gain, rho
 
 
 def stops(records: StudyRecords) -> str:
     """How the training runs of a study ended, in one sentence."""
-    shares = records.runs["stopped"].value_counts(normalize=True)
-    words = {"plateau": "on a plateau", "limit": "at the limit of epochs", "diverged": "diverged"}
-    ends = [f"{100 * shares[end]:.1f} % {text}" for end, text in words.items() if end in shares]
-    return f"Of {len(records.runs):,} runs of `{records.name}`, {', '.join(ends)}."
+    counts = records.runs["stopped"].value_counts()
+    words = {"plateau": "ended on a plateau", "limit": "ended at the limit of epochs", "diverged": "diverged"}
+    total = len(records.runs)
+    ends = {text: counts[end] for end, text in words.items() if end in counts}
+    if list(ends.values()) == [total]:
+        return f"All {total:,} runs of `{records.name}` {next(iter(ends))}."
+    told = [f"{100 * count / total:.1f} % {text}" for text, count in ends.items()]
+    return f"Of {total:,} runs of `{records.name}`, {labels.listed(told)}."
 
 
 def cut_off(edition: Sequence[StudyRecords]) -> pd.DataFrame:
@@ -335,11 +375,12 @@ def cut_off_sentence(records: StudyRecords) -> str:
         return ""
     above = found[found > tables.MOST_CUT_OFF]
     if not len(above):
-        return f"`{records.name}`: of no method more than {100 * tables.MOST_CUT_OFF:.0f} % of the reruns were cut off."
+        return f"On `{records.name}` no method had more than {100 * tables.MOST_CUT_OFF:.0f} % of its reruns cut off."
+    several = f"all {len(found)}" if len(above) == len(found) else f"{len(above)} of {len(found)}"
     return (
-        f"`{records.name}`: of {len(above)} of {len(found)} methods more than {100 * tables.MOST_CUT_OFF:.0f} % of the "
-        f"reruns were cut off, most of {labels.method_label(above.idxmax())} ({100 * above.max():.0f} %). A higher "
-        "limit might change its table."
+        f"On `{records.name}` {several} methods had more than {100 * tables.MOST_CUT_OFF:.0f} % of their reruns cut "
+        f"off, {labels.method_label(above.idxmax())} most ({100 * above.max():.0f} %). A higher limit might change "
+        "its table."
     )
 
 
@@ -378,15 +419,17 @@ def best_hyperparameters(records: StudyRecords) -> tuple[pd.DataFrame, str]:
     cells = table[["method", "hyperparameter"]].assign(
         method=table["method"].map(labels.method_label),
         hyperparameter=table["hyperparameter"].map(labels.parameter),
-        **{column: table[column].map("{:.4g}".format) for column in ("value", "low", "high")},
+        **{column: table[column].map(labels.number) for column in ("value", "low", "high")},
     )
     edges = [
         f"{labels.method_label(row.method)}, {labels.parameter(row.hyperparameter)}"
         for row in table[table["at_edge"]].itertuples()
     ]
+    told = f"{len(edges)} of {len(table)} {'lies' if len(edges) == 1 else 'lie'} within 2 % of one"
+    which = f" ({'; '.join(edges)})" if edges else ""
     return cells.set_index(["method", "hyperparameter"]), (
-        "Near an end of its range, a value may have been set by the range rather than the loss: "
-        f"{len(edges)} of {len(table)} lie within 2 % of one ({'; '.join(edges) or 'none'})."
+        "Near an end of its range, a value may have been set by the range rather than by the loss. On "
+        f"`{records.name}`, {told}{which}."
     )
 
 

@@ -130,7 +130,7 @@ def orders_sentence(orders: Orders) -> str:
             continue
         texts = [f"{text} by {_moved(order_gain(*pair, key), key)}" for key, text in METRICS.items()]
         sentences.append(
-            f"A random class order in the place of the default one moves, on `{name}`, {labels.listed(texts)}."
+            f"On `{name}` a random class order in the place of the default one moves {labels.listed(texts)}."
         )
     if sentences:
         return labels.bullets(sentences)
@@ -182,7 +182,8 @@ def every_order_sentence(found: pd.DataFrame) -> str:
             f"{drawn['trained'].std():.1f} points) and is {own['trained']:.1f} % with the default one. The untrained "
             f"trunk has {drawn['untrained'].min():.1f} % to {drawn['untrained'].max():.1f} %, and "
             f"{own['untrained']:.1f} %: the order changes how hard the test classes are before anything is learned. "
-            f"With {below} of the {len(wide)} orders training this linear layer lowers R@1."
+            f"With {'all' if below == len(wide) else f'{below} of the'} {len(wide)} orders, training this linear layer "
+            "lowers R@1."
         )
     return labels.bullets(lines)
 
@@ -274,17 +275,19 @@ def bins_sentence(by_study: ByStudy) -> str:
 
 
 def imbalance_sentence(by_study: ByStudy) -> str:
-    """How many negative pairs stand against a positive one, in a sentence a study."""
-    sentences = []
+    """How many negative pairs stand against a positive one around each study, in two sentences."""
+    told = {}
     for name, records in common.present(by_study).items():
         frame = histograms(records, "test")
         if len(frame):
             seen = histogram_statistics(frame)
-            sentences.append(
-                f"On `{name}` {seen['negative'] / seen['positive']:.0f} negative pairs of the test images stand "
-                "against each positive one: as counts, the positive histogram is that much smaller."
-            )
-    return labels.bullets(sentences) or "No histograms were recorded here."
+            told[name] = f"{seen['negative'] / seen['positive']:.0f}"
+    if not told:
+        return "No histograms were recorded here."
+    return (
+        f"Against each positive pair of test images stand so many negative ones: {labels.by_study(told)}. As counts, "
+        "the positive histogram is that much smaller."
+    )
 
 
 def histograms_sentence(by_study: ByStudy) -> str:
@@ -301,8 +304,9 @@ def histograms_sentence(by_study: ByStudy) -> str:
         }
         sentences.append(
             f"On `{name}` training moves the mean inner product of positive test pairs from "
-            f"{parts['mean_positive']} and of negative ones from {parts['mean_negative']}; their standard deviations "
-            f"go from {parts['std_positive']} and from {parts['std_negative']}."
+            f"{parts['mean_positive']} and of negative ones from {parts['mean_negative']}. The histogram of the "
+            f"negative pairs gets {'narrower' if after['std_negative'] < before['std_negative'] else 'wider'}: its "
+            f"standard deviation goes from {parts['std_negative']} (positive pairs: {parts['std_positive']})."
         )
     return labels.bullets(sentences) or "No histograms were recorded here."
 
@@ -391,12 +395,10 @@ def overfitting_sentence(by_study: ByStudy) -> str:
     for name, records in common.present(by_study).items():
         moved = [
             f"of {text} by "
-            + " and by ".join(
-                f"{_moves(rise(records, metric, images))} on {images} images" for images in PARTS.values()
-            )
+            + " and ".join(f"{_moves(rise(records, metric, images))} ({images})" for images in PARTS.values())
             for metric, text in MEANS.items()
         ]
-        sentences.append(f"On `{name}` the mean inner products move over training: {'; '.join(moved)}.")
+        sentences.append(f"On `{name}` training moves the mean inner product {' and '.join(moved)}.")
     return labels.bullets(sentences) or "Nothing was run here."
 
 
@@ -442,8 +444,8 @@ def start_sentence(by_study: ByStudy) -> str:
         texts = {text: _gap(gap(records, key, "first"), key) for key, text in METRICS.items()}
         trained, validated = classes(records)
         sentences.append(
-            f"On `{name}`, with {trained} training and {validated} validation classes, the scores of training images "
-            f"less those of validation images after the first epoch are: {labels.each(texts, str)}."
+            f"On `{name}`, with {trained} training and {validated} validation classes, the training images score above "
+            f"the validation images after the first epoch by: {labels.each(texts, str)}."
         )
     return labels.bullets(sentences) or "Nothing was run here."
 

@@ -98,7 +98,8 @@ def cells(grid: StudyRecords, methods: Methods = METHODS) -> tuple[pd.DataFrame,
     marks = table.eq(table.max()).replace({True: "best", False: ""})
     marks["range"] = ""
     texts = table.map(labels.percent).assign(
-        steps=told["steps"].map("{:,.0f}".format), **{"cut off": told["cut_off"].map("{:.0%}".format)}
+        steps=told["steps"].map("{:,.0f}".format),
+        **{"cut off": told["cut_off"].map(lambda share: f"{100 * share:.0f} %")},
     )
     marks = marks.assign(steps="", **{"cut off": ""})
     names = {name: labels.method_label(name, methods) for name in best.columns}
@@ -158,7 +159,7 @@ def of_papers_sentence(told: pd.DataFrame) -> str:
         reasons = {
             "have no grid of their own": left[left["best"].isna()],
             "are not the best of their grid": left[left["best"].notna() & (left["best"] != left["in_use"])],
-            "stand at the edge of their grid": left[left["best"] == left["in_use"]],
+            "stand at the edge of their grid, so a better one may lie beyond it": left[left["best"] == left["in_use"]],
         }
         said = [
             f"those of {labels.listed(map(labels.paper, of['paper']))} {why}" for why, of in reasons.items() if len(of)
@@ -179,8 +180,8 @@ def sentence(grid: StudyRecords) -> str:
     )
     return (
         f"On {labels.dataset(grid)} {len(best_trials(grid).columns)} methods lie {wide} points apart at a rate of "
-        f"{labels.rate(high)}, with {first} ahead, and {narrow} points at {labels.rate(best)}, with {second} ahead; on "
-        f"average they gain {labels.percent(told['mean'][best] - told['mean'][high])} points of MAP@R."
+        f"{labels.rate(high)}, with {first} ahead, and {narrow} points at {labels.rate(best)}, with {second} ahead; "
+        f"on average the better rate is worth {labels.percent(told['mean'][best] - told['mean'][high])} points."
     )
 
 
@@ -255,6 +256,7 @@ def warning(edition: Sequence[StudyRecords]) -> str:
         return ""
     return (
         f"**The rankings and verdicts of {labels.listed(made)} were made by their learning rate, and are being run "
-        f"again.** All methods of a study share one rate: {labels.listed(made.values())}, as validation classes say. "
-        "{doc}`14_what_decides_a_ranking` shows what a rate does to an order."
+        "again.** All methods of a study share one rate, and the validation classes would have chosen another: these "
+        f"runs had {labels.listed(made.values())}. {{doc}}`14_what_decides_a_ranking` shows what a rate does to an "
+        "order."
     )

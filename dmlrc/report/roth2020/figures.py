@@ -128,7 +128,7 @@ def _short(value: str, factor: str) -> str:
     if factor != "trunks":
         return value.removeprefix(FACTORS[factor][0])
     trunk, _, kind = value.partition("-")
-    return "\n".join([*labels.TRUNK_LABELS.get(trunk, trunk).split(), kind]).strip()
+    return "\n".join([*labels.TRUNK_LABELS.get(trunk, trunk).replace("-", "- ").split(), kind]).strip()
 
 
 def _loss_handles(sweeps: Sequence[StudyRecords]) -> list[Line2D]:
@@ -223,7 +223,7 @@ def _draw_samplers(title: str, records: StudyRecords) -> Figure:
         _blank(axis, "not run")
         return figure
     scores, names = 100 * frame["score"], list(SAMPLERS)
-    sns.boxplot(x=scores, y=frame["value"], order=names, color="#DDDDDD", fliersize=0, linewidth=1, ax=axis)
+    sns.boxplot(x=scores, y=frame["value"], order=names, color=GREY, fill=False, fliersize=0, linewidth=1, ax=axis)
     axis.scatter(scores, style.jitter(frame["value"].map(names.index)), s=6, color=BLUE, alpha=0.6, zorder=3)
     axis.set_yticks(range(len(names)), SAMPLERS.values())
     axis.set_title(title, fontsize=9)

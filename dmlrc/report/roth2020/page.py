@@ -23,6 +23,7 @@ from dmlrc.report.roth2020.numbers import (
     effects,
     gain_of,
     influence,
+    loss_spread,
     r1_range,
     regularisation,
     regularisation_panels,
@@ -192,7 +193,7 @@ def regularisation_sentence(by_study: ByStudy) -> str:
         if len(gains) and head in by_study:
             clear = (gains > frame["ci95"][gains.index]).sum()
             mean = common.points(gains.mean())
-            ours[head] = f"{(gains > 0).sum()} of {len(gains)} ({mean}; {clear} clearly)"
+            ours[head] = f"{(gains > 0).sum()} of {len(gains)} ({mean}; {clear} beyond the interval)"
         elif len(gains):
             theirs += list(gains)
     told = f"; in our runs in {labels.by_study(ours)}" if ours else ""
@@ -248,8 +249,31 @@ def effects_sentence(sweeps: Mapping[str, ByStudy]) -> str:
     for name, part in frame.groupby("study", sort=False):
         means = part.groupby("factor")["effect"].mean().sort_values(ascending=False)
         texts = {FACTORS[factor][1]: f"{100 * value:.1f} %" for factor, value in means.items()}
-        sentences.append(f"On `{name}` the best value of a factor is above the worst by: {labels.each(texts, str)}.")
+        sentences.append(
+            f"On `{name}`, from the worst value of a factor to the best, a loss gains this share of its score: "
+            f"{labels.each(texts, str)}."
+        )
     return labels.bullets(sentences) or "None of the five sweeps was run here."
+
+
+def effects_beside_losses(sweeps: Mapping[str, ByStudy]) -> str:
+    """Which factors are worth more than the losses are, and which less, in a sentence a study."""
+    sentences = []
+    for name, part in effects(sweeps).groupby("study", sort=False):
+        own = part.groupby("factor", sort=False)["effect"].mean().sort_values(ascending=False)
+        theirs = pd.Series({factor: loss_spread(sweeps[factor][name]).mean() for factor in own.index})
+        more, less = ([_factor(key) for key in own.index[chosen]] for chosen in (own > theirs, own <= theirs))
+        sentences.append(
+            f"On `{name}`, on average, these move a score more than the choice of the loss does: "
+            f"{labels.listed(more) or 'none'}; these less: {labels.listed(less) or 'none'}."
+        )
+    return labels.bullets(sentences) or "None of the five sweeps was run here."
+
+
+def _factor(key: str) -> str:
+    """A factor for a list: what stands behind its comma in brackets."""
+    name, comma, rest = FACTORS[key][1].partition(", ")
+    return f"{name} ({rest})" if comma else name
 
 
 def samplers_cells(by_study: ByStudy) -> pd.DataFrame:
@@ -388,9 +412,11 @@ def decay_sentence(by_study: ByStudy) -> str:
     for name, records in common.present(by_study).items():
         frame = regularisation(records, "rho", "train").dropna(subset="gain")
         if len(frame):
-            fell = (frame["gain"] < 0).sum()
-            change = frame["gain"].mean()
-            sentences.append(f"On `{name}` ρ falls in {fell} of {len(frame)} pairs; its mean change is {change:+.2f}.")
+            fell, clearly = (frame["gain"] < 0).sum(), (frame["gain"] < -frame["ci95"]).sum()
+            sentences.append(
+                f"On `{name}` ρ falls in {fell} of {len(frame)} pairs, beyond its interval in {clearly}; its mean "
+                f"change is {frame['gain'].mean():+.2f}."
+            )
     return labels.bullets(sentences) or "Spectra were not recorded here."
 
 

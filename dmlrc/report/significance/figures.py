@@ -145,7 +145,7 @@ def effects_figure(compared: Sequence[Comparison]) -> Figure:
         axis.set_title(style.narrow(title), fontsize=8)
         axis.xaxis.set_major_locator(MaxNLocator(3))
     bases = dict.fromkeys(labels.method_label(baseline(each.methods)) for each in compared)
-    figure.supxlabel(f"points above {' or '.join(bases)}", fontsize=9)
+    axes.flat[len(found) // 2].set_xlabel(f"points above {' or '.join(bases)}", fontsize=9)
     style.family_legend(figure, names)
     return figure
 

@@ -112,7 +112,7 @@ def overview(edition: Sequence[StudyRecords], lenders: Sequence[StudyRecords]) -
                 "pairs": str(len(pairs)),
                 "differ": str((pairs["holm"] < ALPHA).sum()),
                 "uncorrected": str((pairs["p"] < ALPHA).sum()),
-                "Welch": str((pairs["p_welch"] < ALPHA).sum()),
+                "Welch": str((pairs["p_welch"] < ALPHA).sum()) if pairs["p_welch"].notna().any() else "–",
                 "equal": str(pairs["equal"].sum()),
                 "cannot be told from the best": ", ".join(map(labels.method_label, best)),
             }
@@ -126,7 +126,7 @@ def differences_sentence(compared: Comparison) -> str:
         return f"`{compared.study}`: fewer than two methods, or no run repeated, so nothing can be tested."
     pairs, told = compared.pairs, compared.summary.sort_values("mean", ascending=False)
     best, *rest = map(labels.method_label, told[told["among_best"]].index)
-    among = f"cannot be told from {', '.join(rest)}" if rest else "can be told from every other method"
+    among = f"cannot be told from {labels.listed(rest)}" if rest else "can be told from every other method"
     half = ((pairs["high"] - pairs["low"]) / 2).mean()
     return (
         f"`{compared.study}`: {(pairs['holm'] < ALPHA).sum()} of {len(pairs)} pairs of methods differ in MAP@R, and "
@@ -161,11 +161,12 @@ def effects_sentence(compared: Comparison) -> str:
     """The methods farthest above and below the oldest loss, in a sentence."""
     found = effects(compared)["difference"]
     high, low = found.idxmax(), found.idxmin()
-    return (
-        f"On `{compared.study}` {labels.method_label(high)} lies farthest above "
-        f"{labels.method_label(baseline(compared.methods))}, by {labels.signed(found[high], 2, '')} points, and "
-        f"{labels.method_label(low)} lowest, at {labels.signed(found[low], 2, '')}."
-    )
+    first, most, least = map(labels.method_label, (baseline(compared.methods), high, low))
+    gain, loss = (labels.signed(found[name], 2, "") for name in (high, low))
+    above = f"{most} lies farthest above {first}, by {gain} points"
+    if found[high] <= 0:
+        above = f"no method lies above {first}; {most} comes nearest ({gain} points)"
+    return f"On `{compared.study}` {above}, and {least} lies lowest, at {loss}."
 
 
 def ranks_sentence(compared: Comparison) -> str:
@@ -185,11 +186,13 @@ def caution(compared: Comparison) -> str:
     found = same_function(compared)
     if found is None:
         return ""
-    verdict = "contains" if found.low <= 0 <= found.high else "does not contain"
+    misses = not found.low <= 0 <= found.high
     return (
         f"On `{compared.study}` N. Softmax and ProxyNCA, which are one function searched under two names, differ by "
         f"{labels.signed(found.value, 2, '')} points, with an interval from {labels.signed(found.low, 2, '')} to "
-        f"{labels.signed(found.high, 2, '')} that {verdict} zero ({compared.luck})."
+        f"{labels.signed(found.high, 2, '')} ({compared.luck})"
+        + ": it misses zero, so two searches of one function may lie further apart than it allows for" * misses
+        + "."
     )
 
 
@@ -214,12 +217,13 @@ def classes_sentence(records: StudyRecords) -> str:
     if found is None:
         return ""
     half = ((found["high"] - found["low"]) / 2).mean()
-    leader = found["first"].idxmax()
+    leader, others = found["first"].idxmax(), len(found) - 1
     apart = (found["behind_low"] > 0).sum()
     return (
         f"`{records.name}`: other test classes of the same kind would move every method by ± {labels.percent(half)} "
-        f"points, but all of them together. {labels.method_label(leader)} leads in {found['first'][leader]:.0%} of the "
-        f"resamples, and {apart} of {len(found) - 1} other methods stay behind the best in 95 % of them."
+        f"points, but all of them together. {labels.method_label(leader)} leads in "
+        f"{100 * found['first'][leader]:.0f} % of the resamples, and {apart} of the {others} others stay behind "
+        "the best in 95 % of them."
     )
 
 
@@ -232,7 +236,7 @@ def class_cells(records: StudyRecords) -> pd.DataFrame:
             "other classes": _interval(found["low"], found["high"]),
             "behind the best": found["behind"].map(labels.percent),
             "behind, other classes": _interval(found["behind_low"], found["behind_high"]),
-            "leads": found["first"].map("{:.0%}".format),
+            "leads": found["first"].map(lambda share: f"{100 * share:.0f} %"),
         }
     )
     return cells.rename(index=labels.method_label).rename_axis("Method")
@@ -247,5 +251,5 @@ def pareto_front(compared: Comparison, records: StudyRecords) -> str:
     table = cost_and_accuracy(compared, records) if len(compared.runs) else pd.DataFrame()
     if table.empty:
         return f"`{records.name}`: no finished rerun."
-    names = ", ".join(map(labels.method_label, table.index[~table["dominated"]]))
-    return f"`{records.name}`: no other method has a higher mean in fewer steps than {names}."
+    names = labels.listed(map(labels.method_label, table.index[~table["dominated"]]))
+    return f"On `{records.name}` no method is both higher and cheaper, in steps, than {names}."

@@ -72,16 +72,21 @@ def exponents() -> pd.Series:
     return pd.Series(found, dtype=float)
 
 
+def largest_sentence() -> str:
+    """What the scores of the largest set cost."""
+    found = growth()
+    largest = found[found["task"] == "retrieval"].sort_values("size").iloc[-1]
+    return (
+        f"P@1, R-precision and MAP@R of {largest['size']:,} images take {largest['seconds']:.0f} seconds of one core "
+        f"and {largest['megabytes']:,.0f} MB beyond the embeddings."
+    )
+
+
 def growth_sentence() -> str:
     """How each task grows, and what more workers bring, in a few sentences."""
     found, fitted = growth(), exponents()
-    largest = found[found["task"] == "retrieval"].sort_values("size").iloc[-1]
     grown = ", ".join(f"{FITTED[task]} with exponent {value:.1f}" for task, value in fitted.items())
-    text = (
-        f"At the larger sizes the time grows by a power of the size: {grown}. P@1, R-precision and MAP@R of "
-        f"{largest['size']:,} images take "
-        f"{largest['seconds']:.0f} seconds of one core and {largest['megabytes']:,.0f} MB beyond the embeddings."
-    )
+    text = f"At the larger sizes the time grows by a power of the size: {grown}. {largest_sentence()}"
     workers = found[found["task"] == "study"].set_index("size")["seconds"]
     if len(workers) > 1:
         cores, best = int(found["cores"].max()), workers.idxmin()

@@ -139,8 +139,20 @@ def losses_sentence(table: str, by_study: ByStudy) -> str:
     ours = {name: of_table(table, losses(records)) for name, records in common.present(by_study).items()}
     ours = {name: _place(frame[frame["metric"] == "precision_at_1"]) for name, frame in ours.items() if len(frame)}
     if not ours:
-        return f"{text}. This trunk was not run here."
+        return f"{text}. We have not run this trunk."
     return f"{text}, and {labels.each({f'`{name}`': place for name, place in ours.items()}, str)} of ours."
+
+
+def place_in_short(by_study: ByStudy) -> str:
+    """The place of normalised softmax by R@1 around each study, its own batches and settings, in one sentence."""
+    ours = {name: of_table("Table 1", losses(records)) for name, records in common.present(by_study).items()}
+    told = {name: _place(frame[frame["metric"] == "precision_at_1"]) for name, frame in ours.items() if len(frame)}
+    if not told:
+        return ""
+    return (
+        f"By R@1 the classifier, in the batches that its paper gives it, takes place {labels.by_study(told)} among the "
+        "losses of one pipeline."
+    )
 
 
 def _place(frame: pd.DataFrame) -> str:
@@ -308,8 +320,8 @@ def embeddings_sentence(table: str, main: ByStudy) -> str:
     for name, records in common.present(main).items():
         bits[f"`{name}`"], lmcl[f"`{name}`"] = bits_cost(records).value, over_lmcl(records).value
     return (
-        f"Keeping only the signs changes R@1 by, in points, {labels.each(bits, common.points)}. NormSoftmax "
-        f"less LMCL* in the same pipeline: {labels.each(lmcl, common.points)}."
+        f"Keeping only the signs changes R@1 by, in points: {labels.each(bits, common.points)}. NormSoftmax is above "
+        f"LMCL* in the same pipeline by, in points: {labels.each(lmcl, common.points)}."
     )
 
 
@@ -380,7 +392,11 @@ def layer_norm_sentence(by_study: ByStudy) -> str:
         "ln C is not exactly the loss of a random classifier either, since cosines divided by 0.05 spread."
     )
     worth = labels.each(gains, lambda gain: common.points(gain.value, gain.half))
-    return f"LayerNorm is worth, in points of R@1 on the test classes: {worth}. {text}" if gains else text
+    if not gains:
+        return text
+    open_ = [name for name, gain in gains.items() if gain.n > 1 and abs(gain.value) <= gain.half]
+    unknown = f" On {labels.listed(open_)} the seeds are too far apart to say whether it helps." if open_ else ""
+    return f"LayerNorm is worth, in points of R@1 on the test classes: {worth}.{unknown} {text}"
 
 
 # Figure 4: the share of the classes
@@ -408,18 +424,18 @@ def shares_sentence(by_study: ByStudy) -> str:
         if not common.state(records, method):
             classes, cost = math.ceil(0.1 * training_classes(records, method)), share_cost(records)
             change = common.points(cost.value, cost.half)
-            texts.append(f"On `{name}` it is {classes} classes, and changes R@1 by {change} points.")
-    return f"In the paper a tenth is about 1,100 classes. {labels.bullets(texts)}".rstrip(" ")
+            texts.append(f"On `{name}` a tenth is {classes} classes, and changes R@1 by {change} points.")
+    return f"In the paper a tenth of the classes is about 1,100 of them. {labels.bullets(texts)}".rstrip(" ")
 
 
 def takeaways(main: ByStudy) -> list[str]:
     """What bits cost, in the paper and around each study."""
     paper = labels.each({name: paper_bits(name) for name in PAPER_METRICS}, common.points)
-    sentences = [f"In the paper's tables, bits in the place of 2,048 floats change R@1 by, in points: {paper}."]
+    sentences = [f"Signs in the place of 2,048 floats change R@1 in the paper's tables by, in points: {paper}."]
     costs = {f"`{name}`": bits_cost(records) for name, records in common.present(main).items()}
     if costs:
         texts = labels.each(costs, lambda cost: common.points(cost.value, cost.half))
-        sentences.append(f"In our runs: {texts}.")
+        sentences.append(f"In our runs they change it by: {texts}.")
     return sentences
 
 

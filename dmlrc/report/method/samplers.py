@@ -1,0 +1,49 @@
+"""What the page of the other papers' losses says of each way to fill a batch, and its code."""
+
+import inspect
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from types import MappingProxyType
+
+from dmlrc.data import batches
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """label: its heading. source: who draws so. draws: what a batch holds. ours: where ours differs. All Markdown.
+
+    code: the names in `dmlrc.data.batches` whose source is shown.
+    """
+
+    label: str
+    source: str
+    draws: str
+    ours: str
+    code: tuple[str, ...]
+
+
+def _read() -> dict[str, Sampler]:
+    rows = tomllib.loads((files(__package__) / "samplers.toml").read_text(encoding="utf-8"))
+    return {name: Sampler(**row | {"code": tuple(row["code"])}) for name, row in rows.items()}
+
+
+SAMPLERS: Mapping[str, Sampler] = MappingProxyType(_read())
+"""By their names in `dmlrc.data.batches.SAMPLERS`, in that order."""
+
+
+def anchor(name: str) -> str:
+    """Where the section of a sampler begins."""
+    return f"sampler-{name.replace('_', '-')}"
+
+
+def what(name: str) -> str:
+    """What a sampler draws, who draws so, and where ours differs, as MyST."""
+    found = SAMPLERS[name]
+    return f"{found.draws}\n\nSource: {found.source}.\n\n**Where does ours differ from it?** {found.ours}"
+
+
+def source(name: str) -> str:
+    """The code of a sampler, what it is made from first."""
+    return "\n\n".join(inspect.getsource(getattr(batches, each)).rstrip() for each in SAMPLERS[name].code)
