@@ -189,7 +189,7 @@ def importance(shares: pd.DataFrame) -> Figure:
         for step, row in enumerate(shares[shares["method"] == name].itertuples()):
             width, label = 100 * row.importance, labels.parameter(row.parameter)
             colour = method_style(name).colour
-            [bar] = axis.barh(place, width, left=left, color=_tint(colour, max(0.8 - 0.3 * step, 0.2)), height=0.75)
+            [bar] = axis.barh(place, width, left=left, color=_tint(colour, max(0.78 - 0.3 * step, 0.24)), height=0.75)
             svg.tips(bar, f"{labels.method_label(name)}: {label} {width:.0f} %")
             if width > 1.7 * len(label):
                 ink = "#fefefe" if step == 0 and colour != ORANGE else "#252525"  # the same on a dark page
@@ -203,7 +203,7 @@ def importance(shares: pd.DataFrame) -> Figure:
 
 
 def _tint(colour: str, strength: float) -> tuple[float, ...]:
-    """A colour on white, opaque: it stays what it is on a dark page."""
+    """A colour on white, opaque, and no ink, paper or line of `svg`: it stays what it is on a dark page."""
     return tuple(1 - strength * (1 - part) for part in to_rgb(colour))
 
 
