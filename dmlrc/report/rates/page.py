@@ -225,7 +225,7 @@ def turned_in_short(grids: Mapping[str, pd.DataFrame]) -> str:
     for title, best in grids.items():
         if found := _turned(best):
             rate, changed, pairs, _ = max(found, key=lambda each: each[1])
-            told.append(f"{changed} of {pairs} on {title} (at {labels.rate(rate)})")
+            told.append(f"{changed} of {pairs} at {labels.rate(rate)} on {title}")
     return f"Pairs of losses that a learning rate too high turns around: {labels.listed(told)}." if told else ""
 
 
