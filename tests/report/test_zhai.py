@@ -95,6 +95,18 @@ def test_our_losses_stand_beside_table_1_and_nowhere_else():
         assert "have not run this trunk" in page.losses_sentence(table, found)
 
 
+def test_the_place_of_the_classifier_is_told_in_its_own_batches_and_in_equal_ones():
+    def worse(method, setting, metric, rerun):
+        return 0.3 if method == "norm_softmax@5x15" else score(method, setting, metric, rerun)
+
+    own, equal = made(f"{NAME}-losses", score), made(f"{NAME}-losses-equal", worse)
+    told = page.place_in_short({MAIN: own, "other": None}, {MAIN: equal})
+    assert f"takes place 1 of 8 on `{MAIN}`" in told
+    assert told.endswith(f"With the same batches for all losses it is 8 of 8 on `{MAIN}`.")
+    assert "same batches" not in page.place_in_short({MAIN: own}, {MAIN: None})
+    assert page.place_in_short({MAIN: None}, {MAIN: None}) == ""
+
+
 def test_trunk_decides_beside_which_table_ours_stand():
     records = made(f"{NAME}-losses", score)
     records.meta["protocol"]["trunk"] = "resnet50"

@@ -250,7 +250,7 @@ def effects_sentence(sweeps: Mapping[str, ByStudy]) -> str:
         means = part.groupby("factor")["effect"].mean().sort_values(ascending=False)
         texts = {FACTORS[factor][1]: f"{100 * value:.1f} %" for factor, value in means.items()}
         sentences.append(
-            f"On `{name}`, from the worst value of a factor to the best, a loss gains this share of its score: "
+            f"On `{name}`, from the worst value of a factor to the best, a loss gains this share of its best score: "
             f"{labels.each(texts, str)}."
         )
     return labels.bullets(sentences) or "None of the five sweeps was run here."

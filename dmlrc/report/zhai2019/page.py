@@ -143,16 +143,28 @@ def losses_sentence(table: str, by_study: ByStudy) -> str:
     return f"{text}, and {labels.each({f'`{name}`': place for name, place in ours.items()}, str)} of ours."
 
 
-def place_in_short(by_study: ByStudy) -> str:
-    """The place of normalised softmax by R@1 around each study, its own batches and settings, in one sentence."""
+def place_in_short(by_study: ByStudy, equal: ByStudy) -> str:
+    """The place of normalised softmax by R@1 around each study, in batches of its own and in equal ones, in words.
+
+    by_study: zhai2019-losses; equal: zhai2019-losses-equal.
+    """
     ours = {name: of_table("Table 1", losses(records)) for name, records in common.present(by_study).items()}
     told = {name: _place(frame[frame["metric"] == "precision_at_1"]) for name, frame in ours.items() if len(frame)}
     if not told:
         return ""
-    return (
+    text = (
         f"By R@1 the classifier, in the batches that its paper gives it, takes place {labels.by_study(told)} among the "
         "losses of one pipeline."
     )
+    same = {name: _equal_place(records) for name, records in common.present(equal).items()}
+    return f"{text} With the same batches for all losses it is {labels.by_study(same)}." if same else text
+
+
+def _equal_place(records: StudyRecords) -> str:
+    rows = common.over_seeds(records)
+    rows = rows[(rows["setting"] == "separated") & (rows["metric"] == "precision_at_1")]
+    means = rows[rows["value"] == EQUAL_LAYOUTS[0]].set_index("row")["mean"]
+    return common.place(means.drop(PRETRAINED, errors="ignore"), SOFTMAX)
 
 
 def _place(frame: pd.DataFrame) -> str:
