@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -25,7 +26,7 @@ from dmlrc import papers
 from dmlrc.methods import Method
 from dmlrc.papers import after2019
 from dmlrc.records import PRETRAINED
-from dmlrc.report import labels, titles
+from dmlrc.report import labels, svg, titles
 from dmlrc.report.tables import CLASSICS, METHODS, Methods
 
 WIDTH = 4.5
@@ -119,6 +120,17 @@ def untrained_line(axis: Axes, value: float, across: bool = False, start: float 
     else:
         axis.axvline(value, **UNTRAINED)
         axis.annotate("untrained", (value, 0), (2, 2), axis.get_xaxis_transform(), "offset points", **look)
+
+
+def untrained_curve(axis: Axes, curve: pd.Series) -> None:
+    """The line of an untrained linear layer over an axis of dimensions, as far as that reaches; percent.
+
+    curve: of `starts.by_dimension`.
+    """
+    low, high = axis.get_xlim()
+    shown = 100 * curve[(curve.index >= low) & (curve.index <= high)]
+    (line,) = axis.plot(shown.index, shown, color=GREY, linestyle="--", linewidth=1.2, label="untrained")
+    svg.tips(line, "untrained: a random linear layer")
 
 
 def name_ends(

@@ -90,7 +90,10 @@ def _other_input(method: Method) -> bool:
 
 
 def _experiments(main: Study) -> Iterator[Study]:
-    yield _study(main, "trunks", replace(_like(main, musgrave2020.PROTOCOL), **_UNTRAINED), _trunks(main), sweep=True)
+    untrained = replace(_like(main, musgrave2020.PROTOCOL), **_UNTRAINED)
+    yield _study(main, "trunks", untrained, _trunks(main), sweep=True)
+    if main.protocol.frozen_trunk:
+        yield _study(main, "projections", untrained, rows(_projections(main)), sweep=True)
     yield from _roth(main)
     yield from _fehervari(main)
     yield from _zhai(main)
@@ -185,6 +188,11 @@ def _trunks(main: Study) -> tuple[Method, ...]:
 
 
 _PROJECTED = {"embedding_dim": 128}
+
+
+def _projections(main: Study) -> Sequence[Level]:
+    """Where training begins: the trunk behind a random linear layer, for embeddings of every size."""
+    return levels("dim", zhai2019.EMBEDDING_DIMS, (_untrained(main.protocol.trunk),), "embedding_dim")
 
 
 def _untrained(trunk: str) -> Method:

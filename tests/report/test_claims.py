@@ -15,7 +15,7 @@ from factories import fake_records, write_fake_experiments, write_fake_study
 from dmlrc import migrate
 from dmlrc.papers import fehervari2019, musgrave2020, roth2020
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import claims, published, statistics
+from dmlrc.report import claims, labels, published, starts, statistics
 from dmlrc.report.claims import figures, measures, page, rule, untrained, verdicts
 from dmlrc.report.claims import oi2021 as oi2021_claims
 from dmlrc.report.claims import roth2020 as roth2020_claims
@@ -97,6 +97,7 @@ def made(study, rows, metrics=(R1,), settings=("separated",), budget="full", cur
                 for metric in curves
             ]
     meta = {"study": study, "budget": {"name": budget, "trials": 0, "reruns": reruns}, "dataset": "glyphs"}
+    meta |= {"parent": None, "protocol": {"embedding_dim": 128, "folds": 4, "members": 1}}
     frames = {
         "trials": pd.DataFrame(columns=["method", "trial", "state", "value"]),
         "runs": pd.DataFrame(
@@ -115,6 +116,12 @@ def made(study, rows, metrics=(R1,), settings=("separated",), budget="full", cur
 
 def sweep_rows(rows, values):
     return [f"{row}@{value}" for row in rows for value in values]
+
+
+@pytest.fixture(autouse=True)
+def begun(monkeypatch):
+    """Training begins far below every row."""
+    monkeypatch.setattr(starts, "by_dimension", lambda main: pd.Series({16.0: 0.01, 2048.0: 0.02}))
 
 
 @pytest.fixture(scope="module")
@@ -433,7 +440,8 @@ def test_a_retracted_claim_has_no_verdict(base):
         replace(retracted[0], retracted="")
 
 
-def test_rows_below_the_untrained_trunk_decide_nothing(base):
+def test_rows_below_their_start_decide_nothing(base, monkeypatch):
+    monkeypatch.setattr(starts, "by_dimension", lambda main: pd.Series(dtype=float))
     name = "roth-leaders"
     lever, true, _ = LEVERS[name]
     found = lever(base, true)
@@ -443,8 +451,12 @@ def test_rows_below_the_untrained_trunk_decide_nothing(base):
         scores = pd.concat([found["roth2020"].scores, pd.DataFrame([trunk | {"value": height}])], ignore_index=True)
         judged = rule.evaluate(BY_ID[name], found | {"roth2020": replace(found["roth2020"], scores=scores)})
         assert judged.verdict == verdict
-    assert judged.why == "12 of 14 rows lie below the untrained trunk in P@1"
-    assert rule.below_untrained(replace(found["roth2020"], scores=scores), ["margin_12", "angular"]) == (1, 2)
+    assert judged.why == f"12 of 14 rows lie {rule.BELOW}"  # of the trunk, since no narrower start was measured
+    records = replace(found["roth2020"], scores=scores)
+    assert rule.below_untrained(records, ["margin_12", "angular"]) == (1, 1, 2)
+    begun = pd.Series([0.55], pd.MultiIndex.from_tuples([("angular", "separated")], names=["method", "setting"]))
+    monkeypatch.setattr(starts, "of_rows", lambda _: begun)
+    assert rule.below_untrained(records, ["margin_12", "angular"]) == (0, 1, 1)  # between its own start and the trunk
     assert rule.judge(above(0), Estimate(0.2, 0.1, 0.3, 5), True, (1, 2)).verdict == REPRODUCED
     assert rule.judge(above(0), Estimate(0.2, 0.1, 0.3, 5), True, (2, 3)).verdict == INCONCLUSIVE
 
@@ -632,7 +644,7 @@ def edition(base, monkeypatch):
     """Two main studies: one with all its experiments, one with its methods table alone, at the quick budget."""
     full = replace(fake_records(study="fake-full"), scores=base["main"].scores)
     full.meta["budget"]["name"] = "full"
-    monkeypatch.setattr(experiments, "load", lambda main, name: base[name] if main == "fake-full" else None)
+    monkeypatch.setattr(experiments, "load", lambda main, name: base.get(name) if main == "fake-full" else None)
     return [full, fake_records(study="fake-quick")]
 
 
@@ -686,6 +698,7 @@ def test_tables_stand_side_by_side(edition, quick_bootstrap):
     assert len(cells) == len(claims.CLAIMS)
     assert list(cells.columns) == ["paper", "fake-full", "fake-quick", claims.WITHOUT_RECORDS, "see"]
     assert cells.shape == marks.shape
+    cells = cells.map(lambda cell: cell.removesuffix(f" {labels.BELOW}"))
     assert ((cells["fake-full"] == REPRODUCED) == (marks["fake-full"] == "best")).all()
     assert ((cells["fake-full"] == NOT_REPRODUCED) == (marks["fake-full"] == "tie")).all()
     assert (marks["fake-quick"][cells["fake-quick"] == NOT_RUN] == "").all()

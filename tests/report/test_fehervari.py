@@ -167,6 +167,11 @@ def test_figure_draws_every_method_at_its_numbers():
     assert to_hex(lines["ProxyNCA"].get_color()) == style.ORANGE.lower()
     named = {text.get_text() for axis in (left, right) for text in axis.texts}
     assert named == set(lines)  # at their ends
+    start = pd.Series({8.0: 0.1, 16.0: 0.2, 512.0: 0.5})
+    begun, _ = figures.draw_sweep({MAIN: records, "other": records}, "size", {MAIN: start})
+    for axis in begun.axes:  # as far as the axis reaches
+        [dashed] = [line for line in axis.lines if line.get_label() == "untrained"]
+        assert dashed.get_ydata().tolist() == [20.0, 50.0]
 
 
 def test_common_statistics_know_their_edges():
@@ -199,7 +204,7 @@ def test_chapter_publishes_every_exhibit(state, tmp_path, monkeypatch):
 
     def load(main, experiment):
         name = f"{main}-{experiment}"
-        if state == "nothing":
+        if state == "nothing" or experiment == "projections":
             return None
         lost = "margin" if name == NAME else "margin@dim16"
         return made(name, curves.get(name, score), reruns=1, diverged=((lost, 0),), missing=("angular",))

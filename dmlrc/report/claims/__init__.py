@@ -11,8 +11,8 @@ there is no closed form. Every claim says which.
 - reproduced: the whole interval lies in the region.
 - not reproduced: the whole interval lies outside it.
 - inconclusive: the interval straddles the edge; or it rests on fewer than 3 reruns, rows or seeds; or the records are
-  not finished or not of the full budget; or more than half of the rows behind it are worse than the untrained trunk;
-  or no result on this data could have been outside the region.
+  not finished or not of the full budget; or more than half of the rows behind it are worse than their untrained start
+  (`dmlrc.report.starts`); or no result on this data could have been outside the region.
 - not run: there are no records to compute it from.
 
 A claim that our records cannot test is retracted: it stays listed, with the reason, and gets no verdict.

@@ -126,7 +126,13 @@ def _verdict(judgement: Judgement | None) -> str:
     """The verdict and, where it is open, why; a dash where the claim needs no records of this study."""
     if judgement is None:
         return "–"
-    return f"{judgement.verdict}: {judgement.why}" if judgement.verdict == INCONCLUSIVE else judgement.verdict
+    return f"{judgement.verdict}: {judgement.why}" if judgement.verdict == INCONCLUSIVE else _signed(judgement)
+
+
+def _signed(judgement: Judgement) -> str:
+    """The verdict, with the sign of `labels.BELOW` where it is settled by rows of which most lie below the trunk."""
+    settled = judgement.verdict in (REPRODUCED, NOT_REPRODUCED)
+    return f"{judgement.verdict} {labels.BELOW}" if settled and judgement.below_trunk else judgement.verdict
 
 
 def _cell(claim: Claim, judgement: Judgement | None) -> str:
@@ -140,7 +146,7 @@ def _cell(claim: Claim, judgement: Judgement | None) -> str:
     knows = f", {SEEDS_ONLY}" if SEEDS_ONLY in estimate.how else ""
     number = f"{claim.unit.text(estimate.value)}{claim.unit.name} [{low}, {high}]"
     units = f"n = {estimate.n} {estimate.units}".rstrip()
-    return f"{judgement.verdict}: {number}, {units}{knows}{why}"
+    return f"{_signed(judgement)}: {number}, {units}{knows}{why}"
 
 
 def unsettled(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
@@ -165,7 +171,8 @@ def caption(edition: Sequence[StudyRecords]) -> str:
     """What stands under the tables of claims."""
     return (
         "Verdicts by the rule of {doc}`11_claims`, one for all claims. Bold: the whole 95 % interval lies where the "
-        "claim says. Italic: it lies wholly elsewhere. " + " ".join(map(labels.caption, edition))
+        f"claim says. Italic: it lies wholly elsewhere. {labels.BELOW}: most of the rows behind it lie below the "
+        "features of the trunk itself, though not below their own start. " + " ".join(map(labels.caption, edition))
     )
 
 
@@ -209,6 +216,12 @@ def _sentences(name: str, judgements: Mapping[str, Judgement]) -> Iterator[str]:
     if harmed := sum(judgement.why.endswith(BELOW) for judgement in judgements.values()):
         yield (
             f"Of the inconclusive ones {harmed} {'rests' if harmed == 1 else 'rest'} on rows of which most lie {BELOW}."
+        )
+    settled = [each for each in judgements.values() if each.verdict in (REPRODUCED, NOT_REPRODUCED)]
+    if under := sum(each.below_trunk for each in settled):
+        yield (
+            f"Of the {len(settled)} settled ones {under} {'rests' if under == 1 else 'rest'} on rows of which most lie "
+            "below the features of the trunk, though above where their training began."
         )
 
 

@@ -2,9 +2,12 @@
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from dmlrc.records import PRETRAINED, StudyRecords
+import pandas as pd
+
+from dmlrc.records import StudyRecords
+from dmlrc.report import starts
 from dmlrc.report.statistics import Estimate
 
 REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN = "reproduced", "not reproduced", "inconclusive", "not run"
@@ -103,8 +106,8 @@ class Claim:
     more: records that it takes too, where they are there. link: the id of the table or figure that shows the numbers.
     measure: records -> the statistic; raises MissingRowsError where rows are missing; None only for a retracted claim.
     published: the same statistic in the paper: data set or place -> number, from its tables where they allow it.
-    rows: the rows that it compares, default all; trunk_alone: it is about the untrained trunk itself: both as in
-    `below_untrained`.
+    rows: the rows that it compares, default all, as in `below_untrained`; trunk_alone: it is about the untrained trunk
+    itself, and asks nothing of any start.
     """
 
     id: str
@@ -166,14 +169,18 @@ def retracted(
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict, why it is no firmer than it is ("" where it is firm), and the estimate behind it, if there is one."""
+    """A verdict, why it is no firmer than it is ("" where it is firm), and the estimate behind it, if there is one.
+
+    below_trunk: whether most of the rows behind it are worse than the features of the trunk itself.
+    """
 
     verdict: str
     why: str = ""
     estimate: Estimate | None = None
+    below_trunk: bool = False
 
 
-BELOW = "below the untrained trunk in P@1"
+BELOW = "below the untrained start in P@1"
 
 
 def _rows(some: int, of: int) -> str:
@@ -189,7 +196,7 @@ def _rows(some: int, of: int) -> str:
 def judge(region: Region, estimate: Estimate, full: bool, below: tuple[int, int] = (0, 0)) -> Judgement:
     """The rule. full: whether all records behind the estimate are finished and of the full budget.
 
-    below: how many of the rows behind it are worse than the untrained trunk, and how many rows there are.
+    below: how many of the rows behind it are worse than their untrained start, and how many rows there are.
     """
     if estimate.n == 0 or math.isnan(estimate.value):
         return Judgement(NOT_RUN, "nothing to compute it from")
@@ -222,25 +229,26 @@ def evaluate(claim: Claim, evidence: Mapping[str, StudyRecords | None]) -> Judge
         estimate = claim.measure(used)
     except MissingRowsError as error:
         return Judgement(NOT_RUN, str(error))
-    counts = [] if claim.trunk_alone else [below_untrained(records, claim.rows) for records in used.values()]
-    below = (sum(count for count, _ in counts), sum(total for _, total in counts))
-    return judge(claim.region, estimate, all(map(is_full, used.values())), below)
+    compared = [] if claim.trunk_alone else [below_untrained(records, claim.rows) for records in used.values()]
+    start, trunk, rows = (sum(count) for count in zip((0, 0, 0), *compared, strict=True))
+    verdict = judge(claim.region, estimate, all(map(is_full, used.values())), (start, rows))
+    return replace(verdict, below_trunk=2 * trunk > rows)
 
 
-def below_untrained(records: StudyRecords, rows: Collection[str] = ()) -> tuple[int, int]:
-    """How many rows have a lower mean P@1 on the test half than the trunk before any training, and how many there are.
+def below_untrained(records: StudyRecords, rows: Collection[str] = ()) -> tuple[int, int, int]:
+    """How many rows have a lower mean P@1 on the test half than their own start, than the trunk; how many there are.
 
-    Of joined embeddings where they are better. rows: default all; of a sweep, the rows at every level. (0, 0) where the
-    untrained trunk is not in the records. Differences between such rows say which training did the least harm.
+    The start: see `starts.of_rows`; the features of the trunk itself have more dimensions than most rows. A row is
+    below if it is so alone and, where there are folds, joined. rows: default all; of a sweep, the rows at every level.
+    (0, 0, 0) where no start is known. Differences between rows below their start say which training did the least harm.
     """
-    scores = records.scores
-    scores = scores[(scores["metric"] == "precision_at_1") & scores["setting"].isin(["separated", "concatenated"])]
-    means = scores.groupby(["method", "row", "setting"])["value"].mean().dropna().groupby(["method", "row"]).max()
-    untrained = means[means.index.get_level_values("method") == PRETRAINED]
-    trained = means.drop(index=untrained.index)
+    values = starts.scores(records).groupby(["method", "setting", "row"])["value"].mean().reset_index("row")
+    found = values.join(starts.of_rows(records).rename("start"), how="inner").dropna()
     if rows:
-        trained = trained[trained.index.get_level_values("row").isin(rows)]
-    return (int((trained < untrained.iloc[0]).sum()), len(trained)) if len(untrained) else (0, 0)
+        found = found[found["row"].isin(rows)]
+    lower = {"start": found["value"] < found["start"], "trunk": found["value"] < starts.of_trunk(records)}
+    below = pd.DataFrame(lower).groupby(level="method").all()
+    return int(below["start"].sum()), int(below["trunk"].sum()), len(below)
 
 
 def is_full(records: StudyRecords) -> bool:

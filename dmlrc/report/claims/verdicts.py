@@ -104,6 +104,7 @@ def _row(claim: Claim, judgement: Judgement) -> dict:
         "interval": estimate.how,
         "verdict": judgement.verdict,
         "why": judgement.why,
+        "below_trunk": judgement.below_trunk,
         "needs": ", ".join(claim.needs) or "nothing",
         "link": claim.link,
     }

@@ -1,6 +1,7 @@
 """The figures of Fehervari et al. 2019, drawn from the numbers of `page`."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -58,15 +59,18 @@ def draw_orders(columns: Mapping[str, pd.Series]) -> Figure:
     return figure
 
 
-def draw_sweep(by_study: Mapping[str, StudyRecords], xlabel: str) -> list[Figure]:
+def draw_sweep(
+    by_study: Mapping[str, StudyRecords], xlabel: str, starts: Mapping[str, pd.Series] = MappingProxyType({})
+) -> list[Figure]:
     """fehervari-f1 and f2: R@1 against a number that doubles; a figure a study, a panel a family of methods.
 
-    Bars: 95 % intervals over the seeds. The two panels of a study share their scale.
+    Bars: 95 % intervals over the seeds. The two panels of a study share their scale. starts: study -> the dashed curve,
+    of `starts.by_dimension`.
     """
-    return [_draw_sweep(name, sweep(records), xlabel) for name, records in by_study.items()]
+    return [_draw_sweep(name, sweep(records), xlabel, starts.get(name)) for name, records in by_study.items()]
 
 
-def _draw_sweep(title: str, frame: pd.DataFrame, xlabel: str) -> Figure:
+def _draw_sweep(title: str, frame: pd.DataFrame, xlabel: str, start: pd.Series | None) -> Figure:
     figure, axes = style.canvas(4.8, len(GROUPS), sharex=True, sharey=True)
     for axis, (family, members) in zip(axes[:, 0], GROUPS.items(), strict=True):
         for method in members:
@@ -87,6 +91,8 @@ def _draw_sweep(title: str, frame: pd.DataFrame, xlabel: str) -> Figure:
         axis.set_title(family, fontsize=9)
         common.doubling_axis(axis, frame["number"], fontsize=8)
         axis.set_ylabel("R@1, %")
+        if start is not None:
+            style.untrained_curve(axis, start)
     for axis, members in zip(axes[:, 0], GROUPS.values(), strict=True):  # the scale, which they share, is known now
         last = frame[frame["method"].isin(members)].sort_values("number").groupby("method").last()
         ends = {name: (row["number"], 100 * row["mean"]) for name, row in last.iterrows()}

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -47,12 +48,17 @@ def architecture() -> Figure:
     return figure
 
 
-def draw_sizes(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
-    """zhai-f2: R@1 of floats and bits against the size of the embedding, with 95 % intervals; a figure a study."""
-    return [_draw_sizes(name, sizes(records)) for name, records in by_study.items()]
+def draw_sizes(
+    by_study: Mapping[str, StudyRecords], starts: Mapping[str, pd.Series] = MappingProxyType({})
+) -> list[Figure]:
+    """zhai-f2: R@1 of floats and bits against the size of the embedding, with 95 % intervals; a figure a study.
+
+    starts: study -> the dashed curve of untrained floats, of `starts.by_dimension`.
+    """
+    return [_draw_sizes(name, sizes(records), starts.get(name)) for name, records in by_study.items()]
 
 
-def _draw_sizes(title: str, frame: pd.DataFrame) -> Figure:
+def _draw_sizes(title: str, frame: pd.DataFrame, start: pd.Series | None) -> Figure:
     figure, axes = style.canvas(2.8)
     axis = axes[0, 0]
     for binary, (text, colour, marker) in {False: ("floats", BLUE, "o"), True: ("bits", RED, "s")}.items():
@@ -60,6 +66,8 @@ def _draw_sizes(title: str, frame: pd.DataFrame) -> Figure:
         _line(axis, part["dim"], part, text, colour, marker)
     common.doubling_axis(axis, frame["dim"])
     axis.set(title=title, ylabel="R@1, %", xlabel="size of the embedding, numbers or bits")
+    if start is not None:
+        style.untrained_curve(axis, start)
     axis.legend()
     return figure
 

@@ -1,0 +1,89 @@
+"""Where training begins: the accuracy of an untrained trunk behind a random linear layer, for embeddings of every size.
+
+An embedding of 128 numbers begins far below the features of its trunk, which are ten times as many. So whether a row
+has learnt anything is asked of its own beginning, not of the trunk; and what more dimensions give without any training
+belongs beside what they give after it.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import pandas as pd
+
+from dmlrc import studies
+from dmlrc.records import PRETRAINED, StudyRecords
+from dmlrc.report import labels
+from dmlrc.studies import experiments
+
+METRIC = "precision_at_1"
+
+
+def by_dimension(main: str) -> pd.Series:
+    """P@1 of the random linear layer on a study's test half, mean over its seeds, indexed by the number of dimensions.
+
+    Empty where experiment "projections" was not run around it.
+    """
+    found = experiments.load(main, "projections")
+    if found is None:
+        return pd.Series(dtype=float)
+    scores = found.scores[(found.scores["metric"] == METRIC) & found.scores["level_number"].notna()]
+    return scores.groupby("level_number")["value"].mean()
+
+
+def around(mains: Iterable[str]) -> dict[str, pd.Series]:
+    """`by_dimension` of each study, without those that have none."""
+    found = {name: by_dimension(name) for name in mains}
+    return {name: curve for name, curve in found.items() if len(curve)}
+
+
+def scores(records: StudyRecords) -> pd.DataFrame:
+    """The P@1 of every run on the test half, alone and, where there are folds, joined: the rows of its scores."""
+    found = records.scores[records.scores["metric"] == METRIC]
+    return found[found["setting"].isin(["separated", "concatenated"]) & found["value"].notna()]
+
+
+def of_trunk(records: StudyRecords) -> float:
+    """P@1 of the trunk's features themselves; NaN where it is not in the records."""
+    found = scores(records)
+    return float(found[found["method"] == PRETRAINED]["value"].max())
+
+
+def of_rows(records: StudyRecords) -> pd.Series:
+    """P@1 at which each row began: (method, setting) -> fraction.
+
+    The random layer as wide as the row's embedding, joined ones counted together; between two recorded widths on the
+    line between them, over log2. Of the study's own trunk and input, also for a row that has another one. Where that is
+    not recorded, and for embeddings that are the trunk's features, the trunk itself; NaN where it is not there either.
+    """
+    trunk, curve = of_trunk(records), by_dimension(records.meta["parent"] or records.name)
+    found = scores(records)
+    keys = found[found["method"] != PRETRAINED][["method", "setting"]].drop_duplicates()
+    if curve.empty:
+        return pd.Series(trunk, pd.MultiIndex.from_frame(keys))
+    study = studies.known().get(records.name)
+    changes = {each.name: each.changes for each in study.methods} if study else {}
+    protocols = [records.meta["protocol"] | dict(changes.get(method, {})) for method in keys["method"]]
+    widths = pd.Series(map(_width, protocols, keys["setting"]), pd.MultiIndex.from_frame(keys), dtype=float)
+    return pd.Series(np.interp(np.log2(widths), np.log2(curve.index), curve), widths.index).fillna(trunk)
+
+
+def _width(protocol: Mapping, setting: str) -> float:
+    """How many numbers an embedding has; NaN where it is the trunk's features."""
+    models = max(protocol["folds"], 1) * protocol["members"] if setting == "concatenated" else 1
+    return protocol["embedding_dim"] * models if protocol["embedding_dim"] else float("nan")
+
+
+def sentences(found: Mapping[str, pd.Series]) -> str:
+    """What more dimensions give without any training, as a paragraph; "" where that is not known. found: `around`."""
+    told = {}
+    for name, curve in found.items():
+        ends = [
+            f"{100 * curve[width]:.1f} % at {width:.0f} dimensions" for width in (curve.index.min(), curve.index.max())
+        ]
+        told[name] = f"from {ends[0]} to {ends[1]}"
+    if not told:
+        return ""
+    return (
+        "\n\nDimensions alone do much of it: an untrained linear layer on the same features rises "
+        f"{labels.by_study(told)}. Only what a line gains over the dashed one was learnt."
+    )

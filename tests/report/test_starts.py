@@ -1,0 +1,66 @@
+"""Where training begins, on made-up projections."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from factories import fake_records
+
+from dmlrc.records import PRETRAINED
+from dmlrc.report import starts
+
+CURVE = pd.Series({16.0: 0.2, 64.0: 0.4, 128.0: 0.5, 512.0: 0.6})
+
+
+def made(name, rows, **protocol):
+    """Records whose rows have these settings: (method, setting, P@1)."""
+    base = fake_records(study=name)
+    frame = pd.DataFrame(rows, columns=["method", "setting", "value"]).assign(metric="precision_at_1", rerun=0)
+    meta = base.meta | {"protocol": base.meta["protocol"] | protocol, "parent": None}
+    return replace(base, scores=frame, meta=meta)
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    monkeypatch.setattr(starts, "by_dimension", lambda main: CURVE)
+
+
+def test_a_row_begins_where_a_random_layer_of_its_size_is(measured):
+    rows = [("mine", "separated", 0.55), ("mine", "concatenated", 0.6), (PRETRAINED, "separated", 0.7)]
+    assert starts.of_rows(made("mine", rows, embedding_dim=128, folds=4)).to_dict() == pytest.approx(
+        {("mine", "separated"): 0.5, ("mine", "concatenated"): 0.6}
+    )
+    found = starts.of_rows(made("mine", rows, embedding_dim=32, folds=0))
+    assert found["mine", "separated"] == pytest.approx(0.3)  # half way from 16 to 64, over log2
+    assert found["mine", "concatenated"] == pytest.approx(0.3)  # one model
+    ensemble = starts.of_rows(made("mine", rows, embedding_dim=16, folds=0, members=8))
+    assert ensemble.to_dict() == pytest.approx({("mine", "separated"): 0.2, ("mine", "concatenated"): 0.5})
+
+
+def test_the_levels_of_a_sweep_have_their_own_sizes(measured):
+    rows = [("triplet_random@dim64", "separated", 0.3), ("triplet_random@dim512", "separated", 0.3)]
+    found = starts.of_rows(made("cub200-2010-frozen-roth2020-dims", rows))
+    assert found.tolist() == pytest.approx([0.4, 0.6])
+
+
+def test_features_of_the_trunk_begin_where_the_trunk_is(measured, monkeypatch):
+    rows = [("mine", "separated", 0.55), (PRETRAINED, "separated", 0.7)]
+    assert starts.of_rows(made("mine", rows, embedding_dim=None)).tolist() == [0.7]
+    monkeypatch.setattr(starts, "by_dimension", lambda main: pd.Series(dtype=float))
+    assert starts.of_rows(made("mine", rows)).tolist() == [0.7]
+    assert starts.of_rows(made("mine", rows[:1])).isna().all()
+
+
+def test_projections_are_read_by_their_size(monkeypatch):
+    frame = pd.DataFrame(
+        [(16.0, 0.1), (16.0, 0.3), (32.0, 0.4), (np.nan, 0.7)], columns=["level_number", "value"]
+    ).assign(metric="precision_at_1", setting="separated")
+    monkeypatch.setattr(starts.experiments, "load", lambda main, name: replace(fake_records(), scores=frame))
+    assert starts.by_dimension("mine").to_dict() == pytest.approx({16.0: 0.2, 32.0: 0.4})
+    assert "rises from 20.0 % at 16 dimensions to 40.0 % at 32 dimensions on `mine`" in starts.sentences(
+        starts.around(["mine"])
+    )
+    monkeypatch.setattr(starts.experiments, "load", lambda main, name: None)
+    assert starts.around(["mine"]) == {}
+    assert starts.sentences({}) == ""
