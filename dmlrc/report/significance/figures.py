@@ -113,6 +113,7 @@ def _draw_ranks(axis: Axes, each: pd.DataFrame) -> None:
         )
     for (bar,) in drawn["crossbars"]:
         bar.set_xdata(np.sort(bar.get_xdata()))  # else in the order of a set, another one in every process
+        bar.set_color("black")  # the library's near-black cannot be seen on a dark page
     for text in drawn["labels"]:
         text.set_color("black")  # the paler colours cannot be read as letters
     axis.grid(False)
