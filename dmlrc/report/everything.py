@@ -22,7 +22,8 @@ SETTINGS = {
     "separated_binary": "one model, bits",
 }
 METHODS_TABLE = "methods table"
-AFTER_2019 = "after2019"
+OURS = {"after2019": "losses after 2019", "projections": "untrained linear layers"}
+"""Experiments that no paper of the five has."""
 SWEEPS = {
     "batches": "batch size",
     "batches-equal": "batch size, equal images",
@@ -129,8 +130,10 @@ def experiment_title(experiment: str, paper: str) -> str:
     >>> experiment_title("rate-tenfold", "musgrave2020")
     'methods table, ten times the learning rate'
     """
-    if experiment in (METHODS_TABLE, AFTER_2019):
-        return {AFTER_2019: "losses after 2019"}.get(experiment, experiment)
+    if experiment == METHODS_TABLE:
+        return METHODS_TABLE
+    if experiment in OURS:
+        return OURS[experiment]
     if experiment in titles.RATES:  # ours, under the paper's protocol
         return f"{METHODS_TABLE}, {SWEEPS[experiment]}"
     of = next((each.label for each in papers.ALL if each.key == paper), paper)
