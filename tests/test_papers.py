@@ -321,7 +321,7 @@ def test_experiments_stand_around_their_methods_table():
     assert not any("rate" in name for name in found)
     assert experiments.of("cub200-musgrave2020")["roth2020"] is studies.get("cub200-roth2020")
     assert "roth2020" not in experiments.of("cub200-roth2020")
-    assert set(experiments.of("glyphs-quick")) == set(found)
+    assert set(experiments.of("glyphs-quick")) == set(found) - {"projections"}  # of frozen trunks alone
     assert {each.dataset for name, each in experiments.of("glyphs-quick").items() if name != "after2019"} == {
         "glyphs-small"
     }
@@ -335,7 +335,7 @@ def test_experiments_on_features_leave_out_what_wants_images():
     for each in found.values():
         assert {each.protocol_of(method).trunk_input for method in each.methods} == {each.protocol.trunk_input}
         steps = each.effective_protocol.max_epochs * each.effective_protocol.iterations_per_epoch
-        assert steps >= 100 or each.experiment == "trunks"
+        assert steps >= 100 or each.experiment in ("trunks", "projections")
 
 
 @pytest.mark.parametrize("name", ["trunks", "zhai2019", "oi2021-random", "fehervari2019"])

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 import dmlrc  # its parts are imported by the lists that use them
 
 WIDTH = 100
-_SHORT = {r" hours?\b": " h", r" minutes?\b": " min", r" seconds?\b": " s"}
+_SHORT = {r" hours?\b": " h", r" minutes?\b": " min", r" seconds?\b": " s", "hundreds of": "100s of"}
 
 
 def columns(rows: Iterable[Sequence[str]], right: Collection[int] = ()) -> list[str]:
