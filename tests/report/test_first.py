@@ -80,3 +80,14 @@ def test_a_square_a_claim_in_the_colour_of_its_verdict():
     grey = sum(each.get_facecolor()[:3] == pytest.approx((181 / 255,) * 3) for each in drawn)
     assert grey == (squares["verdict"] == "inconclusive").sum()
     assert "claims are settled" in claims.verdicts_sentence(judged)
+
+
+def test_limits_tell_the_trunk_from_where_training_began(monkeypatch):
+    (one, other) = edition("one", "other")
+    counts = {"one": (0, 13, 14), "other": (2, 3, 14)}
+    monkeypatch.setattr(page, "below_untrained", lambda records: counts[records.name])
+    said = page.limits([one, other])
+    assert "After training 13 of 14 methods on `one` and 3 of 14 methods on `other` have a lower P@1" in said
+    assert "are 0 of 14 on `one` and 2 of 14 on `other`" in said
+    monkeypatch.setattr(page, "below_untrained", lambda records: (0, 0, 14))
+    assert "Below the untrained trunk" not in page.limits([one, other])

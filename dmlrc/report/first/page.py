@@ -9,7 +9,7 @@ from dmlrc.papers import after2019
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import labels, published, tables
 from dmlrc.report.claims.page import SECTIONS
-from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
+from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, below_untrained
 from dmlrc.report.claims.verdicts import Judged, of_section
 from dmlrc.report.labels import listed
 from dmlrc.report.rates import page as rates
@@ -152,14 +152,26 @@ def limits(edition: Sequence[StudyRecords]) -> str:
     """What the book cannot say yet, as Markdown bullets."""
     frozen = [each.name for each in edition if each.meta["protocol"]["frozen_trunk"]]
     data = {each.meta["dataset"] for each in edition}
-    below = labels.below_untrained(edition)
     bullets = [
         f"**Frozen trunk.** On {listed([f'`{name}`' for name in frozen])} only a linear embedder was trained, on fixed "
         "ImageNet features. Losses may rank otherwise when the whole network is fine-tuned, as it was in the papers."
         * bool(frozen),
-        f"**Below the untrained trunk.** Training left {labels.by_study(below)} with a lower P@1 than the features had "
-        "before. A ranking of these says which loss did the least harm." * bool(below),
+        _below(edition),
         f"**Few data sets.** There {'are' if len(data) > 1 else 'is'} {labels.counted(len(data), 'data set')} here. A "
         "ranking on one is no ranking on the next.",
     ]
     return "\n".join(f"- {bullet}" for bullet in bullets if bullet)
+
+
+def _below(edition: Sequence[StudyRecords]) -> str:
+    """How many methods lie below the trunk in P@1, and how many below their start; "" where none is below the trunk."""
+    counts = {each.name: below_untrained(each) for each in edition}
+    trunk = {name: f"{under} of {rows} methods" for name, (_, under, rows) in counts.items() if under}
+    if not trunk:
+        return ""
+    start = {name: f"{under} of {rows}" for name, (under, _, rows) in counts.items() if rows}
+    return (
+        f"**Below the untrained trunk.** After training {labels.by_study(trunk)} have a lower P@1 than the trunk's own "
+        "features, which have more dimensions. Lower than an untrained linear layer of their own size, where training "
+        f"begins, are {labels.by_study(start)}: a ranking of these says which loss did the least harm."
+    )
