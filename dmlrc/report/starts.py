@@ -1,8 +1,8 @@
 """Where training begins: the accuracy of an untrained trunk behind a random linear layer, for embeddings of every size.
 
-An embedding of 128 numbers begins far below the features of its trunk, which are ten times as many. So whether a row
-has learnt anything is asked of its own beginning, not of the trunk; and what more dimensions give without any training
-belongs beside what they give after it.
+An embedding of 128 numbers begins far below the features of its trunk, which are four to ten times as many. So whether
+a row has learnt anything is asked of its own beginning, not of the trunk; and what more dimensions give without any
+training belongs beside what they give after it.
 """
 
 from collections.abc import Iterable, Mapping
