@@ -52,8 +52,9 @@ def of_rows(records: StudyRecords) -> pd.Series:
     """P@1 at which each row began: (method, setting) -> fraction.
 
     The random layer as wide as the row's embedding, joined ones counted together; between two recorded widths on the
-    line between them, over log2. Of the study's own trunk and input, also for a row that has another one. Where that is
-    not recorded, and for embeddings that are the trunk's features, the trunk itself; NaN where it is not there either.
+    line between them, over log2, and beyond them the nearest. Of the study's own trunk and input, also for a row that
+    has another one. Where that is not recorded, and for embeddings that are the trunk's features, the trunk itself; NaN
+    where it is not there either.
     """
     trunk, curve = of_trunk(records), by_dimension(records.meta["parent"] or records.name)
     found = scores(records)
