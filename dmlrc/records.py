@@ -106,6 +106,14 @@ def load(study: str) -> StudyRecords:
     return StudyRecords(**{name: getattr(found, name).copy() for name in FRAMES}, meta=copy.deepcopy(found.meta))
 
 
+def find(study: str) -> StudyRecords | None:
+    """As `load`, None for a study without records."""
+    try:
+        return load(study)
+    except MissingDataError:
+        return None
+
+
 def _state(folder: Path) -> tuple:
     """What differs when a file in a folder was written again, or one came or went."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())

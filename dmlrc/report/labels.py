@@ -426,6 +426,16 @@ def led(leaders: Mapping[str, tuple[str, str]]) -> str:
     return by_study({study: f"{name} ({score})" for study, (name, score) in leaders.items()})
 
 
+def aside(text: str) -> str:
+    """A name for a list: what stands behind its comma in brackets.
+
+    >>> aside("seed"), aside("learning rate, the whole grid")
+    ('seed', 'learning rate (the whole grid)')
+    """
+    name, comma, rest = text.partition(", ")
+    return f"{name} ({rest})" if comma else name
+
+
 def bullets(sentences: Iterable[str]) -> str:
     """What is told of several studies as a list, of one as it is; "" of none. Text may stand before it and behind it.
 

@@ -1,7 +1,6 @@
 """The experiments around a main study, and their records."""
 
 from dmlrc import records
-from dmlrc.errors import MissingDataError
 from dmlrc.protocol import Study
 from dmlrc.records import StudyRecords
 from dmlrc.studies import catalogue
@@ -22,13 +21,8 @@ def around() -> set[str]:
 def load(main: str, name: str) -> StudyRecords | None:
     """The records of an experiment, whole or in part; None where nothing of it was run, or it does not exist."""
     study = of(main).get(name)
-    if study is None:
-        return None
-    try:
-        loaded = records.load(study.name)
-    except MissingDataError:
-        return None
-    return loaded if len(loaded.runs) else None
+    loaded = records.find(study.name) if study else None
+    return loaded if loaded and len(loaded.runs) else None
 
 
 def class_orders(main: str) -> dict[str, StudyRecords]:

@@ -14,6 +14,7 @@ import pytest
 from factories import fake_records
 from scipy import stats
 
+from dmlrc import records
 from dmlrc.errors import MissingDataError
 from dmlrc.records import PRETRAINED
 from dmlrc.report import statistics
@@ -295,7 +296,7 @@ def test_a_study_at_other_rates(monkeypatch):
     chosen = table("cub200-2010-frozen", {"contrastive": 0.13, "triplet": 0.12, "margin": 0.11, "snr": 0.14}, 1e-6, 3)
     high = table("cub200-2010-frozen-rate-tenfold", {"margin": 0.12, "triplet": 0.09, "contrastive": 0.08}, 1e-5)
     searched = table("cub200-2010-frozen-rate-searched", {"contrastive": 0.14, "triplet": 0.12, "margin": 0.13}, 1e-6)
-    monkeypatch.setattr(measures, "load", {high.name: high}.__getitem__)
+    monkeypatch.setattr(records, "load", {high.name: high}.__getitem__)
     monkeypatch.setattr(measures.experiments, "load", lambda main, name: searched)
     found = measures.at_rates(chosen)
     assert list(found.made) == ["too high", "chosen", "searched for each"]
@@ -339,6 +340,6 @@ def test_no_second_rate(monkeypatch):
     def missing(name):
         raise MissingDataError(name)
 
-    monkeypatch.setattr(measures, "load", missing)
+    monkeypatch.setattr(records, "load", missing)
     assert measures.at_rates(fake_records(study="cub200-2010-frozen")) is None
     assert measures.at_rates(fake_records(study="mine")) is None

@@ -14,8 +14,7 @@ from scipy import stats
 
 from dmlrc import search as searches
 from dmlrc import studies
-from dmlrc.errors import MissingDataError
-from dmlrc.records import PRETRAINED, StudyRecords, load
+from dmlrc.records import PRETRAINED, StudyRecords, find
 from dmlrc.report import statistics, tables
 from dmlrc.report.rates import page as rate_grids
 from dmlrc.report.significance import measures as significance
@@ -346,7 +345,7 @@ def at_rates(records: StudyRecords) -> AtRates | None:
     others.
     """
     found = {
-        TOO_HIGH: _recorded(TOO_HIGH_A_RATE.get(records.name)),
+        TOO_HIGH: find(TOO_HIGH_A_RATE[records.name]) if records.name in TOO_HIGH_A_RATE else None,
         CHOSEN: records,
         SEARCHED: experiments.load(records.name, "rate-searched"),
     }
@@ -359,13 +358,6 @@ def at_rates(records: StudyRecords) -> AtRates | None:
     if len(made) < 2 or len(scores) < 2:
         return None
     return AtRates(made, scores, tables.mean_of(tables.accuracy(records), PRETRAINED, METRIC))
-
-
-def _recorded(study: str | None) -> StudyRecords | None:
-    try:
-        return load(study) if study else None
-    except MissingDataError:
-        return None
 
 
 # Validation and test

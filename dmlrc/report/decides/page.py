@@ -69,7 +69,7 @@ def parts_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
             f"Nothing else moves them as much against one another; the next is the {most.name}, by "
             f"{labels.percent(most.against.value)} points."
         )
-    named = labels.listed(f"the {_aside(part.name)} by {labels.percent(part.against.value)}" for part in above)
+    named = labels.listed(f"the {labels.aside(part.name)} by {labels.percent(part.against.value)}" for part in above)
     return first + f"What moves them as much or more against one another: {named}."
 
 
@@ -88,19 +88,9 @@ def parts_in_short(found: Mapping[str, Sequence[Part]]) -> str:
         by_name = {part.name: part.against.value for part in drawable(parts)}
         own = by_name.pop("loss", np.nan)
         if by_name and own == own:
-            above = [f"the {_aside(other)}" for other, value in by_name.items() if value >= own]
+            above = [f"the {labels.aside(other)}" for other, value in by_name.items() if value >= own]
             told[name] = labels.listed(above) or "nothing"
     return f"Larger than the differences between the losses are those made by {labels.by_study(told)}." if told else ""
-
-
-def _aside(part: str) -> str:
-    """A part's name for a list: what stands behind its comma in brackets.
-
-    >>> _aside("seed"), _aside("learning rate, the whole grid")
-    ('seed', 'learning rate (the whole grid)')
-    """
-    name, comma, rest = part.partition(", ")
-    return f"{name} ({rest})" if comma else name
 
 
 def levelled_in_short(edition: Sequence[StudyRecords]) -> str:

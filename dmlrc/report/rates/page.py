@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 
 from dmlrc import papers, records, studies
-from dmlrc.errors import MissingDataError
 from dmlrc.protocol import TrunkInput
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels, statistics, titles
@@ -22,15 +21,8 @@ def grid_of(study: StudyRecords) -> StudyRecords | None:
             getattr(each.protocol, name) == study.meta["protocol"][name] for name in TrunkInput._fields
         )
         if grids and same and each.protocol.paper == study.meta["protocol"]["paper"]:
-            return _recorded(each.name)
+            return records.find(each.name)
     return None
-
-
-def _recorded(study: str) -> StudyRecords | None:
-    try:
-        return records.load(study)
-    except MissingDataError:
-        return None
 
 
 def recorded() -> dict[str, StudyRecords]:
@@ -38,7 +30,7 @@ def recorded() -> dict[str, StudyRecords]:
     found = {}
     for each in studies.STUDIES.values():
         if each.kind == "rates" and each.experiment == "rates":
-            grid = _recorded(each.name)
+            grid = records.find(each.name)
             if grid and min(best_trials(grid).shape) > 1:
                 found[titles.title(each.parent)] = grid
     return found
@@ -119,7 +111,7 @@ def of_papers(edition: Sequence[StudyRecords]) -> pd.DataFrame:
         for paper in papers.ALL:
             if (found := experiments.load(main.name, paper.key)) is not None:
                 told = {"study": main.name, "paper": paper.key, "in_use": found.meta["protocol"]["lr"]}
-                rows.append(told | _peak(_recorded(f"{main.name}-{paper.key}-rates")))
+                rows.append(told | _peak(records.find(f"{main.name}-{paper.key}-rates")))
     return pd.DataFrame(rows, columns=["study", "paper", "in_use", *_peak(None)])
 
 

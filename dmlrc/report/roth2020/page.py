@@ -262,18 +262,14 @@ def effects_beside_losses(sweeps: Mapping[str, ByStudy]) -> str:
     for name, part in effects(sweeps).groupby("study", sort=False):
         own = part.groupby("factor", sort=False)["effect"].mean().sort_values(ascending=False)
         theirs = pd.Series({factor: loss_spread(sweeps[factor][name]).mean() for factor in own.index})
-        more, less = ([_factor(key) for key in own.index[chosen]] for chosen in (own > theirs, own <= theirs))
+        more, less = (
+            [labels.aside(FACTORS[key][1]) for key in own.index[chosen]] for chosen in (own > theirs, own <= theirs)
+        )
         sentences.append(
             f"On `{name}`, on average, these move a score more than the choice of the loss does: "
             f"{labels.listed(more) or 'none'}; these less: {labels.listed(less) or 'none'}."
         )
     return labels.bullets(sentences) or "None of the five sweeps was run here."
-
-
-def _factor(key: str) -> str:
-    """A factor for a list: what stands behind its comma in brackets."""
-    name, comma, rest = FACTORS[key][1].partition(", ")
-    return f"{name} ({rest})" if comma else name
 
 
 def samplers_cells(by_study: ByStudy) -> pd.DataFrame:
