@@ -16,7 +16,11 @@ import torch
 from dmlrc import data, metrics, models, paths, provenance
 from dmlrc.data import ImageSet, augment
 from dmlrc.data.splits import halves
+from dmlrc.errors import MissingDataError
+from dmlrc.records import StudyRecords
+from dmlrc.report import tables
 from dmlrc.report.tables import nmi_of_random
+from dmlrc.studies import experiments
 
 SHOWN = ("precision_at_1", "recall_at_4", "r_precision", "map_at_r", "map_at_c", "nmi", "f1")
 """The accuracy metrics that the live figures compare."""
@@ -123,6 +127,20 @@ def recorded_trunks(
     settings = {"dataset": dataset, "images_per_class": images_per_class, "seed": seed}
     found = _recorded("random-trunks", settings, {"trunk": trunks, "classes": classes})
     return random_trunks(data.load(dataset), trunks, classes, images_per_class, seed) if found is None else found
+
+
+def trunks_of(study: StudyRecords, trunks: Sequence[str]) -> pd.DataFrame | None:
+    """What random trunks score on the data set of a study: as recorded around it, else `random_trunks` of its images.
+
+    The records come first, so that a page does not depend on whose machine has the images. None where neither is here.
+    """
+    recorded = experiments.load(study.name, "trunks")
+    if recorded and len(found := tables.random_trunks(recorded)):
+        return found
+    try:
+        return random_trunks(data.load(study.meta["dataset"]), trunks)
+    except MissingDataError:
+        return None
 
 
 def record(

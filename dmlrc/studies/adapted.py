@@ -63,7 +63,7 @@ _CHOSEN_RATES: dict[str, dict[str, float]] = {
 _GRID_RATES = {  # run from the last to the first; the second stands in the protocol of the records
     "adam": (1e-3, 3e-6, 3e-4, 1e-5, 1e-4, 3e-5),
     "sgd": (3e-2, 1e-4, 1e-1, 1e-2, 3e-4, 3e-3, 1e-3),
-    "adamw": (1e-2, 1e-5, 1e-1, 3e-2, 3e-3, 3e-5, 1e-3, 1e-4, 3e-4),
+    "adamw": (1e-2, 1e-5, 1.0, 3e-1, 1e-1, 3e-2, 3e-3, 3e-5, 1e-3, 1e-4, 3e-4),
 }
 _GRID_METHODS = {
     "roth2020": ("contrastive", "margin_12", "multi_similarity", "n_pairs", "softmax", "triplet_random"),

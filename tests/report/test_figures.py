@@ -15,8 +15,9 @@ import pytest
 from factories import fake_records
 from matplotlib.colors import to_hex
 
-from dmlrc import data
+from dmlrc import data, records
 from dmlrc.data.splits import halves
+from dmlrc.errors import MissingDataError
 from dmlrc.papers import after2019, musgrave2020
 from dmlrc.records import PRETRAINED
 from dmlrc.report import labels, published, style, tables, untrained
@@ -154,6 +155,24 @@ def test_records_of_random_embeddings_are_what_is_computed_anew(committed):
     [recorded] = untrained.recorded_scores(10_000, [10]).to_dict("records")
     assert recorded == pytest.approx(computed, abs=1e-3, nan_ok=True)
     assert untrained.recorded_scores(10_000, [300, 10]).index.tolist() == [300, 10]
+
+
+def test_random_trunks_of_a_study_are_read_where_they_are_recorded(committed, monkeypatch):
+    study = records.load("grocery-frozen-rate1e-4")
+    committed("random_trunks")
+    found = untrained.trunks_of(study, ["conv4"])
+    assert sorted(found["trunk"]) == ["conv4", "resnet18", "squeezenet1_0"]  # those recorded, not those asked for
+    assert found["nmi"].between(0, 1).all()
+    monkeypatch.setattr(untrained.experiments, "load", lambda *_: None)
+    monkeypatch.setattr(untrained.data, "load", lambda name: None)
+    with pytest.raises(AssertionError, match="computed"):
+        untrained.trunks_of(study, ["conv4"])
+
+    def missing(name):
+        raise MissingDataError(name)
+
+    monkeypatch.setattr(untrained.data, "load", missing)
+    assert untrained.trunks_of(study, ["conv4"]) is None
 
 
 def test_records_of_random_trunks_are_what_is_computed_anew(committed):
