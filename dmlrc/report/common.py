@@ -234,11 +234,10 @@ def doubling_axis(axis: Axes, ticks: Iterable[float], **text) -> None:
 
 
 def captions(by_study: ByStudy) -> str:
-    """What stands under the numbers of every study: `labels.caption`, or that it was not run."""
-    return " ".join(
-        f"On `{name}` it was not run." if records is None else labels.caption(records)
-        for name, records in by_study.items()
-    )
+    """What stands under the numbers of every study: `labels.captions`, and where it was not run."""
+    absent = labels.listed(f"`{name}`" for name in by_study if by_study[name] is None)
+    told = (labels.captions(present(by_study).values()), f"On {absent} it was not run." if absent else "")
+    return " ".join(filter(None, told))
 
 
 def caveats(by_study: ByStudy) -> str:

@@ -304,11 +304,25 @@ def trunk(protocol: Mapping) -> str:
 
 
 def caption(records: StudyRecords) -> str:
-    """What a caption says of a study: how many runs stand behind a number. The rest is said once a page (`about`).
+    """What a caption says of a study: how many runs stand behind a number. The rest is said once a page (`about`)."""
+    return captions([records])
+
+
+def captions(several: Iterable[StudyRecords]) -> str:
+    """`caption` of several studies: a number that is the same is said once.
 
     Of a comparison at a smaller budget than that of the records which it takes over, how these were cut.
     """
-    return _count_of_runs(records) + _cut(records)
+    named: dict[str, dict[str, None]] = {}
+    cuts: dict[str, None] = {}
+    for records in several:
+        named.setdefault(_count_of_runs(records), {})[f"`{records.name}`"] = None
+        cuts[_cut(records)] = None
+    if len(named) == 1 and len(*named.values()) > 1:
+        counts = f"Each study: {next(iter(named))}."
+    else:
+        counts = " ".join(f"{listed(names)}: {count}." for count, names in named.items())
+    return counts + "".join(cuts)
 
 
 def _cut(records: StudyRecords) -> str:
@@ -325,10 +339,10 @@ def _cut(records: StudyRecords) -> str:
 def _count_of_runs(records: StudyRecords) -> str:
     budget, searches = records.meta["budget"], records.meta.get("repetitions", 1)
     if not budget["reruns"]:
-        return f"`{records.name}`: n = {budget['trials']} {'trial' if budget['trials'] == 1 else 'trials'}."
+        return f"n = {counted(budget['trials'], 'trial')}"
     if searches > 1:
-        return f"`{records.name}`: n = {searches * budget['reruns']} runs, {searches} searches of {budget['reruns']}."
-    return f"`{records.name}`: n = {budget['reruns']} {'run' if budget['reruns'] == 1 else 'runs'}."
+        return f"n = {searches * budget['reruns']} runs, {searches} searches of {budget['reruns']}"
+    return f"n = {counted(budget['reruns'], 'run')}"
 
 
 def caveats(edition: Sequence[StudyRecords]) -> str:
@@ -338,6 +352,8 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
         return listed(f"`{records.name}`" for records in those)
 
     sentences = []
+    if again := first_runs(edition):
+        sentences.append(again)
     short = [records for records in edition if records.meta["budget"]["name"] != "full"]
     if searched := [records for records in short if records.meta["budget"]["trials"] >= 10]:
         sentences.append(
@@ -360,6 +376,16 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
     if random := [records for records in edition if records.meta["protocol"]["weights"] is None]:
         sentences.append(f"In {named(random)} the row *Pretrained* is the trunk with random weights, untrained.")
     return " ".join(sentences) or "A ranking on one data set and one trunk is no ranking on another."
+
+
+def first_runs(edition: Iterable[StudyRecords]) -> str:
+    """What a table's first run is, where it is shown: another rate is better for it, and it is run again; else ""."""
+    shown = any(records.name in titles.FIRST_RUNS for records in edition)
+    return (
+        "*First run*: at a learning rate that the validation classes do not choose ({doc}`14_what_decides_a_ranking`)."
+        if shown
+        else ""
+    )
 
 
 def below_untrained(edition: Sequence[StudyRecords]) -> dict[str, str]:

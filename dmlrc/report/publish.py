@@ -78,11 +78,20 @@ def _archived(name: str) -> str:
     return f"{{download}}`All tables and figures of this page as one archive <exports/{name}.zip>`"
 
 
-def text(markdown: str) -> None:
-    """Show Markdown; for sentences whose numbers are computed. Nothing is shown of "", where nothing was run."""
+def text(markdown: str, folded: str = "") -> None:
+    """Show Markdown; for sentences whose numbers are computed. Nothing is shown of "", where nothing was run.
+
+    folded: what the line says behind which it is folded; for what only a checker reads.
+    """
     if not markdown:
         return
-    if page := _collected.get():
+    if folded:
+        shown = _printed(markdown)
+        _display(
+            f"<details><summary>{escape(folded)}</summary>{_html(shown)}</details>",
+            f":::::{{dropdown}} {folded}\n:class-container: dml-fold\n\n{shown}\n:::::",
+        )
+    elif page := _collected.get():
         page[1].append(_html(_printed(markdown)))
     else:
         display(Markdown(_printed(markdown)))

@@ -46,6 +46,11 @@ def test_every_searched_hyperparameter_stands_in_the_formulas(name):
         assert any(symbol in formula for formula in note.formulas)
 
 
+def test_the_rate_of_the_weights_of_a_loss_is_among_what_was_searched():
+    assert "and the rate of the loss's weights." in page.formulas(notes.SHOWN["arcface"])
+    assert "rate of the loss" not in page.formulas(notes.SHOWN["triplet"])
+
+
 def test_every_fixed_setting_of_another_paper_stands_in_the_formulas():
     everywhere = {name for note in notes.OTHERS.values() for name in note.symbols}
     for section, note in notes.OTHERS.items():
@@ -167,8 +172,13 @@ def test_the_place_of_the_best_and_of_the_others(found):
     assert other["best_method"] == BEST
     assert first["mean"] == pytest.approx(first["best"])
     assert page.places(standing, BEST).loc[title, "rank"] == f"1 of {len(EIGHT)}"
-    assert "cannot be told from the best" in page.place_sentences(standing, BEST)[0]
+    assert page.place_sentences(standing, BEST)[0].endswith("; the highest mean.")
     assert "not among the best" in page.place_sentences(standing, SECOND)[0]
+    equal = standing[title].assign(tied=True)
+    assert f"the highest mean, though {len(EIGHT)} others" in page.place_sentences({title: equal}, BEST)[0]
+    assert "it cannot be told from the best" in page.place_sentences({title: equal}, SECOND)[0]
+    open_rank = standing[title].assign(rank_low=1)
+    assert "it loses to the best where these two alone" in page.place_sentences({title: open_rank}, SECOND)[0]
     assert page.place_sentences({}, BEST) == ["It has no results in these studies."]
 
 
@@ -235,6 +245,7 @@ def test_what_a_paper_claims_stands_beside_what_was_measured():
     paper = published.results().set_index(["dataset", "method", "setting", "metric"])["mean"]
     assert row["the Reality Check"] == f"{100 * paper['CUB200', 'margin', 'concatenated', 'precision_at_1']:.1f}"
     assert page.claimed(notes.SHOWN["arcface"]).empty
+    assert page.MEASURED not in page.claimed(notes.SHOWN["circle"])  # proposed after the Reality Check
 
 
 def test_a_claim_stands_on_the_pages_of_the_methods_that_it_is_about(found):

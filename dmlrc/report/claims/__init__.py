@@ -22,9 +22,9 @@ vary. With this many claims some intervals miss by chance: one in twenty, were e
 """
 
 from dmlrc.report.claims.page import (
+    CAPTION,
     SECTIONS,
     by_paper,
-    caption,
     overview,
     settled,
     table,
@@ -46,6 +46,7 @@ from dmlrc.report.claims.verdicts import (
 )
 
 __all__ = [
+    "CAPTION",
     "CLAIMS",
     "INCONCLUSIVE",
     "NOT_REPRODUCED",
@@ -58,7 +59,6 @@ __all__ = [
     "Claim",
     "Judged",
     "by_paper",
-    "caption",
     "counts",
     "judge",
     "judged",

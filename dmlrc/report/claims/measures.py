@@ -246,7 +246,7 @@ def between_values(
         for first, second in choices:
             if {first, second} <= set(table.columns):
                 return statistics.mean((table[first] - table[second]).dropna())
-        raise MissingRowsError(f"{evidence[need].name} has no rows at {' and '.join(choices[0])}")
+        raise MissingRowsError(f"{evidence[need].name} has no rows at both `{choices[0][0]}` and `{choices[0][1]}`")
 
     return measure
 

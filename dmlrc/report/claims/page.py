@@ -167,13 +167,12 @@ def _reason(why: str) -> str:
     return f"most of its rows lie {BELOW}" if why.endswith(BELOW) else why
 
 
-def caption(edition: Sequence[StudyRecords]) -> str:
-    """What stands under the tables of claims."""
-    return (
-        "Verdicts by the rule of {doc}`11_claims`, one for all claims. Bold: the whole 95 % interval lies where the "
-        f"claim says. Italic: it lies wholly elsewhere. {labels.BELOW}: most of the rows behind it lie below the "
-        "features of the trunk itself, though not below their own start. " + " ".join(map(labels.caption, edition))
-    )
+CAPTION = (
+    "Verdicts by the rule of {doc}`11_claims`, one for all claims. Bold: the whole 95 % interval lies where the claim "
+    f"says. Italic: it lies wholly elsewhere. {labels.BELOW}: most of the rows behind it lie below the features of the "
+    "trunk itself, though not below their own start."
+)
+"""What stands under the tables of claims; n stands with each number."""
 
 
 SECTIONS = {paper.id: paper.label for paper in papers.ALL} | {OURS: "Ours, not sentences of the papers"}

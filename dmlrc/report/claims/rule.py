@@ -203,7 +203,7 @@ def judge(region: Region, estimate: Estimate, full: bool, below: tuple[int, int]
     if not full:
         why = "not the full budget, or not finished"
     elif estimate.n < FEWEST or math.isnan(estimate.low) or math.isnan(estimate.high):
-        why = f"only {estimate.n} to compute it from" + f" ({estimate.units})" * bool(estimate.units)
+        why = f"too few {estimate.units or 'numbers'} ({estimate.n}, and {FEWEST} are needed)"
     elif 2 * below[0] > below[1]:
         why = f"{_rows(*below)} {BELOW}"
     elif region.holds(*estimate.attainable):

@@ -37,7 +37,7 @@ def twins(edition: Sequence[StudyRecords]) -> Finding:
         table,
         "MAP@R (concatenated) of the two rows, in percent. *Intervals*: half of either row's 95 % interval, added. "
         "*Range*: the best method minus the worst. *Share*: difference over range. CUB200, Cars196, SOP: Tables 3-5 of "
-        "{cite:t}`musgrave2020`. " + " ".join(map(labels.caption, edition)),
+        "{cite:t}`musgrave2020`. " + labels.captions(edition),
         f"The widest gap is that on {widest}: the two differ by {percent(table.loc[widest, 'gap'], 2)} points, "
         f"{percent(table.loc[widest, 'share'], 0)} % of what separates the best method from the worst. "
         + (search if beyond else ""),

@@ -116,7 +116,7 @@ def own_maximum(edition: Sequence[StudyRecords]) -> Finding:
             figures.own_maximum(part),
             f"Validation P@1 of the reruns, mean over folds and seeds, in `{part['study'].iloc[0]}`: at the checkpoint "
             "with the highest MAP@R, and at P@1's own best epoch. The paper chooses by the test classes; our records "
-            "have no curve of these, so this shows its practice in part. " + " ".join(map(labels.caption, edition)),
+            "have no curve of these, so this shows its practice in part. " + labels.captions(edition),
             f"The own maximum is higher on average by {percent(part['inflation'].mean(), 2)} points, at most "
             f"{percent(part['inflation'].max(), 2)} ({most}), from only {part['evaluations'].mean():.1f} evaluations a "
             f"run on average. It differs by method: {training.swapped_pairs(part)} of "

@@ -8,7 +8,7 @@ import pandas as pd
 
 from dmlrc import losses
 from dmlrc.errors import unknown
-from dmlrc.methods import Float, Int, Method
+from dmlrc.methods import LOSS_WEIGHTS_LR, Float, Int, Method
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import claims, everything, labels, published, tables, titles
 from dmlrc.report.after2019 import page as after2019
@@ -49,13 +49,17 @@ def what(method: Method) -> str:
 
 def formulas(method: Method) -> str:
     """The loss as formulas, what their letters mean, and where ours differs, as MyST."""
-    return noted(NOTES[method.name], "Searched")
+    more = [f"the {labels.parameter(LOSS_WEIGHTS_LR)}"] if LOSS_WEIGHTS_LR in method.space else []
+    return noted(NOTES[method.name], "Searched", *more)
 
 
-def noted(note: Note, named: str) -> str:
-    """What a note says, as MyST. named: what its hyperparameters are, "Searched" or "Fixed"."""
+def noted(note: Note, named: str, *more: str) -> str:
+    """What a note says, as MyST.
+
+    named: what its hyperparameters are, "Searched" or "Fixed". more: those that have no letter in the formulas.
+    """
     letters = [_lettered(labels.parameter(name), letter) for name, letter in note.symbols.items()]
-    settings = f" {named}: {labels.listed(letters)}." if letters else ""
+    settings = f" {named}: {labels.listed([*letters, *more])}." if letters else ""
     shown = "\n\n".join(f"$$\n{formula}\n$$" for formula in note.formulas)
     return f"{shown}\n\n{note.where}{settings}\n\n**Where does ours differ from its source?** {note.ours}"
 
@@ -140,15 +144,23 @@ def place_sentences(standing: Mapping[str, pd.DataFrame], method: str) -> list[s
     sentences = []
     for study, frame in standing.items():
         row = place(frame, method)
-        told = "it cannot be told from the best" if row["tied"] else "it is not among the best"
-        if not row["tied"] and row["rank_low"] == 1:
-            told = "compared with the best alone, it lies behind it"
         ranks = everything.places(row["rank_low"], row["rank_high"])
-        luck = "" if "among_best" in frame else ", by the luck of seeds alone"
+        luck = "" if "among_best" in frame else " (as far as seeds tell)"
         sentences.append(
-            f"{study}: {labels.percent(row['mean'], digits=1)} % MAP@R, rank {ranks} of {row['n']}{luck}; {told}."
+            f"{study}: {labels.percent(row['mean'], digits=1)} % MAP@R, rank {ranks} of {row['n']}{luck}; "
+            f"{_beside_the_best(row, method, int(frame['tied'].sum()))}."
         )
     return sentences or ["It has no results in these studies."]
+
+
+def _beside_the_best(row: pd.Series, method: str, tied: int) -> str:
+    """How a method compares with the best of its table. row: `place`; tied: how many cannot be told from the best."""
+    if method == row["best_method"]:
+        others = f", though {labels.counted(tied - 1, 'other')} cannot be told from it" if tied > 1 else ""
+        return f"the highest mean{others}"
+    if row["tied"]:
+        return "it cannot be told from the best"
+    return "it loses to the best where these two alone are compared" if row["rank_low"] == 1 else "not among the best"
 
 
 def cost(found: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
@@ -209,11 +221,11 @@ def _range(space: Float | Int) -> str:
 
 
 def sensitivity(tried: pd.DataFrame) -> str:
-    """How much of the best trial's value the median trial has, in a sentence."""
+    """Below which share of the best trial's value half of the trials stay, in a sentence."""
     values = tried.groupby("study", sort=False)["value"]
     shares = (values.median() / values.max()).to_dict()
     told = labels.listed(f"{100 * share:.0f} % on {study}" for study, share in shares.items())
-    return f"A setting left to chance costs: of the best trial's MAP@R the median trial reaches {told}."
+    return f"Half of the trials stay below this share of the best trial's validation MAP@R: {told}."
 
 
 def rate_sentences(method: str) -> list[str]:
@@ -240,21 +252,26 @@ def rate_sentences(method: str) -> list[str]:
 
 
 def claimed(method: Method) -> pd.DataFrame:
-    """What papers claim for the method as theirs, R@1, as cells; a row a paper, data set and trunk."""
+    """What papers claim for the method as theirs, R@1, as cells; a row a paper, data set and trunk. See `MEASURED`."""
     rows = after2019.claims()
     own = rows[rows["paper"].isin(NOTES[method.name].claimed_by)]
     fair = published.results()
     fair = fair[(fair["setting"] == "concatenated") & (fair["metric"] == "precision_at_1")]
     measured = fair[fair["method"] == method.name].set_index("dataset")["mean"]
-    return pd.DataFrame(
+    cells = pd.DataFrame(
         {
             "data set": own["dataset"],
             "claimed R@1": own["r1"].map(labels.one_digit),
             "trunk": own["backbone"],
             "dimensions": own["dim"].map("{:.0f}".format),
-            "the Reality Check": own["dataset"].map(measured).map(labels.one_digit).replace("", "–"),
+            MEASURED: own["dataset"].map(measured).map(labels.one_digit).replace("", "–"),
         }
     ).set_index(own["paper"].rename("Paper"))
+    return cells if len(measured) else cells.drop(columns=MEASURED)
+
+
+MEASURED = "the Reality Check"
+"""The column of `claimed` for what was measured; it is there where the method is in that paper's tables."""
 
 
 def verdicts(edition: Sequence[StudyRecords], method: Method) -> tuple[pd.DataFrame, pd.DataFrame] | None:
