@@ -203,7 +203,7 @@ def test_a_method_that_diverged_at_a_rate_counts_as_nothing_there():
 
 
 @pytest.mark.parametrize("paper", ["roth2020", "fehervari2019", "zhai2019", "oi2021"])
-@pytest.mark.parametrize("main", ["cub200-2010-frozen"])
+@pytest.mark.parametrize("main", ["cub200-2010-frozen", "grocery-frozen"])
 def test_experiments_run_at_the_rate_that_their_committed_grid_chose(main, paper, monkeypatch):
     monkeypatch.setenv("DMLRC_HOME", str(Path(__file__).parents[2]))
     grid = page.best_trials(records.load(f"{main}-{paper}-rates"))
