@@ -108,6 +108,6 @@ def _value(runs: Sequence[training.Run]) -> float | None:
 
 
 def run_seed(unit: Unit, fold: int) -> int:
-    """The seed of one run. It does not depend on the method, so that methods are compared on paired seeds."""
+    """The seed of one run. Not of the method: a rerun of each begins with the same weights of the embedder."""
     kind = ("trial", "rerun").index(unit.kind)
     return int(np.random.SeedSequence([unit.seed, kind, unit.number, fold]).generate_state(1)[0])

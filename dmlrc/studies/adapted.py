@@ -7,10 +7,10 @@ far as the trunk allows. What differs stands in the deviation ledger of the pape
 Batches are smaller than the papers', since half of Grocery Store has 40 classes: 64 (Roth et al.: 112), 60 (Fehervari
 et al.: 120).
 
-Rates: around each of the tables of `GRIDS_OF` the best of a wide grid on its validation folds, `<main>-<paper>-rates`.
-Elsewhere the best of three, from results/grocery-frozen-rate1e-4-*-rates for frozen trunks and
-results/glyphs-quick-*-rates for trained ones, so those are rates for short runs; that of Zhai and Wu is the lowest of
-its three.
+Rates: around each of the tables of `GRIDS_OF` the best of a wide grid on its validation folds, `<main>-<paper>-rates`;
+around a reader's own table of that kind one between those that the grids chose. Elsewhere the best of three, from
+results/grocery-frozen-rate1e-4-*-rates for frozen trunks and results/glyphs-quick-*-rates for trained ones, so those
+are rates for short runs; that of Zhai and Wu is the lowest of its three.
 """
 
 from collections.abc import Iterator, Sequence
@@ -61,6 +61,8 @@ _CHOSEN_RATES: dict[str, dict[str, float]] = {
     "cub200-2010-frozen": {"roth2020": 1e-4, "fehervari2019": 1e-4, "zhai2019": 1e-3, "oi2021": 3e-3},
     "grocery-frozen": {"roth2020": 3e-4, "fehervari2019": 3e-4, "zhai2019": 3e-2, "oi2021": 1e-1},
 }
+_BETWEEN_THEM = {"roth2020": 3e-4, "fehervari2019": 3e-4, "zhai2019": 1e-2, "oi2021": 1e-2}
+_FIRST_RUNS = ("grocery-frozen-rate1e-4", "cars196crops-frozen-rate1e-4")  # at the rates of short runs throughout
 _GRID_RATES = {  # run from the last to the first; the second stands in the protocol of the records
     "adam": (1e-3, 3e-6, 3e-4, 1e-5, 1e-4, 3e-5),
     "sgd": (3e-2, 1e-4, 1e-1, 1e-2, 3e-4, 3e-3, 1e-3),
@@ -150,8 +152,9 @@ def _like(main: Study, paper: Protocol, **own) -> Protocol:
     """A paper's protocol with the input and the trunk of the main study."""
     kind = "frozen" if main.protocol.frozen_trunk else "characters"
     settings = (_FROZEN if main.protocol.frozen_trunk else _CHARACTERS).get(paper.paper, {})
-    chosen = _CHOSEN_RATES.get(main.name, {}).get(paper.paper)
-    rate = {"lr": chosen} if chosen else {}
+    long = main.protocol.frozen_trunk and main.budget.name == "full" and main.name not in _FIRST_RUNS
+    rates = _CHOSEN_RATES.get(main.name, _BETWEEN_THEM if long else {})
+    rate = {"lr": rates[paper.paper]} if paper.paper in rates else {}
     inputs = {name: getattr(main.protocol, name) for name in TrunkInput._fields}
     return replace(paper, name=f"{paper.name}-{kind}", **settings | rate | inputs | own)
 

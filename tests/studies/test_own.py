@@ -110,6 +110,17 @@ def test_a_folder_gets_the_batches_that_the_smallest_set_gets(home):
     assert not any(name.endswith("rates") for name in studies.known() if name.startswith("mine"))
 
 
+def test_experiments_around_an_own_table_have_rates_between_those_that_the_grids_chose(home):
+    (home / "studies.toml").write_text('[mine]\nlike = "grocery-frozen"\n[short]\nlike = "grocery-quick"\n')
+    for main, rates in (("mine", (3e-4, 3e-4, 1e-2, 1e-2)), ("short", (1e-3, 1e-3, 1e-2, 1e-2))):
+        around = experiments.of(main)
+        papers = ("roth2020", "fehervari2019", "zhai2019", "oi2021")
+        assert tuple(around[paper].protocol.lr for paper in papers) == rates
+    for paper, rate in adapted._BETWEEN_THEM.items():
+        chosen = [rates[paper] for rates in adapted._CHOSEN_RATES.values()]
+        assert min(chosen) <= rate <= max(chosen)
+
+
 def test_it_runs_from_the_command_line_and_is_read_back(photos):
     call = CliRunner().invoke
     assert " no data" not in call(cli.app, ["study", "list"]).output.split("photos ")[1].split("\n")[0]
