@@ -379,10 +379,11 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
 
 
 def first_runs(edition: Iterable[StudyRecords]) -> str:
-    """What a table's first run is, where it is shown: another rate is better for it, and it is run again; else ""."""
-    shown = any(records.name in titles.FIRST_RUNS for records in edition)
+    """What a table's first run is, where it, or an experiment around it, is shown; else ""."""
+    shown = any((records.meta["parent"] or records.name) in titles.FIRST_RUNS for records in edition)
     return (
-        "*First run*: at a learning rate that the validation classes do not choose ({doc}`14_what_decides_a_ranking`)."
+        "*First run*: the learning rate of its methods table is not the one that the validation classes choose "
+        "({doc}`14_what_decides_a_ranking`)."
         if shown
         else ""
     )

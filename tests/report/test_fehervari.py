@@ -143,6 +143,12 @@ def test_sentences_count_what_gains_and_what_does_not():
     assert "+0.0 to NPairs" in sentence
     assert "single seed" in page.slopes_sentence({MAIN: made(f"{NAME}-dims", rising, reruns=1)}, "embedding")
     assert page.slopes_sentence({MAIN: None}, "batch") == ""
+    start = {MAIN: pd.Series({16.0: 0.2, 512.0: 0.5})}
+    assert page.slopes_in_short(dims, dims, start) == (
+        f"A larger embedding raises R@1 beyond its interval for 10 of 11 methods on `{MAIN}`; a larger batch for 10 of "
+        f"11 methods on `{MAIN}`; an untrained layer gains from dimensions too."
+    )
+    assert page.slopes_in_short({MAIN: None}, {MAIN: None}, {}) == ""
     assert page.steps(dims) == f"Training steps of a run: `{MAIN}` 30."
 
 

@@ -156,6 +156,15 @@ def test_rows_of_the_other_papers_lead_to_a_page_or_a_section():
     assert set(others.searched_links().values()) <= set(notes.LINKS.values())
 
 
+def test_every_system_of_the_papers_goes_by_a_title_and_leads_to_its_loss():
+    cells = others.systems()
+    assert len(cells) == sum(len(paper.methods) for paper in papers.ALL[1:])
+    assert not cells.map(lambda text: "_" in re.sub(r' href="[^"]*"', "", text)).any(axis=None)
+    loss = cells.loc[("Fehervari et al. 2019", "ProxyNCA"), "loss"]
+    assert loss == f'<a href="{notes.ADDRESSES["proxy_nca_original"]}">ProxyNCA as published</a>'
+    assert cells.loc[("Roth et al. 2020", "ArcFace"), "settings"].endswith("rate of the loss's weights 5·10⁻⁴")
+
+
 def test_a_method_without_a_page_is_named_with_the_nearest():
     assert page.get("arcface").label == "ArcFace"
     with pytest.raises(UsageError, match=r"contrastiv.*contrastive"):

@@ -213,6 +213,10 @@ def test_regularisation_with_one_seed_or_one_side():
     assert (cells[MAIN] == "not run").all()
     assert cells.loc["Triplet (D)", "SOP (the paper)"] == "no: -0.1"
     assert "14 of 15 pairs of the paper" in page.regularisation_sentence({MAIN: None})
+    assert page.regularisation_in_short({MAIN: None}).endswith("in 14 of 15 pairs of the paper.")
+    whole = numbers.regularisation(table())
+    clear = (whole["gain"] > whole["ci95"]).sum()
+    assert f"beyond its interval, in {clear} of 5 on `{MAIN}`" in page.regularisation_in_short({MAIN: table()})
 
 
 def test_regularisation_is_drawn_at_its_numbers():
@@ -273,7 +277,18 @@ def test_influence_is_drawn_and_missing_sweeps_say_so():
     assert cells.loc["embedding size", MAIN].startswith("50.0 % (50.0 to 50.0); best: ")
     assert cells.loc["weight decay", MAIN] == cells.loc["trunk, pretrained or random", "other"] == "not run"
     assert "embedding size 50.0 %" in page.effects_sentence(sweeps)
+    assert page.effects_in_short({factor: {MAIN: None} for factor in numbers.FACTORS}) == ""
     assert figures.draw_influence({factor: {MAIN: None} for factor in numbers.FACTORS}) == []
+
+
+def test_what_moves_a_score_more_than_the_losses_in_every_study_and_in_some(monkeypatch):
+    found = {MAIN: (["trunk", "size"], ["decay"]), "other": (["trunk"], ["size", "decay"])}
+    monkeypatch.setattr(page, "_beside_losses", lambda sweeps: found)
+    assert page.effects_in_short({}) == (
+        f"Trunk moves a score more than the choice of the loss does in every study; on top of that, size on `{MAIN}`."
+    )
+    found["third"] = ([], ["trunk", "size", "decay"])
+    assert page.effects_in_short({}).startswith("Nothing moves a score more than the choice of the loss does in every")
 
 
 def sampled(row, value, metric, seed):

@@ -388,14 +388,26 @@ def slopes_sentence(by_study: ByStudy, what: str) -> str:
     return labels.bullets(sentences)
 
 
-def slopes_in_short(by_study: ByStudy, what: str) -> str:
-    """How many methods gain from a doubling around each study, in one sentence; "" where it was not run."""
-    told = {}
-    for name, records in common.present(by_study).items():
-        slopes = common.doublings(_of_setting(records))
-        if len(slopes):
-            told[name] = f"{(slopes['mean'] > slopes['ci95'].fillna(np.inf)).sum()} of {len(slopes)}"
-    return f"Methods that a larger {what} helps, beyond their interval: {labels.by_study(told)}." if told else ""
+def slopes_in_short(dims: ByStudy, batches: ByStudy, untrained: Mapping[str, pd.Series]) -> str:
+    """For how many methods a larger embedding and a larger batch raise R@1, in one sentence; "" without any sweep.
+
+    untrained: `starts.around`, of the embeddings.
+    """
+    parts = []
+    for what, by_study in (("embedding", dims), ("batch", batches)):
+        slopes = {name: common.doublings(_of_setting(records)) for name, records in common.present(by_study).items()}
+        told = {
+            name: f"{(each['mean'] > each['ci95'].fillna(np.inf)).sum()} of {len(each)} methods"
+            for name, each in slopes.items()
+            if len(each)
+        }
+        if told:
+            raises = "" if parts else " raises R@1 beyond its interval"
+            parts.append(f"a larger {what}{raises} for {labels.by_study(told)}")
+    if untrained and all(curve.iloc[-1] > curve.iloc[0] for curve in untrained.values()):
+        parts.append("an untrained layer gains from dimensions too")
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}." if parts else ""
 
 
 def best_in_short(by_study: ByStudy) -> str:

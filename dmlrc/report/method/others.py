@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import pandas as pd
+from markupsafe import Markup
 
-from dmlrc import losses
-from dmlrc.methods import LOSS_WEIGHTS_LR, Method
+from dmlrc import losses, papers
+from dmlrc.methods import Method
 from dmlrc.papers import fehervari2019, roth2020
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import common, editions, labels
@@ -15,6 +16,7 @@ from dmlrc.report.common import ByStudy
 from dmlrc.report.fehervari2019 import page as fehervari
 from dmlrc.report.method.notes import ADDRESSES, OTHERS, SHOWN
 from dmlrc.report.method.page import noted
+from dmlrc.report.method.samplers import SAMPLERS
 from dmlrc.report.roth2020 import numbers as roth
 from dmlrc.report.zhai2019 import numbers as zhai
 from dmlrc.report.zhai2019 import page as zhai_page
@@ -109,11 +111,31 @@ def settings(method: Method) -> str:
     >>> settings(Method("a", "triplet", settings={"margin": 0.2, "loss_weights_lr": 5e-4}))
     "margin 0.2, rate of the loss's weights 5·10⁻⁴"
     """
-    texts = [
-        f"{labels.parameter(name)} {labels.rate(value) if name == LOSS_WEIGHTS_LR and value < 0.01 else f'{value:g}'}"
-        for name, value in method.settings.items()
-    ]
+    texts = [f"{labels.parameter(name)} {labels.number(value)}" for name, value in method.settings.items()]
     return ", ".join(texts) or "none"
+
+
+def systems() -> pd.DataFrame:
+    """Every method of the papers after the Reality Check, on CUB200, as cells; its loss leads to where it is explained.
+
+    A row a paper and method; `tables.systems` has the same by the names that the code has.
+    """
+    titles = {method.loss: method.label for method in SHOWN.values()}
+    titles |= {loss: note.label for note in OTHERS.values() for loss in note.losses}
+    rows = [
+        {
+            "paper": paper.label,
+            "method": method.label,
+            "loss": Markup('<a href="{}">{}</a>').format(ADDRESSES[method.loss], titles[method.loss]),
+            "batch": f"{method.classes_per_batch} x {method.images_per_class}",
+            "filled": SAMPLERS[method.sampler or paper.protocol.sampler].label,
+            "year": str(method.year),
+            "settings": settings(method),
+        }
+        for paper in papers.ALL[1:]
+        for method in paper.methods
+    ]
+    return pd.DataFrame(rows, dtype=object).set_index(["paper", "method"])
 
 
 def places(those: Iterable[tuple[Table, Method]], found: Found) -> pd.DataFrame:

@@ -203,6 +203,19 @@ def regularisation_sentence(by_study: ByStudy) -> str:
     )
 
 
+def regularisation_in_short(by_study: ByStudy) -> str:
+    """How many pairs gain R@1 from the regularisation: of the paper's, and beyond their interval of ours."""
+    theirs, ours = [], {}
+    for head, frame in regularisation_panels(by_study).items():
+        gains = frame["gain"].dropna()
+        if len(gains) and head in by_study:
+            ours[head] = f"{(gains > frame['ci95'][gains.index]).sum()} of {len(gains)}"
+        else:
+            theirs += list(gains)
+    told = f"; in our runs, beyond its interval, in {labels.by_study(ours)}" if ours else ""
+    return f"With ρ-regularisation R@1 rises in {sum(g > 0 for g in theirs)} of {len(theirs)} pairs of the paper{told}."
+
+
 # Figures 2 and 3: what the pipeline is worth
 
 
@@ -256,20 +269,41 @@ def effects_sentence(sweeps: Mapping[str, ByStudy]) -> str:
     return labels.bullets(sentences) or "None of the five sweeps was run here."
 
 
-def effects_beside_losses(sweeps: Mapping[str, ByStudy]) -> str:
-    """Which factors are worth more than the losses are, and which less, in a sentence a study."""
-    sentences = []
+def _beside_losses(sweeps: Mapping[str, ByStudy]) -> dict[str, tuple[list[str], list[str]]]:
+    """study -> the factors that move a score more than the losses do, and those that move it less; most first."""
+    found = {}
     for name, part in effects(sweeps).groupby("study", sort=False):
         own = part.groupby("factor", sort=False)["effect"].mean().sort_values(ascending=False)
         theirs = pd.Series({factor: loss_spread(sweeps[factor][name]).mean() for factor in own.index})
         more, less = (
             [labels.aside(FACTORS[key][1]) for key in own.index[chosen]] for chosen in (own > theirs, own <= theirs)
         )
-        sentences.append(
-            f"On `{name}`, on average, these move a score more than the choice of the loss does: "
-            f"{labels.listed(more) or 'none'}; these less: {labels.listed(less) or 'none'}."
-        )
+        found[name] = more, less
+    return found
+
+
+def effects_beside_losses(sweeps: Mapping[str, ByStudy]) -> str:
+    """Which factors are worth more than the losses are, and which less, in a sentence a study."""
+    sentences = [
+        f"On `{name}`, on average, these move a score more than the choice of the loss does: "
+        f"{labels.listed(more) or 'none'}; these less: {labels.listed(less) or 'none'}."
+        for name, (more, less) in _beside_losses(sweeps).items()
+    ]
     return labels.bullets(sentences) or "None of the five sweeps was run here."
+
+
+def effects_in_short(sweeps: Mapping[str, ByStudy]) -> str:
+    """`effects_beside_losses` in one sentence: what is worth more everywhere, what elsewhere; "" without any sweep."""
+    more = {name: factors for name, (factors, _) in _beside_losses(sweeps).items()}
+    if not more:
+        return ""
+    always = [factor for factor in next(iter(more.values())) if all(factor in those for those in more.values())]
+    others = {name: [factor for factor in those if factor not in always] for name, those in more.items()}
+    others = {name: labels.listed(those) for name, those in others.items() if those}
+    what = labels.listed(always) or "nothing"
+    told = f"{what[0].upper()}{what[1:]} {'moves' if len(always) < 2 else 'move'} a score more than the choice of the "
+    told += "loss does" + " in every study" * (len(more) > 1)
+    return f"{told}; on top of that, {labels.by_study(others)}." if others else f"{told}."
 
 
 def samplers_cells(by_study: ByStudy) -> pd.DataFrame:

@@ -229,6 +229,7 @@ def draw(toys: Mapping[str, Toy]) -> Figure:
     figure, axes = style.canvas(4.2, 2, 3)
     first = toys[DRAWN[0]]
     _scatter(axes[0, 0], first.train[0], first.test[0], first)
+    axes[0, 0].set(xlim=(0, 1.1), ylim=(0, 1.1), aspect="equal", xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
     axes[0, 0].set_title("the points", fontsize=8)
     for axis, name in zip(axes.flat[1:], DRAWN, strict=False):
         toy = toys[name]
@@ -236,13 +237,13 @@ def draw(toys: Mapping[str, Toy]) -> Figure:
         _scatter(
             axis, toy.train[2], 0.85 * toy.test[2], toy
         )  # test classes on an inner ring, or one would hide the other
-        axis.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), aspect="equal", xticks=(-1, 0, 1), yticks=(-1, 0, 1))
+        axis.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), aspect="equal", xticks=(), yticks=())  # the circle has radius 1
         axis.set_title(VARIANTS[name].label.replace(", ", ",\n"), fontsize=8)
     axis = axes[1, 1]
     for place, name in enumerate(DRAWN):
         values = spectrum(toys[name].train[2])
         axis.bar([place - 0.2, place + 0.2], values / values.sum(), width=0.36, color=(BLUE, ORANGE))
-    axis.set_xticks(range(len(DRAWN)), ["plain", "p = 0.001", "script"], fontsize=7.5, rotation=30)
+    axis.set_xticks(range(len(DRAWN)), ["plain", "p =\n0.001", "script"], fontsize=7.5)
     axis.set_title("singular values,\nshare of the sum", fontsize=8)
     axes[1, 2].set_axis_off()
     handles = [
