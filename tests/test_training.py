@@ -419,6 +419,19 @@ def test_folds_trained_side_by_side_are_what_they_are_alone(blobs, method, optim
         assert all(torch.equal(value, both[1].weights[name]) for name, value in both[0].weights.items())
 
 
+@pytest.mark.skipif(not torch.set_flush_denormal(False), reason="this processor cannot flush subnormal numbers")
+def test_flushing_numbers_below_the_normal_ones_changes_no_score(blobs):
+    method = Method("arcface", "arcface", classes_per_batch=4, images_per_class=4)  # 160 x a cosine: exp(-320) < 1e-38
+    curves = []
+    for flushed in (False, True):
+        torch.set_flush_denormal(flushed)
+        try:
+            curves.append(train(blobs, method, {"margin": 15, "scale": 160})[0].curve)
+        finally:
+            torch.set_flush_denormal(False)
+    assert curves[0] == curves[1]
+
+
 def test_the_run_that_diverges_is_the_last_of_those_that_finished(blobs):
     folds = members(blobs[1])[:3]
 
