@@ -1,8 +1,9 @@
 """Where training begins: the accuracy of an untrained trunk behind a random linear layer, for embeddings of every size.
 
-An embedding of 128 numbers begins far below the features of its trunk, which are four to ten times as many. So whether
-a row has learnt anything is asked of its own beginning, not of the trunk; and what more dimensions give without any
-training belongs beside what they give after it.
+The row Pretrained has the features of the trunk, reduced by a PCA that is fitted on the test images: it keeps where
+these differ most. No training begins there, but behind a random layer of a row's own size, which reaches less. So
+whether a row has learnt anything is asked of its own beginning, not of the trunk; and what more dimensions give without
+any training belongs beside what they give after it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,7 +44,7 @@ def scores(records: StudyRecords) -> pd.DataFrame:
 
 
 def of_trunk(records: StudyRecords) -> float:
-    """P@1 of the trunk's features themselves; NaN where it is not in the records."""
+    """P@1 of the row Pretrained, at the most dimensions that the records have of it; NaN where they have none."""
     found = scores(records)
     return float(found[found["method"] == PRETRAINED]["value"].max())
 

@@ -152,6 +152,16 @@ def test_sentences_count_what_gains_and_what_does_not():
     assert page.steps(dims) == f"Training steps of a run: `{MAIN}` 30."
 
 
+def test_a_lead_of_more_dimensions_is_called_so():
+    records = made(NAME, lambda method, *_: 0.9 if method == "proxy_softmax" else 0.5)
+    assert page.best_in_short({MAIN: records}).endswith(
+        "It has 2048 dimensions, as bits, where the others have 64, and dimensions alone raise R@1."
+    )
+    other = made(NAME, lambda method, *_: 0.9 if method == "margin" else 0.5)
+    assert "dimensions" not in page.best_in_short({MAIN: other})
+    assert page.best_in_short({MAIN: None}) == ""
+
+
 def test_doublings_are_slopes_over_the_seeds():
     slopes = common.doublings(page._of_setting(made(f"{NAME}-dims", rising)))
     assert slopes.loc["margin", "mean"] == pytest.approx(0.015)

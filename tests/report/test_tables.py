@@ -407,6 +407,14 @@ def test_ledger_lists_the_fields_that_differ_and_numbers_them():
     assert len(table) == len(deviations.BY_HAND) - 1  # the budget is the full one
 
 
+def test_ledger_counts_the_reruns_of_each_search():
+    records = fake_records(reruns=3, protocol=musgrave2020.FROZEN)
+    row = "number of reruns"
+    assert deviations.ledger({"ours": records}).set_index("setting").loc[row, "ours"] == "3"
+    records.meta["repetitions"] = 2
+    assert deviations.ledger({"ours": records}).set_index("setting").loc[row, "ours"] == "3 after each of 2 searches"
+
+
 def test_ledger_compares_the_crops_of_cars_with_cars196():
     paper = replace(musgrave2020.PROTOCOL, eval_every=5, patience=14)
     rows = {

@@ -169,8 +169,8 @@ def _reason(why: str) -> str:
 
 CAPTION = (
     "Verdicts by the rule of {doc}`11_claims`, one for all claims. Bold: the whole 95 % interval lies where the claim "
-    f"says. Italic: it lies wholly elsewhere. {labels.BELOW}: most of the rows behind it lie below the features of the "
-    "trunk itself, though not below their own start."
+    f"says. Italic: it lies wholly elsewhere. {labels.BELOW}: most of the rows behind it lie below the untrained trunk "
+    "(its features, reduced by PCA), though not below their own start."
 )
 """What stands under the tables of claims; n stands with each number."""
 
@@ -220,7 +220,7 @@ def _sentences(name: str, judgements: Mapping[str, Judgement]) -> Iterator[str]:
     if under := sum(each.below_trunk for each in settled):
         yield (
             f"Of the {len(settled)} settled ones {under} {'rests' if under == 1 else 'rest'} on rows of which most lie "
-            "below the features of the trunk, though above where their training began."
+            "below the untrained trunk, though above where their training began."
         )
 
 

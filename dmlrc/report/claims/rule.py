@@ -171,7 +171,7 @@ def retracted(
 class Judgement:
     """A verdict, why it is no firmer than it is ("" where it is firm), and the estimate behind it, if there is one.
 
-    below_trunk: whether most of the rows behind it are worse than the features of the trunk itself.
+    below_trunk: whether most of the rows behind it are worse than the row Pretrained.
     """
 
     verdict: str
@@ -238,9 +238,9 @@ def evaluate(claim: Claim, evidence: Mapping[str, StudyRecords | None]) -> Judge
 def below_untrained(records: StudyRecords, rows: Collection[str] = ()) -> tuple[int, int, int]:
     """How many rows have a lower mean P@1 on the test half than their own start, than the trunk; how many there are.
 
-    The start: see `starts.of_rows`; the features of the trunk itself have more dimensions than most rows. A row is
-    below if it is so alone and, where there are folds, joined. rows: default all; of a sweep, the rows at every level.
-    (0, 0, 0) where no start is known. Differences between rows below their start say which training did the least harm.
+    The start: see `starts.of_rows`; the trunk: the row Pretrained, see `dmlrc.report.starts`. A row is below if it is
+    so alone and, where there are folds, joined. rows: default all; of a sweep, the rows at every level. (0, 0, 0) where
+    no start is known. Differences between rows below their start say which training did the least harm.
     """
     values = starts.scores(records).groupby(["method", "setting", "row"])["value"].mean().reset_index("row")
     found = values.join(starts.of_rows(records).rename("start"), how="inner").dropna()

@@ -90,7 +90,8 @@ def parts_in_short(found: Mapping[str, Sequence[Part]]) -> str:
         if by_name and own == own:
             above = [f"the {labels.aside(other)}" for other, value in by_name.items() if value >= own]
             told[name] = labels.listed(above) or "nothing"
-    return f"Larger than the differences between the losses are those made by {labels.by_study(told)}." if told else ""
+    what = "What moves the methods against one another as much as their losses do, or more"
+    return f"{what}: {labels.by_study(told)}." if told else ""
 
 
 def levelled_in_short(edition: Sequence[StudyRecords]) -> str:

@@ -29,7 +29,7 @@ REASONS: Reasons = {
     **usual("3.1", "crop_scale", "crop_ratio", "optimizer"),
     "lr": (
         "3.1",
-        "1e-6 is a rate for fine-tuning BN-Inception. One rate serves all methods; where it was searched for, on "
+        "10⁻⁶ is a rate for fine-tuning BN-Inception. One rate serves all methods; where it was searched for, on "
         "validation folds, the trials that chose it are shown below.",
     ),
     "weight_decay": ("code", "The paper does not give it; its code's later default is 1e-4."),
@@ -51,6 +51,12 @@ REASONS: Reasons = {
 def _budget(records: StudyRecords) -> str:
     budget = records.meta["budget"]
     return "" if budget["name"] == "full" else f"{budget['trials']} trials, {budget['reruns']} reruns"
+
+
+def _reruns(records: StudyRecords) -> str:
+    """How often the setting that a search found was trained again, of each of its searches."""
+    count, searches = records.meta["budget"]["reruns"], records.meta.get("repetitions", 1)
+    return f"{count}" if searches == 1 else f"{count} after each of {searches} searches"
 
 
 def _stored(records: StudyRecords) -> str:
@@ -104,11 +110,11 @@ BY_HAND: tuple[ByHand, ...] = (
         "rerun n of every method starts from the same seed",
         "not stated",
         "3.2",
-        "Methods can be compared pair by pair.",
+        "A rerun can be made again. It pairs no methods: their scores do not rise and fall together.",
     ),
     (
         "number of reruns",
-        "10 at full budget",
+        _reruns,
         "not stated in the paper; its documentation's example has 10",
         "3.2",
         "The intervals need a number.",

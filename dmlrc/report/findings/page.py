@@ -50,8 +50,6 @@ def pairs(findings: Iterable[Finding]) -> list[Pair]:
 def pairs_sentence(found: Sequence[Pair]) -> str:
     """The widest and the narrowest of `pairs`, in words."""
     widest, narrowest = (
-        f"*{pair.what}*, {percent(pair.wrong)} instead of {percent(pair.right)} %" for pair in (found[0], found[-1])
+        f"{percent(pair.wrong)} instead of {percent(pair.right)} % ({pair.what})" for pair in (found[0], found[-1])
     )
-    return (
-        f"Of {len(found)} faults that change a score, one changes it most: {widest}. One changes it least: {narrowest}."
-    )
+    return f"{len(found)} faults change a score: most of all to {widest}, least of all to {narrowest}."

@@ -171,7 +171,8 @@ def _below(edition: Sequence[StudyRecords]) -> str:
         return ""
     start = {name: f"{under} of {rows}" for name, (under, _, rows) in counts.items() if rows}
     return (
-        f"**Below the untrained trunk.** After training {labels.by_study(trunk)} have a lower P@1 than the trunk's own "
-        "features, which have more dimensions. Lower than an untrained linear layer of their own size, where training "
-        f"begins, are {labels.by_study(start)}: a ranking of these says which loss did the least harm."
+        f"**Below the untrained trunk.** After training {labels.by_study(trunk)} have a lower P@1 than the features "
+        "of the trunk, reduced to as many dimensions by a PCA of the test images. Lower than an untrained linear layer "
+        f"of their own size, where training begins, are {labels.by_study(start)}: a ranking of these says which loss "
+        "did the least harm."
     )

@@ -175,15 +175,15 @@ def every_order_sentence(found: pd.DataFrame) -> str:
     for study, part in found[found["metric"] == "precision_at_1"].groupby("study", sort=False):
         wide = 100 * part.pivot(index="order", columns="what", values="score")
         own, drawn = wide.loc["default"], wide.drop(index="default")
-        below = int((wide["trained"] < wide["untrained"]).sum())
+        below, trunk = int((wide["trained"] < wide["untrained"]).sum()), drawn["untrained"]
+        orders = f"{'all' if below == len(wide) else f'{below} of the'} {len(wide)} orders"
         lines.append(
             f"On {titles.title(study)} R@1 lies between {drawn['trained'].min():.1f} % and "
             f"{drawn['trained'].max():.1f} % over {labels.counted(len(drawn), 'random order')} (SD "
             f"{drawn['trained'].std():.1f} points) and is {own['trained']:.1f} % with the default one. The untrained "
-            f"trunk has {drawn['untrained'].min():.1f} % to {drawn['untrained'].max():.1f} %, and "
+            f"trunk, reduced to as many dimensions, has {trunk.min():.1f} % to {trunk.max():.1f} %, and "
             f"{own['untrained']:.1f} %: the order changes how hard the test classes are before anything is learned. "
-            f"With {'all' if below == len(wide) else f'{below} of the'} {len(wide)} orders, training this linear layer "
-            "lowers R@1."
+            f"With {orders} the trained layer stays below it."
         )
     return labels.bullets(lines)
 

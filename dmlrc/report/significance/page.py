@@ -252,4 +252,4 @@ def pareto_front(compared: Comparison, records: StudyRecords) -> str:
     if table.empty:
         return f"`{records.name}`: no finished rerun."
     names = labels.listed(map(labels.method_label, table.index[~table["dominated"]]))
-    return f"On `{records.name}` no method is both higher and cheaper, in steps, than {names}."
+    return f"On `{records.name}` no method is both higher and cheaper, in steps, than any of these: {names}."
