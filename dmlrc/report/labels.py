@@ -18,6 +18,7 @@ from dmlrc.report.tables import (
     Methods,
     accuracy,
 )
+from dmlrc.studies.adapted import FIRST_RUNS
 
 METRIC_LABELS = {
     "precision_at_1": "P@1",
@@ -380,7 +381,7 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
 
 def first_runs(edition: Iterable[StudyRecords]) -> str:
     """What a table's first run is, where it, or an experiment around it, is shown; else ""."""
-    shown = any((records.meta["parent"] or records.name) in titles.FIRST_RUNS for records in edition)
+    shown = any((records.meta["parent"] or records.name) in FIRST_RUNS for records in edition)
     return (
         "*First run*: the learning rate of its methods table is not the one that the validation classes choose "
         "({doc}`14_what_decides_a_ranking`)."

@@ -9,7 +9,7 @@ import pandas as pd
 
 from dmlrc.protocol import Protocol, Study
 from dmlrc.studies import STUDIES
-from dmlrc.studies.catalogue import TOO_HIGH_A_RATE
+from dmlrc.studies.adapted import FIRST_RUNS
 
 DATASETS = {
     "glyphs": "Glyphs",
@@ -36,8 +36,6 @@ TRUNKS = {
 }
 RATES = {"rate-tenfold": ", at ten times the rate", "rate-searched": ", rate searched"}
 """The experiments that are tables of their own, with another learning rate."""
-FIRST_RUNS = tuple(name for name in TOO_HIGH_A_RATE.values() if STUDIES[name].kind == "table")
-"""Tables that are run again at another learning rate; see the preregistration."""
 
 
 def title(study: str) -> str:

@@ -62,7 +62,8 @@ _CHOSEN_RATES: dict[str, dict[str, float]] = {
     "grocery-frozen": {"roth2020": 3e-4, "fehervari2019": 3e-4, "zhai2019": 3e-2, "oi2021": 1e-1},
 }
 _BETWEEN_THEM = {"roth2020": 3e-4, "fehervari2019": 3e-4, "zhai2019": 1e-2, "oi2021": 1e-2}
-_FIRST_RUNS = ("grocery-frozen-rate1e-4", "cars196crops-frozen-rate1e-4")  # at the rates of short runs throughout
+FIRST_RUNS = ("grocery-frozen-rate1e-4", "cars196crops-frozen-rate1e-4")
+"""Tables that are run again at another learning rate; around them all rates are those of short runs."""
 _GRID_RATES = {  # run from the last to the first; the second stands in the protocol of the records
     "adam": (1e-3, 3e-6, 3e-4, 1e-5, 1e-4, 3e-5),
     "sgd": (3e-2, 1e-4, 1e-1, 1e-2, 3e-4, 3e-3, 1e-3),
@@ -152,7 +153,7 @@ def _like(main: Study, paper: Protocol, **own) -> Protocol:
     """A paper's protocol with the input and the trunk of the main study."""
     kind = "frozen" if main.protocol.frozen_trunk else "characters"
     settings = (_FROZEN if main.protocol.frozen_trunk else _CHARACTERS).get(paper.paper, {})
-    long = main.protocol.frozen_trunk and main.budget.name == "full" and main.name not in _FIRST_RUNS
+    long = main.protocol.frozen_trunk and main.budget.name == "full" and main.name not in FIRST_RUNS
     rates = _CHOSEN_RATES.get(main.name, _BETWEEN_THEM if long else {})
     rate = {"lr": rates[paper.paper]} if paper.paper in rates else {}
     inputs = {name: getattr(main.protocol, name) for name in TrunkInput._fields}
