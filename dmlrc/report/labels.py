@@ -383,7 +383,7 @@ def first_runs(edition: Iterable[StudyRecords]) -> str:
     """What a table's first run is, where it, or an experiment around it, is shown; else ""."""
     shown = any((records.meta["parent"] or records.name) in FIRST_RUNS for records in edition)
     return (
-        "*First run*: the learning rate of its methods table is not the one that the validation classes choose "
+        "{term}`First run`: the learning rate of its methods table is not the one that the validation classes choose "
         "({doc}`14_what_decides_a_ranking`)."
         if shown
         else ""

@@ -12,7 +12,7 @@ from scipy import stats
 from dmlrc import records as records_module
 from dmlrc import studies
 from dmlrc.papers import musgrave2020
-from dmlrc.report import labels, published, statistics, tables
+from dmlrc.report import labels, published, statistics, tables, titles
 from dmlrc.report.deviations import musgrave2020 as deviations
 from dmlrc.report.musgrave2020 import page
 from dmlrc.report.statistics import Estimate
@@ -419,6 +419,15 @@ def test_ledger_lists_the_fields_that_differ_and_numbers_them():
     paper.meta["budget"]["name"] = "full"
     table = deviations.ledger({"paper": paper})
     assert len(table) == len(deviations.BY_HAND) - 1  # the budget is the full one
+
+
+def test_a_first_run_is_explained_and_so_is_an_experiment_around_it():
+    records = fake_records()
+    assert labels.first_runs([records]) == ""
+    records.meta["study"] = titles.FIRST_RUNS[0]
+    assert labels.first_runs([records]).startswith("{term}`First run`: ")
+    records.meta.update(study=f"{titles.FIRST_RUNS[0]}-roth2020", parent=titles.FIRST_RUNS[0])
+    assert labels.caveats([records]).startswith("{term}`First run`: ")
 
 
 def test_ledger_counts_the_reruns_of_each_search():
