@@ -74,7 +74,7 @@ def test_identities_hold_and_could_fail():
     cells = page.identity_cells(table)
     assert cells["gradients apart"].tolist()[:3] == ["0", "0", "0"]
     sentence = page.identity_sentence(table)
-    assert "ProxyNCA++, T = 1/9 is N. Softmax, T = 1/18" in sentence
+    assert "ProxyNCA++ (T = 1/9) is N. Softmax (T = 1/18) and ProxyNCA (scale 9) in batches of 8 x 4;" in sentence
     assert "T = 0.05" not in sentence
     assert sentence.count("SupCon") == 1
 

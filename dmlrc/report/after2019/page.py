@@ -135,7 +135,10 @@ def identity_cells(table: pd.DataFrame) -> pd.DataFrame:
 def identity_sentence(table: pd.DataFrame) -> str:
     """Which of `identities` hold, in one sentence."""
     same = table[table["gradient"] < SAME]
-    pairs = [f"{row.loss} is {row.other} (batch {row.batch})" for row in same.itertuples()]
+    pairs = [
+        f"{labels.aside(loss)} is {labels.listed(map(labels.aside, part['other']))} in batches of {batch}"
+        for (loss, batch), part in same.groupby(["loss", "batch"], sort=False)
+    ]
     return f"Some new names stand for old losses, the same in value and gradient: {'; '.join(pairs)}."
 
 
