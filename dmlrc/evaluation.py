@@ -1,4 +1,4 @@
-"""The test half: what a rerun scores there, and what the untrained trunk does. Nothing else reads it."""
+"""The test half: what a rerun scores there, and what the untrained trunk does. Nothing else of a study reads it."""
 
 from collections.abc import Sequence
 

@@ -86,7 +86,7 @@ class Task:
 
 
 def train(folds: Sequence[FoldRun], task: Task) -> list[Run]:
-    """Train a model on each fold until its validation MAP@R has not risen for `patience` epochs; keep the best.
+    """Train a model on each fold until its validation MAP@R has not risen for over `patience` epochs; keep the best.
 
     Without validation, train for `max_epochs` and keep the last weights. A run whose loss or embeddings are not finite
     ends as diverged, and is the last: it fails the whole trial.

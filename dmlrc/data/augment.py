@@ -19,12 +19,14 @@ _ATTEMPTS = 10  # torchvision's RandomResizedCrop gives up after as many
 def random_resized_crop(
     images: Tensor, size: int, scale: tuple[float, float], ratio: tuple[float, float], generator: torch.Generator
 ) -> Tensor:
-    """A random part of each image, resized: (B, C, H, W) -> (B, C, size, size). The training crop of all five papers.
+    """A random part of each image, resized: (B, C, H, W) -> (B, C, size, size).
+
+    The training crop of Musgrave et al., Roth et al. and Oi et al.; that of the other two papers is `random_place`.
 
     scale: bounds of the part's share of the image AREA. Musgrave et al. crop "between 40 and 256 pixels" of 256; their
         setting is scale=(0.16, 1), which is a side of 0.4 x 256 = 102 to 256 pixels, not of 40. Roth et al. take
         torchvision's default (0.08, 1), Oi et al. (0.125, 1).
-    ratio: bounds of width / height, 3/4 to 4/3 in the papers.
+    ratio: bounds of width / height, 3/4 to 4/3 in these papers.
 
     The distribution is that of torchvision's `RandomResizedCrop`. Interpolation is bilinear without anti-aliasing,
     which torchvision has since 0.17: they differ where the part is larger than `size` (256 to 227: at most 1.13).
@@ -110,7 +112,10 @@ def _within(start: Tensor, length: Tensor, steps: Tensor) -> Tensor:
 
 
 def random_flip(images: Tensor, generator: torch.Generator, p: float = 0.5) -> Tensor:
-    """Each image mirrored left to right with probability p (0.5 in all five papers): (B, C, H, W) -> the same."""
+    """Each image mirrored left to right with probability p: (B, C, H, W) -> the same.
+
+    All five papers mirror; the default is the probability of those that give it.
+    """
     images = _as_float(images)
     mirrored = torch.rand(len(images), generator=generator, device=generator.device) < p
     return torch.where(mirrored.to(images.device)[:, None, None, None], images.flip(-1), images)

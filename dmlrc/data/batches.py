@@ -226,7 +226,7 @@ class _Matching(FromMemory):
     The pool is B* / n groups; classes come in turn, in random order. A candidate is B / n groups of different classes.
     """
 
-    candidates = 10  # m of the paper
+    candidates = 10  # m of the paper, which the authors' code has
     # From a pool (P, D) to each of several batches, which are positions into it.
     _distances: Callable[[np.ndarray, list[np.ndarray]], list[float]]
 

@@ -124,7 +124,10 @@ def nearest(embeddings: np.ndarray) -> np.ndarray:
 
 
 def average_precision(neighbours: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """(n,): of each query the sum of P(i) over the right ones among its R nearest, over R (Musgrave et al., Eq. 2)."""
+    """(n,): of each query the sum of P(i) over the right ones among its R nearest, over R.
+
+    Its mean is MAP@R (Musgrave et al., section 3.3).
+    """
     right = labels[neighbours] == labels[:, None]  # (n, n - 1)
     others = right.sum(axis=1, keepdims=True)  # R
     ranks = np.arange(1, right.shape[1] + 1)
