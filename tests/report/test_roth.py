@@ -3,6 +3,7 @@
 import io
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import matplotlib
 
@@ -279,6 +280,19 @@ def test_influence_is_drawn_and_missing_sweeps_say_so():
     assert "embedding size 50.0 %" in page.effects_sentence(sweeps)
     assert page.effects_in_short({factor: {MAIN: None} for factor in numbers.FACTORS}) == ""
     assert figures.draw_influence({factor: {MAIN: None} for factor in numbers.FACTORS}) == []
+
+
+def test_sizes_of_images_are_called_so_where_a_frozen_trunk_meets_nothing_else():
+    def records(frozen, *levels):
+        return SimpleNamespace(
+            meta={"protocol": {"frozen_trunk": frozen}}, scores=pd.DataFrame({"level": [*levels, "", None]})
+        )
+
+    told = page.sizes_in_short({MAIN: records(True, "227px", "56px", "113px"), "other": None})
+    assert "56 to 227 pixels" in told
+    assert page.sizes_in_short({MAIN: records(True, "227px", "base")}) == ""
+    assert page.sizes_in_short({MAIN: records(False, "227px")}) == ""
+    assert page.sizes_in_short({MAIN: None}) == ""
 
 
 def test_what_moves_a_score_more_than_the_losses_in_every_study_and_in_some(monkeypatch):

@@ -306,6 +306,19 @@ def effects_in_short(sweeps: Mapping[str, ByStudy]) -> str:
     return f"{told}; on top of that, {labels.by_study(others)}." if others else f"{told}."
 
 
+def sizes_in_short(preprocessing: ByStudy) -> str:
+    """That preprocessing is the size of the images alone, for a frozen trunk; "" where it is not."""
+    ran = [each for each in common.present(preprocessing).values() if each.meta["protocol"]["frozen_trunk"]]
+    levels = {level for each in ran for level in each.scores["level"].dropna() if level}
+    if not levels or not all(level.endswith("px") for level in levels):
+        return ""
+    sizes = sorted(int(level.removesuffix("px")) for level in levels)
+    return (
+        f"Preprocessing is the size of the images here, {sizes[0]} to {sizes[-1]} pixels, to which a frozen trunk "
+        "cannot get used."
+    )
+
+
 def samplers_cells(by_study: ByStudy) -> pd.DataFrame:
     """The samplers as cells: mean share of each, and its difference to SPC-4 with an interval over the losses."""
     columns = {}
