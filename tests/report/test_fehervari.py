@@ -1,5 +1,7 @@
 """The chapter of Fehervari et al.: the paper's numbers as printed, ours from records whose answers are known."""
 
+from dataclasses import asdict
+
 import matplotlib
 
 matplotlib.use("Agg")
@@ -12,7 +14,8 @@ from factories import made, run_notebook
 from matplotlib.colors import to_hex
 from scipy import stats
 
-from dmlrc import migrate
+from dmlrc import migrate, studies
+from dmlrc.papers import fehervari2019 as paper
 from dmlrc.report import common, published, statistics, style
 from dmlrc.report.deviations import fehervari2019 as deviations
 from dmlrc.report.fehervari2019 import figures, page
@@ -199,6 +202,17 @@ def test_common_statistics_know_their_edges():
     freedom = 0.3125**2 / (0.25**2 + 0.0625**2)  # Welch and Satterthwaite: variances of the means 0.25 and 0.0625
     assert found.half == pytest.approx(stats.t.ppf(0.975, freedom) * 0.3125**0.5)
     assert common.difference(scores, "a", "c").n == 0
+
+
+def test_every_setting_that_differs_has_a_reason():
+    silent = {"name", "patience"}  # patience without validation does nothing
+    around = [study for name, study in studies.STUDIES.items() if name.endswith("-fehervari2019") and study.kind != "rates"]
+    adapted = [study for study in around if study.protocol.name.startswith(f"{paper.PROTOCOL.name}-")]
+    assert len(adapted) > 5
+    for study in adapted:
+        ours, theirs = asdict(study.effective_protocol), asdict(paper.PROTOCOL)
+        differing = {field for field in theirs if ours[field] != theirs[field]}
+        assert differing - silent <= set(deviations.REASONS), study.name
 
 
 def test_ledger_names_what_differs_and_only_that():

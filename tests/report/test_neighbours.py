@@ -107,6 +107,7 @@ def test_frames_say_what_is_right(photographs, spaces):
 
 def test_the_map_has_a_dot_an_image(photographs, spaces):
     figure = page.maps(photographs, spaces)
+    assert len(figure.axes) == len(spaces) == 2
     for axis in figure.axes:
         assert sum(len(dots.get_offsets()) for dots in axis.collections) == len(photographs.rows)
     plt.close(figure)

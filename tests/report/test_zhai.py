@@ -1,6 +1,7 @@
 """The chapter of Zhai and Wu: the paper's numbers as printed, ours from records whose answers are known."""
 
 import io
+from dataclasses import asdict
 
 import matplotlib
 
@@ -12,7 +13,7 @@ import pandas as pd
 import pytest
 from factories import LOSSES, made, run_notebook
 
-from dmlrc import migrate
+from dmlrc import migrate, studies
 from dmlrc.papers import zhai2019 as paper
 from dmlrc.report import published
 from dmlrc.report.deviations import zhai2019 as deviations
@@ -227,6 +228,17 @@ def test_architecture_names_the_protocols_numbers():
     text = " ".join(each.get_text() for each in figure.findobj(matplotlib.text.Text))
     for number in ("3 classes x 25", "224 px", "ResNet50", "0.05"):
         assert number in text
+
+
+def test_every_setting_that_differs_has_a_reason():
+    silent = {"name", "patience"}  # patience without validation does nothing
+    around = [study for name, study in studies.STUDIES.items() if name.endswith("-zhai2019") and study.kind != "rates"]
+    adapted = [study for study in around if study.protocol.name.startswith(f"{paper.PROTOCOL.name}-")]
+    assert len(adapted) > 5
+    for study in adapted:
+        ours, theirs = asdict(study.effective_protocol), asdict(paper.PROTOCOL)
+        differing = {field for field in theirs if ours[field] != theirs[field]}
+        assert differing - silent <= set(deviations.REASONS), study.name
 
 
 def test_ledger_names_what_differs_and_only_that():

@@ -40,11 +40,13 @@ REASONS: Reasons = {
     "patience": (
         "code",
         "The paper's code waits 9 (CUB200), 14 (Cars196) or 39 (SOP) epochs. A shorter wait saves steps; what it "
-        "costs in accuracy is shown below, with the trials that chose the learning rate.",
+        "costs in accuracy is shown below, with the trials that chose the learning rate. Where it is as long as the "
+        "run, all runs are of one length.",
     ),
     "max_epochs": ("code", "Bounds the cost of a run; how many runs reach the limit is counted below."),
     "per_class": ("3.3", "The scores of each test class, for intervals over classes."),
-    "lr_decay": ("3.1", "A network that trains from scratch in few steps wants a rate that falls."),
+    "new_lr": ("3.1", "The layer alone trains, on a trunk whose rate is 0, as the twin of a study that trains both."),
+    "lr_decay": ("3.1", "Runs that are all of one length, few steps, want a rate that falls."),
 }
 
 
