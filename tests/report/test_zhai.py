@@ -232,7 +232,7 @@ def test_architecture_names_the_protocols_numbers():
 
 def test_every_setting_that_differs_has_a_reason():
     silent = {"name", "patience"}  # patience without validation does nothing
-    around = [study for name, study in studies.STUDIES.items() if name.endswith("-zhai2019") and study.kind != "rates"]
+    around = [study for name, study in studies.STUDIES.items() if name.endswith("-zhai2019")]
     adapted = [study for study in around if study.protocol.name.startswith(f"{paper.PROTOCOL.name}-")]
     assert len(adapted) > 5
     for study in adapted:
