@@ -140,7 +140,7 @@ def _state(row: Mapping[str, int], budget: Mapping) -> str:
 def cost(records: StudyRecords) -> pd.DataFrame:
     """What a method cost: search_seconds (all trials of a search), seconds and steps of a rerun (means), by method.
 
-    Seconds and steps are summed over the folds, which train one after the other.
+    Seconds and steps are summed over the folds; of folds that train side by side each has its share of the seconds.
     """
     reruns = records.runs[records.runs["kind"] == "rerun"]
     each = reruns.groupby(["method", *RERUN]).agg(seconds=("seconds", "sum"), steps=("steps", "sum"))
@@ -327,8 +327,9 @@ def importance(records: StudyRecords, min_trials: int = 20, seed: int = 0) -> pd
 
 
 def best_hyperparameters(records: StudyRecords) -> pd.DataFrame:
-    """The setting that won each search: method, hyperparameter, value, the range searched (low, high), at_edge.
+    """The best setting of each method, over all of its searches: method, hyperparameter, value, low, high, at_edge.
 
+    low, high: the range that was searched.
     at_edge: the value lies within 2 % of the range's width of an end of it (in logarithms where it is searched so).
     """
     from dmlrc import search

@@ -68,8 +68,8 @@ def _over_others(only: str | None = None) -> Mapping[str, float]:
 
 
 FEW_STEPS = (
-    "every layout has the rate and the number of steps of 25 x 3, and the rate is the lowest of the three that were "
-    "tried: layouts with fewer classes in a batch want another, and what differs may be how far the training got"
+    "every layout has the rate and the number of steps of 25 x 3: layouts with fewer classes in a batch want another "
+    "rate, and what differs may be how far the training got"
 )
 
 
