@@ -24,8 +24,8 @@ REASONS: Reasons = {
     "augmentation": (
         "3.1",
         "Characters change their meaning when mirrored or cropped, so they get small affine changes. A frozen trunk "
-        "sees the evaluation crop only, since its features are computed once; one that trains from a late layer on sees "
-        "that crop and its mirror image.",
+        "sees the evaluation crop only, since its features are computed once; one that trains from a late layer on "
+        "sees that crop and its mirror image.",
     ),
     **usual("3.1", "crop_scale", "crop_ratio", "optimizer"),
     "lr": (

@@ -74,6 +74,15 @@ BY_HAND: tuple[ByHand, ...] = (
         "A search for each is another study, the Reality Check's. What was tuned for ResNet50 need not suit our trunk.",
     ),
     (
+        "losses and samplers",
+        "by their equations; SNR (D) with its regulariser",
+        "the public code trains SNR (D) without it, divides Margin by triplets, takes SoftTriple's inner softmax over "
+        "the classes, cuts ArcFace's cosines at 0, draws Quadruplet's last image from any class, and compares DDM's "
+        "histograms as samples",
+        "code",
+        "The equations are what the paper names.",
+    ),
+    (
         "class weights and proxies at the start",
         "standard normal (SoftTriple's centres as in the code)",
         "uniform within ± 1/√D (ArcFace, Softmax); normal, divided by 8 (Pnca)",
