@@ -30,6 +30,13 @@ REASONS: Reasons = {
 BY_HAND: tuple[ByHand, ...] = (
     ("data set", labels.dataset, "CUB200, Cars196, SOP and In-Shop", "4", "What can be had and trained on here."),
     ("images in a batch", images_per_batch, "75", "4.1", "Another size than the paper's."),
+    (
+        "images of a class in a batch",
+        "different ones, where the class has enough",
+        "drawn with replacement",
+        "code",
+        "As the Reality Check draws them.",
+    ),
     ("reruns", reruns, "one run, as far as the paper says", "4", "Differences need an interval."),
     (
         "other losses of Tables 1 to 3",
