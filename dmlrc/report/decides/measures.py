@@ -377,7 +377,7 @@ def choosing(records: StudyRecords) -> dict[str, float]:
     """What it costs to choose the loss by its validation score, without a look at the test classes.
 
     rho (of the methods, Spearman), n, regret (the best test score less that of the chosen method, mean over the
-    repetitions), within (Spearman inside a method, over its repetitions: whether a better search is better on test).
+    repetitions), within (Pearson's, inside the methods, over their repetitions: is a better search better on test?).
     """
     both = validation_and_test(records)
     means = both.groupby(level="method").mean()
