@@ -4,7 +4,8 @@ Runs. The second half of this module takes `runs`, one metric of one study: a da
 columns method, repetition (a whole search with a seed of its own), rerun (a training of its best setting with another
 seed) and value. Its model is y = method + search + seed: a rerun's value is the method's, plus the luck of its search,
 which all reruns of a repetition share, plus the luck of its seed. Reruns of one number in two methods are no pairs:
-their correlation is nil in our records. Values that are not finite are runs that diverged, and are left out.
+they begin alike, and in some records rise and fall together a little, but count as independent, which makes the
+interval of a difference too wide if anything. Values that are not finite are runs that diverged, and are left out.
 
 The arithmetic is done on arrays (..., M, R, S) of methods, repetitions and reruns, NaN where there is no run
 (`as_array`); leading axes are studies, so that a simulation can try thousands at once.

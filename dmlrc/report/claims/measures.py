@@ -67,8 +67,9 @@ def present(table: pd.DataFrame, least: int = 1) -> pd.DataFrame:
 def contrast(table: pd.DataFrame, weights: Mapping[str, float]) -> Estimate:
     """A weighted sum of the rows' means; {"a": 1, "b": -1} is the difference of two. table: `wide`.
 
-    No pairs: that two rows share a seed says nothing about their difference. Where searches were repeated, the interval
-    holds search and seed, whose variances are those of all rows of the table; otherwise it knows seeds only.
+    No pairs: rows that share a seed count as independent, which is on the safe side where they rise together. Where
+    searches were repeated, the interval holds search and seed, whose variances are those of all rows of the table;
+    otherwise it knows seeds only.
     """
     missing = [row for row in weights if row not in table or table[row].isna().all()]
     if missing:

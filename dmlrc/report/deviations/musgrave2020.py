@@ -113,7 +113,7 @@ BY_HAND: tuple[ByHand, ...] = (
         "rerun n of every method starts from the same seed",
         "not stated",
         "3.2",
-        "A rerun can be made again. It pairs no methods: their scores do not rise and fall together.",
+        "A rerun can be made again. No test pairs methods by it: their scores rise and fall together a little at most.",
     ),
     (
         "number of reruns",

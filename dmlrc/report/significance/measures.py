@@ -4,7 +4,9 @@ The unit is a repetition: a whole search with its reruns. What tests count is th
 (`dmlrc.report.statistics`). Where a study searched its methods once, the luck of search is borrowed from another study
 of the edition that repeated its searches; where there is none, the unit is a rerun and the tests see seeds alone.
 
-Nothing is paired: reruns of one number in two methods have nothing in common (their correlation is nil in our records).
+Nothing is paired, as preregistered: reruns of one number in two methods begin with the same weights of the embedder,
+and in some records rise and fall together a little, but count as independent. Intervals of differences are too wide for
+it, not too narrow.
 The folds of a rerun are no units of their own: they share the test classes and three quarters of their training
 classes, so each rerun counts once, with the mean over its folds' models ("separated") or with their joined embeddings
 ("concatenated").
