@@ -88,6 +88,8 @@ def test_limits_tell_the_trunk_from_where_training_began(monkeypatch):
     monkeypatch.setattr(page, "below_untrained", lambda records: counts[records.name])
     said = page.limits([one, other])
     assert "After training 13 of 14 methods on `one` and 3 of 14 methods on `other` have a lower P@1" in said
-    assert "are 0 of 14 on `one` and 2 of 14 on `other`" in said
+    assert "where training begins, are 2 of 14 on `other`: a ranking of these" in said
+    monkeypatch.setattr(page, "below_untrained", lambda records: (0, 13, 14))
+    assert "where training begins, is none of them" in page.limits([one, other])
     monkeypatch.setattr(page, "below_untrained", lambda records: (0, 0, 14))
     assert "Below the untrained trunk" not in page.limits([one, other])

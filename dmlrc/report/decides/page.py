@@ -91,7 +91,7 @@ def parts_in_short(found: Mapping[str, Sequence[Part]]) -> str:
             above = [f"the {labels.aside(other)}" for other, value in by_name.items() if value >= own]
             told[name] = labels.listed(above) or "nothing"
     what = "What moves the methods against one another as much as their losses do, or more"
-    return f"{what}: {labels.by_study(told)}." if told else ""
+    return f"{what}: {'; '.join(f'on `{name}` {parts}' for name, parts in told.items())}." if told else ""
 
 
 def levelled_in_short(edition: Sequence[StudyRecords]) -> str:

@@ -169,10 +169,14 @@ def _below(edition: Sequence[StudyRecords]) -> str:
     trunk = {name: f"{under} of {rows} methods" for name, (_, under, rows) in counts.items() if under}
     if not trunk:
         return ""
-    start = {name: f"{under} of {rows}" for name, (under, _, rows) in counts.items() if rows}
+    start = {name: f"{under} of {rows}" for name, (under, _, rows) in counts.items() if under}
+    harm = (
+        f"are {labels.by_study(start)}: a ranking of these says which loss did the least harm."
+        if start
+        else "is none of them, so all learnt something."
+    )
     return (
         f"**Below the untrained trunk.** After training {labels.by_study(trunk)} have a lower P@1 than the features "
         "of the trunk, reduced to as many dimensions by a PCA of the test images. Lower than an untrained linear layer "
-        f"of their own size, where training begins, are {labels.by_study(start)}: a ranking of these says which loss "
-        "did the least harm."
+        f"of their own size, where training begins, {harm}"
     )
