@@ -312,8 +312,11 @@ def test_a_study_at_other_rates(monkeypatch):
     assert "With a rate searched for each 1 of 3 pairs stand" in said
     assert found.moved("chosen") == (0, 3)
     assert page.rates_in_short({}) == ""
-    assert "more than luck: " in page.rates_in_short({chosen.name: found})
-    assert " of 3 pairs (too high) and " in page.rates_in_short({chosen.name: found})
+    (high_moved, _), (searched_moved, _) = found.moved("too high"), found.moved("searched for each")
+    assert page.rates_in_short({chosen.name: found}).endswith(
+        f": on `{chosen.name}` {high_moved} of 3 at a rate too high and {searched_moved} of 3 with a rate searched for "
+        "each (by chance 0)."
+    )
     cells, marks = page.rates_cells(found)
     assert list(cells) == ["10⁻⁵ (too high)", "10⁻⁶ (chosen)", "searched for each"]
     assert cells.loc["Contrastive", "10⁻⁵ (too high)"].endswith("↓")
@@ -325,6 +328,23 @@ def test_a_study_at_other_rates(monkeypatch):
     assert len(axis.lines) == 3 + 1  # and the trunk
     drawn = {tuple(np.round(line.get_ydata(), 3)) for line in axis.lines[:3]}
     assert drawn == {tuple(np.round(100 * row, 3)) for row in found.means.to_numpy()}
+
+
+def test_one_pair_in_twenty_moves_by_chance():
+    rng = np.random.default_rng(0)
+    size, studies = (2, 8, 3, 3), 400  # tables, methods, searches, reruns
+    moved = 0
+    for _ in range(studies):
+        values = rng.normal(0, 0.01, size[:3])[..., None] + rng.normal(0, 0.005, size)  # no rate changes anything
+        summaries = {}
+        for which, table in zip(("too high", "chosen"), values, strict=True):
+            known = statistics.noise(table)
+            mean, variance = statistics.of_methods(table, known)
+            half = stats.t.ppf((1 + statistics.LEVEL) / 2, known.df) * np.sqrt(variance)
+            summaries[which] = pd.DataFrame({"mean": mean, "low": mean - half, "high": mean + half})
+        found = measures.AtRates({}, pd.concat(summaries, axis=1), np.nan)
+        moved += found.moved("too high")[0]
+    assert moved / studies == pytest.approx(found.by_chance, rel=0.2)
 
 
 def test_differences_that_change_by_more_than_luck():

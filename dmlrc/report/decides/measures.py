@@ -7,6 +7,7 @@ the second is what the loss itself must be compared with.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import comb
 
 import numpy as np
 import pandas as pd
@@ -328,7 +329,8 @@ class AtRates:
     def moved(self, which: str) -> tuple[int, int]:
         """Pairs of methods whose difference is another one than at the chosen rate, and of how many pairs.
 
-        Another: the change is larger than the four 95 % half widths behind it, as independent errors; uncorrected.
+        Another: the change is larger than the four 95 % half widths behind it, as independent errors; uncorrected, so
+        that one pair in twenty is expected by chance (`by_chance`).
         """
         there, here = self.scores[which], self.scores[CHOSEN]
         gained = (here["mean"] - there["mean"]).to_numpy()
@@ -336,6 +338,11 @@ class AtRates:
         upper = np.triu_indices(len(gained), 1)
         changed = np.abs(np.subtract.outer(gained, gained)) > np.sqrt(np.add.outer(error, error))
         return int(changed[upper].sum()), len(upper[0])
+
+    @property
+    def by_chance(self) -> float:
+        """How many pairs `moved` finds on average where the rate changes no difference."""
+        return (1 - LEVEL) * comb(len(self.scores), 2)
 
 
 def at_rates(records: StudyRecords) -> AtRates | None:

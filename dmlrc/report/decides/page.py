@@ -7,7 +7,7 @@ import pandas as pd
 
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels, statistics
-from dmlrc.report.decides.measures import CHOSEN, SEARCHED, AtRates, Part, choosing, levelled
+from dmlrc.report.decides.measures import CHOSEN, SEARCHED, TOO_HIGH, AtRates, Part, choosing, levelled
 
 
 def drawable(found: Sequence[Part]) -> list[Part]:
@@ -163,7 +163,8 @@ def rates_sentence(found: AtRates) -> str:
             (turned, pairs), (moved, _) = statistics.turned(means[CHOSEN], means[which]), found.moved(which)
             changes.append(
                 f"{rate[0].upper()}{rate[1:]} {turned} of {pairs} pairs stand in another order than at the chosen "
-                f"rate; the differences of {moved} pairs change by more than the luck of search and seed."
+                f"rate; the differences of {moved} pairs change by more than the luck of search and seed, where chance "
+                f"alone would make it {found.by_chance:.0f}."
             )
     return (
         f"On the test classes of `{found.made[CHOSEN].name}`, {len(means)} losses lie {labels.listed(apart)}. "
@@ -173,13 +174,20 @@ def rates_sentence(found: AtRates) -> str:
 
 def rates_in_short(found: Mapping[str, AtRates]) -> str:
     """How many differences another rate changes by more than luck, study by study, in one sentence; "" where none."""
-    told = {}
+    told = []
     for name, made in found.items():
-        moved = {which: made.moved(which) for which in made.made if which != CHOSEN}
-        told[name] = labels.listed(f"{count} of {pairs} pairs ({which})" for which, (count, pairs) in moved.items())
+        moved = {_AT[which]: made.moved(which) for which in made.made if which != CHOSEN}
+        counts = labels.listed(f"{count} of {pairs} {at}" for at, (count, pairs) in moved.items())
+        told.append(f"on `{name}` {counts} (by chance {made.by_chance:.0f})")
     if not told:
         return ""
-    return f"Test differences between losses that another rate changes by more than luck: {labels.by_study(told)}."
+    return (
+        "Pairs of losses whose test difference another rate changes by more than the luck of search and seed: "
+        f"{'; '.join(told)}."
+    )
+
+
+_AT = {TOO_HIGH: "at a rate too high", SEARCHED: "with a rate searched for each"}
 
 
 def levelled_cells(edition: Sequence[StudyRecords]) -> pd.DataFrame:
