@@ -354,5 +354,6 @@ def searched_study(name, means, search=0.001, seed=0.0005, repetitions=None, ran
                 place = {"method": method, "repetition": repetition, "rerun": rerun, "setting": "concatenated"}
                 scores += [place | {"metric": metric, "value": value} for metric in ("map_at_r", "precision_at_1")]
                 runs.append({"method": method, "repetition": repetition, "kind": "rerun", "number": rerun})
-    frames = {"scores": pd.DataFrame(scores), "trials": pd.DataFrame(trials), "runs": pd.DataFrame(runs)}
+    tried = pd.DataFrame(trials).assign(state="complete")
+    frames = {"scores": pd.DataFrame(scores), "trials": tried, "runs": pd.DataFrame(runs)}
     return replace(fake_records(study=name), **frames)

@@ -278,14 +278,14 @@ def _sweeps(study: Study) -> dict[str, Sequence[Level]]:
 _GRID_RATES = (1e-6, 3e-4, 3e-6, 1e-4, 3e-5, 1e-5)  # run from the last to the first
 
 
-def rate_grid(study: Study, rates: Sequence[float], methods: Sequence[str] = _EIGHT) -> Study:
-    """What one shared learning rate does to some methods, each at one setting that an earlier search found.
+def rate_grid(study: Study, rates: Sequence[float]) -> Study:
+    """What one shared learning rate does to eight methods, each at one setting that an earlier search found.
 
     Scored on the validation folds alone; it chooses the study's rate. Where only the embedder trains, its rate varies.
     """
     name = "lr" if study.protocol.lr else "new_lr"
     settings = tuned.of(study.dataset)
-    judged = tuple(replace(study.method(each), space={}, settings=settings[each]) for each in methods)
+    judged = tuple(replace(study.method(each), space={}, settings=settings[each]) for each in _EIGHT)
     return replace(
         study,
         name=f"{study.name}-rates",
@@ -301,14 +301,9 @@ def rate_grid(study: Study, rates: Sequence[float], methods: Sequence[str] = _EI
     )
 
 
-_FOUR = ("contrastive", "triplet", "normalized_softmax", "multi_similarity")
 _GRIDS = [rate_grid(study, _GRID_RATES) for study in _frozen()]
-_GRIDS += [
-    rate_grid(study, (3e-4, 3e-6, 1e-4, 1e-5, 3e-5), _FOUR) for study in _depths() if study.dataset != "omniglot"
-]
-_GRIDS += [
-    rate_grid(study, (1e-2, 3e-5, 3e-3, 1e-4, 1e-3, 3e-4), _FOUR) for study in _depths() if study.dataset == "omniglot"
-]
+_GRIDS += [rate_grid(study, (3e-4, 3e-6, 1e-4, 1e-5, 3e-5)) for study in _depths() if study.dataset != "omniglot"]
+_GRIDS += [rate_grid(study, (1e-2, 3e-5, 3e-3, 1e-4, 1e-3, 3e-4)) for study in _depths() if study.dataset == "omniglot"]
 _GRIDS.append(replace(rate_grid(_grocery_quick(), (1e-4, 1e-6, 3e-6, 3e-5, 1e-5)), expected="1 minute, 2 cores"))
 STUDIES |= {grid.name: grid for grid in _GRIDS}
 STUDIES |= {each.name: each for each in map(searched_rate, _frozen())}

@@ -1,5 +1,6 @@
 """The hypotheses on made-up studies: each is kept on one, not kept on another, open or not tested on a third."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -213,7 +214,12 @@ def test_correlations_move_when_scores_are_redrawn(recorded):
     assert measures.redrawn_correlations(CARS) == {}
     text = page.beside(CUB)
     assert f"CUB200 {found['CUB200'].value:.2f} [{found['CUB200'].low:.2f}, {found['CUB200'].high:.2f}]" in text
-    assert "of 91 pairs are equal within a point" in text
+    assert re.search(r"[0-9]+ of 91 pairs differ; [0-9]+ are equal within a point, [0-9]+ within half a point", text)
+    wide, narrow = measures.equality(CUB), measures.equality(CUB, measures.HALF_A_POINT)
+    assert narrow["equal"].sum() <= wide["equal"].sum()
+    assert "0 of 462 trials diverged" in text
+    recorded[CUB].trials.loc[3:5, "state"] = "diverged"
+    assert "3 of 462 trials diverged" in page.beside(CUB)
     assert "N. Softmax and ProxyNCA are equal within a point" in text
     assert page.beside(CARS) == ""
 

@@ -104,14 +104,14 @@ class Counted:
         return (f"{self.name} ({self.finished} of {self.wanted})",)
 
 
-def counted(name: str, methods: Sequence[str] = ()) -> Counted:
-    """The records of a study, cut down to the repetitions that all methods (default: those of the study) finished.
+def counted(name: str) -> Counted:
+    """The records of a study, cut down to the repetitions that all methods finished.
 
     A repetition is finished when all its reruns are, whether they ended with a number or diverged. A repetition of a
     method with fewer than two scores is left out.
     """
     study = studies.get(name)
-    chosen = list(methods) or [method.name for method in study.methods]
+    chosen = [method.name for method in study.methods]
     try:
         found = records.load(name)
     except MissingDataError:
@@ -207,32 +207,46 @@ def redrawn_correlations(study: str, draws: int = 2000) -> dict[str, Estimate]:
     return found
 
 
-def equality(study: str) -> pd.DataFrame | None:
+HALF_A_POINT = 0.005
+"""The other margin of equality, for where all scores lie close together."""
+
+
+def equality(study: str, margin: float = significance.MARGIN) -> pd.DataFrame | None:
     """Beside H5 and H8: all pairs with whether they are equal; None where no luck of search is known."""
     ours = counted(study)
     if ours.records is None:
         return None
     compared = compare(ours, lenders(study))
-    return None if compared.luck == significance.SEEDS else compared.pairs
+    return None if compared.luck == significance.SEEDS else statistics.pairs(compared.runs, margin, compared.known)
+
+
+def diverged(study: str) -> tuple[int, int]:
+    """Beside H6: how many trials diverged, and of how many."""
+    states = counted(study).records.trials["state"]
+    return int((states == "diverged").sum()), len(states)
 
 
 def rate_makes_ranking(study: str) -> Judged:
     """H2: the range of the scores at the chosen rate, divided by that at a rate too high."""
-    methods = [method.name for method in studies.get(TOO_HIGH[study]).methods]
-    chosen, high = counted(study, methods), counted(TOO_HIGH[study])
+    chosen, high = counted(study), counted(TOO_HIGH[study])
     what = "range at the chosen rate / at a rate too high"
     return _ranges("H2", study, what, chosen, high, Region(high=0.5))
 
 
 def _ranges(hypothesis: str, study: str, what: str, over: Counted, under: Counted, region: Region) -> Judged:
-    """A ratio of two ranges of scores, with the interval of `statistics.redrawn`."""
+    """A ratio of two ranges of scores, of the methods that both have, with the interval of `statistics.redrawn`.
+
+    The variance of a score is pooled over all methods of its study.
+    """
     missing = over.missing + under.missing
     if over.records is None or under.records is None:
         return Judged(hypothesis, study, (), NOT_TESTED, missing)
     compared = [compare(each, lenders(study)) for each in (over, under)]
     if any(each.luck == significance.SEEDS for each in compared):
         return Judged(hypothesis, study, (), NOT_TESTED, (*missing, "no study on this data has searched twice"))
-    groups = [(each.summary["mean"].to_numpy(), each.summary["error"].to_numpy()) for each in compared]
+    both = compared[0].summary.index.intersection(compared[1].summary.index)
+    told = [each.summary.loc[both] for each in compared]
+    groups = [(each["mean"].to_numpy(), each["error"].to_numpy()) for each in told]
     found = statistics.redrawn(groups, lambda one, other: np.ptp(one, axis=-1) / np.ptp(other, axis=-1))
     finding = Finding.by_interval(what, found, region)
     return Judged(hypothesis, study, (finding,), finding.verdict, missing)

@@ -8,18 +8,22 @@ import pandas as pd
 from dmlrc.report import labels, titles
 from dmlrc.report.hypotheses.measures import (
     CUB,
+    HALF_A_POINT,
     HYPOTHESES,
     NOT_TESTED,
     VERDICTS,
     Judged,
     Region,
+    diverged,
     equality,
     redrawn_correlations,
 )
-from dmlrc.report.statistics import Estimate
+from dmlrc.report.statistics import LEVEL, Estimate, holm
 
 POINTS = ("H3", "H8")
 """The hypotheses whose statistic is a fraction, shown in percent."""
+WITHOUT_ITS_END = ("H1", "H9")
+"""The hypotheses whose region was written down without the number at its end."""
 SAME = ("normalized_softmax", "proxy_nca")
 
 
@@ -88,13 +92,16 @@ def region(hypothesis: str, wanted: Region) -> str:
 
     >>> region("H1", Region(low=0.53)), region("H3", Region(high=0.05)), region("H8", Region(0, 0))
     ('above 0.53', 'at most 5 %', 'the interval contains 0')
+    >>> region("H4", Region(low=2)), region("H9", Region(high=1))
+    ('at least 2', 'below 1')
     """
     if wanted.low == wanted.high:
         return "the interval contains 0"
     unit, scale = (" %", 100) if hypothesis in POINTS else ("", 1)
+    low, high = ("above", "below") if hypothesis in WITHOUT_ITS_END else ("at least", "at most")
     if np.isfinite(wanted.low):
-        return f"above {scale * wanted.low:g}{unit}"
-    return f"at most {scale * wanted.high:g}{unit}"
+        return f"{low} {scale * wanted.low:g}{unit}"
+    return f"{high} {scale * wanted.high:g}{unit}"
 
 
 def summary(found: Sequence[Judged]) -> list[str]:
@@ -126,7 +133,7 @@ def _told(each: Judged) -> str:
 
 
 def beside(study: str) -> str:
-    """What the preregistration shows beside H1, H5 and H8, which no verdict depends on; "" without records."""
+    """What the preregistration shows beside H1, H5, H6 and H8, which no verdict depends on; "" without records."""
     moved = redrawn_correlations(study)
     if not moved:
         return ""
@@ -135,8 +142,14 @@ def beside(study: str) -> str:
     pairs = equality(study)
     if pairs is None:
         return text
-    text += f" {pairs['equal'].sum()} of {len(pairs)} pairs are equal within a point (H5)."
+    closer, differ = equality(study, HALF_A_POINT)["equal"].sum(), (holm(pairs["p_welch"]) < 1 - LEVEL).sum()
+    text += (
+        f" By Welch's tests, each method with its own variance, {differ} of {len(pairs)} pairs differ; "
+        f"{pairs['equal'].sum()} are equal within a point, {closer} within half a point (H5)."
+    )
     same = pairs[pairs["a"].isin(SAME) & pairs["b"].isin(SAME)]["equal"]
+    lost, trials = diverged(study)
+    text += f" {lost} of {trials:,} trials diverged, and are left out (H6)."
     if len(same):
         text += f" N. Softmax and ProxyNCA are {'' if same.iloc[0] else 'not shown to be '}equal within a point (H8)."
     return text
