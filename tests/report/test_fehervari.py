@@ -1,7 +1,5 @@
 """The chapter of Fehervari et al.: the paper's numbers as printed, ours from records whose answers are known."""
 
-from dataclasses import asdict
-
 import matplotlib
 
 matplotlib.use("Agg")
@@ -10,11 +8,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from factories import made, run_notebook
+from factories import departures, made, run_notebook
 from matplotlib.colors import to_hex
 from scipy import stats
 
-from dmlrc import migrate, studies
+from dmlrc import migrate
 from dmlrc.papers import fehervari2019 as paper
 from dmlrc.report import common, published, statistics, style
 from dmlrc.report.deviations import fehervari2019 as deviations
@@ -206,13 +204,10 @@ def test_common_statistics_know_their_edges():
 
 def test_every_setting_that_differs_has_a_reason():
     silent = {"name", "patience"}  # patience without validation does nothing
-    around = [study for name, study in studies.STUDIES.items() if name.endswith("-fehervari2019")]
-    adapted = [study for study in around if study.protocol.name.startswith(f"{paper.PROTOCOL.name}-")]
-    assert len(adapted) > 5
-    for study in adapted:
-        ours, theirs = asdict(study.effective_protocol), asdict(paper.PROTOCOL)
-        differing = {field for field in theirs if ours[field] != theirs[field]}
-        assert differing - silent <= set(deviations.REASONS), study.name
+    found = departures(paper.PROTOCOL)
+    assert len(found) > 5
+    for study, fields in found.items():
+        assert fields - silent <= set(deviations.REASONS), study
 
 
 def test_ledger_names_what_differs_and_only_that():

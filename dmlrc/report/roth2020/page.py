@@ -309,13 +309,12 @@ def effects_in_short(sweeps: Mapping[str, ByStudy]) -> str:
 def sizes_in_short(preprocessing: ByStudy) -> str:
     """That preprocessing is the size of the images alone, for a frozen trunk; "" where it is not."""
     ran = [each for each in common.present(preprocessing).values() if each.meta["protocol"]["frozen_trunk"]]
-    levels = {level for each in ran for level in each.scores["level"].dropna() if level}
-    if not levels or not all(level.endswith("px") for level in levels):
+    sizes = sorted({size for each in ran for size in each.scores["level_number"].dropna()})
+    if not sizes:
         return ""
-    sizes = sorted(int(level.removesuffix("px")) for level in levels)
     return (
-        f"Preprocessing is the size of the images here, {sizes[0]} to {sizes[-1]} pixels, to which a frozen trunk "
-        "cannot get used."
+        f"Preprocessing is the size of the images here, {sizes[0]:.0f} to {sizes[-1]:.0f} pixels, to which a "
+        "frozen trunk cannot get used."
     )
 
 
