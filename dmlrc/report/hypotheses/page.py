@@ -144,12 +144,12 @@ def beside(study: str) -> str:
         return text
     closer, differ = equality(study, HALF_A_POINT)["equal"].sum(), (holm(pairs["p_welch"]) < 1 - LEVEL).sum()
     text += (
-        f" By Welch's tests, each method with its own variance, {differ} of {len(pairs)} pairs differ; "
-        f"{pairs['equal'].sum()} are equal within a point, {closer} within half a point (H5)."
+        f" By Welch's tests, each method with its own variance, {differ} of {len(pairs)} pairs differ; equal within a "
+        f"point are {pairs['equal'].sum() or 'none'}, within half a point {closer or 'none'} (H5)."
     )
     same = pairs[pairs["a"].isin(SAME) & pairs["b"].isin(SAME)]["equal"]
     lost, trials = diverged(study)
-    text += f" {lost} of {trials:,} trials diverged, and are left out (H6)."
+    text += f" {lost or 'None'} of {trials:,} trials diverged{', and are left out' * bool(lost)} (H6)."
     if len(same):
         text += f" N. Softmax and ProxyNCA are {'' if same.iloc[0] else 'not shown to be '}equal within a point (H8)."
     return text
