@@ -4,12 +4,16 @@ import os
 import queue
 import threading
 import time
+import warnings
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 
 import loky
 
 from dmlrc.errors import UsageError
+
+# between two tasks loky restarts a worker that has grown by 300 MB, as one does that reads data sets: nothing is lost
+warnings.filterwarnings("ignore", "A worker was restarted while some jobs were given", UserWarning)
 
 _FEW = 16  # workers that any machine may be asked for
 # two threads of one process and a busy neighbour slow each other badly

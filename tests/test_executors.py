@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -39,3 +41,11 @@ def test_a_worker_has_one_thread():
 
 def _die():
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_that_grew_is_restarted_in_silence():
+    said = "A worker was restarted while some jobs were given to the executor because it was using too much memory"
+    code = f"import warnings, dmlrc.executors; warnings.warn({said!r}); warnings.warn('another')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "A worker" not in done.stderr
+    assert "another" in done.stderr
