@@ -45,7 +45,10 @@ def scores(records: StudyRecords) -> pd.DataFrame:
 
 def of_trunk(records: StudyRecords) -> float:
     """P@1 of the row Pretrained, at the most dimensions that the records have of it; NaN where they have none."""
-    found = scores(records)
+    return _of_trunk(scores(records))
+
+
+def _of_trunk(found: pd.DataFrame) -> float:
     return float(found[found["method"] == PRETRAINED]["value"].max())
 
 
@@ -57,8 +60,8 @@ def of_rows(records: StudyRecords) -> pd.Series:
     has another one. Where that is not recorded, and for embeddings that are the trunk's features, the trunk itself; NaN
     where it is not there either.
     """
-    trunk, curve = of_trunk(records), by_dimension(records.meta["parent"] or records.name)
-    found = scores(records)
+    found, curve = scores(records), by_dimension(records.meta["parent"] or records.name)
+    trunk = _of_trunk(found)
     keys = found[found["method"] != PRETRAINED][["method", "setting"]].drop_duplicates()
     if curve.empty:
         return pd.Series(trunk, pd.MultiIndex.from_frame(keys))

@@ -215,8 +215,7 @@ def test_correlations_move_when_scores_are_redrawn(recorded):
     text = page.beside(CUB)
     assert f"CUB200 {found['CUB200'].value:.2f} [{found['CUB200'].low:.2f}, {found['CUB200'].high:.2f}]" in text
     assert re.search(r"[0-9]+ of 91 pairs differ; equal within a point are ", text)
-    wide, narrow = measures.equality(CUB), measures.equality(CUB, measures.HALF_A_POINT)
-    equal, closer = wide["equal"].sum(), narrow["equal"].sum()
+    equal, closer = measures.equality(CUB)[["equal", "equal_within_half"]].sum()
     assert closer < equal
     assert f"equal within a point are {equal}, within half a point {closer or 'none'} (H5)" in text
     assert "None of 462 trials diverged (H6)." in text

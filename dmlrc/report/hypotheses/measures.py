@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from dmlrc import records, studies
-from dmlrc.errors import MissingDataError
 from dmlrc.records import StudyRecords
 from dmlrc.report import published, statistics
 from dmlrc.report.decides import measures as decides
@@ -112,9 +111,8 @@ def counted(name: str) -> Counted:
     """
     study = studies.get(name)
     chosen = [method.name for method in study.methods]
-    try:
-        found = records.load(name)
-    except MissingDataError:
+    found = records.find(name)
+    if found is None:
         return Counted(name, None, 0, study.repetitions)
     reruns = found.runs[(found.runs["kind"] == "rerun") & found.runs["method"].isin(chosen)]
     counts = reruns.groupby(["repetition", "method"])["number"].nunique().unstack()
@@ -132,14 +130,7 @@ def counted(name: str) -> Counted:
 def recorded() -> list[str]:
     """The studies of the hypotheses of which something is recorded here."""
     names = (CUB, CARS, GROCERY, *TOO_HIGH.values(), *LAST_BLOCK.values(), *EMBEDDER.values(), EVERYTHING)
-    return [name for name in names if _is_recorded(name)]
-
-
-def _is_recorded(name: str) -> bool:
-    try:
-        return bool(len(records.load(name).runs))
-    except MissingDataError:
-        return False
+    return [name for name in names if (found := records.find(name)) and len(found.runs)]
 
 
 def compare(found: Counted, lenders: Sequence[Counted], metric: str = significance.METRIC) -> Comparison:
@@ -211,13 +202,19 @@ HALF_A_POINT = 0.005
 """The other margin of equality, for where all scores lie close together."""
 
 
-def equality(study: str, margin: float = significance.MARGIN) -> pd.DataFrame | None:
-    """Beside H5 and H8: all pairs with whether they are equal; None where no luck of search is known."""
+def equality(study: str) -> pd.DataFrame | None:
+    """Beside H5 and H8: all pairs with whether they are equal, and equal_within_half, by the narrower margin.
+
+    None where no luck of search is known.
+    """
     ours = counted(study)
     if ours.records is None:
         return None
     compared = compare(ours, lenders(study))
-    return None if compared.luck == significance.SEEDS else statistics.pairs(compared.runs, margin, compared.known)
+    if compared.luck == significance.SEEDS:
+        return None
+    closer = statistics.pairs(compared.runs, HALF_A_POINT, compared.known)["equal"]
+    return compared.pairs.assign(equal_within_half=closer)
 
 
 def diverged(study: str) -> tuple[int, int]:

@@ -8,7 +8,6 @@ import pandas as pd
 from dmlrc.report import labels, titles
 from dmlrc.report.hypotheses.measures import (
     CUB,
-    HALF_A_POINT,
     HYPOTHESES,
     NOT_TESTED,
     VERDICTS,
@@ -142,7 +141,7 @@ def beside(study: str) -> str:
     pairs = equality(study)
     if pairs is None:
         return text
-    closer, differ = equality(study, HALF_A_POINT)["equal"].sum(), (holm(pairs["p_welch"]) < 1 - LEVEL).sum()
+    closer, differ = pairs["equal_within_half"].sum(), (holm(pairs["p_welch"]) < 1 - LEVEL).sum()
     text += (
         f" By Welch's tests, each method with its own variance, {differ} of {len(pairs)} pairs differ; equal within a "
         f"point are {pairs['equal'].sum() or 'none'}, within half a point {closer or 'none'} (H5)."
