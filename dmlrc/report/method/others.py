@@ -11,7 +11,7 @@ from dmlrc import losses, papers
 from dmlrc.methods import Method
 from dmlrc.papers import fehervari2019, roth2020
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import common, editions, labels
+from dmlrc.report import common, editions, labels, tables
 from dmlrc.report.common import ByStudy
 from dmlrc.report.fehervari2019 import page as fehervari
 from dmlrc.report.method.notes import ADDRESSES, OTHERS, SHOWN
@@ -122,20 +122,17 @@ def systems() -> pd.DataFrame:
     """
     titles = {method.loss: method.label for method in SHOWN.values()}
     titles |= {loss: note.label for note in OTHERS.values() for loss in note.losses}
-    rows = [
-        {
-            "paper": paper.label,
-            "method": method.label,
-            "loss": Markup('<a href="{}">{}</a>').format(ADDRESSES[method.loss], titles[method.loss]),
-            "batch": f"{method.classes_per_batch} x {method.images_per_class}",
-            "filled": SAMPLERS[method.sampler or paper.protocol.sampler].label,
-            "year": str(method.year),
-            "settings": settings(method),
-        }
-        for paper in papers.ALL[1:]
-        for method in paper.methods
-    ]
-    return pd.DataFrame(rows, dtype=object).set_index(["paper", "method"])
+    table = tables.systems()
+    links = [Markup('<a href="{}">{}</a>').format(ADDRESSES[loss], titles[loss]) for loss in table["loss"]]
+    own = [settings(method) for paper in papers.ALL[1:] for method in paper.methods]  # in the order of the table
+    cells = table.astype(object).assign(
+        paper=table["paper"].map(labels.paper),
+        loss=pd.Series(links, dtype=object),
+        sampler=table["sampler"].map(lambda name: SAMPLERS[name].label),
+        year=table["year"].map(str),
+        settings=own,
+    )
+    return cells.rename(columns={"sampler": "filled"}).set_index(["paper", "method"])
 
 
 def places(those: Iterable[tuple[Table, Method]], found: Found) -> pd.DataFrame:
