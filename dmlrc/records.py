@@ -189,9 +189,9 @@ def set_aside(study: str, units: Iterable[Mapping]) -> Path | None:
     found = [path for unit in units if (path := paths.runs() / study / unit_path(unit)).exists()]
     if not found:
         return None
-    now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
     folder = found[0].parent / f"{_ASIDE}{now}"
-    folder.mkdir(exist_ok=True)
+    folder.mkdir()  # a folder that is there has records of the same names: a move into it would overwrite them
     for path in found:
         path.rename(folder / path.name)
     return folder

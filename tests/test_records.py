@@ -194,6 +194,14 @@ def test_a_record_in_the_old_place_gives_way_to_the_one_that_is_made_again(unit_
     assert records.load("fake-study").trials["value"].tolist() == [0.4]
 
 
+def test_records_set_aside_one_right_after_the_other_are_all_kept(unit_file):
+    for value in (0.1, 0.2, 0.3):
+        unit_file(changed(value=value))
+        records.set_aside("fake-study", [UNIT])
+    kept = (paths.runs() / "fake-study" / "contrastive").glob("*/*.json")
+    assert sorted(json.loads(path.read_text())["value"] for path in kept) == [0.1, 0.2, 0.3]
+
+
 def test_nothing_impossible_is_written(home):
     with pytest.raises(DmlrcError, match="value"):
         records.write_unit(changed(value=7.0), "fake-study")
