@@ -85,6 +85,19 @@ class FeatureSource:
         return self.features[torch.from_numpy(indices).to(self.device)]
 
 
+class MirroredFeatureSource(FeatureSource):
+    """Batches of fixed features (N, 2, F): those of each image, and of that image mirrored left to right."""
+
+    def train(self, batches: np.ndarray, generator: torch.Generator) -> tuple[Tensor, ...]:
+        """(T, B) indices -> T x (B, F), each image mirrored or not as `augment.random_flip` does it."""
+        mirrored = _mirrored(batches.shape, generator).to(self.device)
+        return self.features[torch.from_numpy(batches).to(self.device), mirrored.int()].unbind()
+
+    def evaluate(self, indices: np.ndarray) -> Tensor:
+        """indices (N,) -> (N, F), none of them mirrored."""
+        return super().evaluate(indices)[:, 0]
+
+
 class MapSource:
     """Batches of the fixed maps (N, V, C, h, w) in front of a trunk's head, of which every image has V: its own, and
     where V is 2 that of the image mirrored left to right."""
@@ -94,8 +107,8 @@ class MapSource:
 
     def train(self, batches: np.ndarray, generator: torch.Generator) -> Iterator[Tensor]:
         """(T, B) indices -> T x (B, C, h, w) float32, each image mirrored or not as `augment.random_flip` does it."""
-        mirrored = torch.rand(batches.shape, generator=generator, device=generator.device) < 0.5  # (T, B)
-        mirrored = mirrored.cpu().numpy() & (self.maps.shape[1] == 2)  # once for all T: a GPU is waited for
+        mirrored = _mirrored(batches.shape, generator).cpu().numpy()  # once for all T: a GPU is waited for
+        mirrored &= self.maps.shape[1] == 2
         return map(self._load, batches, mirrored)
 
     def evaluate(self, indices: np.ndarray) -> Tensor:
@@ -107,23 +120,28 @@ class MapSource:
         return maps.to(self.device).float().contiguous(memory_format=torch.channels_last)
 
 
+def _mirrored(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    return torch.rand(shape, generator=generator, device=generator.device) < 0.5
+
+
 # Small batches, channels last: three times as fast on a CPU (SqueezeNet, 227 px: 17 against 49 ms an image)
 _BATCH, _LAYOUT = 16, {"memory_format": torch.channels_last}
 _PART = 16 * _BATCH  # images, some seconds: whole batches, so that parts change no number
 
 
-def frozen_features(images: ImageSet, given: TrunkInput, device: torch.device) -> np.ndarray:
-    """The trunk's features (N, F) float32 of every image, on the evaluation crop; cached on disk.
+def frozen_features(images: ImageSet, given: TrunkInput, device: torch.device, mirrored: bool = False) -> np.ndarray:
+    """The trunk's features (N, F) float32 of every image, on the evaluation crop or its mirror image; cached on disk.
 
     The name of the cached file holds everything that the features depend on; images and weights by their content.
     Random weights are those of seed 0, so that every process has the same. Parts are kept while the rest is computed:
     what was stopped goes on where it was.
     """
     trunk = _trunk_of_seed_0(given).to(**_LAYOUT)
-    name = f"features-{_key(images, given, trunk)}"
+    name = f"features-{'mirrored-' if mirrored else ''}{_key(images, given, trunk)}"
 
     def crop(batch: Tensor) -> Tensor:
-        return _crop(batch, given)
+        crops = _crop(batch, given)
+        return crops.flip(-1) if mirrored else crops
 
     def part(start: int) -> np.ndarray:
         some = images.images[start : start + _PART]
@@ -223,7 +241,7 @@ class PreparedData:
 
     def make_model(self) -> models.EmbeddingModel:
         trunk = (
-            models.FeatureTrunk(self.source.features.shape[1])
+            models.FeatureTrunk(self.source.features.shape[-1])
             if self.protocol.frozen_trunk
             else make_trunk(self.protocol)
         )
@@ -251,7 +269,8 @@ def prepare(dataset: str, protocol: Protocol, class_order: str, seed: int, conte
         _check_made_by(images, protocol.trunk_input)
     splits = split(images, protocol, class_order, seed)
     if protocol.frozen_trunk:
-        source = FeatureSource(_computed_once(dataset, protocol.trunk_input, contents), device())
+        features = _computed_once(dataset, protocol.trunk_input, contents)
+        source = (MirroredFeatureSource if features.ndim == 3 else FeatureSource)(features, device())
     elif protocol.train_from:
         source = MapSource(_computed_once(dataset, protocol.trunk_input, contents), device())
     else:
@@ -281,13 +300,18 @@ def load_images(dataset: str, given: Protocol | TrunkInput) -> ImageSet | Featur
 def _computed_once(dataset: str, given: TrunkInput, contents: str | None) -> np.ndarray:
     """A frozen trunk's features or a partly frozen one's maps; kept, since the rows of a sweep share them.
 
+    The features are (N, F), or (N, 2, F) where training flips the images: those of each image and of its mirror image.
+
     contents: see `prepare`.
     """
     images = load_images(dataset, given)
     if isinstance(images, FeatureSet):
         return images.features.astype(np.float32)
-    compute = frozen_maps if given.train_from else frozen_features
-    return compute(images, given, device())
+    if given.train_from:
+        return frozen_maps(images, given, device())
+    if given.augmentation == "flip" and images.flip:
+        return np.stack([frozen_features(images, given, device(), mirrored) for mirrored in (False, True)], axis=1)
+    return frozen_features(images, given, device())
 
 
 def split(images: ImageSet | FeatureSet, protocol: Protocol, class_order: str, seed: int) -> Splits:

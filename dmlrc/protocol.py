@@ -39,7 +39,8 @@ class Protocol:
     """Every setting that all methods share. Sizes in pixels, rates per step, patience in epochs.
 
     weights: None (random), "imagenet", or a file (relative to the data folder). frozen_trunk: the trunk's
-    features are computed once, on the evaluation crop, and only the embedder trains.
+    features are computed once, on the evaluation crop (and its mirror image, if the augmentation is "flip"), and
+    only the embedder trains.
     embedding_dim: None leaves the linear layer out: the trunk's features are the embedding.
     augmentation: "crop" is the random resized crop, "place" a random place for a crop that keeps its size
     (both flipped where the data set allows it), "affine" the small affine changes for characters, "none" the

@@ -88,10 +88,56 @@ def test_maps_are_those_of_the_images_that_the_whole_trunk_would_see(augmentatio
     assert torch.equal(found, cached.evaluate(batch)) == (maps.shape[1] == 1)  # else some are mirrored
 
 
-def test_each_image_is_mirrored_in_half_of_the_steps():
-    maps = np.zeros((3, 2, 1, 1, 1), dtype=np.float16)
-    maps[:, 1] = 1
-    source, generator = inputs.MapSource(maps, torch.device("cpu")), torch.Generator().manual_seed(0)
+ALONE = replace(PARTIAL, frozen_trunk=True, train_from=None)
+
+
+@pytest.fixture
+def folder_of_photographs(monkeypatch):
+    """What is loaded as the data set "photographs": images that may be flipped, or may not."""
+
+    def given(flip):
+        inputs._computed_once.cache_clear()
+        monkeypatch.setattr(data, "load", lambda *_, **__: photographs(flip))
+        return inputs.prepare.__wrapped__("photographs", replace(ALONE, folds=0), "default", 0)
+
+    yield given
+    inputs._computed_once.cache_clear()
+
+
+@pytest.mark.parametrize("flip", [True, False])
+def test_features_are_those_of_the_images_that_the_whole_trunk_would_see(folder_of_photographs, flip):
+    cached = folder_of_photographs(flip).source
+    torch.manual_seed(0)
+    trunk = models.create_trunk(ALONE.trunk).eval()
+    whole = inputs.ImageSource(photographs(flip), ALONE, torch.device("cpu"))
+    batch = np.array([4, 0, 0, 3, 1, 0, 2, 2])
+    with torch.no_grad():
+        seen = torch.cat([trunk(each) for each in whole.train(batch[None], torch.Generator().manual_seed(1))])
+        found = torch.cat([*cached.train(batch[None], torch.Generator().manual_seed(1))])
+        torch.testing.assert_close(found, seen)
+        torch.testing.assert_close(cached.evaluate(batch), trunk(whole.evaluate(batch)))
+    assert torch.equal(found, cached.evaluate(batch)) == (not flip)  # else some are mirrored
+
+
+def test_the_embedder_alone_sees_what_it_would_see_on_a_trunk_that_stays_as_it_is(folder_of_photographs):
+    """The twin of a trunk that trains from its last block on: the same mirrored images, up to the maps' float16."""
+    alone = folder_of_photographs(True)
+    maps = inputs.frozen_maps(photographs(), PARTIAL.trunk_input, torch.device("cpu"))
+    torch.manual_seed(0)
+    _, head = models.split(models.create_trunk(PARTIAL.trunk).eval(), PARTIAL.train_from)
+    batches = np.array([[4, 0, 0, 3], [1, 0, 2, 2]])
+    twin = inputs.MapSource(maps, torch.device("cpu")).train(batches, torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        for features, seen in zip(alone.source.train(batches, torch.Generator().manual_seed(1)), twin, strict=True):
+            torch.testing.assert_close(features, head(seen), rtol=2e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", [inputs.MapSource, inputs.MirroredFeatureSource])
+def test_each_image_is_mirrored_in_half_of_the_steps(kind):
+    shape = (3, 2, 1, 1, 1) if kind is inputs.MapSource else (3, 2, 1)
+    cached = np.zeros(shape, dtype=np.float16)
+    cached[:, 1] = 1
+    source, generator = kind(cached, torch.device("cpu")), torch.Generator().manual_seed(0)
     drawn = torch.stack([each.flatten() for each in source.train(np.tile(np.arange(3), (400, 1)), generator)])
     assert drawn.mean(dim=0).tolist() == pytest.approx([0.5] * 3, abs=0.1)
     assert source.evaluate(np.arange(3)).sum() == 0

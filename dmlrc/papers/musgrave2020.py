@@ -153,7 +153,7 @@ LAST_BLOCK = replace(
     patience=20,
     max_epochs=20,
 )
-EMBEDDER_ALONE = replace(LAST_BLOCK, name="musgrave2020-embedder-alone", lr=0.0, new_lr=3e-5)
+EMBEDDER_ALONE = replace(LAST_BLOCK, name="musgrave2020-embedder-alone", frozen_trunk=True, train_from=None)
 # Everything trains, from scratch, on characters.
 SCRATCH = replace(
     CHARACTERS,

@@ -7,9 +7,10 @@ from functools import cache
 
 import pandas as pd
 
-from dmlrc.protocol import Protocol, Study
+from dmlrc.protocol import Study
 from dmlrc.studies import STUDIES
 from dmlrc.studies.adapted import FIRST_RUNS
+from dmlrc.studies.catalogue import DEPTHS
 
 DATASETS = {
     "glyphs": "Glyphs",
@@ -45,8 +46,8 @@ def title(study: str) -> str:
     ('Cars crops', 'Grocery Store (quick)', 'Cars crops (last block trained)')
     >>> title("grocery-frozen-roth2020"), title("cub200-musgrave2020"), title("my-photos")
     ('Grocery Store', 'CUB200 (fine-tuned)', 'my-photos')
-    >>> title("cub200-2010-last-block")
-    'CUB-200 (2010), last block trained'
+    >>> title("cub200-2010-last-block"), title("cars196crops-embedder-alone")
+    ('CUB-200 (2010), last block trained', 'Cars crops (embedder alone)')
     >>> title("cub200-2010-frozen-rate-tenfold")
     'CUB-200 (2010), at ten times the rate'
     """
@@ -64,13 +65,16 @@ def title(study: str) -> str:
 def _qualifiers(study: Study) -> list[str]:
     """What tells a study from the usual one on its data: full budget, frozen trunk or characters from scratch."""
     found = [] if study.budget.name == "full" else [study.budget.name]
-    return found + ["first run"] * (study.name in FIRST_RUNS) + _depth(study.protocol)
+    return found + ["first run"] * (study.name in FIRST_RUNS) + _depth(study)
 
 
-def _depth(protocol: Protocol) -> list[str]:
+def _depth(study: Study) -> list[str]:
+    protocol = study.protocol
     if protocol.train_from:
-        return ["last block trained" if protocol.lr else "embedder alone"]
-    return [] if protocol.frozen_trunk or protocol.weights is None else ["fine-tuned"]
+        return ["last block trained"]
+    if protocol.frozen_trunk:
+        return ["embedder alone"] * (study.name in DEPTHS)
+    return [] if protocol.weights is None else ["fine-tuned"]
 
 
 @cache

@@ -166,18 +166,19 @@ def _depths() -> list[Study]:
 
     Methods tables, but of one question, which has its own chapter.
     """
+    last_block, alone = (musgrave2020.LAST_BLOCK, "4 hours, 2 cores"), (musgrave2020.EMBEDDER_ALONE, "1 hour, 2 cores")
     tables = {
-        "cars196crops-last-block": ("cars196crops", musgrave2020.LAST_BLOCK),
-        "cars196crops-embedder-alone": ("cars196crops", musgrave2020.EMBEDDER_ALONE),
-        "cub200-2010-last-block": ("cub200_2010", musgrave2020.LAST_BLOCK),
-        "cub200-2010-embedder-alone": ("cub200_2010", musgrave2020.EMBEDDER_ALONE),
-        "omniglot-scratch": ("omniglot", musgrave2020.SCRATCH),
+        "cars196crops-last-block": ("cars196crops", *last_block),
+        "cars196crops-embedder-alone": ("cars196crops", *alone),
+        "cub200-2010-last-block": ("cub200_2010", *last_block),
+        "cub200-2010-embedder-alone": ("cub200_2010", *alone),
+        "omniglot-scratch": ("omniglot", musgrave2020.SCRATCH, "4 hours, 2 cores"),
     }
     methods = tuple(each for each in musgrave2020.METHODS if each.name in _EIGHT)
     budget = Budget("full", trials=25, reruns=5)
     return [
-        Study(name, dataset, protocol, budget, methods, expected="4 hours, 2 cores")
-        for name, (dataset, protocol) in tables.items()
+        Study(name, dataset, protocol, budget, methods, expected=expected)
+        for name, (dataset, protocol, expected) in tables.items()
     ]
 
 
@@ -281,19 +282,18 @@ _GRID_RATES = (1e-6, 3e-4, 3e-6, 1e-4, 3e-5, 1e-5)  # run from the last to the f
 def rate_grid(study: Study, rates: Sequence[float]) -> Study:
     """What one shared learning rate does to eight methods, each at one setting that an earlier search found.
 
-    Scored on the validation folds alone; it chooses the study's rate. Where only the embedder trains, its rate varies.
+    Scored on the validation folds alone; it chooses the study's rate.
     """
-    name = "lr" if study.protocol.lr else "new_lr"
     settings = tuned.of(study.dataset)
     judged = tuple(replace(study.method(each), space={}, settings=settings[each]) for each in _EIGHT)
     return replace(
         study,
         name=f"{study.name}-rates",
         # every row has its own rate: that of the study itself must not change with the choice
-        protocol=replace(study.protocol, **{name: rates[-1]}),
+        protocol=replace(study.protocol, lr=rates[-1]),
         budget=replace(study.budget, name="rate", trials=1, reruns=0),
         repetitions=1,
-        methods=rows(levels("rate", rates, judged, name)),
+        methods=rows(levels("rate", rates, judged, "lr")),
         kind="rates",
         parent=study.name,
         experiment="rates",

@@ -46,7 +46,6 @@ REASONS: Reasons = {
     ),
     "max_epochs": ("code", "Bounds the cost of a run; how many runs reach the limit is counted below."),
     "per_class": ("3.3", "The scores of each test class, for intervals over classes."),
-    "new_lr": ("3.1", "The layer alone trains, on a trunk whose rate is 0, as the twin of a study that trains both."),
     "lr_decay": ("3.1", "Runs that are all of one length, few steps, want a rate that falls."),
 }
 

@@ -95,7 +95,7 @@ def _read(name: str, stored: np.lib.npyio.NpzFile, gallery: Gallery) -> Space:
 def _space(name: str, prepared: inputs.PreparedData, gallery: Gallery, model: torch.nn.Module | None) -> Space:
     def embedded(rows: np.ndarray) -> torch.Tensor:
         if model is None and prepared.protocol.frozen_trunk:
-            return F.normalize(prepared.source.features[torch.from_numpy(rows)].float())
+            return F.normalize(prepared.source.evaluate(rows))
         return F.normalize(training.embed(model or _random(prepared), prepared.source, rows))
 
     test = prepared.splits.test
