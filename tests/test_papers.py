@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from scipy.io import savemat
 
-from dmlrc import losses, metrics, models, paths, readiness, records, schedule, studies, study, training
+from dmlrc import building, losses, metrics, models, paths, readiness, records, schedule, studies, study, training
 from dmlrc.data import splits
 from dmlrc.errors import UsageError
 from dmlrc.evaluation import evaluate_test
@@ -471,3 +471,41 @@ def test_members_of_an_ensemble_have_partitions_and_seeds_of_their_own():
     assert set(scores) == {"fold0", "fold1", "fold2", "separated", "concatenated"}
     mean = np.mean([scores[f"fold{n}"]["map_at_r"] for n in range(3)])
     assert scores["separated"]["map_at_r"] == pytest.approx(mean)
+
+
+def start_of(study, method, classes=300, dim=512):
+    """The class weights or proxies (dim, classes) with which a row of a study begins, for these sizes."""
+    torch.manual_seed(0)
+    loss = building.build_loss(studies.get(study).method(method), {}, classes, dim)
+    [weights] = [each.detach() for each in loss.parameters() if each.ndim == 2]
+    return weights if len(weights) == dim else weights.T
+
+
+@pytest.mark.parametrize("dim", [64, 2048])
+@pytest.mark.parametrize(
+    ("study", "method"),
+    [
+        *(("cub200-2010-frozen-zhai2019", name) for name in ("norm_softmax", "lmcl")),
+        *(("cub200-2010-frozen-roth2020", name) for name in ("arcface", "softmax")),
+        *(("cub200-roth2020", name) for name in ("arcface", "softmax")),
+    ],
+)
+def test_class_weights_begin_as_long_as_in_the_papers_code(study, method, dim):
+    """There they are drawn uniformly within 1 / sqrt(D), the default of the linear layer that torch has."""
+    theirs = torch.nn.Linear(dim, 300, bias=False).weight.detach().norm(dim=1).mean()
+    ours = start_of(study, method, dim=dim)
+    assert ours.norm(dim=0).mean().item() == pytest.approx(theirs.item(), rel=0.02)
+    assert (ours / ours.norm(dim=0)).mean(dim=1).norm().item() < 0.1  # all directions alike
+
+
+def test_proxies_of_roth_et_al_begin_as_long_as_in_their_code():
+    assert start_of("cub200-2010-frozen-roth2020", "proxy_nca").std().item() == pytest.approx(1 / 8, rel=0.01)
+    assert start_of("cub200-2010-frozen-fehervari2019", "proxy_nca").std().item() == pytest.approx(1, rel=0.01)
+
+
+@pytest.mark.parametrize(("study", "method"), [("zhai2019", "norm_softmax"), ("roth2020", "proxy_nca")])
+def test_first_runs_keep_the_start_that_they_had(study, method):
+    around = {name: start_of(f"{name}-{study}", method) for name in ("grocery-frozen-rate1e-4", "grocery-frozen")}
+    first, now = around.values()
+    assert first.std().item() == pytest.approx(1, rel=0.01)
+    torch.testing.assert_close(now / now.norm(dim=0), first / first.norm(dim=0))

@@ -68,9 +68,9 @@ def notice_lengths(loss: nn.Module, embeddings: Tensor) -> None:
 
 
 def described(parameters: Mapping, given: Mapping) -> str:
-    """The arguments of a constructor, those not given at their defaults: "margin=0.2, beta=1.2"."""
+    """The arguments of a constructor, those not given at their defaults: "margin=0.2, beta=1.2". None is left out."""
     values = {name: given.get(name, each.default) for name, each in parameters.items()}
-    return ", ".join(f"{name}={value:.6g}" for name, value in values.items())
+    return ", ".join(f"{name}={value:.6g}" for name, value in values.items() if value is not None)
 
 
 def check_parameter(loss: str, name: str, value: object, kind: type) -> float | int:

@@ -18,11 +18,14 @@ class ProxyNCAOriginal(ProxyNCA):
     Fehervari et al. 2019 use this form with embeddings and proxies multiplied by 3, which is softmax_scale 9, the
     default; Fehervari et al. divide the squared distances by a temperature T besides: softmax_scale 9 / T.
     `proxy_nca` (Musgrave et al. 2020) has the positive in the denominator: this loss is it with -log P replaced by
-    -log(P / (1 - P)), for the probability P of the own class. num_classes: at least 2. proxies: as in `ProxyNCA`.
+    -log(P / (1 - P)), for the probability P of the own class. num_classes: at least 2. proxies: as in `ProxyNCA`, but
+    normal with SD `proxy_std` at the start; the shorter they are, the faster a step turns them.
     """
 
-    def __init__(self, num_classes: int, embedding_dim: int, softmax_scale: float = 9.0):
+    def __init__(self, num_classes: int, embedding_dim: int, softmax_scale: float = 9.0, proxy_std: float = 1.0):
         super().__init__(num_classes, embedding_dim, softmax_scale)
+        with torch.no_grad():
+            self.proxies *= proxy_std
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) in [0, num_classes) -> scalar."""

@@ -1,7 +1,8 @@
 """Classification losses on the cosines to one learnt direction a class: normalised softmax, CosFace, ArcFace.
 
-Their `W`: parameter (embedding_dim, num_classes), standard normal at the start, as in pytorch-metric-learning;
-its columns are L2-normalised in each forward pass.
+Their `W`: parameter (embedding_dim, num_classes), standard normal at the start, as in pytorch-metric-learning; with
+`weight_length` its columns have that length, whose square is what slows down how fast a step turns them. They are
+L2-normalised in each forward pass.
 """
 
 import math
@@ -26,10 +27,12 @@ class NormalizedSoftmax(nn.Module):
 
     normalized = True
 
-    def __init__(self, num_classes: int, embedding_dim: int, temperature: float = 0.05):
+    def __init__(
+        self, num_classes: int, embedding_dim: int, temperature: float = 0.05, weight_length: float | None = None
+    ):
         super().__init__()
         self.temperature = temperature
-        self.W = nn.Parameter(torch.randn(embedding_dim, num_classes))
+        self.W = nn.Parameter(_class_weights(embedding_dim, num_classes, weight_length))
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) in [0, num_classes) -> scalar."""
@@ -46,10 +49,17 @@ class CosFace(nn.Module):
 
     normalized = True
 
-    def __init__(self, num_classes: int, embedding_dim: int, margin: float = 0.35, scale: float = 64.0):
+    def __init__(
+        self,
+        num_classes: int,
+        embedding_dim: int,
+        margin: float = 0.35,
+        scale: float = 64.0,
+        weight_length: float | None = None,
+    ):
         super().__init__()
         self.margin, self.scale = margin, scale
-        self.W = nn.Parameter(torch.randn(embedding_dim, num_classes))
+        self.W = nn.Parameter(_class_weights(embedding_dim, num_classes, weight_length))
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) in [0, num_classes) -> scalar."""
@@ -72,10 +82,17 @@ class ArcFace(nn.Module):
 
     normalized = True
 
-    def __init__(self, num_classes: int, embedding_dim: int, margin: float = 28.6, scale: float = 64.0):
+    def __init__(
+        self,
+        num_classes: int,
+        embedding_dim: int,
+        margin: float = 28.6,
+        scale: float = 64.0,
+        weight_length: float | None = None,
+    ):
         super().__init__()
         self.margin, self.scale = margin, scale
-        self.W = nn.Parameter(torch.randn(embedding_dim, num_classes))
+        self.W = nn.Parameter(_class_weights(embedding_dim, num_classes, weight_length))
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) in [0, num_classes) -> scalar."""
@@ -83,6 +100,12 @@ class ArcFace(nn.Module):
         own = labels[:, None]
         cosines = cosines.scatter(1, own, _add_angle(cosines.gather(1, own), math.radians(self.margin)))
         return F.cross_entropy(self.scale * cosines, labels)
+
+
+def _class_weights(embedding_dim: int, num_classes: int, length: float | None) -> Tensor:
+    """(D, C): standard normal, each column of this length if one is given."""
+    weights = torch.randn(embedding_dim, num_classes)
+    return weights if length is None else length * unit(weights, dim=0)
 
 
 def _class_cosines(embeddings: Tensor, labels: Tensor, W: Tensor) -> Tensor:

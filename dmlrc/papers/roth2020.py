@@ -51,6 +51,8 @@ _BETA = {LOSS_WEIGHTS_LR: 5e-4}
 _MARGIN_06 = {"margin": 0.2, "beta": 0.6, **_BETA}
 _MARGIN_12 = {"margin": 0.2, "beta": 1.2, **_BETA}
 _SNR = {"margin": 0.2, "regularizer_weight": 0.005}
+# Public code: uniform within ± 1/√D, which is of length √(1/3).
+_START = {"weight_length": 0.577}
 _CLASSIFICATION = ("arcface", "proxy_nca_original", "soft_triple", "normalized_softmax")
 
 
@@ -80,6 +82,7 @@ _OBJECTIVES = (
         2019,
         margin=28.64788975654116,  # 0.5 rad
         scale=16,
+        **_START,
         **{LOSS_WEIGHTS_LR: 5e-4},
     ),
     _method("contrastive", "Contrastive (D)", "contrastive_distance", "hadsell2006", 2006, pos_margin=0, neg_margin=1),
@@ -110,6 +113,7 @@ _OBJECTIVES = (
         "movshovitz2017",
         2017,
         softmax_scale=9,
+        proxy_std=0.125,  # public code
         **{LOSS_WEIGHTS_LR: 50 * 1e-5},
     ),
     _method("quadruplet", "Quadruplet (D)", "quadruplet", "chen2017quadruplet", 2017, margin=0.2, second_margin=0.2),
@@ -126,7 +130,16 @@ _OBJECTIVES = (
         margin=0.01,
         reg_weight=0.2,
     ),
-    _method("softmax", "Softmax", "normalized_softmax", "zhai2019", 2019, temperature=0.05, **{LOSS_WEIGHTS_LR: 1e-5}),
+    _method(
+        "softmax",
+        "Softmax",
+        "normalized_softmax",
+        "zhai2019",
+        2019,
+        temperature=0.05,
+        **_START,
+        **{LOSS_WEIGHTS_LR: 1e-5},
+    ),
 )
 MINERS = (
     _method("triplet_distance", "Triplet (D)", "triplet_distance", "wu2017sampling", 2017, margin=0.2),

@@ -68,10 +68,12 @@ def _method(name: str, label: str, loss: str, reference: str, year: int, **setti
     )
 
 
+# Public code: uniform within ± 1/√D, which is of length √(1/3).
+_START = {"weight_length": 0.577}
 METHODS = (
-    _method("norm_softmax", "NormSoftmax", "normalized_softmax", "zhai2019", 2019, temperature=0.05),
+    _method("norm_softmax", "NormSoftmax", "normalized_softmax", "zhai2019", 2019, temperature=0.05, **_START),
     # Margin and scale of CosFace's own experiments; this paper does not give its own.
-    _method("lmcl", "LMCL*", "cosface", "wang2018cosface", 2018, margin=0.35, scale=64),
+    _method("lmcl", "LMCL*", "cosface", "wang2018cosface", 2018, margin=0.35, scale=64, **_START),
 )
 # SOP and In-Shop have about 5 images a class.
 FEW_IMAGES_METHODS = tuple(replace(each, classes_per_batch=15, images_per_class=5) for each in METHODS)

@@ -55,6 +55,8 @@ PARAMETER_LABELS = {
     "neg_margin": "margin of negatives",
     "second_margin": "second margin",
     "loss_weights_lr": "rate of the loss's weights",
+    "weight_length": "length of class weights at the start",
+    "proxy_std": "SD of proxies at the start",
     "softmax_scale": "scale",
     "num_bins": "bins",
     "n_bins": "bins",

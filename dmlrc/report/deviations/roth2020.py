@@ -84,11 +84,11 @@ BY_HAND: tuple[ByHand, ...] = (
     ),
     (
         "class weights and proxies at the start",
-        "standard normal (SoftTriple's centres as in the code)",
+        "of the code's length; around the first runs standard normal",
         "uniform within ± 1/√D (ArcFace, Softmax); normal, divided by 8 (Pnca)",
         "code",
-        "Those of pytorch-metric-learning, which the searched losses have too. Only their direction counts, but Adam "
-        "turns a longer vector more slowly: ours 20 times with 128 dimensions (ArcFace, Softmax), 8 times (Pnca).",
+        "Only their direction counts, but Adam turns a longer vector more slowly: around the first runs 20 times with "
+        "128 dimensions (ArcFace, Softmax), 8 times (Pnca).",
     ),
     ties("the order in which the search library returns them", "code"),
 )

@@ -47,12 +47,12 @@ BY_HAND: tuple[ByHand, ...] = (
     ),
     (
         "class weights at the start",
-        "standard normal: of length √D",
+        "normal, scaled to a length of 0.58; around the first runs standard normal, of length √D",
         "uniform within ± 1/√D: of length 0.58",
         "code",
-        "Those of pytorch-metric-learning, which the searched losses have too. Only their direction counts, but SGD "
-        "turns a longer vector more slowly, by the square of its length: ours 6,000 times with 2048 dimensions. They "
-        "stay near the directions that they were drawn with, and the embedder does the learning.",
+        "Only their direction counts, but SGD turns a longer vector more slowly, by the square of its length: around "
+        "the first runs 6,000 times with 2048 dimensions. There they stay near the directions that they were drawn "
+        "with, and the embedder does the learning.",
     ),
     (
         "margin and scale of LMCL",
