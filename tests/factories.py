@@ -10,7 +10,7 @@ import pandas as pd
 from dmlrc import migrate, paths, records, studies
 from dmlrc.methods import Int
 from dmlrc.papers import musgrave2020
-from dmlrc.protocol import Budget, Protocol
+from dmlrc.protocol import Budget
 from dmlrc.records import COLUMNS
 from dmlrc.report.claims import verdicts
 from dmlrc.studies import experiments
@@ -357,13 +357,3 @@ def searched_study(name, means, search=0.001, seed=0.0005, repetitions=None, ran
     tried = pd.DataFrame(trials).assign(state="complete")
     frames = {"scores": pd.DataFrame(scores), "trials": tried, "runs": pd.DataFrame(runs)}
     return replace(fake_records(study=name), **frames)
-
-
-def departures(paper: Protocol) -> dict[str, set[str]]:
-    """The settings in which a paper's methods differ from it around each methods table: study -> fields."""
-    theirs, found = asdict(paper), {}
-    for name, study in studies.STUDIES.items():
-        if study.experiment == paper.paper and study.protocol.name.startswith(f"{paper.name}-"):
-            ours = asdict(study.effective_protocol)
-            found[name] = {field for field in theirs if ours[field] != theirs[field]}
-    return found

@@ -8,12 +8,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from factories import departures, made, run_notebook
+from factories import made, run_notebook
 from matplotlib.colors import to_hex
 from scipy import stats
 
 from dmlrc import migrate
-from dmlrc.papers import fehervari2019 as paper
 from dmlrc.report import common, published, statistics, style
 from dmlrc.report.deviations import fehervari2019 as deviations
 from dmlrc.report.fehervari2019 import figures, page
@@ -200,14 +199,6 @@ def test_common_statistics_know_their_edges():
     freedom = 0.3125**2 / (0.25**2 + 0.0625**2)  # Welch and Satterthwaite: variances of the means 0.25 and 0.0625
     assert found.half == pytest.approx(stats.t.ppf(0.975, freedom) * 0.3125**0.5)
     assert common.difference(scores, "a", "c").n == 0
-
-
-def test_every_setting_that_differs_has_a_reason():
-    silent = {"name", "patience"}  # patience without validation does nothing
-    found = departures(paper.PROTOCOL)
-    assert len(found) > 5
-    for study, fields in found.items():
-        assert fields - silent <= set(deviations.REASONS), study
 
 
 def test_ledger_names_what_differs_and_only_that():
