@@ -120,10 +120,10 @@ MOST_CUT_OFF = 0.05
 def cut_off(records: StudyRecords) -> pd.Series:
     """The share of each method's reruns that ended at the limit of epochs, not on a plateau, fold by fold.
 
-    Empty where the protocol validates nothing: its runs have a fixed length.
+    Empty where runs have a fixed length: the protocol validates nothing, or its rates fall to 0 at the end.
     """
     reruns = records.runs[(records.runs["kind"] == "rerun") & (records.runs["state"] == "complete")]
-    if not records.meta["protocol"]["folds"]:
+    if not records.meta["protocol"]["folds"] or records.meta["protocol"]["lr_decay"] != "none":
         reruns = reruns.iloc[:0]
     return (reruns["stopped"] == "limit").groupby(reruns["method"]).mean()
 

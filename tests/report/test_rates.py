@@ -10,7 +10,9 @@ from factories import fake_records
 
 from dmlrc import records, studies
 from dmlrc.errors import MissingDataError
+from dmlrc.report import titles
 from dmlrc.report.rates import figures, page
+from dmlrc.studies.catalogue import DEPTHS
 
 STUDY = studies.STUDIES["cars196crops-frozen-rates"]
 METHODS = ("contrastive", "triplet", "soft_triple")
@@ -213,6 +215,23 @@ def test_experiments_run_at_the_rate_that_their_committed_grid_chose(main, paper
     around = [each for each in studies.STUDIES.values() if each.parent == main and each.kind == "experiment"]
     rates = {each.protocol.lr for each in around if each.protocol.paper == paper}
     assert rates == {means.index[place]}
+
+
+def committed_depths():
+    """The studies of depths of training whose grids are committed."""
+    results = Path(__file__).parents[2] / "results"
+    return [name for name in DEPTHS if (results / f"{name}-rates").exists()]
+
+
+@pytest.mark.parametrize("name", committed_depths())
+def test_each_depth_is_run_at_the_rate_that_its_committed_grid_chose(name, monkeypatch):
+    monkeypatch.setenv("DMLRC_HOME", str(Path(__file__).parents[2]))
+    told = page.of_depths().set_index("study").loc[name]
+    assert told["in_use"] == told["best"] == studies.get(name).protocol.lr
+    assert told["at_best"] > max(told["one_lower"], told["one_higher"])  # not where one of them is NaN
+    cells, marks = page.of_depths_cells(page.of_depths())
+    assert cells.loc[titles.title(name), "best of the grid"] == cells.loc[titles.title(name), "rate in use"]
+    assert marks.loc[titles.title(name), "rate in use"] == "best"
 
 
 def test_what_a_rate_of_its_own_would_give_each_method():

@@ -11,6 +11,7 @@ from dmlrc.records import StudyRecords
 from dmlrc.report import labels, statistics, titles
 from dmlrc.report.tables import METHODS, Methods, ordered
 from dmlrc.studies import experiments
+from dmlrc.studies.catalogue import DEPTHS
 
 
 def grid_of(study: StudyRecords) -> StudyRecords | None:
@@ -26,10 +27,13 @@ def grid_of(study: StudyRecords) -> StudyRecords | None:
 
 
 def recorded() -> dict[str, StudyRecords]:
-    """The grids of methods tables that are recorded with two rates and methods at least, by the table's title."""
+    """The grids of methods tables that are recorded with two rates and methods at least, by the table's title.
+
+    Those of depths of training are `of_depths`.
+    """
     found = {}
     for each in studies.STUDIES.values():
-        if each.kind == "rates" and each.experiment == "rates":
+        if each.kind == "rates" and each.experiment == "rates" and each.parent not in DEPTHS:
             grid = records.find(each.name)
             if grid and min(best_trials(grid).shape) > 1:
                 found[titles.title(each.parent)] = grid
@@ -115,6 +119,20 @@ def of_papers(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["study", "paper", "in_use", *_peak(None)])
 
 
+def of_depths() -> pd.DataFrame:
+    """How the rate of each depth of training compares with its neighbours: the columns of `of_papers` but the paper.
+
+    A row a study whose grid is recorded.
+    """
+    grids = {name: records.find(f"{name}-rates") for name in DEPTHS}
+    rows = [
+        {"study": name, "in_use": studies.STUDIES[name].protocol.lr} | _peak(grid)
+        for name, grid in grids.items()
+        if grid is not None
+    ]
+    return pd.DataFrame(rows, columns=["study", "in_use", *_peak(None)])
+
+
 def _peak(grid: StudyRecords | None) -> dict[str, float]:
     """The best rate and the mean at it and at its neighbours; NaN where there is no grid."""
     scores = means(best_trials(grid)) if grid else pd.Series(dtype=float)
@@ -129,12 +147,22 @@ def _peak(grid: StudyRecords | None) -> dict[str, float]:
 
 def of_papers_cells(told: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """`of_papers` as cells and marks: MAP@R in percent; in bold the rate where it is the best of its grid."""
+    named = {"Data set": told["study"].map(titles.title), "Experiments of": told["paper"].map(labels.paper)}
+    return _peak_cells(told, named)
+
+
+def of_depths_cells(told: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """`of_depths` as cells and marks, as `of_papers_cells`."""
+    return _peak_cells(told, {"Study": told["study"].map(titles.title)})
+
+
+def _peak_cells(told: pd.DataFrame, named: Mapping[str, pd.Series]) -> tuple[pd.DataFrame, pd.DataFrame]:
     table = told.assign(
-        **{"Data set": told["study"].map(titles.title), "Experiments of": told["paper"].map(labels.paper)},
+        **named,
         **{"rate in use": told["in_use"].map(labels.rate)},
         **{"best of the grid": told["best"].map(labels.rate, na_action="ignore").fillna("no grid")},
         **{"at the best": told["at_best"], "one lower": told["one_lower"], "one higher": told["one_higher"]},
-    ).set_index(["Data set", "Experiments of"])
+    ).set_index(list(named))
     numbers = ["one lower", "at the best", "one higher"]
     shown = table[["rate in use", "best of the grid"]].join(table[numbers].map(labels.percent).replace("", "–"))
     marks = pd.DataFrame("", shown.index, shown.columns)
