@@ -63,6 +63,7 @@ def found(records):
         "arcface-clamp": training.arcface_pull(),
         "arcface-clamp-start": training.arcface_without_gradient(),
         "snr-regulariser": training.snr_regulariser(),
+        "soft-triple": training.soft_triple_of_perfect_batches(),
         "crop-sides": sides,
         "crops": training.crops(sides),
         "sop-split": training.sop_splits(),
@@ -237,6 +238,32 @@ def test_clamped_cosines_pull_nobody_back(found):
     start = found["arcface-clamp-start"]
     assert start["own"] == pytest.approx(0.5, abs=0.04)
     assert start["pairs"] == pytest.approx(0.5, abs=0.01)
+
+
+def test_soft_triple_of_a_perfect_batch_is_that_of_a_guess(found):
+    table = found["soft-triple"]
+    assert table.loc["as in the paper", "perfect"] < 0.1
+    assert table.loc["all three", "perfect"] == pytest.approx(np.log(100), rel=0.01)
+    assert table["random"].between(np.log(100), 5).all()
+    assert (table["perfect"].drop("all three") < 1.2).all()  # no change alone does it
+
+
+def test_soft_triple_by_loops():
+    """The three changes of the public code, on a batch small enough for loops."""
+    embeddings, labels, _ = training.made_batch(classes=5, batch=4, dim=6)
+    centres = torch.randn(6, 5, 2, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    lengths = centres.flatten(1).norm(dim=1)
+    total = 0.0
+    for x, label in zip(embeddings, labels, strict=True):
+        similar = [
+            [sum(float(x[d] * centres[d, c, k] / lengths[d]) for d in range(6)) for k in range(2)] for c in range(5)
+        ]
+        weights = [sum(np.exp(0.1 * similar[c][k]) for c in range(5)) for k in range(2)]
+        logits = [8 * sum(np.exp(0.1 * s[k]) / weights[k] * s[k] for k in range(2)) for s in similar]
+        logits[label] -= 8 * 0.01
+        total -= logits[label] - np.log(sum(np.exp(logit) for logit in logits))
+    found = training.soft_triple_of_one_public_code(embeddings, labels, centres)
+    assert float(found) == pytest.approx(float(total / 4))
 
 
 def test_the_regulariser_of_snr(found):
@@ -451,7 +478,7 @@ def test_claims_after_2019_are_those_seen_in_a_source():
 
 def test_overview_has_every_finding_once(findings):
     table = page.overview(findings.values())
-    assert len(table) == 21
+    assert len(table) == 22
     assert table["title"].is_unique
     assert not table.eq("").any(axis=None)
     assert not table["effect"].str.contains("nan").any()
@@ -570,6 +597,10 @@ NOTES = {
         (found["arcface-clamp"]["clamped"][found["arcface-clamp"].index < 0].abs() < EXACT).all(),
         (found["arcface-clamp"]["ours"][found["arcface-clamp"].index < 0] > 0).all(),
         found["snr-regulariser"]["drift"]["weight 0"] < EXACT < found["snr-regulariser"]["drift"]["as in the paper"],
+    ],
+    "soft-triple": lambda found: [
+        found["soft-triple"].loc["all three", "perfect"] > np.log(100),
+        found["soft-triple"].loc["as in the paper", "perfect"] < 0.1,
     ],
     "crops": lambda found: [
         round(found["crops"]["smallest"].iloc[0]) in (102, 103),

@@ -161,6 +161,64 @@ def _triplets(labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return anchors, positives, negatives
 
 
+SOFT_TRIPLE = {"la": 8.0, "gamma": 0.1, "margin": 0.01, "centers_per_class": 2}
+"""SoftTriple's settings in the same study."""
+
+
+def soft_triple_of_one_public_code(embeddings: Tensor, labels: Tensor, centres: Tensor) -> Tensor:
+    """SoftTriple as the same study's public code has it; centres (D, C, K).
+
+    Each dimension is normalised over all centres, instead of each centre over its dimensions; gamma is a factor of the
+    cosines, instead of their divisor; and their softmax is over the classes, instead of over the centres of a class. So
+    each centre's weight is about 1 / C, however near an image is.
+    """
+    rows = F.normalize(centres.flatten(1), dim=1).unflatten(1, centres.shape[1:])  # (D, C, K)
+    return _soft_triple(torch.einsum("bd,dck->bck", embeddings, rows), labels, 1 / SOFT_TRIPLE["gamma"], dim=1)
+
+
+def _soft_triple(to_centres: Tensor, labels: Tensor, gamma: float, dim: int) -> Tensor:
+    """From similarities (B, C, K), whose weights are a softmax over classes (dim 1) or a class's centres (dim 2)."""
+    to_classes = (torch.softmax(to_centres / gamma, dim=dim) * to_centres).sum(2)  # (B, C)
+    margins = torch.zeros_like(to_classes).scatter_(1, labels[:, None], SOFT_TRIPLE["margin"])
+    return F.cross_entropy(SOFT_TRIPLE["la"] * (to_classes - margins), labels)
+
+
+def soft_triple(embeddings: Tensor, labels: Tensor, centres: Tensor) -> Tensor:
+    """Our `losses.create("soft_triple")` with these centres (D, C, K)."""
+    dim, classes, _ = centres.shape
+    loss = losses.create("soft_triple", num_classes=classes, embedding_dim=dim, **SOFT_TRIPLE).double()
+    return torch.func.functional_call(loss, {"fc": centres.flatten(1)}, (embeddings, labels))
+
+
+def soft_triple_of_perfect_batches() -> pd.DataFrame:
+    """SoftTriple of images that lie on a centre of their class, and of random ones, changed step by step.
+
+    Index: "as in the paper", each change of the public code alone, "all three". Columns: perfect, random (the losses).
+    One draw of 100 classes with two centres each, in 128 dimensions.
+    """
+    embeddings, labels, _ = made_batch()
+    generator = torch.Generator().manual_seed(1)
+    centres = torch.randn(128, 100, SOFT_TRIPLE["centers_per_class"], generator=generator, dtype=torch.float64)
+    unit = F.normalize(centres, dim=0)
+    gamma = SOFT_TRIPLE["gamma"]
+
+    def of_cosines(gamma: float, dim: int) -> Callable[[Tensor], Tensor]:
+        return lambda x: _soft_triple(torch.einsum("bd,dck->bck", x, unit), labels, gamma, dim)
+
+    rows = F.normalize(centres.flatten(1), dim=1).unflatten(1, centres.shape[1:])
+    forms = {
+        "as in the paper": lambda x: soft_triple(x, labels, centres),
+        "γ as a factor": of_cosines(1 / gamma, dim=2),
+        "softmax over the classes": of_cosines(gamma, dim=1),
+        "dimensions normalised": lambda x: _soft_triple(torch.einsum("bd,dck->bck", x, rows), labels, gamma, dim=2),
+        "all three": lambda x: soft_triple_of_one_public_code(x, labels, centres),
+    }
+    batches = {"perfect": unit[:, labels, 0].T, "random": embeddings}
+    return pd.DataFrame(
+        {what: {name: float(loss(batch)) for name, loss in forms.items()} for what, batch in batches.items()}
+    )
+
+
 def coreset_radius(pool: int = 512, anchors: int = 28, repeats: int = 20, seed: int = 0) -> pd.DataFrame:
     """How well chosen anchors cover the pool they are meant for: the largest distance of an image to its nearest one.
 
