@@ -13,7 +13,6 @@ from dmlrc.report.claims.rule import (
     BELOW,
     INCONCLUSIVE,
     NOT_REPRODUCED,
-    NOT_RUN,
     OURS,
     REPRODUCED,
     VERDICTS,
@@ -199,28 +198,30 @@ def _counted(judgements: Mapping[str, Judgement], section: str | None = None) ->
 
 
 def takeaways(edition: Sequence[StudyRecords] | Judged) -> list[str]:
-    """What the claims come to: a sentence or two a main study, then what was reproduced in none of them."""
+    """What the claims come to: a sentence a main study, what their rows are worth, and what none of them reproduced."""
     studies = judged(edition)
-    return [*(" ".join(_sentences(name, judgements)) for name, judgements in studies.items()), _failed(studies)]
+    return [*(_told(name, judgements) for name, judgements in studies.items()), *_low_rows(studies), _failed(studies)]
 
 
-def _sentences(name: str, judgements: Mapping[str, Judgement]) -> Iterator[str]:
+def _told(name: str, judgements: Mapping[str, Judgement]) -> str:
     if name == WITHOUT_RECORDS:
-        yield f"Counted once, since no records are needed: {_counted(judgements)}."
-        return
-    yield f"On `{name}`, of {len(judgements)} claims: {_counted(judgements)}."
-    verdicts = [judgement.verdict for judgement in judgements.values()]
-    if sum(map(verdicts.count, (REPRODUCED, NOT_REPRODUCED))) < sum(map(verdicts.count, (INCONCLUSIVE, NOT_RUN))):
-        yield "Most are not settled by these records."
-    if harmed := sum(judgement.why.endswith(BELOW) for judgement in judgements.values()):
+        return f"Counted once, since no records are needed: {_counted(judgements)}."
+    return f"On `{name}`, of {len(judgements)} claims: {_counted(judgements)}."
+
+
+def _low_rows(studies: Judged) -> Iterator[str]:
+    """In which studies claims are open, or settled, by rows that training left low; a sentence each."""
+    harmed, under = {}, {}
+    for name, judgements in studies.items():
+        settled = [each for each in judgements.values() if each.verdict in (REPRODUCED, NOT_REPRODUCED)]
+        harmed[name] = sum(each.why.endswith(BELOW) for each in judgements.values())
+        under[name] = sum(each.below_trunk for each in settled), len(settled)
+    if told := {name: str(count) for name, count in harmed.items() if count}:
+        yield f"Inconclusive because most of their rows lie {BELOW}: {labels.by_study(told)}."
+    if told := {name: f"{count} of {settled} settled claims" for name, (count, settled) in under.items() if count}:
         yield (
-            f"Of the inconclusive ones {harmed} {'rests' if harmed == 1 else 'rest'} on rows of which most lie {BELOW}."
-        )
-    settled = [each for each in judgements.values() if each.verdict in (REPRODUCED, NOT_REPRODUCED)]
-    if under := sum(each.below_trunk for each in settled):
-        yield (
-            f"Of the {len(settled)} settled ones {under} {'rests' if under == 1 else 'rest'} on rows of which most lie "
-            "below the untrained trunk, though above where their training began."
+            "Settled by rows of which most end above where their training began, but below the untrained trunk: "
+            f"{labels.by_study(told)}."
         )
 
 
