@@ -172,15 +172,22 @@ def soft_triple_of_one_public_code(embeddings: Tensor, labels: Tensor, centres: 
     cosines, instead of their divisor; and their softmax is over the classes, instead of over the centres of a class. So
     each centre's weight is about 1 / C, however near an image is.
     """
-    rows = F.normalize(centres.flatten(1), dim=1).unflatten(1, centres.shape[1:])  # (D, C, K)
-    return _soft_triple(torch.einsum("bd,dck->bck", embeddings, rows), labels, 1 / SOFT_TRIPLE["gamma"], dim=1)
+    return _soft_triple(embeddings, labels, _dimensions_normalised(centres), 1 / SOFT_TRIPLE["gamma"], over=_CLASSES)
 
 
-def _soft_triple(to_centres: Tensor, labels: Tensor, gamma: float, dim: int) -> Tensor:
-    """From similarities (B, C, K), whose weights are a softmax over classes (dim 1) or a class's centres (dim 2)."""
-    to_classes = (torch.softmax(to_centres / gamma, dim=dim) * to_centres).sum(2)  # (B, C)
+_CLASSES, _CENTRES = 1, 2  # dimensions of the similarities (B, C, K)
+
+
+def _soft_triple(embeddings: Tensor, labels: Tensor, centres: Tensor, gamma: float, over: int) -> Tensor:
+    """The classification term with centres (D, C, K) that are normalised somehow; over: what the softmax runs over."""
+    to_centres = torch.einsum("bd,dck->bck", embeddings, centres)
+    to_classes = (torch.softmax(to_centres / gamma, dim=over) * to_centres).sum(_CENTRES)  # (B, C)
     margins = torch.zeros_like(to_classes).scatter_(1, labels[:, None], SOFT_TRIPLE["margin"])
     return F.cross_entropy(SOFT_TRIPLE["la"] * (to_classes - margins), labels)
+
+
+def _dimensions_normalised(centres: Tensor) -> Tensor:
+    return F.normalize(centres.flatten(1), dim=1).unflatten(1, centres.shape[1:])
 
 
 def soft_triple(embeddings: Tensor, labels: Tensor, centres: Tensor) -> Tensor:
@@ -191,32 +198,27 @@ def soft_triple(embeddings: Tensor, labels: Tensor, centres: Tensor) -> Tensor:
 
 
 def soft_triple_of_perfect_batches() -> pd.DataFrame:
-    """SoftTriple of images that lie on a centre of their class, and of random ones, changed step by step.
+    """SoftTriple of images that lie on a centre of their class, and of random ones, by the formula and as changed.
 
     Index: "as in the paper", each change of the public code alone, "all three". Columns: perfect, random (the losses).
     One draw of 100 classes with two centres each, in 128 dimensions.
     """
     embeddings, labels, _ = made_batch()
-    generator = torch.Generator().manual_seed(1)
-    centres = torch.randn(128, 100, SOFT_TRIPLE["centers_per_class"], generator=generator, dtype=torch.float64)
-    unit = F.normalize(centres, dim=0)
-    gamma = SOFT_TRIPLE["gamma"]
-
-    def of_cosines(gamma: float, dim: int) -> Callable[[Tensor], Tensor]:
-        return lambda x: _soft_triple(torch.einsum("bd,dck->bck", x, unit), labels, gamma, dim)
-
-    rows = F.normalize(centres.flatten(1), dim=1).unflatten(1, centres.shape[1:])
-    forms = {
-        "as in the paper": lambda x: soft_triple(x, labels, centres),
-        "γ as a factor": of_cosines(1 / gamma, dim=2),
-        "softmax over the classes": of_cosines(gamma, dim=1),
-        "dimensions normalised": lambda x: _soft_triple(torch.einsum("bd,dck->bck", x, rows), labels, gamma, dim=2),
-        "all three": lambda x: soft_triple_of_one_public_code(x, labels, centres),
+    centres = torch.randn(128, 100, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    unit, gamma = F.normalize(centres, dim=0), SOFT_TRIPLE["gamma"]
+    changed = {
+        "γ as a factor": (unit, 1 / gamma, _CENTRES),
+        "softmax over the classes": (unit, gamma, _CLASSES),
+        "dimensions normalised": (_dimensions_normalised(centres), gamma, _CENTRES),
     }
-    batches = {"perfect": unit[:, labels, 0].T, "random": embeddings}
-    return pd.DataFrame(
-        {what: {name: float(loss(batch)) for name, loss in forms.items()} for what, batch in batches.items()}
-    )
+    rows = {}
+    for what, batch in {"perfect": unit[:, labels, 0].T, "random": embeddings}.items():
+        rows[what] = {
+            "as in the paper": soft_triple(batch, labels, centres),
+            **{name: _soft_triple(batch, labels, *how) for name, how in changed.items()},
+            "all three": soft_triple_of_one_public_code(batch, labels, centres),
+        }
+    return pd.DataFrame(rows).map(float)
 
 
 def coreset_radius(pool: int = 512, anchors: int = 28, repeats: int = 20, seed: int = 0) -> pd.DataFrame:
