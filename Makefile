@@ -42,6 +42,7 @@ EVIDENCE = cars196crops-frozen-rates cub200-2010-frozen-rates grocery-frozen-rat
 	grocery-frozen-oi2021-rates grocery-frozen-zhai2019-rates \
 	grocery-frozen-roth2020-rates grocery-frozen-fehervari2019-rates \
 	cub200-2010-frozen cars196crops-frozen grocery-frozen \
+	cub200-2010-frozen-after2019 cars196crops-frozen-after2019 grocery-frozen-after2019 \
 	cub200-2010-frozen-rate-tenfold cub200-2010-frozen-rate-searched \
 	grocery-frozen-rate-searched cars196crops-frozen-rate-searched \
 	cars196crops-last-block-rates cars196crops-embedder-alone-rates cub200-2010-last-block-rates \
