@@ -117,7 +117,8 @@ class MapSource:
 
     def _load(self, indices: np.ndarray, mirrored: np.ndarray) -> Tensor:
         maps = torch.from_numpy(self.maps[indices, mirrored.astype(int)])
-        return maps.to(self.device).float().contiguous(memory_format=torch.channels_last)
+        # not channels last: on maps of 6 x 6 SqueezeNet's last block trains 1.14 times as fast without (CPU, 32 images)
+        return maps.to(self.device).float()
 
 
 def _mirrored(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
