@@ -1,6 +1,6 @@
 """Editions: the studies that a book, or a chapter, is made of. What a reader types is read here and nowhere else."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from dmlrc import records, studies
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
@@ -41,6 +41,18 @@ def load(edition: str) -> list[StudyRecords]:
     MissingDataError for one that was not run.
     """
     return [_table(found) for found in load_any(edition)]
+
+
+def beside(edition: Sequence[StudyRecords]) -> list[StudyRecords]:
+    """The published tables that no edition shows in every chapter: first runs of its tables, and depths of training.
+
+    The depths beside an edition with one of `FIRST`, on whose features they build.
+    """
+    mains = [each.name for each in edition]
+    first_runs = [name for main, name in TOO_HIGH_A_RATE.items() if main in mains and studies.get(name).parent is None]
+    depths = DEPTHS if set(FIRST) & set(mains) else ()
+    recorded = records.published()
+    return [records.load(name) for name in (*first_runs, *depths) if name in recorded]
 
 
 def load_any(edition: str) -> list[StudyRecords]:

@@ -11,7 +11,7 @@ from dmlrc import papers, paths
 from dmlrc.methods import Method
 from dmlrc.papers import after2019
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import common, labels, tables, titles
+from dmlrc.report import common, editions, labels, tables, titles
 from dmlrc.studies import experiments
 
 METRICS = ("map_at_r", "precision_at_1", "r_precision", "nmi")
@@ -44,7 +44,9 @@ SWEEPS = {
 
 
 def results(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """Every test score of the studies and of the experiments around them, a row a study, method, setting and metric.
+    """Every test score of the studies, of the experiments around them, and of the tables beside them.
+
+    A row a study, method, setting and metric.
 
     Columns: record (the study's slug), study (that it stands around), experiment, paper (whose protocol it follows),
     method, label, setting, metric, mean, ci95, n, rank_low, rank_high, tied (with the best of its study, setting and
@@ -60,6 +62,8 @@ def _recorded(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, Study
         for name in experiments.of(main.name):
             if (found := experiments.load(main.name, name)) is not None:
                 yield main.name, name, found
+    for table in editions.beside(edition):
+        yield table.name, METHODS_TABLE, table
 
 
 def _rows(study: str, experiment: str, records: StudyRecords) -> pd.DataFrame:

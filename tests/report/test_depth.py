@@ -1,5 +1,7 @@
 """Depths of training, on made-up studies whose order and range are known."""
 
+from dataclasses import replace
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -85,8 +87,14 @@ def test_the_untrained_trunk_is_read_where_it_is_recorded(recorded, depths):
     name = EMBEDDER[CUB]
     row = {"method": PRETRAINED, "repetition": 0, "rerun": 0, "setting": "concatenated", "metric": "map_at_r"}
     frame = pd.concat([recorded[name].scores, pd.DataFrame([row | {"value": 0.25}])])
-    assert measures._untrained(recorded[name]) != 0.25
-    assert measures._untrained(type("Records", (), {"scores": frame})) == 0.25
+    assert np.isnan(depths[0].untrained)
+    recorded[name] = replace(recorded[name], scores=frame)
+    found = measures.depths(CUB)
+    assert found[0].untrained == 0.25
+    assert page.cells(found).loc[page.UNTRAINED].tolist() == ["25.00", "–", "–"]
+    assert "it is 3.96 points with the linear embedder alone, 0.96 with the last block too and " in (
+        page.spread_sentence("CUB", found)
+    )
 
 
 def test_lines_are_centred_on_the_mean_of_the_methods(depths):

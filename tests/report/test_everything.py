@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from factories import write_fake_experiments, write_fake_study
+from factories import fake_records, write_fake_experiments, write_fake_study
 
 from dmlrc import records, studies
-from dmlrc.report import everything
+from dmlrc.report import editions, everything
 
 
 @pytest.fixture
@@ -42,6 +42,22 @@ def test_ranks_are_those_that_the_intervals_leave_open(main):
         assert (row["rank_low"], row["rank_high"]) == (1 + above, len(part) - below), method
         assert row["tied"] == (above == 0)
     assert part["tied"][part["mean"].idxmax()]
+
+
+def test_first_runs_and_depths_of_training_stand_beside_their_tables(monkeypatch):
+    published = ("cub200-2010-embedder-alone", "cub200-2010-frozen-rate-tenfold", "grocery-frozen-rate1e-4")
+    monkeypatch.setattr(editions.records, "published", lambda: list(published))
+    monkeypatch.setattr(editions.records, "load", lambda name: fake_records(study=name))
+
+    def beside(name):
+        return [each.name for each in editions.beside([fake_records(study=name)])]
+
+    assert beside("grocery-quick") == []
+    assert beside("grocery-frozen") == ["grocery-frozen-rate1e-4", "cub200-2010-embedder-alone"]
+    assert beside("cub200-2010-frozen") == ["cub200-2010-embedder-alone"]  # ten times its rate is an experiment of it
+    monkeypatch.setattr(everything.experiments, "load", lambda main, name: None)
+    found = everything.results([fake_records(study="grocery-frozen")])
+    assert list(dict.fromkeys(found["record"])) == ["grocery-frozen", *beside("grocery-frozen")]
 
 
 def test_cells_have_a_row_a_method_and_setting_and_no_slug_but_the_record(main):

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from dmlrc import studies
-from dmlrc.records import PRETRAINED, StudyRecords
+from dmlrc import records, studies
+from dmlrc.records import PRETRAINED
 from dmlrc.report import statistics
 from dmlrc.report.hypotheses.measures import (
     CARS,
@@ -54,7 +54,7 @@ def depths(data: str) -> list[Depth]:
     found = {label: counted(name) for label, name in wanted(data).items()}
     lent = lenders(data)
     return [
-        Depth(label, compare(each, lent), _untrained(each.records))
+        Depth(label, compare(each, lent), _untrained(each.name))
         for label, each in found.items()
         if each.records is not None
     ]
@@ -66,8 +66,8 @@ def missing() -> dict[str, str]:
     return {name: studies.get(name).expected for name in names if counted(name).records is None}
 
 
-def _untrained(records: StudyRecords) -> float:
-    frame = records.scores
+def _untrained(study: str) -> float:
+    frame = records.find(study).scores
     chosen = (frame["method"] == PRETRAINED) & (frame["metric"] == METRIC) & (frame["setting"] == SETTING)
     return float(frame.loc[chosen, "value"].mean())
 

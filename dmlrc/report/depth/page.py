@@ -6,10 +6,15 @@ from itertools import pairwise
 import pandas as pd
 
 from dmlrc.report import labels, titles
-from dmlrc.report.depth.measures import ALONE, BLOCK, Depth, agreement, gains, spread, turned
+from dmlrc.report.depth.measures import ALL, ALONE, BLOCK, Depth, agreement, gains, spread, turned
 from dmlrc.report.statistics import Estimate
 
 UNTRAINED, RANGE = "Untrained trunk", "From worst to best"
+_TRAINED = {
+    ALONE: "with the linear embedder alone",
+    BLOCK: "with the last block too",
+    ALL: "with everything trained (Omniglot)",
+}
 
 
 def cells(found: Sequence[Depth]) -> pd.DataFrame:
@@ -58,13 +63,17 @@ def order_sentence(title: str, found: Sequence[Depth]) -> str:
 
 def spread_sentence(title: str, found: Sequence[Depth]) -> str:
     """How far apart the losses lie at each depth, and what all of them gain from one to the next on the same images."""
-    ranges = labels.each({depth.label: spread(depth).value for depth in found}, labels.percent)
-    text = f"{title}: from the worst of the losses to the best it is {ranges} points."
+    units = [" points", *[""] * (len(found) - 1)]
+    ranges = labels.listed(
+        f"{labels.percent(spread(depth).value)}{unit} {_TRAINED[depth.label]}"
+        for depth, unit in zip(found, units, strict=True)
+    )
+    text = f"{title}: from the worst of the losses to the best it is {ranges}."
     if [depth.label for depth in found[:2]] != [ALONE, BLOCK]:
         return text
     gained = gains(found[0], found[1])
     return text + (
-        f" With {found[1].label} they score {labels.signed(gained.mean(), unit='')} points more on average, "
+        f" {_TRAINED[BLOCK].capitalize()} they score {labels.signed(gained.mean(), unit='')} points more on average, "
         f"{labels.method_label(gained.idxmin())} least ({labels.signed(gained.min(), unit='')}), "
         f"{labels.method_label(gained.idxmax())} most ({labels.signed(gained.max(), unit='')})."
     )
