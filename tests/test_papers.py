@@ -188,7 +188,7 @@ def test_a_study_without_search_runs_resumes_and_exports(root):
     assert len(found.trials) == 0
     assert found.runs["kind"].tolist() == ["rerun", "rerun"]
     assert found.runs["val_map_at_r"].isna().all()
-    assert found.meta["settings"]["norm_softmax"] == {"temperature": 0.05}
+    assert found.meta["settings"]["norm_softmax"] == {"temperature": 0.05, "weight_length": 0.577}
     assert set(found.scores["method"]) == {"pretrained", "norm_softmax", "lmcl"}
     assert set(found.arrays["setting"]) == {"test", "train", "untrained"}
     spectrum = found.arrays[found.arrays["name"] == "spectrum"]["values"].iloc[0]
