@@ -1,8 +1,8 @@
 """Classification losses on the cosines to one learnt direction a class: normalised softmax, CosFace, ArcFace.
 
 Their `W`: parameter (embedding_dim, num_classes), standard normal at the start, as in pytorch-metric-learning; with
-`weight_length` its columns have that length, whose square is what slows down how fast a step turns them. They are
-L2-normalised in each forward pass.
+`weight_length` its columns begin with that length. They are L2-normalised in each forward pass, so the length changes
+no value, but the longer a column is, the less a step turns it.
 """
 
 import math
