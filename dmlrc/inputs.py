@@ -50,8 +50,7 @@ class ImageSource:
         images, protocol = self._load(indices), self.protocol
         if protocol.augmentation in ("none", "flip"):
             crops = augment.centre_crop(images, protocol.image_size, protocol.crop_size)
-            flips = protocol.augmentation == "flip" and self.images.flip
-            return augment.random_flip(crops, generator) if flips else crops
+            return augment.random_flip(crops, generator) if _flips(self.images, protocol) else crops
         if protocol.augmentation == "affine":
             return augment.random_affine(images, generator)
         if protocol.augmentation == "place":
@@ -121,6 +120,11 @@ class MapSource:
         return maps.to(self.device).float()
 
 
+def _flips(images: ImageSet, given: Protocol | TrunkInput) -> bool:
+    """Whether the augmentation is the evaluation crop and its mirror image."""
+    return given.augmentation == "flip" and images.flip
+
+
 def _mirrored(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     return torch.rand(shape, generator=generator, device=generator.device) < 0.5
 
@@ -173,7 +177,7 @@ def frozen_maps(images: ImageSet, given: TrunkInput, device: torch.device) -> np
     trunk = _trunk_of_seed_0(given)
     stem, _ = models.split(trunk, given.train_from)
     stem.to(device, **_LAYOUT).eval()
-    flips = given.augmentation == "flip" and images.flip
+    flips = _flips(images, given)
 
     @torch.no_grad()
     def maps_of(batch: np.ndarray) -> np.ndarray:
@@ -310,7 +314,7 @@ def _computed_once(dataset: str, given: TrunkInput, contents: str | None) -> np.
         return images.features.astype(np.float32)
     if given.train_from:
         return frozen_maps(images, given, device())
-    if given.augmentation == "flip" and images.flip:
+    if _flips(images, given):
         return np.stack([frozen_features(images, given, device(), mirrored) for mirrored in (False, True)], axis=1)
     return frozen_features(images, given, device())
 
