@@ -42,7 +42,12 @@ def test_the_leader_at_another_rate_is_named_where_a_grid_shows_it(monkeypatch):
     told = pd.DataFrame({"mean": [0.3, 0.2], "leader": ["contrastive", "triplet"]}, index=[1e-5, 3e-4])
     monkeypatch.setattr(page.rates, "grid_of", lambda study: study)
     monkeypatch.setattr(page.rates, "summary", lambda grid: told)
-    assert "Triplet at 3·10⁻⁴ and Contrastive at 10⁻⁵" in page.leads([study])
+    assert page.leads([study]).endswith(
+        "at the highest rate tried it is Triplet on Glyphs; at the one that validation chooses it is Contrastive on Glyphs."
+    )
+    alike = page.leads([study, study])
+    assert "it is Triplet on Glyphs and Glyphs;" in alike
+    assert alike.count("Triplet") == 1
     monkeypatch.setattr(page.rates, "summary", lambda grid: told.assign(leader="triplet"))
     assert "leading group" in page.leads([study])
 

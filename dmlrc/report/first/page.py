@@ -45,7 +45,10 @@ def leads(edition: Sequence[StudyRecords]) -> str:
     """Why no loss can be called the best, in one sentence: the rate changes the leader, or others tie with it."""
     changes = [change for each in edition if (change := _change_of_leader(each))]
     if changes:
-        return f"Which loss leads depends on the learning rate: {'; '.join(changes)}."
+        return (
+            "Which loss leads depends on the learning rate: at the highest rate tried it is "
+            f"{_led('highest', changes)}; at the one that validation chooses it is {_led('chosen', changes)}."
+        )
     sets = [
         f"{labels.counted(len(names), 'method')} of {of} {'share' if len(names) > 1 else 'takes'} the first place on "
         f"`{name}`"
@@ -57,18 +60,30 @@ def leads(edition: Sequence[StudyRecords]) -> str:
     )
 
 
-def _change_of_leader(study: StudyRecords) -> str:
-    """That the learning rate changes which method is best, where a grid of rates shows it; else ""."""
+def _change_of_leader(study: StudyRecords) -> dict[str, str]:
+    """Who leads at the "highest" and at the "chosen" rate of a study's grid, on its "dataset"; {} without a change."""
     grid = rates.grid_of(study)
     told = rates.summary(grid) if grid is not None else pd.DataFrame()
     if len(told) < 2:
-        return ""
-    best, high = told["mean"].idxmax(), told.index.max()
-    first, second = (labels.prose(labels.method_label(told["leader"][rate])) for rate in (high, best))
-    if first == second:
-        return ""
-    rate, other = labels.rate(high), labels.rate(best)
-    return f"on {labels.dataset(study)} {first} at {rate} and {second} at {other}"
+        return {}
+    of = {"highest": told["leader"][told.index.max()], "chosen": told["leader"][told["mean"].idxmax()]}
+    if of["highest"] == of["chosen"]:
+        return {}
+    return {at: labels.prose(labels.method_label(leader)) for at, leader in of.items()} | {
+        "dataset": labels.dataset(study)
+    }
+
+
+def _led(at: str, changes: Sequence[dict[str, str]]) -> str:
+    """Each leader with its data sets.
+
+    >>> _led("chosen", [{"dataset": of, "chosen": leader} for of, leader in (("A", "MS"), ("B", "SNR"), ("C", "MS"))])
+    'MS on A and C, and SNR on B'
+    """
+    leaders = dict.fromkeys(change[at] for change in changes)
+    return ", and ".join(
+        f"{each} on {listed([change['dataset'] for change in changes if change[at] == each])}" for each in leaders
+    )
 
 
 def best_set(study: StudyRecords) -> tuple[list[str], int]:
