@@ -64,7 +64,12 @@ class Workers(Executor):
 
     def submit(self, fn, /, *args, **kwargs) -> Future:
         worker = self._free.get() or self._start()
-        future = worker.submit(fn, *args, **kwargs)
+        try:
+            future = worker.submit(fn, *args, **kwargs)
+        except BrokenProcessPool:  # it died while it had no task
+            self._all.discard(worker)
+            worker = self._start()
+            future = worker.submit(fn, *args, **kwargs)
         future.add_done_callback(lambda done: self._back(worker, done))
         return future
 

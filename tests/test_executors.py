@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -32,6 +33,17 @@ def test_a_worker_that_dies_takes_no_other_task_with_it():
         with pytest.raises(executors.BrokenProcessPool):
             poisoned.result()
         assert pool.submit(sum, (2, 3)).result() == pool.submit(sum, (1, 4)).result() == 5
+
+
+def test_a_worker_that_dies_without_a_task_is_replaced():
+    with executors.pool(2) as pool:
+        idle = pool.submit(os.getpid).result()
+        (worker,) = pool._all
+        os.kill(idle, signal.SIGKILL)
+        while not worker._flags.broken:  # until loky has noticed
+            time.sleep(0.05)
+        assert pool.submit(sum, (1, 2)).result() == pool.submit(sum, (3, 0)).result() == 3
+        assert worker not in pool._all
 
 
 def test_a_worker_has_one_thread():
