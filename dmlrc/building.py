@@ -110,7 +110,7 @@ def normalized(method: Method) -> bool:
     loss = (
         losses.REGISTRY[method.loss] if isinstance(method.loss, str) and method.loss in losses.REGISTRY else method.loss
     )
-    return getattr(loss, "normalized", True)
+    return getattr(loss.func if isinstance(loss, functools.partial) else loss, "normalized", True)
 
 
 def _check_function(name: str, function: Callable[..., Tensor], params: Mapping[str, float]) -> None:

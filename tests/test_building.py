@@ -7,7 +7,8 @@ import pytest
 import torch
 from pytorch_metric_learning import losses as pml
 
-from dmlrc.building import build_loss, constructor_parameters
+from dmlrc import losses
+from dmlrc.building import build_loss, constructor_parameters, normalized
 from dmlrc.errors import UsageError
 from dmlrc.methods import Float, Method
 
@@ -82,6 +83,12 @@ def test_a_partial_of_a_class_is_constructed_anew_for_each_run():
     assert first.loss is not second.loss
     first(torch.nn.functional.normalize(torch.randn(32, 16), dim=1), LABELS)
     assert first.embedding_memory.abs().sum() > second.embedding_memory.abs().sum() == 0
+
+
+def test_a_partial_of_an_unnormalised_loss_is_unnormalised_too():
+    assert not normalized(Method("mine", functools.partial(losses.NPairs, l2_weight=0.1)))
+    assert normalized(Method("mine", functools.partial(losses.Contrastive, neg_margin=0.5)))
+    assert normalized(Method("mine", functools.partial(pml.ContrastiveLoss, neg_margin=0.5)))
 
 
 def test_a_constructor_that_lacks_something_says_what():
