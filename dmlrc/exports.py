@@ -28,7 +28,8 @@ def to_journal(study: Study, path: Path, methods: Sequence[Method] | None = None
         problem = "exists" if path.exists() else "is in a folder that does not"
         raise UsageError(f"{path} {problem}: name a new file in a folder that exists")
     found, written = records.load(study.name), []
-    for method, repetition in schedule.chains(study, study.methods if methods is None else methods)[1:]:
+    chains = schedule.chains(study, study.methods if methods is None else methods)
+    for method, repetition in (chain for chain in chains if chain[0]):  # the untrained trunk has no search
         of_search = (found.trials["method"] == method.name) & (found.trials["repetition"] == repetition)
         trials = found.trials[of_search].sort_values("trial").to_dict("records")
         if not trials:

@@ -72,6 +72,15 @@ def test_every_search_is_in_the_journal_with_its_trials_and_true_times(units, ho
     assert found["glyphs-smoke/triplet/0"].best_params == best["params"]
 
 
+def test_the_searches_of_a_grid_of_rates_are_all_there(home):
+    grid = studies.get("glyphs-quick-rate-1e-04")
+    made, meta = fake_units(grid.name, grid.dataset, grid.effective_protocol, methods=grid.methods, reruns=0)
+    write_units([each for each in made if each["kind"] == "trial"], meta)
+    path = home / "journal.log"
+    names = [f"{grid.name}/{method.name}/0" for method in grid.methods]
+    assert exports.to_journal(grid, path) == names == list(searches(path))
+
+
 def _value(record):
     return record["value"]
 
