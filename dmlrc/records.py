@@ -5,11 +5,13 @@ atomically by one process. A finished study is exported to results/<study>/ as a
 are committed. `load` reads either, into the same data frames.
 """
 
+import contextlib
 import copy
 import hashlib
 import json
 import math
 import os
+import stat
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -116,8 +118,13 @@ def find(study: str) -> StudyRecords | None:
 
 def _state(folder: Path) -> tuple:
     """What differs when a file in a folder was written again, or one came or went."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return tuple((path, told.st_ino, told.st_mtime_ns, told.st_size) for path in files for told in (path.stat(),))
+    found = []
+    for path in sorted(folder.rglob("*")):
+        with contextlib.suppress(FileNotFoundError):  # another run has renamed it since
+            told = path.stat()
+            if stat.S_ISREG(told.st_mode):
+                found.append((path, told.st_ino, told.st_mtime_ns, told.st_size))
+    return tuple(found)
 
 
 @lru_cache(maxsize=256)  # more than a book has studies
@@ -193,7 +200,8 @@ def set_aside(study: str, units: Iterable[Mapping]) -> Path | None:
     folder = found[0].parent / f"{_ASIDE}{now}"
     folder.mkdir()  # a folder that is there has records of the same names: a move into it would overwrite them
     for path in found:
-        path.rename(folder / path.name)
+        with contextlib.suppress(FileNotFoundError):  # another run has moved it since
+            path.rename(folder / path.name)
     return folder
 
 
@@ -515,11 +523,16 @@ def write_json(path: Path, value: dict) -> None:
     """Write a file whole or not at all; NaN is written as null."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False) as file:
-            json.dump(_finite(value), file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(file.name, path)
+        handle, part = tempfile.mkstemp(dir=path.parent, suffix=".part")
+        try:
+            with open(handle, "w", encoding="utf-8") as file:
+                json.dump(_finite(value), file, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(part, 0o644)  # mkstemp gives 0600, with which nobody else could read the records
+            os.replace(part, path)
+        finally:
+            Path(part).unlink(missing_ok=True)
     except OSError as error:
         raise DmlrcError(
             f"cannot write {path} ({error.strerror}): make the folder writable or name another one in DMLRC_RUNS"

@@ -202,6 +202,42 @@ def test_records_set_aside_one_right_after_the_other_are_all_kept(unit_file):
     assert sorted(json.loads(path.read_text())["value"] for path in kept) == [0.1, 0.2, 0.3]
 
 
+def test_a_file_that_another_run_renames_meanwhile_is_no_error(unit_file, monkeypatch):
+    path = unit_file(UNIT)
+    part = path.with_suffix(".part")  # what the other run is writing
+    part.write_text("{")
+    looked = Path.stat
+
+    def stat(self, **options):
+        told = looked(self, **options)
+        if self == part:
+            part.unlink()
+        return told
+
+    monkeypatch.setattr(Path, "stat", stat)
+    assert len(records.load("fake-study").trials) == 1
+
+
+def test_two_runs_that_set_the_same_records_aside(unit_file, monkeypatch):
+    path, make = unit_file(UNIT), Path.mkdir
+
+    def mkdir(self, *options, **named):
+        path.unlink(missing_ok=True)  # the other run was quicker
+        make(self, *options, **named)
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    assert list(records.set_aside("fake-study", [UNIT]).iterdir()) == []
+
+
+def test_records_can_be_read_by_others_and_leave_nothing_half_written(home):
+    path = home / "folder" / "file.json"
+    records.write_json(path, {"a": math.nan})
+    assert (path.stat().st_mode & 0o777, json.loads(path.read_text())) == (0o644, {"a": None})
+    with pytest.raises(TypeError):
+        records.write_json(path, {"a": object()})
+    assert list(path.parent.iterdir()) == [path]
+
+
 def test_nothing_impossible_is_written(home):
     with pytest.raises(DmlrcError, match="value"):
         records.write_unit(changed(value=7.0), "fake-study")
