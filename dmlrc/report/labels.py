@@ -407,7 +407,7 @@ def below_untrained(edition: Sequence[StudyRecords]) -> dict[str, str]:
 def below_in_short(edition: Sequence[StudyRecords]) -> str:
     """`below_untrained` in one sentence; "" where the trunk beats none."""
     counts = below_untrained(edition)
-    return f"Below the untrained trunk in P@1: {by_study(counts)}." if counts else ""
+    return f"Below the untrained trunk in P@1, folds joined: {by_study(counts)}." if counts else ""
 
 
 def _share(count: int, total: int) -> str:

@@ -101,19 +101,19 @@ def slope(x: ArrayLike, y: ArrayLike, units: str = "") -> Estimate:
     return Estimate.around(float(fit.slope), float(half), len(x), units, STUDENT)
 
 
-def correlation(x: ArrayLike, y: ArrayLike, ranks: bool = False, units: str = "") -> Estimate:
+def correlation(x: ArrayLike, y: ArrayLike, ranks: bool = False, units: str = "", lost: int = 0) -> Estimate:
     """Pearson's correlation, or Spearman's, with Fisher's z interval; NaN where one of the two is constant.
 
     The variance of z is 1 / (n - 3), for ranks 1.06 / (n - 3) (Fieller, Hartley and Pearson 1957), for which scipy has
-    no interval.
+    no interval. lost: how many means but one were taken off both: values centred in g groups count as n - (g - 1).
     """
     x, y = np.asarray(x, float), np.asarray(y, float)
     if ranks:
         x, y = stats.rankdata(x), stats.rankdata(y)
-    value = pearson(x, y)
-    if np.isnan(value) or len(x) < 4:
+    value, free = pearson(x, y), len(x) - lost - 3
+    if np.isnan(value) or free < 1:
         return Estimate(value, np.nan, np.nan, len(x), units, FISHER)
-    half = stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt((1.06 if ranks else 1.0) / (len(x) - 3))
+    half = stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt((1.06 if ranks else 1.0) / free)
     centre = np.arctanh(np.clip(value, -1 + 1e-12, 1 - 1e-12))
     return Estimate(value, float(np.tanh(centre - half)), float(np.tanh(centre + half)), len(x), units, FISHER)
 

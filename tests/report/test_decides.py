@@ -202,7 +202,7 @@ class TestValidationAndTest:
         found = measures.choosing(study(noise=0.0))
         assert found["rho"] == pytest.approx(1)
         assert found["regret"] == pytest.approx(0)
-        assert found["within"] == pytest.approx(1)
+        assert found["within"].value == pytest.approx(1)
         assert found["n"] == 4
         assert "is better on test" in page.choosing_sentence(study(noise=0.0))
 
@@ -211,9 +211,21 @@ class TestValidationAndTest:
         records.trials.loc[records.trials["method"] == "contrastive", "value"] += 1
         assert measures.choosing(records)["regret"] == pytest.approx(0.09)
 
+    def test_a_correlation_inside_methods_is_told_only_beyond_its_interval(self, monkeypatch):
+        rng = np.random.default_rng(0)
+        values = pd.DataFrame(rng.normal(size=(42, 2)), columns=["validation", "test"])
+        values["test"] += 0.1 * values["validation"]
+        values.index = pd.MultiIndex.from_product([range(14), range(3)], names=["method", "repetition"])
+        monkeypatch.setattr(measures, "validation_and_test", lambda records: values)
+        within = measures.choosing(study())["within"]
+        half = stats.norm.ppf(0.975) / np.sqrt(42 - 13 - 3)  # 14 means taken off, 13 more than of a plain correlation
+        assert np.arctanh(within.high) - np.arctanh(within.value) == pytest.approx(half)
+        assert within.low < 0 < within.high
+        assert "is not surely better on test" in page.choosing_sentence(study())
+
     def test_one_repetition_says_nothing_of_searches(self):
         found = measures.choosing(study(repetitions=1))
-        assert np.isnan(found["within"])
+        assert np.isnan(found["within"].low)
         assert "Inside a method" not in page.choosing_sentence(study(repetitions=1))
 
 
@@ -229,7 +241,10 @@ def parts():
 def test_sentences_name_what_decides_more_than_the_loss():
     text = page.parts_sentence(study(), parts())
     assert "the losses differ by 1.00 points" in text
-    assert text.endswith("as much or more against one another: the pipeline by 3.00.")
+    assert text.endswith("What surely moves them more against one another: the pipeline by 3.00.")
+    wide = [replace(each, against=replace(each.against, low=0.005)) for each in parts()]
+    text = page.parts_sentence(study(), wide)
+    assert text.endswith("What may move them as much or more against one another: the pipeline by 3.00.")
     text = page.parts_sentence(study(), parts()[1:])
     assert "Nothing else moves them as much" in text
     assert "test classes, by 0.20 points" in text
@@ -307,7 +322,14 @@ def test_a_study_at_other_rates(monkeypatch):
     assert found.untrained == 0.10
 
     said = page.rates_sentence(found)
-    assert "points apart at 10⁻⁵ (too high), with 2 of them below the untrained trunk, " in said
+    assert "points apart at 10⁻⁵ (too high), " in said
+    assert "At 10⁻⁵ (too high) 2 of them lie below the untrained trunk. At 10⁻⁵ (too high) 3 of 3 pairs" in said
+    assert "limit of" not in said
+    short = replace(high, meta=high.meta | {"protocol": high.meta["protocol"] | {"max_epochs": 20}})
+    stops = pd.DataFrame({"kind": ["trial", "rerun", "rerun"], "stopped": ["limit", "limit", "plateau"]})
+    short = replace(short, runs=stops)
+    said = page.rates_sentence(replace(found, made={**found.made, "too high": short}))
+    assert "also had a limit of 20 epochs, which 50 % of the reruns met" in said
     assert "At 10⁻⁵ (too high) 3 of 3 pairs stand in another order than at the chosen rate" in said
     assert "With a rate searched for each 1 of 3 pairs stand" in said
     assert found.moved("chosen") == (0, 3)

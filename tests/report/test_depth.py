@@ -74,6 +74,15 @@ def test_sentences_say_what_is_measured(depths):
     assert "on average" not in page.spread_sentence("CUB", depths[1:])  # Omniglot is another data set
 
 
+def test_the_study_that_lends_the_luck_of_search_is_named(depths):
+    lent = [replace(each, compared=replace(each.compared, donor=CUB)) for each in depths]
+    assert page.luck_sentence({"Birds": lent, "Cars": lent}).endswith(f": from `{CUB}` for Birds and Cars.")
+    own = [replace(each, compared=replace(each.compared, donor="")) for each in depths]
+    assert page.luck_sentence({"Birds": own}) == page.luck_sentence({}) == ""
+    count = depths[0].compared.runs.groupby("method").size().iloc[0]
+    assert page.runs_sentence(depths[:1]) == f"n = {count} runs."
+
+
 def test_cells_hold_every_method_the_untrained_trunk_and_the_range(depths):
     cells = page.cells(depths)
     assert list(cells.columns) == [each.label for each in depths]

@@ -44,7 +44,7 @@ def test_the_leader_at_another_rate_is_named_where_a_grid_shows_it(monkeypatch):
     monkeypatch.setattr(page.rates, "summary", lambda grid: told)
     high, chosen = page.leads([study]).split("; ")
     assert high.endswith("at the highest rate tried it is Triplet on Glyphs")
-    assert chosen == "at the one that validation chooses it is Contrastive on Glyphs."
+    assert chosen == "at the best rate it is Contrastive on Glyphs."
     alike = page.leads([study, study])
     assert "it is Triplet on Glyphs and Glyphs;" in alike
     assert alike.count("Triplet") == 1
@@ -95,6 +95,6 @@ def test_limits_tell_the_trunk_from_where_training_began(monkeypatch):
     assert "After training 13 of 14 methods on `one` and 3 of 14 methods on `other` have a lower P@1" in said
     assert "where training begins, are 2 of 14 on `other`: a ranking of these" in said
     monkeypatch.setattr(page, "below_untrained", lambda records: (0, 13, 14))
-    assert "where training begins, is none of them" in page.limits([one, other])
+    assert "None of them is below an untrained linear layer" in page.limits([one, other])
     monkeypatch.setattr(page, "below_untrained", lambda records: (0, 0, 14))
     assert "Below the untrained trunk" not in page.limits([one, other])

@@ -307,6 +307,13 @@ def test_every_class_order_is_told_with_the_untrained_trunk(monkeypatch):
     told = page.every_order_sentence(found)
     assert "between 60.5 % and 70.5 % over 2 random orders (SD 7.1 points) and is 50.5 % with the default" in told
     assert "With all 3 orders the trained layer stays below it." in told
+    told = page.orders_in_short({"default": {}, "random": {}}, found)
+    assert told == ""
+    orders = {order: {MAIN: page.experiments.load(MAIN, name)} for order, name in page.EXPERIMENTS.items()}
+    told = page.orders_in_short(orders, found)
+    assert told.startswith("One random class order, as in the paper, moves R@1 by +10.0")
+    assert told.endswith(f"Random orders scatter by an SD of 7.1 points on `{MAIN}`.")
+    assert "scatter" not in page.orders_in_short(orders, found.iloc[:0])
     figure = figures.draw_every_order(found)
     shown = {round(float(line.get_xdata()[0]), 1) for line in figure.axes[0].lines}
     assert shown == {50.5, 60.5, 70.5, 90.0}

@@ -102,6 +102,16 @@ def test_cells_sentence_and_figure():
     assert figure.axes[0].lines[-1].get_xdata() == [1e-5, 1e-5]  # dotted: the best rate
 
 
+def test_the_settings_of_a_grid_are_named_after_their_search():
+    birds = records.StudyRecords(**{**vars(grid()), "meta": grid().meta | {"dataset": "cub200_2010"}})
+    shelves = records.StudyRecords(**{**vars(grid()), "meta": grid().meta | {"dataset": "grocery"}})
+    assert page.settings_sentence({"Birds": birds, "Cars": grid(), "Shelves": shelves}) == (
+        "The settings are those that won a search: those of `cars196crops-frozen-rate1e-4` at 10⁻⁴ (for Birds and "
+        "Cars) and those of `grocery-frozen-rate1e-4` at 10⁻⁴ (for Shelves)."
+    )
+    assert page.settings_sentence({}) == ""
+
+
 def test_what_rates_turn_around_is_told_in_one_sentence():
     best = page.best_trials(grid())
     said = page.turned_in_short({"Cars": best, "Birds": best})
@@ -115,10 +125,8 @@ def test_a_study_at_another_rate_is_warned_of_and_no_other(monkeypatch):
     monkeypatch.setattr(page, "grid_of", lambda study: grid())
     told = page.warning([at_another])
     assert "are being run again" in told
-    assert f"of `{at_another.name}` were made" in told
-    assert (
-        "the validation classes would have chosen another: these runs had 10⁻⁴ on Cars crops (10⁻⁵ is better)." in told
-    )
+    assert f"of `{at_another.name}` hold at a learning rate that the validation classes would not have" in told
+    assert "All methods of a study share one rate: these runs had 10⁻⁴ on Cars crops (10⁻⁵ is better)." in told
     meta = at_another.meta | {"protocol": at_another.meta["protocol"] | {"lr": 1e-5}}
     assert page.warning([records.StudyRecords(**{**vars(at_another), "meta": meta})]) == ""
     assert page.warning([]) == ""

@@ -407,6 +407,19 @@ def test_the_sentence_follows_the_sign(sign, words):
     assert cells.loc["ρ", "other"] == "not run"
 
 
+def test_a_method_that_carries_the_correlation_is_named():
+    even = numbers.structure(table(rho=lambda i, s: 5 + i))
+    assert numbers.carried(even, "rho")[0] == ""
+    frame = even.copy()
+    frame["precision_at_1"] = 0.5 + 0.01 * np.arange(len(frame)) % 2
+    frame["rho"] = 1.0 + np.arange(len(frame)) // 2 % 2
+    frame.loc["snr", ["precision_at_1", "rho"]] = 0.1, 9.0
+    name, without = numbers.carried(frame, "rho")
+    assert name == "snr"
+    assert without.value == numbers.correlation(frame.drop(index="snr"), "rho").value
+    assert without.value - numbers.correlation(frame, "rho").value > numbers.CARRIES
+
+
 def test_structure_is_drawn():
     whole, one = figures.draw_structure({MAIN: table(), "other": table(seeds=1, methods=("snr",))})
     assert any("r = -1.00" in each for each in drawn(whole))

@@ -86,6 +86,7 @@ class Unit:
 POINTS = Unit(100, 2, name=" points")
 PERCENT = Unit(100, 1, " %")
 NUMBER = Unit(1, 2)
+LOSS = Unit(1, 3)
 TINY = Unit(1, 1, form="e")
 
 Evidence = Mapping[str, StudyRecords]

@@ -8,7 +8,7 @@ import pandas as pd
 from dmlrc.methods import row_name
 from dmlrc.report import labels, published, statistics
 from dmlrc.report.claims import measures
-from dmlrc.report.claims.rule import OURS, POINTS, Claim, Evidence, MissingRowsError, above, below, retracted
+from dmlrc.report.claims.rule import LOSS, OURS, POINTS, Claim, Evidence, MissingRowsError, above, below, retracted
 from dmlrc.report.statistics import Estimate
 
 TABLE, EQUAL, DIMS = "zhai2019", "zhai2019-losses-equal", "zhai2019-dims"
@@ -226,7 +226,7 @@ CLAIMS = (
         statistic="training loss after the last epoch, with LayerNorm minus without",
         interval=measures.SEARCH_OR_SEEDS,
         region=below(0),
-        unit=POINTS,
+        unit=LOSS,
         needs=("zhai2019-layer_norm",),
         link="zhai-f3",
         measure=final_loss,

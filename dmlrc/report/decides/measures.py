@@ -380,11 +380,12 @@ def validation_and_test(records: StudyRecords) -> pd.DataFrame:
     return pd.DataFrame({"validation": validation, "test": test}).dropna()
 
 
-def choosing(records: StudyRecords) -> dict[str, float]:
+def choosing(records: StudyRecords) -> dict[str, float | Estimate]:
     """What it costs to choose the loss by its validation score, without a look at the test classes.
 
     rho (of the methods, Spearman), n, regret (the best test score less that of the chosen method, mean over the
-    repetitions), within (Pearson's, inside the methods, over their repetitions: is a better search better on test?).
+    repetitions), within (Pearson's, inside the methods, over their repetitions: is a better search better on test?),
+    with its 95 % interval.
     """
     both = validation_and_test(records)
     means = both.groupby(level="method").mean()
@@ -393,6 +394,7 @@ def choosing(records: StudyRecords) -> dict[str, float]:
         part["test"].max() - part["test"][part["validation"].idxmax()] for _, part in both.groupby(level="repetition")
     ]
     repeated = both.groupby(level="method").filter(lambda part: len(part) > 1)
-    centred = repeated - repeated.groupby(level="method").transform("mean")
-    within = statistics.pearson(centred["validation"], centred["test"])
+    groups = repeated.groupby(level="method")
+    centred = repeated - groups.transform("mean")
+    within = statistics.correlation(centred["validation"], centred["test"], lost=max(0, groups.ngroups - 1))
     return {"rho": test["rho"], "n": test["n"], "regret": float(np.mean(regrets)), "within": within}

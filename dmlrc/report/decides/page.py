@@ -56,21 +56,36 @@ def part_numbers(found: Sequence[Part]) -> pd.DataFrame:
 
 
 def parts_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
-    """Which parts move the methods against one another more than the losses differ, in a sentence or two."""
+    """Which parts move the methods against one another more than the losses differ, in a sentence or two.
+
+    Surely more: the whole intervals lie apart.
+    """
     by_name = {part.name: part for part in drawable(found)}
     if "loss" not in by_name or len(by_name) < 2:
         return f"`{records.name}`: too little was repeated or varied to say what decides its ranking."
-    own = by_name.pop("loss").against.value
-    above = [part for part in by_name.values() if part.against.value >= own]
-    first = f"On `{records.name}` the losses differ by {labels.percent(own)} points of MAP@R (standard deviation). "
+    loss = by_name.pop("loss").against
+    above = [part for part in by_name.values() if part.against.value >= loss.value]
+    first = (
+        f"On `{records.name}` the losses differ by {labels.percent(loss.value)} points of MAP@R (standard deviation). "
+    )
     if not above:
         most = next(iter(by_name.values()))
         return first + (
             f"Nothing else moves them as much against one another; the next is the {most.name}, by "
             f"{labels.percent(most.against.value)} points."
         )
-    named = labels.listed(f"the {labels.aside(part.name)} by {labels.percent(part.against.value)}" for part in above)
-    return first + f"What moves them as much or more against one another: {named}."
+    surely = [part for part in above if part.against.low > loss.high]
+    told = {
+        "surely moves them more": surely,
+        "may move them as much or more": [part for part in above if part not in surely],
+    }
+    return first + " ".join(
+        f"What {how} against one another: {labels.listed(map(_moves, parts))}." for how, parts in told.items() if parts
+    )
+
+
+def _moves(part: Part) -> str:
+    return f"the {labels.aside(part.name)} by {labels.percent(part.against.value)}"
 
 
 def section_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
@@ -153,22 +168,38 @@ def rates_cells(found: AtRates) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def rates_sentence(found: AtRates) -> str:
     """How far the methods are apart on the test classes at each rate, and how much of their order the rate makes."""
-    means, apart, changes = found.means, [], []
+    means, apart, changes, under = found.means, [], [], []
     for which in found.made:
         rate = "with a rate searched for each" if which == SEARCHED else f"at {rate_head(found, which)}"
         below = int((means[which] < found.untrained).sum())
-        trunk = f", with {below} of them below the untrained trunk" if below else ""
-        apart.append(f"{labels.percent(np.ptp(means[which]))} points apart {rate}{trunk}")
+        apart.append(f"{labels.percent(np.ptp(means[which]))} points apart {rate}")
+        if below:
+            lie = "lie" if below > 1 else "lies"
+            under.append(f"{rate[0].upper()}{rate[1:]} {below} of them {lie} below the untrained trunk. ")
         if which != CHOSEN:
             (turned, pairs), (moved, _) = statistics.turned(means[CHOSEN], means[which]), found.moved(which)
             changes.append(
                 f"{rate[0].upper()}{rate[1:]} {turned} of {pairs} pairs stand in another order than at the chosen "
                 f"rate; the differences of {moved} pairs change by more than the luck of search and seed, where chance "
-                f"alone would make it {found.by_chance:.0f}."
+                f"alone would make it {found.by_chance:.0f}.{_cut_short(found, which)}"
             )
     return (
         f"On the test classes of `{found.made[CHOSEN].name}`, {len(means)} losses lie {labels.listed(apart)}. "
+        + "".join(under)
         + " ".join(changes)
+    )
+
+
+def _cut_short(found: AtRates, which: str) -> str:
+    """That the runs at another rate had a lower limit of epochs too, with a space before it; "" where they had not."""
+    records = found.made[which]
+    limits = [each.meta["protocol"]["max_epochs"] for each in (records, found.made[CHOSEN])]
+    if limits[0] >= limits[1]:
+        return ""
+    stopped = records.runs.loc[records.runs["kind"] == "rerun", "stopped"]
+    return (
+        f" The runs at that rate also had a limit of {limits[0]} epochs, which {100 * (stopped == 'limit').mean():.0f} "
+        "% of the reruns met: not all of this is the rate's."
     )
 
 
@@ -225,13 +256,11 @@ def choosing_sentence(records: StudyRecords) -> str:
         f"On `{records.name}` validation and test order the {found['n']} methods with a rank correlation of "
         f"{found['rho']:.2f}; choosing the loss by its best trial costs {cost}."
     )
-    if np.isnan(found["within"]):
+    within = found["within"]
+    if np.isnan(within.low):
         return told
+    better = "better" if within.low > 0 else "worse" if within.high < 0 else "not surely better"
     return told + (
-        f" Inside a method, a search that ends higher on validation is {_agreement(found['within'])} on test "
-        f"(correlation {found['within']:.2f})."
+        f" Inside a method, a search that ends higher on validation is {better} on test "
+        f"(correlation {within.value:.2f} [{within.low:.2f}, {within.high:.2f}])."
     )
-
-
-def _agreement(correlation: float) -> str:
-    return "better" if correlation > 0.5 else "somewhat better" if correlation > 0.2 else "not reliably better"

@@ -79,6 +79,27 @@ def spread_sentence(title: str, found: Sequence[Depth]) -> str:
     )
 
 
+def luck_sentence(found: Mapping[str, Sequence[Depth]]) -> str:
+    """Which study lends the luck of search to the depths of each data set; "" where none does. found: by title."""
+    borrowers: dict[str, dict[str, None]] = {}
+    for title, depths in found.items():
+        for depth in depths:
+            borrowers.setdefault(depth.compared.donor, {})[title] = None
+    told = [f"from `{donor}` for {labels.listed(titles_of)}" for donor, titles_of in borrowers.items() if donor]
+    return (
+        "Each method is searched once at each depth. The luck of search is borrowed from the first study in the "
+        f"order of the preregistration that has finished its repeated searches: {labels.listed(told)}."
+        if told
+        else ""
+    )
+
+
+def runs_sentence(found: Sequence[Depth]) -> str:
+    """On how many reruns a score rests."""
+    counts = sorted({int(count) for depth in found for count in depth.compared.runs.groupby("method").size()})
+    return f"n = {' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} runs."
+
+
 def missing_sentence(missing: Mapping[str, str]) -> str:
     """Which studies of the chapter are not run, and how to run them; "" if none."""
     if not missing:

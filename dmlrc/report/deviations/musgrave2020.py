@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from dmlrc.data.registry import SOURCES
 from dmlrc.papers import musgrave2020
 from dmlrc.protocol import Protocol
 from dmlrc.records import StudyRecords
@@ -65,9 +66,13 @@ def _stored(records: StudyRecords) -> str:
     """How the images of a study lie on disk."""
     if records.meta["dataset"] in CHARACTERS:
         return "drawings, which are squares"
+    what = "a centre square of each photograph"
     if records.meta["dataset"] == "cars196crops":
-        return "the box of each car, squashed to a square; training crops are not anti-aliased"
-    return "a centre square of each photograph; training crops are not anti-aliased"
+        what = "the box of each car, squashed to a square"
+    source = SOURCES.get(records.meta["dataset"])
+    if source is not None and source.form.size < records.meta["protocol"]["image_size"]:
+        what += f", stored at {source.form.size} pixels and enlarged"
+    return f"{what}; training crops are not anti-aliased"
 
 
 BY_HAND: tuple[ByHand, ...] = (

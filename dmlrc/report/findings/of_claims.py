@@ -138,7 +138,7 @@ def gains() -> Finding:
         f"over contrastive, claimed: {claimed}; measured under one protocol: {measured}",
         "Tune the baseline as hard as the new method.",
         (exhibit,),
-        f"Papers of 2017 to 2019 claim a mean gain over the contrastive loss of {claimed}; one protocol measures "
+        f"Papers of 2017 to 2019 claim these mean gains over the contrastive loss: {claimed}; one protocol measures "
         f"{measured}.",
         {"claimed_gain_cub200": float(contrastive["claimed"]["CUB200"])},
     )

@@ -46,8 +46,8 @@ def leads(edition: Sequence[StudyRecords]) -> str:
     changes = [change for each in edition if (change := _change_of_leader(each))]
     if changes:
         return (
-            "Which loss leads depends on the learning rate: at the highest rate tried it is "
-            f"{_led('highest', changes)}; at the one that validation chooses it is {_led('chosen', changes)}."
+            "Which loss leads on validation classes depends on the learning rate: at the highest rate tried it is "
+            f"{_led('highest', changes)}; at the best rate it is {_led('best', changes)}."
         )
     sets = [
         f"{labels.counted(len(names), 'method')} of {of} {'share' if len(names) > 1 else 'takes'} the first place on "
@@ -61,13 +61,13 @@ def leads(edition: Sequence[StudyRecords]) -> str:
 
 
 def _change_of_leader(study: StudyRecords) -> dict[str, str]:
-    """Who leads at the "highest" and at the "chosen" rate of a study's grid, on its "dataset"; {} without a change."""
+    """Who leads at the "highest" and at the "best" rate of a study's grid, on its "dataset"; {} without a change."""
     grid = rates.grid_of(study)
     told = rates.summary(grid) if grid is not None else pd.DataFrame()
     if len(told) < 2:
         return {}
-    of = {"highest": told["leader"][told.index.max()], "chosen": told["leader"][told["mean"].idxmax()]}
-    if of["highest"] == of["chosen"]:
+    of = {"highest": told["leader"][told.index.max()], "best": told["leader"][told["mean"].idxmax()]}
+    if of["highest"] == of["best"]:
         return {}
     return {at: labels.prose(labels.method_label(leader)) for at, leader in of.items()} | {
         "dataset": labels.dataset(study)
@@ -77,7 +77,7 @@ def _change_of_leader(study: StudyRecords) -> dict[str, str]:
 def _led(at: str, changes: Sequence[dict[str, str]]) -> str:
     """Each leader with its data sets.
 
-    >>> _led("chosen", [{"dataset": of, "chosen": leader} for of, leader in (("A", "MS"), ("B", "SNR"), ("C", "MS"))])
+    >>> _led("best", [{"dataset": of, "best": leader} for of, leader in (("A", "MS"), ("B", "SNR"), ("C", "MS"))])
     'MS on A and C, and SNR on B'
     """
     leaders = dict.fromkeys(change[at] for change in changes)
@@ -186,12 +186,13 @@ def _below(edition: Sequence[StudyRecords]) -> str:
         return ""
     start = {name: f"{under} of {rows}" for name, (under, _, rows) in counts.items() if under}
     harm = (
-        f"are {labels.by_study(start)}: a ranking of these says which loss did the least harm."
+        f"Below an untrained linear layer of their own size, where training begins, are {labels.by_study(start)}: a "
+        "ranking of these says which loss did the least harm."
         if start
-        else "is none of them, so all learnt something."
+        else "None of them is below an untrained linear layer of its own size, where training begins, so all learnt "
+        "something."
     )
     return (
         f"**Below the untrained trunk.** After training {labels.by_study(trunk)} have a lower P@1 than the features "
-        "of the trunk, reduced to as many dimensions by a PCA of the test images. Lower than an untrained linear layer "
-        f"of their own size, where training begins, {harm}"
+        f"of the trunk, reduced to as many dimensions by a PCA of the test images. {harm}"
     )

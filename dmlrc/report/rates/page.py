@@ -10,7 +10,7 @@ from dmlrc.protocol import TrunkInput
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels, statistics, titles
 from dmlrc.report.tables import METHODS, Methods, ordered
-from dmlrc.studies import experiments
+from dmlrc.studies import experiments, tuned
 from dmlrc.studies.catalogue import DEPTHS
 
 
@@ -205,6 +205,25 @@ def sentence(grid: StudyRecords) -> str:
     )
 
 
+def settings_from(grid: StudyRecords) -> tuple[str, float]:
+    """The study whose searches found the settings with which a grid compares methods, and the rate it had."""
+    settings = tuned.of(grid.meta["dataset"])
+    name = next(name for name, found in tuned.SEARCHED_ON.items() if found is settings)
+    return name, studies.get(name).protocol.lr
+
+
+def settings_sentence(grids: Mapping[str, StudyRecords]) -> str:
+    """On which data, and at which rate, the settings of each grid were found. grids: title -> records."""
+    found: dict[tuple[str, float], list[str]] = {}
+    for title, grid in grids.items():
+        found.setdefault(settings_from(grid), []).append(title)
+    told = labels.listed(
+        f"those of `{name}` at {labels.rate(rate)} (for {labels.listed(those)})"
+        for (name, rate), those in found.items()
+    )
+    return f"The settings are those that won a search: {told}." if told else ""
+
+
 def order_sentence(title: str, best: pd.DataFrame) -> str:
     """What rates that are too high do to the order of the methods; "" where the best rate is the highest.
 
@@ -264,7 +283,7 @@ def _turned(best: pd.DataFrame) -> list[tuple[float, int, int, str]]:
 
 
 def warning(edition: Sequence[StudyRecords]) -> str:
-    """That the rankings of some studies were made by their rate, where a grid says so; "" where none does."""
+    """That the rankings of some studies stand at a rate that a grid does not choose; "" where none does."""
     made = {}
     for study in edition:
         grid = grid_of(study)
@@ -275,8 +294,7 @@ def warning(edition: Sequence[StudyRecords]) -> str:
     if not made:
         return ""
     return (
-        f"**The rankings and verdicts of {labels.listed(made)} were made by their learning rate, and are being run "
-        "again.** All methods of a study share one rate, and the validation classes would have chosen another: these "
-        f"runs had {labels.listed(made.values())}. {{doc}}`14_what_decides_a_ranking` shows what a rate does to an "
-        "order."
+        f"**The rankings and verdicts of {labels.listed(made)} hold at a learning rate that the validation classes "
+        "would not have chosen, and are being run again.** All methods of a study share one rate: these runs had "
+        f"{labels.listed(made.values())}. {{doc}}`14_what_decides_a_ranking` shows what a rate does to an order."
     )

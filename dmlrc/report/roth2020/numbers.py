@@ -323,6 +323,19 @@ def correlation(frame: pd.DataFrame, name: str) -> Estimate:
     return statistics.correlation(rows[name], rows["precision_at_1"], units="methods")
 
 
+CARRIES = 0.1
+"""A method without which a correlation moves by this much is named beside it."""
+
+
+def carried(frame: pd.DataFrame, name: str) -> tuple[str, Estimate]:
+    """The method without which `correlation` moves most, and what it is then; ("", the whole one) if little."""
+    whole = correlation(frame, name)
+    without = {method: correlation(frame.drop(index=method), name) for method in counted(frame, name).index}
+    moves = {method: abs(found.value - whole.value) for method, found in without.items() if not np.isnan(found.low)}
+    most = max(moves, key=moves.get, default="")
+    return (most, without[most]) if most and moves[most] >= CARRIES else ("", whole)
+
+
 def spectra(records: StudyRecords) -> pd.DataFrame:
     """Singular values of the training embeddings, a row a place: method, place (from 2), mean, low, high.
 

@@ -17,6 +17,7 @@ from dmlrc.report.roth2020.numbers import (
     STRUCTURE,
     TABLE,
     agreement,
+    carried,
     columns,
     correlation,
     correlations,
@@ -299,11 +300,15 @@ def effects_in_short(sweeps: Mapping[str, ByStudy]) -> str:
         return ""
     always = [factor for factor in next(iter(more.values())) if all(factor in those for those in more.values())]
     others = {name: [factor for factor in those if factor not in always] for name, those in more.items()}
-    others = {name: labels.listed(those) for name, those in others.items() if those}
+    besides: dict[str, list[str]] = {}
+    for name, those in others.items():
+        if those:
+            besides.setdefault(labels.listed(those), []).append(f"`{name}`")
     what = labels.listed(always) or "nothing"
     told = f"{what[0].upper()}{what[1:]} {'moves' if len(always) < 2 else 'move'} a score more than the choice of the "
     told += "loss does" + " in every study" * (len(more) > 1)
-    return f"{told}; on top of that, {labels.by_study(others)}." if others else f"{told}."
+    extra = labels.listed(f"{factors} on {labels.listed(where)}" for factors, where in besides.items())
+    return f"{told}; on top of that, {extra}." if extra else f"{told}."
 
 
 def sizes_in_short(preprocessing: ByStudy) -> str:
@@ -410,8 +415,13 @@ def correlation_text(found: Estimate) -> str:
 
 def correlation_in_short(by_study: ByStudy) -> str:
     """Pearson's r of R@1 and rho around each study, in one sentence; "" where it was not measured."""
-    found = {name: correlation(structure(records), "rho") for name, records in common.present(by_study).items()}
-    told = {name: f"{test.value:+.2f}" for name, test in found.items() if not np.isnan(test.low)}
+    told = {}
+    for name, records in common.present(by_study).items():
+        frame = structure(records)
+        test, (left_out, without) = correlation(frame, "rho"), carried(frame, "rho")
+        if not np.isnan(test.low):
+            aside = f" ({without.value:+.2f} without {roth_label(left_out)})" if left_out else ""
+            told[name] = f"{test.value:+.2f}{aside}"
     return f"R@1 and the spectral decay ρ correlate by {labels.by_study(told)}." if told else ""
 
 
@@ -419,12 +429,14 @@ def correlation_sentence(by_study: ByStudy) -> str:
     """Whether R@1 falls with rho as the paper finds, in words."""
     sentences = []
     for name, records in common.present(by_study).items():
-        test = correlation(structure(records), "rho")
+        frame = structure(records)
+        test, (left_out, without) = correlation(frame, "rho"), carried(frame, "rho")
         if np.isnan(test.low):
             sentences.append(f"On `{name}` there are too few methods to correlate ρ with R@1.")
             continue
         trend = "falls with" if test.high < 0 else "rises with" if test.low > 0 else "shows no clear trend in"
-        sentences.append(f"On `{name}` R@1 {trend} ρ: r = {correlation_text(test)}.")
+        alone = f" Without {roth_label(left_out)} it is {correlation_text(without)}." if left_out else ""
+        sentences.append(f"On `{name}` R@1 {trend} ρ: r = {correlation_text(test)}.{alone}")
     return labels.bullets(sentences) or "ρ was not measured here."
 
 
