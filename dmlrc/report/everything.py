@@ -119,7 +119,7 @@ def label(row: str, level: str | None, known: Mapping[str, Method]) -> str:
     >>> label("triplet", "dim16", tables.METHODS), label("pretrained", None, {}), label("mine", None, {})
     ('Triplet, dim 16', 'Untrained trunk', 'mine')
     """
-    text = "Untrained trunk" if row == PRETRAINED else known[row].label if row in known else row
+    text = "Untrained trunk" if row == PRETRAINED else known[row].label if row in known else titles.TRUNKS.get(row, row)
     words = re.sub(r"(?<=[a-z])(?=\d)", " ", level or "")
     return f"{text}, {words}" if words else text
 

@@ -4,6 +4,7 @@ import importlib
 from dataclasses import asdict
 
 import pytest
+from factories import fake_records
 
 from dmlrc import papers, studies
 
@@ -16,6 +17,14 @@ def compared(paper):
     if paper == "musgrave2020":
         return [study for study in of_paper if study.kind == "table"]
     return [study for study in of_paper if study.experiment == paper and study.parent in studies.STUDIES]
+
+
+def test_images_that_are_stored_smaller_than_they_are_seen_are_said_to_be():
+    table = studies.get("grocery-frozen")
+    records = fake_records(dataset="grocery", protocol=table.protocol)
+    told = importlib.import_module("dmlrc.report.deviations.musgrave2020").ledger({records.name: records})
+    assert table.protocol.image_size > 112
+    assert "stored at 112 pixels and enlarged" in told.to_string(max_colwidth=None)
 
 
 @pytest.mark.parametrize("paper", PAPERS)

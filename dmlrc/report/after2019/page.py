@@ -215,6 +215,16 @@ def trend_sentence(table: pd.DataFrame) -> str:
     )
 
 
+def rising_sentence(table: pd.DataFrame) -> str:
+    """On which data sets claims surely rise since 2020, over all trunks and within one. table: `claimed_trends`."""
+    told = []
+    for trunk, how in (("all trunks", "over all trunks"), ("ResNet50", "with ResNet50 and up to 512 dimensions")):
+        found = slopes(table, trunk, f"since {SINCE}")
+        sure = labels.listed(name for name, row in found.items() if row["slope"] > row["ci95"])
+        told.append(f"{how} on {sure or 'no data set'}")
+    return f"Since {SINCE} the whole interval of the slope lies above 0 {' and '.join(told)}."
+
+
 def _least_to_most(rows: Mapping[str, Mapping[str, float]]) -> str:
     return labels.span((row["slope"] for row in rows.values()), lambda slope: f"{100 * slope:.1f}")
 

@@ -77,8 +77,10 @@ class Unit:
     def text(self, value: float) -> str:
         """The value with its sign, a dash for NaN.
 
-        >>> POINTS.text(0.0123), PERCENT.text(-0.05), NUMBER.text(0.777), TINY.text(2e-8), NUMBER.text(float("nan"))
-        ('+1.23', '-5.0 %', '+0.78', '+2.0e-08', '–')
+        >>> POINTS.text(0.0123), PERCENT.text(-0.05), NUMBER.text(0.777), LOSS.text(-0.0422), TINY.text(2e-8)
+        ('+1.23', '-5.0 %', '+0.78', '-0.042', '+2.0e-08')
+        >>> NUMBER.text(float("nan"))
+        '–'
         """
         return "–" if math.isnan(value) else f"{self.scale * value:+.{self.digits}{self.form}}{self.suffix}"
 

@@ -316,9 +316,12 @@ def table_sentence(dataset: str) -> str:
     """What to see in fehervari-t2 to t4, of the paper's own numbers."""
     gained = gains(dataset)
     most, least, higher = gained.idxmax(), gained.idxmin(), (gained > 0).sum()
+    reported = (
+        "scores higher than its own paper reports" if higher == 1 else "score higher than their own papers report"
+    )
     return (
-        f"Under one setting {higher} of {len(gained)} methods {'scores' if higher == 1 else 'score'} higher than their "
-        f"own papers report, {fehervari_label(most)} most ({common.points(gained[most])} points) and "
+        f"Under one setting {higher} of {len(gained)} methods {reported}, "
+        f"{fehervari_label(most)} most ({common.points(gained[most])} points) and "
         f"{fehervari_label(least)} least ({common.points(gained[least])})."
     )
 
