@@ -14,7 +14,7 @@ from jupyter_client import AsyncKernelManager
 from jupyter_client.provisioning import LocalProvisioner
 
 PRELOADED = [
-    *("optuna.importance", "sklearn.cluster", "scikit_posthocs"),  # optuna first: behind IPython its tqdm takes fright
+    *("sklearn.cluster", "sklearn.ensemble", "scikit_posthocs"),
     *(
         "dmlrc.report.kernels",
         "dmlrc.report.publish",
