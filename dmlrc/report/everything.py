@@ -97,9 +97,9 @@ def ranks(part: pd.DataFrame) -> dict[str, pd.Series]:
     if "rank_low" in part and part["rank_low"].notna().any():
         return {"tied": part["among_best"].fillna(False).astype(bool)}
     competing = part[part["method"] != PRETRAINED]
-    low, high = (competing["mean"] + sign * competing["ci95"].fillna(0.0) for sign in (-1, 1))
-    above = pd.Series([(low > reach).sum() + 1 for reach in high], index=competing.index, dtype=float)
-    below = pd.Series([len(low) - (high < reach).sum() for reach in low], index=competing.index, dtype=float)
+    low, high = ((competing["mean"] + sign * competing["ci95"].fillna(0.0)).to_numpy() for sign in (-1, 1))
+    above = pd.Series((low[:, None] > high).sum(0) + 1, competing.index, dtype=float)
+    below = pd.Series(len(low) - (high[:, None] < low).sum(0), competing.index, dtype=float)
     return {
         "rank_low": above.reindex(part.index),
         "rank_high": below.reindex(part.index),

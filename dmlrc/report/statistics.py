@@ -75,7 +75,13 @@ def half_width(values: Sequence[float], level: float = LEVEL) -> float:
     values = np.asarray(values, dtype=float)
     if len(values) < 2:
         return float("nan")
-    return float(stats.t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
+    return float(_student(level, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
+
+
+@functools.cache  # a table asks for the same few thousands of times
+def _student(level: float, df: int) -> float:
+    """How many standard errors the interval of this level reaches to each side."""
+    return float(stats.t.ppf((1 + level) / 2, df))
 
 
 def mean(values: ArrayLike, units: str = "") -> Estimate:

@@ -45,7 +45,7 @@ def test_grocery_is_whole_and_trains_without_a_photograph(grocery):
     assert len(np.unique(prepared.labels[prepared.splits.test])) == 41
 
 
-def test_grocery_comes_with_its_licence_its_authors_and_the_command_that_makes_it():
+def test_grocery_comes_with_its_licence_its_authors_and_the_command_that_makes_it(grocery):
     folder = features.folder("grocery-lite0")
     assert "MIT License" in (folder / "LICENSE.txt").read_text()
     readme = (folder / "README.md").read_text()
@@ -53,7 +53,7 @@ def test_grocery_comes_with_its_licence_its_authors_and_the_command_that_makes_i
     assert "python -m dmlrc.feature_sets grocery-lite0" in readme
     assert sum(file.stat().st_size for file in folder.iterdir()) < 8e6
     _, given = feature_sets.MADE["grocery-lite0"]
-    assert features.load("grocery-lite0").made_by == given._asdict()
+    assert grocery.made_by == given._asdict()
 
 
 def test_images_that_are_not_there(grocery):
@@ -77,7 +77,7 @@ def test_another_trunk_or_input_than_they_were_made_with(changes, says):
         inputs.prepare("grocery-lite0", protocol, "default", 0)
 
 
-def test_a_feature_set_is_shown_in_two_lines():
-    first, second = repr(data.load("grocery-lite0")).splitlines()
+def test_a_feature_set_is_shown_in_two_lines(grocery):
+    first, second = repr(grocery).splitlines()
     assert first.startswith("FeatureSet 'grocery-lite0': 5,421 images of 81 classes (")
     assert second == "  1280 features of each, by timm:tf_efficientnet_lite0, float16"

@@ -537,9 +537,9 @@ def test_an_image_set_is_shown_in_two_lines():
     assert repr(uneven).startswith("ImageSet 'glyphs-small': 3 images of 2 classes (a, b), 1 to 2 of each")
 
 
-def test_the_extent_of_a_set_that_is_drawn_or_brought_is_its_own():
-    for name in ("glyphs", "glyphs-small", "grocery-lite0"):
-        found, (images, classes, shape) = data.load(name), data.extent(name)
+def test_the_extent_of_a_set_that_is_drawn_or_brought_is_its_own(letters):
+    for found in (letters, data.load("glyphs-small"), data.load("grocery-lite0")):
+        images, classes, shape = data.extent(found.name)
         assert found.shape == shape
         assert len(found.labels) == pytest.approx(images, rel=0.02)  # letters may differ with FreeType
         assert len(found.class_names) == pytest.approx(classes, rel=0.02)

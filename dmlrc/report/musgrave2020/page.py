@@ -279,9 +279,9 @@ def agreement_in_short(edition: Sequence[StudyRecords], theirs: Mapping[str, pd.
 
 def results_scalars(records: StudyRecords) -> dict[str, float | str]:
     """The named numbers of a study that a chapter records."""
-    apart = spread(accuracy(records))
-    gains = {f"gain_over_{name}": float(improvement(accuracy(records), name)["concatenated"]) for name in CLASSICS}
-    return {name: value for name, value in (apart | gains).items() if value == value}  # NaN is no JSON
+    table = accuracy(records)
+    gains = {f"gain_over_{name}": float(improvement(table, name)["concatenated"]) for name in CLASSICS}
+    return {name: value for name, value in (spread(table) | gains).items() if value == value}  # NaN is no JSON
 
 
 def sources() -> str:
