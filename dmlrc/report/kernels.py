@@ -14,7 +14,7 @@ from jupyter_client import AsyncKernelManager
 from jupyter_client.provisioning import LocalProvisioner
 
 PRELOADED = [
-    *("sklearn.cluster", "sklearn.ensemble", "scikit_posthocs"),
+    *("optuna.importance", "sklearn.cluster", "scikit_posthocs"),  # optuna first: behind IPython its tqdm takes fright
     *(
         "dmlrc.report.kernels",
         "dmlrc.report.publish",

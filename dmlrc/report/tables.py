@@ -309,18 +309,17 @@ def importance(records: StudyRecords, min_trials: int = 20, seed: int = 0) -> pd
     error over the searches, NaN for one). Only searches with at least min_trials complete trials, and methods with more
     than one hyperparameter: with fewer there is nothing to tell apart.
     """
-    from dmlrc.report import fanova  # its forests take long to import
+    from optuna.importance import FanovaImportanceEvaluator, get_param_importances
+
+    from dmlrc import search
 
     rows = []
     for (name, _), trials in records.trials.groupby(["method", "repetition"], sort=False):
         complete = trials[trials["state"] == "complete"]
         if name not in METHODS or len(METHODS[name].space) < 2 or len(complete) < min_trials:
             continue
-        space = dict(sorted(METHODS[name].space.items()))
-        points = np.array([[params[key] for key in space] for params in complete["params"]], float)
-        bounds = np.array([(each.low, each.high) for each in space.values()], float)
-        shares = fanova.main_effects(points, complete["value"].to_numpy(), bounds, seed)
-        shares = pd.Series(shares / shares.sum(), list(space)).sort_values(ascending=False, kind="stable")
+        study = search.optuna_study(METHODS[name], trials.to_dict("records"))
+        shares = get_param_importances(study, evaluator=FanovaImportanceEvaluator(seed=seed))
         rows += [{"method": name, "parameter": key, "importance": value} for key, value in shares.items()]
     of_searches = pd.DataFrame(rows, columns=["method", "parameter", "importance"])
     shares = of_searches.groupby(["method", "parameter"], sort=False)["importance"]

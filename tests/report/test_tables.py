@@ -7,11 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from factories import fake_records, fake_units, write_fake_study
-from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 from scipy import stats
 
 from dmlrc import records as records_module
-from dmlrc import search
 from dmlrc.papers import musgrave2020
 from dmlrc.report import labels, published, statistics, tables, titles
 from dmlrc.report.deviations import musgrave2020 as deviations
@@ -241,24 +239,6 @@ def test_importance_finds_the_parameter_that_matters():
         assert row["error"] == pytest.approx(abs(shares[name] - alone[name]) / 2)  # of two: the SD over the root of 2
     told = page.importance_sentence("mine", twice.reset_index())
     assert f"a standard error of {100 * twice['error'].median():.0f} points" in told
-
-
-def test_importance_is_that_of_optuna():
-    rng, method = np.random.default_rng(0), tables.METHODS["multi_similarity"]
-    low, high = np.array([(each.low, each.high) for each in method.space.values()], float).T
-    points = rng.uniform(low, high, (25, len(low)))
-    values = np.sin(4 * (points - low) / (high - low)).cumsum(1).prod(1)
-    trials = [
-        {"method": method.name, "repetition": 0, "trial": trial, "params": dict(zip(method.space, each, strict=True))}
-        | {"state": "complete", "value": value}
-        for trial, (each, value) in enumerate(zip(points.tolist(), values.tolist(), strict=True))
-    ]
-    ours = tables.importance(with_trials(trials)).set_index("parameter")["importance"]
-    judge = FanovaImportanceEvaluator(seed=0)
-    theirs = get_param_importances(search.optuna_study(method, trials), evaluator=judge)
-    assert len(theirs) > 2
-    assert list(ours.index) == list(theirs)
-    np.testing.assert_allclose(ours, list(theirs.values()), rtol=1e-12)
 
 
 def test_best_hyperparameters_stand_beside_their_range():
