@@ -107,7 +107,9 @@ def test_a_page_fits_its_window_and_each_figure_the_screen(opened, name, theme):
         assert wider <= 0, f"{width} px: {wider} px too wide"
         heights = page.eval_on_selector_all(".dml-figure svg", "all => all.map(each => each.clientHeight)")
         assert all(height <= svg.HIGHEST + 5 for height in heights), f"{width} px: {max(heights)}"
-    for role, message in page.eval_on_selector_all(".dml-panels", "all => all.map(each => [each.role, each.ariaLabel])"):
+    for role, message in page.eval_on_selector_all(
+        ".dml-panels", "all => all.map(each => [each.role, each.ariaLabel])"
+    ):
         assert role == "img"
         assert len(message.split()) >= 8
     # in a wide window tables need no scrolling, those that are folded neither
