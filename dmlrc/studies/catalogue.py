@@ -169,7 +169,7 @@ def _depths() -> list[Study]:
     tables = {
         "cars196crops-last-block": ("cars196crops", musgrave2020.LAST_BLOCK),
         "cars196crops-embedder-alone": ("cars196crops", replace(musgrave2020.EMBEDDER_ALONE, lr=1e-4)),
-        "cub200-2010-last-block": ("cub200_2010", musgrave2020.LAST_BLOCK),
+        "cub200-2010-last-block": ("cub200_2010", replace(musgrave2020.LAST_BLOCK, lr=1e-5)),
         "cub200-2010-embedder-alone": ("cub200_2010", musgrave2020.EMBEDDER_ALONE),
         "omniglot-scratch": ("omniglot", musgrave2020.SCRATCH),
     }
