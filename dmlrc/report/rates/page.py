@@ -122,15 +122,20 @@ def of_papers(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 def of_depths() -> pd.DataFrame:
     """How the rate of each depth of training compares with its neighbours: the columns of `of_papers` but the paper.
 
-    A row a study whose grid is recorded.
+    A row a study whose grid is recorded whole: of one that is not, the best rate may still be to come.
     """
     grids = {name: records.find(f"{name}-rates") for name in DEPTHS}
     rows = [
         {"study": name, "in_use": studies.STUDIES[name].protocol.lr} | _peak(grid)
         for name, grid in grids.items()
-        if grid is not None
+        if grid is not None and _is_whole(grid)
     ]
     return pd.DataFrame(rows, columns=["study", "in_use", *_peak(None)])
+
+
+def _is_whole(grid: StudyRecords) -> bool:
+    """Whether every rate of a grid is finished."""
+    return len(best_trials(grid)) == len({method.level for method in studies.STUDIES[grid.name].methods})
 
 
 def _peak(grid: StudyRecords | None) -> dict[str, float]:
