@@ -33,12 +33,6 @@ def ranked_score(name, relevant, positives, size):
     }[name]
 
 
-def distinct_orders(size, ones):
-    """Every order of so many zeros and ones."""
-    places = itertools.combinations(range(size), ones)
-    return [tuple(int(place in chosen) for place in range(size)) for chosen in places]
-
-
 def oracle(names, references, labels, queries=None, query_labels=None):
     """Loops over queries and over every order of the tied references (small integer coordinates: exact distances)."""
     own = queries is None
@@ -53,7 +47,7 @@ def oracle(names, references, labels, queries=None, query_labels=None):
         for j in others:
             squared = sum((a - b) ** 2 for a, b in zip(query, references[j], strict=True))
             groups.setdefault(squared, []).append(int(labels[j] == label))
-        orders = [distinct_orders(len(groups[d]), sum(groups[d])) for d in sorted(groups)]
+        orders = [sorted(set(itertools.permutations(groups[d]))) for d in sorted(groups)]
         rankings = [sum(order, ()) for order in itertools.product(*orders)]  # equally likely: equal multiplicity
         for name in names:
             scores[name].append(np.mean([ranked_score(name, r, positives, positives + own) for r in rankings]))
