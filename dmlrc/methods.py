@@ -97,6 +97,10 @@ class Method:
                 f"a method cannot be called {self.name!r}, since its name is that of a folder too: use letters, "
                 "digits, - and _, and give what you want printed as its label"
             )
+        for part in ("space", "settings", "changes"):
+            given = getattr(self, part)
+            if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+                raise UsageError(f"the {part} of method {self.name!r} is {given!r}: give a dictionary, name -> value")
         for name, searched in self.space.items():
             if not isinstance(searched, (Float, Int)):
                 raise UsageError(f"the space of method {self.name!r} has {searched!r} for {name}: give Float or Int")

@@ -210,8 +210,15 @@ class Study:
         raise unknown(f"method of study {self.name}", name, [method.name for method in self.methods])
 
     def protocol_of(self, method: Method | None) -> Protocol:
-        """What is really run of a method; None: of the pretrained trunk."""
-        return replace(self.effective_protocol, **method.changes) if method else self.effective_protocol
+        """What is really run of a method; None: of the pretrained trunk.
+
+        Raises UsageError for a method that changes what no protocol has.
+        """
+        changes, settings = method.changes if method else {}, [each.name for each in fields(Protocol)]
+        for name in changes:
+            if name not in settings:
+                raise unknown("setting of a protocol", name, settings)
+        return replace(self.effective_protocol, **changes)
 
     def configuration(self) -> dict:
         """Everything that a record depends on, but its method, as plain data."""

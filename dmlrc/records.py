@@ -267,7 +267,12 @@ def joined(here: StudyRecords, committed: StudyRecords) -> StudyRecords:
         keys = [key for key in ("method", "repetition", "kind", "trial", "number", "rerun") if key in own.columns]
         known = pd.MultiIndex.from_frame(own[keys])
         frames[name] = pd.concat([other[~pd.MultiIndex.from_frame(other[keys]).isin(known)], own], ignore_index=True)
-    return StudyRecords(**frames, meta=committed.meta | {name: here.meta[name] for name in GROWING})
+    made = {*here.trials["method"], *here.reruns["method"]}
+    changes = {name: each for name, each in committed.meta.get("changes", {}).items() if name not in replaced}
+    changes |= {name: each for name, each in here.meta.get("changes", {}).items() if name in made}
+    return StudyRecords(
+        **frames, meta=committed.meta | {name: here.meta[name] for name in GROWING} | {"changes": changes}
+    )
 
 
 def only(found: StudyRecords, units: Iterable[Mapping]) -> StudyRecords:

@@ -74,7 +74,7 @@ def run(
     with contextlib.nullcontext(executor) if executor else pool(most) as used, bar:
         for record in _work(study, chains, done, used, most, proposals, bar):
             if not begun:  # a run that fails before its first unit leaves nothing behind
-                _begin(study)
+                _begin(study, fitting)
                 begun = True
             records.write_unit(record, study.name)
             done.append(record)
@@ -195,12 +195,17 @@ def _work(
                 waiting.insert(0, chain)
 
 
-def _begin(study: Study) -> None:
-    """Write the study's meta.json, with the facts of its data set and of this machine; beside records it may grow."""
+def _begin(study: Study, methods: Sequence[Method]) -> None:
+    """Write the study's meta.json, with the facts of its data set and of this machine; beside records it may grow.
+
+    methods: those that are run, which need not be the study's own.
+    """
     path = paths.runs() / study.name / "meta.json"
+    changes = {method.name: dict(method.changes) for method in methods if method.changes}
     if records.is_begun(study.name):
         begun, asked = records.read_json(path), study.configuration()
-        records.write_json(path, begun | {name: asked[name] for name in records.GROWING})
+        grown = {name: asked[name] for name in records.GROWING} | {"changes": begun.get("changes", {}) | changes}
+        records.write_json(path, begun | grown)
         return
     images = data.load(study.dataset)
     facts = {
@@ -213,7 +218,7 @@ def _begin(study: Study) -> None:
         "data": facts,
         "environment": provenance.environment(device()),
         "settings": {method.name: dict(method.settings) for method in study.methods},
-        "changes": {method.name: dict(method.changes) for method in study.methods if method.changes},
+        "changes": {method.name: dict(method.changes) for method in study.methods if method.changes} | changes,
         "commit": provenance.commit(),
         "created": provenance.now(),
     }

@@ -32,7 +32,7 @@ def made_up(monkeypatch):
         ran.append(asked)
         rng = np.random.default_rng([asked.seed, asked.number, sum(map(ord, asked.kind + str(asked.params)))])
         scores = fake_scores(rng, 0.3) if asked.kind != "trial" else {}
-        runs = [] if asked.kind == "pretrained" else fake_runs(rng)
+        runs = [] if asked.kind == "pretrained" else fake_runs(rng)[: asked.protocol.folds]
         made = unit("-", asked.kind, asked.number, runs, asked.params, scores)
         return made | units._identity(asked)
 
@@ -121,6 +121,33 @@ def test_more_searches_of_mine_than_of_theirs(committed, made_up):
         "mine": 3,
     }
     assert not any(each.repetition and each.method != MINE for each in made_up)
+
+
+def test_a_method_of_ones_own_may_change_the_protocol(committed, made_up):
+    own = replace(MINE, changes={"folds": 2})
+    comparison.run(BASE, BASE, [MINE])
+    comparison.run(BASE, BASE, [replace(own, name="other")])  # beside records that were made without it
+    found = comparison.load(BASE, [MINE])
+    assert found.runs.groupby("method")["fold"].nunique().to_dict() == {
+        **{method.name: 4 for method in (*METHODS, MINE)},
+        "other": 2,
+    }
+    assert found.meta["changes"] == {"other": {"folds": 2}}
+    records.export("base", complete=True)
+    shutil.rmtree(paths.runs())
+    assert "other" in set(records.load("base").trials["method"])
+
+
+@pytest.mark.parametrize("part", ["space", "settings", "changes"])
+@pytest.mark.parametrize("given", [None, [1], {1: 2}])
+def test_parts_of_a_method_that_name_nothing_are_refused(part, given):
+    with pytest.raises(UsageError, match=f"the {part} of method .mine. is"):
+        replace(MINE, **{part: given})
+
+
+def test_a_setting_that_no_protocol_has_is_named():
+    with pytest.raises(UsageError, match="unknown setting of a protocol 'fold': did you mean 'folds'"):
+        preflight.check(replace(MINE, changes={"fold": 2}), BASE)
 
 
 def test_more_trials_than_theirs_are_refused():
