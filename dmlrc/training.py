@@ -343,7 +343,7 @@ def rate_factor(protocol: Protocol, epoch: int) -> float:
 def embed(model: nn.Module, source: Source, indices: np.ndarray) -> Tensor:
     """Embeddings (N, D) of the images at these indices, in evaluation mode, on the source's device.
 
-    Raises DivergedError if one of them is not finite.
+    Raises DivergedError if one of them is not finite, or larger than the metrics take.
     """
     model.eval()
     chunks = [
@@ -352,4 +352,6 @@ def embed(model: nn.Module, source: Source, indices: np.ndarray) -> Tensor:
     embeddings = torch.cat(chunks)  # (N, D)
     if not torch.isfinite(embeddings).all():
         raise DivergedError("the embeddings hold NaN or infinite values")
+    if embeddings.abs().max() > metrics.LARGEST:
+        raise DivergedError(f"the embeddings hold numbers above {metrics.LARGEST:g}")
     return embeddings

@@ -114,6 +114,21 @@ def test_a_rate_that_overflows_is_a_divergence_not_an_error(blobs):
     assert run.state == "diverged"
 
 
+def test_embeddings_too_large_for_the_metrics_are_a_divergence_not_an_error(blobs):
+    """They are finite, and so may be the loss: lifted structure and others are not normalised."""
+
+    class Pushing(torch.nn.Module):
+        normalized = False
+
+        def forward(self, embeddings, labels):
+            return -(embeddings / embeddings.detach().abs().max()).sum()
+
+    method = Method("pushing", Pushing, classes_per_batch=4)
+    run, _, _ = train(blobs, method, {}, replace(PROTOCOL, lr=1e17, weight_decay=0))
+    assert run.state == "diverged"
+    assert "1e+15" in run.reason
+
+
 TRIPLET_LOSS = build_loss(TRIPLET, PARAMS, num_classes=6, embedding_dim=4)
 
 

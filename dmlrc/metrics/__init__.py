@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from dmlrc.errors import UsageError, unknown
 from dmlrc.metrics import binary, clustering, density, histograms, retrieval, spectrum
+from dmlrc.metrics.inputs import LARGEST as LARGEST
 from dmlrc.metrics.inputs import as_embeddings, as_labels
 
 _WHOLE_SET = {
