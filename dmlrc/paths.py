@@ -10,14 +10,15 @@ _CHECKOUT = Path(__file__).resolve().parents[1]
 
 def home() -> Path:
     """The folder of the study: $DMLRC_HOME, else the checkout the package runs from, else here."""
-    if "DMLRC_HOME" in os.environ:
-        return Path(os.environ["DMLRC_HOME"])
+    if named := os.environ.get("DMLRC_HOME"):
+        return Path(named).expanduser()
     return _CHECKOUT if (_CHECKOUT / "pyproject.toml").exists() else Path.cwd()
 
 
 def runs() -> Path:
     """Records of studies under way, one small file a trial or rerun: $DMLRC_RUNS or runs/."""
-    return Path(os.environ.get("DMLRC_RUNS", home() / "runs"))
+    named = os.environ.get("DMLRC_RUNS")
+    return Path(named).expanduser() if named else home() / "runs"
 
 
 def results() -> Path:
