@@ -108,7 +108,7 @@ class SpcR(Sampler):
         _check_images(batch_size, len(labels))
         if batch_size < 2 or np.unique(labels).size == len(labels):
             raise UsageError("SPC-R needs batches of at least 2 images and a class of at least 2")
-        self._labels, self.batch_size = labels, batch_size
+        self._labels, self.batch_size = np.asarray(labels), batch_size  # compared with a list, nothing is a mate
         self._rng = np.random.default_rng(rng)
 
     def __next__(self) -> np.ndarray:

@@ -113,6 +113,11 @@ def test_spc_r_always_has_a_positive_pair_and_no_image_twice():
         assert labels[batch[-1]] in labels[batch[:-1]]
 
 
+def test_spc_r_takes_a_list_of_labels():
+    labels = np.repeat(np.arange(4), 5)
+    assert next(batches.SpcR(labels.tolist(), 6, 0)).tolist() == next(batches.SpcR(labels, 6, 0)).tolist()
+
+
 def test_spc_r_varies_the_number_of_classes():
     labels = np.repeat(np.arange(10), 6)
     assert len({len(set(labels[b].tolist())) for b in itertools.islice(batches.SpcR(labels, 8, 0), 100)}) > 2
