@@ -37,6 +37,7 @@ def propose(
     A diverged trial counts as failed: the sampler does not learn from it. Sampler: Optuna's TPE
     (Bergstra et al. 2011) with the settings of `TPE`; its first 10 trials are uniform in the space.
     """
+    extras.require("search", "a search for hyperparameters")
     # the rows of a sweep draw the same random settings
     number = len(trials) + len(running)
     sampler = optuna.samplers.TPESampler(seed=crc32(f"{seed}/{method.row}/{number}".encode()), **TPE)

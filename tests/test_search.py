@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from dmlrc import search
+from dmlrc import extras, search
+from dmlrc.errors import DmlrcError
 from dmlrc.methods import LOSS_WEIGHTS_LR, Float, Int, Method
 from dmlrc.papers import musgrave2020
 from dmlrc.report import published
@@ -26,6 +27,12 @@ def play(trials, count, seed=0, objective=lambda params: -((params["x"] - 0.5) *
 def test_a_search_broken_off_and_resumed_proposes_the_same():
     whole = play([], 25)
     assert play(whole[:13], 25) == whole
+
+
+def test_a_search_without_optuna_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(extras, "find_spec", lambda module: None)
+    with pytest.raises(DmlrcError, match=r"needs optuna: install dmlrc with its extra 'search'"):
+        search.propose(METHOD, [], 0)
 
 
 def test_another_seed_or_method_searches_differently():

@@ -138,7 +138,10 @@ def _cached(filename: str, write: Callable[[BinaryIO], None]) -> np.ndarray:
             warnings.warn(f"the cache file {target} is damaged, it is made again", stacklevel=4)
         _make_writable(target.parent)
         _write(target, write)
-    return np.load(target, mmap_mode="r", allow_pickle=False)
+    try:
+        return np.load(target, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:  # a part, which another process has forgotten since, for it has the whole
+        return _cached(filename, write)
 
 
 def _portable(filename: str) -> str:

@@ -74,14 +74,17 @@ def described(parameters: Mapping, given: Mapping) -> str:
 
 
 def check_parameter(loss: str, name: str, value: object, kind: type) -> float | int:
-    """A hyperparameter as its constructor declares it, float or int. Raises UsageError for no finite number."""
+    """A hyperparameter as its constructor declares it, float or int; whole ones count something: bins, centres, ranks.
+
+    Raises UsageError for no finite number, and for a count below 1.
+    """
     number = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
     try:
-        if number and math.isfinite(value) and (kind is not int or value == int(value)):
+        if number and math.isfinite(value) and (kind is not int or value == int(value) > 0):
             return int(value) if kind is int else value
     except OverflowError:  # an integer beyond all floats
         pass
-    wanted = "a whole number" if kind is int else "a finite number"
+    wanted = "a whole number above 0" if kind is int else "a finite number"
     raise UsageError(f"{name} of loss {loss!r} is {value!r}: give {wanted}")
 
 

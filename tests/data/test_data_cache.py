@@ -206,6 +206,20 @@ def test_an_array_is_on_disk_before_it_gets_its_name(monkeypatch):
     assert happened == ["fsync", "replace", "fsync"]  # the array, its name, the folder's list of names
 
 
+def test_a_part_that_another_process_forgets_meanwhile_is_made_again(monkeypatch):
+    load, made = np.load, []
+
+    def forgotten_first(file, **how):
+        if len(made) == 1:
+            cache.forget("part")
+        return load(file, **how)
+
+    monkeypatch.setattr(np, "load", forgotten_first)
+    found = cache.computed("part0.npy", lambda: made.append(1) or np.arange(3))
+    assert found.tolist() == [0, 1, 2]
+    assert len(made) == 2
+
+
 def test_a_folder_in_the_place_of_an_array_is_named(tmp_path):
     (paths.cache() / "array.npy").mkdir(parents=True)
     with pytest.warns(UserWarning, match="damaged"), pytest.raises(DmlrcError, match=r"array\.npy cannot be written"):

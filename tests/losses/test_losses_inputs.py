@@ -141,6 +141,16 @@ def test_hyperparameters_that_are_no_finite_numbers(name, parameter, bad):
         losses.create(name, **{parameter: bad})
 
 
+@pytest.mark.parametrize(
+    ("name", "parameter"),
+    [("fast_ap", "num_bins"), ("histogram", "n_bins"), ("recall_at_k", "max_k"), ("soft_triple", "centers_per_class")],
+)
+def test_counts_below_one(name, parameter):
+    for count in (0, -3):
+        with pytest.raises(UsageError, match=f"{parameter} of loss '{name}' is {count}: give a whole number above 0"):
+            losses.create(name, num_classes=3, embedding_dim=4, **{parameter: count})
+
+
 def test_hyperparameters_of_numpy_and_whole_floats():
     assert losses.create("fast_ap", num_bins=np.int64(7)).num_bins == 7
     assert isinstance(losses.create("fast_ap", num_bins=7.0).num_bins, int)
