@@ -8,17 +8,20 @@ import platformdirs
 _CHECKOUT = Path(__file__).resolve().parents[1]
 
 
+def _named(variable: str) -> Path | None:
+    """The folder that an environment variable names; None where it is unset or empty."""
+    value = os.environ.get(variable)
+    return Path(value).expanduser() if value else None
+
+
 def home() -> Path:
     """The folder of the study: $DMLRC_HOME, else the checkout the package runs from, else here."""
-    if named := os.environ.get("DMLRC_HOME"):
-        return Path(named).expanduser()
-    return _CHECKOUT if (_CHECKOUT / "pyproject.toml").exists() else Path.cwd()
+    return _named("DMLRC_HOME") or (_CHECKOUT if (_CHECKOUT / "pyproject.toml").exists() else Path.cwd())
 
 
 def runs() -> Path:
     """Records of studies under way, one small file a trial or rerun: $DMLRC_RUNS or runs/."""
-    named = os.environ.get("DMLRC_RUNS")
-    return Path(named).expanduser() if named else home() / "runs"
+    return _named("DMLRC_RUNS") or home() / "runs"
 
 
 def results() -> Path:
@@ -28,5 +31,5 @@ def results() -> Path:
 
 def cache() -> Path:
     """Decoded images, unpacked archives and features: $DMLRC_CACHE, else the user's cache folder of the platform."""
-    named = os.environ.get("DMLRC_CACHE")
-    return Path(named).expanduser().absolute() if named else platformdirs.user_cache_path("dmlrc", appauthor=False)
+    named = _named("DMLRC_CACHE")
+    return named.absolute() if named else platformdirs.user_cache_path("dmlrc", appauthor=False)

@@ -227,6 +227,7 @@ def test_each_depth_is_run_at_the_rate_that_its_committed_grid_chose(monkeypatch
     monkeypatch.setenv("DMLRC_HOME", str(Path(__file__).parents[2]))
     told = page.of_depths()
     assert len(told) > 2
+    assert list(told["in_use"]) == [studies.get(name).protocol.lr for name in told["study"]]
     assert (told["in_use"] == told["best"]).all()
     assert (told["at_best"] > told[["one_lower", "one_higher"]].max(axis=1, skipna=False)).all()
     cells, marks = page.of_depths_cells(told)
