@@ -210,7 +210,7 @@ def sentence(grid: StudyRecords) -> str:
     )
 
 
-def settings_from(grid: StudyRecords) -> tuple[str, float]:
+def _settings_from(grid: StudyRecords) -> tuple[str, float]:
     """The study whose searches found the settings with which a grid compares methods, and the rate it had."""
     settings = tuned.of(grid.meta["dataset"])
     name = next(name for name, found in tuned.SEARCHED_ON.items() if found is settings)
@@ -221,7 +221,7 @@ def settings_sentence(grids: Mapping[str, StudyRecords]) -> str:
     """On which data, and at which rate, the settings of each grid were found. grids: title -> records."""
     found: dict[tuple[str, float], list[str]] = {}
     for title, grid in grids.items():
-        found.setdefault(settings_from(grid), []).append(title)
+        found.setdefault(_settings_from(grid), []).append(title)
     told = labels.listed(
         f"those of `{name}` at {labels.rate(rate)} (for {labels.listed(those)})"
         for (name, rate), those in found.items()
