@@ -174,7 +174,7 @@ def _depths() -> list[Study]:
         "omniglot-scratch": ("omniglot", musgrave2020.SCRATCH),
     }
     methods = tuple(each for each in musgrave2020.METHODS if each.name in _EIGHT)
-    budget, hours = Budget("full", trials=25, reruns=5), {True: "1 hour, 2 cores", False: "4 hours, 2 cores"}
+    budget, hours = Budget("full", trials=25, reruns=5), {True: "1 hour, 2 cores", False: "4 to 6 hours, 2 cores"}
     return [
         Study(name, dataset, protocol, budget, methods, expected=hours[protocol.frozen_trunk])
         for name, (dataset, protocol) in tables.items()
