@@ -220,8 +220,13 @@ def judge(region: Region, estimate: Estimate, full: bool, below: tuple[int, int]
     return Judgement(INCONCLUSIVE, why, estimate)
 
 
-def evaluate(claim: Claim, evidence: Mapping[str, StudyRecords | None]) -> Judgement:
-    """Judge one claim by these records; None, or absent: the experiment was not run."""
+def evaluate(
+    claim: Claim, evidence: Mapping[str, StudyRecords | None], lower: Callable[[str], pd.DataFrame] | None = None
+) -> Judgement:
+    """Judge one claim by these records; None, or absent: the experiment was not run.
+
+    lower: `lower_than_untrained` of the records of this name, for callers that judge many claims by the same ones.
+    """
     if claim.retracted:
         return Judgement(RETRACTED, claim.retracted)
     absent = [name for name in claim.needs if evidence.get(name) is None]
@@ -232,7 +237,8 @@ def evaluate(claim: Claim, evidence: Mapping[str, StudyRecords | None]) -> Judge
         estimate = claim.measure(used)
     except MissingRowsError as error:
         return Judgement(NOT_RUN, str(error))
-    compared = [] if claim.trunk_alone else [below_untrained(records, claim.rows) for records in used.values()]
+    known = lower or (lambda name: lower_than_untrained(used[name]))
+    compared = [] if claim.trunk_alone else [_counted(known(name), claim.rows) for name in used]
     start, trunk, rows = (sum(count) for count in zip((0, 0, 0), *compared, strict=True))
     verdict = judge(claim.region, estimate, all(map(is_full, used.values())), (start, rows))
     return replace(verdict, below_trunk=2 * trunk > rows)
@@ -245,12 +251,20 @@ def below_untrained(records: StudyRecords, rows: Collection[str] = ()) -> tuple[
     so alone and, where there are folds, joined. rows: default all; of a sweep, the rows at every level. (0, 0, 0) where
     no start is known. Differences between rows below their start say which training did the least harm.
     """
+    return _counted(lower_than_untrained(records), rows)
+
+
+def lower_than_untrained(records: StudyRecords) -> pd.DataFrame:
+    """For each method and setting of a row with a known start, whether its mean P@1 is lower: row, start, trunk."""
     values = starts.scores(records).groupby(["method", "setting", "row"])["value"].mean().reset_index("row")
     found = values.join(starts.of_rows(records).rename("start"), how="inner").dropna()
-    if rows:
-        found = found[found["row"].isin(rows)]
     lower = {"start": found["value"] < found["start"], "trunk": found["value"] < starts.of_trunk(records)}
-    below = pd.DataFrame(lower).groupby(level="method").all()
+    return pd.DataFrame({"row": found["row"], **lower})
+
+
+def _counted(lower: pd.DataFrame, rows: Collection[str]) -> tuple[int, int, int]:
+    chosen = lower[lower["row"].isin(rows)] if rows else lower
+    below = chosen[["start", "trunk"]].groupby(level="method").all()
     return int(below["start"].sum()), int(below["trunk"].sum()), len(below)
 
 

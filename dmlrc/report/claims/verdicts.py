@@ -1,6 +1,7 @@
 """All claims, judged by the records of a main study and of the experiments around it."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 
 import pandas as pd
@@ -36,7 +37,8 @@ def judgements(main: str | StudyRecords, claims: Iterable[Claim] = CLAIMS) -> di
     claims = [claim for claim in claims if claim.needs]
     needed = dict.fromkeys(name for claim in claims for name in (*claim.needs, *claim.more) if name != "main")
     evidence = {name: experiments.load(records_of_main.name, name) for name in needed} | {"main": records_of_main}
-    return {claim.id: rule.evaluate(claim, evidence) for claim in claims}
+    lower = cache(lambda name: rule.lower_than_untrained(evidence[name]))  # of each study once, not for each claim
+    return {claim.id: rule.evaluate(claim, evidence, lower) for claim in claims}
 
 
 Judged = Mapping[str, Mapping[str, Judgement]]
