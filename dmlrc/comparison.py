@@ -41,7 +41,7 @@ def read(file: Path) -> list[Method]:
         exec(code, scope)
     except UsageError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(f"{file} fails: {type(error).__name__}: {' '.join(str(error).split())}") from error
     values = [each for value in scope.values() for each in (value if isinstance(value, list | tuple) else [value])]
     if found := list({id(each): each for each in values if isinstance(each, Method)}.values()):

@@ -225,6 +225,7 @@ def test_what_a_file_defines(tmp_path, text, names):
         ("def mine(:", "is no Python .*line 1"),
         ("1 / 0", "fails: ZeroDivisionError: division by zero"),
         ("import nothing_of_this_name", "fails: ModuleNotFoundError"),
+        ("import sys\nsys.exit(3)", "fails: SystemExit: 3"),
         ("x = 1", "defines 0 functions and classes, and no method: add methods = "),
         ("def a(): pass\ndef b(): pass", "defines 2 functions and classes"),
         ("from dmlrc.methods import *\nFloat(1, 0)", "low is at most high"),
