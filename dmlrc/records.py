@@ -47,7 +47,7 @@ KEYS = {name: [each for each in columns if each in _KEYS] for name, columns in C
 NUMBERS = ("value", "level_number", "val_map_at_r", "val_precision_at_1")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # frames cannot be compared or hashed: the same object is the same records
 class StudyRecords:
     """All records of one study as data frames, a row a fact; accuracies are fractions.
 

@@ -220,12 +220,22 @@ def judge(region: Region, estimate: Estimate, full: bool, below: tuple[int, int]
     return Judgement(INCONCLUSIVE, why, estimate)
 
 
+def lower_than_untrained(records: StudyRecords) -> pd.DataFrame:
+    """For each method and setting of a row with a known start, whether its mean P@1 is lower: row, start, trunk."""
+    values = starts.scores(records).groupby(["method", "setting", "row"])["value"].mean().reset_index("row")
+    found = values.join(starts.of_rows(records).rename("start"), how="inner").dropna()
+    lower = {"start": found["value"] < found["start"], "trunk": found["value"] < starts.of_trunk(records)}
+    return pd.DataFrame({"row": found["row"], **lower})
+
+
 def evaluate(
-    claim: Claim, evidence: Mapping[str, StudyRecords | None], lower: Callable[[str], pd.DataFrame] | None = None
+    claim: Claim,
+    evidence: Mapping[str, StudyRecords | None],
+    lower: Callable[[StudyRecords], pd.DataFrame] = lower_than_untrained,
 ) -> Judgement:
     """Judge one claim by these records; None, or absent: the experiment was not run.
 
-    lower: `lower_than_untrained` of the records of this name, for callers that judge many claims by the same ones.
+    lower: `lower_than_untrained`, cached where many claims are judged by the same records.
     """
     if claim.retracted:
         return Judgement(RETRACTED, claim.retracted)
@@ -237,8 +247,7 @@ def evaluate(
         estimate = claim.measure(used)
     except MissingRowsError as error:
         return Judgement(NOT_RUN, str(error))
-    known = lower or (lambda name: lower_than_untrained(used[name]))
-    compared = [] if claim.trunk_alone else [_counted(known(name), claim.rows) for name in used]
+    compared = [] if claim.trunk_alone else [_counted(lower(records), claim.rows) for records in used.values()]
     start, trunk, rows = (sum(count) for count in zip((0, 0, 0), *compared, strict=True))
     verdict = judge(claim.region, estimate, all(map(is_full, used.values())), (start, rows))
     return replace(verdict, below_trunk=2 * trunk > rows)
@@ -252,14 +261,6 @@ def below_untrained(records: StudyRecords, rows: Collection[str] = ()) -> tuple[
     no start is known. Differences between rows below their start say which training did the least harm.
     """
     return _counted(lower_than_untrained(records), rows)
-
-
-def lower_than_untrained(records: StudyRecords) -> pd.DataFrame:
-    """For each method and setting of a row with a known start, whether its mean P@1 is lower: row, start, trunk."""
-    values = starts.scores(records).groupby(["method", "setting", "row"])["value"].mean().reset_index("row")
-    found = values.join(starts.of_rows(records).rename("start"), how="inner").dropna()
-    lower = {"start": found["value"] < found["start"], "trunk": found["value"] < starts.of_trunk(records)}
-    return pd.DataFrame({"row": found["row"], **lower})
 
 
 def _counted(lower: pd.DataFrame, rows: Collection[str]) -> tuple[int, int, int]:

@@ -37,7 +37,7 @@ def judgements(main: str | StudyRecords, claims: Iterable[Claim] = CLAIMS) -> di
     claims = [claim for claim in claims if claim.needs]
     needed = dict.fromkeys(name for claim in claims for name in (*claim.needs, *claim.more) if name != "main")
     evidence = {name: experiments.load(records_of_main.name, name) for name in needed} | {"main": records_of_main}
-    lower = cache(lambda name: rule.lower_than_untrained(evidence[name]))  # of each study once, not for each claim
+    lower = cache(rule.lower_than_untrained)  # of each study once, not for each claim
     return {claim.id: rule.evaluate(claim, evidence, lower) for claim in claims}
 
 
