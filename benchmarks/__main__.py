@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from torchvision.transforms import v2
 from tqdm import tqdm
 
-from benchmarks import evaluation, losses, scaling, steps
+from benchmarks import evaluation, losses, networks, scaling, steps
 from dmlrc import provenance
 from dmlrc.data import augment
 from dmlrc.inputs import device
@@ -105,6 +105,7 @@ def main() -> None:
     rows["random resized crop, 32 x 256 px | torchvision v2, image by image"] = crops
     rows |= losses.rows(on_one_thread, DEVICE)
     rows |= steps.rows(on_one_thread, DEVICE)
+    rows |= networks.rows(on_one_thread, DEVICE)
     folder = arguments.write
     scaling.written(report(rows), folder and folder / "peers.csv")
     points = scaling.written(scaling.curves(most=8000), folder and folder / "growth.csv")

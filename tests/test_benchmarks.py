@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import evaluation, losses, proposals, scaling, steps
+from benchmarks import evaluation, losses, networks, proposals, scaling, steps
 from dmlrc.methods import Float, Method
 
 
@@ -61,6 +61,29 @@ def test_the_seconds_of_a_step_are_shares_of_an_epoch():
     assert [row() for row in rows.values()] == [(pytest.approx(0.01), pytest.approx(0.01))] * 3
     assert len(called) == 3
     assert len(dict(steps.rows(timed, device))) == 14  # every method of the Reality Check has its peer
+
+
+def test_a_network_is_timed_with_the_products_of_its_convolutions():
+    called = []
+
+    def timed(ours, peer, repeats, clock):
+        called.append((ours(), peer()))
+        return clock(), float(repeats)
+
+    device = torch.device("cpu")
+    rows = dict(networks.rows(timed, device))
+    for row in rows.values():
+        row()
+    assert len(called) == len(rows) == 2
+    # 28 x 28 pixels under 3 x 3 kernels of one channel, then each time half the side
+    assert networks.products_of(*networks.conv4(device)) == [
+        (32 * 28 * 28, 9 * 1, 32),
+        (32 * 14 * 14, 9 * 32, 48),
+        (32 * 7 * 7, 9 * 48, 64),
+        (32 * 3 * 3, 9 * 64, 128),
+    ]
+    squeeze, one, three = networks.products_of(*networks.last_block(device))  # of a fire module, on 6 x 6 maps
+    assert (squeeze, one, three) == ((32 * 36, 512, 64), (32 * 36, 64, 256), (32 * 36, 9 * 64, 256))
 
 
 def test_exponents():
