@@ -70,7 +70,7 @@ def test_sentences_say_what_is_measured(depths):
     assert told.count("rank correlation") == 2
     told = page.spread_sentence("CUB", depths)
     mean = 100 * (depths[1].scores - depths[0].scores).mean()
-    assert f"{mean:+.1f} points more on average" in told
+    assert f"adds {mean:+.1f} points on average" in told
     assert "on average" not in page.spread_sentence("CUB", depths[1:])  # Omniglot is another data set
 
 
@@ -101,7 +101,7 @@ def test_the_untrained_trunk_is_read_where_it_is_recorded(recorded, depths):
     found = measures.depths(CUB)
     assert found[0].untrained == 0.25
     assert page.cells(found).loc[page.UNTRAINED].tolist() == ["25.00", "–", "–"]
-    assert "it is 3.96 points with the linear embedder alone, 0.96 with the last block too and " in (
+    assert "by 3.96 points with the linear embedder alone, 0.96 with the last block too and " in (
         page.spread_sentence("CUB", found)
     )
 

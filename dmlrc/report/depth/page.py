@@ -68,14 +68,14 @@ def spread_sentence(title: str, found: Sequence[Depth]) -> str:
         f"{labels.percent(spread(depth).value)}{unit} {_TRAINED[depth.label]}"
         for depth, unit in zip(found, units, strict=True)
     )
-    text = f"{title}: from the worst of the losses to the best it is {ranges}."
+    text = f"{title}: the best loss is above the worst by {ranges}."
     if [depth.label for depth in found[:2]] != [ALONE, BLOCK]:
         return text
     gained = gains(found[0], found[1])
     return text + (
-        f" {_TRAINED[BLOCK].capitalize()} they score {labels.signed(gained.mean(), unit='')} points more on average, "
-        f"{labels.method_label(gained.idxmin())} least ({labels.signed(gained.min(), unit='')}), "
-        f"{labels.method_label(gained.idxmax())} most ({labels.signed(gained.max(), unit='')})."
+        f" Training the block adds {labels.signed(gained.mean(), unit='')} points on average, least to "
+        f"{labels.method_label(gained.idxmin())} ({labels.signed(gained.min(), unit='')}), most to "
+        f"{labels.method_label(gained.idxmax())} ({labels.signed(gained.max(), unit='')})."
     )
 
 
