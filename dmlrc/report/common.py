@@ -236,7 +236,7 @@ def doubling_axis(axis: Axes, ticks: Iterable[float], **text) -> None:
 def captions(by_study: ByStudy) -> str:
     """What stands under the numbers of every study: `labels.captions`, and where it was not run."""
     absent = labels.listed(f"`{name}`" for name in by_study if by_study[name] is None)
-    told = (labels.captions(present(by_study).values()), f"On {absent} it was not run." if absent else "")
+    told = (labels.captions(present(by_study).values()), f"Not run on {absent}." if absent else "")
     return " ".join(filter(None, told))
 
 
@@ -275,7 +275,7 @@ def publish_forest(name: str, studies: Sequence[StudyRecords] | claims.Judged, s
             drawings,
             "How far inside its region (shaded) the number of each claim lies, in half widths of its 95 % interval. "
             "Beyond the dotted line on the right the claim is reproduced, beyond that on the left it is not. Hollow: "
-            "open. Point at a mark for the number and the reason.",
+            "inconclusive. Point at a mark for the number and the reason.",
             claims.verdicts_sentence(judged),
         )
 

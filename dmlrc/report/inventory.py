@@ -50,7 +50,7 @@ def experiments_table(edition: Sequence[StudyRecords]) -> pd.DataFrame:
                 continue
             reruns = recorded.runs[recorded.runs["kind"] == "rerun"]
             done = len(reruns[["method", "repetition", "number"]].drop_duplicates())
-            row["reruns"] = f"{done} of {len(study.methods) * study.budget.reruns}"
+            row["reruns"] = f"{done} of {len(study.methods) * study.repetitions * study.budget.reruns}"
             row["steps"] = f"{recorded.runs['steps'].sum():,}"
             row["hours"] = f"{recorded.runs['seconds'].sum() / 3600:.2f}"
             rows.append(row | {"commit": about.made(recorded, "commit"), "name": study.name})

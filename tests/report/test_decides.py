@@ -142,6 +142,7 @@ def test_other_test_classes_move_all_methods_together():
     assert found.levels == 60
     assert found.together == pytest.approx(hard.std() / np.sqrt(60), rel=0.1)
     assert found.against.value == pytest.approx(0.01 * np.sqrt(3 / 4) / np.sqrt(60), rel=0.3)
+    assert 0.8 < found.against.low / found.against.value < 0.9  # of a standard deviation of 60 values
 
 
 class TestPipeline:
@@ -209,7 +210,26 @@ class TestValidationAndTest:
     def test_regret_is_what_the_wrong_choice_costs(self):
         records = study(repetitions=1, search=0.0, noise=0.0)
         records.trials.loc[records.trials["method"] == "contrastive", "value"] += 1
-        assert measures.choosing(records)["regret"] == pytest.approx(0.09)
+        found = measures.choosing(records)
+        assert found["regret"] == pytest.approx(0.09)
+        assert not found["held_out"]
+        assert "the luck of the best included" in page.choosing_sentence(records)
+
+    def test_equal_methods_cost_nothing_by_the_other_searches(self, monkeypatch):
+        rng, regrets, lucky = np.random.default_rng(0), [], []
+        for _ in range(200):
+            values = pd.DataFrame(rng.normal(0.5, 0.01, (42, 2)), columns=["validation", "test"])
+            values.index = pd.MultiIndex.from_product([range(14), range(3)], names=["method", "repetition"])
+            monkeypatch.setattr(measures, "validation_and_test", lambda records, values=values: values)
+            found = measures.choosing(None)
+            assert found["held_out"]
+            regrets.append(found["regret"])
+            monkeypatch.setattr(
+                measures, "validation_and_test", lambda records, values=values: values.xs(0, level=1, drop_level=False)
+            )
+            lucky.append(measures.choosing(None)["regret"])
+        assert np.mean(regrets) == pytest.approx(0, abs=3 * np.std(regrets) / np.sqrt(200))
+        assert np.mean(lucky) > 0.01  # the winner's luck
 
     def test_a_correlation_inside_methods_is_told_only_beyond_its_interval(self, monkeypatch):
         rng = np.random.default_rng(0)

@@ -64,6 +64,27 @@ def test_orders_that_stay_and_orders_that_turn(depths):
     assert measures.turned(alone, alone) == (0, 28)
 
 
+def test_luck_turns_few_pairs_of_losses_that_lie_far_apart(depths):
+    lucky = measures.turned_by_luck(depths[0], depths[1])
+    assert (lucky.n, lucky.low) == (28, 0)
+    assert lucky.value < measures.turned(depths[1], depths[2])[0]
+    assert f"luck of search and seed would turn {lucky.value:.0f} pairs" in page.order_sentence("CUB", depths)
+
+
+def test_a_method_that_one_depth_lacks_is_left_out_of_all_and_named(recorded, depths):
+    name = LAST_BLOCK[CUB]
+    scores = recorded[name].scores
+    recorded[name] = replace(recorded[name], scores=scores[scores["method"] != "margin"])
+    found = measures.depths(CUB)
+    assert all("margin" not in each.scores.index and len(each.scores) == 7 for each in found)
+    assert [each.left_out for each in found] == [("margin",), (), ("margin",)]
+    assert page.left_out_sentence({"CUB": found}).startswith(
+        "Left out, having no finished rerun at another depth: Margin"
+    )
+    assert page.left_out_sentence({"CUB": depths}) == ""
+    plt.close(figures.order_figure({"CUB": found})[0])
+
+
 def test_sentences_say_what_is_measured(depths):
     told = page.order_sentence("CUB", depths)
     assert "28 pairs change places" in told
@@ -76,7 +97,7 @@ def test_sentences_say_what_is_measured(depths):
 
 def test_the_study_that_lends_the_luck_of_search_is_named(depths):
     lent = [replace(each, compared=replace(each.compared, donor=CUB)) for each in depths]
-    assert page.luck_sentence({"Birds": lent, "Cars": lent}).endswith(f": from `{CUB}` for Birds and Cars.")
+    assert f": from `{CUB}` for Birds and Cars, the first study" in page.luck_sentence({"Birds": lent, "Cars": lent})
     own = [replace(each, compared=replace(each.compared, donor="")) for each in depths]
     assert page.luck_sentence({"Birds": own}) == page.luck_sentence({}) == ""
     count = depths[0].compared.runs.groupby("method").size().iloc[0]
@@ -86,7 +107,8 @@ def test_the_study_that_lends_the_luck_of_search_is_named(depths):
 def test_cells_hold_every_method_the_untrained_trunk_and_the_range(depths):
     cells = page.cells(depths)
     assert list(cells.columns) == [each.label for each in depths]
-    assert len(cells) == 10
+    assert len(cells) == 11
+    assert float(cells.loc[page.LUCK, measures.ALONE]) == pytest.approx(100 * measures.luck(depths[0]), abs=0.01)
     assert cells.loc["Contrastive", measures.ALONE].startswith(f"{100 * depths[0].scores['contrastive']:.2f} ± ")
     assert cells.loc[page.UNTRAINED].tolist() == ["–"] * 3  # the made-up studies have none
     assert len(page.numbers(depths)) == 24

@@ -39,7 +39,10 @@ class TestTheRule:
         assert verdict(KEPT, OPEN) == OPEN
         assert verdict(KEPT, OPEN, NOT_KEPT) == NOT_KEPT
         assert verdict(KEPT, NOT_TESTED) == NOT_TESTED
+        assert verdict(NOT_TESTED, NOT_KEPT) == NOT_KEPT
         assert verdict() == NOT_TESTED
+        kept = Finding("", Estimate(0, 0, 0, 1), Region(), KEPT)
+        assert measures.all_of([kept], wanted=2) == NOT_TESTED
 
     def test_the_regions_are_those_of_the_preregistration(self, recorded):
         for name in (CUB, CARS, GROCERY):
@@ -187,13 +190,48 @@ def test_h7_and_h9_compare_the_depths(recorded):
     judged = measures.order_at_every_depth(CUB)
     assert judged.verdict == NOT_TESTED  # nothing is trained whole
     assert judged.findings[0].verdict == KEPT
+    assert (judged.missing, judged.absent) == ((), (f"{measures.EVERYTHING} (0 of 1)",))
+    cells = page.cells([judged])
+    assert cells[["this number", "verdict", "repetitions missing"]].iloc[0].tolist() == [
+        KEPT,
+        NOT_TESTED,
+        "Omniglot (0 of 1)",
+    ]
+    assert page.sentence([judged]).endswith("by itself kept).")
     assert measures.depth_levels(CUB).verdict == KEPT
+    recorded[last] = study(last, flat(-0.02, EIGHT))
+    judged = measures.order_at_every_depth(CUB)
+    assert judged.verdict == NOT_KEPT  # whatever Omniglot will show
+    assert page.cells([judged])["verdict"].iloc[0] == NOT_KEPT  # and not only so far
+    recorded[last] = study(last, flat(0.02, EIGHT))
     recorded[measures.EVERYTHING] = study(measures.EVERYTHING, flat(0.1, EIGHT))
     assert measures.order_at_every_depth(CUB).verdict == KEPT
     recorded[measures.EVERYTHING] = study(measures.EVERYTHING, flat(-0.1, EIGHT))
     assert measures.order_at_every_depth(CUB).verdict == NOT_KEPT
     recorded[last] = study(last, flat(0.2, EIGHT))
     assert measures.depth_levels(CUB).verdict == NOT_KEPT
+
+
+def test_a_method_without_a_finished_rerun_is_named(recorded):
+    last, alone = measures.LAST_BLOCK[CUB], measures.EMBEDDER[CUB]
+    recorded[CUB] = study(CUB, flat())
+    recorded[alone] = study(alone, flat(0.1, EIGHT))
+    found = recorded[last] = study(last, flat(0.02, EIGHT))
+    recorded[last] = replace(found, scores=found.scores[found.scores["method"] != "margin"])
+    for judged in (measures.order_at_every_depth(CUB), measures.depth_levels(CUB)):
+        assert judged.findings[0].what.endswith(", without Margin")
+        assert judged.findings[0].found.n == 7
+
+
+def test_the_ranges_of_luck_stand_beside_the_ratios(recorded):
+    last, alone = measures.LAST_BLOCK[CUB], measures.EMBEDDER[CUB]
+    recorded[CUB] = study(CUB, flat(), search=0.005)
+    recorded[alone], recorded[last] = study(alone, flat(0.1, EIGHT)), study(last, flat(0.02, EIGHT))
+    [(hypothesis, (over, under))] = measures.ranges_by_luck(CUB).items()
+    assert hypothesis == "H9"
+    assert 0 < under < 0.1
+    assert f"{100 * over:.2f} and {100 * under:.2f} points" in page.beside(CUB)
+    assert measures.ranges_by_luck(GROCERY) == {}
 
 
 def test_h8_is_kept_if_the_interval_contains_zero(recorded):
@@ -214,10 +252,10 @@ def test_correlations_move_when_scores_are_redrawn(recorded):
     assert measures.redrawn_correlations(CARS) == {}
     text = page.beside(CUB)
     assert f"CUB200 {found['CUB200'].value:.2f} [{found['CUB200'].low:.2f}, {found['CUB200'].high:.2f}]" in text
-    assert re.search(r"[0-9]+ of 91 pairs differ; equal within a point are ", text)
+    assert re.search(r"[0-9]+ of 91 pairs differ; ", text)
     equal, closer = measures.equality(CUB)[["equal", "equal_within_half"]].sum()
     assert closer < equal
-    assert f"equal within a point are {equal}, within half a point {closer or 'none'} (H5)" in text
+    assert f"{equal} are equal within a point, {closer or 'none'} within half a point (H5)" in text
     assert "None of 462 trials diverged (H6)." in text
     recorded[CUB].trials.loc[3:5, "state"] = "diverged"
     assert "3 of 462 trials diverged, and are left out (H6)." in page.beside(CUB)
@@ -232,7 +270,7 @@ def test_the_page_tells_every_verdict(recorded):
     assert cells.loc["H3", "verdict"].iloc[0] == next(each.verdict for each in judged if each.hypothesis == "H3")
     assert len(page.numbers(judged)) == sum(len(each.findings) for each in judged) > 8
     told = page.summary(judged)
-    assert "9 verdicts" in told[0]
+    assert told[0].startswith("Of 9 hypotheses on ")
     assert all(each.verdict == NOT_TESTED for each in judged if each.study != CUB)
     assert told[1].endswith("where they are exploratory: all not tested.")
     assert "**H3. Newer losses gain little over those of 2006.**" in page.sentence(

@@ -299,6 +299,31 @@ def test_redrawn_ratios_of_ranges_cover(error):
     assert 0.92 <= np.mean(hits) <= 0.98
 
 
+def test_redrawn_ratios_do_not_cover_where_luck_makes_the_range_under_the_line():
+    random, truth, misses = np.random.default_rng(0), np.linspace(0, 0.1, 8), []
+    for _ in range(200):
+        groups = [(random.normal(scale * truth, 0.2), np.full(8, 0.2)) for scale in (4, 1.0)]
+        found = statistics.redrawn(groups, lambda a, b: np.ptp(a, axis=-1) / np.ptp(b, axis=-1), draws=1000)
+        misses.append(found.high < 4)
+    assert np.mean(misses) > 0.5
+    assert statistics.range_by_luck(np.full(8, 0.2)) > 5 * np.ptp(truth)  # which the page shows beside it
+
+
+def test_the_range_of_luck_is_that_of_normal_draws():
+    assert statistics.range_by_luck(np.full(8, 0.5)) == pytest.approx(2.847 * 0.5, rel=0.01)  # tabulated for 8
+    assert statistics.range_by_luck([0.0, 0.0]) == 0
+
+
+def test_luck_turns_pairs_that_lie_close():
+    apart = statistics.turned_by_luck([0.0, 1.0, 2.0], np.full(3, 0.01), np.full(3, 0.01))
+    assert (apart.value, apart.n) == (0, 3)
+    equal = statistics.turned_by_luck(np.zeros(8), np.full(8, 0.3), np.full(8, 0.1))
+    assert equal.value == pytest.approx(14, abs=0.5)  # half of 28
+    two = statistics.turned_by_luck([0.0, 1.0], np.ones(2), np.ones(2))
+    wrong = stats.norm.cdf(-1 / np.sqrt(2))  # one measurement has them in the wrong order
+    assert two.value == pytest.approx(2 * wrong * (1 - wrong), abs=0.03)
+
+
 class TestClasses:
     random = np.random.default_rng(0)
     difficulty = random.normal(0.5, 0.2, 100)

@@ -10,7 +10,7 @@ there is no closed form. Every claim says which.
 
 - reproduced: the whole interval lies in the region.
 - not reproduced: the whole interval lies outside it.
-- inconclusive: the interval straddles the edge; or it rests on fewer than 3 reruns, rows or seeds; or the records are
+- inconclusive: the interval crosses the limit; or it rests on fewer than 3 reruns, rows or seeds; or the records are
   not finished or not of the full budget; or more than half of the rows behind it are worse than their untrained start
   (`dmlrc.report.starts`); or no result on this data could have been outside the region.
 - not run: there are no records to compute it from.
@@ -23,6 +23,7 @@ vary. With this many claims some intervals miss by chance: one in twenty, were e
 
 from dmlrc.report.claims.page import (
     CAPTION,
+    MARKED,
     SECTIONS,
     by_paper,
     overview,
@@ -49,6 +50,7 @@ __all__ = [
     "CAPTION",
     "CLAIMS",
     "INCONCLUSIVE",
+    "MARKED",
     "NOT_REPRODUCED",
     "NOT_RUN",
     "REPRODUCED",

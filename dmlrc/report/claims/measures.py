@@ -20,7 +20,7 @@ R1 = "precision_at_1"
 SEEDS_ONLY = "seeds only"
 SEARCH_OR_SEEDS = (
     "Student's t with the variance of search and seed where searches were repeated; else Welch's t over the reruns, "
-    "which knows seeds only"
+    "which counts the luck of seeds only"
 )
 REDRAWN = f"parametric bootstrap of the rows' means; their errors as follows: {SEARCH_OR_SEEDS}"
 SAME_MODELS = "Student's t over the reruns; both numbers of a pair are of the same trained model; seeds only"
@@ -247,7 +247,7 @@ def between_values(
         for first, second in choices:
             if {first, second} <= set(table.columns):
                 return statistics.mean((table[first] - table[second]).dropna())
-        raise MissingRowsError(f"{evidence[need].name} has no rows at both `{choices[0][0]}` and `{choices[0][1]}`")
+        raise MissingRowsError(f"no method with both {choices[0][0]} and {choices[0][1]}")
 
     return measure
 

@@ -15,6 +15,7 @@ from dmlrc.report.claims.rule import (
     NOT_REPRODUCED,
     OURS,
     REPRODUCED,
+    RETRACTED,
     VERDICTS,
     Claim,
     Judgement,
@@ -122,7 +123,7 @@ def _decided_by(claim: Claim) -> str:
 
 
 def _verdict(judgement: Judgement | None) -> str:
-    """The verdict and, where it is open, why; a dash where the claim needs no records of this study."""
+    """The verdict and, where it is inconclusive, why; a dash where the claim needs no records of this study."""
     if judgement is None:
         return "–"
     return f"{judgement.verdict}: {judgement.why}" if judgement.verdict == INCONCLUSIVE else _signed(judgement)
@@ -166,11 +167,12 @@ def _reason(why: str) -> str:
     return f"most of its rows lie {BELOW}" if why.endswith(BELOW) else why
 
 
-CAPTION = (
-    "Verdicts by the rule of {doc}`11_claims`, one for all claims. Bold: the whole 95 % interval lies where the claim "
-    f"says. Italic: it lies wholly elsewhere. {labels.BELOW}: most of the rows behind it lie below the untrained trunk "
-    "(its features, reduced by PCA), though not below their own start."
+MARKED = (
+    "Bold: the whole 95 % interval lies where the claim says. Italic: it lies wholly elsewhere. "
+    f"{labels.BELOW}: most of the rows behind it lie below the untrained trunk (its features, reduced by PCA), "
+    "though not below their own start."
 )
+CAPTION = "Verdicts by the rule of {doc}`11_claims`, one for all claims. " + MARKED
 """What stands under the tables of claims; n stands with each number."""
 
 
@@ -205,12 +207,22 @@ def takeaways(edition: Sequence[StudyRecords] | Judged) -> list[str]:
 
 def _told(name: str, judgements: Mapping[str, Judgement]) -> str:
     if name == WITHOUT_RECORDS:
-        return f"Counted once, since no records are needed: {_counted(judgements)}."
+        once, withdrawn = _without_retracted(judgements)
+        return (
+            f"Claims about published numbers or the metrics alone, judged once: {_counted(once)}. Retracted, because "
+            f"our records cannot decide them: {withdrawn}."
+        )
     return f"On `{name}`, of {len(judgements)} claims: {_counted(judgements)}."
 
 
+def _without_retracted(judgements: Mapping[str, Judgement]) -> tuple[dict[str, Judgement], int]:
+    """The claims that are judged at all, and how many are retracted."""
+    kept = {name: each for name, each in judgements.items() if each.verdict != RETRACTED}
+    return kept, len(judgements) - len(kept)
+
+
 def _low_rows(studies: Judged) -> Iterator[str]:
-    """In which studies claims are open, or settled, by rows that training left low; a sentence each."""
+    """In which studies claims are inconclusive, or settled, by rows that training left low; a sentence each."""
     harmed, under = {}, {}
     for name, judgements in studies.items():
         settled = [each for each in judgements.values() if each.verdict in (REPRODUCED, NOT_REPRODUCED)]
@@ -245,13 +257,15 @@ def verdicts_sentence(judged: Judged) -> str:
     """What became of the claims, in a sentence a study."""
     sentences = []
     for study, judgements in judged.items():
-        number, counts = settled(judgement.verdict for judgement in judgements.values())
-        where = f"On `{study}`" if study != WITHOUT_RECORDS else "Without any training of ours"
+        kept, withdrawn = _without_retracted(judgements)
+        number, counts = settled(judgement.verdict for judgement in kept.values())
+        claims = labels.counted(len(kept), "claim")
+        of_what = f"On `{study}`, {number} of {claims}"
+        if study == WITHOUT_RECORDS:
+            of_what = f"Of {claims} about published numbers or the metrics alone, {number}"
         told = f": {counts}" if counts else ""
-        sentences.append(
-            f"{where}, {number} of {labels.counted(len(judgements), 'claim')} {'is' if number == 1 else 'are'} "
-            f"settled{told}."
-        )
+        also = f"; {withdrawn} more {'is' if withdrawn == 1 else 'are'} retracted" if withdrawn else ""
+        sentences.append(f"{of_what} {'is' if number == 1 else 'are'} settled{told}{also}.")
     return labels.bullets(sentences)
 
 

@@ -210,13 +210,13 @@ def judge(region: Region, estimate: Estimate, full: bool, below: tuple[int, int]
     elif 2 * below[0] > below[1]:
         why = f"{_rows(*below)} {BELOW}"
     elif region.holds(*estimate.attainable):
-        why = "no result on this data could have been outside the region"
+        why = "on this data it cannot fail"
     elif region.holds(estimate.low, estimate.high):
         return Judgement(REPRODUCED, "", estimate)
     elif region.excludes(estimate.low, estimate.high):
         return Judgement(NOT_REPRODUCED, "", estimate)
     else:
-        why = "the interval straddles the edge of the region"
+        why = "the interval crosses the limit"
     return Judgement(INCONCLUSIVE, why, estimate)
 
 

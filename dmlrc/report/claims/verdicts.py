@@ -19,8 +19,8 @@ CLAIMS: tuple[Claim, ...] = tuple(
 """The claims of all papers, one module a paper."""
 
 
-WITHOUT_RECORDS = "no training needed"
-"""Where the claims stand that need no records of a study, beside the studies: they are judged, and counted, once."""
+WITHOUT_RECORDS = "judged once"
+"""The column of the claims that need no records of a study: on published numbers and metrics, and the retracted."""
 
 
 def of_section(section: str | None) -> list[Claim]:

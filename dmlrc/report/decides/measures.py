@@ -218,15 +218,8 @@ def test_classes(records: StudyRecords) -> Part | None:
     drawn = statistics.over_classes(*found)  # (draws, methods)
     common = drawn.mean(axis=1)
     own = drawn.sub(common, axis=0)
-    spread = own.std()
-    against = Estimate(
-        float(np.sqrt((spread**2).mean())),
-        float(spread.min()),
-        float(spread.max()),
-        len(found[0]),
-        "test classes",
-        "from the steadiest to the least steady method",
-    )
+    variance, count = float((own.std() ** 2).mean()), len(found[0])
+    against = _deviation(variance, count - 1, 0.0, count, "test classes")
     return Part("test classes", len(found[0]), drawn.shape[1], "test", float(common.std()), against)
 
 
@@ -380,21 +373,32 @@ def validation_and_test(records: StudyRecords) -> pd.DataFrame:
     return pd.DataFrame({"validation": validation, "test": test}).dropna()
 
 
-def choosing(records: StudyRecords) -> dict[str, float | Estimate]:
+def choosing(records: StudyRecords) -> dict[str, float | bool | Estimate]:
     """What it costs to choose the loss by its validation score, without a look at the test classes.
 
-    rho (of the methods, Spearman), n, regret (the best test score less that of the chosen method, mean over the
-    repetitions), within (Pearson's, inside the methods, over their repetitions: is a better search better on test?),
-    with its 95 % interval.
+    rho (of the methods, Spearman), n, regret (the test score of the method that is best on test less that of the chosen
+    one, mean over the repetitions), held_out (whether both are scored by the other repetitions; in the one in which it
+    is found, the best owes a part of its score to luck), within (Pearson's, inside the methods, over their repetitions:
+    is a better search better on test?), with its 95 % interval.
     """
     both = validation_and_test(records)
     means = both.groupby(level="method").mean()
     test = statistics.rank_test(means["validation"], means["test"])
-    regrets = [
-        part["test"].max() - part["test"][part["validation"].idxmax()] for _, part in both.groupby(level="repetition")
-    ]
+    held_out = both.index.get_level_values("repetition").nunique() > 1
+    regrets = []
+    for repetition, part in both.groupby(level="repetition"):
+        scored = both.drop(index=repetition, level="repetition") if held_out else both
+        test_scores = scored["test"].groupby(level="method").mean()
+        best, chosen = (part[by].idxmax()[0] for by in ("test", "validation"))
+        regrets.append(test_scores.get(best, np.nan) - test_scores.get(chosen, np.nan))
     repeated = both.groupby(level="method").filter(lambda part: len(part) > 1)
     groups = repeated.groupby(level="method")
     centred = repeated - groups.transform("mean")
     within = statistics.correlation(centred["validation"], centred["test"], lost=max(0, groups.ngroups - 1))
-    return {"rho": test["rho"], "n": test["n"], "regret": float(np.mean(regrets)), "within": within}
+    return {
+        "rho": test["rho"],
+        "n": test["n"],
+        "regret": float(np.nanmean(regrets)) if len(regrets) else np.nan,
+        "held_out": held_out,
+        "within": within,
+    }

@@ -5,7 +5,7 @@ network trains on Omniglot only, so that step changes the data set too. Records 
 repetitions that all methods have finished, with a search luck that is borrowed, since each method is searched once.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -32,11 +32,15 @@ DATA = (CUB, CARS)
 
 @dataclass(frozen=True)
 class Depth:
-    """A study of one depth: its methods' scores, and the concatenated MAP@R of its trunk before training (or NaN)."""
+    """A study of one depth: its methods' scores, and the concatenated MAP@R of its trunk before training (or NaN).
+
+    left_out: its methods that another depth lacks, and so are not compared.
+    """
 
     label: str
     compared: Comparison
     untrained: float
+    left_out: tuple[str, ...] = ()
 
     @property
     def scores(self) -> pd.Series:
@@ -50,14 +54,23 @@ def wanted(data: str) -> dict[str, str]:
 
 
 def depths(data: str) -> list[Depth]:
-    """The depths of which a repetition is finished, from the shallowest."""
+    """The depths of which a repetition is finished, from the shallowest, with the methods that all of them have."""
     found = {label: counted(name) for label, name in wanted(data).items()}
-    lent = lenders(data)
-    return [
-        Depth(label, compare(each, lent), _untrained(each.name))
+    compared = {
+        label: compare(each, lenders(each.name if label == ALL else data))
         for label, each in found.items()
         if each.records is not None
+    }
+    common = set.intersection(*(set(each.methods) for each in compared.values())) if compared else set()
+    return [
+        Depth(label, _of(each, common), _untrained(each.study), tuple(set(each.methods) - common))
+        for label, each in compared.items()
     ]
+
+
+def _of(compared: Comparison, methods: set[str]) -> Comparison:
+    """The comparison of some methods alone, with the luck that all of them were found to have."""
+    return replace(compared, runs=compared.runs[compared.runs["method"].isin(methods)])
 
 
 def missing() -> dict[str, str]:
@@ -78,18 +91,26 @@ def spread(depth: Depth) -> Estimate:
     return statistics.redrawn([(told["mean"], told["error"].fillna(0))], lambda drawn: np.ptp(drawn, axis=-1))
 
 
+def luck(depth: Depth) -> float:
+    """The range that luck alone would give the methods, were they all equal."""
+    return statistics.range_by_luck(depth.compared.summary["error"])
+
+
 def agreement(one: Depth, other: Depth) -> Estimate:
-    """The rank correlation of the methods' scores at two depths; its units are the methods that both have."""
-    both = pd.concat([one.scores, other.scores], axis=1, join="inner")
-    return statistics.correlation(*both.to_numpy().T, ranks=True, units="methods")
+    """The rank correlation of the methods' scores at two depths; its units are the methods."""
+    return statistics.correlation(one.scores, other.scores, ranks=True, units="methods")
 
 
 def turned(one: Depth, other: Depth) -> tuple[int, int]:
     """How many pairs of methods stand in the other order at another depth, and of how many pairs."""
-    both = pd.concat([one.scores, other.scores], axis=1, join="inner")
-    return statistics.turned(*both.to_numpy().T)
+    return statistics.turned(one.scores, other.scores)
+
+
+def turned_by_luck(one: Depth, other: Depth) -> Estimate:
+    """How many pairs luck alone would turn, were the methods as far apart at both depths as they are at the first."""
+    return statistics.turned_by_luck(one.scores, *(each.compared.summary["error"] for each in (one, other)))
 
 
 def gains(one: Depth, other: Depth) -> pd.Series:
     """What each method scores more at the other depth."""
-    return (other.scores - one.scores).dropna()
+    return other.scores - one.scores

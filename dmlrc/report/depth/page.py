@@ -6,10 +6,21 @@ from itertools import pairwise
 import pandas as pd
 
 from dmlrc.report import labels, titles
-from dmlrc.report.depth.measures import ALL, ALONE, BLOCK, Depth, agreement, gains, spread, turned
+from dmlrc.report.depth.measures import (
+    ALL,
+    ALONE,
+    BLOCK,
+    Depth,
+    agreement,
+    gains,
+    luck,
+    spread,
+    turned,
+    turned_by_luck,
+)
 from dmlrc.report.statistics import Estimate
 
-UNTRAINED, RANGE = "Untrained trunk", "From worst to best"
+UNTRAINED, RANGE, LUCK = "Untrained trunk", "From worst to best", "The same by luck alone"
 _TRAINED = {
     ALONE: "with the linear embedder alone",
     BLOCK: "with the last block too",
@@ -18,7 +29,7 @@ _TRAINED = {
 
 
 def cells(found: Sequence[Depth]) -> pd.DataFrame:
-    """A row a method, a column a depth: MAP@R with its interval; below, the untrained trunk and the range; percent."""
+    """A row a method, a column a depth: MAP@R with its interval; below, the untrained trunk and ranges; percent."""
     columns = {}
     for depth in found:
         told = depth.compared.summary
@@ -30,6 +41,7 @@ def cells(found: Sequence[Depth]) -> pd.DataFrame:
         columns[depth.label] = column | {
             UNTRAINED: labels.percent(depth.untrained) or "–",
             RANGE: _range(spread(depth)),
+            LUCK: labels.percent(luck(depth)),
         }
     return pd.DataFrame(columns).fillna("–").rename_axis("Method")
 
@@ -53,10 +65,12 @@ def order_sentence(title: str, found: Sequence[Depth]) -> str:
     """Whether the order stays from each depth to the next, in a sentence a step."""
     told = []
     for one, other in pairwise(found):
-        rho, (changed, pairs) = agreement(one, other), turned(one, other)
+        rho, (changed, pairs), lucky = agreement(one, other), turned(one, other), turned_by_luck(one, other)
         told.append(
             f"{title}, {one.label} against {other.label}: the orders agree by a rank correlation of {rho.value:.2f} "
-            f"[{rho.low:.2f}, {rho.high:.2f}]; {changed} of {pairs} pairs change places."
+            f"[{rho.low:.2f}, {rho.high:.2f}]; {changed} of {pairs} pairs change places. With the losses as far apart "
+            f"as at the first of the two, luck of search and seed would turn {lucky.value:.0f} pairs "
+            f"({lucky.low:.0f} to {lucky.high:.0f}) of an order that stays."
         )
     return " ".join(told)
 
@@ -87,11 +101,23 @@ def luck_sentence(found: Mapping[str, Sequence[Depth]]) -> str:
             borrowers.setdefault(depth.compared.donor, {})[title] = None
     told = [f"from `{donor}` for {labels.listed(titles_of)}" for donor, titles_of in borrowers.items() if donor]
     return (
-        "Each method is searched once at each depth. The luck of search is borrowed from the first study in the "
-        f"order of the preregistration that has finished its repeated searches: {labels.listed(told)}."
+        f"Each method is searched once at each depth, so the luck of the search is borrowed: {labels.listed(told)}, "
+        "the first study in the order of the preregistration whose repeated searches are complete. Its searches have "
+        "50 trials, these 25, so the true luck is probably larger."
         if told
         else ""
     )
+
+
+def left_out_sentence(found: Mapping[str, Sequence[Depth]]) -> str:
+    """Which methods are left out, since another depth lacks them; "" if none. found: by title."""
+    told = [
+        f"{labels.listed(map(labels.method_label, sorted(depth.left_out)))} of {title}, {depth.label}"
+        for title, depths in found.items()
+        for depth in depths
+        if depth.left_out
+    ]
+    return f"Left out, having no finished rerun at another depth: {'; '.join(told)}." if told else ""
 
 
 def runs_sentence(found: Sequence[Depth]) -> str:

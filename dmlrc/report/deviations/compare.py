@@ -22,14 +22,14 @@ ProtocolOf = Callable[[StudyRecords], Protocol]
 
 _WHY = {
     "trunk": "A trunk that two CPU cores can train, or whose features they can compute once.",
-    "weights": "ImageNet weights that can be had here; characters need none.",
+    "weights": "The ImageNet weights that can be had here; a network that is trained from scratch has none.",
     "train_from": "The layers before this one keep their ImageNet weights: what they give is computed once, so that a "
     "CPU can train the rest.",
     "embedding_dim": "A smaller embedding for a smaller trunk.",
-    "image_size": "The images are stored smaller than the paper's.",
-    "crop_size": "The images are stored smaller than the paper's.",
-    "augmentation": "A frozen trunk sees one crop only, since its features are computed once; characters get small "
-    "affine changes.",
+    "image_size": "The input size of the trunk; the stored images are no larger.",
+    "crop_size": "The input size of the trunk; the stored images are no larger.",
+    "augmentation": "The features of a frozen trunk are computed once, from one crop of each image; a network that is "
+    "trained from scratch sees small affine changes.",
     "crop_scale": "Not used where images are not cropped at random.",
     "crop_ratio": "Not used where images are not cropped at random.",
     "square": "The stored images are squares already.",

@@ -24,9 +24,9 @@ REASONS: Reasons = {
     **usual("3.1", "embedding_dim", "image_size", "crop_size"),
     "augmentation": (
         "3.1",
-        "Characters change their meaning when mirrored or cropped, so they get small affine changes. A frozen trunk "
-        "sees the evaluation crop only, since its features are computed once; one that trains from a late layer on "
-        "sees that crop and its mirror image.",
+        "A frozen trunk sees the evaluation crop only, since its features are computed once; one that trains from a "
+        "late layer on sees that crop and its mirror image. Drawings of characters, which mean something else when "
+        "mirrored or cropped, get small affine changes.",
     ),
     **usual("3.1", "crop_scale", "crop_ratio", "optimizer"),
     "lr": (
@@ -42,8 +42,7 @@ REASONS: Reasons = {
     "patience": (
         "code",
         "The paper's code waits 9 (CUB200), 14 (Cars196) or 39 (SOP) epochs. A shorter wait saves steps; what it "
-        "costs in accuracy is shown below, with the trials that chose the learning rate. Where it is as long as the "
-        "run, all runs are of one length.",
+        "costs in accuracy is shown below, with the trials that chose the learning rate.",
     ),
     "max_epochs": ("code", "Bounds the cost of a run; how many runs reach the limit is counted below."),
     "per_class": ("3.3", "The scores of each test class, for intervals over classes."),
@@ -96,7 +95,7 @@ BY_HAND: tuple[ByHand, ...] = (
         "recorded as diverged, with the reason; the search learns nothing from it",
         "scores 0",
         "code",
-        "A failure is no accuracy.",
+        "A failed trial has no accuracy.",
     ),
     (
         "search ranges",

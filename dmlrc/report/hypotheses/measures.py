@@ -11,7 +11,7 @@ import pandas as pd
 
 from dmlrc import records, studies
 from dmlrc.records import StudyRecords
-from dmlrc.report import published, statistics
+from dmlrc.report import labels, published, statistics
 from dmlrc.report.decides import measures as decides
 from dmlrc.report.significance import measures as significance
 from dmlrc.report.significance.measures import Comparison
@@ -66,7 +66,8 @@ class Finding:
 class Judged:
     """A hypothesis on one data set: its findings, the verdict on all of them, and what is still missing.
 
-    missing: the studies that are not finished, with the repetitions that count so far, of how many.
+    missing: the studies behind the findings that are not finished, with the repetitions that count so far, of how many.
+    absent: likewise those without which a finding could not be made.
     """
 
     hypothesis: str
@@ -74,14 +75,20 @@ class Judged:
     findings: tuple[Finding, ...]
     verdict: str
     missing: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
 
 
-def all_of(findings: Iterable[Finding]) -> str:
-    """Kept only if all are; not kept if one is not; otherwise open."""
+def all_of(findings: Iterable[Finding], wanted: int = 1) -> str:
+    """Not kept if one is not; else not tested while one is missing; kept if all are; otherwise it cannot be told.
+
+    wanted: how many findings the hypothesis has.
+    """
     verdicts = [each.verdict for each in findings]
-    if not verdicts or NOT_TESTED in verdicts:
+    if NOT_KEPT in verdicts:
+        return NOT_KEPT
+    if len(verdicts) < wanted or NOT_TESTED in verdicts:
         return NOT_TESTED
-    return NOT_KEPT if NOT_KEPT in verdicts else KEPT if set(verdicts) == {KEPT} else OPEN
+    return KEPT if set(verdicts) == {KEPT} else OPEN
 
 
 # Records that count
@@ -233,20 +240,48 @@ def rate_makes_ranking(study: str) -> Judged:
 def _ranges(hypothesis: str, study: str, what: str, over: Counted, under: Counted, region: Region) -> Judged:
     """A ratio of two ranges of scores, of the methods that both have, with the interval of `statistics.redrawn`.
 
-    The variance of a score is pooled over all methods of its study.
+    The variance of a score is pooled over all methods of its study. A method that one of the two lacks is named.
     """
     missing = over.missing + under.missing
     if over.records is None or under.records is None:
         return Judged(hypothesis, study, (), NOT_TESTED, missing)
-    compared = [compare(each, lenders(study)) for each in (over, under)]
-    if any(each.luck == significance.SEEDS for each in compared):
+    told = _in_both(study, over, under)
+    if told is None:
         return Judged(hypothesis, study, (), NOT_TESTED, (*missing, "no study on this data has searched twice"))
-    both = compared[0].summary.index.intersection(compared[1].summary.index)
-    told = [each.summary.loc[both] for each in compared]
+    methods = [{method.name for method in studies.get(each.name).methods} for each in (over, under)]
+    what += left_out(sorted(set.intersection(*methods) - set(told[0].index)))
     groups = [(each["mean"].to_numpy(), each["error"].to_numpy()) for each in told]
     found = statistics.redrawn(groups, lambda one, other: np.ptp(one, axis=-1) / np.ptp(other, axis=-1))
     finding = Finding.by_interval(what, found, region)
     return Judged(hypothesis, study, (finding,), finding.verdict, missing)
+
+
+def _in_both(study: str, *found: Counted) -> list[pd.DataFrame] | None:
+    """The summary of each of these studies, of the methods that all have; None where no luck of search is known."""
+    compared = [compare(each, lenders(study)) for each in found]
+    if any(each.luck == significance.SEEDS for each in compared):
+        return None
+    both = set.intersection(*(set(each.methods) for each in compared))
+    return [each.summary[each.summary.index.isin(both)] for each in compared]
+
+
+def ranges_by_luck(study: str) -> dict[str, tuple[float, float]]:
+    """Beside H2 and H9: the ranges that luck alone would give the methods, over and under the line of the ratio."""
+    pairs = {"H2": (study, TOO_HIGH.get(study)), "H9": (LAST_BLOCK.get(study), EMBEDDER.get(study))}
+    found = {}
+    for hypothesis, names in pairs.items():
+        both = [counted(name) for name in names if name]
+        if len(both) < 2 or any(each.records is None for each in both):
+            continue
+        if (told := _in_both(study, *both)) is not None:
+            found[hypothesis] = tuple(statistics.range_by_luck(each["error"]) for each in told)
+    return found
+
+
+def left_out(names: Iterable[str]) -> str:
+    """Names the methods that a comparison lacks, behind what it is; "" if none."""
+    found = [labels.method_label(name) for name in names]
+    return f", without {labels.listed(found)}" if found else ""
 
 
 def newer_gain_little(study: str) -> Judged:
@@ -328,15 +363,22 @@ def order_at_every_depth(study: str) -> Judged:
         "embedder alone and last block": (alone, last),
         "last block and everything (Omniglot)": (last, all_trained),
     }
-    missing = tuple(dict.fromkeys(text for pair in pairs.values() for each in pair for text in each.missing))
-    findings = []
-    for what, (one, other) in pairs.items():
-        if one.records is not None and other.records is not None:
-            both = pd.concat(map(significance.means, (one.records, other.records)), axis=1, join="inner")
-            found = statistics.correlation(*both.to_numpy().T, ranks=True, units="methods")
-            findings.append(Finding.by_interval(f"rank correlation: {what}", found, Region(low=0.5)))
-    verdict = all_of(findings) if len(findings) == len(pairs) else NOT_TESTED
-    return Judged("H7", study, tuple(findings), verdict, missing)
+    findings, missing, absent = [], [], []
+    for what, pair in pairs.items():
+        lacking = [text for each in pair for text in each.missing]
+        if any(each.records is None for each in pair):
+            absent += lacking
+            continue
+        missing += lacking
+        both = pd.concat([significance.means(each.records) for each in pair], axis=1)
+        methods = [{method.name for method in studies.get(each.name).methods} for each in pair]
+        what += left_out(sorted(set.intersection(*methods) - set(both.dropna().index)))
+        found = statistics.correlation(*both.dropna().to_numpy().T, ranks=True, units="methods")
+        findings.append(Finding.by_interval(f"rank correlation: {what}", found, Region(low=0.5)))
+    absent = [text for text in dict.fromkeys(absent) if text not in missing]
+    return Judged(
+        "H7", study, tuple(findings), all_of(findings, len(pairs)), tuple(dict.fromkeys(missing)), tuple(absent)
+    )
 
 
 def one_function_one_result(study: str) -> Judged:

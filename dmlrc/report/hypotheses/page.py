@@ -15,6 +15,7 @@ from dmlrc.report.hypotheses.measures import (
     Region,
     diverged,
     equality,
+    ranges_by_luck,
     redrawn_correlations,
 )
 from dmlrc.report.statistics import LEVEL, Estimate, holm
@@ -38,11 +39,17 @@ def cells(found: Sequence[Judged]) -> pd.DataFrame:
                     "statistic": finding.what if finding else "–",
                     "value": value(each.hypothesis, finding.found) if finding else "–",
                     "region": region(each.hypothesis, finding.region) if finding else "–",
-                    "verdict": each.verdict + (" so far" if each.missing and each.verdict != NOT_TESTED else ""),
-                    "repetitions missing": "; ".join(map(titles.in_label, each.missing)) or "–",
+                    "this number": finding.verdict if finding else "–",
+                    "verdict": _verdict(each),
+                    "repetitions missing": "; ".join(map(titles.in_label, (*each.missing, *each.absent))) or "–",
                 }
             )
     return pd.DataFrame(rows).set_index(["Hypothesis", "on"])
+
+
+def _verdict(each: Judged) -> str:
+    """The verdict, "so far" where repetitions are missing that may still change a number."""
+    return each.verdict + (" so far" if each.missing and each.verdict != NOT_TESTED else "")
 
 
 def numbers(found: Sequence[Judged]) -> pd.DataFrame:
@@ -60,7 +67,7 @@ def numbers(found: Sequence[Judged]) -> pd.DataFrame:
             "region_high": finding.region.high,
             "verdict_alone": finding.verdict,
             "verdict": each.verdict,
-            "missing": "; ".join(each.missing),
+            "missing": "; ".join((*each.missing, *each.absent)),
         }
         for each in found
         for finding in each.findings
@@ -104,16 +111,16 @@ def region(hypothesis: str, wanted: Region) -> str:
 
 
 def summary(found: Sequence[Judged]) -> list[str]:
-    """How many verdicts there are of each kind, on CUB-200 (2010), where they confirm, and elsewhere, in sentences."""
+    """How many hypotheses have which verdict on CUB-200 (2010), where they confirm, and elsewhere, in sentences."""
     sentences = []
     for where, chosen in (
-        (f"on {titles.title(CUB)}, where all hypotheses are confirmatory", [e for e in found if e.study == CUB]),
-        ("on the other data sets, where they are exploratory", [e for e in found if e.study != CUB]),
+        (f"hypotheses on {titles.title(CUB)}, where all are confirmatory", [e for e in found if e.study == CUB]),
+        ("judgements on the other data sets, where they are exploratory", [e for e in found if e.study != CUB]),
     ):
         counts = {verdict: sum(each.verdict == verdict for each in chosen) for verdict in VERDICTS}
         known = [(verdict, count) for verdict, count in counts.items() if count]
         told = ", ".join(f"{count} {verdict}" for verdict, count in known) if len(known) > 1 else f"all {known[0][0]}"
-        sentences.append(f"Of {len(chosen)} verdicts {where}: {told}.")
+        sentences.append(f"Of {len(chosen)} {where}: {told}.")
     return sentences
 
 
@@ -127,8 +134,12 @@ def sentence(found: Sequence[Judged]) -> str:
 
 
 def _told(each: Judged) -> str:
-    told = "; ".join(f"{finding.what} {value(each.hypothesis, finding.found)}" for finding in each.findings)
-    return f"{each.verdict}{' so far' if each.missing else ''} ({told})"
+    told = "; ".join(
+        f"{finding.what} {value(each.hypothesis, finding.found)}"
+        + (f", by itself {finding.verdict}" if finding.verdict != each.verdict else "")
+        for finding in each.findings
+    )
+    return f"{_verdict(each)} ({told})"
 
 
 def beside(study: str) -> str:
@@ -143,12 +154,17 @@ def beside(study: str) -> str:
         return text
     closer, differ = pairs["equal_within_half"].sum(), (holm(pairs["p_welch"]) < 1 - LEVEL).sum()
     text += (
-        f" By Welch's tests, each method with its own variance, {differ} of {len(pairs)} pairs differ; equal within a "
-        f"point are {pairs['equal'].sum() or 'none'}, within half a point {closer or 'none'} (H5)."
+        f" By Welch's tests, each method with its own variance, {differ} of {len(pairs)} pairs differ; "
+        f"{pairs['equal'].sum() or 'none'} are equal within a point, {closer or 'none'} within half a point (H5)."
     )
     same = pairs[pairs["a"].isin(SAME) & pairs["b"].isin(SAME)]["equal"]
     lost, trials = diverged(study)
     text += f" {lost or 'None'} of {trials:,} trials diverged{', and are left out' * bool(lost)} (H6)."
+    for number, (over, under) in ranges_by_luck(study).items():
+        text += (
+            f" Were all losses equal, luck alone would make the ranges of the ratio {labels.percent(over)} and "
+            f"{labels.percent(under)} points; the nearer a range is to that, the less its interval covers ({number})."
+        )
     if len(same):
         text += f" N. Softmax and ProxyNCA are {'' if same.iloc[0] else 'not shown to be '}equal within a point (H8)."
     return text

@@ -68,7 +68,8 @@ def compare(
 ) -> Comparison:
     """The methods of a study, with the luck that is known of them. edition: studies that may lend that of search.
 
-    Of several lenders the one whose searches scatter most, relative to its mean score, as preregistered.
+    Of several lenders the one whose searches scatter most, relative to its mean score: the luck is rather over- than
+    underestimated.
     """
     runs = scores(records, metric, setting)
     if _searched_again(runs):

@@ -221,9 +221,9 @@ def classes_sentence(records: StudyRecords) -> str:
     apart = (found["behind_low"] > 0).sum()
     return (
         f"`{records.name}`: other test classes of the same kind would move every method by ± {labels.percent(half)} "
-        f"points, but all of them together. {labels.method_label(leader)} leads in "
-        f"{100 * found['first'][leader]:.0f} % of the resamples, and {apart} of the {others} others stay behind "
-        "the best in 95 % of them."
+        f"points, but nearly all in step. {labels.method_label(leader)} leads in "
+        f"{100 * found['first'][leader]:.0f} % of the resamples; {apart} of the {others} others lie behind it by an "
+        "interval that excludes 0."
     )
 
 
