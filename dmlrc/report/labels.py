@@ -224,8 +224,13 @@ MARKS_OF_SEARCHES = f"{MARKS} {CUT_OFF}: more than one in twenty of its runs end
 def ties(frame: pd.DataFrame) -> str:
     """What bold and italic cells of a results table mean. frame: `tables.accuracy`."""
     if "among_best" in frame:
-        return "Bold: the highest mean. Italic: it cannot be told from the best, search and seed counted."
-    return "Bold: the highest mean. Italic: its interval overlaps that of the best; it knows the luck of seeds alone."
+        return (
+            "Bold: the highest mean. Italic: it cannot be told from the best, search and seed counted. The variance is "
+            "pooled over the methods, so ± is the same in a column."
+        )
+    return (
+        "Bold: the highest mean. Italic: its interval, which counts the luck of seeds alone, overlaps that of the best."
+    )
 
 
 def against_untrained(texts: pd.Series, values: pd.Series, untrained: float) -> pd.Series:
@@ -344,8 +349,8 @@ def _count_of_runs(records: StudyRecords) -> str:
     if not budget["reruns"]:
         return f"n = {counted(budget['trials'], 'trial')}"
     if searches > 1:
-        return f"n = {searches * budget['reruns']} runs, {searches} searches of {budget['reruns']}"
-    return f"n = {counted(budget['reruns'], 'run')}"
+        return f"n = {searches * budget['reruns']} reruns ({searches} searches, {budget['reruns']} reruns each)"
+    return f"n = {counted(budget['reruns'], 'rerun')}"
 
 
 def caveats(edition: Sequence[StudyRecords]) -> str:

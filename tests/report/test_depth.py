@@ -101,7 +101,7 @@ def test_the_study_that_lends_the_luck_of_search_is_named(depths):
     own = [replace(each, compared=replace(each.compared, donor="")) for each in depths]
     assert page.luck_sentence({"Birds": own}) == page.luck_sentence({}) == ""
     count = depths[0].compared.runs.groupby("method").size().iloc[0]
-    assert page.runs_sentence(depths[:1]) == f"n = {count} runs."
+    assert page.runs_sentence(depths[:1]) == f"n = {count} reruns."
 
 
 def test_cells_hold_every_method_the_untrained_trunk_and_the_range(depths):

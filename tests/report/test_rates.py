@@ -104,8 +104,8 @@ def test_the_settings_of_a_grid_are_named_after_their_search():
     birds = records.StudyRecords(**{**vars(grid()), "meta": grid().meta | {"dataset": "cub200_2010"}})
     shelves = records.StudyRecords(**{**vars(grid()), "meta": grid().meta | {"dataset": "grocery"}})
     assert page.settings_sentence({"Birds": birds, "Cars": grid(), "Shelves": shelves}) == (
-        "The settings are those that won a search: those of `cars196crops-frozen-rate1e-4` at 10⁻⁴ (for Birds and "
-        "Cars) and those of `grocery-frozen-rate1e-4` at 10⁻⁴ (for Shelves)."
+        "The settings won a search: for Birds and Cars that of `cars196crops-frozen-rate1e-4` at 10⁻⁴ and for Shelves "
+        "that of `grocery-frozen-rate1e-4` at 10⁻⁴."
     )
     assert page.settings_sentence({}) == ""
 

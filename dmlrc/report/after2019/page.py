@@ -27,7 +27,7 @@ WHAT = {
     "proxy_anchor": "every class vector against all images of the batch, by soft maxima; a sibling of MS with one "
     "learned anchor a class",
     "circle": "softplus over positives and negatives, each pair weighted by its distance from its optimum",
-    "supcon": "cross-entropy against all other images of the batch, averaged over the positives; NT-Xent with 2 "
+    "supcon": "cross-entropy against all other images of the batch, averaged over the positives; NTXent with 2 "
     "images a class",
     "proxy_nca_pp": "N. Softmax at a temperature of 1/18; ProxyNCA with a scale of 9",
     "smooth_ap": "average precision in the batch, with sigmoids for steps; FastAP has soft histograms",
@@ -80,7 +80,7 @@ def identities(seed: int = 0) -> pd.DataFrame:
         (("ProxyNCA++, T = 1/9", "proxy_nca_pp", {}), ("ProxyNCA, scale 9", "proxy_nca", {"softmax_scale": 9}), 4),
         (
             ("SupCon, T = 0.1", "supcon", {"temperature": 0.1}),
-            ("NT-Xent, T = 0.1", "ntxent", {"temperature": 0.1}),
+            ("NTXent, T = 0.1", "ntxent", {"temperature": 0.1}),
             2,
         ),
         (
@@ -90,7 +90,7 @@ def identities(seed: int = 0) -> pd.DataFrame:
         ),
         (
             ("SupCon, T = 0.1", "supcon", {"temperature": 0.1}),
-            ("NT-Xent, T = 0.1", "ntxent", {"temperature": 0.1}),
+            ("NTXent, T = 0.1", "ntxent", {"temperature": 0.1}),
             4,
         ),
     )
@@ -409,8 +409,8 @@ def after2019_sentence(main: StudyRecords, after: StudyRecords | None) -> str:
         f"On `{main.name}` the best loss after 2019 is {after2019_label(numbers['best_method'])} with "
         f"{labels.percent(numbers['best'])} % MAP@R; the best of {numbers['older']} older ones, "
         f"{after2019_label(numbers['fourteen_method'])}, has {labels.percent(numbers['fourteen'])} %. Of the "
-        f"{numbers['n']} new ones, {numbers['above'] or 'none'} {'lies' if numbers['above'] == 1 else 'lie'} above it "
-        f"beyond both intervals, and {numbers['below'] or 'none'} below."
+        f"{numbers['n']} new ones, {numbers['above'] or 'none'} {'lies' if numbers['above'] == 1 else 'lie'} clearly "
+        f"above it (the intervals do not overlap), and {numbers['below'] or 'none'} clearly below."
     )
     noise = search_noise(main, after)
     if "proxy_nca_pp" not in noise.index or len(noise) < 2:
@@ -429,7 +429,8 @@ def after2019_in_short(edition: Mapping[str, tuple[StudyRecords, StudyRecords | 
         if found := against_the_fourteen(*pair):
             told[name] = f"{found['above'] or 'none'} of {found['n']}"
     return (
-        f"Losses after 2019 that beat the best of the fourteen, beyond both intervals: {labels.by_study(told)}."
+        "Losses after 2019 that clearly beat the best of the fourteen (the intervals do not overlap): "
+        f"{labels.by_study(told)}."
         if told
         else ""
     )

@@ -58,7 +58,7 @@ def part_numbers(found: Sequence[Part]) -> pd.DataFrame:
 def parts_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
     """Which parts move the methods against one another more than the losses differ, in a sentence or two.
 
-    Surely more: the whole intervals lie apart.
+    Clearly more: the whole intervals lie apart.
     """
     by_name = {part.name: part for part in drawable(found)}
     if "loss" not in by_name or len(by_name) < 2:
@@ -76,8 +76,8 @@ def parts_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
         )
     surely = [part for part in above if part.against.low > loss.high]
     told = {
-        "surely moves them more": surely,
-        "may move them as much or more": [part for part in above if part not in surely],
+        "clearly moves them more": surely,
+        "moves them about as much or more": [part for part in above if part not in surely],
     }
     return first + " ".join(
         f"What {how} against one another: {labels.listed(map(_moves, parts))}." for how, parts in told.items() if parts
@@ -105,7 +105,7 @@ def parts_in_short(found: Mapping[str, Sequence[Part]]) -> str:
         if by_name and own == own:
             above = [f"the {labels.aside(other)}" for other, value in by_name.items() if value >= own]
             told[name] = labels.listed(above) or "nothing"
-    what = "What moves the methods against one another as much as their losses do, or more"
+    what = "At least as important for a ranking as the loss itself, as far as it is known"
     return f"{what}: {'; '.join(f'on `{name}` {parts}' for name, parts in told.items())}." if told else ""
 
 
@@ -150,7 +150,7 @@ def together_sentence(records: StudyRecords, found: Sequence[Part], named: bool 
     begin = f"On `{records.name}` changing" if named else "Changing"
     what = f"{begin} the {most.name} moves"
     if np.isnan(against):
-        return f"{what} the one method that was run so by {together} points."
+        return f"{what} the only method that was run on several by {together} points."
     return f"{what} all methods together by {together} points, and against one another by {labels.percent(against)}."
 
 

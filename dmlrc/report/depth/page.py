@@ -123,7 +123,7 @@ def left_out_sentence(found: Mapping[str, Sequence[Depth]]) -> str:
 def runs_sentence(found: Sequence[Depth]) -> str:
     """On how many reruns a score rests."""
     counts = sorted({int(count) for depth in found for count in depth.compared.runs.groupby("method").size()})
-    return f"n = {' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} runs."
+    return f"n = {' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} reruns."
 
 
 def missing_sentence(missing: Mapping[str, str]) -> str:

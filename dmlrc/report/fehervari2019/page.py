@@ -320,9 +320,9 @@ def table_sentence(dataset: str) -> str:
         "scores higher than its own paper reports" if higher == 1 else "score higher than their own papers report"
     )
     return (
-        f"Under one setting {higher} of {len(gained)} methods {reported}, "
-        f"{fehervari_label(most)} most ({common.points(gained[most])} points) and "
-        f"{fehervari_label(least)} least ({common.points(gained[least])})."
+        f"Under one setting {higher} of {len(gained)} methods {reported}. The changes run from "
+        f"{common.points(gained[least])} points ({fehervari_label(least)}) to {common.points(gained[most])} "
+        f"({fehervari_label(most)})."
     )
 
 
@@ -383,8 +383,8 @@ def slopes_sentence(by_study: ByStudy, what: str) -> str:
         most, least = slopes["mean"].idxmax(), slopes["mean"].idxmin()
         seeds = " (a single seed has no interval)" if (slopes["n"] < 2).all() else ""
         sentences.append(
-            f"On `{name}` {gain} of {len(slopes)} methods gain from a larger {what} beyond their interval and "
-            f"{lose or 'none'} {'loses' if lose == 1 else 'lose'}{seeds}; a doubling is worth "
+            f"On `{name}` {gain} of {len(slopes)} methods clearly gain from a larger {what} (interval above 0) "
+            f"and {lose or 'none'} clearly {'loses' if lose == 1 else 'lose'}{seeds}; a doubling is worth "
             f"{common.points(slopes['mean'][most])} points to {fehervari_label(most)} and "
             f"{common.points(slopes['mean'][least])} to {fehervari_label(least)}."
         )
@@ -405,7 +405,7 @@ def slopes_in_short(dims: ByStudy, batches: ByStudy, untrained: Mapping[str, pd.
             if len(each)
         }
         if told:
-            raises = "" if parts else " raises R@1 beyond its interval"
+            raises = "" if parts else " clearly raises R@1 (the interval lies above 0)"
             parts.append(f"a larger {what}{raises} for {labels.by_study(told)}")
     if untrained and all(curve.iloc[-1] > curve.iloc[0] for curve in untrained.values()):
         parts.append("an untrained layer gains from dimensions too")

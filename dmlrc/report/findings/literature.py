@@ -118,12 +118,12 @@ def same_losses() -> pd.DataFrame:
             lambda x: contrastive_on_cosines(x, labels, *COSINE_MARGINS),
         ),
         Pair(
-            "SupCon, 2 images a class = NT-Xent",
+            "SupCon, 2 images a class = NTXent",
             lambda x: supcon(x, of_two, TEMPERATURE),
             lambda x: ntxent(x, of_two),
         ),
         Pair(
-            "SupCon, 4 images a class, NT-Xent",
+            "SupCon, 4 images a class, NTXent",
             lambda x: supcon(x, of_four, TEMPERATURE),
             lambda x: ntxent(x, of_four),
         ),

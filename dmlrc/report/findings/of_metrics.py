@@ -170,8 +170,8 @@ def classes(edition: Sequence[StudyRecords]) -> Finding:
         "CUB200, Cars196, SOP: {cite:t}`musgrave2020`, the best trial of each published search (so slightly favoured) "
         "and Tables 3-5. " + labels.captions(edition),
         f"The ratios of the paper are {labels.each(ratios, '{:.2f}'.format)}. The test half has four times as many "
-        "classes each time, so their number is not all that tells the halves apart, and the ratio alone proves "
-        "nothing; the figure above does.",
+        "classes in every row, yet the ratios differ: the number of classes is not all that tells the halves apart. "
+        "The figure above changes nothing else.",
     )
     return Finding(
         "classes",

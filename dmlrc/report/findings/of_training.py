@@ -62,7 +62,7 @@ def coreset() -> Finding:
         table,
         "The largest distance of an image of the pool to the nearest of 28 anchors: mean over 20 pools of 512, and "
         "standard deviation. A mixture of 100 Gaussian classes of unequal size. Computed live, seed 0.",
-        f"With another pool the radius is {radius['another pool']:.2f}, as good as random anchors "
+        f"With another pool the radius is {radius['another pool']:.2f}, no better than random anchors "
         f"({radius['uniform']:.2f}); the coreset of the right pool has {radius['greedy']:.2f}. Ours measures and "
         "chooses in one pool.",
     )
@@ -118,7 +118,7 @@ def own_maximum(edition: Sequence[StudyRecords]) -> Finding:
             f"Validation P@1 of the reruns, mean over folds and seeds, in `{part['study'].iloc[0]}`: at the checkpoint "
             "with the highest MAP@R, and at P@1's own best epoch. The paper chooses by the test classes; our records "
             "have no curve of these, so this shows its practice in part. " + labels.captions(edition),
-            f"The own maximum is higher on average by {percent(part['inflation'].mean(), 2)} points, at most "
+            f"P@1's own maximum is higher on average by {percent(part['inflation'].mean(), 2)} points, at most "
             f"{percent(part['inflation'].max(), 2)} ({most}), from only {part['evaluations'].mean():.1f} evaluations a "
             f"run on average. It differs by method: {training.swapped_pairs(part)} of "
             f"{len(part) * (len(part) - 1) // 2} pairs of methods change their order.",

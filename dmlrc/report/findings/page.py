@@ -52,4 +52,4 @@ def pairs_sentence(found: Sequence[Pair]) -> str:
     widest, narrowest = (
         f"{percent(pair.wrong)} instead of {percent(pair.right)} % ({pair.what})" for pair in (found[0], found[-1])
     )
-    return f"{len(found)} faults change a score: most of all to {widest}, least of all to {narrowest}."
+    return f"{len(found)} faults change a score. The widest gap: {widest}. The narrowest: {narrowest}."

@@ -221,11 +221,11 @@ def _range(space: Float | Int) -> str:
 
 
 def sensitivity(tried: pd.DataFrame) -> str:
-    """Below which share of the best trial's value half of the trials stay, in a sentence."""
+    """Which share of the best trial's value the median trial reaches, in a sentence."""
     values = tried.groupby("study", sort=False)["value"]
     shares = (values.median() / values.max()).to_dict()
     told = labels.listed(f"{100 * share:.0f} % on {study}" for study, share in shares.items())
-    return f"Half of the trials stay below this share of the best trial's validation MAP@R: {told}."
+    return f"The median trial reaches this share of the best one's validation MAP@R: {told}."
 
 
 def rate_sentences(method: str) -> list[str]:

@@ -78,7 +78,7 @@ def sentence(gallery: Gallery, spaces: Sequence[Space]) -> str:
     helped = sum(score > before.scores.mean() for score in after.values())
     said = "raises" if helped == len(after) else "does not raise" if not helped else "does not always raise"
     return (
-        f"Before training these {len(gallery.rows)} images have a MAP@R of {labels.one_digit(before.scores.mean())} %; "
+        f"MAP@R of these {len(gallery.rows)} images is {labels.one_digit(before.scores.mean())} % before training; "
         f"after it, in percent: {labels.each(after, labels.one_digit)}. Training on other classes {said} it here."
     )
 

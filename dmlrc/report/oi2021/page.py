@@ -455,8 +455,8 @@ def start_sentence(by_study: ByStudy) -> str:
         texts = {text: _gap(gap(records, key, "first"), key) for key, text in METRICS.items()}
         trained, validated = classes(records)
         sentences.append(
-            f"On `{name}`, with {trained} training and {validated} validation classes, the training images score above "
-            f"the validation images after the first epoch by: {labels.each(texts, str)}."
+            f"On `{name}`, with {trained} training and {validated} validation classes, training less validation images "
+            f"after the first epoch: {labels.each(texts, str)}."
         )
     return labels.bullets(sentences) or "Nothing was run here."
 

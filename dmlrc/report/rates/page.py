@@ -223,10 +223,9 @@ def settings_sentence(grids: Mapping[str, StudyRecords]) -> str:
     for title, grid in grids.items():
         found.setdefault(_settings_from(grid), []).append(title)
     told = labels.listed(
-        f"those of `{name}` at {labels.rate(rate)} (for {labels.listed(those)})"
-        for (name, rate), those in found.items()
+        f"for {labels.listed(those)} that of `{name}` at {labels.rate(rate)}" for (name, rate), those in found.items()
     )
-    return f"The settings are those that won a search: {told}." if told else ""
+    return f"The settings won a search: {told}." if told else ""
 
 
 def order_sentence(title: str, best: pd.DataFrame) -> str:
@@ -270,7 +269,9 @@ def turned_in_short(grids: Mapping[str, pd.DataFrame]) -> str:
         if found := _turned(best):
             rate, changed, pairs, _ = max(found, key=lambda each: each[1])
             told.append(f"{changed} of {pairs} at {labels.rate(rate)} on {title}")
-    return f"Pairs of losses that a learning rate too high turns around: {labels.listed(told)}." if told else ""
+    return (
+        f"Pairs of losses whose order a learning rate that is too high reverses: {labels.listed(told)}." if told else ""
+    )
 
 
 def _turned(best: pd.DataFrame) -> list[tuple[float, int, int, str]]:

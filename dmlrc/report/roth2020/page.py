@@ -213,7 +213,7 @@ def regularisation_in_short(by_study: ByStudy) -> str:
             ours[head] = f"{(gains > frame['ci95'][gains.index]).sum()} of {len(gains)}"
         else:
             theirs += list(gains)
-    told = f"; in our runs, beyond its interval, in {labels.by_study(ours)}" if ours else ""
+    told = f"; in our runs clearly (the interval lies above 0) in {labels.by_study(ours)}" if ours else ""
     return f"With ρ-regularisation R@1 rises in {sum(g > 0 for g in theirs)} of {len(theirs)} pairs of the paper{told}."
 
 

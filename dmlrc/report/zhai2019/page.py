@@ -332,8 +332,8 @@ def embeddings_sentence(table: str, main: ByStudy) -> str:
     for name, records in common.present(main).items():
         bits[f"`{name}`"], lmcl[f"`{name}`"] = bits_cost(records).value, over_lmcl(records).value
     return (
-        f"Keeping only the signs changes R@1 by, in points: {labels.each(bits, common.points)}. NormSoftmax is above "
-        f"LMCL* in the same pipeline by, in points: {labels.each(lmcl, common.points)}."
+        f"R@1 of the signs less that of the floats, in points: {labels.each(bits, common.points)}. NormSoftmax less "
+        f"LMCL* (CosFace) in the same pipeline: {labels.each(lmcl, common.points)}."
     )
 
 
