@@ -345,9 +345,9 @@ def test_settings_show_the_paper_first():
 
 def test_a_caption_says_how_many_runs_stand_behind_a_number():
     records = fake_records(trials=3, reruns=2)
-    assert labels.caption(records) == "`fake-study`: n = 2 runs."
+    assert labels.caption(records) == "`fake-study`: n = 2 reruns."
     records.meta["repetitions"] = 3
-    assert labels.caption(records) == "`fake-study`: n = 6 runs, 3 searches of 2."
+    assert labels.caption(records) == "`fake-study`: n = 6 reruns (3 searches, 2 reruns each)."
     records.meta["budget"]["reruns"] = 0
     assert labels.caption(records) == "`fake-study`: n = 3 trials."
 
@@ -357,9 +357,9 @@ def test_a_caption_says_once_what_several_studies_share():
     second.meta["study"] = "grocery-quick"
     third = fake_records(trials=3, reruns=4)
     third.meta["study"] = "omniglot"
-    assert labels.captions([first, second]) == "Each study: n = 2 runs."
+    assert labels.captions([first, second]) == "Each study: n = 2 reruns."
     assert labels.captions([first, third, second]) == (
-        "`fake-study` and `grocery-quick`: n = 2 runs. `omniglot`: n = 4 runs."
+        "`fake-study` and `grocery-quick`: n = 2 reruns. `omniglot`: n = 4 reruns."
     )
     assert labels.captions([]) == ""
 
