@@ -65,7 +65,8 @@ def studies_table(studies: Iterable[Study]) -> pd.DataFrame:
         study.name: {
             "data set": labels.dataset_label(study.dataset),
             "protocol": study.protocol.name,
-            "budget": f"{study.budget.name}: {study.budget.trials} trials, {study.budget.reruns} reruns",
+            "budget": f"{study.budget.name}: {study.budget.trials} trials, {study.budget.reruns} reruns"
+            + (f", {study.repetitions} times" if study.repetitions > 1 else ""),
             "expected": study.expected,
             "name": study.name,
         }

@@ -234,6 +234,14 @@ def test_the_ranges_of_luck_stand_beside_the_ratios(recorded):
     assert measures.ranges_by_luck(GROCERY) == {}
 
 
+def test_h3_says_how_much_can_be_gained_at_all(recorded):
+    recorded[GROCERY] = study(GROCERY, flat(0.01))
+    judged = measures.newer_gain_little(GROCERY)
+    base = measures.compare(measures.counted(GROCERY), [], "precision_at_1").summary["mean"]["contrastive"]
+    assert judged.findings[0].found.attainable[1] == pytest.approx(1 / base - 1)
+    assert f"of at most {100 * (1 / base - 1):.1f} % that are possible" in page.sentence([judged])
+
+
 def test_h8_is_kept_if_the_interval_contains_zero(recorded):
     means = flat(0.01) | {"normalized_softmax": 0.4, "proxy_nca": 0.4}
     recorded[CUB] = study(CUB, means, rng=1)

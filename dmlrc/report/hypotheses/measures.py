@@ -301,12 +301,16 @@ def newer_gain_little(study: str) -> Judged:
 
 
 def _gain(compared: Comparison, newer: Sequence[str], base: str) -> Estimate:
-    """mean / base - 1; by the delta method the error of a / b is that of a / b0 - b a0 / b0^2."""
+    """mean / base - 1; by the delta method the error of a / b is that of a / b0 - b a0 / b0^2.
+
+    attainable: up to what a perfect score would give.
+    """
     means = compared.summary["mean"]
     top, bottom = float(means[list(newer)].mean()), float(means[base])
     weights = {name: 1 / bottom / len(newer) for name in newer} | {base: -top / bottom**2}
     found = statistics.contrast(compared.runs, weights, compared.known)
-    return Estimate.around(top / bottom - 1, found.half, found.n, found.units, found.how)
+    gain = Estimate.around(top / bottom - 1, found.half, found.n, found.units, found.how)
+    return replace(gain, attainable=(-1.0, 1 / bottom - 1))  # nobody scores more than 1
 
 
 def search_outweighs_seed(study: str) -> Judged:

@@ -136,10 +136,17 @@ def sentence(found: Sequence[Judged]) -> str:
 def _told(each: Judged) -> str:
     told = "; ".join(
         f"{finding.what} {value(each.hypothesis, finding.found)}"
+        + _possible(finding.found)
         + (f", by itself {finding.verdict}" if finding.verdict != each.verdict else "")
         for finding in each.findings
     )
     return f"{_verdict(each)} ({told})"
+
+
+def _possible(found: Estimate) -> str:
+    """The most that a gain can be on this data, where scores are near their end."""
+    most = found.attainable[1]
+    return f", of at most {100 * most:.1f} % that are possible" if np.isfinite(most) else ""
 
 
 def beside(study: str) -> str:
