@@ -281,6 +281,10 @@ def test_the_page_tells_every_verdict(recorded):
     assert told[0].startswith("Of 9 hypotheses on ")
     assert all(each.verdict == NOT_TESTED for each in judged if each.study != CUB)
     assert told[1].endswith("where they are exploratory: all not tested.")
-    assert "**H3. Newer losses gain little over those of 2006.**" in page.sentence(
-        [each for each in judged if each.hypothesis == "H3"]
-    )
+    newer = [each for each in judged if each.hypothesis == "H3"]
+    assert page.sentence(newer).startswith("**H3. Newer losses gain little over those of 2006.** CUB-200 (2010): ")
+    assert "Not tested on Cars crops and Grocery Store" in page.sentence(newer)
+    assert page.untested(judged) == [CARS, GROCERY]
+    assert "Not tested" not in page.sentence(newer, apart=[CARS, GROCERY])
+    assert page.untested_sentence(judged).startswith("On Cars crops and Grocery Store no hypothesis is tested yet")
+    assert page.untested_sentence(newer[:1]) == ""

@@ -1,6 +1,6 @@
 """The hypotheses as their page prints them: cells of the table, and sentences with their numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pandas as pd
@@ -124,13 +124,26 @@ def summary(found: Sequence[Judged]) -> list[str]:
     return sentences
 
 
-def sentence(found: Sequence[Judged]) -> str:
-    """A hypothesis, with its verdict on every study."""
+def untested(found: Sequence[Judged]) -> list[str]:
+    """The studies on which nothing is tested yet."""
+    tested = {each.study for each in found if each.findings}
+    return [study for study in dict.fromkeys(each.study for each in found) if study not in tested]
+
+
+def untested_sentence(found: Sequence[Judged]) -> str:
+    """Names the studies on which nothing is tested yet; "" if there are none."""
+    names = labels.listed(map(titles.title, untested(found)))
+    return f"On {names} no hypothesis is tested yet: the records are not finished." if names else ""
+
+
+def sentence(found: Sequence[Judged], apart: Collection[str] = ()) -> str:
+    """A hypothesis, with its verdict on every study but those `apart`."""
     own = next(each for each in HYPOTHESES if each.number == found[0].hypothesis)
     told = [f"{titles.title(each.study)}: {_told(each)}." for each in found if each.findings]
-    if waiting := [titles.title(each.study) for each in found if not each.findings]:
+    waiting = [titles.title(each.study) for each in found if not each.findings and each.study not in apart]
+    if waiting:
         told.append(f"Not tested on {labels.listed(waiting)}, whose records are not finished.")
-    return f"**{own.number}. {own.sentence}** {' '.join(told)}"
+    return f"**{own.number}. {own.sentence}** {' '.join(told) or 'Not tested yet.'}"
 
 
 def _told(each: Judged) -> str:
