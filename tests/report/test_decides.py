@@ -261,14 +261,14 @@ def parts():
 def test_sentences_name_what_decides_more_than_the_loss():
     text = page.parts_sentence(study(), parts())
     assert "the losses differ by 1.00 points" in text
-    assert text.endswith("What surely moves them more against one another: the pipeline by 3.00.")
+    assert text.endswith("What clearly moves them more against one another: the pipeline by 3.00.")
     wide = [replace(each, against=replace(each.against, low=0.005)) for each in parts()]
     text = page.parts_sentence(study(), wide)
-    assert text.endswith("What may move them as much or more against one another: the pipeline by 3.00.")
+    assert text.endswith("What moves them about as much or more against one another: the pipeline by 3.00.")
     text = page.parts_sentence(study(), parts()[1:])
     assert "Nothing else moves them as much" in text
     assert "test classes, by 0.20 points" in text
-    assert "changing the class split moves the one method that was run so by 5.00 points." in page.together_sentence(
+    assert "changing the class split moves the only method that was run so by 5.00 points." in page.together_sentence(
         study(), parts()
     )
     assert "too little" in page.parts_sentence(study(), parts()[1:2])

@@ -215,7 +215,9 @@ def test_regularisation_with_one_seed_or_one_side():
     assert page.regularisation_in_short({MAIN: None}).endswith("in 14 of 15 pairs of the paper.")
     whole = numbers.regularisation(table())
     clear = (whole["gain"] > whole["ci95"]).sum()
-    assert f"beyond its interval, in {clear} of 5 on `{MAIN}`" in page.regularisation_in_short({MAIN: table()})
+    assert f"clearly (the interval lies above 0) in {clear} of 5 on `{MAIN}`" in page.regularisation_in_short(
+        {MAIN: table()}
+    )
 
 
 def test_regularisation_is_drawn_at_its_numbers():

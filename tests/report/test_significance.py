@@ -249,7 +249,9 @@ class TestOtherClasses:
         assert found.loc["triplet", "behind"] == pytest.approx(0.01, abs=0.002)
         assert (found["behind_high"] - found["behind_low"]).max() < (found["high"] - found["low"]).min() / 10
         assert (found.loc["snr", ["behind", "behind_low", "behind_high"]] == 0).all()
-        assert "SNR leads in 100 % of the resamples, and 3 of the 3 others" in page.classes_sentence(self.records)
+        assert "SNR leads in 100 % of the resamples; 3 of the 3 others lie behind it" in page.classes_sentence(
+            self.records
+        )
         assert page.class_cells(self.records).loc["SNR", "leads"] == "100 %"
 
     def test_records_without_class_scores_have_none(self):

@@ -150,7 +150,7 @@ def together_sentence(records: StudyRecords, found: Sequence[Part], named: bool 
     begin = f"On `{records.name}` changing" if named else "Changing"
     what = f"{begin} the {most.name} moves"
     if np.isnan(against):
-        return f"{what} the only method that was run on several by {together} points."
+        return f"{what} the only method that was run so by {together} points."
     return f"{what} all methods together by {together} points, and against one another by {labels.percent(against)}."
 
 

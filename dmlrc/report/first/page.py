@@ -34,7 +34,7 @@ def answer(edition: Sequence[StudyRecords]) -> str:
         [
             "From 2017 to 2019, papers reported a P@1 (how often the nearest neighbour is of the right class) on "
             f"average {_range(claimed)} above that of the contrastive loss of 2006, depending on the data.",
-            "When Musgrave et al. tuned all losses alike in 2020 (the *Reality Check*), the newer ones gained "
+            "When Musgrave and colleagues tuned all losses alike in 2020 (the *Reality Check*), the newer ones gained "
             f"{_range(gains['concatenated'] for gains in paper)} over it"
             f"{f', and {measured} in our runs' * bool(measured)}.",
             leads(edition),
