@@ -187,7 +187,7 @@ def photos(
     given = {key: value for key, value in numbers.items() if value is not None}
     chosen, entry = own_photos.study_of(found, name, given)
     _print_lines(own_photos.plan(found, chosen))
-    dmlrc.data.load(chosen.dataset)  # a photo that is damaged is named before anything is trained
+    dmlrc.study.check(chosen)  # a photo that is damaged, or too few for a fold, before anything is written
     if check:
         return
     extras.require("search", "a search for hyperparameters")  # before anything is written

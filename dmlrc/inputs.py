@@ -19,9 +19,12 @@ from tqdm import tqdm
 from dmlrc import data, models
 from dmlrc.data import FeatureSet, ImageSet, augment, cache
 from dmlrc.data.splits import Splits, halves, official, ratio_4_1_5
-from dmlrc.errors import DmlrcError, UsageError
+from dmlrc.errors import DmlrcError, UsageError, unknown
 from dmlrc.protocol import Protocol, TrunkInput
 from dmlrc.readiness import check_device
+
+AUGMENTATIONS = ("none", "flip", "affine", "place", "crop")
+SPLITS = ("halves", "ratio_4_1_5", "official")
 
 
 class Source(Interface):
@@ -55,10 +58,12 @@ class ImageSource:
             return augment.random_affine(images, generator)
         if protocol.augmentation == "place":
             crops = augment.random_place(images, protocol.crop_size, generator)
-        else:
+        elif protocol.augmentation == "crop":
             crops = augment.random_resized_crop(
                 images, protocol.crop_size, protocol.crop_scale, protocol.crop_ratio, generator
             )
+        else:
+            raise unknown("augmentation", protocol.augmentation, AUGMENTATIONS)
         return augment.random_flip(crops, generator) if self.images.flip else crops
 
     def evaluate(self, indices: np.ndarray) -> Tensor:
@@ -321,11 +326,15 @@ def _computed_once(dataset: str, given: TrunkInput, contents: str | None) -> np.
 
 def split(images: ImageSet | FeatureSet, protocol: Protocol, class_order: str, seed: int) -> Splits:
     """The splits of a protocol. Raises UsageError where the data set has no such ones, or too few classes for them."""
+    if protocol.split not in SPLITS:
+        raise unknown("split", protocol.split, SPLITS)
     if protocol.split == "ratio_4_1_5":
         return ratio_4_1_5(images.labels, order=class_order, seed=seed)
     if protocol.split == "official":
         if images.partition is None:
             raise UsageError(f"data set {images.name} has no official split: use 'halves'")
+        if class_order != "default":
+            raise UsageError(f"the official split of {images.name} has its own classes: use class_order 'default'")
         return official(images.labels, images.partition, folds=protocol.folds)
     return halves(images.labels, folds=protocol.folds, order=class_order, seed=seed)
 

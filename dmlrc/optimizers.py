@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dmlrc.errors import unknown
+
 Tensors = Sequence[Tensor]
 
 
@@ -54,8 +56,13 @@ class RMSprop:
 Optimizer = RMSprop | torch.optim.Optimizer
 
 
+NAMES = ("rmsprop", "sgd", "adam", "adamw")
+
+
 def create(name: str, param_groups: Sequence[dict[str, Any]], momentum: float) -> Optimizer:
-    """The optimiser of this name: "rmsprop", "sgd", "adam" or "adamw"; the last two have no use for momentum."""
+    """The optimiser of this name, one of NAMES; Adam and AdamW have no use for momentum. UsageError for another one."""
+    if name not in NAMES:
+        raise unknown("optimizer", name, NAMES)
     if name == "rmsprop":
         return RMSprop(param_groups, momentum)
     if name == "sgd":

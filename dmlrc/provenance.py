@@ -16,16 +16,17 @@ PACKAGES = ("torch", "torchvision", "numpy", "scikit-learn", "optuna", "faiss-gp
 @functools.cache
 def commit() -> str:
     """The commit of the code that runs, "-dirty" where tracked files differ from it, else the package version."""
+    file = Path(__file__)
     try:
-        return subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=10", "--exclude=*"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
+        _git("ls-files", "--error-unmatch", file.name, folder=file.parent)  # not another project's, installed inside it
+        return _git("describe", "--always", "--dirty", "--abbrev=10", "--exclude=*", folder=file.parent)
     except (OSError, subprocess.CalledProcessError):
         return f"dmlrc {version('dmlrc')}"
+
+
+def _git(*arguments: str, folder: Path) -> str:
+    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
 
 
 def environment(device: torch.device) -> dict:

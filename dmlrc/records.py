@@ -261,12 +261,13 @@ def joined(here: StudyRecords, committed: StudyRecords) -> StudyRecords:
     Of a method that has another fingerprint here than in the committed records, these are all left out.
     """
     frames, replaced = {}, _replaced(here, committed)
+    # of all frames: a rerun that came to nothing here has no scores that would push out those of its predecessor
+    again = pd.MultiIndex.from_frame(pd.concat([_units(name, getattr(here, name)) for name in FRAMES]))
     for name in FRAMES:
         own, other = getattr(here, name), getattr(committed, name)
         other = other[~other["method"].isin(replaced)]
-        keys = [key for key in ("method", "repetition", "kind", "trial", "number", "rerun") if key in own.columns]
-        known = pd.MultiIndex.from_frame(own[keys])
-        frames[name] = pd.concat([other[~pd.MultiIndex.from_frame(other[keys]).isin(known)], own], ignore_index=True)
+        kept = ~pd.MultiIndex.from_frame(_units(name, other)).isin(again)
+        frames[name] = pd.concat([other[kept], own], ignore_index=True)
     made = {*here.trials["method"], *here.reruns["method"]}
     changes = {name: each for name, each in committed.meta.get("changes", {}).items() if name not in replaced}
     changes |= {name: each for name, each in here.meta.get("changes", {}).items() if name in made}
@@ -283,14 +284,18 @@ def only(found: StudyRecords, units: Iterable[Mapping]) -> StudyRecords:
     frames = {}
     for name in FRAMES:
         frame = getattr(found, name)
-        kind = {"trials": "trial", "reruns": "rerun", "scores": "rerun", "arrays": "rerun"}.get(name)
-        keys = frame.rename(columns={kind: "number"}).assign(kind=kind) if kind else frame
-        chosen = pd.MultiIndex.from_frame(keys[_UNIT]).isin(kept) | (frame["method"] == PRETRAINED).to_numpy()
+        chosen = pd.MultiIndex.from_frame(_units(name, frame)).isin(kept) | (frame["method"] == PRETRAINED).to_numpy()
         frames[name] = frame[chosen].reset_index(drop=True)
     return StudyRecords(**frames, meta=found.meta)
 
 
 _UNIT = ["method", "repetition", "kind", "number"]
+
+
+def _units(name: str, frame: pd.DataFrame) -> pd.DataFrame:
+    """To which unit each row of a frame belongs: the columns _UNIT. name: of FRAMES."""
+    kind = {"trials": "trial", "reruns": "rerun", "scores": "rerun", "arrays": "rerun"}.get(name)
+    return (frame.rename(columns={kind: "number"}).assign(kind=kind) if kind else frame)[_UNIT]
 
 
 def _replaced(here: StudyRecords, committed: StudyRecords) -> set[str]:

@@ -7,7 +7,7 @@ import contextlib
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from dmlrc.executors import pool
 from dmlrc.inputs import device, load_images, prepare, split
 from dmlrc.methods import Method
 from dmlrc.protocol import COMPARISON, Study
-from dmlrc.training import check_batches
+from dmlrc.training import check_batches, check_pairs
 from dmlrc.unit import failed, run_unit
 
 
@@ -35,9 +35,10 @@ def run(
     """Run what is missing of a study; a record is written as each trial or rerun ends.
 
     methods: only these, which need not be the study's own; default all of the study. executor: any
-    `concurrent.futures.Executor`, for a Dask cluster `dmlrc.cluster.Dask`; default a `pool` of `workers`. workers: how
-    many units are handed out at most at once; default as many as can run with an executor, else one. A cluster never
-    gets more than its workers can run at once. searched_only: the reruns of searches that are whole, and nothing else.
+    `concurrent.futures.Executor` of processes, for a Dask cluster `dmlrc.cluster.Dask`; default a `pool` of `workers`.
+    workers: how many units are handed out at most at once; default as many as can run with an executor, else one. A
+    cluster never gets more than its workers can run at once. searched_only: the reruns of searches that are whole, and
+    nothing else.
     proposals: how many trials of a search run at a time, and how many of the reruns after it; more finish earlier and
     search less well, see `schedule.next_units`.
     Stopped at any moment, the next call goes on where this one was. Records of a method that has changed since are not
@@ -45,9 +46,11 @@ def run(
 
     A method for whose batches or splits the data is too small is left out, which is said too; all others are run.
 
-    Raises UsageError for a method that has the name of another one, and where the data is too small for all methods, or
-    for one of those that were asked for.
+    Raises UsageError for a method that has the name of another one, for an executor of threads, and where the data is
+    too small for all methods, or for one of those that were asked for.
     """
+    if isinstance(executor, ThreadPoolExecutor):
+        raise UsageError("units cannot run in threads, whose random numbers would mix: use an executor of processes")
     chosen = study.methods if methods is None else methods
     check_names(study, chosen)
     chains = schedule.chains(study, chosen)
@@ -104,13 +107,20 @@ def check_names(study: Study, methods: Sequence[Method]) -> None:
             )
 
 
+def check(study: Study) -> None:
+    """Raise UsageError where the data of a study is too small to train and score any of its methods."""
+    _fitting(study, study.methods, named=False)
+
+
 def _fitting(study: Study, methods: Sequence[Method], named: bool) -> list[Method]:
     """The methods whose splits and batches the data has room for; the others are named, and refused if `named`."""
     images, fitting, reasons = load_images(study.dataset, study.effective_protocol), [], {}
     for method in methods:
         protocol = study.protocol_of(method)
         try:
-            check_batches(method, protocol, images.labels, split(images, protocol, study.class_order, study.seed))
+            splits = split(images, protocol, study.class_order, study.seed)
+            check_batches(method, protocol, images.labels, splits)
+            check_pairs(images.labels, splits, protocol.validates)
             fitting.append(method)
         except UsageError as error:
             reasons[method.name] = str(error)

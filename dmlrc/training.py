@@ -17,7 +17,7 @@ from dmlrc.data import batches
 from dmlrc.data.batches import FromMemory
 from dmlrc.data.meta_classes import meta_labels
 from dmlrc.data.splits import Splits
-from dmlrc.errors import DivergedError, unknown
+from dmlrc.errors import DivergedError, UsageError, unknown
 from dmlrc.inputs import Source
 from dmlrc.losses.subsampling import SubsampledClasses
 from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, Method
@@ -301,6 +301,16 @@ def check_batches(method: Method, protocol: Protocol, labels: np.ndarray, splits
         layout = batch_layout(method, len(classes))
         nowhere = np.zeros((len(targets), 2), np.float32)
         batches.create(method.sampler or protocol.sampler, targets, *layout, 0, lambda nowhere=nowhere: nowhere)
+
+
+def check_pairs(labels: np.ndarray, splits: Splits, validates: bool) -> None:
+    """Raise UsageError for a part that is to be scored and has no class of two images. labels: (N,)."""
+    parts = {
+        f"the validation classes of fold {place}": fold.val for place, fold in enumerate(splits.folds) if validates
+    }
+    for what, images in (parts | {"the test classes": splits.test}).items():
+        if np.bincount(labels[images]).max() < 2:
+            raise UsageError(f"{what} have a single image each, so that nothing can be found: add images to some")
 
 
 def param_groups(learner: Learner) -> list[dict[str, Any]]:

@@ -220,3 +220,25 @@ def test_features_that_were_stopped_go_on_where_they_were_and_parts_change_no_nu
     trunk = inputs._trunk_of_seed_0(given).to(memory_format=torch.channels_last)
     whole = embed(trunk, images.images, lambda batch: inputs._crop(batch, given), 16)
     np.testing.assert_array_equal(found, whole)
+
+
+@pytest.mark.parametrize(
+    ("changes", "order", "says"),
+    [
+        ({"split": "offical"}, "default", "unknown split 'offical': did you mean 'official'"),
+        ({"split": "official"}, "random", "use class_order 'default'"),
+    ],
+)
+def test_a_split_that_nobody_knows_or_that_has_no_order_is_refused(changes, order, says):
+    images = ImageSet("shop", np.zeros((4, 1, 8, 8), np.uint8), np.array([0, 0, 1, 1]), ("a", "b"), True)
+    images = replace(images, partition=np.array(["train", "train", "test", "test"]))
+    with pytest.raises(UsageError, match=says):
+        inputs.split(images, replace(musgrave2020.FROZEN, **changes), order, 0)
+
+
+def test_an_augmentation_that_nobody_knows_is_refused():
+    images = ImageSet("two", np.zeros((2, 3, 32, 32), np.uint8), np.array([0, 1]), ("a", "b"), True)
+    protocol = replace(musgrave2020.PROTOCOL, augmentation="Affine", image_size=32, crop_size=28)
+    source = inputs.ImageSource(images, protocol, torch.device("cpu"))
+    with pytest.raises(UsageError, match="unknown augmentation 'Affine': did you mean 'affine'"):
+        next(iter(source.train(np.array([[0, 1]]), torch.Generator())))

@@ -3,12 +3,13 @@
 import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from factories import fake_units, write_fake_study
+from factories import fake_records, fake_units, write_fake_study
 
 from dmlrc import cli, migrate, paths, records, schedule, studies
 from dmlrc.errors import DmlrcError
@@ -422,3 +423,19 @@ def test_the_names_of_old_sweeps_are_read_in_one_way(name, level, number):
 def test_the_kinship_of_old_studies(name, budget, kinship):
     meta = migrate.meta({"study": name, "budget": {"name": budget}, "protocol": {}})
     assert (meta["kind"], meta["parent"], meta["experiment"]) == kinship
+
+
+def test_a_rerun_that_came_to_nothing_when_it_was_made_again_has_no_scores_of_before():
+    committed, here = fake_records(study="fake-study"), fake_records(study="fake-study")
+    here.meta["repetitions"] = 1
+    lost = here.scores["method"] == "snr"
+    assert lost.any()
+    runs = here.runs.assign(state=here.runs["state"].where(here.runs["method"] != "snr", "diverged"))
+    here = replace(here, runs=runs, scores=here.scores[~lost], arrays=here.arrays[here.arrays["method"] != "snr"])
+    found = records.joined(here, committed)
+    assert "snr" not in set(found.scores["method"]) | set(found.arrays["method"])
+    assert len(found.scores) == len(here.scores)
+    part = replace(here, **{name: getattr(here, name).query("method == 'snr'") for name in records.FRAMES})
+    found = records.joined(part, committed)
+    assert set(found.scores["method"]) == set(committed.scores["method"]) - {"snr"}
+    assert len(found.runs) == len(committed.runs)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -609,3 +610,9 @@ def test_the_scores_of_the_test_classes_are_recorded_where_the_protocol_asks(tin
             mean = np.average(named[f"class_{metric}"], weights=queries)
             assert mean == pytest.approx(scores["contrastive", rerun, setting, metric])
     assert set(found.arrays["setting"]) == {"separated", "concatenated"}
+
+
+def test_threads_would_mix_their_random_numbers_and_are_refused(home):
+    with ThreadPoolExecutor(1) as threads, pytest.raises(UsageError, match="use an executor of processes"):
+        study.run(studies.get("glyphs-smoke"), executor=threads)
+    assert not paths.runs().exists()

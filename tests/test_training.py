@@ -478,3 +478,9 @@ def test_the_seconds_of_the_folds_are_shares_of_one_time(blobs):
     started = time.perf_counter()
     runs = train_all(blobs, members(blobs[1]))
     assert 0 < sum(run.seconds for run in runs) <= time.perf_counter() - started
+
+
+@pytest.mark.parametrize("name", ["SGD", "sdg", "adadelta"])
+def test_an_optimiser_that_nobody_knows_is_refused(name):
+    with pytest.raises(UsageError, match=f"unknown optimizer '{name}'"):
+        optimizers.create(name, [], 0.9)

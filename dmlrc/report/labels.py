@@ -163,7 +163,7 @@ _AS_PRINTED = {
         "package": "ImageNet, in the package",
         "squeezenet1_0_deepcompression.pth": "ImageNet, Deep Compression",
     },
-    "optimizer": {"rmsprop": "RMSprop", "adam": "Adam", "sgd": "SGD", "adamw": "AdamW", "adadelta": "Adadelta"},
+    "optimizer": {"rmsprop": "RMSprop", "adam": "Adam", "sgd": "SGD", "adamw": "AdamW"},
     "metrics": METRIC_LABELS | {"jsd": "JSD"},
     "val_metrics": METRIC_LABELS | {"jsd": "JSD"},
 }

@@ -44,9 +44,14 @@ class Photos:
 def look(path: str) -> Photos:
     """What is in a folder with one sub-folder a class; the images are not opened.
 
-    Raises UsageError for too few classes, or none with two images, and as `dmlrc.data.folder.read` does.
+    Raises UsageError for too few classes, none with two images, or a name that is no text, and as
+    `dmlrc.data.folder.read` does.
     """
     home = folder_path(f"folder:{path}")
+    try:
+        str(home).encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"the name of folder {str(home)!a} is no valid text (UTF-8): rename it") from error
     listing = class_folders.read(home)
     counts = np.bincount(listing.labels, minlength=len(listing.class_names)).tolist()
     found = Photos(home, dict(zip(listing.class_names, counts, strict=True)))
@@ -95,7 +100,8 @@ def _entry(name: str, photos: Photos, numbers: Mapping[str, int]) -> str:
     keys = {"like": "grocery-quick", "dataset": f"folder:{photos.path}", "class_order": "random", **_trunk()}
     keys |= {"folds": photos.folds} if photos.folds < MOST_FOLDS else {}
     lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in (keys | dict(numbers)).items()]
-    return "\n".join(["", f"[{name}]", *lines, ""])
+    key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+    return "\n".join(["", f"[{key}]", *lines, ""])
 
 
 def _trunk() -> dict[str, str]:

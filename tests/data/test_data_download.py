@@ -159,6 +159,14 @@ def test_a_download_gives_a_set_that_loads_and_leaves_nothing_else(server, root,
     assert left(root) == ["cub200", "downloads", "downloads/cub200"]
 
 
+def test_an_archive_that_was_there_before_is_not_removed(server, root, cub200):
+    brought = root / "downloads" / "cub200" / "CUB_200_2011.tgz"
+    brought.parent.mkdir(parents=True)
+    brought.write_bytes(tgz(CUB200))
+    assert data.fetch("cub200").is_dir()
+    assert brought.exists()
+
+
 def test_a_set_that_is_there_is_only_checked(server, root, cub200):
     data.fetch("cub200")
     server.ranges.clear()

@@ -1,5 +1,7 @@
 """From a folder of photographs to a study: what is counted, how many folds there are, what is written and refused."""
 
+import os
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -69,6 +71,36 @@ def test_a_study_is_written_once_and_found_again(folder, home):
         photos.study_of(found, None, {"trials": 4})
     with pytest.raises(UsageError, match="is of other images"):
         photos.study_of(found, "other", {})
+
+
+@pytest.mark.parametrize("name", ["Blüten", "水果"])
+def test_a_folder_may_have_a_name_of_any_letters(folder, home, name):
+    study, entry = photos.study_of(photos.look(str(folder(8, name=name))), None, {})
+    photos.enter(entry)
+    assert study.name == name
+    assert studies.get(name) == study
+
+
+def test_a_name_that_is_no_text_is_named(folder, tmp_path):
+    made = folder(8)
+    made.rename(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    with pytest.raises(UsageError, match="is no valid text"):
+        photos.look(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+
+
+@pytest.mark.parametrize("arguments", [["--folds", "3"], []])
+def test_what_cannot_be_divided_or_scored_is_refused_before_anything_is_written(
+    folder, home, arguments, monkeypatch, capsys
+):
+    made = folder(8, images=2 if arguments else 1, first=2)
+    for check in ([], ["--check"]):
+        monkeypatch.setattr("sys.argv", ["dmlrc", "photos", str(made), *arguments, *check])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert ended.value.code == 2
+        said = capsys.readouterr().err
+        assert "too few for 3 folds" in said if arguments else "have a single image each" in said
+        assert not (home / "studies.toml").exists()
 
 
 def test_a_name_that_is_taken_is_refused_and_nothing_written(folder, home):
