@@ -455,7 +455,7 @@ def problems(study: str) -> list[str]:
         configuration = None
     for path in sorted(folder.glob("*/*")) if configuration else []:
         try:
-            if path.is_dir() and path.name.startswith(_ASIDE):
+            if (path.is_dir() and path.name.startswith(_ASIDE)) or path.suffix == ".part":  # of a run that was killed
                 continue
             if path.suffix != ".json":
                 raise DmlrcError(f"{path} is no record: move it away")

@@ -32,7 +32,10 @@ def run_unit(unit: Unit) -> dict:
         "runs": [{name: value for name, value in vars(run).items() if name != "weights"} for run in runs],
     }
     if unit.kind == "rerun" and last.state == "complete":
-        record |= test_results(prepared, unit.method, runs)
+        try:
+            record |= test_results(prepared, unit.method, runs)
+        except DivergedError as error:  # on images that no run of it has seen
+            record |= {"state": "diverged", "reason": f"on the test images {error}", "value": None}
     return record | {"seconds": time.perf_counter() - started, "finished": provenance.now()}
 
 

@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch import nn
 
+import dmlrc.unit
 from dmlrc import data, inputs, models, paths
 from dmlrc.data import ImageSet
-from dmlrc.errors import DmlrcError, UsageError
+from dmlrc.errors import DivergedError, DmlrcError, UsageError
 from dmlrc.papers import musgrave2020
 from dmlrc.unit import Unit, run_unit
 
@@ -177,7 +178,7 @@ def test_settings_that_contradict_a_partly_frozen_trunk(change, says):
         replace(PARTIAL, **change)
 
 
-def test_a_partly_frozen_trunk_runs_as_a_unit():
+def test_a_partly_frozen_trunk_runs_as_a_unit(monkeypatch):
     """Search and rerun on the cached maps: the head and the embedder train, at rates of their own."""
     protocol = replace(
         musgrave2020.CHARACTERS,
@@ -198,6 +199,14 @@ def test_a_partly_frozen_trunk_runs_as_a_unit():
     assert sum(each.numel() for each in prepared.make_model().trunk.parameters()) == 128 * (64 * 9 + 1) + 2 * 128
     assert run_unit(replace(unit, method=None, kind="pretrained", params={}))["scores"]["separated"]
     assert run_unit(unit)["runs"][0]["curve"] == record["runs"][0]["curve"]
+
+    def lost(*given):
+        raise DivergedError("the embeddings hold NaN or infinite values")
+
+    monkeypatch.setattr(dmlrc.unit, "test_results", lost)
+    record = run_unit(unit)
+    assert (record["state"], record["value"], "scores" in record) == ("diverged", None, False)
+    assert record["reason"] == "on the test images the embeddings hold NaN or infinite values"
 
 
 def test_features_that_were_stopped_go_on_where_they_were_and_parts_change_no_number(monkeypatch):

@@ -439,3 +439,8 @@ def test_a_rerun_that_came_to_nothing_when_it_was_made_again_has_no_scores_of_be
     found = records.joined(part, committed)
     assert set(found.scores["method"]) == set(committed.scores["method"]) - {"snr"}
     assert len(found.runs) == len(committed.runs)
+
+
+def test_what_a_killed_run_left_half_written_is_no_damaged_record(unit_file):
+    unit_file(UNIT).with_suffix(".part").write_text("{")
+    assert records.problems("fake-study") == []

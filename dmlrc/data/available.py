@@ -24,6 +24,8 @@ def state(name: str, root: str | os.PathLike | None = None) -> str:
 
     Raises UsageError for an unknown name.
     """
+    if not isinstance(name, str):
+        raise unknown("data set", name, [*names(), "folder:PATH"])
     if name in EMBEDDED:
         return "embedded"
     if name.startswith("folder:"):

@@ -129,6 +129,7 @@ class Episodes(Sampler):
     """
 
     def __init__(self, labels: np.ndarray, classes_per_batch: int, support: int, query: int, rng: Rng):
+        labels = np.asarray(labels)
         _, inverse, sizes = np.unique(labels, return_inverse=True, return_counts=True)
         self._kept = np.flatnonzero(sizes[inverse] >= support + query)
         self._rng = np.random.default_rng(rng)

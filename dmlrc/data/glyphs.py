@@ -23,12 +23,11 @@ _SEED = 2020
 _OVERSAMPLING = 2  # drawn at twice the size, so that the affine change and the reduction are one clean resampling
 
 
-def load(size: int | None = None, every: int = 1) -> ImageSet:
-    """The glyphs as (N, 1, size, size) uint8 images; size defaults to 28. The same bytes on every run.
+def load(size: int = SIZE, every: int = 1) -> ImageSet:
+    """The glyphs as (N, 1, size, size) uint8 images. The same bytes on every run.
 
     every: draw only each so-many-th letter. "glyphs-small" draws each eighth, for tests: about 180 classes.
     """
-    size = size or SIZE
     faces = _faces()
     letters = _common_letters(faces)[::every]
     bitmaps = _draw(letters, faces, _OVERSAMPLING * size)  # (letters, faces, canvas, canvas)

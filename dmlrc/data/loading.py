@@ -26,15 +26,16 @@ def load(
         there as its archives is unpacked into the cache once; the folder itself may be read-only.
     size: side of the images in pixels; the default is 28 for characters, 112 for Grocery Store and the cropped cars,
         224 for CUB-200 (2010), 256 for other photographs.
-    square: how a photograph becomes square, "crop" (the centre) or "squash"; see `dmlrc.data.cache`.
+    square: how a photograph becomes square, "crop" (the centre) or "squash"; see `dmlrc.data.decoding`.
 
     Raises UsageError for an unknown name, MissingDataError with the way to get the set where it is not there, and
     DmlrcError for damaged files.
     """
-    if name == "glyphs":
-        return glyphs.load(size)
-    if name == "glyphs-small":
-        return glyphs.load(size, every=8)
+    if not isinstance(name, str):
+        raise unknown("data set", name, [*names(), "folder:PATH"])
+    if name in ("glyphs", "glyphs-small"):
+        form = _form(Form(glyphs.SIZE, channels=1), size, square)
+        return glyphs.load(form.size, every=1 if name == "glyphs" else 8)
     if name in FEATURES:
         return features.load(name)
     if name.startswith("folder:"):

@@ -64,7 +64,9 @@ class Source:
                     f"{len(listing.class_names)} have names"
                 )
             return listing
-        except (KeyError, ValueError, IndexError, OSError) as error:
+        except DmlrcError:
+            raise
+        except Exception as error:  # readers of tables and of .mat files raise what they like on damaged ones
             raise DmlrcError(
                 f"the lists in {folder} cannot be read ({type(error).__name__}: {error}): "
                 "unpack the original files again"

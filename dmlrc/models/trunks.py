@@ -1,5 +1,6 @@
 """The trunks by name, with random or pretrained weights."""
 
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -65,6 +66,10 @@ def create_trunk(name: str, weights: str | Path | None = None) -> Trunk:
     Raises UsageError for an unknown name or weights that the trunk does not have, MissingDataError for a file
     that is not there or cannot be downloaded, DmlrcError for one that is damaged or does not fit.
     """
+    if not isinstance(name, str):
+        raise unknown("trunk", name, TRUNKS)
+    if weights is not None and not isinstance(weights, str | os.PathLike):
+        raise UsageError(f"weights are None, 'imagenet', 'package' or the path of a file, not {weights!r}")
     if weights == "package" and not in_package(name):
         raise UsageError(f"{name} has no weights 'package', only {LITE0} has")
     if name.startswith(TIMM):

@@ -319,3 +319,9 @@ def test_matched_batches_are_nearer_to_the_pool_than_random_ones():
 def test_bad_input(make, message):
     with pytest.raises(UsageError, match=message):
         make()
+
+
+def test_episodes_take_labels_as_a_list():
+    labels = [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]
+    drawn = batches.create("episodes", labels, 2, 4, 0, lambda: None).draw(3)
+    assert drawn.shape == (3, 8)

@@ -1,8 +1,10 @@
 """Every loader on a tiny set in the real layout, the cache, and what a user with bad data reads."""
 
+import csv
 import os
 import shutil
 import unicodedata
+import zlib
 from dataclasses import replace
 
 import numpy as np
@@ -543,3 +545,27 @@ def test_the_extent_of_a_set_that_is_drawn_or_brought_is_its_own(letters):
         assert found.shape == shape
         assert len(found.labels) == pytest.approx(images, rel=0.02)  # letters may differ with FreeType
         assert len(found.class_names) == pytest.approx(classes, rel=0.02)
+
+
+@pytest.mark.parametrize("name", [None, 5])
+def test_a_name_that_is_none_is_refused_in_a_sentence(name):
+    for ask in (data.load, data.state):
+        with pytest.raises(UsageError, match=f"unknown data set {name}: known are "):
+            ask(name)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"), [({"size": 0}, "image size"), ({"size": -4}, "image size"), ({"square": "x"}, "x")]
+)
+def test_glyphs_of_no_size_are_refused(given, says):
+    with pytest.raises(UsageError, match=says):
+        data.load("glyphs-small", **given)
+
+
+@pytest.mark.parametrize("error", [zlib.error, NotImplementedError, csv.Error])
+def test_lists_that_a_reader_stumbles_over_are_named(tmp_path, error):
+    def read(folder):
+        raise error("damaged")
+
+    with pytest.raises(DmlrcError, match=r"cannot be read .*damaged.*: unpack the original files again"):
+        replace(registry.SOURCES["cars196"], read=read).listing(tmp_path)

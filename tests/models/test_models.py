@@ -624,3 +624,9 @@ def test_embed_takes_cached_features_and_names_an_empty_set():
     assert models.embed(model, features, lambda batch: batch, batch_size=4).shape == (6, 3)
     with pytest.raises(UsageError, match="no images to embed"):
         models.embed(model, features[:0], lambda batch: batch)
+
+
+@pytest.mark.parametrize(("name", "weights", "says"), [(None, None, "unknown trunk None"), ("conv4", True, "not True")])
+def test_a_trunk_of_no_name_or_weights_of_no_kind(name, weights, says):
+    with pytest.raises(UsageError, match=says):
+        models.create_trunk(name, weights)
