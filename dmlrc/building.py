@@ -3,7 +3,9 @@
 import copy
 import functools
 import inspect
+import traceback
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -88,6 +90,20 @@ def checked_value(name: str, value: object) -> Tensor:
     raise UsageError(
         f"the loss of method {name!r} returned {what}: it must return a scalar tensor computed from the embeddings"
     )
+
+
+def failure(method: Method, batch: str, error: Exception) -> UsageError:
+    """What a loss raised on a batch, as one sentence with the line of one's own file where it happened."""
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if _is_own(Path(each.filename))]
+    where = f", line {frames[-1].lineno} of {Path(frames[-1].filename).name}" if frames else ""
+    return UsageError(
+        f"the loss of method {method.name!r} fails on a batch of {batch}{where}: {type(error).__name__}: "
+        f"{' '.join(str(error).split())}"
+    )
+
+
+def _is_own(file: Path) -> bool:
+    return "site-packages" not in file.parts and Path(__file__).parent not in file.parents
 
 
 def constructor_parameters(loss: type) -> dict[str, inspect.Parameter]:

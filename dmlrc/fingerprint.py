@@ -105,13 +105,31 @@ def _loss(loss: Any) -> dict[str, Any]:
     if isinstance(loss, str):
         return {"loss": loss}
     reader = _Reader()
-    description = reader.tell(loss)
+    told = reader.tell(loss)
     name = f"{getattr(loss, '__module__', '')}.{getattr(loss, '__qualname__', type(loss).__qualname__)}"
     packages = {"packages": dict(sorted(reader.packages.items()))} if reader.packages else {}
-    if description == name:
+    if told == name:
         return {"loss": name} | packages
-    own = {"name": name.rpartition(".")[2], "code": _hash(description)}
+    own = {"name": name.rpartition(".")[2], "code": _hash(told)}
     return {"loss": own, "python": "{}.{}".format(*sys.version_info)} | packages
+
+
+def description(loss: Any) -> Any:
+    """All that the code of a loss is and reaches, as JSON can hold it; of a name or a loss of a package, the name."""
+    return _Reader().tell(loss)
+
+
+def changed(old: Any, new: Any, name: str = "a default or an enclosed value") -> str | None:
+    """The name of the first value in which two descriptions of one loss differ; None where they are equal."""
+    if old == new:
+        return None
+    if isinstance(old, dict) and isinstance(new, dict):
+        pairs = [(key, old.get(key), new.get(key)) for key in sorted({*old, *new})]
+    elif isinstance(old, list | tuple) and isinstance(new, list | tuple) and len(old) == len(new):
+        pairs = [(name, *pair) for pair in zip(old, new, strict=True)]
+    else:
+        return name
+    return next(found for key, *pair in pairs if (found := changed(*pair, key)))
 
 
 def _hash(description: Any) -> str:

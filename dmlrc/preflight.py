@@ -1,20 +1,21 @@
 """What can be said of a loss in a second, before anything trains: it is built, and called on a few made-up batches."""
 
-import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dmlrc import papers
-from dmlrc.building import build_loss, checked_value, normalized
+from dmlrc import data, fingerprint, papers
+from dmlrc.building import build_loss, checked_value, failure, normalized
+from dmlrc.data import ImageSet
 from dmlrc.errors import DmlrcError, UsageError
-from dmlrc.inputs import device
+from dmlrc.inputs import device, split
 from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, Float, Int, Method
 from dmlrc.models import l2_normalize
-from dmlrc.protocol import Study
+from dmlrc.protocol import Protocol, Study
+from dmlrc.training import batch_layout
 
 BATCHES = 3
 
@@ -26,9 +27,10 @@ def check(method: Method, study: Study) -> list[str]:
     layout, on the CPU and on the device that will train it.
 
     Raises UsageError, with the line where it is known, for a loss that cannot be made, fails, returns no scalar that
-    can be trained, or gives no finite number anywhere.
+    can be trained, gives no finite number anywhere, or changes what it reads of its own file.
     """
     said, broken, moved = [], [], False
+    before = fingerprint.description(method.loss)
     points = dict(_points(method))
     for where, params in points.items():
         for place in dict.fromkeys((torch.device("cpu"), device())):
@@ -36,6 +38,11 @@ def check(method: Method, study: Study) -> list[str]:
             if not all(map(torch.isfinite, values)):
                 broken.append(where)
             moved = moved or bool(torch.stack(gradients).nan_to_num().any())
+    if changed := fingerprint.changed(before, fingerprint.description(method.loss)):
+        raise UsageError(
+            f"the loss of method {method.name!r} changes {changed} of its own file when it is called, and so becomes "
+            "another loss than the one that is recorded: keep such state inside a class, which every run makes anew"
+        )
     if set(broken) == set(points):
         raise UsageError(f"the loss of method {method.name!r} is NaN or infinite on every batch of random embeddings")
     if broken:
@@ -50,17 +57,21 @@ def _called(
     method: Method, params: Mapping[str, float], study: Study, place: torch.device
 ) -> tuple[nn.Module, list[Tensor], list[Tensor]]:
     """The loss, its values, and for each the sum of its gradients' sizes, of a few batches."""
-    protocol, classes, images = study.protocol_of(method), method.classes_per_batch, method.images_per_class
+    protocol = study.protocol_of(method)
+    number = _training_classes(study, protocol) or 2 * method.classes_per_batch
+    classes, images = batch_layout(method, number)
+    classes = min(classes, number)  # where these are too few for the method's batches, `dmlrc.study.run` says so
     dim = protocol.embedding_dim or 64  # where the features are the embedding, any size will do
     generator = torch.Generator().manual_seed(0)
     with torch.random.fork_rng(), _told(method, f"{classes} x {images} embeddings of {dim} numbers"):
         torch.manual_seed(0)
-        loss = build_loss(method, params, 2 * classes, dim).to(place)
+        loss = build_loss(method, params, number, dim).to(place)
         values, gradients = [], []
         for _ in range(BATCHES):
             embeddings = torch.randn(classes * images, dim, generator=generator)
             embeddings = (l2_normalize(embeddings) if normalized(method) else embeddings).to(place).requires_grad_()
-            chosen = torch.randperm(2 * classes, generator=generator)[:classes]
+            others = torch.randperm(number - 1, generator=generator)[: classes - 1]
+            chosen = torch.cat([torch.tensor([number - 1]), others])  # the last class, for a table that is too small
             value = checked_value(method.name, loss(embeddings, chosen.repeat_interleave(images).to(place)))
             (gradient,) = torch.autograd.grad(value, embeddings, allow_unused=True)
             values.append(value.detach().cpu())
@@ -68,24 +79,26 @@ def _called(
     return loss, values, gradients
 
 
+def _training_classes(study: Study, protocol: Protocol) -> int | None:
+    """How many classes a run trains on, the most of all folds; None where only the images would tell."""
+    if protocol.meta_classes:
+        return protocol.meta_classes
+    if study.dataset.startswith("folder:") or protocol.split == "official":
+        return None
+    labels = np.arange(data.extent(study.dataset)[1])
+    unread = ImageSet(study.dataset, np.empty((len(labels), 0)), labels, (), flip=True)
+    return max(len(fold.train) for fold in split(unread, protocol, study.class_order, study.seed).folds)
+
+
 @contextmanager
 def _told(method: Method, batch: str) -> Iterator[None]:
-    """Turns what a loss raises into one sentence with the line of one's own file where it happened."""
+    """Turns what a loss raises into one sentence."""
     try:
         yield
     except DmlrcError:
         raise
     except Exception as error:
-        frames = [each for each in traceback.extract_tb(error.__traceback__) if _is_own(Path(each.filename))]
-        where = f", line {frames[-1].lineno} of {Path(frames[-1].filename).name}" if frames else ""
-        raise UsageError(
-            f"the loss of method {method.name!r} fails on a batch of {batch}{where}: {type(error).__name__}: "
-            f"{' '.join(str(error).split())}"
-        ) from error
-
-
-def _is_own(file: Path) -> bool:
-    return "site-packages" not in file.parts and Path(__file__).parent not in file.parents
+        raise failure(method, batch, error) from error
 
 
 def _points(method: Method) -> Iterator[tuple[str, dict[str, float]]]:

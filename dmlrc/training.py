@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from dmlrc import metrics, optimizers
-from dmlrc.building import build_loss, checked_value, normalized
+from dmlrc.building import build_loss, checked_value, failure, normalized
 from dmlrc.data import batches
 from dmlrc.data.batches import FromMemory
 from dmlrc.data.meta_classes import meta_labels
 from dmlrc.data.splits import Splits
-from dmlrc.errors import DivergedError, UsageError, unknown
+from dmlrc.errors import DivergedError, DmlrcError, UsageError, unknown
 from dmlrc.inputs import Source
 from dmlrc.losses.subsampling import SubsampledClasses
 from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, Method
@@ -183,9 +183,15 @@ class Learner:
             yield from zip(drawn, inputs, targets.unbind(), strict=True)
 
     def value(self, embeddings: Tensor, targets: Tensor) -> Tensor:
-        """The loss of a batch: (B, D), (B,) -> scalar."""
-        with self.watched():
-            value = checked_value(self.task.method.name, self.loss(embeddings, targets))
+        """The loss of a batch: (B, D), (B,) -> scalar. Raises UsageError where a loss of one's own fails."""
+        method = self.task.method
+        try:
+            with self.watched():
+                value = checked_value(method.name, self.loss(embeddings, targets))
+        except Exception as error:
+            if isinstance(error, DmlrcError) or isinstance(method.loss, str):
+                raise
+            raise failure(method, "{} embeddings of {} numbers".format(*embeddings.shape), error) from error
         self.losses.append(value.detach())
         return value
 

@@ -63,6 +63,35 @@ def test_what_cannot_train_is_refused(loss, says):
     assert "\n" not in str(refused.value)
 
 
+def test_a_table_that_is_too_small_for_the_classes_that_train_is_refused():
+    """Of 186 classes the first half is for 4 folds, of 23 classes each: 70 train."""
+
+    def looks_up(size):
+        table = torch.ones(size)
+        return Method("mine", lambda embeddings, labels: good(embeddings, labels) * table[labels].mean())
+
+    assert preflight.check(looks_up(70), STUDY) == []
+    with pytest.raises(UsageError, match=r"fails on a batch of 8 x 4 .* of test_preflight.py: IndexError"):
+        preflight.check(looks_up(69), STUDY)
+
+
+@pytest.mark.parametrize(
+    ("source", "what"),
+    [
+        ("calls = 0\ndef loss(x, labels):\n    global calls\n    calls += 1\n    return x.sum()", "calls"),
+        (
+            "def loss(x, labels):\n    global last\n    last = float(x.detach().sum())\n    return x.sum() - last",
+            "last",
+        ),
+        ("def loss(x, labels, seen=[]):\n    seen.append(1)\n    return x.sum()", "a default or an enclosed value"),
+    ],
+)
+def test_a_loss_that_changes_its_own_file_is_refused(source, what):
+    exec(source, scope := {"__name__": "file_mine"})
+    with pytest.raises(UsageError, match=f"changes {what} of its own file when it is called.*inside a class"):
+        preflight.check(Method("mine", scope["loss"]), STUDY)
+
+
 def test_a_hyperparameter_that_the_loss_does_not_have_is_refused():
     with pytest.raises(UsageError, match="got an unexpected keyword argument 'margn'"):
         preflight.check(Method("mine", good, {"margn": Float(0, 1)}), STUDY)
@@ -87,14 +116,13 @@ def test_a_rate_of_own_weights_that_is_not_searched_is_said_with_the_usual_range
     assert preflight.check(Method("mine", Weighted, {LOSS_WEIGHTS_LR: Float(1e-6, 1, log=True)}), STUDY) == []
 
 
-def test_it_is_called_at_both_ends_and_in_the_middle():
-    seen = []
-
+def test_it_is_called_at_both_ends_and_in_the_middle(capsys):
     def loss(embeddings, labels, a, b, c):
-        seen.append((a, b, c))
+        print(a, b, c)
         return embeddings.sum()
 
     preflight.check(Method("mine", loss, {"a": Float(0, 2), "b": Float(0.01, 1, log=True), "c": Int(1, 6)}), STUDY)
+    seen = [tuple(map(float, line.split())) for line in capsys.readouterr().out.splitlines()]
     assert [tuple(round(x, 9) for x in each) for each in dict.fromkeys(seen)] == [(0, 0.01, 1), (1, 0.1, 4), (2, 1, 6)]
 
 

@@ -11,7 +11,7 @@ import torch
 from pytorch_metric_learning import losses as pml_losses
 
 from dmlrc import metrics, models, optimizers, training
-from dmlrc.building import build_loss, normalized
+from dmlrc.building import FunctionLoss, build_loss, normalized
 from dmlrc.data import batches, splits
 from dmlrc.errors import DivergedError, UsageError
 from dmlrc.inputs import FeatureSource
@@ -384,6 +384,17 @@ def test_rates_fall_in_steps_or_along_a_line():
     assert [training.rate_factor(line, epoch) for epoch in range(1, 6)] == pytest.approx([1, 0.75, 0.5, 0.25, 0])
     with pytest.raises(UsageError, match="lr_decay 'cosine'"):
         training.rate_factor(replace(FIXED, lr_decay="cosine"), 1)
+
+
+def test_a_loss_of_ones_own_that_fails_in_training_is_told_in_one_sentence(blobs, monkeypatch):
+    def fails(embeddings, labels):
+        return embeddings[labels + 1000].sum()
+
+    with pytest.raises(UsageError, match=r"method 'mine' fails on a batch of .* line \d+ of test_training.py: Index"):
+        train_trunk(blobs, FIXED, Method("mine", fails, classes_per_batch=4))
+    monkeypatch.setattr(training, "build_loss", lambda *given: FunctionLoss(fails, {}))
+    with pytest.raises(IndexError):  # in one of the library it is a mistake of ours, whose trace is wanted
+        train_trunk(blobs, FIXED, SOFTMAX)
 
 
 def test_linear_decay_reaches_the_optimiser(blobs, made_optimizers):
