@@ -271,9 +271,14 @@ def joined(here: StudyRecords, committed: StudyRecords) -> StudyRecords:
     made = {*here.trials["method"], *here.reruns["method"]}
     changes = {name: each for name, each in committed.meta.get("changes", {}).items() if name not in replaced}
     changes |= {name: each for name, each in here.meta.get("changes", {}).items() if name in made}
-    return StudyRecords(
-        **frames, meta=committed.meta | {name: here.meta[name] for name in GROWING} | {"changes": changes}
-    )
+    return StudyRecords(**frames, meta=committed.meta | grown(committed.meta, here.meta) | {"changes": changes})
+
+
+def grown(old: Mapping, new: Mapping) -> dict[str, Any]:
+    """The part of meta that may grow, of two metas of one study: the larger numbers, of which there are records."""
+    larger = {name: max(old["budget"][name], new["budget"][name]) for name in ("trials", "reruns")}
+    repetitions = max(old.get("repetitions", 1), new["repetitions"])  # the oldest records do not say theirs
+    return {"budget": new["budget"] | larger, "repetitions": repetitions}
 
 
 def only(found: StudyRecords, units: Iterable[Mapping]) -> StudyRecords:

@@ -213,8 +213,8 @@ def _begin(study: Study, methods: Sequence[Method]) -> None:
     path = paths.runs() / study.name / "meta.json"
     changes = {method.name: dict(method.changes) for method in methods if method.changes}
     if records.is_begun(study.name):
-        begun, asked = records.read_json(path), study.configuration()
-        grown = {name: asked[name] for name in records.GROWING} | {"changes": begun.get("changes", {}) | changes}
+        begun = records.read_json(path)
+        grown = records.grown(begun, study.configuration()) | {"changes": begun.get("changes", {}) | changes}
         records.write_json(path, begun | grown)
         return
     images = data.load(study.dataset)

@@ -404,6 +404,14 @@ def test_what_older_records_do_not_say_is_filled_in(committed):
         ("norm_softmax@25x3", "25x3", None),
         ("squeezenet1_0@imagenet", "imagenet", None),
         ("softmax@spc4", "spc4", None),
+def test_what_was_asked_for_grows_and_does_not_shrink(committed):
+    _, meta = fake_units(trials=9, reruns=1)
+    records.write_json(paths.runs() / "fake-study" / "meta.json", meta | {"repetitions": 2})
+    records.write_unit(changed(state="failed", value=None, runs=[]), "fake-study")
+    found = records.load("fake-study").meta
+    assert (found["budget"]["trials"], found["budget"]["reruns"], found["repetitions"]) == (9, 2, 2)
+
+
         ("triplet", None, None),
     ],
 )

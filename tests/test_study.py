@@ -586,6 +586,9 @@ def test_a_repetition_is_a_search_of_its_own_on_the_same_splits(tiny, finished):
     found = records.load("tiny")
     assert schedule.progress(twice) == (9, 9)
     assert schedule.progress(replace(twice, repetitions=1)) == (5, 5)
+    (paths.runs() / "tiny" / "contrastive" / "0-rerun-001.json").unlink()
+    study.run(replace(twice, repetitions=1))
+    assert records.load("tiny").meta["repetitions"] == 2
     first, second = (found.trials[found.trials["repetition"] == number] for number in (0, 1))
     assert len(first) == len(second) == 2
     assert list(first["params"]) != list(second["params"])
