@@ -7,13 +7,14 @@ are committed. `load` reads either, into the same data frames.
 
 import contextlib
 import copy
+import errno
 import hashlib
 import json
 import math
 import os
 import stat
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -209,10 +210,48 @@ _ASIDE = "replaced-"
 """How the folders of records begin that are of an earlier form of their method."""
 
 
+_PART = ".part"
+"""How the files end that are being written, or were when their process was killed."""
+
+
 def is_begun(study: str) -> bool:
     """Whether there are records of a study here; a meta.json alone is of a run that came to nothing."""
     folder = paths.runs() / study
     return (folder / "meta.json").exists() and any(folder.glob("*/*.json"))
+
+
+@contextlib.contextmanager
+def running(study: str, methods: Iterable[str]) -> Iterator[None]:
+    """Keep these methods of a study to this process, until the end of the block or of the process, even killed.
+
+    Raises DmlrcError where another process keeps one of them.
+    """
+    import fcntl  # not on Windows, where records can be read all the same
+
+    path = paths.runs() / f".{study}.lock"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a")
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    with file:
+        for name in methods:
+            byte = int.from_bytes(hashlib.sha256(name.encode()).digest()[:6])  # of the file: each method locks its own
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+            except OSError as error:
+                if error.errno not in (errno.EACCES, errno.EAGAIN):
+                    continue  # a shared folder may know no locks
+                raise DmlrcError(
+                    f"another process runs {name} of study {study!r}: let it end, or run other methods of the study"
+                ) from None
+        yield
+
+
+def _unwritable(path: Path, error: OSError) -> DmlrcError:
+    return DmlrcError(
+        f"cannot write {path} ({error.strerror}): make the folder writable or name another one in DMLRC_RUNS"
+    )
 
 
 def _run_here(study: str) -> StudyRecords | None:
@@ -460,7 +499,7 @@ def problems(study: str) -> list[str]:
         configuration = None
     for path in sorted(folder.glob("*/*")) if configuration else []:
         try:
-            if (path.is_dir() and path.name.startswith(_ASIDE)) or path.suffix == ".part":  # of a run that was killed
+            if path.suffix == _PART or (path.is_dir() and path.name.startswith(_ASIDE)):
                 continue
             if path.suffix != ".json":
                 raise DmlrcError(f"{path} is no record: move it away")
@@ -538,7 +577,7 @@ def write_json(path: Path, value: dict) -> None:
     """Write a file whole or not at all; NaN is written as null."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, part = tempfile.mkstemp(dir=path.parent, suffix=".part")
+        handle, part = tempfile.mkstemp(dir=path.parent, suffix=_PART)
         try:
             with open(handle, "w", encoding="utf-8") as file:
                 json.dump(_finite(value), file, indent=1)
@@ -549,9 +588,7 @@ def write_json(path: Path, value: dict) -> None:
         finally:
             Path(part).unlink(missing_ok=True)
     except OSError as error:
-        raise DmlrcError(
-            f"cannot write {path} ({error.strerror}): make the folder writable or name another one in DMLRC_RUNS"
-        ) from None
+        raise _unwritable(path, error) from None
 
 
 def read_json(path: Path) -> dict:

@@ -44,10 +44,13 @@ def run(
     Stopped at any moment, the next call goes on where this one was. Records of a method that has changed since are not
     used: they are set aside, and what changed is said on standard error.
 
+    Several processes may run a study at once, each other methods of it, as the jobs of an array do.
+
     A method for whose batches or splits the data is too small is left out, which is said too; all others are run.
 
     Raises UsageError for a method that has the name of another one, for an executor of threads, and where the data is
-    too small for all methods, or for one of those that were asked for.
+    too small for all methods, or for one of those that were asked for; DmlrcError where another process runs one of
+    them.
     """
     if isinstance(executor, ThreadPoolExecutor):
         raise UsageError("units cannot run in threads, whose random numbers would mix: use an executor of processes")
@@ -58,15 +61,36 @@ def run(
         whole = schedule.searched(study)
         chains = [chain for chain in chains if chain[0] is None or chain in whole]
     done, outdated = schedule.finished(study, chains)
+    if not outdated and not _lacking(study, chains, done):
+        return
+    if study.budget.trials:
+        extras.require("search", "a search for hyperparameters")
+    with records.running(study.name, [method.name for method, _ in chains if method]):
+        _run(study, chosen, chains, executor, workers, proposals, named=methods is not None)
+
+
+def _lacking(study: Study, chains: list[schedule.Chain], done: list[dict]) -> bool:
+    return any(schedule.next_units(study, *chain, done) for chain in chains)
+
+
+def _run(
+    study: Study,
+    chosen: Sequence[Method],
+    chains: list[schedule.Chain],
+    executor: Executor | None,
+    workers: int | None,
+    proposals: int,
+    named: bool,
+) -> None:
+    """Run what is missing of these chains, whose methods no other process runs. named: whether they were asked for."""
+    done, outdated = schedule.finished(study, chains)
     for each in outdated:
         _set_aside(study, each)
     for sentence in schedule.stale(study, chains) if study.kind != COMPARISON else []:  # there they are as expected
         print(sentence, file=sys.stderr)
-    if not any(schedule.next_units(study, *chain, done) for chain in chains):
+    if not _lacking(study, chains, done):
         return
-    if study.budget.trials:
-        extras.require("search", "a search for hyperparameters")
-    fitting = _fitting(study, chosen, named=methods is not None)
+    fitting = _fitting(study, chosen, named)
     chains = [chain for chain in chains if chain[0] is None or chain[0] in fitting]
     if study.protocol.computes_once:  # here, with all threads, and not in each worker again
         contents = data.contents(study.dataset)

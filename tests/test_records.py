@@ -3,13 +3,14 @@
 import json
 import math
 import shutil
-from dataclasses import replace
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from factories import fake_records, fake_units, write_fake_study
+from factories import fake_units, write_fake_study
 
 from dmlrc import cli, migrate, paths, records, schedule, studies
 from dmlrc.errors import DmlrcError
@@ -267,6 +268,31 @@ def test_a_damaged_meta_is_named(unit_file, meta):
     assert "meta.json" in records.problems("fake-study")[0]
 
 
+def test_what_a_killed_process_left_half_written_is_no_problem(unit_file):
+    (unit_file(UNIT).parent / "tmpabc.part").write_text("{")
+    assert records.problems("fake-study") == []
+
+
+def test_one_process_at_a_time_runs_a_method(home):
+    """And a killed one keeps nothing."""
+    script = (
+        "import sys; from dmlrc import records\n"
+        "with records.running('fake-study', ['contrastive', 'triplet']): print('held', flush=True), sys.stdin.read()"
+    )
+    other = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert other.stdout.readline() == "held\n"
+    refused = pytest.raises(DmlrcError, match="another process runs triplet of study 'fake-study'")
+    with refused, records.running("fake-study", ["arcface", "triplet"]):
+        pass
+    with records.running("fake-study", ["arcface"]), records.running("fake-study-2", ["triplet"]):
+        pass  # the jobs of an array run a method each
+    other.kill()
+    other.wait()
+    with records.running("fake-study", ["arcface", "triplet"]):
+        pass
+    assert records.problems("fake-study") == []
+
+
 # Committed records
 
 
@@ -377,6 +403,31 @@ def test_committed_records_are_sound(monkeypatch, name):
     assert schedule.stale(study, schedule.chains(study, study.methods)) == []
 
 
+def test_a_rerun_that_came_to_nothing_here_leaves_none_of_its_predecessors_numbers(committed):
+    """Not its scores, and no other row of it; what was not made again here is as committed."""
+    before = records.load("fake-study")
+    _, meta = fake_units()
+    records.write_json(paths.runs() / "fake-study" / "meta.json", meta)
+    failed = changed(kind="rerun", number=1, state="failed", reason="made to fail", value=None, runs=[])
+    records.write_unit(failed, "fake-study")
+    found = records.load("fake-study")
+    (rerun,) = found.reruns.query("method == 'contrastive' and rerun == 1").to_dict("records")
+    assert (rerun["state"], rerun["reason"]) == ("failed", "made to fail")
+    for name, number in (("runs", "number"), ("curves", "number"), ("scores", "rerun"), ("arrays", "rerun")):
+        old, new = getattr(before, name), getattr(found, name)
+        of_it = (old["method"] == "contrastive") & (old[number] == 1) & (old.get("kind", "rerun") == "rerun")
+        assert of_it.any() or name == "arrays"
+        pd.testing.assert_frame_equal(new, old[~of_it].reset_index(drop=True), check_dtype=False)
+
+
+def test_what_was_asked_for_grows_and_does_not_shrink(committed):
+    _, meta = fake_units(trials=9, reruns=1)
+    records.write_json(paths.runs() / "fake-study" / "meta.json", meta | {"repetitions": 2})
+    records.write_unit(changed(state="failed", value=None, runs=[]), "fake-study")
+    found = records.load("fake-study").meta
+    assert (found["budget"]["trials"], found["budget"]["reruns"], found["repetitions"]) == (9, 2, 2)
+
+
 # Older records
 
 
@@ -404,14 +455,6 @@ def test_what_older_records_do_not_say_is_filled_in(committed):
         ("norm_softmax@25x3", "25x3", None),
         ("squeezenet1_0@imagenet", "imagenet", None),
         ("softmax@spc4", "spc4", None),
-def test_what_was_asked_for_grows_and_does_not_shrink(committed):
-    _, meta = fake_units(trials=9, reruns=1)
-    records.write_json(paths.runs() / "fake-study" / "meta.json", meta | {"repetitions": 2})
-    records.write_unit(changed(state="failed", value=None, runs=[]), "fake-study")
-    found = records.load("fake-study").meta
-    assert (found["budget"]["trials"], found["budget"]["reruns"], found["repetitions"]) == (9, 2, 2)
-
-
         ("triplet", None, None),
     ],
 )
@@ -431,24 +474,3 @@ def test_the_names_of_old_sweeps_are_read_in_one_way(name, level, number):
 def test_the_kinship_of_old_studies(name, budget, kinship):
     meta = migrate.meta({"study": name, "budget": {"name": budget}, "protocol": {}})
     assert (meta["kind"], meta["parent"], meta["experiment"]) == kinship
-
-
-def test_a_rerun_that_came_to_nothing_when_it_was_made_again_has_no_scores_of_before():
-    committed, here = fake_records(study="fake-study"), fake_records(study="fake-study")
-    here.meta["repetitions"] = 1
-    lost = here.scores["method"] == "snr"
-    assert lost.any()
-    runs = here.runs.assign(state=here.runs["state"].where(here.runs["method"] != "snr", "diverged"))
-    here = replace(here, runs=runs, scores=here.scores[~lost], arrays=here.arrays[here.arrays["method"] != "snr"])
-    found = records.joined(here, committed)
-    assert "snr" not in set(found.scores["method"]) | set(found.arrays["method"])
-    assert len(found.scores) == len(here.scores)
-    part = replace(here, **{name: getattr(here, name).query("method == 'snr'") for name in records.FRAMES})
-    found = records.joined(part, committed)
-    assert set(found.scores["method"]) == set(committed.scores["method"]) - {"snr"}
-    assert len(found.runs) == len(committed.runs)
-
-
-def test_what_a_killed_run_left_half_written_is_no_damaged_record(unit_file):
-    unit_file(UNIT).with_suffix(".part").write_text("{")
-    assert records.problems("fake-study") == []
