@@ -60,6 +60,8 @@ def run(
     if searched_only:
         whole = schedule.searched(study)
         chains = [chain for chain in chains if chain[0] is None or chain in whole]
+    for sentence in schedule.stale(study, chains) if study.kind != COMPARISON else []:  # there they are as expected
+        print(sentence, file=sys.stderr)
     done, outdated = schedule.finished(study, chains)
     if not outdated and not _lacking(study, chains, done):
         return
@@ -86,8 +88,6 @@ def _run(
     done, outdated = schedule.finished(study, chains)
     for each in outdated:
         _set_aside(study, each)
-    for sentence in schedule.stale(study, chains) if study.kind != COMPARISON else []:  # there they are as expected
-        print(sentence, file=sys.stderr)
     if not _lacking(study, chains, done):
         return
     fitting = _fitting(study, chosen, named)
