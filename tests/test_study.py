@@ -157,6 +157,18 @@ def test_processes_give_the_records_that_one_process_gives(tiny, finished):
     same(facts(), finished[0])
 
 
+def test_a_method_that_another_process_runs_is_refused(tiny):
+    script = (
+        "import sys; from dmlrc import records\nwith records.running('tiny', ['arcface']): print(), sys.stdin.read()"
+    )
+    with subprocess.Popen([sys.executable, "-u", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        with pytest.raises(DmlrcError, match="another process runs arcface of study 'tiny'"):
+            study.run(tiny)
+        other.stdin.close()
+    assert not (paths.runs() / "tiny").exists()
+
+
 def test_processes_take_a_loss_that_a_notebook_defines(tiny):
     """Its module is __main__, which a worker cannot import it from."""
     cell = {"__name__": "__main__"}
