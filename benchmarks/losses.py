@@ -3,7 +3,6 @@
 Part of `make bench`; alone, `python -m benchmarks.losses [NAME ...]`. On a CPU the seconds are CPU time.
 """
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
@@ -14,6 +13,7 @@ from pytorch_metric_learning import miners
 from pytorch_metric_learning.distances import DotProductSimilarity, LpDistance
 from torch import Tensor, nn
 
+from benchmarks import clock
 from dmlrc import losses
 
 SIZES = (32, 128, 512)
@@ -87,8 +87,7 @@ def _measure(timed: Callable, name: str, size: int, device: torch.device) -> tup
     def step(loss: nn.Module) -> None:
         loss(embeddings.clone().requires_grad_(), labels).backward()
 
-    clock = time.process_time if device.type == "cpu" else time.perf_counter
-    return timed(lambda: step(ours), lambda: step(peer), repeats=REPEATS[size], clock=clock)
+    return timed(lambda: step(ours), lambda: step(peer), repeats=REPEATS[size], clock=clock(device))
 
 
 if __name__ == "__main__":

@@ -5,13 +5,13 @@ a step comes to what the processor can multiply. The rest is pooling, normalisat
 of `make bench`; alone, `python -m benchmarks.networks`. On a CPU the seconds are CPU time.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 
+from benchmarks import clock
 from dmlrc import models
 from dmlrc.models import EmbeddingModel
 
@@ -80,8 +80,7 @@ def rows(timed: Callable, device: torch.device, repeats: int = 31) -> Iterator:
 
 
 def _measure(timed: Callable, make: Callable, device: torch.device, repeats: int) -> tuple[float, float]:
-    clock = time.process_time if device.type == "cpu" else time.perf_counter
-    return timed(*against_products(make, device), repeats, clock)
+    return timed(*against_products(make, device), repeats, clock(device))
 
 
 if __name__ == "__main__":

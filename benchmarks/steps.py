@@ -5,7 +5,6 @@ The plain loop is what one writes with public packages: `MPerClassSampler` and t
 own weights. Part of `make bench`; alone, `python -m benchmarks.steps [NAME ...]`. On a CPU the seconds are CPU time.
 """
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
@@ -15,6 +14,7 @@ import torch.nn.functional as F
 from pytorch_metric_learning.samplers import MPerClassSampler
 from torch import Tensor, nn
 
+from benchmarks import clock
 from benchmarks.losses import CLASSES, DIM, PEERS
 from dmlrc.inputs import FeatureSource
 from dmlrc.methods import Method
@@ -82,8 +82,7 @@ def rows(timed: Callable, device: torch.device, repeats: int = 11, names: Iterab
 
 def _measure(timed: Callable, method: Method, device: torch.device, repeats: int) -> tuple[float, float]:
     made = made_features()
-    clock = time.process_time if device.type == "cpu" else time.perf_counter
-    ours, peer = timed(our_epoch(method, *made, device), plain_epoch(method, *made, device), repeats, clock)
+    ours, peer = timed(our_epoch(method, *made, device), plain_epoch(method, *made, device), repeats, clock(device))
     return ours / (FOLDS * PROTOCOL.iterations_per_epoch), peer / STEPS
 
 
