@@ -56,7 +56,7 @@ def fetch(name: str, root: str | os.PathLike | None = None) -> Path:
     if final.exists() and any(final.iterdir()):
         raise DmlrcError(f"{final} is there but does not hold data set {name!r}: remove it and try again")
     with _explained(f"data set {name!r} cannot be written to {home}"):
-        brought = [file for file in _files(name, source, home) if file.exists()]
+        brought = set(downloads_folder(name, home).glob("*"))
         files = _archives(name, source, home)
         cache.build_folder(final, lambda folder: _unpack_all(name, source, folder, files))
         for file in files:
@@ -120,11 +120,6 @@ def _counted(name: str, source: Source, folder: Path, place: str) -> Listing:
         image = absent.relative_to(folder)
         raise MissingDataError(f"image {image} of data set {name!r} is not there: remove {place}, get the set again")
     return listing
-
-
-def _files(name: str, source: Source, root: Path) -> list[Path]:
-    """Where the files of the distribution lie once they are there."""
-    return [downloads_folder(name, root) / archive.filename for archive in source.archives]
 
 
 def _archives(name: str, source: Source, root: Path) -> list[Path]:

@@ -248,8 +248,7 @@ def _ranges(hypothesis: str, study: str, what: str, over: Counted, under: Counte
     told = _in_both(study, over, under)
     if told is None:
         return Judged(hypothesis, study, (), NOT_TESTED, (*missing, "no study on this data has searched twice"))
-    methods = [{method.name for method in studies.get(each.name).methods} for each in (over, under)]
-    what += left_out(sorted(set.intersection(*methods) - set(told[0].index)))
+    what += left_out((over, under), told[0].index)
     groups = [(each["mean"].to_numpy(), each["error"].to_numpy()) for each in told]
     found = statistics.redrawn(groups, lambda one, other: np.ptp(one, axis=-1) / np.ptp(other, axis=-1))
     finding = Finding.by_interval(what, found, region)
@@ -278,10 +277,11 @@ def ranges_by_luck(study: str) -> dict[str, tuple[float, float]]:
     return found
 
 
-def left_out(names: Iterable[str]) -> str:
-    """Names the methods that a comparison lacks, behind what it is; "" if none."""
-    found = [labels.method_label(name) for name in names]
-    return f", without {labels.listed(found)}" if found else ""
+def left_out(compared: Iterable[Counted], kept: Iterable[str]) -> str:
+    """Names the methods of all these studies that their comparison lacks, behind what it is; "" if none."""
+    asked = set.intersection(*({method.name for method in studies.get(each.name).methods} for each in compared))
+    names = [labels.method_label(name) for name in sorted(asked - set(kept))]
+    return f", without {labels.listed(names)}" if names else ""
 
 
 def newer_gain_little(study: str) -> Judged:
@@ -375,8 +375,7 @@ def order_at_every_depth(study: str) -> Judged:
             continue
         missing += lacking
         both = pd.concat([significance.means(each.records) for each in pair], axis=1)
-        methods = [{method.name for method in studies.get(each.name).methods} for each in pair]
-        what += left_out(sorted(set.intersection(*methods) - set(both.dropna().index)))
+        what += left_out(pair, both.dropna().index)
         found = statistics.correlation(*both.dropna().to_numpy().T, ranks=True, units="methods")
         findings.append(Finding.by_interval(f"rank correlation: {what}", found, Region(low=0.5)))
     absent = [text for text in dict.fromkeys(absent) if text not in missing]
