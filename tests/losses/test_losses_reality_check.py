@@ -512,7 +512,8 @@ def test_nan_is_an_error_on_the_cpu_and_a_nan_elsewhere(name, bad, monkeypatch):
 @pytest.mark.parametrize("name", [name for name in NAMES if list(make(name).parameters())])
 def test_nan_weights_are_not_hidden(name):
     loss = make(name)
-    next(loss.parameters()).data.view(-1)[0] = math.nan
+    weights = next(loss.parameters()).data
+    weights[(0,) * weights.dim()] = math.nan
     assert torch.isnan(loss(F.normalize(batch(LAYOUTS["6x4"])[0]), torch.tensor(LAYOUTS["6x4"])))
 
 
