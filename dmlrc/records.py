@@ -102,11 +102,13 @@ GROWING = ("budget", "repetitions")
 def load(study: str) -> StudyRecords:
     """The records of a study: those made here (runs/), and the committed ones (results/).
 
-    They are read again only where a file has changed since the last time. The frames are the caller's own.
+    They are read again only where a file has changed since the last time. The frames are the caller's own: what is
+    written to is copied then.
     """
     folders = paths.runs() / study, paths.results() / study
     found = _load(study, folders, tuple(map(_state, folders)))
-    return StudyRecords(**{name: getattr(found, name).copy() for name in FRAMES}, meta=copy.deepcopy(found.meta))
+    frames = {name: getattr(found, name).copy(deep=False) for name in FRAMES}
+    return StudyRecords(**frames, meta=copy.deepcopy(found.meta))
 
 
 def find(study: str) -> StudyRecords | None:

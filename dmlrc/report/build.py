@@ -122,6 +122,7 @@ def execute(parameters: Mapping[str, object], workers: int = 1) -> None:
             {**parameters, **page.parameters},
             cwd=page.notebook.parent,
             progress_bar=False,
+            request_save_on_cell_execute=False,  # it is written when it ends, an error or not
             extra_arguments=["--log-level=CRITICAL"],  # what the kernel says as it ends is not the reader's concern
             kernel_manager_class=ForkedKernelManager,
         )

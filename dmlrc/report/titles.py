@@ -3,7 +3,6 @@ sentences; `publish` prints the titles instead.
 """
 
 import re
-from functools import cache
 
 import pandas as pd
 
@@ -77,10 +76,12 @@ def _depth(study: Study) -> list[str]:
     return [] if protocol.weights is None else ["fine-tuned"]
 
 
-@cache
-def _slugs(front: str, back: str) -> re.Pattern:
-    names = sorted(STUDIES, key=len, reverse=True)
-    return re.compile(f"{front}({'|'.join(map(re.escape, names))}){back}")
+_QUOTED, _BARE = re.compile(r"(?<!`)`([\w-]+)`(?!`)"), re.compile(r"(?<!study run )(?<![\w`/=-])([\w-]+)(?![\w`/-])")
+"""What may be the slug of a study."""
+
+
+def _entitled(found: re.Match) -> str:
+    return title(found[1]) if found[1] in STUDIES else found[0]
 
 
 def in_sentence(markdown: str) -> str:
@@ -89,7 +90,7 @@ def in_sentence(markdown: str) -> str:
     >>> in_sentence("On `grocery-quick` it is; `dmlrc study run grocery-quick` makes it.")
     'On Grocery Store (quick) it is; `dmlrc study run grocery-quick` makes it.'
     """
-    return _slugs("(?<!`)`", "`(?!`)").sub(lambda found: title(found[1]), markdown)
+    return _QUOTED.sub(_entitled, markdown)
 
 
 def in_label(text: object) -> object:
@@ -100,7 +101,7 @@ def in_label(text: object) -> object:
     """
     if not isinstance(text, str):
         return text
-    return _slugs(r"(?<!study run )(?<![\w`/=-])", r"(?![\w`/-])").sub(lambda found: title(found[1]), text)
+    return _BARE.sub(_entitled, text)
 
 
 def in_prose(markdown: str) -> str:
