@@ -316,15 +316,16 @@ def caption(records: StudyRecords) -> str:
     return captions([records])
 
 
-def captions(several: Iterable[StudyRecords]) -> str:
-    """`caption` of several studies: a number that is the same is said once.
+def captions(several: Iterable[StudyRecords], count: Callable[[StudyRecords], str] | None = None) -> str:
+    """`caption` of several studies: a number that is the same is said once. count: of a study, default its reruns.
 
     Of a comparison at a smaller budget than that of the records which it takes over, how these were cut.
     """
+    count = count or _count_of_runs
     named: dict[str, dict[str, None]] = {}
     cuts: dict[str, None] = {}
     for records in several:
-        named.setdefault(_count_of_runs(records), {})[f"`{records.name}`"] = None
+        named.setdefault(count(records), {})[f"`{records.name}`"] = None
         cuts[_cut(records)] = None
     if len(named) == 1 and len(*named.values()) > 1:
         counts = f"Each study: {next(iter(named))}."
@@ -342,6 +343,12 @@ def _cut(records: StudyRecords) -> str:
         f" Of `{first_of['study']}` the first {budget['trials']} of {whole['trials']} trials of a search count, and up "
         f"to {budget['reruns']} reruns of the best of these ({whole['reruns']} there)."
     )
+
+
+def count_of_searches(records: StudyRecords) -> str:
+    """How many searches of how many trials stand behind what is shown of a method's search; for `captions`."""
+    searches, trials = records.meta.get("repetitions", 1), records.meta["budget"]["trials"]
+    return f"{searches} {'search' if searches == 1 else 'searches'} of {counted(trials, 'trial')} a method"
 
 
 def _count_of_runs(records: StudyRecords) -> str:
@@ -441,11 +448,13 @@ def listed(texts: Iterable[str]) -> str:
 
 
 def by_study(texts: Mapping[str, str]) -> str:
-    """What is told of each study, in one sentence.
+    """What is told of each study, in one sentence; once where it is told of all.
 
-    >>> by_study({"a": "1 of 2", "b": "2 of 2"})
-    '1 of 2 on `a` and 2 of 2 on `b`'
+    >>> by_study({"a": "1 of 2", "b": "2 of 2"}), by_study({"a": "1 of 2", "b": "1 of 2"})
+    ('1 of 2 on `a` and 2 of 2 on `b`', '1 of 2 on `a` and `b`')
     """
+    if len(told := set(texts.values())) == 1:
+        return f"{told.pop()} on {listed(f'`{name}`' for name in texts)}"
     return listed(f"{text} on `{name}`" for name, text in texts.items())
 
 

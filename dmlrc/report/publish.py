@@ -20,6 +20,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import nbformat
+import numpy as np
 import pandas as pd
 from IPython.display import Markdown, display
 from markdown_it import MarkdownIt
@@ -269,14 +270,18 @@ def recorded(notebook: str | Path) -> dict:
 
 def _styler(cells: pd.DataFrame, marks: pd.DataFrame | None) -> Styler:
     """The index's name stands over it, in the last row of the heading, not in a row of its own."""
-    if cells.index.nlevels > 1:
-        return cells.reset_index().style.hide()
-    heading, cells = cells.index.name or "", cells.rename_axis(None)
-    cells.columns = cells.columns.set_names([""] * (cells.columns.nlevels - 1) + [heading])
+    levels = cells.index.nlevels
+    if levels > 1:
+        styler = cells.reset_index().style.hide()
+    else:
+        heading, cells = cells.index.name or "", cells.rename_axis(None)
+        cells.columns = cells.columns.set_names([""] * (cells.columns.nlevels - 1) + [heading])
+        styler = cells.style
     if marks is None:
-        return cells.style
-    css = marks.replace({"best": "font-weight: bold;", "tie": "font-style: italic;"})
-    return cells.style.apply(lambda _: css.to_numpy(), axis=None)
+        return styler
+    css = marks.replace({"best": "font-weight: bold;", "tie": "font-style: italic;"}).to_numpy()
+    unmarked = np.full((len(cells), levels if levels > 1 else 0), "")  # the levels, which have become columns
+    return styler.apply(lambda _: np.hstack([unmarked, css]), axis=None)
 
 
 def _escaped(cells: pd.DataFrame) -> pd.DataFrame:

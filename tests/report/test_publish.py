@@ -61,6 +61,15 @@ def test_table_in_both_forms(exports):
     assert "Method" in latex
 
 
+def test_rows_of_two_levels_keep_their_marks(exports):
+    rows = pd.MultiIndex.from_tuples([("CUB", "Roth"), ("CUB", "Oi")], names=["Data set", "Paper"])
+    rates = pd.DataFrame({"in use": ["10⁻⁴", "10⁻³"], "best": ["10⁻⁴", "10⁻²"]}, rows)
+    marks = pd.DataFrame({"in use": ["best", ""], "best": ["", ""]}, rows)
+    data = shown(publish.table, "rates", rates, "Rates.", marks=marks)
+    assert re.findall(r"#T_rates_(\w+) \{\s*font-weight: bold;\s*\}", data["text/markdown"]) == ["row0_col2"]
+    assert (exports / "rates.tex").read_text().count(r"\bfseries") == 1
+
+
 def test_table_writes_the_numbers_behind_it(exports):
     numbers = pd.DataFrame({"mean": [0.6720999999999999]}, index=["A"])
     shown(publish.table, "my-t1", cells(), "Numbers.", data=numbers)

@@ -263,7 +263,7 @@ def _results(
         method_rows(axis, order, methods)
         axis.set_ylim(len(order) + 0.3, -0.5)  # room for the label of the line
         axis.set_xlabel("MAP@R, %")
-        axis.xaxis.set_major_locator(MaxNLocator(4))
+        axis.xaxis.set_major_locator(MaxNLocator(3))
     handles = [
         Line2D([], [], color=GREY, marker=marker, linestyle="none", markersize=5, markerfacecolor=face, label=text)
         for marker, face, text in (("o", "white" if published else GREY, "joined"), ("|", GREY, "one model"))

@@ -126,7 +126,8 @@ def _lines(axis: Axes, shares: pd.DataFrame, factor: str) -> None:
 def _short(value: str, factor: str) -> str:
     """A value under its tick: without what it is a value of, and a trunk in short lines."""
     if factor != "trunks":
-        return value.removeprefix(FACTORS[factor][0])
+        bare = value.removeprefix(FACTORS[factor][0])
+        return labels.number(float(bare)) if factor == "decays" else bare
     trunk, _, kind = value.partition("-")
     return "\n".join([*labels.TRUNK_LABELS.get(trunk, trunk).replace("-", "- ").split(), kind]).strip()
 

@@ -219,10 +219,11 @@ def classes_sentence(records: StudyRecords) -> str:
     half = ((found["high"] - found["low"]) / 2).mean()
     leader, others = found["first"].idxmax(), len(found) - 1
     apart = (found["behind_low"] > 0).sum()
+    behind = f"all {others}" if apart == others else f"{apart} of the {others}"
     return (
         f"`{records.name}`: other test classes of the same kind would move every method by ± {labels.percent(half)} "
         f"points, but nearly all in step. {labels.method_label(leader)} leads in "
-        f"{100 * found['first'][leader]:.0f} % of the resamples; {apart} of the {others} others lie behind it by an "
+        f"{100 * found['first'][leader]:.0f} % of the resamples; {behind} others lie behind it by an "
         "interval that excludes 0."
     )
 
