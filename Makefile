@@ -56,7 +56,7 @@ evidence: .venv/ready
 # requirements.lock holds every version; it is resolved from the direct pins in pyproject.toml.
 # Bytecode is written here once: where Python is told not to, each process would compile torch again, for seconds.
 .venv/ready: requirements.lock pyproject.toml
-	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("dmlrc needs Python 3.11 or later: make PYTHON=python3.11")'
+	$(PYTHON) -c 'import sys; (3, 11) <= sys.version_info < (3, 14) or sys.exit("dmlrc needs Python 3.11, 3.12 or 3.13: make PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade uv
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --requirement requirements.lock

@@ -228,6 +228,7 @@ def compare(
     """Compare a loss of your own with the methods of a study: look it over, search it, rerun it, make a page of it."""
     from dmlrc import comparison, preflight
 
+    extras.require("book", "the page of a comparison")  # before anything is trained
     base = dmlrc.studies.get(study)
     chosen, methods = comparison.of(base, trials, reruns, repetitions), comparison.read(file)
     for each in methods:

@@ -15,7 +15,7 @@ from dmlrc import records, schedule
 from dmlrc import study as runner
 from dmlrc.errors import MissingDataError, UsageError
 from dmlrc.methods import Method
-from dmlrc.protocol import COMPARISON, Study
+from dmlrc.protocol import COMPARISON, TABLE, Study
 from dmlrc.records import StudyRecords
 
 _EXAMPLE = 'methods = [Method("mine", loss, {"margin": Float(0, 1)})]'
@@ -55,9 +55,15 @@ def read(file: Path) -> list[Method]:
 def of(study: Study, trials: int | None = None, reruns: int | None = None, repetitions: int | None = None) -> Study:
     """The study in which methods are compared at this budget: itself, or `NAME-compare` where the budget differs.
 
-    Raises UsageError for more trials than the study's own methods have, which would be unfair to them.
+    Raises UsageError for a study that is no methods table, for what is no positive whole number, and for more trials
+    than the study's own methods have, which would be unfair to them.
     """
     budget = study.budget
+    if study.kind != TABLE or not budget.trials:
+        raise UsageError(f"study {study.name!r} is no table of searched methods: name one of `dmlrc study list`")
+    for what, number in {"trials": trials, "reruns": reruns, "repetitions": repetitions}.items():
+        if number is not None and (type(number) is not int or number < 1):
+            raise UsageError(f"{what} must be a positive whole number, not {number!r}")
     if trials and trials > budget.trials:
         raise UsageError(f"the methods of {study.name} have {budget.trials} trials each: take no more than these")
     wanted = replace(

@@ -15,6 +15,8 @@ from dmlrc import data
 from dmlrc.errors import UsageError, unknown
 from dmlrc.methods import Method
 
+TABLE = "table"
+"""The kind of study that compares methods, and around which others stand."""
 COMPARISON = "comparison"
 """The kind of study that takes over what its parent has recorded, see `dmlrc.comparison`."""
 
@@ -177,7 +179,7 @@ class Study:
     seed: int = 0
     class_order: str = "default"
     repetitions: int = 1
-    kind: str = "table"
+    kind: str = TABLE
     parent: str | None = None
     experiment: str | None = None
     expected: str = ""

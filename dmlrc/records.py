@@ -7,7 +7,6 @@ are committed. `load` reads either, into the same data frames.
 
 import contextlib
 import copy
-import errno
 import hashlib
 import json
 import math
@@ -24,7 +23,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from dmlrc import fingerprint, migrate, paths
+from dmlrc import fingerprint, locks, migrate, paths
 from dmlrc.errors import DmlrcError, MissingDataError
 from dmlrc.methods import PRETRAINED
 from dmlrc.protocol import Study, digest
@@ -228,8 +227,6 @@ def running(study: str, methods: Iterable[str]) -> Iterator[None]:
 
     Raises DmlrcError where another process keeps one of them.
     """
-    import fcntl  # not on Windows, where records can be read all the same
-
     path = paths.runs() / f".{study}.lock"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -239,14 +236,11 @@ def running(study: str, methods: Iterable[str]) -> Iterator[None]:
     with file:
         for name in methods:
             byte = int.from_bytes(hashlib.sha256(name.encode()).digest()[:6])  # of the file: each method locks its own
-            try:
-                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
-            except OSError as error:
-                if error.errno not in (errno.EACCES, errno.EAGAIN):
-                    continue  # a shared folder may know no locks
-                raise DmlrcError(
-                    f"another process runs {name} of study {study!r}: let it end, or run other methods of the study"
-                ) from None
+            locks.keep(
+                file,
+                byte,
+                f"another process runs {name} of study {study!r}: let it end, or run other methods of the study",
+            )
         yield
 
 

@@ -155,6 +155,18 @@ def test_more_trials_than_theirs_are_refused():
         comparison.of(BASE, trials=7)
 
 
+@pytest.mark.parametrize(("name", "number"), [("trials", 0), ("reruns", -1), ("repetitions", 2.5), ("trials", "many")])
+def test_a_budget_is_made_of_positive_whole_numbers(name, number):
+    with pytest.raises(UsageError, match=f"{name} must be a positive whole number, not {number!r}"):
+        comparison.of(BASE, **{name: number})
+
+
+@pytest.mark.parametrize("changes", [{"kind": "rates"}, {"budget": replace(BASE.budget, trials=0)}])
+def test_what_is_no_table_of_searched_methods_has_nothing_to_compare_with(changes):
+    with pytest.raises(UsageError, match="is no table of searched methods: name one of `dmlrc study list`"):
+        comparison.of(replace(BASE, **changes))
+
+
 def test_without_records_the_methods_of_the_study_are_run_at_the_same_budget(capsys):
     wanted = comparison.of(BASE, trials=1, reruns=1)
     comparison.run(wanted, BASE, [MINE])

@@ -6,8 +6,9 @@ centre of the longer side, `square="squash"` resizes both sides to `size` and gi
 Wu 2019 and Oi et al. 2021 do at 256 and 299). Evaluation by centre crop is not affected; random training crops never
 see the borders that "crop" cuts off a photograph that is not square.
 
-Pixels are those of the file: orientation tags are not applied, as in the papers' loaders. Resizing is bilinear with
-anti-aliasing, which is torchvision's `Resize` on a PIL image.
+Pixels are those of the file: orientation tags, which the papers' loaders pass over, are applied to photographs of
+one's own alone (`Form.upright`). Resizing is bilinear with anti-aliasing, which is torchvision's `Resize` on a PIL
+image.
 
 What has more than 8 bits is brought to 8 first. A 16-bit image is white at 65,535. Integers of 32 bits and floats do
 not say where white is: it is the smallest of 1 (floats only), 255, 65,535 and (integers only) the largest of the type
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 
@@ -31,12 +32,13 @@ _UNSIGNED, _SAMPLE_FORMAT = (1,), 339  # of a TIFF file's samples; PIL gives uns
 @dataclass(frozen=True)
 class Form:
     """How an image is stored. size: side in pixels. channels: 1 (grey) or 3 (RGB). square: "crop" or "squash", see the
-    module. ink: invert, so that dark strokes on light become light on dark."""
+    module. ink: invert, so that dark strokes on light become light on dark. upright: as its orientation tag says."""
 
     size: int
     channels: int = 3
     square: str = "crop"
     ink: bool = False
+    upright: bool = False
 
     def __post_init__(self):
         if self.square not in SQUARES:
@@ -57,8 +59,11 @@ def decode(file: Path, form: Form) -> np.ndarray:
     Raises MissingDataError for a file that is not there, DmlrcError for one that cannot be decoded.
     """
     try:
-        with Image.open(file) as image:
-            square = _to_square(_eight_bits(image).convert("RGB" if form.channels == 3 else "L"), form)
+        with Image.open(file) as stored:
+            image = _eight_bits(stored)
+            if form.upright:
+                image = ImageOps.exif_transpose(image)
+            square = _to_square(image.convert("RGB" if form.channels == 3 else "L"), form)
     except FileNotFoundError:
         raise absent(file) from None
     except Exception as error:  # a damaged file can raise anything

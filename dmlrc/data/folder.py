@@ -1,6 +1,7 @@
 """A folder of one's own images: one sub-folder a class, classes in name order."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +34,13 @@ def _read(folder: Path) -> Listing:
             f"folder {classes[min(empty)]} holds no images: remove it, or put the images of its class there"
         )
     return listing
+
+
+def left_out(folder: Path) -> dict[str, int]:
+    """How many files of the class folders are no images by their names, by the ending, the commonest first."""
+    files = (file for inner in sub_folders(folder) for file in inner.iterdir() if file.is_file())
+    others = (file.suffix.lower() for file in files if file.name[0] != "." and not is_image(file))
+    return dict(Counter(others).most_common())
 
 
 def _refuse_misplaced(folder: Path, classes: list[Path]) -> None:

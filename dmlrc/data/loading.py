@@ -11,7 +11,7 @@ from dmlrc.data.decoding import Form
 from dmlrc.data.download import locate
 from dmlrc.data.features import FeatureSet
 from dmlrc.data.listing import ImageSet, Listing, data_root
-from dmlrc.data.registry import PHOTOGRAPH, SOURCES
+from dmlrc.data.registry import OWN_PHOTOGRAPH, SOURCES
 from dmlrc.errors import unknown
 
 
@@ -40,7 +40,7 @@ def load(
         return features.load(name)
     if name.startswith("folder:"):
         path = folder_path(name)
-        return _decode(f"folder:{path.name}", class_folders.read(path), _form(PHOTOGRAPH, size, square), flip=True)
+        return _decode(f"folder:{path.name}", class_folders.read(path), _form(OWN_PHOTOGRAPH, size, square), flip=True)
     if name not in SOURCES:
         raise unknown("data set", name, [*names(), "folder:PATH"])
     home, source = data_root(root), SOURCES[name]

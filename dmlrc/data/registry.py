@@ -7,9 +7,10 @@ from pathlib import Path
 from dmlrc.data import cars196, cub200, cub200_2010, grocery, inshop, omniglot, sop
 from dmlrc.data.decoding import Form
 from dmlrc.data.listing import Listing
-from dmlrc.errors import DmlrcError
+from dmlrc.errors import DmlrcError, MissingDataError
 
 PHOTOGRAPH = Form(size=256)
+OWN_PHOTOGRAPH = Form(size=256, upright=True)
 SMALL_PHOTOGRAPH = Form(size=112)
 CHARACTER = Form(size=28, channels=1, ink=True)
 _LISTS = 64 << 20  # bytes for what is no image
@@ -223,5 +224,8 @@ def packed(name: str, root: Path) -> list[Path] | None:
 
 def home_in(folder: Path, markers: tuple[str, ...]) -> Path | None:
     """The folder itself or one directly inside it, whichever holds the markers."""
-    inner = sorted(p for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
+    try:
+        inner = sorted(p for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
+    except PermissionError:
+        raise MissingDataError(f"folder {folder} may not be read: make it readable") from None
     return next((f for f in (folder, *inner) if all((f / marker).exists() for marker in markers)), None)

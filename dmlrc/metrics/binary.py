@@ -38,7 +38,8 @@ def evaluate(embeddings, labels, names=retrieval.NAMES, query=None) -> dict[str,
     Same arguments, names, errors and treatment of ties (of which there are many: D + 1 distances for all images).
     It is not the accuracy of a network trained for binary codes, only of its thresholded output.
 
-    >>> evaluate([[3.0, 1.0], [0.1, 9.0], [-1.0, 1.0], [-1.0, 2.0]], [0, 0, 1, 1], ["map_at_r"])
+    >>> from dmlrc.metrics import evaluate_binary
+    >>> evaluate_binary([[3.0, 1.0], [0.1, 9.0], [-1.0, 1.0], [-1.0, 2.0]], [0, 0, 1, 1], ["map_at_r"])
     {'map_at_r': 1.0}
     """
     return retrieval.mean_scores(_rankings, as_embeddings(embeddings), labels, names, query)

@@ -5,15 +5,16 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from dmlrc import extras, paths, readiness, schedule, studies, study
+from dmlrc import extras, locks, paths, readiness, schedule, studies, study
 from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.report import editions
 from dmlrc.report.method import notes
@@ -39,8 +40,9 @@ def build(names: Sequence[str], workers: int = 1, train: bool = True) -> Path:
     extras.require("book", "a book")
     if train:
         run(names, workers)
-    execute({"studies": ",".join(names)}, workers)
-    return pages()
+    with _alone():
+        execute({"studies": ",".join(names)}, workers)
+        return pages()
 
 
 def run(names: Sequence[str], workers: int = 1) -> None:
@@ -158,18 +160,28 @@ def single_page() -> Path:
     _require_clone()
     if not any((paths.home() / "book" / "chapters").glob("*.ipynb")):
         raise DmlrcError("no chapter has been executed yet: `make book` first, or `make book STUDY=published`")
-    folder = _jupyter_book("singlehtml")
-    [page] = (folder / "chapters").glob("*.html")  # its paths are those of a page in the folder above
-    target = folder / "index.html"
-    target.write_text(
-        re.sub(r'href="[\w/]+\.html#', 'href="#', _one_folder_up(page.read_text(encoding="utf-8"))), encoding="utf-8"
-    )
+    with _alone():
+        folder = _jupyter_book("singlehtml")
+        [page] = (folder / "chapters").glob("*.html")  # its paths are those of a page in the folder above
+        target = folder / "index.html"
+        text = _one_folder_up(page.read_text(encoding="utf-8"))
+        target.write_text(re.sub(r'href="[\w/]+\.html#', 'href="#', text), encoding="utf-8")
     return target
 
 
 def _one_folder_up(page: str) -> str:
     """A page whose links out of the book, to records, are those of a page in the folder above."""
     return page.replace('href="../../../', 'href="../../')
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Keep the book of this clone to this process, since two would write the same pages."""
+    folder = paths.home() / "_build"
+    folder.mkdir(exist_ok=True)
+    with (folder / ".lock").open("a") as file:
+        locks.keep(file, 0, f"another process makes a book in {paths.home()}: let it end")
+        yield
 
 
 def _require_clone() -> None:

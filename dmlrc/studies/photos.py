@@ -11,7 +11,7 @@ import numpy as np
 from dmlrc import models, paths
 from dmlrc.data import folder as class_folders
 from dmlrc.data.available import folder_path
-from dmlrc.errors import MissingDataError, UsageError
+from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.models.available import LITE0, LITE0_PACKAGE
 from dmlrc.protocol import Study
 from dmlrc.studies import catalogue, own
@@ -26,10 +26,14 @@ _PER_IMAGE = 0.03
 
 @dataclass(frozen=True)
 class Photos:
-    """What is in a folder: classes with the number of images of each, in the order of their names."""
+    """What is in a folder: classes with the number of images of each, in the order of their names.
+
+    left_out: how many files of the classes are no images that can be read, by the ending of their names.
+    """
 
     path: Path
     sizes: Mapping[str, int]
+    left_out: Mapping[str, int]
 
     @property
     def images(self) -> int:
@@ -54,7 +58,7 @@ def look(path: str) -> Photos:
         raise UsageError(f"the name of folder {str(home)!a} is no valid text (UTF-8): rename it") from error
     listing = class_folders.read(home)
     counts = np.bincount(listing.labels, minlength=len(listing.class_names)).tolist()
-    found = Photos(home, dict(zip(listing.class_names, counts, strict=True)))
+    found = Photos(home, dict(zip(listing.class_names, counts, strict=True)), class_folders.left_out(home))
     if found.folds < 2:
         raise UsageError(
             f"folder {home} has {len(counts)} classes, and {2 * _PER_FOLD} are needed: 4 to train and choose on, in 2 "
@@ -90,9 +94,13 @@ def study_of(photos: Photos, name: str | None, numbers: Mapping[str, int]) -> tu
 
 
 def enter(entry: str) -> None:
-    """Add a study to studies.toml."""
-    with (paths.home() / "studies.toml").open("a", encoding="utf-8") as stream:
-        stream.write(entry)
+    """Add a study to studies.toml. Raises DmlrcError where that cannot be written."""
+    file = paths.home() / "studies.toml"
+    try:
+        with file.open("a", encoding="utf-8") as stream:
+            stream.write(entry)
+    except OSError as error:
+        raise DmlrcError(f"{file} cannot be written ({error.strerror}): the study has to stand there") from None
 
 
 def _entry(name: str, photos: Photos, numbers: Mapping[str, int]) -> str:
@@ -123,6 +131,9 @@ def plan(photos: Photos, study: Study) -> list[str]:
     said = [f"photos    {photos.images:,} in {classes} classes, {each} of each"]
     if alone := [name for name, size in photos.sizes.items() if size == 1]:
         said.append(f"          a single photo: {', '.join(alone[:5])}{', ...' * (len(alone) > 5)}; it cannot be found")
+    if photos.left_out:
+        of_each = ", ".join(f"{count} {suffix or 'without an ending'}" for suffix, count in photos.left_out.items())
+        said.append(f"          left out, since they cannot be read as images: {of_each}")
     half = classes // 2
     said.append(f"classes   {half} to train and choose on, in {folds} folds, {classes - half} others to test on")
     if folds < MOST_FOLDS:

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -75,6 +77,22 @@ def test_every_method_has_a_page_of_its_own_from_one_notebook():
 def test_a_chapter_that_fails_is_named(checkout):
     with pytest.raises(DmlrcError, match=r"chapter 0\d_\w+.ipynb stopped at cell .*glyphs-smoke.* has no records"):
         build.execute({"studies": "glyphs-smoke"})
+
+
+def test_two_books_of_one_clone_are_not_made_at_once(home):
+    hold = (
+        "import fcntl, sys; file = open(sys.argv[1], 'a'); fcntl.lockf(file, fcntl.LOCK_EX); "
+        "print('held', flush=True); input()"
+    )
+    (home / "_build").mkdir()
+    command = [sys.executable, "-c", hold, str(home / "_build" / ".lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(DmlrcError, match=r"another process makes a book in .*: let it end"), build._alone():
+            pass
+        other.communicate("")
+    with build._alone():
+        pass
 
 
 def test_editions(home):

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from dmlrc import cli, models, studies
-from dmlrc.errors import MissingDataError, UsageError
+from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.studies import photos
 from dmlrc.studies.photos import Photos
 
@@ -30,7 +30,7 @@ def folder(tmp_path):
 
 @pytest.mark.parametrize(("classes", "folds"), [(8, 2), (11, 2), (12, 3), (16, 4), (100, 4)])
 def test_folds_are_as_many_as_the_classes_suffice_for(classes, folds):
-    assert Photos("", dict.fromkeys(range(classes), 2)).folds == folds
+    assert Photos("", dict.fromkeys(range(classes), 2), {}).folds == folds
 
 
 def test_what_is_in_a_folder(folder):
@@ -43,6 +43,22 @@ def test_what_is_in_a_folder(folder):
     assert "6 to train and choose on, in 3 folds, 6 others to test on" in said
     assert "want 16 classes" in said
     assert "minute" in said
+
+
+def test_files_that_are_no_images_are_counted(folder):
+    home = folder(8)
+    for name in ("00/a.HEIC", "00/b.heic", "03/note", "03/.hidden"):
+        (home / name).write_text("")
+    found = photos.look(str(home))
+    assert found.left_out == {".heic": 2, "": 1}
+    said = "\n".join(photos.plan(found, photos.study_of(found, None, {})[0]))
+    assert "left out, since they cannot be read as images: 2 .heic, 1 without an ending" in said
+
+
+def test_a_list_of_studies_that_cannot_be_written_is_named(home):
+    (home / "studies.toml").mkdir()
+    with pytest.raises(DmlrcError, match=r"studies.toml cannot be written \("):
+        photos.enter("[a]")
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,17 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from dmlrc.errors import DmlrcError
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import labels, tables
 
 
 def best(records: StudyRecords) -> str:
-    """The method that is highest in concatenated MAP@R."""
-    return _of(records, "map_at_r").drop(PRETRAINED, errors="ignore")["mean"].idxmax()
+    """The method that is highest in concatenated MAP@R. Raises DmlrcError where no method has a result."""
+    trained = _of(records, "map_at_r").drop(PRETRAINED, errors="ignore")["mean"]
+    if trained.empty:
+        raise DmlrcError(f"no method of study {records.name!r} came to a result: `dmlrc study show` says why")
+    return trained.idxmax()
 
 
 def params(records: StudyRecords, method: str) -> Mapping[str, float]:
