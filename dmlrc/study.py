@@ -48,12 +48,17 @@ def run(
 
     A method for whose batches or splits the data is too small is left out, which is said too; all others are run.
 
-    Raises UsageError for a method that has the name of another one, for an executor of threads, and where the data is
-    too small for all methods, or for one of those that were asked for; DmlrcError where another process runs one of
-    them.
+    Raises UsageError for a name in the place of a study or a method, for a method that has the name of another one, for
+    an executor of threads, and where the data is too small for all methods, or for one of those that were asked for;
+    DmlrcError where another process runs one of them.
     """
     if isinstance(executor, ThreadPoolExecutor):
         raise UsageError("units cannot run in threads, whose random numbers would mix: use an executor of processes")
+    if not isinstance(study, Study) or not all(isinstance(each, Method) for each in methods or ()):
+        raise UsageError(
+            "a study and its methods are wanted themselves, not their names: `dmlrc.studies.get` finds a study by its "
+            "name, and the study's `method` one of its methods"
+        )
     chosen = study.methods if methods is None else methods
     check_names(study, chosen)
     chains = schedule.chains(study, chosen)

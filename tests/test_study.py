@@ -627,6 +627,14 @@ def test_the_scores_of_the_test_classes_are_recorded_where_the_protocol_asks(tin
     assert set(found.arrays["setting"]) == {"separated", "concatenated"}
 
 
+@pytest.mark.parametrize(
+    "wanted", [("glyphs-smoke",), (studies.get("glyphs-smoke"), ["contrastive"]), (studies.get("glyphs-smoke"), "snr")]
+)
+def test_names_in_the_place_of_a_study_or_its_methods_are_refused(wanted):
+    with pytest.raises(UsageError, match=r"not their names: `dmlrc.studies.get` finds a study by its name"):
+        study.run(*wanted)
+
+
 def test_threads_would_mix_their_random_numbers_and_are_refused(home):
     with ThreadPoolExecutor(1) as threads, pytest.raises(UsageError, match="use an executor of processes"):
         study.run(studies.get("glyphs-smoke"), executor=threads)
