@@ -272,13 +272,11 @@ def rank_agreement(ours: pd.DataFrame, theirs: pd.DataFrame, setting: str = "con
 
 
 def best_so_far(records: StudyRecords) -> pd.DataFrame:
-    """Our searches, as `published.search_traces`: method, trial (from 1), best validation MAP@R after it.
-
-    Of a method that was searched more than once, the first search.
-    """
-    trials = records.trials[records.trials["repetition"] == 0].sort_values(["method", "trial"])
-    best = trials.groupby("method")["value"].transform(lambda values: values.cummax().ffill())
-    return pd.DataFrame({"method": trials["method"], "trial": trials["trial"] + 1, "best": best}).reset_index(drop=True)
+    """Our searches: method, repetition, trial (from 1), best validation MAP@R after it."""
+    trials = records.trials.sort_values(["method", "repetition", "trial"])
+    best = trials.groupby(["method", "repetition"])["value"].transform(lambda values: values.cummax().ffill())
+    table = trials[["method", "repetition"]].assign(trial=trials["trial"] + 1, best=best)
+    return table.reset_index(drop=True)
 
 
 def trials_to_reach(traces: pd.DataFrame, share: float = 0.99) -> pd.Series:
@@ -286,7 +284,7 @@ def trials_to_reach(traces: pd.DataFrame, share: float = 0.99) -> pd.Series:
 
     traces: `published.search_traces()` or `best_so_far`.
     """
-    keys = [column for column in ("dataset", "batch_size", "method") if column in traces]
+    keys = [column for column in ("dataset", "batch_size", "method", "repetition") if column in traces]
     final = traces.groupby(keys)["best"].transform("max")
     return traces[traces["best"] >= share * final].groupby(keys)["trial"].min()
 

@@ -126,14 +126,14 @@ def searches(ours: Mapping[str, pd.DataFrame], published: pd.DataFrame) -> Figur
             (line,) = axis.plot(trace["trial"], trace["best"] / trace["best"].max(), color="#BBBBBB", linewidth=1)
             svg.tips(line, f"the paper, {dataset}, batches of {batch}")
         for dashes, frame in zip(("-", "--", ":", "-."), ours.values(), strict=False):
-            trace = frame[frame["method"] == name]
-            axis.plot(
-                trace["trial"],
-                trace["best"] / trace["best"].max(),
-                color=method_style(name).colour,
-                linestyle=dashes,
-                linewidth=2,
-            )
+            for _, trace in frame[frame["method"] == name].groupby("repetition"):
+                axis.plot(
+                    trace["trial"],
+                    trace["best"] / trace["best"].max(),
+                    color=method_style(name).colour,
+                    linestyle=dashes,
+                    linewidth=1.2,
+                )
         axis.set_title(labels.method_label(name), fontsize=9)
         axis.set_ylim(0.4, 1.03)
         axis.xaxis.set_major_locator(MaxNLocator(3, integer=True))
