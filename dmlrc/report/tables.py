@@ -301,13 +301,13 @@ def sensitivity(records: StudyRecords) -> pd.DataFrame:
 
 
 def importance(records: StudyRecords, min_trials: int = 20, seed: int = 0) -> pd.DataFrame:
-    """Share of the trials' variance that each hyperparameter explains (fANOVA, Hutter et al. 2014).
+    """Share of the trials' variance that each hyperparameter explains by itself (fANOVA, Hutter et al. 2014).
 
-    Columns: method, parameter, importance (mean over the method's searches, sums to 1 in a method), error (its standard
-    error over the searches, NaN for one). Only searches with at least min_trials complete trials, and methods with more
-    than one hyperparameter: with fewer there is nothing to tell apart.
+    Columns: method, parameter, importance (mean over the method's searches; what is left to 1 in a method, several do
+    together), error (its standard error over the searches, NaN for one). Only searches with at least min_trials
+    complete trials, and methods with more than one hyperparameter: with fewer there is nothing to tell apart.
     """
-    from optuna.importance import FanovaImportanceEvaluator, get_param_importances
+    from optuna.importance import FanovaImportanceEvaluator
 
     from dmlrc import search
 
@@ -317,7 +317,7 @@ def importance(records: StudyRecords, min_trials: int = 20, seed: int = 0) -> pd
         if name not in METHODS or len(METHODS[name].space) < 2 or len(complete) < min_trials:
             continue
         study = search.optuna_study(METHODS[name], trials.to_dict("records"))
-        shares = get_param_importances(study, evaluator=FanovaImportanceEvaluator(seed=seed))
+        shares = FanovaImportanceEvaluator(seed=seed).evaluate(study)  # `get_param_importances` scales their sum to 1
         rows += [{"method": name, "parameter": key, "importance": value} for key, value in shares.items()]
     of_searches = pd.DataFrame(rows, columns=["method", "parameter", "importance"])
     shares = of_searches.groupby(["method", "parameter"], sort=False)["importance"]

@@ -237,18 +237,19 @@ def test_importance_finds_the_parameter_that_matters():
     once = tables.importance(with_trials(rows)).set_index("parameter")
     shares = once["importance"]
     assert shares["neg_margin"] > 0.9
-    assert shares.sum() == pytest.approx(1.0)
+    assert 0.95 < shares.sum() <= 1
     assert once["error"].isna().all()
     assert tables.importance(with_trials(rows[:10])).empty  # too few to say
     assert "standard error" not in page.importance_sentence("mine", once.reset_index())
     # a second search in which the other margin matters
     other = [row | {"repetition": 1, "value": row["params"]["pos_margin"] ** 2} for row in rows]
     twice = tables.importance(with_trials(rows + other)).set_index("parameter")
-    assert twice["importance"].sum() == pytest.approx(1.0)
     alone = tables.importance(with_trials(other)).set_index("parameter")["importance"]
     for name, row in twice.iterrows():
         assert row["importance"] == pytest.approx((shares[name] + alone[name]) / 2)
         assert row["error"] == pytest.approx(abs(shares[name] - alone[name]) / 2)  # of two: the SD over the root of 2
+    product = [row | {"value": row["params"]["pos_margin"] * row["params"]["neg_margin"]} for row in rows]
+    assert tables.importance(with_trials(product))["importance"].sum() < 0.97  # the margins also work together
     told = page.importance_sentence("mine", twice.reset_index())
     assert f"a standard error of {100 * twice['error'].median():.0f} points" in told
 

@@ -175,8 +175,12 @@ def _trial(row: tuple) -> str:
     return f"{labels.method_label(row.method)}: {100 * row.value:.1f} %, {settings}"
 
 
+STRONGEST = 0.78
+"""How strong the colour of the largest part of a bar is, see `_tint`."""
+
+
 def importance(shares: pd.DataFrame) -> Figure:
-    """Share of the variance of the trials that each hyperparameter explains: a bar a method, the largest part first.
+    """Share of the trials' variance that each hyperparameter explains by itself: a bar a method, largest part first.
 
     shares: `tables.importance`. Methods stand by their largest part; a part is named where its name fits into it.
     """
@@ -189,7 +193,9 @@ def importance(shares: pd.DataFrame) -> Figure:
         for step, row in enumerate(shares[shares["method"] == name].itertuples()):
             width, label = 100 * row.importance, labels.parameter(row.parameter)
             colour = method_style(name).colour
-            [bar] = axis.barh(place, width, left=left, color=_tint(colour, max(0.78 - 0.3 * step, 0.24)), height=0.75)
+            [bar] = axis.barh(
+                place, width, left=left, color=_tint(colour, max(STRONGEST - 0.3 * step, 0.24)), height=0.75
+            )
             svg.tips(bar, f"{labels.method_label(name)}: {label} {width:.0f} %")
             if width > 1.7 * len(label):
                 ink = "#fefefe" if step == 0 and colour != ORANGE else "#252525"  # the same on a dark page
@@ -199,6 +205,8 @@ def importance(shares: pd.DataFrame) -> Figure:
     axis.set(xlabel="share of the trials' variance, %", xlim=(0, 100))
     axis.grid(False)
     family_legend(figure, list(largest.index))
+    for mark in figure.legends[0].legend_handles:
+        mark.set_color(_tint(mark.get_color(), STRONGEST))
     return figure
 
 
