@@ -32,7 +32,7 @@ SWEEPS = {
     "layer_norm": "LayerNorm",
     "losses": "losses",
     "losses-equal": "losses, equal batches",
-    "preprocessing": "augmentation",
+    "preprocessing": "image size or augmentation",
     "random": "random class order",
     "rate-searched": "learning rate searched",
     "rate-tenfold": "ten times the learning rate",

@@ -27,8 +27,8 @@ def _provenance(records: StudyRecords) -> dict[str, str]:
         "of which diverged": f"{(records.trials['state'] == 'diverged').sum():,}",
         "training runs": f"{len(records.runs):,}",
         "training steps": f"{records.runs['steps'].sum():,}",
-        "hours of searching": f"{records.trials['seconds'].sum() / 3600:.2f}",
-        "hours of reruns": f"{reruns / 3600:.2f}",
+        "core hours of searching": f"{records.trials['seconds'].sum() / 3600:.2f}",
+        "core hours of reruns": f"{reruns / 3600:.2f}",
         "device": where["device"],
         "processor": f"{about.made(records, 'processor')}, {where['cores']} cores",
         "system": where["system"],
@@ -46,15 +46,17 @@ def experiments_table(edition: Sequence[StudyRecords]) -> pd.DataFrame:
             title = everything.experiment_title(name, study.protocol.paper)
             row = {"Study": main.name, "experiment": title, "rows": str(len(study.methods))}
             if recorded is None:
-                rows.append(row | {"reruns": "not run", "steps": "–", "hours": "–", "commit": "–", "name": study.name})
+                rows.append(
+                    row | {"reruns": "not run", "steps": "–", "core hours": "–", "commit": "–", "name": study.name}
+                )
                 continue
             reruns = recorded.runs[recorded.runs["kind"] == "rerun"]
             done = len(reruns[["method", "repetition", "number"]].drop_duplicates())
             row["reruns"] = f"{done} of {len(study.methods) * study.repetitions * study.budget.reruns}"
             row["steps"] = f"{recorded.runs['steps'].sum():,}"
-            row["hours"] = f"{recorded.runs['seconds'].sum() / 3600:.2f}"
+            row["core hours"] = f"{recorded.runs['seconds'].sum() / 3600:.2f}"
             rows.append(row | {"commit": about.made(recorded, "commit"), "name": study.name})
-    columns = ["Study", "experiment", "rows", "reruns", "steps", "hours", "commit", "name"]
+    columns = ["Study", "experiment", "rows", "reruns", "steps", "core hours", "commit", "name"]
     return pd.DataFrame(rows, columns=columns).set_index(columns[:2])
 
 

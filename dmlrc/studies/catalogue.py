@@ -132,13 +132,13 @@ def _methods_table(name: str, dataset: str, protocol: Protocol, budget: Budget, 
 def _frozen() -> list[Study]:
     """The methods tables on fixed features, each method searched three times; their rates are what the grids chose."""
     tables = {
-        "cub200-2010-frozen": ("cub200_2010", replace(musgrave2020.FROZEN, **musgrave2020.LITE0, lr=3e-6)),
-        "cars196crops-frozen": ("cars196crops", musgrave2020.FROZEN),
-        "grocery-frozen": ("grocery", replace(musgrave2020.FROZEN, lr=3e-5)),
+        "cub200-2010-frozen": ("cub200_2010", replace(musgrave2020.FROZEN, **musgrave2020.LITE0, lr=3e-6), "7"),
+        "cars196crops-frozen": ("cars196crops", musgrave2020.FROZEN, "5 to 10"),
+        "grocery-frozen": ("grocery", replace(musgrave2020.FROZEN, lr=3e-5), "3"),
     }
     return [
-        replace(_methods_table(name, dataset, protocol, _REPEATED, "5 to 10 hours, 2 cores"), repetitions=3)
-        for name, (dataset, protocol) in tables.items()
+        replace(_methods_table(name, dataset, protocol, _REPEATED, f"{hours} hours, 2 cores"), repetitions=3)
+        for name, (dataset, protocol, hours) in tables.items()
     ]
 
 
@@ -174,7 +174,7 @@ def _depths() -> list[Study]:
         "omniglot-scratch": ("omniglot", musgrave2020.SCRATCH),
     }
     methods = tuple(each for each in musgrave2020.METHODS if each.name in _EIGHT)
-    budget, hours = Budget("full", trials=25, reruns=5), {True: "1 hour, 2 cores", False: "4 to 6 hours, 2 cores"}
+    budget, hours = Budget("full", trials=25, reruns=5), {True: "20 minutes, 2 cores", False: "4 to 7 hours, 2 cores"}
     return [
         Study(name, dataset, protocol, budget, methods, expected=hours[protocol.frozen_trunk])
         for name, (dataset, protocol) in tables.items()
@@ -235,7 +235,7 @@ _ALL = (
     _methods_table("omniglot-full", "omniglot", musgrave2020.CHARACTERS, FULL, "some GPU hours, not measured"),
     _methods_table("grocery-frozen-rate1e-4", "grocery", musgrave2020.FROZEN_RATE1E4, FULL, "1 hour, 2 cores"),
     _methods_table(
-        "cars196crops-frozen-rate1e-4", "cars196crops", musgrave2020.FROZEN_RATE1E4, FULL, "2 to 3 hours, 2 cores"
+        "cars196crops-frozen-rate1e-4", "cars196crops", musgrave2020.FROZEN_RATE1E4, FULL, "4 hours, 2 cores"
     ),
     *_frozen(),
     *_depths(),
