@@ -230,7 +230,10 @@ def test_the_ranges_of_luck_stand_beside_the_ratios(recorded):
     [(hypothesis, (over, under))] = measures.ranges_by_luck(CUB).items()
     assert hypothesis == "H9"
     assert 0 < under < 0.1
-    assert f"{100 * over:.2f} and {100 * under:.2f} points" in page.beside(CUB)
+    told = re.search(r"2010\), H9: the two ranges of the ratio are (\S+) and (\S+) points; (.*)", page.beside(CUB))
+    seen = float(told[1]) / float(told[2])
+    assert seen == pytest.approx(measures.depth_levels(CUB).findings[0].found.value, rel=0.01)
+    assert f"luck alone would make them {100 * over:.2f} and {100 * under:.2f}." in told[3]
     assert measures.ranges_by_luck(GROCERY) == {}
 
 
@@ -263,10 +266,10 @@ def test_correlations_move_when_scores_are_redrawn(recorded):
     assert re.search(r"[0-9]+ of 91 pairs differ; ", text)
     equal, closer = measures.equality(CUB)[["equal", "equal_within_half"]].sum()
     assert closer < equal
-    assert f"{equal} are equal within a point, {closer or 'none'} within half a point (H5)" in text
-    assert "None of 462 trials diverged (H6)." in text
+    assert f"{equal} are equal within a point, {closer or 'none'} within half a point." in text
+    assert "H6: none of 462 trials diverged." in text
     recorded[CUB].trials.loc[3:5, "state"] = "diverged"
-    assert "3 of 462 trials diverged, and are left out (H6)." in page.beside(CUB)
+    assert "3 of 462 trials diverged, and are left out." in page.beside(CUB)
     assert "N. Softmax and ProxyNCA are equal within a point" in text
     assert page.beside(CARS) == ""
 

@@ -8,16 +8,21 @@ import pandas as pd
 from dmlrc.report import labels, titles
 from dmlrc.report.hypotheses.measures import (
     CUB,
+    EMBEDDER,
     HYPOTHESES,
+    LAST_BLOCK,
     NOT_TESTED,
+    TOO_HIGH,
     VERDICTS,
     Judged,
     Region,
+    counted,
     diverged,
     equality,
     ranges_by_luck,
     redrawn_correlations,
 )
+from dmlrc.report.significance import measures as significance
 from dmlrc.report.statistics import LEVEL, Estimate, holm
 
 POINTS = ("H3", "H8")
@@ -163,28 +168,45 @@ def _possible(found: Estimate) -> str:
 
 
 def beside(study: str) -> str:
-    """What the preregistration shows beside H1, H5, H6 and H8, which no verdict depends on; "" without records."""
+    """What the preregistration shows beside some hypotheses, which no verdict depends on: a list; "" if unknown."""
     moved = redrawn_correlations(study)
     if not moved:
         return ""
-    told = ", ".join(f"{name} {value('H1', found)}" for name, found in moved.items())
-    text = f"{titles.title(study)}: our scores redrawn with their standard errors, the correlations of H1 are {told}."
+    correlations = ", ".join(f"{name} {value('H1', found)}" for name, found in moved.items())
+    told = {"H1": f"our scores redrawn with their standard errors, the correlations are {correlations}."}
     pairs = equality(study)
-    if pairs is None:
-        return text
-    closer, differ = pairs["equal_within_half"].sum(), (holm(pairs["p_welch"]) < 1 - LEVEL).sum()
-    text += (
-        f" By Welch's tests, each method with its own variance, {differ} of {len(pairs)} pairs differ; "
-        f"{pairs['equal'].sum() or 'none'} are equal within a point, {closer or 'none'} within half a point (H5)."
+    if pairs is not None:
+        told |= {number: _luck(study, number, ranges) for number, ranges in ranges_by_luck(study).items()}
+        told |= {"H5": _pairs(pairs), "H6": _diverged(study)}
+        same = pairs[pairs["a"].isin(SAME) & pairs["b"].isin(SAME)]["equal"]
+        if len(same):
+            told["H8"] = (
+                f"N. Softmax and ProxyNCA are {'' if same.iloc[0] else 'not shown to be '}equal within a point."
+            )
+    return "\n".join(f"- {titles.title(study)}, {number}: {told[number]}" for number in sorted(told))
+
+
+def _luck(study: str, number: str, lucky: tuple[float, float]) -> str:
+    """The two ranges of a ratio beside those of luck. lucky: as `ranges_by_luck`."""
+    both = {"H2": (study, TOO_HIGH.get(study)), "H9": (LAST_BLOCK.get(study), EMBEDDER.get(study))}[number]
+    scores = pd.concat([significance.means(counted(name).records) for name in both], axis=1, join="inner")
+    seen, by_luck = (" and ".join(map(labels.percent, ranges)) for ranges in (np.ptp(scores, axis=0), lucky))
+    return (
+        f"the two ranges of the ratio are {seen} points; were all losses equal, luck alone would make them {by_luck}. "
+        "Where luck makes most of the second, the interval covers the true ratio less often, and always errs on the "
+        "low side."
     )
-    same = pairs[pairs["a"].isin(SAME) & pairs["b"].isin(SAME)]["equal"]
+
+
+def _pairs(pairs: pd.DataFrame) -> str:
+    """How many pairs differ, and how many are equal. pairs: `equality`."""
+    closer, differ = pairs["equal_within_half"].sum(), (holm(pairs["p_welch"]) < 1 - LEVEL).sum()
+    return (
+        f"by Welch's tests, each method with its own variance, {differ} of {len(pairs)} pairs differ; "
+        f"{pairs['equal'].sum() or 'none'} are equal within a point, {closer or 'none'} within half a point."
+    )
+
+
+def _diverged(study: str) -> str:
     lost, trials = diverged(study)
-    text += f" {lost or 'None'} of {trials:,} trials diverged{', and are left out' * bool(lost)} (H6)."
-    for number, (over, under) in ranges_by_luck(study).items():
-        text += (
-            f" Were all losses equal, luck alone would make the ranges of the ratio {labels.percent(over)} and "
-            f"{labels.percent(under)} points; the nearer a range is to that, the less its interval covers ({number})."
-        )
-    if len(same):
-        text += f" N. Softmax and ProxyNCA are {'' if same.iloc[0] else 'not shown to be '}equal within a point (H8)."
-    return text
+    return f"{lost or 'none'} of {trials:,} trials diverged{', and are left out' * bool(lost)}."
