@@ -87,7 +87,7 @@ def spread_sentence(title: str, found: Sequence[Depth]) -> str:
         return text
     gained = gains(found[0], found[1])
     return text + (
-        f" Training the block adds {labels.signed(gained.mean(), unit='')} points on average, least to "
+        f" Training the block adds {100 * gained.mean():.1f} points on average, least to "
         f"{labels.method_label(gained.idxmin())} ({labels.signed(gained.min(), unit='')}), most to "
         f"{labels.method_label(gained.idxmax())} ({labels.signed(gained.max(), unit='')})."
     )
@@ -99,11 +99,15 @@ def luck_sentence(found: Mapping[str, Sequence[Depth]]) -> str:
     for title, depths in found.items():
         for depth in depths:
             borrowers.setdefault(depth.compared.donor, {})[title] = None
-    told = [f"from `{donor}` for {labels.listed(titles_of)}" for donor, titles_of in borrowers.items() if donor]
+    told = [
+        f"{titles.title(donor)} lends it to {labels.listed(titles_of)}"
+        for donor, titles_of in borrowers.items()
+        if donor
+    ]
     return (
-        f"Each method is searched once at each depth, so the luck of the search is borrowed: {labels.listed(told)}, "
-        "the first study in the order of the preregistration whose repeated searches are complete. Its searches have "
-        "50 trials, these 25, so the true luck is probably larger."
+        f"Each method is searched once at each depth, so the luck of the search is borrowed from the first study in "
+        f"the order of the preregistration whose repeated searches are complete: {labels.listed(told)}. The searches "
+        "of a lender have 50 trials, these 25, so the true luck is probably larger."
         if told
         else ""
     )
