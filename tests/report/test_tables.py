@@ -356,6 +356,17 @@ def test_settings_show_the_paper_first():
     assert table.loc["crop_scale", "paper"] == "0.16 to 1"
 
 
+def test_settings_are_compared_with_those_of_the_same_data_set():
+    cars, other = fake_records(), fake_records()
+    cars.meta["dataset"], other.meta["study"] = "cars196crops", "other"
+    cars.meta["protocol"] |= {"eval_every": 5, "augmentation": "none"}
+    other.meta["protocol"] |= {"eval_every": 2}
+    table, marks = page.settings([cars, other])
+    assert table.loc["eval_every"].tolist() == ["2 (Cars196: 5)", "5", "2"]
+    assert marks.loc["eval_every"].tolist() == ["", "", ""]
+    assert table.loc["crop_scale", "fake-study"] == "–"
+
+
 def test_a_caption_says_how_many_runs_stand_behind_a_number():
     records = fake_records(trials=3, reruns=2)
     assert labels.caption(records) == "`fake-study`: n = 2 reruns."

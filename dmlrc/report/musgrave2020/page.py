@@ -134,14 +134,26 @@ def settings(
     """The cells and marks of every setting of the protocol: a row a setting, the paper's column, then the studies'.
 
     A setting that differs from the paper's is marked "best", that is bold. Those that have a default are shown where
-    one of the columns departs from it.
+    one of the columns departs from it. What the paper has otherwise on a data set of theirs is told too.
     """
     columns = {"paper": asdict(paper)} | {records.name: records.meta["protocol"] for records in edition}
     values = pd.DataFrame(columns).drop(index=["name", "paper"])
     cells = labels.settings(values)
     defaults = {name: labels.setting(name, value) for name, value in default_settings().items()}
     cells = cells.drop(index=[name for name, text in defaults.items() if (cells.loc[name] == text).all()])
-    return cells, cells.ne(cells["paper"], axis=0).replace({True: "best", False: ""})
+    cells.loc[cells.index.isin(CROPS), cells.loc["augmentation"] == "none"] = "–"
+    theirs = pd.DataFrame(dict.fromkeys(cells, cells["paper"]))
+    for records in edition:
+        dataset = records.meta["dataset"].removesuffix("crops")
+        for name, value in musgrave2020.VALIDATION.get(dataset, {}).items():
+            theirs.loc[name, records.name] = text = labels.setting(name, value)
+            theirs.loc[name, "paper"] = f"{cells.loc[name, 'paper']} ({labels.dataset_label(dataset)}: {text})"
+    marks = cells.ne(theirs).assign(paper=False).replace({True: "best", False: ""})
+    return cells.assign(paper=theirs["paper"]), marks
+
+
+CROPS = ("crop_scale", "crop_ratio")
+"""Settings of random crops, which say nothing where images are not augmented."""
 
 
 AS_ELSEWHERE = {"GoogleNet": "GoogLeNet"}
