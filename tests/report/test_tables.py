@@ -334,7 +334,12 @@ def test_sentences_hold_the_numbers():
     assert page.stops(records) == "All 336 runs of `fake-study` ended at the limit of epochs."
     trend = Estimate.around(0.01, 0.02, 5)
     assert "cannot be told from a flat line on x" in page.trend_sentence({"x": trend})
-    assert "It can on x" in page.trend_sentence({"x": Estimate.around(0.01, 0.001, 5)})
+    rising = Estimate.around(0.01, 0.001, 5)
+    assert page.trend_sentence({"x": rising}, "It") == "It can on x."
+    assert page.trend_sentence({"x": trend, "y": rising}).endswith("on x. It can on y.")
+    assert "on any of the 2 tables" in page.trend_sentence({"x": trend, "y": trend})
+    said = page.trends_in_short({"x": rising}, {"x": Estimate.around(-0.0004, 0.001, 4)})
+    assert "flat line: 1 of 1 (+1.00 points a year); without the two losses of 2006 none of 1 (-0.04" in said
 
 
 def test_a_method_of_the_readers_own_comes_last_and_keeps_its_name():

@@ -305,7 +305,7 @@ def trends(slopes: Mapping[str, Estimate]) -> pd.DataFrame:
     """Trends (`statistics.slope`) as cells: points a year, the interval, and the number of points."""
     rows = {
         name: {
-            "points a year": labels.signed(trend.value, digits=2, unit=""),
+            "points a year": _a_year(trend.value),
             "95 % interval": "–" if np.isnan(trend.half) else f"± {100 * trend.half:.2f}",
             "points in the fit": str(trend.n),
         }
@@ -314,16 +314,46 @@ def trends(slopes: Mapping[str, Estimate]) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def trend_sentence(slopes: Mapping[str, Estimate]) -> str:
+NEWER = 1 + max(METHODS[name].year for name in CLASSICS)
+"""The first year of a trend without the two classics, which lie ten years before all others and lead the line."""
+
+
+def trends_in_short(slopes: Mapping[str, Estimate], newer: Mapping[str, Estimate]) -> str:
+    """Of how many tables the measured trend can be told from a flat line, and the span of the slopes.
+
+    slopes: with the two classics; newer: without them.
+    """
+
+    def told(found: Mapping[str, Estimate]) -> str:
+        apart = sum(map(_sloping, found.values()))
+        span = labels.span((trend.value for trend in found.values()), _a_year)
+        return f"{apart or 'none'} of {len(found)} ({span} points a year)"
+
+    return (
+        f"Tuned alike, trends that can be told from a flat line: {told(slopes)}; without the two losses of "
+        f"{NEWER - 1} {told(newer)}."
+    )
+
+
+def trend_sentence(slopes: Mapping[str, Estimate], start: str = "The measured trend") -> str:
     """Which of the measured trends can be told from a flat line."""
-    flat = [name for name, trend in slopes.items() if abs(trend.value) <= trend.half]
-    rising = [name for name, trend in slopes.items() if abs(trend.value) > trend.half]
+    flat = [name for name, trend in slopes.items() if not _sloping(trend)]
+    sloping = [name for name, trend in slopes.items() if _sloping(trend)]
     sentences = []
     if flat:
-        sentences.append(f"The measured trend cannot be told from a flat line on {_named(flat)}.")
-    if rising:
-        sentences.append(f"It can on {_named(rising)}.")
+        where = _named(flat) if sloping or len(flat) == 1 else f"any of the {len(flat)} tables"
+        sentences.append(f"{start} cannot be told from a flat line on {where}.")
+    if sloping:
+        sentences.append(f"{'It' if flat else start} can on {_named(sloping)}.")
     return " ".join(sentences)
+
+
+def _sloping(trend: Estimate) -> bool:
+    return abs(trend.value) > trend.half
+
+
+def _a_year(slope: float) -> str:
+    return labels.signed(slope, digits=2, unit="")
 
 
 def _named(names: Sequence[str]) -> str:
