@@ -209,6 +209,14 @@ def test_sentences_say_how_much_can_be_seen():
     assert [each.name for each in measures.comparable([study(made()), single])] == ["made-study"]
 
 
+def test_a_study_searched_once_is_told_again_with_search_counted():
+    once, again = study(made(repetitions=1), "once"), study(made(seed=2), "again")
+    compared = measures.compare(once, [once, again])
+    told = compared.summary["among_best"].sum()
+    assert f"borrowed from `again`, {told} of 4 methods may be the best" in page.best_with_search(compared)
+    assert page.best_with_search(measures.compare(again)) == ""
+
+
 def test_over_data_sets_from_three_studies_on():
     studies = [study(made(seed=seed), f"study-{seed}") for seed in range(3)]
     blocks = measures.datasets(studies)

@@ -433,6 +433,7 @@ def test_answer_has_a_row_for_every_results_table():
     assert cells.index.tolist() == ["CUB200 (the paper)", "Cars196 (the paper)", "SOP (the paper)", "fake-study"]
     assert cells.loc["CUB200 (the paper)", "best"] == "26.53 CosFace"
     assert cells.loc["CUB200 (the paper)", "over contrastive"] == "-1.8 %"
+    assert cells.loc["CUB200 (the paper)", "interval"].endswith(", seeds only")
 
 
 def test_ledger_lists_the_fields_that_differ_and_numbers_them():

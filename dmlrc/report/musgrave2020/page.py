@@ -224,7 +224,7 @@ def answer(edition: Sequence[StudyRecords]) -> pd.DataFrame:
         rows[name] = {
             **{f"over {baseline}": labels.signed(gain) for baseline, gain in gains.items()},
             "range": labels.percent(apart["range"]),
-            "interval": labels.percent(apart["mean_ci95"]),
+            "interval": f"{labels.percent(apart['mean_ci95'])}{'' if 'among_best' in frame else ', seeds only'}",
             "best": f"{labels.percent(apart['best'])} {labels.method_label(apart.get('best_method', ''))}",
             "worst": f"{labels.percent(apart['worst'])} {labels.method_label(apart.get('worst_method', ''))}",
             "trunk": trunks[name],

@@ -120,6 +120,17 @@ def overview(edition: Sequence[StudyRecords], lenders: Sequence[StudyRecords]) -
     return pd.DataFrame(rows).set_index(["Study", "accuracy"])
 
 
+def best_with_search(compared: Comparison) -> str:
+    """How many methods of a study that was searched once may be the best with search counted; "" of other studies."""
+    if compared.luck != BORROWED:
+        return ""
+    told = compared.summary
+    return (
+        f"With the luck of search borrowed from `{compared.donor}`, {told['among_best'].sum()} of {len(told)} methods "
+        "may be the best ({doc}`09_which_methods_differ`)."
+    )
+
+
 def differences_sentence(compared: Comparison) -> str:
     """How many pairs of a study differ, how many are equal, and which methods may be the best, in a few sentences."""
     if len(compared.methods) < 2 or np.isnan(compared.known.repetition):
