@@ -217,7 +217,7 @@ def rate(value: float) -> str:
 
 
 BELOW, CUT_OFF = "↓", "»"
-MARKS = f"{BELOW}: below the trunk without any training."
+MARKS = f"{BELOW}: the mean is lower than that of the trunk without any training."
 MARKS_OF_SEARCHES = f"{MARKS} {CUT_OFF}: more than one in twenty of its runs ended at the limit of epochs."
 
 
@@ -404,22 +404,40 @@ def first_runs(edition: Iterable[StudyRecords]) -> str:
     )
 
 
-def below_untrained(edition: Sequence[StudyRecords]) -> dict[str, str]:
-    """How many methods of each study the trunk itself beats in P@1, as texts; a study in which it beats none is out."""
-    counts = {}
-    for records in edition:
-        means = accuracy(records).set_index(["setting", "metric", "method"])["mean"]
-        means = means.get("concatenated", {}).get("precision_at_1", pd.Series(dtype=float))
-        if PRETRAINED in means.index and len(means) > 1:
-            below = int((means.drop(PRETRAINED) < means[PRETRAINED]).sum())
-            counts |= {records.name: _share(below, len(means) - 1)} if below else {}
-    return counts
+def below_untrained(records: StudyRecords, metric: str) -> tuple[int, int, int]:
+    """How many methods lie below the trunk itself, folds joined: by their mean, with their whole 95 % interval, of all.
+
+    (0, 0, 0) where the trunk or all methods are missing.
+    """
+    frame = accuracy(records)
+    rows = frame[(frame["setting"] == "concatenated") & (frame["metric"] == metric)].set_index("method")
+    if PRETRAINED not in rows.index:
+        return 0, 0, 0
+    trunk, trained = rows["mean"][PRETRAINED], rows.drop(PRETRAINED)
+    surely = trained["mean"] + trained["ci95"].fillna(np.inf) < trunk
+    return int((trained["mean"] < trunk).sum()), int(surely.sum()), len(trained)
 
 
 def below_in_short(edition: Sequence[StudyRecords]) -> str:
-    """`below_untrained` in one sentence; "" where the trunk beats none."""
-    counts = below_untrained(edition)
-    return f"Below the untrained trunk in P@1, folds joined: {by_study(counts)}." if counts else ""
+    """`below_untrained` in P@1 and in MAP@R, which decides, in two sentences; "" where the trunk beats none."""
+    first, deciding = (_below_by_study(edition, metric) for metric in ("precision_at_1", "map_at_r"))
+    if not first and not deciding:
+        return ""
+    return (
+        f"Below the untrained trunk in P@1, folds joined: {first or 'none'}. In MAP@R, which decides: "
+        f"{deciding or 'none'}."
+    )
+
+
+def _below_by_study(edition: Sequence[StudyRecords], metric: str) -> str:
+    found = {records.name: below_untrained(records, metric) for records in edition}
+    return by_study(
+        {
+            name: f"{_share(below, total)} ({surely or 'none'} beyond their interval)"
+            for name, (below, surely, total) in found.items()
+            if below
+        }
+    )
 
 
 def _share(count: int, total: int) -> str:

@@ -315,6 +315,21 @@ def test_settings_are_printed_in_words():
     ]
 
 
+def test_methods_below_the_trunk_are_counted_by_their_means_and_beyond_their_intervals(monkeypatch):
+    rows = results({"pretrained": (0.5, np.nan), "a": (0.4, 0.05), "b": (0.49, 0.05), "c": (0.6, 0.01)})
+    both = pd.concat([rows.assign(metric="precision_at_1"), rows[rows["method"].isin(["pretrained", "c"])]])
+    monkeypatch.setattr(labels, "accuracy", lambda records: both)
+    records = fake_records()
+    assert labels.below_untrained(records, "precision_at_1") == (2, 1, 3)
+    assert labels.below_untrained(records, "map_at_r") == (0, 0, 1)
+    assert labels.below_in_short([records]) == (
+        "Below the untrained trunk in P@1, folds joined: 2 of 3 methods (1 beyond their interval) on `fake-study`. "
+        "In MAP@R, which decides: none."
+    )
+    monkeypatch.setattr(labels, "accuracy", lambda records: both[both["method"] != "pretrained"])
+    assert labels.below_in_short([records]) == ""
+
+
 def test_equal_numbers_of_reruns_are_left_to_the_caption():
     records = fake_records()
     cells, _ = page.results(tables.accuracy(records), 128, 4, tables.status(records))
