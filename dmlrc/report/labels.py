@@ -217,8 +217,22 @@ def rate(value: float) -> str:
 
 
 BELOW, CUT_OFF = "↓", "»"
-MARKS = f"{BELOW}: the mean is lower than that of the trunk without any training."
-MARKS_OF_SEARCHES = f"{MARKS} {CUT_OFF}: more than one in twenty of its runs ended at the limit of epochs."
+SIGNS = {
+    BELOW: "the mean is lower than that of the trunk without any training",
+    CUT_OFF: "more than one in twenty of its runs ended at the limit of epochs",
+}
+"""What a sign behind a number means."""
+
+
+def signs(cells: pd.DataFrame) -> str:
+    """What the signs mean that these cells have; "" where they have none.
+
+    >>> signs(pd.DataFrame({"a": ["1.0 ↓", "2.0"], "b": ["", 3]}))
+    '↓: the mean is lower than that of the trunk without any training.'
+    """
+    texts = [str(cell) for cell in cells.to_numpy().ravel()]
+    found = [sign for sign in SIGNS if any(sign in text for text in texts)]
+    return " ".join(f"{sign}: {SIGNS[sign]}." for sign in found)
 
 
 def ties(frame: pd.DataFrame) -> str:

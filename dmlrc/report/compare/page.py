@@ -34,7 +34,7 @@ def show(recorded: StudyRecords, methods: Sequence[Method]) -> dict[str, float |
     publish.takeaways(*told, significance.luck(compared))
 
     cells, marks = musgrave.results(accuracy, *labels.dimensions(recorded), tables.status(recorded, known), known)
-    heading = f"The results table with your rows at its end. {labels.ties(accuracy)} {labels.MARKS_OF_SEARCHES}"
+    heading = f"The results table with your rows at its end. {labels.ties(accuracy)} {labels.signs(cells)}"
     publish.table("fork-results", cells, f"{heading} {caption}", data=accuracy, marks=marks)
     for method in methods:
         if method.name in compared.methods and len(compared.methods) > 1:

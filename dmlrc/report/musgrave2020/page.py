@@ -42,7 +42,7 @@ def results(
     frame: `accuracy` or one data set of `published.results`. dim, folds: of the protocol, for the headings.
     state: `status`; adds rows for methods without any rerun, and where rows rest on unequal numbers of reruns a column
     that says on how many.
-    Cells below the untrained trunk, and rows of which too many runs were cut off, have a sign, see `labels.MARKS`.
+    Cells below the untrained trunk, and rows of which too many runs were cut off, have a sign, see `labels.SIGNS`.
     """
     frame = frame[frame["metric"].isin(ORDER)]
     heads = {"concatenated": f"Concatenated ({folds * dim}-d)", "separated": f"Separated ({dim}-d)"}
@@ -70,7 +70,7 @@ def results(
 
 
 def _signed(frame: pd.DataFrame, state: pd.DataFrame | None) -> pd.Series:
-    """The mean and interval of each row of `accuracy`, with the signs that `labels.MARKS_OF_SEARCHES` explains."""
+    """The mean and interval of each row of `accuracy`, with the signs that `labels.signs` explains."""
     texts = pd.Series([labels.percent(*pair) for pair in frame[["mean", "ci95"]].to_numpy()], frame.index, dtype=object)
     untrained = frame[frame["method"] == PRETRAINED].set_index(["setting", "metric"])["mean"]
     for place, part in frame.groupby(["setting", "metric"]):
