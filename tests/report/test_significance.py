@@ -263,6 +263,8 @@ class TestOtherClasses:
     def test_records_without_class_scores_have_none(self):
         assert measures.over_classes(study(made())) is None
         assert page.classes_sentence(study(made())) == ""
+        assert page.without_classes([study(made()), self.records]).startswith("On `made-study` the scores")
+        assert page.without_classes([self.records]) == ""
 
     def test_the_figure_has_a_line_a_method(self):
         [figure] = figures.classes_figure({"made": measures.over_classes(self.records)})
@@ -278,6 +280,13 @@ def test_several_studies_are_told_in_one_sentence():
         assert f"`{each.study}`" in said
     best = page.best_in_short(compared[:1])
     assert f"{compared[0].summary['among_best'].sum()} of 4 on `made-study`." in best
+    assert "corrected for the number of pairs" in said
+    lent = measures.compare(study(made(repetitions=1), "once"), [study(made())])
+    assert f"; {measures.BORROWED}) on `once`" in page.differences_in_short([lent])
+    assert page.by_distance(compared[:1]) == (
+        "Neighbours in rank that differ: 2 of 3 on `made-study`. Pairs more than half the table apart that differ: "
+        "1 of 1 on `made-study`."
+    )
     assert page.differences_in_short([]) == page.best_in_short([]) == ""
     told = compared[0].summary
     assert f"{told['among_best'].sum()} of 4 methods may be the best" in page.ranks_sentence(compared[0])

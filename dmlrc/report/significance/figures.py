@@ -13,7 +13,8 @@ from matplotlib.ticker import MaxNLocator
 from dmlrc.report import labels, style, svg, tables
 from dmlrc.report.significance.measures import ALPHA, Comparison, baseline, effects, nemenyi, ranks
 
-VERDICTS = {"the row is higher": style.BLUE, "equal within a point": style.GREEN, "cannot be told": "#b5b5b5"}
+OPEN = "cannot be told apart"
+VERDICTS = {"the row is higher": style.BLUE, "equal within a point": style.GREEN, OPEN: "#b5b5b5"}
 """What a cell of `pairs_figure` says, and its colour."""
 
 
@@ -29,9 +30,9 @@ def _pairs_figure(each: Comparison) -> Figure:
     for pair in each.pairs.itertuples():
         swapped = names.index(pair.a) > names.index(pair.b)
         row, column = (names.index(name) for name in ((pair.b, pair.a) if swapped else (pair.a, pair.b)))
-        verdict = "the row is higher" if pair.holm < ALPHA else "equal within a point" if pair.equal else None
-        square = Rectangle((column - 0.42, row - 0.42), 0.84, 0.84, color=VERDICTS[verdict or "cannot be told"])
-        svg.tips(square, _pair_tip(pair, verdict or "cannot be told", swapped))
+        verdict = "the row is higher" if pair.holm < ALPHA else "equal within a point" if pair.equal else OPEN
+        square = Rectangle((column - 0.42, row - 0.42), 0.84, 0.84, color=VERDICTS[verdict])
+        svg.tips(square, _pair_tip(pair, verdict, swapped))
         axis.add_patch(square)
     style.method_rows(axis, names)
     heads = [style.drawn(labels.method_label(name)) for name in names]

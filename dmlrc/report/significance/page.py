@@ -147,15 +147,35 @@ def differences_sentence(compared: Comparison) -> str:
 
 
 def differences_in_short(compared: Sequence[Comparison]) -> str:
-    """How many pairs differ and how many are equal in each study, in one sentence; "" where nothing can be tested."""
+    """How many pairs differ and how many are equal in each study; "" where nothing can be tested."""
     margin = labels.percent(MARGIN, digits=0)
     told = {
         each.study: f"{(each.pairs['holm'] < ALPHA).sum()} of {len(each.pairs)} ({each.pairs['equal'].sum() or 'none'} "
-        f"equal within {margin} point)"
+        f"equal within {margin} point{'' if each.luck == OWN else f'; {each.luck}'})"
         for each in compared
         if len(each.methods) > 1 and not np.isnan(each.known.repetition)
     }
-    return f"Pairs of methods that differ in MAP@R: {labels.by_study(told)}." if told else ""
+    if not told:
+        return ""
+    return (
+        f"Pairs of methods that differ in MAP@R: {labels.by_study(told)}. That they differ is corrected for the number "
+        "of pairs; that they are equal is tested at 5 % for each pair alone."
+    )
+
+
+def by_distance(compared: Sequence[Comparison]) -> str:
+    """How many neighbours in rank differ in each study, and how many pairs that stand far apart."""
+    neighbours, far = {}, {}
+    for each in compared:
+        places = each.summary["mean"].rank(ascending=False)
+        apart = (each.pairs["a"].map(places) - each.pairs["b"].map(places)).abs()
+        differ = each.pairs["holm"] < ALPHA
+        for told, chosen in ((neighbours, apart <= 1), (far, 2 * apart > len(places))):
+            told[each.study] = f"{differ[chosen].sum() or 'none'} of {chosen.sum()}"
+    return (
+        f"Neighbours in rank that differ: {labels.by_study(neighbours)}. Pairs more than half the table apart that "
+        f"differ: {labels.by_study(far)}."
+    )
 
 
 def best_in_short(compared: Sequence[Comparison]) -> str:
@@ -166,6 +186,12 @@ def best_in_short(compared: Sequence[Comparison]) -> str:
         if len(each.summary) > 1
     }
     return f"Methods that may be the best: {labels.by_study(told)}." if told else ""
+
+
+def without_classes(edition: Sequence[StudyRecords]) -> str:
+    """Which studies the resampling of test classes leaves out, and why; "" where it leaves out none."""
+    lacking = [f"`{each.name}`" for each in edition if over_classes(each) is None]
+    return f"On {labels.listed(lacking)} the scores of each test class were not recorded." if lacking else ""
 
 
 def effects_sentence(compared: Comparison) -> str:
