@@ -23,7 +23,7 @@ ALLOWED = (
     r"50 % over triplet",  # Musgrave et al., section 4.1: the paper's own words
     r"margin \d\.\d rad",
     r"chance would do so 10 %",
-    r"(p <|significant at|apart at) 5 %",  # the level of a test
+    r"(p <|significant at|apart at|pair at|tested at) 5 %",  # the level of a test
     r"(spans|panels of) 50 points",  # how figures are drawn
     r"each 0\.93 of the one before",  # how a made spectrum is made
     r"by up to 1\.5 %",  # Roth et al., section 4.3: the paper's own words
