@@ -1,6 +1,7 @@
 """Every finding, verified: the numbers of its demonstration against other libraries, closed forms and made cases."""
 
 import math
+import re
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import pandas as pd
 import pytest
 import torch
 import torch.nn.functional as F
-from factories import fake_records, write_fake_study
+from factories import fake_records, searched_study, write_fake_study
 from pytorch_metric_learning import distances as pml_distances
 from pytorch_metric_learning import losses as pml
 from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
@@ -21,7 +22,7 @@ from torchvision.transforms import RandomResizedCrop
 
 from dmlrc import losses, metrics
 from dmlrc.report import publish, published, style, tables
-from dmlrc.report.findings import figures, literature, of_training, page, training
+from dmlrc.report.findings import figures, literature, of_claims, of_training, page, training
 from dmlrc.report.findings import metrics as shown
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "12_findings.ipynb"
@@ -418,6 +419,12 @@ def test_twin_rows_of_the_published_tables(found):
 def test_twins_of_a_study_without_one_of_them():
     table = literature.twin_rows([fake_records(missing=["proxy_nca"])])
     assert list(table.index) == list(published.DATASETS)
+
+
+def test_twins_of_repeated_searches_are_told_with_their_interval():
+    again = searched_study("cub200-2010-frozen", {"normalized_softmax": 0.42, "proxy_nca": 0.40})
+    assert re.search(r"ProxyNCA: \+\d\.\d\d ± \d\.\d\d points on `", of_claims.searched_again([again]))
+    assert of_claims.searched_again([fake_records()]) == ""
 
 
 def test_temperatures_of_the_twins(found):

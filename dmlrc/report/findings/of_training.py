@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import labels
+from dmlrc.report import labels, statistics
 from dmlrc.report.findings import figures, training
 from dmlrc.report.findings.finding import Drawing, Finding, Pair, Table, cells, percent
 from dmlrc.report.findings.of_metrics import MUSGRAVE, ROTH
@@ -80,6 +80,7 @@ def wasserstein() -> Finding:
     """The Wasserstein distance of histograms whose heights are taken for samples."""
     table, choice = training.histogram_pairs(), training.histogram_choice()
     turned = table.loc["reversed"]
+    agrees = statistics.share(round(choice["same"] * choice["pools"]), int(choice["pools"]))
     exhibit = Table(
         "wasserstein",
         cells(table, {"as_weights": "heights as weights", "as_samples": "heights as samples"}, index="a histogram and"),
@@ -87,8 +88,9 @@ def wasserstein() -> Finding:
         "Wasserstein distance of a narrow histogram on [0, 2] to others. Computed live, seed 0.",
         f"A histogram and its reverse are {turned['as_weights']:.2f} apart, not "
         f"{turned['as_samples']:.2f}. Choosing among ten candidate batches, the faulty distance agrees with the right "
-        f"one {percent(choice['same'], 0)} % of the time, where chance would do so 10 % of the time; its choice is "
-        f"{1000 * choice['wrong']:.1f} thousandths from the pool on average, a random batch "
+        f"one in {percent(choice['same'], 0)} % of {choice['pools']:.0f} pools (95 % interval "
+        f"{percent(agrees.low, 0)} to {percent(agrees.high, 0)} %), where chance would do so 10 % of the "
+        f"time; its choice is {1000 * choice['wrong']:.1f} thousandths from the pool on average, a random batch "
         f"{1000 * choice['random']:.1f}, the right choice {1000 * choice['right']:.1f}.",
     )
     return Finding(
@@ -96,10 +98,10 @@ def wasserstein() -> Finding:
         "Bin heights compared as samples",
         ROTH,
         f"a histogram and its reverse are {turned['as_samples']:.2f} apart instead of {turned['as_weights']:.2f}; of "
-        f"ten batches the right one is chosen {percent(choice['same'], 0)} % of the time",
+        f"ten batches the right one is chosen in {percent(choice['same'], 0)} % of {choice['pools']:.0f} pools",
         "Give the places of the bins as values and their heights as weights.",
         (exhibit,),
-        pair=Pair("the right one of ten batches is chosen", choice["same"], 1.0),
+        pair=Pair(f"the right one of ten batches is chosen, {choice['pools']:.0f} pools", choice["same"], 1.0),
     )
 
 
@@ -117,7 +119,8 @@ def own_maximum(edition: Sequence[StudyRecords]) -> Finding:
             figures.own_maximum(part),
             f"Validation P@1 of the reruns, mean over folds and seeds, in `{part['study'].iloc[0]}`: at the checkpoint "
             "with the highest MAP@R, and at P@1's own best epoch. The paper chooses by the test classes; our records "
-            "have no curve of these, so this shows its practice in part. " + labels.captions(edition),
+            "have no curve of these, so this shows its practice in part. "
+            + labels.captions(each for each in edition if each.name == part["study"].iloc[0]),
             f"P@1's own maximum is higher on average by {percent(part['inflation'].mean(), 2)} points, at most "
             f"{percent(part['inflation'].max(), 2)} ({most}), from only {part['evaluations'].mean():.1f} evaluations a "
             f"run on average. It differs by method: {training.swapped_pairs(part)} of "

@@ -283,8 +283,9 @@ def histogram_pairs() -> pd.DataFrame:
 def histogram_choice(pools: int = 40, candidates: int = 10, seed: int = 0) -> dict[str, float]:
     """Which of ten candidate batches is taken for the most like its pool, if bin heights are compared as samples.
 
-    same: the share of pools in which the right distance would choose the same one (by chance 1 / candidates). right,
-    wrong, random: mean true distance of the batch chosen by the right distance, by the wrong one, and of a random one.
+    pools: how many. same: the share of them in which the right distance would choose the same one (by chance
+    1 / candidates). right, wrong, random: mean true distance of the batch chosen by the right distance, by the wrong
+    one, and of a random one.
     The Wasserstein distance alone; the public code adds distances of means and of standard deviations to it.
     """
     rng = np.random.default_rng(seed)
@@ -302,7 +303,8 @@ def histogram_choice(pools: int = 40, candidates: int = 10, seed: int = 0) -> di
             within = _pair_distances(pool[batch])
             wrong.append(distance_of_heights(whole, np.histogram(within, edges)[0] / len(within)))
         outcomes.append((right.argmin() == np.argmin(wrong), right.min(), right[np.argmin(wrong)], right.mean()))
-    return dict(zip(("same", "right", "wrong", "random"), np.mean(outcomes, axis=0).tolist(), strict=True))
+    means = np.mean(outcomes, axis=0).tolist()
+    return dict(zip(("same", "right", "wrong", "random"), means, strict=True)) | {"pools": pools}
 
 
 def _pair_distances(points: np.ndarray) -> np.ndarray:
