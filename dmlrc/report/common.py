@@ -274,8 +274,9 @@ def publish_forest(name: str, studies: Sequence[StudyRecords] | claims.Judged, s
             name,
             drawings,
             "How far inside its region (shaded) the number of each claim lies, in half widths of its 95 % interval. "
-            "Beyond the dotted line on the right the claim is reproduced, beyond that on the left it is not. Hollow: "
-            "inconclusive. Point at a mark for the number and the reason.",
+            "A filled mark beyond the right dotted line: reproduced; beyond the left one: not. Hollow: inconclusive, "
+            "between the dotted lines because the interval crosses the limit, beyond them for another reason, such as "
+            "most of the rows lying below their own untrained start. Point at a mark for the number and the reason.",
             claims.verdicts_sentence(judged),
         )
 
