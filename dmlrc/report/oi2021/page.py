@@ -303,8 +303,9 @@ def histograms_sentence(by_study: ByStudy) -> str:
             for key in ("mean_positive", "mean_negative", "std_positive", "std_negative")
         }
         sentences.append(
-            f"On `{name}` training moves the mean inner product of positive test pairs from "
-            f"{parts['mean_positive']} and of negative ones from {parts['mean_negative']}. The histogram of the "
+            f"On `{name}`, from the untrained layer to the checkpoint with the best validation MAP@R, the mean inner "
+            f"product of positive test pairs goes from {parts['mean_positive']} and that of negative ones from "
+            f"{parts['mean_negative']}. The histogram of the "
             f"negative pairs gets {'narrower' if after['std_negative'] < before['std_negative'] else 'wider'}: its "
             f"standard deviation goes from {parts['std_negative']} (positive pairs: {parts['std_positive']})."
         )
@@ -393,12 +394,12 @@ def overfitting_sentence(by_study: ByStudy) -> str:
     """Where the means of the pairs move, on training and on validation images, in a sentence a study."""
     sentences = []
     for name, records in common.present(by_study).items():
-        moved = [
+        moved = " and ".join(
             f"of {text} by "
             + " and ".join(f"{_moves(rise(records, metric, images))} ({images})" for images in PARTS.values())
             for metric, text in MEANS.items()
-        ]
-        sentences.append(f"On `{name}` training moves the mean inner product {' and '.join(moved)}.")
+        )
+        sentences.append(f"On `{name}`, from the first to the last epoch, the mean inner product moves {moved}.")
     return labels.bullets(sentences) or "Nothing was run here."
 
 
