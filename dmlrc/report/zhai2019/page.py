@@ -156,8 +156,20 @@ def place_in_short(by_study: ByStudy, equal: ByStudy) -> str:
         f"By R@1 the classifier, in the batches that its paper gives it, takes place {labels.by_study(told)} among the "
         "losses of one pipeline."
     )
+    lost: dict[str, list[str]] = {}
+    for name, records in common.present(by_study).items():
+        for loss in _diverged(records):
+            lost.setdefault(loss, []).append(f"`{name}`")
+    where = "; ".join(f"{loss} on {labels.listed(names)}" for loss, names in lost.items())
+    text += f" Not counted, since every rerun diverged: {where}." if lost else ""
     same = {name: _equal_place(records) for name, records in common.present(equal).items()}
     return f"{text} With the same batches for all losses it is {labels.by_study(same)}." if same else text
+
+
+def _diverged(records: StudyRecords) -> list[str]:
+    """The losses that diverged and have no scores, as printed."""
+    methods = records.runs["method"].unique()
+    return [zhai_label(name) for name in methods if common.state(records, name) == "diverged"]
 
 
 def _equal_place(records: StudyRecords) -> str:
@@ -194,14 +206,23 @@ def compare_layouts(own: ByStudy, equal: ByStudy) -> tuple[pd.DataFrame, pd.Data
             rows = common.over_seeds(source)
             rows = rows[(rows["setting"] == "separated") & (rows["metric"] == "precision_at_1")]
             rows = rows[(rows["value"] == level) | (rows["method"] == PRETRAINED)].set_index("row")[["mean", "ci95"]]
+            trained = rows.drop(index=PRETRAINED, errors="ignore")
+            if trained.empty:  # a layout of more classes than the study has
+                continue
             texts = pd.Series([labels.percent(*pair, digits=1) for pair in rows.to_numpy()], rows.index, dtype=object)
             cells[name, head] = labels.against_untrained(texts, rows["mean"], rows["mean"].get(PRETRAINED, np.nan))
-            trained = rows.drop(index=PRETRAINED, errors="ignore")
             marks[name, head] = common.column_marks(trained["mean"], trained["ci95"]) if len(trained) > 1 else {}
     table = pd.DataFrame(cells)
     marked = pd.DataFrame(marks).reindex(index=table.index, columns=table.columns).astype(object).fillna("")
     names = pd.Index(map(zhai_label, table.index), name="Loss")
     return table.fillna("–").set_axis(names), marked.set_axis(names)
+
+
+def layouts_caption(own: ByStudy, equal: ByStudy) -> str:
+    """The reruns behind the equal layouts of zhai-equal, and the studies of which only their own layouts were run."""
+    absent = labels.listed(f"`{name}`" for name in common.present(own) if equal[name] is None)
+    told = common.captions(common.present(equal))
+    return f"{told} Equal layouts were not run on {absent}.".strip() if absent else told
 
 
 def _trained(records: StudyRecords) -> list[str]:
