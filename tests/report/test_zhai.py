@@ -106,7 +106,7 @@ def test_the_place_of_the_classifier_is_told_in_its_own_batches_and_in_equal_one
     assert told.endswith(f"With the same batches for all losses it is 8 of 8 on `{MAIN}`.")
     assert "same batches" not in page.place_in_short({MAIN: own}, {MAIN: None})
     assert "Not counted" not in told
-    lost = made(f"{NAME}-losses", score, missing=("angular",), diverged=(("angular", 0),))
+    lost = made(f"{NAME}-losses", score, diverged=[("angular", rerun) for rerun in range(3)])
     assert f"Not counted, since every rerun diverged: Angular Loss on `{MAIN}`." in page.place_in_short(
         {MAIN: lost}, {MAIN: None}
     )

@@ -400,7 +400,7 @@ def sizes_sentence(by_study: ByStudy) -> str:
 
 
 def layer_norm_cells(by_study: ByStudy) -> pd.DataFrame:
-    """The ends of the curves as cells: mean loss of the first epoch beside ln C, and R@1 on the test classes."""
+    """The ends of the curves as cells: mean loss of the first epoch beside ln C, and R@1 of the best checkpoint."""
     rows = {}
     for name, records in common.present(by_study).items():
         curves, accuracy = layer_norm_curves(records), _r1(records).groupby("method")["score"]
@@ -428,8 +428,27 @@ def layer_norm_sentence(by_study: ByStudy) -> str:
     if not gains:
         return text
     open_ = [name for name, gain in gains.items() if gain.n > 1 and abs(gain.value) <= gain.half]
-    unknown = f" On {labels.listed(open_)} the seeds are too far apart to say whether it helps." if open_ else ""
-    return f"LayerNorm is worth, in points of R@1 on the test classes: {worth}.{unknown} {text}"
+    unknown = f" On {labels.listed(open_)} the interval contains 0: whether it helps stays open." if open_ else ""
+    return (
+        "LayerNorm is worth, in points of R@1 on the test classes at the checkpoint with the best validation MAP@R: "
+        f"{worth}.{unknown}{_early_checkpoints(by_study)} {text}"
+    )
+
+
+def _early_checkpoints(by_study: ByStudy) -> str:
+    """Where one rerun's best checkpoint comes in the first half of training and another's later, in words."""
+    texts = []
+    for name, records in common.present(by_study).items():
+        reruns = records.runs[(records.runs["kind"] == "rerun") & records.runs["method"].isin(list(LAYER_NORM))]
+        for method, best in reruns.groupby("method", sort=False)["best_step"]:
+            early = best < reruns["steps"].max() / 2
+            if 0 < early.sum() < len(best):
+                which = LAYER_NORM[method].removesuffix(" LayerNorm")
+                texts.append(
+                    f" On `{name}` the reruns {which} LayerNorm are not equally long: that checkpoint is of step "
+                    f"{best.min():,.0f} in one and of step {best.max():,.0f} in another."
+                )
+    return "".join(texts)
 
 
 # Figure 4: the share of the classes
