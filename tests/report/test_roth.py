@@ -212,10 +212,11 @@ def test_regularisation_with_one_seed_or_one_side():
     assert (cells[MAIN] == "not run").all()
     assert cells.loc["Triplet (D)", "SOP (the paper)"] == "no: -0.1"
     assert "14 of 15 pairs of the paper" in page.regularisation_sentence({MAIN: None})
-    assert page.regularisation_in_short({MAIN: None}).endswith("in 14 of 15 pairs of the paper.")
+    assert "in 14 of 15 pairs (" in page.regularisation_in_short({MAIN: None})
     whole = numbers.regularisation(table())
     clear = (whole["gain"] > whole["ci95"]).sum()
-    assert f"clearly (the interval lies above 0) in {clear} of 5 on `{MAIN}`" in page.regularisation_in_short(
+    risen = (whole["gain"] > 0).sum()
+    assert f"in our runs in {risen} of 5 pairs ({clear or 'none'} clearly) on `{MAIN}`" in page.regularisation_in_short(
         {MAIN: table()}
     )
 
@@ -299,7 +300,8 @@ def test_what_moves_a_score_more_than_the_losses_in_every_study_and_in_some(monk
     found = {MAIN: (["trunk", "size"], ["decay"]), "other": (["trunk"], ["size", "decay"])}
     monkeypatch.setattr(page, "_beside_losses", lambda sweeps: found)
     assert page.effects_in_short({}) == (
-        f"Trunk moves a score more than the choice of the loss does in every study; on top of that, size on `{MAIN}`."
+        "Trunk moves a score more than the choice of the loss does in every study (the interval of the difference "
+        f"excludes 0); on top of that, size on `{MAIN}`."
     )
     found["third"] = ([], ["trunk", "size", "decay"])
     assert page.effects_in_short({}).startswith("Nothing moves a score more than the choice of the loss does in every")

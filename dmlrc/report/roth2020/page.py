@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import common, labels, published
+from dmlrc.report import common, labels, published, statistics
 from dmlrc.report.common import ByStudy
 from dmlrc.report.roth2020.numbers import (
     FACTORS,
@@ -205,16 +206,34 @@ def regularisation_sentence(by_study: ByStudy) -> str:
 
 
 def regularisation_in_short(by_study: ByStudy) -> str:
-    """How many pairs gain R@1 from the regularisation: of the paper's, and beyond their interval of ours."""
-    theirs, ours = [], {}
-    for head, frame in regularisation_panels(by_study).items():
-        gains = frame["gain"].dropna()
-        if len(gains) and head in by_study:
-            ours[head] = f"{(gains > frame['ci95'][gains.index]).sum()} of {len(gains)}"
-        else:
-            theirs += list(gains)
-    told = f"; in our runs clearly (the interval lies above 0) in {labels.by_study(ours)}" if ours else ""
-    return f"With ρ-regularisation R@1 rises in {sum(g > 0 for g in theirs)} of {len(theirs)} pairs of the paper{told}."
+    """How many pairs gain R@1 from the regularisation, by sign and beyond their interval: the paper's, and ours."""
+    panels = regularisation_panels(by_study)
+    ours = {name: _risen([frame]) for name, frame in panels.items() if name in by_study}
+    theirs = _risen([frame for name, frame in panels.items() if name not in by_study])
+    told = f"; in our runs in {labels.by_study(ours)}" if ours else ""
+    return f"With ρ-regularisation R@1 rises in {theirs} of the paper{told} (clearly: the interval lies above 0)."
+
+
+def _risen(frames: Sequence[pd.DataFrame]) -> str:
+    """In how many pairs R@1 rises, and in how many clearly. frames: `numbers.regularisation`.
+
+    The paper prints means and standard deviations, from which Welch's interval follows.
+    """
+    pairs = pd.concat(frames).dropna(subset=["gain"])
+    half = [_welch(row) if np.isnan(row["ci95"]) else row["ci95"] for _, row in pairs.iterrows()]
+    clear = int((pairs["gain"] > half).sum())
+    return f"{(pairs['gain'] > 0).sum()} of {len(pairs)} pairs ({clear or 'none'} clearly)"
+
+
+def _welch(row: pd.Series) -> float:
+    """Half width of Welch's interval of a gain, from two standard deviations over as many seeds; NaN where unknown.
+
+    >>> round(_welch(pd.Series({"std": 0.01, "r_std": 0.01, "n": 5})), 4)  # 2.306 * 0.01 * sqrt(2 / 5)
+    0.0146
+    """
+    parts = np.array([row["std"], row["r_std"]]) ** 2 / row["n"]
+    df = (row["n"] - 1) * parts.sum() ** 2 / (parts**2).sum()
+    return float(stats.t.ppf(0.975, df) * np.sqrt(parts.sum()))
 
 
 # Figures 2 and 3: what the pipeline is worth
@@ -271,14 +290,18 @@ def effects_sentence(sweeps: Mapping[str, ByStudy]) -> str:
 
 
 def _beside_losses(sweeps: Mapping[str, ByStudy]) -> dict[str, tuple[list[str], list[str]]]:
-    """study -> the factors that move a score more than the losses do, and those that move it less; most first."""
+    """study -> the factors that move a score more than the losses do, and those that move it less; most first.
+
+    Only where Welch's interval of the difference, effects over the losses less `loss_spread` over the values, excludes
+    0.
+    """
     found = {}
     for name, part in effects(sweeps).groupby("study", sort=False):
-        own = part.groupby("factor", sort=False)["effect"].mean().sort_values(ascending=False)
-        theirs = pd.Series({factor: loss_spread(sweeps[factor][name]).mean() for factor in own.index})
-        more, less = (
-            [labels.aside(FACTORS[key][1]) for key in own.index[chosen]] for chosen in (own > theirs, own <= theirs)
-        )
+        own = {factor: rows["effect"] for factor, rows in part.groupby("factor", sort=False)}
+        gaps = {key: statistics.welch(values, loss_spread(sweeps[key][name])) for key, values in own.items()}
+        order = sorted(own, key=lambda key: -own[key].mean())
+        more = [labels.aside(FACTORS[key][1]) for key in order if gaps[key].low > 0]
+        less = [labels.aside(FACTORS[key][1]) for key in order if gaps[key].high < 0]
         found[name] = more, less
     return found
 
@@ -286,8 +309,9 @@ def _beside_losses(sweeps: Mapping[str, ByStudy]) -> dict[str, tuple[list[str], 
 def effects_beside_losses(sweeps: Mapping[str, ByStudy]) -> str:
     """Which factors are worth more than the losses are, and which less, in a sentence a study."""
     sentences = [
-        f"On `{name}`, on average, these move a score more than the choice of the loss does: "
-        f"{labels.listed(more) or 'none'}; these less: {labels.listed(less) or 'none'}."
+        f"On `{name}`, on average, these clearly move a score more than the choice of the loss does (the interval of "
+        f"the difference excludes 0): {labels.listed(more) or 'none'}; these clearly less: "
+        f"{labels.listed(less) or 'none'}."
         for name, (more, less) in _beside_losses(sweeps).items()
     ]
     return labels.bullets(sentences) or "None of the five sweeps was run here."
@@ -306,7 +330,7 @@ def effects_in_short(sweeps: Mapping[str, ByStudy]) -> str:
             besides.setdefault(labels.listed(those), []).append(f"`{name}`")
     what = labels.listed(always) or "nothing"
     told = f"{what[0].upper()}{what[1:]} {'moves' if len(always) < 2 else 'move'} a score more than the choice of the "
-    told += "loss does" + " in every study" * (len(more) > 1)
+    told += "loss does" + " in every study" * (len(more) > 1) + " (the interval of the difference excludes 0)"
     extra = labels.listed(f"{factors} on {labels.listed(where)}" for factors, where in besides.items())
     return f"{told}; on top of that, {extra}." if extra else f"{told}."
 
