@@ -144,7 +144,7 @@ def compare_trunks(by_study: ByStudy) -> pd.DataFrame:
     table = pd.DataFrame({head: [column.get(key, "–") for key in rows] for head, column in cells.items()})
     for name in by_study.keys() - common.present(by_study).keys():
         table[name] = "not run"
-    table.index = pd.Index([f"{trunk}, {KINDS[kind]}" for kind, trunk in rows], name="Trunk, what is searched")
+    table.index = pd.Index([f"{trunk}, {KINDS[kind]}" for kind, trunk in rows], name="Trunk, embedding used")
     return table
 
 
