@@ -113,7 +113,7 @@ def test_trends_within_a_trunk():
     assert cells.loc[("CUB200", "ResNet50")].tolist() == ["+0.20 ± 0.00 (5)"] * 2
     assert cells.loc[("CUB200", "GoogLeNet"), "points a year, since 2020"] == "–"
     sentence = page.trend_sentence(table.reset_index())
-    assert sentence.endswith("dimensions, by 0.2.")
+    assert "dimensions, by 0.2 (the interval lies above 0 on " in sentence
     said = page.rising_sentence(table.assign(ci95=[0.0] * len(table)).reset_index())
     assert said.endswith("over all trunks on CUB200 and with ResNet50 and up to 512 dimensions on CUB200.")
     assert page.rising_sentence(table.assign(ci95=1.0).reset_index()).endswith("up to 512 dimensions on no data set.")
