@@ -413,8 +413,11 @@ def slopes_in_short(dims: ByStudy, batches: ByStudy, untrained: Mapping[str, pd.
     return f"{text[0].upper()}{text[1:]}." if parts else ""
 
 
-def best_in_short(by_study: ByStudy) -> str:
-    """The method with the highest R@1 around each study, and in what ProxySoftmax is ahead; "" where none was run."""
+def best_in_short(by_study: ByStudy, dims: ByStudy) -> str:
+    """The method with the highest R@1 around each study, and in what ProxySoftmax is ahead; "" where none was run.
+
+    dims: fehervari2019-dims.
+    """
     told = {}
     for name, frame in places(by_study).items():
         values = of_metric(frame, "precision_at_1")["mean"] if name in by_study else pd.Series(dtype=float)
@@ -423,14 +426,19 @@ def best_in_short(by_study: ByStudy) -> str:
     if not told:
         return ""
     leads = any(method == fehervari_label("proxy_softmax") for method, _ in told.values())
-    return f"The highest R@1 belongs to {labels.led(told)}.{_of_more_dimensions(by_study) * leads}"
+    return f"The highest R@1 belongs to {labels.led(told)}.{_of_more_dimensions(by_study, dims) * leads}"
 
 
-def _of_more_dimensions(by_study: ByStudy) -> str:
-    """That ProxySoftmax has more dimensions than the other methods, in a sentence."""
+def _of_more_dimensions(by_study: ByStudy, dims: ByStudy) -> str:
+    """That ProxySoftmax has more dimensions than the other methods, and its place with as many as they have."""
     records = next(iter(common.present(by_study).values()))
     own, others = (common.settings(records, name)["embedding_dim"] for name in ("proxy_softmax", "triplet_semihard"))
-    return f" It has {own} dimensions, as bits, where the others have {others}, and dimensions alone raise R@1."
+    told = f" It has {own} dimensions, as bits, where the others have {others}, and dimensions alone raise R@1."
+    sweeps = {name: sweep(each).set_index("method") for name, each in common.present(dims).items()}
+    ranks = {
+        name: common.place(frame["mean"][frame["number"] == others], "proxy_softmax") for name, frame in sweeps.items()
+    }
+    return f"{told} With {others} dimensions, by floats, its place is {labels.by_study(ranks)}." if ranks else told
 
 
 def fehervari_scalars(by_study: ByStudy) -> dict[str, float | str]:
