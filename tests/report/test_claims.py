@@ -517,6 +517,20 @@ def test_best_and_worst_are_not_chosen_on_the_unit_where_they_are_compared():
     assert measures.held_out(lifted, lambda best, worst: best - worst).mean() == pytest.approx(3, abs=0.15)
 
 
+def test_all_losses_benefit_only_if_each_does_where_all_can_be_trained(base):
+    claim, need = BY_ID["fehervari-batches"], "fehervari2019-batches-equal"
+    lever, true, _ = LEVERS["fehervari-batches"]
+    found = lever(base, true)
+    one = doublings(need, ["angular"])(found, -0.05)  # it falls, all others rise
+    assert rule.evaluate(claim, one).verdict == NOT_REPRODUCED
+    assert rule.evaluate(claim, doublings(need, ["proxy_softmax"])(found, -0.05)).verdict == REPRODUCED
+    steep = lift(need, value="batch8")(found, -0.2)
+    scores = steep[need].scores
+    short = replace(steep[need], scores=scores[scores["method"] != "angular@batch8"])
+    assert rule.evaluate(claim, steep).estimate.value > 0.05
+    assert rule.evaluate(claim, {**steep, need: short}).estimate.value == pytest.approx(0.02, abs=0.003)
+
+
 def test_smallest_slope_of_interest_is_a_tenth_of_what_papers_claim():
     proposed = published.claims().query("primary and role == 'proposed'")
     for _, rows in proposed.groupby("dataset"):

@@ -265,21 +265,43 @@ def level_difference(
     return measure
 
 
-def doubling(
-    need: str, rows: Collection[str] | None = None, without: Collection[str] = (), metric: str = R1
-) -> Measure:
-    """In a sweep: the rise for each doubling of its number, least squares; each method is a unit.
-
-    rows: default all but `without`.
-    """
+def doubling(need: str) -> Measure:
+    """In a sweep: the rise of R@1 for each doubling of its number, least squares; each method is a unit."""
 
     def measure(evidence: Evidence) -> Estimate:
-        means = sweep(evidence[need], metric).mean().to_frame().T
-        slopes = doublings(means, evidence[need].level_numbers).T[0]
-        chosen = slopes.drop([*without], errors="ignore") if rows is None else slopes.reindex([*rows])
-        return statistics.mean(_some(chosen.dropna(), need))
+        means = sweep(evidence[need]).mean().to_frame().T
+        return statistics.mean(_some(doublings(means, evidence[need].level_numbers).T[0].dropna(), need))
 
     return measure
+
+
+def smallest_doubling(need: str, without: Collection[str] = ()) -> Measure:
+    """In a sweep: the rise of the method that rises least for each doubling, over the values that all methods have."""
+
+    def measure(evidence: Evidence) -> Estimate:
+        table = sweep(evidence[need]).drop(columns=[*without], level="row", errors="ignore")
+        known = table.notna().any().unstack("value", fill_value=False)  # (methods, values)
+        shared = known.columns[known.all()]
+        if len(shared) < 2:
+            raise MissingRowsError(f"fewer than two values that all methods of the sweep {need} have")
+        table = table.loc[:, table.columns.get_level_values("value").isin(shared)]
+        return smallest(doublings(table, evidence[need].level_numbers))
+
+    return measure
+
+
+def smallest(table: pd.DataFrame) -> Estimate:
+    """The smallest mean of the columns; each row is a rerun. It is surely above a limit where each column is.
+
+    The interval begins at the lowest lower end of the columns' own, which needs no correction since all must pass; it
+    ends at the lowest of their upper ends, which are corrected for the number of columns (Bonferroni).
+    """
+    columns = [table[name].dropna() for name in table]
+    level = 1 - (1 - statistics.LEVEL) / len(columns)
+    low = min(each.mean() - statistics.half_width(each) for each in columns)
+    high = min(each.mean() + statistics.half_width(each, level) for each in columns)
+    value, n = float(table.mean().min()), min(map(len, columns))
+    return Estimate(value, float(low), float(high), n, "reruns", f"{statistics.STUDENT} of each row, {SEEDS_ONLY}")
 
 
 def doubling_of(need: str, row: str, metric: str = R1, setting: str = "separated", minus: str | None = None) -> Measure:
