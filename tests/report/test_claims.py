@@ -531,6 +531,15 @@ def test_all_losses_benefit_only_if_each_does_where_all_can_be_trained(base):
     assert rule.evaluate(claim, {**steep, need: short}).estimate.value == pytest.approx(0.02, abs=0.003)
 
 
+def test_a_method_that_is_merely_not_first_does_not_fall_behind_in_retrieval(base):
+    claim = BY_ID["fehervari-clustering-recall"]
+    low = lift("fehervari2019", "structured_clustering")(base, -0.02)  # in R@1 and in NMI alike
+    middling = lift("fehervari2019", "proxy_softmax", setting=["separated", "separated_binary"])(low, 0.02)
+    assert abs(rule.evaluate(claim, middling).estimate.value) < 3
+    apart = lift("fehervari2019", "structured_clustering", "nmi")(middling, 0.02)
+    assert rule.evaluate(claim, apart).estimate.value < rule.evaluate(claim, middling).estimate.value - 2
+
+
 def test_smallest_slope_of_interest_is_a_tenth_of_what_papers_claim():
     proposed = published.claims().query("primary and role == 'proposed'")
     for _, rows in proposed.groupby("dataset"):

@@ -25,6 +25,25 @@ def distance_from_average(evidence: Evidence) -> Estimate:
     return measures.contrast(table, weights)
 
 
+def retrieval_against_clustering(evidence: Evidence) -> Estimate:
+    """How far Struct Clust stands above the mean of the other methods in R@1 minus how far it does in NMI.
+
+    Each in standard deviations over the others, taken as known. Both numbers of a rerun are of the same model, so their
+    difference is taken first. ProxySoftmax retrieves with bits, as in the paper's tables.
+    """
+    records = evidence[TABLE]
+    recall = measures.wide(records)
+    if "proxy_softmax" in recall:
+        recall = recall.assign(proxy_softmax=measures.column(records, "proxy_softmax", setting=BITS))
+    tables = [each.drop(columns=ENSEMBLE, errors="ignore") for each in (recall, measures.wide(records, "nmi"))]
+    scaled = [table / table.mean().drop("structured_clustering", errors="ignore").std() for table in tables]
+    standing = (scaled[0] - scaled[1]).dropna(axis="columns", how="all")
+    others = standing.columns.drop("structured_clustering", errors="ignore")
+    if len(others) < 2:
+        raise MissingRowsError(f"fewer than two methods besides Struct Clust in {records.name}")
+    return measures.contrast(standing, {"structured_clustering": 1} | dict.fromkeys(others, -1 / len(others)))
+
+
 def in_tables(statistic: Callable[[pd.Series], float], metric: str = measures.R1) -> dict[str, float]:
     """A statistic of Tables 2-4 (means indexed by method): data set and trunk -> number, where its rows are there.
 
@@ -46,9 +65,17 @@ def _above_best(row: str) -> Callable[[pd.Series], float]:
     return lambda values: values[row] - values.drop(row).max()
 
 
-def _from_average(values: pd.Series) -> float:
-    others = values.drop("n_pairs")
-    return (values["n_pairs"] - others.mean()) / others.std()
+def _from_average(values: pd.Series, row: str = "n_pairs") -> float:
+    others = values.drop(row)
+    return (values[row] - others.mean()) / others.std()
+
+
+def _published_retrieval_against_clustering() -> dict[str, float]:
+    recall, nmi = (
+        in_tables(lambda values: _from_average(values, "structured_clustering"), metric)
+        for metric in (measures.R1, "nmi")
+    )
+    return {where: recall[where] - nmi[where] for where in recall if where in nmi}
 
 
 CLAIMS = (
@@ -85,14 +112,16 @@ CLAIMS = (
         claim="Structured clustering falls behind in retrieval.",
         source="section 4.2, Tables 2-4",
         quote="it falls behind in terms of retrieval",
-        statistic="R@1 of Struct Clust minus that of the best other method, DREML left out",
+        statistic="R@1 of Struct Clust (ProxySoftmax with 2048 bits) minus the mean of the other methods, in standard "
+        "deviations over these, minus the same of NMI; DREML left out",
         interval=measures.SEARCH_OR_SEEDS,
         region=below(0),
-        unit=POINTS,
+        unit=NUMBER,
         needs=(TABLE,),
         link="fehervari-t2",
-        measure=measures.against_best(TABLE, "structured_clustering", without=[ENSEMBLE]),
-        published=lambda: in_tables(_above_best("structured_clustering")),
+        measure=retrieval_against_clustering,
+        published=_published_retrieval_against_clustering,
+        exploratory="the difference from the best other method, which most rows pass, was judged first",
     ),
     Claim(
         id="fehervari-npairs-average",
