@@ -201,27 +201,6 @@ def against_best(
     return measure
 
 
-def against_mean(
-    need: str,
-    rows: Sequence[str],
-    metric: str = R1,
-    setting: str = "separated",
-    others: Collection[str] | None = None,
-    without: Collection[str] = (),
-) -> Measure:
-    """The mean of some rows minus that of the others (default all but `without`)."""
-
-    def measure(evidence: Evidence) -> Estimate:
-        table = present(wide(evidence[need], metric, setting))
-        rest = table.columns.difference([*rows, *without]) if others is None else table.columns.intersection([*others])
-        if rest.empty:
-            raise MissingRowsError(f"no other rows than {', '.join(rows)} in {evidence[need].name}")
-        weights = dict.fromkeys(rows, 1 / len(rows)) | dict.fromkeys(rest, -1 / len(rest))
-        return contrast(table, weights)
-
-    return measure
-
-
 def over_pairs(need: str, pairs: Iterable[tuple[str, str]], metric: str = R1, setting: str = "separated") -> Measure:
     """The mean difference of pairs of rows, first minus second; each pair is a unit, the mean of its reruns."""
     pairs = list(pairs)

@@ -40,6 +40,8 @@ PLAIN = {
 REGULARISED = tuple(PLAIN.items())
 """A row with rho-regularisation and the same row without."""
 LEADERS = ("margin_12", "multi_similarity")
+RIVALS = tuple(name for name in OBJECTIVES if name not in (*LEADERS, "margin_06"))
+"""The other objectives, without a second row of one of the leaders."""
 NORMALISED = tuple(method.name for method in roth2020.METHODS if normalized(method))
 """The methods with embeddings of length 1; distances of the others are on another scale."""
 AGGREGATED = (measures.R1, "recall_at_2", "nmi", "f1", "map_at_c")
@@ -50,6 +52,15 @@ def saturation(evidence: Evidence) -> Estimate:
     """Range of the objectives' R@1 as a share of their mean."""
     table = measures.wide(evidence[TABLE])
     return measures.redrawn(measures.present(table[table.columns.intersection(OBJECTIVES)], least=3), relative_range)
+
+
+def leaders(evidence: Evidence) -> Estimate:
+    """Mean R@1 of the two leaders minus that of the best other objective, chosen by its mean."""
+    table = measures.wide(evidence[TABLE])
+    rivals = table.mean().dropna().reindex(RIVALS).dropna()
+    if rivals.empty:
+        raise MissingRowsError(f"no other objective than {', '.join(LEADERS)} in {evidence[TABLE].name}")
+    return measures.contrast(table, dict.fromkeys(LEADERS, 1 / len(LEADERS)) | {rivals.idxmax(): -1})
 
 
 def by_kind(evidence: Evidence) -> Estimate:
@@ -172,8 +183,7 @@ def _objectives(means: pd.Series) -> pd.Series:
 
 
 def _leaders(means: pd.Series) -> float:
-    others = _objectives(means).drop([*LEADERS, "margin_06"])
-    return means[list(LEADERS)].mean() - others.mean()
+    return means[list(LEADERS)].mean() - means.reindex(RIVALS).max()
 
 
 def _kinds(means: pd.Series) -> float:
@@ -241,17 +251,16 @@ CLAIMS = (
         claim="Margin loss and multi-similarity loss perform best on average.",
         source="section 4.4, Table 2",
         quote="offer the best performance across datasets, though not by a notable margin",
-        statistic="mean R@1 of Margin (β = 1.2) and Multisimilarity minus that of the other objectives",
+        statistic="mean R@1 of Margin (β = 1.2) and Multisimilarity minus R@1 of the best other objective",
         interval=measures.SEARCH_OR_SEEDS,
         region=above(0),
         unit=POINTS,
         rows=OBJECTIVES,
         needs=(TABLE,),
         link="roth-t2",
-        measure=measures.against_mean(
-            TABLE, LEADERS, others=[name for name in OBJECTIVES if name not in (*LEADERS, "margin_06")]
-        ),
+        measure=leaders,
         published=lambda: in_table(_leaders),
+        exploratory="the difference from the mean of the others, which most pairs of objectives pass, was judged first",
     ),
     Claim(
         id="roth-distance-mining",
