@@ -155,6 +155,20 @@ def decay_effect(evidence: Evidence) -> Estimate:
     return measures.seeds_only(measures.held_out(table[row], lambda best, worst: 1 - worst / best).dropna())
 
 
+def gains_apart(evidence: Evidence) -> Estimate:
+    """What the objective that gains most from 512 over 128 dimensions gains more than the one that gains least.
+
+    Both are chosen by the other reruns, see `measures.held_out`.
+    """
+    table = measures.sweep(evidence["roth2020-dims"])
+    if not {"dim128", "dim512"} <= set(table.columns.get_level_values("value")):
+        raise MissingRowsError("no objective with 128 and 512 dimensions")
+    gains = (table.xs("dim512", axis=1, level="value") - table.xs("dim128", axis=1, level="value")).dropna(axis=1)
+    if gains.shape[1] < 2 or len(gains) < 2:
+        raise MissingRowsError("fewer than two objectives with 128 and 512 dimensions, or than two reruns")
+    return measures.seeds_only(measures.held_out(gains, lambda most, least: most - least))
+
+
 def trunks_over_losses(evidence: Evidence) -> Estimate:
     """Range over pretrained trunks of the mean R@1, minus the range over objectives; n counts the trunks."""
     table = measures.sweep(evidence["roth2020-trunks"])
@@ -470,16 +484,19 @@ CLAIMS = (
     ),
     Claim(
         id="roth-dims-128",
-        claim="The usual 128 dimensions hold the objectives back.",
+        claim="The usual 128 dimensions put some objectives at a disadvantage to others.",
         source="section 4.2, Fig. 2",
         quote="thus disadvantaging some training objectives over others",
-        statistic="R@1 at 512 dimensions minus that at 128, mean over the objectives",
-        interval=measures.STUDENT_ROWS,
-        region=above(0),
+        statistic="R@1 at 512 dimensions minus that at 128, of the objective that gains most minus that of the one that "
+        "gains least",
+        interval=f"{measures.STUDENT_RERUNS}; the two objectives are chosen by the other reruns",
+        region=above(0.01),
+        rationale="one point, the standard deviation over the objectives of Table 2 on CUB200",
         unit=POINTS,
         needs=("roth2020-dims",),
         link="roth-f2",
-        measure=measures.between_values("roth2020-dims", [("dim512", "dim128")]),
+        measure=gains_apart,
+        exploratory="the mean gain, which says nothing of differences between objectives, was judged first",
     ),
     retracted(
         id="roth-larger-images",
