@@ -260,6 +260,22 @@ class TestOtherClasses:
         assert "SNR leads in 100 % of the resamples; all 3 others lie behind it" in page.classes_sentence(self.records)
         assert page.class_cells(self.records).loc["SNR", "leads"] == "100 %"
 
+    def test_the_choice_of_the_best_is_in_the_intervals(self):
+        random, clear = np.random.default_rng(0), 0
+        for _ in range(200):
+            classes = pd.DataFrame(random.normal(0.5, 0.1, (60, 8)))  # eight methods that are truly equal
+            drawn = statistics.over_classes(classes, pd.Series(1, index=classes.index), draws=300).to_numpy()
+            least, most = measures.behind_best(classes.mean().to_numpy(), drawn)
+            assert (least >= 0).all()
+            assert (most >= classes.mean().max() - classes.mean()).all()
+            clear += (least > 0).sum()
+        assert clear / (200 * 8) < 0.08  # of each method, were it the best; the pairs' intervals excluded 0 in an eighth
+
+    def test_no_method_is_behind_itself(self):
+        alone = measures.behind_best(np.array([0.5]), np.full((50, 1), 0.5))
+        equal = measures.behind_best(np.array([0.5, 0.5]), np.repeat(np.linspace(0.4, 0.6, 50)[:, None], 2, axis=1))
+        assert all((each == 0).all() for each in (*alone, *equal))
+
     def test_records_without_class_scores_have_none(self):
         assert measures.over_classes(study(made())) is None
         assert page.classes_sentence(study(made())) == ""

@@ -216,8 +216,9 @@ def class_scores(records: StudyRecords, metric: str = METRIC) -> tuple[pd.DataFr
 def over_classes(records: StudyRecords, metric: str = METRIC) -> pd.DataFrame | None:
     """What other test classes would have made of the methods: mean, low, high, behind, behind_low, behind_high, first.
 
-    Indexed by method. behind: how far it is below the method with the highest score here, on the same resamples of
-    the classes; first: the share of resamples in which it has the highest score. None without class scores.
+    Indexed by method. behind: how far it is below the method with the highest score here; its interval is that of
+    `behind_best`, from the same resamples of the classes; first: the share of resamples in which it has the highest
+    score. None without class scores.
     """
     found = class_scores(records, metric)
     if found is None:
@@ -225,15 +226,32 @@ def over_classes(records: StudyRecords, metric: str = METRIC) -> pd.DataFrame | 
     frame, queries = found
     drawn = statistics.over_classes(frame, queries)
     score = pd.Series(np.average(frame, axis=0, weights=queries), index=frame.columns)
-    best = score.idxmax()
+    behind = np.column_stack([score.max() - score, *behind_best(score.to_numpy(), drawn.to_numpy())])
     rows = {}
-    for name in frame:
+    for name, gap in zip(frame, behind, strict=True):
         own = statistics.percentiles(score[name], drawn[name], len(frame))
-        gap = statistics.percentiles(score[best] - score[name], drawn[best] - drawn[name], len(frame))
-        rows[name] = (own.value, own.low, own.high, gap.value, gap.low, gap.high)
+        rows[name] = (own.value, own.low, own.high, *gap)
     columns = ["mean", "low", "high", "behind", "behind_low", "behind_high"]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
     return table.assign(first=drawn.idxmax(axis=1).value_counts(normalize=True).reindex(table.index, fill_value=0.0))
+
+
+def behind_best(scores: np.ndarray, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the most that each method may truly lie behind the best one, whichever that is: both (M,).
+
+    scores: (M,); drawn: (draws, M), the same resamples for all. Comparisons with the best (Hsu 1984) by the bootstrap:
+    each method's distances from all others are held against the 95 % quantile of the largest of their standardised
+    errors. The best method here is not taken for the best one, so that its choice is in the interval: the truly best
+    method has a least distance of 0 with 95 %.
+    """
+    above = scores - scores[:, None]  # (M, M): how far the column's method is above the row's
+    errors = drawn[:, None, :] - drawn[:, :, None] - above  # (draws, M, M)
+    scale = errors.std(axis=0, ddof=1)
+    standardised = np.divide(errors, scale, out=np.zeros_like(errors), where=scale > 0)
+    half = np.quantile(standardised.max(axis=2), LEVEL, axis=0)[:, None] * scale  # (M, M), of each row's method
+    least = (above - half).max(axis=1)
+    candidates = least <= 0  # what the best may be
+    return least, (above + half.T)[:, candidates].max(axis=1)
 
 
 # Cost
