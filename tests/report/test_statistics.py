@@ -319,9 +319,20 @@ def test_luck_turns_pairs_that_lie_close():
     assert (apart.value, apart.n) == (0, 3)
     equal = statistics.turned_by_luck(np.zeros(8), np.full(8, 0.3), np.full(8, 0.1))
     assert equal.value == pytest.approx(14, abs=0.5)  # half of 28
-    two = statistics.turned_by_luck([0.0, 1.0], np.ones(2), np.ones(2))
-    wrong = stats.norm.cdf(-1 / np.sqrt(2))  # one measurement has them in the wrong order
+    two = statistics.turned_by_luck([0.0, 2.0], np.ones(2), np.ones(2))
+    wrong = stats.norm.cdf(-1)  # one measurement has them in the wrong order; the true ones lie sqrt(2) apart
     assert two.value == pytest.approx(2 * wrong * (1 - wrong), abs=0.03)
+
+
+@pytest.mark.parametrize("error", [0.3, 0.8])
+def test_luck_is_not_understated_by_the_noise_of_the_scores_themselves(error):
+    random, errors, counted, said = np.random.default_rng(0), np.full(8, error), [], []
+    for _ in range(300):
+        true = random.normal(0, 1, 8)
+        first, second = (true + random.normal(0, errors) for _ in range(2))
+        counted.append(statistics.turned(first, second)[0])
+        said.append(statistics.turned_by_luck(first, errors, errors, draws=200).value)
+    assert 1 <= np.mean(said) / np.mean(counted) < 1.15  # a tenth too many; without shrinking 0.86 at 0.8
 
 
 class TestClasses:
