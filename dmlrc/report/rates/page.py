@@ -299,8 +299,10 @@ def warning(edition: Sequence[StudyRecords]) -> str:
             made[f"`{study.name}`"] = f"{rate} on {labels.dataset(study)} ({labels.rate(best)} is better)"
     if not made:
         return ""
+    was, it, its = ("was", "it is", "its") if len(made) == 1 else ("were each", "they are", "their")
     return (
-        f"**The rankings and verdicts of {labels.listed(made)} hold at a learning rate that the validation classes "
-        "would not have chosen, and are being run again.** All methods of a study share one rate: these runs had "
-        f"{labels.listed(made.values())}. {{doc}}`14_what_decides_a_ranking` shows what a rate does to an order."
+        f"**{labels.listed(made)} {was} trained at a learning rate that the validation classes would not have chosen; "
+        f"{it} being run again, so {its} rankings and verdicts are provisional.** All methods of a study share one "
+        f"rate: these runs had {labels.listed(made.values())}. {{doc}}`14_what_decides_a_ranking` shows what a rate "
+        "does to an order."
     )
