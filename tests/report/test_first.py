@@ -67,12 +67,20 @@ def test_every_dot_stands_at_its_number():
     assert set(measured["where"]) == {*published.DATASETS, "one"}
     headline = published.claims()
     headline = headline[headline["primary"] & (headline["role"] == "proposed")]
-    left, right = figures.claims_beside_measurements(headline, measured).axes
+    figure = figures.claims_beside_measurements(headline, measured)
+    left, right = figure.axes
     drawn = sorted(height for dots in left.collections for height in dots.get_offsets()[:, 1])
     assert drawn == pytest.approx(sorted(100 * headline["r1"]))
     lines = [line for line in right.get_lines() if line.get_url() and "Contrastive" in line.get_url()]
     contrastive = measured[measured["method"] == "contrastive"]["mean"]
     assert sorted(line.get_ydata()[0] for line in lines) == pytest.approx(sorted(100 * contrastive))
+    marks = {handle.get_label(): handle.get_marker() for handle in figure.legends[0].legend_handles}
+    assert marks.pop("contrastive, triplet") == "None"  # a line, as on the right
+    assert {name: mark for name, mark in marks.items() if not name.startswith("claimed on")} == {
+        "pairs and tuples": "o",
+        "proxies and classes": "o",
+    }
+    assert [marks[f"claimed on {name}"] for name in published.DATASETS] == ["o", "^", "s"]
 
 
 def test_a_square_a_claim_in_the_colour_of_its_verdict():

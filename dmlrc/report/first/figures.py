@@ -40,8 +40,13 @@ def claims_beside_measurements(claims: pd.DataFrame, measured: pd.DataFrame) -> 
         axis.set_xlim(years)
         axis.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     _name_levels(right, measured, years[1])
-    looks = [Line2D([], [], color=GREY, marker=each, linestyle="none", label=name) for name, each in CLAIMED.items()]
-    style.family_legend(figure, list(measured["method"]), looks)
+    looks = [Line2D([], [], color=style.method_style(tables.CLASSICS[0]).colour, linewidth=0.8, alpha=0.6)]
+    looks[0].set_label("contrastive, triplet")
+    looks += [
+        Line2D([], [], color=GREY, marker=marker, alpha=0.7, linestyle="none", label=f"claimed on {name}")
+        for name, marker in CLAIMED.items()
+    ]
+    style.family_legend(figure, [name for name in measured["method"] if name not in tables.CLASSICS], looks)
     return figure
 
 
