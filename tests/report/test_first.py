@@ -92,7 +92,18 @@ def test_a_square_a_claim_in_the_colour_of_its_verdict():
     assert len(drawn) == len(squares)
     grey = sum(each.get_facecolor()[:3] == pytest.approx((181 / 255,) * 3) for each in drawn)
     assert grey == (squares["verdict"] == "inconclusive").sum()
-    assert "claims are settled" in claims.verdicts_sentence(judged)
+    crossed = sum(bool(each.get_hatch()) for each in drawn)
+    assert crossed == (squares["verdict"] == "retracted").sum() > 0
+
+
+def test_claims_of_our_own_are_counted_apart_from_those_of_the_papers():
+    judged = claims.judged(edition("one"))
+    said = claims.verdicts_sentence(judged)
+    own = [name for name in judged["one"] if name in {claim.id for claim in claims.of_section("ours")}]
+    assert f"of {len(judged['one']) - len(own)} claims of the papers are settled" in said
+    assert f"of {len(own)} of our own" in said
+    alone = claims.verdicts_sentence({"one": {name: judged["one"][name] for name in own}})
+    assert alone.strip() == f"On `one`, 0 of {len(own)} claims of our own are settled."
 
 
 def test_limits_tell_the_trunk_from_where_training_began(monkeypatch):

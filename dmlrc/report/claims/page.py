@@ -254,19 +254,32 @@ def _sentence(text: str) -> str:
 
 
 def verdicts_sentence(judged: Judged) -> str:
-    """What became of the claims, in a sentence a study."""
+    """What became of the claims, in a sentence a study: those of the papers, and apart from them those of our own."""
     sentences = []
     for study, judgements in judged.items():
         kept, withdrawn = _without_retracted(judgements)
-        number, counts = settled(judgement.verdict for judgement in kept.values())
-        claims = labels.counted(len(kept), "claim")
-        of_what = f"On `{study}`, {number} of {claims}"
-        if study == WITHOUT_RECORDS:
-            of_what = f"Of {claims} about published numbers or the metrics alone, {number}"
-        told = f": {counts}" if counts else ""
+        own = [each.verdict for name, each in kept.items() if name in _OWN]
+        theirs = [each.verdict for name, each in kept.items() if name not in _OWN]
+        told = [_settled_of(theirs, "claims of the papers are settled")] if theirs else []
+        if own:
+            told.append(_settled_of(own, "of our own" if theirs else "claims of our own are settled"))
+        where = "On published numbers or the metrics alone" if study == WITHOUT_RECORDS else f"On `{study}`"
         also = f"; {withdrawn} more {'is' if withdrawn == 1 else 'are'} retracted" if withdrawn else ""
-        sentences.append(f"{of_what} {'is' if number == 1 else 'are'} settled{told}{also}.")
+        sentences.append(f"{where}, {labels.listed(told) or 'no claim is judged'}{also}.")
     return labels.bullets(sentences)
+
+
+_OWN = {claim.id for claim in of_section(OURS)}
+
+
+def _settled_of(verdicts: Sequence[str], of_what: str) -> str:
+    """How many of these verdicts are firm, with the counts of each kind in brackets.
+
+    >>> _settled_of(["reproduced", "inconclusive"], "claims are settled"), _settled_of(["not run"], "of our own")
+    ('1 of 2 claims are settled (reproduced)', '0 of 1 of our own')
+    """
+    number, counts = settled(verdicts)
+    return f"{number} of {len(verdicts)} {of_what}{f' ({counts})' if counts else ''}"
 
 
 def settled(verdicts: Iterable[str]) -> tuple[int, str]:

@@ -1,7 +1,5 @@
 """The pictures of the first page: claims beside measurements, and the verdicts."""
 
-from collections.abc import Sequence
-
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -10,12 +8,19 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from dmlrc.report import published, style, svg, tables, titles
-from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
+from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, RETRACTED, VERDICTS
 from dmlrc.report.style import BLUE, GREY, RED
 
 CLAIMED = dict(zip(published.DATASETS, ("o", "^", "s"), strict=True))
 """The marks of data sets among the claims, which are grey."""
-SHADES = {REPRODUCED: BLUE, NOT_REPRODUCED: RED, INCONCLUSIVE: "#b5b5b5"}
+LOOKS = {
+    REPRODUCED: {"facecolor": BLUE, "edgecolor": BLUE},
+    NOT_REPRODUCED: {"facecolor": RED, "edgecolor": RED},
+    INCONCLUSIVE: {"facecolor": "#b5b5b5", "edgecolor": "#b5b5b5"},
+    NOT_RUN: {"facecolor": "none", "edgecolor": GREY},
+    RETRACTED: {"facecolor": "none", "edgecolor": GREY, "hatch": "xxxx"},
+}
+"""The squares of verdicts: what was not run is hollow, what is retracted crossed out."""
 
 
 def claims_beside_measurements(claims: pd.DataFrame, measured: pd.DataFrame) -> Figure:
@@ -84,7 +89,7 @@ def _name_levels(axis: Axes, measured: pd.DataFrame, edge: float) -> None:
         axis.text(edge - 0.1, place, text, fontsize=7.5, va="top", ha="right")
 
 
-def verdicts(squares: pd.DataFrame, order: Sequence[str] = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE)) -> Figure:
+def verdicts(squares: pd.DataFrame) -> Figure:
     """A strip a paper and study, a square a claim. squares: `page.squares`."""
     strips = squares.groupby(["paper", "study"], sort=False)
     papers = list(dict.fromkeys(squares["paper"]))
@@ -99,8 +104,7 @@ def verdicts(squares: pd.DataFrame, order: Sequence[str] = (REPRODUCED, NOT_REPR
         place += 1
         ticks[place] = titles.title(study)
         for column, row in enumerate(part.itertuples()):
-            colour = SHADES.get(row.verdict)
-            square = Rectangle((column, place - 0.4), 0.8, 0.8, ec=colour or GREY, fc=colour or "none", linewidth=0.7)
+            square = Rectangle((column, place - 0.4), 0.8, 0.8, linewidth=0.7, **LOOKS[row.verdict])
             axis.add_patch(square)
             svg.tips(square, row.tip)
     axis.set(yticks=list(ticks), yticklabels=list(ticks.values()), xticks=[], ylim=(place + 0.6, -0.1))
@@ -108,7 +112,6 @@ def verdicts(squares: pd.DataFrame, order: Sequence[str] = (REPRODUCED, NOT_REPR
     axis.grid(False)
     for side in axis.spines.values():
         side.set_visible(False)
-    handles = [Rectangle((0, 0), 1, 1, facecolor=SHADES[name], edgecolor=SHADES[name]) for name in order]
-    handles.append(Rectangle((0, 0), 1, 1, facecolor="none", edgecolor=GREY))
-    figure.legend(handles, [*order, "not run, or retracted"], loc="outside upper center", ncols=2, handlelength=0.8)
+    handles = [Rectangle((0, 0), 1, 1, label=verdict, **LOOKS[verdict]) for verdict in VERDICTS]
+    figure.legend(handles=handles, loc="outside upper center", ncols=3, handlelength=0.8)
     return figure

@@ -9,7 +9,7 @@ from dmlrc.papers import after2019
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import labels, published, tables
 from dmlrc.report.claims.page import SECTIONS
-from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, below_untrained
+from dmlrc.report.claims.rule import VERDICTS, below_untrained
 from dmlrc.report.claims.verdicts import Judged, of_section
 from dmlrc.report.labels import listed
 from dmlrc.report.rates import page as rates
@@ -145,16 +145,11 @@ def _points(frame: pd.DataFrame, where: str, by: str, methods: tables.Methods = 
 
 def squares(judged: Judged) -> pd.DataFrame:
     """A square a claim: row (paper, and study where there are several), claim, verdict, tip. Ordered by verdict."""
-    order = [REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE]
     rows = []
     for section, title in SECTIONS.items():
         for study, judgements in judged.items():
             claims = [claim for claim in of_section(section) if claim.id in judgements]
-            found = sorted(
-                claims,
-                key=lambda claim: (*order, judgements[claim.id].verdict).index(judgements[claim.id].verdict),
-            )
-            for claim in found:
+            for claim in sorted(claims, key=lambda claim: VERDICTS.index(judgements[claim.id].verdict)):
                 verdict = judgements[claim.id]
                 why = f" ({verdict.why})" if verdict.why else ""
                 rows.append((title, study, claim.id, verdict.verdict, f"{claim.claim} – {verdict.verdict}{why}"))
