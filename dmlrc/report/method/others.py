@@ -152,6 +152,12 @@ def places(those: Iterable[tuple[Table, Method]], found: Found) -> pd.DataFrame:
     return shown.loc[:, (shown != "not run").any()]
 
 
+def captions(those: Iterable[tuple[Table, Method]], found: Found) -> str:
+    """How many runs stand behind `places` of these rows."""
+    experiments = dict.fromkeys(table.experiment for table, _ in those)
+    return labels.captions(records for name in experiments for records in common.present(found[name]).values())
+
+
 def place(means: pd.DataFrame, method: str) -> str:
     """R@1 of a row in percent with its interval, and its place among the table's trained rows.
 
@@ -163,23 +169,43 @@ def place(means: pd.DataFrame, method: str) -> str:
     return f"{labels.percent(*means.loc[method, ['mean', 'ci95']], digits=1)}, {common.place(trained, method)}"
 
 
-def best(table: Table, records: StudyRecords) -> tuple[str, float] | None:
-    """The row of a table with the highest R@1, as printed, and its R@1; None where none of them has any."""
+@dataclass(frozen=True)
+class Best:
+    """The row of a table with the highest mean R@1, as printed; how many of its others have intervals that overlap."""
+
+    label: str
+    mean: float
+    overlap: int
+    others: int
+
+
+def best(table: Table, records: StudyRecords) -> Best | None:
+    """None where no row has an R@1. Intervals are over the seeds; a missing one counts as zero wide."""
     names = {method.name: table.label(method.name) for method in table.methods}
-    means = table.means(records)["mean"]
-    trained = means[means.index.isin(names)]
-    return (names[trained.idxmax()], trained.max()) if len(trained) else None
+    means = table.means(records)
+    trained = means[means.index.isin(names)].fillna({"ci95": 0.0})
+    if trained.empty:
+        return None
+    first = trained["mean"].idxmax()
+    high, low = trained["mean"] + trained["ci95"], trained["mean"] - trained["ci95"]
+    overlap = int((high.drop(first) >= low[first]).sum())
+    return Best(names[first], float(trained["mean"][first]), overlap, len(trained) - 1)
 
 
 def in_short(found: Found) -> list[str]:
-    """What leads each table, a sentence a table that was run."""
+    """The highest mean of each table and how many overlap it, a sentence a table that was run."""
     sentences = []
     for table in TABLES:
         of = {study: best(table, records) for study, records in common.present(found[table.experiment]).items()}
-        told = {study: (lead[0], f"{labels.one_digit(lead[1])} %") for study, lead in of.items() if lead}
+        told = {study: (lead.label, _with_overlap(lead)) for study, lead in of.items() if lead}
         if told:
-            sentences.append(f"Of the losses of {labels.paper(table.paper)} the best by R@1 is {labels.led(told)}.")
+            paper = labels.paper(table.paper)
+            sentences.append(f"The highest mean R@1 of the losses of {paper} has {labels.led(told)}.")
     return sentences
+
+
+def _with_overlap(lead: Best) -> str:
+    return f"{labels.one_digit(lead.mean)} %, overlapped by {lead.overlap or 'none'} of {lead.others} others"
 
 
 def scalars(found: Found) -> dict[str, float]:
@@ -189,4 +215,4 @@ def scalars(found: Found) -> dict[str, float]:
         for table in TABLES
         for study, records in common.present(found[table.experiment]).items()
     }
-    return {"sections": len(OTHERS)} | {name: lead[1] for name, lead in leads.items() if lead}
+    return {"sections": len(OTHERS)} | {name: lead.mean for name, lead in leads.items() if lead}
