@@ -102,10 +102,22 @@ def part(records, name):
 def test_the_luck_of_search_and_seed_is_what_the_statistics_say():
     records = study()
     known = statistics.noise(statistics.as_array(measures.significance.scores(records))[1])
-    assert part(records, "search").against.value == pytest.approx(np.sqrt(known.search))
-    assert part(records, "seed").against.value == pytest.approx(np.sqrt(known.seed))
+    mean = measures.significance.means(records).mean()
+    assert part(records, "search").mean == pytest.approx(mean)
+    assert part(records, "search").against.value == pytest.approx(np.sqrt(known.search) / mean)
+    assert part(records, "seed").against.value == pytest.approx(np.sqrt(known.seed) / mean)
     found = part(records, "search").against
-    assert found.low < 0.01 < found.high
+    assert found.low < 0.01 / mean < found.high
+
+
+def test_a_part_is_relative_to_the_scores_that_it_was_measured_on():
+    records = study()
+    doubled = replace(records, scores=records.scores.assign(value=2 * records.scores["value"]))
+    for one, other in zip(measures.parts(records), measures.parts(doubled), strict=True):
+        assert other.mean == pytest.approx(2 * one.mean)
+        assert (other.name, other.against.value) == (one.name, pytest.approx(one.against.value))
+        assert (other.against.low, other.against.high) == pytest.approx((one.against.low, one.against.high))
+        assert other.together == pytest.approx(one.together, nan_ok=True)
 
 
 def test_a_study_with_one_search_knows_nothing_of_its_luck():
@@ -118,16 +130,16 @@ def test_folds_move_all_methods_together():
     found = part(study(search=0.0), "training classes (fold)")
     assert (found.levels, found.methods) == (4, 4)
     assert found.together > 3 * found.against.value
-    assert found.against.low < 0.005 < found.against.high
+    assert found.against.low < 0.005 / found.mean < found.against.high
 
 
 def test_the_spread_of_the_losses_has_the_luck_taken_out():
     found = part(study(repetitions=30, reruns=2, search=0.02), "loss")
     expected = np.std([0, 0.03, 0.06, 0.09], ddof=1)
-    assert found.against.value == pytest.approx(expected, abs=0.006)
+    assert found.against.value * found.mean == pytest.approx(expected, abs=0.006)
     noisy = study(repetitions=3, search=0.1, seed=3)
     runs = measures.significance.scores(noisy).groupby("method")["value"].mean()
-    assert part(noisy, "loss").against.value < runs.std(ddof=1)
+    assert part(noisy, "loss").against.value < runs.std(ddof=1) / runs.mean()
 
 
 def test_other_test_classes_move_all_methods_together():
@@ -140,8 +152,8 @@ def test_other_test_classes_move_all_methods_together():
         rows += [place | {"name": name, "values": value} for name, value in each.items()]
     found = part(replace(study(), arrays=pd.DataFrame(rows)), "test classes")
     assert found.levels == 60
-    assert found.together == pytest.approx(hard.std() / np.sqrt(60), rel=0.1)
-    assert found.against.value == pytest.approx(0.01 * np.sqrt(3 / 4) / np.sqrt(60), rel=0.3)
+    assert found.together == pytest.approx(hard.std() / np.sqrt(60) / hard.mean(), rel=0.1)
+    assert found.against.value == pytest.approx(0.01 * np.sqrt(3 / 4) / np.sqrt(60) / hard.mean(), rel=0.3)
     assert 0.8 < found.against.low / found.against.value < 0.9  # of a standard deviation of 60 values
 
 
@@ -252,25 +264,26 @@ class TestValidationAndTest:
 def parts():
     known = [("pipeline", 0.02, 0.03), ("loss", np.nan, 0.01), ("test classes", 0.04, 0.002)]
     found = [
-        measures.Part(name, 3, 8, "test", together, Estimate.around(against, 0.001, 8))
+        measures.Part(name, 3, 8, "test", 0.2, together, Estimate.around(against, 0.001, 8))
         for name, together, against in known
     ]
-    return [*found, measures.Part("class split", 2, 1, "test", 0.05, Estimate(np.nan, np.nan, np.nan, 2))]
+    return [*found, measures.Part("class split", 2, 1, "test", 0.2, 0.05, Estimate(np.nan, np.nan, np.nan, 2))]
 
 
 def test_sentences_name_what_decides_more_than_the_loss():
     text = page.parts_sentence(study(), parts())
-    assert "the losses differ by 1.00 points" in text
-    assert text.endswith("What clearly moves them more against one another: the pipeline by 3.00.")
+    assert "the losses differ by 1.0 % of their mean MAP@R" in text
+    assert text.endswith("What clearly moves them more against one another: the pipeline by 3.0 %.")
+    validated = [replace(each, on="validation" if each.name == "pipeline" else "test") for each in parts()]
+    assert page.parts_sentence(study(), validated).endswith("the pipeline by 3.0 % (validation).")
     wide = [replace(each, against=replace(each.against, low=0.005)) for each in parts()]
     text = page.parts_sentence(study(), wide)
-    assert text.endswith("What moves them about as much or more against one another: the pipeline by 3.00.")
+    assert text.endswith("As large as the losses, or larger: the pipeline by 3.0 %.")
     text = page.parts_sentence(study(), parts()[1:])
     assert "Nothing else moves them as much" in text
-    assert "test classes, by 0.20 points" in text
-    assert "changing the class split moves the only method that was run so by 5.00 points." in page.together_sentence(
-        study(), parts()
-    )
+    assert "test classes, by 0.2 %" in text
+    said = page.together_sentence(study(), parts())
+    assert "changing the class split moves the only method that was run so by 5.0 % of its mean." in said
     assert "too little" in page.parts_sentence(study(), parts()[1:2])
 
 
@@ -278,8 +291,14 @@ def test_cells_and_figures():
     cells = page.part_cells(parts())
     assert cells.loc["loss", "together"] == "–"
     assert cells.loc["class split", "against one another"] == "one method only"
-    assert cells.loc["pipeline", "interval"] == "2.90 to 3.10"
+    assert cells.loc["pipeline", "interval"] == "2.9 to 3.1"
+    assert cells.loc["pipeline", "mean MAP@R"] == "20.00"
     assert page.part_numbers(parts()).loc["pipeline", "against"] == 0.03
+    rate = replace(parts()[0], name="learning rate, the whole grid", on="validation")
+    assert page.counts_sentence([parts()[1:3], [*parts()[:2], rate]]) == (
+        "On test classes: loss, test classes and pipeline with 8 losses. On validation classes, one run each, its luck "
+        "not taken out: learning rate (the whole grid) with 8 losses."
+    )
     [figure] = figures.parts_figure({"made-study": page.drawable(parts())})
     text = drawn(figure)
     assert {"pipeline", "loss", "test classes", "together"} <= set(text)

@@ -15,7 +15,7 @@ from dmlrc.report.decides.measures import AtRates, Part
 def parts_figure(found: Mapping[str, Sequence[Part]]) -> list[Figure]:
     """How far each part moves the methods against one another (bars, 95 %) and together (rings). Title -> `parts`.
 
-    A figure a study, on one scale; the loss itself is in another colour.
+    A figure a study, on one scale; the loss itself is in another colour; a star: of validation classes.
     """
     return style.share([_parts_figure(title, parts) for title, parts in found.items()], "x")
 
@@ -27,13 +27,18 @@ def _parts_figure(title: str, parts: Sequence[Part]) -> Figure:
         colour = style.RED if part.name == "loss" else style.BLUE
         spread = part.against
         [bar] = axis.barh(place, 100 * spread.value, height=0.6, color=colour, alpha=0.75)
-        svg.tips(bar, f"{part.name}: {100 * spread.value:.2f} points [{100 * spread.low:.2f}, {100 * spread.high:.2f}]")
+        svg.tips(
+            bar,
+            f"{part.name}: {100 * spread.value:.1f} % [{100 * spread.low:.1f}, {100 * spread.high:.1f}] of a mean of "
+            f"{100 * part.mean:.1f} % on {part.on} classes, {part.methods} losses",
+        )
         axis.plot([100 * spread.low, 100 * spread.high], [place, place], color="black", linewidth=1)
         axis.plot(100 * part.together, place, marker="o", markerfacecolor="none", markeredgecolor="black")
-    axis.set(yticks=range(len(parts)), yticklabels=[part.name for part in parts], ylim=(len(parts) - 0.4, -0.6))
+    names = [part.name + " *" * (part.on == "validation") for part in parts]
+    axis.set(yticks=range(len(parts)), yticklabels=names, ylim=(len(parts) - 0.4, -0.6))
     axis.set_xlim(left=0)
     axis.set_title(title, fontsize=9)
-    axis.set_xlabel("points of MAP@R, standard deviation")
+    axis.set_xlabel("SD, % of the mean MAP@R")
     handles = [
         Line2D([], [], color=style.BLUE, linewidth=6, alpha=0.75, label="against one another"),
         Line2D([], [], color="black", marker="o", markerfacecolor="none", linestyle="none", label="together"),

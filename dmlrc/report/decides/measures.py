@@ -2,11 +2,12 @@
 
 A part has levels: rates, folds, class orders, pipelines. Changing it moves all methods together, which no ranking
 notices, and moves them against one another, which is what a ranking is made of. Both are standard deviations of MAP@R;
-the second is what the loss itself must be compared with.
+the second is what the loss itself must be compared with. Scores of validation and test classes, of single and joined
+embeddings, differ in height, so each part is divided by the mean of the scores that it was measured on.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb
 
 import numpy as np
@@ -49,19 +50,27 @@ PIPELINES = {
 
 @dataclass(frozen=True)
 class Part:
-    """How far one part of an experiment moves the methods: standard deviations of MAP@R, fractions.
+    """How far one part of an experiment moves the methods: standard deviations of MAP@R as fractions of its mean.
 
-    name: what the part is called; levels, methods: how many were compared; on: "test" or "validation" classes.
-    together: of all methods at once, NaN where a part has no common level, as luck has none. against: of each method
-    against the others, the noise of search and seed taken out where it is known.
+    name: what the part is called; levels, methods: how many were compared; on: "test" or "validation" classes; mean:
+    of the scores that were compared. together: of all methods at once, NaN where a part has no common level, as luck
+    has none. against: of each method against the others, the noise of search and seed taken out where it is known; the
+    learning rate's has it still, since it was run once.
     """
 
     name: str
     levels: int
     methods: int
     on: str
+    mean: float
     together: float
     against: Estimate
+
+
+def _part(name: str, levels: int, methods: int, on: str, mean: float, together: float, against: Estimate) -> Part:
+    """A part from standard deviations that are not yet divided by the mean score."""
+    ends = {each: getattr(against, each) / mean for each in ("value", "low", "high")}
+    return Part(name, levels, methods, on, mean, together / mean, replace(against, **ends))
 
 
 def parts(records: StudyRecords) -> list[Part]:
@@ -141,7 +150,7 @@ def loss(records: StudyRecords) -> Part | None:
         return None
     error = _cell_error(records, significance.SETTING)
     spread = _deviation(means.var(ddof=1), len(means) - 1, error, len(means), "methods")
-    return Part("loss", len(means), len(means), "test", float("nan"), spread)
+    return _part("loss", len(means), len(means), "test", float(means.mean()), float("nan"), spread)
 
 
 def learning_rate(records: StudyRecords) -> list[Part]:
@@ -154,12 +163,15 @@ def learning_rate(records: StudyRecords) -> list[Part]:
     found = []
     if chosen is not None:
         place = list(best.columns).index(chosen)
-        near = best.iloc[:, place - 1 : place + 2]
-        found.append(Part("learning rate, half a decade off", 3, len(near), "validation", *two_way(near)))
+        found.append(_of_table("learning rate, half a decade off", best.iloc[:, place - 1 : place + 2], "validation"))
     if best.shape[1] > 1:
-        name = "learning rate, the whole grid"
-        found.append(Part(name, best.shape[1], len(best), "validation", *two_way(best)))
+        found.append(_of_table("learning rate, the whole grid", best, "validation"))
     return found
+
+
+def _of_table(name: str, table: pd.DataFrame, on: str = "test", error: float = 0.0) -> Part:
+    """The part that a table of methods (rows) and levels (columns) shows. error: as in `two_way`."""
+    return _part(name, table.shape[1], len(table), on, float(table.stack().mean()), *two_way(table, error))
 
 
 def search(records: StudyRecords) -> Part | None:
@@ -170,8 +182,8 @@ def search(records: StudyRecords) -> Part | None:
     spread = _deviation(
         float(known.repetition), float(known.df), float(known.seed * known.share), int(known.df), "repetitions"
     )
-    runs = significance.scores(records)
-    return Part("search", runs["repetition"].nunique(), runs["method"].nunique(), "test", float("nan"), spread)
+    runs, mean = significance.scores(records), float(significance.means(records).mean())
+    return _part("search", runs["repetition"].nunique(), runs["method"].nunique(), "test", mean, float("nan"), spread)
 
 
 def seed(records: StudyRecords) -> Part | None:
@@ -181,7 +193,8 @@ def seed(records: StudyRecords) -> Part | None:
     if known is None or not known.seed_df:
         return None
     spread = _deviation(float(known.seed), float(known.seed_df), 0.0, int(known.seed_df), "reruns")
-    return Part("seed", int(runs["rerun"].nunique()), runs["method"].nunique(), "test", float("nan"), spread)
+    mean = float(significance.means(records).mean())
+    return _part("seed", int(runs["rerun"].nunique()), runs["method"].nunique(), "test", mean, float("nan"), spread)
 
 
 def folds(records: StudyRecords) -> Part | None:
@@ -194,8 +207,7 @@ def folds(records: StudyRecords) -> Part | None:
     cells = groups.mean().groupby(["method", "setting"]).mean().unstack()
     reruns = scores.groupby(["method", "setting"])["value"].size().mean()
     error = float(groups.var(ddof=1).mean() / reruns)
-    together, against = two_way(cells, 0.0 if np.isnan(error) else error)
-    return Part("training classes (fold)", cells.shape[1], len(cells), "test", together, against)
+    return _of_table("training classes (fold)", cells, error=0.0 if np.isnan(error) else error)
 
 
 def class_order(records: StudyRecords) -> Part | None:
@@ -207,7 +219,7 @@ def class_order(records: StudyRecords) -> Part | None:
     table = pd.DataFrame(means)
     if table.shape[1] < 2 or table.empty:
         return None
-    return Part("class split", table.shape[1], len(table), "test", *two_way(table))
+    return _of_table("class split", table)
 
 
 def test_classes(records: StudyRecords) -> Part | None:
@@ -220,7 +232,7 @@ def test_classes(records: StudyRecords) -> Part | None:
     own = drawn.sub(common, axis=0)
     variance, count = float((own.std() ** 2).mean()), len(found[0])
     against = _deviation(variance, count - 1, 0.0, count, "test classes")
-    return Part("test classes", len(found[0]), drawn.shape[1], "test", float(common.std()), against)
+    return _part("test classes", count, drawn.shape[1], "test", float(common.mean()), float(common.std()), against)
 
 
 def pipeline(records: StudyRecords) -> Part | None:
@@ -235,8 +247,7 @@ def pipeline(records: StudyRecords) -> Part | None:
     table = table[table.notna().sum(axis=1) > 1].dropna(axis="columns", how="all")
     if table.shape[1] < 2 or len(table) < 2:
         return None
-    together, against = two_way(table, _cell_error(records, "separated"))
-    return Part("pipeline", table.shape[1], len(table), "test", together, against)
+    return _of_table("pipeline", table, error=_cell_error(records, "separated"))
 
 
 def _families(trained: Iterable[StudyRecords]) -> pd.Series:

@@ -1,6 +1,6 @@
 """What decides a ranking, as the chapter prints it: cells of tables, and sentences with their numbers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -16,25 +16,30 @@ def drawable(found: Sequence[Part]) -> list[Part]:
 
 
 def part_cells(found: Sequence[Part]) -> pd.DataFrame:
-    """Parts as cells; points."""
+    """Parts as cells; percent of the mean MAP@R, which is itself a column."""
     rows = {
         part.name: {
-            "against one another": labels.percent(part.against.value) or "one method only",
+            "against one another": _percent(part.against.value) or "one method only",
             "interval": _interval(part),
-            "together": labels.percent(part.together) or "–",
+            "together": _percent(part.together) or "–",
             "levels": f"{part.levels:,}",
             "methods": str(part.methods),
             "classes": part.on,
+            "mean MAP@R": labels.percent(part.mean),
         }
         for part in found
     }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Part")
 
 
+def _percent(share: float) -> str:
+    return labels.percent(share, digits=1)
+
+
 def _interval(part: Part) -> str:
     if np.isnan(part.against.value):
         return "–"
-    return f"{labels.percent(part.against.low)} to {labels.percent(part.against.high)}"
+    return f"{_percent(part.against.low)} to {_percent(part.against.high)}"
 
 
 def part_numbers(found: Sequence[Part]) -> pd.DataFrame:
@@ -49,10 +54,25 @@ def part_numbers(found: Sequence[Part]) -> pd.DataFrame:
             "levels": part.levels,
             "methods": part.methods,
             "classes": part.on,
+            "mean": part.mean,
         }
         for part in found
     }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("part")
+
+
+def counts_sentence(studies: Iterable[Sequence[Part]]) -> str:
+    """How many losses each part was measured with, and on which classes, in a sentence or two. studies: their parts."""
+    names: dict[tuple[str, int], dict[str, None]] = {}
+    for part in (part for found in studies for part in found):
+        names.setdefault((part.on, part.methods), {})[labels.aside(part.name)] = None
+    told = {
+        on: [f"{labels.listed(names[on, count])} with {count} losses" for classes, count in names if classes == on]
+        for on in ("test", "validation")
+    }
+    once = ", one run each, its luck not taken out"
+    said = [f"On {on} classes{once * (on == 'validation')}: {'; '.join(each)}." for on, each in told.items() if each]
+    return " ".join(said)
 
 
 def parts_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
@@ -66,26 +86,25 @@ def parts_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
     loss = by_name.pop("loss").against
     above = [part for part in by_name.values() if part.against.value >= loss.value]
     first = (
-        f"On `{records.name}` the losses differ by {labels.percent(loss.value)} points of MAP@R (standard deviation). "
+        f"On `{records.name}` the losses differ by {_percent(loss.value)} % of their mean MAP@R (standard deviation). "
     )
     if not above:
         most = next(iter(by_name.values()))
         return first + (
             f"Nothing else moves them as much against one another; the next is the {most.name}, by "
-            f"{labels.percent(most.against.value)} points."
+            f"{_percent(most.against.value)} %."
         )
     surely = [part for part in above if part.against.low > loss.high]
     told = {
-        "clearly moves them more": surely,
-        "moves them about as much or more": [part for part in above if part not in surely],
+        "What clearly moves them more against one another": surely,
+        "As large as the losses, or larger": [part for part in above if part not in surely],
     }
-    return first + " ".join(
-        f"What {how} against one another: {labels.listed(map(_moves, parts))}." for how, parts in told.items() if parts
-    )
+    return first + " ".join(f"{how}: {labels.listed(map(_moves, parts))}." for how, parts in told.items() if parts)
 
 
 def _moves(part: Part) -> str:
-    return f"the {labels.aside(part.name)} by {labels.percent(part.against.value)}"
+    where = " (validation)" * (part.on == "validation")
+    return f"the {labels.aside(part.name)} by {_percent(part.against.value)} %{where}"
 
 
 def section_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
@@ -146,12 +165,14 @@ def together_sentence(records: StudyRecords, found: Sequence[Part], named: bool 
     if not moving:
         return ""
     most = max(moving, key=lambda part: part.together)
-    together, against = labels.percent(most.together), most.against.value
+    together, against = _percent(most.together), most.against.value
     begin = f"On `{records.name}` changing" if named else "Changing"
     what = f"{begin} the {most.name} moves"
     if np.isnan(against):
-        return f"{what} the only method that was run so by {together} points."
-    return f"{what} all methods together by {together} points, and against one another by {labels.percent(against)}."
+        return f"{what} the only method that was run so by {together} % of its mean."
+    return (
+        f"{what} all methods together by {together} % of their mean, and against one another by {_percent(against)} %."
+    )
 
 
 def rate_head(found: AtRates, which: str) -> str:
