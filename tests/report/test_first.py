@@ -5,6 +5,7 @@ import matplotlib
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import pytest
 from factories import fake_records
@@ -37,19 +38,31 @@ def test_the_answer_is_three_sentences_whose_numbers_are_those_of_the_tables(nam
     assert "share the first place on `one`" in text or "takes the first place on `one`" in text
 
 
-def test_the_leader_at_another_rate_is_named_where_a_grid_shows_it(monkeypatch):
+def test_the_order_at_another_rate_is_told_where_a_grid_shows_it(monkeypatch):
     (study,) = edition("one")
-    told = pd.DataFrame({"mean": [0.3, 0.2], "leader": ["contrastive", "triplet"]}, index=[1e-5, 3e-4])
+    best = pd.DataFrame([[0.3, 0.2, 0.1], [0.0, 0.1, 0.2]], [1e-5, 3e-4], ["contrastive", "triplet", "margin"])
     monkeypatch.setattr(page.rates, "grid_of", lambda study: study)
-    monkeypatch.setattr(page.rates, "summary", lambda grid: told)
-    high, chosen = page.leads([study]).split("; ")
-    assert high.endswith("at the highest rate tried it is Triplet on Glyphs")
-    assert chosen == "at the best rate it is Contrastive on Glyphs."
-    alike = page.leads([study, study])
-    assert "it is Triplet on Glyphs and Glyphs;" in alike
-    assert alike.count("Triplet") == 1
-    monkeypatch.setattr(page.rates, "summary", lambda grid: told.assign(leader="triplet"))
-    assert "leading group" in page.leads([study])
+    monkeypatch.setattr(page.rates, "best_trials", lambda grid: best)
+    monkeypatch.setattr(page.significance, "scores", lambda *_: scores(noise=1e-4))
+    said = page.leads([study])
+    assert "of the pairs of 3 losses, trained once at each rate, 3 of 3 on Glyphs change places between" in said
+    assert said.endswith("at the best rate Contrastive on Glyphs leads by more than luck explains.")
+    assert "(another seed alone would turn about 0)" in said
+    assert "Contrastive on Glyphs and Contrastive on Glyphs lead by" in page.leads([study, study])
+    best.loc[1e-5] = [0.3003, 0.3002, 0.3001]  # a lead of a hundredth of a point, as large as one seed's luck
+    assert "at the best rate none leads by" in page.leads([study])
+    best.loc[3e-4] = best.loc[1e-5] / 2
+    assert "leading group" in page.leads([study])  # the same order at both rates
+    best.loc[3e-4] = [0.0, 0.1, 0.2]
+    monkeypatch.setattr(page.significance, "scores", lambda *_: scores(noise=0.3))
+    assert "leading group" in page.leads([study])  # luck alone turns as many
+
+
+def scores(noise):
+    """Test scores of three methods, each trained again eight times, that are apart by luck alone."""
+    values = 0.4 + noise * np.random.default_rng(0).standard_normal(24)
+    places = {"method": np.repeat(["contrastive", "triplet", "margin"], 8), "repetition": 0}
+    return pd.DataFrame(places | {"rerun": np.tile(range(8), 3), "value": values})
 
 
 def test_the_best_set_is_the_best_and_what_ties_with_it():

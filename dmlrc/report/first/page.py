@@ -1,18 +1,22 @@
 """The answer in three sentences, and the numbers behind the first page's pictures."""
 
 from collections.abc import Iterable, Sequence
+from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from dmlrc.papers import after2019
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import labels, published, tables
+from dmlrc.report import labels, published, statistics, tables
 from dmlrc.report.claims.page import SECTIONS
 from dmlrc.report.claims.rule import VERDICTS, below_untrained
 from dmlrc.report.claims.verdicts import Judged, of_section
 from dmlrc.report.labels import listed
 from dmlrc.report.rates import page as rates
+from dmlrc.report.significance import measures as significance
+from dmlrc.report.statistics import Estimate
 from dmlrc.studies import experiments
 
 P1 = ("concatenated", "precision_at_1")
@@ -43,12 +47,18 @@ def answer(edition: Sequence[StudyRecords]) -> str:
 
 
 def leads(edition: Sequence[StudyRecords]) -> str:
-    """Why no loss can be called the best, in one sentence: the rate changes the leader, or others tie with it."""
-    changes = [change for each in edition if (change := _change_of_leader(each))]
-    if changes:
+    """Why no loss can be called the best, in one sentence: the rate changes the order, or others tie with the first."""
+    changes = [change for each in edition if (change := _between_rates(each, edition))]
+    if any(change.turned > change.lucky.high for change in changes):
+        losses = labels.span((change.losses for change in changes), str)
+        turned = [f"{change.turned} of {change.lucky.n} on {change.dataset}" for change in changes]
+        lucky = [f"{change.lucky.value:.0f}" for change in changes]
+        ahead = [f"{change.leader} on {change.dataset}" for change in changes if change.leader]
         return (
-            "Which loss leads on validation classes depends on the learning rate: at the highest rate tried it is "
-            f"{_led('highest', changes)}; at the best rate it is {_led('best', changes)}."
+            f"How losses rank on validation classes depends on the learning rate: of the pairs of {losses} losses, "
+            f"trained once at each rate, {listed(turned)} change places between the highest rate tried and the "
+            f"best (another seed alone would turn about {listed(lucky)}); at the best rate "
+            f"{listed(ahead) or 'none'} lead{'s' * (len(ahead) < 2)} by more than luck explains."
         )
     sets = [
         f"{labels.counted(len(names), 'method')} of {of} {'share' if len(names) > 1 else 'takes'} the first place on "
@@ -61,30 +71,42 @@ def leads(edition: Sequence[StudyRecords]) -> str:
     )
 
 
-def _change_of_leader(study: StudyRecords) -> dict[str, str]:
-    """Who leads at the "highest" and at the "best" rate of a study's grid, on its "dataset"; {} without a change."""
-    grid = rates.grid_of(study)
-    told = rates.summary(grid) if grid is not None else pd.DataFrame()
-    if len(told) < 2:
-        return {}
-    of = {"highest": told["leader"][told.index.max()], "best": told["leader"][told["mean"].idxmax()]}
-    if of["highest"] == of["best"]:
-        return {}
-    return {at: labels.prose(labels.method_label(leader)) for at, leader in of.items()} | {
-        "dataset": labels.dataset(study)
-    }
+class BetweenRates(NamedTuple):
+    """What happens to the order of the losses of a grid, on a data set, between its highest and its best rate.
 
-
-def _led(at: str, changes: Sequence[dict[str, str]]) -> str:
-    """Each leader with its data sets.
-
-    >>> _led("best", [{"dataset": of, "best": leader} for of, leader in (("A", "MS"), ("B", "SNR"), ("C", "MS"))])
-    'MS on A and C, and SNR on B'
+    turned: pairs in another order; lucky: how many another seed alone would turn, of n pairs. leader: the loss that is
+    ahead at the best rate by more than the luck of search and seed, as far as it is known; "" if none is.
     """
-    leaders = dict.fromkeys(change[at] for change in changes)
-    return ", and ".join(
-        f"{each} on {listed([change['dataset'] for change in changes if change[at] == each])}" for each in leaders
-    )
+
+    dataset: str
+    losses: int
+    turned: int
+    lucky: Estimate
+    leader: str
+
+
+def _between_rates(study: StudyRecords, edition: Sequence[StudyRecords]) -> BetweenRates | None:
+    """Of a study's grid; None without two rates, or where no luck is known: that of test scores, as a share of them.
+
+    The settings are the same at all rates, so only the seed turns pairs by luck; a lead may owe itself to the search.
+    """
+    grid = rates.grid_of(study)
+    best = rates.best_trials(grid) if grid is not None else pd.DataFrame()
+    runs = significance.scores(study)
+    known = statistics.noise(statistics.as_array(runs)[1]) if len(runs) else None
+    if len(best) < 2 or known is None or not known.seed_df:
+        return None
+    there, high = best.loc[rates.best_rate(best)].fillna(0), best.loc[best.index.max()].fillna(0)
+    seed = np.sqrt(known.seed) / runs["value"].mean()
+    changed, _ = statistics.turned(high, there)
+    lucky = statistics.turned_by_luck(there, seed * there.mean(), seed * high.mean())
+    compared = significance.compare(study, edition)
+    search = 0.0 if compared.luck == significance.SEEDS else compared.known.search
+    error = np.sqrt(2 * (search + known.seed)) / runs["value"].mean() * there.mean()
+    first, second = there.nlargest(2)
+    clear = first - second > NormalDist().inv_cdf((1 + statistics.LEVEL) / 2) * error
+    leader = labels.prose(labels.method_label(there.idxmax())) if clear else ""
+    return BetweenRates(labels.dataset(study), len(there), changed, lucky, leader)
 
 
 def best_set(study: StudyRecords) -> tuple[list[str], int]:
