@@ -111,7 +111,7 @@ def lost_cells(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "below the best there is": table["short"].map(labels.percent),
-            "lost to one at a time": [
+            "lost against one at a time": [
                 "–" if proposals == 1 else labels.signed(row.lost, 2, "") + f" ± {labels.percent(row.ci95)}"
                 for (_, proposals), row in table.iterrows()
             ],

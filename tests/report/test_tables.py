@@ -440,7 +440,7 @@ def test_random_trunks_stand_beside_chance():
     cells = page.random_trunks({"Glyphs": found})
     assert cells.loc["GoogLeNet", "SOP"] == "81.2"
     assert cells.loc["conv4", "Glyphs, 100 x 12"] == "60.0"
-    assert cells.loc["chance: 1 − log S / log C", "Glyphs, 100 x 12"] == "46.0"
+    assert cells.loc["formula: 1 − log S / log C", "Glyphs, 100 x 12"] == "46.0"
 
 
 def test_answer_has_a_row_for_every_results_table():

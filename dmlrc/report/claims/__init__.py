@@ -1,7 +1,7 @@
 """What the five papers claim, and what our records say to it: each claim is a number, an interval and a verdict.
 
-The rule, the same for every claim, was written down before any verdict was computed (`dmlrc.report.claims.rule`); the
-chapter on claims names what was settled later:
+The rule, the same for every claim, was written down before any verdict was computed, but for what it says of rows below
+their untrained start (`dmlrc.report.claims.rule`); the chapter on claims names what was settled later:
 
 Each claim names a statistic, and a region in which it lies if the claim is true: above a limit, below one, or nearer to
 0 than one. The statistic comes with a 95 % interval: of search and seed where searches were repeated, else Welch's

@@ -206,7 +206,7 @@ def random_trunks(nmi_by_dataset: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
             for row in part.itertuples():
                 table.loc[labels.TRUNK_LABELS.get(row.trunk, row.trunk), column] = row.nmi
             chance[column] = nmi_of_random(classes, images)
-    table.loc["chance: 1 − log S / log C"] = pd.Series(chance)
+    table.loc["formula: 1 − log S / log C"] = pd.Series(chance)
     return table.map(labels.percent, digits=1).replace("", "–").rename_axis("Random trunk").rename_axis(None, axis=1)
 
 
