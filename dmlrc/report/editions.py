@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from dmlrc import records, studies
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
+from dmlrc.protocol import TABLE
 from dmlrc.records import StudyRecords
 from dmlrc.studies import experiments
 from dmlrc.studies.catalogue import DEPTHS, TOO_HIGH_A_RATE
@@ -70,7 +71,7 @@ def _table(found: StudyRecords) -> StudyRecords:
 
 def require_table(name: str, kind: str, parent: str | None, trials: int) -> None:
     """Raise UsageError for a study that is no methods table: around one the chapters find everything else."""
-    if kind == "table" and trials:
+    if kind == TABLE and trials:
         return
     what = {"rates": "chose the learning rate of", "experiment": "is an experiment around"}.get(kind)
     problem = f"{what} {parent!r}" if what else "has no searches"

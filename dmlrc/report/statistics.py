@@ -160,8 +160,7 @@ def welch(first: ArrayLike, second: ArrayLike, units: str = "") -> Estimate:
 def welch_sum(groups: Sequence[tuple[float, ArrayLike]], units: str = "") -> Estimate:
     """A weighted sum of the means of independent groups, each a (weight, values) pair, with Welch's interval.
 
-    Welch and Satterthwaite's degrees of freedom; of two groups with the weights 1 and -1 it is `welch`. n is that of
-    the smallest group.
+    Of two groups with the weights 1 and -1 it is `welch`. n is that of the smallest group.
 
     >>> found = welch_sum([(1, [1.0, 2.0, 3.0]), (-0.5, [2.0, 4.0]), (-0.5, [1.0, 3.0])])
     >>> found.value, found.n
@@ -175,9 +174,20 @@ def welch_sum(groups: Sequence[tuple[float, ArrayLike]], units: str = "") -> Est
     parts = weights**2 * [each.var(ddof=1) / len(each) for each in values] if n > 1 else np.zeros(1)
     if not parts.sum():
         return Estimate(value, np.nan, np.nan, n, units, WELCH)
+    return Estimate.around(value, welch_half(parts, counts), n, units, WELCH)
+
+
+def welch_half(parts: ArrayLike, counts: ArrayLike) -> float:
+    """Half width of Welch's interval of a sum of independent means, with Welch and Satterthwaite's degrees of freedom.
+
+    parts: the variances of the means, each estimated from so many values (counts).
+
+    >>> round(welch_half([0.01**2 / 5, 0.01**2 / 5], 5), 4)  # 2.306 * 0.01 * sqrt(2 / 5)
+    0.0146
+    """
+    parts, counts = np.asarray(parts, float), np.asarray(counts)
     df = parts.sum() ** 2 / (parts**2 / (counts - 1)).sum()
-    half = stats.t.ppf((1 + LEVEL) / 2, df) * np.sqrt(parts.sum())
-    return Estimate.around(value, float(half), n, units, WELCH)
+    return float(stats.t.ppf((1 + LEVEL) / 2, df) * np.sqrt(parts.sum()))
 
 
 def share(count: int, total: int, units: str = "") -> Estimate:

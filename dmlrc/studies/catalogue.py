@@ -7,7 +7,7 @@ from dmlrc import paths
 from dmlrc.errors import unknown
 from dmlrc.methods import LEARNING_RATE, Float, Level, Method, levels, rows
 from dmlrc.papers import fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
-from dmlrc.protocol import FULL, QUICK, SMOKE, Budget, Protocol, Study
+from dmlrc.protocol import FULL, QUICK, SMOKE, TABLE, Budget, Protocol, Study
 from dmlrc.studies import adapted, own, tuned
 
 _RATE_METHODS = ("contrastive", "triplet", "normalized_softmax", "multi_similarity")
@@ -67,7 +67,7 @@ def _fixed(
         budget,
         methods,
         # the Reality Check has no table of In-Shop, so what stands around it stands around that of Zhai and Wu
-        kind="table" if dataset == "inshop" else "experiment",
+        kind=TABLE if dataset == "inshop" else "experiment",
         parent=None if dataset == "inshop" else f"{dataset}-musgrave2020",
         experiment=experiment,
         expected=gpu_hours(dataset, protocol, methods, budget.reruns),

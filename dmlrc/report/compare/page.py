@@ -9,6 +9,7 @@ import pandas as pd
 
 from dmlrc import paths, records
 from dmlrc.methods import Method
+from dmlrc.protocol import TABLE
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import about, labels, publish, published, statistics, tables, titles
 from dmlrc.report.musgrave2020 import figures
@@ -106,7 +107,7 @@ def lenders(recorded: StudyRecords) -> list[StudyRecords]:
 def _searched_again(name: str) -> bool:
     files = [folder / name / "meta.json" for folder in (paths.runs(), paths.results())]
     metas = [records.read_json(file) for file in files if file.exists()]
-    return any(meta.get("repetitions", 1) > 1 and meta.get("kind", "table") == "table" for meta in metas)
+    return any(meta.get("repetitions", 1) > 1 and meta.get("kind", TABLE) == TABLE for meta in metas)
 
 
 def against(compared: Comparison, name: str) -> pd.DataFrame:

@@ -105,7 +105,7 @@ def luck_sentence(found: Mapping[str, Sequence[Depth]]) -> str:
         if donor
     ]
     return (
-        f"Each method is searched once at each depth, so the luck of the search is borrowed from the first study in "
+        "Each method is searched once at each depth, so the luck of the search is borrowed from the first study in "
         f"the order of the preregistration whose repeated searches are complete: {labels.listed(told)}. The searches "
         "of a lender have 50 trials, these 25, so the true luck is probably larger."
         if told

@@ -1,11 +1,11 @@
 """The answer in three sentences, and the numbers behind the first page's pictures."""
 
 from collections.abc import Iterable, Sequence
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from dmlrc.papers import after2019
 from dmlrc.records import PRETRAINED, StudyRecords
@@ -92,19 +92,19 @@ def _between_rates(study: StudyRecords, edition: Sequence[StudyRecords]) -> Betw
     """
     grid = rates.grid_of(study)
     best = rates.best_trials(grid) if grid is not None else pd.DataFrame()
-    runs = significance.scores(study)
-    known = statistics.noise(statistics.as_array(runs)[1]) if len(runs) else None
-    if len(best) < 2 or known is None or not known.seed_df:
+    if len(best) < 2:
+        return None
+    compared = significance.compare(study, edition)
+    known, score = compared.known, compared.runs["value"].mean()
+    search, seed = (0.0, known.repetition) if compared.luck == significance.SEEDS else (known.search, known.seed)
+    if np.isnan(seed):
         return None
     there, high = best.loc[rates.best_rate(best)].fillna(0), best.loc[best.index.max()].fillna(0)
-    seed = np.sqrt(known.seed) / runs["value"].mean()
     changed, _ = statistics.turned(high, there)
-    lucky = statistics.turned_by_luck(there, seed * there.mean(), seed * high.mean())
-    compared = significance.compare(study, edition)
-    search = 0.0 if compared.luck == significance.SEEDS else compared.known.search
-    error = np.sqrt(2 * (search + known.seed)) / runs["value"].mean() * there.mean()
+    lucky = statistics.turned_by_luck(there, *(np.sqrt(seed) / score * each.mean() for each in (there, high)))
+    error = np.sqrt(2 * (search + seed)) / score * there.mean()
     first, second = there.nlargest(2)
-    clear = first - second > NormalDist().inv_cdf((1 + statistics.LEVEL) / 2) * error
+    clear = first - second > stats.norm.ppf((1 + statistics.LEVEL) / 2) * error
     leader = labels.prose(labels.method_label(there.idxmax())) if clear else ""
     return BetweenRates(labels.dataset(study), len(there), changed, lucky, leader)
 

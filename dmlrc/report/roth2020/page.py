@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import common, labels, published, statistics
@@ -226,14 +225,8 @@ def _risen(frames: Sequence[pd.DataFrame]) -> str:
 
 
 def _welch(row: pd.Series) -> float:
-    """Half width of Welch's interval of a gain, from two standard deviations over as many seeds; NaN where unknown.
-
-    >>> round(_welch(pd.Series({"std": 0.01, "r_std": 0.01, "n": 5})), 4)  # 2.306 * 0.01 * sqrt(2 / 5)
-    0.0146
-    """
-    parts = np.array([row["std"], row["r_std"]]) ** 2 / row["n"]
-    df = (row["n"] - 1) * parts.sum() ** 2 / (parts**2).sum()
-    return float(stats.t.ppf(0.975, df) * np.sqrt(parts.sum()))
+    """Half width of Welch's interval of a gain, from two standard deviations over as many seeds; NaN where unknown."""
+    return statistics.welch_half(row[["std", "r_std"]].to_numpy(float) ** 2 / row["n"], row["n"])
 
 
 # Figures 2 and 3: what the pipeline is worth

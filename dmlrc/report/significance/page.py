@@ -16,6 +16,7 @@ from dmlrc.report.significance.measures import (
     OWN,
     Comparison,
     baseline,
+    class_scores,
     compare,
     cost_and_accuracy,
     critical_difference,
@@ -190,7 +191,7 @@ def best_in_short(compared: Sequence[Comparison]) -> str:
 
 def without_classes(edition: Sequence[StudyRecords]) -> str:
     """Which studies the resampling of test classes leaves out, and why; "" where it leaves out none."""
-    lacking = [f"`{each.name}`" for each in edition if over_classes(each) is None]
+    lacking = [f"`{each.name}`" for each in edition if class_scores(each) is None]
     return f"On {labels.listed(lacking)} the scores of each test class were not recorded." if lacking else ""
 
 
