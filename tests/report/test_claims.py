@@ -734,10 +734,17 @@ def test_counts_by_paper_and_what_fails_everywhere():
     assert by_paper.loc["Roth et al. 2020", "b"] == f"{n} not run"
     assert by_paper.loc["Roth et al. 2020", claims.WITHOUT_RECORDS] == "2 retracted"
     assert list(by_paper.index)[-1].startswith("Ours")
-    a, b, once, failed = claims.takeaways(edition)  # no word of low rows, of which there are none
-    assert b == f"On `b`, of {len(needing)} claims: 1 not reproduced, {len(needing) - 1} not run."
-    assert a == f"On `a`, of {len(needing)} claims: {len(needing) - 2} reproduced, 2 not reproduced."
-    assert once.startswith("Claims about published numbers or the metrics alone, judged once: ")
+    a, b, once, changed, failed = claims.takeaways(edition)  # no word of low rows, of which there are none
+    own = len({claim.id for claim in verdicts.of_section(rule.OURS)}.intersection(needing))
+    theirs = len(needing) - own
+    assert b == (
+        f"On `b`: of {theirs} claims of the papers 1 not reproduced, {theirs - 1} not run; of {own} claims of our own "
+        f"{own} not run."
+    )
+    assert a.startswith(f"On `a`: of {theirs} claims of the papers {theirs - 2} reproduced, 2 not reproduced; of ")
+    assert once.startswith("On published numbers or the metrics alone, judged once: of ")
+    exploratory = sum(bool(claim.exploratory) for claim in claims.CLAIMS if claim.needs)
+    assert f"{exploratory} of {len(needing)} settled claims on `a`" in changed
     assert once.endswith(" Retracted, because our records cannot decide them: 16.")
     assert failed.startswith("Not reproduced in any of these studies: *Properly tuned, most methods perform similarly*")
     assert failed.endswith(" (Musgrave et al. 2020).")

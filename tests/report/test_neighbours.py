@@ -71,6 +71,12 @@ def test_the_record_is_what_training_gives(photographs, spaces, home, monkeypatc
         assert (each.label, each.test_map_at_r) == (expected.label, expected.test_map_at_r)
         assert (each.embeddings == expected.embeddings).all()
         assert (each.scores == expected.scores).all()
+    monkeypatch.setattr("dmlrc.provenance.commit", lambda: "now")
+    [recorded] = {measures.made_with(photographs, ("normalized_softmax",), 1)} - {"now"}
+    assert f"at settings that an earlier search found; seed 0; commit {recorded}" in page.made(
+        {"photographs": (photographs, ("normalized_softmax",), 1)}
+    )
+    assert measures.made_with(photographs, ("normalized_softmax",), 2) == "now"
     assert measures.recorded_spaces(photographs, ("normalized_softmax",), 2) == "trained"
     assert measures.recorded_spaces(photographs, ("contrastive",), 1) == "trained"
 
@@ -118,3 +124,9 @@ def test_the_sentence_takes_no_side(photographs, spaces):
     before, after = (each.scores.mean() for each in spaces)
     assert f"{100 * before:.1f} %" in text
     assert ("does not raise" in text) == (after <= before)
+
+
+def test_all_models_of_the_chapter_are_recorded(photographs, monkeypatch):
+    monkeypatch.setenv("DMLRC_HOME", str(Path(__file__).parents[2]))
+    for each in (photographs, gallery.glyphs()):
+        assert measures.is_recorded(each, measures.LOSSES[each.dataset], measures.EPOCHS[each.dataset])

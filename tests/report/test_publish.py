@@ -188,6 +188,15 @@ def test_the_foot_of_a_page_tells_of_experiments_too(home):
     assert "at ten times the rate" in data
 
 
+def test_the_foot_of_a_page_that_shows_no_study_says_what_was_measured_instead(home):
+    data = shown(publish.remade, "19_speed", "Measured on a *machine*.", "make bench")["text/markdown"]
+    assert "Measured on a <em>machine</em>." in data
+    assert "make bench\npapermill notebooks/19_speed.ipynb 19_speed.ipynb --cwd notebooks\n" in data
+    assert "@misc{dmlrc-19_speed" in data
+    assert ":name: about-these-runs" in data
+    assert "dmlrc study run" not in data
+
+
 def test_the_foot_of_a_page_has_all_its_downloads_and_no_others(home, exports):
     study = studies.get("glyphs-quick")
     write_fake_study(study=study.name, dataset=study.dataset, protocol=study.protocol, trials=3, reruns=2)

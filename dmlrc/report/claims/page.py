@@ -180,6 +180,10 @@ SECTIONS = {paper.id: paper.label for paper in papers.ALL} | {OURS: "Ours, not s
 """What the claims are shown by: their papers, and those that no sentence of a paper says; key -> title."""
 
 
+_OWN = {claim.id for claim in of_section(OURS)}
+_EXPLORATORY = {claim.id for claim in CLAIMS if claim.exploratory}
+
+
 def by_paper(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     """How many claims of each section have which verdict: a row a section, a column a main study."""
     studies = judged(edition)
@@ -202,17 +206,31 @@ def _counted(judgements: Mapping[str, Judgement], section: str | None = None) ->
 def takeaways(edition: Sequence[StudyRecords] | Judged) -> list[str]:
     """What the claims come to: a sentence a main study, what their rows are worth, and what none of them reproduced."""
     studies = judged(edition)
-    return [*(_told(name, judgements) for name, judgements in studies.items()), *_low_rows(studies), _failed(studies)]
+    told = [_told(name, judgements) for name, judgements in studies.items()]
+    return [*told, _changed(studies), *_low_rows(studies), _failed(studies)]
 
 
 def _told(name: str, judgements: Mapping[str, Judgement]) -> str:
-    if name == WITHOUT_RECORDS:
-        once, withdrawn = _without_retracted(judgements)
-        return (
-            f"Claims about published numbers or the metrics alone, judged once: {_counted(once)}. Retracted, because "
-            f"our records cannot decide them: {withdrawn}."
-        )
-    return f"On `{name}`, of {len(judgements)} claims: {_counted(judgements)}."
+    """What became of a study's claims: those of the papers, and apart from them those of our own."""
+    kept, withdrawn = _without_retracted(judgements)
+    parts = {
+        "the papers": {claim: each for claim, each in kept.items() if claim not in _OWN},
+        "our own": {claim: each for claim, each in kept.items() if claim in _OWN},
+    }
+    told = "; ".join(f"of {len(those)} claims of {whose} {_counted(those)}" for whose, those in parts.items() if those)
+    where = "On published numbers or the metrics alone, judged once" if name == WITHOUT_RECORDS else f"On `{name}`"
+    also = f" Retracted, because our records cannot decide them: {withdrawn}." if withdrawn else ""
+    return f"{where}: {told}.{also}"
+
+
+def _changed(studies: Judged) -> str:
+    """How many settled claims were chosen, or changed, after a look at results; "" for none."""
+    told = {}
+    for name, judgements in studies.items():
+        firm = [claim for claim, each in judgements.items() if each.verdict in (REPRODUCED, NOT_REPRODUCED)]
+        if count := len(_EXPLORATORY.intersection(firm)):
+            told[name] = f"{count} of {len(firm)} settled claims"
+    return f"Exploratory, that is chosen or changed after a look at results: {labels.by_study(told)}." if told else ""
 
 
 def _without_retracted(judgements: Mapping[str, Judgement]) -> tuple[dict[str, Judgement], int]:
@@ -242,6 +260,7 @@ def _failed(studies: Judged) -> str:
     verdicts = {
         claim: {judgements[claim.id].verdict for judgements in studies.values() if claim.id in judgements}
         for claim in CLAIMS
+        if claim.origin != OURS
     }
     claims = [claim for claim, found in verdicts.items() if found == {NOT_REPRODUCED}]
     said = "; ".join(f"*{claim.claim.removesuffix('.')}* ({PAPERS[claim.paper].label})" for claim in claims)
@@ -267,9 +286,6 @@ def verdicts_sentence(judged: Judged) -> str:
         also = f"; {withdrawn} more {'is' if withdrawn == 1 else 'are'} retracted" if withdrawn else ""
         sentences.append(f"{where}, {labels.listed(told) or 'no claim is judged'}{also}.")
     return labels.bullets(sentences)
-
-
-_OWN = {claim.id for claim in of_section(OURS)}
 
 
 def _settled_of(verdicts: Sequence[str], of_what: str) -> str:

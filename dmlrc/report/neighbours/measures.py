@@ -20,6 +20,13 @@ from dmlrc.studies import tuned
 UNTRAINED = "untrained"
 STUDIES = {"grocery-lite0": "grocery-quick", "glyphs": "glyphs-quick"}
 """The study under whose protocol a gallery's models are trained."""
+LOSSES = {
+    "grocery-lite0": ("contrastive", "multi_similarity", "normalized_softmax"),
+    "glyphs": ("contrastive", "multi_similarity"),
+}
+"""The losses whose models are recorded."""
+EPOCHS = {"grocery-lite0": None, "glyphs": 3}
+"""For how long they were trained at most; None: as long as in the study."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +69,26 @@ def spaces(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) 
 
 def recorded_spaces(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) -> list[Space]:
     """`spaces`, from the record where this gallery was embedded with these epochs and by all of these methods."""
-    file = _file(gallery)
-    if file.exists():
-        with np.load(file) as stored:
-            if stored["epochs"] == (epochs or 0) and set(methods) <= set(stored.files):
-                return [_read(name, stored, gallery) for name in (UNTRAINED, *methods)]
+    if is_recorded(gallery, methods, epochs):
+        with np.load(_file(gallery)) as stored:
+            return [_read(name, stored, gallery) for name in (UNTRAINED, *methods)]
     return spaces(gallery, methods, epochs)
+
+
+def is_recorded(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) -> bool:
+    """Whether `recorded_spaces` reads the record, and trains nothing."""
+    if not _file(gallery).exists():
+        return False
+    with np.load(_file(gallery)) as stored:
+        return bool(stored["epochs"] == (epochs or 0)) and set(methods) <= set(stored.files)
+
+
+def made_with(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) -> str:
+    """The commit at which the models of `recorded_spaces` were trained."""
+    if not is_recorded(gallery, methods, epochs):
+        return provenance.commit()
+    with np.load(_file(gallery)) as stored:
+        return str(stored["commit"])
 
 
 def record(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) -> None:

@@ -1,7 +1,7 @@
 """Queries and their neighbours as HTML, the map of the embeddings, and the sentences beside them."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 import numpy as np
@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from dmlrc.report import labels, style, svg
 from dmlrc.report.neighbours.gallery import COLUMNS, Gallery
-from dmlrc.report.neighbours.measures import Space, flat
+from dmlrc.report.neighbours.measures import STUDIES, Space, flat, made_with
 
 SHOWN = 6
 SIZE = 52
@@ -97,3 +97,13 @@ def maps(gallery: Gallery, spaces: Sequence[Space]) -> Figure:
             svg.tips(dots, [gallery.names[place] for place in np.flatnonzero(chosen)])
         axis.set(title=space.label, xticks=[], yticks=[])
     return figure
+
+
+def made(models: Mapping[str, tuple]) -> str:
+    """Of what the numbers are made, a bullet a gallery. models: what a page calls it -> as of `recorded_spaces`."""
+    return "\n".join(
+        f"- {name.capitalize()}: one model a loss ({labels.listed([labels.method_label(each) for each in asked[1]])}), "
+        f"under the protocol of `{STUDIES[asked[0].dataset]}`, at settings that an earlier search found; seed 0; "
+        f"commit {made_with(*asked)}"
+        for name, asked in models.items()
+    )
