@@ -285,7 +285,8 @@ def _draw_structure(title: str, frame: pd.DataFrame) -> Figure:
         if prop in SCALED and len(unit := frame[frame["unit"]][prop].dropna()):
             axis.set_xlim(_around(unit))  # embeddings of another scale would press all others together
         test = correlation(frame, prop)
-        r = "too few" if np.isnan(test.low) else f"r = {test.value:+.2f} [{test.low:+.2f}, {test.high:+.2f}]"
+        told = f"r = {test.value:+.2f} [{test.low:+.2f}, {test.high:+.2f}], n = {test.n}"
+        r = "too few" if np.isnan(test.low) else told
         axis.set_title(r, fontsize=8)
         axis.set_xlabel(text)
     for axis in axes[:, 0]:

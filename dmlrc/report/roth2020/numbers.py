@@ -278,13 +278,15 @@ def sampler_gap(records: StudyRecords, first: str, second: str) -> Estimate:
 def correlations(experiments: Sequence[StudyRecords]) -> tuple[pd.DataFrame, int]:
     """Pearson's correlations between the test metrics over all runs of these experiments, and the number of runs.
 
-    A run with a metric missing is left out. NaN where a metric is constant, and for fewer than 3 runs.
+    A run with a metric missing is left out. A training that several experiments share, as sweeps do at the setting that
+    none of them varies, has the same scores in each and counts once. NaN where a metric is constant, and for fewer than
+    3 runs.
     """
     frames = [scores(records).assign(study=records.name) for records in experiments]
     frame = pd.concat(frames)
     frame = frame[(frame["method"] != PRETRAINED) & frame["metric"].isin(ALL_METRICS)]
     wide = frame.pivot(index=["study", "method", "rerun"], columns="metric", values="score")
-    wide = wide[[name for name in ALL_METRICS if name in wide]].dropna()
+    wide = wide[[name for name in ALL_METRICS if name in wide]].dropna().drop_duplicates()
     return wide.corr(min_periods=3), len(wide)
 
 
