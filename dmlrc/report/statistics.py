@@ -501,6 +501,9 @@ def pairwise(centre: np.ndarray, variance: np.ndarray, df: np.ndarray) -> tuple[
     """Differences a - b of all M (M - 1) / 2 pairs, a before b, their standard errors and p-values: (..., pairs).
 
     centre, variance: (..., M), as `of_methods`; df: (...). The p-values are those of two-sided t tests, uncorrected.
+    With the pooled variance they are exact where search varies as much in every method. Where it varies from half to
+    one and a half times as much as on average, some pair of 14 equal methods differs, by Holm's correction, in 6 % of
+    studies instead of 5.
     """
     first, second = np.triu_indices(centre.shape[-1], 1)
     difference = centre[..., first] - centre[..., second]
@@ -546,7 +549,8 @@ def rank_intervals(centre: np.ndarray, variance: np.ndarray, df: np.ndarray) -> 
     """The ranks that each method may have, the first and the last of them, 1 for the highest score: both (..., M).
 
     One more than the methods surely better, and M less those surely worse, by Tukey and Kramer's simultaneous tests of
-    all pairs: all true ranks lie in their intervals in 95 % of studies (Al Mohamad, Goeman and van Zwet 2022).
+    all pairs: all true ranks lie in their intervals in 95 % of studies (Al Mohamad, Goeman and van Zwet 2022), also
+    where search varies three times as much in one method as in another.
     """
     sure = _sure(centre, variance, _tukey(centre.shape[-1], int(np.max(df))))  # (..., M, M): row above column
     return 1 + sure.sum(-2), centre.shape[-1] - sure.sum(-1)
@@ -558,7 +562,8 @@ def among_best(centre: np.ndarray, variance: np.ndarray, df: np.ndarray) -> np.n
     Hsu's multiple comparisons with the best (Hsu 1984): a method is left out if another one is above it by more than
     Dunnett's one-sided quantile of M - 1 comparisons times the standard error of the difference. The truly best method
     is among those left in 95 % of studies. Its tests are fewer than those of `rank_intervals`, so a method that may
-    rank first there can be left out here.
+    rank first there can be left out here. Where search varies from half to one and a half times as much as on average
+    and all methods are equal, the one that varies most is kept in 89 % of studies.
     """
     return ~_sure(centre, variance, _dunnett(centre.shape[-1] - 1, int(np.max(df)))).any(-2)
 

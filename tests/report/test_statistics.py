@@ -139,6 +139,30 @@ def test_methods_whose_searches_vary_differently_are_covered_on_average():
     assert found[:, -1].mean() < 0.90
 
 
+@pytest.mark.parametrize("apart", [0.0, 0.3, 0.6, 1.8])
+def test_ranks_and_tests_where_searches_vary_differently(apart):
+    """The steadiest method is the worst, and the best one varies most: three times as much."""
+    truth = apart * np.sort(np.random.default_rng(4).normal(size=METHODS))
+    values, _ = made(0.0, means=truth)
+    search = (
+        np.random.default_rng(5).normal(size=(STUDIES, METHODS, REPETITIONS)) * np.linspace(0.5, 1.5, METHODS)[:, None]
+    )
+    values = values + 3 * SEED_SD * search[..., None]
+    known = statistics.noise(values)
+    centre, variance = statistics.of_methods(values, known)
+    kept = statistics.among_best(centre, variance, known.df)
+    if apart:
+        first, last = statistics.rank_intervals(centre, variance, known.df)
+        ranks = stats.rankdata(-truth)
+        assert ((first <= ranks) & (ranks <= last)).all(-1).mean() >= 0.95 - MONTE_CARLO
+        assert kept[:, -1].mean() >= 0.95 - MONTE_CARLO
+    else:  # all are equal: what the docstrings of `pairwise` and `among_best` say
+        assert (
+            0.05 <= (statistics.holm(statistics.pairwise(centre, variance, known.df)[2]).min(-1) < 0.05).mean() <= 0.075
+        )
+        assert 0.87 <= kept.mean(0).min() <= 0.92
+
+
 def test_the_best_is_kept_where_all_methods_are_equal():
     values, _ = made(1.0, means=0.0)
     known = statistics.noise(values)
