@@ -257,7 +257,9 @@ class TestOtherClasses:
         assert found.loc["triplet", "behind"] == pytest.approx(0.01, abs=0.002)
         assert (found["behind_high"] - found["behind_low"]).max() < (found["high"] - found["low"]).min() / 10
         assert (found.loc["snr", ["behind", "behind_low", "behind_high"]] == 0).all()
-        assert "SNR leads in 100 % of the resamples; all 3 others lie behind it" in page.classes_sentence(self.records)
+        assert "SNR leads in 100 % of the resamples; for all 3 others the interval rules out" in page.classes_sentence(
+            self.records
+        )
         assert page.class_cells(self.records).loc["SNR", "leads"] == "100 %"
 
     def test_the_choice_of_the_best_is_in_the_intervals(self):

@@ -1,22 +1,18 @@
 """The answer in three sentences, and the numbers behind the first page's pictures."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from dmlrc.papers import after2019
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import labels, published, statistics, tables
+from dmlrc.report import labels, published, tables
 from dmlrc.report.claims.page import SECTIONS
 from dmlrc.report.claims.rule import VERDICTS, below_untrained
 from dmlrc.report.claims.verdicts import Judged, of_section
 from dmlrc.report.labels import listed
 from dmlrc.report.rates import page as rates
-from dmlrc.report.significance import measures as significance
-from dmlrc.report.statistics import Estimate
 from dmlrc.studies import experiments
 
 P1 = ("concatenated", "precision_at_1")
@@ -48,17 +44,12 @@ def answer(edition: Sequence[StudyRecords]) -> str:
 
 def leads(edition: Sequence[StudyRecords]) -> str:
     """Why no loss can be called the best, in one sentence: the rate changes the order, or others tie with the first."""
-    changes = [change for each in edition if (change := _between_rates(each, edition))]
+    changes = [change for each in edition if (change := rates.between(each, edition))]
     if any(change.turned > change.lucky.high for change in changes):
-        losses = labels.span((change.losses for change in changes), str)
-        turned = [f"{change.turned} of {change.lucky.n} on {change.dataset}" for change in changes]
-        lucky = [f"{change.lucky.value:.0f}" for change in changes]
         ahead = [f"{change.leader} on {change.dataset}" for change in changes if change.leader]
         return (
-            f"How losses rank on validation classes depends on the learning rate: of the pairs of {losses} losses, "
-            f"trained once at each rate, {listed(turned)} change places between the highest rate tried and the "
-            f"best (another seed alone would turn about {listed(lucky)}); at the best rate "
-            f"{listed(ahead) or 'none'} lead{'s' * (len(ahead) < 2)} by more than luck explains."
+            f"How losses rank on validation classes depends on the learning rate: {rates.turned_sentence(changes)}; at "
+            f"the best rate {listed(ahead) or 'none'} lead{'s' * (len(ahead) < 2)} by more than luck explains."
         )
     sets = [
         f"{labels.counted(len(names), 'method')} of {of} {'share' if len(names) > 1 else 'takes'} the first place on "
@@ -69,44 +60,6 @@ def leads(edition: Sequence[StudyRecords]) -> str:
     return (
         f"There is a leading group rather than a best loss: {listed(sets)}." if sets else "Nothing can be ranked yet."
     )
-
-
-class BetweenRates(NamedTuple):
-    """What happens to the order of the losses of a grid, on a data set, between its highest and its best rate.
-
-    turned: pairs in another order; lucky: how many another seed alone would turn, of n pairs. leader: the loss that is
-    ahead at the best rate by more than the luck of search and seed, as far as it is known; "" if none is.
-    """
-
-    dataset: str
-    losses: int
-    turned: int
-    lucky: Estimate
-    leader: str
-
-
-def _between_rates(study: StudyRecords, edition: Sequence[StudyRecords]) -> BetweenRates | None:
-    """Of a study's grid; None without two rates, or where no luck is known: that of test scores, as a share of them.
-
-    The settings are the same at all rates, so only the seed turns pairs by luck; a lead may owe itself to the search.
-    """
-    grid = rates.grid_of(study)
-    best = rates.best_trials(grid) if grid is not None else pd.DataFrame()
-    if len(best) < 2:
-        return None
-    compared = significance.compare(study, edition)
-    known, score = compared.known, compared.runs["value"].mean()
-    search, seed = (0.0, known.repetition) if compared.luck == significance.SEEDS else (known.search, known.seed)
-    if np.isnan(seed):
-        return None
-    there, high = best.loc[rates.best_rate(best)].fillna(0), best.loc[best.index.max()].fillna(0)
-    changed, _ = statistics.turned(high, there)
-    lucky = statistics.turned_by_luck(there, *(np.sqrt(seed) / score * each.mean() for each in (there, high)))
-    error = np.sqrt(2 * (search + seed)) / score * there.mean()
-    first, second = there.nlargest(2)
-    clear = first - second > stats.norm.ppf((1 + statistics.LEVEL) / 2) * error
-    leader = labels.prose(labels.method_label(there.idxmax())) if clear else ""
-    return BetweenRates(labels.dataset(study), len(there), changed, lucky, leader)
 
 
 def best_set(study: StudyRecords) -> tuple[list[str], int]:

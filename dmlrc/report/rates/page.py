@@ -1,14 +1,18 @@
 """Grids of learning rates: numbers, cells and sentences. Everything here is of validation classes."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from dmlrc import papers, records, studies
 from dmlrc.protocol import TrunkInput
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels, statistics, titles
+from dmlrc.report.significance import measures as significance
+from dmlrc.report.statistics import Estimate
 from dmlrc.report.tables import METHODS, Methods, ordered
 from dmlrc.studies import experiments, tuned
 from dmlrc.studies.catalogue import DEPTHS
@@ -63,7 +67,7 @@ def best_rate(best: pd.DataFrame) -> float:
 
 
 def summary(grid: StudyRecords) -> pd.DataFrame:
-    """A row a rate: mean and range of the methods' best trials, the best method, steps to the plateau, share cut off.
+    """A row a rate: mean and range of the methods' best trials, steps to the plateau, share cut off.
 
     steps: mean over all runs; cut_off: of the runs that ended at the limit of epochs.
     """
@@ -73,7 +77,6 @@ def summary(grid: StudyRecords) -> pd.DataFrame:
         {
             "mean": means(best),
             "range": best.max(axis=1) - best.min(axis=1),
-            "leader": best.idxmax(axis=1),
             "steps": runs["steps"].mean().reindex(best.index),
             "cut_off": runs["stopped"].agg(lambda stopped: (stopped == "limit").mean()).reindex(best.index),
         }
@@ -195,18 +198,16 @@ def of_papers_sentence(told: pd.DataFrame) -> str:
 
 
 def sentence(grid: StudyRecords) -> str:
-    """How far the methods are apart, and who leads, at the highest and at the best rate, in words."""
+    """How far the methods are apart at the highest and at the best rate, in words."""
     told = summary(grid)
     if len(told) < 2:
         return f"On {labels.dataset(grid)} fewer than two rates have been tried so far."
     best, high = best_rate(best_trials(grid)), told.index.max()
-    (first, wide), (second, narrow) = (
-        (labels.method_label(told["leader"][rate]), labels.percent(told["range"][rate])) for rate in (high, best)
-    )
+    wide, narrow = (labels.percent(told["range"][rate]) for rate in (high, best))
     return (
         f"On {labels.dataset(grid)} {len(best_trials(grid).columns)} methods lie {wide} points apart at a rate of "
-        f"{labels.rate(high)}, with {first} ahead, and {narrow} points at {labels.rate(best)}, with {second} ahead; "
-        f"on average the better rate is worth {labels.percent(told['mean'][best] - told['mean'][high])} points."
+        f"{labels.rate(high)} and {narrow} points at {labels.rate(best)}; on average the better rate is worth "
+        f"{labels.percent(told['mean'][best] - told['mean'][high])} points."
     )
 
 
@@ -262,16 +263,59 @@ def own_rate_sentence(title: str, best: pd.DataFrame) -> str:
     )
 
 
-def turned_in_short(grids: Mapping[str, pd.DataFrame]) -> str:
-    """How much of the order a rate that is too high turns around, in one sentence. grids: title -> `best_trials`."""
-    told = []
-    for title, best in grids.items():
-        if found := _turned(best):
-            rate, changed, pairs, _ = max(found, key=lambda each: each[1])
-            told.append(f"{changed} of {pairs} at {labels.rate(rate)} on {title}")
+class BetweenRates(NamedTuple):
+    """What happens to the order of the losses of a grid, on a data set, between its highest and its best rate.
+
+    turned: pairs in another order; lucky: how many another seed alone would turn, of n pairs. leader: the loss that is
+    ahead at the best rate by more than the luck of search and seed, as far as it is known; "" if none is.
+    """
+
+    dataset: str
+    losses: int
+    turned: int
+    lucky: Estimate
+    leader: str
+
+
+def between(study: StudyRecords, edition: Sequence[StudyRecords]) -> BetweenRates | None:
+    """Of a study's grid; None without two rates, or where no luck is known: that of test scores, as a share of them.
+
+    The settings are the same at all rates, so only the seed turns pairs by luck; a lead may owe itself to the search.
+    """
+    grid = grid_of(study)
+    best = best_trials(grid) if grid is not None else pd.DataFrame()
+    if len(best) < 2:
+        return None
+    compared = significance.compare(study, edition)
+    known, score = compared.known, compared.runs["value"].mean()
+    search, seed = (0.0, known.repetition) if compared.luck == significance.SEEDS else (known.search, known.seed)
+    if np.isnan(seed):
+        return None
+    there, high = best.loc[best_rate(best)].fillna(0), best.loc[best.index.max()].fillna(0)
+    changed, _ = statistics.turned(high, there)
+    lucky = statistics.turned_by_luck(there, *(np.sqrt(seed) / score * each.mean() for each in (there, high)))
+    error = np.sqrt(2 * (search + seed)) / score * there.mean()
+    first, second = there.nlargest(2)
+    clear = first - second > stats.norm.ppf((1 + statistics.LEVEL) / 2) * error
+    leader = labels.prose(labels.method_label(there.idxmax())) if clear else ""
+    return BetweenRates(labels.dataset(study), len(there), changed, lucky, leader)
+
+
+def turned_sentence(changes: Sequence[BetweenRates]) -> str:
+    """How many pairs change places, and how many another seed would turn, as half a sentence."""
+    losses = labels.span((change.losses for change in changes), str)
+    turned = [f"{change.turned} of {change.lucky.n} on {change.dataset}" for change in changes]
+    lucky = [f"{change.lucky.value:.0f}" for change in changes]
     return (
-        f"Pairs of losses whose order a learning rate that is too high reverses: {labels.listed(told)}." if told else ""
+        f"of the pairs of {losses} losses, trained once at each rate, {labels.listed(turned)} change places between "
+        f"the highest rate tried and the best (another seed alone would turn about {labels.listed(lucky)})"
     )
+
+
+def turned_in_short(edition: Sequence[StudyRecords]) -> str:
+    """How much of the order on validation classes a rate that is too high turns around, in one sentence; or ""."""
+    changes = [change for each in edition if (change := between(each, edition))]
+    return f"On validation classes, {turned_sentence(changes)}." if changes else ""
 
 
 def _turned(best: pd.DataFrame) -> list[tuple[float, int, int, str]]:

@@ -261,8 +261,8 @@ def classes_sentence(records: StudyRecords) -> str:
     return (
         f"`{records.name}`: other test classes of the same kind would move every method by ± {labels.percent(half)} "
         f"points, but nearly all in step. {labels.method_label(leader)} leads in "
-        f"{100 * found['first'][leader]:.0f} % of the resamples; for {behind} others the bounds rule out that they are "
-        "the best."
+        f"{100 * found['first'][leader]:.0f} % of the resamples; for {behind} others the interval rules out that they "
+        "are the best."
     )
 
 
