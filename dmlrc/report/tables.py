@@ -26,7 +26,8 @@ CLASSICS = ("contrastive", "triplet")
 Methods = Mapping[str, Method]
 METHODS: Methods = MappingProxyType({method.name: method for method in musgrave2020.METHODS})
 """The rows of the results tables. What shows rows of a reader's own too takes them as `methods`: `METHODS | own`."""
-
+NEWER = 1 + max(METHODS[name].year for name in CLASSICS)
+"""The first year of a trend without the two classics, which lie ten years before all others and lead the line."""
 
 RERUN = ["repetition", "number"]
 """What tells the reruns of a method apart."""

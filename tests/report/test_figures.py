@@ -281,6 +281,12 @@ def test_years_and_improvements():
     figure = figures.measured_over_the_years(panels, {records.name: 0.5})
     marks = [line for line in figure.axes[0].get_lines() if len(line.get_xdata()) == 1]
     assert len(marks) == 14
+    whole, newer = (line for line in figure.axes[0].get_lines()[:2])
+    assert (whole.get_linestyle(), newer.get_linestyle()) == ("-", "--")
+    later = panels[records.name][panels[records.name]["year"] > 2006]
+    for line, part in ((whole, panels[records.name]), (newer, later)):
+        slope = np.ptp(line.get_ydata()) / np.ptp(line.get_xdata())
+        assert slope == pytest.approx(abs(np.polyfit(part["year"], 100 * part["value"], 1)[0]))
     assert "untrained" in drawn(figure)
     new = pd.DataFrame({"method": ["mine"], "year": [2026], "value": [0.5]})
     forked = {records.name: pd.concat([panels[records.name], new])}

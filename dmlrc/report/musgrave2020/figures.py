@@ -341,7 +341,8 @@ def baselines(claims: pd.DataFrame, measured: Mapping[tuple[str, str], float]) -
 def claimed_over_the_years(claims: pd.DataFrame, paper: Mapping[str, pd.DataFrame]) -> Figure:
     """musgrave-f4, first part: P@1 against the year, a column a data set: as claimed, and as the paper measured it.
 
-    claims: headline rows of `published.claims()`. paper: data set -> `tables.measured_by_year`. Lines: least squares.
+    claims: headline rows of `published.claims()`. paper: data set -> `tables.measured_by_year`. Lines: least squares,
+    dashed without the two losses of 2006.
     """
     figure, axes = canvas(4.0, 2, len(DATASETS), sharex=True, sharey="col")
     for (above, below), name in zip(axes.T, DATASETS, strict=True):
@@ -365,7 +366,8 @@ def measured_over_the_years(
 ) -> Figure:
     """musgrave-f4, second part: P@1 of our studies against the year of each method, a panel a study.
 
-    panels: title -> `tables.measured_by_year`. untrained: title -> P@1 of the trunk alone. Lines: least squares.
+    panels: title -> `tables.measured_by_year`. untrained: title -> P@1 of the trunk alone. Lines: least squares, dashed
+    without the two losses of 2006.
     """
     rows = -(-len(panels) // MOST_PANELS)
     figure, axes = canvas(0.7 + 1.9 * rows, rows, min(len(panels), MOST_PANELS))
@@ -385,7 +387,10 @@ def measured_over_the_years(
 
 
 def _years(axis: Axes, frame: pd.DataFrame, published: bool = False, methods: tables.Methods = tables.METHODS) -> None:
-    _slope(axis, frame["year"], 100 * frame["value"], "black")
+    newer = frame[frame["year"] >= tables.NEWER]
+    for part, dashes in ((frame, "-"), (newer, "--")):
+        if part["year"].nunique() > 1:
+            _slope(axis, part["year"], 100 * part["value"], "black", dashes)
     for row in frame.itertuples():
         look = method_style(row.method)
         face = "white" if published else look.colour
@@ -395,8 +400,8 @@ def _years(axis: Axes, frame: pd.DataFrame, published: bool = False, methods: ta
         svg.tips(dot, f"{labels.method_label(row.method, methods)}, {row.year}: {100 * row.value:.1f} %")
 
 
-def _slope(axis: Axes, years: pd.Series, values: pd.Series, colour: str) -> None:
-    line = {"color": colour, "linewidth": 1.2}
+def _slope(axis: Axes, years: pd.Series, values: pd.Series, colour: str, dashes: str = "-") -> None:
+    line = {"color": colour, "linewidth": 1.2, "linestyle": dashes}
     sns.regplot(x=years, y=values, ci=None, scatter=False, line_kws=line, color=colour, ax=axis)
     axis.set(xlabel="", ylabel="")
 

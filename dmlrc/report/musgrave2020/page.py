@@ -314,10 +314,6 @@ def trends(slopes: Mapping[str, Estimate]) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-NEWER = 1 + max(METHODS[name].year for name in CLASSICS)
-"""The first year of a trend without the two classics, which lie ten years before all others and lead the line."""
-
-
 def trends_in_short(slopes: Mapping[str, Estimate], newer: Mapping[str, Estimate]) -> str:
     """Of how many tables the measured trend can be told from a flat line, and the span of the slopes.
 
@@ -331,7 +327,7 @@ def trends_in_short(slopes: Mapping[str, Estimate], newer: Mapping[str, Estimate
 
     return (
         f"Tuned alike, trends that can be told from a flat line: {told(slopes)}; without the two losses of "
-        f"{NEWER - 1} {told(newer)}."
+        f"{tables.NEWER - 1} {told(newer)}."
     )
 
 
