@@ -27,7 +27,7 @@ from dmlrc.methods import Method
 from dmlrc.papers import after2019
 from dmlrc.records import PRETRAINED
 from dmlrc.report import labels, svg, titles
-from dmlrc.report.tables import CLASSICS, METHODS, Methods
+from dmlrc.report.tables import CLASSICS, METHODS, NEWER, Methods
 
 WIDTH = 4.5
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
@@ -120,6 +120,20 @@ def untrained_line(axis: Axes, value: float, across: bool = False, start: float 
     else:
         axis.axvline(value, **UNTRAINED)
         axis.annotate("untrained", (value, 0), (2, 2), axis.get_xaxis_transform(), "offset points", **look)
+
+
+def measured_trends(axis: Axes, frame: pd.DataFrame) -> None:
+    """Draw the least-squares lines of `tables.measured_by_year`, in percent: dashed without the two losses of 2006."""
+    for part, dashes in ((frame, "-"), (frame[frame["year"] >= NEWER], "--")):
+        if part["year"].nunique() > 1:
+            trend(axis, part["year"], 100 * part["value"], "black", dashes)
+
+
+def trend(axis: Axes, years: pd.Series, values: pd.Series, colour: str, dashes: str = "-") -> None:
+    """Draw the least-squares line of values over the years."""
+    line = {"color": colour, "linewidth": 1.2, "linestyle": dashes}
+    sns.regplot(x=years, y=values, ci=None, scatter=False, line_kws=line, color=colour, ax=axis)
+    axis.set(xlabel="", ylabel="")
 
 
 def untrained_curve(axis: Axes, curve: pd.Series) -> None:

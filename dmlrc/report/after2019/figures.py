@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -27,7 +26,8 @@ TRUNK_STYLES = {
 def over_the_years(table: pd.DataFrame, panels: Mapping[str, pd.DataFrame]) -> list[Figure]:
     """after2019-trend: claimed R@1 by trunk, a figure a data set, and last what was measured, a panel a study.
 
-    table: `claims`. panels: title -> `measured_by_year`. Lines are least squares, for trunks that `has_trend`.
+    table: `claims`. panels: title -> `measured_by_year`. Lines are least squares, for trunks that `has_trend`; what was
+    measured has a dashed one too, without the two losses of 2006.
     """
     drawings = [_over_the_years(dataset, table[table["dataset"] == dataset]) for dataset in published.DATASETS]
     return [*style.share(drawings, "x"), _measured(panels)]
@@ -73,16 +73,7 @@ def _draw_claims(axis: Axes, table: pd.DataFrame) -> None:
 
 
 def _draw_measured(axis: Axes, frame: pd.DataFrame) -> None:
-    if frame["year"].nunique() > 1:
-        sns.regplot(
-            x=frame["year"],
-            y=100 * frame["value"],
-            ci=None,
-            scatter=False,
-            color="black",
-            line_kws={"linewidth": 1},
-            ax=axis,
-        )
+    style.measured_trends(axis, frame)
     for row in frame.itertuples():
         look = style.method_style(row.method)
         (dot,) = axis.plot(row.year, 100 * row.value, look.marker, color=look.colour, markersize=5)

@@ -25,10 +25,12 @@ from dmlrc.report.style import (
     canvas,
     family_legend,
     jitter,
+    measured_trends,
     method_rows,
     method_style,
     narrow,
     share,
+    trend,
     untrained_line,
 )
 
@@ -347,7 +349,7 @@ def claimed_over_the_years(claims: pd.DataFrame, paper: Mapping[str, pd.DataFram
     figure, axes = canvas(4.0, 2, len(DATASETS), sharex=True, sharey="col")
     for (above, below), name in zip(axes.T, DATASETS, strict=True):
         part = claims[claims["dataset"] == name]
-        _slope(above, part["year"], 100 * part["r1"], GREY)
+        trend(above, part["year"], 100 * part["r1"], GREY)
         dots = above.scatter(jitter(part["year"]), 100 * part["r1"], s=14, alpha=0.7, color=GREY, linewidths=0)
         svg.tips(dots, [f"{row.paper}, {row.year}: {row.method}, {100 * row.r1:.1f} %" for row in part.itertuples()])
         _years(below, paper[name], published=True)
@@ -387,10 +389,7 @@ def measured_over_the_years(
 
 
 def _years(axis: Axes, frame: pd.DataFrame, published: bool = False, methods: tables.Methods = tables.METHODS) -> None:
-    newer = frame[frame["year"] >= tables.NEWER]
-    for part, dashes in ((frame, "-"), (newer, "--")):
-        if part["year"].nunique() > 1:
-            _slope(axis, part["year"], 100 * part["value"], "black", dashes)
+    measured_trends(axis, frame)
     for row in frame.itertuples():
         look = method_style(row.method)
         face = "white" if published else look.colour
@@ -398,12 +397,6 @@ def _years(axis: Axes, frame: pd.DataFrame, published: bool = False, methods: ta
             row.year, 100 * row.value, look.marker, color=look.colour, markerfacecolor=face, markersize=5
         )
         svg.tips(dot, f"{labels.method_label(row.method, methods)}, {row.year}: {100 * row.value:.1f} %")
-
-
-def _slope(axis: Axes, years: pd.Series, values: pd.Series, colour: str, dashes: str = "-") -> None:
-    line = {"color": colour, "linewidth": 1.2, "linestyle": dashes}
-    sns.regplot(x=years, y=values, ci=None, scatter=False, line_kws=line, color=colour, ax=axis)
-    axis.set(xlabel="", ylabel="")
 
 
 SPAN = 50
