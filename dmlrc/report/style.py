@@ -154,7 +154,7 @@ def name_ends(
     names = sorted(ends, key=lambda name: ends[name][1])
     low, high = axis.get_ylim()
     inches = axis.get_position().height * axis.figure.get_size_inches()[1]
-    step = np.arange(len(names)) * 0.125 * (high - low) / inches
+    step = np.arange(len(names)) * 0.14 * (high - low) / inches
     # the least moved places, in the lines' own order, at which neighbours are a step apart
     places = isotonic_regression([ends[name][1] for name in names] - step).x + step if names else []
     for name, place in zip(names, places, strict=True):

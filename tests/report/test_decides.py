@@ -303,7 +303,12 @@ def test_cells_and_figures():
     text = drawn(figure)
     assert {"pipeline", "loss", "test classes", "together"} <= set(text)
     assert "class split" not in text
-    assert [round(bar.get_width(), 6) for bar in figure.axes[0].patches] == [3, 1, 0.2]
+    filled = [line for line in figure.axes[0].get_lines() if line.get_markersize() == 6]
+    assert [round(float(dot.get_xdata()[0]), 6) for dot in filled] == [3, 1, 0.2]
+    least = [replace(part, against=replace(part.against, value=0.0, low=0.0)) for part in page.drawable(parts())]
+    [figure] = figures.parts_figure({"made-study": least})
+    arrows = [line for line in figure.axes[0].get_lines() if line.get_markersize() == 6]
+    assert {(float(arrow.get_xdata()[0]), arrow.get_marker()) for arrow in arrows} == {(figures.LEAST, "<")}
     records = study()
     [tuned] = figures.tuning_figure({"a": measures.tuning(records)}, {"a": measures.random_tuning(records)})
     assert {"Contrastive", "ArcFace"} <= set(drawn(tuned))

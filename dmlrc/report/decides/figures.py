@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from dmlrc.report import labels, style, svg
 from dmlrc.report.decides import page
@@ -13,11 +14,16 @@ from dmlrc.report.decides.measures import AtRates, Part
 
 
 def parts_figure(found: Mapping[str, Sequence[Part]]) -> list[Figure]:
-    """How far each part moves the methods against one another (bars, 95 %) and together (rings). Title -> `parts`.
+    """How far each part moves the methods against one another (dots, 95 %) and together (rings). Title -> `parts`.
 
-    A figure a study, on one scale; the loss itself is in another colour; a star: of validation classes.
+    A figure a study, on one logarithmic scale, since one part may be fifty times another; what is below its left end
+    stands at it, as an arrow. The loss itself is in another colour; a star: of validation classes.
     """
     return style.share([_parts_figure(title, parts) for title, parts in found.items()], "x")
+
+
+LEAST = 0.1
+"""Percent; the left end of the scale of `parts_figure`."""
 
 
 def _parts_figure(title: str, parts: Sequence[Part]) -> Figure:
@@ -26,22 +32,31 @@ def _parts_figure(title: str, parts: Sequence[Part]) -> Figure:
     for place, part in enumerate(parts):
         colour = style.RED if part.name == "loss" else style.BLUE
         spread = part.against
-        [bar] = axis.barh(place, 100 * spread.value, height=0.6, color=colour, alpha=0.75)
+        low, value, high = (max(100 * each, LEAST) for each in (spread.low, spread.value, spread.high))
+        axis.plot([low, high], [place, place], color=colour, linewidth=1.5)
+        [dot] = axis.plot(value, place, marker="<" if value == LEAST else "o", color=colour, markersize=6)
         svg.tips(
-            bar,
+            dot,
             f"{part.name}: {100 * spread.value:.1f} % [{100 * spread.low:.1f}, {100 * spread.high:.1f}] of a mean of "
             f"{100 * part.mean:.1f} % on {part.on} classes, {part.methods} losses",
         )
-        axis.plot([100 * spread.low, 100 * spread.high], [place, place], color="black", linewidth=1)
-        axis.plot(100 * part.together, place, marker="o", markerfacecolor="none", markeredgecolor="black")
+        together = max(100 * part.together, LEAST)
+        look = "<" if together == LEAST else "o"
+        axis.plot(together, place, marker=look, markersize=8, markerfacecolor="none", markeredgecolor="black")
     names = [part.name + " *" * (part.on == "validation") for part in parts]
     axis.set(yticks=range(len(parts)), yticklabels=names, ylim=(len(parts) - 0.4, -0.6))
-    axis.set_xlim(left=0)
+    axis.set_xscale("log")
+    axis.set_xlim(left=0.9 * LEAST)
+    axis.xaxis.set_major_locator(FixedLocator([LEAST, 0.3, 1, 3, 10, 30, 100]))
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.xaxis.set_minor_locator(NullLocator())
     axis.set_title(title, fontsize=9)
     axis.set_xlabel("SD, % of the mean MAP@R")
     handles = [
-        Line2D([], [], color=style.BLUE, linewidth=6, alpha=0.75, label="against one another"),
-        Line2D([], [], color="black", marker="o", markerfacecolor="none", linestyle="none", label="together"),
+        Line2D([], [], color=style.BLUE, marker="o", linewidth=1.5, label="against one another"),
+        Line2D(
+            [], [], color="black", marker="o", markersize=8, markerfacecolor="none", linestyle="none", label="together"
+        ),
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=2)
     return figure

@@ -205,11 +205,19 @@ def _cost_figure(title: str, methods: pd.DataFrame, known: tables.Methods) -> Fi
                 linestyle="none",
             )
             svg.tips(bars[0], _cost_tip(labels.method_label(name, known), values))
-        for name in dict.fromkeys((methods[cost].idxmin(), methods["mean"].idxmax())):
+        best, cheapest = methods["mean"].idxmax(), methods[cost].idxmin()
+        high = np.nan_to_num(methods["high"][best], nan=methods["mean"][best])
+        named = {best: {"xy": (methods[cost][best] / scale, 100 * high), "xytext": (0, 3), "ha": "center"}}
+        if cheapest != best:  # nothing stands left of it
+            at = methods[cost][cheapest] / scale, 100 * methods["mean"][cheapest]
+            named[cheapest] = {"xy": at, "xytext": (-5, 0), "ha": "right", "va": "center"}
+        for name, place in named.items():
             text = style.drawn(labels.method_label(name, known))
-            at = (methods[cost][name] / scale, 100 * methods["mean"][name])
-            axis.annotate(text, at, (0, 9), textcoords="offset points", fontsize=7.5, ha="center")
-        axis.margins(x=0.25, y=0.12)
+            axis.annotate(text, textcoords="offset points", fontsize=7.5, **place)
+        low, high = methods[cost].min() / scale, methods[cost].max() / scale
+        room = (high - low) or high
+        axis.set_xlim(low - 0.6 * room, high + 0.25 * room)
+        axis.margins(y=0.12)
         axis.set_xlabel(f"{unit} a rerun")
     axes[0, 0].set_ylabel("MAP@R, %")
     axes[0, 0].set_title(title, fontsize=9, loc="left")
