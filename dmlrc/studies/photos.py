@@ -2,13 +2,14 @@
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from dmlrc import models, paths
+from dmlrc import locks, models, paths
 from dmlrc.data import folder as class_folders
 from dmlrc.data.available import folder_path
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
@@ -94,11 +95,22 @@ def study_of(photos: Photos, name: str | None, numbers: Mapping[str, int]) -> tu
 
 
 def enter(entry: str) -> None:
-    """Add a study to studies.toml. Raises DmlrcError where that cannot be written."""
+    """Add a study to studies.toml, unless another command has just done it.
+
+    Raises DmlrcError where that cannot be written, or holds another study of this name by now.
+    """
     file = paths.home() / "studies.toml"
     try:
-        with file.open("a", encoding="utf-8") as stream:
+        with file.open("a+", encoding="utf-8") as stream:
+            locks.keep(stream, 0, f"another command writes {file}: give this one again")
+            stream.seek(0)
+            there = stream.read()
+            if entry in there:
+                return
+            tomllib.loads(there + entry)
             stream.write(entry)
+    except tomllib.TOMLDecodeError as error:
+        raise DmlrcError(f"{file} has changed since ({error}): give the command again") from None
     except OSError as error:
         raise DmlrcError(f"{file} cannot be written ({error.strerror}): the study has to stand there") from None
 

@@ -61,6 +61,16 @@ def test_a_list_of_studies_that_cannot_be_written_is_named(home):
         photos.enter("[a]")
 
 
+def test_a_command_given_twice_at_once_enters_its_study_once(home):
+    entry = '\n[mine]\nlike = "glyphs-quick"\n'
+    photos.enter(entry)
+    photos.enter(entry)  # the second command saw no entry either when it began
+    assert (home / "studies.toml").read_text() == entry
+    with pytest.raises(DmlrcError, match=r"studies.toml has changed since \(.*mine.*\): give the command again"):
+        photos.enter('\n[mine]\nlike = "grocery-quick"\n')
+    assert (home / "studies.toml").read_text() == entry
+
+
 @pytest.mark.parametrize(
     ("classes", "images", "says"),
     [(7, 2, "has 7 classes, and 8 are needed: 4 to train and choose on"), (8, 1, "has a single photo")],
