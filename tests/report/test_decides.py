@@ -217,6 +217,7 @@ class TestValidationAndTest:
         assert found["regret"] == pytest.approx(0)
         assert found["within"].value == pytest.approx(1)
         assert found["n"] == 4
+        assert f"costs nothing (± {100 * found['uncertain']:.2f})." in page.choosing_sentence(study(noise=0.0))
         assert "is better on test" in page.choosing_sentence(study(noise=0.0))
 
     def test_regret_is_what_the_wrong_choice_costs(self):
@@ -228,7 +229,7 @@ class TestValidationAndTest:
         assert "the luck of the best included" in page.choosing_sentence(records)
 
     def test_equal_methods_cost_nothing_by_the_other_searches(self, monkeypatch):
-        rng, regrets, lucky = np.random.default_rng(0), [], []
+        rng, regrets, lucky, covered = np.random.default_rng(0), [], [], []
         for _ in range(200):
             values = pd.DataFrame(rng.normal(0.5, 0.01, (42, 2)), columns=["validation", "test"])
             values.index = pd.MultiIndex.from_product([range(14), range(3)], names=["method", "repetition"])
@@ -236,11 +237,13 @@ class TestValidationAndTest:
             found = measures.choosing(None)
             assert found["held_out"]
             regrets.append(found["regret"])
+            covered.append(abs(found["regret"]) <= found["uncertain"])
             monkeypatch.setattr(
                 measures, "validation_and_test", lambda records, values=values: values.xs(0, level=1, drop_level=False)
             )
             lucky.append(measures.choosing(None)["regret"])
         assert np.mean(regrets) == pytest.approx(0, abs=3 * np.std(regrets) / np.sqrt(200))
+        assert np.mean(covered) >= 0.95  # the mean over three choices varies less than one difference
         assert np.mean(lucky) > 0.01  # the winner's luck
 
     def test_a_correlation_inside_methods_is_told_only_beyond_its_interval(self, monkeypatch):

@@ -389,8 +389,9 @@ def choosing(records: StudyRecords) -> dict[str, float | bool | Estimate]:
 
     rho (of the methods, Spearman), n, regret (the test score of the method that is best on test less that of the chosen
     one, mean over the repetitions), held_out (whether both are scored by the other repetitions; in the one in which it
-    is found, the best owes a part of its score to luck), within (Pearson's, inside the methods, over their repetitions:
-    is a better search better on test?), with its 95 % interval.
+    is found, the best owes a part of its score to luck), uncertain (half the 95 % interval of a difference of two
+    methods so scored, by the luck of search and seed; NaN where not held out), within (Pearson's, inside the methods,
+    over their repetitions: is a better search better on test?), with its 95 % interval.
     """
     both = validation_and_test(records)
     means = both.groupby(level="method").mean()
@@ -402,6 +403,9 @@ def choosing(records: StudyRecords) -> dict[str, float | bool | Estimate]:
         test_scores = scored["test"].groupby(level="method").mean()
         best, chosen = (part[by].idxmax()[0] for by in ("test", "validation"))
         regrets.append(test_scores.get(best, np.nan) - test_scores.get(chosen, np.nan))
+    known = statistics.noise(both["test"].unstack("repetition").to_numpy()[..., None])
+    repetitions = both.index.get_level_values("repetition").nunique() - 1
+    error = np.sqrt(2 * known.repetition / repetitions) if held_out else np.nan
     repeated = both.groupby(level="method").filter(lambda part: len(part) > 1)
     groups = repeated.groupby(level="method")
     centred = repeated - groups.transform("mean")
@@ -411,5 +415,6 @@ def choosing(records: StudyRecords) -> dict[str, float | bool | Estimate]:
         "n": test["n"],
         "regret": float(np.nanmean(regrets)) if len(regrets) else np.nan,
         "held_out": held_out,
+        "uncertain": float(stats.t.ppf((1 + LEVEL) / 2, known.df) * error),
         "within": within,
     }

@@ -151,9 +151,10 @@ def choosing_in_short(edition: Sequence[StudyRecords]) -> str:
 
 
 def _cost(found: Mapping) -> str:
-    """What the choice costs. found: `measures.choosing`."""
+    """What the choice costs, and what luck may make of it. found: `measures.choosing`."""
     cost = "nothing" if found["regret"] < 5e-5 else f"{labels.percent(found['regret'])} points of test MAP@R"
-    return cost if found["held_out"] else f"{cost}, the luck of the best included"
+    luck = f"± {labels.percent(found['uncertain'])}" if found["held_out"] else "the luck of the best included"
+    return f"{cost} ({luck})"
 
 
 def together_sentence(records: StudyRecords, found: Sequence[Part], named: bool = True) -> str:
@@ -281,7 +282,7 @@ def choosing_sentence(records: StudyRecords) -> str:
     told = (
         f"On `{records.name}` validation and test order the {found['n']} methods with a rank correlation of "
         f"{found['rho']:.2f}; choosing the loss by its best trial instead of by the test classes costs {_cost(found)}."
-        f"{' Both choices are scored by the other searches.' * found['held_out']}"
+        f"{' Both choices are scored by the other searches; ± is the luck of these and of seeds.' * found['held_out']}"
     )
     within = found["within"]
     if np.isnan(within.low):
