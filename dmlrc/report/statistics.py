@@ -33,6 +33,7 @@ FISHER = "Fisher's z"
 WILSON = "Wilson's score interval"
 PERCENTILES = "bootstrap, percentiles, seeded"
 REDRAWN = "parametric bootstrap of search and seed, percentiles, seeded"
+TUKEY = "Tukey and Kramer's simultaneous intervals of all differences"
 SIGN_TEST = "order statistics, as the sign test"
 
 
@@ -283,8 +284,8 @@ def redrawn(
     and reduces the last axis. The scores are redrawn from normal distributions; the interval is that of the percentiles
     (Efron and Tibshirani 1993, chapter 13). Noise widens a range. In made-up studies the interval of a ratio of two
     ranges covers 94 to 98 % while the standard errors stay below half the standard deviation of the true scores, since
-    both are widened alike. That of a single range lies too high even there, and covers 58 to 92 %: its lower end is no
-    safe one. Where the errors come near the standard deviation, luck makes most of the range (`range_by_luck`), and
+    both are widened alike. That of a single range would lie too high even there, and cover 58 to 92 %: it has
+    `range_of`. Where the errors come near the standard deviation, luck makes most of the range (`range_by_luck`), and
     the interval lies too low for a ratio over it as well: it covers less and less, down to never.
     """
     random = np.random.default_rng(SEED)
@@ -545,6 +546,24 @@ def _welch_p(first: np.ndarray, second: np.ndarray) -> float:
     return float(stats.ttest_ind(first, second, equal_var=False).pvalue)
 
 
+def range_of(
+    centre: ArrayLike, variance: ArrayLike, df: float, units: str = "methods", level: float = LEVEL
+) -> Estimate:
+    """How far the true scores lie apart, the highest from the lowest. centre, variance: (M,), df: as `of_methods`.
+
+    All differences lie in their simultaneous intervals in 95 % of studies (Tukey and Kramer), and where they do, the
+    range lies between the greatest lower and the greatest upper end of these: an interval that covers at least as
+    often. The value is the range of the scores as measured, which luck widens.
+    """
+    centre, variance = np.asarray(centre, float), np.asarray(variance, float)
+    if len(centre) == 1:
+        return Estimate(0.0, 0.0, 0.0, 1, units, TUKEY)
+    difference = centre[:, None] - centre
+    half = _tukey(len(centre), int(df), level) * np.sqrt(variance[:, None] + variance)
+    low, high = max(0.0, float((difference - half).max())), float((difference + half).max())
+    return Estimate(float(np.ptp(centre)), low if not np.isnan(high) else np.nan, high, len(centre), units, TUKEY)
+
+
 def rank_intervals(centre: np.ndarray, variance: np.ndarray, df: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The ranks that each method may have, the first and the last of them, 1 for the highest score: both (..., M).
 
@@ -575,11 +594,11 @@ def _sure(centre: np.ndarray, variance: np.ndarray, quantile: float) -> np.ndarr
 
 
 @functools.cache
-def _tukey(methods: int, df: int) -> float:
+def _tukey(methods: int, df: int, level: float = LEVEL) -> float:
     """The quantile for the t statistics of all pairs; NaN where there is nothing to test."""
     if methods < 2 or df < 1:
         return float("nan")
-    return float(stats.studentized_range.ppf(LEVEL, methods, df) / np.sqrt(2))
+    return float(stats.studentized_range.ppf(level, methods, df) / np.sqrt(2))
 
 
 @functools.cache

@@ -502,12 +502,19 @@ def test_intervals_hold_the_search_where_it_is_repeated():
     assert (once.n, once.units) == (3, "reruns")
     assert measures.SEEDS_ONLY in once.how
     assert found.half > 5 * once.half
-    for seeds in (measures.relative(table.loc[[0]], ["a"], ["b", "c"]), measures.redrawn(table.loc[[0]], np.mean)):
+    for seeds in (measures.relative(table.loc[[0]], ["a"], ["b", "c"]), measures.spread(table.loc[[0]])):
         assert measures.SEEDS_ONLY in seeds.how
     assert measures.relative(table, ["a"], ["b"]).half == pytest.approx(found.half / table["b"].mean(), rel=0.05)
-    spread = measures.redrawn(table, lambda means: np.ptp(means, axis=-1))
+    spread = measures.spread(table)
     assert spread.n == 3
-    assert spread.half > 5 * measures.redrawn(table.loc[[0]], lambda means: np.ptp(means, axis=-1)).half
+    assert spread.value == pytest.approx(np.ptp(table.mean()))
+    assert spread.high - spread.value > 5 * (
+        measures.spread(table.loc[[0]]).high - measures.spread(table.loc[[0]]).value
+    )
+    relative = measures.relative_spread(table)
+    assert relative.high == pytest.approx(spread.high / table.mean().mean())
+    pairs = measures.spread(table, np.array([[0, 1], [1, 2]]))  # of the means of two groups
+    assert pairs.value == pytest.approx(abs(table["a"].mean() - table["c"].mean()) / 2)
 
 
 def test_one_search_each_says_nothing_of_two_that_share_none(base):

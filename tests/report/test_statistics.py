@@ -117,6 +117,14 @@ class TestSimulation:
         assert kept[:, spread.argmax()].mean() >= 0.95 - MONTE_CARLO
         assert kept.mean() < 0.6
 
+    @pytest.mark.parametrize("apart", [0.0, 0.5, 2.0])
+    def test_the_range_of_the_true_scores_is_covered(self, ratio, apart):
+        truth = apart * SEED_SD * np.random.default_rng(9).normal(size=METHODS)
+        values, _ = made(ratio, means=truth)
+        centre, variance = statistics.of_methods(values, known := statistics.noise(values))
+        found = [statistics.range_of(*each) for each in zip(centre, variance, known.df, strict=True)]
+        assert np.mean([each.low <= np.ptp(truth) <= each.high for each in found]) >= 0.95 - MONTE_CARLO
+
     def test_the_ratio_of_search_to_seed_is_as_often_too_large_as_too_small(self, ratio):
         values, _ = made(ratio)
         found = statistics.search_to_seed(values)
@@ -275,6 +283,20 @@ class TestSummary:
     def test_a_contrast_of_an_unknown_method(self):
         with pytest.raises(KeyError, match="no finished run of method 'm9'"):
             statistics.contrast(self.runs, {"m9": 1})
+
+
+def test_a_range_of_points_that_can_be_drawn():
+    quantile = stats.studentized_range.ppf(0.95, 3, 20)  # times the error of one score: that of a difference by root 2
+    found = statistics.range_of([0.1, 0.5, 0.9], [0.01**2] * 3, 20)
+    assert (found.value, found.low, found.high) == pytest.approx((0.8, 0.8 - 0.01 * quantile, 0.8 + 0.01 * quantile))
+    equal = statistics.range_of([0.5, 0.5], [0.01**2] * 2, 20)
+    assert (equal.value, equal.low) == (0, 0)
+    assert equal.high > 0
+    uneven = statistics.range_of([0.0, 0.5, 0.6], [0.0, 0.0, 0.3**2], 20)  # the highest may be anywhere
+    assert uneven.low == pytest.approx(0.5)
+    alone = statistics.range_of([0.5], [0.01], 20)
+    assert (alone.value, alone.low, alone.high) == (0, 0, 0)
+    assert np.isnan(statistics.range_of([0.1, 0.2], [np.nan] * 2, 0).low)
 
 
 def test_holm_is_that_of_statsmodels():

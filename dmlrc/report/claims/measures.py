@@ -22,7 +22,10 @@ SEARCH_OR_SEEDS = (
     "Student's t with the variance of search and seed where searches were repeated; else Welch's t over the reruns, "
     "which counts the luck of seeds only"
 )
-REDRAWN = f"parametric bootstrap of the rows' means; their errors as follows: {SEARCH_OR_SEEDS}"
+RANGE = (
+    f"{statistics.TUKEY}, with the variance of search and seed where searches were repeated; else with that of seeds "
+    "only; pooled over the rows. It covers the range of the true scores at least as often as it says"
+)
 SAME_MODELS = "Student's t over the reruns; both numbers of a pair are of the same trained model; seeds only"
 STUDENT_RERUNS = "Student's t over the reruns; seeds only"
 STUDENT_ROWS = "Student's t over the rows, each the mean of its reruns"
@@ -90,21 +93,31 @@ def long(table: pd.DataFrame) -> pd.DataFrame:
     return table.rename_axis(columns="method").stack().rename("value").reset_index()
 
 
-def errors(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """The mean of every row of `wide` and its standard error, both (M,): of search and seed, or of seeds only."""
-    if repeated(table):
-        found = statistics.summary(long(table)).loc[table.columns]
-        return found["mean"].to_numpy(), found["error"].to_numpy()
-    return table.mean().to_numpy(), table.sem().to_numpy()
+def spread(table: pd.DataFrame, of: np.ndarray | None = None, level: float = statistics.LEVEL) -> Estimate:
+    """How far the highest of the rows' means lies above the lowest; n counts repetitions or reruns.
+
+    of: (groups, rows of a group) places of columns; the range is then that of the groups' means. Where nothing was
+    searched again, each rerun counts alone.
+    """
+    again, table = repeated(table), table.set_axis(range(table.shape[1]), axis=1)
+    runs = long(table) if again else long(table).assign(repetition=lambda frame: frame["rerun"], rerun=0)
+    rows, values = statistics.as_array(runs)
+    known = statistics.noise(values)
+    centre, variance = (
+        pd.Series(each, rows)[table.columns].to_numpy() for each in statistics.of_methods(values, known)
+    )
+    if of is not None:
+        centre, variance = centre[of].mean(axis=1), variance[of].mean(axis=1) / of.shape[1]
+    found = statistics.range_of(centre, variance, known.df, level=level)
+    unit = "repetition" if again else "rerun"
+    least = table.notna().groupby(level=unit).any().sum().min()
+    return replace(found, n=int(least), units=f"{unit}s", how=found.how if again else f"{found.how}, {SEEDS_ONLY}")
 
 
-def redrawn(table: pd.DataFrame, statistic: Callable[[np.ndarray], np.ndarray]) -> Estimate:
-    """A statistic of the means (..., M) of all rows of `wide`, such as their range; n counts repetitions or reruns."""
-    found = statistics.redrawn([errors(table)], statistic)
-    level = "repetition" if repeated(table) else "rerun"
-    least = table.notna().groupby(level=level).any().sum().min()
-    how = found.how if repeated(table) else f"parametric bootstrap, {SEEDS_ONLY}"
-    return replace(found, n=int(least), units=f"{level}s", how=how)
+def relative_spread(table: pd.DataFrame) -> Estimate:
+    """`spread` as a share of the mean of all rows, whose own error is much smaller and not counted."""
+    found, mean = spread(table), float(table.mean().mean())
+    return replace(found, value=found.value / mean, low=found.low / mean, high=found.high / mean)
 
 
 def relative(table: pd.DataFrame, over: Collection[str], under: Collection[str]) -> Estimate:

@@ -50,7 +50,7 @@ AGGREGATED = (measures.R1, "recall_at_2", "nmi", "f1", "map_at_c")
 def saturation(evidence: Evidence) -> Estimate:
     """Range of the objectives' R@1 as a share of their mean."""
     table = measures.wide(evidence[TABLE])
-    return measures.redrawn(measures.present(table[table.columns.intersection(OBJECTIVES)], least=3), relative_range)
+    return measures.relative_spread(measures.present(table[table.columns.intersection(OBJECTIVES)], least=3))
 
 
 def leaders(evidence: Evidence) -> Estimate:
@@ -174,12 +174,14 @@ def trunks_over_losses(evidence: Evidence) -> Estimate:
     table = measures.present(table)
     wide = table.columns.to_frame(index=False).assign(place=range(table.shape[1]))
     places = wide.pivot(index="row", columns="value", values="place").dropna().to_numpy(int)  # (objectives, trunks)
-
-    def statistic(means: np.ndarray) -> np.ndarray:  # (..., rows) -> (...)
-        placed = means[..., places]  # (..., objectives, trunks)
-        return np.ptp(placed.mean(axis=-2), axis=-1) - np.ptp(placed.mean(axis=-1), axis=-1)
-
-    return replace(measures.redrawn(table, statistic), n=places.shape[1], units="trunks")
+    both = 1 - (1 - statistics.LEVEL) / 2  # so that the two intervals hold together
+    trunks, losses = (measures.spread(table, of, both) for of in (places.T, places))
+    ends = {
+        "value": trunks.value - losses.value,
+        "low": trunks.low - losses.high,
+        "high": trunks.high - losses.low,
+    }
+    return replace(trunks, **ends, n=places.shape[1], units="trunks")
 
 
 def in_table(statistic: Callable[[pd.Series], float], metric: str = measures.R1) -> dict[str, float]:
@@ -227,7 +229,7 @@ CLAIMS = (
         source="section 4.4, Table 2",
         quote="DML objectives show much higher saturation than indicated by literature",
         statistic="R@1 of the best objective minus that of the worst, as a share of the mean",
-        interval=measures.REDRAWN,
+        interval=measures.RANGE,
         region=below(0.125),
         rationale="no wider than in the widest column of the paper's own table (Cars196)",
         unit=PERCENT,
@@ -515,7 +517,7 @@ CLAIMS = (
         source="section 4.2, Table 1, Fig. 2",
         quote="their strong impact on performance with varying variance",
         statistic="range of mean R@1 over pretrained trunks minus the range over the objectives",
-        interval=f"{measures.REDRAWN}; n counts trunks",
+        interval=f"{measures.RANGE}, for each of the two ranges with half the risk; n counts trunks",
         region=above(0),
         unit=POINTS,
         needs=("roth2020-trunks",),

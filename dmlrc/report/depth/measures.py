@@ -7,7 +7,6 @@ repetitions that all methods have finished, with a search luck that is borrowed,
 
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pandas as pd
 
 from dmlrc import records, studies
@@ -88,7 +87,7 @@ def _untrained(study: str) -> float:
 def spread(depth: Depth) -> Estimate:
     """How far the methods lie apart: the range of their scores."""
     told = depth.compared.summary
-    return statistics.redrawn([(told["mean"], told["error"].fillna(0))], lambda drawn: np.ptp(drawn, axis=-1))
+    return statistics.range_of(told["mean"], told["error"] ** 2, depth.compared.known.df)
 
 
 def luck(depth: Depth) -> float:
