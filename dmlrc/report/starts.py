@@ -6,7 +6,7 @@ whether a row has learnt anything is asked of its own beginning, not of the trun
 any training belongs beside what they give after it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -31,9 +31,16 @@ def by_dimension(main: str) -> pd.Series:
     return scores.groupby("level_number")["value"].mean()
 
 
-def around(mains: Iterable[str]) -> dict[str, pd.Series]:
-    """`by_dimension` of each study, without those that have none."""
-    found = {name: by_dimension(name) for name in mains}
+def around(sweeps: Mapping[str, StudyRecords | None]) -> dict[str, pd.Series]:
+    """`by_dimension` of each study, from the smallest to the largest size of its sweep of sizes.
+
+    sweeps: study -> records, None where they are missing. Without the studies for which nothing is left.
+    """
+    found = {}
+    for name, sweep in sweeps.items():
+        if sweep:
+            sizes, curve = sweep.level_numbers.values(), by_dimension(name)
+            found[name] = curve[(curve.index >= min(sizes)) & (curve.index <= max(sizes))]
     return {name: curve for name, curve in found.items() if len(curve)}
 
 

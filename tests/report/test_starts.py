@@ -54,13 +54,16 @@ def test_features_of_the_trunk_begin_where_the_trunk_is(measured, monkeypatch):
 
 def test_projections_are_read_by_their_size(monkeypatch):
     frame = pd.DataFrame(
-        [(16.0, 0.1), (16.0, 0.3), (32.0, 0.4), (np.nan, 0.7)], columns=["level_number", "value"]
+        [(8.0, 0.1), (16.0, 0.1), (16.0, 0.3), (32.0, 0.4), (64.0, 0.5), (np.nan, 0.7)],
+        columns=["level_number", "value"],
     ).assign(metric="precision_at_1", setting="separated")
     monkeypatch.setattr(starts.experiments, "load", lambda main, name: replace(fake_records(), scores=frame))
-    assert starts.by_dimension("mine").to_dict() == pytest.approx({16.0: 0.2, 32.0: 0.4})
-    assert "rises from 20.0 % at 16 dimensions to 40.0 % at 32 dimensions on `mine`" in starts.sentences(
-        starts.around(["mine"])
+    assert starts.by_dimension("mine").to_dict() == pytest.approx({8.0: 0.1, 16.0: 0.2, 32.0: 0.4, 64.0: 0.5})
+    levels = pd.DataFrame({"level": ["dim16", "dim32"], "level_number": [16.0, 32.0]})
+    sweeps = {"mine": replace(fake_records(), scores=levels), "other": None}
+    assert "rises from 20.0 % at 16 dimensions to 40.0 % at 32 dimensions on `mine`." in starts.sentences(
+        starts.around(sweeps)
     )
     monkeypatch.setattr(starts.experiments, "load", lambda main, name: None)
-    assert starts.around(["mine"]) == {}
+    assert starts.around(sweeps) == {}
     assert starts.sentences({}) == ""
