@@ -411,11 +411,11 @@ def after2019_sentence(main: StudyRecords, after: StudyRecords | None) -> str:
     if not numbers:
         return f"On `{main.name}` {_absent(after)}."
     text = (
-        f"On `{main.name}` the best loss after 2019 is {after2019_label(numbers['best_method'])} with "
-        f"{labels.percent(numbers['best'])} % MAP@R; the best of {numbers['older']} older ones, "
-        f"{after2019_label(numbers['fourteen_method'])}, has {labels.percent(numbers['fourteen'])} %. Of the "
+        f"On `{main.name}` the highest MAP@R of a loss after 2019 is {labels.percent(numbers['best'])} % "
+        f"({after2019_label(numbers['best_method'])}), that of {numbers['older']} older ones "
+        f"{labels.percent(numbers['fourteen'])} % ({after2019_label(numbers['fourteen_method'])}). Of the "
         f"{numbers['n']} new ones, {numbers['above'] or 'none'} {'lies' if numbers['above'] == 1 else 'lie'} clearly "
-        f"above it (the intervals do not overlap), and {numbers['below'] or 'none'} clearly below."
+        f"above the latter (the intervals do not overlap), and {numbers['below'] or 'none'} clearly below."
     )
     noise = search_noise(main, after)
     if "proxy_nca_pp" not in noise.index or len(noise) < 2:
