@@ -213,7 +213,10 @@ def test_new_losses_against_the_best_of_the_fourteen():
     assert found["contrastive"] == contrastive["contrastive", "concatenated", "map_at_r"]
     sentence = page.after2019_sentence(main, after_study(levels, reruns=3))
     assert "the highest MAP@R of a loss after 2019 is 90.10 % (Circle), that of 14 older ones " in sentence
-    assert "Of the 3 new ones, 1 lies clearly above it (the intervals do not overlap), and 1 clearly below." in sentence
+    assert (
+        "Of the 3 new ones, 1 lies clearly above the latter (the intervals do not overlap), and 1 clearly below."
+        in sentence
+    )
 
 
 def test_search_noise_is_the_range_of_one_function():
