@@ -256,7 +256,7 @@ def classes_sentence(records: StudyRecords) -> str:
         return ""
     half = ((found["high"] - found["low"]) / 2).mean()
     leader, others = found["first"].idxmax(), len(found) - 1
-    apart = (found["behind_low"] > 0).sum()
+    apart = (found["behind_low"].round(4) > 0).sum()  # as printed
     behind = f"all {others}" if apart == others else f"{apart} of the {others}"
     return (
         f"`{records.name}`: other test classes of the same kind would move every method by ± {labels.percent(half)} "
