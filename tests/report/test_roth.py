@@ -1,6 +1,7 @@
 """The chapter on Roth et al.: numbers against cases made by hand, the paper's numbers against its text, live toys."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -341,8 +342,10 @@ def test_a_sampler_that_was_not_run_has_no_gap():
 
 
 def test_correlations_over_all_runs_of_all_experiments():
+    made = {}
+
     def score(row, value, metric, seed):
-        level = 0.1 * (1 + seed)
+        level = 0.1 + 0.001 * made.setdefault((row, value, seed), len(made))  # no two trainings score the same
         return 1 - level if metric == "nmi" else level
 
     both = [table(), sweep("dims", score, seeds=3, metrics=numbers.ALL_METRICS)]
@@ -353,6 +356,10 @@ def test_correlations_over_all_runs_of_all_experiments():
     wide = frames.pivot(index=["study", "method", "rerun"], columns="metric", values="score")
     expected = np.corrcoef(wide["nmi"], wide["f1"])[0, 1]
     assert matrix.loc["nmi", "f1"] == pytest.approx(expected)
+    again = replace(both[1], meta=both[1].meta | {"study": "another"})
+    shared, once = numbers.correlations([*both, again])
+    assert once == runs  # the trainings of `again` are those of a sweep before it
+    assert shared.equals(matrix)
     alone, _ = numbers.correlations([both[1]])
     assert alone.loc["nmi", "precision_at_1"] == pytest.approx(-1)
     assert alone.loc["f1", "precision_at_1"] == pytest.approx(1)
