@@ -15,7 +15,7 @@ import functools
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -62,6 +62,10 @@ class Estimate:
     def half(self) -> float:
         """Half the width of the interval."""
         return (self.high - self.low) / 2
+
+    def divided_by(self, number: float) -> "Estimate":
+        """The estimate and its interval as multiples of a number above 0 that has no error of its own."""
+        return replace(self, value=self.value / number, low=self.low / number, high=self.high / number)
 
 
 # Simple estimates
@@ -350,6 +354,11 @@ def as_array(runs: pd.DataFrame) -> tuple[list[str], np.ndarray]:
     return methods, np.where(np.isfinite(values), values, np.nan)
 
 
+def each_alone(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs of methods that were searched once, each rerun as a repetition of its own: the luck is that of seeds."""
+    return runs.assign(repetition=runs["rerun"], rerun=0)
+
+
 @dataclass(frozen=True)
 class Noise:
     """The luck in a study's numbers, pooled over its methods: variances, each an array over the studies, (...).
@@ -546,9 +555,7 @@ def _welch_p(first: np.ndarray, second: np.ndarray) -> float:
     return float(stats.ttest_ind(first, second, equal_var=False).pvalue)
 
 
-def range_of(
-    centre: ArrayLike, variance: ArrayLike, df: float, units: str = "methods", level: float = LEVEL
-) -> Estimate:
+def range_of(centre: ArrayLike, variance: ArrayLike, df: float, level: float = LEVEL) -> Estimate:
     """How far the true scores lie apart, the highest from the lowest. centre, variance: (M,), df: as `of_methods`.
 
     All differences lie in their simultaneous intervals in 95 % of studies (Tukey and Kramer), and where they do, the
@@ -557,11 +564,11 @@ def range_of(
     """
     centre, variance = np.asarray(centre, float), np.asarray(variance, float)
     if len(centre) == 1:
-        return Estimate(0.0, 0.0, 0.0, 1, units, TUKEY)
+        return Estimate(0.0, 0.0, 0.0, 1, "methods", TUKEY)
     difference = centre[:, None] - centre
     half = _tukey(len(centre), int(df), level) * np.sqrt(variance[:, None] + variance)
-    low, high = max(0.0, float((difference - half).max())), float((difference + half).max())
-    return Estimate(float(np.ptp(centre)), low if not np.isnan(high) else np.nan, high, len(centre), units, TUKEY)
+    low, high = np.maximum(0, (difference - half).max()), (difference + half).max()
+    return Estimate(float(np.ptp(centre)), float(low), float(high), len(centre), "methods", TUKEY)
 
 
 def rank_intervals(centre: np.ndarray, variance: np.ndarray, df: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

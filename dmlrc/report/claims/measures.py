@@ -100,7 +100,7 @@ def spread(table: pd.DataFrame, of: np.ndarray | None = None, level: float = sta
     searched again, each rerun counts alone.
     """
     again, table = repeated(table), table.set_axis(range(table.shape[1]), axis=1)
-    runs = long(table) if again else long(table).assign(repetition=lambda frame: frame["rerun"], rerun=0)
+    runs = long(table) if again else statistics.each_alone(long(table))
     rows, values = statistics.as_array(runs)
     known = statistics.noise(values)
     centre, variance = (
@@ -116,8 +116,7 @@ def spread(table: pd.DataFrame, of: np.ndarray | None = None, level: float = sta
 
 def relative_spread(table: pd.DataFrame) -> Estimate:
     """`spread` as a share of the mean of all rows, whose own error is much smaller and not counted."""
-    found, mean = spread(table), float(table.mean().mean())
-    return replace(found, value=found.value / mean, low=found.low / mean, high=found.high / mean)
+    return spread(table).divided_by(float(table.mean().mean()))
 
 
 def relative(table: pd.DataFrame, over: Collection[str], under: Collection[str]) -> Estimate:

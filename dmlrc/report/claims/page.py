@@ -212,15 +212,16 @@ def takeaways(edition: Sequence[StudyRecords] | Judged) -> list[str]:
 
 def _told(name: str, judgements: Mapping[str, Judgement]) -> str:
     """What became of a study's claims: those of the papers, and apart from them those of our own."""
-    kept, withdrawn = _without_retracted(judgements)
-    parts = {
-        "the papers": {claim: each for claim, each in kept.items() if claim not in _OWN},
-        "our own": {claim: each for claim, each in kept.items() if claim in _OWN},
-    }
+    theirs, own, withdrawn = _apart(judgements)
+    parts = {"the papers": theirs, "our own": own}
     told = "; ".join(f"of {len(those)} claims of {whose} {_counted(those)}" for whose, those in parts.items() if those)
-    where = "On published numbers or the metrics alone, judged once" if name == WITHOUT_RECORDS else f"On `{name}`"
+    once = ", judged once" * (name == WITHOUT_RECORDS)
     also = f" Retracted, because our records cannot decide them: {withdrawn}." if withdrawn else ""
-    return f"{where}: {told}.{also}"
+    return f"{_where(name)}{once}: {told}.{also}"
+
+
+def _where(study: str) -> str:
+    return "On published numbers or the metrics alone" if study == WITHOUT_RECORDS else f"On `{study}`"
 
 
 def _changed(studies: Judged) -> str:
@@ -233,10 +234,12 @@ def _changed(studies: Judged) -> str:
     return f"Exploratory, that is chosen or changed after a look at results: {labels.by_study(told)}." if told else ""
 
 
-def _without_retracted(judgements: Mapping[str, Judgement]) -> tuple[dict[str, Judgement], int]:
-    """The claims that are judged at all, and how many are retracted."""
+def _apart(judgements: Mapping[str, Judgement]) -> tuple[dict[str, Judgement], dict[str, Judgement], int]:
+    """The papers' claims that are judged at all, those of our own, and how many are retracted."""
     kept = {name: each for name, each in judgements.items() if each.verdict != RETRACTED}
-    return kept, len(judgements) - len(kept)
+    own = {name: each for name, each in kept.items() if name in _OWN}
+    theirs = {name: each for name, each in kept.items() if name not in _OWN}
+    return theirs, own, len(judgements) - len(kept)
 
 
 def _low_rows(studies: Judged) -> Iterator[str]:
@@ -276,15 +279,13 @@ def verdicts_sentence(judged: Judged) -> str:
     """What became of the claims, in a sentence a study: those of the papers, and apart from them those of our own."""
     sentences = []
     for study, judgements in judged.items():
-        kept, withdrawn = _without_retracted(judgements)
-        own = [each.verdict for name, each in kept.items() if name in _OWN]
-        theirs = [each.verdict for name, each in kept.items() if name not in _OWN]
+        *parts, withdrawn = _apart(judgements)
+        theirs, own = ([each.verdict for each in part.values()] for part in parts)
         told = [_settled_of(theirs, "claims of the papers are settled")] if theirs else []
         if own:
             told.append(_settled_of(own, "of our own" if theirs else "claims of our own are settled"))
-        where = "On published numbers or the metrics alone" if study == WITHOUT_RECORDS else f"On `{study}`"
         also = f"; {withdrawn} more {'is' if withdrawn == 1 else 'are'} retracted" if withdrawn else ""
-        sentences.append(f"{where}, {labels.listed(told) or 'no claim is judged'}{also}.")
+        sentences.append(f"{_where(study)}, {labels.listed(told) or 'no claim is judged'}{also}.")
     return labels.bullets(sentences)
 
 

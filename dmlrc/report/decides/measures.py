@@ -7,7 +7,7 @@ embeddings, differ in height, so each part is divided by the mean of the scores 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import comb
 
 import numpy as np
@@ -69,8 +69,7 @@ class Part:
 
 def _part(name: str, levels: int, methods: int, on: str, mean: float, together: float, against: Estimate) -> Part:
     """A part from standard deviations that are not yet divided by the mean score."""
-    ends = {each: getattr(against, each) / mean for each in ("value", "low", "high")}
-    return Part(name, levels, methods, on, mean, together / mean, replace(against, **ends))
+    return Part(name, levels, methods, on, mean, together / mean, against.divided_by(mean))
 
 
 def parts(records: StudyRecords) -> list[Part]:
@@ -396,7 +395,8 @@ def choosing(records: StudyRecords) -> dict[str, float | bool | Estimate]:
     both = validation_and_test(records)
     means = both.groupby(level="method").mean()
     test = statistics.rank_test(means["validation"], means["test"])
-    held_out = both.index.get_level_values("repetition").nunique() > 1
+    repetitions = both.index.get_level_values("repetition").nunique()
+    held_out = repetitions > 1
     regrets = []
     for repetition, part in both.groupby(level="repetition"):
         scored = both.drop(index=repetition, level="repetition") if held_out else both
@@ -404,8 +404,7 @@ def choosing(records: StudyRecords) -> dict[str, float | bool | Estimate]:
         best, chosen = (part[by].idxmax()[0] for by in ("test", "validation"))
         regrets.append(test_scores.get(best, np.nan) - test_scores.get(chosen, np.nan))
     known = statistics.noise(both["test"].unstack("repetition").to_numpy()[..., None])
-    repetitions = both.index.get_level_values("repetition").nunique() - 1
-    error = np.sqrt(2 * known.repetition / repetitions) if held_out else np.nan
+    error = np.sqrt(2 * known.repetition / (repetitions - 1)) if held_out else np.nan
     repeated = both.groupby(level="method").filter(lambda part: len(part) > 1)
     groups = repeated.groupby(level="method")
     centred = repeated - groups.transform("mean")

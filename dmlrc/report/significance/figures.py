@@ -206,8 +206,8 @@ def _cost_figure(title: str, methods: pd.DataFrame, known: tables.Methods) -> Fi
             )
             svg.tips(bars[0], _cost_tip(labels.method_label(name, known), values))
         best, cheapest = methods["mean"].idxmax(), methods[cost].idxmin()
-        high = np.nan_to_num(methods["high"][best], nan=methods["mean"][best])
-        named = {best: {"xy": (methods[cost][best] / scale, 100 * high), "xytext": (0, 3), "ha": "center"}}
+        top = np.nan_to_num(methods["high"][best], nan=methods["mean"][best])
+        named = {best: {"xy": (methods[cost][best] / scale, 100 * top), "xytext": (0, 3), "ha": "center"}}
         if cheapest != best:  # nothing stands left of it
             at = methods[cost][cheapest] / scale, 100 * methods["mean"][cheapest]
             named[cheapest] = {"xy": at, "xytext": (-5, 0), "ha": "right", "va": "center"}

@@ -80,7 +80,7 @@ def compare(
         other, scale = lent[name], runs["value"].mean() / lent[name]["value"].mean()
         known = statistics.borrowed(_array(runs), statistics.noise(_array(other)), scale)
         return Comparison(records.name, runs, known, BORROWED, name)
-    alone = runs.assign(repetition=runs["rerun"], rerun=0)
+    alone = statistics.each_alone(runs)
     return Comparison(records.name, alone, statistics.noise(_array(alone)), SEEDS)
 
 
