@@ -22,7 +22,7 @@ lab: .venv/ready
 	$(BIN)/jupyter lab
 
 # A file's tests run in one worker: what they share, the books above all, is made once. In the order of their names
-# the long files, test_book and test_chapters, come early.
+# the long files, test_build and test_chapters, come early.
 test: .venv/ready
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 

@@ -438,8 +438,8 @@ def below_in_short(edition: Sequence[StudyRecords]) -> str:
     if not first and not deciding:
         return ""
     return (
-        f"Below the untrained trunk in P@1, folds joined: {first or 'none'}. In MAP@R, which decides: "
-        f"{deciding or 'none'}."
+        f"Folds joined, the untrained trunk has a higher P@1 than {first or 'no method'}. In MAP@R, which decides, it "
+        f"lies above {deciding or 'none'}."
     )
 
 

@@ -741,18 +741,21 @@ def test_counts_by_paper_and_what_fails_everywhere():
     assert by_paper.loc["Roth et al. 2020", "b"] == f"{n} not run"
     assert by_paper.loc["Roth et al. 2020", claims.WITHOUT_RECORDS] == "2 retracted"
     assert list(by_paper.index)[-1].startswith("Ours")
-    a, b, once, changed, failed = claims.takeaways(edition)  # no word of low rows, of which there are none
+    papers, ours, once, changed, failed = claims.takeaways(edition)  # no word of low rows, of which there are none
     own = len({claim.id for claim in verdicts.of_section(rule.OURS)}.intersection(needing))
     theirs = len(needing) - own
-    assert b == (
-        f"On `b`: of {theirs} claims of the papers 1 not reproduced, {theirs - 1} not run; of {own} claims of our own "
-        f"{own} not run."
+    assert papers == (
+        f"Of {theirs} claims of the papers, our runs reproduce {theirs - 2} on `a` and none on `b`; they contradict 2 "
+        "and 1 and leave the others open."
     )
-    assert a.startswith(f"On `a`: of {theirs} claims of the papers {theirs - 2} reproduced, 2 not reproduced; of ")
-    assert once.startswith("On published numbers or the metrics alone, judged once: of ")
+    assert ours == (
+        f"Of {own} claims of our own, our runs reproduce {own} on `a` and none on `b`; they contradict none and "
+        "leave the others open."
+    )
+    assert "claims on published numbers or the metrics alone are settled (" in once
     exploratory = sum(bool(claim.exploratory) for claim in claims.CLAIMS if claim.needs)
     assert f"{exploratory} of {len(needing)} settled claims on `a`" in changed
-    assert once.endswith(" Retracted, because our records cannot decide them: 16.")
+    assert once.endswith(" Our records cannot decide 16 claims of the papers: retracted.")
     assert failed.startswith("Not reproduced in any of these studies: *Properly tuned, most methods perform similarly*")
     assert failed.endswith(" (Musgrave et al. 2020).")
 
@@ -802,8 +805,10 @@ def test_tables_stand_side_by_side(edition, quick_bootstrap):
     assert cell.startswith("retracted; a frozen trunk")
     whole = claims.unsettled(edition)
     assert whole["claims"].astype(int).sum() == (counted[[INCONCLUSIVE, NOT_RUN, RETRACTED]]).sum().sum()
-    _, quickly, *_, failed = claims.takeaways(edition)
-    assert "not run" in quickly
+    papers, *_, failed = claims.takeaways(edition)
+    assert " and none on `fake-quick`; they contradict " in papers
+    quick = {"fake-quick": edition["fake-quick"]}
+    assert claims.takeaways(quick)[0].endswith("claims of the papers is settled on `fake-quick`.")
     assert failed == ""  # a quick study decides nothing, so no claim failed in both
     needing = sum(bool(claim.needs) for claim in claims.CLAIMS)
     assert len(claims.numbers(edition)) == needing + len(claims.CLAIMS)

@@ -383,8 +383,8 @@ def test_a_study_at_other_rates(monkeypatch):
     assert page.rates_in_short({}) == ""
     (high_moved, _), (searched_moved, _) = found.moved("too high"), found.moved("searched for each")
     assert page.rates_in_short({chosen.name: found}).endswith(
-        f": on `{chosen.name}` {high_moved} of 3 at a rate too high and {searched_moved} of 3 with a rate searched for "
-        "each (by chance 0)."
+        f"seed on `{chosen.name}` for {high_moved} of 3 pairs at a rate too high and for {searched_moved} of 3 pairs "
+        "with a rate searched for each (by chance 0)."
     )
     cells, marks = page.rates_cells(found)
     assert list(cells) == ["10⁻⁵ (too high)", "10⁻⁶ (chosen)", "searched for each"]

@@ -97,7 +97,7 @@ def test_one_seed_a_missing_and_a_diverged_method():
 
 def test_settings_hold_the_papers_and_ours():
     cells = page.settings({MAIN: made(NAME, score), "other": None})
-    assert cells.loc["DREML", "embedding"] == "12x48"
+    assert cells.loc["DREML", "embedding"] == "12 x 48"
     assert cells.loc["DREML", MAIN] == "12 x 12"
     assert cells.loc["ProxySoftmax", MAIN] == "2048"
     assert (cells["other"] == "not run").all()

@@ -101,8 +101,8 @@ def test_the_settings_of_a_grid_are_named_after_their_search():
     birds = records.StudyRecords(**{**vars(grid()), "meta": grid().meta | {"dataset": "cub200_2010"}})
     shelves = records.StudyRecords(**{**vars(grid()), "meta": grid().meta | {"dataset": "grocery"}})
     assert page.settings_sentence({"Birds": birds, "Cars": grid(), "Shelves": shelves}) == (
-        "The settings won a search: for Birds and Cars that of `cars196crops-frozen-rate1e-4` at 10⁻⁴ and for Shelves "
-        "that of `grocery-frozen-rate1e-4` at 10⁻⁴."
+        "Each method is trained at the setting that won an earlier search: on `cars196crops-frozen-rate1e-4` at 10⁻⁴ "
+        "(for Birds and Cars) and on `grocery-frozen-rate1e-4` at 10⁻⁴ (for Shelves)."
     )
     assert page.settings_sentence({}) == ""
 

@@ -323,8 +323,8 @@ def test_methods_below_the_trunk_are_counted_by_their_means_and_beyond_their_int
     assert labels.below_untrained(records, "precision_at_1") == (2, 1, 3)
     assert labels.below_untrained(records, "map_at_r") == (0, 0, 1)
     assert labels.below_in_short([records]) == (
-        "Below the untrained trunk in P@1, folds joined: 2 of 3 methods (1 beyond their interval) on `fake-study`. "
-        "In MAP@R, which decides: none."
+        "Folds joined, the untrained trunk has a higher P@1 than 2 of 3 methods (1 beyond their interval) on "
+        "`fake-study`. In MAP@R, which decides, it lies above none."
     )
     monkeypatch.setattr(labels, "accuracy", lambda records: both[both["method"] != "pretrained"])
     assert labels.below_in_short([records]) == ""
@@ -346,15 +346,25 @@ def test_sentences_hold_the_numbers():
     told = page.joining({"CUB200": printed("CUB200"), "SOP": printed("SOP")})
     assert "by +4.9 to +5.4 points" in told
     assert told.endswith("0.67 to 0.84: CUB200 +4.9 (0.84), SOP +5.4 (0.67).")
-    assert page.stops(records) == "All 336 runs of `fake-study` ended at the limit of epochs."
+    assert page.ends(records) == (
+        "All 336 runs of `fake-study` ended at the limit of epochs. All 14 methods had more than 5 % of their reruns "
+        "cut off, ArcFace most (100 %). A higher limit might change the table."
+    )
     trend = Estimate.around(0.01, 0.02, 5)
     assert "cannot be told from a flat line on x" in page.trend_sentence({"x": trend})
     rising = Estimate.around(0.01, 0.001, 5)
-    assert page.trend_sentence({"x": rising}, "It") == "It can on x."
+    assert page.trend_sentence({"x": rising}, "It") == "It can be told from a flat line on x."
     assert page.trend_sentence({"x": trend, "y": rising}).endswith("on x. It can on y.")
     assert "on any of the 2 tables" in page.trend_sentence({"x": trend, "y": trend})
     said = page.trends_in_short({"x": rising}, {"x": Estimate.around(-0.0004, 0.001, 4)})
-    assert "flat line: 1 of 1 (+1.00 points a year); without the two losses of 2006 none of 1 (-0.04" in said
+    assert "tuned alike, 1 can be told from a flat line (+1.00 points a year); without the two losses of" in said
+    assert "2006, none can be told from a flat line (-0.04" in said
+    both = {"x": trend, "y": trend}
+    assert page.trends_sentence(both, both).endswith("on any of the 2 tables, with or without the two losses of 2006.")
+    assert page.trends_sentence({"x": rising}, {"x": trend}) == (
+        "The measured trend can be told from a flat line on x. Without the two losses of 2006 it cannot be told from a "
+        "flat line on x."
+    )
 
 
 def test_a_method_of_the_readers_own_comes_last_and_keeps_its_name():
@@ -539,15 +549,15 @@ def test_the_share_of_cut_off_reruns_is_counted_method_by_method():
     assert cells.loc["Triplet", "some"] == f"{100 / len(reruns):.0f} %"
     assert marks.to_numpy().tolist().count(["best", ""]) == 1 == marks.eq("best").to_numpy().sum()
     assert cells.loc["SNR", "none"] == "–"
-    assert "1 of 14 methods had more than 5 % of their reruns cut off, Triplet most" in page.cut_off_sentence(some)
-    assert "no method had more than 5 %" in page.cut_off_sentence(none)
+    assert "1 of 14 methods had more than 5 % of their reruns cut off, Triplet most" in page.ends(some)
+    assert page.ends(none).endswith("ended on a plateau.")
 
 
 def test_nothing_is_cut_off_where_a_run_has_a_fixed_length():
     records = fake_records(reruns=3)
     fixed = replace(records, meta=records.meta | {"protocol": records.meta["protocol"] | {"folds": 0}})
     assert page.cut_off([fixed]).empty
-    assert page.cut_off_sentence(fixed) == ""
+    assert page.ends(fixed).endswith("ended at the limit of epochs.")
 
 
 def test_replay_stops_the_curves_by_another_rule():
@@ -584,9 +594,9 @@ def test_cells_of_the_smaller_tables():
     assert "anecdotes" in text
     assert cells.loc["ArcFace", "trials"] == 3
     assert "median trial reaches" in page.sensitivity(records, min_trials=3)[1]
-    cells, text = page.best_hyperparameters(records)
+    cells = page.best_hyperparameters(records)
     assert ("Triplet", "margin") in cells.index
-    assert f"of {len(cells)} lie within" in text
+    assert f" of {len(cells)} (" in page.at_edges([records])
     gains = tables.claimed_improvement(published.claims(), "triplet")
     assert page.claimed_improvement(gains, "triplet")["gain"].str.endswith("%").all()
     text = page.baselines(gains, dict(list(published.results().groupby("dataset"))), "triplet")

@@ -198,26 +198,57 @@ def by_paper(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     return pd.DataFrame(rows).set_index("Paper")
 
 
-def _counted(judgements: Mapping[str, Judgement], section: str | None = None) -> str:
+def _counted(judgements: Mapping[str, Judgement], section: str) -> str:
     verdicts = [judgements[claim.id].verdict for claim in of_section(section) if claim.id in judgements]
     return ", ".join(f"{verdicts.count(each)} {each}" for each in VERDICTS if each in verdicts) or "–"
 
 
 def takeaways(edition: Sequence[StudyRecords] | Judged) -> list[str]:
-    """What the claims come to: a sentence a main study, what their rows are worth, and what none of them reproduced."""
+    """What the claims come to: how many stand, of the papers and of our own, what their rows are worth, and which fail.
+
+    Every study counts on its own; claims that need no records stand apart from them.
+    """
     studies = judged(edition)
-    told = [_told(name, judgements) for name, judgements in studies.items()]
-    return [*told, _changed(studies), *_low_rows(studies), _failed(studies)]
+    parts = {name: _apart(judgements) for name, judgements in studies.items()}
+    once = parts.pop(WITHOUT_RECORDS, ({}, {}, 0))
+    return [
+        _stood("claims of the papers", {name: theirs for name, (theirs, _, _) in parts.items()}),
+        _stood("claims of our own", {name: own for name, (_, own, _) in parts.items()}),
+        _judged_once(*once),
+        _changed(studies),
+        *_low_rows(studies),
+        _failed(studies),
+    ]
 
 
-def _told(name: str, judgements: Mapping[str, Judgement]) -> str:
-    """What became of a study's claims: those of the papers, and apart from them those of our own."""
-    theirs, own, withdrawn = _apart(judgements)
-    parts = {"the papers": theirs, "our own": own}
-    told = "; ".join(f"of {len(those)} claims of {whose} {_counted(those)}" for whose, those in parts.items() if those)
-    once = ", judged once" * (name == WITHOUT_RECORDS)
-    also = f" Retracted, because our records cannot decide them: {withdrawn}." if withdrawn else ""
-    return f"{_where(name)}{once}: {told}.{also}"
+def _stood(of_what: str, parts: Judged) -> str:
+    """How many of some claims each study reproduces, and how many it contradicts, in one sentence; "" without any."""
+    verdicts = {name: [each.verdict for each in those.values()] for name, those in parts.items() if those}
+    if not verdicts:
+        return ""
+    total = labels.span(map(len, verdicts.values()), str)
+    held, failed = (
+        {name: str(found.count(verdict) or "none") for name, found in verdicts.items()}
+        for verdict in (REPRODUCED, NOT_REPRODUCED)
+    )
+    if {*held.values(), *failed.values()} == {"none"}:
+        return f"None of {total} {of_what} is settled on {labels.listed(f'`{name}`' for name in verdicts)}."
+    contradicted = labels.listed(failed.values()) if {*failed.values()} != {"none"} else "none"
+    left = any(settled(found)[0] < len(found) for found in verdicts.values())
+    return (
+        f"Of {total} {of_what}, our runs reproduce {labels.by_study(held)}; they contradict {contradicted}"
+        f"{' and leave the others open' * left}."
+    )
+
+
+def _judged_once(theirs: Mapping[str, Judgement], own: Mapping[str, Judgement], withdrawn: int) -> str:
+    """How many claims stand that need no records of ours, and how many no records of ours can decide; or ""."""
+    verdicts = [each.verdict for each in (*theirs.values(), *own.values())]
+    settled_ones = _settled_of(verdicts, "claims on published numbers or the metrics alone are settled")
+    told = [f"{settled_ones}."] if verdicts else []
+    if withdrawn:
+        told.append(f"Our records cannot decide {labels.counted(withdrawn, 'claim')} of the papers: retracted.")
+    return " ".join(told)
 
 
 def _where(study: str) -> str:

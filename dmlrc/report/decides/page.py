@@ -236,17 +236,17 @@ def rates_in_short(found: Mapping[str, AtRates]) -> str:
     told = []
     for name, made in found.items():
         moved = {_AT[which]: made.moved(which) for which in made.made if which != CHOSEN}
-        counts = labels.listed(f"{count} of {pairs} {at}" for at, (count, pairs) in moved.items())
+        counts = labels.listed(f"for {count} of {pairs} {at}" for at, (count, pairs) in moved.items())
         told.append(f"on `{name}` {counts} (by chance {made.by_chance:.0f})")
     if not told:
         return ""
     return (
-        "Pairs of losses whose test difference another rate changes by more than the luck of search and seed: "
+        "On test classes, another rate changes how far two losses lie apart by more than the luck of search and seed "
         f"{'; '.join(told)}."
     )
 
 
-_AT = {TOO_HIGH: "at a rate too high", SEARCHED: "with a rate searched for each"}
+_AT = {TOO_HIGH: "pairs at a rate too high", SEARCHED: "pairs with a rate searched for each"}
 
 
 def levelled_cells(edition: Sequence[StudyRecords]) -> pd.DataFrame:

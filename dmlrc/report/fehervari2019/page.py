@@ -89,7 +89,7 @@ def settings(by_study: ByStudy) -> pd.DataFrame:
     cells = pd.DataFrame(
         {
             "trunk": table["feature_extractor"].map(labels.TRUNK_LABELS),
-            "embedding": table["embedding_size"].fillna("–"),
+            "embedding": table["embedding_size"].str.replace("x", " x ").fillna("–"),
             "R@1, CUB200": table["reported_r1"].map(labels.one_digit).replace("", "–"),
             "normalised": table["normalize_last_layer"].map({True: "yes", False: "no"}),
         }

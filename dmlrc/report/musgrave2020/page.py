@@ -323,12 +323,20 @@ def trends_in_short(slopes: Mapping[str, Estimate], newer: Mapping[str, Estimate
     def told(found: Mapping[str, Estimate]) -> str:
         apart = sum(map(_sloping, found.values()))
         span = labels.span((trend.value for trend in found.values()), _a_year)
-        return f"{apart or 'none'} of {len(found)} ({span} points a year)"
+        return f"{apart or 'none'} can be told from a flat line ({span} points a year)"
 
     return (
-        f"Tuned alike, trends that can be told from a flat line: {told(slopes)}; without the two losses of "
-        f"{tables.NEWER - 1} {told(newer)}."
+        f"Of {len(slopes)} trends of methods tuned alike, {told(slopes)}; without the two losses of "
+        f"{tables.NEWER - 1}, {told(newer)}."
     )
+
+
+def trends_sentence(slopes: Mapping[str, Estimate], newer: Mapping[str, Estimate]) -> str:
+    """Which measured trends can be told from a flat line, with the two classics and without them (newer)."""
+    if slopes and not any(map(_sloping, (*slopes.values(), *newer.values()))):
+        return trend_sentence(slopes).removesuffix(".") + f", with or without the two losses of {tables.NEWER - 1}."
+    without = trend_sentence(newer, f"Without the two losses of {tables.NEWER - 1} it")
+    return f"{trend_sentence(slopes)} {without}".strip()
 
 
 def trend_sentence(slopes: Mapping[str, Estimate], start: str = "The measured trend") -> str:
@@ -340,7 +348,7 @@ def trend_sentence(slopes: Mapping[str, Estimate], start: str = "The measured tr
         where = _named(flat) if sloping or len(flat) == 1 else f"any of the {len(flat)} tables"
         sentences.append(f"{start} cannot be told from a flat line on {where}.")
     if sloping:
-        sentences.append(f"{'It' if flat else start} can on {_named(sloping)}.")
+        sentences.append(f"{'It can' if flat else f'{start} can be told from a flat line'} on {_named(sloping)}.")
     return " ".join(sentences)
 
 
@@ -382,8 +390,12 @@ def _joining(frame: pd.DataFrame) -> tuple[float, float]:
     return gain, rho
 
 
-def stops(records: StudyRecords) -> str:
-    """How the training runs of a study ended, in one sentence."""
+def ends(records: StudyRecords) -> str:
+    """How the training runs of a study ended, and of how many methods more were cut off than is allowed."""
+    return f"{_stops(records)} {_cut_off(records)}".rstrip()
+
+
+def _stops(records: StudyRecords) -> str:
     counts = records.runs["stopped"].value_counts()
     words = {"plateau": "ended on a plateau", "limit": "ended at the limit of epochs", "diverged": "diverged"}
     total = len(records.runs)
@@ -408,19 +420,19 @@ def cut_off_cells(shares: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     return cells, table.gt(tables.MOST_CUT_OFF).map(lambda above: "best" if above else "")
 
 
-def cut_off_sentence(records: StudyRecords) -> str:
-    """Of how many methods more reruns were cut off than is allowed; "" where a run has a fixed length."""
+def _cut_off(records: StudyRecords) -> str:
+    """Of how many methods more reruns were cut off than is allowed; "" if none was, or runs have a fixed length."""
     found = tables.cut_off(records)
-    if not len(found):
+    if not found.any():
         return ""
     above = found[found > tables.MOST_CUT_OFF]
     if not len(above):
-        return f"On `{records.name}` no method had more than {100 * tables.MOST_CUT_OFF:.0f} % of its reruns cut off."
-    several = f"all {len(found)}" if len(above) == len(found) else f"{len(above)} of {len(found)}"
+        return f"No method had more than {100 * tables.MOST_CUT_OFF:.0f} % of its reruns cut off."
+    several = f"All {len(found)}" if len(above) == len(found) else f"{len(above)} of {len(found)}"
     return (
-        f"On `{records.name}` {several} methods had more than {100 * tables.MOST_CUT_OFF:.0f} % of their reruns cut "
-        f"off, {labels.method_label(above.idxmax())} most ({100 * above.max():.0f} %). A higher limit might change "
-        "its table."
+        f"{several} methods had more than {100 * tables.MOST_CUT_OFF:.0f} % of their reruns cut off, "
+        f"{labels.method_label(above.idxmax())} most ({100 * above.max():.0f} %). A higher limit might change the "
+        "table."
     )
 
 
@@ -453,23 +465,30 @@ def sensitivity(records: StudyRecords, min_trials: int) -> tuple[pd.DataFrame, s
     )
 
 
-def best_hyperparameters(records: StudyRecords) -> tuple[pd.DataFrame, str]:
-    """`tables.best_hyperparameters` as cells, and what to see in them."""
+def best_hyperparameters(records: StudyRecords) -> pd.DataFrame:
+    """`tables.best_hyperparameters` as cells."""
     table = tables.best_hyperparameters(records)
     cells = table[["method", "hyperparameter"]].assign(
         method=table["method"].map(labels.method_label),
         hyperparameter=table["hyperparameter"].map(labels.parameter),
         **{column: table[column].map(labels.number) for column in ("value", "low", "high")},
     )
-    edges = [
-        f"{labels.method_label(row.method)}, {labels.parameter(row.hyperparameter)}"
-        for row in table[table["at_edge"]].itertuples()
-    ]
-    told = f"{len(edges)} of {len(table)} {'lies' if len(edges) == 1 else 'lie'} within 2 % of one"
-    which = f" ({'; '.join(edges)})" if edges else ""
-    return cells.set_index(["method", "hyperparameter"]), (
-        "Near an end of its range, a value may have been set by the range rather than by the loss. On "
-        f"`{records.name}`, {told}{which}."
+    return cells.set_index(["method", "hyperparameter"])
+
+
+def at_edges(edition: Sequence[StudyRecords]) -> str:
+    """How many of the best values of each study lie at an end of their ranges, and whose, in two sentences."""
+    told = {}
+    for records in edition:
+        table = tables.best_hyperparameters(records)
+        edges = [
+            f"{labels.method_label(row.method)}, {labels.parameter(row.hyperparameter)}"
+            for row in table[table["at_edge"]].itertuples()
+        ]
+        told[records.name] = f"{len(edges)} of {len(table)}" + (f" ({'; '.join(edges)})" if edges else "")
+    return (
+        "Near an end of its range, a value may have been set by the range rather than by the loss. Within 2 % of an "
+        f"end lie {labels.by_study(told)}."
     )
 
 

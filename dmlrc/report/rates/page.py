@@ -168,7 +168,7 @@ def _peak_cells(told: pd.DataFrame, named: Mapping[str, pd.Series]) -> tuple[pd.
     table = told.assign(
         **named,
         **{"rate in use": told["in_use"].map(labels.rate)},
-        **{"best of the grid": told["best"].map(labels.rate, na_action="ignore").fillna("no grid")},
+        **{"best of the grid": told["best"].map(lambda rate: "no grid" if np.isnan(rate) else labels.rate(rate))},
         **{"at the best": told["at_best"], "one lower": told["one_lower"], "one higher": told["one_higher"]},
     ).set_index(list(named))
     numbers = ["one lower", "at the best", "one higher"]
@@ -224,9 +224,9 @@ def settings_sentence(grids: Mapping[str, StudyRecords]) -> str:
     for title, grid in grids.items():
         found.setdefault(_settings_from(grid), []).append(title)
     told = labels.listed(
-        f"for {labels.listed(those)} that of `{name}` at {labels.rate(rate)}" for (name, rate), those in found.items()
+        f"on `{name}` at {labels.rate(rate)} (for {labels.listed(those)})" for (name, rate), those in found.items()
     )
-    return f"The settings won a search: {told}." if told else ""
+    return f"Each method is trained at the setting that won an earlier search: {told}." if told else ""
 
 
 def order_sentence(title: str, best: pd.DataFrame) -> str:
@@ -271,7 +271,6 @@ class BetweenRates(NamedTuple):
     """
 
     dataset: str
-    losses: int
     turned: int
     lucky: Estimate
     leader: str
@@ -298,24 +297,25 @@ def between(study: StudyRecords, edition: Sequence[StudyRecords]) -> BetweenRate
     first, second = there.nlargest(2)
     clear = first - second > stats.norm.ppf((1 + statistics.LEVEL) / 2) * error
     leader = labels.prose(labels.method_label(there.idxmax())) if clear else ""
-    return BetweenRates(labels.dataset(study), len(there), changed, lucky, leader)
+    return BetweenRates(labels.dataset(study), changed, lucky, leader)
 
 
 def turned_sentence(changes: Sequence[BetweenRates]) -> str:
     """How many pairs change places, and how many another seed would turn, as half a sentence."""
-    losses = labels.span((change.losses for change in changes), str)
-    turned = [f"{change.turned} of {change.lucky.n} on {change.dataset}" for change in changes]
+    pairs = labels.span((change.lucky.n for change in changes), str)
+    turned = [f"{change.turned} on {change.dataset}" for change in changes]
     lucky = [f"{change.lucky.value:.0f}" for change in changes]
     return (
-        f"of the pairs of {losses} losses, trained once at each rate, {labels.listed(turned)} change places between "
-        f"the highest rate tried and the best (another seed alone would turn about {labels.listed(lucky)})"
+        f"of {pairs} pairs of losses, {labels.listed(turned)} change places between the highest rate tried and the "
+        f"best, where another seed alone would turn about {labels.listed(lucky)}"
     )
 
 
 def turned_in_short(edition: Sequence[StudyRecords]) -> str:
     """How much of the order on validation classes a rate that is too high turns around, in one sentence; or ""."""
     changes = [change for each in edition if (change := between(each, edition))]
-    return f"On validation classes, {turned_sentence(changes)}." if changes else ""
+    told = "On validation classes, with each loss trained once at each rate"
+    return f"{told}, {turned_sentence(changes)}." if changes else ""
 
 
 def _turned(best: pd.DataFrame) -> list[tuple[float, int, int, str]]:

@@ -123,7 +123,9 @@ def range_sentence(by_study: ByStudy) -> str:
 # Table 1
 
 
-KINDS = {"projection": "random linear layer", "imagenet": "its features", "random": "random weights, its features"}
+AS_THEY_ARE = "imagenet"
+"""The kind of `trunks` that has no seed."""
+KINDS = {"projection": "random linear layer", AS_THEY_ARE: "its features", "random": "random weights, its features"}
 
 
 def compare_trunks(by_study: ByStudy) -> pd.DataFrame:
@@ -136,7 +138,8 @@ def compare_trunks(by_study: ByStudy) -> pd.DataFrame:
     for name, records in by_study.items():
         ours = trunks(records)
         cells[name] = {
-            (kind, _trunk(trunk)): labels.percent(row["mean"], row["std"]) for (kind, trunk), row in ours.iterrows()
+            (kind, _trunk(trunk)): labels.percent(row["mean"], np.nan if kind == AS_THEY_ARE else row["std"])
+            for (kind, trunk), row in ours.iterrows()
         }
     rows = dict.fromkeys(key for column in cells.values() for key in column)
     rows = sorted(rows, key=lambda key: list(KINDS).index(key[0]))  # the paper's kind first
@@ -157,10 +160,10 @@ def projection_sentence(by_study: ByStudy) -> str:
     for name, records in common.present(by_study).items():
         means = trunks(records)["mean"]
         for kind, trunk in means.index:
-            if kind == "projection" and ("imagenet", trunk) in means.index:
+            if kind == "projection" and (AS_THEY_ARE, trunk) in means.index:
                 texts.append(
                     f"On `{name}` the features of {_trunk(trunk)} have an R@1 of "
-                    f"{labels.one_digit(means['imagenet', trunk])} %, behind a random linear layer "
+                    f"{labels.one_digit(means[AS_THEY_ARE, trunk])} %, behind a random linear layer "
                     f"{labels.one_digit(means[kind, trunk])} %."
                 )
     return (
@@ -274,7 +277,7 @@ def effects_sentence(sweeps: Mapping[str, ByStudy]) -> str:
     sentences = []
     for name, part in frame.groupby("study", sort=False):
         means = part.groupby("factor")["effect"].mean().sort_values(ascending=False)
-        texts = {FACTORS[factor][1]: f"{100 * value:.1f} %" for factor, value in means.items()}
+        texts = {labels.aside(FACTORS[factor][1]): f"{100 * value:.1f} %" for factor, value in means.items()}
         sentences.append(
             f"On `{name}`, from the worst value of a factor to the best, a loss gains this share of its best score: "
             f"{labels.each(texts, str)}."
@@ -302,12 +305,15 @@ def _beside_losses(sweeps: Mapping[str, ByStudy]) -> dict[str, tuple[list[str], 
 def effects_beside_losses(sweeps: Mapping[str, ByStudy]) -> str:
     """Which factors are worth more than the losses are, and which less, in a sentence a study."""
     sentences = [
-        f"On `{name}`, on average, these clearly move a score more than the choice of the loss does (the interval of "
-        f"the difference excludes 0): {labels.listed(more) or 'none'}; these clearly less: "
-        f"{labels.listed(less) or 'none'}."
+        f"On `{name}` more: {labels.listed(more) or 'none'}; less: {labels.listed(less) or 'none'}."
         for name, (more, less) in _beside_losses(sweeps).items()
     ]
-    return labels.bullets(sentences) or "None of the five sweeps was run here."
+    if not sentences:
+        return "None of the five sweeps was run here."
+    return (
+        "Some factors clearly move a score more than the choice of the loss does, others clearly less: on average, "
+        f"with an interval of the difference that excludes 0. {labels.bullets(sentences)}"
+    )
 
 
 def effects_in_short(sweeps: Mapping[str, ByStudy]) -> str:
