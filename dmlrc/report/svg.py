@@ -3,6 +3,7 @@
 import io
 import re
 from collections.abc import Sequence
+from itertools import groupby
 
 import matplotlib.pyplot as plt
 from matplotlib.artist import Artist
@@ -58,9 +59,34 @@ def inline(svg: str) -> str:
         svg = re.sub(rf"(fill|stroke): {colours}", rf"\1: {role}", svg)
     svg = re.sub(r"<text style=\"(?![^\"]*fill)", '<text style="fill: currentColor; ', svg)
     svg = re.sub(r"font-family: [^;]*; ?|\s*<style.*?</style>", "", svg, flags=re.DOTALL)
+    svg = _lighter(svg)
     width, height = (float(re.search(rf'{side}="([\d.]+)pt"', svg)[1]) for side in ("width", "height"))
     # what is filled with black has no colour of its own in the file
     head = f'<svg aria-hidden="true" style="fill: currentColor; max-width: {width * min(2, HIGHEST / height):.0f}px"'
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
     return svg.replace("<svg", head, 1)
+
+
+_DOT = re.compile(
+    r'<g class="dml-tip">(?P<title><title>[^<]*</title>)\s*<g (?P<clip>clip-path="[^"]*")>\s*'
+    r'<use (?P<place>xlink:href="[^"]*" x="[^"]*" y="[^"]*") (?P<style>style="[^"]*")/>\s*</g>\s*</g>\s*'
+)
+
+
+def _lighter(svg: str) -> str:
+    """The same picture in half the bytes: dots share what they look like, and a hundredth of a point is the finest."""
+    svg = re.sub(f"(?:{_DOT.pattern})+", lambda found: _sharing(found[0]), svg)
+    svg = re.sub(r' (?:d|x|y)="[^"]*"', lambda found: re.sub(r"(\.\d\d)\d+", r"\1", found[0]), svg)
+    return re.sub(r"\n\s+", "\n", svg)
+
+
+def _sharing(dots: str) -> str:
+    """A run of dots with tips: those that look alike and follow each other in one group."""
+    alike = groupby(_DOT.finditer(dots), key=lambda dot: (dot["clip"], dot["style"]))
+    return "".join(
+        f"<g {clip} {style}>"
+        + "".join(f'<g class="dml-tip">{dot["title"]}<use {dot["place"]}/></g>\n' for dot in those)
+        + "</g>\n"
+        for (clip, style), those in alike
+    )

@@ -241,8 +241,3 @@ def test_a_page_loads_little_script_and_has_its_icons(opened, pages):
     assert sum(Path(unquote(each)).stat().st_size for each in sources) < 500_000
     assert page.locator("svg.svg-inline--fa").count() > 5
     assert page.locator("svg.svg-inline--fa .missing").count() == 0  # what stands in the place of an unknown icon
-
-
-def test_pages_are_light(pages):
-    for path in pages.glob("*.html"):
-        assert path.stat().st_size < 2_000_000, path.name

@@ -256,6 +256,12 @@ def test_what_a_user_named_is_shown_as_it_is(book, edition):
     assert r"a <img src=x onerror=alert(1)> \& \$x\$" in (chapters / "exports" / "own-row.tex").read_text()
 
 
+def test_no_page_is_heavier_than_two_megabytes(book):
+    html, _ = book
+    heavy = {path.name: path.stat().st_size for path in html.rglob("*.html") if path.stat().st_size > 2_000_000}
+    assert heavy == {}
+
+
 def test_no_page_needs_the_network(book):
     pages, _ = book
     for page in pages.rglob("*.html"):

@@ -41,6 +41,32 @@ def test_on_a_page_it_takes_the_colours_of_the_page(figure):
     assert "font-family" not in page
 
 
+def test_dots_that_look_alike_say_so_once_and_keep_their_places_and_tips():
+    figure, axes = style.canvas(1)
+    for colour in ("C0", "C1"):
+        points = axes[0, 0].scatter(range(50), range(50), color=colour)
+        svg.tips(points, [f"{colour}, {place}" for place in range(50)])
+    drawn = svg.drawn(figure, "x")
+    page = svg.inline(drawn)
+    assert len(page) < 0.6 * len(drawn)
+
+    name = "{http://www.w3.org/2000/svg}"
+
+    def found(text):
+        root = ET.fromstring(text[text.index("<svg") :])
+        marks = [mark for mark in root.iter(f"{name}g") if mark.get("class") == "dml-tip"]
+        uses = [next(mark.iter(f"{name}use")) for mark in marks]
+        return [mark.find(f"{name}title").text for mark in marks], [float(use.get(key)) for use in uses for key in "xy"]
+
+    (titles, places), (drawn_titles, drawn_places) = found(page), found(drawn)
+    assert titles == drawn_titles
+    assert len(titles) == 100
+    assert places == pytest.approx(drawn_places, abs=0.01)
+    looks = re.findall(r'<g clip-path="[^"]*" (style="[^"]*")>', page)
+    assert looks == list(dict.fromkeys(re.findall(r'<use [^>]*(style="[^"]*")', drawn)))
+    plt.close(figure)
+
+
 def test_what_is_filled_with_black_takes_the_ink_of_the_page(figure):
     figure.axes[0].plot([1.2], [3.2], "o", color="black", markerfacecolor="black")
     drawn = svg.drawn(figure, "x")
