@@ -1,11 +1,12 @@
-# make book                    the book of the quick study, grocery-quick, trained here
+# make book                    the committed studies, and beside them a quick one, grocery-quick, trained here
 # make book STUDY=published    the book of every study whose full-budget records are committed
+# make book STUDY=quick        the book of grocery-quick alone
 # make book STUDY=a,b          the book of these studies side by side
 # make single                  one page of the book made last, to print or to save as PDF
 # make lab                     JupyterLab: the chapters' notebooks, and what papermill made of them
 # make test                    the tests
 # make evidence                the long studies, resumed where they stand; needs DMLRC_DATA
-STUDY ?= quick
+STUDY ?= published,quick
 WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 PYTHON ?= python3
 BIN = .venv/bin

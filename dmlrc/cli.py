@@ -203,8 +203,10 @@ def photos(
 def book(
     name: Annotated[
         str,
-        typer.Argument(autocompletion=_study_names, help="Studies joined by commas, or an edition: quick, published."),
-    ] = "quick",
+        typer.Argument(
+            autocompletion=_study_names, help="Studies, or the editions quick and published, joined by commas."
+        ),
+    ] = "published,quick",
     workers: Workers = 1,
 ) -> None:
     """Train what is missing, execute the chapters, build the pages."""
@@ -212,7 +214,7 @@ def book(
     from dmlrc.report import editions
 
     with _interruptible():
-        page = bookmaking.build(editions.names(name), workers, train=name != "published")
+        page = bookmaking.build(editions.names(name), workers, train=editions.trained(name))
     typer.echo(f"open {page}")
 
 

@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     import nbformat
 
 
-def build(names: Sequence[str], workers: int = 1, train: bool = True) -> Path:
+def build(names: Sequence[str], workers: int = 1, train: Sequence[str] = ()) -> Path:
     """Make the book of these studies, and return the page to open.
 
-    train: whether to run what is missing of the studies and of the experiments around them; those whose data, weights
-    or GPU are not here are left as they are, and their pages say so. If not, the book shows the records that are here.
+    train: of which of them to run what is missing, of them and of the experiments around them; those whose data,
+    weights or GPU are not here are left as they are, and their pages say so. Of the others the book shows the records
+    that are here.
 
     Raises UsageError for an unknown study or no methods table, and DmlrcError outside a clone of the project or without
     what a book needs: before anything is trained.
     """
-    if train:
-        for each in map(studies.get, names):
-            editions.require_table(each.name, each.kind, each.parent, each.budget.trials)
+    for each in map(studies.get, train):
+        editions.require_table(each.name, each.kind, each.parent, each.budget.trials)
     _require_clone()
     extras.require("book", "a book")
     if train:
-        run(names, workers)
+        run(train, workers)
     with _alone():
         execute({"studies": ",".join(names)}, workers)
         return pages()

@@ -9,13 +9,15 @@ from dmlrc.records import StudyRecords
 from dmlrc.studies import experiments
 from dmlrc.studies.catalogue import DEPTHS, TOO_HIGH_A_RATE
 
-NAMED = {"quick": ("grocery-quick",)}
+PUBLISHED, QUICK = "published", "quick"
+"""The named editions; the second has one study, `QUICK_STUDY`."""
+QUICK_STUDY = "grocery-quick"
 FIRST = ("cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen")
 """The studies that a published book begins with: CUB is the data set that all five papers share."""
 
 
 def names(edition: str) -> list[str]:
-    """The studies of an edition: "quick", "published", or names joined by commas.
+    """The studies of an edition: "quick", "published", names of studies, or several of these joined by commas.
 
     Published are the methods tables whose full-budget records are committed, `FIRST` first; the experiments around them
     come along. The depths of training have a chapter of their own; so has, once a table is run again at a better rate,
@@ -23,16 +25,38 @@ def names(edition: str) -> list[str]:
 
     Raises DmlrcError where nothing is published. Whether a study of this name exists is not asked: records do.
     """
-    if edition == "published":
-        recorded = records.published()
-        replaced = {high for name, high in TOO_HIGH_A_RATE.items() if name in recorded}
-        apart = {*experiments.around(), *DEPTHS, *replaced}
-        published = [name for name in recorded if name not in apart]
-        published.sort(key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
-        if not published:
-            raise DmlrcError("no study is published yet: run one at full budget, then `dmlrc study export NAME`")
-        return published
-    return list(NAMED.get(edition) or dict.fromkeys(name.strip() for name in edition.split(",")))
+    return list(dict.fromkeys(name for part in _parts(edition) for name in _named(part)))
+
+
+def trained(edition: str) -> list[str]:
+    """The studies of an edition of which a book runs what is missing: all but those that it shows as published."""
+    return names(",".join(own)) if (own := [part for part in _parts(edition) if part != PUBLISHED]) else []
+
+
+def _parts(edition: str) -> list[str]:
+    return [part.strip() for part in edition.split(",")]
+
+
+def _named(part: str) -> list[str]:
+    """The studies of one part of an edition."""
+    if part != PUBLISHED:
+        return [QUICK_STUDY if part == QUICK else part]
+    recorded = records.published()
+    replaced = {high for name, high in TOO_HIGH_A_RATE.items() if name in recorded}
+    apart = {*experiments.around(), *DEPTHS, *replaced}
+    published = [name for name in recorded if name not in apart]
+    published.sort(key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
+    if not published:
+        raise DmlrcError(
+            "no study is published yet: `make book STUDY=quick` needs none; or run one at full budget, then "
+            "`dmlrc study export NAME`"
+        )
+    return published
+
+
+def is_yours(study: str) -> bool:
+    """Whether a study is a reader's own run in a clone with published ones: run here, and none of them."""
+    return records.is_begun(study) and bool(published := records.published()) and study not in published
 
 
 def load(edition: str) -> list[StudyRecords]:

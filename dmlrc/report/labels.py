@@ -11,7 +11,7 @@ import pandas as pd
 from dmlrc import papers
 from dmlrc.data import folder_name
 from dmlrc.records import StudyRecords
-from dmlrc.report import titles
+from dmlrc.report import editions, titles
 from dmlrc.report.tables import (
     METHODS,
     PRETRAINED,
@@ -333,13 +333,15 @@ def caption(records: StudyRecords) -> str:
 def captions(several: Iterable[StudyRecords], count: Callable[[StudyRecords], str] | None = None) -> str:
     """`caption` of several studies: a number that is the same is said once. count: of a study, default its reruns.
 
-    Of a comparison at a smaller budget than that of the records which it takes over, how these were cut.
+    A reader's own run beside published studies is called so (`editions.is_yours`). Of a comparison at a smaller budget
+    than that of the records which it takes over, how these were cut.
     """
     count = count or _count_of_runs
     named: dict[str, dict[str, None]] = {}
     cuts: dict[str, None] = {}
     for records in several:
-        named.setdefault(count(records), {})[f"`{records.name}`"] = None
+        yours = " (your run)" if editions.is_yours(records.name) else ""
+        named.setdefault(count(records), {})[f"`{records.name}`{yours}"] = None
         cuts[_cut(records)] = None
     if len(named) == 1 and len(*named.values()) > 1:
         counts = f"Each study: {next(iter(named))}."
@@ -385,8 +387,10 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
         sentences.append(again)
     short = [records for records in edition if records.meta["budget"]["name"] != "full"]
     if searched := [records for records in short if records.meta["budget"]["trials"] >= 10]:
+        yours = all(editions.is_yours(records.name) for records in searched)
         sentences.append(
-            f"{named(searched)} has short searches and runs: it ranks the methods for these, and settles no claim."
+            f"{f'Your run, {named(searched)},' if yours else named(searched)} has short searches and runs: it ranks "
+            "the methods for these, and settles no claim."
         )
     if small := [records for records in short if records.meta["budget"]["trials"] < 10]:
         budgets = dict.fromkeys(

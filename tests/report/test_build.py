@@ -12,7 +12,8 @@ from factories import write_fake_study
 
 from dmlrc import records, studies, study
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
-from dmlrc.report import build, editions
+from dmlrc.report import build, editions, labels
+from dmlrc.report.first import page as first
 from dmlrc.report.method import notes
 
 ROOT = Path(__file__).parents[2]
@@ -102,7 +103,8 @@ def test_editions(home):
         editions.load("glyph-quick")
     with pytest.raises(MissingDataError, match=r"glyphs-quick.* has no records"):
         editions.load("glyphs-quick")
-    with pytest.raises(DmlrcError, match="no study is published yet"):
+    assert editions.names("quick, glyphs-full,grocery-quick") == ["grocery-quick", "glyphs-full"]
+    with pytest.raises(DmlrcError, match="no study is published yet: `make book STUDY=quick` needs none"):
         editions.names("published")
 
 
@@ -123,6 +125,25 @@ def test_a_published_book_begins_with_the_data_set_of_all_papers(home):
     path.mkdir()
     (path / "meta.json").write_text(json.dumps(meta | {"complete": True}))
     assert editions.names("published") == ["cub200-2010-frozen", "cars196crops-frozen"]  # its first run steps back
+    assert editions.names("published,quick") == ["cub200-2010-frozen", "cars196crops-frozen", "grocery-quick"]
+    assert editions.trained("published,quick") == editions.trained("quick") == ["grocery-quick"]
+    assert editions.trained("published") == []
+
+
+def test_a_run_of_the_readers_own_stands_beside_published_ones(home):
+    write_fake_study(study="glyphs-smoke")
+    assert not editions.is_yours("glyphs-smoke")  # there is nothing to tell it from
+    found = studies.get("cub200-2010-frozen")
+    (home / "results" / found.name).mkdir(parents=True)
+    meta = {"budget": vars(found.budget), "complete": True}
+    (home / "results" / found.name / "meta.json").write_text(json.dumps(meta))
+    assert editions.is_yours("glyphs-smoke")
+    assert not editions.is_yours(found.name)
+    [records] = editions.load("glyphs-smoke")
+    assert labels.caption(records) == "`glyphs-smoke` (your run): n = 2 reruns."
+    told = first.your_run([records])
+    assert told.startswith("**Your run** stands beside the committed ones: `glyphs-smoke`, trained")
+    assert told.endswith(" of the best. So short a run settles no claim.")
 
 
 @pytest.mark.parametrize(

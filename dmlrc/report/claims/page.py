@@ -290,16 +290,21 @@ def _low_rows(studies: Judged) -> Iterator[str]:
 
 
 def _failed(studies: Judged) -> str:
-    """The claims that no main study reproduces, as they stand in the papers; "" if there is none."""
+    """The claims that every main study contradicts, as they stand in the papers; "" if there is none.
+
+    A study that settles nothing, for want of budget, has no say.
+    """
+    deciding = {name: those for name, those in studies.items() if settled(each.verdict for each in those.values())[0]}
     verdicts = {
-        claim: {judgements[claim.id].verdict for judgements in studies.values() if claim.id in judgements}
+        claim: {judgements[claim.id].verdict for judgements in deciding.values() if claim.id in judgements}
         for claim in CLAIMS
         if claim.origin != OURS
     }
     claims = [claim for claim, found in verdicts.items() if found == {NOT_REPRODUCED}]
     said = "; ".join(f"*{claim.claim.removesuffix('.')}* ({PAPERS[claim.paper].label})" for claim in claims)
-    several = len(studies.keys() - {WITHOUT_RECORDS}) > 1
-    return f"Not reproduced{' in any of these studies' if several else ''}: {said}." if said else ""
+    names = [name for name in deciding if name != WITHOUT_RECORDS]
+    where = " in any of these studies" if len(names) > 1 else "".join(f" on `{name}`" for name in names)
+    return f"Not reproduced{where}: {said}." if said else ""
 
 
 def _sentence(text: str) -> str:

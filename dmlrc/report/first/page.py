@@ -7,7 +7,7 @@ import pandas as pd
 
 from dmlrc.papers import after2019
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import labels, published, tables
+from dmlrc.report import editions, labels, published, tables
 from dmlrc.report.claims.page import SECTIONS
 from dmlrc.report.claims.rule import VERDICTS, below_untrained
 from dmlrc.report.claims.verdicts import Judged, of_section
@@ -24,7 +24,11 @@ NEWER = {method.name: method for method in after2019.METHODS}
 
 
 def answer(edition: Sequence[StudyRecords]) -> str:
-    """What the book finds, in three sentences: what was claimed, what is measured, what decides which loss leads."""
+    """What the book finds, in three sentences: what was claimed, what is measured, what decides which loss leads.
+
+    From the studies of full budget, where there are any.
+    """
+    edition = [each for each in edition if each.meta["budget"]["name"] == "full"] or edition
     theirs = published.results()
     paper = [tables.improvement(theirs[theirs["dataset"] == name], CONTRASTIVE) for name in published.DATASETS]
     ours = {each.name: tables.improvement(tables.accuracy(each), CONTRASTIVE)["concatenated"] for each in edition}
@@ -39,6 +43,22 @@ def answer(edition: Sequence[StudyRecords]) -> str:
             f"{f', and {measured} in our runs' * bool(measured)}.",
             leads(edition),
         ]
+    )
+
+
+def your_run(edition: Sequence[StudyRecords]) -> str:
+    """What was run here and stands beside published studies, in two sentences; "" where nothing was."""
+    told = [_trained_here(each) for each in edition if editions.is_yours(each.name)]
+    return " ".join(told)
+
+
+def _trained_here(records: StudyRecords) -> str:
+    budget, where = records.meta["budget"], records.meta["environment"]
+    short = " So short a run settles no claim." if budget["name"] != "full" else ""
+    return (
+        f"**Your run** stands beside the committed ones: `{records.name}`, trained on {where['cores']} cores on "
+        f"{records.meta['created'][:10]}, {labels.counted(budget['trials'], 'trial')} a search and "
+        f"{labels.counted(budget['reruns'], 'rerun')} of the best.{short}"
     )
 
 
@@ -137,7 +157,7 @@ def squares(judged: Judged) -> pd.DataFrame:
 def limits(edition: Sequence[StudyRecords]) -> str:
     """What the book cannot say yet, as Markdown bullets."""
     frozen = [each.name for each in edition if each.meta["protocol"]["frozen_trunk"]]
-    data = {each.meta["dataset"] for each in edition}
+    data = {labels.dataset(each) for each in edition}
     bullets = [
         f"**Frozen trunk.** On {listed([f'`{name}`' for name in frozen])} only a linear embedder was trained, on fixed "
         "ImageNet features. Losses may rank otherwise when the whole network is fine-tuned, as it was in the papers."
