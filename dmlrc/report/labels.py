@@ -340,7 +340,7 @@ def captions(several: Iterable[StudyRecords], count: Callable[[StudyRecords], st
     named: dict[str, dict[str, None]] = {}
     cuts: dict[str, None] = {}
     for records in several:
-        yours = " (your run)" if editions.is_yours(records.name) else ""
+        yours = ", your run" if editions.is_yours(records.name) else ""
         named.setdefault(count(records), {})[f"`{records.name}`{yours}"] = None
         cuts[_cut(records)] = None
     if len(named) == 1 and len(*named.values()) > 1:
@@ -387,11 +387,10 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
         sentences.append(again)
     short = [records for records in edition if records.meta["budget"]["name"] != "full"]
     if searched := [records for records in short if records.meta["budget"]["trials"] >= 10]:
-        yours = all(editions.is_yours(records.name) for records in searched)
-        sentences.append(
-            f"{f'Your run, {named(searched)},' if yours else named(searched)} has short searches and runs: it ranks "
-            "the methods for these, and settles no claim."
-        )
+        who = named(searched)
+        if all(editions.is_yours(records.name) for records in searched):
+            who = f"{{term}}`Your run`, {who},"
+        sentences.append(f"{who} has short searches and runs: it ranks the methods for these, and settles no claim.")
     if small := [records for records in short if records.meta["budget"]["trials"] < 10]:
         budgets = dict.fromkeys(
             "{name}: {trials} trials, {reruns} reruns".format(**each.meta["budget"]) for each in small

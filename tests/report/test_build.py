@@ -140,7 +140,7 @@ def test_a_run_of_the_readers_own_stands_beside_published_ones(home):
     assert editions.is_yours("glyphs-smoke")
     assert not editions.is_yours(found.name)
     [records] = editions.load("glyphs-smoke")
-    assert labels.caption(records) == "`glyphs-smoke` (your run): n = 2 reruns."
+    assert labels.caption(records) == "`glyphs-smoke`, your run: n = 2 reruns."
     told = first.your_run([records])
     assert told.startswith("**Your run** stands beside the committed ones: `glyphs-smoke`, trained")
     assert told.endswith(" of the best. So short a run settles no claim.")

@@ -222,22 +222,24 @@ def takeaways(edition: Sequence[StudyRecords] | Judged) -> list[str]:
 
 
 def _stood(of_what: str, parts: Judged) -> str:
-    """How many of some claims each study reproduces, and how many it contradicts, in one sentence; "" without any."""
+    """How many of some claims each study reproduces, and how many it contradicts, in words; "" without any."""
     verdicts = {name: [each.verdict for each in those.values()] for name, those in parts.items() if those}
     if not verdicts:
         return ""
     total = labels.span(map(len, verdicts.values()), str)
+    mute = {name for name, found in verdicts.items() if not settled(found)[0]}
+    on = labels.listed(f"`{name}`" for name in verdicts if name in mute)
+    if len(mute) == len(verdicts):
+        return f"None of {total} {of_what} is settled on {on}."
     held, failed = (
-        {name: str(found.count(verdict) or "none") for name, found in verdicts.items()}
+        {name: str(found.count(verdict) or "none") for name, found in verdicts.items() if name not in mute}
         for verdict in (REPRODUCED, NOT_REPRODUCED)
     )
-    if {*held.values(), *failed.values()} == {"none"}:
-        return f"None of {total} {of_what} is settled on {labels.listed(f'`{name}`' for name in verdicts)}."
     contradicted = labels.listed(failed.values()) if {*failed.values()} != {"none"} else "none"
     left = any(settled(found)[0] < len(found) for found in verdicts.values())
     return (
         f"Of {total} {of_what}, our runs reproduce {labels.by_study(held)}; they contradict {contradicted}"
-        f"{' and leave the others open' * left}."
+        f"{' and leave the others open' * left}.{f' None is settled on {on}.' if mute else ''}"
     )
 
 

@@ -53,11 +53,11 @@ def your_run(edition: Sequence[StudyRecords]) -> str:
 
 
 def _trained_here(records: StudyRecords) -> str:
-    budget, where = records.meta["budget"], records.meta["environment"]
+    budget = records.meta["budget"]
     short = " So short a run settles no claim." if budget["name"] != "full" else ""
     return (
-        f"**Your run** stands beside the committed ones: `{records.name}`, trained on {where['cores']} cores on "
-        f"{records.meta['created'][:10]}, {labels.counted(budget['trials'], 'trial')} a search and "
+        f"**Your run** stands beside the committed ones: `{records.name}`, trained here on "
+        f"{records.meta['created'][:10]} with {labels.counted(budget['trials'], 'trial')} a search and "
         f"{labels.counted(budget['reruns'], 'rerun')} of the best.{short}"
     )
 
