@@ -46,22 +46,76 @@ class SoftTriple(nn.Module):
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) in [0, num_classes) -> scalar."""
         check_batch(embeddings, labels, self.num_classes)
-        fc = self.fc.to(embeddings.dtype)
-        length = (fc * fc).sum(0).clamp(min=1e-24).sqrt()  # (C K,)
-        to_centers = (fc.T @ embeddings.T) / length[:, None]
-        to_centers = to_centers.unflatten(0, (self.num_classes, self.centers_per_class))  # (C, K, B)
-        to_classes = (torch.softmax(to_centers / self.gamma, dim=1) * to_centers).sum(1).T  # (B, C)
+        centres = self.fc.to(embeddings.dtype).T.unflatten(0, (self.num_classes, -1))  # (C, K, D)
+        to_classes = _Similarities.apply(centres, embeddings, self.gamma).T  # (B, C)
         margins = torch.zeros_like(to_classes).scatter_(1, labels[:, None], self.margin)
         classification = F.cross_entropy(self.la * (to_classes - margins), labels)
-        return classification + self.reg_weight * self._spread(fc) if self.reg_weight else classification
+        if not self.reg_weight or self.centers_per_class == 1:
+            return classification
+        return classification + self.reg_weight * _Spread.apply(centres) / 2
 
-    def _spread(self, fc: Tensor) -> Tensor:
-        """Half the mean distance between two centres of one class; 0 where a class has one."""
-        # In double precision, where 2 - 2 cos is exact enough for centres that lie almost on each other.
-        grouped = fc.double().T.unflatten(0, (self.num_classes, self.centers_per_class))  # (C, K, D)
-        products = grouped @ grouped.mT  # (C, K, K)
+
+class _Similarities(torch.autograd.Function):
+    """S_cb of a class and an embedding, with its gradients: (C, K, D), (B, D), gamma -> (C, B).
+
+    With the cosine s_k = w_k . x / |w_k| to a centre and its share p_k = softmax_k(s_k / gamma), S = sum_k p_k s_k,
+    dS/ds_k = p_k (1 + (s_k - S) / gamma) and ds_k/dw_k = (x - s_k w_k / |w_k|) / |w_k|. So the backward pass goes
+    twice over the many centres; autograd's goes over them once for every operation.
+    """
+
+    @staticmethod
+    def forward(ctx, centres: Tensor, x: Tensor, gamma: float) -> Tensor:
+        w = centres.flatten(0, 1)  # (C K, D)
+        lengths = torch.linalg.vector_norm(w, dim=1, keepdim=True).clamp_(min=1e-12)
+        cosines = ((w @ x.T) / lengths).unflatten(0, centres.shape[:2])  # (C, K, B)
+        shares = torch.softmax(cosines / gamma, dim=1)
+        similarities = (shares * cosines).sum(1)
+        ctx.save_for_backward(w, x, lengths, cosines, shares, similarities)
+        ctx.gamma = gamma
+        return similarities
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        w, x, lengths, cosines, shares, similarities = ctx.saved_tensors
+        slopes = ((cosines - similarities[:, None]) / ctx.gamma).add_(1).mul_(shares).mul_(gradient[:, None])
+        slopes = slopes.flatten(0, 1) / lengths  # (C K, B)
+        along = (slopes * cosines.flatten(0, 1)).sum(1, keepdim=True) / lengths
+        return torch.addmm(w * -along, slopes, x).unflatten(0, cosines.shape[:2]), slopes.T @ w, None
+
+
+class _Spread(torch.autograd.Function):
+    """The mean distance of two centres of one class, both at length 1, with its gradient: (C, K, D) -> scalar, K >= 2.
+
+    The gradient of a class's centres is a matrix (K, K) times these centres. In double precision, where 2 - 2 cos is
+    exact enough for centres that lie almost on each other; equal ones have no gradient.
+    """
+
+    @staticmethod
+    def forward(ctx, centres: Tensor) -> Tensor:
+        w = centres.double()
+        products = w @ w.mT  # (C, K, K)
         lengths = products.diagonal(dim1=1, dim2=2).sqrt()  # (C, K)
-        cosines = products / (lengths[:, :, None] * lengths[:, None, :])
-        apart = (2 - 2 * cosines).clamp(min=1e-14).sqrt().triu(1)  # each pair once; equal centres have no gradient
-        pairs = self.num_classes * self.centers_per_class * (self.centers_per_class - 1) // 2
-        return (apart.sum() / (2 * max(pairs, 1))).to(fc.dtype)
+        scale = 1 / (lengths[:, :, None] * lengths[:, None, :])
+        cosines = products * scale
+        squares = 2 - 2 * cosines
+        distances = squares.clamp(min=1e-14).sqrt_()
+        for each in (squares, distances):
+            each.diagonal(dim1=1, dim2=2).zero_()
+        pulls = torch.where(squares > 1e-14, -1 / distances, 0.0)  # of each distance, by the cosine
+        ctx.save_for_backward(w, lengths, scale, cosines, pulls)
+        return (distances.sum() / _pairs(centres)).to(centres.dtype)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, gradient: Tensor) -> Tensor:
+        w, lengths, scale, cosines, pulls = ctx.saved_tensors
+        matrices = pulls * scale
+        matrices.diagonal(dim1=1, dim2=2).copy_(-(pulls * cosines).sum(2) / lengths.square())
+        return ((matrices * (2 * gradient / _pairs(w))) @ w).to(gradient.dtype)
+
+
+def _pairs(centres: Tensor) -> int:
+    """How many ordered pairs the classes have between their centres (C, K, D)."""
+    classes, count, _ = centres.shape
+    return classes * count * (count - 1)
