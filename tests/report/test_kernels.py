@@ -19,21 +19,25 @@ CELLS = [
 ]
 
 
-def execute(source, folder):
-    """Run one cell in a kernel of its own; its printed lines."""
-    cell = nbformat.v4.new_code_cell(source)
+def execute(source, folder, defaults="", **parameters):
+    """Run one cell in a kernel of its own, behind one with these parameters; its printed lines."""
+    given = nbformat.v4.new_code_cell(defaults, metadata={"tags": ["parameters"]})
+    cells = [given, nbformat.v4.new_code_cell(source)]
     nbformat.write(
-        nbformat.v4.new_notebook(cells=[cell], metadata={"kernelspec": {"name": "python3", "display_name": ""}}),
+        nbformat.v4.new_notebook(
+            cells=cells, metadata={"kernelspec": {"name": "python3", "display_name": "", "language": "python"}}
+        ),
         folder / "in.ipynb",
     )
     papermill.execute_notebook(
         folder / "in.ipynb",
         folder / "out.ipynb",
+        parameters,
         cwd=folder,
         progress_bar=False,
         kernel_manager_class=ForkedKernelManager,
     )
-    outputs = nbformat.read(folder / "out.ipynb", as_version=4).cells[0].outputs
+    outputs = nbformat.read(folder / "out.ipynb", as_version=4).cells[-1].outputs
     return "".join(each.text for each in outputs if each.output_type == "stream").splitlines()
 
 
@@ -53,3 +57,11 @@ def test_a_kernel_that_dies_is_an_error_and_not_a_wait(tmp_path):
 def test_an_exception_of_a_cell_arrives(tmp_path):
     with pytest.raises(PapermillExecutionError, match="division"):
         execute("1 / 0", tmp_path)
+
+
+def test_a_parameter_that_a_notebook_does_not_have_is_an_error(tmp_path):
+    source = "from dmlrc.report import parameters\nparameters.check()\nprint(studies)"
+    assert execute(source, tmp_path, 'studies = "a"  # one or several', studies="b") == ["b"]
+    assert execute(source, tmp_path, 'studies = "a"') == ["a"]
+    with pytest.raises(PapermillExecutionError, match="unknown parameter 'study': did you mean 'studies'"):
+        execute(source, tmp_path, 'studies = "a"', study="b")
