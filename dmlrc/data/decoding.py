@@ -21,7 +21,13 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps
 
+from dmlrc.data.listing import HEIC_SUFFIXES
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
+
+if HEIC_SUFFIXES:
+    import pi_heif
+
+    pi_heif.register_heif_opener()
 
 SQUARES = ("crop", "squash")
 LARGEST_SIZE = 4096  # an RGB image of this side takes 50 MB in the cache

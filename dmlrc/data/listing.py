@@ -7,13 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
+from dmlrc import extras
 from dmlrc.errors import MissingDataError
 
+HEIC_SUFFIXES = (".heic", ".heif") if extras.has("heic") else ()
+"""Photographs of iPhones, which Pillow reads with a plugin only."""
 IMAGE_SUFFIXES = frozenset(
     [
         ".avif",
         ".bmp",
         ".gif",
+        *HEIC_SUFFIXES,
         ".jfif",
         ".jp2",
         ".jpe",

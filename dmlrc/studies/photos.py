@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dmlrc import locks, models, paths
+from dmlrc import extras, locks, models, paths
 from dmlrc.data import folder as class_folders
 from dmlrc.data.available import folder_path
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
@@ -146,6 +146,8 @@ def plan(photos: Photos, study: Study) -> list[str]:
     if photos.left_out:
         of_each = ", ".join(f"{count} {suffix or 'without an ending'}" for suffix, count in photos.left_out.items())
         said.append(f"          left out, since they cannot be read as images: {of_each}")
+        if not extras.has("heic") and {".heic", ".heif"} & set(photos.left_out):
+            said.append("          .heic is read where dmlrc is installed with its extra 'heic'")
     half = classes // 2
     said.append(f"classes   {half} to train and choose on, in {folds} folds, {classes - half} others to test on")
     if folds < MOST_FOLDS:

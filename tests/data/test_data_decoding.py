@@ -1,5 +1,6 @@
 """One image file to pixels: every depth at its true range, strips, and files that are none."""
 
+import base64
 import resource
 import struct
 import zlib
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from dmlrc.data import listing
 from dmlrc.data.decoding import Form, decode
 from dmlrc.errors import DmlrcError, UsageError
 
@@ -52,6 +54,28 @@ def test_a_photograph_that_lies_on_its_side_is_stood_up_where_that_is_wanted(tmp
     file = saved(tmp_path, np.arange(256).astype(np.uint8), ".png", exif=tags)
     lying, upright = (decode(file, Form(256, channels=1, upright=wanted))[0] for wanted in (False, True))
     np.testing.assert_array_equal(upright, np.rot90(lying, k=-1))
+
+
+HEIC = (  # 32 x 32, the left half red, the right half white; as pillow-heif 1.8.1 writes it
+    "AAAAHGZ0eXBoZWljAAAAAG1pZjFoZWljbWlhZgAAAX1tZXRhAAAAAAAAACFoZGxyAAAAAAAAAABwaWN0AAAAAAAAAAAAAAAAAAAAACJpbG9jAAAA"
+    "AERAAAEAAQAAAAABoQABAAAAAAAAAHsAAAAjaWluZgAAAAAAAQAAABVpbmZlAgAAAAABAABodmMxAAAAAA5waXRtAAAAAAABAAAA/WlwcnAAAADd"
+    "aXBjbwAAAHZodmNDAQNwAAAAkAAAAAAAHvAA/P34+AAADwNgAAEAGEABDAH//wNwAAADAJAAAAMAAAMAHroCQGEAAQAqQgEBA3AAAAMAkAAAAwAA"
+    "AwAeoCCBBZbq5Ka5uAhoMCAAAAMDIAAAAwAhYgABAAZEAcFzwIkAAAATY29scm5jbHgAAQANAAaAAAAAFGlzcGUAAAAAAAAAQAAAAEAAAAAoY2xh"
+    "cAAAACAAAAABAAAAIAAAAAH////gAAAAAv///+AAAAACAAAAEHBpeGkAAAAAAwgICAAAABhpcG1hAAAAAAAAAAEAAQWBAgMFhAAAAINtZGF0AAAA"
+    "dygBr1j5E5Jf/8qV//TiSHk2NRW/NsTF258/zxSuM0CMUoFVV8oB6ox7X9F0MMPLzmmPf576Lr9GnSYLCnOska9DNVXQcZ//8RqFNBi7AyDKiQBm"
+    "MhJbHF6CNNC5xUFrjRydCMJ80j7uX5pSts2WhqF/QWAQebkY"
+)
+
+
+@pytest.mark.parametrize("name", ["a.HEIC", "a.heif"])
+def test_a_photograph_of_an_iphone(tmp_path, name):
+    file = tmp_path / name
+    file.write_bytes(base64.b64decode(HEIC))
+    assert listing.is_image(file)
+    red, _, blue = decode(file, Form(32)).astype(int)
+    assert (abs(red[:, :14] - 200) < 10).all()
+    assert (blue[:, :14] < 40).all()
+    assert (blue[:, 18:] > 245).all()
 
 
 @pytest.mark.parametrize("order", ["<u2", ">u2"])

@@ -1,12 +1,13 @@
 """From a folder of photographs to a study: what is counted, how many folds there are, what is written and refused."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from dmlrc import cli, models, studies
+from dmlrc import cli, extras, models, studies
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.studies import photos
 from dmlrc.studies.photos import Photos
@@ -47,12 +48,20 @@ def test_what_is_in_a_folder(folder):
 
 def test_files_that_are_no_images_are_counted(folder):
     home = folder(8)
-    for name in ("00/a.HEIC", "00/b.heic", "03/note", "03/.hidden"):
+    for name in ("00/a.MOV", "00/b.mov", "03/note", "03/.hidden"):
         (home / name).write_text("")
     found = photos.look(str(home))
-    assert found.left_out == {".heic": 2, "": 1}
+    assert found.left_out == {".mov": 2, "": 1}
     said = "\n".join(photos.plan(found, photos.study_of(found, None, {})[0]))
-    assert "left out, since they cannot be read as images: 2 .heic, 1 without an ending" in said
+    assert "left out, since they cannot be read as images: 2 .mov, 1 without an ending" in said
+    assert "heic" not in said
+
+
+def test_who_has_photographs_of_an_iphone_is_told_what_reads_them(folder, monkeypatch):
+    found = photos.look(str(folder(8)))
+    monkeypatch.setattr(extras, "find_spec", lambda module: None)
+    said = photos.plan(replace(found, left_out={".heic": 2}), photos.study_of(found, None, {})[0])
+    assert "          .heic is read where dmlrc is installed with its extra 'heic'" in said
 
 
 def test_a_list_of_studies_that_cannot_be_written_is_named(home):
