@@ -13,7 +13,7 @@ from pytorch_metric_learning import miners
 from pytorch_metric_learning.distances import DotProductSimilarity, LpDistance
 from torch import Tensor, nn
 
-from benchmarks import clock
+from benchmarks.timing import DEVICE, clock, on_one_thread, report
 from dmlrc import losses
 
 SIZES = (32, 128, 512)
@@ -92,7 +92,5 @@ def _measure(timed: Callable, name: str, size: int, device: torch.device) -> tup
 
 if __name__ == "__main__":
     import sys
-
-    from benchmarks.__main__ import DEVICE, on_one_thread, report
 
     list(report(dict(rows(on_one_thread, DEVICE, names=sys.argv[1:] or PEERS))))

@@ -11,7 +11,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from benchmarks import clock
+from benchmarks.timing import DEVICE, clock, on_one_thread, report
 from dmlrc import models
 from dmlrc.models import EmbeddingModel
 
@@ -84,6 +84,4 @@ def _measure(timed: Callable, make: Callable, device: torch.device, repeats: int
 
 
 if __name__ == "__main__":
-    from benchmarks.__main__ import DEVICE, on_one_thread, report
-
     list(report(dict(rows(on_one_thread, DEVICE))))

@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from pytorch_metric_learning.samplers import MPerClassSampler
 from torch import Tensor, nn
 
-from benchmarks import clock
 from benchmarks.losses import CLASSES, DIM, PEERS
+from benchmarks.timing import DEVICE, clock, on_one_thread, report
 from dmlrc.inputs import FeatureSource
 from dmlrc.methods import Method
 from dmlrc.models import EmbeddingModel, FeatureTrunk
@@ -88,7 +88,5 @@ def _measure(timed: Callable, method: Method, device: torch.device, repeats: int
 
 if __name__ == "__main__":
     import sys
-
-    from benchmarks.__main__ import DEVICE, on_one_thread, report
 
     list(report(dict(rows(on_one_thread, DEVICE, names=sys.argv[1:] or None))))

@@ -5,9 +5,10 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "available": ["find_weights", "has_weights", "names"],
+        "available": ["has_weights", "names"],
         "base": ["Trunk"],
         "embedder": ["EmbeddingModel", "FeatureTrunk", "embed", "freeze_batch_norm", "l2_normalize"],
+        "files": ["find_weights"],
         "partial": ["split"],
         "trunks": ["create_trunk"],
     },

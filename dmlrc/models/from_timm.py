@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.models import weight_files
-from dmlrc.models.available import LITE0_PACKAGE, TIMM, find_weights, lite0_file
 from dmlrc.models.base import Trunk
+from dmlrc.models.files import LITE0_PACKAGE, TIMM, find_weights, lite0_file
 
 # EfficientNet-Lite0 with the ImageNet weights of its authors is a package like any other. Its tensors have other names
 # than timm's, in the same order; its network takes (x - 127) / 128 of x in 0..255.

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from dmlrc.errors import MissingDataError, UsageError, unknown
 from dmlrc.models import from_timm, weight_files
-from dmlrc.models.available import BN_INCEPTION_FILE, LITE0, TIMM, find_weights, in_package
 from dmlrc.models.base import Trunk
 from dmlrc.models.bn_inception import BNInception
 from dmlrc.models.conv4 import Conv4
+from dmlrc.models.files import BN_INCEPTION_FILE, LITE0, TIMM, find_weights, in_package
 
 # What torchvision's pretrained networks expect of RGB in [0, 1].
 IMAGENET = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}

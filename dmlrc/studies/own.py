@@ -27,7 +27,7 @@ from pathlib import Path
 
 from dmlrc import data, models
 from dmlrc.errors import UsageError, unknown
-from dmlrc.models.available import TIMM
+from dmlrc.models.files import TIMM
 from dmlrc.protocol import FULL, QUICK, SMOKE, Protocol, Study
 
 BUDGETS = {budget.name: budget for budget in (FULL, QUICK, SMOKE)}

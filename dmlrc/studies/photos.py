@@ -13,7 +13,7 @@ from dmlrc import extras, locks, models, paths
 from dmlrc.data import folder as class_folders
 from dmlrc.data.available import folder_path
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
-from dmlrc.models.available import LITE0, LITE0_PACKAGE
+from dmlrc.models.files import LITE0, LITE0_PACKAGE
 from dmlrc.protocol import Study
 from dmlrc.studies import catalogue, own
 

