@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
@@ -17,13 +18,10 @@ from dmlrc.report.first import page as first
 from dmlrc.report.method import notes
 
 ROOT = Path(__file__).parents[2]
-LIVE = {
-    "num_points": 300,
-    "class_counts": "10,100",
-    "trunks": "conv4",
-    "trunk_classes": "12",
-    "toy_seeds": 1,
-    "epochs": 1,
+LIVE = {  # what the chapters compute themselves, small
+    "01_metrics": {"num_points": 300, "class_counts": "10,100", "trunks": "conv4", "trunk_classes": "12"},
+    "05_training_strategies": {"toy_seeds": 1},
+    "17_what_a_score_looks_like": {"epochs": 1},
 }
 
 
@@ -43,8 +41,12 @@ def test_the_book_of_the_smoke_study_from_scratch(checkout, monkeypatch):
     lines = contents.read_text().splitlines(keepends=True)
     kept = [line for line in lines if "chapters/method_" not in line or line.strip().endswith(some)]
     contents.write_text("".join(kept))
+    pages = [
+        replace(page, parameters={**page.parameters, **LIVE.get(page.notebook.stem, {})}) for page in build.chapters()
+    ]
+    monkeypatch.setattr(build, "chapters", lambda: pages)
     study.run(studies.get("glyphs-smoke"))
-    build.execute({"studies": "glyphs-smoke"} | LIVE)
+    build.execute({"studies": "glyphs-smoke"})
     page = build.pages()
     assert page.name == "index.html"
     results = (page.parent / "chapters" / "03_results.html").read_text()
