@@ -21,10 +21,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps
 
-from dmlrc.data.listing import HEIC_SUFFIXES
+from dmlrc import extras
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 
-if HEIC_SUFFIXES:
+if extras.has("heic"):
     import pi_heif
 
     pi_heif.register_heif_opener()

@@ -10,14 +10,14 @@ import numpy as np
 from dmlrc import extras
 from dmlrc.errors import MissingDataError
 
-HEIC_SUFFIXES = (".heic", ".heif") if extras.has("heic") else ()
-"""Photographs of iPhones, which Pillow reads with a plugin only."""
+HEIC_SUFFIXES = (".heic", ".heif")
+"""Photographs of iPhones, which Pillow reads with a plugin only: the extra "heic"."""
 IMAGE_SUFFIXES = frozenset(
     [
         ".avif",
         ".bmp",
         ".gif",
-        *HEIC_SUFFIXES,
+        *(HEIC_SUFFIXES if extras.has("heic") else ()),
         ".jfif",
         ".jp2",
         ".jpe",

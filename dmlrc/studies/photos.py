@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from dmlrc import extras, locks, models, paths
+from dmlrc import locks, models, paths
 from dmlrc.data import folder as class_folders
 from dmlrc.data.available import folder_path
+from dmlrc.data.listing import HEIC_SUFFIXES
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.models.files import LITE0, LITE0_PACKAGE
 from dmlrc.protocol import Study
@@ -146,7 +147,7 @@ def plan(photos: Photos, study: Study) -> list[str]:
     if photos.left_out:
         of_each = ", ".join(f"{count} {suffix or 'without an ending'}" for suffix, count in photos.left_out.items())
         said.append(f"          left out, since they cannot be read as images: {of_each}")
-        if not extras.has("heic") and {".heic", ".heif"} & set(photos.left_out):
+        if photos.left_out.keys() & set(HEIC_SUFFIXES):
             said.append("          .heic is read where dmlrc is installed with its extra 'heic'")
     half = classes // 2
     said.append(f"classes   {half} to train and choose on, in {folds} folds, {classes - half} others to test on")

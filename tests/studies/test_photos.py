@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dmlrc import cli, extras, models, studies
+from dmlrc import cli, models, studies
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.studies import photos
 from dmlrc.studies.photos import Photos
@@ -57,9 +57,8 @@ def test_files_that_are_no_images_are_counted(folder):
     assert "heic" not in said
 
 
-def test_who_has_photographs_of_an_iphone_is_told_what_reads_them(folder, monkeypatch):
+def test_who_has_photographs_of_an_iphone_is_told_what_reads_them(folder):
     found = photos.look(str(folder(8)))
-    monkeypatch.setattr(extras, "find_spec", lambda module: None)
     said = photos.plan(replace(found, left_out={".heic": 2}), photos.study_of(found, None, {})[0])
     assert "          .heic is read where dmlrc is installed with its extra 'heic'" in said
 
