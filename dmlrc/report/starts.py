@@ -65,11 +65,13 @@ def of_rows(records: StudyRecords) -> pd.Series:
     The random layer as wide as the row's embedding, joined ones counted together; between two recorded widths on the
     line between them, over log2, and beyond them the nearest. Of the study's own trunk and input, also for a row that
     has another one. Where that is not recorded, and for embeddings that are the trunk's features, the trunk itself; NaN
-    where it is not there either.
+    where it is not there either, and where another order of the classes makes other test classes.
     """
     found, curve = scores(records), by_dimension(records.meta["parent"] or records.name)
     trunk = _of_trunk(found)
     keys = found[found["method"] != PRETRAINED][["method", "setting"]].drop_duplicates()
+    if _has_other_test_classes(records):
+        return pd.Series(np.nan, pd.MultiIndex.from_frame(keys))
     if curve.empty:
         return pd.Series(trunk, pd.MultiIndex.from_frame(keys))
     study = studies.known().get(records.name)
@@ -77,6 +79,15 @@ def of_rows(records: StudyRecords) -> pd.Series:
     protocols = [records.meta["protocol"] | dict(changes.get(method, {})) for method in keys["method"]]
     widths = pd.Series(map(_width, protocols, keys["setting"]), pd.MultiIndex.from_frame(keys), dtype=float)
     return pd.Series(np.interp(np.log2(widths), np.log2(curve.index), curve), widths.index).fillna(trunk)
+
+
+def _has_other_test_classes(records: StudyRecords) -> bool:
+    """Whether an experiment orders the classes otherwise than the study around which it stands."""
+    main = studies.known().get(records.meta["parent"])
+    if main is None:
+        return False
+    order, seed = records.meta["class_order"], records.meta["seed"]
+    return order != main.class_order or (order == "random" and seed != main.seed)
 
 
 def _width(protocol: Mapping, setting: str) -> float:

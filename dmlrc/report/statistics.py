@@ -355,8 +355,8 @@ def as_array(runs: pd.DataFrame) -> tuple[list[str], np.ndarray]:
 
 
 def each_alone(runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs of methods that were searched once, each rerun as a repetition of its own: the luck is that of seeds."""
-    return runs.assign(repetition=runs["rerun"], rerun=0)
+    """Each rerun as a repetition of its own: the luck is that of seeds, as far as methods were searched once."""
+    return runs.assign(repetition=runs.groupby("method").cumcount(), rerun=0)
 
 
 @dataclass(frozen=True)

@@ -226,7 +226,7 @@ class TestValidationAndTest:
         found = measures.choosing(records)
         assert found["regret"] == pytest.approx(0.09)
         assert not found["held_out"]
-        assert "the luck of the best included" in page.choosing_sentence(records)
+        assert "not corrected for picking the best" in page.choosing_sentence(records)
 
     def test_equal_methods_cost_nothing_by_the_other_searches(self, monkeypatch):
         rng, regrets, lucky, covered = np.random.default_rng(0), [], [], []
@@ -256,12 +256,12 @@ class TestValidationAndTest:
         half = stats.norm.ppf(0.975) / np.sqrt(42 - 13 - 3)  # 14 means taken off, 13 more than of a plain correlation
         assert np.arctanh(within.high) - np.arctanh(within.value) == pytest.approx(half)
         assert within.low < 0 < within.high
-        assert "is not surely better on test" in page.choosing_sentence(study())
+        assert "is not clearly better on test" in page.choosing_sentence(study())
 
     def test_one_repetition_says_nothing_of_searches(self):
         found = measures.choosing(study(repetitions=1))
         assert np.isnan(found["within"].low)
-        assert "Inside a method" not in page.choosing_sentence(study(repetitions=1))
+        assert "Within a method" not in page.choosing_sentence(study(repetitions=1))
 
 
 def parts():
@@ -276,24 +276,24 @@ def parts():
 def test_sentences_name_what_decides_more_than_the_loss():
     text = page.parts_sentence(study(), parts())
     assert "the losses differ by 1.0 % of their mean MAP@R" in text
-    assert text.endswith("What clearly moves them more against one another: the pipeline by 3.0 %.")
+    assert text.endswith("Parts that clearly change the gaps between them by more: the pipeline (3.0 %).")
     validated = [replace(each, on="validation" if each.name == "pipeline" else "test") for each in parts()]
-    assert page.parts_sentence(study(), validated).endswith("the pipeline by 3.0 % (validation).")
+    assert page.parts_sentence(study(), validated).endswith("the pipeline (3.0 %, on validation classes).")
     wide = [replace(each, against=replace(each.against, low=0.005)) for each in parts()]
     text = page.parts_sentence(study(), wide)
-    assert text.endswith("As large as the losses, or larger: the pipeline by 3.0 %.")
+    assert text.endswith("Parts that change these gaps by at least as much: the pipeline (3.0 %).")
     text = page.parts_sentence(study(), parts()[1:])
-    assert "Nothing else moves them as much" in text
-    assert "test classes, by 0.2 %" in text
+    assert "Nothing else changes the gaps between them as much; next comes" in text
+    assert "test classes, with 0.2 %" in text
     said = page.together_sentence(study(), parts())
-    assert "changing the class split moves the only method that was run so by 5.0 % of its mean." in said
+    assert "changing the class split, which was done for one method only, moves its score by 5.0 % of its mean." in said
     assert "too little" in page.parts_sentence(study(), parts()[1:2])
 
 
 def test_cells_and_figures():
     cells = page.part_cells(parts())
     assert cells.loc["loss", "together"] == "–"
-    assert cells.loc["class split", "against one another"] == "one method only"
+    assert cells.loc["class split", "relative to one another"] == "one method only"
     assert cells.loc["pipeline", "interval"] == "2.9 to 3.1"
     assert cells.loc["pipeline", "mean MAP@R"] == "20.00"
     assert page.part_numbers(parts()).loc["pipeline", "against"] == 0.03
@@ -377,18 +377,19 @@ def test_a_study_at_other_rates(monkeypatch):
     short = replace(short, runs=stops)
     said = page.rates_sentence(replace(found, made={**found.made, "too high": short}))
     assert "also had a limit of 20 epochs, which 50 % of the reruns met" in said
-    assert "At 10⁻⁵ (too high) 3 of 3 pairs stand in another order than at the chosen rate" in said
-    assert "With a rate searched for each 1 of 3 pairs stand" in said
+    assert "At 10⁻⁵ (too high) 3 of 3 pairs are in another order than at the chosen rate" in said
+    assert "With a rate searched for each 1 of 3 pairs are in" in said
     assert found.moved("chosen") == (0, 3)
     assert page.rates_in_short({}) == ""
     (high_moved, _), (searched_moved, _) = found.moved("too high"), found.moved("searched for each")
     assert page.rates_in_short({chosen.name: found}).endswith(
-        f"seed on `{chosen.name}` for {high_moved} of 3 pairs at a rate too high and for {searched_moved} of 3 pairs "
-        "with a rate searched for each (by chance 0)."
+        f"seed explains on `{chosen.name}` for {high_moved} of 3 pairs at a rate too high and for {searched_moved} of "
+        f"3 pairs "
+        "with a rate searched for each (about 0 expected by chance)."
     )
     cells, marks = page.rates_cells(found)
     assert list(cells) == ["10⁻⁵ (too high)", "10⁻⁶ (chosen)", "searched for each"]
-    assert cells.loc["Contrastive", "10⁻⁵ (too high)"].endswith("↓")
+    assert cells.loc["Contrastive", "10⁻⁵ (too high)"].endswith("(3) ↓ »")  # the made-up runs are cut off
     assert not cells.loc["Contrastive", "10⁻⁶ (chosen)"].endswith("↓")
     assert marks.loc["Contrastive", "10⁻⁶ (chosen)"] == marks.loc["Margin", "10⁻⁵ (too high)"] == "best"
 
@@ -421,7 +422,7 @@ def test_differences_that_change_by_more_than_luck():
     columns = pd.MultiIndex.from_product([["too high", "chosen"], ["mean", "low", "high"]])
     rows = [[0.1, 0.09, 0.11, 0.1 + gain, 0.09 + gain, 0.11 + gain] for gain in gains.values()]
     found = measures.AtRates({}, pd.DataFrame(rows, index=list(gains), columns=columns), np.nan)
-    # four half widths of 0.01 make one of 0.02: a and b move by 0.01 against one another, c by 0.04 and 0.05
+    # four half widths of 0.01 make one of 0.02: a and b move by 0.01 relative to one another, c by 0.04 and 0.05
     assert found.moved("too high") == (2, 3)
 
 

@@ -10,7 +10,7 @@ from factories import searched_study as study
 from test_hypotheses import EIGHT, flat
 
 from dmlrc.records import PRETRAINED
-from dmlrc.report import style
+from dmlrc.report import everything, labels, style
 from dmlrc.report.depth import figures, measures, page
 from dmlrc.report.hypotheses.measures import CARS, CUB, EMBEDDER, EVERYTHING, LAST_BLOCK
 
@@ -68,7 +68,9 @@ def test_luck_turns_few_pairs_of_losses_that_lie_far_apart(depths):
     lucky = measures.turned_by_luck(depths[0], depths[1])
     assert (lucky.n, lucky.low) == (28, 0)
     assert lucky.value < measures.turned(depths[1], depths[2])[0]
-    assert f"luck of search and seed would turn {lucky.value:.0f} pairs" in page.order_sentence("CUB", depths)
+    assert f"luck of search and seed alone would have swapped about {lucky.value:.0f} (" in page.order_sentence(
+        "CUB", depths
+    )
 
 
 def test_a_method_that_one_depth_lacks_is_left_out_of_all_and_named(recorded, depths):
@@ -97,7 +99,9 @@ def test_sentences_say_what_is_measured(depths):
 
 def test_the_study_that_lends_the_luck_of_search_is_named(depths):
     lent = [replace(each, compared=replace(each.compared, donor=CUB)) for each in depths]
-    assert ": CUB-200 (2010) lends it to Birds and Cars." in page.luck_sentence({"Birds": lent, "Cars": lent})
+    assert ": that on CUB-200 (2010) (for the depths on Birds and Cars)." in page.luck_sentence(
+        {"Birds": lent, "Cars": lent}
+    )
     own = [replace(each, compared=replace(each.compared, donor="")) for each in depths]
     assert page.luck_sentence({"Birds": own}) == page.luck_sentence({}) == ""
     count = depths[0].compared.runs.groupby("method").size().iloc[0]
@@ -105,13 +109,18 @@ def test_the_study_that_lends_the_luck_of_search_is_named(depths):
 
 
 def test_cells_hold_every_method_the_untrained_trunk_and_the_range(depths):
-    cells = page.cells(depths)
+    cells, marks = page.cells(depths)
     assert list(cells.columns) == [each.label for each in depths]
     assert len(cells) == 11
     assert float(cells.loc[page.LUCK, measures.ALONE]) == pytest.approx(100 * measures.luck(depths[0]), abs=0.01)
     assert cells.loc["Contrastive", measures.ALONE].startswith(f"{100 * depths[0].scores['contrastive']:.2f} ± ")
     assert cells.loc[page.UNTRAINED].tolist() == ["–"] * 3  # the made-up studies have none
     assert len(page.numbers(depths)) == 24
+    best = labels.method_label(depths[1].scores.idxmax())
+    assert marks[measures.BLOCK][best] == "best"
+    assert marks[measures.BLOCK].isin(["best", "tie"]).sum() == depths[1].compared.summary["among_best"].sum()
+    ranks = depths[1].compared.summary.iloc[0][["rank_low", "rank_high"]]
+    assert cells.loc["Contrastive", measures.BLOCK].endswith(f"({everything.places(*ranks)})")
 
 
 def test_the_untrained_trunk_is_read_where_it_is_recorded(recorded, depths):
@@ -122,7 +131,7 @@ def test_the_untrained_trunk_is_read_where_it_is_recorded(recorded, depths):
     recorded[name] = replace(recorded[name], scores=frame)
     found = measures.depths(CUB)
     assert found[0].untrained == 0.25
-    assert page.cells(found).loc[page.UNTRAINED].tolist() == ["25.00", "–", "–"]
+    assert page.cells(found)[0].loc[page.UNTRAINED].tolist() == ["25.00", "–", "–"]
     assert "by 3.96 points with the linear embedder alone, 0.96 with the last block too and " in (
         page.spread_sentence("CUB", found)
     )

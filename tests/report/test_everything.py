@@ -1,5 +1,7 @@
 """All results in one table: each row is what the records say, and ranks are those that the intervals leave open."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from factories import fake_records, write_fake_experiments, write_fake_study
@@ -70,6 +72,25 @@ def test_cells_have_a_row_a_method_and_setting_and_no_slug_but_the_record(main):
     assert set(pretrained["rank"]) == {"–"}
     assert not cells["MAP@R"].isin(["nan", ""]).any()
     assert np.all(cells["record"].str.startswith("grocery-quick"))
+
+
+def test_rows_below_the_untrained_trunk_and_rows_cut_off_are_marked(main):
+    scores, runs = main.scores.copy(), main.runs.assign(stopped="plateau")
+    scores.loc[scores["method"] == "triplet", "value"] = 0.01  # the untrained trunk has 0.2
+    scores.loc[scores["method"] == "margin", "value"] = 0.9
+    runs.loc[(runs["method"] == "margin") & (runs["kind"] == "rerun"), "stopped"] = "limit"
+    cells = everything.cells(everything.results([replace(main, scores=scores, runs=runs)]))
+    table = cells[cells["experiment"] == "methods table"]
+    assert table.loc["Triplet", ["MAP@R", "P@1"]].map(lambda cell: cell.endswith(" ↓")).all(axis=None)
+    assert table.loc["Margin", "MAP@R"].str.endswith(" »").all()
+    assert not table.loc["Margin", "P@1"].str.contains("[↓»]").any()
+
+
+def test_a_method_alone_has_no_rank(main):
+    scores = main.scores[main.scores["method"].isin(["pretrained", "triplet"])]
+    cells = everything.cells(everything.results([replace(main, scores=scores)]))
+    table = cells[cells["experiment"] == "methods table"]
+    assert set(table["rank"]) == set(table["first"]) == {"–"}
 
 
 def test_a_committed_record_is_a_link_and_another_is_a_name(main, home):

@@ -195,9 +195,9 @@ def test_h7_and_h9_compare_the_depths(recorded):
     assert cells[["this number", "verdict", "repetitions missing"]].iloc[0].tolist() == [
         KEPT,
         NOT_TESTED,
-        "Omniglot (0 of 1)",
+        "Omniglot (everything trained) (0 of 1)",
     ]
-    assert page.sentence([judged]).endswith("by itself kept).")
+    assert page.sentence([judged]).endswith("this number alone: kept).")
     assert measures.depth_levels(CUB).verdict == KEPT
     recorded[last] = study(last, flat(-0.02, EIGHT))
     judged = measures.order_at_every_depth(CUB)
@@ -242,7 +242,7 @@ def test_h3_says_how_much_can_be_gained_at_all(recorded):
     judged = measures.newer_gain_little(GROCERY)
     base = measures.compare(measures.counted(GROCERY), [], "precision_at_1").summary["mean"]["contrastive"]
     assert judged.findings[0].found.attainable[1] == pytest.approx(1 / base - 1)
-    assert f"of at most {100 * (1 / base - 1):.1f} % that are possible" in page.sentence([judged])
+    assert f"(a perfect score would be {100 * (1 / base - 1):+.1f} %)" in page.sentence([judged])
 
 
 def test_h8_is_kept_if_the_interval_contains_zero(recorded):
@@ -266,7 +266,7 @@ def test_correlations_move_when_scores_are_redrawn(recorded):
     assert re.search(r"[0-9]+ of 91 pairs differ; ", text)
     equal, closer = measures.equality(CUB)[["equal", "equal_within_half"]].sum()
     assert closer < equal
-    assert f"{equal} are equal within a point, {closer or 'none'} within half a point." in text
+    assert f"{equal} of 91 pairs are equal within a point, {closer or 'none'} within half a point." in text
     assert "H6: none of 462 trials diverged." in text
     recorded[CUB].trials.loc[3:5, "state"] = "diverged"
     assert "3 of 462 trials diverged, and are left out." in page.beside(CUB)
@@ -281,7 +281,7 @@ def test_the_page_tells_every_verdict(recorded):
     assert cells.loc["H3", "verdict"].iloc[0] == next(each.verdict for each in judged if each.hypothesis == "H3")
     assert len(page.numbers(judged)) == sum(len(each.findings) for each in judged) > 8
     told = page.summary(judged)
-    assert told[0].startswith("Of 9 hypotheses on ")
+    assert told[0].startswith("9 hypotheses on ")
     assert all(each.verdict == NOT_TESTED for each in judged if each.study != CUB)
     assert told[1].endswith("where they are exploratory: all not tested.")
     newer = [each for each in judged if each.hypothesis == "H3"]

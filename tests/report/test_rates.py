@@ -139,7 +139,7 @@ def test_the_order_at_the_best_rate_is_compared_with_that_at_higher_ones():
     orders = {1e-3: [3, 2, 1], 1e-4: [2, 1, 3], 1e-5: [4, 5, 6], 1e-6: [6, 5, 1]}
     best = pd.DataFrame.from_dict(orders, orient="index", columns=METHODS)
     assert page.order_sentence("Cars", best) == (
-        "On Cars a rate above 10⁻⁵ turns pairs of losses around: 1 of 3 at 10⁻⁴ (rank correlation 0.50) and 3 of 3 at "
+        "On Cars a rate above 10⁻⁵ reverses pairs of losses: 1 of 3 at 10⁻⁴ (rank correlation 0.50) and 3 of 3 at "
         "10⁻³ (rank correlation −1.00)."
     )
     lower = best.loc[[1e-5, 1e-6]]
@@ -174,9 +174,9 @@ def test_the_rates_of_the_papers_are_told_beside_their_neighbours():
     )
     assert page.of_papers_sentence(told).strip().splitlines() == [
         "- On Grocery Store each paper's rate is the best that was tried, with worse ones to either side.",
-        "- On Cars crops those of Zhai and Wu 2019 have no grid of their own; those of Roth et al. 2020 are not the "
-        "best of their grid; those of Oi et al. 2021 stand at the edge of their grid, so a better one may lie "
-        "beyond it.",
+        "- On Cars crops the rates of Zhai and Wu 2019 have no grid of their own; the rates of Roth et al. 2020 are "
+        "not the best of their grid; the rates of Oi et al. 2021 stand at the edge of their grid, so a better one may "
+        "lie beyond it.",
     ]
     cells, marks = page.of_papers_cells(told)
     assert cells.loc[("Grocery Store", "Roth et al. 2020")].tolist() == ["10⁻⁴", "10⁻⁴", "20.00", "40.00", "30.00"]
@@ -198,10 +198,11 @@ def test_the_best_rate_of_a_papers_grid_and_its_neighbours(monkeypatch):
     assert np.isnan(told["one_higher"])
 
 
-def test_a_method_that_diverged_at_a_rate_counts_as_nothing_there():
-    best = pd.DataFrame({"contrastive": {1e-5: 0.4, 1e-4: 0.5}, "triplet": {1e-5: 0.4, 1e-4: np.nan}})
-    assert page.means(best).to_dict() == pytest.approx({1e-5: 0.4, 1e-4: 0.25})
+def test_a_rate_at_which_a_method_diverged_is_ruled_out():
+    best = pd.DataFrame({"contrastive": {1e-5: 0.4, 1e-4: 0.5}, "triplet": {1e-5: 0.1, 1e-4: np.nan}})
+    assert page.means(best).to_dict() == pytest.approx({1e-5: 0.25, 1e-4: np.nan}, nan_ok=True)
     assert page.best_rate(best) == 1e-5
+    assert page.best_rate(best.assign(triplet=np.nan)) == 1e-5
 
 
 @pytest.mark.parametrize("paper", ["roth2020", "fehervari2019", "zhai2019", "oi2021"])
@@ -241,7 +242,7 @@ def test_what_a_rate_of_its_own_would_give_each_method():
     rates = {1e-4: [0.2, 0.5, 0.1], 1e-5: [0.3, 0.4, 0.6], 1e-6: [0.1, 0.3, 0.2]}
     best = pd.DataFrame.from_dict(rates, orient="index", columns=METHODS)
     assert page.own_rate_sentence("Cars", best) == (
-        "On Cars a rate of its own would add up to 10.00 points to a method's score (most for Triplet, at 10⁻⁴), and "
-        "to half of them at most 0.00; 0 of 3 pairs would change places."
+        "On Cars a rate of its own would raise a method's score by at most 10.00 points (Triplet, at 10⁻⁴), and that "
+        "of half the methods by at most 0.00; 0 of 3 pairs would change places."
     )
     assert page.own_rate_sentence("Cars", best.drop(1e-4)) == "On Cars the shared rate is the best one of every method."

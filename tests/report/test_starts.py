@@ -52,6 +52,16 @@ def test_features_of_the_trunk_begin_where_the_trunk_is(measured, monkeypatch):
     assert starts.of_rows(made("mine", rows[:1])).isna().all()
 
 
+@pytest.mark.parametrize(
+    ("order", "seed", "other"), [("default", 0, False), ("default", 7, False), ("random", 0, True), ("random", 7, True)]
+)
+def test_other_test_classes_begin_nobody_knows_where(measured, order, seed, other):
+    rows = [("mine", "separated", 0.55), (PRETRAINED, "separated", 0.7)]
+    found = made("mine", rows, embedding_dim=128, folds=0)
+    around = {"parent": "cub200-2010-frozen", "class_order": order, "seed": seed}
+    assert starts.of_rows(replace(found, meta=found.meta | around)).isna().all() == other
+
+
 def test_projections_are_read_by_their_size(monkeypatch):
     frame = pd.DataFrame(
         [(8.0, 0.1), (16.0, 0.1), (16.0, 0.3), (32.0, 0.4), (64.0, 0.5), (np.nan, 0.7)],

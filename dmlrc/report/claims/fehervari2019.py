@@ -79,18 +79,13 @@ def _published_retrieval_against_clustering() -> dict[str, float]:
 
 
 CLAIMS = (
-    Claim(
+    retracted(
         id="fehervari-proxy-softmax-leads",
         claim="Proxy-softmax retrieves best, even as 2048 bits.",
         source="section 4.2, Tables 2-4",
         quote="dominantly the normalized proxies trained with crossentropy loss",
-        statistic="R@1 of ProxySoftmax (2048 bits) minus that of the best other method (64 dimensions), DREML left out",
-        interval=measures.SEARCH_OR_SEEDS,
-        region=above(0),
-        unit=POINTS,
-        needs=(TABLE,),
         link="fehervari-t2",
-        measure=measures.against_best(TABLE, "proxy_softmax", without=[ENSEMBLE], own_setting=BITS),
+        why=measures.SIZE,
         published=lambda: in_tables(_above_best("proxy_softmax")),
     ),
     Claim(
@@ -145,12 +140,12 @@ CLAIMS = (
         quote="triplet loss even with semihard mining performs the worst",
         link="fehervari-t2",
         why="one learning rate and one number of steps for all methods: the rate that suits most of them hurts the "
-        "triplet loss most, so its place is that of the rate",
+        "triplet loss most, so its place reflects the rate, not the loss",
         published=lambda: in_tables(lambda values: values["triplet_semihard"] - values.drop("triplet_semihard").min()),
     ),
     Claim(
         id="fehervari-nca-over-triplet",
-        claim="Of the proxy losses, NCA outperforms the triplet variant.",
+        claim="Among the proxy losses, NCA outperforms the triplet variant.",
         source="section 4.2, Tables 2-4",
         quote="NCAbased loss outperforms the triplet variant",
         statistic="R@1 of ProxyNCA minus that of ProxyTriplet",
@@ -241,46 +236,28 @@ CLAIMS = (
         link="fehervari-f2",
         measure=measures.level_difference(BATCHES, "margin", "batch128", "batch32"),
     ),
-    Claim(
+    retracted(
         id="fehervari-dims",
         claim="Larger embeddings help, across the algorithms.",
         source="section 4.3, Fig. 1",
         quote="Our results show the same trend across different algorithms",
-        statistic="rise of R@1 for each doubling of the embedding size, mean over the methods",
-        interval=measures.STUDENT_ROWS,
-        region=above(0),
-        unit=POINTS,
-        needs=(DIMS,),
         link="fehervari-f1",
-        measure=measures.doubling(DIMS),
+        why=measures.SIZE,
     ),
-    Claim(
+    retracted(
         id="fehervari-dims-proxy-softmax",
         claim="Larger embeddings help proxy-softmax.",
         source="section 4.3, Fig. 1",
         quote="the beneficial impact of the embedding size when softmaxbased features are used",
-        statistic="rise of R@1 of ProxySoftmax for each doubling of the embedding size",
-        interval=measures.STUDENT_RERUNS,
-        region=above(0),
-        unit=POINTS,
-        rows=("proxy_softmax",),
-        needs=(DIMS,),
         link="fehervari-f1",
-        measure=measures.doubling_of(DIMS, "proxy_softmax"),
+        why=measures.SIZE,
     ),
-    Claim(
+    retracted(
         id="fehervari-dims-npairs",
         claim="Larger embeddings do not help N-pairs.",
         source="section 4.2, Fig. 1",
         quote="larger embedding sizes did not yield better results",
-        statistic="R@1 of NPairs at 512 dimensions minus that at 64",
-        interval=measures.SEARCH_OR_SEEDS,
-        region=below(0.01),
-        rationale="less than a point for eight times the size",
-        unit=POINTS,
-        rows=("n_pairs",),
-        needs=(DIMS,),
         link="fehervari-f1",
-        measure=measures.level_difference(DIMS, "n_pairs", "dim512", "dim64"),
+        why=measures.SIZE,
     ),
 )

@@ -152,14 +152,14 @@ def _cell(claim: Claim, judgement: Judgement | None) -> str:
 def unsettled(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     """What stands behind the verdicts that are not firm: a row a study, verdict and reason; how many, and which."""
     rows = [
-        {"Study": study, "verdict": judgement.verdict, "why": _reason(judgement.why), "claim": name}
+        {"Study": study, "verdict": judgement.verdict, "why": _reason(judgement.why), "claim": _SENTENCES[name]}
         for study, judgements in judged(edition).items()
         for name, judgement in judgements.items()
         if judgement.why
     ]
     columns = ["Study", "verdict", "why", "claim"]
     groups = pd.DataFrame(rows, columns=columns).groupby(columns[:-1], sort=False)["claim"]
-    return groups.agg(claims="size", which=", ".join)
+    return groups.agg(claims="size", which=" ".join)
 
 
 def _reason(why: str) -> str:
@@ -180,6 +180,7 @@ SECTIONS = {paper.id: paper.label for paper in papers.ALL} | {OURS: "Ours, not s
 """What the claims are shown by: their papers, and those that no sentence of a paper says; key -> title."""
 
 
+_SENTENCES = {claim.id: claim.claim for claim in CLAIMS}
 _OWN = {claim.id for claim in of_section(OURS)}
 _EXPLORATORY = {claim.id for claim in CLAIMS if claim.exploratory}
 
@@ -235,7 +236,7 @@ def _stood(of_what: str, parts: Judged) -> str:
         {name: str(found.count(verdict) or "none") for name, found in verdicts.items() if name not in mute}
         for verdict in (REPRODUCED, NOT_REPRODUCED)
     )
-    contradicted = labels.listed(failed.values()) if {*failed.values()} != {"none"} else "none"
+    contradicted = labels.by_study(failed) if {*failed.values()} != {"none"} else "none"
     left = any(settled(found)[0] < len(found) for found in verdicts.values())
     return (
         f"Of {total} {of_what}, our runs reproduce {labels.by_study(held)}; they contradict {contradicted}"
@@ -264,7 +265,7 @@ def _changed(studies: Judged) -> str:
         firm = [claim for claim, each in judgements.items() if each.verdict in (REPRODUCED, NOT_REPRODUCED)]
         if count := len(_EXPLORATORY.intersection(firm)):
             told[name] = f"{count} of {len(firm)} settled claims"
-    return f"Exploratory, that is chosen or changed after a look at results: {labels.by_study(told)}." if told else ""
+    return f"Exploratory (chosen or changed after a look at the results): {labels.by_study(told)}." if told else ""
 
 
 def _apart(judgements: Mapping[str, Judgement]) -> tuple[dict[str, Judgement], dict[str, Judgement], int]:
@@ -282,12 +283,12 @@ def _low_rows(studies: Judged) -> Iterator[str]:
         settled = [each for each in judgements.values() if each.verdict in (REPRODUCED, NOT_REPRODUCED)]
         harmed[name] = sum(each.why.endswith(BELOW) for each in judgements.values())
         under[name] = sum(each.below_trunk for each in settled), len(settled)
-    if told := {name: str(count) for name, count in harmed.items() if count}:
+    if told := {name: labels.counted(count, "claim") for name, count in harmed.items() if count}:
         yield f"Inconclusive because most of their rows lie {BELOW}: {labels.by_study(told)}."
     if told := {name: f"{count} of {settled} settled claims" for name, (count, settled) in under.items() if count}:
         yield (
-            "Settled by rows of which most end above where their training began, but below the untrained trunk: "
-            f"{labels.by_study(told)}."
+            "Settled by rows of which most end above where their training began, but below the untrained trunk, which "
+            f"the rule as first written would have left open: {labels.by_study(told)}."
         )
 
 

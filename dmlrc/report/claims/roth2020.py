@@ -306,7 +306,7 @@ CLAIMS = (
         needs=(TABLE,),
         link="roth-f5",
         measure=rho_over_distances,
-        exploratory="the restriction to normalised embeddings was chosen after the first result, and turned it",
+        exploratory="the restriction to normalised embeddings was chosen after the first result, and reversed it",
     ),
     Claim(
         id="roth-density",
@@ -357,7 +357,7 @@ CLAIMS = (
         statistic="Spearman's rank correlation of R@1 and NMI over the methods without regularisation",
         interval=f"{measures.FISHER}, with the factor 1.06 for ranks",
         region=above(0.5),
-        rationale="a strong correlation by the usual word; the figure is drawn, not printed",
+        rationale="what is usually called a strong correlation; the figure is drawn, not printed",
         unit=NUMBER,
         origin=OURS,
         needs=(TABLE,),
@@ -373,7 +373,7 @@ CLAIMS = (
         statistic="Spearman's rank correlation of R@1 and mAP@C over the methods without regularisation",
         interval=f"{measures.FISHER}, with the factor 1.06 for ranks",
         region=above(0.5),
-        rationale="a strong correlation by the usual word; the figure is drawn, not printed",
+        rationale="what is usually called a strong correlation; the figure is drawn, not printed",
         unit=NUMBER,
         origin=OURS,
         needs=(TABLE,),
@@ -420,13 +420,14 @@ CLAIMS = (
         statistic="relative performance of the best sampler minus that of the worst, mean over the objectives",
         interval="Student's t over the objectives; the two samplers are chosen by the other objectives",
         region=above(0.0075),
-        rationale="half of what the paper found; no effect at all would not be its sentence",
+        rationale="half of what the paper found; so that no effect at all does not count as reproduced",
         unit=PERCENT,
         needs=("roth2020-samplers",),
         link="roth-f3",
         measure=sampler_range,
         published=lambda: {"up to": 0.015},
-        exploratory="its region was below the paper's number when it was first judged, so that no effect reproduced it",
+        exploratory="when it was first judged, its region lay below the paper's number, so that no effect counted as "
+        "reproduced",
     ),
     Claim(
         id="roth-batch-size",
@@ -450,13 +451,14 @@ CLAIMS = (
         statistic="relative fall of R@1 from the best to the worst weight decay, for the objective with the largest",
         interval=f"{measures.STUDENT_RERUNS}; the objective and the two decays are chosen by the other reruns",
         region=above(0.025),
-        rationale="half of what the paper found; no effect at all would not be its sentence",
+        rationale="half of what the paper found; so that no effect at all does not count as reproduced",
         unit=PERCENT,
         needs=("roth2020-decays",),
         link="roth-f2",
         measure=decay_effect,
         published=lambda: {"up to": 0.05},
-        exploratory="its region was below the paper's number when it was first judged, so that no effect reproduced it",
+        exploratory="when it was first judged, its region lay below the paper's number, so that no effect counted as "
+        "reproduced",
     ),
     Claim(
         id="roth-dims-converge",
@@ -494,7 +496,7 @@ CLAIMS = (
         source="section 4.2, Fig. 2",
         quote="larger images provide better performance regardless of objective or dataset",
         link="roth-f2",
-        why="a frozen trunk cannot get used to another size, and photographs that are stored with 112 pixels a side "
+        why="a frozen trunk cannot adapt to another size, and photographs that are stored with 112 pixels a side "
         "are enlarged: the sizes differ in what the trunk was trained for, not in what can be seen",
     ),
     Claim(

@@ -53,7 +53,7 @@ def _parts_figure(title: str, parts: Sequence[Part]) -> Figure:
     axis.set_title(title, fontsize=9)
     axis.set_xlabel("SD, % of the mean MAP@R")
     handles = [
-        Line2D([], [], color=style.BLUE, marker="o", linewidth=1.5, label="against one another"),
+        Line2D([], [], color=style.BLUE, marker="o", linewidth=1.5, label="relative to one another"),
         Line2D(
             [], [], color="black", marker="o", markersize=8, markerfacecolor="none", linestyle="none", label="together"
         ),
@@ -76,7 +76,8 @@ def _rates_figure(title: str, found: AtRates) -> Figure:
     heads = [page.rate_head(found, which) for which in found.made]
     beside = np.linspace(-0.05, 0.05, len(found.scores))  # so that intervals do not cover one another
     for name, aside in zip(found.scores.index, beside, strict=True):
-        look, row = style.method_style(name), 100 * found.scores.loc[name].unstack().loc[list(found.made)]
+        numbers = found.scores.loc[name].unstack().loc[list(found.made), ["mean", "low", "high"]]
+        look, row = style.method_style(name), 100 * numbers.astype(float)  # beside them stand other types
         at, means = np.arange(len(heads)) + aside, row["mean"]
         errors = [means - row["low"], row["high"] - means]
         axis.errorbar(at, means, errors, fmt="none", ecolor=look.colour, elinewidth=0.7)

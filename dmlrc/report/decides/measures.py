@@ -314,7 +314,8 @@ class AtRates:
 
     made: TOO_HIGH, CHOSEN, SEARCHED -> the records, as far as there are any; always CHOSEN and one more. scores:
     concatenated test MAP@R, fractions, a row a method that has finished in all of them; columns: these keys, and below
-    each mean, low and high, the ends of the 95 % interval. untrained: the score of the trunk, or NaN.
+    each mean, low and high, the ends of the 95 % interval, rank_low and rank_high, and among_best, whether it cannot be
+    told from the best. untrained: the score of the trunk, or NaN.
     """
 
     made: Mapping[str, StudyRecords]
@@ -360,13 +361,12 @@ def at_rates(records: StudyRecords) -> AtRates | None:
         SEARCHED: experiments.load(records.name, "rate-searched"),
     }
     made = {which: each for which, each in found.items() if each is not None}
-    summaries = {
-        which: significance.compare(each, list(made.values())).summary[["mean", "low", "high"]]
-        for which, each in made.items()
-    }
-    scores = pd.concat(summaries, axis=1, join="inner")
-    if len(made) < 2 or len(scores) < 2:
+    compared = {which: significance.compare(each, list(made.values())) for which, each in made.items()}
+    common = set.intersection(*(set(each.methods) for each in compared.values()))
+    if len(made) < 2 or len(common) < 2:
         return None
+    columns = ["mean", "low", "high", "rank_low", "rank_high", "among_best"]
+    scores = pd.concat({which: each.only(common).summary[columns] for which, each in compared.items()}, axis=1)
     return AtRates(made, scores, tables.mean_of(tables.accuracy(records), PRETRAINED, METRIC))
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import labels, statistics
+from dmlrc.report import labels, statistics, tables
 from dmlrc.report.decides.measures import CHOSEN, SEARCHED, TOO_HIGH, AtRates, Part, choosing, levelled
+from dmlrc.report.significance.page import ranked_cells
 
 
 def drawable(found: Sequence[Part]) -> list[Part]:
@@ -19,7 +20,7 @@ def part_cells(found: Sequence[Part]) -> pd.DataFrame:
     """Parts as cells; percent of the mean MAP@R, which is itself a column."""
     rows = {
         part.name: {
-            "against one another": _percent(part.against.value) or "one method only",
+            "relative to one another": _percent(part.against.value) or "one method only",
             "interval": _interval(part),
             "together": _percent(part.together) or "–",
             "levels": f"{part.levels:,}",
@@ -91,20 +92,20 @@ def parts_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
     if not above:
         most = next(iter(by_name.values()))
         return first + (
-            f"Nothing else moves them as much against one another; the next is the {most.name}, by "
+            f"Nothing else changes the gaps between them as much; next comes the {most.name}, with "
             f"{_percent(most.against.value)} %."
         )
     surely = [part for part in above if part.against.low > loss.high]
     told = {
-        "What clearly moves them more against one another": surely,
-        "As large as the losses, or larger": [part for part in above if part not in surely],
+        "Parts that clearly change the gaps between them by more": surely,
+        "Parts that change these gaps by at least as much": [part for part in above if part not in surely],
     }
     return first + " ".join(f"{how}: {labels.listed(map(_moves, parts))}." for how, parts in told.items() if parts)
 
 
 def _moves(part: Part) -> str:
-    where = " (validation)" * (part.on == "validation")
-    return f"the {labels.aside(part.name)} by {_percent(part.against.value)} %{where}"
+    where = ", on validation classes" * (part.on == "validation")
+    return f"the {labels.aside(part.name)} ({_percent(part.against.value)} %{where})"
 
 
 def section_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
@@ -124,7 +125,7 @@ def parts_in_short(found: Mapping[str, Sequence[Part]]) -> str:
         if by_name and own == own:
             above = [f"the {labels.aside(other)}" for other, value in by_name.items() if value >= own]
             told[name] = labels.listed(above) or "nothing"
-    what = "At least as important for a ranking as the loss itself, as far as it is known"
+    what = "Known to matter at least as much for a ranking as the loss itself"
     return f"{what}: {'; '.join(f'on `{name}` {parts}' for name, parts in told.items())}." if told else ""
 
 
@@ -153,7 +154,7 @@ def choosing_in_short(edition: Sequence[StudyRecords]) -> str:
 def _cost(found: Mapping) -> str:
     """What the choice costs, and what luck may make of it. found: `measures.choosing`."""
     cost = "nothing" if found["regret"] < 5e-5 else f"{labels.percent(found['regret'])} points of test MAP@R"
-    luck = f"± {labels.percent(found['uncertain'])}" if found["held_out"] else "the luck of the best included"
+    luck = f"± {labels.percent(found['uncertain'])}" if found["held_out"] else "not corrected for picking the best"
     return f"{cost} ({luck})"
 
 
@@ -168,11 +169,13 @@ def together_sentence(records: StudyRecords, found: Sequence[Part], named: bool 
     most = max(moving, key=lambda part: part.together)
     together, against = _percent(most.together), most.against.value
     begin = f"On `{records.name}` changing" if named else "Changing"
-    what = f"{begin} the {most.name} moves"
     if np.isnan(against):
-        return f"{what} the only method that was run so by {together} % of its mean."
+        return (
+            f"{begin} the {most.name}, which was done for one method only, moves its score by {together} % of its mean."
+        )
     return (
-        f"{what} all methods together by {together} % of their mean, and against one another by {_percent(against)} %."
+        f"{begin} the {most.name} moves all methods together by {together} % of their mean, and relative to one "
+        f"another by {_percent(against)} %."
     )
 
 
@@ -182,13 +185,13 @@ def rate_head(found: AtRates, which: str) -> str:
 
 
 def rates_cells(found: AtRates) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Test scores at each rate as cells and marks: MAP@R in percent, the best in bold; BELOW where the trunk is."""
+    """Test scores at each rate as cells and marks, see `ranked_cells`; CUT_OFF where many runs were."""
     columns, marks = {}, {}
-    for which in found.made:
-        told, head = found.scores[which], rate_head(found, which)
-        texts = pd.Series(map(labels.percent, told["mean"], (told["high"] - told["low"]) / 2), told.index)
-        columns[head] = labels.against_untrained(texts, told["mean"], found.untrained)
-        marks[head] = told["mean"].eq(told["mean"].max()).map({True: "best", False: ""})
+    for which, records in found.made.items():
+        head = rate_head(found, which)
+        texts, marks[head] = ranked_cells(found.scores[which], found.untrained)
+        limited = texts.index.map(tables.cut_off(records)) > tables.MOST_CUT_OFF
+        columns[head] = texts + np.where(limited, f" {labels.CUT_OFF}", "")
     names = pd.Index(map(labels.method_label, found.scores.index), name="Method")
     cells, marked = (pd.DataFrame(each).set_axis(names) for each in (columns, marks))
     return cells, marked
@@ -207,9 +210,9 @@ def rates_sentence(found: AtRates) -> str:
         if which != CHOSEN:
             (turned, pairs), (moved, _) = statistics.turned(means[CHOSEN], means[which]), found.moved(which)
             changes.append(
-                f"{rate[0].upper()}{rate[1:]} {turned} of {pairs} pairs stand in another order than at the chosen "
-                f"rate; the differences of {moved} pairs change by more than the luck of search and seed, where chance "
-                f"alone would make it {found.by_chance:.0f}.{_cut_short(found, which)}"
+                f"{rate[0].upper()}{rate[1:]} {turned} of {pairs} pairs are in another order than at the chosen rate; "
+                f"the gaps of {moved} pairs change by more than the luck of search and seed explains (about "
+                f"{found.by_chance:.0f} would by chance).{_cut_short(found, which)}"
             )
     return (
         f"On the test classes of `{found.made[CHOSEN].name}`, {len(means)} losses lie {labels.listed(apart)}. "
@@ -237,12 +240,12 @@ def rates_in_short(found: Mapping[str, AtRates]) -> str:
     for name, made in found.items():
         moved = {_AT[which]: made.moved(which) for which in made.made if which != CHOSEN}
         counts = labels.listed(f"for {count} of {pairs} {at}" for at, (count, pairs) in moved.items())
-        told.append(f"on `{name}` {counts} (by chance {made.by_chance:.0f})")
+        told.append(f"on `{name}` {counts} (about {made.by_chance:.0f} expected by chance)")
     if not told:
         return ""
     return (
-        "On test classes, another rate changes how far two losses lie apart by more than the luck of search and seed "
-        f"{'; '.join(told)}."
+        "On test classes, another rate changes the gap between two losses by more than the luck of search and seed "
+        f"explains {'; '.join(told)}."
     )
 
 
@@ -287,8 +290,8 @@ def choosing_sentence(records: StudyRecords) -> str:
     within = found["within"]
     if np.isnan(within.low):
         return told
-    better = "better" if within.low > 0 else "worse" if within.high < 0 else "not surely better"
+    better = "better" if within.low > 0 else "worse" if within.high < 0 else "not clearly better"
     return told + (
-        f" Inside a method, a search that ends higher on validation is {better} on test "
+        f" Within a method, a search that ends higher on validation is {better} on test "
         f"(correlation {within.value:.2f} [{within.low:.2f}, {within.high:.2f}])."
     )

@@ -5,7 +5,7 @@ network trains on Omniglot only, so that step changes the data set too. Records 
 repetitions that all methods have finished, with a search luck that is borrowed, since each method is searched once.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -62,14 +62,9 @@ def depths(data: str) -> list[Depth]:
     }
     common = set.intersection(*(set(each.methods) for each in compared.values())) if compared else set()
     return [
-        Depth(label, _of(each, common), _untrained(each.study), tuple(set(each.methods) - common))
+        Depth(label, each.only(common), _untrained(each.study), tuple(set(each.methods) - common))
         for label, each in compared.items()
     ]
-
-
-def _of(compared: Comparison, methods: set[str]) -> Comparison:
-    """The comparison of some methods alone, with the luck that all of them were found to have."""
-    return replace(compared, runs=compared.runs[compared.runs["method"].isin(methods)])
 
 
 def missing() -> dict[str, str]:

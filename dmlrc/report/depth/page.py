@@ -1,6 +1,6 @@
 """Depths of training as the chapter prints them: cells of tables, and sentences with their numbers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 import pandas as pd
@@ -18,6 +18,7 @@ from dmlrc.report.depth.measures import (
     turned,
     turned_by_luck,
 )
+from dmlrc.report.significance.page import ranked_cells
 from dmlrc.report.statistics import Estimate
 
 UNTRAINED, RANGE, LUCK = "Untrained trunk", "From worst to best", "The same by luck alone"
@@ -28,22 +29,22 @@ _TRAINED = {
 }
 
 
-def cells(found: Sequence[Depth]) -> pd.DataFrame:
-    """A row a method, a column a depth: MAP@R with its interval; below, the untrained trunk and ranges; percent."""
-    columns = {}
+def cells(found: Sequence[Depth]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Cells and marks of a row a method, a column a depth, see `ranked_cells`; below, what they lie between.
+
+    That is the untrained trunk, and the ranges; percent.
+    """
+    columns, marks = {}, {}
     for depth in found:
-        told = depth.compared.summary
-        halves = (told["high"] - told["low"]) / 2
-        column = {
-            labels.method_label(name): labels.percent(mean, half)
-            for (name, mean), half in zip(told["mean"].items(), halves, strict=True)
-        }
-        columns[depth.label] = column | {
+        texts, looks = ranked_cells(depth.compared.summary, depth.untrained)
+        columns[depth.label] = dict(texts.rename(labels.method_label)) | {
             UNTRAINED: labels.percent(depth.untrained) or "–",
             RANGE: _range(spread(depth)),
             LUCK: labels.percent(luck(depth)),
         }
-    return pd.DataFrame(columns).fillna("–").rename_axis("Method")
+        marks[depth.label] = dict(looks.rename(labels.method_label))
+    table = pd.DataFrame(columns).fillna("–").rename_axis("Method")
+    return table, pd.DataFrame(marks, index=table.index).fillna("")
 
 
 def _range(found: Estimate) -> str:
@@ -67,10 +68,10 @@ def order_sentence(title: str, found: Sequence[Depth]) -> str:
     for one, other in pairwise(found):
         rho, (changed, pairs), lucky = agreement(one, other), turned(one, other), turned_by_luck(one, other)
         told.append(
-            f"{title}, {one.label} against {other.label}: the orders agree by a rank correlation of {rho.value:.2f} "
-            f"[{rho.low:.2f}, {rho.high:.2f}]; {changed} of {pairs} pairs change places. With the losses as far apart "
-            f"as at the first of the two, luck of search and seed would turn {lucky.value:.0f} pairs "
-            f"({lucky.low:.0f} to {lucky.high:.0f}) of an order that stays."
+            f"{title}, {one.label} against {other.label}: the orders agree with a rank correlation of {rho.value:.2f} "
+            f"[{rho.low:.2f}, {rho.high:.2f}]; {changed} of {pairs} pairs change places. Had the order stayed, with "
+            "the losses as far apart as at the first depth, luck of search and seed alone would have swapped about "
+            f"{lucky.value:.0f} ({lucky.low:.0f} to {lucky.high:.0f})."
         )
     return " ".join(told)
 
@@ -100,14 +101,14 @@ def luck_sentence(found: Mapping[str, Sequence[Depth]]) -> str:
         for depth in depths:
             borrowers.setdefault(depth.compared.donor, {})[title] = None
     told = [
-        f"{titles.title(donor)} lends it to {labels.listed(titles_of)}"
+        f"that on {titles.title(donor)} (for the depths on {labels.listed(titles_of)})"
         for donor, titles_of in borrowers.items()
         if donor
     ]
     return (
-        "Each method is searched once at each depth, so the luck of the search is borrowed from the first study in "
-        f"the order of the preregistration whose repeated searches are complete: {labels.listed(told)}. The searches "
-        "of a lender have 50 trials, these 25, so the true luck is probably larger."
+        "Each method is searched once at each depth, so the luck of search is borrowed from a methods table with "
+        "repeated searches, the first complete one in the order of the preregistration: "
+        f"{labels.listed(told)}. Its searches have 50 trials, these have 25, so the true luck is probably larger."
         if told
         else ""
     )
@@ -124,7 +125,7 @@ def left_out_sentence(found: Mapping[str, Sequence[Depth]]) -> str:
     return f"Left out, having no finished rerun at another depth: {'; '.join(told)}." if told else ""
 
 
-def runs_sentence(found: Sequence[Depth]) -> str:
+def runs_sentence(found: Iterable[Depth]) -> str:
     """On how many reruns a score rests."""
     counts = sorted({int(count) for depth in found for count in depth.compared.runs.groupby("method").size()})
     return f"n = {' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} reruns."

@@ -125,7 +125,7 @@ def summary(found: Sequence[Judged]) -> list[str]:
         counts = {verdict: sum(each.verdict == verdict for each in chosen) for verdict in VERDICTS}
         known = [(verdict, count) for verdict, count in counts.items() if count]
         told = ", ".join(f"{count} {verdict}" for verdict, count in known) if len(known) > 1 else f"all {known[0][0]}"
-        sentences.append(f"Of {len(chosen)} {where}: {told}.")
+        sentences.append(f"{len(chosen)} {where}: {told}.")
     return sentences
 
 
@@ -155,7 +155,7 @@ def _told(each: Judged) -> str:
     told = "; ".join(
         f"{finding.what} {value(each.hypothesis, finding.found)}"
         + _possible(finding.found)
-        + (f", by itself {finding.verdict}" if finding.verdict != each.verdict else "")
+        + (f" – this number alone: {finding.verdict}" if finding.verdict != each.verdict else "")
         for finding in each.findings
     )
     return f"{_verdict(each)} ({told})"
@@ -164,7 +164,7 @@ def _told(each: Judged) -> str:
 def _possible(found: Estimate) -> str:
     """The most that a gain can be on this data, where scores are near their end."""
     most = found.attainable[1]
-    return f", of at most {100 * most:.1f} % that are possible" if np.isfinite(most) else ""
+    return f" (a perfect score would be {100 * most:+.1f} %)" if np.isfinite(most) else ""
 
 
 def beside(study: str) -> str:
@@ -173,7 +173,7 @@ def beside(study: str) -> str:
     if not moved:
         return ""
     correlations = ", ".join(f"{name} {value('H1', found)}" for name, found in moved.items())
-    told = {"H1": f"our scores redrawn with their standard errors, the correlations are {correlations}."}
+    told = {"H1": f"with our scores redrawn from their standard errors, the correlations are {correlations}."}
     pairs = equality(study)
     if pairs is not None:
         told |= {number: _luck(study, number, ranges) for number, ranges in ranges_by_luck(study).items()}
@@ -200,10 +200,12 @@ def _luck(study: str, number: str, lucky: tuple[float, float]) -> str:
 
 def _pairs(pairs: pd.DataFrame) -> str:
     """How many pairs differ, and how many are equal. pairs: `equality`."""
-    closer, differ = pairs["equal_within_half"].sum(), (holm(pairs["p_welch"]) < 1 - LEVEL).sum()
+    closer, welch = pairs["equal_within_half"].sum(), pairs["p_welch"]
+    differ = f"{(holm(welch) < 1 - LEVEL).sum()} of {len(pairs)} pairs differ"
+    tested = f"by Welch's tests, each method with its own variance, {differ}; " * bool(welch.notna().any())
     return (
-        f"by Welch's tests, each method with its own variance, {differ} of {len(pairs)} pairs differ; "
-        f"{pairs['equal'].sum() or 'none'} are equal within a point, {closer or 'none'} within half a point."
+        f"{tested}{pairs['equal'].sum() or 'none'} of {len(pairs)} pairs are equal within a point, {closer or 'none'} "
+        "within half a point."
     )
 
 

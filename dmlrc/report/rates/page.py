@@ -57,13 +57,13 @@ def best_trials(grid: StudyRecords) -> pd.DataFrame:
 
 
 def means(best: pd.DataFrame) -> pd.Series:
-    """The mean over the methods at each rate, from the lowest; one that diverged there counts as 0."""
-    return best.fillna(0).mean(axis=1).sort_index()
+    """The mean over the methods at each rate, from the lowest; NaN where one diverged, which rules the rate out."""
+    return best.mean(axis=1, skipna=False).sort_index()
 
 
 def best_rate(best: pd.DataFrame) -> float:
-    """The rate with the highest mean over the methods. best: `best_trials`."""
-    return float(means(best).idxmax())
+    """The rate with the highest mean over the methods, of those at which none diverged. best: `best_trials`."""
+    return float(means(best).fillna(-1).idxmax())  # the lowest, where losses diverged at every rate
 
 
 def summary(grid: StudyRecords) -> pd.DataFrame:
@@ -85,8 +85,9 @@ def summary(grid: StudyRecords) -> pd.DataFrame:
 
 def chosen_rate(grid: StudyRecords) -> float | None:
     """The rate with the highest mean, if a worse one stands on either side of it; else None."""
-    peak = _peak(grid)
-    return None if np.isnan(peak["one_lower"]) or np.isnan(peak["one_higher"]) else float(peak["best"])
+    best = best_trials(grid)
+    rate = best_rate(best) if len(best) else float("nan")
+    return rate if best.index.min() < rate < best.index.max() else None
 
 
 def cells(grid: StudyRecords, methods: Methods = METHODS) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -143,8 +144,9 @@ def _is_whole(grid: StudyRecords) -> bool:
 
 def _peak(grid: StudyRecords | None) -> dict[str, float]:
     """The best rate and the mean at it and at its neighbours; NaN where there is no grid."""
-    scores = means(best_trials(grid)) if grid else pd.Series(dtype=float)
-    rate = scores.idxmax() if len(scores) else float("nan")
+    best = best_trials(grid) if grid else pd.DataFrame()
+    rate = best_rate(best) if len(best) else float("nan")
+    scores = means(best) if len(best) else pd.Series(dtype=float)
     return {
         "best": rate,
         "at_best": scores.get(rate, float("nan")),
@@ -190,7 +192,9 @@ def of_papers_sentence(told: pd.DataFrame) -> str:
             "stand at the edge of their grid, so a better one may lie beyond it": left[left["best"] == left["in_use"]],
         }
         said = [
-            f"those of {labels.listed(map(labels.paper, of['paper']))} {why}" for why, of in reasons.items() if len(of)
+            f"the rates of {labels.listed(map(labels.paper, of['paper']))} {why}"
+            for why, of in reasons.items()
+            if len(of)
         ]
         best = "each paper's rate is the best that was tried, with worse ones to either side"
         lines.append(f"On {titles.title(study)} {'; '.join(said) or best}.")
@@ -201,11 +205,11 @@ def sentence(grid: StudyRecords) -> str:
     """How far the methods are apart at the highest and at the best rate, in words."""
     told = summary(grid)
     if len(told) < 2:
-        return f"On {labels.dataset(grid)} fewer than two rates have been tried so far."
+        return f"On {titles.title(grid.name)} fewer than two rates have been tried so far."
     best, high = best_rate(best_trials(grid)), told.index.max()
     wide, narrow = (labels.percent(told["range"][rate]) for rate in (high, best))
     return (
-        f"On {labels.dataset(grid)} {len(best_trials(grid).columns)} methods lie {wide} points apart at a rate of "
+        f"On {titles.title(grid.name)} {len(best_trials(grid).columns)} methods lie {wide} points apart at a rate of "
         f"{labels.rate(high)} and {narrow} points at {labels.rate(best)}; on average the better rate is worth "
         f"{labels.percent(told['mean'][best] - told['mean'][high])} points."
     )
@@ -241,7 +245,7 @@ def order_sentence(title: str, best: pd.DataFrame) -> str:
     if not told:
         return ""
     chosen = labels.rate(best_rate(best))
-    return f"On {title} a rate above {chosen} turns pairs of losses around: {labels.listed(told)}."
+    return f"On {title} a rate above {chosen} reverses pairs of losses: {labels.listed(told)}."
 
 
 def own_rate_sentence(title: str, best: pd.DataFrame) -> str:
@@ -257,9 +261,9 @@ def own_rate_sentence(title: str, best: pd.DataFrame) -> str:
     most = gains.idxmax()
     changed, pairs = statistics.turned(shared, own)
     return (
-        f"On {title} a rate of its own would add up to {labels.percent(gains.max())} points to a method's score (most "
-        f"for {labels.method_label(most)}, at {labels.rate(best[most].idxmax())}), and to half of them at most "
-        f"{labels.percent(gains.median())}; {changed} of {pairs} pairs would change places."
+        f"On {title} a rate of its own would raise a method's score by at most {labels.percent(gains.max())} points "
+        f"({labels.method_label(most)}, at {labels.rate(best[most].idxmax())}), and that of half the methods by at "
+        f"most {labels.percent(gains.median())}; {changed} of {pairs} pairs would change places."
     )
 
 
@@ -290,14 +294,15 @@ def between(study: StudyRecords, edition: Sequence[StudyRecords]) -> BetweenRate
     search, seed = (0.0, known.repetition) if compared.luck == significance.SEEDS else (known.search, known.seed)
     if np.isnan(seed):
         return None
-    there, high = best.loc[best_rate(best)].fillna(0), best.loc[best.index.max()].fillna(0)
+    there, high = best.loc[[best_rate(best), best.index.max()]].dropna(axis=1).to_numpy()
     changed, _ = statistics.turned(high, there)
     lucky = statistics.turned_by_luck(there, *(np.sqrt(seed) / score * each.mean() for each in (there, high)))
     error = np.sqrt(2 * (search + seed)) / score * there.mean()
-    first, second = there.nlargest(2)
+    ahead = best.loc[best_rate(best)]
+    first, second = ahead.nlargest(2)
     clear = first - second > stats.norm.ppf((1 + statistics.LEVEL) / 2) * error
-    leader = labels.prose(labels.method_label(there.idxmax())) if clear else ""
-    return BetweenRates(labels.dataset(study), changed, lucky, leader)
+    leader = labels.prose(labels.method_label(ahead.idxmax())) if clear else ""
+    return BetweenRates(titles.title(study.name), changed, lucky, leader)
 
 
 def turned_sentence(changes: Sequence[BetweenRates]) -> str:
@@ -307,7 +312,7 @@ def turned_sentence(changes: Sequence[BetweenRates]) -> str:
     lucky = [f"{change.lucky.value:.0f}" for change in changes]
     return (
         f"of {pairs} pairs of losses, {labels.listed(turned)} change places between the highest rate tried and the "
-        f"best, where another seed alone would turn about {labels.listed(lucky)}"
+        f"best (another seed alone would swap about {labels.listed(lucky)})"
     )
 
 

@@ -12,8 +12,8 @@ classes, so each rerun counts once, with the mean over its folds' models ("separ
 ("concatenated").
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -30,7 +30,7 @@ METRIC, SETTING = "map_at_r", "concatenated"
 MARGIN = 0.01
 """Two methods whose scores are surely less than this apart count as equal: one point, as preregistered."""
 
-OWN, BORROWED, SEEDS = "search and seed", "borrowed search, own seed", "seed alone"
+OWN, BORROWED, SEEDS = "search and seed", "search luck borrowed, seed luck measured", "seed alone"
 """The luck that a comparison counts."""
 
 
@@ -51,6 +51,10 @@ class Comparison:
     @property
     def methods(self) -> list[str]:
         return list(dict.fromkeys(self.runs["method"]))
+
+    def only(self, methods: Collection[str]) -> "Comparison":
+        """The comparison of these methods alone, with the luck that all of them were found to have."""
+        return replace(self, runs=self.runs[self.runs["method"].isin(list(methods))])
 
     @cached_property
     def summary(self) -> pd.DataFrame:
@@ -98,8 +102,8 @@ def _array(runs: pd.DataFrame) -> np.ndarray:
 
 
 def _searched_again(runs: pd.DataFrame) -> bool:
-    """Whether some method was searched, and rerun, more than once."""
-    return bool((runs.groupby("method")["repetition"].nunique() > 1).any())
+    """Whether every method was searched, and rerun, more than once: of a few the luck of all would be guessed."""
+    return bool(len(runs)) and bool((runs.groupby("method")["repetition"].nunique() > 1).all())
 
 
 def relative_search(runs: pd.DataFrame) -> float:

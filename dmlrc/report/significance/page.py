@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import labels, tables
+from dmlrc.report import everything, labels, tables
 from dmlrc.report.significance.measures import (
     ALPHA,
     BORROWED,
@@ -36,12 +36,33 @@ def luck(compared: Comparison) -> str:
     if compared.luck == BORROWED:
         return (
             f"`{compared.study}`: every method was searched once, so the luck of its search cannot be seen; it is "
-            f"taken from `{compared.donor}`, in proportion to the mean score. The luck of seeds is its own."
+            f"taken from `{compared.donor}`, in proportion to the mean score. The luck of seeds is measured here."
         )
     return (
         f"`{compared.study}`: every method was searched once, and no study here searched twice. The tests see the luck "
         "of seeds alone; another search may turn what they call different around."
     )
+
+
+def ranked_cells(summary: pd.DataFrame, untrained: float) -> tuple[pd.Series, pd.Series]:
+    """A column of scores as cells, "12.3 ± 0.4 (1 to 3)" with the ranks they may have, and marks as of `tables.marks`.
+
+    summary: of a `Comparison`. BELOW behind what is lower than the untrained trunk.
+    """
+    halves = (summary["high"] - summary["low"]) / 2
+    ranks = map(everything.places, summary["rank_low"], summary["rank_high"])
+    texts = pd.Series(map(labels.percent, summary["mean"], halves), summary.index, dtype=object)
+    texts = labels.against_untrained(texts + [f" ({rank})" for rank in ranks], summary["mean"], untrained)
+    marks = summary["among_best"].astype(bool).map({True: "tie", False: ""})
+    marks[summary["mean"].idxmax()] = "best"
+    return texts, marks
+
+
+RANKED = (
+    "In brackets: the ranks that it may have. Bold: the highest mean; italic: it cannot be told from the best, search "
+    "and seed counted."
+)
+"""What `ranked_cells` show, for captions."""
 
 
 def differences(compared: Comparison) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -261,8 +282,8 @@ def classes_sentence(records: StudyRecords) -> str:
     return (
         f"`{records.name}`: other test classes of the same kind would move every method by ± {labels.percent(half)} "
         f"points, but nearly all in step. {labels.method_label(leader)} leads in "
-        f"{100 * found['first'][leader]:.0f} % of the resamples; for {behind} others the interval rules out that they "
-        "are the best."
+        f"{100 * found['first'][leader]:.0f} % of the resamples; for {behind} others the interval over classes rules "
+        "out that these trained models of theirs are the best; the luck of search and seed comes on top."
     )
 
 
@@ -291,4 +312,4 @@ def pareto_front(compared: Comparison, records: StudyRecords) -> str:
     if table.empty:
         return f"`{records.name}`: no finished rerun."
     names = labels.listed(map(labels.method_label, table.index[~table["dominated"]]))
-    return f"On `{records.name}` no method is both higher and cheaper, in steps, than any of these: {names}."
+    return f"On `{records.name}` no method beats any of these in both MAP@R and number of steps: {names}."
