@@ -22,8 +22,8 @@ single: .venv/ready
 lab: .venv/ready
 	$(BIN)/jupyter lab
 
-# A file's tests run in one worker: what they share, the books above all, is made once. In the order of their names
-# the long files, test_build and test_chapters, come early.
+# A file's tests run in one worker: what they share, the books above all, is made once. The long files come first, in the
+# order of tests/conftest.py.
 test: .venv/ready
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 

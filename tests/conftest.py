@@ -11,6 +11,15 @@ settings.register_profile("dmlrc", deadline=None, derandomize=True)  # a busy ma
 settings.load_profile("dmlrc")
 
 
+LONGEST = ("test_chapters", "test_build", "test_papers", "test_study", "test_cluster", "test_claims", "test_records")
+
+
+def pytest_collection_modifyitems(items):
+    """The files that take a minute or more first, so that no worker of pytest-xdist is left with one at the end."""
+    place = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.stem, len(place)))
+
+
 @pytest.fixture(autouse=True)
 def _same_numbers_in_any_order():
     torch.set_num_threads(1)

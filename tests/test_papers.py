@@ -234,6 +234,7 @@ def test_zhai_squashes_photographs_and_the_others_cut_them():
 
 
 METHODS = [
+    *(("musgrave2020", musgrave2020.FROZEN, each) for each in musgrave2020.METHODS),
     *(("roth2020", roth2020.PROTOCOL, each) for each in (*roth2020.METHODS, *roth2020.SOP_METHODS)),
     *(
         (f"roth2020-{level.name}", replace(roth2020.PROTOCOL, **level.changes), level.methods[0])
@@ -305,6 +306,11 @@ def test_sweeps_vary_one_thing_and_say_so_in_the_name():
     (googlenet, *_) = studies.get("sop-zhai2019-trunks").methods
     assert googlenet.changes["new_lr"] == 0.1
     assert "new_lr" not in studies.get("cub200-zhai2019-trunks").methods[0].changes
+    trunks = {each.level: each.changes for each in studies.get("cub200-zhai2019-trunks").methods}
+    assert trunks["bninception"]["embedding_dim"] == 512
+    assert (
+        trunks["bninception1024"]["embedding_dim"] is None
+    )  # as many as the trunk has features: no layer, as in the code
     sizes = {}
     for each in studies.get("cub200-fehervari2019-batches").methods:
         sizes.setdefault(each.name.partition("@")[2], set()).add(each.classes_per_batch * each.images_per_class)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from factories import write_fake_study
+from factories import fake_units, write_fake_study, write_units
 
-from dmlrc import records, studies, study
+from dmlrc import paths, records, studies, study
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.report import build, editions, labels
 from dmlrc.report.first import page as first
@@ -21,7 +21,6 @@ ROOT = Path(__file__).parents[2]
 LIVE = {  # what the chapters compute themselves, small
     "01_metrics": {"num_points": 300, "class_counts": "10,100", "trunks": "conv4", "trunk_classes": "12"},
     "05_training_strategies": {"toy_seeds": 1},
-    "17_what_a_score_looks_like": {"epochs": 1},
 }
 
 
@@ -45,8 +44,15 @@ def test_the_book_of_the_smoke_study_from_scratch(checkout, monkeypatch):
         replace(page, parameters={**page.parameters, **LIVE.get(page.notebook.stem, {})}) for page in build.chapters()
     ]
     monkeypatch.setattr(build, "chapters", lambda: pages)
-    study.run(studies.get("glyphs-smoke"))
-    build.execute({"studies": "glyphs-smoke"})
+    smoke = studies.get("glyphs-smoke")
+    trained = ("contrastive", "arcface", "soft_triple")  # the others' records are made up: each takes three seconds
+    units, meta = fake_units(smoke.name, smoke.dataset, smoke.effective_protocol, trials=2, reruns=2, missing=trained)
+    write_units([each for each in units if each["kind"] != "pretrained"], meta | smoke.configuration())
+    study.run(smoke)
+    assert set(records.load(smoke.name).trials["method"]) == {method.name for method in smoke.methods}
+    for path in (ROOT / "results").glob("neighbours-*"):
+        shutil.copy(path, paths.results())
+    build.execute({"studies": "glyphs-smoke"}, workers=2)
     page = build.pages()
     assert page.name == "index.html"
     results = (page.parent / "chapters" / "03_results.html").read_text()

@@ -51,6 +51,14 @@ def test_galleries_are_of_test_classes_and_fit_their_sheets(photographs):
         assert (width, height) == (gallery.COLUMNS * gallery.TILE, 6 * gallery.TILE)
 
 
+def test_letters_train_from_scratch():
+    letters = gallery.glyphs()
+    untrained, trained = measures.spaces(letters, ("contrastive",), epochs=1)
+    assert untrained.embeddings.shape[0] == trained.embeddings.shape[0] == len(letters.rows)
+    assert trained.label == "Contrastive"
+    assert not np.allclose(untrained.scores, trained.scores)
+
+
 def test_spaces_hold_the_untrained_features_and_trained_embeddings(photographs, spaces):
     untrained, trained = spaces
     features = data.load("grocery-lite0").features[photographs.rows].astype(np.float32)
