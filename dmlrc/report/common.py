@@ -177,7 +177,7 @@ def verdicts(edition: Sequence[StudyRecords] | claims.Judged, paper: str) -> str
             continue
         number, counts = claims.settled(part["verdict"])
         told[name] = f"{number} of {len(part)}{f' ({counts})' if counts else ''}"
-    return f"Claims of the paper that are settled: {labels.by_study(told)}."
+    return f"Settled claims of the paper: {labels.by_study(told)}."
 
 
 def column_marks(values: pd.Series, half: pd.Series | None = None) -> pd.Series:

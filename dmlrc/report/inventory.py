@@ -113,7 +113,7 @@ def other_kernels_sentence() -> str:
     moved = other["difference"].abs()
     same = (moved < 1e-6).sum()
     return (
-        f"Of {len(other)} trials {same} give the same number to a millionth, and the one that differs most lies "
+        f"{same} of {len(other)} trials give the same number to a millionth, and the one that differs most lies "
         f"{labels.percent(moved.max())} points away: the rounding of a sum is enough for a fold to keep another "
         "checkpoint. So a trial counts as reproduced on another processor within "
         f"{labels.percent(TOLERANCE, digits=1)} points, and a test holds the recorded ones to that."

@@ -356,8 +356,8 @@ def _cut(records: StudyRecords) -> str:
         return ""
     whole = {name: first_of["budget"][name] for name in ("trials", "reruns")}
     return (
-        f" Of `{first_of['study']}` the first {budget['trials']} of {whole['trials']} trials of a search count, and up "
-        f"to {budget['reruns']} reruns of the best of these ({whole['reruns']} there)."
+        f" `{first_of['study']}` is cut to the first {budget['trials']} of {whole['trials']} trials of each search, "
+        f"and to at most {budget['reruns']} of {whole['reruns']} reruns of the best of them."
     )
 
 
@@ -390,7 +390,10 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
         who = named(searched)
         if all(editions.is_yours(records.name) for records in searched):
             who = f"{{term}}`Your run`, {who},"
-        sentences.append(f"{who} has short searches and runs: it ranks the methods for these, and settles no claim.")
+        sentences.append(
+            f"{who} has short searches and runs: it ranks the methods only for a budget this small, and settles no "
+            f"claim."
+        )
     if small := [records for records in short if records.meta["budget"]["trials"] < 10]:
         budgets = dict.fromkeys(
             "{name}: {trials} trials, {reruns} reruns".format(**each.meta["budget"]) for each in small

@@ -73,7 +73,7 @@ def _depth(study: Study) -> list[str]:
         return ["last block trained"]
     if protocol.frozen_trunk:
         return ["embedder alone"] * (study.name in DEPTHS)
-    return [] if protocol.weights is None else ["fine-tuned"]
+    return ["everything trained"] * (study.name in DEPTHS) if protocol.weights is None else ["fine-tuned"]
 
 
 _QUOTED, _BARE = re.compile(r"(?<!`)`([\w-]+)`(?!`)"), re.compile(r"(?<!study run )(?<![\w`/=-])([\w-]+)(?![\w`/-])")

@@ -149,7 +149,7 @@ def test_reruns_stand_beside_the_claim_of_the_same_trunk():
         }
     )
     sentence = page.rerun_sentence(made)
-    assert "Of 2 reruns with a claim for the same trunk and size, 1 are below it" in sentence
+    assert "1 of 2 such results fall below the claim for the same trunk and size" in sentence
     assert "-4.5 points" in sentence
     assert "the contrastive loss has 61.0 %, the others 60.0 to 66.0 %" in sentence
 

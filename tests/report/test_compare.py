@@ -96,7 +96,7 @@ def test_a_loss_without_a_result_says_why():
         "**My loss** has no result: all of its 12 trials diverged, since the loss became NaN or infinite."
     )
     assert page.sentences(without, [MINE])[1] == ["mine"]
-    assert verdict(fake_records()) == "**My loss** has no result: it has not been run to its end."
+    assert verdict(fake_records()) == "**My loss** has no result: it has not finished."
 
 
 @pytest.mark.parametrize("searches", [1, 2])
@@ -124,8 +124,8 @@ def test_a_table_of_cut_searches_says_so():
     budget = {"trials": 50, "reruns": 10}
     recorded.meta["first_of"] = {"study": "grocery-frozen-rate1e-4", "budget": budget, "repetitions": 1}
     said = labels.caption(recorded)
-    assert "Of `grocery-frozen-rate1e-4` the first 12 of 50 trials of a search count" in said
-    assert "up to 3 reruns of the best of these (10 there)" in said
+    assert "`grocery-frozen-rate1e-4` is cut to the first 12 of 50 trials of each search" in said
+    assert "at most 3 of 10 reruns of the best of them" in said
 
 
 def run(monkeypatch, capsys, *arguments):

@@ -215,6 +215,9 @@ def test_ledger_names_what_differs_and_only_that():
     assert rows.loc["trunk", "ours"] == "Glyphs: conv4; Grocery Store (first run): SqueezeNet 1.0"
     assert rows.loc["lr", "the paper's"].startswith("not given")
     assert "momentum" not in rows.index
+    assert rows.loc["reruns", "the paper's"].startswith("not given; by the README of its code 10 seeds")
+    assert "test classes" in rows.loc["which epoch counts", "the paper's"]
+    assert rows.loc["proxies at the start", "ours"].startswith("standard normal")
     assert table.index.tolist() == list(range(1, len(table) + 1))
     assert table["why"].str.endswith(".").all()
 

@@ -144,7 +144,7 @@ def test_the_rows_of_a_loss_in_the_tables_of_the_other_papers(monkeypatch):
     assert cells.loc["SNR (D) (Roth et al. 2020)", "grocery-quick"] == "diverged"
     monkeypatch.setattr(others, "TABLES", (made,))
     assert others.in_short(found) == [
-        "The highest mean R@1 of the losses of Roth et al. 2020 has Contrastive (D) (60.0 %, overlapped by "
+        "Roth et al. 2020: the highest mean R@1 is that of Contrastive (D) (60.0 %, overlapped by "
         "none of 2 others) on `grocery-quick`."
     ]
     assert others.scalars(found) == {"sections": len(notes.OTHERS), "grocery-quick.roth2020.best": 0.6}

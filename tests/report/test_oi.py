@@ -177,7 +177,7 @@ def test_sentences_without_histograms():
     assert page.histograms(empty[MAIN], "test").empty
     for sentence in (page.bins_sentence, page.imbalance_sentence, page.histograms_sentence):
         assert sentence(empty) == "No histograms were recorded here."
-    assert "so many negative ones: 6 on" in page.imbalance_sentence({MAIN: run()})
+    assert "by a factor of 6 on" in page.imbalance_sentence({MAIN: run()})
     assert "gets wider: its standard deviation goes from" in page.histograms_sentence({MAIN: run()})
 
 

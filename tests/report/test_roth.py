@@ -409,7 +409,7 @@ def test_collapsed_and_few_methods_have_no_correlation():
     assert "too few" in page.correlation_sentence({MAIN: table(methods=("snr", "margin_12"))})
 
 
-@pytest.mark.parametrize(("sign", "words"), [(-1, "falls with ρ"), (1, "rises with ρ")])
+@pytest.mark.parametrize(("sign", "words"), [(-1, "falls as ρ rises"), (1, "rises with ρ")])
 def test_the_sentence_follows_the_sign(sign, words):
     records = table(rho=lambda i, s: 5 + sign * i + 0.1 * (-1) ** i)
     assert words in page.correlation_sentence({MAIN: records})
@@ -569,6 +569,7 @@ def test_ledger_names_what_differs():
     assert found.loc["images in a batch", "the paper's"] == "112"
     assert "embedding_dim" not in found.index  # 128 both
     assert "last" in found.loc["which epoch counts", "ours"]
+    assert "cosine" in found.loc["π_intra, π_inter, π_ratio", "the paper's"]
     assert found.loc["switch probability of the R- rows", "ours"] == "0.3, 0.35, 0.4"
 
 

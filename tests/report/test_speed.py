@@ -43,7 +43,7 @@ def test_cells_are_the_medians_and_their_ratio():
 
 def test_sentences_hold_the_numbers():
     text = page.peers_sentence()
-    assert "Of 3 comparisons ours is the faster one in 2; the median is 1.5 times as fast" in text
+    assert "Ours is the faster in 2 of 3 comparisons; at the median it is 1.5 times as fast" in text
     assert "a metric (0.50 times as fast as search) and a loss (4 times)" in text
     text = page.growth_sentence()
     assert "P@1, R-precision and MAP@R with exponent 2.0, a proposal of a search with exponent 1.0" in text

@@ -357,8 +357,8 @@ def test_sentences_hold_the_numbers():
     assert page.trend_sentence({"x": trend, "y": rising}).endswith("on x. It can on y.")
     assert "on any of the 2 tables" in page.trend_sentence({"x": trend, "y": trend})
     said = page.trends_in_short({"x": rising}, {"x": Estimate.around(-0.0004, 0.001, 4)})
-    assert "tuned alike, 1 can be told from a flat line (+1.00 points a year); without the two losses of" in said
-    assert "2006, none can be told from a flat line (-0.04" in said
+    assert "told from a flat line: 1 of 1 (+1.00 points a year); without the two losses of 2006, none of 1" in said
+    assert "none of 1 (-0.04" in said
     both = {"x": trend, "y": trend}
     assert page.trends_sentence(both, both).endswith("on any of the 2 tables, with or without the two losses of 2006.")
     assert page.trends_sentence({"x": rising}, {"x": trend}) == (
@@ -425,7 +425,7 @@ def test_caveats_are_those_of_the_budget_and_the_trunk(protocol):
     assert "too small to rank" in labels.caveats([records])
     assert labels.caveats([records, records]).count("too small to rank") == 1
     ten = fake_records(protocol=protocol, trials=10, reruns=3)
-    assert "short searches and runs: it ranks the methods for these" in labels.caveats([ten])
+    assert "short searches and runs: it ranks the methods only for" in labels.caveats([ten])
     assert "too small to rank" not in labels.caveats([ten])
 
 

@@ -90,7 +90,7 @@ def test_our_losses_stand_beside_table_1_and_nowhere_else():
     assert cells.loc["Margin", ("SOP", "R@1")] == "–"  # not in the paper's Table 1
     assert marks[MAIN, "R@1"]["NormSoftmax"] == "best"
     assert (cells["other", "R@1"] == "not run here").all()
-    assert page.losses_sentence("Table 1", found).endswith(f"and `{MAIN}` 1 of 8 of ours.")
+    assert page.losses_sentence("Table 1", found).endswith(f"; in our runs: `{MAIN}` 1 of 8.")
     for table in ("Table 2", "Table 3"):
         assert (page.compare_losses(table, found)[0][MAIN, "R@1"] == "not run here").all()
         assert "have not run this trunk" in page.losses_sentence(table, found)
@@ -102,8 +102,8 @@ def test_the_place_of_the_classifier_is_told_in_its_own_batches_and_in_equal_one
 
     own, equal = made(f"{NAME}-losses", score), made(f"{NAME}-losses-equal", worse)
     told = page.place_in_short({MAIN: own, "other": None}, {MAIN: equal})
-    assert f"takes place 1 of 8 on `{MAIN}`" in told
-    assert told.endswith(f"With the same batches for all losses it is 8 of 8 on `{MAIN}`.")
+    assert f"ranks 1 of 8 on `{MAIN}`" in told
+    assert told.endswith(f"With the same batches for all losses it ranks 8 of 8 on `{MAIN}`.")
     assert "same batches" not in page.place_in_short({MAIN: own}, {MAIN: None})
     assert "Not counted" not in told
     lost = made(f"{NAME}-losses", score, diverged=[("angular", rerun) for rerun in range(3)])

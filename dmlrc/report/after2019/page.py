@@ -284,7 +284,7 @@ def rerun_sentence(table: pd.DataFrame) -> str:
     both = table.dropna(subset=["claimed"])
     change = both["r1"] - both["claimed"]
     texts = [
-        f"Of {len(both)} reruns with a claim for the same trunk and size, {(change < 0).sum()} are below it; the mean "
+        f"{(change < 0).sum()} of {len(both)} such results fall below the claim for the same trunk and size; the mean "
         f"difference is {labels.signed(change.mean(), 1, '')} points."
     ]
     for (dataset, by), part in table.groupby(["dataset", "by"]):

@@ -42,19 +42,22 @@ def show(recorded: StudyRecords, methods: Sequence[Method]) -> dict[str, float |
             cells = tests(compared, method.name, known)
             heading = (
                 f"{method.label} minus every other method: points of concatenated MAP@R with their 95 % interval, p "
-                f"corrected by Holm for {len(cells)} tests ({compared.luck}); equal: surely within "
+                f"corrected by Holm for {len(cells)} tests ({compared.luck}); equal: shown to be within "
                 f"{labels.percent(MARGIN, digits=0)} point."
             )
             publish.table(f"fork-tests-{method.name}", cells, f"{heading} {caption}")
     title = titles.title(recorded.meta.get("parent") or recorded.name)
-    publish.figure("fork-accuracy", figures.results({title: accuracy}, methods=known), caption, " ".join(told))
+    caption_of_scores = f"MAP@R of every method with its 95 % interval, your rows included. {caption}"
+    publish.figure(
+        "fork-accuracy", figures.results({title: accuracy}, methods=known), caption_of_scores, " ".join(told)
+    )
     cost = measures.cost_and_accuracy(compared, recorded)
     if len(cost):
         drawing = cost_figure({title: cost}, known)
         publish.figure(
             "fork-cost",
             drawing,
-            f"Accuracy beside cost, with 95 % intervals. {caption}",
+            f"Concatenated MAP@R with its 95 % interval against the steps and the seconds of a rerun. {caption}",
             significance.pareto_front(compared, recorded),
         )
     publish.table(
@@ -83,7 +86,8 @@ def trend(title: str, recorded: StudyRecords, accuracy: pd.DataFrame, known: Map
         publish.figure(
             "fork-trend",
             drawings,
-            f"Claimed over the years, and measured. {labels.caption(recorded)}",
+            "P@1 over the years: what papers claim, and what is measured here, your methods included. "
+            + labels.caption(recorded),
             _trend_sentence(title, headline, measured),
         )
 
@@ -191,7 +195,7 @@ def _why(recorded: StudyRecords, name: str) -> str:
     failed = reruns[reruns["state"] != "complete"]
     if len(failed):
         return f": its reruns {failed['state'].iloc[-1]}, since {failed['reason'].iloc[-1]}"
-    return ": it has not been run to its end"
+    return ": it has not finished"
 
 
 def sentences(recorded: StudyRecords, methods: Sequence[Method]) -> tuple[list[str], list[str]]:

@@ -46,7 +46,7 @@ REASONS: Reasons = {
     ),
     "max_epochs": ("code", "Bounds the cost of a run; how many runs reach the limit is counted below."),
     "per_class": ("3.3", "The scores of each test class, for intervals over classes."),
-    "lr_decay": ("3.1", "Runs that are all of one length, few steps, want a rate that falls."),
+    "lr_decay": ("3.1", "Short runs of one fixed length need a rate that falls."),
 }
 
 

@@ -11,7 +11,7 @@ REASONS: Reasons = {
     **usual("4.1", "trunk", "weights", "train_from"),
     "frozen_trunk": (
         "4.1",
-        "Features are computed once and only the layers behind them train. Classification is compared with other "
+        "Features are computed once and only the layers on top of them train. Classification is compared with other "
         "losses on fixed features; that is another question than the paper's.",
     ),
     "embedding_dim": (
@@ -50,9 +50,9 @@ BY_HAND: tuple[ByHand, ...] = (
         "normal, scaled to a length of 0.58; around the first runs standard normal, of length √D",
         "uniform within ± 1/√D: of length 0.58",
         "code",
-        "Only their direction counts, but SGD turns a longer vector more slowly, by the square of its length: around "
-        "the first runs 6,000 times with 2048 dimensions. There they stay near the directions that they were drawn "
-        "with, and the embedder does the learning.",
+        "Only their direction counts, but SGD turns a longer vector more slowly, by the square of its length: 6,000 "
+        "times more slowly with 2048 dimensions in the experiments around the first runs. There they stay near their "
+        "random directions, and the embedder does the learning.",
     ),
     (
         "margin and scale of LMCL",

@@ -225,7 +225,8 @@ def same_losses() -> Finding:
         claimed,
         "R@1 in percent as two papers report it, ResNet50, 2,048 dimensions: normalised softmax at T = 1/20 "
         "{cite:p}`zhai2019` and ProxyNCA++, the same function at T = 1/18 {cite:p}`teh2020`.",
-        f"One and the same loss differs by up to {percent(claimed['difference'].max())} points: pooling, "
+        f"Two papers' results for one and the same loss differ by up to {percent(claimed['difference'].max())} points: "
+        f"pooling, "
         "normalisation, images, sampling and learning rates are what changed.",
     )
     return Finding(

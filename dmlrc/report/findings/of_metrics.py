@@ -234,15 +234,16 @@ def singular_values() -> Finding:
         "singular-values",
         cells(table, heads, index="spectrum"),
         table,
-        "rho of two made spectra of 32 singular values. *Decaying*: each 0.93 of the one before. *One idle direction*: "
-        "all alike, but the last is 10⁻⁵ of them. In both the largest stands out. Low is good. Computed live.",
+        "rho of two made-up spectra of 32 singular values. *Decaying*: each 0.93 of the one before. *One idle "
+        "direction*: all alike, but the last is 10⁻⁵ of them. In both the largest stands out. Low is good. Computed "
+        "live.",
         "By the paper's definition the idle direction costs more "
         f"({idle['paper']:.2f} against {decaying['paper']:.2f}); with one value fewer the order turns "
         f"({idle['without_both']:.2f} against {decaying['without_both']:.2f}). Ours keeps all but the largest.",
     )
     return Finding(
         "singular-values",
-        "rho by the singular values kept",
+        "rho depends on which singular values are kept",
         ROTH,
         f"an embedding with an idle direction has rho {idle['paper']:.2f} or {idle['without_both']:.2f}",
         "Keep every singular value but the largest, on every device.",

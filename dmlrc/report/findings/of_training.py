@@ -36,8 +36,8 @@ def arcface_margin() -> Finding:
         table,
         "ArcFace (scale 16) on one random batch of 112 images and 100 classes. The change of the gradient: largest "
         "difference of an entry over the largest entry. Computed live, seed 0.",
-        f"The loss is the same, and gradients agree to {labels.number(shifted['gradient'])}. A row *ArcFace* trained "
-        "so is a second row *Softmax*.",
+        f"The loss is the same, and gradients agree to {labels.number(shifted['gradient'])}. An *ArcFace* row "
+        "trained this way is a second *Softmax* row.",
     )
     return Finding(
         "arcface-margin",
@@ -101,7 +101,9 @@ def wasserstein() -> Finding:
         f"ten batches the right one is chosen in {percent(choice['same'], 0)} % of {choice['pools']:.0f} pools",
         "Give the places of the bins as values and their heights as weights.",
         (exhibit,),
-        pair=Pair(f"the right one of ten batches is chosen, {choice['pools']:.0f} pools", choice["same"], 1.0),
+        pair=Pair(
+            f"how often the right one of ten batches is chosen, in {choice['pools']:.0f} pools", choice["same"], 1.0
+        ),
     )
 
 
@@ -117,7 +119,7 @@ def own_maximum(edition: Sequence[StudyRecords]) -> Finding:
         drawing = Drawing(
             "own-maximum",
             figures.own_maximum(part),
-            f"Validation P@1 of the reruns, mean over folds and seeds, in `{part['study'].iloc[0]}`: at the checkpoint "
+            f"Validation P@1 of the reruns, mean over folds and seeds, on `{part['study'].iloc[0]}`: at the checkpoint "
             "with the highest MAP@R, and at P@1's own best epoch. The paper chooses by the test classes; our records "
             "have no curve of these, so this shows its practice in part. "
             + labels.captions(each for each in edition if each.name == part["study"].iloc[0]),
@@ -127,7 +129,7 @@ def own_maximum(edition: Sequence[StudyRecords]) -> Finding:
             f"{len(part) * (len(part) - 1) // 2} pairs of methods change their order.",
         )
         exhibits = (drawing,)
-    gained = labels.each(means, lambda value: f"{percent(value, 2)} points")
+    gained = labels.by_study({name: f"{percent(value, 2)} points" for name, value in means.items()})
     return Finding(
         "own-maximum",
         "Each metric at its own best epoch",
@@ -242,7 +244,7 @@ def sop_split() -> Finding:
         table,
         "Classes of SOP by the official lists and by halves, from the numbers of classes alone. Computed live by our "
         "splits.",
-        f"By the first half, {ours['tested_training_classes']} class of the official training list is tested. That "
+        f"Cut in halves, {ours['tested_training_classes']} class of the official training list is tested. That "
         "hardly moves a number; it does mean that models trained on the official list have seen a test class of the "
         "halves.",
     )
@@ -269,8 +271,7 @@ def smooth_ap() -> Finding:
         "Smooth-AP loss of perfect batches, every class at one point and at a right angle to the others; 0 is right. "
         "*Blocks*: the library's rule, restated; a test holds it against the library. Computed live.",
         f"Unequal numbers show it: a perfect batch of {wrong['classes']} x {wrong['images']} costs "
-        f"{wrong['blocks']:.3f}. The amount depends on where the classes lie; that it is not 0 does not. This is why "
-        "the tests keep their loops.",
+        f"{wrong['blocks']:.3f}. The amount depends on where the classes lie; that it is not 0 does not.",
     )
     return Finding(
         "smooth-ap",

@@ -11,7 +11,7 @@ from dmlrc.report import editions
 from dmlrc.report.findings import of_claims, of_metrics, of_training
 from dmlrc.report.findings.finding import Finding, Pair, percent
 
-WITH_CURVES = "grocery-frozen-rate1e-4"
+WITH_CURVES = "grocery-frozen"
 """A study whose committed records have long validation curves, shown beside the studies of any edition."""
 
 
@@ -50,6 +50,6 @@ def pairs(findings: Iterable[Finding]) -> list[Pair]:
 def pairs_sentence(found: Sequence[Pair]) -> str:
     """The widest and the narrowest of `pairs`, in words."""
     widest, narrowest = (
-        f"{percent(pair.wrong)} instead of {percent(pair.right)} % ({pair.what})" for pair in (found[0], found[-1])
+        f"{pair.what}, {percent(pair.wrong)} % instead of {percent(pair.right)} %" for pair in (found[0], found[-1])
     )
-    return f"{len(found)} faults change a score. The widest gap: {widest}. The narrowest: {narrowest}."
+    return f"{len(found)} faults change a score. The widest gap is in {widest}; the narrowest in {narrowest}."

@@ -39,8 +39,8 @@ def answer(edition: Sequence[StudyRecords]) -> str:
             "From 2017 to 2019, papers reported a P@1 (how often the nearest neighbour is of the right class) on "
             f"average {_range(claimed)} above that of the contrastive loss of 2006, depending on the data.",
             "When Musgrave and colleagues tuned all losses alike in 2020 (the *Reality Check*), the newer ones gained "
-            f"{_range(gains['concatenated'] for gains in paper)} over it"
-            f"{f', and {measured} in our runs' * bool(measured)}.",
+            f"{_range(gains['concatenated'] for gains in paper)} over that loss"
+            f"{f'; in our runs they gain {measured}' * bool(measured)}.",
             leads(edition),
         ]
     )
@@ -69,7 +69,7 @@ def leads(edition: Sequence[StudyRecords]) -> str:
         ahead = [f"{change.leader} on {change.dataset}" for change in changes if change.leader]
         return (
             f"How losses rank on validation classes depends on the learning rate: {rates.turned_sentence(changes)}; at "
-            f"the best rate {listed(ahead) or 'none'} lead{'s' * (len(ahead) < 2)} by more than luck explains."
+            f"the best rate {listed(ahead) or 'no loss'} lead{'s' * (len(ahead) < 2)} by more than luck explains."
         )
     sets = [
         f"{labels.counted(len(names), 'method')} of {of} {'share' if len(names) > 1 else 'takes'} the first place on "
@@ -147,7 +147,8 @@ def squares(judged: Judged) -> pd.DataFrame:
             for claim in sorted(claims, key=lambda claim: VERDICTS.index(judgements[claim.id].verdict)):
                 verdict = judgements[claim.id]
                 why = f" ({verdict.why})" if verdict.why else ""
-                rows.append((title, study, claim.id, verdict.verdict, f"{claim.claim} – {verdict.verdict}{why}"))
+                sign = f" {labels.BELOW}" * verdict.below_trunk
+                rows.append((title, study, claim.id, verdict.verdict, f"{claim.claim} – {verdict.verdict}{sign}{why}"))
     return pd.DataFrame(rows, columns=["paper", "study", "claim", "verdict", "tip"])
 
 

@@ -153,9 +153,13 @@ def places(those: Iterable[tuple[Table, Method]], found: Found) -> pd.DataFrame:
 
 
 def captions(those: Iterable[tuple[Table, Method]], found: Found) -> str:
-    """How many runs stand behind `places` of these rows."""
-    experiments = dict.fromkeys(table.experiment for table, _ in those)
-    return labels.captions(records for name in experiments for records in common.present(found[name]).values())
+    """How many runs stand behind `places` of these rows, paper by paper: the same study has other reruns in each."""
+    tables = {table.experiment: table for table, _ in those}
+    told = []
+    for experiment, table in tables.items():
+        if ran := list(common.present(found[experiment]).values()):
+            told.append(f"Rows of {labels.paper(table.paper)}. {labels.captions(ran)}")
+    return " ".join(told)
 
 
 def place(means: pd.DataFrame, method: str) -> str:
@@ -200,7 +204,7 @@ def in_short(found: Found) -> list[str]:
         told = {study: (lead.label, _with_overlap(lead)) for study, lead in of.items() if lead}
         if told:
             paper = labels.paper(table.paper)
-            sentences.append(f"The highest mean R@1 of the losses of {paper} has {labels.led(told)}.")
+            sentences.append(f"{paper}: the highest mean R@1 is that of {labels.led(told)}.")
     return sentences
 
 

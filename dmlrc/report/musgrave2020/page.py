@@ -251,7 +251,7 @@ def results_sentence(records: StudyRecords, methods: Methods = METHODS) -> str:
 
 def _luck(frame: pd.DataFrame) -> str:
     """What the ties of a results table count: see `labels.ties`."""
-    return "Search and seed counted" if "among_best" in frame else "By intervals that know the luck of seeds alone"
+    return "Search and seed counted" if "among_best" in frame else "By intervals that count seeds alone"
 
 
 def agreement(records: StudyRecords, theirs: Mapping[str, pd.DataFrame]) -> str:
@@ -260,7 +260,7 @@ def agreement(records: StudyRecords, theirs: Mapping[str, pd.DataFrame]) -> str:
     if tests["CUB200"]["n"] < 3:
         return f"On `{records.name}` too few methods have results to compare their order with the paper's."
     rhos = labels.each(tests, lambda test: f"{test['rho']:+.2f} ({labels.p_value(test['p'])})")
-    return f"The order of the methods on `{records.name}` and in the paper's tables, rank correlation: {rhos}."
+    return f"Rank correlation of the order of methods on `{records.name}` with that of the paper's tables: {rhos}."
 
 
 def results_in_short(edition: Sequence[StudyRecords]) -> str:
@@ -273,7 +273,7 @@ def results_in_short(edition: Sequence[StudyRecords]) -> str:
             ties = int((marks(frame) == "tie").sum())
             best = labels.prose(labels.method_label(spread(frame)["best_method"]))
             tied = f"tied with {labels.counted(ties, 'other')}" if ties else "alone"
-            told[records.name] = f"{best} ({tied}{'' if 'among_best' in frame else ', by the luck of seeds alone'})"
+            told[records.name] = f"{best} ({tied}{'' if 'among_best' in frame else ', counting seeds alone'})"
     return f"The highest MAP@R belongs to {labels.by_study(told)}." if told else ""
 
 
@@ -323,10 +323,10 @@ def trends_in_short(slopes: Mapping[str, Estimate], newer: Mapping[str, Estimate
     def told(found: Mapping[str, Estimate]) -> str:
         apart = sum(map(_sloping, found.values()))
         span = labels.span((trend.value for trend in found.values()), _a_year)
-        return f"{apart or 'none'} can be told from a flat line ({span} points a year)"
+        return f"{apart or 'none'} of {len(slopes)} ({span} points a year)"
 
     return (
-        f"Of {len(slopes)} trends of methods tuned alike, {told(slopes)}; without the two losses of "
+        f"Trends of methods tuned alike that can be told from a flat line: {told(slopes)}; without the two losses of "
         f"{tables.NEWER - 1}, {told(newer)}."
     )
 
@@ -378,7 +378,7 @@ def joining(frames: Mapping[str, pd.DataFrame]) -> str:
     moved = labels.span([100 * gain for gain in gains], "{:+.1f}".format)
     return (
         f"Joining the folds' embeddings moves the methods by {moved} points of MAP@R on average. Their order "
-        f"agrees with that of the single models by a rank correlation of {labels.span(rhos)}: {told}."
+        f"agrees with that of the single models with a rank correlation of {labels.span(rhos)}: {told}."
     )
 
 
@@ -487,8 +487,8 @@ def at_edges(edition: Sequence[StudyRecords]) -> str:
         ]
         told[records.name] = f"{len(edges)} of {len(table)}" + (f" ({'; '.join(edges)})" if edges else "")
     return (
-        "Near an end of its range, a value may have been set by the range rather than by the loss. Within 2 % of an "
-        f"end lie {labels.by_study(told)}."
+        "A value near an end of its range may have been set by the range rather than by the loss. Best values within "
+        f"2 % of an end: {labels.by_study(told)}."
     )
 
 

@@ -102,8 +102,8 @@ def maps(gallery: Gallery, spaces: Sequence[Space]) -> Figure:
 def made(models: Mapping[str, tuple]) -> str:
     """Of what the numbers are made, a bullet a gallery. models: what a page calls it -> as of `recorded_spaces`."""
     return "\n".join(
-        f"- {name.capitalize()}: one model a loss ({labels.listed([labels.method_label(each) for each in asked[1]])}), "
-        f"under the protocol of `{STUDIES[asked[0].dataset]}`, at settings that an earlier search found; seed 0; "
-        f"commit {made_with(*asked)}"
+        f"- {name.capitalize()}: one model per loss "
+        f"({labels.listed([labels.method_label(each) for each in asked[1]])}), under the protocol of "
+        f"`{STUDIES[asked[0].dataset]}`, at settings that an earlier search found; seed 0; commit {made_with(*asked)}"
         for name, asked in models.items()
     )

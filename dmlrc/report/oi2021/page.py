@@ -181,9 +181,9 @@ def every_order_sentence(found: pd.DataFrame) -> str:
             f"On {titles.title(study)} R@1 lies between {drawn['trained'].min():.1f} % and "
             f"{drawn['trained'].max():.1f} % over {labels.counted(len(drawn), 'random order')} (SD "
             f"{drawn['trained'].std():.1f} points) and is {own['trained']:.1f} % with the default one. The untrained "
-            f"trunk, reduced to as many dimensions, has {trunk.min():.1f} % to {trunk.max():.1f} %, and "
-            f"{own['untrained']:.1f} %: the order changes how hard the test classes are before anything is learned. "
-            f"With {orders} the trained layer stays below it."
+            f"trunk, reduced to as many dimensions, has {trunk.min():.1f} % to {trunk.max():.1f} % with the random "
+            f"orders and {own['untrained']:.1f} % with the default one: the order changes how hard the test classes "
+            f"are before anything is learned. With {orders} the trained layer stays below it."
         )
     return labels.bullets(lines)
 
@@ -285,8 +285,8 @@ def imbalance_sentence(by_study: ByStudy) -> str:
     if not told:
         return "No histograms were recorded here."
     return (
-        f"Against each positive pair of test images stand so many negative ones: {labels.by_study(told)}. As counts, "
-        "the positive histogram is that much smaller."
+        f"The negative pairs of test images outnumber the positive ones by a factor of {labels.by_study(told)}. As "
+        "counts, the positive histogram is that much smaller."
     )
 
 
@@ -394,12 +394,12 @@ def overfitting_sentence(by_study: ByStudy) -> str:
     """Where the means of the pairs move, on training and on validation images, in a sentence a study."""
     sentences = []
     for name, records in common.present(by_study).items():
-        moved = " and ".join(
-            f"of {text} by "
+        moved = "; ".join(
+            f"that of the {text} by "
             + " and ".join(f"{_moves(rise(records, metric, images))} ({images})" for images in PARTS.values())
             for metric, text in MEANS.items()
         )
-        sentences.append(f"On `{name}`, from the first to the last epoch, the mean inner product moves {moved}.")
+        sentences.append(f"On `{name}` the mean inner product changes from the first to the last epoch: {moved}.")
     return labels.bullets(sentences) or "Nothing was run here."
 
 

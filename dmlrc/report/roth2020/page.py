@@ -163,11 +163,11 @@ def projection_sentence(by_study: ByStudy) -> str:
             if kind == "projection" and (AS_THEY_ARE, trunk) in means.index:
                 texts.append(
                     f"On `{name}` the features of {_trunk(trunk)} have an R@1 of "
-                    f"{labels.one_digit(means[AS_THEY_ARE, trunk])} %, behind a random linear layer "
+                    f"{labels.one_digit(means[AS_THEY_ARE, trunk])} %, after a random linear layer "
                     f"{labels.one_digit(means[kind, trunk])} %."
                 )
     return (
-        f"A random layer costs some of it. {labels.bullets(texts)}"
+        f"A random layer costs part of that accuracy. {labels.bullets(texts)}"
         if texts
         else "No trunk of ours here has ImageNet weights."
     )
@@ -341,8 +341,8 @@ def sizes_in_short(preprocessing: ByStudy) -> str:
     if not sizes:
         return ""
     return (
-        f"Preprocessing is the size of the images here, {sizes[0]:.0f} to {sizes[-1]:.0f} pixels, to which a "
-        "frozen trunk cannot get used."
+        f"Here preprocessing means the size of the images, {sizes[0]:.0f} to {sizes[-1]:.0f} pixels, to which a "
+        "frozen trunk cannot adapt."
     )
 
 
@@ -457,9 +457,11 @@ def correlation_sentence(by_study: ByStudy) -> str:
         if np.isnan(test.low):
             sentences.append(f"On `{name}` there are too few methods to correlate ρ with R@1.")
             continue
-        trend = "falls with" if test.high < 0 else "rises with" if test.low > 0 else "shows no clear trend in"
+        trend = (
+            "falls as ρ rises" if test.high < 0 else "rises with ρ" if test.low > 0 else "shows no clear trend with ρ"
+        )
         alone = f" Without {roth_label(left_out)} it is {correlation_text(without)}." if left_out else ""
-        sentences.append(f"On `{name}` R@1 {trend} ρ: r = {correlation_text(test)}.{alone}")
+        sentences.append(f"On `{name}` R@1 {trend}: r = {correlation_text(test)}.{alone}")
     return labels.bullets(sentences) or "ρ was not measured here."
 
 

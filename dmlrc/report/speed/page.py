@@ -46,7 +46,7 @@ def peers_sentence() -> str:
     found = peers().sort_values("ratio")
     slow, fast = found.iloc[0], found.iloc[-1]
     return (
-        f"Of {len(found)} comparisons ours is the faster one in {(found['ratio'] > 1).sum()}; the median is "
+        f"Ours is the faster in {(found['ratio'] > 1).sum()} of {len(found)} comparisons; at the median it is "
         f"{found['ratio'].median():.1f} times as fast. The extremes are {slow['what']} ({slow['ratio']:.2f} times as "
         f"fast as {slow['peer']}) and {fast['what']} ({fast['ratio']:.0f} times)."
     )

@@ -135,12 +135,12 @@ def losses_sentence(table: str, by_study: ByStudy) -> str:
     ranks = {
         name: _place(part.rename(columns={"value": "mean"})) for name, part in theirs.groupby("dataset", sort=False)
     }
-    text = f"By R@1 the place of NormSoftmax is {labels.each(ranks, str)} in the paper"
+    text = f"Rank of NormSoftmax by R@1 in the paper: {labels.each(ranks, str)}"
     ours = {name: of_table(table, losses(records)) for name, records in common.present(by_study).items()}
     ours = {name: _place(frame[frame["metric"] == "precision_at_1"]) for name, frame in ours.items() if len(frame)}
     if not ours:
         return f"{text}. We have not run this trunk."
-    return f"{text}, and {labels.each({f'`{name}`': place for name, place in ours.items()}, str)} of ours."
+    return f"{text}; in our runs: {labels.each({f'`{name}`': place for name, place in ours.items()}, str)}."
 
 
 def place_in_short(by_study: ByStudy, equal: ByStudy) -> str:
@@ -153,7 +153,7 @@ def place_in_short(by_study: ByStudy, equal: ByStudy) -> str:
     if not told:
         return ""
     text = (
-        f"By R@1 the classifier, in the batches that its paper gives it, takes place {labels.by_study(told)} among the "
+        f"By R@1 the classifier, in the batches that its paper gives it, ranks {labels.by_study(told)} among the "
         "losses of one pipeline."
     )
     lost: dict[str, list[str]] = {}
@@ -163,7 +163,7 @@ def place_in_short(by_study: ByStudy, equal: ByStudy) -> str:
     where = "; ".join(f"{loss} on {labels.listed(names)}" for loss, names in lost.items())
     text += f" Not counted, since every rerun diverged: {where}." if lost else ""
     same = {name: _equal_place(records) for name, records in common.present(equal).items()}
-    return f"{text} With the same batches for all losses it is {labels.by_study(same)}." if same else text
+    return f"{text} With the same batches for all losses it ranks {labels.by_study(same)}." if same else text
 
 
 def _diverged(records: StudyRecords) -> list[str]:
@@ -445,8 +445,8 @@ def _early_checkpoints(by_study: ByStudy) -> str:
             if 0 < early.sum() < len(best):
                 which = LAYER_NORM[method].removesuffix(" LayerNorm")
                 texts.append(
-                    f" On `{name}` the reruns {which} LayerNorm are not equally long: that checkpoint is of step "
-                    f"{best.min():,.0f} in one and of step {best.max():,.0f} in another."
+                    f" On `{name}` the reruns {which} LayerNorm are not equally long: that checkpoint is from step "
+                    f"{best.min():,.0f} in one and from step {best.max():,.0f} in another."
                 )
     return "".join(texts)
 
@@ -483,7 +483,7 @@ def shares_sentence(by_study: ByStudy) -> str:
 def takeaways(main: ByStudy) -> list[str]:
     """What bits cost, in the paper and around each study."""
     paper = labels.each({name: paper_bits(name) for name in PAPER_METRICS}, common.points)
-    sentences = [f"Signs in the place of 2,048 floats change R@1 in the paper's tables by, in points: {paper}."]
+    sentences = [f"Replacing 2,048 floats by their signs changes R@1 in the paper's tables by (in points): {paper}."]
     costs = {f"`{name}`": bits_cost(records) for name, records in common.present(main).items()}
     if costs:
         texts = labels.each(costs, lambda cost: common.points(cost.value, cost.half))
