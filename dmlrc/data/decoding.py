@@ -7,8 +7,8 @@ Wu 2019 and Oi et al. 2021 do at 256 and 299). Evaluation by centre crop is not 
 see the borders that "crop" cuts off a photograph that is not square.
 
 Pixels are those of the file: orientation tags, which the papers' loaders pass over, are applied to photographs of
-one's own alone (`Form.upright`). Resizing is bilinear with anti-aliasing, which is torchvision's `Resize` on a PIL
-image.
+one's own alone (`Form.upright`); PIL itself applies those of TIFF files. Resizing is bilinear with anti-aliasing, which
+is torchvision's `Resize` on a PIL image.
 
 What has more than 8 bits is brought to 8 first. A 16-bit image is white at 65,535. Integers of 32 bits and floats do
 not say where white is: it is the smallest of 1 (floats only), 255, 65,535 and (integers only) the largest of the type
@@ -99,7 +99,9 @@ def _eight_bits(image: Image.Image) -> Image.Image:
         if image.mode == "I" and image.format == "TIFF" and image.tag_v2.get(_SAMPLE_FORMAT, _UNSIGNED) == _UNSIGNED:
             pixels = pixels.view(np.uint32)
         white = _white(pixels)
-    return Image.fromarray(np.rint(pixels * (255 / white)).astype(np.uint8))
+    converted = Image.fromarray(np.rint(pixels * (255 / white)).astype(np.uint8))
+    converted.getexif().update(image.getexif())  # its orientation tag
+    return converted
 
 
 def _white(pixels: np.ndarray) -> int:

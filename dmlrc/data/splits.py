@@ -95,6 +95,8 @@ def _ordered_classes(labels: np.ndarray, order: str, seed: int) -> np.ndarray:
 
 def _cross_validated(labels: np.ndarray, class_order: np.ndarray, n: int, folds: int) -> Splits:
     if folds == 0:
+        if n < 2:
+            raise UsageError(f"{n} of {len(class_order)} classes are too few to train on: take at least 4 classes")
         return _splits(labels, class_order, n, [slice(n, n)])
     if folds < 2:
         raise UsageError(f"cross-validation needs at least 2 folds, not {folds}")

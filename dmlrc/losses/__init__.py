@@ -125,7 +125,8 @@ def create(name: str, *, num_classes: int | None = None, embedding_dim: int | No
     """Make the loss of a method.
 
     name: one of `names()`. num_classes and embedding_dim: needed by the losses that own class weights.
-    params: the loss's hyperparameters, finite numbers; an unknown one is an error that lists the known ones.
+    params: the loss's hyperparameters, finite numbers, see `dmlrc.losses.ranges`; an unknown one is an error that lists
+    the known ones.
 
     What it is called with is converted where that is safe, see `dmlrc.losses.inputs.convert`. Its first batch is
     looked at: a loss for L2-normalised embeddings warns of others, once.
@@ -141,7 +142,7 @@ def create(name: str, *, num_classes: int | None = None, embedding_dim: int | No
         if parameter not in known:
             own = [p for p in known if p not in ("num_classes", "embedding_dim")]
             raise UsageError(f"loss {name!r} has no parameter {parameter!r}: it takes {', '.join(own) or 'none'}")
-        params[parameter] = inputs.check_parameter(name, parameter, value, known[parameter].annotation)
+        params[parameter] = inputs.check_parameter(name, parameter, value, known[parameter])
     for parameter, value in (("num_classes", num_classes), ("embedding_dim", embedding_dim)):
         if parameter in known:
             if value is None and known[parameter].default is inspect.Parameter.empty:

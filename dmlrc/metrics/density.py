@@ -17,7 +17,8 @@ def evaluate(embeddings, labels) -> dict[str, float]:
       which is not normalised again; classes of one image count.
     - pi_ratio: pi_intra / pi_inter, the density of the embedding space; NaN for a collapsed embedding.
 
-    pi_intra and pi_inter grow with the scale of the embeddings; the ratio does not.
+    pi_intra and pi_inter grow with the scale of the embeddings; the ratio does not. They are not the numbers of Roth et
+    al.'s public code, which has cosine distances, normalises the centres again and lets every class count alike.
 
     >>> evaluate([[0.0, 0.0], [0.0, 2.0], [4.0, 1.0]], [0, 0, 1])
     {'pi_intra': 2.0, 'pi_inter': 4.0, 'pi_ratio': 0.5}

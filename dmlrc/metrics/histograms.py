@@ -94,8 +94,8 @@ def jensen_shannon_divergence(positive_counts, negative_counts) -> float:
 def jsd(embeddings, labels, bins: int = BINS) -> float:
     """The Jensen-Shannon divergence between the inner products of positive and of negative pairs.
 
-    0: alike; 1: no overlap. It looks at all pairs, not at neighbours: 1 means that one threshold on the inner product
-    separates all positive from all negative pairs. It grows with the number of bins where a bin holds few pairs.
+    0: alike; 1: no bin holds pairs of both kinds, which need not lie on two sides of one threshold. It looks at all
+    pairs, not at neighbours. It grows with the number of bins where a bin holds few pairs.
 
     >>> jsd([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [0, 0, 1])
     1.0

@@ -150,6 +150,8 @@ def query_scores(
 ) -> tuple[dict[str, Tensor], Tensor]:
     """name -> (Q,) float64, the metric of each query that has a positive, and these queries' labels (Q,)."""
     names = list(names)
+    if not names:
+        raise UsageError(f"names is empty: give at least one metric, such as {NAMES[0]!r}")
     labels = as_labels(labels, references)
     if query is None:
         queries, query_labels, own = references, labels, torch.arange(len(labels), device=labels.device)

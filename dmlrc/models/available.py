@@ -6,7 +6,14 @@ from pathlib import Path
 from dmlrc.errors import MissingDataError
 from dmlrc.models.files import BN_INCEPTION_FILE, TIMM, find_weights, in_package, lite0_file
 
-TORCHVISION = ("squeezenet1_0", "googlenet", "resnet18", "resnet50", "inception_v3")
+# Those of torchvision, and the files of their weights IMAGENET1K_V1.
+TORCHVISION = {
+    "squeezenet1_0": "squeezenet1_0-b66bff10.pth",
+    "googlenet": "googlenet-1378be20.pth",
+    "resnet18": "resnet18-f37072fd.pth",
+    "resnet50": "resnet50-0676ba61.pth",
+    "inception_v3": "inception_v3_google-0cc3c7bd.pth",
+}
 OWN = ("conv4", "bn_inception")
 
 
@@ -25,7 +32,7 @@ def has_weights(name: str, weights: str | Path | None) -> bool:
 
             return from_timm.is_downloaded(name)
         if weights == "imagenet" and name != "bn_inception":
-            return any(_checkpoints().glob(f"{name}-*.pth"))
+            return name in TORCHVISION and (_checkpoints() / TORCHVISION[name]).is_file()
         return weights is None or find_weights(BN_INCEPTION_FILE if weights == "imagenet" else weights).exists()
     except MissingDataError:
         return False

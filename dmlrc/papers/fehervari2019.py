@@ -7,7 +7,9 @@ Commands: `dmlrc study run cub200-fehervari2019`; the same for cars196 and sop (
 
 The settings are fixed: no search, no validation. The paper chose its own by grid search and does not print them. Batch,
 embedding size, images and optimiser are those of section 4.1; rate, weight decay, epochs and the number of reruns are
-ours, as is the state of BatchNorm (trained). The decay of structured clustering's gamma is left out.
+ours, as is the state of BatchNorm (trained). Structured clustering has RMSprop "with an exponentially decayed gamma
+factor": in the public code that is the smoothing of the squares, which stays 0.99 here. The loss's gamma is 1 in both.
+The public code was read in the copy github.com/Andrewymd/DMLPlayground.
 """
 
 from collections.abc import Sequence

@@ -14,7 +14,8 @@ from dataclasses import replace
 from dmlrc.methods import Level, Method, levels
 from dmlrc.protocol import Budget, Protocol
 
-# Cars196. At 2048 dimensions the normalised features are the embedding.
+# Cars196. At 2048 dimensions the normalised features are the embedding: the public code has a linear layer only where
+# the embedding is of another length than the features.
 PROTOCOL = Protocol(
     name="zhai2019",
     paper="zhai2019",
@@ -83,7 +84,7 @@ _GOOGLENET = {"trunk": "googlenet", "crop_size": 227, "embedding_dim": 512}
 TRUNKS = {
     "googlenet": _GOOGLENET,
     "bninception": {"trunk": "bn_inception", "embedding_dim": 512},
-    "bninception1024": {"trunk": "bn_inception", "embedding_dim": 1024},
+    "bninception1024": {"trunk": "bn_inception", "embedding_dim": None},  # it has 1024 features
 }
 # Section 4.2: GoogLeNet on SOP trains everything from the start, new weights at ten times the rate.
 SOP_TRUNKS = {**TRUNKS, "googlenet": {**_GOOGLENET, "warmup_epochs": 0, "new_lr": 0.1}}

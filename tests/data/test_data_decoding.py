@@ -48,10 +48,11 @@ def test_a_gradient_is_the_same_gradient_at_every_depth(tmp_path, white, dtype, 
     assert inverted[0, 0, -1] == 0
 
 
-def test_a_photograph_that_lies_on_its_side_is_stood_up_where_that_is_wanted(tmp_path):
+@pytest.mark.parametrize(("white", "dtype"), [(255, np.uint8), (65_535, np.uint16)])
+def test_a_photograph_that_lies_on_its_side_is_stood_up_where_that_is_wanted(tmp_path, white, dtype):
     tags = Image.Exif()
     tags[0x0112] = 6  # the orientation: to be turned to the right by a quarter
-    file = saved(tmp_path, np.arange(256).astype(np.uint8), ".png", exif=tags)
+    file = saved(tmp_path, (RAMP * white).astype(dtype), ".png", exif=tags)
     lying, upright = (decode(file, Form(256, channels=1, upright=wanted))[0] for wanted in (False, True))
     np.testing.assert_array_equal(upright, np.rot90(lying, k=-1))
 

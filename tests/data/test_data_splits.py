@@ -127,6 +127,8 @@ def test_a_class_in_two_parts_is_told():
     ("make", "message"),
     [
         (lambda: splits.halves(shuffled_labels(15)), "7 of 15 classes are too few for 4 folds"),
+        (lambda: splits.halves(np.array([0, 0, 1, 1]), folds=0), "1 of 2 classes are too few to train on"),
+        (lambda: splits.halves(np.array([0, 0, 0]), folds=0), "0 of 1 classes are too few to train on"),
         (lambda: splits.halves(shuffled_labels(40), folds=1), "at least 2 folds"),
         (lambda: splits.halves(shuffled_labels(40), order="alphabetical"), "'default' or 'random'"),
         (lambda: splits.halves(shuffled_labels(40) + 1), "labels must be 0..C-1"),

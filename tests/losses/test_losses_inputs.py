@@ -1,6 +1,7 @@
 """What losses are given: converted where that is safe, one sentence otherwise, and only looked at in training."""
 
 import copy
+import inspect
 import pickle
 import warnings
 
@@ -9,9 +10,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from dmlrc import losses
+from dmlrc import losses, studies
 from dmlrc.errors import UsageError
-from dmlrc.losses import inputs
+from dmlrc.losses import inputs, ranges
+from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR
 
 CLASSES, DIM = 3, 5
 LABELS = [0, 1, 0, 1, 2, 2, 0, 1]  # with a class beyond the bools
@@ -157,6 +159,60 @@ def test_hyperparameters_of_numpy_and_whole_floats():
     with pytest.raises(UsageError, match="give a whole number"):
         losses.create("fast_ap", num_bins=7.5)
     assert losses.create("contrastive", neg_margin=np.float32(0.5)).neg_margin == 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter", "value", "allowed"),
+    [
+        *((name, "temperature", 0, "above 0") for name in ("ntxent", "supcon", "smooth_ap", "normalized_softmax")),
+        ("ntxent", "temperature", -0.07, "above 0"),
+        ("recall_at_k", "rank_temperature", 0.0, "above 0"),
+        ("soft_triple", "gamma", 0, "above 0"),
+        ("proxy_nca_original", "num_classes", 1, "at least 2"),
+        ("arcface", "margin", 400, "from 0 to 180"),
+        ("arcface", "weight_length", 0, "above 0"),
+        ("angular", "alpha", 90, "above 0 and below 90"),
+        ("multi_similarity_miner", "beta", 0, "above 0"),
+        ("r_triplet", "switch_probability", 3, "from 0 to 1"),
+        ("ranked_list", "imbalance", -0.1, "from 0 to 1"),
+    ],
+)
+def test_hyperparameters_outside_their_ranges(name, parameter, value, allowed):
+    params = {"num_classes": 3, "embedding_dim": 4, parameter: value}
+    with pytest.raises(UsageError) as error:
+        losses.create(name, **params)
+    assert str(error.value) == f"{parameter} of loss '{name}' is {value:g}: give a number {allowed}"
+
+
+def test_a_closed_range_holds_its_ends():
+    assert losses.create("r_triplet", switch_probability=1).switch_probability == 1
+    assert losses.create("arcface", num_classes=3, embedding_dim=4, margin=180).margin == 180
+    assert len(losses.create("proxy_nca_original", num_classes=2, embedding_dim=4).proxies) == 2
+
+
+@pytest.mark.parametrize("name", losses.names())
+def test_defaults_may_be_given(name):
+    known = inspect.signature(losses.REGISTRY[name]).parameters
+    defaults = {each: known[each].default for each in known if known[each].default is not inspect.Parameter.empty}
+    assert repr(losses.create(name, num_classes=CLASSES, embedding_dim=DIM, **defaults)) == repr(make(name))
+
+
+def test_every_range_is_that_of_a_hyperparameter():
+    known = {name: inspect.signature(loss).parameters for name, loss in losses.REGISTRY.items()}
+    every = {
+        *(f"{name}.{each}" for name in known for each in known[name]),
+        *(each for own in known.values() for each in own),
+    }
+    assert set(ranges.RANGES) <= every
+
+
+def test_every_study_stays_within_the_ranges():
+    rates = (LEARNING_RATE, LOSS_WEIGHTS_LR)
+    for study in studies.STUDIES.values():
+        for method in study.methods:
+            ends = [(name, end) for name, space in method.space.items() for end in (space.low, space.high)]
+            for name, value in (*ends, *method.settings.items()):
+                assert name in rates or ranges.of(method.loss, name).holds(value), (study.name, method.name, name)
 
 
 @pytest.mark.parametrize("size", [0, -1, 2.0, "3", True, float("nan")])

@@ -70,6 +70,9 @@ def test_unknown_metric():
         metrics.evaluate(*embedding(), names=("map_at_rr",))
     with pytest.raises(UsageError, match=r"names=\('nmi',\)"):
         metrics.evaluate(*embedding(), names="nmi")
+    for function in (metrics.per_class, metrics.evaluate_binary):
+        with pytest.raises(UsageError, match="names is empty: give at least one metric"):
+            function(*embedding(), names=[])
 
 
 @pytest.mark.parametrize("name", metrics.names())

@@ -113,6 +113,11 @@ def test_jsd_of_separate_and_of_equal_pairs():
     assert histograms.jsd(embeddings, np.random.default_rng(1).integers(4, size=400)) < 0.01
 
 
+def test_a_jsd_of_1_needs_no_threshold_between_the_kinds():
+    """Positive pairs at 1 and -1, the negative ones at 0, between them."""
+    assert histograms.jsd([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]], [0, 0, 0, 1]) == 1.0
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_inner_products_are_the_same_on_any_number_of_threads(threads):
     rng = np.random.default_rng(0)

@@ -18,7 +18,7 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 
 from dmlrc import models
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
-from dmlrc.models import trunks
+from dmlrc.models import available, trunks
 from dmlrc.models.bn_inception import BNInception
 
 SIZES = {  # trunk: (side of its images, length of its features)
@@ -142,6 +142,26 @@ def test_torchvision_checkpoint_gives_torchvision_features(name, size, options, 
             expected = network((images - mean) / std)
         assert relative_error(trunk(images), expected) < 1e-5
         assert relative_error(trunk(images.flip(1)), expected) > 1e-3  # RGB, not BGR
+
+
+@pytest.mark.parametrize("name", available.TORCHVISION)
+def test_torchvisions_weights_are_found_by_their_file(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    folder = tmp_path / "hub" / "checkpoints"
+    folder.mkdir(parents=True)
+    files = {
+        each: torchvision.models.get_model_weights(each)["IMAGENET1K_V1"].url.rsplit("/", 1)[1]
+        for each in available.TORCHVISION
+    }
+    for other, file in files.items():
+        if other != name:
+            (folder / file).touch()
+    for weights in torchvision.models.get_model_weights(name):
+        if weights.name != "IMAGENET1K_V1":
+            (folder / weights.url.rsplit("/", 1)[1]).touch()
+    assert not models.has_weights(name, "imagenet")
+    (folder / files[name]).touch()
+    assert models.has_weights(name, "imagenet")
 
 
 # BN-Inception, from the public listing of its ImageNet checkpoint: every convolution, inputs -> outputs
