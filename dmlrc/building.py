@@ -3,6 +3,7 @@
 import copy
 import functools
 import inspect
+import sysconfig
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -94,16 +95,19 @@ def checked_value(name: str, value: object) -> Tensor:
 
 def failure(method: Method, batch: str, error: Exception) -> UsageError:
     """What a loss raised on a batch, as one sentence with the line of one's own file where it happened."""
+    return UsageError(f"the loss of method {method.name!r} fails on a batch of {batch}{told(error)}")
+
+
+def told(error: BaseException) -> str:
+    """The last line of one's own files in which an error came up, and what it says, as the end of a sentence."""
     frames = [each for each in traceback.extract_tb(error.__traceback__) if _is_own(Path(each.filename))]
     where = f", line {frames[-1].lineno} of {Path(frames[-1].filename).name}" if frames else ""
-    return UsageError(
-        f"the loss of method {method.name!r} fails on a batch of {batch}{where}: {type(error).__name__}: "
-        f"{' '.join(str(error).split())}"
-    )
+    return f"{where}: {type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def _is_own(file: Path) -> bool:
-    return "site-packages" not in file.parts and Path(__file__).parent not in file.parents
+    others = Path(__file__).parent, Path(sysconfig.get_path("stdlib"))
+    return "site-packages" not in file.parts and not any(folder in file.parents for folder in others)
 
 
 def constructor_parameters(loss: type) -> dict[str, inspect.Parameter]:

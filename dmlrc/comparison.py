@@ -7,11 +7,12 @@ study changes.
 """
 
 import sys
+import types
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dmlrc import records, schedule
+from dmlrc import building, records, schedule
 from dmlrc import study as runner
 from dmlrc.errors import MissingDataError, UsageError
 from dmlrc.methods import Method
@@ -36,13 +37,18 @@ def read(file: Path) -> list[Method]:
         raise UsageError(f"{file} is no Python ({error}): correct it") from None
     sys.path.insert(0, str(file.resolve().parent))  # for what it imports from beside it
     name = f"file_{file.stem}"
-    scope = {"__name__": name, "__file__": str(file)}  # no module that workers could import: it is sent to them
+    module = types.ModuleType(name)
+    module.__file__ = str(file)
+    scope = vars(module)
+    sys.modules[name] = module  # as long as it runs, for dataclasses look there
     try:
         exec(code, scope)
     except UsageError:
         raise
     except (Exception, SystemExit) as error:
-        raise UsageError(f"{file} fails: {type(error).__name__}: {' '.join(str(error).split())}") from error
+        raise UsageError(f"{file} fails{building.told(error)}") from error
+    finally:
+        sys.modules.pop(name, None)  # no module that workers could import: it is sent to them
     values = [each for value in scope.values() for each in (value if isinstance(value, list | tuple) else [value])]
     if found := list({id(each): each for each in values if isinstance(each, Method)}.values()):
         return found

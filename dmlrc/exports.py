@@ -18,7 +18,8 @@ def to_journal(study: Study, path: Path, methods: Sequence[Method] | None = None
 
     methods: only these, which need not be the study's own; default all of the study. A search is named
     "study/method/repetition" and has as attributes its study, data set, method, repetition, seed and commit. A trial
-    has those of its commit, processor, steps, the seeds of its folds, and the reason where it gave no value.
+    has those of its commit, processor, device, torch, steps, the seeds of its folds, and the reason where it gave no
+    value.
     Where a record does not say when it was finished, its trial begins as the one before it ends, the first one as the
     study does; the attribute "dates" says so.
 
@@ -52,6 +53,9 @@ def to_journal(study: Study, path: Path, methods: Sequence[Method] | None = None
     return written
 
 
+_TOLD = ("commit", "processor", "device", "torch", "steps", "reason")
+
+
 def _timed(trials: Sequence[dict], found: records.StudyRecords, dated: bool) -> Iterator[dict]:
     """The trials of one search with started, finished (local time, as Optuna's own) and attributes."""
     runs = found.runs[found.runs["kind"] == "trial"].set_index(["method", "repetition", "number"]).sort_index()
@@ -61,7 +65,7 @@ def _timed(trials: Sequence[dict], found: records.StudyRecords, dated: bool) -> 
         ended = _local(trial["finished"]) if dated else ended + taken
         key = (trial["method"], trial["repetition"], trial["trial"])
         seeds = [int(seed) for seed in runs.loc[[key], "seed"]] if key in runs.index else []
-        told = {name: trial[name] for name in ("commit", "processor", "steps", "reason") if pd.notna(trial[name])}
+        told = {name: trial[name] for name in _TOLD if pd.notna(trial[name])}
         yield trial | {"started": ended - taken, "finished": ended, "attributes": told | {"seeds": seeds}}
 
 

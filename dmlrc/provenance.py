@@ -42,9 +42,14 @@ def environment(device: torch.device) -> dict:
         "system": f"{platform.system()} {platform.machine()}",
         "processor": processor(),
         "cores": os.cpu_count(),
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        "device": device_name(device),
         "packages": packages,
     }
+
+
+def device_name(device: torch.device) -> str:
+    """The name of a GPU, else the type of the device, such as "cpu"."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def now() -> str:

@@ -30,7 +30,8 @@ from dmlrc.protocol import Study, digest
 from dmlrc.schema import Meta, Unit, check_frame, checked
 
 _METHOD = ("method", "row", "level", "level_number", "repetition")
-_OUTCOME = ("state", "params", "seconds", "steps", "reason", "commit", "processor", "finished", "fingerprint")
+_MADE_BY = ("commit", "processor", "device", "torch")
+_OUTCOME = ("state", "params", "seconds", "steps", "reason", *_MADE_BY, "finished", "fingerprint")
 _RUN = ("fold", "seed", "state", "stopped", "best_step", "steps", "seconds")
 _KEYS = ("method", "repetition", "trial", "rerun", "kind", "number", "fold", "step", "setting", "metric", "name")
 COLUMNS = {
@@ -54,8 +55,8 @@ class StudyRecords:
     Every frame has the columns method; row, level, level_number (of a method in a sweep, see `dmlrc.methods.Method`);
     and repetition, from 0.
     trials: trial, state ("complete", "diverged"), value (mean validation MAP@R over the folds, NaN if diverged),
-    proposals (how many ran at a time), params (dict), seconds, steps, reason, commit, processor, finished (when,
-    ISO 8601), fingerprint (of the method, as JSON; older records do not say the last three).
+    proposals (how many ran at a time), params (dict), seconds, steps, reason, commit, processor, device, torch (its
+    version), finished (when, ISO 8601), fingerprint (of the method, as JSON; older records do not say the last five).
     reruns: rerun, and the same without a value; params is None in records that are older than this frame.
     runs: kind ("trial", "rerun"), number, fold, seed, state, stopped ("plateau", "limit", "diverged"), best_step,
     steps, seconds, val_map_at_r, val_precision_at_1.
@@ -83,8 +84,12 @@ class StudyRecords:
 
     @property
     def searches(self) -> int:
-        """How often a method was searched and rerun, at most; a search without a rerun has nothing to compare yet."""
-        return int(self.scores["repetition"].max()) + 1 if len(self.scores) else 0
+        """How often every method was searched and rerun, at least: one that is ahead says nothing of the others' luck.
+
+        A search without a rerun has nothing to compare yet, and a method without any does not count.
+        """
+        counts = self.scores[self.scores["method"] != PRETRAINED].groupby("method")["repetition"].nunique()
+        return int(counts.min()) if len(counts) else 0
 
     @property
     def level_numbers(self) -> dict[str, float]:

@@ -104,9 +104,9 @@ def _batch(method: Method, trials: Mapping[int, Mapping], batch: range, seed: in
     return params
 
 
-def rerun(study: Study, method: Method, params: Mapping[str, float]) -> Unit:
-    """The first rerun of a method with these hyperparameters, to be run once more: it gives the same model again."""
-    return _unit(study, method, 0, "rerun", 0, params)
+def rerun(study: Study, method: Method, recorded: Mapping) -> Unit:
+    """A recorded rerun, with its repetition, rerun and params, to be run once more: it gives the same model again."""
+    return _unit(study, method, recorded["repetition"], "rerun", recorded["rerun"], recorded["params"])
 
 
 def _unit(

@@ -75,6 +75,8 @@ class Unit(_Strict):
     arrays: dict[str, dict[str, list[Finite | None]]] = {}
     commit: str
     processor: str | None = None
+    device: str | None = None  # where it trained; older records do not say this and the next
+    torch: str | None = None  # its version
     finished: str | None = None
 
     @model_validator(mode="after")
@@ -88,7 +90,8 @@ class Unit(_Strict):
         for name, (low, high) in self.space.items():
             if not low <= self.params.get(name, low - 1) <= high:
                 raise ValueError(f"params.{name} is {self.params.get(name)}, outside the space from {low} to {high}")
-        if any(run.state != self.state for run in self.runs[-1:]):
+        lost = self.kind == "rerun" and self.state == "diverged" and not self.scores  # on images that no run has seen
+        if any(run.state != self.state for run in self.runs[-1:]) and not lost:
             raise ValueError("state is not that of the last run")
         return self
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from importlib.metadata import version
 
 import numpy as np
 import torch
@@ -82,6 +83,8 @@ def _identity(unit: Unit) -> dict:
         "space": {name: [space.low, space.high] for name, space in method.space.items()} if method else {},
         "commit": provenance.commit(),
         "processor": provenance.processor(),
+        "device": provenance.device_name(device()),
+        "torch": version("torch"),
     }
 
 

@@ -8,6 +8,7 @@ import tarfile
 import warnings
 import zipfile
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -383,6 +384,8 @@ def test_folders(tmp_path):
 
 def test_lists(tmp_path, monkeypatch):
     """Damaged lists of a data set give a listing or one sentence."""
+    three_of_two = replace(registry.SOURCES["grocery"], images=3, classes=2)
+    monkeypatch.setitem(registry.SOURCES, "grocery", three_of_two)
     dataset = tmp_path / "data" / "grocery" / "dataset"
     dataset.mkdir(parents=True)
     monkeypatch.setenv("DMLRC_DATA", str(tmp_path / "data"))

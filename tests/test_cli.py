@@ -219,6 +219,17 @@ def test_a_damaged_image_is_named(call, home):
     assert "2.png is damaged" in errors
 
 
+def test_a_data_set_that_lacks_images_is_refused_and_nothing_is_trained_on_it(call, home, monkeypatch):
+    monkeypatch.setenv("DMLRC_DATA", str(home / "data"))
+    (home / "data" / "cub200_2010" / "images" / "001.Albatross").mkdir(parents=True)
+    Image.new("RGB", (8, 8)).save(home / "data" / "cub200_2010" / "images" / "001.Albatross" / "1.png")
+    for arguments in (["data", "check", "cub200_2010"], ["study", "run", "cub200-2010-frozen"]):
+        returned, _, errors = call(*arguments)
+        assert returned == 1
+        assert "has 1 images of 1 classes instead of 6033 of 200" in errors
+    assert not (paths.runs() / "cub200-2010-frozen").exists()
+
+
 def test_a_study_runs_shows_and_exports(call):
     returned, out, errors = call("study", "run", "glyphs-smoke", "--method", "contrastive")
     assert returned == 0, errors

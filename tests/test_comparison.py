@@ -3,9 +3,12 @@
 import json
 import re
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
+import cloudpickle
 import numpy as np
 import pandas as pd
 import pytest
@@ -235,9 +238,10 @@ def test_what_a_file_defines(tmp_path, text, names):
     ("text", "says"),
     [
         ("def mine(:", "is no Python .*line 1"),
-        ("1 / 0", "fails: ZeroDivisionError: division by zero"),
-        ("import nothing_of_this_name", "fails: ModuleNotFoundError"),
-        ("import sys\nsys.exit(3)", "fails: SystemExit: 3"),
+        ("1 / 0", "fails, line 1 of mine.py: ZeroDivisionError: division by zero"),
+        ("import json\njson.loads('')", "fails, line 2 of mine.py: JSONDecodeError"),
+        ("import nothing_of_this_name", "fails, line 1 of mine.py: ModuleNotFoundError"),
+        ("import sys\nsys.exit(3)", "fails, line 2 of mine.py: SystemExit: 3"),
         ("x = 1", "defines 0 functions and classes, and no method: add methods = "),
         ("def a(): pass\ndef b(): pass", "defines 2 functions and classes"),
         ("from dmlrc.methods import *\nFloat(1, 0)", "low is at most high"),
@@ -251,6 +255,37 @@ def test_a_file_without_a_loss_is_refused_in_one_sentence(tmp_path, text, says):
     with pytest.raises(UsageError, match=says) as refused:
         comparison.read(tmp_path / "mine.py")
     assert "\n" not in str(refused.value)
+
+
+DATACLASS = """
+from __future__ import annotations
+from dataclasses import dataclass
+from dmlrc.methods import Method
+
+@dataclass
+class Mine:
+    scale: float = 2.0
+
+    def __call__(self, embeddings, labels):
+        return embeddings.sum() * self.scale
+
+def loss(embeddings, labels):
+    return Mine()(embeddings, labels)
+
+methods = [Method("mine", loss)]
+"""
+
+
+def test_a_dataclass_with_late_annotations_is_read_and_sent_by_value(tmp_path):
+    """Another process, which does not have the file, computes with it."""
+    (tmp_path / "mine.py").write_text(DATACLASS)
+    (method,) = comparison.read(tmp_path / "mine.py")
+    assert "file_mine" not in sys.modules
+    sent = cloudpickle.dumps(method.loss)
+    (tmp_path / "mine.py").unlink()
+    script = "import pickle, sys, torch; print(pickle.load(sys.stdin.buffer)(torch.ones(3), None).item())"
+    done = subprocess.run([sys.executable, "-c", script], input=sent, capture_output=True)
+    assert done.stdout == b"6.0\n"
 
 
 def test_a_file_finds_what_lies_beside_it(tmp_path):

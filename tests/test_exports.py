@@ -28,7 +28,7 @@ def units():
     """Made-up records, written: each search has three trials, those of arcface diverged; trials end an hour apart."""
     made, meta = fake_units("glyphs-smoke", SMOKE.dataset, SMOKE.effective_protocol, diverged=("arcface",))
     for number, each in enumerate(made):
-        each["finished"] = (BEGIN + timedelta(hours=number)).isoformat()
+        each |= {"finished": (BEGIN + timedelta(hours=number)).isoformat(), "device": "a GPU", "torch": "2.15.0"}
     write_units(made, meta)
     return made
 
@@ -67,6 +67,7 @@ def test_every_search_is_in_the_journal_with_its_trials_and_true_times(units, ho
             assert trial.datetime_complete.astimezone(UTC) == datetime.fromisoformat(record["finished"])
             assert trial.duration == timedelta(seconds=record["seconds"])
             assert trial.user_attrs["commit"] == "0000000000"
+            assert (trial.user_attrs["device"], trial.user_attrs["torch"]) == ("a GPU", "2.15.0")
             assert trial.user_attrs["seeds"] == [run["seed"] for run in record["runs"]]
     best = max((each for each in units if (each["method"], each["kind"]) == ("triplet", "trial")), key=_value)
     assert found["glyphs-smoke/triplet/0"].best_params == best["params"]

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import dmlrc.unit
-from dmlrc import data, inputs, models, paths
+from dmlrc import data, inputs, models, paths, records
 from dmlrc.data import ImageSet
 from dmlrc.errors import DivergedError, DmlrcError, UsageError
 from dmlrc.papers import musgrave2020
@@ -190,7 +190,7 @@ def test_a_partly_frozen_trunk_runs_as_a_unit(monkeypatch):
     )
     method = musgrave2020.METHODS[0]
     params = {"pos_margin": 0.2, "neg_margin": 0.5}
-    unit = Unit("partial", "", "glyphs-small", protocol, "default", 0, method, 0, "rerun", 0, params)
+    unit = Unit("partial", "0", "glyphs-small", protocol, "default", 0, method, 0, "rerun", 0, params)
     record = run_unit(unit)
     assert record["state"] == "complete"
     assert set(record["scores"]) == {"fold0", "fold1", "separated", "concatenated"}
@@ -207,6 +207,9 @@ def test_a_partly_frozen_trunk_runs_as_a_unit(monkeypatch):
     record = run_unit(unit)
     assert (record["state"], record["value"], "scores" in record) == ("diverged", None, False)
     assert record["reason"] == "on the test images the embeddings hold NaN or infinite values"
+    records.write_unit(record, "partial")
+    [read] = records.read_units(paths.runs() / "partial", "0")
+    assert (read["state"], read["runs"][-1]["state"]) == ("diverged", "complete")
 
 
 def test_features_that_were_stopped_go_on_where_they_were_and_parts_change_no_number(monkeypatch):

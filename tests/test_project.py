@@ -1,15 +1,17 @@
 """What must agree between the project's own files."""
 
+import ast
 import re
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import nbformat
 import pytest
 
-from dmlrc import extras, papers
+from dmlrc import extras, papers, studies
 from dmlrc.report import build
 
 ROOT = Path(__file__).parents[1]
@@ -47,6 +49,26 @@ def test_the_conda_environment_takes_its_versions_from_the_lock():
     assert "--constraint requirements.lock" in text
     assert "faiss-gpu" in text
     assert not re.search(r"- (torch|faiss-gpu|pandas)[=<>]", text)
+
+
+def imported(notebook):
+    """The packages outside the standard library that the cells of a notebook import, by the names of their modules."""
+    code = "\n".join(cell.source for cell in nbformat.read(notebook, as_version=4).cells if cell.cell_type == "code")
+    found = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(node.module.partition(".")[0])
+    return found - sys.stdlib_module_names - {"dmlrc"}
+
+
+def test_the_conda_environment_has_what_a_notebook_imports():
+    listed = set(re.findall(r"^      - ([\w-]+)$", (ROOT / "environment.yml").read_text(), re.MULTILINE))
+    used = set().union(*map(imported, (ROOT / "notebooks").glob("*.ipynb")))
+    assert "pytorch_metric_learning" in used
+    packages = packages_distributions()
+    assert {module for module in used if not listed & set(packages[module])} == set()
 
 
 def test_ci_calls_the_readme_command():
@@ -96,11 +118,38 @@ def test_every_file_that_a_page_names_is_there(page):
     assert not [path for path in named if not (ROOT / path).exists()]
 
 
+def test_every_name_that_the_contributors_page_puts_into_a_module_is_set_there():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    named = re.findall(r"`([A-Z_]+)` (?:of|in) `((?:dmlrc|tests)/[\w/]+\.py)`", text)
+    assert len(named) >= 6
+    for name, path in named:
+        assert re.search(rf"^{name}\b.*=", (ROOT / path).read_text(), re.MULTILINE), (name, path)
+
+
+def test_a_loss_can_be_run_by_the_command_of_the_contributors_page():
+    """The page names three studies: of a loss of the Reality Check, of one after 2019, of one of another paper."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    (row,) = [line for line in text.splitlines() if line.startswith("| a loss ")]
+    named = {"glyphs-smoke": "arcface", "glyphs-smoke-after2019": "circle", "glyphs-smoke-roth2020": "quadruplet"}
+    assert set(re.findall(r"glyphs-smoke[\w-]*", row)) == set(named)
+    for study, method in named.items():
+        assert studies.get(study).method(method)
+
+
 def test_the_package_keeps_to_its_floors():
     """The contracts of pyproject.toml: the library never imports the report, the parts never import studies."""
     command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as main; main()", "--no-cache"]
     checked = subprocess.run([*command, "--no-logo"], cwd=ROOT, capture_output=True, text=True)
     assert checked.returncode == 0, checked.stdout
+
+
+@pytest.mark.parametrize("page", ["rerun.md", "scale_out.md"])
+def test_a_page_that_promises_every_bit_promises_it_for_the_cpu_alone(page):
+    """On a GPU only kernels that are told to be deterministic give it, and nothing here tells them."""
+    assert not [path for path in (ROOT / "dmlrc").rglob("*.py") if "deterministic" in path.read_text()]
+    (promise,) = re.findall(r"^- \*\*Tolerance:.*to the last.*$", (ROOT / "book" / page).read_text(), re.MULTILINE)
+    assert "on the CPU of one machine" in promise
+    assert "On a GPU nothing makes the kernels deterministic" in promise
 
 
 def test_every_folder_of_modules_is_a_package():

@@ -3,16 +3,26 @@
 import importlib.util
 import shutil
 import subprocess
+from importlib.metadata import version
 
 import pytest
 import torch
 
-from dmlrc import provenance
+from dmlrc import provenance, records, schedule, studies, unit
 
 
 @pytest.mark.parametrize("name", ["cpu", "mps"])
 def test_the_device_that_trained_is_named(name):
     assert provenance.environment(torch.device(name))["device"] == name
+
+
+def test_a_record_says_where_it_was_made_and_with_which_torch(monkeypatch):
+    monkeypatch.setattr(unit, "device", lambda: torch.device("mps"))
+    study = studies.get("glyphs-smoke")
+    [asked] = schedule.next_units(study, study.methods[0], 0, [])
+    record = unit.failed(asked, "made to fail")
+    assert (record["device"], record["torch"]) == ("mps", version("torch"))
+    records.write_unit(record, study.name)
 
 
 def test_the_commit_is_not_that_of_a_project_in_which_the_package_is_installed(tmp_path):

@@ -129,6 +129,7 @@ def test_what_is_done_to_records_stays_with_who_did_it(unit_file):
         (changed(runs=[]), "has no runs"),
         (changed(runs=None), "runs"),
         (changed(state="diverged"), "state is not that of the last run"),
+        (changed(kind="rerun", state="diverged", scores={"separated": {"nmi": 0.5}}), "not that of the last run"),
         (changed(method=3), "method"),
         (changed(surprise=1), "surprise"),
         (changed(scores={"separated": {"map_at_r": 7.0}}), "map_at_r is 7"),
@@ -444,6 +445,24 @@ def test_what_older_records_do_not_say_is_filled_in(committed):
     assert found.reruns["params"].isna().all()
     assert len(found.reruns) == found.runs[found.runs["kind"] == "rerun"].groupby(["method", "number"]).ngroups
     assert found.meta["repetitions"] == 1
+
+
+def test_records_say_where_and_with_which_torch_each_was_made_beside_older_ones_that_do_not(committed):
+    columns = ["device", "torch"]
+    for name in ("trials", "reruns"):
+        pd.read_parquet(committed / f"{name}.parquet").drop(columns=columns).to_parquet(committed / f"{name}.parquet")
+    without_checksums(committed)
+    assert records.load("fake-study").trials[columns].isna().all(axis=None)
+    _, meta = fake_units()
+    records.write_json(paths.runs() / "fake-study" / "meta.json", meta)
+    here = {"device": "a GPU", "torch": "2.16.0"}
+    records.write_unit(changed(**here, state="failed", value=None, runs=[]), "fake-study")
+    records.export("fake-study", complete=True)
+    shutil.rmtree(paths.runs())
+    trials = records.load("fake-study").trials
+    made_again = (trials["method"] == "contrastive") & (trials["trial"] == 0)
+    assert trials[made_again][columns].to_dict("records") == [here]
+    assert trials[~made_again][columns].isna().all(axis=None)
 
 
 @pytest.mark.parametrize(

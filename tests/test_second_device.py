@@ -210,7 +210,7 @@ def run(protocol, method, kind="rerun", number=0):
     inputs._computed_once.cache_clear()
     record = unit.run_unit(unit.Unit("second", "", "photographs", protocol, "default", 0, method, 0, kind, number, {}))
     for each in (record, *record["runs"]):
-        for told in ("seconds", "finished"):
+        for told in ("seconds", "finished", "device"):
             each.pop(told, None)
     return record
 

@@ -108,18 +108,27 @@ def _source(name: str) -> Source:
 
 
 def _counted(name: str, source: Source, folder: Path, place: str) -> Listing:
-    """The listing of a complete set. place: what an error tells to remove, the folder or what it was unpacked from."""
+    """The listing of a complete set, of which every image is there. place: see `require_whole`."""
     listing = source.listing(folder)
+    require_whole(name, listing, place)
+    if absent := next((file for file in listing.files if not os.path.exists(file)), None):
+        image = absent.relative_to(folder)
+        raise MissingDataError(f"image {image} of data set {name!r} is not there: remove {place}, get the set again")
+    return listing
+
+
+def require_whole(name: str, listing: Listing, place: str) -> None:
+    """Raise DmlrcError where a set lists other numbers of images or classes than the complete one.
+
+    place: what the error tells to remove, the folder or what it was unpacked from.
+    """
+    source = SOURCES[name]
     found, expected = (len(listing.files), len(listing.class_names)), (source.images, source.classes)
     if found != expected:
         raise DmlrcError(
             f"data set {name!r} in {place} has {found[0]} images of {found[1]} classes instead of {expected[0]} of "
             f"{expected[1]}: remove {place}, get the set again"
         )
-    if absent := next((file for file in listing.files if not os.path.exists(file)), None):
-        image = absent.relative_to(folder)
-        raise MissingDataError(f"image {image} of data set {name!r} is not there: remove {place}, get the set again")
-    return listing
 
 
 def _archives(name: str, source: Source, root: Path) -> list[Path]:

@@ -8,7 +8,7 @@ from dmlrc.data import folder as class_folders
 from dmlrc.data.available import FEATURES, folder_path, names
 from dmlrc.data.cache import decoded
 from dmlrc.data.decoding import Form
-from dmlrc.data.download import locate
+from dmlrc.data.download import locate, require_whole
 from dmlrc.data.features import FeatureSet
 from dmlrc.data.listing import ImageSet, Listing, data_root
 from dmlrc.data.registry import OWN_PHOTOGRAPH, SOURCES
@@ -29,7 +29,8 @@ def load(
     square: how a photograph becomes square, "crop" (the centre) or "squash"; see `dmlrc.data.decoding`.
 
     Raises UsageError for an unknown name, MissingDataError with the way to get the set where it is not there, and
-    DmlrcError for damaged files.
+    DmlrcError for damaged files, or for a set that has a name but not all of its images: its numbers would be mixed
+    with those of the complete one.
     """
     if not isinstance(name, str):
         raise unknown("data set", name, [*names(), "folder:PATH"])
@@ -43,8 +44,10 @@ def load(
         return _decode(f"folder:{path.name}", class_folders.read(path), _form(OWN_PHOTOGRAPH, size, square), flip=True)
     if name not in SOURCES:
         raise unknown("data set", name, [*names(), "folder:PATH"])
-    home, source = data_root(root), SOURCES[name]
-    return _decode(name, source.listing(locate(name, home)), _form(source.form, size, square), source.flip)
+    folder, source = locate(name, data_root(root)), SOURCES[name]
+    listing = source.listing(folder)
+    require_whole(name, listing, str(folder))
+    return _decode(name, listing, _form(source.form, size, square), source.flip)
 
 
 def _form(default: Form, size: int | None, square: str) -> Form:

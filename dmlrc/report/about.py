@@ -62,18 +62,26 @@ def row(records: StudyRecords) -> dict[str, str]:
         "seed": str(meta["seed"]),
         "commit": made(records, "commit"),
         "begun": meta["created"][:10],
-        "machine": f"{made(records, 'processor')}, {where['cores']} cores, {where['device']}",
-        "with": ", ".join(f"{name} {version}" for name, version in where["packages"].items()),
+        "machine": f"{made(records, 'processor')}, {where['cores']} cores, {made(records, 'device')}",
+        "with": ", ".join(f"{name} {version}" for name, version in packages(records).items()),
     }
 
 
-def made(records: StudyRecords, column: str) -> str:
-    """The commits, or the processors, that made the records of a study; of which methods, where there is more than one.
+def packages(records: StudyRecords) -> dict[str, str]:
+    """The versions of the packages that made a study: of torch all of them, of the others those of its beginning."""
+    versions = records.meta["environment"]["packages"] | {"torch": made(records, "torch")}
+    return {name: version for name, version in versions.items() if version}
 
-    column: "commit" or "processor". Records that do not say it are of the study's beginning.
+
+def made(records: StudyRecords, column: str) -> str:
+    """The commits, processors, devices or versions of torch that made the records of a study.
+
+    Where there is more than one, each with its methods. column: "commit", "processor", "device" or "torch". Records
+    that do not say it are of the study's beginning.
     """
-    meta = records.meta
-    first = meta["commit"] if column == "commit" else meta["environment"].get(column, "")
+    where = records.meta["environment"]
+    begun = {"torch": where["packages"].get("torch", "")} | where | {"commit": records.meta["commit"]}
+    first = begun.get(column, "")
     units = pd.concat([frame[["method", column]] for frame in (records.trials, records.reruns)])
     named = units.assign(**{column: units[column].astype(object).fillna(first)})
     names = named.groupby(column, sort=False)["method"].unique()

@@ -130,24 +130,27 @@ def execute(parameters: Mapping[str, object], workers: int = 1) -> None:
         )
         nbformat.write(page.finished(executed), target / page.name)
 
+    def failure(name: str, error: BaseException) -> BaseException:
+        if isinstance(error, DeadKernelError):
+            return DmlrcError(
+                f"the kernel of chapter {name} died, perhaps for want of memory: build with fewer workers"
+            )
+        if not isinstance(error, PapermillExecutionError):
+            return error
+        return DmlrcError(
+            f"chapter {name} stopped at cell {error.cell_index} ({error.ename}: {error.evalue}): open {target / name} "
+            "to see where"
+        )
+
     with ThreadPoolExecutor(workers) as pool:  # each chapter has a kernel, a process of its own
         running = {pool.submit(run, page): page for page in waiting}
-        for finished in tqdm(as_completed(running), total=len(waiting), desc="chapters"):
-            error = finished.exception()
-            if error is None:
-                continue
-            pool.shutdown(cancel_futures=True)  # the chapters that have not begun
-            name = running[finished].name
-            if isinstance(error, DeadKernelError):
-                raise DmlrcError(
-                    f"the kernel of chapter {name} died, perhaps for want of memory: build with fewer workers"
-                )
-            if not isinstance(error, PapermillExecutionError):
-                raise error
-            raise DmlrcError(
-                f"chapter {name} stopped at cell {error.cell_index} ({error.ename}: {error.evalue}): open "
-                f"{target / name} to see where"
-            )
+        try:
+            for finished in tqdm(as_completed(running), total=len(waiting), desc="chapters"):
+                if error := finished.exception():
+                    raise failure(running[finished].name, error)
+        except BaseException:  # Ctrl-C too
+            pool.shutdown(wait=False, cancel_futures=True)  # the chapters that have not begun
+            raise
 
 
 def pages() -> Path:

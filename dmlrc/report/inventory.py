@@ -29,11 +29,11 @@ def _provenance(records: StudyRecords) -> dict[str, str]:
         "training steps": f"{records.runs['steps'].sum():,}",
         "core hours of searching": f"{records.trials['seconds'].sum() / 3600:.2f}",
         "core hours of reruns": f"{reruns / 3600:.2f}",
-        "device": where["device"],
+        "device": about.made(records, "device"),
         "processor": f"{about.made(records, 'processor')}, {where['cores']} cores",
         "system": where["system"],
         "Python": where["python"],
-        **where["packages"],
+        **about.packages(records),
     }
 
 

@@ -40,6 +40,11 @@ def root(tmp_path, monkeypatch):
     return folder
 
 
+def complete_with(monkeypatch, name, images, classes):
+    """From now on the data set is complete with so many images and classes."""
+    monkeypatch.setitem(registry.SOURCES, name, replace(registry.SOURCES[name], images=images, classes=classes))
+
+
 # Glyphs
 
 
@@ -100,7 +105,8 @@ def test_glyphs_of_another_size():
 
 
 @pytest.fixture
-def omniglot(root):
+def omniglot(root, monkeypatch):
+    complete_with(monkeypatch, "omniglot", images=8, classes=4)
     for part, alphabet, character, ink in (
         ("images_evaluation", "Angelic", "character01", 200),
         ("images_background", "Greek", "character02", 150),
@@ -136,7 +142,8 @@ def test_one_bit_omniglot_is_reduced_with_antialiasing(root, omniglot):
 
 
 @pytest.fixture(params=["cars196", "cars196crops"])
-def cars(request, root):
+def cars(request, root, monkeypatch):
+    complete_with(monkeypatch, request.param, images=3, classes=3)
     folder = root / request.param
     names = ["Audi A", "BMW B", "Zonda Z"]
     entries = [("car_ims/000001.jpg", 3, 10), ("car_ims/000002.jpg", 1, 60), ("car_ims/000003.jpg", 3, 110)]
@@ -159,7 +166,8 @@ def test_cars196_takes_labels_from_the_annotations(cars):
 
 
 @pytest.fixture
-def grocery(root):
+def grocery(root, monkeypatch):
+    complete_with(monkeypatch, "grocery", images=3, classes=2)
     dataset = root / "grocery" / "dataset"
     write_text(
         dataset / "classes.csv",
@@ -189,7 +197,8 @@ def test_grocery_in_the_folder_of_its_repository(root, grocery):
 
 
 @pytest.fixture
-def cub200(root):
+def cub200(root, monkeypatch):
+    complete_with(monkeypatch, "cub200", images=3, classes=2)
     folder = root / "cub200" / "CUB_200_2011"
     paths = ["001.Albatross/a.jpg", "001.Albatross/b.jpg", "002.Wren/c.jpg"]
     write_text(folder / "images.txt", *(f"{i} {path}" for i, path in enumerate(paths, 1)))
@@ -208,7 +217,8 @@ def test_cub200(cub200):
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_cub200_2010(root, packed):
+def test_cub200_2010(root, monkeypatch, packed):
+    complete_with(monkeypatch, "cub200_2010", images=3, classes=2)
     folder = root / ("cub200-2010-224" if packed else "cub200_2010")
     for path, colour in (("002.Wren/c.jpg", 90), ("001.Albatross/b.jpg", 60), ("001.Albatross/a.jpg", 30)):
         write_image(folder / "images" / path, (colour,) * 3, size=(224, 224))
@@ -216,12 +226,7 @@ def test_cub200_2010(root, packed):
     if packed:
         shutil.make_archive(str(folder / "cub200_2010_images"), "zip", folder, "images")
         shutil.rmtree(folder / "images")
-        registry_of_three = replace(registry.SOURCES["cub200_2010"], images=3, classes=2)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setitem(registry.SOURCES, "cub200_2010", registry_of_three)
-            images = data.load("cub200_2010")
-    else:
-        images = data.load("cub200_2010")
+    images = data.load("cub200_2010")
     assert images.images.shape == (3, 3, 224, 224)
     assert images.labels.tolist() == [0, 0, 1]
     assert images.class_names == ("001.Albatross", "002.Wren")
@@ -230,7 +235,8 @@ def test_cub200_2010(root, packed):
 
 
 @pytest.fixture
-def sop(root):
+def sop(root, monkeypatch):
+    complete_with(monkeypatch, "sop", images=5, classes=4)
     folder = root / "Stanford_Online_Products"
     header = "image_id class_id super_class_id path"
     listed = {
@@ -252,7 +258,8 @@ def test_sop(sop):
 
 
 @pytest.fixture(params=["img", "Img/img"])
-def inshop(request, root):
+def inshop(request, root, monkeypatch):
+    complete_with(monkeypatch, "inshop", images=5, classes=4)
     folder = root / "inshop"
     listed = [
         ("img/WOMEN/Tees/id_00000004/01_1_front.jpg", "id_00000004", "gallery"),
@@ -431,7 +438,7 @@ def test_what_changes_the_images_is_decoded_again(root, grocery, monkeypatch, ch
         write_image(image, (81,) * 3)
         os.utime(image, ns=(1, 1))
     if change == "list":
-        write_text(root / "grocery/dataset/val.txt")
+        write_text(root / "grocery/dataset/val.txt", "test/Fruit/x_001.jpg, 0, 0")
     assert grey(data.load("grocery", **settings).images[1]) == {"file": 81, "list": 120}.get(change, 80)
     assert files
 
@@ -514,10 +521,15 @@ def test_bad_forms(root, grocery, settings, message):
 # Counts
 
 
-def test_check_counts_images_and_classes(root, grocery, monkeypatch):
-    with pytest.raises(DmlrcError, match="has 3 images of 2 classes instead of 5421 of 81"):
-        data.check("grocery")
-    monkeypatch.setitem(registry.SOURCES, "grocery", replace(registry.SOURCES["grocery"], images=3, classes=2))
+@pytest.mark.parametrize("ask", [data.load, data.check])
+@pytest.mark.parametrize("counts", [(4, 2), (2, 2), (3, 3)])
+def test_a_set_that_is_not_whole_is_neither_loaded_nor_sound(root, grocery, monkeypatch, ask, counts):
+    complete_with(monkeypatch, "grocery", *counts)
+    with pytest.raises(DmlrcError, match="has 3 images of 2 classes instead of {} of {}: remove ".format(*counts)):
+        ask("grocery")
+
+
+def test_check_finds_every_image(root, grocery):
     assert len(data.check("grocery").files) == 3
     (root / "grocery/dataset/val/Fruit/x_001.jpg").unlink()
     with pytest.raises(MissingDataError, match=r"val/Fruit/x_001.jpg of data set 'grocery' is not there"):

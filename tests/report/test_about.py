@@ -11,19 +11,34 @@ from dmlrc.report import about, inventory
 
 @pytest.fixture
 def mixed():
-    """Records of a study that was made by two commits on two machines, and of which the oldest do not say where."""
+    """Records of a study that was made by two commits on two machines, and of which the oldest do not say where.
+
+    The second machine has a GPU and another torch.
+    """
     found = fake_records()
     trials = found.trials.copy()
     trials["processor"] = None
-    trials.loc[trials["method"] == "triplet", "commit"] = "1111111111"
-    trials.loc[trials["method"] == "triplet", "processor"] = "another machine"
-    return replace(found, trials=trials)
+    later = {"commit": "1111111111", "processor": "another machine", "device": "a GPU", "torch": "2.16.0"}
+    for column, value in later.items():
+        trials.loc[trials["method"] == "triplet", column] = value
+    packages = {"torch": "2.15.0", "numpy": "2.5.5"}
+    meta = found.meta | {"environment": found.meta["environment"] | {"packages": packages}}
+    return replace(found, trials=trials, meta=meta)
 
 
 def test_records_of_one_commit_name_it_once():
     found = fake_records()
     assert about.made(found, "commit") == "0000000000"
     assert about.made(found, "processor") == "none"
+
+
+def test_every_device_and_torch_of_the_rows_is_named(mixed):
+    row = about.row(mixed)
+    assert row["machine"].endswith(", 1 cores, cpu (14 methods); a GPU (Triplet)")
+    assert row["with"] == "torch 2.15.0 (14 methods); 2.16.0 (Triplet), numpy 2.5.5"
+    told = inventory.provenance([mixed])[mixed.name]
+    assert (told["device"], told["numpy"]) == ("cpu (14 methods); a GPU (Triplet)", "2.5.5")
+    assert told["torch"] == "2.15.0 (14 methods); 2.16.0 (Triplet)"
 
 
 def test_every_commit_and_processor_of_the_rows_is_named(mixed):

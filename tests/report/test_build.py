@@ -4,10 +4,12 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import nbformat
+import papermill
 import pytest
 from factories import fake_units, write_fake_study, write_units
 
@@ -86,6 +88,26 @@ def test_every_method_has_a_page_of_its_own_from_one_notebook():
 def test_a_chapter_that_fails_is_named(checkout):
     with pytest.raises(DmlrcError, match=r"chapter 0\d_\w+.ipynb stopped at cell .*glyphs-smoke.* has no records"):
         build.execute({"studies": "glyphs-smoke"})
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, RuntimeError])
+def test_what_stops_a_book_leaves_the_chapters_that_wait(home, monkeypatch, stop):
+    begun = []
+
+    def chapter(notebook, target, *settings, **more):
+        begun.append(target.name)
+        time.sleep(0.2)
+        return nbformat.v4.new_notebook()
+
+    def stopped(running):
+        raise stop
+
+    monkeypatch.setattr(papermill, "execute_notebook", chapter)
+    monkeypatch.setattr(build, "as_completed", stopped)
+    monkeypatch.setattr(build, "chapters", lambda: [build.Page(Path(name), name) for name in "abcdefgh"])
+    with pytest.raises(stop):
+        build.execute({})
+    assert len(begun) <= 2
 
 
 def test_two_books_of_one_clone_are_not_made_at_once(home):

@@ -70,6 +70,14 @@ BY_HAND: tuple[ByHand, ...] = (
         "fixed random directions.",
     ),
     (
+        "regularisation of ProxySoftmax",
+        "LayerNorm",
+        "LayerNorm, weight normalisation and dropout; by the code's defaults dropout of 0.5 and label smoothing of 0.1 "
+        "too",
+        "2, code",
+        "As Zhai and Wu, whose loss it is, describe it.",
+    ),
+    (
         "boundaries β of Margin Loss",
         "trained with the rest by Adam, at the rate 0.1",
         "trained by SGD with momentum, an optimiser of their own, at the rate 0.1",

@@ -11,14 +11,14 @@ from dmlrc.report.photos import answer, neighbours, page
 def write(study: Study) -> Path:
     """Write the page of a study that was run, beside its records, and return it.
 
-    The best loss is trained once more, for its neighbours: it gives the model of its first rerun again.
+    The best loss is trained once more, for its neighbours: it gives the model of a rerun again, the first that ended.
 
     Raises DmlrcError where nothing of the study is recorded or no rerun is finished.
     """
     found = records.load(study.name)
     best = answer.best(found)
     images = load_images(study.dataset, study.effective_protocol)
-    rerun = schedule.rerun(study, study.method(best), answer.params(found, best))
+    rerun = schedule.rerun(study, study.method(best), answer.rerun(found, best))
     places, embeddings = unit.embeddings_of(rerun)
     target = paths.runs() / study.name / "photos.html"
     text = page.page(found, images, neighbours.search(places, images.labels[places], embeddings))

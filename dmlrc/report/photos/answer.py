@@ -1,7 +1,5 @@
 """What the records of a study of own photographs say to who wants to find photos: sentences with their numbers."""
 
-from collections.abc import Mapping
-
 import pandas as pd
 
 from dmlrc.errors import DmlrcError
@@ -13,14 +11,14 @@ def best(records: StudyRecords) -> str:
     """The method that is highest in concatenated MAP@R. Raises DmlrcError where no method has a result."""
     trained = _of(records, "map_at_r").drop(PRETRAINED, errors="ignore")["mean"]
     if trained.empty:
-        raise DmlrcError(f"no method of study {records.name!r} came to a result: `dmlrc study show` says why")
+        raise DmlrcError(f"no method of study {records.name!r} has a result: `dmlrc study show` says why")
     return trained.idxmax()
 
 
-def params(records: StudyRecords, method: str) -> Mapping[str, float]:
-    """The hyperparameters of a method's first rerun, the best of its trials."""
-    reruns = records.reruns
-    return reruns[(reruns["method"] == method) & (reruns["state"] == "complete")].sort_values("rerun")["params"].iloc[0]
+def rerun(records: StudyRecords, method: str) -> pd.Series:
+    """The first rerun of a method that came to its end, a row of `records.reruns`; its params are the best trial's."""
+    reruns = records.reruns[(records.reruns["method"] == method) & (records.reruns["state"] == "complete")]
+    return reruns.sort_values(["repetition", "rerun"]).iloc[0]
 
 
 def sentences(records: StudyRecords) -> list[str]:
@@ -42,15 +40,18 @@ def sentences(records: StudyRecords) -> list[str]:
 def _how_sure(records: StudyRecords, trained: pd.DataFrame, first: str) -> str:
     marks = tables.marks(trained.reset_index()).set_axis(trained.index)
     equals = [labels.method_label(name) for name in trained.index if marks[name] and name != first]
-    budget, searches = records.meta["budget"], records.searches
-    if equals:
+    budget, unknown = records.meta["budget"], trained["ci95"].isna()
+    if unknown[first]:
+        sure = f"With one run {'each' if unknown.all() else 'of it'} nothing can be told apart."
+    elif equals:
         sure = f"Not sure: {_listed(equals)} cannot be told from it, so take what is simplest to train."
     else:
         sure = "Its interval overlaps that of no other loss."
-    if searches < 2:
+    if records.searches < 2:
+        reruns = f"{budget['reruns']} rerun{'s' * (budget['reruns'] > 1)}"
         sure += (
-            f" Each loss was searched once, with {budget['trials']} trials and {budget['reruns']} reruns: another "
-            "search may change the order, which the intervals do not count."
+            f" Each loss was searched once, with {budget['trials']} trials and {reruns}: another search may change the "
+            f"order{'' if unknown.all() else ', which the intervals do not count'}."
         )
     return sure
 
@@ -61,12 +62,12 @@ def _over_the_trunk(records: StudyRecords, found: pd.DataFrame, precision: pd.Da
         f"The trunk alone, {labels.trunk(records.meta['protocol'])}, reaches P@1 "
         f"{labels.percent(precision['mean'][PRETRAINED])} % and MAP@R {labels.percent(before)} % without any training"
     )
-    low = found["mean"][first] - (found["ci95"][first] if found["ci95"].notna()[first] else 0.0)
     if after <= before:
         return f"{reached}; no loss improves on that here, so its features can be used as they are."
     gains = f"{100 * (after - before):+.2f} points of MAP@R"
     change = f"{100 * (precision['mean'][first] - precision['mean'][PRETRAINED]):+.2f} of P@1"
-    return f"{reached}; training brings {gains}{'' if low > before else ', which may be chance,'} and {change}."
+    sure = after - found["ci95"][first] > before  # of one run nobody knows
+    return f"{reached}; training brings {gains}{'' if sure else ', which may be chance,'} and {change}."
 
 
 def _of(records: StudyRecords, metric: str) -> pd.DataFrame:

@@ -34,7 +34,7 @@ img { width: 108px; height: 108px; border: 4px solid #999; }
 def page(records: StudyRecords, images: ImageSet, found: Found) -> str:
     """The HTML of the page. images: the data set of the study. found: the neighbours by its best loss."""
     name, best = data.folder_name(images.name), answer.best(records)
-    settings = ", ".join(f"{key} {value:.3g}" for key, value in answer.params(records, best).items())
+    settings = ", ".join(f"{key} {value:.3g}" for key, value in answer.rerun(records, best)["params"].items())
     rows, legend = ranking.ranked(records)
     parts = [
         f"<h1>Which loss for {escape(name)}?</h1>",
@@ -44,7 +44,7 @@ def page(records: StudyRecords, images: ImageSet, found: Found) -> str:
         _table(rows),
         *_paragraphs(legend),
         "<h2>What is found</h2>",
-        "<p>Photos of classes that no training saw, drawn at random, and behind each the photos nearest to it, by "
+        "<p>Photos of classes that no training saw, drawn at random, and next to each the photos nearest to it, by "
         f"{escape(labels.method_label(best))}. Solid green: the same class. Dashed red: another one.</p>",
         *(_strip(found, images, query) for query in neighbours.examples(found)),
         "<h2>What a wrong match looks like</h2>",
