@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from dmlrc import migrate, paths, records, studies
+from dmlrc.data import registry
 from dmlrc.methods import Int
 from dmlrc.papers import musgrave2020
 from dmlrc.protocol import Budget
@@ -26,6 +27,11 @@ def fake_records(**settings):
 def write_fake_study(**settings):
     """The same, as the files of a study under way, in runs/ below $DMLRC_HOME."""
     write_units(*fake_units(**settings))
+
+
+def complete_with(monkeypatch, name, images, classes):
+    """From now on the data set of this name is complete with so many images and classes."""
+    monkeypatch.setitem(registry.SOURCES, name, replace(registry.SOURCES[name], images=images, classes=classes))
 
 
 def write_units(units, meta):

@@ -54,7 +54,7 @@ def test_devices_that_there_are(monkeypatch, gpus, name, device):
 
 def photographs(flip=True, count=5):
     pixels = np.random.default_rng(0).integers(0, 256, (count, 3, 70, 70), dtype=np.uint8)
-    return ImageSet("photographs", pixels, np.arange(count) % 2, ("a", "b"), flip)
+    return ImageSet("photographs", pixels, np.arange(count) % 4, ("a", "b", "c", "d"), flip)
 
 
 PARTIAL = replace(

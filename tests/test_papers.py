@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from factories import complete_with
 from PIL import Image
 from scipy.io import savemat
 
@@ -105,6 +106,8 @@ def root(tmp_path_factory):
 def _data(root, monkeypatch):
     monkeypatch.setenv("DMLRC_DATA", str(root))
     monkeypatch.setenv("DMLRC_CACHE", str(root / "cache"))
+    for name in ("cub200", "cars196", "sop", "inshop"):
+        complete_with(monkeypatch, name, images=CLASSES * IMAGES, classes=CLASSES)
 
 
 def shrunk(name, methods=1, **changes):

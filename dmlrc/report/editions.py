@@ -6,6 +6,7 @@ from dmlrc import records, studies
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.protocol import TABLE
 from dmlrc.records import StudyRecords
+from dmlrc.report import repetitions
 from dmlrc.studies import experiments
 from dmlrc.studies.catalogue import DEPTHS, TOO_HIGH_A_RATE
 
@@ -60,12 +61,12 @@ def is_yours(study: str) -> bool:
 
 
 def load(edition: str) -> list[StudyRecords]:
-    """The records of every study of an edition.
+    """The records of every study of an edition; of one under way the repetitions that all methods have finished.
 
     Raises UsageError, with the nearest name, for a study that does not exist, and for one that is no methods table;
     MissingDataError for one that was not run.
     """
-    return [_table(found) for found in load_any(edition)]
+    return [repetitions.whole(_table(found)) for found in load_any(edition)]
 
 
 def beside(edition: Sequence[StudyRecords]) -> list[StudyRecords]:

@@ -5,7 +5,7 @@ import textwrap
 import pandas as pd
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import about, console, labels, tables
+from dmlrc.report import about, console, labels, repetitions, tables
 from dmlrc.report.tables import PRETRAINED, SETTINGS
 
 _METRICS = ("map_at_r", "precision_at_1", "r_precision")
@@ -16,12 +16,15 @@ def lines(records: StudyRecords) -> list[str]:
 
     Without test scores, as in a study that chooses a learning rate: the best trials on the validation classes.
     """
+    under_way, records = records, repetitions.whole(records)
     told = about.row(records)
     parts = (told["data"], *(f"{name} {told[name]}" for name in ("protocol", "budget", "seed", "commit")))
     head = textwrap.wrap(f"{records.name}: {'; '.join(parts)}", 100)
     if tables.accuracy(records).empty:
         return [*head, "", *_validation(records)]
     rows, legend = ranked(records)
+    if records is not under_way:
+        legend.append("Without the repetitions that not every method has finished yet.")
     return [*head, "", *console.columns(rows), "", *legend]
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from factories import complete_with
 from PIL import Image
 from scipy.io import savemat
 
@@ -38,11 +39,6 @@ def root(tmp_path, monkeypatch):
     folder.mkdir()
     monkeypatch.setenv("DMLRC_DATA", str(folder))
     return folder
-
-
-def complete_with(monkeypatch, name, images, classes):
-    """From now on the data set is complete with so many images and classes."""
-    monkeypatch.setitem(registry.SOURCES, name, replace(registry.SOURCES[name], images=images, classes=classes))
 
 
 # Glyphs

@@ -64,16 +64,6 @@ class TestWhichLuckIsCounted:
         pd.testing.assert_frame_equal(compared.pairs, expected)
         assert "searched 3 times" in page.luck(compared)
 
-    def test_a_method_that_is_ahead_says_nothing_of_the_luck_of_the_others(self):
-        runs = made()
-        first = runs["repetition"] == 0
-        ahead = study(runs[first | (runs["method"] == NAMES["a"])], "ahead")
-        assert ahead.searches == 1
-        assert study(runs).searches == 3
-        compared = measures.compare(ahead, [study(made(search=0.01), "whole")])
-        assert (compared.luck, compared.donor) == (measures.BORROWED, "whole")
-        assert measures.compare(ahead, [ahead]).luck == measures.SEEDS
-
     def test_one_search_borrows_that_of_the_study_whose_searches_scatter_most(self):
         calm, wild = (study(made(search=search), name) for name, search in (("calm", 0.001), ("wild", 0.01)))
         single = study(made(repetitions=1), "single")

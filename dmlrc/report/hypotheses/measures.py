@@ -11,7 +11,7 @@ import pandas as pd
 
 from dmlrc import records, studies
 from dmlrc.records import StudyRecords
-from dmlrc.report import labels, published, statistics
+from dmlrc.report import labels, published, repetitions, statistics
 from dmlrc.report.decides import measures as decides
 from dmlrc.report.significance import measures as significance
 from dmlrc.report.significance.measures import Comparison
@@ -121,10 +121,7 @@ def counted(name: str) -> Counted:
     found = records.find(name)
     if found is None:
         return Counted(name, None, 0, study.repetitions)
-    reruns = found.runs[(found.runs["kind"] == "rerun") & found.runs["method"].isin(chosen)]
-    counts = reruns.groupby(["repetition", "method"])["number"].nunique().unstack()
-    counts = counts.reindex(columns=chosen).fillna(0)
-    whole = counts.index[(counts >= study.budget.reruns).all(axis=1)]
+    whole = repetitions.finished(found, chosen, study.budget.reruns)
     if not len(whole):
         return Counted(name, None, 0, study.repetitions)
     scores = found.scores[found.scores["method"].isin(chosen) & found.scores["repetition"].isin(whole)]

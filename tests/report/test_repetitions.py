@@ -1,0 +1,62 @@
+"""Of a study under way the repetitions that all of its methods have finished count, and no other."""
+
+from dataclasses import replace
+
+from factories import fake_records, searched_study
+from test_hypotheses import flat
+
+from dmlrc.report import editions, ranking, repetitions
+from dmlrc.report.significance import measures
+
+CARS = "cars196crops-frozen"
+ABOUT = ("data", "protocol", "budget", "seed", "commit")
+
+
+def under_way(ahead, reruns=3):
+    """The first repetition of all methods, and of the next two only what these methods have so far."""
+    whole = searched_study(CARS, flat())
+    frames = {
+        name: frame[(frame["repetition"] == 0) | frame["method"].isin(ahead)]
+        for name in ("scores", "trials", "runs")
+        for frame in (getattr(whole, name),)
+    }
+    runs = frames["runs"]
+    frames["runs"] = runs[(runs["repetition"] == 0) | (runs["number"] < reruns)]
+    return replace(
+        whole, **frames, meta=whole.meta | {"repetitions": 3, "budget": whole.meta["budget"] | {"reruns": 3}}
+    )
+
+
+def test_a_method_that_is_ahead_does_not_stand_for_the_luck_of_all():
+    found = under_way(["triplet"])
+    assert found.searches == 3
+    kept = repetitions.whole(found)
+    assert kept.searches == kept.meta["repetitions"] == 1
+    assert len(kept.scores) == len(found.scores[found.scores["repetition"] == 0])
+    lender = searched_study("cub200-2010-frozen", flat())
+    assert measures.compare(kept, [lender]).donor == "cub200-2010-frozen"
+
+
+def test_a_repetition_without_all_reruns_is_not_finished():
+    every = list(flat())
+    assert repetitions.whole(under_way(every, reruns=2)).searches == 1
+    whole = under_way(every)
+    assert repetitions.whole(whole) is whole
+
+
+def test_where_no_repetition_is_finished_all_that_is_there_is_shown():
+    found = under_way(["triplet"])
+    runs = found.runs[(found.runs["method"] != "margin")]
+    begun = replace(found, runs=runs)
+    assert repetitions.whole(begun) is begun
+    once = fake_records()
+    assert repetitions.whole(once) is once
+
+
+def test_editions_and_the_table_in_the_terminal_show_what_is_finished(monkeypatch):
+    found = under_way(["triplet"])
+    monkeypatch.setattr(editions.records, "load", lambda name: found)
+    assert [each.searches for each in editions.load(CARS)] == [1]
+    monkeypatch.setattr(ranking.about, "row", lambda records: dict.fromkeys(ABOUT, ""))
+    assert ranking.lines(found)[-1] == "Without the repetitions that not every method has finished yet."
+    assert "Without" not in ranking.lines(repetitions.whole(found))[-1]
