@@ -30,7 +30,7 @@ from matplotlib.text import Text
 from pandas.io.formats.style import Styler
 
 from dmlrc import paths
-from dmlrc.report import about, editions, svg, titles
+from dmlrc.report import about, editions, labels, svg, titles
 
 SCALARS = "application/vnd.dmlrc.scalars+json"
 
@@ -421,7 +421,9 @@ def _long(cells: pd.DataFrame, name: str, wrap: bool = False) -> str:
     named = _escaped(cells).rename_axis(None).rename_axis(cells.index.name, axis=1)
     look = " ".join(filter(None, ["dml", "dml-filter", "dml-wrap" * wrap, _crowd(cells)]))
     html = named.to_html(border=0, classes=look, escape=False).replace("dataframe ", "", 1)
-    html = html.replace(" ± ", "\u00a0±\u00a0")  # an interval stays on its line
+    html = html.replace(" ± ", "\u00a0±\u00a0")  # an interval stays on its line, and a sign on that of its number
+    for sign in labels.SIGNS:
+        html = html.replace(f" {sign}", f"\u00a0{sign}")
     return f'<div class="dml-scroll" tabindex="0" role="region" aria-label="{escape(name)}">{html}</div>'
 
 
