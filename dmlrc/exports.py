@@ -53,7 +53,7 @@ def to_journal(study: Study, path: Path, methods: Sequence[Method] | None = None
     return written
 
 
-_TOLD = ("commit", "processor", "device", "torch", "steps", "reason")
+_TOLD = (*records.MADE_BY, "steps", "reason")
 
 
 def _timed(trials: Sequence[dict], found: records.StudyRecords, dated: bool) -> Iterator[dict]:

@@ -30,8 +30,8 @@ from dmlrc.protocol import Study, digest
 from dmlrc.schema import Meta, Unit, check_frame, checked
 
 _METHOD = ("method", "row", "level", "level_number", "repetition")
-_MADE_BY = ("commit", "processor", "device", "torch")
-_OUTCOME = ("state", "params", "seconds", "steps", "reason", *_MADE_BY, "finished", "fingerprint")
+MADE_BY = ("commit", "processor", "device", "torch")
+_OUTCOME = ("state", "params", "seconds", "steps", "reason", *MADE_BY, "finished", "fingerprint")
 _RUN = ("fold", "seed", "state", "stopped", "best_step", "steps", "seconds")
 _KEYS = ("method", "repetition", "trial", "rerun", "kind", "number", "fold", "step", "setting", "metric", "name")
 COLUMNS = {

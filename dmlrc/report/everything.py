@@ -50,9 +50,9 @@ def results(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
     Columns: record (the study's slug), study (that it stands around), experiment, paper (whose protocol it follows),
     method, label, setting, metric, mean, ci95, n, rank_low, rank_high, tied (with the best of its study, setting and
-    metric), below (the mean is lower than that of the untrained trunk), cut_off (`tables.MOST_CUT_OFF` of its runs were
-    cut off). Ranks are among the trained methods of one study and setting: by the intervals where the record has no
-    better ones (`tables.accuracy`); NaN where there is one method alone.
+    metric), untrained (the mean of the untrained trunk), cut_off (the share of its runs, see `tables.cut_off`). Ranks
+    are among the trained methods of one study and setting: by the intervals where the record has no better ones
+    (`tables.accuracy`); NaN where there is one method alone.
     """
     return pd.concat([_rows(*each) for each in _recorded(edition)], ignore_index=True)
 
@@ -71,9 +71,10 @@ def _rows(study: str, experiment: str, records: StudyRecords) -> pd.DataFrame:
     frame = tables.accuracy(records) if records.searches > 1 else common.over_seeds(records)
     frame = frame[frame["setting"].isin(SETTINGS)]
     parts = [
-        part.assign(**ranks(part), below=_below(part)) for _, part in frame.groupby(["setting", "metric"], sort=False)
+        part.assign(**ranks(part), untrained=_of_trunk(part))
+        for _, part in frame.groupby(["setting", "metric"], sort=False)
     ]
-    columns = ["method", "setting", "metric", "mean", "ci95", "n", "rank_low", "rank_high", "tied", "below"]
+    columns = ["method", "setting", "metric", "mean", "ci95", "n", "rank_low", "rank_high", "tied", "untrained"]
     rows = pd.concat(parts)[columns] if parts else pd.DataFrame(columns=columns)
     paper = records.meta["protocol"]["paper"]
     return rows.assign(
@@ -82,7 +83,7 @@ def _rows(study: str, experiment: str, records: StudyRecords) -> pd.DataFrame:
         experiment=experiment,
         paper=paper,
         label=rows["method"].map(_labels(records, known_methods(paper))),
-        cut_off=rows["method"].map(tables.cut_off(records)) > tables.MOST_CUT_OFF,
+        cut_off=rows["method"].map(tables.cut_off(records)),
     )
 
 
@@ -96,17 +97,16 @@ def _labels(records: StudyRecords, known: Mapping[str, Method]) -> dict[str, str
     }
 
 
-def _below(part: pd.DataFrame) -> pd.Series:
-    """Which means of one setting and metric are lower than that of the untrained trunk; none where that is missing."""
-    trunk = part.loc[part["method"] == PRETRAINED, "mean"]
-    return part["mean"] < (trunk.iloc[0] if len(trunk) else -np.inf)
+def _of_trunk(part: pd.DataFrame) -> float:
+    """The mean of the untrained trunk, of one setting and metric; NaN where that is missing."""
+    return part.loc[part["method"] == PRETRAINED, "mean"].max()
 
 
 def ranks(part: pd.DataFrame) -> dict[str, pd.Series]:
     """Between which places each row's mean may lie, and whether its interval reaches that of the best."""
     if (part["method"] != PRETRAINED).sum() < 2:
         unknown = pd.Series(np.nan, part.index)
-        return {"rank_low": unknown, "rank_high": unknown, "tied": unknown.notna()}
+        return {"rank_low": unknown, "rank_high": unknown, "tied": pd.Series(False, part.index)}
     if "rank_low" in part and part["rank_low"].notna().any():
         return {"tied": part["among_best"].fillna(False).astype(bool)}
     competing = part[part["method"] != PRETRAINED]
@@ -163,8 +163,8 @@ def cells(found: pd.DataFrame) -> pd.DataFrame:
     keys = ["record", "study", "experiment", "paper", "label", "setting"]
     found = found.drop_duplicates([*keys, "metric"])
     texts = found.assign(cell=[labels.percent(*pair) for pair in found[["mean", "ci95"]].to_numpy()])
-    texts["cell"] += found["below"].map({True: f" {labels.BELOW}", False: ""})
-    texts["cell"] += (found["cut_off"] & (found["metric"] == METRICS[0])).map({True: f" {labels.CUT_OFF}", False: ""})
+    texts["cell"] = labels.against_untrained(texts["cell"], texts["mean"], texts["untrained"])
+    texts["cell"] = labels.against_limit(texts["cell"], texts["cut_off"].where(texts["metric"] == METRICS[0]))
     wide = texts.pivot(index=keys, columns="metric", values="cell").reindex(columns=list(METRICS))
     wide = wide.astype(object).fillna("–")
     ranked = found[found["metric"] == METRICS[0]].set_index(keys).reindex(wide.index)

@@ -14,6 +14,7 @@ from dmlrc.records import StudyRecords
 from dmlrc.report import editions, titles
 from dmlrc.report.tables import (
     METHODS,
+    MOST_CUT_OFF,
     PRETRAINED,
     Methods,
     accuracy,
@@ -247,13 +248,22 @@ def ties(frame: pd.DataFrame) -> str:
     )
 
 
-def against_untrained(texts: pd.Series, values: pd.Series, untrained: float) -> pd.Series:
-    """Cells of a column with BELOW behind those whose value is lower than the untrained trunk's.
+def against_untrained(texts: pd.Series, values: pd.Series, untrained: float | pd.Series) -> pd.Series:
+    """Cells with BELOW behind those whose value is lower than the untrained trunk's: of a column, or each one's own.
 
     >>> against_untrained(pd.Series(["1.0", "3.0", ""]), pd.Series([0.01, 0.03, np.nan]), 0.02).tolist()
     ['1.0 ↓', '3.0', '']
     """
     return texts + np.where(values < untrained, f" {BELOW}", "")
+
+
+def against_limit(texts: pd.Series, cut_off: pd.Series) -> pd.Series:
+    """Cells with CUT_OFF behind those of which too large a share of the runs was cut off, see `tables.cut_off`.
+
+    >>> against_limit(pd.Series(["1.0", "3.0", "2.0"]), pd.Series([0.04, 0.5, np.nan])).tolist()
+    ['1.0', '3.0 »', '2.0']
+    """
+    return texts + np.where(cut_off > MOST_CUT_OFF, f" {CUT_OFF}", "")
 
 
 def number(value: float) -> str:
@@ -392,7 +402,7 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
             who = f"{{term}}`Your run`, {who},"
         sentences.append(
             f"{who} has short searches and runs: it ranks the methods only for a budget this small, and settles no "
-            f"claim."
+            "claim."
         )
     if small := [records for records in short if records.meta["budget"]["trials"] < 10]:
         budgets = dict.fromkeys(

@@ -195,13 +195,11 @@ def against_best(
     setting: str = "separated",
     others: Collection[str] | None = None,
     without: Collection[str] = (),
-    own_setting: str | None = None,
-    worst: bool = False,
 ) -> Measure:
-    """A row minus the best of the others (worst: the worst), chosen by its mean.
+    """A row minus the best of the others, chosen by its mean.
 
-    others: default all but `without`. own_setting: of the row itself. Choosing the other by the same scores makes it
-    look a little better than it is (worst: worse), so the difference errs against the claim that the row is best.
+    others: default all but `without`. Choosing the other by the same scores makes it look a little better than it is,
+    so the difference errs against the claim that the row is best.
     """
 
     def measure(evidence: Evidence) -> Estimate:
@@ -210,10 +208,7 @@ def against_best(
         rivals = rivals if others is None else rivals.reindex([name for name in others if name in rivals.index])
         if rivals.empty:
             raise MissingRowsError(f"no other row than {row} in {evidence[need].name}")
-        rival = rivals.idxmin() if worst else rivals.idxmax()
-        if own_setting:
-            table = table.assign(**{row: column(evidence[need], row, metric, own_setting)})
-        return contrast(table, {row: 1, rival: -1})
+        return contrast(table, {row: 1, rivals.idxmax(): -1})
 
     return measure
 
@@ -348,11 +343,11 @@ def _some(values: pd.Series, need: str) -> pd.Series:
     return values
 
 
-def curve_ends(records: StudyRecords, metric: str, method: str) -> tuple[pd.Series, pd.Series]:
-    """A metric at the first and at the last point of the training curve of every rerun (mean over its folds)."""
+def curve_end(records: StudyRecords, metric: str, method: str) -> pd.Series:
+    """A metric at the last point of the training curve of every rerun (mean over its folds)."""
     curves = records.curves
     chosen = curves[(curves["method"] == method) & (curves["kind"] == "rerun") & (curves["metric"] == metric)]
     if chosen["value"].notna().sum() == 0:
         raise MissingRowsError(f"no curve of {metric} of {method} in {records.name}")
     runs = chosen.dropna(subset="value").sort_values("step").groupby(["number", "fold"])["value"]
-    return runs.first().groupby("number").mean(), runs.last().groupby("number").mean()
+    return runs.last().groupby("number").mean()

@@ -44,7 +44,7 @@ def at_the_end(*metrics: str) -> measures.Measure:
     """A metric, or the first of two minus the second, after the last epoch, over the reruns."""
 
     def measure(evidence: Evidence) -> Estimate:
-        one, *other = (measures.curve_ends(evidence[TABLE], metric, SOFTMAX)[1] for metric in metrics)
+        one, *other = (measures.curve_end(evidence[TABLE], metric, SOFTMAX) for metric in metrics)
         return measures.seeds_only((one - other[0] if other else one).dropna())
 
     return measure

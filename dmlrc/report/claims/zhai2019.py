@@ -31,7 +31,7 @@ def against_best(evidence: Evidence) -> Estimate:
 def final_loss(evidence: Evidence) -> Estimate:
     """Training loss at the end, with LayerNorm minus without."""
     names = [row_name(SOFTMAX, value) for value in ("layer-norm", "no-layer-norm")]
-    ends = [measures.curve_ends(evidence["zhai2019-layer_norm"], "loss", name)[1] for name in names]
+    ends = [measures.curve_end(evidence["zhai2019-layer_norm"], "loss", name) for name in names]
     found = statistics.welch(*ends, "reruns")
     return replace(found, how=f"{found.how}, {measures.SEEDS_ONLY}")
 

@@ -190,8 +190,7 @@ def rates_cells(found: AtRates) -> tuple[pd.DataFrame, pd.DataFrame]:
     for which, records in found.made.items():
         head = rate_head(found, which)
         texts, marks[head] = ranked_cells(found.scores[which], found.untrained)
-        limited = texts.index.map(tables.cut_off(records)) > tables.MOST_CUT_OFF
-        columns[head] = texts + np.where(limited, f" {labels.CUT_OFF}", "")
+        columns[head] = labels.against_limit(texts, tables.cut_off(records).reindex(texts.index))
     names = pd.Index(map(labels.method_label, found.scores.index), name="Method")
     cells, marked = (pd.DataFrame(each).set_axis(names) for each in (columns, marks))
     return cells, marked

@@ -76,8 +76,8 @@ def _signed(frame: pd.DataFrame, state: pd.DataFrame | None) -> pd.Series:
     for place, part in frame.groupby(["setting", "metric"]):
         texts[part.index] = labels.against_untrained(texts[part.index], part["mean"], untrained.get(place, np.nan))
     if state is not None:
-        limited = frame["method"].map(state["cut_off"]) > tables.MOST_CUT_OFF
-        texts += np.where(limited & (frame["metric"] == "map_at_r"), f" {labels.CUT_OFF}", "")
+        shares = frame["method"].map(state["cut_off"])
+        texts = labels.against_limit(texts, shares.where(frame["metric"] == "map_at_r"))
     return texts
 
 

@@ -62,8 +62,12 @@ def means(best: pd.DataFrame) -> pd.Series:
 
 
 def best_rate(best: pd.DataFrame) -> float:
-    """The rate with the highest mean over the methods, of those at which none diverged. best: `best_trials`."""
-    return float(means(best).fillna(-1).idxmax())  # the lowest, where losses diverged at every rate
+    """The rate with the highest mean over the methods, of those at which none diverged; NaN without any.
+
+    best: `best_trials`.
+    """
+    scores = means(best).fillna(-1)  # the lowest rate, where losses diverged at every one
+    return float(scores.idxmax()) if len(scores) else float("nan")
 
 
 def summary(grid: StudyRecords) -> pd.DataFrame:
@@ -86,7 +90,7 @@ def summary(grid: StudyRecords) -> pd.DataFrame:
 def chosen_rate(grid: StudyRecords) -> float | None:
     """The rate with the highest mean, if a worse one stands on either side of it; else None."""
     best = best_trials(grid)
-    rate = best_rate(best) if len(best) else float("nan")
+    rate = best_rate(best)
     return rate if best.index.min() < rate < best.index.max() else None
 
 
@@ -145,8 +149,7 @@ def _is_whole(grid: StudyRecords) -> bool:
 def _peak(grid: StudyRecords | None) -> dict[str, float]:
     """The best rate and the mean at it and at its neighbours; NaN where there is no grid."""
     best = best_trials(grid) if grid else pd.DataFrame()
-    rate = best_rate(best) if len(best) else float("nan")
-    scores = means(best) if len(best) else pd.Series(dtype=float)
+    rate, scores = best_rate(best), means(best)
     return {
         "best": rate,
         "at_best": scores.get(rate, float("nan")),
