@@ -305,9 +305,11 @@ def joined(here: StudyRecords, committed: StudyRecords) -> StudyRecords:
         kept = ~pd.MultiIndex.from_frame(_units(name, other)).isin(again)
         frames[name] = pd.concat([other[kept], own], ignore_index=True)
     made = {*here.trials["method"], *here.reruns["method"]}
-    changes = {name: each for name, each in committed.meta.get("changes", {}).items() if name not in replaced}
-    changes |= {name: each for name, each in here.meta.get("changes", {}).items() if name in made}
-    return StudyRecords(**frames, meta=committed.meta | grown(committed.meta, here.meta) | {"changes": changes})
+    of_methods = {}
+    for part in ("settings", "changes"):
+        kept = {name: each for name, each in committed.meta.get(part, {}).items() if name not in replaced}
+        of_methods[part] = kept | {name: each for name, each in here.meta.get(part, {}).items() if name in made}
+    return StudyRecords(**frames, meta=committed.meta | grown(committed.meta, here.meta) | of_methods)
 
 
 def grown(old: Mapping, new: Mapping) -> dict[str, Any]:

@@ -243,8 +243,9 @@ def _begin(study: Study, methods: Sequence[Method]) -> None:
     changes = {method.name: dict(method.changes) for method in methods if method.changes}
     if records.is_begun(study.name):
         begun = records.read_json(path)
-        grown = records.grown(begun, study.configuration()) | {"changes": begun.get("changes", {}) | changes}
-        records.write_json(path, begun | grown)
+        settings = {each.name: dict(each.settings) for each in methods if each in study.methods}
+        of_methods = {name: begun.get(name, {}) | new for name, new in (("settings", settings), ("changes", changes))}
+        records.write_json(path, begun | records.grown(begun, study.configuration()) | of_methods)
         return
     images = data.load(study.dataset)
     facts = {

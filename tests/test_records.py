@@ -402,6 +402,10 @@ def test_committed_records_are_sound(monkeypatch, name):
     monkeypatch.setattr(paths, "results", lambda: COMMITTED)
     study = studies.get(name)  # reading them checks them; what they lack would be a sentence
     assert schedule.stale(study, schedule.chains(study, study.methods)) == []
+    found = records.load(name)
+    told = pd.concat([found.trials, found.reruns])[["method", "fingerprint"]].dropna().drop_duplicates()
+    settings = {method: json.loads(each)["settings"] for method, each in told.itertuples(index=False)}
+    assert {method: found.meta["settings"][method] for method in settings} == settings
 
 
 def test_a_rerun_that_came_to_nothing_here_leaves_none_of_its_predecessors_numbers(committed):

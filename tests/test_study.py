@@ -460,6 +460,23 @@ def test_committed_records_of_an_edited_loss_are_not_shown(tiny, home):
     assert set(shown()[1]).isdisjoint(before[1])
 
 
+@pytest.mark.parametrize("committed", [False, True])
+def test_the_settings_that_a_study_tells_are_those_of_its_records(tiny, home, committed):
+    """Where a method is given others, it is run again; the rest of the study stands as it was."""
+    first, *others = tiny.methods
+    before = replace(tiny, methods=(replace(first, settings={"neg_margin": 0.5}, space={}), *others))
+    after = replace(tiny, methods=(replace(first, settings={"neg_margin": 1.0}, space={}), *others))
+    study.run(before)
+    if committed:
+        study.export(before)
+        (paths.runs() / "tiny").rename(home / "elsewhere")
+    study.run(after, methods=after.methods[:1])
+    found = records.load("tiny")
+    assert found.meta["settings"] == {each.name: dict(each.settings) for each in after.methods}
+    fingerprints = found.trials.query("method == @first.name")["fingerprint"]
+    assert {json.loads(each)["settings"]["neg_margin"] for each in fingerprints} == {1.0}
+
+
 def test_records_without_a_fingerprint_are_those_of_the_librarys_losses_alone(tiny, monkeypatch, capsys):
     study.run(tiny, methods=[PICKED[0], cell()])
     for path in (paths.runs() / "tiny").glob("*/*.json"):
