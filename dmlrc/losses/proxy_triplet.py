@@ -15,15 +15,16 @@ class ProxyTriplet(nn.Module):
 
     Source: Movshovitz-Attias et al. 2017 (the proxy version of the triplet loss), as "ProxyTriplet" of
     Fehervari et al. 2019. Default: margin 1, of Fehervari et al.
-    proxies: parameter (num_classes, embedding_dim), standard normal at the start, normalised in each forward pass.
+    proxies: parameter (num_classes, embedding_dim), normal with SD `proxy_std` at the start, normalised in each forward
+    pass; the shorter they are, the faster a step turns them.
     """
 
     normalized = True
 
-    def __init__(self, num_classes: int, embedding_dim: int, margin: float = 1.0):
+    def __init__(self, num_classes: int, embedding_dim: int, margin: float = 1.0, proxy_std: float = 1.0):
         super().__init__()
         self.margin = margin
-        self.proxies = nn.Parameter(torch.randn(num_classes, embedding_dim))
+        self.proxies = nn.Parameter(proxy_std * torch.randn(num_classes, embedding_dim))
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) in [0, num_classes) -> scalar; 0 for a single class."""

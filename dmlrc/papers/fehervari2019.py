@@ -71,6 +71,12 @@ def _method(
     )
 
 
+# Public code: normal with SD 0.00125, which is of length 0.057 in ProxySoftmax's 2048 dimensions, or uniform within
+# ± 0.05 (ProxyTriplet), which is of SD 0.029.
+_PROXY_STD = {"proxy_std": 0.00125}
+PROXY_RATE = {LOSS_WEIGHTS_LR: 1e-3}
+"""ProxyTriplet and ProxyNCA only: in the public code the other proxies have the rate of the embedder."""
+
 # Table 2, in its order.
 _SHARED = (
     _method("triplet_semihard", "Triplet Semihard", "triplet_semihard_pairs", "schroff2015", 2015, margin=1),
@@ -104,8 +110,26 @@ _SHARED = (
         "angular", "Angular Loss", "angular_fehervari", "wang2017angular", 2017, (60, 2), alpha=45, l2_weight=0.0005
     ),
     replace(_method("prototypical", "Prototype Loss", "prototypical", "snell2017", 2017, (12, 10)), sampler="episodes"),
-    _method("proxy_triplet", "ProxyTriplet", "proxy_triplet", "movshovitz2017", 2017, margin=1),
-    _method("proxy_nca", "ProxyNCA", "proxy_nca_original", "movshovitz2017", 2017, softmax_scale=9),
+    _method(
+        "proxy_triplet",
+        "ProxyTriplet",
+        "proxy_triplet",
+        "movshovitz2017",
+        2017,
+        margin=1,
+        proxy_std=0.0289,
+        **PROXY_RATE,
+    ),
+    _method(
+        "proxy_nca",
+        "ProxyNCA",
+        "proxy_nca_original",
+        "movshovitz2017",
+        2017,
+        softmax_scale=9,
+        **_PROXY_STD,
+        **PROXY_RATE,
+    ),
     _method(
         "ranked_list",
         "Ranked List Loss",
@@ -121,11 +145,13 @@ _SHARED = (
 )
 # The two rows that have settings of their own.
 PROXY_SOFTMAX = replace(
-    _method("proxy_softmax", "ProxySoftmax", "normalized_softmax", "zhai2019", 2019, temperature=0.05),
+    _method(
+        "proxy_softmax", "ProxySoftmax", "normalized_softmax", "zhai2019", 2019, temperature=0.05, weight_length=0.0566
+    ),
     changes={"embedding_dim": 2048, "layer_norm": True, "binary": True},
 )
 DREML = replace(
-    _method("dreml", "DREML", "proxy_nca_original", "xuan2018dreml", 2018, softmax_scale=9),
+    _method("dreml", "DREML", "proxy_nca_original", "xuan2018dreml", 2018, softmax_scale=9, **_PROXY_STD),
     changes={"embedding_dim": 12, "members": 12, "meta_classes": 12},
 )
 METHODS = (*_SHARED, PROXY_SOFTMAX, DREML)

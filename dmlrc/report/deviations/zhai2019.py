@@ -43,7 +43,8 @@ BY_HAND: tuple[ByHand, ...] = (
         "trained in the same pipeline, with the settings of their own papers",
         "numbers quoted from other papers",
         "4.2",
-        "Quoted numbers mix trunks, image sizes and tuning. Binomial deviance and HTL are not built here.",
+        "Quoted numbers mix trunks, image sizes and tuning. Binomial deviance and HTL are not built here. The proxies "
+        "of Proxy NCA begin as long as the class weights of normalised softmax; around the first runs standard normal.",
     ),
     (
         "class weights at the start",
