@@ -401,7 +401,9 @@ def test_the_command_that_checks_names_every_problem(committed, capsys, monkeypa
 def test_committed_records_are_sound(monkeypatch, name):
     monkeypatch.setattr(paths, "results", lambda: COMMITTED)
     study = studies.get(name)  # reading them checks them; what they lack would be a sentence
-    assert schedule.stale(study, schedule.chains(study, study.methods)) == []
+    chains = schedule.chains(study, study.methods)
+    assert schedule.stale(study, chains) == []
+    assert schedule.finished(study, chains)[1] == []  # they are records of the methods of today
     found = records.load(name)
     told = pd.concat([found.trials, found.reruns])[["method", "fingerprint"]].dropna().drop_duplicates()
     settings = {method: json.loads(each)["settings"] for method, each in told.itertuples(index=False)}
