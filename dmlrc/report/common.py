@@ -15,7 +15,7 @@ from matplotlib.ticker import NullLocator
 
 from dmlrc import studies
 from dmlrc.records import StudyRecords
-from dmlrc.report import claims, labels, publish, statistics
+from dmlrc.report import claims, labels, publish, statistics, tables
 from dmlrc.report.claims.figures import forest as draw_forest
 from dmlrc.report.statistics import Estimate, half_width
 
@@ -53,27 +53,26 @@ def over_seeds(records: StudyRecords) -> pd.DataFrame:
 
 
 def state(records: StudyRecords | None, method: str) -> str:
-    """Why a method has no scores, as printed: "not run", "diverged", "unfinished"; "" where it has some."""
+    """Why a method has no scores, as printed: "not run", "diverged", "failed", "unfinished"; "" where it has some."""
     if records is None:
         return "not run"
     if (records.scores["method"] == method).any():
         return ""
-    runs = records.runs[records.runs["method"] == method]
-    if runs.empty:
+    frames = (records.runs, records.trials, records.reruns)
+    states = pd.concat([frame["state"][frame["method"] == method] for frame in frames])
+    if states.empty:
         return "not run"
-    return "diverged" if (runs["state"] == "diverged").any() else "unfinished"
+    return next((state for state in tables.NO_RESULT if (states == state).any()), "unfinished")
 
 
-def diverged(records: StudyRecords) -> list[str]:
-    """The methods of which at least one rerun diverged, as printed, with the count: "Margin, dim16 (1 of 3)"."""
+def without_result(records: StudyRecords) -> list[str]:
+    """The methods of which at least one rerun has no result, as printed, with the count: "Margin, dim16 (1 of 3)"."""
     study = studies.known().get(records.name)
     known = {method.name: method.label for method in study.methods} if study else {}
-    reruns = records.runs[records.runs["kind"] == "rerun"]
-    failed = (reruns["state"] == "diverged").groupby([reruns["method"], reruns["number"]]).any()
+    ended = tables.reruns(records)
+    failed = ended["state"].isin(tables.NO_RESULT).groupby(ended["method"], sort=False).agg(["sum", "size"])
     return [
-        f"{known.get(method, method)} ({count.sum()} of {len(count)})"
-        for method, count in failed.groupby("method", sort=False)
-        if count.any()
+        f"{known.get(each.Index, each.Index)} ({each.sum} of {each.size})" for each in failed.itertuples() if each.sum
     ]
 
 
@@ -248,9 +247,9 @@ def caveats(by_study: ByStudy) -> str:
 
 
 def failures(by_study: ByStudy) -> str:
-    """Which reruns diverged, in one sentence; "" where none did."""
-    lost = {name: ", ".join(rows) for name, records in present(by_study).items() if (rows := diverged(records))}
-    return " ".join(f"On `{name}` reruns diverged and are left out: {rows}." for name, rows in lost.items())
+    """Which reruns diverged or failed, in one sentence; "" where none did."""
+    lost = {name: ", ".join(rows) for name, records in present(by_study).items() if (rows := without_result(records))}
+    return " ".join(f"On `{name}` reruns have no result and are left out: {rows}." for name, rows in lost.items())
 
 
 def not_run(by_study: ByStudy, experiment: str, statement: str) -> pd.DataFrame:

@@ -31,6 +31,7 @@ NEWER = 1 + max(METHODS[name].year for name in CLASSICS)
 
 RERUN = ["repetition", "number"]
 """What tells the reruns of a method apart."""
+_OF_RERUN = ["method", "repetition", "rerun"]
 
 
 def ordered(names: Iterable[str], methods: Methods = METHODS) -> list[str]:
@@ -92,26 +93,39 @@ def marks(frame: pd.DataFrame) -> pd.Series:
 
 
 def status(records: StudyRecords, methods: Methods = METHODS) -> pd.DataFrame:
-    """What was run of every method: trials, diverged, reruns, failed_reruns (counts) and state, indexed by method.
+    """What was run of every method, indexed by method: counts, state and cut_off (see `cut_off`).
 
-    state: "complete"; "diverged" (no trial ended with a number); "unfinished"; "not run". cut_off: see `cut_off`.
+    Counts: trials, diverged and failed ones among them; reruns with scores, diverged_reruns, failed_reruns. state:
+    "complete"; "diverged" or "failed" (no trial ended with a number); "unfinished"; "not run".
     """
-    limited = cut_off(records)
+    limited, ended = cut_off(records), reruns(records)
     searches = records.meta.get("repetitions", 1)
     budget = {name: searches * records.meta["budget"][name] for name in ("trials", "reruns")}
     rows = {}
     for method in ordered([*methods, *records.runs["method"]], methods):
-        trials = records.trials[records.trials["method"] == method]
-        runs = records.runs[(records.runs["method"] == method) & (records.runs["kind"] == "rerun")]
-        failed = len(runs[runs["state"] != "complete"][RERUN].drop_duplicates())
-        row = {
-            "trials": len(trials),
-            "diverged": int((trials["state"] == "diverged").sum()),
-            "reruns": len(runs[RERUN].drop_duplicates()) - failed,
-            "failed_reruns": failed,
-        }
+        trials, again = (each["state"][each["method"] == method] for each in (records.trials, ended))
+        row = {"trials": len(trials), "reruns": int((again == "complete").sum())}
+        for state in NO_RESULT:
+            row |= {state: int((trials == state).sum()), f"{state}_reruns": int((again == state).sum())}
         rows[method] = row | {"state": _state(row, budget), "cut_off": float(limited.get(method, 0.0))}
     return pd.DataFrame.from_dict(rows, orient="index")
+
+
+NO_RESULT = ("diverged", "failed")
+"""The states of trials and reruns that came to nothing: a NaN in training or on the test images, or an error."""
+
+
+def reruns(records: StudyRecords) -> pd.DataFrame:
+    """How each rerun of a method ended: method, repetition, rerun, state.
+
+    A rerun diverged where one of its runs did, or all of them trained and the test images gave a NaN.
+    """
+    runs = records.runs[records.runs["kind"] == "rerun"].rename(columns={"number": "rerun"})
+    ended = pd.concat(
+        [runs[[*_OF_RERUN, "state"]], records.reruns[[*_OF_RERUN, "state"]]]
+    )  # old records have no `reruns`
+    worst = ended.assign(worst=ended["state"].map(["complete", *NO_RESULT].index)).sort_values("worst", kind="stable")
+    return worst.drop_duplicates(_OF_RERUN, keep="last").drop(columns="worst").sort_index(ignore_index=True)
 
 
 MOST_CUT_OFF = 0.05
@@ -132,10 +146,10 @@ def cut_off(records: StudyRecords) -> pd.Series:
 def _state(row: Mapping[str, int], budget: Mapping) -> str:
     if not row["trials"]:
         return "not run"
-    if row["trials"] >= budget["trials"] and row["diverged"] == row["trials"]:
-        return "diverged"
-    finished = row["trials"] >= budget["trials"] and row["reruns"] + row["failed_reruns"] >= budget["reruns"]
-    return "complete" if finished else "unfinished"
+    if row["trials"] >= budget["trials"] and row["diverged"] + row["failed"] == row["trials"]:
+        return "failed" if row["failed"] else "diverged"
+    ended = sum(row[name] for name in ("reruns", "diverged_reruns", "failed_reruns"))
+    return "complete" if row["trials"] >= budget["trials"] and ended >= budget["reruns"] else "unfinished"
 
 
 def cost(records: StudyRecords) -> pd.DataFrame:

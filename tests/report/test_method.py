@@ -130,8 +130,12 @@ def test_the_rows_of_a_loss_in_the_tables_of_the_other_papers(monkeypatch):
     rows = [("angular", 0.5), ("histogram", 0.4), ("contrastive", 0.6), (PRETRAINED, 0.9)]
     means = pd.DataFrame(rows, columns=["method", "mean"]).set_index("method").assign(ci95=0.01)
     made = replace(table, means=lambda records: means)
+    nothing = pd.DataFrame({"method": [], "state": []})
     records = SimpleNamespace(
-        scores=pd.DataFrame({"method": means.index}), runs=pd.DataFrame({"method": ["snr"], "state": ["diverged"]})
+        scores=pd.DataFrame({"method": means.index}),
+        runs=pd.DataFrame({"method": ["snr"], "state": ["diverged"]}),
+        trials=nothing,
+        reruns=nothing,
     )
     found = {table.experiment: {"grocery-quick": records, "cub200-2010-frozen": None}}
     names = ("angular", "n_pairs", "snr")

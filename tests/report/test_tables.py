@@ -11,7 +11,7 @@ from scipy import stats
 
 from dmlrc import records as records_module
 from dmlrc.papers import musgrave2020
-from dmlrc.report import labels, published, statistics, tables, titles
+from dmlrc.report import common, labels, published, statistics, tables, titles
 from dmlrc.report.deviations import musgrave2020 as deviations
 from dmlrc.report.musgrave2020 import page
 from dmlrc.report.statistics import Estimate
@@ -119,6 +119,33 @@ def test_status_tells_diverged_from_not_run():
     records = fake_records(trials=3, reruns=2)
     records.meta["budget"]["reruns"] = 10
     assert tables.status(records).loc["arcface", "state"] == "unfinished"
+
+
+def test_a_rerun_lost_on_the_test_images_and_one_that_failed_count_as_having_no_result():
+    """Of the first all runs are complete, of the second there are none."""
+    records = fake_records(trials=3, reruns=2)
+    last = (records.reruns["method"] == "arcface") & (records.reruns["rerun"] == 1)
+    whole = tables.status(records).loc["arcface"]
+    records.reruns.loc[last, "state"] = "diverged"
+    lost = tables.status(records).loc["arcface"]
+    records.reruns.loc[last, "state"] = "failed"
+    records.runs.drop(
+        index=records.runs.query("method == 'arcface' and kind == 'rerun' and number == 1").index, inplace=True
+    )
+    failed = tables.status(records).loc["arcface"]
+    counts = ["reruns", "diverged_reruns", "failed_reruns", "state"]
+    assert [each[counts].tolist() for each in (whole, lost, failed)] == [
+        [2, 0, 0, "complete"],
+        [1, 1, 0, "complete"],
+        [1, 0, 1, "complete"],
+    ]
+    assert common.without_result(records) == ["arcface (1 of 2)"]
+
+
+def test_a_method_whose_every_trial_failed_is_not_unfinished():
+    records = fake_records(trials=3, reruns=2)
+    records.trials.loc[records.trials["method"] == "arcface", "state"] = "failed"
+    assert tables.status(records).loc["arcface", "state"] == "failed"
 
 
 def test_cost_sums_the_folds():

@@ -337,7 +337,7 @@ def status(main: StudyRecords, after: StudyRecords | None) -> pd.DataFrame:
     """`tables.status` of `rows` but the trunk; a loss of which nothing was run is "not run"."""
     everything = tables.status(joined(main, after))
     names = [name for name in rows(main) if name != PRETRAINED]
-    none = {"trials": 0, "diverged": 0, "reruns": 0, "failed_reruns": 0, "state": "not run", "cut_off": 0.0}
+    none = dict.fromkeys(everything.columns, 0) | {"state": "not run", "cut_off": 0.0}
     return pd.DataFrame(
         [everything.loc[name] if name in everything.index else pd.Series(none) for name in names], index=names
     )

@@ -85,6 +85,16 @@ def reruns(records: StudyRecords) -> str:
     return f"{count} seed{'s' if count != 1 else ''} a row"
 
 
+def start_of_weights(given: str, otherwise: str = "standard normal") -> Callable[[StudyRecords], str]:
+    """How class weights and proxies begin: as `given` where a study's settings name their length, or `otherwise`."""
+
+    def told(records: StudyRecords) -> str:
+        settings = records.meta.get("settings", {}).values()
+        return given if any({"weight_length", "proxy_std"} & each.keys() for each in settings) else otherwise
+
+    return told
+
+
 def _field(
     ran: Mapping[str, StudyRecords], protocol: Protocol | ProtocolOf, name: str, where: str, why: str
 ) -> tuple[str, ...]:

@@ -5,7 +5,17 @@ import pandas as pd
 from dmlrc.papers import fehervari2019
 from dmlrc.report import labels
 from dmlrc.report.common import ByStudy
-from dmlrc.report.deviations.compare import NOT_GIVEN, ByHand, Reasons, compare, images_per_batch, reruns, ties, usual
+from dmlrc.report.deviations.compare import (
+    NOT_GIVEN,
+    ByHand,
+    Reasons,
+    compare,
+    images_per_batch,
+    reruns,
+    start_of_weights,
+    ties,
+    usual,
+)
 from dmlrc.report.fehervari2019 import page
 
 REASONS: Reasons = {
@@ -60,15 +70,18 @@ BY_HAND: tuple[ByHand, ...] = (
     ),
     (
         "proxies at the start",
-        "as in the code, but ProxyTriplet's normal with the SD that theirs have; the rate is 1e-3 for ProxyNCA and "
-        "ProxyTriplet, else the embedder's; around the first runs standard normal, at the embedder's rate",
+        start_of_weights(
+            "as in the code, but ProxyTriplet's normal, with the same SD; the rate is 1e-3 for ProxyNCA and "
+            "ProxyTriplet, else the embedder's",
+            "standard normal, at the embedder's rate",
+        ),
         "normal with SD 0.00125 (ProxyNCA, ProxySoftmax, DREML), or uniform within ± 0.05 on CUB200 (ProxyTriplet); "
         "the rate is 1e-3 for ProxyNCA and ProxyTriplet, 100 times the embedder's, else the embedder's",
         "code",
         "Only their direction counts, but a step of Adam moves a number by about its rate at most, so that it turns a "
         "longer vector more slowly. On synthetic clusters standard normal proxies turned by 0.3 to 18 degrees in 500 "
-        "steps at rates of 1e-4 to 1e-3, and by 66 to 89 degrees with the code's start. Around the first runs these "
-        "rows train towards almost fixed random directions.",
+        "steps at rates of 1e-4 to 1e-3, and by 66 to 89 degrees with the code's start. Where "
+        "they are standard normal, these rows train towards almost fixed random directions.",
     ),
     (
         "regularisation of ProxySoftmax",

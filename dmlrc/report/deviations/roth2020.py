@@ -6,7 +6,16 @@ from dmlrc.papers import roth2020
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels
 from dmlrc.report.common import ByStudy
-from dmlrc.report.deviations.compare import ByHand, Reasons, compare, images_per_batch, reruns, ties, usual
+from dmlrc.report.deviations.compare import (
+    ByHand,
+    Reasons,
+    compare,
+    images_per_batch,
+    reruns,
+    start_of_weights,
+    ties,
+    usual,
+)
 
 REASONS: Reasons = {
     **usual("4.1", "trunk", "weights", "train_from"),
@@ -84,11 +93,11 @@ BY_HAND: tuple[ByHand, ...] = (
     ),
     (
         "class weights and proxies at the start",
-        "of the code's length; around the first runs standard normal",
+        start_of_weights("of the code's length"),
         "uniform within ± 1/√D (ArcFace, Softmax); normal, divided by 8 (Pnca)",
         "code",
-        "Only their direction counts, but Adam turns a longer vector more slowly. In the experiments around the first "
-        "runs they are 20 times as long with 128 dimensions (ArcFace, Softmax), or 8 times (Pnca).",
+        "Only their direction counts, but Adam turns a longer vector more slowly. Standard normal ones are 20 "
+        "times as long with 128 dimensions (ArcFace, Softmax), or 8 times (Pnca).",
     ),
     (
         "π_intra, π_inter, π_ratio",

@@ -5,7 +5,16 @@ import pandas as pd
 from dmlrc.papers import zhai2019
 from dmlrc.report import labels
 from dmlrc.report.common import ByStudy
-from dmlrc.report.deviations.compare import ByHand, Reasons, compare, images_per_batch, reruns, ties, usual
+from dmlrc.report.deviations.compare import (
+    ByHand,
+    Reasons,
+    compare,
+    images_per_batch,
+    reruns,
+    start_of_weights,
+    ties,
+    usual,
+)
 
 REASONS: Reasons = {
     **usual("4.1", "trunk", "weights", "train_from"),
@@ -44,16 +53,16 @@ BY_HAND: tuple[ByHand, ...] = (
         "numbers quoted from other papers",
         "4.2",
         "Quoted numbers mix trunks, image sizes and tuning. Binomial deviance and HTL are not built here. The proxies "
-        "of Proxy NCA begin as long as the class weights of normalised softmax; around the first runs standard normal.",
+        "of Proxy NCA begin as the class weights of normalised softmax do.",
     ),
     (
         "class weights at the start",
-        "normal, scaled to a length of 0.58; around the first runs standard normal, of length √D",
+        start_of_weights("normal, scaled to a length of 0.58", "standard normal, of length √D"),
         "uniform within ± 1/√D: of length 0.58",
         "code",
         "Only their direction counts, but SGD turns a longer vector more slowly, by the square of its length: 6,000 "
-        "times more slowly with 2048 dimensions in the experiments around the first runs. There they stay near their "
-        "random directions, and the embedder does the learning.",
+        "times more slowly where it is standard normal in 2048 dimensions. Such weights stay near their random "
+        "directions, and the embedder does the learning.",
     ),
     (
         "margin and scale of LMCL",

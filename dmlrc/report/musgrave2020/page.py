@@ -85,8 +85,8 @@ def _reruns(state: pd.DataFrame, method: str) -> str:
     if method not in state.index:
         return ""
     row = state.loc[method]
-    failed = f", {row['failed_reruns']} diverged" if row["failed_reruns"] else ""
-    count = f"{row['reruns']}{failed}"
+    without = [f"{row[f'{state}_reruns']} {state}" for state in tables.NO_RESULT if row[f"{state}_reruns"]]
+    count = ", ".join([f"{row['reruns']}", *without])
     return (
         count if row["state"] == "complete" else row["state"] + (f": {count}" if row["state"] == "unfinished" else "")
     )
