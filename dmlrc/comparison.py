@@ -8,7 +8,7 @@ study changes.
 
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from dmlrc import building, records, schedule
 from dmlrc import study as runner
 from dmlrc.errors import MissingDataError, UsageError
 from dmlrc.methods import Method
-from dmlrc.protocol import COMPARISON, TABLE, Study
+from dmlrc.protocol import COMPARISON, TABLE, Budget, Study
 from dmlrc.records import StudyRecords
 
 _EXAMPLE = 'methods = [Method("mine", loss, {"margin": Float(0, 1)})]'
@@ -125,9 +125,14 @@ def load(study: Study, methods: Sequence[Method]) -> StudyRecords:
         raise MissingDataError(f"{study.parent} has no records: `dmlrc study run {study.parent}` makes them")
     joined = records.joined(own, base) if own and base else own or base
     chains = schedule.chains(study, [*study.methods, *methods])
-    first_of = {name: base.meta[name] for name in ("study", "budget", "repetitions")} if base else None
+    whole = {name: base.meta[name] for name in ("study", "budget", "repetitions")} if base else None
+    first_of = whole if whole and _is_cut(whole["budget"], study.budget) else None
     cut = records.only(joined, schedule.finished(study, chains)[0])
     return replace(cut, meta=joined.meta | study.configuration() | {"first_of": first_of})
+
+
+def _is_cut(whole: Mapping[str, int], budget: Budget) -> bool:
+    return budget.trials < whole["trials"] or budget.reruns < whole["reruns"]
 
 
 def _load(name: str) -> StudyRecords | None:

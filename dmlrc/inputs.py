@@ -142,12 +142,12 @@ _PART = 16 * _BATCH  # images, some seconds: whole batches, so that parts change
 def frozen_features(images: ImageSet, given: TrunkInput, device: torch.device, mirrored: bool = False) -> np.ndarray:
     """The trunk's features (N, F) float32 of every image, on the evaluation crop or its mirror image; cached on disk.
 
-    The name of the cached file holds everything that the features depend on; images and weights by their content.
-    Random weights are those of seed 0, so that every process has the same. Parts are kept while the rest is computed:
-    what was stopped goes on where it was.
+    The name of the cached file holds what the features depend on, images and weights by their content, and the device
+    where it is not a CPU, since others round otherwise. Random weights are those of seed 0, so that every process has
+    the same. Parts are kept while the rest is computed: what was stopped goes on where it was.
     """
     trunk = _trunk_of_seed_0(given).to(**_LAYOUT)
-    name = f"features-{'mirrored-' if mirrored else ''}{_key(images, given, trunk)}"
+    name = f"features-{'mirrored-' if mirrored else ''}{_key(images, given, trunk, device)}"
 
     def crop(batch: Tensor) -> Tensor:
         crops = _crop(batch, given)
@@ -199,7 +199,7 @@ def frozen_maps(images: ImageSet, given: TrunkInput, device: torch.device) -> np
             yield maps_of(images.images[start : start + _BATCH])
 
     one = maps_of(images.images[:1])
-    filename = f"maps-{given.train_from}-{one.shape[1]}-{_key(images, given, trunk)}.npy"
+    filename = f"maps-{given.train_from}-{one.shape[1]}-{_key(images, given, trunk, device)}.npy"
     return cache.streamed(filename, (len(images.images), *one.shape[1:]), "<f2", make)
 
 
@@ -209,12 +209,13 @@ def _trunk_of_seed_0(given: TrunkInput) -> models.Trunk:
         return models.create_trunk(given.trunk, given.weights)
 
 
-def _key(images: ImageSet, given: TrunkInput, trunk: models.Trunk) -> str:
+def _key(images: ImageSet, given: TrunkInput, trunk: models.Trunk, device: torch.device) -> str:
     """What tells the cached values of these images and this trunk from all others."""
     digest = hashlib.sha256(images.images)
     for name, tensor in trunk.state_dict().items():
         digest.update(name.encode() + tensor.cpu().numpy().tobytes())
-    return f"{images.name}-{given.trunk}-{given.image_size}-{given.crop_size}-{digest.hexdigest()[:16]}"
+    computed = "" if device.type == "cpu" else f"-{device.type}"
+    return f"{images.name}-{given.trunk}-{given.image_size}-{given.crop_size}-{digest.hexdigest()[:16]}{computed}"
 
 
 def _crop(batch: Tensor, given: TrunkInput) -> Tensor:

@@ -48,6 +48,11 @@ def check(method: Method, study: Study) -> list[str]:
     if broken:
         where = " and ".join(dict.fromkeys(broken))
         said.append(f"it is NaN or infinite at {where}: trials there will count as diverged")
+    if not method.space and study.budget.trials > 1:
+        said.append(
+            f"its space is empty, so that all {study.budget.trials} trials of a search are one setting and the luck of "
+            "the seed picks the best: name what is to be searched"
+        )
     if not moved:
         said.append("no gradient reaches the embeddings from random batches, so that it may train nothing")
     return [f"{method.label}: {each}." for each in [*said, *_rate(method, loss, study)]]

@@ -27,7 +27,7 @@ from dmlrc import fingerprint, locks, migrate, paths
 from dmlrc.errors import DmlrcError, MissingDataError
 from dmlrc.methods import PRETRAINED
 from dmlrc.protocol import Study, digest
-from dmlrc.schema import Meta, Unit, check_frame, checked
+from dmlrc.schema import MADE_AGAIN, Meta, Unit, check_frame, checked
 
 _METHOD = ("method", "row", "level", "level_number", "repetition")
 MADE_BY = ("commit", "processor", "device", "torch")
@@ -217,9 +217,17 @@ _PART = ".part"
 
 
 def is_begun(study: str) -> bool:
-    """Whether there are records of a study here; a meta.json alone is of a run that came to nothing."""
+    """Whether there are records of a study here; a meta.json alone is of a run that came to nothing.
+
+    Raises DmlrcError for records without a meta.json, which would be taken for none, and made again over them.
+    """
     folder = paths.runs() / study
-    return (folder / "meta.json").exists() and any(folder.glob("*/*.json"))
+    begun = any(folder.glob("*/*.json"))
+    if begun and not (folder / "meta.json").exists():
+        raise DmlrcError(
+            f"the records in {folder} have no meta.json: restore it, or move the folder away and begin the study anew"
+        )
+    return begun
 
 
 @contextlib.contextmanager
@@ -404,10 +412,15 @@ def _sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+_RESTORE = (
+    "Restore it, for instance with `git checkout` where it is committed: no record of the study counts without it"
+)
+
+
 def _read_meta(folder: Path) -> dict:
     """The meta of a study; settings that are younger than its records have their defaults."""
     path = folder / "meta.json"
-    told = checked(Meta, read_json(path), path)
+    told = checked(Meta, read_json(path, _RESTORE), path, _RESTORE)
     if told["study"] != folder.name:
         raise DmlrcError(f"{path} is of study {told['study']!r}: rename the folder, or move it away")
     return migrate.meta(told)
@@ -417,7 +430,9 @@ def _read_parquet(folder: Path) -> StudyRecords:
     meta = _read_meta(folder)
     files = {name: folder / f"{name}.parquet" for name in FRAMES}
     for name, digest_ in meta.get("sha256", {}).items():
-        if (folder / name).exists() and _sha256(folder / name) != digest_:
+        if not (folder / name).exists():
+            raise _missing(folder / name)
+        if _sha256(folder / name) != digest_:
             raise DmlrcError(f"{folder / name} is not what was exported: restore it, for instance with `git checkout`")
     optional = ("arrays", "reruns")  # only some protocols ask for arrays; old records have no reruns
     read = {name: _parquet(file) for name, file in files.items() if file.exists() or name not in optional}
@@ -426,6 +441,7 @@ def _read_parquet(folder: Path) -> StudyRecords:
         frames = {name: _typed(frames[name], name) if name in frames else _frame([], name) for name in FRAMES}
         for name in ("trials", "reruns"):
             frames[name] = frames[name].assign(params=frames[name]["params"].map(json.loads))
+        frames["arrays"] = frames["arrays"].assign(values=frames["arrays"]["values"].map(list))
     except (KeyError, ValueError, TypeError) as error:
         raise DmlrcError(
             f"the records in {folder} are not of this project's form ({type(error).__name__}: {error}): restore them, "
@@ -436,11 +452,15 @@ def _read_parquet(folder: Path) -> StudyRecords:
     return StudyRecords(**frames, meta=meta)
 
 
+def _missing(path: Path) -> DmlrcError:
+    return DmlrcError(f"{path} is missing: restore it, for instance with `git checkout -- {path}`")
+
+
 def _parquet(path: Path) -> pd.DataFrame:
     try:
         return pd.read_parquet(path)
     except FileNotFoundError:
-        raise DmlrcError(f"{path} is missing: restore it, for instance with `git checkout -- {path}`") from None
+        raise _missing(path) from None
     except (OSError, ValueError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0]
         raise DmlrcError(
@@ -492,7 +512,7 @@ def problems(study: str) -> list[str]:
     said = []
     folder = paths.runs() / study
     try:
-        configuration = digest(_read_meta(folder)) if (folder / "meta.json").exists() else None
+        configuration = digest(_read_meta(folder)) if is_begun(study) or (folder / "meta.json").exists() else None
     except DmlrcError as error:
         said.append(str(error))
         configuration = None
@@ -590,12 +610,12 @@ def write_json(path: Path, value: dict) -> None:
         raise _unwritable(path, error) from None
 
 
-def read_json(path: Path) -> dict:
+def read_json(path: Path, way_out: str = MADE_AGAIN) -> dict:
     """Read a record; a damaged one is named, with what to do about it."""
     try:
         return json.loads(path.read_text())
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
-        raise DmlrcError(f"the record {path} is damaged: delete it, and it is made again") from None
+        raise DmlrcError(f"the record {path} is damaged. {way_out}") from None
     except OSError as error:
         raise DmlrcError(f"the record {path} cannot be read ({error.strerror}): move it away") from None
 

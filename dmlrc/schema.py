@@ -120,7 +120,10 @@ def check_fractions(scores: Mapping[str, float | None], where: str) -> None:
             raise ValueError(f"{where}.{metric} is {value}, which no {metric} can be")
 
 
-def checked(model: type[BaseModel], told: object, path: Path) -> dict:
+MADE_AGAIN = "Move it away, and it is made again"
+
+
+def checked(model: type[BaseModel], told: object, path: Path, way_out: str = MADE_AGAIN) -> dict:
     """The contents of a file, if it is what the model says.
 
     Raises DmlrcError with the file, the field and the way out.
@@ -131,8 +134,7 @@ def checked(model: type[BaseModel], told: object, path: Path) -> dict:
         first = error.errors(include_url=False)[0]
         field = ".".join(map(str, first["loc"])) or "the file"
         raise DmlrcError(
-            f"{path} is no record that can be used: {field}: {first['msg'].removeprefix('Value error, ')}. "
-            "Move it away, and it is made again"
+            f"{path} is no record that can be used: {field}: {first['msg'].removeprefix('Value error, ')}. {way_out}"
         ) from None
     return told
 

@@ -35,7 +35,7 @@ def propose(
     trials: the finished ones in order, each with params, value (mean validation MAP@R) and state. running: the
     hyperparameters of those that run at the same time, whose value is not known.
     A diverged trial counts as failed: the sampler does not learn from it. Sampler: Optuna's TPE
-    (Bergstra et al. 2011) with the settings of `TPE`; its first 10 trials are uniform in the space.
+    (Bergstra et al. 2011) with the settings of `TPE`; until 10 trials are complete they are uniform in the space.
     """
     extras.require("search", "a search for hyperparameters")
     # the rows of a sweep draw the same random settings

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from pathlib import Path
 
 from tqdm import tqdm
@@ -181,6 +182,9 @@ _GLANCE = 10  # seconds after which a cluster is looked at again: workers may ha
 
 def export(study: Study) -> Path:
     """Write the records made here to results/, to be committed; a study is published once it is complete."""
+    if records.is_begun(study.name):  # with --repetitions it may have more than are its own
+        begun = records.load(study.name).meta.get("repetitions", 1)
+        study = replace(study, repetitions=max(study.repetitions, begun))
     made, total = schedule.progress(study)
     return records.export(study.name, made == total)
 
@@ -207,31 +211,35 @@ def _work(
         bar.set_postfix_str(f"{schedule.method_name(chain[0])} {unit.kind} {unit.number}")
         pending[pool.submit(run_unit, unit)] = chain, unit, batch, deaths
 
-    while waiting or ready or pending:
-        width = min(most, pool.slots()) if isinstance(pool, Dask) else most
-        while (waiting or ready) and len(pending) < width:
-            if ready:
-                hand_out(*ready.pop(0), deaths=0)
-            else:
-                chain = waiting.pop(0)
-                batch = schedule.next_units(study, *chain, done, proposals)
-                ready = [(chain, unit, batch) for unit in batch]
-        finished, _ = wait(pending, timeout=_GLANCE, return_when=FIRST_COMPLETED)
-        for future in finished:
-            chain, unit, batch, deaths = pending.pop(future)
-            if isinstance(future.exception(), BrokenProcessPool):
-                deaths += 1
-                name = f"{schedule.method_name(chain[0])} {unit.kind} {unit.number}"
-                bar.write(f"the worker that ran {name} died ({deaths} of {MOST_DEATHS} times)", file=sys.stderr)
-                if deaths < MOST_DEATHS:
-                    hand_out(chain, unit, batch, deaths)
-                    continue
-                yield failed(unit, f"each of {deaths} workers that ran it died, perhaps for want of memory")
-            else:
-                yield future.result()
-            batch.remove(unit)
-            if not batch:
-                waiting.insert(0, chain)
+    try:
+        while waiting or ready or pending:
+            width = min(most, pool.slots()) if isinstance(pool, Dask) else most
+            while (waiting or ready) and len(pending) < width:
+                if ready:
+                    hand_out(*ready.pop(0), deaths=0)
+                else:
+                    chain = waiting.pop(0)
+                    batch = schedule.next_units(study, *chain, done, proposals)
+                    ready = [(chain, unit, batch) for unit in batch]
+            finished, _ = wait(pending, timeout=_GLANCE, return_when=FIRST_COMPLETED)
+            for future in finished:
+                chain, unit, batch, deaths = pending.pop(future)
+                if isinstance(future.exception(), BrokenProcessPool):
+                    deaths += 1
+                    name = f"{schedule.method_name(chain[0])} {unit.kind} {unit.number}"
+                    bar.write(f"the worker that ran {name} died ({deaths} of {MOST_DEATHS} times)", file=sys.stderr)
+                    if deaths < MOST_DEATHS:
+                        hand_out(chain, unit, batch, deaths)
+                        continue
+                    yield failed(unit, f"each of {deaths} workers that ran it died, perhaps for want of memory")
+                else:
+                    yield future.result()
+                batch.remove(unit)
+                if not batch:
+                    waiting.insert(0, chain)
+    except Exception:  # what ended well beside it is recorded all the same
+        yield from [future.result() for future in pending if future.done() and not future.exception()]
+        raise
 
 
 def _begin(study: Study, methods: Sequence[Method]) -> None:
@@ -247,7 +255,7 @@ def _begin(study: Study, methods: Sequence[Method]) -> None:
         of_methods = {name: begun.get(name, {}) | new for name, new in (("settings", settings), ("changes", changes))}
         records.write_json(path, begun | records.grown(begun, study.configuration()) | of_methods)
         return
-    images = data.load(study.dataset)
+    images = load_images(study.dataset, study.effective_protocol)
     facts = {
         "name": study.dataset,
         "images": len(images.labels),

@@ -104,6 +104,12 @@ def test_reruns_of_old_records_took_the_best_of_all_their_trials(committed, made
     test_ten_trials_of_mine_stand_beside_ten_of_theirs(committed, made_up)
 
 
+def test_a_comparison_that_cuts_nothing_says_so(committed, made_up):
+    more = comparison.of(BASE, reruns=5)
+    comparison.run(more, BASE, [MINE])
+    assert comparison.load(more, [MINE]).meta["first_of"] is None
+
+
 def test_the_studys_own_budget_needs_no_study_of_its_own(committed, made_up):
     for same in (comparison.of(BASE), comparison.of(BASE, trials=6, reruns=3, repetitions=1)):
         assert same == BASE

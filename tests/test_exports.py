@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -15,7 +16,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 from typer.testing import CliRunner
 
-from dmlrc import cli, exports, records, studies
+from dmlrc import cli, exports, paths, records, studies
 from dmlrc.errors import MissingDataError, UsageError
 from dmlrc.schedule import repetition_seed
 
@@ -147,13 +148,19 @@ def test_a_journal_is_not_written_over_and_not_without_trials(units, home):
     assert not (home / "other.log").exists()
 
 
-def test_csv_holds_every_frame(units, home):
+@pytest.mark.parametrize("committed", [False, True])
+def test_csv_holds_every_frame(units, home, committed):
+    if committed:
+        records.export("glyphs-smoke", complete=True)
+        shutil.rmtree(paths.runs())
     assert call("--csv", home / "tables").strip() == str(home / "tables")
     found = records.load("glyphs-smoke")
     for name in records.FRAMES:
         read, frame = pd.read_csv(home / "tables" / f"{name}.csv"), getattr(found, name)
         assert list(read.columns) == list(frame.columns)
         assert len(read) == len(frame)
+    arrays = pd.read_csv(home / "tables" / "arrays.csv")
+    assert [json.loads(values) for values in arrays["values"]] == found.arrays["values"].tolist()
     trials = pd.read_csv(home / "tables" / "trials.csv")
     assert [json.loads(params) for params in trials["params"]] == found.trials["params"].tolist()
     assert trials["value"].tolist() == pytest.approx(found.trials["value"].tolist(), rel=1e-15, nan_ok=True)

@@ -1,5 +1,6 @@
 """What is said of a loss before anything trains: what can be wrong with it, and what its author should know."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from dmlrc import losses, preflight, studies
 from dmlrc.errors import UsageError
 from dmlrc.methods import LOSS_WEIGHTS_LR, Float, Int, Method
 
-STUDY = studies.STUDIES["glyphs-smoke"]
+SMOKE = studies.STUDIES["glyphs-smoke"]
+STUDY = replace(SMOKE, budget=replace(SMOKE.budget, trials=1))
 
 
 def good(embeddings, labels, margin=0.1):
@@ -106,6 +108,11 @@ def test_what_is_broken_somewhere_or_trains_nothing_is_said():
     nothing = Method("mine", lambda embeddings, labels: 0 * embeddings.sum(), label="Mine")
     (said,) = preflight.check(nothing, STUDY)
     assert said.startswith("Mine: no gradient reaches the embeddings")
+
+
+def test_a_search_of_nothing_is_said():
+    (said,) = preflight.check(Method("mine", lambda embeddings, labels: embeddings.sum()), SMOKE)
+    assert f"its space is empty, so that all {SMOKE.budget.trials} trials of a search are one setting" in said
 
 
 def test_a_rate_of_own_weights_that_is_not_searched_is_said_with_the_usual_range():

@@ -260,13 +260,21 @@ def test_stray_files_and_folders_are_named(unit_file):
         records.load("fake-study")
 
 
+def test_records_without_a_meta_are_not_taken_for_none(unit_file):
+    """They would be made again, over those that are there."""
+    (unit_file(UNIT).parents[1] / "meta.json").unlink()
+    with pytest.raises(DmlrcError, match=r"have no meta\.json: restore it"):
+        records.load("fake-study")
+    assert "have no meta.json" in records.problems("fake-study")[0]
+
+
 @pytest.mark.parametrize("meta", ["null", "[]", "{}", "{", '{"study": 3}'])
 def test_a_damaged_meta_is_named(unit_file, meta):
     path = unit_file(UNIT).parents[1] / "meta.json"
     path.write_text(meta)
-    with pytest.raises(DmlrcError, match=r"meta\.json"):
+    with pytest.raises(DmlrcError, match=r"meta\.json.*Restore it"):
         records.load("fake-study")
-    assert "meta.json" in records.problems("fake-study")[0]
+    assert "Restore it" in records.problems("fake-study")[0]
 
 
 def test_what_a_killed_process_left_half_written_is_no_problem(unit_file):
@@ -373,6 +381,14 @@ def test_impossible_values_in_tables_are_refused(committed, frame, column, value
         records.load("fake-study")
     without_checksums(committed)
     with pytest.raises(DmlrcError, match="git checkout"):
+        records.load("fake-study")
+
+
+@pytest.mark.parametrize("name", ["reruns", "arrays"])
+def test_a_table_that_was_exported_and_is_gone_is_missed(committed, name):
+    """Of an old study that never had it, its checksum is not there either."""
+    (committed / f"{name}.parquet").rename(committed / "elsewhere")
+    with pytest.raises(DmlrcError, match=rf"{name}\.parquet is missing: restore it"):
         records.load("fake-study")
 
 

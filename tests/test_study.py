@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from factories import write_fake_study
 from PIL import Image
 
 from dmlrc import data, paths, records, schedule, studies, study
@@ -353,8 +354,39 @@ def test_a_damaged_record_is_named(tiny, home):
     study.run(tiny, methods=PICKED[:1])
     damaged = paths.runs() / "tiny" / "contrastive" / "0-trial-000.json"
     damaged.write_text(damaged.read_text()[:50])
-    with pytest.raises(DmlrcError, match=r"0-trial-000\.json is damaged: delete it"):
+    with pytest.raises(DmlrcError, match=r"0-trial-000\.json is damaged. Move it away"):
         records.load("tiny")
+
+
+class Ended(Executor):
+    """Units have ended as soon as they are handed out, the first of them with an error."""
+
+    def __init__(self):
+        self.handed_out = 0
+
+    def submit(self, fn, unit):
+        self.handed_out, future = self.handed_out + 1, Future()
+        if self.handed_out == 1:
+            future.set_exception(OSError("the disk is full"))
+        else:
+            future.set_result(fn(unit))
+        return future
+
+
+def test_what_ended_well_beside_an_error_is_recorded(tiny, home):
+    with pytest.raises(OSError, match="the disk is full"):
+        study.run(tiny, executor=Ended(), workers=3)
+    assert schedule.progress(tiny)[0] == 2
+
+
+def test_a_study_under_way_with_more_repetitions_is_not_exported_as_complete(home):
+    """By the catalogue it has one, which is whole."""
+    smoke = studies.get("glyphs-smoke")
+    write_fake_study(study=smoke.name, dataset=smoke.dataset, protocol=smoke.effective_protocol, trials=2, reruns=2)
+    assert json.loads((study.export(smoke) / "meta.json").read_text())["complete"]
+    meta = paths.runs() / smoke.name / "meta.json"
+    records.write_json(meta, json.loads(meta.read_text()) | {"repetitions": 2})
+    assert not json.loads((study.export(smoke) / "meta.json").read_text())["complete"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")

@@ -1,4 +1,4 @@
-"""What is in a data set of one's own: known sets have a name, and checksums of their archives; a folder may change."""
+"""What is in a data set of one's own, whose folder may change. Known sets are told by their name alone."""
 
 import hashlib
 import json

@@ -88,7 +88,8 @@ def jensen_shannon_divergence(positive_counts, negative_counts) -> float:
     p, q = (np.asarray(counts, np.float64) for counts in (positive_counts, negative_counts))
     p, q = p / p.sum(), q / q.sum()
     middle = (p + q) / 2
-    return float(sum(np.sum(x[x > 0] * np.log2(x[x > 0] / middle[x > 0])) for x in (p, q)) / 2)
+    divergence = sum(np.sum(x[x > 0] * np.log2(x[x > 0] / middle[x > 0])) for x in (p, q)) / 2
+    return float(np.clip(divergence, 0.0, 1.0))  # rounding can take it a little further
 
 
 def jsd(embeddings, labels, bins: int = BINS) -> float:

@@ -364,11 +364,13 @@ def _cut(records: StudyRecords) -> str:
     first_of, budget = records.meta.get("first_of"), records.meta["budget"]
     if not first_of:
         return ""
-    whole = {name: first_of["budget"][name] for name in ("trials", "reruns")}
-    return (
-        f" `{first_of['study']}` is cut to the first {budget['trials']} of {whole['trials']} trials of each search, "
-        f"and to at most {budget['reruns']} of {whole['reruns']} reruns of the best of them."
-    )
+    whole = first_of["budget"]
+    parts = [f"the first {budget['trials']} of {whole['trials']} trials of each search"]
+    if budget["reruns"] < whole["reruns"]:
+        parts.append(f"at most {budget['reruns']} of {whole['reruns']} reruns of the best of them")
+    if budget["trials"] == whole["trials"]:
+        parts = parts[1:]
+    return f" `{first_of['study']}` is cut to {listed(parts)}."
 
 
 def count_of_searches(records: StudyRecords) -> str:

@@ -50,6 +50,16 @@ def test_perfect_clusters_score_one():
     assert scores == pytest.approx({"nmi": 1.0, "f1": 1.0})
 
 
+def test_no_nmi_is_above_one():
+    """scikit-learn's is, by a rounding, for these eight classes, each a cluster."""
+    from sklearn.metrics import normalized_mutual_info_score
+
+    labels = np.random.default_rng(4).integers(0, 8, 40)
+    assert normalized_mutual_info_score(labels, labels) > 1
+    found = [evaluate(100.0 * np.eye(8)[labels], labels, seed=seed)["nmi"] for seed in range(60)]
+    assert max(found) == 1.0
+
+
 @pytest.mark.parametrize(("classes", "images"), [(1000, 4), (500, 8), (200, 20)])
 def test_nmi_of_random_embeddings_is_the_chance_level(classes, images):
     """1 - log S / log C (Eq. 7) supposes clusters of S images each. Those of k-means vary in size, which moves the

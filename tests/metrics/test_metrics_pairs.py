@@ -95,8 +95,15 @@ def test_jsd_equals_scipy_squared(pairs):
     p, q = np.array(pairs).T
     ours = histograms.jensen_shannon_divergence(p, q)
     assert ours == pytest.approx(jensenshannon(p, q, base=2) ** 2, abs=1e-12)
-    assert -1e-12 <= ours <= 1 + 1e-12
+    assert 0 <= ours <= 1
     assert ours == pytest.approx(histograms.jensen_shannon_divergence(q, 7 * p), abs=1e-12)
+
+
+def test_jsd_of_disjoint_histograms_is_one_and_not_more():
+    for seed in range(1_189, 1_200):  # of the first the sum is 1.0000000000000002
+        p, q = np.random.default_rng(seed).integers(1, 50, (2, 6))
+        assert histograms.jensen_shannon_divergence([*p, *6 * [0]], [*6 * [0], *q]) == pytest.approx(1.0)
+        assert histograms.jensen_shannon_divergence([*p, *6 * [0]], [*6 * [0], *q]) <= 1
 
 
 def test_jsd_on_paper():
