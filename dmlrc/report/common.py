@@ -311,7 +311,8 @@ class Exhibit:
         """Publish a table of the studies around which the experiment was run. wrap, folded: of `publish.table`."""
         if present(by_study):
             shown = labels.in_words(cells(present(by_study)))
-            publish.table(self.name, shown, self._caption(by_study), wrap=wrap, folded=folded)
+            caption = f"{self._caption(by_study)} {labels.signs(shown)}".rstrip()
+            publish.table(self.name, shown, caption, wrap=wrap, folded=folded)
         else:
             self._publish_statement(by_study)
 

@@ -117,7 +117,13 @@ def _load(name: str) -> StudyRecords:
 
 def around(edition: str, experiment: str) -> dict[str, StudyRecords | None]:
     """An experiment around every study of an edition: study -> its records, None where nothing of it was run."""
-    return {name: experiments.load(name, experiment) for name in names(edition)}
+    return {name: experiment_of(name, experiment) for name in names(edition)}
+
+
+def experiment_of(main: str, experiment: str) -> StudyRecords | None:
+    """The records of an experiment around a study; of one under way with repetitions, the finished ones alone."""
+    found = experiments.load(main, experiment)
+    return found and repetitions.whole(found)
 
 
 def run_commands(names: Iterable[str]) -> str:

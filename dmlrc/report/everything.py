@@ -190,11 +190,11 @@ def cells(found: pd.DataFrame) -> pd.DataFrame:
     return table.iloc[np.argsort(table["record"].map(order).to_numpy(), kind="stable")]
 
 
-def linked(table: pd.DataFrame, folder: str = "../../../results") -> pd.DataFrame:
-    """`cells` in which each committed record is a link to its folder. folder: of these, from where the page lies."""
-    link = Markup('<a href="{}/{}/">{}</a>')
+def linked(table: pd.DataFrame) -> pd.DataFrame:
+    """`cells` in which each committed record is a link to its folder, from where the page lies in a clone."""
+    link = Markup('<a href="../../../results/{}/">{}</a>')
     here = {name: (paths.results() / name).exists() for name in table["record"].unique()}
-    links = [link.format(folder, name, name) if here[name] else name for name in table["record"]]
+    links = [link.format(name, name) if here[name] else name for name in table["record"]]
     return table.assign(record=pd.Series(links, table.index, dtype=object))  # plain strings would forget their `Markup`
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from dmlrc.protocol import Study
 from dmlrc.records import StudyRecords
-from dmlrc.report import about, everything, labels
+from dmlrc.report import about, everything, labels, tables
 from dmlrc.studies import experiments
 
 
@@ -24,7 +24,7 @@ def _provenance(records: StudyRecords) -> dict[str, str]:
         "begun": meta["created"][:10],
         "seed": str(meta["seed"]),
         "trials, all methods": f"{len(records.trials):,}",
-        "of which diverged": f"{(records.trials['state'] == 'diverged').sum():,}",
+        "of which diverged or failed": f"{records.trials['state'].isin(tables.NO_RESULT).sum():,}",
         "training runs": f"{len(records.runs):,}",
         "training steps": f"{records.runs['steps'].sum():,}",
         "core hours of searching": f"{records.trials['seconds'].sum() / 3600:.2f}",
@@ -50,8 +50,7 @@ def experiments_table(edition: Sequence[StudyRecords]) -> pd.DataFrame:
                     row | {"reruns": "not run", "steps": "–", "core hours": "–", "commit": "–", "name": study.name}
                 )
                 continue
-            reruns = recorded.runs[recorded.runs["kind"] == "rerun"]
-            done = len(reruns[["method", "repetition", "number"]].drop_duplicates())
+            done = (tables.reruns(recorded)["state"] == "complete").sum()
             row["reruns"] = f"{done} of {len(study.methods) * study.repetitions * study.budget.reruns}"
             row["steps"] = f"{recorded.runs['steps'].sum():,}"
             row["core hours"] = f"{recorded.runs['seconds'].sum() / 3600:.2f}"

@@ -44,15 +44,15 @@ def around(sweeps: Mapping[str, StudyRecords | None]) -> dict[str, pd.Series]:
     return {name: curve for name, curve in found.items() if len(curve)}
 
 
-def scores(records: StudyRecords) -> pd.DataFrame:
-    """The P@1 of every run on the test half, alone and, where there are folds, joined: the rows of its scores."""
-    found = records.scores[records.scores["metric"] == METRIC]
+def scores(records: StudyRecords, metric: str = METRIC) -> pd.DataFrame:
+    """A metric of every run on the test half, alone and, where there are folds, joined: the rows of its scores."""
+    found = records.scores[records.scores["metric"] == metric]
     return found[found["setting"].isin(["separated", "concatenated"]) & found["value"].notna()]
 
 
-def of_trunk(records: StudyRecords) -> float:
-    """P@1 of the row Pretrained, at the most dimensions that the records have of it; NaN where they have none."""
-    return _of_trunk(scores(records))
+def of_trunk(records: StudyRecords, metric: str = METRIC) -> float:
+    """A metric of the row Pretrained, at the most dimensions that the records have of it; NaN where they have none."""
+    return _of_trunk(scores(records, metric))
 
 
 def _of_trunk(found: pd.DataFrame) -> float:

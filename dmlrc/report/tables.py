@@ -4,6 +4,7 @@ Accuracies are fractions and methods are named as in the records; `dmlrc.report.
 shows.
 """
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
@@ -31,7 +32,7 @@ NEWER = 1 + max(METHODS[name].year for name in CLASSICS)
 
 RERUN = ["repetition", "number"]
 """What tells the reruns of a method apart."""
-_OF_RERUN = ["method", "repetition", "rerun"]
+OF_RERUN = ["method", "repetition", "rerun"]
 
 
 def ordered(names: Iterable[str], methods: Methods = METHODS) -> list[str]:
@@ -50,6 +51,11 @@ def accuracy(records: StudyRecords) -> pd.DataFrame:
     told from the best. Of a single search nobody knows its luck: ci95 is then of the seeds, and the other columns are
     missing. NaN for a single rerun, and for the pretrained row, which has no seed.
     """
+    return _accuracy(records).copy()
+
+
+@functools.lru_cache(maxsize=32)  # a chapter asks for the same table dozens of times
+def _accuracy(records: StudyRecords) -> pd.DataFrame:
     scores = records.scores[records.scores["setting"].isin(SETTINGS)]
     groups = scores.groupby(["method", "setting", "metric"], sort=False)["value"]
     frame = groups.agg(mean="mean", ci95=half_width, n="size").reset_index()
@@ -122,10 +128,10 @@ def reruns(records: StudyRecords) -> pd.DataFrame:
     """
     runs = records.runs[records.runs["kind"] == "rerun"].rename(columns={"number": "rerun"})
     ended = pd.concat(
-        [runs[[*_OF_RERUN, "state"]], records.reruns[[*_OF_RERUN, "state"]]]
+        [runs[[*OF_RERUN, "state"]], records.reruns[[*OF_RERUN, "state"]]]
     )  # old records have no `reruns`
     worst = ended.assign(worst=ended["state"].map(["complete", *NO_RESULT].index)).sort_values("worst", kind="stable")
-    return worst.drop_duplicates(_OF_RERUN, keep="last").drop(columns="worst").sort_index(ignore_index=True)
+    return worst.drop_duplicates(OF_RERUN, keep="last").drop(columns="worst").sort_index(ignore_index=True)
 
 
 MOST_CUT_OFF = 0.05
@@ -277,10 +283,10 @@ def measured_by_year(
     return pd.DataFrame({"method": rows["method"], "year": years, "value": rows["mean"]}).reset_index(drop=True)
 
 
-def rank_agreement(ours: pd.DataFrame, theirs: pd.DataFrame, setting: str = "concatenated") -> dict[str, float]:
-    """Spearman's rank correlation of MAP@R over the methods that both tables have: rho, p, n."""
+def rank_agreement(ours: pd.DataFrame, theirs: pd.DataFrame) -> dict[str, float]:
+    """Spearman's rank correlation of concatenated MAP@R over the methods that both tables have: rho, p, n."""
     means = [
-        frame[(frame["setting"] == setting) & (frame["metric"] == "map_at_r")].set_index("method")["mean"]
+        frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")].set_index("method")["mean"]
         for frame in (ours, theirs)
     ]
     return rank_test(*(mean.drop(index=PRETRAINED, errors="ignore") for mean in means))

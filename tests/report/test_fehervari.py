@@ -21,7 +21,14 @@ MAIN = "glyphs-full"
 NAME = f"{MAIN}-fehervari2019"
 IDS = (
     *(f"fehervari-t{number}" for number in range(1, 5)),
-    *("fehervari-f1", "fehervari-f2", "fehervari-claims", "fehervari-order", "deviations-fehervari"),
+    *(
+        "fehervari-f1",
+        "fehervari-f2",
+        "fehervari-f2-equal",
+        "fehervari-claims",
+        "fehervari-order",
+        "deviations-fehervari",
+    ),
 )
 LEVELS = {name: 0.5 - 0.02 * place for place, name in enumerate(page.ORDER)}
 
@@ -151,7 +158,8 @@ def test_sentences_count_what_gains_and_what_does_not():
     start = {MAIN: pd.Series({16.0: 0.2, 512.0: 0.5})}
     assert page.slopes_in_short(dims, dims, start) == (
         f"A larger embedding clearly raises R@1 (the interval lies above 0) for 10 of 11 methods on `{MAIN}`; a larger "
-        f"batch for 10 of 11 methods on `{MAIN}`; an untrained layer gains from dimensions too."
+        f"batch, of as many images in all, for 10 of 11 methods on `{MAIN}`; an untrained layer gains from dimensions "
+        "too."
     )
     assert page.slopes_in_short({MAIN: None}, {MAIN: None}, {}) == ""
     assert page.steps(dims) == f"Training steps of a run: `{MAIN}` 30."

@@ -34,7 +34,7 @@ def records():
     made = fake_records(study="fake-frozen")
     curve = {"map_at_r": [0.3, 0.5, 0.4], "precision_at_1": [0.5, 0.6, 0.7]}
     reruns = made.curves[made.curves["kind"] == "rerun"]
-    keys = reruns[["method", "kind", "number", "fold"]].drop_duplicates()
+    keys = reruns[["method", "repetition", "kind", "number", "fold"]].drop_duplicates()
     points = pd.DataFrame(
         [(step, name, value) for name, values in curve.items() for step, value in enumerate(values)],
         columns=["step", "metric", "value"],
@@ -311,6 +311,14 @@ def test_a_maximum_of_its_own_is_above_the_checkpoint(found):
     np.testing.assert_allclose(table["inflation"], 0.1)
     assert table["evaluations"].eq(3).all()
     assert len(training.longest_curves(table)) == len(table)
+
+
+def test_runs_of_two_repetitions_are_not_one_run(records):
+    """Their best steps differ: on average no step of theirs is better than another."""
+    later = records.curves.assign(repetition=1, value=records.curves["value"].where(records.curves["step"] < 2, 0.9))
+    twice = training.own_maximum([replace(records, curves=pd.concat([records.curves, later]))])
+    assert twice["runs"].eq(2 * training.own_maximum([records])["runs"]).all()
+    np.testing.assert_allclose(twice["at_checkpoint"], (0.6 + 0.9) / 2)
 
 
 def test_curves_of_one_point_have_no_maximum_of_their_own():

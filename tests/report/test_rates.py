@@ -113,8 +113,8 @@ def test_a_study_at_another_rate_is_warned_of_and_no_other(monkeypatch):
     monkeypatch.setattr(page, "grid_of", lambda study: grid())
     told = page.warning([at_another])
     assert told.startswith(
-        f"**`{at_another.name}` was trained at a learning rate that the validation classes would not have chosen; it "
-        "is being run again, so its rankings and verdicts are provisional.** "
+        f"**`{at_another.name}` was trained at a learning rate that the validation classes would not have chosen, so "
+        "its rankings and verdicts are provisional.** "
     )
     other = fake_records(study="other", dataset="cars196crops", protocol=protocol)
     assert page.warning([at_another, other]).startswith(f"**`{at_another.name}` and `other` were each trained at ")

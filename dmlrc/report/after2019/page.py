@@ -3,6 +3,7 @@
 Experiment: after2019, under the protocol and budget of the main study it stands beside.
 """
 
+import functools
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -302,6 +303,7 @@ def rerun_sentence(table: pd.DataFrame) -> str:
 # What we measure
 
 
+@functools.lru_cache(maxsize=32)  # one object, of which `tables.accuracy` is computed once
 def joined(main: StudyRecords, after: StudyRecords | None) -> StudyRecords:
     """The records of a main study with those of the losses after 2019: one protocol, one budget, one meta."""
     if after is None:

@@ -147,9 +147,9 @@ def sweep(records: StudyRecords, metric: str = R1, setting: str = "separated") -
     return table
 
 
-def values_of(records: StudyRecords, metric: str = R1, setting: str = "separated") -> pd.DataFrame:
+def values_of(records: StudyRecords, metric: str = R1) -> pd.DataFrame:
     """Means over the reruns of a sweep: an index row a method, a column a value; only methods with every value."""
-    table = sweep(records, metric, setting).mean().unstack("value").dropna()
+    table = sweep(records, metric).mean().unstack("value").dropna()
     if table.empty:
         raise MissingRowsError(f"no method with every value of {records.name}")
     return table
@@ -172,11 +172,11 @@ def difference(need: str, first: str, second: str, metric: str = R1, setting: st
     return measure
 
 
-def same_models(need: str, row: str, setting: str, other: str, metric: str = R1) -> Measure:
-    """The scores of one row's models in one setting minus those of the same models in another: true pairs."""
+def same_models(need: str, row: str, setting: str, other: str) -> Measure:
+    """R@1 of one row's models in one setting minus those of the same models in another: true pairs."""
 
     def measure(evidence: Evidence) -> Estimate:
-        one, two = (column(evidence[need], row, metric, each) for each in (setting, other))
+        one, two = (column(evidence[need], row, R1, each) for each in (setting, other))
         return seeds_only((one - two).dropna())
 
     return measure
@@ -192,7 +192,6 @@ def against_best(
     need: str,
     row: str,
     metric: str = R1,
-    setting: str = "separated",
     others: Collection[str] | None = None,
     without: Collection[str] = (),
 ) -> Measure:
@@ -203,7 +202,7 @@ def against_best(
     """
 
     def measure(evidence: Evidence) -> Estimate:
-        table = wide(evidence[need], metric, setting)
+        table = wide(evidence[need], metric, "separated")
         rivals = table.mean().dropna().drop([row, *without], errors="ignore")
         rivals = rivals if others is None else rivals.reindex([name for name in others if name in rivals.index])
         if rivals.empty:
@@ -225,16 +224,14 @@ def over_pairs(need: str, pairs: Iterable[tuple[str, str]], metric: str = R1, se
     return measure
 
 
-def between_values(
-    need: str, choices: Sequence[tuple[str, str]], metric: str = R1, setting: str = "separated"
-) -> Measure:
-    """In a sweep: the value `first` minus the value `second`; each method is a unit, the mean of its reruns.
+def between_values(need: str, choices: Sequence[tuple[str, str]]) -> Measure:
+    """In a sweep: R@1 at the value `first` minus the value `second`; each method is a unit, the mean of its reruns.
 
     choices: the first pair (first, second) of which the records have both counts.
     """
 
     def measure(evidence: Evidence) -> Estimate:
-        table = sweep(evidence[need], metric, setting).mean().unstack("value")
+        table = sweep(evidence[need]).mean().unstack("value")
         for first, second in choices:
             if {first, second} <= set(table.columns):
                 return statistics.mean((table[first] - table[second]).dropna())
@@ -244,13 +241,13 @@ def between_values(
 
 
 def level_difference(
-    need: str, row: str, first: str, second: str, metric: str = R1, settings: tuple[str, str] = ("separated",) * 2
+    need: str, row: str, first: str, second: str, settings: tuple[str, str] = ("separated",) * 2
 ) -> Measure:
-    """In a sweep: one method at the value `first` minus at `second`. settings: of each."""
+    """In a sweep: R@1 of one method at the value `first` minus at `second`. settings: of each."""
     names = row_name(row, first), row_name(row, second)
 
     def measure(evidence: Evidence) -> Estimate:
-        columns = [column(evidence[need], *each) for each in zip(names, (metric,) * 2, settings, strict=True)]
+        columns = [column(evidence[need], *each) for each in zip(names, (R1,) * 2, settings, strict=True)]
         return contrast(pd.concat(columns, axis=1, keys=names), {names[0]: 1, names[1]: -1})
 
     return measure
@@ -295,16 +292,16 @@ def smallest(table: pd.DataFrame) -> Estimate:
     return Estimate(value, float(low), float(high), n, "reruns", f"{statistics.STUDENT} of each row, {SEEDS_ONLY}")
 
 
-def doubling_of(need: str, row: str, metric: str = R1, setting: str = "separated", minus: str | None = None) -> Measure:
-    """In a sweep: the rise of one method for each doubling of its number; each rerun is a unit.
+def doubling_of(need: str, row: str, setting: str = "separated", minus: str | None = None) -> Measure:
+    """In a sweep: the rise of one method's R@1 for each doubling of its number; each rerun is a unit.
 
     minus: another setting, whose scores are subtracted first.
     """
 
     def measure(evidence: Evidence) -> Estimate:
-        table = sweep(evidence[need], metric, setting)
+        table = sweep(evidence[need], R1, setting)
         if minus:
-            table = table - sweep(evidence[need], metric, minus)
+            table = table - sweep(evidence[need], R1, minus)
         if row not in table.columns.get_level_values("row"):
             raise MissingRowsError(f"no finished rerun of {row} in {evidence[need].name}")
         return seeds_only(_some(doublings(table[[row]], evidence[need].level_numbers)[row].dropna(), need))

@@ -126,10 +126,10 @@ def _verdict(judgement: Judgement | None) -> str:
     """The verdict and, where it is inconclusive, why; a dash where the claim needs no records of this study."""
     if judgement is None:
         return "–"
-    return f"{judgement.verdict}: {judgement.why}" if judgement.verdict == INCONCLUSIVE else _signed(judgement)
+    return f"{judgement.verdict}: {judgement.why}" if judgement.verdict == INCONCLUSIVE else signed(judgement)
 
 
-def _signed(judgement: Judgement) -> str:
+def signed(judgement: Judgement) -> str:
     """The verdict, with the sign of `labels.BELOW` where it is settled by rows of which most lie below the trunk."""
     settled = judgement.verdict in (REPRODUCED, NOT_REPRODUCED)
     return f"{judgement.verdict} {labels.BELOW}" if settled and judgement.below_trunk else judgement.verdict
@@ -146,7 +146,7 @@ def _cell(claim: Claim, judgement: Judgement | None) -> str:
     knows = f", {SEEDS_ONLY}" if SEEDS_ONLY in estimate.how else ""
     number = f"{claim.unit.text(estimate.value)}{claim.unit.name} [{low}, {high}]"
     units = f"n = {estimate.n} {estimate.units}".rstrip()
-    return f"{_signed(judgement)}: {number}, {units}{knows}{why}"
+    return f"{signed(judgement)}: {number}, {units}{knows}{why}"
 
 
 def unsettled(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import pandas as pd
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import starts
+from dmlrc.report import starts, tables
 from dmlrc.report.statistics import Estimate
 
 REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN = "reproduced", "not reproduced", "inconclusive", "not run"
@@ -147,9 +147,7 @@ def retracted(
     quote: str,
     link: str,
     why: str,
-    origin: str = PAPER,
     published: Callable[[], Mapping[str, float]] | None = None,
-    unit: Unit = POINTS,
 ) -> Claim:
     """A claim that stays listed without a statistic of ours. why: what our records cannot tell apart."""
     return Claim(
@@ -159,13 +157,12 @@ def retracted(
         statistic="",
         interval="",
         region=Region(),
-        unit=unit,
+        unit=POINTS,
         needs=(),
         link=link,
         measure=None,
         published=published,
         quote=quote,
-        origin=origin,
         retracted=why,
     )
 
@@ -272,8 +269,27 @@ def _counted(lower: pd.DataFrame, rows: Collection[str]) -> tuple[int, int, int]
 def is_full(records: StudyRecords) -> bool:
     """Whether a study ran at the full budget, and nothing of it is known to be missing.
 
-    Known to be missing: it was exported before it was complete, or a method of its settings has no run.
+    Known to be missing: it was exported before it was complete, or it was not exported and a method of its settings
+    lacks a trial or rerun.
     """
     meta = records.meta
-    begun = set(records.runs["method"])
-    return meta["budget"]["name"] == "full" and meta.get("complete", True) and set(meta.get("settings", ())) <= begun
+    if meta["budget"]["name"] != "full":
+        return False
+    if "complete" in meta:
+        return meta["complete"]
+    asked = {name: meta.get("repetitions", 1) * meta["budget"][name] for name in ("trials", "reruns")}
+    made = {
+        "trials": records.trials["method"].value_counts(),
+        "reruns": tables.reruns(records)["method"].value_counts(),
+    }
+    return all(
+        made["trials"].get(method, 0) >= asked["trials"]
+        and (made["reruns"].get(method, 0) >= asked["reruns"] or _came_to_nothing(records, method))
+        for method in meta.get("settings", ())
+    )
+
+
+def _came_to_nothing(records: StudyRecords, method: str) -> bool:
+    """Whether a search has no trial with a number, so that nothing is there to be rerun."""
+    states = records.trials["state"][records.trials["method"] == method]
+    return len(states) > 0 and bool(states.isin(tables.NO_RESULT).all())

@@ -153,7 +153,8 @@ def choosing_in_short(edition: Sequence[StudyRecords]) -> str:
 
 def _cost(found: Mapping) -> str:
     """What the choice costs, and what luck may make of it. found: `measures.choosing`."""
-    cost = "nothing" if found["regret"] < 5e-5 else f"{labels.percent(found['regret'])} points of test MAP@R"
+    nothing = abs(found["regret"]) < 5e-5
+    cost = "nothing" if nothing else f"{labels.percent(found['regret'])} points of test MAP@R".replace("-", "−")
     luck = f"± {labels.percent(found['uncertain'])}" if found["held_out"] else "not corrected for picking the best"
     return f"{cost} ({luck})"
 

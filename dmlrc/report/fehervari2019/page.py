@@ -11,7 +11,7 @@ import pandas as pd
 
 from dmlrc.papers import fehervari2019
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import common, labels, published, statistics
+from dmlrc.report import common, labels, published, starts, statistics
 from dmlrc.report.common import ByStudy
 
 ORDER = tuple(published.FEHERVARI_METHODS.values())
@@ -213,15 +213,14 @@ def columns_of_orders(by_study: ByStudy) -> dict[str, pd.Series]:
     return {"reported, CUB200": originals("CUB200")} | {name: values.dropna() for name, values in tables.items()}
 
 
-def orders(by_study: ByStudy, metric: str = "precision_at_1") -> pd.DataFrame:
+def orders(by_study: ByStudy) -> pd.DataFrame:
     """Spearman's rank correlation of the methods between all tables: first, second, rho, p, n.
 
     A row a pair of a table (`places`) and a table of the paper or "reported, <data set>", the originally reported R@1.
     """
-    columns = {name: of_metric(frame, metric)["mean"] for name, frame in places(by_study).items()}
-    reference = {name: values for name, values in columns.items() if name not in by_study}
-    if metric == "precision_at_1":
-        reference = {f"reported, {dataset}": originals(dataset) for dataset in DATASETS.values()} | reference
+    columns = {name: of_metric(frame, "precision_at_1")["mean"] for name, frame in places(by_study).items()}
+    reference = {f"reported, {dataset}": originals(dataset) for dataset in DATASETS.values()}
+    reference |= {name: values for name, values in columns.items() if name not in by_study}
     rows = [
         {"first": first, "second": second, **statistics.rank_test(values, other)}
         for first, values in columns.items()
@@ -279,6 +278,7 @@ def sweep_cells(by_study: ByStudy) -> pd.DataFrame:
     for name, records in common.present(by_study).items():
         frame = sweep(records)
         text = [labels.percent(mean, half, digits=1) for mean, half in frame[["mean", "ci95"]].to_numpy()]
+        text = labels.against_untrained(pd.Series(text, frame.index), frame["mean"], starts.of_trunk(records))
         wide = frame.assign(text=text).pivot(index="method", columns="number", values="text")
         wide.columns = [f"{column:g}" for column in wide.columns]
         slopes = common.doublings(_of_setting(records))
@@ -406,10 +406,10 @@ def slopes_sentence(by_study: ByStudy, what: str) -> str:
 def slopes_in_short(dims: ByStudy, batches: ByStudy, untrained: Mapping[str, pd.Series]) -> str:
     """For how many methods a larger embedding and a larger batch raise R@1, in one sentence; "" without any sweep.
 
-    untrained: `starts.around`, of the embeddings.
+    batches: the sweep in which every size sees as many images. untrained: `starts.around`, of the embeddings.
     """
     parts = []
-    for what, by_study in (("embedding", dims), ("batch", batches)):
+    for what, by_study in (("embedding", dims), ("batch, of as many images in all,", batches)):
         slopes = {name: common.doublings(_of_setting(records)) for name, records in common.present(by_study).items()}
         told = {
             name: f"{(each['mean'] > each['ci95'].fillna(np.inf)).sum()} of {len(each)} methods"

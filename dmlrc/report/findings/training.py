@@ -321,7 +321,7 @@ def own_maximum(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     rows = []
     for records in edition:
         reruns = records.curves[records.curves["kind"] == "rerun"]
-        keys = ["method", "number", "fold"]
+        keys = ["method", "repetition", "number", "fold"]
         wide = reruns.pivot_table(index=[*keys, "step"], columns="metric", values="value")
         if not {"map_at_r", "precision_at_1"} <= set(wide.columns):
             continue

@@ -8,12 +8,11 @@ import pandas as pd
 from dmlrc.papers import after2019
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import editions, labels, published, tables
-from dmlrc.report.claims.page import SECTIONS
+from dmlrc.report.claims.page import SECTIONS, signed
 from dmlrc.report.claims.rule import VERDICTS, below_untrained
 from dmlrc.report.claims.verdicts import Judged, of_section
 from dmlrc.report.labels import listed
 from dmlrc.report.rates import page as rates
-from dmlrc.studies import experiments
 
 P1 = ("concatenated", "precision_at_1")
 CONTRASTIVE = tables.CLASSICS[0]
@@ -115,7 +114,7 @@ def measured(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     parts = [_points(theirs[theirs["dataset"] == name], name, "paper") for name in published.DATASETS]
     for each in edition:
         parts.append(_points(tables.accuracy(each), each.name, "ours"))
-        if (after := experiments.load(each.name, "after2019")) is not None:
+        if (after := editions.experiment_of(each.name, "after2019")) is not None:
             newer = tables.accuracy(after)
             parts.append(_points(newer[newer["method"].isin(NEWER)], each.name, "ours", NEWER))
     return pd.concat(parts, ignore_index=True)
@@ -147,8 +146,7 @@ def squares(judged: Judged) -> pd.DataFrame:
             for claim in sorted(claims, key=lambda claim: VERDICTS.index(judgements[claim.id].verdict)):
                 verdict = judgements[claim.id]
                 why = f" ({verdict.why})" if verdict.why else ""
-                sign = f" {labels.BELOW}" * verdict.below_trunk
-                rows.append((title, study, claim.id, verdict.verdict, f"{claim.claim} – {verdict.verdict}{sign}{why}"))
+                rows.append((title, study, claim.id, verdict.verdict, f"{claim.claim} – {signed(verdict)}{why}"))
     return pd.DataFrame(rows, columns=["paper", "study", "claim", "verdict", "tip"])
 
 

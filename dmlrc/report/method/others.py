@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
@@ -165,12 +166,14 @@ def captions(those: Iterable[tuple[Table, Method]], found: Found) -> str:
 def place(means: pd.DataFrame, method: str) -> str:
     """R@1 of a row in percent with its interval, and its place among the table's trained rows.
 
-    >>> means = pd.DataFrame({"mean": [0.5, 0.7, 0.6], "ci95": [0.01, 0.01, 0.01]}, ["pretrained", "a", "b"])
-    >>> place(means, "b")
-    '60.0 ± 1.0, 2 of 2'
+    >>> means = pd.DataFrame({"mean": [0.65, 0.7, 0.6], "ci95": [0.01, 0.01, 0.01]}, ["pretrained", "a", "b"])
+    >>> place(means, "a"), place(means, "b")
+    ('70.0 ± 1.0, 1 of 2', '60.0 ± 1.0, 2 of 2 ↓')
     """
     trained = means["mean"].drop([PRETRAINED, fehervari.FLOATS], errors="ignore")
-    return f"{labels.percent(*means.loc[method, ['mean', 'ci95']], digits=1)}, {common.place(trained, method)}"
+    below = means["mean"][method] < means["mean"].get(PRETRAINED, np.nan)
+    text = f"{labels.percent(*means.loc[method, ['mean', 'ci95']], digits=1)}, {common.place(trained, method)}"
+    return f"{text} {labels.BELOW}" if below else text
 
 
 @dataclass(frozen=True)

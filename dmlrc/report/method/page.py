@@ -10,11 +10,10 @@ from dmlrc import losses
 from dmlrc.errors import unknown
 from dmlrc.methods import LOSS_WEIGHTS_LR, Float, Int, Method
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import claims, everything, labels, published, tables, titles
+from dmlrc.report import claims, editions, everything, labels, published, tables, titles
 from dmlrc.report.after2019 import page as after2019
 from dmlrc.report.method.notes import NOTES, SHOWN, Note
 from dmlrc.report.rates import page as rates
-from dmlrc.studies import experiments
 
 
 def get(name: str) -> Method:
@@ -29,7 +28,7 @@ def records_of(edition: Sequence[StudyRecords], method: str) -> dict[str, StudyR
     found = {}
     for main in edition:
         beside = method in after2019.METHODS and method not in set(main.scores["method"])
-        records = after2019.joined(main, experiments.load(main.name, "after2019")) if beside else main
+        records = after2019.joined(main, editions.experiment_of(main.name, "after2019")) if beside else main
         if method in set(records.scores["method"]):
             found[titles.title(main.name)] = records
     return found

@@ -351,10 +351,9 @@ def warning(edition: Sequence[StudyRecords]) -> str:
             made[f"`{study.name}`"] = f"{rate} on {labels.dataset(study)} ({labels.rate(best)} is better)"
     if not made:
         return ""
-    was, it, its = ("was", "it is", "its") if len(made) == 1 else ("were each", "they are", "their")
+    was, its = ("was", "its") if len(made) == 1 else ("were each", "their")
     return (
-        f"**{labels.listed(made)} {was} trained at a learning rate that the validation classes would not have chosen; "
-        f"{it} being run again, so {its} rankings and verdicts are provisional.** All methods of a study share one "
-        f"rate: these runs had {labels.listed(made.values())}. {{doc}}`14_what_decides_a_ranking` shows what a rate "
-        "does to an order."
+        f"**{labels.listed(made)} {was} trained at a learning rate that the validation classes would not have chosen, "
+        f"so {its} rankings and verdicts are provisional.** All methods of a study share one rate: these runs had "
+        f"{labels.listed(made.values())}. {{doc}}`14_what_decides_a_ranking` shows what a rate does to an order."
     )

@@ -1,13 +1,13 @@
 """The tables of Zhai and Wu 2019 and what to see in its figures: cells and sentences for the page."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import common, labels, published, statistics
+from dmlrc.report import common, labels, published, starts, statistics, tables
 from dmlrc.report.common import ByStudy
 from dmlrc.report.zhai2019.numbers import (
     BEST_TABLES,
@@ -114,8 +114,9 @@ def _loss_block(
         if rows.empty:
             continue
         column = (head, common.metric_label(metric))
-        texts = pd.Series([labels.percent(*pair, digits=1) for pair in rows.to_numpy()], rows.index, dtype=object)
-        cells[column] = labels.against_untrained(texts, rows["mean"], rows["mean"].get(zhai_label(PRETRAINED), np.nan))
+        cells[column] = labels.against_untrained(
+            _texts(rows), rows["mean"], rows["mean"].get(zhai_label(PRETRAINED), np.nan)
+        )
         competing = rows.drop(index=zhai_label(PRETRAINED), errors="ignore")
         marks[column] = common.column_marks(competing["mean"], competing["ci95"] if ours else None)
     return pd.DataFrame(cells), pd.DataFrame(marks)
@@ -161,15 +162,15 @@ def place_in_short(by_study: ByStudy, equal: ByStudy) -> str:
         for loss in _diverged(records):
             lost.setdefault(loss, []).append(f"`{name}`")
     where = "; ".join(f"{loss} on {labels.listed(names)}" for loss, names in lost.items())
-    text += f" Not counted, since every rerun diverged: {where}." if lost else ""
+    text += f" Not counted, since no rerun has a result: {where}." if lost else ""
     same = {name: _equal_place(records) for name, records in common.present(equal).items()}
     return f"{text} With the same batches for all losses it ranks {labels.by_study(same)}." if same else text
 
 
 def _diverged(records: StudyRecords) -> list[str]:
-    """The losses that diverged and have no scores, as printed."""
-    methods = records.runs["method"].unique()
-    return [zhai_label(name) for name in methods if common.state(records, name) == "diverged"]
+    """The losses of which every rerun diverged or failed, as printed."""
+    methods = tables.reruns(records)["method"].unique()
+    return [zhai_label(name) for name in methods if common.state(records, name) in tables.NO_RESULT]
 
 
 def _equal_place(records: StudyRecords) -> str:
@@ -209,8 +210,9 @@ def compare_layouts(own: ByStudy, equal: ByStudy) -> tuple[pd.DataFrame, pd.Data
             trained = rows.drop(index=PRETRAINED, errors="ignore")
             if trained.empty:  # a layout of more classes than the study has
                 continue
-            texts = pd.Series([labels.percent(*pair, digits=1) for pair in rows.to_numpy()], rows.index, dtype=object)
-            cells[name, head] = labels.against_untrained(texts, rows["mean"], rows["mean"].get(PRETRAINED, np.nan))
+            cells[name, head] = labels.against_untrained(
+                _texts(rows), rows["mean"], rows["mean"].get(PRETRAINED, np.nan)
+            )
             marks[name, head] = common.column_marks(trained["mean"], trained["ci95"]) if len(trained) > 1 else {}
     table = pd.DataFrame(cells)
     marked = pd.DataFrame(marks).reindex(index=table.index, columns=table.columns).astype(object).fillna("")
@@ -256,9 +258,11 @@ def compare_samples(by_study: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
     cells, marks = {}, {}
     for name, frame in frames.items():
         layouts = [_layout(*pair) for pair in frame[["samples", "classes"]].to_numpy()]
-        texts = [labels.percent(*pair, digits=1) for pair in frame[["mean", "ci95"]].to_numpy()]
         values = frame.set_axis(layouts)
-        cells[name] = pd.Series(texts, layouts, dtype=object)
+        texts = _texts(values)
+        if name in by_study:
+            texts = labels.against_untrained(texts, values["mean"], starts.of_trunk(by_study[name]))
+        cells[name] = texts
         marks[name] = common.column_marks(values["mean"], None if name.startswith("the paper") else values["ci95"])
     order = list(dict.fromkeys(layout for column in cells.values() for layout in column.index))
     table = pd.DataFrame(cells).reindex(index=order, columns=[*list(frames)[:1], *by_study])
@@ -310,7 +314,10 @@ def compare_embeddings(table: str, main: ByStudy, dims: ByStudy) -> tuple[pd.Dat
     ]
     metrics = sorted({metric for dataset in BEST_TABLES[table] for metric in PAPER_METRICS[dataset]}, key=_depth)
     ours = {name: embeddings(main[name], dims.get(name)) for name in main}
-    blocks += [_embedding_block(name, frame, metrics) for name, frame in ours.items() if len(frame)]
+    for name, frame in ours.items():
+        if len(frame):
+            trunk = {metric: starts.of_trunk(main[name], metric) for metric in metrics}
+            blocks.append(_embedding_block(name, frame, metrics, trunk))
     order = [*trunks.index, *(key for frame in ours.values() for key in frame.set_index(keys).index)]
     cells, marks = (
         pd.concat(parts, axis=1).reindex(pd.MultiIndex.from_tuples(dict.fromkeys(order), names=keys))
@@ -327,17 +334,25 @@ def compare_embeddings(table: str, main: ByStudy, dims: ByStudy) -> tuple[pd.Dat
     return cells.fillna("–").set_axis(index), marks.fillna("").set_axis(index)
 
 
-def _embedding_block(head: str, frame: pd.DataFrame, metrics: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    ours = "ci95" in frame
+def _embedding_block(
+    head: str, frame: pd.DataFrame, metrics: Sequence[str], untrained: Mapping[str, float] | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """untrained: each metric of the untrained trunk; None for the paper's rows."""
+    ours = untrained is not None
     cells, marks = {}, {}
     for metric in metrics:
         rows = frame[frame["metric"] == metric].set_index(["method", "dim", "binary"])
         rows = rows.assign(ci95=rows["ci95"] if ours else np.nan)[["mean", "ci95"]].astype(float)
-        texts = [labels.percent(*pair, digits=1) for pair in rows.to_numpy()]
         column = (head, common.metric_label(metric))
-        cells[column] = pd.Series(texts, rows.index, dtype=object)
+        cells[column] = labels.against_untrained(_texts(rows), rows["mean"], untrained[metric] if ours else np.nan)
         marks[column] = common.column_marks(rows["mean"], rows["ci95"] if ours else None)
     return pd.DataFrame(cells), pd.DataFrame(marks)
+
+
+def _texts(frame: pd.DataFrame) -> pd.Series:
+    """The columns mean and ci95 in percent, as printed."""
+    pairs = frame[["mean", "ci95"]].to_numpy()
+    return pd.Series([labels.percent(*pair, digits=1) for pair in pairs], frame.index, dtype=object)
 
 
 def embeddings_data(table: str, main: ByStudy, dims: ByStudy) -> pd.DataFrame:
@@ -366,7 +381,7 @@ def sizes_cells(by_study: ByStudy) -> pd.DataFrame:
     blocks = []
     for name, records in common.present(by_study).items():
         frame = sizes(records)
-        texts = [labels.percent(*pair, digits=1) for pair in frame[["mean", "ci95"]].to_numpy()]
+        texts = labels.against_untrained(_texts(frame), frame["mean"], starts.of_trunk(records))
         wide = frame.assign(text=texts).pivot(index="dim", columns="binary", values="text")
         wide = wide.rename(columns={False: "floats", True: "bits"})
         gap = gaps(records).set_index("dim")
@@ -461,7 +476,7 @@ def compare_shares(by_study: ByStudy) -> pd.DataFrame:
     for name, records in common.present(by_study).items():
         frame = shares(records)
         frame = frame[frame["metric"] == "precision_at_1"].set_index("share")
-        columns[name] = {row.Index: labels.percent(row.mean, row.ci95, digits=1) for row in frame.itertuples()}
+        columns[name] = labels.against_untrained(_texts(frame), frame["mean"], starts.of_trunk(records)).to_dict()
     cells = pd.DataFrame(columns).reindex(columns=["the paper, SOP", *by_study]).sort_index(ascending=False)
     ours = list(by_study)
     cells[ours] = cells[ours].astype(object).fillna("not run")
