@@ -384,7 +384,7 @@ def test_impossible_values_in_tables_are_refused(committed, frame, column, value
         records.load("fake-study")
 
 
-@pytest.mark.parametrize("name", ["reruns", "arrays"])
+@pytest.mark.parametrize("name", ["reruns", "scores"])
 def test_a_table_that_was_exported_and_is_gone_is_missed(committed, name):
     """Of an old study that never had it, its checksum is not there either."""
     (committed / f"{name}.parquet").rename(committed / "elsewhere")
