@@ -383,7 +383,7 @@ def _differences(old: Any, new: Any, path: str = "") -> list[str]:
 
 def published() -> list[str]:
     """The studies whose full-budget records are committed and complete."""
-    metas = {path.parent.name: read_json(path) for path in sorted(paths.results().glob("*/meta.json"))}
+    metas = {path.parent.name: read_raw_meta(path) for path in sorted(paths.results().glob("*/meta.json"))}
     return [name for name, meta in metas.items() if meta["budget"]["name"] == "full" and meta["complete"]]
 
 
@@ -417,10 +417,15 @@ _RESTORE = (
 )
 
 
+def read_raw_meta(path: Path) -> dict:
+    """A meta.json as it is; a damaged one is named, with what to do about it."""
+    return read_json(path, _RESTORE)
+
+
 def _read_meta(folder: Path) -> dict:
     """The meta of a study; settings that are younger than its records have their defaults."""
     path = folder / "meta.json"
-    told = checked(Meta, read_json(path, _RESTORE), path, _RESTORE)
+    told = checked(Meta, read_raw_meta(path), path, _RESTORE)
     if told["study"] != folder.name:
         raise DmlrcError(f"{path} is of study {told['study']!r}: rename the folder, or move it away")
     return migrate.meta(told)

@@ -250,7 +250,7 @@ def _begin(study: Study, methods: Sequence[Method]) -> None:
     path = paths.runs() / study.name / "meta.json"
     changes = {method.name: dict(method.changes) for method in methods if method.changes}
     if records.is_begun(study.name):
-        begun = records.read_json(path)
+        begun = records.read_raw_meta(path)
         settings = {each.name: dict(each.settings) for each in methods if each in study.methods}
         of_methods = {name: begun.get(name, {}) | new for name, new in (("settings", settings), ("changes", changes))}
         records.write_json(path, begun | records.grown(begun, study.configuration()) | of_methods)

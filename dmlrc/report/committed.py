@@ -4,16 +4,20 @@ Each chapter then finds them in the cache of `dmlrc.records.load`, instead of re
 around a first run that gave way is left to the one chapter that may ask for it.
 """
 
-import json
 from contextlib import suppress
 
 from dmlrc import paths, records
 from dmlrc.errors import DmlrcError
+from dmlrc.studies import catalogue
 from dmlrc.studies.catalogue import TOO_HIGH_A_RATE
 
-_REPLACED = {first for main, first in TOO_HIGH_A_RATE.items() if main in records.published()}
+_replaced: set[str] = set()
+with suppress(DmlrcError):  # damaged ones are named in the chapter that reads them
+    _published = records.published()
+    _replaced = {first for main, first in TOO_HIGH_A_RATE.items() if main in _published}
+_around = {study.name for study in catalogue.known().values() if study.parent in _replaced}
 
 for meta in sorted(paths.results().glob("*/meta.json")):
-    with suppress(DmlrcError, ValueError):  # damaged ones are named in the chapter that reads them
-        if json.loads(meta.read_text()).get("parent") not in _REPLACED:
+    if meta.parent.name not in _around:
+        with suppress(DmlrcError):
             records.load(meta.parent.name)

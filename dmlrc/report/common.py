@@ -69,8 +69,8 @@ def without_result(records: StudyRecords) -> list[str]:
     """The methods of which at least one rerun has no result, as printed, with the count: "Margin, dim16 (1 of 3)"."""
     study = studies.known().get(records.name)
     known = {method.name: method.label for method in study.methods} if study else {}
-    ended = tables.reruns(records)
-    failed = ended["state"].isin(tables.NO_RESULT).groupby(ended["method"], sort=False).agg(["sum", "size"])
+    reruns = records.reruns
+    failed = reruns["state"].isin(tables.NO_RESULT).groupby(reruns["method"], sort=False).agg(["sum", "size"])
     return [
         f"{known.get(each.Index, each.Index)} ({each.sum} of {each.size})" for each in failed.itertuples() if each.sum
     ]
@@ -109,6 +109,12 @@ def doublings(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 # Words
+
+
+def percents(frame: pd.DataFrame) -> pd.Series:
+    """The columns mean and ci95 in percent with a digit, as printed."""
+    pairs = frame[["mean", "ci95"]].to_numpy()
+    return pd.Series([labels.percent(*pair, digits=1) for pair in pairs], frame.index, dtype=object)
 
 
 def metric_label(metric: str) -> str:

@@ -50,7 +50,7 @@ def experiments_table(edition: Sequence[StudyRecords]) -> pd.DataFrame:
                     row | {"reruns": "not run", "steps": "–", "core hours": "–", "commit": "–", "name": study.name}
                 )
                 continue
-            done = (tables.reruns(recorded)["state"] == "complete").sum()
+            done = (recorded.reruns["state"] == "complete").sum()
             row["reruns"] = f"{done} of {len(study.methods) * study.repetitions * study.budget.reruns}"
             row["steps"] = f"{recorded.runs['steps'].sum():,}"
             row["core hours"] = f"{recorded.runs['seconds'].sum() / 3600:.2f}"

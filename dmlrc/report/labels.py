@@ -365,11 +365,11 @@ def _cut(records: StudyRecords) -> str:
     if not first_of:
         return ""
     whole = first_of["budget"]
-    parts = [f"the first {budget['trials']} of {whole['trials']} trials of each search"]
+    parts = []
+    if budget["trials"] < whole["trials"]:
+        parts.append(f"the first {budget['trials']} of {whole['trials']} trials of each search")
     if budget["reruns"] < whole["reruns"]:
         parts.append(f"at most {budget['reruns']} of {whole['reruns']} reruns of the best of them")
-    if budget["trials"] == whole["trials"]:
-        parts = parts[1:]
     return f" `{first_of['study']}` is cut to {listed(parts)}."
 
 

@@ -7,14 +7,12 @@ import pandas as pd
 
 from dmlrc import studies
 from dmlrc.records import FRAMES, PRETRAINED, StudyRecords
-from dmlrc.report import tables
 
 
 def finished(found: StudyRecords, methods: Sequence[str], reruns: int) -> pd.Index:
     """The numbers of the repetitions of which each of these methods has so many reruns, with a result or without."""
-    runs = found.runs[found.runs["kind"] == "rerun"].rename(columns={"number": "rerun"})
-    made = pd.concat([runs[tables.OF_RERUN], found.reruns[tables.OF_RERUN]]).drop_duplicates()
-    counts = made[made["method"].isin(methods)].groupby(["repetition", "method"]).size().unstack()
+    made = found.reruns[found.reruns["method"].isin(methods)]
+    counts = made.groupby(["repetition", "method"]).size().unstack()
     counts = counts.reindex(columns=methods).fillna(0)
     return counts.index[(counts >= reruns).all(axis=1)]
 

@@ -32,7 +32,6 @@ NEWER = 1 + max(METHODS[name].year for name in CLASSICS)
 
 RERUN = ["repetition", "number"]
 """What tells the reruns of a method apart."""
-OF_RERUN = ["method", "repetition", "rerun"]
 
 
 def ordered(names: Iterable[str], methods: Methods = METHODS) -> list[str]:
@@ -104,12 +103,12 @@ def status(records: StudyRecords, methods: Methods = METHODS) -> pd.DataFrame:
     Counts: trials, diverged and failed ones among them; reruns with scores, diverged_reruns, failed_reruns. state:
     "complete"; "diverged" or "failed" (no trial ended with a number); "unfinished"; "not run".
     """
-    limited, ended = cut_off(records), reruns(records)
+    limited = cut_off(records)
     searches = records.meta.get("repetitions", 1)
     budget = {name: searches * records.meta["budget"][name] for name in ("trials", "reruns")}
     rows = {}
     for method in ordered([*methods, *records.runs["method"]], methods):
-        trials, again = (each["state"][each["method"] == method] for each in (records.trials, ended))
+        trials, again = (each["state"][each["method"] == method] for each in (records.trials, records.reruns))
         row = {"trials": len(trials), "reruns": int((again == "complete").sum())}
         for state in NO_RESULT:
             row |= {state: int((trials == state).sum()), f"{state}_reruns": int((again == state).sum())}
@@ -119,19 +118,6 @@ def status(records: StudyRecords, methods: Methods = METHODS) -> pd.DataFrame:
 
 NO_RESULT = ("diverged", "failed")
 """The states of trials and reruns that came to nothing: a NaN in training or on the test images, or an error."""
-
-
-def reruns(records: StudyRecords) -> pd.DataFrame:
-    """How each rerun of a method ended: method, repetition, rerun, state.
-
-    A rerun diverged where one of its runs did, or all of them trained and the test images gave a NaN.
-    """
-    runs = records.runs[records.runs["kind"] == "rerun"].rename(columns={"number": "rerun"})
-    ended = pd.concat(
-        [runs[[*OF_RERUN, "state"]], records.reruns[[*OF_RERUN, "state"]]]
-    )  # old records have no `reruns`
-    worst = ended.assign(worst=ended["state"].map(["complete", *NO_RESULT].index)).sort_values("worst", kind="stable")
-    return worst.drop_duplicates(OF_RERUN, keep="last").drop(columns="worst").sort_index(ignore_index=True)
 
 
 MOST_CUT_OFF = 0.05

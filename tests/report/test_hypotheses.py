@@ -73,9 +73,9 @@ class TestTheRule:
 class TestWhatCounts:
     def test_repetitions_that_all_methods_have_finished(self, recorded):
         recorded[CUB] = study(CUB, flat())
-        runs = recorded[CUB].runs
-        late = (runs["method"] == "triplet") & (runs["repetition"] == 2) & (runs["number"] == 2)
-        recorded[CUB] = replace(recorded[CUB], runs=runs[~late])
+        reruns = recorded[CUB].reruns
+        late = (reruns["method"] == "triplet") & (reruns["repetition"] == 2) & (reruns["rerun"] == 2)
+        recorded[CUB] = replace(recorded[CUB], reruns=reruns[~late])
         found = measures.counted(CUB)
         assert (found.finished, found.wanted) == (2, 3)
         assert set(found.records.scores["repetition"]) == set(found.records.trials["repetition"]) == {0, 1}

@@ -17,11 +17,11 @@ def under_way(ahead, reruns=3):
     whole = searched_study(CARS, flat())
     frames = {
         name: frame[(frame["repetition"] == 0) | frame["method"].isin(ahead)]
-        for name in ("scores", "trials", "runs")
+        for name in ("scores", "trials", "runs", "reruns")
         for frame in (getattr(whole, name),)
     }
-    runs = frames["runs"]
-    frames["runs"] = runs[(runs["repetition"] == 0) | (runs["number"] < reruns)]
+    made = frames["reruns"]
+    frames["reruns"] = made[(made["repetition"] == 0) | (made["rerun"] < reruns)]
     return replace(
         whole, **frames, meta=whole.meta | {"repetitions": 3, "budget": whole.meta["budget"] | {"reruns": 3}}
     )
@@ -46,8 +46,7 @@ def test_a_repetition_without_all_reruns_is_not_finished():
 
 def test_where_no_repetition_is_finished_all_that_is_there_is_shown():
     found = under_way(["triplet"])
-    runs = found.runs[(found.runs["method"] != "margin")]
-    begun = replace(found, runs=runs)
+    begun = replace(found, reruns=found.reruns[found.reruns["method"] != "margin"])
     assert repetitions.whole(begun) is begun
     once = fake_records()
     assert repetitions.whole(once) is once

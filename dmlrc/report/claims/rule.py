@@ -278,10 +278,7 @@ def is_full(records: StudyRecords) -> bool:
     if "complete" in meta:
         return meta["complete"]
     asked = {name: meta.get("repetitions", 1) * meta["budget"][name] for name in ("trials", "reruns")}
-    made = {
-        "trials": records.trials["method"].value_counts(),
-        "reruns": tables.reruns(records)["method"].value_counts(),
-    }
+    made = {name: getattr(records, name)["method"].value_counts() for name in asked}
     return all(
         made["trials"].get(method, 0) >= asked["trials"]
         and (made["reruns"].get(method, 0) >= asked["reruns"] or _came_to_nothing(records, method))

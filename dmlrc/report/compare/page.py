@@ -110,7 +110,7 @@ def lenders(recorded: StudyRecords) -> list[StudyRecords]:
 
 def _searched_again(name: str) -> bool:
     files = [folder / name / "meta.json" for folder in (paths.runs(), paths.results())]
-    metas = [records.read_json(file) for file in files if file.exists()]
+    metas = [records.read_raw_meta(file) for file in files if file.exists()]
     return any(meta.get("repetitions", 1) > 1 and meta.get("kind", TABLE) == TABLE for meta in metas)
 
 

@@ -165,9 +165,8 @@ def _our_block(name: str, records: StudyRecords | None) -> tuple[pd.DataFrame, p
     for metric in OURS:
         head = (name, common.metric_label(metric))
         values = of_metric(frame, metric) if records else pd.DataFrame(columns=["mean", "ci95"], dtype=float)
-        texts = [labels.percent(*pair, digits=1) for pair in values.to_numpy()]
         untrained = values["mean"].get(PRETRAINED, np.nan)
-        texts = labels.against_untrained(pd.Series(texts, values.index, dtype=object), values["mean"], untrained)
+        texts = labels.against_untrained(common.percents(values), values["mean"], untrained)
         absent = {method: common.state(records, method) for method in ORDER if method not in values.index}
         cells[head] = texts.combine_first(pd.Series(absent, dtype=object))
         competing = values[values.index.isin(ORDER)]
@@ -277,8 +276,7 @@ def sweep_cells(by_study: ByStudy) -> pd.DataFrame:
     blocks = {}
     for name, records in common.present(by_study).items():
         frame = sweep(records)
-        text = [labels.percent(mean, half, digits=1) for mean, half in frame[["mean", "ci95"]].to_numpy()]
-        text = labels.against_untrained(pd.Series(text, frame.index), frame["mean"], starts.of_trunk(records))
+        text = labels.against_untrained(common.percents(frame), frame["mean"], starts.of_trunk(records))
         wide = frame.assign(text=text).pivot(index="method", columns="number", values="text")
         wide.columns = [f"{column:g}" for column in wide.columns]
         slopes = common.doublings(_of_setting(records))

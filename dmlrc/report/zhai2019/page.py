@@ -115,7 +115,7 @@ def _loss_block(
             continue
         column = (head, common.metric_label(metric))
         cells[column] = labels.against_untrained(
-            _texts(rows), rows["mean"], rows["mean"].get(zhai_label(PRETRAINED), np.nan)
+            common.percents(rows), rows["mean"], rows["mean"].get(zhai_label(PRETRAINED), np.nan)
         )
         competing = rows.drop(index=zhai_label(PRETRAINED), errors="ignore")
         marks[column] = common.column_marks(competing["mean"], competing["ci95"] if ours else None)
@@ -169,7 +169,7 @@ def place_in_short(by_study: ByStudy, equal: ByStudy) -> str:
 
 def _diverged(records: StudyRecords) -> list[str]:
     """The losses of which every rerun diverged or failed, as printed."""
-    methods = tables.reruns(records)["method"].unique()
+    methods = records.reruns["method"].unique()
     return [zhai_label(name) for name in methods if common.state(records, name) in tables.NO_RESULT]
 
 
@@ -211,7 +211,7 @@ def compare_layouts(own: ByStudy, equal: ByStudy) -> tuple[pd.DataFrame, pd.Data
             if trained.empty:  # a layout of more classes than the study has
                 continue
             cells[name, head] = labels.against_untrained(
-                _texts(rows), rows["mean"], rows["mean"].get(PRETRAINED, np.nan)
+                common.percents(rows), rows["mean"], rows["mean"].get(PRETRAINED, np.nan)
             )
             marks[name, head] = common.column_marks(trained["mean"], trained["ci95"]) if len(trained) > 1 else {}
     table = pd.DataFrame(cells)
@@ -259,7 +259,7 @@ def compare_samples(by_study: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
     for name, frame in frames.items():
         layouts = [_layout(*pair) for pair in frame[["samples", "classes"]].to_numpy()]
         values = frame.set_axis(layouts)
-        texts = _texts(values)
+        texts = common.percents(values)
         if name in by_study:
             texts = labels.against_untrained(texts, values["mean"], starts.of_trunk(by_study[name]))
         cells[name] = texts
@@ -344,15 +344,11 @@ def _embedding_block(
         rows = frame[frame["metric"] == metric].set_index(["method", "dim", "binary"])
         rows = rows.assign(ci95=rows["ci95"] if ours else np.nan)[["mean", "ci95"]].astype(float)
         column = (head, common.metric_label(metric))
-        cells[column] = labels.against_untrained(_texts(rows), rows["mean"], untrained[metric] if ours else np.nan)
+        cells[column] = labels.against_untrained(
+            common.percents(rows), rows["mean"], untrained[metric] if ours else np.nan
+        )
         marks[column] = common.column_marks(rows["mean"], rows["ci95"] if ours else None)
     return pd.DataFrame(cells), pd.DataFrame(marks)
-
-
-def _texts(frame: pd.DataFrame) -> pd.Series:
-    """The columns mean and ci95 in percent, as printed."""
-    pairs = frame[["mean", "ci95"]].to_numpy()
-    return pd.Series([labels.percent(*pair, digits=1) for pair in pairs], frame.index, dtype=object)
 
 
 def embeddings_data(table: str, main: ByStudy, dims: ByStudy) -> pd.DataFrame:
@@ -381,7 +377,7 @@ def sizes_cells(by_study: ByStudy) -> pd.DataFrame:
     blocks = []
     for name, records in common.present(by_study).items():
         frame = sizes(records)
-        texts = labels.against_untrained(_texts(frame), frame["mean"], starts.of_trunk(records))
+        texts = labels.against_untrained(common.percents(frame), frame["mean"], starts.of_trunk(records))
         wide = frame.assign(text=texts).pivot(index="dim", columns="binary", values="text")
         wide = wide.rename(columns={False: "floats", True: "bits"})
         gap = gaps(records).set_index("dim")
@@ -476,7 +472,9 @@ def compare_shares(by_study: ByStudy) -> pd.DataFrame:
     for name, records in common.present(by_study).items():
         frame = shares(records)
         frame = frame[frame["metric"] == "precision_at_1"].set_index("share")
-        columns[name] = labels.against_untrained(_texts(frame), frame["mean"], starts.of_trunk(records)).to_dict()
+        columns[name] = labels.against_untrained(
+            common.percents(frame), frame["mean"], starts.of_trunk(records)
+        ).to_dict()
     cells = pd.DataFrame(columns).reindex(columns=["the paper, SOP", *by_study]).sort_index(ascending=False)
     ours = list(by_study)
     cells[ours] = cells[ours].astype(object).fillna("not run")
