@@ -61,7 +61,7 @@ def _recorded(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, Study
     for main in edition:
         yield main.name, METHODS_TABLE, main
         for name in experiments.of(main.name):
-            if (found := experiments.load(main.name, name)) is not None:
+            if (found := editions.experiment_of(main.name, name)) is not None:
                 yield main.name, name, found
     for table in editions.beside(edition):
         yield table.name, METHODS_TABLE, table

@@ -8,10 +8,10 @@ import pandas as pd
 
 from dmlrc import papers, records
 from dmlrc.records import StudyRecords
+from dmlrc.report import editions
 from dmlrc.report.claims import rule
 from dmlrc.report.claims.rule import OURS, PAPER, VERDICTS, Claim, Judgement
 from dmlrc.report.statistics import Estimate
-from dmlrc.studies import experiments
 
 CLAIMS: tuple[Claim, ...] = tuple(
     claim for paper in papers.ALL for claim in import_module(f"dmlrc.report.claims.{paper.key}").CLAIMS
@@ -36,7 +36,7 @@ def judgements(main: str | StudyRecords, claims: Iterable[Claim] = CLAIMS) -> di
     records_of_main = main if isinstance(main, StudyRecords) else records.load(main)
     claims = [claim for claim in claims if claim.needs]
     needed = dict.fromkeys(name for claim in claims for name in (*claim.needs, *claim.more) if name != "main")
-    evidence = {name: experiments.load(records_of_main.name, name) for name in needed} | {"main": records_of_main}
+    evidence = {name: editions.experiment_of(records_of_main.name, name) for name in needed} | {"main": records_of_main}
     lower = cache(rule.lower_than_untrained)  # of each study once, not for each claim
     return {claim.id: rule.evaluate(claim, evidence, lower) for claim in claims}
 

@@ -17,7 +17,7 @@ from scipy import stats
 from dmlrc import search as searches
 from dmlrc import studies
 from dmlrc.records import PRETRAINED, StudyRecords, find
-from dmlrc.report import statistics, tables
+from dmlrc.report import editions, statistics, tables
 from dmlrc.report.rates import page as rate_grids
 from dmlrc.report.significance import measures as significance
 from dmlrc.report.statistics import LEVEL, Estimate
@@ -241,7 +241,8 @@ def pipeline(records: StudyRecords) -> Part | None:
     """
     own = {"Musgrave et al.": {records.name: records}}
     for title, names in PIPELINES.items():
-        own[title] = {name: found for name in names if (found := experiments.load(records.name, name)) is not None}
+        around = {name: editions.experiment_of(records.name, name) for name in names}
+        own[title] = {name: found for name, found in around.items() if found is not None}
     table = pd.DataFrame({title: _families(found.values()) for title, found in own.items()})
     table = table[table.notna().sum(axis=1) > 1].dropna(axis="columns", how="all")
     if table.shape[1] < 2 or len(table) < 2:
@@ -358,7 +359,7 @@ def at_rates(records: StudyRecords) -> AtRates | None:
     found = {
         TOO_HIGH: find(TOO_HIGH_A_RATE[records.name]) if records.name in TOO_HIGH_A_RATE else None,
         CHOSEN: records,
-        SEARCHED: experiments.load(records.name, "rate-searched"),
+        SEARCHED: editions.experiment_of(records.name, "rate-searched"),
     }
     made = {which: each for which, each in found.items() if each is not None}
     compared = {which: significance.compare(each, list(made.values())) for which, each in made.items()}
