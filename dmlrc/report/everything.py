@@ -173,7 +173,7 @@ def cells(found: pd.DataFrame) -> pd.DataFrame:
     table = pd.DataFrame(
         {
             "MAP@R": wide["map_at_r"].to_numpy(),
-            "rank": [places(*pair) for pair in ranked[["rank_low", "rank_high"]].to_numpy(dtype=float)],
+            "rank": [labels.places(*pair) for pair in ranked[["rank_low", "rank_high"]].to_numpy(dtype=float)],
             "first": np.select([ranked["rank_low"].isna(), ranked["tied"].eq(True)], ["–", "tied"], "no"),
             **{labels.METRIC_LABELS[name]: wide[name].to_numpy() for name in METRICS[1:]},
             "study": wide.index.get_level_values("study").map(titles.title),
@@ -196,14 +196,3 @@ def linked(table: pd.DataFrame) -> pd.DataFrame:
     here = {name: (paths.results() / name).exists() for name in table["record"].unique()}
     links = [link.format(name, name) if here[name] else name for name in table["record"]]
     return table.assign(record=pd.Series(links, table.index, dtype=object))  # plain strings would forget their `Markup`
-
-
-def places(low: float, high: float) -> str:
-    """Between which places a mean may lie, as printed.
-
-    >>> places(1, 3), places(2, 2), places(float("nan"), 1)
-    ('1 to 3', '2', '–')
-    """
-    if np.isnan(low) or np.isnan(high):
-        return "–"
-    return f"{low:.0f}" if low == high else f"{low:.0f} to {high:.0f}"

@@ -488,6 +488,17 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
+def places(low: float, high: float) -> str:
+    """Between which places a mean may lie, as printed.
+
+    >>> places(1, 3), places(2, 2), places(float("nan"), 1)
+    ('1 to 3', '2', '–')
+    """
+    if np.isnan(low) or np.isnan(high):
+        return "–"
+    return f"{low:.0f}" if low == high else f"{low:.0f} to {high:.0f}"
+
+
 def listed(texts: Iterable[str]) -> str:
     """
     >>> listed(["a"]), listed(["a", "b", "c"]), listed([])

@@ -10,7 +10,7 @@ from factories import searched_study as study
 from test_hypotheses import EIGHT, flat
 
 from dmlrc.records import PRETRAINED
-from dmlrc.report import everything, labels, style
+from dmlrc.report import labels, style
 from dmlrc.report.depth import figures, measures, page
 from dmlrc.report.hypotheses.measures import CARS, CUB, EMBEDDER, EVERYTHING, LAST_BLOCK
 
@@ -120,7 +120,7 @@ def test_cells_hold_every_method_the_untrained_trunk_and_the_range(depths):
     assert marks[measures.BLOCK][best] == "best"
     assert marks[measures.BLOCK].isin(["best", "tie"]).sum() == depths[1].compared.summary["among_best"].sum()
     ranks = depths[1].compared.summary.iloc[0][["rank_low", "rank_high"]]
-    assert cells.loc["Contrastive", measures.BLOCK].endswith(f"({everything.places(*ranks)})")
+    assert cells.loc["Contrastive", measures.BLOCK].endswith(f"({labels.places(*ranks)})")
 
 
 def test_the_untrained_trunk_is_read_where_it_is_recorded(recorded, depths):

@@ -130,7 +130,7 @@ def places(standing: Mapping[str, pd.DataFrame], method: str) -> pd.DataFrame:
         row = place(frame, method)
         rows[study] = {
             "MAP@R": labels.percent(row["mean"], row["ci95"]),
-            "rank": f"{everything.places(row['rank_low'], row['rank_high'])} of {row['n']}",
+            "rank": f"{labels.places(row['rank_low'], row['rank_high'])} of {row['n']}",
             "tied with the best": "yes" if row["tied"] else "no",
             "the best": f"{labels.percent(row['best'])} {labels.method_label(row['best_method'], SHOWN)}",
             "untrained trunk": labels.percent(row["untrained"]),
@@ -143,7 +143,7 @@ def place_sentences(standing: Mapping[str, pd.DataFrame], method: str) -> list[s
     sentences = []
     for study, frame in standing.items():
         row = place(frame, method)
-        ranks = everything.places(row["rank_low"], row["rank_high"])
+        ranks = labels.places(row["rank_low"], row["rank_high"])
         luck = "" if "among_best" in frame else " (counting seeds alone)"
         sentences.append(
             f"{study}: {labels.percent(row['mean'], digits=1)} % MAP@R, rank {ranks} of {row['n']}{luck}; "

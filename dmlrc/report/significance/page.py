@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import everything, labels, tables
+from dmlrc.report import labels, tables
 from dmlrc.report.significance.measures import (
     ALPHA,
     BORROWED,
@@ -50,7 +50,7 @@ def ranked_cells(summary: pd.DataFrame, untrained: float) -> tuple[pd.Series, pd
     summary: of a `Comparison`. BELOW behind what is lower than the untrained trunk.
     """
     halves = (summary["high"] - summary["low"]) / 2
-    ranks = map(everything.places, summary["rank_low"], summary["rank_high"])
+    ranks = map(labels.places, summary["rank_low"], summary["rank_high"])
     texts = pd.Series(map(labels.percent, summary["mean"], halves), summary.index, dtype=object)
     texts = labels.against_untrained(texts + [f" ({rank})" for rank in ranks], summary["mean"], untrained)
     marks = summary["among_best"].astype(bool).map({True: "tie", False: ""})
