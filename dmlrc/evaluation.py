@@ -99,12 +99,18 @@ def _joined(embeddings: list[torch.Tensor]) -> torch.Tensor:
 
 
 def evaluate_test(prepared: PreparedData, embeddings: torch.Tensor, binary: bool = False) -> dict[str, float]:
-    """The protocol's metrics of embeddings (N, D) of the test images; by Hamming distance, the retrieval ones only."""
+    """The protocol's metrics of embeddings (N, D) of the test images.
+
+    binary: of their signs, those that bits have: retrieval by Hamming distance, and clusters of the bits as 0 and 1.
+    """
     names, test = prepared.protocol.test_metrics, _test_half(prepared, embeddings)
-    if binary:
-        retrieval = [name for name in names if metrics.retrieval.is_retrieval(name)]
-        return metrics.evaluate_binary(**test, names=retrieval)
-    return metrics.evaluate(**test, names=names)
+    if not binary:
+        return metrics.evaluate(**test, names=names)
+    scores = metrics.evaluate_binary(**test, names=[name for name in names if metrics.retrieval.is_retrieval(name)])
+    if clustered := [name for name in names if name in metrics.clustering.NAMES]:
+        bits = (test["embeddings"] > 0).float()
+        scores |= metrics.evaluate(bits, test["labels"], clustered)
+    return scores
 
 
 def _test_half(prepared: PreparedData, embeddings: torch.Tensor) -> dict:

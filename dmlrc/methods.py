@@ -165,6 +165,14 @@ def rows(sweep: Iterable[Level]) -> tuple[Method, ...]:
 
 
 def in_batches_of(size: int, methods: Iterable[Method]) -> tuple[Method, ...]:
-    """The methods with as many classes as fill a batch of this size, without those of which two classes do not fit."""
+    """The methods with as many classes as fill a batch of this size, where it holds what they learn from.
+
+    That is two classes and, unless proxies stand for the other images, a positive and a negative of some image.
+    """
     sized = (replace(each, classes_per_batch=size // each.images_per_class) for each in methods)
-    return tuple(each for each in sized if each.classes_per_batch >= 2)
+    return tuple(
+        each
+        for each in sized
+        if each.classes_per_batch >= 2
+        and (each.kind == "classification" or each.classes_per_batch * each.images_per_class >= 3)
+    )

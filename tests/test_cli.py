@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+import typer
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -36,18 +37,25 @@ def test_a_mistake_ends_the_process_with_its_code():
     assert done.stdout == ""
 
 
-def test_help_is_on_every_command():
-    for arguments in (
-        ["--help"],
-        *[["study", name, "--help"] for name in ("list", "run", "show", "export")],
-        *[["data", name, "--help"] for name in ("list", "fetch", "check")],
-        ["methods", "--help"],
-        *[[name, "--help"] for name in ("single", "photos", "compare")],
-        ["book", "--help"],
-    ):
-        result = CliRunner().invoke(cli.app, arguments)
-        assert result.exit_code == 0
-        assert "Usage" in result.output
+def commands(command, path=()):
+    """The words of a command and of all below it."""
+    yield path
+    for name, each in getattr(command, "commands", {}).items():
+        yield from commands(each, (*path, name))
+
+
+COMMANDS = list(commands(typer.main.get_command(cli.app)))
+
+
+def test_the_commands_are_those_of_the_readme():
+    assert {("study", "check"), ("study", "run"), ("data", "fetch"), ("photos",), ("book",)} <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_help_is_on_every_command(command):
+    result = CliRunner().invoke(cli.app, [*command, "--help"])
+    assert result.exit_code == 0
+    assert "Usage" in result.output
 
 
 def lines(*arguments):

@@ -69,22 +69,30 @@ class Cluster:
             process.wait()
 
 
-@pytest.fixture(scope="module")
-def started(tmp_path_factory):
-    """The cluster: its processes keep the environment that they were started with."""
+@contextlib.contextmanager
+def running_cluster(tmp_path_factory):
+    """A cluster: its processes keep the environment that they were started with."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DMLRC_DEVICE", "cpu")
         patch.setenv("DMLRC_CACHE", str(tmp_path_factory.mktemp("cache")))
         made = Cluster(tmp_path_factory.mktemp("cluster"))
+    deadline = time.monotonic() + 100
     try:
         while not made._file.exists():
             assert made.scheduler.poll() is None
+            assert time.monotonic() < deadline, "the scheduler does not say where it is"
             time.sleep(0.1)
         with distributed.Client(made.address, set_as_default=False) as client:
             client.wait_for_workers(3, timeout=100)
         yield made
     finally:
         made.close()
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory):
+    with running_cluster(tmp_path_factory) as made:
+        yield made
 
 
 @pytest.fixture
@@ -286,16 +294,19 @@ def test_the_job_script_of_the_page_is_that_of_the_class():
     assert re.sub(r"tcp://[\d.]+:\d+", "tcp://HOST:PORT", printed).strip() == shown.strip()
 
 
-def test_a_scheduler_that_is_killed_is_one_clear_error_and_the_study_goes_on(tiny, serial, started, home):
-    """The last test of this file: nothing runs on the cluster any more."""
+def test_a_scheduler_that_is_killed_is_one_clear_error_and_the_study_goes_on(tiny, serial, home, tmp_path_factory):
     real = records.write_unit
 
     def kill_after_three(record, name):
         real(record, name)
         if len(list((paths.runs() / "tiny").glob("*/*.json"))) == 3:
-            started.scheduler.kill()
+            own.scheduler.kill()
 
-    with pytest.MonkeyPatch.context() as patch, cluster.Dask(started.address) as executor:
+    with (
+        running_cluster(tmp_path_factory) as own,
+        cluster.Dask(own.address) as executor,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         patch.setattr(records, "write_unit", kill_after_three)
         with pytest.raises(DmlrcError, match="is gone: finished records are kept, and the same command goes on"):
             study.run(tiny, executor=executor)

@@ -188,15 +188,17 @@ def test_without_records_the_methods_of_the_study_are_run_at_the_same_budget(cap
     assert schedule.progress(BASE)[0] == 0
 
 
-def test_methods_with_fewer_trials_are_left_out_and_named(capsys):
+def test_methods_with_fewer_trials_are_left_out_and_named(made_up, capsys):
     study.run(replace(BASE, budget=Budget("full", 1, 1, 1, 3)))
     study.run(BASE, methods=METHODS[:1])
     capsys.readouterr()
+    made_up.clear()
     wanted = comparison.of(BASE, trials=2, reruns=1)
     comparison.run(wanted, BASE, [MINE])
     assert "no 2 trials of arcface, triplet" in capsys.readouterr().err
     found = comparison.load(wanted, [MINE])
     assert set(found.reruns["method"]) >= {"contrastive", "mine"}
+    assert {unit.method.name for unit in made_up if unit.method} <= {"contrastive", "mine"}
 
 
 def test_a_name_that_is_taken_is_refused_before_anything_runs(made_up):

@@ -40,7 +40,9 @@ def test_a_worker_that_dies_without_a_task_is_replaced():
         idle = pool.submit(os.getpid).result()
         (worker,) = pool._all
         os.kill(idle, signal.SIGKILL)
-        while not worker._flags.broken:  # until loky has noticed
+        deadline = time.monotonic() + 60
+        while not worker._flags.broken:
+            assert time.monotonic() < deadline, "loky has not noticed"
             time.sleep(0.05)
         assert pool.submit(sum, (1, 2)).result() == pool.submit(sum, (3, 0)).result() == 3
         assert worker not in pool._all

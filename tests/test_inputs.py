@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import dmlrc.unit
-from dmlrc import data, inputs, models, paths, records
-from dmlrc.data import ImageSet
+from dmlrc import data, evaluation, inputs, metrics, models, paths, records
+from dmlrc.data import ImageSet, splits
 from dmlrc.errors import DivergedError, DmlrcError, UsageError
 from dmlrc.papers import musgrave2020
 from dmlrc.unit import Unit, run_unit
@@ -197,7 +198,9 @@ def test_a_partly_frozen_trunk_runs_as_a_unit(monkeypatch):
     prepared = inputs.prepare("glyphs-small", protocol, "default", 0)
     assert prepared.source.maps.shape[1:] == (1, 64, 3, 3)
     assert sum(each.numel() for each in prepared.make_model().trunk.parameters()) == 128 * (64 * 9 + 1) + 2 * 128
-    assert run_unit(replace(unit, method=None, kind="pretrained", params={}))["scores"]["separated"]
+    untrained = run_unit(replace(unit, method=None, kind="pretrained", params={}))["scores"]
+    assert set(untrained) == {"separated", "concatenated"}
+    assert all(0 < scores["map_at_r"] < 1 for scores in untrained.values())
     assert run_unit(unit)["runs"][0]["curve"] == record["runs"][0]["curve"]
 
     def lost(*given):
@@ -210,6 +213,50 @@ def test_a_partly_frozen_trunk_runs_as_a_unit(monkeypatch):
     records.write_unit(record, "partial")
     [read] = records.read_units(paths.runs() / "partial", "0")
     assert (read["state"], read["runs"][-1]["state"]) == ("diverged", "complete")
+
+
+@pytest.fixture
+def prepared():
+    """Features of ten classes of which the last five are tested, in a space of 12 dimensions of uneven width."""
+    generator = np.random.default_rng(0)
+    labels = np.repeat(np.arange(10), 8)
+    centres = generator.normal(size=(10, 12))
+    features = (centres[labels] + generator.normal(size=(80, 12))) * np.geomspace(1, 100, 12)
+    source = inputs.FeatureSource(torch.from_numpy(features.astype(np.float32)), torch.device("cpu"))
+    protocol = replace(musgrave2020.FROZEN, embedding_dim=3, folds=2)
+    halves = splits.Splits((), np.arange(40), np.arange(40, 80), np.arange(5))
+    return inputs.PreparedData(labels, halves, source, protocol)
+
+
+def test_the_concatenated_score_is_that_of_all_embeddings_joined_at_equal_weight(prepared):
+    """Of unit vectors, so that the joined ones are divided by the square root of their number."""
+    labels, names = prepared.labels[prepared.splits.test], prepared.protocol.test_metrics
+    one, two = (F.normalize(torch.randn(40, 3)) for _ in range(2))
+    scores = evaluation._test_scores(prepared, [one, two])
+    squares = [
+        [float((one[i] - one[j]).square().sum() + (two[i] - two[j]).square().sum()) for j in range(40)]
+        for i in range(40)
+    ]
+    order = [sorted((j for j in range(40) if j != i), key=squares[i].__getitem__) for i in range(40)]
+    assert scores["concatenated"]["precision_at_1"] == np.mean(
+        [labels[near[0]] == labels[i] for i, near in enumerate(order)]
+    )
+    for name in names:
+        each = [metrics.evaluate(embeddings, labels, names)[name] for embeddings in (one, two)]
+        assert scores["separated"][name] == pytest.approx(np.mean(each))
+        assert scores["concatenated"][name] != pytest.approx(np.mean(each), abs=1e-3)
+
+
+def test_the_pretrained_row_is_that_of_standardised_features_in_their_main_directions(prepared):
+    features = prepared.source.evaluate(prepared.splits.test).double().numpy()
+    standard = (features - features.mean(axis=0)) / features.std(axis=0)
+    left, singular, _ = np.linalg.svd(standard, full_matrices=False)
+    found, labels = evaluation.pretrained_scores(prepared), prepared.labels[prepared.splits.test]
+    for setting, dim in (("separated", 3), ("concatenated", 6)):
+        reduced = left[:, :dim] * singular[:dim]
+        reduced /= np.linalg.norm(reduced, axis=1, keepdims=True)
+        expected = metrics.evaluate(reduced.astype(np.float32), labels, prepared.protocol.test_metrics)
+        assert found[setting] == pytest.approx(expected, abs=1e-12), setting
 
 
 def test_features_that_were_stopped_go_on_where_they_were_and_parts_change_no_number(monkeypatch):

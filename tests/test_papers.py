@@ -4,7 +4,7 @@ Batches are cut to 2 x 2 images where a real trunk trains, the data to a few ima
 `dmlrc study run`. Every method's own batch is then tried on features.
 """
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from factories import complete_with
 from PIL import Image
 from scipy.io import savemat
 
-from dmlrc import building, losses, metrics, models, paths, readiness, records, schedule, studies, study, training
+from dmlrc import building, losses, models, paths, readiness, records, schedule, studies, study, training
 from dmlrc.data import splits
 from dmlrc.errors import UsageError
 from dmlrc.evaluation import evaluate_test
@@ -431,11 +431,21 @@ def test_gpu_hours_are_a_calculation():
 
 
 def test_the_reality_checks_protocol_is_as_it_was():
-    old = dict(vars(musgrave2020.PROTOCOL))
-    assert old["sampler"] == "class_balanced"
-    assert old["split"] == "halves"
-    assert old["freeze_batch_norm"]
-    assert metrics.evaluate([[0.0], [1.0], [5.0], [6.0]], [0, 0, 1, 1], old["test_metrics"])["map_at_r"] == 1.0
+    told = {
+        **{"name": "musgrave2020", "paper": "musgrave2020", "trunk": "bn_inception", "weights": "imagenet"},
+        **{"frozen_trunk": False, "train_from": None, "freeze_batch_norm": True, "embedding_dim": 128},
+        **{"image_size": 256, "square": "crop", "augmentation": "crop", "crop_size": 227},
+        **{"crop_scale": (0.16, 1.0), "crop_ratio": (3 / 4, 4 / 3)},
+        **{"optimizer": "rmsprop", "lr": 1e-6, "weight_decay": 1e-4, "momentum": 0.9, "new_lr": None},
+        **{"loss_weight_decay": None, "warmup_epochs": 0, "lr_steps": (), "lr_decay": "none"},
+        **{"split": "halves", "folds": 4, "sampler": "class_balanced", "class_share": 1.0},
+        **{"members": 1, "meta_classes": None, "layer_norm": False},
+        **{"iterations_per_epoch": 100, "eval_every": 2, "patience": 9, "max_epochs": 1000},
+        "test_metrics": ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r"),
+        **{"val_metrics": ("map_at_r", "precision_at_1"), "train_metrics": (), "arrays": ()},
+        **{"binary": False, "per_class": False},
+    }
+    assert asdict(musgrave2020.PROTOCOL) == told
 
 
 def test_arrays_and_curves_are_those_of_the_paper():
@@ -507,9 +517,21 @@ def test_class_weights_begin_as_long_as_in_the_papers_code(study, method, dim):
     assert (ours / ours.norm(dim=0)).mean(dim=1).norm().item() < 0.1  # all directions alike
 
 
-@pytest.mark.parametrize(("paper", "std"), [("roth2020", 1 / 8), ("fehervari2019", 0.00125)])
-def test_proxies_begin_as_long_as_in_the_papers_code(paper, std):
-    assert start_of(f"cub200-2010-frozen-{paper}", "proxy_nca").std().item() == pytest.approx(std, rel=0.01)
+@pytest.mark.parametrize(
+    ("paper", "method", "std"),
+    [
+        ("roth2020", "proxy_nca", 1 / 8),
+        ("fehervari2019", "proxy_nca", 0.00125),
+        ("fehervari2019", "proxy_triplet", 0.0289),
+    ],
+)
+def test_proxies_begin_as_long_as_in_the_papers_code(paper, method, std):
+    assert start_of(f"cub200-2010-frozen-{paper}", method).std().item() == pytest.approx(std, rel=0.01)
+
+
+def test_the_proxies_of_a_softmax_begin_as_long_as_in_the_papers_code():
+    lengths = start_of("cub200-2010-frozen-fehervari2019", "proxy_softmax").norm(dim=0)
+    torch.testing.assert_close(lengths, torch.full_like(lengths, 0.0566))
 
 
 @pytest.mark.parametrize(

@@ -256,7 +256,7 @@ def test_stray_files_and_folders_are_named(unit_file):
     said = " ".join(records.problems("fake-study"))
     for name in ("notes.txt", "notes.json", "0-trial-009.json"):
         assert name in said
-    with pytest.raises(DmlrcError):
+    with pytest.raises(DmlrcError, match=r"notes\.json|0-trial-009\.json"):
         records.load("fake-study")
 
 

@@ -129,9 +129,6 @@ def test_embeddings_too_large_for_the_metrics_are_a_divergence_not_an_error(blob
     assert "1e+15" in run.reason
 
 
-TRIPLET_LOSS = build_loss(TRIPLET, PARAMS, num_classes=6, embedding_dim=4)
-
-
 def my_triplet(embeddings, labels, margin=0.1):
     return build_loss(TRIPLET, {"margin": margin}, 6, 4)(embeddings, labels)
 
@@ -290,6 +287,12 @@ def test_rates_of_trunk_embedder_and_loss_and_their_steps(blobs, made_optimizers
     train_trunk(blobs, protocol, replace(SOFTMAX, settings={LOSS_WEIGHTS_LR: 2.0}))
     rates = [group["lr"] for group in made_optimizers[-1].param_groups]
     assert rates == pytest.approx([0.001, 0.005, 0.02])
+
+
+def test_a_method_may_have_a_weight_decay_of_its_own(blobs, made_optimizers):
+    train_trunk(blobs, replace(FIXED, weight_decay=0.1, momentum=0.9), replace(SOFTMAX, weight_decay=0.0))
+    groups = made_optimizers[-1].param_groups
+    assert {(group["weight_decay"], group["momentum"]) for group in groups} == {(0.0, 0.9)}
 
 
 def test_a_method_may_have_an_optimiser_of_its_own(blobs, made_optimizers):

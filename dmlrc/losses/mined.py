@@ -176,7 +176,7 @@ class MarginDistance(DistanceWeighted):
 
 
 class MarginDistancePairs(MarginDistance):
-    """`MarginDistance` on one triplet for each positive pair, its negative drawn below distance 1.4.
+    """`MarginDistance` on one triplet for each positive pair, its negative drawn below distance 1.4 where there is one.
 
     Source: Wu et al. 2017, as "Margin Loss" of Fehervari et al. 2019. Roth et al. (`MarginDistance`) draw one positive
     an anchor and have no upper limit.

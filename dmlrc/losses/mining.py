@@ -152,12 +152,15 @@ def distance_weighted_pairs(
 ) -> Triplets:
     """One triplet a positive pair, its negative drawn by `distance_weights` below distance 1.4.
 
-    An anchor without a negative below 1.4 is in no triplet. distances: (B, B) Euclidean, of L2-normalised
-    embeddings of size dim; labels: (B,). Source: Wu et al. 2017, as drawn in Fehervari et al. 2019.
+    An anchor without a negative below 1.4 has any of its negatives, all alike; without a negative it is in no triplet.
+    distances: (B, B) Euclidean, of L2-normalised embeddings of size dim; labels: (B,).
+    Source: Wu et al. 2017, as drawn in Fehervari et al. 2019, whose public code takes any image of the batch where no
+    negative is below 1.4.
     """
-    positive, _ = pair_masks(labels)
+    positive, negative = pair_masks(labels)
     weights = distance_weights(distances, labels, dim, upper=1.4)
-    anchors, positives = (positive & weights.any(1, keepdim=True)).nonzero(as_tuple=True)  # (T,)
+    weights = torch.where(weights.any(1, keepdim=True), weights, negative.to(weights.dtype))
+    anchors, positives = (positive & negative.any(1, keepdim=True)).nonzero(as_tuple=True)  # (T,)
     return anchors, positives, _choose(weights[anchors], generator)
 
 

@@ -13,7 +13,7 @@ class SubsampledClasses(nn.Module):
     """A classification loss over a random part of its classes, drawn anew in each step.
 
     The classes of the batch are always in it; others are added at random, up to share * C classes of C. The weights of
-    the classes left out get no gradient.
+    the classes left out have a gradient of 0, so that momentum and weight decay still move them.
 
     Source: Zhai and Wu 2019, section 4.5 and Fig. 4, shares of 10 %, 1 % and 0.1 %.
     loss: one whose class weights are the columns of a parameter `W`, (D, C): normalised softmax, CosFace, ArcFace.

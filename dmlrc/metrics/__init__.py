@@ -12,7 +12,7 @@ from dmlrc.metrics.inputs import LARGEST as LARGEST
 from dmlrc.metrics.inputs import as_embeddings, as_labels
 
 _WHOLE_SET = {
-    ("nmi", "f1"): lambda embeddings, labels, seed: clustering.evaluate(embeddings, labels, seed),
+    clustering.NAMES: lambda embeddings, labels, seed: clustering.evaluate(embeddings, labels, seed),
     ("jsd",): lambda embeddings, labels, seed: {"jsd": histograms.jsd(embeddings, labels)},
     ("rho",): lambda embeddings, labels, seed: {"rho": spectrum.rho(embeddings)},
     ("pi_intra", "pi_inter", "pi_ratio"): lambda embeddings, labels, seed: density.evaluate(embeddings, labels),

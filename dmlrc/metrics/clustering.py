@@ -9,8 +9,10 @@ import numpy as np
 
 from dmlrc.metrics.inputs import as_embeddings, as_labels, require_pairs
 
+NAMES = ("nmi", "f1")
 ITERATIONS = 20
-"""faiss's k-means, behind the papers' numbers, also starts once, from random points, and stops after about as many."""
+"""faiss's k-means, behind the numbers of the Reality Check and of Roth et al., also starts once, from random points,
+and stops after about as many."""
 
 
 def clusters(embeddings, k: int, seed: int = 0) -> np.ndarray:
@@ -31,7 +33,8 @@ def clusters(embeddings, k: int, seed: int = 0) -> np.ndarray:
 def pairwise_f1(labels: np.ndarray, found: np.ndarray) -> float:
     """The F1 score of "these two images are in one cluster" as a prediction of "they are of one class".
 
-    labels: (N,) classes, found: (N,) clusters. Over all N (N - 1) / 2 pairs, counted from the contingency table.
+    labels: (N,) classes, found: (N,) clusters. Over all N (N - 1) / 2 pairs, counted from the contingency table. NaN
+    where no two images share a class or a cluster.
 
     >>> round(pairwise_f1(np.array([0, 0, 0, 1]), np.array([5, 5, 6, 6])), 4)  # 1 pair right of 2, of 3 to find
     0.4
@@ -43,8 +46,8 @@ def pairwise_f1(labels: np.ndarray, found: np.ndarray) -> float:
     def pairs(counts: np.ndarray) -> int:
         return int((counts * (counts - 1) // 2).sum())
 
-    right = pairs(table.data)
-    return 2 * right / (pairs(np.asarray(table.sum(axis=0))) + pairs(np.asarray(table.sum(axis=1))))
+    together = pairs(np.asarray(table.sum(axis=0))) + pairs(np.asarray(table.sum(axis=1)))
+    return 2 * pairs(table.data) / together if together else float("nan")
 
 
 def evaluate(embeddings, labels, seed: int = 0) -> dict[str, float]:

@@ -13,7 +13,8 @@ Expected here: nothing; no paper has them under this protocol.
 
 The search spaces are ours, not the papers': around the papers' values, and as wide as those of the Reality Check. The
 batch is its 32 images: 8 x 4, and 32 x 1 for the losses with proxies. Two papers rest on larger ones: Proxy-Anchor
-(69.0 on CUB200 at 180 images, 65.9 at 30) and recall@k (400 to 4000 images).
+(69.0 on CUB200 at 180 images, 65.9 at 30) and recall@k (400 to 4000 images). Proxy-Anchor also weighs the positives of
+a class against one another, of which these batches have one.
 ProxyNCA++ and ProxyNCA are one function with one space; only the length of their proxies at the start differs. Their
 difference measures the search, not the loss.
 

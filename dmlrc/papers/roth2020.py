@@ -137,8 +137,7 @@ _OBJECTIVES = (
         "zhai2019",
         2019,
         temperature=0.05,
-        **_START,
-        **{LOSS_WEIGHTS_LR: 1e-5},
+        **_START,  # at the embedder's rate, as in the public code
     ),
 )
 MINERS = (

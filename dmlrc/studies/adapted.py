@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from dmlrc.data.available import FEATURES
 from dmlrc.data.registry import SOURCES
-from dmlrc.methods import Level, Method, batch_levels, in_batches_of, levels, rows
+from dmlrc.methods import LOSS_WEIGHTS_LR, Level, Method, batch_levels, in_batches_of, levels, rows
 from dmlrc.papers import after2019, fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
 from dmlrc.protocol import Budget, Protocol, Study, TrunkInput
 
@@ -64,8 +64,8 @@ _CHOSEN_RATES: dict[str, dict[str, float]] = {
 }
 _BETWEEN_THEM = {"roth2020": 3e-4, "fehervari2019": 3e-4, "zhai2019": 1e-2, "oi2021": 1e-2}
 FIRST_RUNS = ("grocery-frozen-rate1e-4", "cars196crops-frozen-rate1e-4")
-"""Tables that are run again at another learning rate; around them all rates are those of short runs, and class weights
-and proxies begin longer than in the papers' code."""
+"""Tables that are run again at another learning rate; around them all rates are those of short runs, class weights and
+proxies begin longer than in the papers' code, and those of Roth et al.'s Softmax hardly move."""
 _GRID_RATES = {  # run from the last to the first; the second stands in the protocol of the records
     "adam": (1e-3, 3e-6, 3e-3, 3e-4, 1e-5, 1e-4, 3e-5),
     "sgd": (3e-2, 1e-4, 1e-1, 1e-2, 3e-4, 3e-3, 1e-3),
@@ -87,17 +87,22 @@ def experiments(main: Study) -> Iterator[Study]:
     """
     for study in _experiments(main):
         if main.name in FIRST_RUNS:
-            study = replace(study, methods=tuple(map(_as_first_run, study.methods)))
+            study = replace(study, methods=tuple(_as_first_run(each, study.protocol.paper) for each in study.methods))
         rows = tuple(each for each in study.methods if not (main.dataset in FEATURES and _other_input(each)))
         if rows == study.methods or len({each.level for each in rows}) > 1:
             yield replace(study, methods=rows)
 
 
-def _as_first_run(method: Method) -> Method:
-    """With class weights and proxies that begin and learn as in pytorch-metric-learning, not as in the papers' code."""
+_FIRST_RATES = {("roth2020", "softmax"): {LOSS_WEIGHTS_LR: 1e-5}, ("fehervari2019", "margin"): {LOSS_WEIGHTS_LR: 0.1}}
+
+
+def _as_first_run(method: Method, paper: str) -> Method:
+    """With class weights, proxies and boundaries that begin and learn as in the first runs, not as in papers' code."""
     later = {name: method.settings.get(name) for name in ("weight_length", "proxy_std")} | fehervari2019.PROXY_RATE
+    settings = {name: value for name, value in method.settings.items() if later.get(name) != value}
+    changes = {name: value for name, value in method.changes.items() if name != "loss_weight_decay"}
     return replace(
-        method, settings={name: value for name, value in method.settings.items() if later.get(name) != value}
+        method, settings=settings | _FIRST_RATES.get((paper, method.row or method.name), {}), changes=changes
     )
 
 

@@ -19,6 +19,11 @@ def embeddings(count, dim=6, seed=0):
     return points / np.linalg.norm(points, axis=1, keepdims=True)
 
 
+def test_an_unknown_sampler_is_named_with_the_nearest_one():
+    with pytest.raises(UsageError, match="unknown sampler 'spc-r': did you mean 'spc_r'"):
+        batches.create("spc-r", np.arange(8) // 2, 4, 2, 0, lambda: None)
+
+
 def samplers(labels, rng):
     bank = embeddings(len(labels))
     yield batches.ClassBalanced(labels, 4, 2, rng)

@@ -23,6 +23,10 @@ def test_meta_classes_keep_classes_whole_and_are_of_equal_size(classes, meta):
     assert sizes.max() - sizes.min() <= 1
 
 
+def test_with_fewer_classes_than_meta_classes_each_is_its_own():
+    assert sorted(set(meta_classes.meta_labels(np.array([3, 3, 8]), 5, rng=0).tolist())) == [0, 1]
+
+
 def test_partitions_differ_between_members_and_repeat_with_the_seed():
     labels = np.repeat(np.arange(40), 2)
     assert np.array_equal(meta_classes.meta_labels(labels, 4, rng=1), meta_classes.meta_labels(labels, 4, rng=1))

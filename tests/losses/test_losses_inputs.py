@@ -90,8 +90,9 @@ def test_a_list_of_tensors_keeps_its_gradient():
 def test_embeddings_and_labels_may_be_named():
     expected = value("contrastive", embeddings(), torch.tensor(LABELS))
     assert torch.equal(make("contrastive")(embeddings=embeddings(), labels=LABELS), expected)
-    for arguments in ({"embeddings": embeddings()}, {"points": embeddings(), "labels": LABELS}):
-        with pytest.raises(TypeError):
+    nameless = {"points": embeddings(), "labels": LABELS}
+    for arguments, wrong in (({"embeddings": embeddings()}, "labels"), (nameless, "points")):
+        with pytest.raises(TypeError, match=f"'{wrong}'"):
             make("contrastive")(**arguments)
 
 

@@ -360,33 +360,6 @@ def test_proxy_nca_is_normalised_softmax(scale):
     assert abs(softmax(F.normalize(raw), labels) - value) > 1e-6
 
 
-def test_a_margin_for_every_class_is_no_margin():
-    """Taken off every class's logit, ArcFace's and CosFace's margin leaves plain softmax, in value and gradient."""
-    raw, labels = batch(LAYOUTS["6x4"])
-    arcface, plain = (
-        make("arcface", margin=28.6),
-        make("normalized_softmax", temperature=1 / PARAMS["arcface"]["scale"]),
-    )
-    plain.W.data = arcface.W.data.clone()
-
-    class MarginForEveryClass(nn.Module):
-        def __init__(self, margin):
-            super().__init__()
-            self.margin, self.W = margin, arcface.W
-
-        def forward(self, x, labels):
-            return F.cross_entropy(arcface.scale * (x @ F.normalize(self.W, dim=0) - self.margin), labels)
-
-    expected = value_and_gradients(plain, raw, labels)
-    for margin in (0.0, 0.5):
-        assert_same(value_and_gradients(MarginForEveryClass(margin), raw, labels), expected, 1e-12)
-    assert abs(arcface(F.normalize(raw), labels) - expected[0]) > 0.1
-    # An angle added to every class is another matter: it is not a shift of the logits.
-    angles = torch.acos(F.normalize(raw) @ F.normalize(arcface.W, dim=0))
-    added = F.cross_entropy(arcface.scale * torch.cos(angles + 0.5), labels)
-    assert abs(added - expected[0]) > 0.01
-
-
 @pytest.mark.parametrize("name", ["cosface", "arcface"])
 def test_no_margin_is_normalised_softmax(name):
     raw, labels = batch(LAYOUTS["uneven"])

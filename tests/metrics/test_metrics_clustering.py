@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dmlrc.errors import DivergedError, UsageError
@@ -26,8 +26,12 @@ def test_f1_equals_the_loop_over_pairs(assignments):
     together = [(labels[i] == labels[j], found[i] == found[j]) for i, j in combinations(range(len(labels)), 2)]
     right = sum(a and b for a, b in together)
     class_pairs, cluster_pairs = sum(a for a, _ in together), sum(b for _, b in together)
-    if class_pairs + cluster_pairs:
-        assert pairwise_f1(labels, found) == pytest.approx(2 * right / (class_pairs + cluster_pairs))
+    assume(class_pairs + cluster_pairs)
+    assert pairwise_f1(labels, found) == pytest.approx(2 * right / (class_pairs + cluster_pairs))
+
+
+def test_f1_of_no_pairs_at_all_is_no_number():
+    assert np.isnan(pairwise_f1(np.arange(3), np.arange(3)))
 
 
 def test_scores_of_separate_blobs_and_of_their_mixture():

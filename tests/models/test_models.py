@@ -299,7 +299,7 @@ def test_bn_inception_equals_the_network_written_out(size):
     bgr = torch.stack([images[:, 2] * 255 - 104, images[:, 1] * 255 - 117, images[:, 0] * 255 - 128], 1)
     with torch.no_grad():
         maps = plain_bn_inception(state, bgr)
-        assert maps.shape[1:] == (1024, 2, 2) if size == 64 else (1024, 7, 7)
+        assert maps.shape[1:] == ((1024, 2, 2) if size == 64 else (1024, 7, 7))
         assert relative_error(trunk(images), maps.mean((2, 3))) < 1e-4
         assert relative_error(trunk(images.flip(1)), maps.mean((2, 3))) > 1e-3  # BGR in place of RGB is seen
 

@@ -1,6 +1,5 @@
 """The page of the library: its examples run as they are printed, and its names exist."""
 
-import ast
 import importlib
 import re
 import sys
@@ -80,8 +79,3 @@ def test_a_docstring_becomes_text_that_keeps_its_signs_and_lines():
         "2",
         "",
     ]
-
-
-def test_the_examples_are_python():
-    for example in EXAMPLES:
-        ast.parse(example)

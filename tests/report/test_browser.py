@@ -4,6 +4,7 @@ Skipped where playwright is not installed, or no Chromium is at $DMLRC_CHROMIUM,
 """
 
 import os
+import re
 import shutil
 from pathlib import Path
 from urllib.parse import unquote
@@ -13,7 +14,7 @@ from factories import write_fake_study
 from test_chapters import ROOT, executed
 
 from dmlrc import studies
-from dmlrc.report import build, svg
+from dmlrc.report import build, published, svg
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -147,7 +148,9 @@ def test_pointing_at_a_mark_says_what_it_is(opened):
 
 def test_a_claim_names_its_paper_and_year(opened):
     title = opened("00_introduction").locator("#first-years .dml-tip title").first.text_content()
-    assert "20" in title
+    paper, year = re.match(r"(.+?), (20\d\d): ", title).groups()
+    claims = published.claims()
+    assert ((claims["paper"] == paper) & (claims["year"] == int(year))).any()
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pandas as pd
 
+from dmlrc.records import StudyRecords
 from dmlrc.report import labels, published
 from dmlrc.report.claims import measures
 from dmlrc.report.claims.rule import NUMBER, POINTS, Claim, Evidence, MissingRowsError, above, below, retracted, within
@@ -29,19 +30,30 @@ def retrieval_against_clustering(evidence: Evidence) -> Estimate:
     """How far Struct Clust stands above the mean of the other methods in R@1 minus how far it does in NMI.
 
     Each in standard deviations over the others, taken as known. Both numbers of a rerun are of the same model, so their
-    difference is taken first. ProxySoftmax retrieves with bits, as in the paper's tables.
+    difference is taken first.
     """
     records = evidence[TABLE]
-    recall = measures.wide(records)
-    if "proxy_softmax" in recall:
-        recall = recall.assign(proxy_softmax=measures.column(records, "proxy_softmax", setting=BITS))
-    tables = [each.drop(columns=ENSEMBLE, errors="ignore") for each in (recall, measures.wide(records, "nmi"))]
+    tables = [_single_models(records, metric) for metric in (measures.R1, "nmi")]
     scaled = [table / table.mean().drop("structured_clustering", errors="ignore").std() for table in tables]
     standing = (scaled[0] - scaled[1]).dropna(axis="columns", how="all")
     others = standing.columns.drop("structured_clustering", errors="ignore")
     if len(others) < 2:
         raise MissingRowsError(f"fewer than two methods besides Struct Clust in {records.name}")
     return measures.contrast(standing, {"structured_clustering": 1} | dict.fromkeys(others, -1 / len(others)))
+
+
+def clustering(evidence: Evidence) -> Estimate:
+    """NMI of Struct Clust minus that of the best other method, DREML left out."""
+    return measures.over_best(_single_models(evidence[TABLE], "nmi"), "structured_clustering")
+
+
+def _single_models(records: StudyRecords, metric: str) -> pd.DataFrame:
+    """The scores of the rows but the ensemble; ProxySoftmax by its bits, as printed, and not at all without such."""
+    table = measures.wide(records, metric).drop(columns=[ENSEMBLE, "proxy_softmax"], errors="ignore")
+    try:
+        return table.assign(proxy_softmax=measures.column(records, "proxy_softmax", metric, BITS))
+    except measures.MissingRowsError:
+        return table
 
 
 def in_tables(statistic: Callable[[pd.Series], float], metric: str = measures.R1) -> dict[str, float]:
@@ -98,13 +110,13 @@ CLAIMS = (
         claim="Structured clustering has the highest NMI.",
         source="section 4.2, Tables 2-4",
         quote="structured clustering consistently produce the highest NMI",
-        statistic="NMI of Struct Clust minus that of the best other method, DREML left out",
+        statistic="NMI of Struct Clust minus that of the best other method, DREML left out, ProxySoftmax by its bits",
         interval=measures.SEARCH_OR_SEEDS,
         region=above(0),
         unit=POINTS,
         needs=(TABLE,),
         link="fehervari-t2",
-        measure=measures.against_best(TABLE, "structured_clustering", "nmi", without=[ENSEMBLE]),
+        measure=clustering,
         published=lambda: in_tables(_above_best("structured_clustering"), "nmi"),
     ),
     Claim(

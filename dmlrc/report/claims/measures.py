@@ -188,28 +188,21 @@ def seeds_only(values: Iterable[float]) -> Estimate:
     return replace(found, how=f"{found.how}, {SEEDS_ONLY}")
 
 
-def against_best(
-    need: str,
-    row: str,
-    metric: str = R1,
-    others: Collection[str] | None = None,
-    without: Collection[str] = (),
-) -> Measure:
-    """A row minus the best of the others, chosen by its mean.
+def against_best(need: str, row: str, others: Collection[str]) -> Measure:
+    """R@1 of a row minus that of the best of others, chosen by its mean.
 
-    others: default all but `without`. Choosing the other by the same scores makes it look a little better than it is,
-    so the difference errs against the claim that the row is best.
+    Choosing the other by the same scores makes it look a little better than it is, so the difference errs against the
+    claim that the row is best.
     """
+    return lambda evidence: over_best(wide(evidence[need]).filter([row, *others]), row)
 
-    def measure(evidence: Evidence) -> Estimate:
-        table = wide(evidence[need], metric, "separated")
-        rivals = table.mean().dropna().drop([row, *without], errors="ignore")
-        rivals = rivals if others is None else rivals.reindex([name for name in others if name in rivals.index])
-        if rivals.empty:
-            raise MissingRowsError(f"no other row than {row} in {evidence[need].name}")
-        return contrast(table, {row: 1, rivals.idxmax(): -1})
 
-    return measure
+def over_best(table: pd.DataFrame, row: str) -> Estimate:
+    """A row minus the best of the others, chosen by its mean. table: of `wide`, with any metric."""
+    rivals = table.mean().dropna().drop(row, errors="ignore")
+    if rivals.empty:
+        raise MissingRowsError(f"no other row than {row}")
+    return contrast(table, {row: 1, rivals.idxmax(): -1})
 
 
 def over_pairs(need: str, pairs: Iterable[tuple[str, str]], metric: str = R1, setting: str = "separated") -> Measure:

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from dmlrc.methods import LOSS_WEIGHTS_LR
 from dmlrc.papers import roth2020
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels
@@ -41,6 +42,11 @@ def _switch(records: StudyRecords) -> str:
         if "switch_probability" in values
     }
     return ", ".join(f"{rate:g}" for rate in sorted(set(rates.values())))
+
+
+def _rates_of_losses(records: StudyRecords) -> str:
+    rate = records.meta["settings"]["softmax"].get(LOSS_WEIGHTS_LR)
+    return f"{'that of the embedder' if rate is None else f'{rate:g}'} (Softmax) and 5e-4 (ArcFace, Pnca, Margin)"
 
 
 BY_HAND: tuple[ByHand, ...] = (
@@ -87,9 +93,24 @@ BY_HAND: tuple[ByHand, ...] = (
         "by their equations; SNR (D) with its regulariser",
         "the public code trains SNR (D) without it, divides Margin by triplets, takes SoftTriple's inner softmax over "
         "the classes, cuts ArcFace's cosines at 0, draws Quadruplet's last image from any class, and compares DDM's "
-        "histograms as samples",
+        "histograms as samples, with the distance of their means and deviations added",
         "code",
         "The equations are what the paper names.",
+    ),
+    (
+        "images of a class in a batch that is chosen",
+        "two: GC chooses every other image, and then any mate of it; FRD and DDM choose among batches of pairs",
+        "GC chooses all images one by one; FRD and DDM choose among random batches",
+        "3.2",
+        "Without mates a batch of this size has hardly a positive pair.",
+    ),
+    (
+        "rates of class weights, proxies and boundaries",
+        _rates_of_losses,
+        "1e-5 (Softmax), as the network, and 5e-4 (ArcFace, Pnca, Margin)",
+        "code",
+        "The embedder's rate is higher here and its steps are fewer. At 5e-4 Adam can move each number by 0.25 in 500 "
+        "steps, five times its size at the start; at 1e-5 by a fiftieth of that, and the class weights hardly turn.",
     ),
     (
         "class weights and proxies at the start",
