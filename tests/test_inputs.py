@@ -222,7 +222,7 @@ def prepared():
     labels = np.repeat(np.arange(10), 8)
     centres = generator.normal(size=(10, 12))
     features = (centres[labels] + generator.normal(size=(80, 12))) * np.geomspace(1, 100, 12)
-    source = inputs.FeatureSource(torch.from_numpy(features.astype(np.float32)), torch.device("cpu"))
+    source = inputs.FeatureSource(features.astype(np.float32), torch.device("cpu"))
     protocol = replace(musgrave2020.FROZEN, embedding_dim=3, folds=2)
     halves = splits.Splits((), np.arange(40), np.arange(40, 80), np.arange(5))
     return inputs.PreparedData(labels, halves, source, protocol)

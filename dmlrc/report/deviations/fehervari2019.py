@@ -106,7 +106,7 @@ BY_HAND: tuple[ByHand, ...] = (
         _boundaries,
         "trained by SGD with momentum, an optimiser of their own, at the rate 0.1, without weight decay",
         "code",
-        "A run has one optimiser. The code divides the gradient by the images of the batch, so that its β move by about "
+        "A run has one optimiser. The code divides the gradient by the images of the batch, so that β moves by about "
         "1e-4 a step. At the rate 0.1 Adam moves each by half the margin a step, and weight decay pulls down those of "
         "classes that are not in the batch.",
     ),
