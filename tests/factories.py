@@ -329,8 +329,6 @@ def _unit(study, method, rerun, score, diverged):
         setting: {metric: score(method.name, setting, metric, rerun) for metric in protocol.test_metrics}
         for setting in names
     }
-    if protocol.binary:
-        scores["separated_binary"].pop("nmi", None)  # bits are not clustered
     return unit(method.name, "rerun", rerun, [run], scores=None if failed else scores, failed=failed)
 
 

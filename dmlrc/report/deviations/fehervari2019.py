@@ -5,7 +5,7 @@ import pandas as pd
 from dmlrc.methods import LOSS_WEIGHTS_LR
 from dmlrc.papers import fehervari2019
 from dmlrc.records import StudyRecords
-from dmlrc.report import labels
+from dmlrc.report import common, labels
 from dmlrc.report.common import ByStudy
 from dmlrc.report.deviations.compare import (
     NOT_GIVEN,
@@ -36,9 +36,13 @@ REASONS: Reasons = {
 
 
 def _boundaries(records: StudyRecords) -> str:
-    rate = records.meta["settings"]["margin"][LOSS_WEIGHTS_LR]
-    decay = "without" if "margin" in records.meta["changes"] else "with"
-    return f"trained with the rest by Adam, at the rate {rate:g}, {decay} weight decay"
+    rate = records.meta.get("settings", {}).get("margin", {}).get(LOSS_WEIGHTS_LR)
+    protocol = common.settings(records, "margin")
+    decays = protocol["weight_decay"] if protocol["loss_weight_decay"] is None else protocol["loss_weight_decay"]
+    return (
+        f"trained with the rest by Adam, at {'the rate of the embedder' if rate is None else f'the rate {rate:g}'}, "
+        f"with{'' if decays else 'out'} weight decay"
+    )
 
 
 BY_HAND: tuple[ByHand, ...] = (

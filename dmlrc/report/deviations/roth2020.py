@@ -45,7 +45,7 @@ def _switch(records: StudyRecords) -> str:
 
 
 def _rates_of_losses(records: StudyRecords) -> str:
-    rate = records.meta["settings"]["softmax"].get(LOSS_WEIGHTS_LR)
+    rate = records.meta.get("settings", {}).get("softmax", {}).get(LOSS_WEIGHTS_LR)
     return f"{'that of the embedder' if rate is None else f'{rate:g}'} (Softmax) and 5e-4 (ArcFace, Pnca, Margin)"
 
 
