@@ -264,6 +264,7 @@ def _same_images(
     """A sweep over the images of a batch in which an epoch has as many images at every size as in batches of `size`.
 
     So it is in the papers, whose epochs are passes over the data; with the steps fixed, larger batches see more images.
+    Where a layout does not fill the batch it sees up to 6 % less, ranked list in batches of 8 a quarter less.
     """
     steps = _CAPS.get(main.budget.name, {}).get("iterations_per_epoch", protocol.iterations_per_epoch)
     return [

@@ -94,6 +94,14 @@ def test_our_rows_are_in_the_setting_of_the_papers():
     assert not frame.index.duplicated().any()
 
 
+def test_few_random_images_seldom_hold_a_pair():
+    records = made(f"{NAME}-batches", rising)
+    records.meta["data"] = {"classes": 200}
+    said = page.pairs_sentence({MAIN: records, "other": None})
+    assert f"of batches of 4 and of 8 images about 6 % and 25 % on `{MAIN}` hold two of one class" in said
+    assert page.pairs_sentence({"other": None}) == ""
+
+
 def test_one_seed_a_missing_and_a_diverged_method():
     records = made(NAME, score, reruns=1, missing=("angular",), diverged=(("margin", 0),))
     cells, marks = page.compare("Cars196", {MAIN: records})

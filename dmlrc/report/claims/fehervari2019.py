@@ -214,7 +214,7 @@ CLAIMS = (
         claim="All losses but proxy-softmax benefit from larger batches.",
         source="section 4.6, Fig. 2",
         quote="all other loss functions benefit from a larger batch size",
-        statistic="rise of R@1 for each doubling of the batch, the same number of images seen, of the method without "
+        statistic="rise of R@1 for each doubling of the batch, about as many images seen, of the method without "
         "ProxySoftmax that rises least; over the batches that all of them can be trained with",
         interval=f"{measures.STUDENT_RERUNS}; its lower end is the lowest of all methods', its upper end the lowest of "
         "theirs, corrected for their number",
@@ -230,7 +230,7 @@ CLAIMS = (
         claim="Proxy-softmax does not need large batches.",
         source="section 4.6, Fig. 2",
         quote="achieves a higher score even with small batch sizes",
-        statistic="rise of R@1 of ProxySoftmax for each doubling of the batch, the same number of images seen",
+        statistic="rise of R@1 of ProxySoftmax for each doubling of the batch, about as many images seen",
         interval=measures.STUDENT_RERUNS,
         region=below(0.005),
         rationale="half a point a doubling would be three points from 2 to 128 images",
@@ -246,7 +246,7 @@ CLAIMS = (
         claim="Margin loss declines with batches larger than 32.",
         source="section 4.6, Fig. 2",
         quote="margin loss declines with larger batch sizes above 32",
-        statistic="R@1 of Margin Loss with batches of 128 minus that with 32, the same number of images seen",
+        statistic="R@1 of Margin Loss with batches of 128 minus that with 32, about as many images seen",
         interval=measures.SEARCH_OR_SEEDS,
         region=below(0),
         unit=POINTS,

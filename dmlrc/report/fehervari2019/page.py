@@ -4,6 +4,7 @@ Numbers first (frames of fractions), then cells for the page, then figures. Expe
 fehervari2019-dims (Fig. 1) and fehervari2019-batches (Fig. 2).
 """
 
+import math
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -398,6 +399,24 @@ def slopes_sentence(by_study: ByStudy, what: str) -> str:
             f"{common.points(slopes['mean'][least])} to {fehervari_label(least)}."
         )
     return labels.bullets(sentences)
+
+
+def pairs_sentence(by_study: ByStudy) -> str:
+    """How seldom a few random images hold two of one class, with a space behind it; "" without any study.
+
+    Of classes of equal size; half of the classes are trained on.
+    """
+    shares = {}
+    for name, records in common.present(by_study).items():
+        classes = records.meta["data"]["classes"] // 2
+        few, more = (1 - math.prod(1 - place / classes for place in range(size)) for size in (4, 8))
+        shares[name] = f"about {100 * few:.0f} % and {100 * more:.0f} %"
+    if not shares:
+        return ""
+    return (
+        "Triplet Semihard and Lifted Struct draw their images at random, and of batches of 4 and of 8 images "
+        f"{labels.by_study(shares)} hold two of one class: the other steps teach them nothing. "
+    )
 
 
 def slopes_in_short(dims: ByStudy, batches: ByStudy, untrained: Mapping[str, pd.Series]) -> str:
