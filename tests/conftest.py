@@ -20,6 +20,15 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: place.get(item.path.stem, len(place)))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_folders_of_the_user():
+    """Fixtures of a session would write their records there."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("DMLRC_RUNS", "DMLRC_DATA"):
+            patch.delenv(name, raising=False)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _same_numbers_in_any_order():
     torch.set_num_threads(1)
@@ -32,8 +41,6 @@ def home(tmp_path, monkeypatch):
     monkeypatch.setenv("DMLRC_HOME", str(tmp_path))
     monkeypatch.setenv("DMLRC_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("DMLRC_DEVICE", "cpu")
-    monkeypatch.delenv("DMLRC_RUNS", raising=False)
-    monkeypatch.delenv("DMLRC_DATA", raising=False)
     return tmp_path
 
 
