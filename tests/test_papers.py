@@ -384,7 +384,7 @@ def test_the_settings_that_differ_between_data_sets():
     assert studies.get("cars196-zhai2019").protocol.lr == 0.01
 
 
-def test_fehervari_has_twelve_methods_two_of_them_with_settings_of_their_own():
+def test_fehervari_has_twelve_methods_three_of_them_with_a_protocol_of_their_own():
     assert len({each.name for each in fehervari2019.METHODS}) == 12
     changed = {each.name: set(each.changes) for each in fehervari2019.METHODS if each.changes}
     assert changed == {

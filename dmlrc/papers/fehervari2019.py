@@ -76,9 +76,9 @@ def _method(
 _PROXY_STD = {"proxy_std": 0.00125}
 PROXY_RATE = {LOSS_WEIGHTS_LR: 1e-3}
 """ProxyTriplet and ProxyNCA only: in the public code the other proxies have the rate of the embedder."""
-BOUNDARY_RATE = {LOSS_WEIGHTS_LR: 1e-4}
-"""Of Margin Loss, for Adam. In the public code SGD at 0.1 divides the gradient by the images of the batch, so that a
-boundary moves by about this much a step."""
+# Of Margin Loss, for Adam: in the public code SGD at 0.1 divides the gradient by the images of the batch, so that a
+# boundary moves by about this much a step.
+_BOUNDARY_RATE = {LOSS_WEIGHTS_LR: 1e-4}
 
 # Table 2, in its order.
 _SHARED = (
@@ -108,7 +108,7 @@ _SHARED = (
             (24, 5),
             margin=0.2,
             beta=1.2,
-            **BOUNDARY_RATE,
+            **_BOUNDARY_RATE,
         ),
         changes={"loss_weight_decay": 0.0},
     ),

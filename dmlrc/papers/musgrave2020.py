@@ -110,7 +110,8 @@ _WIDENED = {
 def _on_sop(method: Method) -> Method:
     fixed = {"reg_weight": 0.0} if method.name == "soft_triple" else {}
     space = {**method.space, **_WIDENED.get(method.name, {})}
-    return replace(method, space={name: each for name, each in space.items() if name not in fixed}, settings=fixed)
+    searched = {name: each for name, each in space.items() if name not in fixed}
+    return replace(method, space=searched, settings={**method.settings, **fixed})
 
 
 SOP_METHODS = tuple(map(_on_sop, METHODS))

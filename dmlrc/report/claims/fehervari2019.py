@@ -52,7 +52,7 @@ def _single_models(records: StudyRecords, metric: str) -> pd.DataFrame:
     table = measures.wide(records, metric).drop(columns=[ENSEMBLE, "proxy_softmax"], errors="ignore")
     try:
         return table.assign(proxy_softmax=measures.column(records, "proxy_softmax", metric, BITS))
-    except measures.MissingRowsError:
+    except MissingRowsError:
         return table
 
 
