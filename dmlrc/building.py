@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from dmlrc import losses
-from dmlrc.errors import UsageError
+from dmlrc.errors import LossError, UsageError
 from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, Method
 
 
@@ -93,9 +93,9 @@ def checked_value(name: str, value: object) -> Tensor:
     )
 
 
-def failure(method: Method, batch: str, error: Exception) -> UsageError:
+def failure(method: Method, batch: str, error: Exception) -> LossError:
     """What a loss raised on a batch, as one sentence with the line of one's own file where it happened."""
-    return UsageError(f"the loss of method {method.name!r} fails on a batch of {batch}{told(error)}")
+    return LossError(f"the loss of method {method.name!r} fails on a batch of {batch}{told(error)}")
 
 
 def told(error: BaseException) -> str:

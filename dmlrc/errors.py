@@ -22,6 +22,10 @@ class UsageError(DmlrcError):
     exit_code = 2
 
 
+class LossError(UsageError):
+    """A loss of one's own fails, perhaps with these hyperparameters alone."""
+
+
 class MissingDataError(DmlrcError):
     """A data set or weight file is not there; the message says how to get it."""
 

@@ -1,6 +1,7 @@
 """What a method was, as its records keep it: enough to tell whether they are still those of the method of today.
 
-A loss of this library is known by its name, since the commit of a record says which code it was; one of an installed
+A loss of this library is known by its name, since the commit of a record says which code it was: who changes what it
+computes, and not only how, has its records made again (see CONTRIBUTING.md). One of an installed
 package by its name and the package's version. A loss of a notebook or of a file of one's own is known by its code: what
 Python runs, not the text of a file that may have been edited since, so that comments, docstrings and layout do not
 count. All that the code reaches belongs to it: functions, classes and values that it uses of its own notebook or files,
@@ -37,7 +38,8 @@ _NOT_OF_A_CLASS = ("__dict__", "__weakref__", "__doc__", "__module__", "__firstl
 
 
 def of(method: Method) -> dict[str, Any]:
-    """The fingerprint of a method, as JSON can hold it: everything that decides what its trials and reruns give.
+    """The fingerprint of a method, as JSON can hold it: all that decides what its trials and reruns give, but the code
+    of this library.
 
     loss: a name, or {"name", "code"} where the code is one's own. packages: the versions of those that the loss comes
     from or uses. python: of code of one's own. space, settings, changes, batches, training: the method's fields.

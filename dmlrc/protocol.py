@@ -220,7 +220,11 @@ class Study:
         for name in changes:
             if name not in settings:
                 raise unknown("setting of a protocol", name, settings)
-        return replace(self.effective_protocol, **changes)
+        # a list as a tuple: a protocol has to be hashable
+        return replace(
+            self.effective_protocol,
+            **{name: tuple(value) if isinstance(value, list) else value for name, value in changes.items()},
+        )
 
     def configuration(self) -> dict:
         """Everything that a record depends on, but its method, as plain data."""
@@ -235,8 +239,13 @@ class Study:
             "repetitions": self.repetitions,
             "seed": self.seed,
             "class_order": self.class_order,
-            "contents": data.contents(self.dataset),
+            "contents": self.contents,
         }
+
+    @functools.cached_property
+    def contents(self) -> str | None:
+        """Which images these are, where they are one's own: see `dmlrc.data.contents`."""
+        return data.contents(self.dataset)
 
     @functools.cached_property
     def digest(self) -> str:

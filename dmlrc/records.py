@@ -22,6 +22,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from dmlrc import fingerprint, locks, migrate, paths
 from dmlrc.errors import DmlrcError, MissingDataError
@@ -54,9 +55,10 @@ class StudyRecords:
 
     Every frame has the columns method; row, level, level_number (of a method in a sweep, see `dmlrc.methods.Method`);
     and repetition, from 0.
-    trials: trial, state ("complete", "diverged"), value (mean validation MAP@R over the folds, NaN if diverged),
-    proposals (how many ran at a time), params (dict), seconds, steps, reason, commit, processor, device, torch (its
-    version), finished (when, ISO 8601), fingerprint (of the method, as JSON; older records do not say the last five).
+    trials: trial, state ("complete", "diverged", "failed"), value (mean validation MAP@R over the folds, NaN if not
+    complete), proposals (how many ran at a time), params (dict), seconds, steps, reason, commit, processor, device,
+    torch (its version), finished (when, ISO 8601), fingerprint (of the method, as JSON; older records do not say the
+    last five).
     reruns: rerun, and the same without a value; params is None in records that are older than this frame.
     runs: kind ("trial", "rerun"), number, fold, seed, state, stopped ("plateau", "limit", "diverged"), best_step,
     steps, seconds, val_map_at_r, val_precision_at_1.
@@ -148,6 +150,20 @@ def is_published_whole(study: Study) -> bool:
         return False
     meta, asked = _read_meta(path.parent), json.loads(json.dumps(study.configuration()))
     return bool(meta.get("complete")) and all(meta[name] == asked[name] for name in (*CONFIGURATION, *GROWING))
+
+
+def published_fingerprints(study: str) -> list[tuple[str, dict | None]]:
+    """Each method of the committed trials and reruns of a study with each fingerprint that it has there.
+
+    Empty for records that are older than fingerprints. Of the files this column alone is read.
+    """
+    files = [paths.results() / study / f"{kind}.parquet" for kind in ("trials", "reruns")]
+    told = [
+        pd.read_parquet(file, columns=["method", "fingerprint"]).drop_duplicates()
+        for file in files
+        if file.exists() and "fingerprint" in pq.read_schema(file).names
+    ]
+    return [(method, _fingerprint(each)) for frame in told for method, each in frame.itertuples(index=False)]
 
 
 def finished_units(study: str, configuration: dict) -> list[dict]:
@@ -388,24 +404,40 @@ def published() -> list[str]:
 
 
 def export(study: str, complete: bool) -> Path:
-    """Write the records of a study that was run here to results/<study>/ as Parquet, beside those already there.
+    """Write the records of a study that was run here to results/<study>/ as Parquet, with those already there.
 
-    complete: whether nothing of the study is missing; only such studies are published.
+    The folder is replaced whole or not at all. complete: whether nothing of the study is missing; only such studies are
+    published.
     """
     if _run_here(study) is None:
         raise MissingDataError(f"study {study!r} was not run here: run it with `dmlrc study run {study}`, then export")
     records = load(study)
     target = paths.results() / study
-    target.mkdir(parents=True, exist_ok=True)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{study}-") as temporary:
+            made = Path(temporary, study)
+            made.mkdir()  # with the usual permissions, which the temporary folder does not have
+            _write_parquet(records, made, complete)
+            if target.exists():
+                target.rename(Path(temporary, "before"))
+            made.rename(target)
+    except OSError as error:
+        raise DmlrcError(
+            f"cannot write {target} ({error.strerror}): make room, or the folder writable, and export again"
+        ) from None
+    return target
+
+
+def _write_parquet(records: StudyRecords, folder: Path, complete: bool) -> None:
     for name in FRAMES:
         frame = getattr(records, name)
         if name in ("trials", "reruns"):
             frame = frame.assign(params=frame["params"].map(json.dumps))
         if name != "arrays" or len(frame):
-            frame.to_parquet(target / f"{name}.parquet", index=False, compression="zstd")
-    written = {path.name: _sha256(path) for path in sorted(target.glob("*.parquet"))}
-    write_json(target / "meta.json", records.meta | {"complete": complete, "sha256": written})
-    return target
+            frame.to_parquet(folder / f"{name}.parquet", index=False, compression="zstd")
+    written = {path.name: _sha256(path) for path in sorted(folder.glob("*.parquet"))}
+    write_json(folder / "meta.json", records.meta | {"complete": complete, "sha256": written})
 
 
 def _sha256(path: Path) -> str:

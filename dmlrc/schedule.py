@@ -29,6 +29,7 @@ class Unit:
     kind: str  # "trial", "rerun" or "pretrained"
     number: int
     params: dict[str, float]
+    contents: str | None = None  # of one's own images, see `dmlrc.data.contents`
     proposals: int = 1  # of its search at a time
     fingerprint: dict[str, Any] | None = None  # of the method, made where its source is: a worker may not have it
 
@@ -130,6 +131,7 @@ def _unit(
         kind=kind,
         number=number,
         params=dict(params),
+        contents=study.contents,
         proposals=proposals,
         fingerprint=fingerprint.of(method) if method else None,
     )
@@ -147,9 +149,26 @@ def is_stale(rerun: Mapping, best: Mapping) -> bool:
 def progress(study: Study) -> tuple[int, int]:
     """How many units of a study are finished, here or committed, and how many it has."""
     every = chains(study, study.methods)
-    if records.is_published_whole(study):  # its frames need not be read
+    if records.is_published_whole(study) and not _changed_since(study):  # its frames need not be read
         return total(study, every), total(study, every)
-    return len(done(study, every)), total(study, every)
+    units = done(study, every)
+    return len(units) + sum(_without_reruns(study, *chain, units) for chain in every), total(study, every)
+
+
+def _changed_since(study: Study) -> bool:
+    """Whether a method of a study has another fingerprint than in its committed records."""
+    told = {method.name: fingerprint.of(method) for method in study.methods}
+    return any(
+        method in told and fingerprint.differences(each, told[method])
+        for method, each in records.published_fingerprints(study.name)
+    )
+
+
+def _without_reruns(study: Study, method: Method | None, repetition: int, units: Sequence[Mapping]) -> int:
+    """How many reruns are never made: all, of a search that is whole and has no trial with a result."""
+    trials = [unit for unit in _of_chain(units, method, repetition) if unit["kind"] == "trial"]
+    came_to_nothing = method and trials and len(trials) == study.budget.trials and search.best(trials) is None
+    return study.budget.reruns if came_to_nothing else 0
 
 
 def total(study: Study, chains: Sequence[Chain]) -> int:

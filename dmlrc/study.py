@@ -6,7 +6,7 @@ A finished unit is a record on disk, and what to do next follows from the record
 import contextlib
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
@@ -14,9 +14,9 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from dmlrc import data, extras, fingerprint, papers, paths, provenance, records, schedule
+from dmlrc import fingerprint, papers, paths, provenance, records, schedule
 from dmlrc.cluster import Dask
-from dmlrc.errors import UsageError
+from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.executors import pool
 from dmlrc.inputs import device, load_images, prepare, split
 from dmlrc.methods import Method
@@ -42,8 +42,9 @@ def run(
     nothing else.
     proposals: how many trials of a search run at a time, and how many of the reruns after it; more finish earlier and
     search less well, see `schedule.next_units`.
-    Stopped at any moment, the next call goes on where this one was. Records of a method that has changed since are not
-    used: they are set aside, and what changed is said on standard error.
+    Stopped at any moment, the next call goes on where this one was. A unit that failed is tried again. Records of a
+    method that has changed since are not used: they are set aside, and what changed is said on standard error. (Of a
+    loss of this library its name alone is known, see `dmlrc.fingerprint`.)
 
     Several processes may run a study at once, each other methods of it, as the jobs of an array do.
 
@@ -68,13 +69,17 @@ def run(
         chains = [chain for chain in chains if chain[0] is None or chain in whole]
     for sentence in schedule.stale(study, chains) if study.kind != COMPARISON else []:  # there they are as expected
         print(sentence, file=sys.stderr)
-    done, outdated = schedule.finished(study, chains)
+    done, outdated = _finished(study, chains)
     if not outdated and not _lacking(study, chains, done):
         return
-    if study.budget.trials:
-        extras.require("search", "a search for hyperparameters")
     with records.running(study.name, [method.name for method, _ in chains if method]):
         _run(study, chosen, chains, executor, workers, proposals, named=methods is not None)
+
+
+def _finished(study: Study, chains: list[schedule.Chain]) -> tuple[list[Mapping], list[schedule.Outdated]]:
+    """As `schedule.finished`, without the units that failed: what killed their workers may be over."""
+    done, outdated = schedule.finished(study, chains)
+    return [unit for unit in done if unit.get("state") != "failed"], outdated
 
 
 def _lacking(study: Study, chains: list[schedule.Chain], done: list[dict]) -> bool:
@@ -91,16 +96,15 @@ def _run(
     named: bool,
 ) -> None:
     """Run what is missing of these chains, whose methods no other process runs. named: whether they were asked for."""
-    done, outdated = schedule.finished(study, chains)
-    for each in outdated:
-        _set_aside(study, each)
-    if not _lacking(study, chains, done):
+    done, outdated = _finished(study, chains)
+    if not outdated and not _lacking(study, chains, done):
         return
     fitting = _fitting(study, chosen, named)
     chains = [chain for chain in chains if chain[0] is None or chain[0] in fitting]
     if study.protocol.computes_once:  # here, with all threads, and not in each worker again
-        contents = data.contents(study.dataset)
-        prepare(study.dataset, study.effective_protocol, study.class_order, study.seed, contents)
+        prepare(study.dataset, study.effective_protocol, study.class_order, study.seed, study.contents)
+    for each in outdated:
+        _set_aside(study, each)
     most = workers or (len(chains) * proposals if executor else 1)
     begun = False
     bar = tqdm(total=schedule.total(study, chains), initial=len(done), desc=study.name)
@@ -109,8 +113,12 @@ def _run(
             if not begun:  # a run that fails before its first unit leaves nothing behind
                 _begin(study, fitting)
                 begun = True
+            records.set_aside(study.name, [record])  # one that failed, or a rerun of another setting
             records.write_unit(record, study.name)
             done.append(record)
+            if record["state"] == "failed":
+                what = f"{record['method']} {record['kind']} {record['number']}"
+                bar.write(f"{study.name}: {what} failed: {record['reason']}", file=sys.stderr)
             bar.update()
     for method, repetition in chains:
         own = [unit for unit in done if method and (unit["method"], unit["repetition"]) == (method.name, repetition)]
@@ -209,7 +217,13 @@ def _work(
 
     def hand_out(chain: schedule.Chain, unit: schedule.Unit, batch: list[schedule.Unit], deaths: int) -> None:
         bar.set_postfix_str(f"{schedule.method_name(chain[0])} {unit.kind} {unit.number}")
-        pending[pool.submit(run_unit, unit)] = chain, unit, batch, deaths
+        try:
+            pending[pool.submit(run_unit, unit)] = chain, unit, batch, deaths
+        except BrokenProcessPool:  # of an executor that starts no new process, unlike `Workers` and `Dask`
+            raise DmlrcError(
+                f"the executor's processes are gone, perhaps for want of memory, and {study.name} has work left: run "
+                "it again, finished records are kept"
+            ) from None
 
     try:
         while waiting or ready or pending:
@@ -231,7 +245,11 @@ def _work(
                     if deaths < MOST_DEATHS:
                         hand_out(chain, unit, batch, deaths)
                         continue
-                    yield failed(unit, f"each of {deaths} workers that ran it died, perhaps for want of memory")
+                    yield failed(
+                        unit,
+                        f"each of {deaths} workers that ran it died, perhaps for want of memory; the next "
+                        "`dmlrc study run` tries it again",
+                    )
                 else:
                     yield future.result()
                 batch.remove(unit)
@@ -248,11 +266,13 @@ def _begin(study: Study, methods: Sequence[Method]) -> None:
     methods: those that are run, which need not be the study's own.
     """
     path = paths.runs() / study.name / "meta.json"
-    changes = {method.name: dict(method.changes) for method in methods if method.changes}
     if records.is_begun(study.name):
         begun = records.read_raw_meta(path)
         settings = {each.name: dict(each.settings) for each in methods if each in study.methods}
-        of_methods = {name: begun.get(name, {}) | new for name, new in (("settings", settings), ("changes", changes))}
+        of_methods = {
+            "settings": begun.get("settings", {}) | settings,
+            "changes": _changes(methods, begun.get("changes", {})),
+        }
         records.write_json(path, begun | records.grown(begun, study.configuration()) | of_methods)
         return
     images = load_images(study.dataset, study.effective_protocol)
@@ -266,8 +286,14 @@ def _begin(study: Study, methods: Sequence[Method]) -> None:
         "data": facts,
         "environment": provenance.environment(device()),
         "settings": {method.name: dict(method.settings) for method in study.methods},
-        "changes": {method.name: dict(method.changes) for method in study.methods if method.changes} | changes,
+        "changes": _changes([*study.methods, *methods]),
         "commit": provenance.commit(),
         "created": provenance.now(),
     }
     records.write_json(path, meta)
+
+
+def _changes(methods: Sequence[Method], before: Mapping[str, Mapping] | None = None) -> dict[str, dict]:
+    """What each method changes of the protocol, where it changes something. before: of those that may have run then."""
+    told = {**(before or {}), **{method.name: dict(method.changes) for method in methods}}
+    return {name: changes for name, changes in told.items() if changes}

@@ -6,10 +6,11 @@ from importlib.metadata import version
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 
 from dmlrc import data, provenance, training
 from dmlrc.data.meta_classes import meta_labels
-from dmlrc.errors import DivergedError
+from dmlrc.errors import DivergedError, DmlrcError, LossError
 from dmlrc.evaluation import pretrained_scores, test_embeddings, test_results
 from dmlrc.inputs import PreparedData, device, prepare
 from dmlrc.records import PRETRAINED
@@ -17,13 +18,22 @@ from dmlrc.schedule import Unit
 
 
 def run_unit(unit: Unit) -> dict:
-    """Run one trial or rerun, and return its record. On the CPU it uses one thread."""
+    """Run one trial or rerun, and return its record. On the CPU it uses one thread.
+
+    Raises LossError where a loss of one's own fails in a rerun or in the first trial of a search; a later trial is
+    recorded as failed.
+    """
     prepared = _prepared(unit)
     started = time.perf_counter()
     record = _identity(unit)
     if unit.method is None:
         return record | {"state": "complete", "runs": [], "scores": pretrained_scores(prepared)}
-    runs = _trained(unit, prepared)
+    try:
+        runs = _trained(unit, prepared)
+    except LossError as error:
+        if (unit.kind, unit.number) == ("trial", 0) or unit.kind == "rerun":
+            raise
+        return failed(unit, str(error))  # with these hyperparameters; others may do
     last = runs[-1]
     record |= {
         "state": last.state,
@@ -55,8 +65,14 @@ def embeddings_of(unit: Unit) -> tuple[np.ndarray, torch.Tensor]:
 def _prepared(unit: Unit) -> PreparedData:
     if device().type == "cpu":
         torch.set_num_threads(1)
+        threadpool_limits(1)  # NumPy's products too
         torch.set_flush_denormal(True)  # ArcFace at high scales is a quarter faster, and no score changes
-    return prepare(unit.dataset, unit.protocol, unit.class_order, unit.study_seed, data.contents(unit.dataset))
+    if data.contents(unit.dataset) != unit.contents:
+        raise DmlrcError(
+            f"the images of {unit.dataset!r} have changed since study {unit.study!r} was begun: put them back, or give "
+            "the study another name"
+        )
+    return prepare(unit.dataset, unit.protocol, unit.class_order, unit.study_seed, unit.contents)
 
 
 def _trained(unit: Unit, prepared: PreparedData) -> list[training.Run]:

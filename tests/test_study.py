@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 
 import numpy as np
@@ -207,6 +208,118 @@ def test_a_unit_that_kills_all_its_workers_is_recorded_as_failed(tiny, home):
     trials = records.load("tiny").trials.set_index("trial")
     assert trials["state"].to_dict() == {0: "failed", 1: "complete"}
     assert "each of 3 workers" in trials["reason"][0]
+    study.run(tiny, methods=[_deadly(home, 3)], workers=2)  # what killed them is over
+    assert set(records.load("tiny").trials["state"]) == {"complete"}
+    [kept] = (paths.runs() / "tiny" / "deadly").glob("replaced-*/0-trial-000.json")
+    assert json.loads(kept.read_text())["state"] == "failed"
+
+
+class Broken(Executor):
+    """Runs one task, and is broken then, as a pool of the standard library whose process died."""
+
+    def __init__(self):
+        self.done = 0
+
+    def submit(self, fn, /, *args, **kwargs):
+        self.done += 1
+        if self.done > 1:
+            raise BrokenProcessPool
+        future = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
+def test_an_executor_that_is_broken_is_one_sentence_and_loses_nothing(tiny, finished):
+    with pytest.raises(DmlrcError, match=r"the executor's processes are gone.*finished records are kept"):
+        study.run(tiny, executor=Broken(), workers=1)
+    assert schedule.progress(tiny)[0] == 1
+    study.run(tiny)
+    same(facts(), finished[0])
+
+
+def test_a_loss_that_fails_with_some_hyperparameters_is_recorded_and_the_search_goes_on(tiny, capsys):
+    second = schedule.next_units(tiny, cell(), 0, [], proposals=2)[1].params["margin"]
+    fails = "    if abs(margin - {}) < 1e-9:\n        raise ValueError('no root')\n    return -pull"
+    mine = cell(LOSS.replace("    return -pull", fails.format(second)))
+    study.run(tiny, methods=[mine], proposals=2)
+    trials = records.load("tiny").trials.set_index("trial")
+    assert trials["state"].to_dict() == {0: "complete", 1: "failed"}
+    assert "the loss of method 'mine' fails on a batch" in trials["reason"][1]
+    assert "mine trial 1 failed: the loss of method 'mine' fails" in capsys.readouterr().err
+    always = cell(LOSS.replace("return -pull", "raise ValueError('no root')\n    return -pull"))
+    with pytest.raises(UsageError, match="no root"):  # the first trial of a search, where it may always fail
+        study.run(tiny, methods=[replace(always, name="always")])
+
+
+def test_a_method_that_takes_its_changes_back_is_run_again_without_them(tiny):
+    study.run(tiny, methods=[cell(changes={"members": 2})])
+    assert (records.load("tiny").runs.groupby(["kind", "number"]).size() == 8).all()
+    study.run(tiny, methods=[cell()])
+    assert (records.load("tiny").runs.groupby(["kind", "number"]).size() == 4).all()
+
+
+def test_changes_that_are_lists_are_those_of_a_protocol(tiny):
+    protocol = tiny.protocol_of(cell(changes={"lr_steps": [5]}))
+    assert hash(protocol) == hash(tiny.protocol_of(cell(changes={"lr_steps": (5,)})))
+
+
+def test_a_published_study_whose_method_has_changed_is_not_whole(tiny, finished):
+    study.run(tiny)
+    study.export(tiny)
+    shutil.rmtree(paths.runs() / "tiny")
+    done, total = schedule.progress(tiny)
+    assert done == total
+    wider = replace(PICKED[0], space=PICKED[0].space | {"pos_margin": Float(0, 9)})
+    assert schedule.progress(replace(tiny, methods=(wider, *PICKED[1:])))[0] == total - 4
+
+
+def test_a_study_with_a_method_that_comes_to_no_result_can_be_whole(tiny):
+    nothing = cell(LOSS.replace("return -pull", "return float('nan') * pull"))
+    alone = replace(tiny, methods=(nothing,))
+    study.run(alone)
+    done, total = schedule.progress(alone)
+    assert done == total == 5
+    study.export(alone)
+    assert records.read_json(paths.results() / "tiny" / "meta.json")["complete"] is True
+
+
+def test_images_that_change_during_a_run_end_it(tiny):
+    (unit,) = schedule.next_units(tiny, PICKED[0], 0, [])
+    with pytest.raises(DmlrcError, match=r"the images of .* have changed since study 'tiny' was begun"):
+        run_unit(replace(unit, contents="of other images"))
+
+
+def test_records_are_set_aside_only_when_they_can_be_made_again(tiny, monkeypatch):
+    study.run(tiny, methods=[cell()])
+    before = facts()
+
+    def away(*_):
+        raise MissingDataError("the disk is not plugged in")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(study, "load_images", away)
+        with pytest.raises(MissingDataError):
+            study.run(tiny, methods=[cell(LOSS.replace("-pull", "pull"))])
+    same(facts(), before)
+
+
+def test_an_export_that_fails_leaves_the_one_before(tiny, finished, monkeypatch):
+    study.run(tiny, methods=PICKED[:1])
+    study.export(tiny)
+    before = {path.name: path.read_bytes() for path in (paths.results() / "tiny").iterdir()}
+    study.run(tiny)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(records, "_write_parquet", full)
+        with pytest.raises(DmlrcError, match=r"cannot write .*tiny .No space left.*export again"):
+            study.export(tiny)
+    assert {path.name: path.read_bytes() for path in (paths.results() / "tiny").iterdir()} == before
+    assert [path.name for path in paths.results().iterdir()] == ["tiny"]
+    study.export(tiny)
+    same(facts(), finished[0])
 
 
 def test_several_trials_of_a_search_at_a_time(tiny, home, monkeypatch):

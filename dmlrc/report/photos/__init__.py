@@ -11,7 +11,7 @@ from dmlrc.report.photos import answer, neighbours, page
 def write(study: Study) -> Path:
     """Write the page of a study that was run, beside its records, and return it.
 
-    The best loss is trained once more, for its neighbours: it gives the model of a rerun again, the first that ended.
+    The chosen loss is trained once more, for its neighbours: it gives the model of a rerun again, the first that ended.
 
     Raises DmlrcError where nothing of the study is recorded or no rerun is finished.
     """

@@ -32,7 +32,7 @@ img { width: 108px; height: 108px; border: 4px solid #999; }
 
 
 def page(records: StudyRecords, images: ImageSet, found: Found) -> str:
-    """The HTML of the page. images: the data set of the study. found: the neighbours by its best loss."""
+    """The HTML of the page. images: the data set of the study. found: the neighbours by the loss it chooses."""
     name, best = data.folder_name(images.name), answer.best(records)
     settings = ", ".join(f"{key} {value:.3g}" for key, value in answer.rerun(records, best)["params"].items())
     rows, legend = ranking.ranked(records)
