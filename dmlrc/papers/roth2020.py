@@ -191,8 +191,9 @@ SAMPLERS = {
     "frd": ("frechet", 2),
 }
 SAMPLED = ("margin_12", "triplet_random", "proxy_nca", "multi_similarity", "histogram", "softmax")
-# Fig. 2. The text names the trunks and the preprocessing; "adv" (changes of colour whose strengths are not given) is
-# left out. The other values are ours, around the paper's own.
+# Fig. 2. The text names the trunks and the preprocessing; "adv" (in the public code grey with probability 0.2, and
+# brightness, contrast, saturation and hue changed by up to 0.2) is not built here. The other values are ours, around
+# the paper's own.
 TRUNKS = ("googlenet", "bn_inception", "resnet50")
 EMBEDDING_DIMS = (16, 32, 64, 128, 256, 512, 1024, 2048)
 BATCH_SIZES = (16, 32, 64, 112)

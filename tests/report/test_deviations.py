@@ -1,12 +1,14 @@
 """The ledgers of deviations: every setting in which a study departs from its paper's protocol has its reason there."""
 
 import importlib
+import re
 from dataclasses import asdict
 
 import pytest
-from factories import fake_records
+from factories import made_records
 
 from dmlrc import papers, studies
+from dmlrc.data.available import extent
 
 PAPERS = {paper.key: paper.protocol for paper in papers.ALL}
 
@@ -19,12 +21,90 @@ def compared(paper):
     return [study for study in of_paper if study.experiment == paper and study.parent in studies.STUDIES]
 
 
-def test_images_that_are_stored_smaller_than_they_are_seen_are_said_to_be():
-    table = studies.get("grocery-frozen")
-    records = fake_records(dataset="grocery", protocol=table.protocol)
-    told = importlib.import_module("dmlrc.report.deviations.musgrave2020").ledger({records.name: records})
-    assert table.protocol.image_size > 112
-    assert "stored at 112 pixels and enlarged" in told.to_string(max_colwidth=None)
+def ledger(paper, *names):
+    """The ledger of a paper for studies of the catalogue, by setting."""
+    found = {name: made_records(name) for name in names}
+    for records in found.values():
+        records.meta["data"]["classes"] = extent(records.meta["dataset"])[1]
+    return importlib.import_module(f"dmlrc.report.deviations.{paper}").ledger(found).set_index("setting")
+
+
+def around(paper, *mains):
+    """The names of the studies of a paper around methods tables."""
+    return mains if paper == "musgrave2020" else [f"{main}-{paper}" for main in mains]
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_ledger_says_what_is_stored_in_the_place_of_photographs(paper):
+    told = ledger(paper, *around(paper, "cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen"))
+    birds, cars, groceries = told.loc["stored images", "ours"].split("; ")
+    assert birds.endswith("black borders where the photograph ended")
+    assert cars.endswith("the box of each car, squashed to a square, stored at 112 pixels and enlarged")
+    assert groceries.endswith("a centre square of each photograph, stored at 112 pixels and enlarged")
+    assert "in evaluation too" in told.loc["stored images", "why"]
+    if "square" in told.index:
+        squares = "CUB-200 (2010): as stored; Cars crops: as stored; Grocery Store: crop"
+        assert told.loc["square", ["ours", "the paper's"]].tolist() == [squares, "squash"]
+
+
+def test_whole_photographs_are_squashed_where_the_paper_squashes_them():
+    assert ledger("zhai2019", "cub200-zhai2019").loc["stored images", "ours"] == "each photograph, squashed to a square"
+
+
+def test_features_are_of_photographs_that_were_stored_too():
+    assert "stored at 112 pixels and enlarged" in ledger("musgrave2020", "grocery-quick").loc["stored images", "ours"]
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_no_number_of_a_ledger_is_written_as_computers_do(paper):
+    told = ledger(paper, *around(paper, "cub200-2010-frozen", "cars196crops-frozen-rate1e-4", "glyphs-full"))
+    assert not re.findall(r"\de[-+]?\d", told.to_string(max_colwidth=None))
+
+
+@pytest.mark.parametrize(
+    ("paper", "setting", "value"),
+    [
+        ("musgrave2020", "weight_decay", "10⁻⁴"),
+        ("musgrave2020", "momentum", "0.9"),
+        ("fehervari2019", "weight_decay", "10⁻⁴"),
+        ("oi2021", "weight_decay", "0.01"),
+    ],
+)
+def test_what_a_paper_leaves_open_is_told_where_ours_is_our_version_of_its_system_too(paper, setting, value):
+    told = ledger(paper, *around(paper, "cars196crops-frozen")).loc[setting]
+    assert told[["ours", "the paper's"]].tolist() == [value, f"not given; {value} in our version of its system"]
+
+
+def test_the_birds_have_the_rate_that_zhai_and_wu_have_on_cub200():
+    assert "lr" not in ledger("zhai2019", "cub200-2010-frozen-zhai2019").index
+    assert ledger("zhai2019", "grocery-frozen-zhai2019").loc["lr", "the paper's"] == "0.01"
+
+
+def test_rows_that_concern_one_data_set_stand_with_it_alone():
+    told = {name: ledger("musgrave2020", name) for name in ("grocery-frozen", "cub200-2010-frozen", "sop-musgrave2020")}
+    found = {
+        name: {"batches where classes are few", "search ranges on SOP"} & set(rows.index) for name, rows in told.items()
+    }
+    assert found == {
+        "grocery-frozen": {"batches where classes are few"},
+        "cub200-2010-frozen": set(),
+        "sop-musgrave2020": {"search ranges on SOP"},
+    }
+    assert "a fold's 30 takes" in told["grocery-frozen"].loc["batches where classes are few", "ours"]
+
+
+def test_classes_between_the_folds_are_counted():
+    row = "classes of the first half that never validate"
+    assert row not in ledger("musgrave2020", "cub200-2010-frozen").index
+    assert ledger("musgrave2020", "cars196crops-frozen").loc[row, "ours"] == "2 of 98"
+    both = ledger("musgrave2020", "cub200-2010-frozen", "cars196crops-frozen")
+    assert both.loc[row, "ours"] == "Cars crops: 2 of 98"
+
+
+def test_the_order_of_crop_and_resizing_is_told_where_images_are_cropped_at_random():
+    row = "order of crop and resizing"
+    assert "299 x 299" in ledger("oi2021", "cub200-oi2021").loc[row, "ours"]
+    assert row not in ledger("oi2021", "cub200-2010-frozen-oi2021").index
 
 
 @pytest.mark.parametrize("paper", PAPERS)

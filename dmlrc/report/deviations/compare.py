@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 import pandas as pd
 
 from dmlrc import studies
+from dmlrc.data.registry import SOURCES
 from dmlrc.protocol import Protocol
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels, titles
@@ -14,25 +15,33 @@ COLUMNS = ("setting", "ours", "the paper's", "where", "why")
 NOT_GIVEN = "not given"
 
 Reasons = Mapping[str, tuple[str, str]]
-"""A field of the protocol -> where the paper has it (or `NOT_GIVEN`), why ours differs."""
+"""A field of the protocol -> where the paper has it (or `NOT_GIVEN`: then it is ours to choose), why ours is so."""
 ByHand = tuple[str, str | Callable[[StudyRecords], str], str, str, str]
-"""Setting, ours (a text, or a function of the records), the paper's, where, why."""
+"""Setting, ours (a text, or a function of the records; "" where it says nothing of them), the paper's, where, why."""
 
 ProtocolOf = Callable[[StudyRecords], Protocol]
 
+_SQUARES = {
+    **dict.fromkeys(("glyphs", "glyphs-small", "omniglot"), "drawings, which are squares"),
+    "cars196crops": "the box of each car, squashed to a square",
+    "cub200_2010": "a square around each bird, with black borders where the photograph ended",
+}
+"""The data sets whose images are squares before this study stores them."""
+
+_SHARED = "As in the study around which the experiment stands: they share images or features."
 _WHY = {
     "trunk": "A trunk that two CPU cores can train, or whose features they can compute once.",
     "weights": "The ImageNet weights that can be had here; a network that is trained from scratch has none.",
     "train_from": "The layers before this one keep their ImageNet weights: what they give is computed once, so that a "
     "CPU can train the rest.",
     "embedding_dim": "A smaller embedding for a smaller trunk.",
-    "image_size": "The input size of the trunk; the stored images are no larger.",
-    "crop_size": "The input size of the trunk; the stored images are no larger.",
+    "image_size": _SHARED,
+    "crop_size": _SHARED,
     "augmentation": "The features of a frozen trunk are computed once, from one crop of each image; a network that is "
     "trained from scratch sees small affine changes.",
     "crop_scale": "Not used where images are not cropped at random.",
     "crop_ratio": "Not used where images are not cropped at random.",
-    "square": "The stored images are squares already.",
+    "square": _SHARED,
     "lr": "Another network, of which less trains. One rate serves all methods, chosen with several of them on "
     "validation classes: of the data set itself where the chapter on what is held equal has its grid; else of Grocery "
     "Store for frozen trunks, of the glyphs for trained ones.",
@@ -50,6 +59,28 @@ def ties(paper: str, where: str, why: str = "A score must not depend on the orde
     return "ties in a ranking", "the expected score over all orders of the tied images", paper, where, why
 
 
+def stored_images(where: str) -> ByHand:
+    """The row on what is on disk in the place of whole photographs."""
+    return (
+        "stored images",
+        _stored,
+        "whole photographs",
+        where,
+        "One array on disk holds a whole set. A centre square changes nothing that a centre crop sees. A box does, in "
+        "evaluation too: it shows little of the surroundings, and a squashed one no proportions.",
+    )
+
+
+def _stored(records: StudyRecords) -> str:
+    dataset, protocol = records.meta["dataset"], records.meta["protocol"]
+    cut = {"crop": "a centre square of each photograph", "squash": "each photograph, squashed to a square"}
+    what = _SQUARES.get(dataset, cut[protocol["square"]])
+    source = SOURCES.get(dataset.removesuffix("-lite0"))  # features are those of photographs
+    if source is not None and source.form.size < protocol["image_size"]:
+        what += f", stored at {source.form.size} pixels and enlarged"
+    return f"{what}; training crops are not anti-aliased" if protocol["augmentation"] == "crop" else what
+
+
 def usual(where: str, *fields: str) -> Reasons:
     """The reasons that hold for every paper, for these fields."""
     return {field: (where, _WHY[field]) for field in fields}
@@ -58,7 +89,7 @@ def usual(where: str, *fields: str) -> Reasons:
 def compare(
     by_study: ByStudy, protocol: Protocol | ProtocolOf, reasons: Reasons, by_hand: Iterable[ByHand]
 ) -> pd.DataFrame:
-    """The numbered deviations of studies from a paper; columns `COLUMNS`, index from 1.
+    """The numbered deviations of studies from a paper, and what it leaves open; columns `COLUMNS`, index from 1.
 
     protocol: the paper's, or the one that it has for the data set of some records. A row stands for all studies; where
     they differ from one another, each is named. Only the fields in `reasons` are compared.
@@ -100,11 +131,17 @@ def _field(
 ) -> tuple[str, ...]:
     papers = {key: protocol(records) if callable(protocol) else protocol for key, records in ran.items()}
     theirs = {key: labels.setting(name, getattr(paper, name)) for key, paper in papers.items()}
-    ours = {key: labels.setting(name, records.meta["protocol"][name]) for key, records in ran.items()}
-    if ours == theirs:
+    ours = {key: _ours(records, name) for key, records in ran.items()}
+    if ours == theirs and where != NOT_GIVEN:
         return ()
     paper = f"not given; {_joined(theirs)} in our version of its system" if where == NOT_GIVEN else _joined(theirs)
     return name, _joined(ours), paper, where, why
+
+
+def _ours(records: StudyRecords, name: str) -> str:
+    if name == "square" and records.meta["dataset"] in _SQUARES:
+        return "as stored"
+    return labels.setting(name, records.meta["protocol"][name])
 
 
 def _by_hand(
@@ -116,14 +153,16 @@ def _by_hand(
     why: str,
 ) -> tuple[str, ...]:
     ours = {key: ours_of(records) if callable(ours_of) else ours_of for key, records in ran.items()}
-    if not any(text and text != paper for text in ours.values()):
+    texts = {key: text for key, text in ours.items() if text}
+    if set(texts.values()) <= {paper}:
         return ()
-    texts = {key: text or "unknown" for key, text in ours.items()}
-    joined = labels.listed(dict.fromkeys(texts.values())) if name == "data set" else _joined(texts)
-    return name, joined, paper, where, why
+    if name == "data set":
+        return name, labels.listed(dict.fromkeys(texts.values())), paper, where, why
+    return name, _joined(texts, len(ours)), paper, where, why
 
 
-def _joined(ours: Mapping[str, str]) -> str:
-    if len(set(ours.values())) == 1:
-        return next(iter(ours.values()))
-    return "; ".join(f"{titles.in_label(name)}: {text}" for name, text in ours.items())
+def _joined(texts: Mapping[str, str], studies: int = 0) -> str:
+    """The one text of all studies, or each with its study. studies: how many there are, where some may have no text."""
+    if len(set(texts.values())) == 1 and len(texts) >= studies:
+        return next(iter(texts.values()))
+    return "; ".join(f"{titles.in_label(name)}: {text}" for name, text in texts.items())

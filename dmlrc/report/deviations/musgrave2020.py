@@ -4,16 +4,18 @@ from dataclasses import replace
 
 import pandas as pd
 
-from dmlrc.data.registry import SOURCES
 from dmlrc.papers import musgrave2020
 from dmlrc.protocol import Protocol
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels
 from dmlrc.report.common import ByStudy
-from dmlrc.report.deviations.compare import ByHand, Reasons, compare, ties, usual
+from dmlrc.report.deviations.compare import NOT_GIVEN, ByHand, Reasons, compare, stored_images, ties, usual
 
-CHARACTERS = ("glyphs", "glyphs-small", "omniglot")
-
+_SIZE = (
+    "3.1",
+    "The size that the trunk is made for, or a smaller one that two CPU cores can train; characters are stored at 28 "
+    "pixels.",
+)
 REASONS: Reasons = {
     **usual("3.1", "trunk", "weights", "train_from"),
     "frozen_trunk": (
@@ -21,7 +23,9 @@ REASONS: Reasons = {
         "Features are computed once and only the linear embedder trains, so that the full budget of trials and reruns "
         "is affordable without a GPU. This is a protocol of its own and is named wherever its numbers stand.",
     ),
-    **usual("3.1", "embedding_dim", "image_size", "crop_size"),
+    **usual("3.1", "embedding_dim"),
+    "image_size": _SIZE,
+    "crop_size": _SIZE,
     "augmentation": (
         "3.1",
         "A frozen trunk sees the evaluation crop only, since its features are computed once; one that trains from a "
@@ -34,8 +38,8 @@ REASONS: Reasons = {
         "10⁻⁶ is a rate for fine-tuning BN-Inception. One rate serves all methods; where it was searched for, on "
         "validation folds, the trials that chose it are shown below.",
     ),
-    "weight_decay": ("code", "The paper does not give it; its code's later default is 1e-4."),
-    "momentum": ("code", "The paper does not give it; its code's later default is 0.9."),
+    "weight_decay": (NOT_GIVEN, "10⁻⁴ is the later default of the paper's code."),
+    "momentum": (NOT_GIVEN, "0.9 is the later default of the paper's code; characters are trained without."),
     "folds": ("3.2", "Fewer folds for a small budget."),
     "iterations_per_epoch": ("code", "Cut by the budget."),
     "eval_every": ("code", "The paper's code validates CUB200 every 2, Cars196 every 5 and SOP every 20 epochs."),
@@ -61,17 +65,28 @@ def _reruns(records: StudyRecords) -> str:
     return f"{count}" if searches == 1 else f"{count} after each of {searches} searches"
 
 
-def _stored(records: StudyRecords) -> str:
-    """How the images of a study lie on disk."""
-    if records.meta["dataset"] in CHARACTERS:
-        return "drawings, which are squares"
-    what = "a centre square of each photograph"
-    if records.meta["dataset"] == "cars196crops":
-        what = "the box of each car, squashed to a square"
-    source = SOURCES.get(records.meta["dataset"])
-    if source is not None and source.form.size < records.meta["protocol"]["image_size"]:
-        what += f", stored at {source.form.size} pixels and enlarged"
-    return f"{what}; training crops are not anti-aliased"
+def _ranges_on_sop(records: StudyRecords) -> str:
+    if records.meta["dataset"] != "sop":
+        return ""
+    return "the authors' widest there, but NTXent's temperature from 10⁻⁴; SoftTriple has no regulariser"
+
+
+def _half(records: StudyRecords) -> tuple[int, int]:
+    """How many classes the first half has, and into how many parts it is cut; 1 without validation."""
+    return records.meta["data"]["classes"] // 2, records.meta["protocol"]["folds"] or 1
+
+
+def _never_validate(records: StudyRecords) -> str:
+    classes, folds = _half(records)
+    return f"{classes % folds} of {classes}" if classes % folds else ""
+
+
+def _few_classes(records: StudyRecords) -> str:
+    classes, folds = _half(records)
+    train = classes - classes // folds
+    if not 0 < train < max(method.classes_per_batch for method in musgrave2020.METHODS):
+        return ""
+    return f"a batch of more classes than a fold's {train} takes half of them with twice the images, and keeps its size"
 
 
 BY_HAND: tuple[ByHand, ...] = (
@@ -87,7 +102,7 @@ BY_HAND: tuple[ByHand, ...] = (
         "search",
         "Optuna's tree-structured Parzen estimator; its first 10 trials are random",
         "Bayesian optimisation with Ax",
-        "3.2",
+        "3.2, code",
         "Maintained, seeded, and a trial can be proposed from the records alone, so that a killed search resumes.",
     ),
     (
@@ -100,16 +115,29 @@ BY_HAND: tuple[ByHand, ...] = (
     (
         "search ranges",
         "fixed before the search",
-        "widened during the search where an optimum lay on a bound; NTXent's temperature from 1e-5 on Cars196 and SOP, "
-        "on CUB200 MS's alpha from 1e-3 and SoftTriple's gamma from 1e-4",
+        "widened during the search where an optimum lay on a bound; NTXent's temperature from 10⁻⁵ on Cars196 and SOP, "
+        "on CUB200 MS's alpha from 10⁻³ and SoftTriple's gamma from 10⁻⁴",
         "optima list, trials",
-        "A range that moves while one looks cannot be repeated. Those of SOP are the authors' widest, and SoftTriple "
-        "has no regulariser there, as in their trials.",
+        "A range that moves while one looks cannot be repeated.",
+    ),
+    (
+        "search ranges on SOP",
+        _ranges_on_sop,
+        "NTXent's temperature from 10⁻⁵; SoftTriple has no regulariser",
+        "trials",
+        "NTXent has one range on all data sets.",
+    ),
+    (
+        "classes of the first half that never validate",
+        _never_validate,
+        "none by the text; as many in its code",
+        "3.2, code",
+        "Parts of one size, as in the code.",
     ),
     (
         "weight decay of Margin",
         "none, of trunk and embedder neither, in both rows",
-        "none; whether of the boundaries alone, is not said",
+        "none; whether for the boundaries alone is not said",
         "names of its files",
         "The wider reading. By the narrower one trunk and embedder keep the decay of all others.",
     ),
@@ -136,19 +164,12 @@ BY_HAND: tuple[ByHand, ...] = (
     ),
     (
         "batches where classes are few",
-        "a batch of more classes than a fold has takes half the classes with twice the images, and keeps its size",
+        _few_classes,
         "never needed: every fold has enough classes",
         "3.1",
-        "Grocery Store has 30 training classes a fold, and classification losses ask for 32.",
+        "Classification losses ask for 32 classes.",
     ),
-    (
-        "stored images",
-        _stored,
-        "whole photographs",
-        "3.1",
-        "One array on disk holds a whole set. Evaluation, a centre crop, is not affected by a centre square; it is by "
-        "squashed boxes, which show no surroundings and no proportions.",
-    ),
+    stored_images("3.1"),
     ties("the order in which the search library returns them", "3.3"),
 )
 

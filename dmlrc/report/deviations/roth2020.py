@@ -14,6 +14,7 @@ from dmlrc.report.deviations.compare import (
     images_per_batch,
     reruns,
     start_of_weights,
+    stored_images,
     ties,
     usual,
 )
@@ -25,7 +26,9 @@ REASONS: Reasons = {
         "Features are computed once and only the linear embedder trains. The objectives are compared on fixed "
         "features, which is another question than the paper's.",
     ),
-    **usual("4.1", "embedding_dim", "image_size", "crop_size", "augmentation"),
+    **usual("4.1", "embedding_dim"),
+    **usual("code", "image_size"),
+    **usual("4.1", "crop_size", "augmentation"),
     **usual("code", "crop_scale", "crop_ratio"),
     **usual("4.1", "optimizer"),
     **usual("4.1", "lr", "weight_decay"),
@@ -46,7 +49,8 @@ def _switch(records: StudyRecords) -> str:
 
 def _rates_of_losses(records: StudyRecords) -> str:
     rate = records.meta.get("settings", {}).get("softmax", {}).get(LOSS_WEIGHTS_LR)
-    return f"{'that of the embedder' if rate is None else f'{rate:g}'} (Softmax) and 5e-4 (ArcFace, Pnca, Margin)"
+    softmax = "(Softmax, SoftTriple)" if rate is None else f"(SoftTriple), {labels.number(rate)} (Softmax)"
+    return f"that of the embedder {softmax} and 5·10⁻⁴ (ArcFace, Pnca, Margin)"
 
 
 BY_HAND: tuple[ByHand, ...] = (
@@ -69,9 +73,10 @@ BY_HAND: tuple[ByHand, ...] = (
     (
         "values in the sweeps",
         "around the study's own setting; trunks and preprocessing that are here",
-        "GoogLeNet, Inception-BN, ResNet50; base, big, red., adv.; batch sizes and decays only in the figure",
-        "4.2, Fig. 2",
-        "The figure's values are not printed, and the strengths of adv. are not given.",
+        "GoogLeNet, Inception-BN, ResNet50; base, big, red., adv. (in the code grey with probability 0.2, and "
+        "brightness, contrast, saturation and hue changed by up to 0.2); batch sizes and decays only in the figure",
+        "4.2, Fig. 2, code",
+        "The figure's values are not printed, and changes of colour are not built here.",
     ),
     ("losses in Fig. 2", "the six of Fig. 3", "five, not named", "4.2", "One set of losses for all sweeps."),
     (
@@ -89,13 +94,23 @@ BY_HAND: tuple[ByHand, ...] = (
         "A search for each is another study, the Reality Check's. What was tuned for ResNet50 need not suit our trunk.",
     ),
     (
-        "losses and samplers",
+        "losses",
         "by their equations; SNR (D) with its regulariser",
-        "the public code trains SNR (D) without it, divides Margin by triplets, takes SoftTriple's inner softmax over "
-        "the classes, cuts ArcFace's cosines at 0, draws Quadruplet's last image from any class, and compares DDM's "
-        "histograms as samples, with the distance of their means and deviations added",
+        "the public code trains SNR (D) without it, divides Margin by triplets, cuts ArcFace's cosines at 0 and draws "
+        "Quadruplet's last image from any class; in SoftTriple it takes the inner softmax over the classes, of cosines "
+        "times γ = 0.1 and not divided by it, and normalises along the centres",
         "code",
         "The equations are what the paper names.",
+    ),
+    (
+        "samplers",
+        "by their descriptions: SPC-n draws different classes and different images; SPC-R different images, each as "
+        "likely as any other",
+        "the public code draws with replacement, in SPC-n classes and images; in SPC-R a class first and then an image "
+        "of it, so that the last image may be its own mate; it compares DDM's histograms as samples, with the distance "
+        "of their means and deviations added",
+        "3.2, code",
+        'The descriptions are what the paper names: SPC-n has "unique classes".',
     ),
     (
         "images of a class in a batch that is chosen",
@@ -107,10 +122,10 @@ BY_HAND: tuple[ByHand, ...] = (
     (
         "rates of class weights, proxies and boundaries",
         _rates_of_losses,
-        "1e-5 (Softmax), as the network, and 5e-4 (ArcFace, Pnca, Margin)",
+        "10⁻⁵ (Softmax, SoftTriple), as the network, and 5·10⁻⁴ (ArcFace, Pnca, Margin)",
         "code",
-        "The embedder's rate is higher here and its steps are fewer. At 5e-4 Adam can move each number by 0.25 in 500 "
-        "steps, five times its size at the start; at 1e-5 by a fiftieth of that, and the class weights hardly turn.",
+        "The embedder's rate is higher here and its steps are fewer. At 5·10⁻⁴ Adam can move each number by 0.25 in "
+        "500 steps, five times its size at the start; at 10⁻⁵ by a fiftieth of that, and class weights hardly turn.",
     ),
     (
         "class weights and proxies at the start",
@@ -128,6 +143,14 @@ BY_HAND: tuple[ByHand, ...] = (
         "The paper leaves the distance and the weights open; on normalised embeddings a cosine distance is half a "
         "squared Euclidean one.",
     ),
+    (
+        "mAP@C and mAP@1000",
+        "divided by R, the positives of a query, or by min(R, 1000)",
+        "divided by C, the images of its class with the query",
+        "code",
+        "So a perfect ranking scores 1; by the code it scores R / C.",
+    ),
+    stored_images("4.1"),
     ties("the order in which the search library returns them", "code"),
 )
 

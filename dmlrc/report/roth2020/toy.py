@@ -1,9 +1,9 @@
 """roth-f6: the two-dimensional toy of Roth et al. 2020, trained here: one seed as it is drawn, several as records.
 
 Four training classes lie on a diagonal; the four test classes lie on vertical and horizontal lines beside it. Settings
-from a public script of this toy (the authors' README announces one; it was read in a copy that names no repository):
-15 points a line, an MLP 2-30-30-2 whose output is normalised, Adam at 0.03, 200 batches of 24 points, negative margin
-0.1, switch probability 0.001.
+from the authors' script, `toy_experiments/toy_example_diagonal_lines.py` of their public code: 15 points a line, an MLP
+2-30-30-2 whose output is normalised, Adam at 0.03, 200 batches of 24 points, negative margin 0.1, switch probability
+0.001.
 
 That script does not train what the figure's caption says: where it switches, it leaves the pull between positives
 out of the loss altogether. `VARIANTS` keeps the two apart: the regularised loss as the paper describes it, beside its
@@ -30,7 +30,7 @@ from dmlrc.report.statistics import Estimate
 from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 
 POINTS, BATCH, STEPS, LR, NEG_MARGIN = 15, 24, 200, 0.03, 0.1
-# each line from (x, y) to (x, y): the public script's
+# each line from (x, y) to (x, y): the authors' script's
 TRAIN_LINES = tuple(((low, low), (high, high)) for low, high in ((0.1, 0.3), (0.35, 0.55), (0.6, 0.8), (0.85, 1.05)))
 TEST_LINES = (
     ((0.2, 0.2), (0.2, 0.4)),
