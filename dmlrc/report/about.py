@@ -1,10 +1,10 @@
 """What the numbers of a page were made of, and how the page is cited; stands folded at the foot of each chapter."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pandas as pd
 
-from dmlrc import papers, provenance
+from dmlrc import papers, provenance, studies
 from dmlrc.protocol import Study
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels, titles
@@ -50,19 +50,17 @@ def _belongs(study: Study, chapter: str) -> bool:
 def row(records: StudyRecords) -> dict[str, str]:
     """What a study's numbers were made of, as text."""
     meta, where = records.meta, records.meta["environment"]
-    data, budget, searches = meta["data"], meta["budget"], meta.get("repetitions", 1)
+    data = meta["data"]
     return {
         "shown as": titles.title(records.name),
         "data": f"{labels.dataset(records)}: {data['images']:,} images, {data['classes']:,} classes"
         + (", in random order" if meta["class_order"] == "random" else ""),
         "protocol": f"{meta['protocol']['name']}: {labels.trunk(meta['protocol'])}",
-        "budget": f"{budget['name']}: {searches} search{'es' * (searches > 1)} of {budget['trials']} trials"
-        f"{_together(records)}, "
-        f"{budget['reruns']} reruns each, {meta['protocol']['folds']} folds",
+        "budget": _budget(records),
         "seed": str(meta["seed"]),
         "commit": made(records, "commit"),
         "begun": meta["created"][:10],
-        "machine": f"{made(records, 'processor')}, {where['cores']} cores, {made(records, 'device')}",
+        "machine": f"{made(records, 'processor')}, {labels.counted(where['cores'], 'core')}, {made(records, 'device')}",
         "with": ", ".join(f"{name} {version}" for name, version in packages(records).items()),
     }
 
@@ -87,11 +85,18 @@ def made(records: StudyRecords, column: str) -> str:
     names = named.groupby(column, sort=False)["method"].unique()
     if len(names) < 2:
         return names.index[0] if len(names) else first
-    return "; ".join(f"{value} ({_methods(those)})" for value, those in names.items())
+    study = studies.known().get(records.name)
+    known = {method.name: method.label for method in study.methods} if study else {}
+    return "; ".join(f"{value} ({_methods(those, known)})" for value, those in names.items())
 
 
-def _methods(names: Sequence[str]) -> str:
-    return ", ".join(map(labels.method_label, names)) if len(names) < 4 else f"{len(names)} methods"
+def _methods(names: Sequence[str], known: Mapping[str, str]) -> str:
+    if len(names) > 3:
+        return f"{len(names)} methods"
+    told = ", ".join(labels.aside(known.get(name) or labels.method_label(name)) for name in names)
+    for trunk, title in titles.TRUNKS.items():
+        told = told.replace(trunk, title)
+    return told
 
 
 def bibtex(chapter: str = "") -> str:
@@ -105,6 +110,16 @@ def bibtex(chapter: str = "") -> str:
     }
     lines = "".join(f"  {name} = {{{value}}},\n" for name, value in fields.items())
     return f"@misc{{dmlrc{'-' * bool(chapter)}{chapter},\n{lines}}}"
+
+
+def _budget(records: StudyRecords) -> str:
+    budget, searches = records.meta["budget"], records.meta.get("repetitions", 1)
+    folds = records.meta["protocol"]["folds"]
+    search, runs = "no search", f"{labels.counted(budget['reruns'], 'run')} a row"
+    if budget["trials"]:
+        search = f"{searches} search{'es' * (searches > 1)} of {labels.counted(budget['trials'], 'trial')}"
+        search, runs = search + _together(records), f"{labels.counted(budget['reruns'], 'rerun')} each"
+    return f"{budget['name']}: {search}, {runs}, {labels.counted(folds, 'fold') if folds else 'no folds'}"
 
 
 def _together(records: StudyRecords) -> str:

@@ -144,8 +144,8 @@ def experiment_title(experiment: str, paper: str) -> str:
     ('Roth et al. 2020: embedding size', 'methods table')
     >>> experiment_title("after2019", "musgrave2020"), experiment_title("trunks", "musgrave2020")
     ('losses after 2019', 'Musgrave et al. 2020: trunks')
-    >>> experiment_title("rate-tenfold", "musgrave2020")
-    'methods table, ten times the learning rate'
+    >>> experiment_title("rate-tenfold", "musgrave2020"), experiment_title("oi2021-order2", "oi2021")
+    ('methods table, ten times the learning rate', 'Oi et al. 2021: random class order 2')
     """
     if experiment == METHODS_TABLE:
         return METHODS_TABLE
@@ -154,7 +154,7 @@ def experiment_title(experiment: str, paper: str) -> str:
     if experiment in titles.RATES:  # ours, under the paper's protocol
         return f"{METHODS_TABLE}, {SWEEPS[experiment]}"
     of = next((each.label for each in papers.ALL if each.key == paper), paper)
-    sweep = experiment.removeprefix(paper).removeprefix("-")
+    sweep = re.sub(r"^order(?=\d)", f"{SWEEPS['random']} ", experiment.removeprefix(paper).removeprefix("-"))
     return f"{of}: {SWEEPS.get(sweep, sweep)}" if sweep else of
 
 
@@ -174,7 +174,7 @@ def cells(found: pd.DataFrame) -> pd.DataFrame:
         {
             "MAP@R": wide["map_at_r"].to_numpy(),
             "rank": [labels.places(*pair) for pair in ranked[["rank_low", "rank_high"]].to_numpy(dtype=float)],
-            "first": np.select([ranked["rank_low"].isna(), ranked["tied"].eq(True)], ["–", "tied"], "no"),
+            "tied with the best": np.select([ranked["rank_low"].isna(), ranked["tied"].eq(True)], ["–", "yes"], "no"),
             **{labels.METRIC_LABELS[name]: wide[name].to_numpy() for name in METRICS[1:]},
             "study": wide.index.get_level_values("study").map(titles.title),
             "experiment": [

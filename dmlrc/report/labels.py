@@ -164,6 +164,9 @@ _AS_PRINTED = {
         "package": "ImageNet, in the package",
         "squeezenet1_0_deepcompression.pth": "ImageNet, Deep Compression",
     },
+    "augmentation": {"place": "crop at a random place"},
+    "sampler": {"class_balanced": "class-balanced"},
+    "split": {"ratio_4_1_5": "4 : 1 : 5"},
     "optimizer": {"rmsprop": "RMSprop", "adam": "Adam", "sgd": "SGD", "adamw": "AdamW"},
     "metrics": METRIC_LABELS | {"jsd": "JSD"},
     "val_metrics": METRIC_LABELS | {"jsd": "JSD"},
@@ -297,6 +300,22 @@ def signed(value: float, digits: int = 1, unit: str = " %") -> str:
     return "–" if np.isnan(value) else f"{100 * value:+.{digits}f}{unit}"
 
 
+def apart(gains: Iterable[float], digits: int = 0) -> str:
+    """How far something ends above or below something else, at least and at most; gains are fractions of the latter.
+
+    >>> apart([0.94, 1.887]), apart([-0.018, 0.02]), apart([-0.02, -0.013]), apart([-0.0186], 1), apart([0.0004], 1)
+    ('94 to 189 % above', 'between 2 % below and 2 % above', '1 to 2 % below', '1.9 % below', 'level with')
+    """
+    gains = [round(100 * gain, digits) for gain in gains if gain == gain]
+    low, high = min(gains), max(gains)
+    if low < 0 < high:
+        return f"between {-low:.{digits}f} % below and {high:.{digits}f} % above"
+    if low == high == 0:
+        return "level with"
+    sizes = span(map(abs, gains), f"{{:.{digits}f}}".format)
+    return f"{sizes} % {'above' if high > 0 else 'below'}"
+
+
 def dimensions(records: StudyRecords) -> tuple[int, int]:
     """The size of an embedding and the number of folds."""
     return records.meta["protocol"]["embedding_dim"], records.meta["protocol"]["folds"]
@@ -330,8 +349,8 @@ def trunk(protocol: Mapping) -> str:
     name = TRUNK_LABELS.get(protocol["trunk"], protocol["trunk"])
     if protocol["frozen_trunk"]:
         return f"{name}, frozen"
-    if layer := protocol.get("train_from"):
-        return f"{name}, trained from {layer}"
+    if protocol.get("train_from"):
+        return f"{name}, last block trained"
     return f"{name}, fine-tuned" if protocol["weights"] else f"{name}, from scratch"
 
 
@@ -402,13 +421,16 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
         who = named(searched)
         if all(editions.is_yours(records.name) for records in searched):
             who = f"{{term}}`Your run`, {who},"
+        have, ranks, settles = ("has", "it ranks", "settles") if len(searched) == 1 else ("have", "they rank", "settle")
         sentences.append(
-            f"{who} has short searches and runs: it ranks the methods only for a budget this small, and settles no "
+            f"{who} {have} short searches and runs: {ranks} the methods only for a budget this small, and {settles} no "
             "claim."
         )
     if small := [records for records in short if records.meta["budget"]["trials"] < 10]:
         budgets = dict.fromkeys(
-            "{name}: {trials} trials, {reruns} reruns".format(**each.meta["budget"]) for each in small
+            f"{each.meta['budget']['name']}: {counted(each.meta['budget']['trials'], 'trial')}, "
+            f"{counted(each.meta['budget']['reruns'], 'rerun')}"
+            for each in small
         )
         sentences.append(
             f"The small budget of {named(small)} ({'; '.join(budgets)}) shows that the whole chain works. It is too "
@@ -429,8 +451,7 @@ def first_runs(edition: Iterable[StudyRecords]) -> str:
     """What a table's first run is, where it, or an experiment around it, is shown; else ""."""
     shown = any((records.meta["parent"] or records.name) in FIRST_RUNS for records in edition)
     return (
-        "{term}`First run`: the learning rate of its methods table is not the one that the validation classes choose "
-        "({doc}`14_what_decides_a_ranking`)."
+        "{term}`First run`: the learning rate of its methods table is not the one that the validation classes choose."
         if shown
         else ""
     )

@@ -108,5 +108,24 @@ def sentences(found: Mapping[str, pd.Series]) -> str:
         return ""
     return (
         "\n\nDimensions alone do much of it: an untrained linear layer on the same features rises "
-        f"{labels.by_study(told)}. Only what a line gains over the dashed one was learnt."
+        f"{labels.by_study(told)}."
+    )
+
+
+def learnt(found: Mapping[str, pd.Series], sweeps: Mapping[str, StudyRecords | None]) -> str:
+    """At how many sizes training leads above the untrained layer, in a sentence; "" where that is not known.
+
+    found: `around` of these sweeps of sizes. Of each size the best row counts, by its mean.
+    """
+    told = {}
+    for name, curve in found.items():
+        rows = scores(sweeps[name]).groupby(["row", "level_number"])["value"].mean()
+        best = rows.groupby("level_number").max().reindex(curve.index).dropna()
+        above = int((best > curve[best.index]).sum())
+        told[name] = f"at {'each' if above == len(best) else above or 'none'} of {len(best)} sizes"
+    if not told:
+        return ""
+    return (
+        "\n\nOnly what a line gains over the dashed one, of the untrained layer, was learnt: the highest lies above it "
+        f"{labels.by_study(told)}."
     )

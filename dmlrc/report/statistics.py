@@ -289,8 +289,9 @@ def redrawn(
     (Efron and Tibshirani 1993, chapter 13). Noise widens a range. In made-up studies the interval of a ratio of two
     ranges covers 94 to 98 % while the standard errors stay below half the standard deviation of the true scores, since
     both are widened alike. That of a single range would lie too high even there, and cover 58 to 92 %: it has
-    `range_of`. Where the errors come near the standard deviation, luck makes most of the range (`range_by_luck`), and
-    the interval lies too low for a ratio over it as well: it covers less and less, down to never.
+    `range_of`. Where the errors of one of two groups come near the standard deviation, luck makes most of its range
+    (`range_by_luck`), and the interval of a ratio lies too low if that range is under the line, too high if it is above
+    it: it covers less and less, down to never.
     """
     random = np.random.default_rng(SEED)
     value = float(statistic(*(np.asarray(centre, float) for centre, _ in groups)))

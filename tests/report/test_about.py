@@ -34,11 +34,27 @@ def test_records_of_one_commit_name_it_once():
 
 def test_every_device_and_torch_of_the_rows_is_named(mixed):
     row = about.row(mixed)
-    assert row["machine"].endswith(", 1 cores, cpu (14 methods); a GPU (Triplet)")
+    assert row["machine"].endswith(", 1 core, cpu (14 methods); a GPU (Triplet)")
     assert row["with"] == "torch 2.15.0 (14 methods); 2.16.0 (Triplet), numpy 2.5.5"
     told = inventory.provenance([mixed])[mixed.name]
     assert (told["device"], told["numpy"]) == ("cpu (14 methods); a GPU (Triplet)", "2.5.5")
     assert told["torch"] == "2.15.0 (14 methods); 2.16.0 (Triplet)"
+
+
+def test_the_budget_of_a_table_and_of_an_experiment_without_a_search():
+    found = fake_records(trials=3, reruns=1)
+    assert about.row(found)["budget"] == "fake: 1 search of 3 trials, 1 rerun each, 4 folds"
+    budget = found.meta["budget"] | {"trials": 0, "reruns": 5}
+    alone = replace(found, meta=found.meta | {"budget": budget, "protocol": found.meta["protocol"] | {"folds": 0}})
+    assert about.row(alone)["budget"] == "fake: no search, 5 runs a row, no folds"
+
+
+def test_rows_of_an_experiment_go_by_their_labels(mixed):
+    rows = {"triplet": "proxy_nca@resnet18-random"}
+    frames = {name: getattr(mixed, name).replace({"method": rows}) for name in ("trials", "reruns")}
+    meta = mixed.meta | {"study": "cub200-2010-frozen-roth2020-trunks"}
+    told = about.made(replace(mixed, **frames, meta=meta), "commit")
+    assert told.endswith("1111111111 (Pnca (ResNet18-random))")
 
 
 def test_every_commit_and_processor_of_the_rows_is_named(mixed):

@@ -217,7 +217,8 @@ class TestValidationAndTest:
         assert found["regret"] == pytest.approx(0)
         assert found["within"].value == pytest.approx(1)
         assert found["n"] == 4
-        assert f"costs nothing (± {100 * found['uncertain']:.2f})." in page.choosing_sentence(study(noise=0.0))
+        changes = f"changes its test MAP@R by -0.00 ± {100 * found['uncertain']:.2f} points."
+        assert changes in page.choosing_sentence(study(noise=0.0))
         assert "is better on test" in page.choosing_sentence(study(noise=0.0))
 
     def test_regret_is_what_the_wrong_choice_costs(self):
@@ -226,7 +227,7 @@ class TestValidationAndTest:
         found = measures.choosing(records)
         assert found["regret"] == pytest.approx(0.09)
         assert not found["held_out"]
-        assert "not corrected for picking the best" in page.choosing_sentence(records)
+        assert "by -9.00 (not corrected for picking the best) points" in page.choosing_sentence(records)
 
     def test_equal_methods_cost_nothing_by_the_other_searches(self, monkeypatch):
         rng, regrets, lucky, covered = np.random.default_rng(0), [], [], []
@@ -276,12 +277,18 @@ def parts():
 def test_sentences_name_what_decides_more_than_the_loss():
     text = page.parts_sentence(study(), parts())
     assert "the losses differ by 1.0 % of their mean MAP@R" in text
-    assert text.endswith("Parts that clearly change the gaps between them by more: the pipeline (3.0 %).")
-    validated = [replace(each, on="validation" if each.name == "pipeline" else "test") for each in parts()]
-    assert page.parts_sentence(study(), validated).endswith("the pipeline (3.0 %, on validation classes).")
+    assert text.endswith("The pipeline (3.0 %) clearly changes the gaps between them by more.")
+    rate = replace(parts()[0], name="learning rate, the whole grid", on="validation")
+    assert page.parts_sentence(study(), [rate, *parts()]).endswith(
+        "The learning rate (the whole grid, 3.0 %, on validation classes) and the pipeline (3.0 %) clearly change the "
+        "gaps between them by more."
+    )
     wide = [replace(each, against=replace(each.against, low=0.005)) for each in parts()]
     text = page.parts_sentence(study(), wide)
-    assert text.endswith("Parts that change these gaps by at least as much: the pipeline (3.0 %).")
+    assert text.endswith("The pipeline (3.0 %) changes the gaps between them by as much or more, though not clearly.")
+    assert page.parts_sentence(study(), [wide[0], rate, *parts()[1:]]).endswith(
+        "clearly changes the gaps between them by more; so, less surely, does the pipeline (3.0 %)."
+    )
     text = page.parts_sentence(study(), parts()[1:])
     assert "Nothing else changes the gaps between them as much; next comes" in text
     assert "test classes, with 0.2 %" in text
@@ -321,11 +328,15 @@ def test_cells_and_figures():
 
 
 def test_studies_are_told_in_one_sentence():
-    found = {"one": parts(), "two": parts()[1:2]}
-    said = page.parts_in_short(found)
-    assert "the pipeline" in said
-    assert "`one`" in said
-    assert "`two`" not in said  # nothing is known of it
+    found = {"one": parts(), "two": parts()[1:2]}  # nothing is known of the second
+    assert (
+        page.parts_in_short(found) == "What clearly moves a ranking more than the loss itself: the pipeline on `one`."
+    )
+    wide = [replace(each, against=replace(each.against, low=0.005)) for each in parts()]
+    assert page.parts_in_short({"one": parts(), "two": wide}) == (
+        "What clearly moves a ranking more than the loss itself: the pipeline on `one` and nothing on `two`. What may: "
+        "on `two` the pipeline."
+    )
     assert page.parts_in_short({"two": parts()[1:2]}) == ""
     records = study()
     assert f"on `{records.name}`" in page.levelled_in_short([records])
@@ -383,9 +394,13 @@ def test_a_study_at_other_rates(monkeypatch):
     assert page.rates_in_short({}) == ""
     (high_moved, _), (searched_moved, _) = found.moved("too high"), found.moved("searched for each")
     assert page.rates_in_short({chosen.name: found}).endswith(
-        f"seed explains on `{chosen.name}` for {high_moved} of 3 pairs at a rate too high and for {searched_moved} of "
-        f"3 pairs "
-        "with a rate searched for each (about 0 expected by chance)."
+        f"seed explains: on `{chosen.name}` for {high_moved} of 3 pairs at a rate too high (about 0 would by chance) "
+        f"and for {searched_moved} of 3 pairs with a rate searched for each (about 0 would by chance)."
+    )
+    calm = pd.concat(dict.fromkeys(("too high", "chosen"), found.scores["chosen"]), axis=1)
+    calm = replace(found, made={which: found.made[which] for which in ("too high", "chosen")}, scores=calm)
+    assert page.rates_in_short({chosen.name: calm}).endswith(
+        f"on `{chosen.name}` for 0 of 3 pairs at a rate too high, no more than chance would (about 0)."
     )
     cells, marks = page.rates_cells(found)
     assert list(cells) == ["10⁻⁵ (too high)", "10⁻⁶ (chosen)", "searched for each"]

@@ -97,9 +97,22 @@ def test_sentences_say_what_is_measured(depths):
     assert "on average" not in page.spread_sentence("CUB", depths[1:])  # Omniglot is another data set
 
 
+def test_in_short_tells_every_data_set_in_one_sentence(depths):
+    alone, block, _ = (f"{100 * measures.spread(each).value:.2f} ({each.label})" for each in depths)
+    assert page.spread_in_short({"Birds": depths[:2], "Cars": depths[:1]}) == (
+        f"From the worst loss to the best, points of MAP@R: on Birds {alone} and {block}; on Cars {alone}."
+    )
+    (changed, pairs), lucky = (count(*depths[1:]) for count in (measures.turned, measures.turned_by_luck))
+    assert page.order_in_short({"Birds": depths}).endswith(
+        f" and {changed} of {pairs} from {measures.BLOCK} to {measures.ALL} on Birds (by luck alone {lucky.low:.0f} to "
+        f"{lucky.high:.0f})."
+    )
+    assert page.spread_in_short({}) == page.order_in_short({}) == ""
+
+
 def test_the_study_that_lends_the_luck_of_search_is_named(depths):
     lent = [replace(each, compared=replace(each.compared, donor=CUB)) for each in depths]
-    assert ": that on CUB-200 (2010) (for the depths on Birds and Cars)." in page.luck_sentence(
+    assert ": CUB-200 (2010) lends it to the depths on Birds and Cars." in page.luck_sentence(
         {"Birds": lent, "Cars": lent}
     )
     own = [replace(each, compared=replace(each.compared, donor="")) for each in depths]
@@ -132,7 +145,7 @@ def test_the_untrained_trunk_is_read_where_it_is_recorded(recorded, depths):
     found = measures.depths(CUB)
     assert found[0].untrained == 0.25
     assert page.cells(found)[0].loc[page.UNTRAINED].tolist() == ["25.00", "–", "–"]
-    assert "by 3.96 points with the linear embedder alone, 0.96 with the last block too and " in (
+    assert "by 3.96 points with the linear embedder alone, 0.96 with the last block trained too and " in (
         page.spread_sentence("CUB", found)
     )
 

@@ -90,7 +90,7 @@ def test_a_method_alone_has_no_rank(main):
     scores = main.scores[main.scores["method"].isin(["pretrained", "triplet"])]
     cells = everything.cells(everything.results([replace(main, scores=scores)]))
     table = cells[cells["experiment"] == "methods table"]
-    assert set(table["rank"]) == set(table["first"]) == {"–"}
+    assert set(table["rank"]) == set(table["tied with the best"]) == {"–"}
 
 
 def test_a_committed_record_is_a_link_and_another_is_a_name(main, home):

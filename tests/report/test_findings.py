@@ -431,7 +431,7 @@ def test_twins_of_a_study_without_one_of_them():
 
 def test_twins_of_repeated_searches_are_told_with_their_interval():
     again = searched_study("cub200-2010-frozen", {"normalized_softmax": 0.42, "proxy_nca": 0.40})
-    assert re.search(r"ProxyNCA: \+\d\.\d\d ± \d\.\d\d points on `", of_claims.searched_again([again]))
+    assert re.search(r"ProxyNCA is \+\d\.\d\d ± \d\.\d\d points on `", of_claims.searched_again([again]))
     assert of_claims.searched_again([fake_records()]) == ""
 
 

@@ -230,7 +230,10 @@ def test_the_ranges_of_luck_stand_beside_the_ratios(recorded):
     [(hypothesis, (over, under))] = measures.ranges_by_luck(CUB).items()
     assert hypothesis == "H9"
     assert 0 < under < 0.1
-    told = re.search(r"2010\), H9: the two ranges of the ratio are (\S+) and (\S+) points; (.*)", page.beside(CUB))
+    told = re.search(
+        r"2010\), H9: the ranges over and under the line of the ratio are (\S+) and (\S+) points; (.*)",
+        page.beside(CUB),
+    )
     seen = float(told[1]) / float(told[2])
     assert seen == pytest.approx(measures.depth_levels(CUB).findings[0].found.value, rel=0.01)
     assert f"luck alone would make them {100 * over:.2f} and {100 * under:.2f}." in told[3]
@@ -263,7 +266,7 @@ def test_correlations_move_when_scores_are_redrawn(recorded):
     assert measures.redrawn_correlations(CARS) == {}
     text = page.beside(CUB)
     assert f"CUB200 {found['CUB200'].value:.2f} [{found['CUB200'].low:.2f}, {found['CUB200'].high:.2f}]" in text
-    assert re.search(r"[0-9]+ of 91 pairs differ; ", text)
+    assert re.search(r"with Holm's correction, each method with its own variance, [0-9]+ of 91 pairs differs?; ", text)
     equal, closer = measures.equality(CUB)[["equal", "equal_within_half"]].sum()
     assert closer < equal
     assert f"{equal} of 91 pairs are equal within a point, {closer or 'none'} within half a point." in text

@@ -131,7 +131,7 @@ def test_the_sentence_takes_no_side(photographs, spaces):
     text = page.sentence(photographs, spaces)
     before, after = (each.scores.mean() for each in spaces)
     assert f"{100 * before:.1f} %" in text
-    assert ("does not raise" in text) == (after <= before)
+    assert ("did not raise" in text) == (after <= before)
 
 
 def test_all_models_of_the_chapter_are_recorded(photographs, monkeypatch):

@@ -8,7 +8,6 @@ import pytest
 from factories import fake_records
 
 from dmlrc import records, studies
-from dmlrc.errors import MissingDataError
 from dmlrc.report.rates import figures, page
 
 STUDY = studies.STUDIES["cars196crops-frozen-rates"]
@@ -101,8 +100,8 @@ def test_the_settings_of_a_grid_are_named_after_their_search():
     birds = records.StudyRecords(**{**vars(grid()), "meta": grid().meta | {"dataset": "cub200_2010"}})
     shelves = records.StudyRecords(**{**vars(grid()), "meta": grid().meta | {"dataset": "grocery"}})
     assert page.settings_sentence({"Birds": birds, "Cars": grid(), "Shelves": shelves}) == (
-        "Each method is trained at the setting that won an earlier search: on `cars196crops-frozen-rate1e-4` at 10⁻⁴ "
-        "(for Birds and Cars) and on `grocery-frozen-rate1e-4` at 10⁻⁴ (for Shelves)."
+        "Each method has the setting that was best in an earlier search: for Birds and Cars in that of "
+        "`cars196crops-frozen-rate1e-4` at 10⁻⁴; for Shelves in that of `grocery-frozen-rate1e-4` at 10⁻⁴."
     )
     assert page.settings_sentence({}) == ""
 
@@ -135,27 +134,25 @@ def test_a_grid_is_found_by_data_set_and_trunk(monkeypatch):
     assert page.grid_of(fake_records()) is None
 
 
-def test_the_order_at_the_best_rate_is_compared_with_that_at_higher_ones():
+def test_the_order_at_the_best_rate_is_compared_with_that_at_higher_ones(monkeypatch):
     orders = {1e-3: [3, 2, 1], 1e-4: [2, 1, 3], 1e-5: [4, 5, 6], 1e-6: [6, 5, 1]}
     best = pd.DataFrame.from_dict(orders, orient="index", columns=METHODS)
-    assert page.order_sentence("Cars", best) == (
-        "On Cars a rate above 10⁻⁵ reverses pairs of losses: 1 of 3 at 10⁻⁴ (rank correlation 0.50) and 3 of 3 at "
-        "10⁻³ (rank correlation −1.00)."
-    )
-    lower = best.loc[[1e-5, 1e-6]]
-    assert page.order_sentence("Cars", lower) == ""
+    monkeypatch.setattr(page, "best_trials", lambda grid: best)
+    order = "On Cars, of 3 pairs of losses 1 at 10⁻⁴ and 3 at 10⁻³ stand in another order than at 10⁻⁵"
+    rhos = "; the rank correlation with the order there is 0.50 and -1.00."
+    assert page.order_sentence("Cars", grid(), float("nan")) == f"{order}{rhos}"
+    assert page.order_sentence("Cars", grid(), 1e-6) == f"{order} (another seed alone would turn 0 and 0){rhos}"
+    assert "would turn 0 to 3 and" in page.order_sentence("Cars", grid(), 0.5)
+    monkeypatch.setattr(page, "best_trials", lambda grid: best.loc[[1e-5, 1e-6]])
+    assert page.order_sentence("Cars", grid(), float("nan")) == ""
 
 
-def test_recorded_grids_are_those_with_two_rates(monkeypatch):
-    def load(name):
-        if name == STUDY.name:
-            return grid()
-        if name == "cub200-2010-frozen-rates":
-            return grid(left_out=[rate for rate in page.best_trials(grid()).index if rate != 1e-5])
-        raise MissingDataError(name)
-
-    monkeypatch.setattr(page.records, "load", load)
-    assert list(page.recorded()) == ["Cars crops"]
+def test_recorded_grids_are_those_of_the_edition_with_two_rates(monkeypatch):
+    one_rate = grid(left_out=[rate for rate in page.best_trials(grid()).index if rate != 1e-5])
+    grids = {"cars196crops-frozen": grid(), "cub200-2010-frozen": one_rate}
+    monkeypatch.setattr(page, "grid_of", lambda study: grids.get(study.name))
+    edition = [fake_records(study=name) for name in (*grids, "grocery-frozen")]
+    assert list(page.recorded(edition)) == ["Cars crops"]
 
 
 def made(best, in_use, lower=0.2, higher=0.3):
@@ -242,7 +239,7 @@ def test_what_a_rate_of_its_own_would_give_each_method():
     rates = {1e-4: [0.2, 0.5, 0.1], 1e-5: [0.3, 0.4, 0.6], 1e-6: [0.1, 0.3, 0.2]}
     best = pd.DataFrame.from_dict(rates, orient="index", columns=METHODS)
     assert page.own_rate_sentence("Cars", best) == (
-        "On Cars a rate of its own would raise a method's score by at most 10.00 points (Triplet, at 10⁻⁴), and that "
-        "of half the methods by at most 0.00; 0 of 3 pairs would change places."
+        "On Cars 1 of 3 losses scores higher at another rate than at the shared one, most of all Triplet: 10.00 "
+        "points, at 10⁻⁴. With a rate of its own for each, 0 of 3 pairs would change places."
     )
     assert page.own_rate_sentence("Cars", best.drop(1e-4)) == "On Cars the shared rate is the best one of every method."

@@ -305,7 +305,24 @@ def test_what_moves_a_score_more_than_the_losses_in_every_study_and_in_some(monk
         f"excludes 0); on top of that, size on `{MAIN}`."
     )
     found["third"] = ([], ["trunk", "size", "decay"])
-    assert page.effects_in_short({}).startswith("Nothing moves a score more than the choice of the loss does in every")
+    assert page.effects_in_short({}) == (
+        "No factor moves a score more than the choice of the loss does in every study (the interval of the difference "
+        f"excludes 0). On `{MAIN}` trunk and size do; on `other` trunk does."
+    )
+    monkeypatch.setattr(page, "_beside_losses", lambda sweeps: {MAIN: ([], ["decay"])})
+    assert page.effects_in_short({}) == (
+        "No factor moves a score more than the choice of the loss does (the interval of the difference excludes 0)."
+    )
+
+
+def test_the_two_sweeps_of_a_batch_are_told_apart():
+    def score(row, value, *_):
+        return (0.5 if value == "batch64" else 0.4) - 0.001 * len(row)
+
+    batches = {"batches": {MAIN: sweep("batches", score)}}
+    assert list(page.effects_cells(batches).index) == ["images in a batch, equal steps"]
+    assert "images in a batch (equal steps) 20." in page.effects_sentence(batches)
+    assert "images in a batch (equal images seen)" in page.effects_beside_losses(batches)
 
 
 def sampled(row, value, metric, seed):

@@ -62,7 +62,8 @@ class TestWhichLuckIsCounted:
         assert list(compared.summary.index) == list(NAMES.values())
         expected = statistics.pairs(made(), measures.MARGIN)
         pd.testing.assert_frame_equal(compared.pairs, expected)
-        assert "searched 3 times" in page.luck(compared)
+        sentence = "every method was searched 3 times; the tests count the luck of search and of seed."
+        assert page.luck([compared, replace(compared, study="another")]) == f"`made-study` and `another`: {sentence}"
 
     def test_one_search_borrows_that_of_the_study_whose_searches_scatter_most(self):
         calm, wild = (study(made(search=search), name) for name, search in (("calm", 0.001), ("wild", 0.01)))
@@ -73,8 +74,9 @@ class TestWhichLuckIsCounted:
         assert alone.luck == measures.SEEDS
         widths = [(each.pairs["high"] - each.pairs["low"]).mean() for each in (compared, alone)]
         assert widths[0] > 3 * widths[1]  # a search SD of ten seed SDs
-        assert "taken from `wild`" in page.luck(compared)
-        assert "seeds alone" in page.luck(alone)
+        assert "taken from `wild`" in page.luck([compared])
+        assert "seeds alone" in page.luck([alone])
+        assert page.luck([compared, alone]).count("\n- `single`: every method") == 2
 
     def test_seeds_alone_are_unpaired_t_tests_with_one_variance(self):
         runs = made(repetitions=1, reruns=10)
@@ -217,11 +219,19 @@ def test_a_study_searched_once_is_told_again_with_search_counted():
     assert page.best_with_search(measures.compare(again)) == ""
 
 
+def on(dataset, records):
+    records.meta["dataset"] = dataset
+    return records
+
+
 def test_over_data_sets_from_three_studies_on():
-    studies = [study(made(seed=seed), f"study-{seed}") for seed in range(3)]
-    blocks = measures.datasets(studies)
+    studies = [on(f"data-{seed}", study(made(seed=seed), f"study-{seed}")) for seed in range(3)]
+    studies[1].meta["budget"] = {"name": "full"}
+    again = on("data-1", study(made(seed=9), "study-9"))
+    blocks = measures.datasets([again, *studies])
     assert blocks.shape == (3, 4)
-    assert blocks.loc["study-0", "snr"] == pytest.approx(made(seed=0).query("method == 'snr'")["value"].mean())
+    assert blocks.loc["data-1"].equals(measures.datasets(studies[1:2]).loc["data-1"])  # not that of a quick one
+    assert blocks.loc["data-0", "snr"] == pytest.approx(made(seed=0).query("method == 'snr'")["value"].mean())
     assert "Over 3 data sets and 4 methods" in page.friedman_sentence(blocks)
     assert "takes three" in page.friedman_sentence(measures.datasets(studies[:2]))
 
@@ -258,7 +268,7 @@ class TestOtherClasses:
         assert (found["behind_high"] - found["behind_low"]).max() < (found["high"] - found["low"]).min() / 10
         assert (found.loc["snr", ["behind", "behind_low", "behind_high"]] == 0).all()
         assert (
-            "SNR leads in 100 % of the resamples; for all 3 others the interval over classes"
+            "SNR leads in 100 % of the resamples, and all 3 other methods lie clearly behind the best"
             in page.classes_sentence(self.records)
         )
         assert page.class_cells(self.records).loc["SNR", "leads"] == "100 %"
@@ -323,6 +333,10 @@ def test_cost_beside_accuracy():
     assert "in both MAP@R and number of steps: Contrastive, ProxyNCA and SNR." in page.pareto_front(
         measures.compare(one), one
     )
+    one.runs["steps"] = 100
+    assert page.pareto_front(measures.compare(one), one) == (
+        "On `made-study` all methods take 400 steps, so their number tells nothing."
+    )
 
 
 def drawn(figure):
@@ -357,7 +371,7 @@ def test_ranks_are_drawn_from_the_first_to_the_last_that_a_method_may_have():
 
 
 def test_the_critical_difference_joins_methods_in_the_same_order_in_every_process():
-    blocks = measures.datasets([study(made(seed=seed), f"study-{seed}") for seed in range(4)])
+    blocks = measures.datasets([on(f"data-{seed}", study(made(seed=seed), f"study-{seed}")) for seed in range(4)])
     figure = figures.critical_difference_figure(blocks)
     assert {"Contrastive", "SNR"} <= {word for text in drawn(figure) for word in text.split()}
     bars = [line.get_xdata() for axis in figure.axes for line in axis.get_lines() if line.get_linewidth() == 2.5]

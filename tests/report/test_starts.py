@@ -69,11 +69,21 @@ def test_projections_are_read_by_their_size(monkeypatch):
     ).assign(metric="precision_at_1", setting="separated")
     monkeypatch.setattr(starts.experiments, "load", lambda main, name: replace(fake_records(), scores=frame))
     assert starts.by_dimension("mine").to_dict() == pytest.approx({8.0: 0.1, 16.0: 0.2, 32.0: 0.4, 64.0: 0.5})
-    levels = pd.DataFrame({"level": ["dim16", "dim32"], "level_number": [16.0, 32.0]})
+    levels = pd.DataFrame(
+        [("a", "dim16", 16.0, 0.1), ("b", "dim16", 16.0, 0.3), ("a", "dim32", 32.0, 0.3), ("b", "dim32", 32.0, 0.4)],
+        columns=["row", "level", "level_number", "value"],
+    ).assign(metric="precision_at_1", setting="separated", method="own")
     sweeps = {"mine": replace(fake_records(), scores=levels), "other": None}
     assert "rises from 20.0 % at 16 dimensions to 40.0 % at 32 dimensions on `mine`." in starts.sentences(
         starts.around(sweeps)
     )
+    found = starts.around(sweeps)
+    assert starts.learnt(found, sweeps).endswith("the highest lies above it at 1 of 2 sizes on `mine`.")
+    higher = {"mine": replace(fake_records(), scores=levels.assign(value=levels["value"] + 0.1))}
+    assert starts.learnt(found, higher).endswith("at each of 2 sizes on `mine`.")
+    lower = {"mine": replace(fake_records(), scores=levels.assign(value=0.1))}
+    assert starts.learnt(found, lower).endswith("at none of 2 sizes on `mine`.")
     monkeypatch.setattr(starts.experiments, "load", lambda main, name: None)
     assert starts.around(sweeps) == {}
+    assert starts.learnt({}, sweeps) == ""
     assert starts.sentences({}) == ""

@@ -345,12 +345,15 @@ def test_redrawn_ratios_of_ranges_cover(error):
     assert 0.92 <= np.mean(hits) <= 0.98
 
 
-def test_redrawn_ratios_do_not_cover_where_luck_makes_the_range_under_the_line():
+@pytest.mark.parametrize(("scales", "low"), [((4, 1.0), True), ((1.0, 4), False)], ids=["under the line", "above it"])
+def test_redrawn_ratios_do_not_cover_where_luck_makes_one_range(scales, low):
+    """The range of which luck makes most looks wider than it is."""
     random, truth, misses = np.random.default_rng(0), np.linspace(0, 0.1, 8), []
+    ratio = scales[0] / scales[1]
     for _ in range(200):
-        groups = [(random.normal(scale * truth, 0.2), np.full(8, 0.2)) for scale in (4, 1.0)]
+        groups = [(random.normal(scale * truth, 0.2), np.full(8, 0.2)) for scale in scales]
         found = statistics.redrawn(groups, lambda a, b: np.ptp(a, axis=-1) / np.ptp(b, axis=-1), draws=1000)
-        misses.append(found.high < 4)
+        misses.append(found.high < ratio if low else found.low > ratio)
     assert np.mean(misses) > 0.5
     assert statistics.range_by_luck(np.full(8, 0.2)) > 5 * np.ptp(truth)  # which the page shows beside it
 

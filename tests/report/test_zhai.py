@@ -23,7 +23,7 @@ NAME = f"{MAIN}-zhai2019"
 IDS = (
     *(f"zhai-t{number}" for number in range(1, 7)),
     *(f"zhai-f{number}" for number in range(1, 5)),
-    *("zhai-claims", "deviations-zhai"),
+    "deviations-zhai",
 )
 STUDENT = {2: 12.706, 3: 4.303}
 """The 97.5 % quantile of Student's t with one degree of freedom less."""
@@ -107,7 +107,7 @@ def test_the_place_of_the_classifier_is_told_in_its_own_batches_and_in_equal_one
     assert "same batches" not in page.place_in_short({MAIN: own}, {MAIN: None})
     assert "Not counted" not in told
     lost = made(f"{NAME}-losses", score, diverged=[("angular", rerun) for rerun in range(3)])
-    assert f"Not counted, since no rerun has a result: Angular Loss on `{MAIN}`." in page.place_in_short(
+    assert f"Not counted, since no rerun has a result: Angular Loss (diverged) on `{MAIN}`." in page.place_in_short(
         {MAIN: lost}, {MAIN: None}
     )
     assert page.place_in_short({MAIN: None}, {MAIN: None}) == ""

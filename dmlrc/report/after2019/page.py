@@ -273,11 +273,23 @@ def reruns() -> pd.DataFrame:
 
 def rerun_cells(table: pd.DataFrame) -> pd.DataFrame:
     """`reruns` as cells."""
+    ours = {_bare(method.label): method.label for method in (*METHODS.values(), *tables.METHODS.values())}
     cells = table.assign(
-        r1=table["r1"].map(labels.one_digit), claimed=table["claimed"].map(labels.one_digit).replace("", "–")
+        method=table["method"].map(lambda label: ours.get(_bare(label), label)),
+        r1=table["r1"].map(labels.one_digit),
+        claimed=table["claimed"].map(labels.one_digit).replace("", "–"),
     )
     heads = {"r1": "trained by others", "dataset": "data set", "by": "in the pipeline of"}
     return cells.rename(columns=heads).set_index(["data set", "method"])
+
+
+def _bare(label: str) -> str:
+    """A label without what papers set differently: spaces, hyphens and capitals.
+
+    >>> _bare("Proxy-Anchor") == _bare("Proxy Anchor"), _bare("MS+Miner") == _bare("MS + miner")
+    (True, True)
+    """
+    return "".join(label.replace("-", "").split()).lower()
 
 
 def rerun_sentence(table: pd.DataFrame) -> str:
@@ -416,17 +428,18 @@ def after2019_sentence(main: StudyRecords, after: StudyRecords | None) -> str:
         f"On `{main.name}` the highest MAP@R of a loss after 2019 is {labels.percent(numbers['best'])} % "
         f"({after2019_label(numbers['best_method'])}), that of {numbers['older']} older ones "
         f"{labels.percent(numbers['fourteen'])} % ({after2019_label(numbers['fourteen_method'])}). Of the "
-        f"{numbers['n']} new ones, {numbers['above'] or 'none'} {'lies' if numbers['above'] == 1 else 'lie'} clearly "
+        f"{numbers['n']} new ones, {numbers['above'] or 'none'} {'lie' if numbers['above'] > 1 else 'lies'} clearly "
         f"above the latter (the intervals do not overlap), and {numbers['below'] or 'none'} clearly below."
     )
     noise = search_noise(main, after)
     if "proxy_nca_pp" not in noise.index or len(noise) < 2:
         return text
     names = labels.listed(f"{labels.percent(value)} % as {after2019_label(name)}" for name, value in noise.items())
+    printed = noise.round(4)  # so that the range is that of the numbers beside it
     return text + (
         f" Search moves a row too: one function, searched under {labels.counted(len(noise), 'name')}, reaches "
-        f"{names}, a range of {labels.percent(noise.max() - noise.min())} points. Its names differ in the search space "
-        "and in the length of the proxies at the start, so not all of that is luck."
+        f"{names}, a range of {labels.percent(printed.max() - printed.min())} points. Its names differ in the search "
+        "space and in the length of the proxies at the start, so not all of that is luck."
     )
 
 

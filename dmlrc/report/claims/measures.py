@@ -22,6 +22,10 @@ SEARCH_OR_SEEDS = (
     "Student's t with the variance of search and seed where searches were repeated; else Welch's t over the reruns, "
     "which counts the luck of seeds only"
 )
+BY_THE_BEST = (
+    f"{SEARCH_OR_SEEDS}; the best other row is chosen by the same scores, so that the number errs against the claim"
+)
+HELD_OUT = "{} are chosen by the other {}, which finds less than the largest effect"
 RANGE = (
     f"{statistics.TUKEY}, with the variance of search and seed where searches were repeated; else with that of seeds "
     "only; pooled over the rows. It covers the range of the true scores at least as often as it says"
@@ -117,6 +121,19 @@ def spread(table: pd.DataFrame, of: np.ndarray | None = None, level: float = sta
     unit = "repetition" if again else "rerun"
     least = table.notna().groupby(level=unit).any().sum().min()
     return replace(found, n=int(least), units=f"{unit}s", how=found.how if again else f"{found.how}, {SEEDS_ONLY}")
+
+
+def range_in_blocks(table: pd.DataFrame, units: str) -> Estimate:
+    """How far the highest of the columns' means lies above the lowest. table: blocks (the index) x columns, no NaN.
+
+    The noise is what remains of the scores when every block and every column has its own mean.
+    """
+    blocks, columns = table.shape
+    means = table.mean()
+    rest = table.sub(table.mean(axis=1), axis=0).sub(means - means.mean(), axis=1).to_numpy()
+    df = (blocks - 1) * (columns - 1)
+    variance = float((rest**2).sum() / df / blocks)
+    return replace(statistics.range_of(means.to_numpy(), np.full(columns, variance), df), n=blocks, units=units)
 
 
 def relative_spread(table: pd.DataFrame) -> Estimate:
@@ -233,14 +250,12 @@ def between_values(need: str, choices: Sequence[tuple[str, str]]) -> Measure:
     return measure
 
 
-def level_difference(
-    need: str, row: str, first: str, second: str, settings: tuple[str, str] = ("separated",) * 2
-) -> Measure:
-    """In a sweep: R@1 of one method at the value `first` minus at `second`. settings: of each."""
+def level_difference(need: str, row: str, first: str, second: str) -> Measure:
+    """In a sweep: R@1 of one method at the value `first` minus at `second`."""
     names = row_name(row, first), row_name(row, second)
 
     def measure(evidence: Evidence) -> Estimate:
-        columns = [column(evidence[need], *each) for each in zip(names, (R1,) * 2, settings, strict=True)]
+        columns = [column(evidence[need], name) for name in names]
         return contrast(pd.concat(columns, axis=1, keys=names), {names[0]: 1, names[1]: -1})
 
     return measure

@@ -117,7 +117,7 @@ CLAIMS = (
     retracted(
         id="oi-jsd-starts-equal",
         claim="JSD starts at the same value for training and validation images.",
-        source="section 4, Fig. 4",
+        source="section 1, Fig. 4",
         quote="It starts with the same value for the training and validation sets",
         link="oi-f4",
         why=AFTER_AN_EPOCH,
@@ -194,7 +194,7 @@ CLAIMS = (
     Claim(
         id="oi-jsd-like-map",
         claim="On validation images JSD changes with MAP@R, so looking at all pairs shows no clear advantage.",
-        source="section 4, Fig. 4",
+        source="section 1, Fig. 4",
         quote="The changes in JSD were similar to those of the existing metrics",
         statistic="correlation of validation JSD and MAP@R over the epochs of a run",
         interval="Student's t over the runs of Fisher's z",

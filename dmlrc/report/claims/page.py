@@ -1,6 +1,7 @@
 """How the claims are printed: cells of text, with links to the chapters that show the numbers."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import isnan
 
 import pandas as pd
 from markupsafe import Markup
@@ -19,6 +20,7 @@ from dmlrc.report.claims.rule import (
     VERDICTS,
     Claim,
     Judgement,
+    Unit,
 )
 from dmlrc.report.claims.verdicts import CLAIMS, WITHOUT_RECORDS, Judged, in_paper, judged, of_section
 from dmlrc.report.method import notes
@@ -142,11 +144,23 @@ def _cell(claim: Claim, judgement: Judgement | None) -> str:
     estimate = judgement.estimate
     if estimate is None:
         return f"{judgement.verdict}{why}"
-    low, high = (claim.unit.text(limit) for limit in (estimate.low, estimate.high))
+    value, low, high = (_value(claim.unit, each) for each in (estimate.value, estimate.low, estimate.high))
     knows = f", {SEEDS_ONLY}" if SEEDS_ONLY in estimate.how else ""
-    number = f"{claim.unit.text(estimate.value)}{claim.unit.name} [{low}, {high}]"
-    units = f"n = {estimate.n} {estimate.units}".rstrip()
-    return f"{signed(judgement)}: {number}, {units}{knows}{why}"
+    interval = ", no interval" if isnan(estimate.low) else f" [{low}, {high}]"
+    units = estimate.units.removesuffix("s") if estimate.n == 1 else estimate.units
+    return (
+        f"{signed(judgement)}: {value}{claim.unit.name}{interval}, {f'n = {estimate.n} {units}'.rstrip()}{knows}{why}"
+    )
+
+
+def _value(unit: Unit, value: float) -> str:
+    """A statistic as printed; one that is told in powers of ten as `labels.number` tells it.
+
+    >>> from dmlrc.report.claims.rule import POINTS, TINY
+    >>> _value(POINTS, 0.0123), _value(TINY, 2e-8), _value(TINY, 0.0)
+    ('+1.23', '2·10⁻⁸', '0')
+    """
+    return labels.number(value) if unit.form == "e" else unit.text(value)
 
 
 def unsettled(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
@@ -240,15 +254,14 @@ def _stood(of_what: str, parts: Judged) -> str:
     left = any(settled(found)[0] < len(found) for found in verdicts.values())
     return (
         f"Of {total} {of_what}, our runs reproduce {labels.by_study(held)}; they contradict {contradicted}"
-        f"{' and leave the others open' * left}.{f' None is settled on {on}.' if mute else ''}"
+        f"{', and leave the others open' * left}.{f' None is settled on {on}.' if mute else ''}"
     )
 
 
 def _judged_once(theirs: Mapping[str, Judgement], own: Mapping[str, Judgement], withdrawn: int) -> str:
     """How many claims stand that need no records of ours, and how many no records of ours can decide; or ""."""
     verdicts = [each.verdict for each in (*theirs.values(), *own.values())]
-    settled_ones = _settled_of(verdicts, "claims on published numbers or the metrics alone are settled")
-    told = [f"{settled_ones}."] if verdicts else []
+    told = [f"{_sentence(_firm(verdicts, 'claims on published numbers or the metrics alone'))}."] if verdicts else []
     if withdrawn:
         told.append(f"Our records cannot decide {labels.counted(withdrawn, 'claim')} of the papers: retracted.")
     return " ".join(told)
@@ -284,11 +297,11 @@ def _low_rows(studies: Judged) -> Iterator[str]:
         harmed[name] = sum(each.why.endswith(BELOW) for each in judgements.values())
         under[name] = sum(each.below_trunk for each in settled), len(settled)
     if told := {name: labels.counted(count, "claim") for name, count in harmed.items() if count}:
-        yield f"Inconclusive because most of their rows lie {BELOW}: {labels.by_study(told)}."
+        yield f"Left open because most rows behind them lie {BELOW}: {labels.by_study(told)}."
     if told := {name: f"{count} of {settled} settled claims" for name, (count, settled) in under.items() if count}:
         yield (
-            "Settled by rows of which most end above where their training began, but below the untrained trunk, which "
-            f"the rule as first written would have left open: {labels.by_study(told)}."
+            f"Settled, though most rows behind them learnt something but still lie below the untrained trunk: "
+            f"{labels.by_study(told)}. The rule as first written would have left these open."
         )
 
 
@@ -306,8 +319,8 @@ def _failed(studies: Judged) -> str:
     claims = [claim for claim, found in verdicts.items() if found == {NOT_REPRODUCED}]
     said = "; ".join(f"*{claim.claim.removesuffix('.')}* ({PAPERS[claim.paper].label})" for claim in claims)
     names = [name for name in deciding if name != WITHOUT_RECORDS]
-    where = " in any of these studies" if len(names) > 1 else "".join(f" on `{name}`" for name in names)
-    return f"Not reproduced{where}: {said}." if said else ""
+    where = "wherever it was judged" if len(names) > 1 else "".join(f"on `{name}`" for name in names)
+    return f"Contradicted {where}: {said}." if said else ""
 
 
 def _sentence(text: str) -> str:
@@ -320,22 +333,36 @@ def verdicts_sentence(judged: Judged) -> str:
     for study, judgements in judged.items():
         *parts, withdrawn = _apart(judgements)
         theirs, own = ([each.verdict for each in part.values()] for part in parts)
-        told = [_settled_of(theirs, "claims of the papers are settled")] if theirs else []
+        told = [_firm(theirs, "claims of the papers")] if theirs else []
         if own:
-            told.append(_settled_of(own, "of our own" if theirs else "claims of our own are settled"))
+            told.append(_of_our_own(own) if theirs else _firm(own, "claims of our own"))
         also = f"; {withdrawn} more {'is' if withdrawn == 1 else 'are'} retracted" if withdrawn else ""
         sentences.append(f"{_where(study)}, {labels.listed(told) or 'no claim is judged'}{also}.")
     return labels.bullets(sentences)
 
 
-def _settled_of(verdicts: Sequence[str], of_what: str) -> str:
+def _firm(verdicts: Sequence[str], what: str) -> str:
     """How many of these verdicts are firm, with the counts of each kind in brackets.
 
-    >>> _settled_of(["reproduced", "inconclusive"], "claims are settled"), _settled_of(["not run"], "of our own")
-    ('1 of 2 claims are settled (reproduced)', '0 of 1 of our own')
+    >>> _firm(["reproduced", "inconclusive"], "claims of ours"), _firm(["not run"] * 2, "claims of ours")
+    ('1 of 2 claims of ours is settled (reproduced)', 'none of the 2 claims of ours is settled')
     """
     number, counts = settled(verdicts)
-    return f"{number} of {len(verdicts)} {of_what}{f' ({counts})' if counts else ''}"
+    if not number:
+        return f"none of the {len(verdicts)} {what} is settled"
+    return f"{number} of {len(verdicts)} {what} {'is' if number == 1 else 'are'} settled ({counts})"
+
+
+def _of_our_own(verdicts: Sequence[str]) -> str:
+    """The same of claims of our own, behind those of the papers.
+
+    >>> _of_our_own(["reproduced"]), _of_our_own(["reproduced", "not run"]), _of_our_own(["not run"] * 2)
+    ('our own one (reproduced)', '1 of 2 of our own (reproduced)', 'none of our own 2')
+    """
+    number, counts = settled(verdicts)
+    if not number:
+        return f"none of our own {len(verdicts)}"
+    return f"{'our own one' if len(verdicts) == 1 else f'{number} of {len(verdicts)} of our own'} ({counts})"
 
 
 def settled(verdicts: Iterable[str]) -> tuple[int, str]:

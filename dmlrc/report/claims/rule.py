@@ -110,7 +110,8 @@ class Claim:
     measure: records -> the statistic; raises MissingRowsError where rows are missing; None only for a retracted claim.
     published: the same statistic in the paper: data set or place -> number, from its tables where they allow it.
     rows: the rows that it compares, default all, as in `below_untrained`; trunk_alone: it is about the untrained trunk
-    itself, and asks nothing of any start.
+    itself, and asks nothing of any start. is_range: the statistic is a range of the rows' P@1, which its two ends make.
+    at_most: the statistic is at most what the sentence is about, and lies below the region even where that does not.
     """
 
     id: str
@@ -132,6 +133,8 @@ class Claim:
     more: tuple[str, ...] = ()
     rows: tuple[str, ...] = ()
     trunk_alone: bool = False
+    is_range: bool = False
+    at_most: bool = False
     paper: str = field(init=False)
 
     def __post_init__(self):
@@ -148,6 +151,7 @@ def retracted(
     link: str,
     why: str,
     published: Callable[[], Mapping[str, float]] | None = None,
+    origin: str = PAPER,
 ) -> Claim:
     """A claim that stays listed without a statistic of ours. why: what our records cannot tell apart."""
     return Claim(
@@ -163,6 +167,7 @@ def retracted(
         measure=None,
         published=published,
         quote=quote,
+        origin=origin,
         retracted=why,
     )
 
@@ -193,10 +198,18 @@ def _rows(some: int, of: int) -> str:
     return {1: "its row lies", 2: "both rows lie"}.get(of, f"all {of} rows lie")
 
 
-def judge(region: Region, estimate: Estimate, full: bool, below: tuple[int, int] = (0, 0)) -> Judgement:
+def judge(
+    region: Region,
+    estimate: Estimate,
+    full: bool,
+    below: tuple[int, int] = (0, 0),
+    end_below: bool = False,
+    at_most: bool = False,
+) -> Judgement:
     """The rule. full: whether all records behind the estimate are finished and of the full budget.
 
-    below: how many of the rows behind it are worse than their untrained start, and how many rows there are.
+    below: how many of the rows behind it are worse than their untrained start, and how many rows there are. end_below:
+    whether it is a range, and a row that makes it is so. at_most: see `Claim`.
     """
     if estimate.n == 0 or math.isnan(estimate.value):
         return Judgement(NOT_RUN, "nothing to compute it from")
@@ -206,23 +219,27 @@ def judge(region: Region, estimate: Estimate, full: bool, below: tuple[int, int]
         why = f"too few {estimate.units or 'numbers'} ({estimate.n}, and {FEWEST} are needed)"
     elif 2 * below[0] > below[1]:
         why = f"{_rows(*below)} {BELOW}"
+    elif end_below:
+        why = f"a row that makes the range lies {BELOW}"
     elif region.holds(*estimate.attainable):
         why = "on this data it cannot fail"
     elif region.holds(estimate.low, estimate.high):
         return Judgement(REPRODUCED, "", estimate)
-    elif region.excludes(estimate.low, estimate.high):
+    elif region.excludes(estimate.low, estimate.high) and not at_most:
         return Judgement(NOT_REPRODUCED, "", estimate)
+    elif region.excludes(estimate.low, estimate.high):
+        why = "below the limit, but the largest effect may be larger than what was chosen"
     else:
         why = "the interval crosses the limit"
     return Judgement(INCONCLUSIVE, why, estimate)
 
 
 def lower_than_untrained(records: StudyRecords) -> pd.DataFrame:
-    """For each method and setting of a row with a known start, whether its mean P@1 is lower: row, start, trunk."""
+    """For each method and setting of a row with a known start: row, value (mean P@1), is it below start, trunk."""
     values = starts.scores(records).groupby(["method", "setting", "row"])["value"].mean().reset_index("row")
     found = values.join(starts.of_rows(records).rename("start"), how="inner").dropna()
     lower = {"start": found["value"] < found["start"], "trunk": found["value"] < starts.of_trunk(records)}
-    return pd.DataFrame({"row": found["row"], **lower})
+    return pd.DataFrame({"row": found["row"], "value": found["value"], **lower})
 
 
 def evaluate(
@@ -246,7 +263,9 @@ def evaluate(
         return Judgement(NOT_RUN, str(error))
     compared = [] if claim.trunk_alone else [_counted(lower(records), claim.rows) for records in used.values()]
     start, trunk, rows = (sum(count) for count in zip((0, 0, 0), *compared, strict=True))
-    verdict = judge(claim.region, estimate, all(map(is_full, used.values())), (start, rows))
+    end_below = claim.is_range and any(_end_is_below(lower(records), claim.rows) for records in used.values())
+    full = all(map(is_full, used.values()))
+    verdict = judge(claim.region, estimate, full, (start, rows), end_below, claim.at_most)
     return replace(verdict, below_trunk=2 * trunk > rows)
 
 
@@ -264,6 +283,13 @@ def _counted(lower: pd.DataFrame, rows: Collection[str]) -> tuple[int, int, int]
     chosen = lower[lower["row"].isin(rows)] if rows else lower
     below = chosen[["start", "trunk"]].groupby(level="method").all()
     return int(below["start"].sum()), int(below["trunk"].sum()), len(below)
+
+
+def _end_is_below(lower: pd.DataFrame, rows: Collection[str]) -> bool:
+    """Whether the highest or the lowest of these rows is worse than its start."""
+    chosen = lower[lower["row"].isin(rows)] if rows else lower
+    ends = chosen.loc[[chosen["value"].idxmin(), chosen["value"].idxmax()]] if len(chosen) else chosen
+    return bool(ends["start"].any())
 
 
 def is_full(records: StudyRecords) -> bool:

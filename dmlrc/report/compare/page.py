@@ -32,7 +32,7 @@ def show(recorded: StudyRecords, methods: Sequence[Method]) -> dict[str, float |
     compared = measures.compare(recorded, lenders(recorded))
     caption, accuracy = labels.caption(recorded), tables.accuracy(recorded)
     told = [verdict(recorded, compared, method) for method in methods]
-    publish.takeaways(*told, significance.luck(compared))
+    publish.takeaways(*told, significance.luck([compared]))
 
     cells, marks = musgrave.results(accuracy, *labels.dimensions(recorded), tables.status(recorded, known), known)
     heading = f"The results table with your rows at its end. {labels.ties(accuracy)} {labels.signs(cells)}"

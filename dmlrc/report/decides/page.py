@@ -77,35 +77,49 @@ def counts_sentence(studies: Iterable[Sequence[Part]]) -> str:
 
 
 def parts_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
-    """Which parts move the methods against one another more than the losses differ, in a sentence or two.
-
-    Clearly more: the whole intervals lie apart.
-    """
+    """Which parts move the methods against one another more than the losses differ, in a sentence or two."""
     by_name = {part.name: part for part in drawable(found)}
     if "loss" not in by_name or len(by_name) < 2:
         return f"`{records.name}`: too little was repeated or varied to say what decides its ranking."
-    loss = by_name.pop("loss").against
-    above = [part for part in by_name.values() if part.against.value >= loss.value]
+    loss = by_name.pop("loss")
     first = (
-        f"On `{records.name}` the losses differ by {_percent(loss.value)} % of their mean MAP@R (standard deviation). "
+        f"On `{records.name}` the losses differ by {_percent(loss.against.value)} % of their mean MAP@R (standard "
+        "deviation). "
     )
-    if not above:
+    surely, less = _beside(loss, by_name.values())
+    if not surely and not less:
         most = next(iter(by_name.values()))
         return first + (
             f"Nothing else changes the gaps between them as much; next comes the {most.name}, with "
             f"{_percent(most.against.value)} %."
         )
-    surely = [part for part in above if part.against.low > loss.high]
-    told = {
-        "Parts that clearly change the gaps between them by more": surely,
-        "Parts that change these gaps by at least as much": [part for part in above if part not in surely],
-    }
-    return first + " ".join(f"{how}: {labels.listed(map(_moves, parts))}." for how, parts in told.items() if parts)
+    which, others = (labels.listed(map(_moves, parts)) for parts in (surely, less))
+    if not surely:
+        change = "changes" if len(less) == 1 else "change"
+        return f"{first}{_sentence(others)} {change} the gaps between them by as much or more, though not clearly."
+    change = "changes" if len(surely) == 1 else "change"
+    so = f"; so, less surely, {'does' if len(less) == 1 else 'do'} {others}" * bool(less)
+    return f"{first}{_sentence(which)} clearly {change} the gaps between them by more{so}."
+
+
+def _beside(loss: Part, others: Iterable[Part]) -> tuple[list[Part], list[Part]]:
+    """The parts that move the methods against one another clearly more than the losses differ, and perhaps more.
+
+    Clearly: the whole intervals lie apart.
+    """
+    above = [part for part in others if part.against.value >= loss.against.value]
+    surely = [part for part in above if part.against.low > loss.against.high]
+    return surely, [part for part in above if part not in surely]
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}"
 
 
 def _moves(part: Part) -> str:
-    where = ", on validation classes" * (part.on == "validation")
-    return f"the {labels.aside(part.name)} ({_percent(part.against.value)} %{where})"
+    name, _, which = part.name.partition(", ")
+    where = "on validation classes" * (part.on == "validation")
+    return f"the {name} ({', '.join(filter(None, [which, f'{_percent(part.against.value)} %', where]))})"
 
 
 def section_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
@@ -114,19 +128,25 @@ def section_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
 
 
 def parts_in_short(found: Mapping[str, Sequence[Part]]) -> str:
-    """What moves the methods more than the losses differ, study by study, in one sentence; "" where nothing is known.
+    """What moves the methods more than the losses differ, study by study, in two sentences; "" where nothing is known.
 
     found: study -> `measures.parts`.
     """
-    told = {}
+    surely, less = {}, {}
     for name, parts in found.items():
-        by_name = {part.name: part.against.value for part in drawable(parts)}
-        own = by_name.pop("loss", np.nan)
-        if by_name and own == own:
-            above = [f"the {labels.aside(other)}" for other, value in by_name.items() if value >= own]
-            told[name] = labels.listed(above) or "nothing"
-    what = "Known to matter at least as much for a ranking as the loss itself"
-    return f"{what}: {'; '.join(f'on `{name}` {parts}' for name, parts in told.items())}." if told else ""
+        by_name = {part.name: part for part in drawable(parts)}
+        if "loss" in by_name and len(by_name) > 1:
+            both = _beside(by_name.pop("loss"), by_name.values())
+            surely[name], less[name] = (
+                labels.listed(f"the {labels.aside(part.name)}" for part in each) for each in both
+            )
+    if not surely:
+        return ""
+    clear = labels.by_study({name: parts or "nothing" for name, parts in surely.items()})
+    perhaps = "; ".join(f"on `{name}` {parts}" for name, parts in less.items() if parts)
+    return f"What clearly moves a ranking more than the loss itself: {clear}." + f" What may: {perhaps}." * bool(
+        perhaps
+    )
 
 
 def levelled_in_short(edition: Sequence[StudyRecords]) -> str:
@@ -142,21 +162,20 @@ def levelled_in_short(edition: Sequence[StudyRecords]) -> str:
 
 
 def choosing_in_short(edition: Sequence[StudyRecords]) -> str:
-    """What choosing a loss by validation costs on test, study by study, in one sentence; "" where it is not known."""
+    """What choosing a loss by validation changes on test, study by study, in one sentence; "" where it is not known."""
     told = {}
     for records in edition:
         found = choosing(records)
         if not np.isnan(found["rho"]):
-            told[records.name] = _cost(found)
-    return f"Choosing the loss by validation instead of by test costs {labels.by_study(told)}." if told else ""
+            told[records.name] = _change(found)
+    what = "Choosing the loss by validation instead of by test changes its test MAP@R by so many points"
+    return f"{what}: {labels.by_study(told)}." if told else ""
 
 
-def _cost(found: Mapping) -> str:
-    """What the choice costs, and what luck may make of it. found: `measures.choosing`."""
-    nothing = abs(found["regret"]) < 5e-5
-    cost = "nothing" if nothing else f"{labels.percent(found['regret'])} points of test MAP@R".replace("-", "−")
-    luck = f"± {labels.percent(found['uncertain'])}" if found["held_out"] else "not corrected for picking the best"
-    return f"{cost} ({luck})"
+def _change(found: Mapping) -> str:
+    """What the choice changes, in points, and what luck may make of it. found: `measures.choosing`."""
+    luck = f" ± {labels.percent(found['uncertain'])}" if found["held_out"] else " (not corrected for picking the best)"
+    return f"{labels.signed(-found['regret'], 2, '')}{luck}"
 
 
 def together_sentence(records: StudyRecords, found: Sequence[Part], named: bool = True) -> str:
@@ -211,14 +230,20 @@ def rates_sentence(found: AtRates) -> str:
             (turned, pairs), (moved, _) = statistics.turned(means[CHOSEN], means[which]), found.moved(which)
             changes.append(
                 f"{rate[0].upper()}{rate[1:]} {turned} of {pairs} pairs are in another order than at the chosen rate; "
-                f"the gaps of {moved} pairs change by more than the luck of search and seed explains (about "
-                f"{found.by_chance:.0f} would by chance).{_cut_short(found, which)}"
+                f"the gaps of {moved} pairs change by more than the luck of search and seed "
+                f"explains{_by_chance(moved, found)}.{_cut_short(found, which)}"
             )
     return (
         f"On the test classes of `{found.made[CHOSEN].name}`, {len(means)} losses lie {labels.listed(apart)}. "
         + "".join(under)
         + " ".join(changes)
     )
+
+
+def _by_chance(moved: int, found: AtRates) -> str:
+    """How many gaps change so much by chance, beside how many do."""
+    about = f"about {found.by_chance:.0f}"
+    return f" ({about} would by chance)" if moved > found.by_chance else f", no more than chance would ({about})"
 
 
 def _cut_short(found: AtRates, which: str) -> str:
@@ -239,13 +264,13 @@ def rates_in_short(found: Mapping[str, AtRates]) -> str:
     told = []
     for name, made in found.items():
         moved = {_AT[which]: made.moved(which) for which in made.made if which != CHOSEN}
-        counts = labels.listed(f"for {count} of {pairs} {at}" for at, (count, pairs) in moved.items())
-        told.append(f"on `{name}` {counts} (about {made.by_chance:.0f} expected by chance)")
+        counts = (f"for {count} of {pairs} {at}{_by_chance(count, made)}" for at, (count, pairs) in moved.items())
+        told.append(f"on `{name}` {labels.listed(counts)}")
     if not told:
         return ""
     return (
         "On test classes, another rate changes the gap between two losses by more than the luck of search and seed "
-        f"explains {'; '.join(told)}."
+        f"explains: {'; '.join(told)}."
     )
 
 
@@ -284,7 +309,8 @@ def choosing_sentence(records: StudyRecords) -> str:
         return f"`{records.name}`: too few methods with a search and a rerun to compare validation with test."
     told = (
         f"On `{records.name}` validation and test order the {found['n']} methods with a rank correlation of "
-        f"{found['rho']:.2f}; choosing the loss by its best trial instead of by the test classes costs {_cost(found)}."
+        f"{found['rho']:.2f}; choosing the loss by its best trial instead of by the test classes changes its test "
+        f"MAP@R by {_change(found)} points."
         f"{' Both choices are scored by the other searches; ± is the luck of these and of seeds.' * found['held_out']}"
     )
     within = found["within"]

@@ -24,7 +24,7 @@ from dmlrc.report.statistics import Estimate
 UNTRAINED, RANGE, LUCK = "Untrained trunk", "From worst to best", "The same by luck alone"
 _TRAINED = {
     ALONE: "with the linear embedder alone",
-    BLOCK: "with the last block too",
+    BLOCK: "with the last block trained too",
     ALL: "with everything trained (Omniglot)",
 }
 
@@ -68,12 +68,34 @@ def order_sentence(title: str, found: Sequence[Depth]) -> str:
     for one, other in pairwise(found):
         rho, (changed, pairs), lucky = agreement(one, other), turned(one, other), turned_by_luck(one, other)
         told.append(
-            f"{title}, {one.label} against {other.label}: the orders agree with a rank correlation of {rho.value:.2f} "
-            f"[{rho.low:.2f}, {rho.high:.2f}]; {changed} of {pairs} pairs change places. Had the order stayed, with "
-            "the losses as far apart as at the first depth, luck of search and seed alone would have swapped about "
+            f"{title}, {one.label} against {other.label}: the rank correlation of the two orders is {rho.value:.2f} "
+            f"[{rho.low:.2f}, {rho.high:.2f}], and {changed} of {pairs} pairs change places. Had the losses kept the "
+            "order and the gaps of the first depth, luck of search and seed alone would have swapped about "
             f"{lucky.value:.0f} ({lucky.low:.0f} to {lucky.high:.0f})."
         )
     return " ".join(told)
+
+
+def order_in_short(found: Mapping[str, Sequence[Depth]]) -> str:
+    """How many pairs change places from each depth to the next, and by luck, in one sentence. found: by title."""
+    told = []
+    for title, depths in found.items():
+        for one, other in pairwise(depths):
+            (changed, pairs), lucky = turned(one, other), turned_by_luck(one, other)
+            told.append(
+                f"{changed} of {pairs} from {one.label} to {other.label} on {title} (by luck alone {lucky.low:.0f} to "
+                f"{lucky.high:.0f})"
+            )
+    return f"Pairs of losses that change places: {labels.listed(told)}." if told else ""
+
+
+def spread_in_short(found: Mapping[str, Sequence[Depth]]) -> str:
+    """How far apart the losses lie at each depth, in one sentence; "" without any depth. found: by title."""
+    told = [
+        f"on {title} {labels.listed(f'{labels.percent(spread(depth).value)} ({depth.label})' for depth in depths)}"
+        for title, depths in found.items()
+    ]
+    return f"From the worst loss to the best, points of MAP@R: {'; '.join(told)}." if told else ""
 
 
 def spread_sentence(title: str, found: Sequence[Depth]) -> str:
@@ -83,7 +105,7 @@ def spread_sentence(title: str, found: Sequence[Depth]) -> str:
         f"{labels.percent(spread(depth).value)}{unit} {_TRAINED[depth.label]}"
         for depth, unit in zip(found, units, strict=True)
     )
-    text = f"{title}: the best loss is above the worst by {ranges}."
+    text = f"{title}: the best loss lies above the worst by {ranges}."
     if [depth.label for depth in found[:2]] != [ALONE, BLOCK]:
         return text
     gained = gains(found[0], found[1])
@@ -99,16 +121,13 @@ def luck_sentence(found: Mapping[str, Sequence[Depth]]) -> str:
     borrowers: dict[str, dict[str, None]] = {}
     for title, depths in found.items():
         for depth in depths:
-            borrowers.setdefault(depth.compared.donor, {})[title] = None
-    told = [
-        f"that on {titles.title(donor)} (for the depths on {labels.listed(titles_of)})"
-        for donor, titles_of in borrowers.items()
-        if donor
-    ]
+            if depth.compared.donor:
+                borrowers.setdefault(titles.title(depth.compared.donor), {})[title] = None
+    told = [f"{donor} lends it to the depths on {labels.listed(titles_of)}" for donor, titles_of in borrowers.items()]
     return (
-        "Each method is searched once at each depth, so the luck of search is borrowed from a methods table with "
-        "repeated searches, the first complete one in the order of the preregistration: "
-        f"{labels.listed(told)}. Its searches have 50 trials, these have 25, so the true luck is probably larger."
+        "Each method is searched once at each depth. The luck of search is therefore borrowed from a methods table "
+        f"whose searches were repeated: {labels.listed(told)}. Those searches have 50 trials, these 25, so the true "
+        "luck is probably larger."
         if told
         else ""
     )

@@ -420,12 +420,17 @@ def pairs_sentence(by_study: ByStudy) -> str:
 
 
 def slopes_in_short(dims: ByStudy, batches: ByStudy, untrained: Mapping[str, pd.Series]) -> str:
-    """For how many methods a larger embedding and a larger batch raise R@1, in one sentence; "" without any sweep.
+    """For how many methods a larger embedding and a larger batch raise R@1, a sentence each; "" without any sweep.
 
     batches: the sweep in which every size sees as many images. untrained: `starts.around`, of the embeddings.
     """
-    parts = []
-    for what, by_study in (("embedding", dims), ("batch, of as many images in all,", batches)):
+    free = bool(untrained) and all(curve.iloc[-1] > curve.iloc[0] for curve in untrained.values())
+    larger = {
+        ("A larger embedding", ", as it does without any training" * free): dims,
+        ("A larger batch, with as many images seen in all,", ""): batches,
+    }
+    sentences = []
+    for (what, too), by_study in larger.items():
         slopes = {name: common.doublings(_of_setting(records)) for name, records in common.present(by_study).items()}
         told = {
             name: f"{(each['mean'] > each['ci95'].fillna(np.inf)).sum()} of {len(each)} methods"
@@ -433,12 +438,9 @@ def slopes_in_short(dims: ByStudy, batches: ByStudy, untrained: Mapping[str, pd.
             if len(each)
         }
         if told:
-            raises = "" if parts else " clearly raises R@1 (the interval lies above 0)"
-            parts.append(f"a larger {what}{raises} for {labels.by_study(told)}")
-    if untrained and all(curve.iloc[-1] > curve.iloc[0] for curve in untrained.values()):
-        parts.append("an untrained layer gains from dimensions too")
-    text = "; ".join(parts)
-    return f"{text[0].upper()}{text[1:]}." if parts else ""
+            clearly = "" if sentences else " (the interval lies above 0)"
+            sentences.append(f"{what} clearly raises R@1{clearly} for {labels.by_study(told)}{too}.")
+    return " ".join(sentences)
 
 
 def best_in_short(by_study: ByStudy, dims: ByStudy) -> str:

@@ -91,11 +91,11 @@ def cells(
 ) -> pd.DataFrame:
     """The columns of `heads` under their printed names, as text. index: what stands over the rows' names.
 
-    Fractions in percent with so many digits, other real numbers to 4 significant ones, truth values as yes and no.
+    Fractions in percent with so many digits, other real numbers as `labels.number` tells them, truth values yes and no.
 
     >>> frame = pd.DataFrame({"a": [0.5, float("nan")], "b": [1.0, 2e-9]})
     >>> cells(frame, {"a": "A, %", "b": "B"}, ["a"]).to_numpy().tolist()
-    [['50.0', '1'], ['–', '2e-09']]
+    [['50.0', '1'], ['–', '2·10⁻⁹']]
     """
     text = {}
     for column, head in heads.items():
@@ -105,7 +105,7 @@ def cells(
         elif pd.api.types.is_bool_dtype(values):
             text[head] = values.map({True: "yes", False: "no"})
         elif pd.api.types.is_float_dtype(values):
-            text[head] = values.map("{:.4g}".format).replace("nan", "–")
+            text[head] = values.map(labels.number).replace("nan", "–")
         elif pd.api.types.is_integer_dtype(values):
             text[head] = values.map("{:,}".format)
         else:

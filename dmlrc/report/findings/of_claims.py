@@ -85,7 +85,7 @@ def searched_again(edition: Sequence[StudyRecords]) -> str:
         for study, gap in found.items()
         if gap
     }
-    return f"Ours, of repeated searches, N. Softmax minus ProxyNCA: {labels.by_study(told)}." if told else ""
+    return f"In our repeated searches N. Softmax minus ProxyNCA is {labels.by_study(told)}." if told else ""
 
 
 def _beyond(row) -> bool:
@@ -105,7 +105,8 @@ def recycled() -> Finding:
         ),
         table,
         "How many later papers printed the baselines of 2016 again, of how many, and who: among the headline rows that "
-        "were read in a named source. R@1 in percent. The chapter on papers and reality lists the other repeats.",
+        "were read in a named source. R@1 in percent. {doc}`What is left of the claimed gains? "
+        "<04_papers_versus_reality>` lists the other repeats.",
         f"In all, {later['contrastive']} later papers have the contrastive number and {later['triplet']} the "
         "triplet number. Quoting is no fault by itself; it becomes one when the protocol has changed since.",
         wrap=True,
@@ -233,7 +234,7 @@ def same_losses() -> Finding:
         "same-losses",
         "New losses that are older ones",
         "Teh et al. 2020; Khosla et al. 2020; Zhang et al. 2024",
-        f"{identity.sum()} pairs agree to {table['gradient'][identity].max():.0e} of their gradients",
+        f"{identity.sum()} pairs agree to {labels.number(table['gradient'][identity].max())} of their gradients",
         "Compare a new loss with the old ones on one batch: value and gradient.",
         (identities, reported),
     )

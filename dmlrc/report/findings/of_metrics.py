@@ -153,7 +153,7 @@ def classes(edition: Sequence[StudyRecords]) -> Finding:
         f"One embedding of {most} Gaussian classes of 10 images, scored on random parts of its classes. Computed live, "
         "seed 0.",
         f"MAP@R is {percent(map_at_r.iloc[0])} % with {fewest} classes, {percent(map_at_r.iloc[-1])} % with {most}. "
-        f"JSD stays between {percent(scores['jsd'].min())} and {percent(scores['jsd'].max())} %.",
+        f"JSD stays at {labels.span(scores['jsd'], '{:.3f}'.format)}.",
     )
     heads = {
         "validation_classes": "validation classes",

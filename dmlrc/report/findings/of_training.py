@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import labels, statistics
+from dmlrc.report import labels, statistics, titles
 from dmlrc.report.findings import figures, training
 from dmlrc.report.findings.finding import Drawing, Finding, Pair, Table, cells, percent
 from dmlrc.report.findings.of_metrics import MUSGRAVE, ROTH
@@ -129,7 +129,7 @@ def own_maximum(edition: Sequence[StudyRecords]) -> Finding:
             f"{len(part) * (len(part) - 1) // 2} pairs of methods change their order.",
         )
         exhibits = (drawing,)
-    gained = labels.by_study({name: f"{percent(value, 2)} points" for name, value in means.items()})
+    gained = labels.listed(f"{percent(value, 2)} points on {titles.title(name)}" for name, value in means.items())
     return Finding(
         "own-maximum",
         "Each metric at its own best epoch",
@@ -213,8 +213,9 @@ def crops() -> Finding:
         f"Sides of {len(next(iter(sides.values()))):,} random crops of a 256-pixel image, as the settings draw them "
         "(by our own augmentation), and as the sentence reads. Dotted: the root of 0.16, "
         f"{smallest:.0f} pixels. Computed live, seed 0.",
-        f"By the settings no crop is smaller; by the text {percent(literal['below_102'], 0)} % "
-        f"would be. The mean crop covers {percent(drawn['area'], 0)} % of the image, by the text "
+        f"By the settings no crop has a side, the root of its area, below {smallest:.0f} pixels; by the text "
+        f"{percent(literal['below_102'], 0)} % would. "
+        f"The mean crop covers {percent(drawn['area'], 0)} % of the image, by the text "
         f"{percent(literal['area'], 0)} %. Our protocol follows the settings.",
     )
     return Finding(

@@ -1,8 +1,7 @@
 """The answer in three sentences, and the numbers behind the first page's pictures."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
 
 from dmlrc.papers import after2019
@@ -32,14 +31,14 @@ def answer(edition: Sequence[StudyRecords]) -> str:
     paper = [tables.improvement(theirs[theirs["dataset"] == name], CONTRASTIVE) for name in published.DATASETS]
     ours = {each.name: tables.improvement(tables.accuracy(each), CONTRASTIVE)["concatenated"] for each in edition}
     claimed = tables.claimed_improvement(published.claims(), CONTRASTIVE).groupby("dataset")["gain"].mean()
-    measured = listed([f"{labels.signed(gain)} on `{name}`" for name, gain in ours.items() if not np.isnan(gain)])
+    measured = labels.by_study({name: f"{labels.apart([gain], 1)} it" for name, gain in ours.items() if gain == gain})
     return " ".join(
         [
             "From 2017 to 2019, papers reported a P@1 (how often the nearest neighbour is of the right class) on "
-            f"average {_range(claimed)} above that of the contrastive loss of 2006, depending on the data.",
-            "When Musgrave and colleagues tuned all losses alike in 2020 (the *Reality Check*), the newer ones gained "
-            f"{_range(gains['concatenated'] for gains in paper)} over that loss"
-            f"{f'; in our runs they gain {measured}' * bool(measured)}.",
+            f"average {labels.apart(claimed)} that of the contrastive loss of 2006, depending on the data.",
+            "When Musgrave and colleagues tuned all losses alike in 2020 (the *Reality Check*), the newer ones ended "
+            f"on average {labels.apart(gains['concatenated'] for gains in paper)} that loss"
+            f"{f'; in our runs they ended {measured}' * bool(measured)}.",
             leads(edition),
         ]
     )
@@ -63,12 +62,11 @@ def _trained_here(records: StudyRecords) -> str:
 
 def leads(edition: Sequence[StudyRecords]) -> str:
     """Why no loss can be called the best, in one sentence: the rate changes the order, or others tie with the first."""
-    changes = [change for each in edition if (change := rates.between(each, edition))]
-    if any(change.turned > change.lucky.high for change in changes):
-        ahead = [f"{change.leader} on {change.dataset}" for change in changes if change.leader]
+    turned = {title: change for title, change in rates.between(edition).items() if change.pairs > change.lucky.high}
+    if turned:
         return (
-            f"How losses rank on validation classes depends on the learning rate: {rates.turned_sentence(changes)}; at "
-            f"the best rate {listed(ahead) or 'no loss'} lead{'s' * (len(ahead) < 2)} by more than luck explains."
+            "How losses rank on validation classes, trained once at each rate, depends on that rate: "
+            f"{rates.turned_sentence(turned)}."
         )
     sets = [
         f"{labels.counted(len(names), 'method')} of {of} {'share' if len(names) > 1 else 'takes'} the first place on "
@@ -87,18 +85,6 @@ def best_set(study: StudyRecords) -> tuple[list[str], int]:
     frame = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
     frame = frame[frame["method"] != PRETRAINED].assign(mark=tables.marks(frame)).sort_values("mean", ascending=False)
     return list(frame["method"][frame["mark"] != ""]), len(frame)
-
-
-def _range(gains: Iterable[float]) -> str:
-    """The least and the greatest of some gains in whole percent: "94 to 189 %".
-
-    >>> _range([0.94, 1.887, 0.9]), _range([-0.018, 0.02]), _range([0.02])
-    ('90 to 189 %', '-2 to +2 %', '2 %')
-    """
-    low, high = min(gains := list(gains)), max(gains)
-    if round(100 * low) == round(100 * high):
-        return f"{100 * low:.0f} %"
-    return f"{100 * low:+.0f} to {100 * high:+.0f} %" if low < 0 else f"{100 * low:.0f} to {100 * high:.0f} %"
 
 
 # The pictures

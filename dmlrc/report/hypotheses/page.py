@@ -192,17 +192,18 @@ def _luck(study: str, number: str, lucky: tuple[float, float]) -> str:
     scores = pd.concat([significance.means(counted(name).records) for name in both], axis=1, join="inner")
     seen, by_luck = (" and ".join(map(labels.percent, ranges)) for ranges in (np.ptp(scores, axis=0), lucky))
     return (
-        f"the two ranges of the ratio are {seen} points; were all losses equal, luck alone would make them {by_luck}. "
-        "Where luck makes most of the second, the interval covers the true ratio less often, and always errs on the "
-        "low side."
+        f"the ranges over and under the line of the ratio are {seen} points; were all losses equal, luck alone would "
+        f"make them {by_luck}."
     )
 
 
 def _pairs(pairs: pd.DataFrame) -> str:
     """How many pairs differ, and how many are equal. pairs: `equality`."""
     closer, welch = pairs["equal_within_half"].sum(), pairs["p_welch"]
-    differ = f"{(holm(welch) < 1 - LEVEL).sum()} of {len(pairs)} pairs differ"
-    tested = f"by Welch's tests, each method with its own variance, {differ}; " * bool(welch.notna().any())
+    count = int((holm(welch) < 1 - LEVEL).sum())
+    differ = f"{count} of {len(pairs)} pairs differ{'s' * (count == 1)}"
+    tested = f"by Welch's tests with Holm's correction, each method with its own variance, {differ}; "
+    tested *= bool(welch.notna().any())
     return (
         f"{tested}{pairs['equal'].sum() or 'none'} of {len(pairs)} pairs are equal within a point, {closer or 'none'} "
         "within half a point."

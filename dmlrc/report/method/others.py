@@ -178,24 +178,27 @@ def place(means: pd.DataFrame, method: str) -> str:
 
 @dataclass(frozen=True)
 class Best:
-    """The row of a table with the highest mean R@1, as printed; how many of its others have intervals that overlap."""
+    """The row of a table with the highest mean R@1, as printed; how many of its others have intervals that overlap.
+
+    overlap: None where each row was run once, so that there are no intervals.
+    """
 
     label: str
     mean: float
-    overlap: int
+    overlap: int | None
     others: int
 
 
 def best(table: Table, records: StudyRecords) -> Best | None:
-    """None where no row has an R@1. Intervals are over the seeds; a missing one counts as zero wide."""
+    """None where no row has an R@1. Intervals are over the seeds; one that is missing among others is zero wide."""
     names = {method.name: table.label(method.name) for method in table.methods}
     means = table.means(records)
-    trained = means[means.index.isin(names)].fillna({"ci95": 0.0})
+    trained = means[means.index.isin(names)]
     if trained.empty:
         return None
-    first = trained["mean"].idxmax()
-    high, low = trained["mean"] + trained["ci95"], trained["mean"] - trained["ci95"]
-    overlap = int((high.drop(first) >= low[first]).sum())
+    first, half = trained["mean"].idxmax(), trained["ci95"].fillna(0.0)
+    high, low = trained["mean"] + half, trained["mean"] - half
+    overlap = None if trained["ci95"].isna().all() else int((high.drop(first) >= low[first]).sum())
     return Best(names[first], float(trained["mean"][first]), overlap, len(trained) - 1)
 
 
@@ -212,6 +215,8 @@ def in_short(found: Found) -> list[str]:
 
 
 def _with_overlap(lead: Best) -> str:
+    if lead.overlap is None:
+        return f"{labels.one_digit(lead.mean)} %, one run each"
     return f"{labels.one_digit(lead.mean)} %, overlapped by {lead.overlap or 'none'} of {lead.others} others"
 
 

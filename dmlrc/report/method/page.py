@@ -147,19 +147,25 @@ def place_sentences(standing: Mapping[str, pd.DataFrame], method: str) -> list[s
         luck = "" if "among_best" in frame else " (counting seeds alone)"
         sentences.append(
             f"{study}: {labels.percent(row['mean'], digits=1)} % MAP@R, rank {ranks} of {row['n']}{luck}; "
-            f"{_beside_the_best(row, method, int(frame['tied'].sum()))}."
+            f"{_beside_the_best(row, method, int(frame['tied'].sum()), 'among_best' in frame)}."
         )
     return sentences or ["It has no results in these studies."]
 
 
-def _beside_the_best(row: pd.Series, method: str, tied: int) -> str:
-    """How a method compares with the best of its table. row: `place`; tied: how many cannot be told from the best."""
+def _beside_the_best(row: pd.Series, method: str, tied: int, searched: bool) -> str:
+    """How a method compares with the best of its table.
+
+    row: `place`; tied: how many cannot be told from the best; searched: whether the luck of search is counted.
+    """
     if method == row["best_method"]:
         others = f", though {labels.counted(tied - 1, 'other')} cannot be told from it" if tied > 1 else ""
         return f"the highest mean{others}"
     if row["tied"]:
         return "it cannot be told from the best"
-    return "it loses to the best where these two alone are compared" if row["rank_low"] == 1 else "not among the best"
+    perhaps = ", though with the luck of search borrowed it may "
+    if row["rank_low"] == 1:
+        return "it loses to the best where these two alone are compared" + f"{perhaps}not" * (not searched)
+    return "not among the best" + f"{perhaps}be" * (not searched)
 
 
 def cost(found: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
@@ -227,10 +233,10 @@ def sensitivity(tried: pd.DataFrame) -> str:
     return f"The median trial reaches this share of the best one's validation MAP@R: {told}."
 
 
-def rate_sentences(method: str) -> list[str]:
-    """What the learning rate does to the method on validation classes, a sentence a grid that has it."""
+def rate_sentences(edition: Sequence[StudyRecords], method: str) -> list[str]:
+    """What the learning rate does to the method on validation classes, a sentence a study whose grid has it."""
     sentences = []
-    for study, grid in rates.recorded().items():
+    for study, grid in rates.recorded(edition).items():
         best = rates.best_trials(grid)
         if method not in best:
             continue

@@ -365,7 +365,7 @@ def _named(names: Sequence[str]) -> str:
 
 
 def joining(frames: Mapping[str, pd.DataFrame]) -> str:
-    """What joining the folds' embeddings does to MAP@R, in a sentence or two; "" without any method.
+    """What joining the folds' embeddings does to MAP@R, in a sentence; "" without any method.
 
     frames: `accuracy` of studies, or published data sets, by their names.
     """
@@ -373,12 +373,10 @@ def joining(frames: Mapping[str, pd.DataFrame]) -> str:
     found = {name: (gain, rho) for name, (gain, rho) in found.items() if gain == gain}
     if not found:
         return ""
-    gains, rhos = zip(*found.values(), strict=True)
     told = labels.each(found, lambda pair: f"{100 * pair[0]:+.1f} ({pair[1]:.2f})")
-    moved = labels.span([100 * gain for gain in gains], "{:+.1f}".format)
     return (
-        f"Joining the folds' embeddings moves the methods by {moved} points of MAP@R on average. Their order "
-        f"agrees with that of the single models with a rank correlation of {labels.span(rhos)}: {told}."
+        "Joining the folds' embeddings moves MAP@R by so many points, on average over the methods (in brackets the "
+        f"rank correlation with the order of the single models): {told}."
     )
 
 
@@ -429,10 +427,14 @@ def _cut_off(records: StudyRecords) -> str:
     if not len(above):
         return f"No method had more than {100 * tables.MOST_CUT_OFF:.0f} % of its reruns cut off."
     several = f"All {len(found)}" if len(above) == len(found) else f"{len(above)} of {len(found)}"
+    first = above.index[above == above.max()]
+    share = f"{100 * above.max():.0f} %"
+    most = f"{labels.listed(map(labels.method_label, first))} most ({share})"
+    if len(first) == len(found):
+        most = "each of them all" if above.max() == 1 else f"each {share}"
     return (
-        f"{several} methods had more than {100 * tables.MOST_CUT_OFF:.0f} % of their reruns cut off, "
-        f"{labels.method_label(above.idxmax())} most ({100 * above.max():.0f} %). A higher limit might change the "
-        "table."
+        f"{several} methods had more than {100 * tables.MOST_CUT_OFF:.0f} % of their reruns cut off, {most}. A higher "
+        "limit might change the table."
     )
 
 

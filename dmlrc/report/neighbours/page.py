@@ -72,14 +72,15 @@ def scores(gallery: Gallery, spaces: Sequence[Space]) -> pd.DataFrame:
 
 
 def sentence(gallery: Gallery, spaces: Sequence[Space]) -> str:
-    """What training does to the scores of the gallery, in two sentences."""
+    """What training does to the scores of the gallery, in a sentence."""
     before, *trained = spaces
     after = {each.label: each.scores.mean() for each in trained}
     helped = sum(score > before.scores.mean() for score in after.values())
-    said = "raises" if helped == len(after) else "does not raise" if not helped else "does not always raise"
+    said = "raised" if helped == len(after) else "did not raise" if not helped else "did not always raise"
+    told = labels.listed(f"{labels.one_digit(score)} % with {name}" for name, score in after.items())
     return (
-        f"MAP@R of these {len(gallery.rows)} images is {labels.one_digit(before.scores.mean())} % before training; "
-        f"after it, in percent: {labels.each(after, labels.one_digit)}. Training on other classes {said} it here."
+        f"MAP@R of these {len(gallery.rows)} images is {labels.one_digit(before.scores.mean())} % before training and "
+        f"after it {told}: training on other classes {said} it here."
     )
 
 

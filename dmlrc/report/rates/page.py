@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from dmlrc import papers, records, studies
 from dmlrc.protocol import TrunkInput
@@ -30,18 +29,10 @@ def grid_of(study: StudyRecords) -> StudyRecords | None:
     return None
 
 
-def recorded() -> dict[str, StudyRecords]:
-    """The grids of methods tables that are recorded with two rates and methods at least, by the table's title.
-
-    Those of depths of training are `of_depths`.
-    """
-    found = {}
-    for each in studies.STUDIES.values():
-        if each.kind == "rates" and each.experiment == "rates" and each.parent not in DEPTHS:
-            grid = records.find(each.name)
-            if grid and min(best_trials(grid).shape) > 1:
-                found[titles.title(each.parent)] = grid
-    return found
+def recorded(edition: Sequence[StudyRecords]) -> dict[str, StudyRecords]:
+    """The grids of an edition's studies that are recorded with two rates and methods at least, by the study's title."""
+    grids = {titles.title(each.name): grid_of(each) for each in edition}
+    return {title: grid for title, grid in grids.items() if grid and min(best_trials(grid).shape) > 1}
 
 
 def best_trials(grid: StudyRecords) -> pd.DataFrame:
@@ -230,114 +221,111 @@ def settings_sentence(grids: Mapping[str, StudyRecords]) -> str:
     found: dict[tuple[str, float], list[str]] = {}
     for title, grid in grids.items():
         found.setdefault(_settings_from(grid), []).append(title)
-    told = labels.listed(
-        f"on `{name}` at {labels.rate(rate)} (for {labels.listed(those)})" for (name, rate), those in found.items()
+    told = "; ".join(
+        f"for {labels.listed(those)} in that of `{name}` at {labels.rate(rate)}"
+        for (name, rate), those in found.items()
     )
-    return f"Each method is trained at the setting that won an earlier search: {told}." if told else ""
+    return f"Each method has the setting that was best in an earlier search: {told}." if told else ""
 
 
-def order_sentence(title: str, best: pd.DataFrame) -> str:
+def order_sentence(title: str, grid: StudyRecords, luck: float) -> str:
     """What rates that are too high do to the order of the methods; "" where the best rate is the highest.
 
-    best: `best_trials`.
+    luck: `seed_luck` of the study; NaN where it is not known.
     """
-    told = [
-        f"{changed} of {pairs} at {labels.rate(rate)} (rank correlation {rho})"
-        for rate, changed, pairs, rho in _turned(best)
-    ]
-    if not told:
+    best = best_trials(grid)
+    chosen = best_rate(best)
+    higher = sorted(best.index[best.index > chosen])
+    if not higher:
         return ""
-    chosen = labels.rate(best_rate(best))
-    return f"On {title} a rate above {chosen} reverses pairs of losses: {labels.listed(told)}."
+    turned = [_turned(best, rate, luck) for rate in higher]
+    told = [f"{each.pairs} at {labels.rate(rate)}" for rate, each in zip(higher, turned, strict=True)]
+    lucky = labels.listed(_by_luck(each.lucky) for each in turned)
+    by_luck = f" (another seed alone would turn {lucky})" * (luck == luck)
+    return (
+        f"On {title}, of {turned[0].of} pairs of losses {labels.listed(told)} stand in another order than at "
+        f"{labels.rate(chosen)}{by_luck}; the rank correlation with the order there is "
+        f"{labels.listed(f'{each.rho:.2f}' for each in turned)}."
+    )
 
 
 def own_rate_sentence(title: str, best: pd.DataFrame) -> str:
     """What a rate of its own would give each method over the shared one, and whether the order would be another.
 
-    best: `best_trials`. The best of several rates is picked by the score that it is then given, so a gain is the most
-    that it can be.
+    best: `best_trials`. The best of several rates is picked by the score that it is then given, so a gain is probably
+    too high.
     """
     shared, own = best.loc[best_rate(best)], best.max()
     gains = own - shared
-    if not gains.max() > 0:
+    gaining = int((gains > 0).sum())
+    if not gaining:
         return f"On {title} the shared rate is the best one of every method."
     most = gains.idxmax()
     changed, pairs = statistics.turned(shared, own)
     return (
-        f"On {title} a rate of its own would raise a method's score by at most {labels.percent(gains.max())} points "
-        f"({labels.method_label(most)}, at {labels.rate(best[most].idxmax())}), and that of half the methods by at "
-        f"most {labels.percent(gains.median())}; {changed} of {pairs} pairs would change places."
+        f"On {title} {gaining} of {len(gains)} losses score{'s' * (gaining < 2)} higher at another rate than at the "
+        f"shared one, most of all {labels.method_label(most)}: {labels.percent(gains.max())} points, at "
+        f"{labels.rate(best[most].idxmax())}. With a rate of its own for each, {changed} of {pairs} pairs would change "
+        "places."
     )
 
 
-class BetweenRates(NamedTuple):
-    """What happens to the order of the losses of a grid, on a data set, between its highest and its best rate.
+class Turned(NamedTuple):
+    """How far the order of a grid's losses at some rate is another one than at the best rate.
 
-    turned: pairs in another order; lucky: how many another seed alone would turn, of n pairs. leader: the loss that is
-    ahead at the best rate by more than the luck of search and seed, as far as it is known; "" if none is.
+    pairs: in another order, of so many; lucky: how many of them another seed alone would turn; rho: rank correlation.
     """
 
-    dataset: str
-    turned: int
+    pairs: int
+    of: int
     lucky: Estimate
-    leader: str
+    rho: float
 
 
-def between(study: StudyRecords, edition: Sequence[StudyRecords]) -> BetweenRates | None:
-    """Of a study's grid; None without two rates, or where no luck is known: that of test scores, as a share of them.
+def _turned(best: pd.DataFrame, rate: float, luck: float) -> Turned:
+    """Of the losses that have a score at both rates. best: `best_trials`; luck: `seed_luck`.
 
-    The settings are the same at all rates, so only the seed turns pairs by luck; a lead may owe itself to the search.
+    The settings are the same at all rates, so only the seed turns pairs by luck.
     """
-    grid = grid_of(study)
-    best = best_trials(grid) if grid is not None else pd.DataFrame()
-    if len(best) < 2:
-        return None
+    there, here = best.loc[[best_rate(best), rate]].dropna(axis=1).to_numpy()
+    lucky = statistics.turned_by_luck(there, *(luck * each.mean() for each in (there, here)))
+    return Turned(*statistics.turned(here, there), lucky, statistics.correlation(here, there, ranks=True).value)
+
+
+def seed_luck(study: StudyRecords, edition: Sequence[StudyRecords]) -> float:
+    """The standard deviation that the seed gives a method's test score, as a share of it; NaN where it is not known."""
     compared = significance.compare(study, edition)
-    known, score = compared.known, compared.runs["value"].mean()
-    search, seed = (0.0, known.repetition) if compared.luck == significance.SEEDS else (known.search, known.seed)
-    if np.isnan(seed):
-        return None
-    there, high = best.loc[[best_rate(best), best.index.max()]].dropna(axis=1).to_numpy()
-    changed, _ = statistics.turned(high, there)
-    lucky = statistics.turned_by_luck(there, *(np.sqrt(seed) / score * each.mean() for each in (there, high)))
-    error = np.sqrt(2 * (search + seed)) / score * there.mean()
-    ahead = best.loc[best_rate(best)]
-    first, second = ahead.nlargest(2)
-    clear = first - second > stats.norm.ppf((1 + statistics.LEVEL) / 2) * error
-    leader = labels.prose(labels.method_label(ahead.idxmax())) if clear else ""
-    return BetweenRates(titles.title(study.name), changed, lucky, leader)
+    seed = compared.known.repetition if compared.luck == significance.SEEDS else compared.known.seed
+    return float(np.sqrt(seed) / compared.runs["value"].mean())
 
 
-def turned_sentence(changes: Sequence[BetweenRates]) -> str:
-    """How many pairs change places, and how many another seed would turn, as half a sentence."""
-    pairs = labels.span((change.lucky.n for change in changes), str)
-    turned = [f"{change.turned} on {change.dataset}" for change in changes]
-    lucky = [f"{change.lucky.value:.0f}" for change in changes]
+def between(edition: Sequence[StudyRecords]) -> dict[str, Turned]:
+    """Of each study, by its title, the order at the highest rate of its grid; where the luck of seeds is known."""
+    lucks = {titles.title(each.name): seed_luck(each, edition) for each in edition}
+    tables = {title: best_trials(grid) for title, grid in recorded(edition).items() if lucks[title] == lucks[title]}
+    return {title: _turned(best, best.index.max(), lucks[title]) for title, best in tables.items()}
+
+
+def turned_sentence(changes: Mapping[str, Turned]) -> str:
+    """How many pairs change places, and how many another seed would turn, as half a sentence. changes: `between`."""
+    of = labels.span((change.of for change in changes.values()), str)
+    turned = [f"{change.pairs} on {title}" for title, change in changes.items()]
+    lucky = [_by_luck(change.lucky) for change in changes.values()]
     return (
-        f"of {pairs} pairs of losses, {labels.listed(turned)} change places between the highest rate tried and the "
-        f"best (another seed alone would swap about {labels.listed(lucky)})"
+        f"of {of} pairs of losses, {labels.listed(turned)} change places between the highest rate tried and the "
+        f"best (another seed alone would swap {labels.listed(lucky)})"
     )
+
+
+def _by_luck(lucky: Estimate) -> str:
+    return labels.span((lucky.low, lucky.high), "{:.0f}".format)
 
 
 def turned_in_short(edition: Sequence[StudyRecords]) -> str:
     """How much of the order on validation classes a rate that is too high turns around, in one sentence; or ""."""
-    changes = [change for each in edition if (change := between(each, edition))]
+    changes = between(edition)
     told = "On validation classes, with each loss trained once at each rate"
     return f"{told}, {turned_sentence(changes)}." if changes else ""
-
-
-def _turned(best: pd.DataFrame) -> list[tuple[float, int, int, str]]:
-    """Each rate above the best one: pairs in another order than there, of how many, the rank correlation as printed."""
-    there = best.loc[best_rate(best)]
-    higher = best[best.index > there.name].sort_index()
-    return [
-        (
-            rate,
-            *statistics.turned(row, there),
-            f"{statistics.correlation(row, there, ranks=True).value:.2f}".replace("-", "−"),
-        )
-        for rate, row in higher.iterrows()
-    ]
 
 
 def warning(edition: Sequence[StudyRecords]) -> str:

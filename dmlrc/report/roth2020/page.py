@@ -235,6 +235,15 @@ def _welch(row: pd.Series) -> float:
 # Figures 2 and 3: what the pipeline is worth
 
 
+EQUAL_STEPS, EQUAL_IMAGES = "images in a batch, equal steps", "images in a batch, equal images seen"
+"""The two sweeps of the size of a batch: in as many steps a larger one sees more images."""
+
+
+def _factor(factor: str, batches: str) -> str:
+    """A factor as printed. batches: what its sweep of the size of a batch is called."""
+    return batches if factor == "batches" else FACTORS[factor][1]
+
+
 def effects_cells(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
     """`effects` as cells: a row a factor, a column a study.
 
@@ -250,15 +259,17 @@ def effects_cells(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
             f"{100 * part['effect'].mean():.1f} % ({100 * part['effect'].min():.1f} to "
             f"{100 * part['effect'].max():.1f}); best: {wins}"
         )
-    return cells.rename(index={factor: text for factor, (_, text) in FACTORS.items()}).rename_axis("Varied")
+    return cells.rename(index=lambda factor: _factor(factor, EQUAL_STEPS)).rename_axis("Varied")
 
 
 def value_label(value: str, factor: str) -> str:
     """A value of a sweep as printed: without what it is a value of, a trunk by its name.
 
-    >>> value_label("batch64", "batches"), value_label("conv4-random", "trunks")
-    ('64', 'conv4, random')
+    >>> value_label("batch64", "batches"), value_label("conv4-random", "trunks"), value_label("decay4e-05", "decays")
+    ('64', 'conv4, random', '4·10⁻⁵')
     """
+    if factor == "decays":
+        return labels.number(float(value.removeprefix(FACTORS[factor][0])))
     if factor != "trunks":
         return value.removeprefix(FACTORS[factor][0])
     trunk, _, kind = value.partition("-")
@@ -272,12 +283,12 @@ def effects_data(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
 
 
 def effects_sentence(sweeps: Mapping[str, ByStudy]) -> str:
-    """Which factor moves the scores most, in a sentence a study."""
+    """Which factor moves the scores most, in a sentence a study. Of batches: in equal steps."""
     frame = effects(sweeps)
     sentences = []
     for name, part in frame.groupby("study", sort=False):
         means = part.groupby("factor")["effect"].mean().sort_values(ascending=False)
-        texts = {labels.aside(FACTORS[factor][1]): f"{100 * value:.1f} %" for factor, value in means.items()}
+        texts = {labels.aside(_factor(factor, EQUAL_STEPS)): f"{100 * value:.1f} %" for factor, value in means.items()}
         sentences.append(
             f"On `{name}`, from the worst value of a factor to the best, a loss gains this share of its best score: "
             f"{labels.each(texts, str)}."
@@ -289,15 +300,15 @@ def _beside_losses(sweeps: Mapping[str, ByStudy]) -> dict[str, tuple[list[str], 
     """study -> the factors that move a score more than the losses do, and those that move it less; most first.
 
     Only where Welch's interval of the difference, effects over the losses less `loss_spread` over the values, excludes
-    0.
+    0. Of batches: with equal images seen.
     """
     found = {}
     for name, part in effects(sweeps).groupby("study", sort=False):
         own = {factor: rows["effect"] for factor, rows in part.groupby("factor", sort=False)}
         gaps = {key: statistics.welch(values, loss_spread(sweeps[key][name])) for key, values in own.items()}
         order = sorted(own, key=lambda key: -own[key].mean())
-        more = [labels.aside(FACTORS[key][1]) for key in order if gaps[key].low > 0]
-        less = [labels.aside(FACTORS[key][1]) for key in order if gaps[key].high < 0]
+        more = [labels.aside(_factor(key, EQUAL_IMAGES)) for key in order if gaps[key].low > 0]
+        less = [labels.aside(_factor(key, EQUAL_IMAGES)) for key in order if gaps[key].high < 0]
         found[name] = more, less
     return found
 
@@ -322,15 +333,21 @@ def effects_in_short(sweeps: Mapping[str, ByStudy]) -> str:
     if not more:
         return ""
     always = [factor for factor in next(iter(more.values())) if all(factor in those for those in more.values())]
-    others = {name: [factor for factor in those if factor not in always] for name, those in more.items()}
-    besides: dict[str, list[str]] = {}
-    for name, those in others.items():
-        if those:
-            besides.setdefault(labels.listed(those), []).append(f"`{name}`")
-    what = labels.listed(always) or "nothing"
-    told = f"{what[0].upper()}{what[1:]} {'moves' if len(always) < 2 else 'move'} a score more than the choice of the "
-    told += "loss does" + " in every study" * (len(more) > 1) + " (the interval of the difference excludes 0)"
-    extra = labels.listed(f"{factors} on {labels.listed(where)}" for factors, where in besides.items())
+    besides: dict[tuple[str, ...], list[str]] = {}
+    for name, those in more.items():
+        if extra := tuple(factor for factor in those if factor not in always):
+            besides.setdefault(extra, []).append(f"`{name}`")
+    than = " a score more than the choice of the loss does" + " in every study" * (len(more) > 1)
+    than += " (the interval of the difference excludes 0)"
+    if not always:
+        told = "; ".join(
+            f"on {labels.listed(on)} {labels.listed(those)} do{'es' * (len(those) < 2)}"
+            for those, on in besides.items()
+        )
+        return f"No factor moves{than}." + f" {told[:1].upper()}{told[1:]}." * bool(told)
+    what = labels.listed(always)
+    told = f"{what[0].upper()}{what[1:]} {'moves' if len(always) < 2 else 'move'}{than}"
+    extra = labels.listed(f"{labels.listed(those)} on {labels.listed(on)}" for those, on in besides.items())
     return f"{told}; on top of that, {extra}." if extra else f"{told}."
 
 

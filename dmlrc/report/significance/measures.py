@@ -152,8 +152,14 @@ def same_function(compared: Comparison) -> Estimate | None:
 
 
 def datasets(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """The methods' scores: a row a study, a column a method that all have."""
-    return pd.DataFrame({each.name: means(each) for each in edition}).T.dropna(axis="columns")
+    """The methods' scores: a row a data set, a column a method that all have.
+
+    Several studies of one data set are no independent blocks: the first of full budget stands for it, or the first.
+    """
+    rows = {}
+    for each in sorted(edition, key=lambda records: records.meta["budget"]["name"] != "full"):
+        rows.setdefault(each.meta["dataset"], means(each))
+    return pd.DataFrame(rows).T.dropna(axis="columns")
 
 
 def ranks(blocks: pd.DataFrame) -> pd.Series:

@@ -1,7 +1,7 @@
 """Which methods differ, as the chapter prints it: cells of tables, and sentences with their numbers."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -27,20 +27,27 @@ from dmlrc.report.significance.measures import (
 )
 
 
-def luck(compared: Comparison) -> str:
-    """Which luck the tests of a study count, in a sentence."""
+def luck(several: Iterable[Comparison]) -> str:
+    """Which luck the tests of each study count, a sentence for all studies of which the same holds."""
+    told: dict[str, list[str]] = {}
+    for compared in several:
+        told.setdefault(_luck(compared), []).append(f"`{compared.study}`")
+    return labels.bullets(f"{labels.listed(names)}: {sentence}" for sentence, names in told.items())
+
+
+def _luck(compared: Comparison) -> str:
     searches = compared.runs.groupby("method")["repetition"].nunique()
     if compared.luck == OWN:
         often = f"{searches.min()} to {searches.max()} times" if searches.nunique() > 1 else f"{searches.max()} times"
-        return f"`{compared.study}`: every method was searched {often}; the tests count the luck of search and of seed."
+        return f"every method was searched {often}; the tests count the luck of search and of seed."
     if compared.luck == BORROWED:
         return (
-            f"`{compared.study}`: every method was searched once, so the luck of its search cannot be seen; it is "
-            f"taken from `{compared.donor}`, in proportion to the mean score. The luck of seeds is measured here."
+            "every method was searched once, so the luck of its search cannot be seen; it is taken from "
+            f"`{compared.donor}`, in proportion to the mean score. The luck of seeds is measured here."
         )
     return (
-        f"`{compared.study}`: every method was searched once, and no study here searched twice. The tests see the luck "
-        "of seeds alone; another search may turn what they call different around."
+        "every method was searched once, and no study here searched twice. The tests see the luck of seeds alone; "
+        "another search may turn what they call different around."
     )
 
 
@@ -278,12 +285,12 @@ def classes_sentence(records: StudyRecords) -> str:
     half = ((found["high"] - found["low"]) / 2).mean()
     leader, others = found["first"].idxmax(), len(found) - 1
     apart = (found["behind_low"].round(4) > 0).sum()  # as printed
-    behind = f"all {others}" if apart == others else f"{apart} of the {others}"
+    behind = f"all {others}" if apart == others else f"{apart or 'none'} of the {others}"
     return (
-        f"`{records.name}`: other test classes of the same kind would move every method by ± {labels.percent(half)} "
+        f"On `{records.name}` other test classes of the same kind would move every method by ± {labels.percent(half)} "
         f"points, but nearly all in step. {labels.method_label(leader)} leads in "
-        f"{100 * found['first'][leader]:.0f} % of the resamples; for {behind} others the interval over classes rules "
-        "out that these trained models of theirs are the best; the luck of search and seed comes on top."
+        f"{100 * found['first'][leader]:.0f} % of the resamples, and {behind} other methods lie clearly behind the "
+        "best (their interval excludes 0)."
     )
 
 
@@ -311,5 +318,9 @@ def pareto_front(compared: Comparison, records: StudyRecords) -> str:
     table = cost_and_accuracy(compared, records) if len(compared.runs) else pd.DataFrame()
     if table.empty:
         return f"`{records.name}`: no finished rerun."
+    if len(table) > 1 and table["steps"].nunique() == 1:
+        return (
+            f"On `{records.name}` all methods take {table['steps'].iloc[0]:,.0f} steps, so their number tells nothing."
+        )
     names = labels.listed(map(labels.method_label, table.index[~table["dominated"]]))
     return f"On `{records.name}` no method beats any of these in both MAP@R and number of steps: {names}."

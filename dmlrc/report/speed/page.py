@@ -6,6 +6,8 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 
+from dmlrc.report.method.notes import OTHERS, SHOWN
+
 MEASUREMENTS = files("dmlrc.report") / "measurements"
 FITTED = {
     "retrieval": "P@1, R-precision and MAP@R",
@@ -18,7 +20,25 @@ FITTED = {
 
 def peers() -> pd.DataFrame:
     """Each part beside its peer: what, peer, ours_ms, peer_ms, ratio (above 1: ours is faster), load, machine, ..."""
-    return pd.read_csv(MEASUREMENTS / "peers.csv", dtype={"commit": str})
+    found = pd.read_csv(MEASUREMENTS / "peers.csv", dtype={"commit": str})
+    return found.assign(what=found["what"].map(named))
+
+
+_LABELS = {loss: note.label for note in OTHERS.values() for loss in note.losses}
+_LABELS |= {name: method.label for name, method in SHOWN.items()}
+
+
+def named(what: str) -> str:
+    """A part as printed: a loss by its label, or by its words where no page is about it.
+
+    >>> named("loss proxy_nca_pp, 32 x 128"), named("step ntxent, 32 x 512 -> 128"), named("loss tuplet_margin, 8 x 8")
+    ('loss ProxyNCA++, 32 × 128', 'step NTXent, 32 × 512 → 128', 'loss tuplet margin, 8 × 8')
+    """
+    kind, _, rest = what.partition(" ")
+    if kind in ("loss", "step"):
+        name, _, sizes = rest.partition(", ")
+        what = f"{kind} {_LABELS.get(name, name.replace('_', ' '))}, {sizes}"
+    return what.replace(" x ", " × ").replace(" -> ", " → ")
 
 
 def growth() -> pd.DataFrame:
@@ -42,13 +62,21 @@ def peer_cells() -> pd.DataFrame:
 
 
 def peers_sentence() -> str:
-    """How many parts are faster than their peers, and the extremes, in two sentences."""
+    """How many parts are faster than their peers, in a sentence."""
+    ratio = peers()["ratio"]
+    return (
+        f"Ours is the faster in {(ratio > 1).sum()} of {len(ratio)} comparisons; at the median it is "
+        f"{ratio.median():.1f} times as fast."
+    )
+
+
+def extremes_sentence() -> str:
+    """The slowest and the fastest part beside its peer, in a sentence."""
     found = peers().sort_values("ratio")
     slow, fast = found.iloc[0], found.iloc[-1]
     return (
-        f"Ours is the faster in {(found['ratio'] > 1).sum()} of {len(found)} comparisons; at the median it is "
-        f"{found['ratio'].median():.1f} times as fast. The extremes are {slow['what']} ({slow['ratio']:.2f} times as "
-        f"fast as {slow['peer']}) and {fast['what']} ({fast['ratio']:.0f} times)."
+        f"The slowest beside its peer is {slow['what']} ({slow['ratio']:.2f} times as fast as {slow['peer']}), the "
+        f"fastest {fast['what']} ({fast['ratio']:.0f} times as fast as {fast['peer']})."
     )
 
 
@@ -86,7 +114,7 @@ def growth_sentence() -> str:
     """How each task grows, and what more workers bring, in a few sentences."""
     found, fitted = growth(), exponents()
     grown = ", ".join(f"{FITTED[task]} with exponent {value:.1f}" for task, value in fitted.items())
-    text = f"At the larger sizes the time grows by a power of the size: {grown}. {largest_sentence()}"
+    text = f"At the larger sizes the time grows by a power of the size: {grown}."
     workers = found[found["task"] == "study"].set_index("size")["seconds"]
     if len(workers) > 1:
         cores, best = int(found["cores"].max()), workers.idxmin()

@@ -168,9 +168,9 @@ def place_in_short(by_study: ByStudy, equal: ByStudy) -> str:
 
 
 def _diverged(records: StudyRecords) -> list[str]:
-    """The losses of which every rerun diverged or failed, as printed."""
-    methods = records.reruns["method"].unique()
-    return [zhai_label(name) for name in methods if common.state(records, name) in tables.NO_RESULT]
+    """The losses of which no rerun has a result, as printed, with the reason: "diverged" or "failed"."""
+    states = {name: common.state(records, name) for name in records.reruns["method"].unique()}
+    return [f"{zhai_label(name)} ({state})" for name, state in states.items() if state in tables.NO_RESULT]
 
 
 def _equal_place(records: StudyRecords) -> str:
