@@ -19,7 +19,7 @@ import torch
 from factories import write_fake_study
 from PIL import Image
 
-from dmlrc import data, paths, records, schedule, studies, study
+from dmlrc import data, extras, paths, records, schedule, studies, study
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.inputs import prepare
 from dmlrc.methods import Float, Method
@@ -687,6 +687,15 @@ def test_a_deleted_trial_is_made_again_and_no_other_is_touched(tiny, finished):
     assert kept.read_bytes() == untouched
     again = json.loads(lost.read_text())
     assert (again["params"], again["value"]) == (before["params"], before["value"])
+
+
+def test_reruns_of_a_search_that_is_whole_need_no_optuna(tiny, finished, monkeypatch):
+    study.run(tiny, methods=PICKED[:1])
+    (paths.runs() / "tiny" / "contrastive" / "0-rerun-001.json").unlink()
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    study.run(tiny, methods=PICKED[:1])
+    with pytest.raises(DmlrcError, match="needs optuna"):
+        study.run(tiny)
 
 
 def test_a_rerun_of_another_setting_than_the_best_is_made_again(tiny, finished, capsys):

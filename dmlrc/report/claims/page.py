@@ -263,7 +263,7 @@ def _judged_once(theirs: Mapping[str, Judgement], own: Mapping[str, Judgement], 
     verdicts = [each.verdict for each in (*theirs.values(), *own.values())]
     told = [f"{_sentence(_firm(verdicts, 'claims on published numbers or the metrics alone'))}."] if verdicts else []
     if withdrawn:
-        told.append(f"Our records cannot decide {labels.counted(withdrawn, 'claim')} of the papers: retracted.")
+        told.append(f"Retracted, since our records cannot decide what they say: {labels.counted(withdrawn, 'claim')}.")
     return " ".join(told)
 
 
@@ -297,7 +297,7 @@ def _low_rows(studies: Judged) -> Iterator[str]:
         harmed[name] = sum(each.why.endswith(BELOW) for each in judgements.values())
         under[name] = sum(each.below_trunk for each in settled), len(settled)
     if told := {name: labels.counted(count, "claim") for name, count in harmed.items() if count}:
-        yield f"Left open because most rows behind them lie {BELOW}: {labels.by_study(told)}."
+        yield f"Left open because rows behind them lie {BELOW}: {labels.by_study(told)}."
     if told := {name: f"{count} of {settled} settled claims" for name, (count, settled) in under.items() if count}:
         yield (
             f"Settled, though most rows behind them learnt something but still lie below the untrained trunk: "
