@@ -111,7 +111,8 @@ def _run(
     if study.protocol.computes_once:  # here, with all threads, and not in each worker again
         prepare(study.dataset, study.effective_protocol, study.class_order, study.seed, study.contents)
     for each in outdated:
-        _set_aside(study, each)
+        if each.method in {method.name for method in fitting}:  # else nothing would take the place of its records
+            _set_aside(study, each)
     most = workers or (len(chains) * proposals if executor else 1)
     begun = False
     bar = tqdm(total=schedule.total(study, chains), initial=len(done), desc=study.name)
