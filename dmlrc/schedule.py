@@ -1,6 +1,5 @@
 """What is to be run next, from the records alone. Nothing here trains, and nothing imports torch."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -246,8 +245,14 @@ def _with_params(units: Sequence[Mapping]) -> Iterator[Mapping]:
 def searched(study: Study) -> list[Chain]:
     """The chains of a study's methods whose search is whole."""
     every = chains(study, study.methods)
-    trials = Counter(_key(unit)[:2] for unit in done(study, every) if unit["kind"] == "trial")
-    return [each for each in every if each[0] and trials[each[0].name, each[1]] >= study.budget.trials]
+    units = done(study, every)
+    return [each for each in every if each[0] and not lacks_trials(study, each, units)]
+
+
+def lacks_trials(study: Study, chain: Chain, units: Sequence[Mapping]) -> bool:
+    """Whether a search is not whole yet. units: finished ones, of any chain."""
+    trials = sum(unit["kind"] == "trial" for unit in _of_chain(units, *chain))
+    return chain[0] is not None and trials < study.budget.trials
 
 
 def stale(study: Study, chains: Sequence[Chain]) -> list[str]:

@@ -72,7 +72,7 @@ def run(
     done, outdated = _finished(study, chains)
     if not outdated and not _lacking(study, chains, done):
         return
-    if _lacks_trials(study, chains, done):
+    if any(schedule.lacks_trials(study, chain, done) for chain in chains):
         extras.require("search", "a search for hyperparameters")
     with records.running(study.name, [method.name for method, _ in chains if method]):
         _run(study, chosen, chains, executor, workers, proposals, named=methods is not None)
@@ -86,11 +86,6 @@ def _finished(study: Study, chains: list[schedule.Chain]) -> tuple[list[Mapping]
 
 def _lacking(study: Study, chains: list[schedule.Chain], done: list[dict]) -> bool:
     return any(schedule.next_units(study, *chain, done) for chain in chains)
-
-
-def _lacks_trials(study: Study, chains: list[schedule.Chain], done: list[Mapping]) -> bool:
-    made = Counter((unit["method"], unit["repetition"]) for unit in done if unit["kind"] == "trial")
-    return any(method and made[method.name, repetition] < study.budget.trials for method, repetition in chains)
 
 
 def _run(

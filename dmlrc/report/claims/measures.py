@@ -34,6 +34,7 @@ SAME_MODELS = "Student's t over the reruns; both numbers of a pair are of the sa
 STUDENT_RERUNS = "Student's t over the reruns; seeds only"
 STUDENT_ROWS = "Student's t over the rows, each the mean of its reruns"
 FISHER = "Fisher's z over the rows, each the mean of its reruns"
+FISHER_RANKS = f"{FISHER}, with the factor 1.06 for ranks"
 BOOTSTRAP_ROWS = "bootstrap of the rows, percentiles, seeded"
 SIZE = (
     "on the features of a frozen trunk an untrained linear layer gains from its size alone, in most cases more than a "
@@ -161,14 +162,6 @@ def sweep(records: StudyRecords, metric: str = R1, setting: str = "separated") -
         raise MissingRowsError(f"no rows of a sweep in {records.name}")
     table = table[places.index]
     table.columns = pd.MultiIndex.from_frame(places, names=["row", "value"])
-    return table
-
-
-def values_of(records: StudyRecords, metric: str = R1) -> pd.DataFrame:
-    """Means over the reruns of a sweep: an index row a method, a column a value; only methods with every value."""
-    table = sweep(records, metric).mean().unstack("value").dropna()
-    if table.empty:
-        raise MissingRowsError(f"no method with every value of {records.name}")
     return table
 
 
@@ -300,16 +293,11 @@ def smallest(table: pd.DataFrame) -> Estimate:
     return Estimate(value, float(low), float(high), n, "reruns", f"{statistics.STUDENT} of each row, {SEEDS_ONLY}")
 
 
-def doubling_of(need: str, row: str, setting: str = "separated", minus: str | None = None) -> Measure:
-    """In a sweep: the rise of one method's R@1 for each doubling of its number; each rerun is a unit.
-
-    minus: another setting, whose scores are subtracted first.
-    """
+def doubling_of(need: str, row: str) -> Measure:
+    """In a sweep: the rise of one method's R@1 for each doubling of its number; each rerun is a unit."""
 
     def measure(evidence: Evidence) -> Estimate:
-        table = sweep(evidence[need], R1, setting)
-        if minus:
-            table = table - sweep(evidence[need], R1, minus)
+        table = sweep(evidence[need])
         if row not in table.columns.get_level_values("row"):
             raise MissingRowsError(f"no finished rerun of {row} in {evidence[need].name}")
         return seeds_only(_some(doublings(table[[row]], evidence[need].level_numbers)[row].dropna(), need))

@@ -9,6 +9,7 @@ from scipy.stats import rankdata
 
 from dmlrc.building import normalized
 from dmlrc.papers import roth2020
+from dmlrc.records import StudyRecords
 from dmlrc.report import published, statistics
 from dmlrc.report.claims import measures
 from dmlrc.report.claims.musgrave2020 import relative_range
@@ -109,10 +110,19 @@ def relative(need: str, evidence: Evidence) -> pd.DataFrame:
 
     Each metric is divided by its maximum over the sweep's values, for each objective; then the mean over the metrics.
     """
-    parts = [measures.values_of(evidence[need], metric) for metric in AGGREGATED]
-    if parts[0].shape[1] < 2:
+    table = relative_reruns(evidence[need]).mean().unstack("value").dropna()
+    if table.empty:
+        raise MissingRowsError(f"no method with every value of {need}")
+    if table.shape[1] < 2:
         raise MissingRowsError(f"only one value of the sweep {need}")
-    return sum(part.div(part.max(axis=1), axis=0) for part in parts) / len(parts)
+    return table
+
+
+def relative_reruns(records: StudyRecords) -> pd.DataFrame:
+    """`relative` of every rerun of a sweep, the maximum being that of the means; rows and columns: `measures.sweep`."""
+    parts = [measures.sweep(records, metric) for metric in AGGREGATED]
+    highest = [part.mean().groupby(level="row").max()[part.columns.get_level_values("row")] for part in parts]
+    return sum(part / best.to_numpy() for part, best in zip(parts, highest, strict=True)) / len(parts)
 
 
 def samplers(statistic: Callable[[pd.DataFrame], pd.Series], *needed: str) -> measures.Measure:
@@ -140,10 +150,7 @@ def decay_effect(evidence: Evidence) -> Estimate:
 
     The objective and its two decays are chosen by the other reruns, for each rerun anew.
     """
-    parts = [measures.sweep(evidence["roth2020-decays"], metric) for metric in AGGREGATED]
-    # as in `relative`, of every rerun: each metric as a share of its highest mean for the objective
-    highest = [part.mean().groupby(level="row").max()[part.columns.get_level_values("row")] for part in parts]
-    table = sum(part / best.to_numpy() for part, best in zip(parts, highest, strict=True)) / len(parts)
+    table = relative_reruns(evidence["roth2020-decays"])
     means = table.mean().unstack("value").dropna()
     if means.empty or means.shape[1] < 2 or len(table) < 2:
         raise MissingRowsError("no objective with two weight decays and two reruns")
@@ -292,7 +299,7 @@ CLAIMS = (
         source="section 5, Fig. 5",
         quote="significant inverse correlation (≤ -0.63) between generalization and the spectral decay",
         statistic="Spearman's rank correlation of ρ and R@1 over the methods without regularisation",
-        interval=f"{measures.FISHER}, with the factor 1.06 for ranks",
+        interval=measures.FISHER_RANKS,
         exploratory=PEARSON,
         region=below(0),
         unit=NUMBER,
@@ -323,7 +330,7 @@ CLAIMS = (
         source="section 5, Fig. 5, for CUB200 and Cars196",
         quote="an increased embedding space density (...) is linked to stronger generalisation",
         statistic="Spearman's rank correlation of π_ratio and R@1 over the methods without regularisation",
-        interval=f"{measures.FISHER}, with the factor 1.06 for ranks",
+        interval=measures.FISHER_RANKS,
         exploratory=PEARSON,
         region=above(0),
         unit=NUMBER,
@@ -365,7 +372,7 @@ CLAIMS = (
         claim="NMI and Recall@1 rank the methods alike.",
         source="section 4.4, Fig. 4, which no sentence sums up",
         statistic="Spearman's rank correlation of R@1 and NMI over the methods without regularisation",
-        interval=f"{measures.FISHER}, with the factor 1.06 for ranks",
+        interval=measures.FISHER_RANKS,
         region=above(0.5),
         rationale="what is usually called a strong correlation; the figure is drawn, not printed",
         unit=NUMBER,
@@ -381,7 +388,7 @@ CLAIMS = (
         claim="mAP@C and Recall@1 rank the methods alike.",
         source="section 4.4, Fig. 4, which no sentence sums up",
         statistic="Spearman's rank correlation of R@1 and mAP@C over the methods without regularisation",
-        interval=f"{measures.FISHER}, with the factor 1.06 for ranks",
+        interval=measures.FISHER_RANKS,
         region=above(0.5),
         rationale="what is usually called a strong correlation; the figure is drawn, not printed",
         unit=NUMBER,

@@ -11,7 +11,7 @@ from dmlrc.report.claims import measures
 from dmlrc.report.claims.rule import LOSS, OURS, POINTS, Claim, Evidence, MissingRowsError, above, below, retracted
 from dmlrc.report.statistics import Estimate
 
-TABLE, EQUAL, DIMS = "zhai2019", "zhai2019-losses-equal", "zhai2019-dims"
+TABLE, EQUAL = "zhai2019", "zhai2019-losses-equal"
 SOFTMAX = "norm_softmax"
 IN_FIVES = "5x15"
 """Batches of 5 images of 15 classes, in which every loss runs."""
