@@ -1,4 +1,4 @@
-"""What the theme does not do: pages that need no network and load little, launch buttons of the committed notebook.
+"""What the theme does not do: pages that need no network and load little, that say how they are cited, launch buttons.
 
 Formulas become MathML, which browsers draw themselves. The converter is the one that docutils ships; a formula that it
 cannot convert is a warning, so a build fails on it.
@@ -15,6 +15,8 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.util import logging
 from sphinx.util.math import get_node_equation_number
+
+from dmlrc.report import about
 
 LOGGER = logging.getLogger(__name__)
 
@@ -37,6 +39,14 @@ def _convert(node: nodes.Element, as_block: bool) -> str:
     except MathError as error:
         LOGGER.warning("formula cannot be converted to MathML: %s", error, location=node)
         return node.astext()
+
+
+def cite(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Every page says how it is cited: the chapters in their feet, which notebooks make, the others here."""
+    page = Path(docname)
+    if page.parent.name != "chapters":
+        entry = f"```bibtex\n{about.bibtex(page.name)}\n```"
+        source[0] += f"\n\n:::::{{dropdown}} Cite this page\n:class-container: dml-about\n\n{entry}\n:::::\n"
 
 
 def drop_thebe(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: nodes.document | None) -> None:
@@ -96,6 +106,7 @@ def setup(app: Sphinx) -> dict:
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
     app.config.html_math_renderer = "mathml"
     app.connect("config-inited", set_repository)
+    app.connect("source-read", cite)
     app.connect("html-page-context", drop_thebe, priority=900)
     app.connect("html-page-context", launch_notebooks, priority=900)
     app.connect("build-finished", keep_used_icons)

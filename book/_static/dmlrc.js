@@ -1,16 +1,28 @@
 // Tables sort by a click on a heading and can be filtered; marks of figures say what they are. No library, no network.
 "use strict";
 
+const RAISED = "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079";
+
+// 3·10⁻⁴ as 3e-4, and 10⁻³ as 1e-3.
+const plainPowers = (text) =>
+  text.replace(/(?:([\d.]+)·)?\b10(\u207b?)([\u2070\u00b9\u00b2\u00b3\u2074-\u2079]+)/, (_, factor, minus, digits) => {
+    const power = [...digits].map((digit) => RAISED.indexOf(digit)).join("");
+    return `${factor || 1}e${minus && "-"}${power}`;
+  });
+
 const number = (text) => {
-  const found = text.replaceAll("\u2212", "-").replaceAll(",", "").match(/^[^\d-]{0,2}(-?\d+(\.\d+)?(e[+-]?\d+)?)/);
+  const plain = plainPowers(text.replaceAll("\u2212", "-").replaceAll(",", ""));
+  const found = plain.match(/^[^\d-]{0,2}(-?\d+(\.\d+)?(e[+-]?\d+)?)/);
   return found ? Number(found[1]) : null;
 };
 
-const compare = (a, b) => {
-  const [one, other] = [number(a), number(b)];
-  if (one !== null && other !== null) return one - other;
+// Numbers before texts, and a missing value, a dash, last in either order.
+const compare = (a, b, descending) => {
+  const [one, other] = [number(a), number(b)], sign = descending ? -1 : 1;
+  if (one !== null && other !== null) return sign * (one - other);
   if (one !== null || other !== null) return one === null ? 1 : -1;
-  return a.localeCompare(b);
+  if ((a === "\u2013") !== (b === "\u2013")) return a === "\u2013" ? 1 : -1;
+  return sign * a.localeCompare(b);
 };
 
 const makeSortable = (table) => {
@@ -25,12 +37,11 @@ const makeSortable = (table) => {
     const sort = () => {
       const first = head.getAttribute("aria-sort");
       const text = (row) => row.cells[column].textContent.trim();
-      const rows = [...body.rows].sort((a, b) => compare(text(a), text(b)));
-      const isNumeric = rows.length && number(text(rows[0])) !== null;
+      const isNumeric = [...body.rows].some((row) => number(text(row)) !== null);
       const descending = first ? first === "ascending" : isNumeric;
       last.querySelectorAll("[aria-sort]").forEach((each) => each.removeAttribute("aria-sort"));
       head.setAttribute("aria-sort", descending ? "descending" : "ascending");
-      body.append(...(descending ? rows.reverse() : rows));
+      body.append(...[...body.rows].sort((a, b) => compare(text(a), text(b), descending)));
     };
     head.addEventListener("click", sort);
     head.addEventListener("keydown", (event) => event.key === "Enter" && sort());

@@ -1,6 +1,6 @@
 """What the numbers of a page were made of, and how the page is cited; stands folded at the foot of each chapter."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
 
@@ -8,6 +8,7 @@ from dmlrc import papers, provenance, studies
 from dmlrc.protocol import Study
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels, titles
+from dmlrc.report.rates import page as rates
 from dmlrc.studies import experiments
 
 PAPERS = {paper.chapter: paper.key for paper in papers.ALL if paper.key != "musgrave2020"}
@@ -19,19 +20,31 @@ EXPERIMENTS = {
     "20_losses_of_the_other_papers": ("roth2020", "fehervari2019", "zhai2019-losses"),
 }
 """Experiments that a page shows besides those of its own paper."""
+GRIDS = ("02_protocol_and_search", "14_what_decides_a_ranking")
+"""The chapters about the grids of learning rates."""
+EVERYTHING = ("00_introduction", "11_claims", "14_what_decides_a_ranking", "16_all_results")
+"""The chapters that rest on every experiment around the methods tables: too many for the foot of a page."""
 
 
 def runs(chapter: str, edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """What a chapter's numbers were made of: a row a study or experiment that is recorded, the study's slug first."""
+    """What a chapter's numbers were made of: a row a study or experiment that is recorded, under the study's slug.
+
+    Of the chapters in `EVERYTHING`, the methods tables and grids alone.
+    """
     rows = {records.name: row(records) for records in _shown(chapter, edition)}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
 
 
-def names(chapter: str, mains: Iterable[str]) -> list[str]:
-    """The studies that a chapter shows: the methods tables, and the experiments around them, run or not."""
-    mains = list(mains)
-    around = (each for main in mains for each in experiments.of(main).values())
-    return [*mains, *(study.name for study in around if _belongs(study, chapter))]
+def names(chapter: str, edition: Sequence[StudyRecords]) -> list[str]:
+    """The studies that `runs` has a row of, and the experiments that it has none of because they were not run."""
+    around = (each for main in edition for each in experiments.of(main.name).values())
+    of_paper = [study.name for study in around if _belongs(study, chapter)]
+    return [*(each.name for each in edition), *of_paper, *(grid.name for grid in _grids(chapter, edition))]
+
+
+def _grids(chapter: str, edition: Sequence[StudyRecords]) -> list[StudyRecords]:
+    found = map(rates.grid_of, edition) if chapter in GRIDS else ()
+    return list({grid.name: grid for grid in found if grid}.values())
 
 
 def _shown(chapter: str, edition: Sequence[StudyRecords]) -> Iterator[StudyRecords]:
@@ -40,6 +53,7 @@ def _shown(chapter: str, edition: Sequence[StudyRecords]) -> Iterator[StudyRecor
         around = experiments.of(main.name).items()
         found = (experiments.load(main.name, name) for name, study in around if _belongs(study, chapter))
         yield from (records for records in found if records is not None)
+    yield from _grids(chapter, edition)
 
 
 def _belongs(study: Study, chapter: str) -> bool:

@@ -1,5 +1,6 @@
 """All results in one table: a row a study, method and setting, with what a reader sorts and filters by."""
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -7,7 +8,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from dmlrc import papers, paths
+from dmlrc import papers, paths, provenance
 from dmlrc.methods import Method
 from dmlrc.papers import after2019
 from dmlrc.records import PRETRAINED, StudyRecords
@@ -191,8 +192,13 @@ def cells(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def linked(table: pd.DataFrame) -> pd.DataFrame:
-    """`cells` in which each committed record is a link to its folder, from where the page lies in a clone."""
-    link = Markup('<a href="../../../results/{}/">{}</a>')
+    """`cells` in which each committed record is a link to its folder.
+
+    A book that is published knows the address of its repository, $DMLRC_REPOSITORY; another is read in its clone.
+    """
+    address = os.environ.get("DMLRC_REPOSITORY")
+    root = f"{address}/tree/{provenance.commit().removesuffix('-dirty')}" if address else "../../.."
+    link = Markup('<a href="{}/results/{}/">{}</a>')
     here = {name: (paths.results() / name).exists() for name in table["record"].unique()}
-    links = [link.format(name, name) if here[name] else name for name in table["record"]]
+    links = [link.format(root, name, name) if here[name] else name for name in table["record"]]
     return table.assign(record=pd.Series(links, table.index, dtype=object))  # plain strings would forget their `Markup`

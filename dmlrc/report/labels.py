@@ -477,8 +477,8 @@ def below_in_short(edition: Sequence[StudyRecords]) -> str:
     if not first and not deciding:
         return ""
     return (
-        f"Folds joined, the untrained trunk has a higher P@1 than {first or 'no method'}. In MAP@R, which decides, it "
-        f"lies above {deciding or 'none'}."
+        f"With the folds joined, the untrained trunk has a higher P@1 than {first or 'no method'}. In MAP@R, which "
+        f"decides, it lies above {deciding or 'none'}."
     )
 
 

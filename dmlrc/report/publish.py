@@ -118,11 +118,12 @@ def rerun(chapter: str, studies: str, **parameters: str) -> None:
     parameters: what the notebook was given besides the studies.
     """
     given = "".join(f" -p {name} {value}" for name, value in {"studies": studies, **parameters}.items())
-    runs = editions.run_commands(about.names(chapter, editions.names(studies)))
-    cells = about.runs(chapter, editions.load_any(studies))
-    html = _scrolling(cells, f"about-{chapter}", wrap=True)
-    archive = "-".join([chapter, *parameters.values()])
-    _foot(chapter, html, "(records that are there are not made again)", runs, given, archive)
+    edition = editions.load_any(studies)
+    runs = editions.run_commands(about.names(chapter, edition))
+    html = _scrolling(about.runs(chapter, edition), f"about-{chapter}", wrap=True)
+    if chapter in about.EVERYTHING:
+        runs += f"\nmake book STUDY={studies}  # the experiments around them, on which the page rests too"
+    _foot(chapter, html, "(records that are there are not made again)", runs, given, parameters.values())
 
 
 def remade(chapter: str, made: str, commands: str) -> None:
@@ -130,17 +131,24 @@ def remade(chapter: str, made: str, commands: str) -> None:
 
     made: what they were made of and where, Markdown. commands: what makes them again, shell.
     """
-    _foot(chapter, _html(_printed(made)), "(what is measured is written over)", commands, "", chapter)
+    _foot(chapter, _html(_printed(made)), "(what is measured is written over)", commands)
 
 
-def _foot(chapter: str, html: str, what_happens: str, commands: str, parameters: str, archive: str) -> None:
-    """Show the foot of a page. html: what its numbers were made of; parameters: of the notebook, as papermill's."""
+def _foot(
+    chapter: str, html: str, what_happens: str, commands: str, parameters: str = "", of: Iterable[str] = ()
+) -> None:
+    """Show the foot of a page.
+
+    html: what its numbers were made of. parameters: of the notebook, as papermill's. of: what tells this page from
+    others that are made of the same notebook.
+    """
+    page = "_".join([chapter, *of])
     commands = (
         f"To rerun this page, from the root of the project {what_happens}:\n\n```shell\n{commands}\n"
         f"papermill notebooks/{chapter}.ipynb {chapter}.ipynb --cwd notebooks{parameters}\n```"
     )
-    cite = f"To cite it:\n\n```bibtex\n{about.bibtex(chapter)}\n```"
-    whole = _archived(archive)
+    cite = f"To cite it:\n\n```bibtex\n{about.bibtex(page)}\n```"
+    whole = _archived(page)
     _display(
         f"<details><summary>About these runs</summary>{html}{_html(commands)}{_html(cite)}</details>",
         f"::::::{{dropdown}} About these runs: data, protocol, machine; rerun; cite\n:class-container: dml-about\n\n"

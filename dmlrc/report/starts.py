@@ -107,7 +107,7 @@ def sentences(found: Mapping[str, pd.Series]) -> str:
     if not told:
         return ""
     return (
-        "\n\nDimensions alone do much of it: an untrained linear layer on the same features rises "
+        "\n\nDimensions alone have an effect without any training: an untrained linear layer on the same features goes "
         f"{labels.by_study(told)}."
     )
 
@@ -126,6 +126,6 @@ def learnt(found: Mapping[str, pd.Series], sweeps: Mapping[str, StudyRecords | N
     if not told:
         return ""
     return (
-        "\n\nOnly what a line gains over the dashed one, of the untrained layer, was learnt: the highest lies above it "
+        "\n\nOnly the gap above the dashed line, the untrained layer, was learnt. The best row lies above it "
         f"{labels.by_study(told)}."
     )

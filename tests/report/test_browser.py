@@ -201,7 +201,7 @@ def test_all_results_sort_and_filter(opened):
 
     def values():
         texts = table.locator(f"tbody tr:not([hidden]) > :nth-child({column})").all_inner_texts()
-        return [float(text.split()[0]) for text in texts if text != "–"]
+        return [float(text.split()[0]) for text in texts]
 
     before = values()
     head = table.locator("thead th").nth(column - 1)
@@ -217,6 +217,16 @@ def test_all_results_sort_and_filter(opened):
     page.get_by_label("Filter rows").fill("")
     page.get_by_label("setting", exact=True).select_option("one model")
     assert 0 < len(values()) < len(before)
+
+
+def test_powers_of_ten_sort_by_value_and_what_is_missing_stands_last(opened):
+    page = opened("16_all_results")
+    column = ["3·10⁻⁴", "–", "10⁻³", "7.1 ± 0.2", "−0.5", "–", "12.3"]
+    sort = "([texts, down]) => [...texts].sort((a, b) => compare(a, b, down))"
+    rising = ["−0.5", "3·10⁻⁴", "10⁻³", "7.1 ± 0.2", "12.3"]
+    assert page.evaluate(sort, [column, False]) == [*rising, "–", "–"]
+    assert page.evaluate(sort, [column, True]) == [*reversed(rising), "–", "–"]
+    assert page.evaluate(sort, [["b", "–", "a"], True]) == ["b", "a", "–"]
 
 
 def test_code_stands_behind_what_it_makes(opened):

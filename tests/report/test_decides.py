@@ -287,7 +287,7 @@ def test_sentences_name_what_decides_more_than_the_loss():
     text = page.parts_sentence(study(), wide)
     assert text.endswith("The pipeline (3.0 %) changes the gaps between them by as much or more, though not clearly.")
     assert page.parts_sentence(study(), [wide[0], rate, *parts()[1:]]).endswith(
-        "clearly changes the gaps between them by more; so, less surely, does the pipeline (3.0 %)."
+        "clearly changes the gaps between them by more; the pipeline (3.0 %) may too."
     )
     text = page.parts_sentence(study(), parts()[1:])
     assert "Nothing else changes the gaps between them as much; next comes" in text
@@ -329,13 +329,11 @@ def test_cells_and_figures():
 
 def test_studies_are_told_in_one_sentence():
     found = {"one": parts(), "two": parts()[1:2]}  # nothing is known of the second
-    assert (
-        page.parts_in_short(found) == "What clearly moves a ranking more than the loss itself: the pipeline on `one`."
-    )
+    clearly = "What clearly moves a ranking more than the loss itself does: the pipeline on `one`"
+    assert page.parts_in_short(found) == f"{clearly}."
     wide = [replace(each, against=replace(each.against, low=0.005)) for each in parts()]
     assert page.parts_in_short({"one": parts(), "two": wide}) == (
-        "What clearly moves a ranking more than the loss itself: the pipeline on `one` and nothing on `two`. What may: "
-        "on `two` the pipeline."
+        f"{clearly} and nothing on `two`. What may move it more, too: on `two` the pipeline."
     )
     assert page.parts_in_short({"two": parts()[1:2]}) == ""
     records = study()
@@ -388,19 +386,19 @@ def test_a_study_at_other_rates(monkeypatch):
     short = replace(short, runs=stops)
     said = page.rates_sentence(replace(found, made={**found.made, "too high": short}))
     assert "also had a limit of 20 epochs, which 50 % of the reruns met" in said
-    assert "At 10⁻⁵ (too high) 3 of 3 pairs are in another order than at the chosen rate" in said
+    assert "At 10⁻⁵ (too high) 3 of 3 pairs are in a different order from that at the chosen rate" in said
     assert "With a rate searched for each 1 of 3 pairs are in" in said
     assert found.moved("chosen") == (0, 3)
     assert page.rates_in_short({}) == ""
     (high_moved, _), (searched_moved, _) = found.moved("too high"), found.moved("searched for each")
     assert page.rates_in_short({chosen.name: found}).endswith(
-        f"seed explains: on `{chosen.name}` for {high_moved} of 3 pairs at a rate too high (about 0 would by chance) "
+        f"seed explains: on `{chosen.name}` for {high_moved} of 3 pairs at too high a rate (about 0 would by chance) "
         f"and for {searched_moved} of 3 pairs with a rate searched for each (about 0 would by chance)."
     )
     calm = pd.concat(dict.fromkeys(("too high", "chosen"), found.scores["chosen"]), axis=1)
     calm = replace(found, made={which: found.made[which] for which in ("too high", "chosen")}, scores=calm)
     assert page.rates_in_short({chosen.name: calm}).endswith(
-        f"on `{chosen.name}` for 0 of 3 pairs at a rate too high, no more than chance would (about 0)."
+        f"on `{chosen.name}` for 0 of 3 pairs at too high a rate, no more than chance would (about 0)."
     )
     cells, marks = page.rates_cells(found)
     assert list(cells) == ["10⁻⁵ (too high)", "10⁻⁶ (chosen)", "searched for each"]

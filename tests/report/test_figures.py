@@ -219,6 +219,8 @@ def test_searches_draw_ours_over_the_published_ones():
     assert len(grey) == 4  # three data sets with batches of 32, one with 256
     assert to_hex(ours.get_color()) == to_hex("black")
     assert max(ours.get_ydata()) == 1
+    assert ours.get_url().endswith("fake-study, search 1")
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["the paper", "fake-study"]
     assert len(figure.axes) == 14
 
 

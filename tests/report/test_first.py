@@ -36,7 +36,7 @@ def test_the_answer_is_three_sentences_whose_numbers_are_those_of_the_tables(nam
         assert f"`{study.name}`" in text
     claimed = tables.claimed_improvement(published.claims(), "contrastive").groupby("dataset")["gain"].mean()
     assert f"{100 * claimed.min():.0f} to {100 * claimed.max():.0f} %" in text
-    assert "share the first place on `one`" in text or "takes the first place on `one`" in text
+    assert "share the first place on `one`" in text or "leads alone on `one`" in text
 
 
 def test_the_order_at_another_rate_is_told_where_a_grid_shows_it(monkeypatch):
@@ -49,8 +49,9 @@ def test_the_order_at_another_rate_is_told_where_a_grid_shows_it(monkeypatch):
     monkeypatch.setattr(page.rates, "best_trials", lambda grid: tables[grid.name])
     monkeypatch.setattr(page.rates.significance, "scores", lambda *_: scores(noise=1e-4))
     assert page.leads([one]) == (
-        "How losses rank on validation classes, trained once at each rate, depends on that rate: of 3 pairs of losses, "
-        "3 on one change places between the highest rate tried and the best (another seed alone would swap 0)."
+        "The learning rate alone reorders losses (on validation classes, each trained once at each rate): of 3 pairs "
+        "of losses, 3 on one change places between the highest rate tried and the best (another seed alone would swap "
+        "0)."
     )
     assert page.rates.turned_in_short([one, other]) == (
         "On validation classes, with each loss trained once at each rate, of 3 pairs of losses, 3 on one and 3 on "
@@ -63,6 +64,24 @@ def test_the_order_at_another_rate_is_told_where_a_grid_shows_it(monkeypatch):
     monkeypatch.setattr(page.rates.significance, "scores", lambda *_: scores(noise=0.3))
     assert "leading group" in page.leads([one])  # luck alone turns as many
     assert "would swap 0 to 3)" in page.rates.turned_in_short([one])
+
+
+@pytest.mark.parametrize(
+    ("sets", "expected"),
+    [
+        (
+            {"one": 3, "other": 1},
+            "There is a leading group rather than a best loss: 3 of 14 methods share the first place on `one`; Triplet "
+            "leads alone on `other`.",
+        ),
+        ({"one": 1, "other": 1}, "Triplet leads alone on `one` and Triplet leads alone on `other`."),
+        ({"one": 0}, "Nothing can be ranked yet."),
+    ],
+)
+def test_a_loss_that_leads_alone_is_called_so(monkeypatch, sets, expected):
+    monkeypatch.setattr(page.rates, "between", lambda edition: {})
+    monkeypatch.setattr(page, "best_set", lambda study: (["triplet"] * sets[study.name], 14))
+    assert page.leads(edition(*sets)) == expected
 
 
 def scores(noise):

@@ -231,7 +231,7 @@ def test_the_ranges_of_luck_stand_beside_the_ratios(recorded):
     assert hypothesis == "H9"
     assert 0 < under < 0.1
     told = re.search(
-        r"2010\), H9: the ranges over and under the line of the ratio are (\S+) and (\S+) points; (.*)",
+        r"2010\), H9: the ranges in the ratio's numerator and denominator are (\S+) and (\S+) points; (.*)",
         page.beside(CUB),
     )
     seen = float(told[1]) / float(told[2])

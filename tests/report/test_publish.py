@@ -3,6 +3,7 @@
 import re
 import zipfile
 from html import escape, unescape
+from pathlib import Path
 
 import matplotlib
 
@@ -205,8 +206,10 @@ def test_the_foot_of_a_page_has_all_its_downloads_and_no_others(home, exports):
         told = {"method": "arcface"} if page == "method" else {}
         with capture_output() as captured:
             publish.rerun(page, study.name, **told)
-        file = "03_results.zip" if page == "03_results" else "method-arcface.zip"
-        assert f"<exports/{file}>" in captured.outputs[-1].data["text/markdown"]
+        file = "03_results.zip" if page == "03_results" else "method_arcface.zip"
+        foot = captured.outputs[-1].data["text/markdown"]
+        assert f"<exports/{file}>" in foot
+        assert f"@misc{{dmlrc-{Path(file).stem}," in foot
         with zipfile.ZipFile(exports / file) as archive:
             assert sorted(archive.namelist()) == [f"{table}.csv", f"{table}.tex"]
             assert archive.read(f"{table}.csv") == (exports / f"{table}.csv").read_bytes()

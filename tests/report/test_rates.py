@@ -100,8 +100,8 @@ def test_the_settings_of_a_grid_are_named_after_their_search():
     birds = records.StudyRecords(**{**vars(grid()), "meta": grid().meta | {"dataset": "cub200_2010"}})
     shelves = records.StudyRecords(**{**vars(grid()), "meta": grid().meta | {"dataset": "grocery"}})
     assert page.settings_sentence({"Birds": birds, "Cars": grid(), "Shelves": shelves}) == (
-        "Each method has the setting that was best in an earlier search: for Birds and Cars in that of "
-        "`cars196crops-frozen-rate1e-4` at 10⁻⁴; for Shelves in that of `grocery-frozen-rate1e-4` at 10⁻⁴."
+        "Each method has the setting that was best in an earlier search: for Birds and Cars that of "
+        "`cars196crops-frozen-rate1e-4` at 10⁻⁴; for Shelves that of `grocery-frozen-rate1e-4` at 10⁻⁴."
     )
     assert page.settings_sentence({}) == ""
 
@@ -138,7 +138,7 @@ def test_the_order_at_the_best_rate_is_compared_with_that_at_higher_ones(monkeyp
     orders = {1e-3: [3, 2, 1], 1e-4: [2, 1, 3], 1e-5: [4, 5, 6], 1e-6: [6, 5, 1]}
     best = pd.DataFrame.from_dict(orders, orient="index", columns=METHODS)
     monkeypatch.setattr(page, "best_trials", lambda grid: best)
-    order = "On Cars, of 3 pairs of losses 1 at 10⁻⁴ and 3 at 10⁻³ stand in another order than at 10⁻⁵"
+    order = "On Cars, of 3 pairs of losses 1 at 10⁻⁴ and 3 at 10⁻³ stand in a different order from that at 10⁻⁵"
     rhos = "; the rank correlation with the order there is 0.50 and -1.00."
     assert page.order_sentence("Cars", grid(), float("nan")) == f"{order}{rhos}"
     assert page.order_sentence("Cars", grid(), 1e-6) == f"{order} (another seed alone would turn 0 and 0){rhos}"
@@ -239,7 +239,7 @@ def test_what_a_rate_of_its_own_would_give_each_method():
     rates = {1e-4: [0.2, 0.5, 0.1], 1e-5: [0.3, 0.4, 0.6], 1e-6: [0.1, 0.3, 0.2]}
     best = pd.DataFrame.from_dict(rates, orient="index", columns=METHODS)
     assert page.own_rate_sentence("Cars", best) == (
-        "On Cars 1 of 3 losses scores higher at another rate than at the shared one, most of all Triplet: 10.00 "
+        "On Cars 1 of 3 losses scores higher at a rate other than the shared one, most of all Triplet: 10.00 "
         "points, at 10⁻⁴. With a rate of its own for each, 0 of 3 pairs would change places."
     )
     assert page.own_rate_sentence("Cars", best.drop(1e-4)) == "On Cars the shared rate is the best one of every method."

@@ -313,8 +313,8 @@ def test_several_studies_are_told_in_one_sentence():
     lent = measures.compare(study(made(repetitions=1), "once"), [study(made())])
     assert f"; {measures.BORROWED}) on `once`" in page.differences_in_short([lent])
     assert page.by_distance(compared[:1]) == (
-        "Neighbours in rank that differ: 2 of 3 on `made-study`. Pairs more than half the table apart that differ: "
-        "1 of 1 on `made-study`."
+        "Neighbours in rank differ in 2 of 3 pairs on `made-study`; methods more than half the table apart differ in "
+        "1 of 1 pair on `made-study`."
     )
     assert page.differences_in_short([]) == page.best_in_short([]) == ""
     told = compared[0].summary

@@ -228,7 +228,7 @@ def judge(
     elif region.excludes(estimate.low, estimate.high) and not at_most:
         return Judgement(NOT_REPRODUCED, "", estimate)
     elif region.excludes(estimate.low, estimate.high):
-        why = "below the limit, but the largest effect may be larger than what was chosen"
+        why = "below the limit, but the true largest effect may exceed the one measured"
     else:
         why = "the interval crosses the limit"
     return Judgement(INCONCLUSIVE, why, estimate)

@@ -98,7 +98,7 @@ def parts_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
         change = "changes" if len(less) == 1 else "change"
         return f"{first}{_sentence(others)} {change} the gaps between them by as much or more, though not clearly."
     change = "changes" if len(surely) == 1 else "change"
-    so = f"; so, less surely, {'does' if len(less) == 1 else 'do'} {others}" * bool(less)
+    so = f"; {others} may too" * bool(less)
     return f"{first}{_sentence(which)} clearly {change} the gaps between them by more{so}."
 
 
@@ -144,9 +144,8 @@ def parts_in_short(found: Mapping[str, Sequence[Part]]) -> str:
         return ""
     clear = labels.by_study({name: parts or "nothing" for name, parts in surely.items()})
     perhaps = "; ".join(f"on `{name}` {parts}" for name, parts in less.items() if parts)
-    return f"What clearly moves a ranking more than the loss itself: {clear}." + f" What may: {perhaps}." * bool(
-        perhaps
-    )
+    too = f" What may move it more, too: {perhaps}." * bool(perhaps)
+    return f"What clearly moves a ranking more than the loss itself does: {clear}.{too}"
 
 
 def levelled_in_short(edition: Sequence[StudyRecords]) -> str:
@@ -168,7 +167,7 @@ def choosing_in_short(edition: Sequence[StudyRecords]) -> str:
         found = choosing(records)
         if not np.isnan(found["rho"]):
             told[records.name] = _change(found)
-    what = "Choosing the loss by validation instead of by test changes its test MAP@R by so many points"
+    what = "Choosing the loss by validation instead of by test changes its test MAP@R, in points"
     return f"{what}: {labels.by_study(told)}." if told else ""
 
 
@@ -229,8 +228,8 @@ def rates_sentence(found: AtRates) -> str:
         if which != CHOSEN:
             (turned, pairs), (moved, _) = statistics.turned(means[CHOSEN], means[which]), found.moved(which)
             changes.append(
-                f"{rate[0].upper()}{rate[1:]} {turned} of {pairs} pairs are in another order than at the chosen rate; "
-                f"the gaps of {moved} pairs change by more than the luck of search and seed "
+                f"{rate[0].upper()}{rate[1:]} {turned} of {pairs} pairs are in a different order from that at the "
+                f"chosen rate; the gaps of {moved} pairs change by more than the luck of search and seed "
                 f"explains{_by_chance(moved, found)}.{_cut_short(found, which)}"
             )
     return (
@@ -274,7 +273,7 @@ def rates_in_short(found: Mapping[str, AtRates]) -> str:
     )
 
 
-_AT = {TOO_HIGH: "pairs at a rate too high", SEARCHED: "pairs with a rate searched for each"}
+_AT = {TOO_HIGH: "pairs at too high a rate", SEARCHED: "pairs with a rate searched for each"}
 
 
 def levelled_cells(edition: Sequence[StudyRecords]) -> pd.DataFrame:

@@ -414,8 +414,8 @@ def pairs_sentence(by_study: ByStudy) -> str:
     if not shares:
         return ""
     return (
-        "Triplet Semihard and Lifted Struct draw their images at random, and of batches of 4 and of 8 images "
-        f"{labels.by_study(shares)} hold two of one class: the other steps teach them nothing. "
+        "Triplet Semihard and Lifted Struct draw their images at random. Of their batches of 4 and of 8 images, "
+        f"{labels.by_study(shares)} hold two images of one class; the others teach them nothing. "
     )
 
 

@@ -36,9 +36,9 @@ def answer(edition: Sequence[StudyRecords]) -> str:
         [
             "From 2017 to 2019, papers reported a P@1 (how often the nearest neighbour is of the right class) on "
             f"average {labels.apart(claimed)} that of the contrastive loss of 2006, depending on the data.",
-            "When Musgrave and colleagues tuned all losses alike in 2020 (the *Reality Check*), the newer ones ended "
-            f"on average {labels.apart(gains['concatenated'] for gains in paper)} that loss"
-            f"{f'; in our runs they ended {measured}' * bool(measured)}.",
+            "When Musgrave and colleagues tuned all losses alike in 2020 (the *Reality Check*), the newer ones came "
+            f"out on average {labels.apart(gains['concatenated'] for gains in paper)} that loss"
+            f"{f'; in our runs they came out {measured}' * bool(measured)}.",
             leads(edition),
         ]
     )
@@ -65,18 +65,24 @@ def leads(edition: Sequence[StudyRecords]) -> str:
     turned = {title: change for title, change in rates.between(edition).items() if change.pairs > change.lucky.high}
     if turned:
         return (
-            "How losses rank on validation classes, trained once at each rate, depends on that rate: "
+            "The learning rate alone reorders losses (on validation classes, each trained once at each rate): "
             f"{rates.turned_sentence(turned)}."
         )
-    sets = [
-        f"{labels.counted(len(names), 'method')} of {of} {'share' if len(names) > 1 else 'takes'} the first place on "
-        f"`{name}`"
-        for name, (names, of) in ((each.name, best_set(each)) for each in edition)
-        if of > 1
+    sets = {each.name: best_set(each) for each in edition}
+    alone = [
+        f"{labels.prose(labels.method_label(best[0]))} leads alone on `{name}`"
+        for name, (best, of) in sets.items()
+        if of > len(best) == 1
     ]
-    return (
-        f"There is a leading group rather than a best loss: {listed(sets)}." if sets else "Nothing can be ranked yet."
-    )
+    groups = [
+        f"{len(best)} of {of} methods share the first place on `{name}`"
+        for name, (best, of) in sets.items()
+        if len(best) > 1
+    ]
+    if groups:
+        rest = f"; {listed(alone)}" * bool(alone)
+        return f"There is a leading group rather than a best loss: {listed(groups)}{rest}."
+    return f"{listed(alone)}." if alone else "Nothing can be ranked yet."
 
 
 def best_set(study: StudyRecords) -> tuple[list[str], int]:

@@ -192,8 +192,8 @@ def _luck(study: str, number: str, lucky: tuple[float, float]) -> str:
     scores = pd.concat([significance.means(counted(name).records) for name in both], axis=1, join="inner")
     seen, by_luck = (" and ".join(map(labels.percent, ranges)) for ranges in (np.ptp(scores, axis=0), lucky))
     return (
-        f"the ranges over and under the line of the ratio are {seen} points; were all losses equal, luck alone would "
-        f"make them {by_luck}."
+        f"the ranges in the ratio's numerator and denominator are {seen} points; were all losses equal, luck alone "
+        f"would make them {by_luck}."
     )
 
 

@@ -1,6 +1,7 @@
 """The figures of Musgrave et al. 2020: each draws computed numbers; nothing is computed here but layout."""
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 import numpy as np
 import pandas as pd
@@ -116,6 +117,10 @@ def _stretches(where: np.ndarray, count: int) -> list[tuple[float, float]]:
     return [(part[0], part[-1] - part[0] + 1 / count) for part in np.split(where, cuts)]
 
 
+DASHES = ("-", "--", ":", "-.")
+"""Of the lines of several studies."""
+
+
 def searches(ours: Mapping[str, pd.DataFrame], published: pd.DataFrame) -> Figure:
     """musgrave-search: best value so far against the trial, as a share of the search's final best; a panel a method.
 
@@ -127,23 +132,27 @@ def searches(ours: Mapping[str, pd.DataFrame], published: pd.DataFrame) -> Figur
         for (dataset, batch), trace in published[published["method"] == name].groupby(["dataset", "batch_size"]):
             (line,) = axis.plot(trace["trial"], trace["best"] / trace["best"].max(), color="#BBBBBB", linewidth=1)
             svg.tips(line, f"the paper, {dataset}, batches of {batch}")
-        for dashes, frame in zip(("-", "--", ":", "-."), ours.values(), strict=False):
-            for _, trace in frame[frame["method"] == name].groupby("repetition"):
-                axis.plot(
+        for (study, frame), dashes in zip(ours.items(), cycle(DASHES)):
+            for repetition, trace in frame[frame["method"] == name].groupby("repetition"):
+                (line,) = axis.plot(
                     trace["trial"],
                     trace["best"] / trace["best"].max(),
                     color=method_style(name).colour,
                     linestyle=dashes,
                     linewidth=1.2,
                 )
+                svg.tips(line, f"{titles.title(study)}, search {repetition + 1}")
         axis.set_title(labels.method_label(name), fontsize=9)
-        axis.set_ylim(0.4, 1.03)
+        axis.set_ylim(0.8, 1.01)
         axis.xaxis.set_major_locator(MaxNLocator(3, integer=True))
         axis.yaxis.set_major_formatter(PercentFormatter(1))
     for axis in axes.flat[len(names) :]:
         axis.remove()
     figure.supxlabel("trial", fontsize=10)
     figure.supylabel("best validation MAP@R so far, share of the final best", fontsize=10)
+    handles = [Line2D([], [], color=GREY, linestyle=dashes, label=study) for study, dashes in zip(ours, cycle(DASHES))]
+    paper = Line2D([], [], color="#BBBBBB", linewidth=1, label="the paper")
+    figure.legend(handles=[paper, *handles], loc="outside lower center", ncols=2, fontsize=8)
     return figure
 
 

@@ -326,8 +326,8 @@ def trends_in_short(slopes: Mapping[str, Estimate], newer: Mapping[str, Estimate
         return f"{apart or 'none'} of {len(slopes)} ({span} points a year)"
 
     return (
-        f"Trends of methods tuned alike that can be told from a flat line: {told(slopes)}; without the two losses of "
-        f"{tables.NEWER - 1}, {told(newer)}."
+        f"Where all methods are tuned alike, their trend over the years can be told from a flat line in {told(slopes)} "
+        f"tables; without the two losses of {tables.NEWER - 1}, in {told(newer)}."
     )
 
 
@@ -375,8 +375,8 @@ def joining(frames: Mapping[str, pd.DataFrame]) -> str:
         return ""
     told = labels.each(found, lambda pair: f"{100 * pair[0]:+.1f} ({pair[1]:.2f})")
     return (
-        "Joining the folds' embeddings moves MAP@R by so many points, on average over the methods (in brackets the "
-        f"rank correlation with the order of the single models): {told}."
+        "Joining the folds' embeddings changes the MAP@R of the methods, on average and in points (in brackets the "
+        f"rank correlation of their order with that of the single models): {told}."
     )
 
 

@@ -222,8 +222,7 @@ def settings_sentence(grids: Mapping[str, StudyRecords]) -> str:
     for title, grid in grids.items():
         found.setdefault(_settings_from(grid), []).append(title)
     told = "; ".join(
-        f"for {labels.listed(those)} in that of `{name}` at {labels.rate(rate)}"
-        for (name, rate), those in found.items()
+        f"for {labels.listed(those)} that of `{name}` at {labels.rate(rate)}" for (name, rate), those in found.items()
     )
     return f"Each method has the setting that was best in an earlier search: {told}." if told else ""
 
@@ -243,7 +242,7 @@ def order_sentence(title: str, grid: StudyRecords, luck: float) -> str:
     lucky = labels.listed(_by_luck(each.lucky) for each in turned)
     by_luck = f" (another seed alone would turn {lucky})" * (luck == luck)
     return (
-        f"On {title}, of {turned[0].of} pairs of losses {labels.listed(told)} stand in another order than at "
+        f"On {title}, of {turned[0].of} pairs of losses {labels.listed(told)} stand in a different order from that at "
         f"{labels.rate(chosen)}{by_luck}; the rank correlation with the order there is "
         f"{labels.listed(f'{each.rho:.2f}' for each in turned)}."
     )
@@ -263,7 +262,7 @@ def own_rate_sentence(title: str, best: pd.DataFrame) -> str:
     most = gains.idxmax()
     changed, pairs = statistics.turned(shared, own)
     return (
-        f"On {title} {gaining} of {len(gains)} losses score{'s' * (gaining < 2)} higher at another rate than at the "
+        f"On {title} {gaining} of {len(gains)} losses score{'s' * (gaining < 2)} higher at a rate other than the "
         f"shared one, most of all {labels.method_label(most)}: {labels.percent(gains.max())} points, at "
         f"{labels.rate(best[most].idxmax())}. With a rate of its own for each, {changed} of {pairs} pairs would change "
         "places."

@@ -166,11 +166,7 @@ def projection_sentence(by_study: ByStudy) -> str:
                     f"{labels.one_digit(means[AS_THEY_ARE, trunk])} %, after a random linear layer "
                     f"{labels.one_digit(means[kind, trunk])} %."
                 )
-    return (
-        f"A random layer costs part of that accuracy. {labels.bullets(texts)}"
-        if texts
-        else "No trunk of ours here has ImageNet weights."
-    )
+    return labels.bullets(texts) if texts else "No trunk of ours here has ImageNet weights."
 
 
 # Figure 1: with and without regularisation
@@ -290,8 +286,8 @@ def effects_sentence(sweeps: Mapping[str, ByStudy]) -> str:
         means = part.groupby("factor")["effect"].mean().sort_values(ascending=False)
         texts = {labels.aside(_factor(factor, EQUAL_STEPS)): f"{100 * value:.1f} %" for factor, value in means.items()}
         sentences.append(
-            f"On `{name}`, from the worst value of a factor to the best, a loss gains this share of its best score: "
-            f"{labels.each(texts, str)}."
+            f"On `{name}`, moving a factor from its worst value to its best raises a loss's score, in percent of the "
+            f"loss's best score, by: {labels.each(texts, str)}."
         )
     return labels.bullets(sentences) or "None of the five sweeps was run here."
 
@@ -316,7 +312,8 @@ def _beside_losses(sweeps: Mapping[str, ByStudy]) -> dict[str, tuple[list[str], 
 def effects_beside_losses(sweeps: Mapping[str, ByStudy]) -> str:
     """Which factors are worth more than the losses are, and which less, in a sentence a study."""
     sentences = [
-        f"On `{name}` more: {labels.listed(more) or 'none'}; less: {labels.listed(less) or 'none'}."
+        f"On `{name}` these move it more: {labels.listed(more) or 'none'}; and these less: "
+        f"{labels.listed(less) or 'none'}."
         for name, (more, less) in _beside_losses(sweeps).items()
     ]
     if not sentences:

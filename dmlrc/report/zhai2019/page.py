@@ -393,18 +393,20 @@ def sizes_cells(by_study: ByStudy) -> pd.DataFrame:
 
 def sizes_sentence(by_study: ByStudy) -> str:
     """What a doubling of the size is worth, and how the cost of bits changes, in words."""
-    texts = []
+    texts, nearer = [], []
     for name, records in common.present(by_study).items():
         slopes, gap = common.doublings(_r1(records)), gaps(records).dropna(subset=["mean"])
         if SOFTMAX not in slopes.index or gap.empty:
             continue
         first, last = gap.iloc[0], gap.iloc[-1]
+        nearer.append(abs(last["mean"]) < abs(first["mean"]))
         texts.append(
             f"On `{name}` a doubling is worth {common.points(*slopes.loc[SOFTMAX, ['mean', 'ci95']])} points to "
             f"the floats; bits change R@1 by {common.points(first['mean'], first['ci95'])} at {first['dim']:g} "
             f"dimensions and {common.points(last['mean'], last['ci95'])} at {last['dim']:g}."
         )
-    return f"Bits come near floats as the embedding grows. {labels.bullets(texts)}" if texts else ""
+    lead = "Bits come nearer to floats as the embedding grows. " if all(nearer) else ""
+    return f"{lead}{labels.bullets(texts)}"
 
 
 # Figure 3: with and without LayerNorm
@@ -441,7 +443,7 @@ def layer_norm_sentence(by_study: ByStudy) -> str:
     open_ = [name for name, gain in gains.items() if gain.n > 1 and abs(gain.value) <= gain.half]
     unknown = f" On {labels.listed(open_)} the interval contains 0: whether it helps stays open." if open_ else ""
     return (
-        "LayerNorm is worth, in points of R@1 on the test classes at the checkpoint with the best validation MAP@R: "
+        "At the checkpoint with the best validation MAP@R, LayerNorm changes R@1 on the test classes, in points: "
         f"{worth}.{unknown}{_early_checkpoints(by_study)} {text}"
     )
 
@@ -496,11 +498,11 @@ def shares_sentence(by_study: ByStudy) -> str:
 def takeaways(main: ByStudy) -> list[str]:
     """What bits cost, in the paper and around each study."""
     paper = labels.each({name: paper_bits(name) for name in PAPER_METRICS}, common.points)
-    sentences = [f"Replacing 2,048 floats by their signs changes R@1 in the paper's tables by (in points): {paper}."]
+    sentences = [f"In the paper's tables, replacing 2,048 floats by their signs changes R@1, in points: {paper}."]
     costs = {f"`{name}`": bits_cost(records) for name, records in common.present(main).items()}
     if costs:
         texts = labels.each(costs, lambda cost: common.points(cost.value, cost.half))
-        sentences.append(f"In our runs they change it by: {texts}.")
+        sentences.append(f"In our runs it changes R@1, in points: {texts}.")
     return sentences
 
 
