@@ -4,6 +4,7 @@ Each claim has a lever: a change of made-up records that makes its sentence true
 """
 
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -705,6 +706,13 @@ def test_claims_are_well_formed():
         limits = [limit for limit in (claim.region.low, claim.region.high) if math.isfinite(limit)]
         assert limits, claim.id
         assert claim.rationale or 0 in limits or claim.id in STATED, f"{claim.id}: a limit without a reason"
+
+
+@pytest.mark.parametrize("claim", claims.CLAIMS, ids=lambda claim: claim.id)
+def test_a_claim_leads_to_something_that_its_chapter_shows(claim):
+    chapter = (NOTEBOOKS / f"{page.chapter(claim.link)}.ipynb").read_text()
+    names = [re.sub(r"\{[^}]*\}", "[a-z0-9]+", name) for name in re.findall(r'\\"([\w{}-]+)\\"', chapter)]
+    assert any(re.fullmatch(name, claim.link) for name in names)
 
 
 STATED = (  # the sentence itself has the number

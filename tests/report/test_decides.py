@@ -2,6 +2,7 @@
 
 import io
 from dataclasses import replace
+from types import SimpleNamespace
 
 import matplotlib
 
@@ -367,6 +368,8 @@ def test_a_study_at_other_rates(monkeypatch):
     chosen = table("cub200-2010-frozen", {"contrastive": 0.13, "triplet": 0.12, "margin": 0.11, "snr": 0.14}, 1e-6, 3)
     high = table("cub200-2010-frozen-rate-tenfold", {"margin": 0.12, "triplet": 0.09, "contrastive": 0.08}, 1e-5)
     searched = table("cub200-2010-frozen-rate-searched", {"contrastive": 0.14, "triplet": 0.12, "margin": 0.13}, 1e-6)
+    rates = searched.trials["method"].map({"contrastive": 1.6e-6, "triplet": 1e-4, "margin": 1e-5})
+    searched = replace(searched, trials=searched.trials.assign(params=[{"lr": rate} for rate in rates]))
     monkeypatch.setattr(records, "load", {high.name: high}.__getitem__)
     monkeypatch.setattr(measures.experiments, "load", lambda main, name: searched)
     found = measures.at_rates(chosen)
@@ -395,13 +398,34 @@ def test_a_study_at_other_rates(monkeypatch):
         f"seed explains: on `{chosen.name}` for {high_moved} of 3 pairs at too high a rate (about 0 would by chance) "
         f"and for {searched_moved} of 3 pairs with a rate searched for each (about 0 would by chance)."
     )
-    calm = pd.concat(dict.fromkeys(("too high", "chosen"), found.scores["chosen"]), axis=1)
-    calm = replace(found, made={which: found.made[which] for which in ("too high", "chosen")}, scores=calm)
+    two = ("too high", "chosen")
+    calm = dict.fromkeys(two, found.compared["chosen"])
+    calm = replace(found, made={which: found.made[which] for which in two}, compared=calm)
     assert page.rates_in_short({chosen.name: calm}).endswith(
-        f"on `{chosen.name}` for 0 of 3 pairs at too high a rate, no more than chance would (about 0)."
+        f"on `{chosen.name}` for 0 of 3 pairs at too high a rate, no more than chance (about 0)."
     )
     cells, marks = page.rates_cells(found)
-    assert list(cells) == ["10⁻⁵ (too high)", "10⁻⁶ (chosen)", "searched for each"]
+    assert list(cells) == ["10⁻⁵ (too high)", "10⁻⁶ (chosen)", "searched for each", "rate found"]
+    assert cells["rate found"].to_dict() == {
+        "Contrastive": "2·10⁻⁶", "Triplet": "10⁻⁴", "Margin": "10⁻⁵", "Pretrained": "–"
+    }  # fmt: skip
+    assert cells.loc["Pretrained", "10⁻⁶ (chosen)"] == "10.00"
+    assert page.searched_sentence(found).endswith(
+        "the searches found rates from 2·10⁻⁶ (Contrastive) to 10⁻⁴ (Triplet); 1 of 3 lies within a factor of two of "
+        "an end of the range searched, 10⁻⁶ to 10⁻³."
+    )
+    assert page.searched_sentence(calm) == ""
+    assert page.lent_sentence(found) == (
+        f" Searched once, so that the luck of search is borrowed from `{chosen.name}`: the losses at 10⁻⁵ (too high) "
+        "and with a rate searched for each."
+    )
+    said = page.levels_cells(found)
+    assert list(said) == ["worst to best", "newer over Contrastive", "newer over Triplet", "pairs that differ"]
+    means = found.means["chosen"]
+    gain = 100 * (means["margin"] - means["contrastive"])
+    assert said.loc["10⁻⁶ (chosen)", "newer over Contrastive"].startswith(f"{gain:+.2f} ± ")
+    assert said.loc["10⁻⁶ (chosen)", "worst to best"] == f"{100 * np.ptp(means):.2f}"
+    assert said["pairs that differ"].str.endswith(" of 3").all()
     assert cells.loc["Contrastive", "10⁻⁵ (too high)"].endswith("(3) ↓ »")  # the made-up runs are cut off
     assert not cells.loc["Contrastive", "10⁻⁶ (chosen)"].endswith("↓")
     assert marks.loc["Contrastive", "10⁻⁶ (chosen)"] == marks.loc["Margin", "10⁻⁵ (too high)"] == "best"
@@ -411,6 +435,13 @@ def test_a_study_at_other_rates(monkeypatch):
     assert len(axis.lines) == 3 + 1  # and the trunk
     drawn = {tuple(np.round(line.get_ydata(), 3)) for line in axis.lines[:3]}
     assert drawn == {tuple(np.round(100 * row, 3)) for row in found.means.to_numpy()}
+
+
+def told_at(summaries):
+    """`measures.AtRates` of these numbers: rate -> mean, low and high, a row a method."""
+    ranks = {"rank_low": 1, "rank_high": 1, "among_best": True}
+    named = {which: each.rename(index=str).assign(**ranks) for which, each in summaries.items()}
+    return measures.AtRates({}, {which: SimpleNamespace(summary=each) for which, each in named.items()}, np.nan)
 
 
 def test_one_pair_in_twenty_moves_by_chance():
@@ -425,18 +456,40 @@ def test_one_pair_in_twenty_moves_by_chance():
             mean, variance = statistics.of_methods(table, known)
             half = stats.t.ppf((1 + statistics.LEVEL) / 2, known.df) * np.sqrt(variance)
             summaries[which] = pd.DataFrame({"mean": mean, "low": mean - half, "high": mean + half})
-        found = measures.AtRates({}, pd.concat(summaries, axis=1), np.nan)
+        found = told_at(summaries)
         moved += found.moved("too high")[0]
-    assert moved / studies == pytest.approx(found.by_chance, rel=0.2)
+    assert moved / studies == pytest.approx(found.by_chance("too high"), rel=0.2)
 
 
 def test_differences_that_change_by_more_than_luck():
     gains = {"a": 0.00, "b": 0.01, "c": 0.05}
-    columns = pd.MultiIndex.from_product([["too high", "chosen"], ["mean", "low", "high"]])
-    rows = [[0.1, 0.09, 0.11, 0.1 + gain, 0.09 + gain, 0.11 + gain] for gain in gains.values()]
-    found = measures.AtRates({}, pd.DataFrame(rows, index=list(gains), columns=columns), np.nan)
+    before = pd.DataFrame({"mean": 0.1, "low": 0.09, "high": 0.11}, index=list(gains))
+    found = told_at({"too high": before, "chosen": before.add(pd.Series(gains), axis=0)})
     # four half widths of 0.01 make one of 0.02: a and b move by 0.01 relative to one another, c by 0.04 and 0.05
     assert found.moved("too high") == (2, 3)
+
+
+def test_a_study_of_searched_rates_that_is_under_way_takes_nothing_from_the_other_rate(monkeypatch):
+    scores = {"contrastive": 0.13, "triplet": 0.12, "margin": 0.11}
+    chosen = table("cub200-2010-frozen", scores, 1e-6, 3)
+    high = table("cub200-2010-frozen-rate-tenfold", scores, 1e-5)
+    searched = table("cub200-2010-frozen-rate-searched", scores, 1e-6)
+    rates = [{"lr": 1e-5}] * len(searched.trials)
+    searched = replace(searched, trials=searched.trials.assign(params=rates))
+    monkeypatch.setattr(records, "load", {high.name: high}.__getitem__)
+    for finished in range(3):
+        names = [PRETRAINED, *list(scores)[:finished]]
+        part = replace(searched, scores=searched.scores[searched.scores["method"].isin(names)])
+        monkeypatch.setattr(measures.experiments, "load", lambda main, name, part=part: part)
+        found = measures.at_rates(chosen)
+        assert len(found.beside("too high")) == 3
+        assert list(found.made) == ["too high", "chosen", "searched for each"][: 3 if finished > 1 else 2]
+        assert len(found.everywhere) == (finished if finished > 1 else 3)
+    assert page.rates_cells(found)[0].loc["Margin", "searched for each"] == "–"
+    assert "3 losses lie" in page.rates_sentence(found)
+    assert "; 2 losses lie" in page.rates_sentence(found)
+    assert page.levels_cells(found).empty
+    assert len(figures.rates_figure({"Birds": found})[0].axes[0].lines) == 2 + 1
 
 
 def test_no_second_rate(monkeypatch):

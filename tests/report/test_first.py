@@ -60,9 +60,9 @@ def test_the_order_at_another_rate_is_told_where_a_grid_shows_it(monkeypatch):
     assert page.rates.turned_in_short([]) == ""
     tables["other"] = same
     assert page.leads([one, other]) == page.leads([one])  # the order on the other stays
-    assert "leading group" in page.leads([other])
+    assert "leads alone" in page.leads([other])
     monkeypatch.setattr(page.rates.significance, "scores", lambda *_: scores(noise=0.3))
-    assert "leading group" in page.leads([one])  # luck alone turns as many
+    assert "first place" in page.leads([one])  # luck alone turns as many
     assert "would swap 0 to 3)" in page.rates.turned_in_short([one])
 
 

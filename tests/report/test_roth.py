@@ -432,6 +432,8 @@ def test_the_sentence_follows_the_sign(sign, words):
     assert words in page.correlation_sentence({MAIN: records})
     cells = page.correlation_cells({MAIN: records, "other": None})
     assert cells.loc["ρ", MAIN].startswith("-" if sign < 0 else "+")
+    ranked = numbers.correlation(numbers.structure(records), "rho", ranks=True)
+    assert f"; by ranks {ranked.value:+.2f} [" in cells.loc["ρ", MAIN]
     assert cells.loc["ρ", "other"] == "not run"
 
 

@@ -225,7 +225,7 @@ CLAIMS = (
         rationale="as for P@1; MAP@R has room above it where P@1 is near 100 %",
         unit=PERCENT,
         needs=("main",),
-        link="musgrave-t3",
+        link="musgrave-f3",
         measure=lambda evidence: gain(evidence, CLASSICS, "map_at_r"),
         published=lambda: in_tables(_published_gain_in_map),
         exploratory=AFTER_GROCERY,
@@ -258,7 +258,7 @@ CLAIMS = (
         unit=POINTS,
         rows=("normalized_softmax", "proxy_nca"),
         needs=("main",),
-        link="musgrave-t3",
+        link="musgrave-f3",
         measure=one_function,
         published=lambda: in_tables(
             lambda frame: _means(frame, "map_at_r")["normalized_softmax"] - _means(frame, "map_at_r")["proxy_nca"]
@@ -317,7 +317,7 @@ CLAIMS = (
         region=above(0),
         unit=POINTS,
         needs=("main",),
-        link="musgrave-t3",
+        link="musgrave-f3",
         measure=over_pretrained,
         published=lambda: in_tables(_published_over_pretrained),
         origin=OURS,
@@ -349,7 +349,7 @@ CLAIMS = (
         region=above(0),
         unit=POINTS,
         needs=("main",),
-        link="musgrave-search",
+        link="musgrave-search-trials",
         measure=tuning,
     ),
     Claim(

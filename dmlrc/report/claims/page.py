@@ -28,7 +28,8 @@ from dmlrc.report.method import notes
 PAPERS = {paper.id: paper for paper in papers.ALL}
 CHAPTERS = {
     **dict.fromkeys(("musgrave-t2", "musgrave-f1", "musgrave-f2"), "01_metrics"),
-    "musgrave-search": "02_protocol_and_search",
+    "musgrave-search-trials": "02_protocol_and_search",
+    "validation-test": "14_what_decides_a_ranking",
     **dict.fromkeys(("musgrave-f4", "musgrave-f5", "recycled-contrastive"), "04_papers_versus_reality"),
 }
 """The tables and figures that stand in another chapter than that of their paper."""

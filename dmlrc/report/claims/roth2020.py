@@ -304,7 +304,7 @@ CLAIMS = (
         region=below(0),
         unit=NUMBER,
         needs=(TABLE,),
-        link="roth-f5",
+        link="roth-f5-correlations",
         measure=correlation("rho"),
         published=lambda: {"each data set, at most": -0.63},
     ),
@@ -319,7 +319,7 @@ CLAIMS = (
         region=above(0),
         unit=NUMBER,
         needs=(TABLE,),
-        link="roth-f5",
+        link="roth-f5-correlations",
         measure=rho_over_distances,
         exploratory="the restriction to normalised embeddings was chosen after the first result, and reversed it; "
         f"{PEARSON}",
@@ -335,7 +335,7 @@ CLAIMS = (
         region=above(0),
         unit=NUMBER,
         needs=(TABLE,),
-        link="roth-f5",
+        link="roth-f5-correlations",
         measure=correlation("pi_ratio"),
     ),
     Claim(

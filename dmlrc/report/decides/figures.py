@@ -65,7 +65,8 @@ def _parts_figure(title: str, parts: Sequence[Part]) -> Figure:
 def rates_figure(found: Mapping[str, AtRates]) -> list[Figure]:
     """Test MAP@R at each of the learning rates that a table was made at, a line a method, with 95 % intervals.
 
-    found: title -> `measures.at_rates`. Dashed across: the untrained trunk.
+    found: title -> `measures.at_rates`. Only the methods that were run at every rate. Dashed across: the untrained
+    trunk.
     """
     return [_rates_figure(title, rates) for title, rates in found.items()]
 
@@ -74,8 +75,8 @@ def _rates_figure(title: str, found: AtRates) -> Figure:
     figure, axes = style.canvas(3.9)
     axis, ends = axes[0, 0], {}
     heads = [page.rate_head(found, which) for which in found.made]
-    beside = np.linspace(-0.05, 0.05, len(found.scores))  # so that intervals do not cover one another
-    for name, aside in zip(found.scores.index, beside, strict=True):
+    beside = np.linspace(-0.05, 0.05, len(found.everywhere))  # so that intervals do not cover one another
+    for name, aside in zip(found.everywhere, beside, strict=True):
         numbers = found.scores.loc[name].unstack().loc[list(found.made), ["mean", "low", "high"]]
         look, row = style.method_style(name), 100 * numbers.astype(float)  # beside them stand other types
         at, means = np.arange(len(heads)) + aside, row["mean"]

@@ -8,6 +8,7 @@ embeddings, differ in height, so each part is divided by the mean of the scores 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from math import comb
 
 import numpy as np
@@ -16,6 +17,7 @@ from scipy import stats
 
 from dmlrc import search as searches
 from dmlrc import studies
+from dmlrc.methods import LEARNING_RATE
 from dmlrc.records import PRETRAINED, StudyRecords, find
 from dmlrc.report import editions, statistics, tables
 from dmlrc.report.rates import page as rate_grids
@@ -318,19 +320,39 @@ TOO_HIGH, CHOSEN, SEARCHED = "too high", "chosen", "searched for each"
 class AtRates:
     """A methods table made again at other learning rates, each time with searches of its own.
 
-    made: TOO_HIGH, CHOSEN, SEARCHED -> the records, as far as there are any; always CHOSEN and one more. scores:
-    concatenated test MAP@R, fractions, a row a method that has finished in all of them; columns: these keys, and below
-    each mean, low and high, the ends of the 95 % interval, rank_low and rank_high, and among_best, whether it cannot be
-    told from the best. untrained: the score of the trunk, or NaN.
+    made: TOO_HIGH, CHOSEN, SEARCHED -> the records, as far as there are any; always CHOSEN and one more. compared: the
+    same keys -> the methods that have finished at this rate and at another, by concatenated test MAP@R. untrained: the
+    score of the trunk, or NaN.
     """
 
     made: Mapping[str, StudyRecords]
-    scores: pd.DataFrame
+    compared: Mapping[str, significance.Comparison]
     untrained: float
+
+    @cached_property
+    def scores(self) -> pd.DataFrame:
+        """Fractions: a row a method, NaN where it was not run at a rate.
+
+        Columns: the keys of `made`, and below each mean, low and high, the ends of the 95 % interval, rank_low and
+        rank_high, and among_best, whether it cannot be told from the best.
+        """
+        columns = ["mean", "low", "high", "rank_low", "rank_high", "among_best"]
+        parts = {which: each.summary[columns] for which, each in self.compared.items()}
+        methods = dict.fromkeys(name for each in parts.values() for name in each.index)
+        return pd.concat(parts, axis=1).reindex(tables.ordered(methods))
 
     @property
     def means(self) -> pd.DataFrame:
-        return self.scores.xs("mean", axis=1, level=1)
+        return self.scores.xs("mean", axis=1, level=1).astype(float)
+
+    def beside(self, which: str) -> pd.DataFrame:
+        """The means at a rate and at the chosen one, of the methods that were run at both."""
+        return self.means[[which, CHOSEN]].dropna()
+
+    @property
+    def everywhere(self) -> list[str]:
+        """The methods that were run at every rate."""
+        return list(self.means.dropna().index)
 
     def rate(self, which: str) -> float:
         """The rate that all methods share."""
@@ -342,21 +364,30 @@ class AtRates:
         Another: the change is larger than the four 95 % half widths behind it, as independent errors; uncorrected, so
         that one pair in twenty is expected by chance (`by_chance`).
         """
-        there, here = self.scores[which], self.scores[CHOSEN]
+        there, here = (self.scores.loc[self.beside(which).index, each] for each in (which, CHOSEN))
         gained = (here["mean"] - there["mean"]).to_numpy()
         error = sum(((each["high"] - each["low"]) / 2).to_numpy() ** 2 for each in (there, here))
         upper = np.triu_indices(len(gained), 1)
         changed = np.abs(np.subtract.outer(gained, gained)) > np.sqrt(np.add.outer(error, error))
         return int(changed[upper].sum()), len(upper[0])
 
-    @property
-    def by_chance(self) -> float:
+    def by_chance(self, which: str) -> float:
         """How many pairs `moved` finds on average where the rate changes no difference."""
-        return (1 - LEVEL) * comb(len(self.scores), 2)
+        return (1 - LEVEL) * comb(len(self.beside(which)), 2)
+
+    def rates_found(self) -> pd.Series:
+        """The rate of each method's best trial where rates were searched; empty where they were not."""
+        if SEARCHED not in self.made:
+            return pd.Series(dtype=float)
+        trials = self.made[SEARCHED].trials
+        best = trials.loc[trials.groupby("method")["value"].idxmax().dropna()].set_index("method")["params"]
+        return best.reindex(self.compared[SEARCHED].methods).map(lambda params: params[LEARNING_RATE])
 
 
 def at_rates(records: StudyRecords) -> AtRates | None:
     """What other rates make of a study's test scores; None where none was run, or has no two of the methods.
+
+    A study under way counts with the methods that have finished.
 
     The intervals count search and seed; a study whose methods were searched once borrows the luck of search from the
     others.
@@ -366,14 +397,37 @@ def at_rates(records: StudyRecords) -> AtRates | None:
         CHOSEN: records,
         SEARCHED: editions.experiment_of(records.name, "rate-searched"),
     }
-    made = {which: each for which, each in found.items() if each is not None}
-    compared = {which: significance.compare(each, list(made.values())) for which, each in made.items()}
-    common = set.intersection(*(set(each.methods) for each in compared.values()))
-    if len(made) < 2 or len(common) < 2:
+    methods = {which: set(significance.means(each).index) for which, each in found.items() if each is not None}
+    common = {which: names & methods[CHOSEN] for which, names in methods.items() if which != CHOSEN}
+    common = {which: names for which, names in common.items() if len(names) > 1}
+    if not common:
         return None
-    columns = ["mean", "low", "high", "rank_low", "rank_high", "among_best"]
-    scores = pd.concat({which: each.only(common).summary[columns] for which, each in compared.items()}, axis=1)
-    return AtRates(made, scores, tables.mean_of(tables.accuracy(records), PRETRAINED, METRIC))
+    common[CHOSEN] = set.union(*common.values())
+    made = {which: found[which] for which in found if which in common}
+    compared = {
+        which: significance.compare(each, list(made.values())).only(common[which]) for which, each in made.items()
+    }
+    return AtRates(made, compared, tables.mean_of(tables.accuracy(records), PRETRAINED, METRIC))
+
+
+def levels(found: AtRates) -> pd.DataFrame:
+    """What would be said of the methods at each rate, from those that were run at every one; empty without three.
+
+    A row a rate. Columns: spread (from the worst to the best, a fraction), a column a loss of 2006 (how far the newer
+    ones lie above it on average, an `Estimate`), differ and pairs (how many pairs differ, by Holm's correction).
+    """
+    newer = [name for name in found.everywhere if name not in tables.CLASSICS]
+    classics = [name for name in tables.CLASSICS if name in found.everywhere]
+    if not newer or not classics or len(found.everywhere) < 3:
+        return pd.DataFrame()
+    rows = {}
+    for which, each in found.compared.items():
+        part = each.only(found.everywhere)
+        mean = dict.fromkeys(newer, 1 / len(newer))
+        gains = {base: statistics.contrast(part.runs, mean | {base: -1}, part.known) for base in classics}
+        differ = int((part.pairs["holm"] < significance.ALPHA).sum())
+        rows[which] = {"spread": np.ptp(part.summary["mean"]), **gains, "differ": differ, "pairs": len(part.pairs)}
+    return pd.DataFrame.from_dict(rows, orient="index")
 
 
 # Validation and test

@@ -5,9 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from dmlrc.records import StudyRecords
+from dmlrc import studies
+from dmlrc.methods import LEARNING_RATE
+from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import labels, statistics, tables
-from dmlrc.report.decides.measures import CHOSEN, SEARCHED, TOO_HIGH, AtRates, Part, choosing, levelled
+from dmlrc.report.decides.measures import CHOSEN, SEARCHED, TOO_HIGH, AtRates, Part, choosing, levelled, levels
+from dmlrc.report.significance import measures as significance
 from dmlrc.report.significance.page import ranked_cells
 
 
@@ -204,45 +207,108 @@ def rate_head(found: AtRates, which: str) -> str:
 
 
 def rates_cells(found: AtRates) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Test scores at each rate as cells and marks, see `ranked_cells`; CUT_OFF where many runs were."""
+    """Test scores at each rate as cells and marks, see `ranked_cells`; CUT_OFF where many runs were.
+
+    Last, where rates were searched, those that were found; below the methods the untrained trunk.
+    """
     columns, marks = {}, {}
     for which, records in found.made.items():
-        head = rate_head(found, which)
-        texts, marks[head] = ranked_cells(found.scores[which], found.untrained)
+        head, scores = rate_head(found, which), found.scores[which].dropna(subset="mean")
+        texts, marks[head] = ranked_cells(scores, found.untrained)
         columns[head] = labels.against_limit(texts, tables.cut_off(records).reindex(texts.index))
-    names = pd.Index(map(labels.method_label, found.scores.index), name="Method")
-    cells, marked = (pd.DataFrame(each).set_axis(names) for each in (columns, marks))
-    return cells, marked
+    if len(rates := found.rates_found()):
+        columns["rate found"] = rates.map(labels.rate)
+    cells = pd.DataFrame(columns, index=found.scores.index)
+    if not np.isnan(found.untrained):
+        cells.loc[PRETRAINED] = pd.Series(labels.percent(found.untrained), list(marks))
+    cells = cells.fillna("–")
+    marked = pd.DataFrame(marks, index=cells.index, columns=cells.columns).fillna("")
+    names = pd.Index(map(labels.method_label, cells.index), name="Method")
+    return cells.set_axis(names), marked.set_axis(names)
+
+
+def levels_cells(found: AtRates) -> pd.DataFrame:
+    """`measures.levels` as cells, in points; without a row where that is empty."""
+    frame = levels(found)
+    if frame.empty:
+        return frame
+    cells = {"worst to best": frame["spread"].map(labels.percent)}
+    for base in (name for name in tables.CLASSICS if name in frame):
+        gains = [f"{labels.signed(each.value, 2, '')} ± {labels.percent(each.half)}" for each in frame[base]]
+        cells[f"newer over {labels.method_label(base)}"] = pd.Series(gains, frame.index)
+    cells["pairs that differ"] = frame["differ"].astype(str) + " of " + frame["pairs"].astype(str)
+    return pd.DataFrame(cells).rename(index=lambda which: rate_head(found, which)).rename_axis("Learning rate")
+
+
+def searched_sentence(found: AtRates) -> str:
+    """Which rates the searches found, and how many lie near an end of what was searched; "" without such searches."""
+    rates = found.rates_found()
+    if rates.empty:
+        return ""
+    known = studies.known()[found.made[SEARCHED].name]
+    space = known.methods[0].space[LEARNING_RATE]
+    near = int(((rates < 2 * space.low) | (rates > space.high / 2)).sum())
+    least, most = rates.idxmin(), rates.idxmax()
+    return (
+        f"On `{found.made[CHOSEN].name}` the searches found rates from {labels.rate(rates[least])} "
+        f"({labels.method_label(least)}) to {labels.rate(rates[most])} ({labels.method_label(most)}); "
+        f"{near or 'none'} of {len(rates)} {'lies' if near == 1 else 'lie'} within a factor of two of an end of the "
+        f"range searched, {labels.rate(space.low)} to {labels.rate(space.high)}."
+    )
 
 
 def rates_sentence(found: AtRates) -> str:
     """How far the methods are apart on the test classes at each rate, and how much of their order the rate makes."""
-    means, apart, changes, under = found.means, [], [], []
+    apart, changes, under = {}, [], []
     for which in found.made:
-        rate = "with a rate searched for each" if which == SEARCHED else f"at {rate_head(found, which)}"
-        below = int((means[which] < found.untrained).sum())
-        apart.append(f"{labels.percent(np.ptp(means[which]))} points apart {rate}")
+        rate = _at(found, which)
+        below = int((found.means[which] < found.untrained).sum())
         if below:
             lie = "lie" if below > 1 else "lies"
-            under.append(f"{rate[0].upper()}{rate[1:]} {below} of them {lie} below the untrained trunk. ")
+            under.append(f"{_sentence(rate)} {below} of them {lie} below the untrained trunk. ")
         if which != CHOSEN:
-            (turned, pairs), (moved, _) = statistics.turned(means[CHOSEN], means[which]), found.moved(which)
+            both = found.beside(which)
+            apart.setdefault(tuple(both.index), []).append(which)
+            (turned, pairs), (moved, _) = statistics.turned(both[CHOSEN], both[which]), found.moved(which)
             changes.append(
-                f"{rate[0].upper()}{rate[1:]} {turned} of {pairs} pairs are in a different order from that at the "
-                f"chosen rate; the gaps of {moved} pairs change by more than the luck of search and seed "
-                f"explains{_by_chance(moved, found)}.{_cut_short(found, which)}"
+                f"{_sentence(rate)} {turned} of {pairs} pairs are in a different order from that at the chosen rate; "
+                f"the gaps of {moved} pairs change by more than the luck of search and seed "
+                f"explains{_by_chance(moved, found, which)}.{_cut_short(found, which)}"
             )
-    return (
-        f"On the test classes of `{found.made[CHOSEN].name}`, {len(means)} losses lie {labels.listed(apart)}. "
-        + "".join(under)
-        + " ".join(changes)
-    )
+    spreads = "; ".join(_apart(found, list(methods), rates) for methods, rates in apart.items())
+    return f"On the test classes of `{found.made[CHOSEN].name}`, {spreads}. {''.join(under)}{' '.join(changes)}"
 
 
-def _by_chance(moved: int, found: AtRates) -> str:
+def _at(found: AtRates, which: str) -> str:
+    return "with a rate searched for each" if which == SEARCHED else f"at {rate_head(found, which)}"
+
+
+def _apart(found: AtRates, methods: list[str], rates: Sequence[str]) -> str:
+    """How far some methods are apart at these rates and at the chosen one, as half a sentence."""
+    told = [
+        f"{labels.percent(np.ptp(found.means.loc[methods, which]))} points apart {_at(found, which)}"
+        for which in found.made
+        if which in (*rates, CHOSEN)
+    ]
+    return f"{len(methods)} losses lie {labels.listed(told)}"
+
+
+def _by_chance(moved: int, found: AtRates, which: str) -> str:
     """How many gaps change so much by chance, beside how many do."""
-    about = f"about {found.by_chance:.0f}"
-    return f" ({about} would by chance)" if moved > found.by_chance else f", no more than chance would ({about})"
+    chance = found.by_chance(which)
+    return f" (about {chance:.0f} would by chance)" if moved > chance else f", no more than chance (about {chance:.0f})"
+
+
+def lent_sentence(found: AtRates) -> str:
+    """Which of the tables borrow the luck of search, with a space before it; "" where each has its own."""
+    lent = [_at(found, which) for which, each in found.compared.items() if each.luck == significance.BORROWED]
+    donors = {each.donor for each in found.compared.values() if each.luck == significance.BORROWED}
+    if not lent:
+        return ""
+    return (
+        f" Searched once, so that the luck of search is borrowed from {labels.listed(f'`{name}`' for name in donors)}: "
+        f"the losses {labels.listed(lent)}."
+    )
 
 
 def _cut_short(found: AtRates, which: str) -> str:
@@ -262,8 +328,11 @@ def rates_in_short(found: Mapping[str, AtRates]) -> str:
     """How many differences another rate changes by more than luck, study by study, in one sentence; "" where none."""
     told = []
     for name, made in found.items():
-        moved = {_AT[which]: made.moved(which) for which in made.made if which != CHOSEN}
-        counts = (f"for {count} of {pairs} {at}{_by_chance(count, made)}" for at, (count, pairs) in moved.items())
+        moved = {which: made.moved(which) for which in made.made if which != CHOSEN}
+        counts = (
+            f"for {count} of {pairs} {_AT[which]}{_by_chance(count, made, which)}"
+            for which, (count, pairs) in moved.items()
+        )
         told.append(f"on `{name}` {labels.listed(counts)}")
     if not told:
         return ""

@@ -26,7 +26,7 @@ def places(gains: pd.DataFrame, method: Method) -> Figure:
         )
         svg.tips(points, [_tip(name, value) for name, value in others["mean"].items()])
         own, look = part.loc[method.name], method_style(method.name)
-        for half, width, alpha in ((own["ci95"], 2, 0.6), (own["seed_ci95"], 4, 1.0)):
+        for half, width, alpha in ((own["seed_ci95"], 5, 0.35), (own["ci95"], 2, 1.0)):
             if half == half:
                 reach = [100 * (own["mean"] - half), 100 * (own["mean"] + half)]
                 axis.plot(reach, [row, row], color=look.colour, linewidth=width, alpha=alpha, solid_capstyle="butt")

@@ -239,8 +239,8 @@ def results(
     """musgrave-f3: MAP@R of every method, concatenated (dots) and separated (ticks), with 95 % intervals.
 
     panels: title -> `tables.accuracy` or one data set of `published.results`. order: of the rows, the same for all;
-    default `tables.order_of_results` of these panels. Intervals: search and seed light, seed alone dark where both are
-    known. Dashed: the trunk before any training.
+    default `tables.order_of_results` of these panels. Intervals: seed alone light, and search and seed dark where they
+    are known. Dashed: the trunk before any training.
     """
     order = list(order or tables.order_of_results(panels.values()))
     names = list(panels)
@@ -264,7 +264,7 @@ def _results(
                 axis.plot(mean, row, "|", color=look.colour, markersize=6)
                 continue
             both = "seed_ci95" in values  # else the interval is that of the seeds alone
-            for column, width, shade in (("ci95", 1.2, 0.5), ("seed_ci95", 2.4, 1)) if both else (("ci95", 2.4, 1),):
+            for column, width, shade in (("seed_ci95", 3, 0.35), ("ci95", 1.2, 1)) if both else (("ci95", 3, 0.35),):
                 half = 100 * np.nan_to_num(values[column][name, setting])
                 axis.plot([mean - half, mean + half], [row, row], color=look.colour, linewidth=width, alpha=shade)
             (dot,) = axis.plot(

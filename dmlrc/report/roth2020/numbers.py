@@ -319,10 +319,21 @@ def counted(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     return frame[kept & frame["unit"]] if name in SCALED else frame[kept]
 
 
-def correlation(frame: pd.DataFrame, name: str) -> Estimate:
-    """Pearson's correlation of R@1 with a property over the methods. frame: `structure`; only the `counted` rows."""
+def correlation(frame: pd.DataFrame, name: str, ranks: bool = False) -> Estimate:
+    """Pearson's correlation of R@1 with a property over the methods, or Spearman's.
+
+    frame: `structure`; only the `counted` rows.
+    """
     rows = counted(frame, name)
-    return statistics.correlation(rows[name], rows["precision_at_1"], units="methods")
+    return statistics.correlation(rows[name], rows["precision_at_1"], ranks=ranks, units="methods")
+
+
+def agreement_of_metrics(records: StudyRecords, metric: str) -> Estimate:
+    """Spearman's correlation of R@1 with another test metric over the methods that are not regularised."""
+    means = scores(records).pivot_table(index="method", columns="metric", values="score")
+    means = means.drop(index=[PRETRAINED, *REGULARISED], errors="ignore").reindex(columns=["precision_at_1", metric])
+    both = means.dropna()
+    return statistics.correlation(both["precision_at_1"], both[metric], ranks=True, units="methods")
 
 
 CARRIES = 0.1

@@ -17,6 +17,7 @@ from dmlrc.report.roth2020.numbers import (
     STRUCTURE,
     TABLE,
     agreement,
+    agreement_of_metrics,
     carried,
     columns,
     correlation,
@@ -432,8 +433,28 @@ def correlation_cells(by_study: ByStudy) -> pd.DataFrame:
     cells = {"the paper": says}
     for name, records in by_study.items():
         frame = None if records is None else structure(records)
-        cells[name] = {key: "not run" if frame is None else correlation_text(correlation(frame, key)) for key in says}
+        cells[name] = {key: "not run" if frame is None else _correlations(frame, key) for key in says}
     return pd.DataFrame(cells).rename(index=dict(zip(STRUCTURE, PLAIN_STRUCTURE, strict=True))).rename_axis("R@1 with")
+
+
+def _correlations(frame: pd.DataFrame, key: str) -> str:
+    return f"{correlation_text(correlation(frame, key))}; by ranks {_interval(correlation(frame, key, ranks=True))}"
+
+
+def _interval(found: Estimate) -> str:
+    return f"{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]" if found.low == found.low else "unknown"
+
+
+def metric_ranks_sentence(by_study: ByStudy) -> str:
+    """Whether NMI and mAP@C rank the methods as R@1 does, in a sentence a study."""
+    sentences = []
+    for name, records in common.present(by_study).items():
+        nmi, precision = (_interval(agreement_of_metrics(records, metric)) for metric in ("nmi", "map_at_c"))
+        sentences.append(
+            f"On `{name}` the methods without regularisation have a rank correlation by R@1 and by NMI of {nmi}, by "
+            f"R@1 and by mAP@C of {precision}."
+        )
+    return labels.bullets(sentences)
 
 
 PLAIN_STRUCTURE = ("π intra", "π inter", "π ratio", "ρ")
