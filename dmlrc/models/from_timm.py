@@ -69,6 +69,17 @@ def create(name: str, weights: str | Path | None) -> TimmTrunk:
     return TimmTrunk(name, network)
 
 
+def image_size(name: str) -> int:
+    """The side, in pixels, of the images that timm's weights of a trunk were made for.
+
+    Raises UsageError for a name that timm does not know.
+    """
+    import timm
+
+    _check(name)
+    return timm.get_pretrained_cfg(name.removeprefix(TIMM)).input_size[1]
+
+
 def lite0_state(path: Path, network: nn.Module) -> dict[str, Tensor]:
     """The package's tensors under timm's names, classifier included. Raises DmlrcError for a file that is another."""
     if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != LITE0_SHA256:

@@ -243,8 +243,8 @@ def ties(frame: pd.DataFrame) -> str:
     """What bold and italic cells of a results table mean. frame: `tables.accuracy`."""
     if "among_best" in frame:
         return (
-            "Bold: the highest mean. Italic: it cannot be told from the best, search and seed counted. The variance is "
-            "pooled over the methods, so ± is the same in a column."
+            "In brackets: the ranks that it may have. Bold: the highest mean. Italic: it cannot be told from the best, "
+            "search and seed counted. The variance is pooled over the methods, so ± is the same in a column."
         )
     return (
         "Bold: the highest mean. Italic: its interval, which counts the luck of seeds alone, overlaps that of the best."

@@ -16,7 +16,8 @@ They stand in `studies.toml` in the folder of the project, a table each. Only `l
     reruns = 5                          # of its best trial, where the budget's own numbers do not suit
     repetitions = 3                     # of search and reruns
 
-With a trunk and without weights, it has ImageNet weights where that study has some.
+With a trunk and without weights, it has ImageNet weights where that study has some; a trunk of timm and no crop_size
+gives the size that its weights were made for.
 """
 
 import re
@@ -27,6 +28,7 @@ from pathlib import Path
 
 from dmlrc import data, models
 from dmlrc.errors import UsageError, unknown
+from dmlrc.models import from_timm
 from dmlrc.models.files import TIMM
 from dmlrc.protocol import FULL, QUICK, SMOKE, Protocol, Study
 
@@ -116,6 +118,8 @@ def _protocol(base: Protocol, changes: Mapping) -> Protocol:
     own = {key: changes[key] for key in ("trunk", "weights", "crop_size", "folds") if key in changes}
     if "trunk" in own:
         own.setdefault("weights", "imagenet" if base.weights else None)
+    if own.get("trunk", "").startswith(TIMM) and "crop_size" not in own:
+        own["crop_size"] = from_timm.image_size(own["trunk"])
     if "crop_size" in own:
         own["image_size"] = round(base.image_size * own["crop_size"] / base.crop_size)
     return replace(base, **own)

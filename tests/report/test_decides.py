@@ -310,10 +310,10 @@ def test_cells_and_figures():
         "On test classes: loss, test classes and pipeline with 8 losses. On validation classes, one run each, its luck "
         "not taken out: learning rate (the whole grid) with 8 losses."
     )
-    [figure] = figures.parts_figure({"made-study": page.drawable(parts())})
-    text = drawn(figure)
-    assert {"pipeline", "loss", "test classes", "together"} <= set(text)
-    assert "class split" not in text
+    [figure] = figures.parts_figure({"made-study": parts()})
+    assert {"pipeline", "loss", "test classes", "class split", "together"} <= set(drawn(figure))
+    rings = [line for line in figure.axes[0].get_lines() if line.get_markersize() == 8]
+    assert float(rings[3].get_xdata()[0]) == pytest.approx(5)  # the class split: of one method, so without a dot
     filled = [line for line in figure.axes[0].get_lines() if line.get_markersize() == 6]
     assert [round(float(dot.get_xdata()[0]), 6) for dot in filled] == [3, 1, 0.2]
     least = [replace(part, against=replace(part.against, value=0.0, low=0.0)) for part in page.drawable(parts())]

@@ -88,14 +88,14 @@ def test_another_trunk_comes_with_its_own_weights(home):
 
 
 def test_a_trunk_of_timm_with_weights_and_a_size_of_its_own(home):
-    mine = (
-        'like = "grocery-frozen-rate1e-4"\ntrunk = "timm:tf_efficientnet_lite0"\nweights = "package"\ncrop_size = 224\n'
-    )
-    (home / "studies.toml").write_text(f"[mine]\n{mine}")
+    mine = '[mine]\nlike = "grocery-frozen-rate1e-4"\ntrunk = "timm:tf_efficientnet_lite0"\nweights = "package"\n'
+    (home / "studies.toml").write_text(mine)
     base = studies.get("grocery-frozen-rate1e-4").protocol
     assert studies.get("mine").protocol == replace(
         base, trunk="timm:tf_efficientnet_lite0", weights="package", image_size=253, crop_size=224
-    )  # 253: 256 * 224 / 227
+    )  # the size is timm's; 253: 256 * 224 / 227
+    (home / "studies.toml").write_text(f"{mine}crop_size = 128\n")
+    assert studies.get("mine").protocol.crop_size == 128
     (home / "studies.toml").write_text('[mine]\nlike = "grocery-frozen-rate1e-4"\nweights = "mine.pth"\n')
     assert studies.get("mine").protocol == replace(base, weights="mine.pth")
 

@@ -17,7 +17,8 @@ def parts_figure(found: Mapping[str, Sequence[Part]]) -> list[Figure]:
     """How far each part moves the methods against one another (dots, 95 %) and together (rings). Title -> `parts`.
 
     A figure a study, on one logarithmic scale, since one part may be fifty times another; what is below its left end
-    stands at it, as an arrow. The loss itself is in another colour; a star: of validation classes.
+    stands at it, as an arrow. A part that was varied with one method has a ring alone. The loss itself is in another
+    colour; a star: of validation classes.
     """
     return style.share([_parts_figure(title, parts) for title, parts in found.items()], "x")
 
@@ -33,13 +34,14 @@ def _parts_figure(title: str, parts: Sequence[Part]) -> Figure:
         colour = style.RED if part.name == "loss" else style.BLUE
         spread = part.against
         low, value, high = (max(100 * each, LEAST) for each in (spread.low, spread.value, spread.high))
-        axis.plot([low, high], [place, place], color=colour, linewidth=1.5)
-        [dot] = axis.plot(value, place, marker="<" if value == LEAST else "o", color=colour, markersize=6)
-        svg.tips(
-            dot,
-            f"{part.name}: {100 * spread.value:.1f} % [{100 * spread.low:.1f}, {100 * spread.high:.1f}] of a mean of "
-            f"{100 * part.mean:.1f} % on {part.on} classes, {part.methods} losses",
-        )
+        if spread.value == spread.value:
+            axis.plot([low, high], [place, place], color=colour, linewidth=1.5)
+            [dot] = axis.plot(value, place, marker="<" if value == LEAST else "o", color=colour, markersize=6)
+            svg.tips(
+                dot,
+                f"{part.name}: {100 * spread.value:.1f} % [{100 * spread.low:.1f}, {100 * spread.high:.1f}] of a mean "
+                f"of {100 * part.mean:.1f} % on {part.on} classes, {part.methods} losses",
+            )
         together = max(100 * part.together, LEAST)
         look = "<" if together == LEAST else "o"
         axis.plot(together, place, marker=look, markersize=8, markerfacecolor="none", markeredgecolor="black")

@@ -101,8 +101,13 @@ def turned(one: Depth, other: Depth) -> tuple[int, int]:
 
 
 def turned_by_luck(one: Depth, other: Depth) -> Estimate:
-    """How many pairs luck alone would turn, were the methods as far apart at both depths as they are at the first."""
-    return statistics.turned_by_luck(one.scores, *(each.compared.summary["error"] for each in (one, other)))
+    """How many pairs luck alone would turn, were the methods as far apart at both depths as they are at the first.
+
+    Scores of different height, as on other data, have other errors: the other's are scaled.
+    """
+    scale = one.scores.mean() / other.scores.mean()
+    errors = one.compared.summary["error"], scale * other.compared.summary["error"]
+    return statistics.turned_by_luck(one.scores, *errors)
 
 
 def gains(one: Depth, other: Depth) -> pd.Series:

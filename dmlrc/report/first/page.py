@@ -151,8 +151,8 @@ def limits(edition: Sequence[StudyRecords]) -> str:
     data = {labels.dataset(each) for each in edition}
     bullets = [
         f"**Frozen trunk.** On {listed([f'`{name}`' for name in frozen])} only a linear embedder was trained, on fixed "
-        "ImageNet features. Losses may rank otherwise when the whole network is fine-tuned, as it was in the papers."
-        * bool(frozen),
+        "ImageNet features. Losses may rank otherwise when the whole network is fine-tuned, as it was in the papers; "
+        "{doc}`18_how_much_of_the_network_trains` has what deeper training changes here." * bool(frozen),
         _below(edition),
         f"**Few data sets.** There {'are' if len(data) > 1 else 'is'} {labels.counted(len(data), 'data set')} here. A "
         "ranking on one is no ranking on the next.",

@@ -119,7 +119,10 @@ def summary(found: Sequence[Judged]) -> list[str]:
     """How many hypotheses have which verdict on CUB-200 (2010), where they confirm, and elsewhere, in sentences."""
     sentences = []
     for where, chosen in (
-        (f"hypotheses on {titles.title(CUB)}, where all are confirmatory", [e for e in found if e.study == CUB]),
+        (
+            f"hypotheses on {titles.title(CUB)}, where they are confirmatory (but for what H7 takes from Omniglot)",
+            [each for each in found if each.study == CUB],
+        ),
         ("judgements on the other data sets, where they are exploratory", [e for e in found if e.study != CUB]),
     ):
         counts = {verdict: sum(each.verdict == verdict for each in chosen) for verdict in VERDICTS}

@@ -70,8 +70,16 @@ def results(
 
 
 def _signed(frame: pd.DataFrame, state: pd.DataFrame | None) -> pd.Series:
-    """The mean and interval of each row of `accuracy`, with the signs that `labels.signs` explains."""
+    """The mean and interval of each row of `accuracy`, with the signs that `labels.signs` explains.
+
+    Behind the joined MAP@R in brackets the ranks that it may have, where they are known.
+    """
     texts = pd.Series([labels.percent(*pair) for pair in frame[["mean", "ci95"]].to_numpy()], frame.index, dtype=object)
+    ranked = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
+    if "rank_low" in ranked:
+        ranked = ranked.dropna(subset="rank_low")
+        ranks = map(labels.places, ranked["rank_low"], ranked["rank_high"])
+        texts[ranked.index] += [f" ({rank})" for rank in ranks]
     untrained = frame[frame["method"] == PRETRAINED].set_index(["setting", "metric"])["mean"]
     for place, part in frame.groupby(["setting", "metric"]):
         texts[part.index] = labels.against_untrained(texts[part.index], part["mean"], untrained.get(place, np.nan))
