@@ -260,9 +260,10 @@ def test_an_interval_of_search_and_seed_has_that_of_the_seed_within():
     [figure] = figures.results({"one": frame})
     bars = [line for line in figure.axes[0].get_lines() if len(line.get_xdata()) == 2 and line.get_linestyle() == "-"]
     assert len(bars) == 2 * (frame["method"].nunique() - 1)
-    for outer, inner in zip(bars[::2], bars[1::2], strict=True):
+    for inner, outer in zip(bars[::2], bars[1::2], strict=True):
         assert np.ptp(outer.get_xdata()) >= np.ptp(inner.get_xdata())
         assert outer.get_linewidth() < inner.get_linewidth()
+        assert inner.get_alpha() < outer.get_alpha() == 1  # what leaves the luck of search out is the lighter one
 
 
 def test_years_and_improvements():

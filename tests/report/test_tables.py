@@ -372,7 +372,8 @@ def test_sentences_hold_the_numbers():
     assert "p = " in page.agreement(records, dict(list(published.results().groupby("dataset"))))
     told = page.joining({"CUB200": printed("CUB200"), "SOP": printed("SOP")})
     assert told.endswith(
-        "(in brackets the rank correlation with the order of the single models): CUB200 +4.9 (0.84), SOP +5.4 (0.67)."
+        "(in brackets the rank correlation of their order with that of the single models): CUB200 +4.9 (0.84), SOP "
+        "+5.4 (0.67)."
     )
     assert page.ends(records) == (
         "All 336 runs of `fake-study` ended at the limit of epochs. All 14 methods had more than 5 % of their reruns "
@@ -385,8 +386,8 @@ def test_sentences_hold_the_numbers():
     assert page.trend_sentence({"x": trend, "y": rising}).endswith("on x. It can on y.")
     assert "on any of the 2 tables" in page.trend_sentence({"x": trend, "y": trend})
     said = page.trends_in_short({"x": rising}, {"x": Estimate.around(-0.0004, 0.001, 4)})
-    assert "told from a flat line: 1 of 1 (+1.00 points a year); without the two losses of 2006, none of 1" in said
-    assert "none of 1 (-0.04" in said
+    assert "a flat line in 1 of 1 table (+1.00 points a year); without the two losses of 2006, in none of 1" in said
+    assert "none of 1 table (-0.04" in said
     both = {"x": trend, "y": trend}
     assert page.trends_sentence(both, both).endswith("on any of the 2 tables, with or without the two losses of 2006.")
     assert page.trends_sentence({"x": rising}, {"x": trend}) == (

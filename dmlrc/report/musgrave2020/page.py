@@ -331,11 +331,11 @@ def trends_in_short(slopes: Mapping[str, Estimate], newer: Mapping[str, Estimate
     def told(found: Mapping[str, Estimate]) -> str:
         apart = sum(map(_sloping, found.values()))
         span = labels.span((trend.value for trend in found.values()), _a_year)
-        return f"{apart or 'none'} of {len(slopes)} ({span} points a year)"
+        return f"{apart or 'none'} of {labels.counted(len(slopes), 'table')} ({span} points a year)"
 
     return (
-        f"Where all methods are tuned alike, their trend over the years can be told from a flat line in {told(slopes)} "
-        f"tables; without the two losses of {tables.NEWER - 1}, in {told(newer)}."
+        f"Where all methods are tuned alike, their trend over the years can be told from a flat line in "
+        f"{told(slopes)}; without the two losses of {tables.NEWER - 1}, in {told(newer)}."
     )
 
 
