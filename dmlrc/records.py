@@ -626,7 +626,8 @@ def _frame(rows: list[dict], name: str) -> pd.DataFrame:
 def _typed(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     """The frame with its columns in order, numbers as numbers where all of them are missing."""
     frame = frame.reindex(columns=list(COLUMNS[name]))
-    return frame.astype(dict.fromkeys(frame.columns.intersection(NUMBERS), float))
+    other = [column for column in frame.columns.intersection(NUMBERS) if frame[column].dtype != float]
+    return frame.astype(dict.fromkeys(other, float)) if other else frame
 
 
 def write_json(path: Path, value: dict) -> None:

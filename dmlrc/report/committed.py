@@ -1,13 +1,15 @@
 """Importing this reads the committed records: for the process from which the kernels of a book are forked.
 
-Each chapter then finds them in the cache of `dmlrc.records.load`, instead of reading the same files again. What stands
-around a first run that gave way is left to the one chapter that may ask for it.
+Each chapter then finds them in the cache of `dmlrc.records.load`, instead of reading the same files again, and so it is
+with the quantiles of their tables, which take longer than all else in a table. What stands around a first run that gave
+way is left to the one chapter that may ask for it.
 """
 
 from contextlib import suppress
 
 from dmlrc import paths, records
 from dmlrc.errors import DmlrcError
+from dmlrc.report import tables
 from dmlrc.studies import catalogue
 from dmlrc.studies.catalogue import TOO_HIGH_A_RATE
 
@@ -20,4 +22,6 @@ _around = {study.name for study in catalogue.known().values() if study.parent in
 for meta in sorted(paths.results().glob("*/meta.json")):
     if meta.parent.name not in _around:
         with suppress(DmlrcError):
-            records.load(meta.parent.name)
+            found = records.load(meta.parent.name)
+            if found.searches > 1:
+                tables.accuracy(found)

@@ -17,7 +17,7 @@ from dmlrc import studies
 from dmlrc.records import StudyRecords
 from dmlrc.report import claims, labels, publish, statistics, tables
 from dmlrc.report.claims.figures import forest as draw_forest
-from dmlrc.report.statistics import Estimate, half_width
+from dmlrc.report.statistics import Estimate, of_groups
 
 ByStudy = Mapping[str, StudyRecords | None]
 
@@ -49,7 +49,7 @@ def over_seeds(records: StudyRecords) -> pd.DataFrame:
     ci95: half width of the 95 % interval of Student's t, NaN for a single rerun.
     """
     groups = seeds(records).groupby(["method", "row", "value", "setting", "metric"], sort=False)["score"]
-    return groups.agg(mean="mean", ci95=half_width, n="size").reset_index()
+    return of_groups(groups).reset_index()
 
 
 def state(records: StudyRecords | None, method: str) -> str:

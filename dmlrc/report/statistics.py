@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from pandas.api.typing import SeriesGroupBy
 from scipy import optimize, special, stats
 
 LEVEL = 0.95
@@ -81,6 +82,14 @@ def half_width(values: Sequence[float], level: float = LEVEL) -> float:
     if len(values) < 2:
         return float("nan")
     return float(_student(level, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def of_groups(groups: SeriesGroupBy) -> pd.DataFrame:
+    """Each group's mean, ci95 (`half_width`, NaN where a value is missing) and n, how many values it has."""
+    found = groups.agg(mean="mean", ci95="std", n="size", known="count")
+    reach = found["n"].map({n: _student(LEVEL, n - 1) / np.sqrt(n) for n in found["n"].unique() if n > 1})
+    halves = (reach * found["ci95"]).where(found["known"] == found["n"])
+    return found.assign(ci95=halves.astype(float)).drop(columns="known")
 
 
 @functools.cache  # a table asks for the same few thousands of times
@@ -217,18 +226,19 @@ def median(values: ArrayLike, units: str = "") -> Estimate:
     return Estimate(float(np.median(values)), float(limits.low), float(limits.high), len(values), units, SIGN_TEST)
 
 
-def bootstrap(rows: ArrayLike, statistic: Callable[[np.ndarray], float], units: str = "") -> Estimate:
-    """A statistic of rows (n, ...) that has no closed interval: percentiles of seeded resamples of the rows.
+def bootstrap(rows: ArrayLike, statistic: Callable[[np.ndarray], np.ndarray], units: str = "") -> Estimate:
+    """A statistic of rows (n, k) that has no closed interval: percentiles of seeded resamples of the rows.
 
-    With few rows the interval is too narrow; a statistic such as a range is biased upwards by the noise of its parts.
-    Resamples for which the statistic is NaN are left out, which `scipy.stats.bootstrap` cannot do.
+    statistic: samples of rows (..., n, k) -> numbers (...). With few rows the interval is too narrow; a statistic such
+    as a range is biased upwards by the noise of its parts. Resamples for which the statistic is NaN are left out, which
+    `scipy.stats.bootstrap` cannot do.
     """
     rows = np.asarray(rows, float)
     value = float(statistic(rows))
     if len(rows) < 2:
         return Estimate(value, np.nan, np.nan, len(rows), units, PERCENTILES)
     drawn = np.random.default_rng(SEED).integers(0, len(rows), (RESAMPLES, len(rows)))
-    low, high = np.nanpercentile([statistic(rows[chosen]) for chosen in drawn], [2.5, 97.5])
+    low, high = np.nanpercentile(statistic(rows[drawn]), [2.5, 97.5])
     return Estimate(value, float(low), float(high), len(rows), units, PERCENTILES)
 
 

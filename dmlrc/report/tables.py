@@ -19,7 +19,7 @@ from dmlrc.methods import Float, Int, Method
 from dmlrc.papers import musgrave2020
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import published
-from dmlrc.report.statistics import half_width, rank_test, summary
+from dmlrc.report.statistics import of_groups, rank_test, summary
 
 SETTINGS = ("concatenated", "separated")
 METRICS = ("precision_at_1", "r_precision", "map_at_r")
@@ -57,7 +57,7 @@ def accuracy(records: StudyRecords) -> pd.DataFrame:
 def _accuracy(records: StudyRecords) -> pd.DataFrame:
     scores = records.scores[records.scores["setting"].isin(SETTINGS)]
     groups = scores.groupby(["method", "setting", "metric"], sort=False)["value"]
-    frame = groups.agg(mean="mean", ci95=half_width, n="size").reset_index()
+    frame = of_groups(groups).reset_index()
     return frame if records.searches < 2 else _with_search(frame, scores[scores["method"] != PRETRAINED])
 
 

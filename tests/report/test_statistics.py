@@ -448,8 +448,8 @@ def test_intervals_are_those_of_the_libraries():
 
 def test_bootstrap_is_seeded_and_near_the_closed_interval():
     x = np.random.default_rng(0).normal(size=(200, 1))
-    found = statistics.bootstrap(x, lambda rows: float(rows.mean()))
-    assert found == statistics.bootstrap(x, lambda rows: float(rows.mean()))
+    found = statistics.bootstrap(x, lambda rows: rows.mean(axis=(-2, -1)))
+    assert found == statistics.bootstrap(x, lambda rows: rows.mean(axis=(-2, -1)))
     theirs = stats.bootstrap((x[:, 0],), np.mean, method="percentile", n_resamples=2000, rng=np.random.default_rng(0))
     assert (found.low, found.high) == pytest.approx(tuple(theirs.confidence_interval))
     closed = statistics.mean(x[:, 0])
@@ -464,6 +464,6 @@ def test_too_little_gives_no_interval():
     assert math.isnan(statistics.slope([2018, 2019], [1, 2]).half)
     assert math.isnan(statistics.correlation([1, 2, 3, 4], [5, 5, 5, 5]).value)
     assert math.isnan(statistics.correlation([1, 2, 3], [1, 2, 4]).low)
-    assert math.isnan(statistics.bootstrap([[1.0]], lambda rows: float(rows.mean())).low)
+    assert math.isnan(statistics.bootstrap([[1.0]], lambda rows: rows.mean(axis=(-2, -1))).low)
     assert math.isnan(statistics.welch([1.0, 1.0], [2.0, 2.0]).low)
     assert statistics.correlation([1, 2, 3, 4, 5], [1, 2, 3, 4, 5]).low == pytest.approx(1, abs=1e-5)

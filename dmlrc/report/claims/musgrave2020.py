@@ -109,7 +109,7 @@ def tuning(evidence: Evidence) -> Estimate:
     if len(found_trials) < 2:
         raise MissingRowsError(f"fewer than 2 methods with trials in {evidence['main'].name}")
     both = found_trials[["median", "best"]].to_numpy()
-    return statistics.bootstrap(both, lambda rows: float(np.subtract(*rows.std(axis=0, ddof=1))))
+    return statistics.bootstrap(both, lambda rows: -np.diff(rows.std(axis=-2, ddof=1))[..., 0])
 
 
 def claimed(baseline: str) -> Estimate:

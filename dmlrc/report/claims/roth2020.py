@@ -85,10 +85,14 @@ def rho_over_distances(evidence: Evidence) -> Estimate:
     """|rank correlation| of rho with R@1 minus the largest one of the distance measures; normalised methods."""
     names = ("rho", "pi_intra", "pi_inter", "pi_ratio")
 
-    def statistic(rows: np.ndarray) -> float:  # (methods, 5): R@1, then the properties
-        with np.errstate(invalid="ignore", divide="ignore"):  # NaN where a resample is constant
-            strengths = np.abs(np.corrcoef(rankdata(rows, axis=0).T)[0, 1:])
-        return float(strengths[0] - strengths[1:].max())
+    def statistic(rows: np.ndarray) -> np.ndarray:  # (..., methods, 5): R@1, then the properties
+        ranks = rankdata(rows, axis=-2)
+        centred = ranks - ranks.mean(axis=-2, keepdims=True)
+        products = (centred[..., :1] * centred).sum(axis=-2)  # (..., 5)
+        lengths = np.sqrt((centred**2).sum(axis=-2))
+        with np.errstate(invalid="ignore"):  # NaN where a resample is constant
+            strengths = np.abs(products / (lengths[..., :1] * lengths))
+        return strengths[..., 1] - strengths[..., 2:].max(axis=-1)
 
     table = structure(evidence, names)
     return statistics.bootstrap(table[table.index.isin(NORMALISED)].to_numpy(), statistic)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from dmlrc import records, studies
 from dmlrc.records import StudyRecords
@@ -196,7 +197,7 @@ def redrawn_correlations(study: str, draws: int = 2000) -> dict[str, Estimate]:
         values = theirs.reindex(told.index)
         known = values.notna().to_numpy()
         ranks = values[known].rank().to_numpy()
-        each = [np.corrcoef(pd.Series(row[known]).rank(), ranks)[0, 1] for row in drawn]
+        each = stats.pearsonr(stats.rankdata(drawn[:, known], axis=1), ranks[None], axis=1).statistic
         value = float(np.corrcoef(told["mean"][known].rank(), ranks)[0, 1])
         found[name] = statistics.percentiles(value, each, int(known.sum()), "methods", "scores redrawn")
     return found

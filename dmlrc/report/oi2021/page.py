@@ -15,7 +15,7 @@ from dmlrc.papers import oi2021
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import common, editions, labels, published, statistics, titles
 from dmlrc.report.common import ByStudy
-from dmlrc.report.statistics import Estimate, half_width
+from dmlrc.report.statistics import Estimate, of_groups
 from dmlrc.studies import experiments
 
 EXPERIMENTS = {"default": "oi2021", "random": "oi2021-random"}
@@ -49,7 +49,7 @@ def table1(records: StudyRecords | None) -> pd.DataFrame:
     """Mean and 95 % interval of each metric on the test images over the seeds, indexed by metric: mean, ci95, n."""
     if records is None:
         return pd.DataFrame(columns=["mean", "ci95", "n"], dtype=float)
-    return final_scores(records).groupby("metric")["score"].agg(mean="mean", ci95=half_width, n="size")
+    return of_groups(final_scores(records).groupby("metric")["score"])
 
 
 def order_gain(default: StudyRecords | None, random: StudyRecords | None, metric: str) -> Estimate:

@@ -4,6 +4,7 @@ Experiments: trunks (Table 1), roth2020 (Table 2, Figs. 1, 5, 7), roth2020-batch
 -dims (Fig. 2), roth2020-samplers (Fig. 3); Fig. 4 pools them all. Fig. 6 needs none: `toy`.
 """
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -15,7 +16,7 @@ from dmlrc.papers import roth2020
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import common, published, statistics
 from dmlrc.report.common import ByStudy
-from dmlrc.report.statistics import Estimate, half_width
+from dmlrc.report.statistics import Estimate, of_groups
 
 METHODS = {method.name: method for method in roth2020.METHODS}
 """The methods of Table 2, in its order."""
@@ -92,7 +93,7 @@ def table2(records: StudyRecords) -> pd.DataFrame:
     """R@1 and NMI of every method over the seeds: method, metric, mean, std, ci95, n; std, ci95 NaN for one seed."""
     frame = scores(records)
     groups = frame[frame["metric"].isin(TABLE)].groupby(["method", "metric"], sort=False)["score"]
-    return groups.agg(mean="mean", std="std", ci95=half_width, n="size").reset_index()
+    return of_groups(groups).assign(std=groups.std()).reset_index()
 
 
 def printed_table2(dataset: str) -> pd.DataFrame:
@@ -213,6 +214,7 @@ def normalised(records: StudyRecords) -> pd.DataFrame:
     return (means[best > 0] / best[best > 0]).rename("score").reset_index()
 
 
+@functools.lru_cache(maxsize=64)  # the sweeps' figures, tables and sentences all ask for it
 def influence(records: StudyRecords) -> pd.DataFrame:
     """`normalised`, averaged over the metrics: a row a value, a column a loss."""
     return normalised(records).pivot_table(index="value", columns="row", values="score")

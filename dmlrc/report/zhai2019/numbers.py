@@ -10,7 +10,7 @@ import pandas as pd
 from dmlrc.data import splits
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import common, labels, published, statistics
-from dmlrc.report.statistics import Estimate, half_width
+from dmlrc.report.statistics import Estimate, of_groups
 
 TRUNK_LABELS = labels.TRUNK_LABELS | {"googlenet_attention": "GoogLeNet + attention"}
 
@@ -190,7 +190,7 @@ def layer_norm_curves(records: StudyRecords) -> pd.DataFrame:
     curves = records.curves[(records.curves["kind"] == "rerun") & records.curves["method"].isin(list(LAYER_NORM))]
     curves = curves[curves["metric"].isin(["loss", "precision_at_1"])].dropna(subset=["value"])
     groups = curves.groupby(["method", "metric", "step"], sort=False)["value"]
-    return groups.agg(mean="mean", ci95=half_width, n="size").reset_index()
+    return of_groups(groups).reset_index()
 
 
 def layer_norm_gain(records: StudyRecords) -> Estimate:

@@ -405,7 +405,7 @@ def sizes_sentence(by_study: ByStudy) -> str:
             f"the floats; bits change R@1 by {common.points(first['mean'], first['ci95'])} at {first['dim']:g} "
             f"dimensions and {common.points(last['mean'], last['ci95'])} at {last['dim']:g}."
         )
-    lead = "Bits come nearer to floats as the embedding grows. " if all(nearer) else ""
+    lead = "Bits come nearer to floats as the embedding grows. " if texts and all(nearer) else ""
     return f"{lead}{labels.bullets(texts)}"
 
 
