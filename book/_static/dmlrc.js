@@ -109,8 +109,18 @@ const showTips = () => {
   });
 };
 
+// What a link leads to may stand in a fold, or be one: it and all around it are opened.
+const openTarget = () => {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (!target) return;
+  for (let each = target; each; each = each.parentElement) if (each.tagName === "DETAILS") each.open = true;
+  target.scrollIntoView();
+};
+
+window.addEventListener("hashchange", openTarget);
 document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll("table.dml").forEach(makeSortable);
   document.querySelectorAll("table.dml-filter").forEach(makeFilter);
   showTips();
+  openTarget();
 });

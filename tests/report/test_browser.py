@@ -25,6 +25,7 @@ PAGES = (
     "09_which_methods_differ",
     "12_findings",
     "16_all_results",
+    "17_what_a_score_looks_like",
     "method_soft_triple",
 )
 POINTED_AT = (  # figures with marks that are hard to read off
@@ -217,6 +218,23 @@ def test_all_results_sort_and_filter(opened):
     page.get_by_label("Filter rows").fill("")
     page.get_by_label("setting", exact=True).select_option("one model")
     assert 0 < len(values()) < len(before)
+
+
+def test_a_phone_shows_the_deciding_metric_first(opened):
+    page = opened("03_results", width=WIDTHS[0])
+    table = page.locator("#results-grocery-quick table")
+    assert table.locator("thead tr").last.locator("th").nth(1).inner_text() == "MAP@R"
+    cell = table.locator("tbody tr").first.locator("td").first.bounding_box()
+    assert cell["x"] + cell["width"] <= WIDTHS[0]
+
+
+def test_a_link_opens_the_fold_that_it_leads_into(opened):
+    page = opened("09_which_methods_differ")
+    table = page.locator("#differences-grocery-quick table")
+    assert not table.is_visible()
+    page.evaluate("location.hash = 'differences-grocery-quick'")
+    page.wait_for_function("document.querySelector('#differences-grocery-quick').closest('details').open")
+    assert table.is_visible()
 
 
 def test_powers_of_ten_sort_by_value_and_what_is_missing_stands_last(opened):

@@ -711,7 +711,8 @@ def test_claims_are_well_formed():
 @pytest.mark.parametrize("claim", claims.CLAIMS, ids=lambda claim: claim.id)
 def test_a_claim_leads_to_something_that_its_chapter_shows(claim):
     chapter = (NOTEBOOKS / f"{page.chapter(claim.link)}.ipynb").read_text()
-    names = [re.sub(r"\{[^}]*\}", "[a-z0-9]+", name) for name in re.findall(r'\\"([\w{}-]+)\\"', chapter)]
+    ids = re.findall(r'\\"([\w{}-]+)\\"|\(([\w-]+)\)=', chapter)  # of tables and figures, and of sections
+    names = [re.sub(r"\{[^}]*\}", "[a-z0-9]+", shown or section) for shown, section in ids]
     assert any(re.fullmatch(name, claim.link) for name in names)
 
 
@@ -788,7 +789,7 @@ def test_counts_by_paper_and_what_fails_everywhere():
     assert by_paper.loc["Roth et al. 2020", "b"] == f"{n} not run"
     assert by_paper.loc["Roth et al. 2020", claims.WITHOUT_RECORDS] == "3 retracted"
     assert list(by_paper.index)[-1].startswith("Ours")
-    papers, ours, once, changed, failed = claims.takeaways(edition)  # no word of low rows, of which there are none
+    failed, papers, ours, once, changed = claims.takeaways(edition)  # no word of low rows, of which there are none
     own = len({claim.id for claim in verdicts.of_section(rule.OURS)}.intersection(needing))
     theirs = len(needing) - own
     assert papers == (
@@ -818,7 +819,7 @@ def test_claims_that_rest_on_low_rows_are_counted():
         "a": dict(zip(needing, (low, low, high, open_, open_, open_), strict=True)),
         "b": dict(zip(needing, (low, *[high] * 5), strict=True)),
     }
-    *_, harmed, under, _ = claims.takeaways(edition)
+    *_, harmed, under = claims.takeaways(edition)
     assert harmed == "Left open because rows behind them lie below the untrained start in P@1: 3 claims on `a`."
     assert "untrained trunk: 2 of 3 settled claims on `a` and 1 of 6 settled claims on `b`. The rule" in under
 
@@ -859,10 +860,10 @@ def test_tables_stand_side_by_side(edition, quick_bootstrap):
     assert cell.startswith("retracted; a frozen trunk")
     whole = claims.unsettled(edition)
     assert whole["claims"].astype(int).sum() == (counted[[INCONCLUSIVE, NOT_RUN, RETRACTED]]).sum().sum()
-    papers, *_, failed = claims.takeaways(edition)
+    failed, papers, *_ = claims.takeaways(edition)
     assert papers.endswith(" None is settled on `fake-quick`.")
     quick = {"fake-quick": edition["fake-quick"]}
-    assert claims.takeaways(quick)[0].endswith("claims of the papers is settled on `fake-quick`.")
+    assert claims.takeaways(quick)[1].endswith("claims of the papers is settled on `fake-quick`.")
     assert failed.startswith("Contradicted on `fake-full`: ")  # a quick study decides nothing, so it has no say
     needing = sum(bool(claim.needs) for claim in claims.CLAIMS)
     assert len(claims.numbers(edition)) == needing + len(claims.CLAIMS)

@@ -228,12 +228,12 @@ def takeaways(edition: Sequence[StudyRecords] | Judged) -> list[str]:
     parts = {name: _apart(judgements) for name, judgements in studies.items()}
     once = parts.pop(WITHOUT_RECORDS, ({}, {}, 0))
     return [
+        _failed(studies),
         _stood("claims of the papers", {name: theirs for name, (theirs, _, _) in parts.items()}),
         _stood("claims of our own", {name: own for name, (_, own, _) in parts.items()}),
         _judged_once(*once),
         _changed(studies),
         *_low_rows(studies),
-        _failed(studies),
     ]
 
 
