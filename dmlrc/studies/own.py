@@ -28,7 +28,6 @@ from pathlib import Path
 
 from dmlrc import data, models
 from dmlrc.errors import UsageError, unknown
-from dmlrc.models import from_timm
 from dmlrc.models.files import TIMM
 from dmlrc.protocol import FULL, QUICK, SMOKE, Protocol, Study
 
@@ -119,6 +118,8 @@ def _protocol(base: Protocol, changes: Mapping) -> Protocol:
     if "trunk" in own:
         own.setdefault("weights", "imagenet" if base.weights else None)
     if own.get("trunk", "").startswith(TIMM) and "crop_size" not in own:
+        from dmlrc.models import from_timm  # which loads torch; lists of studies want none
+
         own["crop_size"] = from_timm.image_size(own["trunk"])
     if "crop_size" in own:
         own["image_size"] = round(base.image_size * own["crop_size"] / base.crop_size)

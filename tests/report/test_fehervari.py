@@ -97,7 +97,7 @@ def test_few_random_images_seldom_hold_a_pair():
     records = made(f"{NAME}-batches", rising)
     records.meta["data"] = {"classes": 200}
     said = page.pairs_sentence({MAIN: records, "other": None})
-    assert f"of batches of 4 and of 8 images about 6 % and 25 % on `{MAIN}` hold two of one class" in said
+    assert f"Of their batches of 4 and of 8 images, about 6 % and 25 % on `{MAIN}` hold two images of one class" in said
     assert page.pairs_sentence({"other": None}) == ""
 
 

@@ -74,7 +74,7 @@ def test_projections_are_read_by_their_size(monkeypatch):
         columns=["row", "level", "level_number", "value"],
     ).assign(metric="precision_at_1", setting="separated", method="own")
     sweeps = {"mine": replace(fake_records(), scores=levels), "other": None}
-    assert "rises from 20.0 % at 16 dimensions to 40.0 % at 32 dimensions on `mine`." in starts.sentences(
+    assert "goes from 20.0 % at 16 dimensions to 40.0 % at 32 dimensions on `mine`." in starts.sentences(
         starts.around(sweeps)
     )
     found = starts.around(sweeps)

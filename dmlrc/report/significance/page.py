@@ -200,7 +200,7 @@ def by_distance(compared: Sequence[Comparison]) -> str:
         apart = (each.pairs["a"].map(places) - each.pairs["b"].map(places)).abs()
         differ = each.pairs["holm"] < ALPHA
         for told, chosen in ((neighbours, apart <= 1), (far, 2 * apart > len(places))):
-            told[each.study] = f"{differ[chosen].sum() or 'none'} of {labels.counted(chosen.sum(), 'pair')}"
+            told[each.study] = f"{differ[chosen].sum() or 'none'} of {labels.counted(int(chosen.sum()), 'pair')}"
     return (
         f"Neighbours in rank differ in {labels.by_study(neighbours)}; methods more than half the table apart differ in "
         f"{labels.by_study(far)}."
