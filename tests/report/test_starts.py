@@ -78,7 +78,7 @@ def test_projections_are_read_by_their_size(monkeypatch):
         starts.around(sweeps)
     )
     found = starts.around(sweeps)
-    assert starts.learnt(found, sweeps).endswith("the highest lies above it at 1 of 2 sizes on `mine`.")
+    assert starts.learnt(found, sweeps).endswith("The best row lies above it at 1 of 2 sizes on `mine`.")
     higher = {"mine": replace(fake_records(), scores=levels.assign(value=levels["value"] + 0.1))}
     assert starts.learnt(found, higher).endswith("at each of 2 sizes on `mine`.")
     lower = {"mine": replace(fake_records(), scores=levels.assign(value=0.1))}
