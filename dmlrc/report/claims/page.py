@@ -301,7 +301,7 @@ def _low_rows(studies: Judged) -> Iterator[str]:
         yield f"Left open because rows behind them lie {BELOW}: {labels.by_study(told)}."
     if told := {name: f"{count} of {settled} settled claims" for name, (count, settled) in under.items() if count}:
         yield (
-            f"Settled by rows of which most learnt something, yet lie below the untrained trunk: "
+            "Settled by rows of which most learnt something, yet lie below the untrained trunk: "
             f"{labels.by_study(told)}. The rule as first written would have left these open."
         )
 

@@ -1,11 +1,12 @@
 """Claims of Roth et al. 2020, Revisiting Training Strategies and Generalization Performance in Deep Metric Learning."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from scipy.stats import rankdata
+from scipy import stats
 
 from dmlrc.building import normalized
 from dmlrc.papers import roth2020
@@ -86,13 +87,11 @@ def rho_over_distances(evidence: Evidence) -> Estimate:
     names = ("rho", "pi_intra", "pi_inter", "pi_ratio")
 
     def statistic(rows: np.ndarray) -> np.ndarray:  # (..., methods, 5): R@1, then the properties
-        ranks = rankdata(rows, axis=-2)
-        centred = ranks - ranks.mean(axis=-2, keepdims=True)
-        products = (centred[..., :1] * centred).sum(axis=-2)  # (..., 5)
-        lengths = np.sqrt((centred**2).sum(axis=-2))
-        with np.errstate(invalid="ignore"):  # NaN where a resample is constant
-            strengths = np.abs(products / (lengths[..., :1] * lengths))
-        return strengths[..., 1] - strengths[..., 2:].max(axis=-1)
+        ranks = stats.rankdata(rows, axis=-2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", stats.ConstantInputWarning)  # NaN where a resample is constant
+            strengths = np.abs(stats.pearsonr(ranks[..., :1], ranks[..., 1:], axis=-2).statistic)
+        return strengths[..., 0] - strengths[..., 1:].max(axis=-1)
 
     table = structure(evidence, names)
     return statistics.bootstrap(table[table.index.isin(NORMALISED)].to_numpy(), statistic)

@@ -379,9 +379,9 @@ class AtRates:
         """The rate of each method's best trial where rates were searched; empty where they were not."""
         if SEARCHED not in self.made:
             return pd.Series(dtype=float)
-        trials = self.made[SEARCHED].trials
-        best = trials.loc[trials.groupby("method")["value"].idxmax().dropna()].set_index("method")["params"]
-        return best.reindex(self.compared[SEARCHED].methods).map(lambda params: params[LEARNING_RATE])
+        methods, trials = self.compared[SEARCHED].methods, self.made[SEARCHED].trials
+        best = trials.loc[trials[trials["method"].isin(methods)].groupby("method")["value"].idxmax()]
+        return best.set_index("method")["params"].loc[methods].map(lambda params: params[LEARNING_RATE])
 
 
 def at_rates(records: StudyRecords) -> AtRates | None:

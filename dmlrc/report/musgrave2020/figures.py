@@ -126,19 +126,19 @@ def searches(ours: Mapping[str, pd.DataFrame], published: pd.DataFrame) -> Figur
 
     ours: study -> `tables.best_so_far`. published: `published.search_traces()`, drawn in grey.
     """
-    names = list(tables.METHODS)
+    names, dashes = list(tables.METHODS), dict(zip(ours, cycle(DASHES), strict=False))
     figure, axes = canvas(6, -(-len(names) // 3), 3, sharex=True, sharey=True)
     for axis, name in zip(axes.flat, names, strict=False):
         for (dataset, batch), trace in published[published["method"] == name].groupby(["dataset", "batch_size"]):
             (line,) = axis.plot(trace["trial"], trace["best"] / trace["best"].max(), color="#BBBBBB", linewidth=1)
             svg.tips(line, f"the paper, {dataset}, batches of {batch}")
-        for (study, frame), dashes in zip(ours.items(), cycle(DASHES)):
+        for study, frame in ours.items():
             for repetition, trace in frame[frame["method"] == name].groupby("repetition"):
                 (line,) = axis.plot(
                     trace["trial"],
                     trace["best"] / trace["best"].max(),
                     color=method_style(name).colour,
-                    linestyle=dashes,
+                    linestyle=dashes[study],
                     linewidth=1.2,
                 )
                 svg.tips(line, f"{titles.title(study)}, search {repetition + 1}")
@@ -150,7 +150,7 @@ def searches(ours: Mapping[str, pd.DataFrame], published: pd.DataFrame) -> Figur
         axis.remove()
     figure.supxlabel("trial", fontsize=10)
     figure.supylabel("best validation MAP@R so far, share of the final best", fontsize=10)
-    handles = [Line2D([], [], color=GREY, linestyle=dashes, label=study) for study, dashes in zip(ours, cycle(DASHES))]
+    handles = [Line2D([], [], color=GREY, linestyle=dashes[study], label=study) for study in ours]
     paper = Line2D([], [], color="#BBBBBB", linewidth=1, label="the paper")
     figure.legend(handles=[paper, *handles], loc="outside lower center", ncols=2, fontsize=8)
     return figure

@@ -334,7 +334,7 @@ def trends_in_short(slopes: Mapping[str, Estimate], newer: Mapping[str, Estimate
         return f"{apart or 'none'} of {labels.counted(len(slopes), 'table')} ({span} points a year)"
 
     return (
-        f"Where all methods are tuned alike, their trend over the years can be told from a flat line in "
+        "Where all methods are tuned alike, their trend over the years can be told from a flat line in "
         f"{told(slopes)}; without the two losses of {tables.NEWER - 1}, in {told(newer)}."
     )
 

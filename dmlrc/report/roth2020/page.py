@@ -468,7 +468,7 @@ def correlation_text(found: Estimate) -> str:
     """
     if np.isnan(found.low):
         return f"too few methods (n = {found.n})"
-    return f"{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}], n = {found.n}"
+    return f"{_interval(found)}, n = {found.n}"
 
 
 def correlation_in_short(by_study: ByStudy) -> str:
