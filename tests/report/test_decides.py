@@ -369,7 +369,8 @@ def test_a_study_at_other_rates(monkeypatch):
     high = table("cub200-2010-frozen-rate-tenfold", {"margin": 0.12, "triplet": 0.09, "contrastive": 0.08}, 1e-5)
     searched = table("cub200-2010-frozen-rate-searched", {"contrastive": 0.14, "triplet": 0.12, "margin": 0.13}, 1e-6)
     rates = searched.trials["method"].map({"contrastive": 1.6e-6, "triplet": 1e-4, "margin": 1e-5})
-    searched = replace(searched, trials=searched.trials.assign(params=[{"lr": rate} for rate in rates]))
+    alike = {"params": [{"lr": rate} for rate in rates], "value": chosen.trials["value"]}
+    searched = replace(searched, trials=searched.trials.assign(**alike))
     monkeypatch.setattr(records, "load", {high.name: high}.__getitem__)
     monkeypatch.setattr(measures.experiments, "load", lambda main, name: searched)
     found = measures.at_rates(chosen)
@@ -415,6 +416,14 @@ def test_a_study_at_other_rates(monkeypatch):
         "an end of the range searched, 10⁻⁶ to 10⁻³."
     )
     assert page.searched_sentence(calm) == ""
+    worse = searched.trials["value"].where(searched.trials["method"] != "margin", searched.trials["value"] - 0.05)
+    worse = replace(searched, trials=searched.trials.assign(value=worse))
+    highest = 100 * searched.trials["value"][searched.trials["method"] == "margin"].max()
+    assert page.searched_sentence(replace(found, made={**found.made, "searched for each": worse})).endswith(
+        " For 1 of 3 the best trial is lower on the validation classes than at the shared rate, which that range "
+        f"contains, most of all for Margin ({highest - 5:.2f} % against {highest:.2f} %): with one more dimension and "
+        "no more trials a search can fall short."
+    )
     assert page.lent_sentence(found) == (
         f" Searched once, so that the luck of search is borrowed from `{chosen.name}`: the losses at 10⁻⁵ (too high) "
         "and with a rate searched for each."

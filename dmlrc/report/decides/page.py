@@ -9,7 +9,17 @@ from dmlrc import studies
 from dmlrc.methods import LEARNING_RATE
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import labels, statistics, tables
-from dmlrc.report.decides.measures import CHOSEN, SEARCHED, TOO_HIGH, AtRates, Part, choosing, levelled, levels
+from dmlrc.report.decides.measures import (
+    CHOSEN,
+    SEARCHED,
+    TOO_HIGH,
+    AtRates,
+    Part,
+    choosing,
+    levelled,
+    levels,
+    validation_and_test,
+)
 from dmlrc.report.significance import measures as significance
 from dmlrc.report.significance.page import ranked_cells
 
@@ -241,7 +251,11 @@ def levels_cells(found: AtRates) -> pd.DataFrame:
 
 
 def searched_sentence(found: AtRates) -> str:
-    """Which rates the searches found, and how many lie near an end of what was searched; "" without such searches."""
+    """Which rates the searches found, how many near an end of what was searched, and how many searches fell short.
+
+    Short: on the validation classes the best trial is lower than those at the shared rate, which the range contains.
+    "" without such searches.
+    """
     rates = found.rates_found()
     if rates.empty:
         return ""
@@ -253,7 +267,24 @@ def searched_sentence(found: AtRates) -> str:
         f"On `{found.made[CHOSEN].name}` the searches found rates from {labels.rate(rates[least])} "
         f"({labels.method_label(least)}) to {labels.rate(rates[most])} ({labels.method_label(most)}); "
         f"{near or 'none'} of {len(rates)} {'lies' if near == 1 else 'lie'} within a factor of two of an end of the "
-        f"range searched, {labels.rate(space.low)} to {labels.rate(space.high)}."
+        f"range searched, {labels.rate(space.low)} to {labels.rate(space.high)}.{_fell_short(found)}"
+    )
+
+
+def _fell_short(found: AtRates) -> str:
+    shared, own = (
+        validation_and_test(found.made[which])["validation"].groupby("method").mean() for which in (CHOSEN, SEARCHED)
+    )
+    short = (shared - own).dropna().sort_values()
+    count = int((short > 0).sum())
+    if not count:
+        return ""
+    most = short.index[-1]
+    return (
+        f" For {count} of {len(short)} the best trial is lower on the validation classes than at the shared rate, "
+        f"which that range contains, most of all for {labels.method_label(most)} ({labels.percent(own[most])} % "
+        f"against {labels.percent(shared[most])} %): with one more dimension and no more trials a search can "
+        "fall short."
     )
 
 

@@ -145,14 +145,14 @@ def searches(ours: Mapping[str, pd.DataFrame], published: pd.DataFrame) -> Figur
         axis.set_title(labels.method_label(name), fontsize=9)
         axis.set_ylim(0.8, 1.01)
         axis.xaxis.set_major_locator(MaxNLocator(3, integer=True))
-        axis.yaxis.set_major_formatter(PercentFormatter(1))
+        axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     for axis in axes.flat[len(names) :]:
         axis.remove()
     figure.supxlabel("trial", fontsize=10)
     figure.supylabel("best validation MAP@R so far, share of the final best", fontsize=10)
     handles = [Line2D([], [], color=GREY, linestyle=dashes[study], label=study) for study in ours]
     paper = Line2D([], [], color="#BBBBBB", linewidth=1, label="the paper")
-    figure.legend(handles=[paper, *handles], loc="outside lower center", ncols=2, fontsize=8)
+    figure.legend(handles=[paper, *handles], loc="outside upper center", ncols=4, fontsize=8)
     return figure
 
 
