@@ -9,7 +9,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import dmlrc
-from dmlrc import cli, extras, paths, studies, study
+from dmlrc import cli, extras, paths, records, studies, study
 
 
 @pytest.fixture
@@ -246,7 +246,13 @@ def test_a_study_runs_shows_and_exports(call):
     shown = call("study", "show", "glyphs-smoke")[1].splitlines()
     assert shown[0].startswith("glyphs-smoke: ")
     (best,) = (line.split() for line in shown if line.startswith("1 "))
-    assert best[1] == "contrastive"
-    assert best[5] == "*"  # after mean, sign and interval
+    assert best[1:3] == ["(1-1)", "contrastive"]
+    assert best[6] == "*"  # after mean, sign and interval
+    assert "Each method was searched once" in "\n".join(shown)
+    returned, out, errors = call("study", "run", "glyphs-smoke", "--method", "contrastive", "--repetitions", "2")
+    assert returned == 0, errors
+    assert "9 of 113 units" in out  # the trunk, and two searches of two trials with two reruns each
+    assert "count search and seed" in call("study", "show", "glyphs-smoke")[1]
     assert call("study", "export", "glyphs-smoke")[0] == 0
+    assert records.load("glyphs-smoke").searches == 2
     assert (paths.results() / "glyphs-smoke" / "scores.parquet").exists()

@@ -22,6 +22,4 @@ _around = {study.name for study in catalogue.known().values() if study.parent in
 for meta in sorted(paths.results().glob("*/meta.json")):
     if meta.parent.name not in _around:
         with suppress(DmlrcError):
-            found = records.load(meta.parent.name)
-            if found.searches > 1:
-                tables.accuracy(found)
+            tables.accuracy(records.load(meta.parent.name))

@@ -3,8 +3,9 @@
 `ByStudy` is what a chapter has of one experiment: main study -> its records, or None where nothing of it was run.
 """
 
+import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -185,18 +186,39 @@ def verdicts(edition: Sequence[StudyRecords] | claims.Judged, paper: str) -> str
     return f"Settled claims of the paper: {labels.by_study(told)}."
 
 
-def column_marks(values: pd.Series, half: pd.Series | None = None) -> pd.Series:
-    """For each value "best" for the highest, "tie" where its interval overlaps that of the best, or "".
+def column(
+    rows: pd.DataFrame, untrained: float = math.nan, beside: Collection = (), ranks: bool = True
+) -> tuple[pd.Series, pd.Series]:
+    """The cells of a column of ours, and their marks: mean and interval, the ranks that a row may have in brackets.
 
-    As `tables.marks`: overlap is a rule of the eye. half: half widths; default no intervals, so no ties.
+    rows: mean, ci95 and n, as `over_seeds`. untrained: what is lower has a sign. beside: rows that do not compete.
+    ranks: False leaves the brackets out, as in all columns of a table but its first. `labels.BEST_OF_SEEDS` says it.
     """
+    competing = rows.drop(index=list(beside), errors="ignore")
+    told = statistics.by_luck_of_seeds(competing)
+    texts = percents(rows)
+    if ranks and len(competing) > 1:
+        texts = texts.add(brackets(told).reindex(rows.index, fill_value=""))
+    return labels.against_untrained(texts, rows["mean"], untrained), marks(competing["mean"], told["among_best"])
+
+
+def brackets(told: pd.DataFrame) -> pd.Series:
+    """The ranks of `statistics.by_luck_of_seeds` as they stand behind a mean."""
+    ranks = map(labels.places, told["rank_low"], told["rank_high"])
+    return pd.Series([f" ({rank})" for rank in ranks], told.index, dtype=object)
+
+
+def highest(values: pd.Series) -> pd.Series:
+    """For each value "best" for the highest, or "": the marks of a column of a paper, whose luck is not known."""
+    return marks(values, pd.Series(False, values.index))
+
+
+def marks(values: pd.Series, ties: pd.Series) -> pd.Series:
+    """For each value "best" for the highest, "tie" where `ties` says so, or ""."""
     result = pd.Series("", index=values.index)
+    result[ties.reindex(values.index).astype(bool)] = "tie"
     if values.notna().any():
-        best = values.idxmax()
-        if half is not None:
-            half = half.fillna(0.0)
-            result[values + half >= values[best] - half[best]] = "tie"
-        result[best] = "best"
+        result[values.idxmax()] = "best"
     return result
 
 

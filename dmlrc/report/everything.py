@@ -12,7 +12,7 @@ from dmlrc import papers, paths, provenance
 from dmlrc.methods import Method
 from dmlrc.papers import after2019
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import common, editions, labels, tables, titles
+from dmlrc.report import common, editions, labels, statistics, tables, titles
 from dmlrc.studies import experiments
 
 METRICS = ("map_at_r", "precision_at_1", "r_precision", "nmi")
@@ -52,8 +52,7 @@ def results(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     Columns: record (the study's slug), study (that it stands around), experiment, paper (whose protocol it follows),
     method, label, setting, metric, mean, ci95, n, rank_low, rank_high, tied (with the best of its study, setting and
     metric), untrained (the mean of the untrained trunk), cut_off (the share of its runs, see `tables.cut_off`). Ranks
-    are among the trained methods of one study and setting: by the intervals where the record has no better ones
-    (`tables.accuracy`); NaN where there is one method alone.
+    are among the trained methods of one study and setting (`ranks`); NaN where there is one method alone.
     """
     return pd.concat([_rows(*each) for each in _recorded(edition)], ignore_index=True)
 
@@ -104,20 +103,20 @@ def _of_trunk(part: pd.DataFrame) -> float:
 
 
 def ranks(part: pd.DataFrame) -> dict[str, pd.Series]:
-    """Between which places each row's mean may lie, and whether its interval reaches that of the best."""
-    if (part["method"] != PRETRAINED).sum() < 2:
+    """Which ranks each row may have, and whether it cannot be told from the best.
+
+    part: `tables.accuracy` of one setting and metric, or as much of it as `common.over_seeds` has; ranks then count the
+    luck of seeds alone.
+    """
+    trained = part[part["method"] != PRETRAINED]
+    if len(trained) < 2:
         unknown = pd.Series(np.nan, part.index)
         return {"rank_low": unknown, "rank_high": unknown, "tied": pd.Series(False, part.index)}
-    if "rank_low" in part and part["rank_low"].notna().any():
-        return {"tied": part["among_best"].fillna(False).astype(bool)}
-    competing = part[part["method"] != PRETRAINED]
-    low, high = ((competing["mean"] + sign * competing["ci95"].fillna(0.0)).to_numpy() for sign in (-1, 1))
-    above = pd.Series((low[:, None] > high).sum(0) + 1, competing.index, dtype=float)
-    below = pd.Series(len(low) - (high[:, None] < low).sum(0), competing.index, dtype=float)
+    told = trained if "rank_low" in part else statistics.by_luck_of_seeds(trained)
     return {
-        "rank_low": above.reindex(part.index),
-        "rank_high": below.reindex(part.index),
-        "tied": (above == 1).reindex(part.index, fill_value=False),
+        "rank_low": told["rank_low"].reindex(part.index),
+        "rank_high": told["rank_high"].reindex(part.index),
+        "tied": told["among_best"].astype(bool).reindex(part.index, fill_value=False),
     }
 
 
@@ -133,7 +132,7 @@ def label(row: str, level: str | None, known: Mapping[str, Method]) -> str:
     >>> label("triplet", "dim16", tables.METHODS), label("pretrained", None, {}), label("mine", None, {})
     ('Triplet, dim 16', 'Untrained trunk', 'mine')
     """
-    text = "Untrained trunk" if row == PRETRAINED else known[row].label if row in known else titles.TRUNKS.get(row, row)
+    text = labels.UNTRAINED if row == PRETRAINED else known[row].label if row in known else titles.TRUNKS.get(row, row)
     words = re.sub(r"(?<=[a-z])(?=\d)", " ", level or "")
     return f"{text}, {words}" if words else text
 

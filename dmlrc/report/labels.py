@@ -46,9 +46,13 @@ def prose(name: str) -> str:
     return re.sub(r"[\\`*{}\[\]<>$&|~#!^]|(?<!\w)_|_(?!\w)", r"\\\g<0>", " ".join(name.split()))
 
 
+UNTRAINED = "Untrained trunk"
+"""The row of the trunk before any training of ours, which the Reality Check calls *Pretrained*."""
+
+
 def method_label(method: str, methods: Methods = METHODS) -> str:
     """A method's name as printed; one that is not among `methods` keeps its name."""
-    return "Pretrained" if method == PRETRAINED else methods[method].label if method in methods else method
+    return UNTRAINED if method == PRETRAINED else methods[method].label if method in methods else method
 
 
 PARAMETER_LABELS = {
@@ -241,14 +245,20 @@ def signs(cells: pd.DataFrame) -> str:
 
 def ties(frame: pd.DataFrame) -> str:
     """What bold and italic cells of a results table mean. frame: `tables.accuracy`."""
-    if "among_best" in frame:
+    if "seed_ci95" in frame:
         return (
             "In brackets: the ranks that it may have. Bold: the highest mean. Italic: it cannot be told from the best, "
             "search and seed counted. The variance is pooled over the methods, so ± is the same in a column."
         )
-    return (
-        "Bold: the highest mean. Italic: its interval, which counts the luck of seeds alone, overlaps that of the best."
-    )
+    ranks = "In brackets: the ranks that it may have. " if "rank_low" in frame else ""
+    return f"{ranks}Bold: the highest mean. Italic: it cannot be told from the best, the luck of seeds alone counted."
+
+
+BEST_OF_SEEDS = (
+    "In brackets: the ranks that it may have. Bold: the highest mean; italic: it cannot be told from that (multiple "
+    "comparisons with the best, 95 %, the luck of seeds alone)."
+)
+"""What `common.column` adds to the numbers of ours."""
 
 
 def against_untrained(texts: pd.Series, values: pd.Series, untrained: float | pd.Series) -> pd.Series:
@@ -443,7 +453,7 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
             "papers fine-tuned the whole network."
         )
     if random := [records for records in edition if records.meta["protocol"]["weights"] is None]:
-        sentences.append(f"In {named(random)} the row *Pretrained* is the trunk with random weights, untrained.")
+        sentences.append(f"In {named(random)} the untrained trunk has random weights.")
     return " ".join(sentences) or "A ranking on one data set and one trunk is no ranking on another."
 
 

@@ -60,25 +60,25 @@ def _column(frame: pd.DataFrame, setting: str, metric: str) -> pd.DataFrame:
 
 
 def _ranks(first: pd.DataFrame) -> list[str]:
-    """The rank of each method, "3 (2-7)" where its interval is known; the untrained trunk does not compete."""
+    """The rank of each method and the ranks that it may have, "3 (2-7)"; the untrained trunk does not compete."""
     texts, place = [], 0
     for name, row in first.iterrows():
         place += name != PRETRAINED
-        bounds = f" ({row['rank_low']:.0f}-{row['rank_high']:.0f})" if "rank_low" in first else ""
-        texts.append("" if name == PRETRAINED else f"{place}{bounds}")
+        texts.append("" if name == PRETRAINED else f"{place} ({row['rank_low']:.0f}-{row['rank_high']:.0f})")
     return texts
 
 
 def _legend(first: pd.DataFrame, setting: str, searched: bool) -> list[str]:
     """What the columns mean, a sentence a line."""
     joined = "the embeddings of all folds joined" if setting == "concatenated" else "one model"
-    said = [f"Test classes, percent, {joined}: mean over the reruns, 95 % interval."]
-    if "among_best" in first:
-        said.append("Intervals, and ranks in brackets (all of them right in 95 % of studies), count search and seed.")
-        said.append("*: cannot be told from the best (multiple comparisons with the best, 95 %).")
-        return said
-    luck = ": each method was searched once, and the luck of that is not in them" if searched else ""
-    return [*said, f"Intervals are those of the seeds{luck}.", "*: its interval overlaps that of the best, no test."]
+    luck = "search and seed" if "seed_ci95" in first else "seeds alone"
+    once = ["Each method was searched once, and the luck of that is not in the intervals."]
+    return [
+        f"Test classes, percent, {joined}: mean over the reruns, 95 % interval.",
+        f"Intervals, and ranks in brackets (all of them right in 95 % of studies), count {luck}.",
+        *once * (searched and "seed_ci95" not in first),
+        "*: cannot be told from the best (multiple comparisons with the best, 95 %).",
+    ]
 
 
 def _validation(records: StudyRecords) -> list[str]:

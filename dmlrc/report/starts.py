@@ -1,6 +1,6 @@
 """Where training begins: the accuracy of an untrained trunk behind a random linear layer, for embeddings of every size.
 
-The row Pretrained has the features of the trunk, reduced by a PCA that is fitted on the test images: it keeps where
+The row of the untrained trunk has its features, reduced by a PCA that is fitted on the test images: it keeps where
 these differ most. No training begins there, but behind a random layer of a row's own size, which reaches less. So
 whether a row has learnt anything is asked of its own beginning, not of the trunk; and what more dimensions give without
 any training belongs beside what they give after it.
@@ -51,7 +51,7 @@ def scores(records: StudyRecords, metric: str = METRIC) -> pd.DataFrame:
 
 
 def of_trunk(records: StudyRecords, metric: str = METRIC) -> float:
-    """A metric of the row Pretrained, at the most dimensions that the records have of it; NaN where they have none."""
+    """A metric of the untrained trunk, at the most dimensions that the records have of it; NaN where they have none."""
     return _of_trunk(scores(records, metric))
 
 

@@ -605,6 +605,26 @@ def among_best(centre: np.ndarray, variance: np.ndarray, df: np.ndarray) -> np.n
     return ~_sure(centre, variance, _dunnett(centre.shape[-1] - 1, int(np.max(df)))).any(-2)
 
 
+def by_luck_of_seeds(rows: pd.DataFrame) -> pd.DataFrame:
+    """Where rows stand by the luck of seeds alone: rank_low, rank_high (`rank_intervals`) and `among_best`.
+
+    rows: mean, ci95 and n as `of_groups` gives them. The variance of a run is pooled over the rows with an interval; in
+    the tables of ours no row's standard deviation is more than two and a half times the pooled one. Where no row has an
+    interval nothing can be told apart. A row without a mean has no ranks and is not among the best.
+    """
+    known = rows[rows["ci95"].notna() & (rows["n"] > 1)]
+    df = (known["n"] - 1).to_numpy(float)
+    reach = np.array([_student(LEVEL, count) for count in df]) / np.sqrt(known["n"].to_numpy(float))
+    with np.errstate(invalid="ignore"):
+        pooled = (df * (known["ci95"].to_numpy(float) / reach) ** 2).sum() / df.sum() if len(known) else np.nan
+    ran = rows[rows["mean"].notna()]
+    placed = ran["mean"].to_numpy(float), pooled / ran["n"].to_numpy(float), df.sum()
+    low, high = rank_intervals(*placed) if len(ran) else ((), ())
+    best = among_best(*placed) if len(ran) else ()
+    found = pd.DataFrame({"rank_low": low, "rank_high": high, "among_best": best}, ran.index)
+    return found.reindex(rows.index).astype({"rank_low": float, "rank_high": float}).fillna({"among_best": False})
+
+
 def _sure(centre: np.ndarray, variance: np.ndarray, quantile: float) -> np.ndarray:
     """Whether the row's method is above the column's by more than the quantile's standard errors: (..., M, M)."""
     error = np.sqrt(variance[..., :, None] + variance[..., None, :])

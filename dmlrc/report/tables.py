@@ -19,7 +19,7 @@ from dmlrc.methods import Float, Int, Method
 from dmlrc.papers import musgrave2020
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import published
-from dmlrc.report.statistics import of_groups, rank_test, summary
+from dmlrc.report.statistics import by_luck_of_seeds, of_groups, rank_test, summary
 
 SETTINGS = ("concatenated", "separated")
 METRICS = ("precision_at_1", "r_precision", "map_at_r")
@@ -42,13 +42,13 @@ def ordered(names: Iterable[str], methods: Methods = METHODS) -> list[str]:
 
 
 def accuracy(records: StudyRecords) -> pd.DataFrame:
-    """Accuracy on the test half: method, setting, metric, mean, ci95, n, and more where searches were repeated.
+    """Accuracy on the test half: method, setting, metric, mean, ci95, n, rank_low, rank_high, among_best.
 
-    Columns as in `published.results`, and n, the number of reruns. ci95 is the half width of the 95 % interval. Where
-    each method was searched more than once it counts the luck of search and seed (`statistics.summary`), and seed_ci95
-    is that of the seeds alone; rank_low and rank_high bound the method's rank, and among_best says whether it cannot be
-    told from the best. Of a single search nobody knows its luck: ci95 is then of the seeds, and the other columns are
-    missing. NaN for a single rerun, and for the pretrained row, which has no seed.
+    The first as in `published.results`; n is the number of reruns. ci95 is the half width of the 95 % interval,
+    rank_low and rank_high bound the method's rank, and among_best says whether it cannot be told from the best. Where
+    each method was searched more than once all of them count the luck of search and seed (`statistics.summary`), and a
+    column seed_ci95 is the interval of the seeds alone. Of a single search nobody knows its luck: they are then of the
+    seeds (`statistics.by_luck_of_seeds`). NaN for a single rerun, and for the pretrained row, which has no seed.
     """
     return _accuracy(records).copy()
 
@@ -58,7 +58,12 @@ def _accuracy(records: StudyRecords) -> pd.DataFrame:
     scores = records.scores[records.scores["setting"].isin(SETTINGS)]
     groups = scores.groupby(["method", "setting", "metric"], sort=False)["value"]
     frame = of_groups(groups).reset_index()
-    return frame if records.searches < 2 else _with_search(frame, scores[scores["method"] != PRETRAINED])
+    trained = frame["method"] != PRETRAINED
+    if records.searches > 1:
+        return _with_search(frame, scores[scores["method"] != PRETRAINED])
+    parts = frame[trained].groupby(["setting", "metric"], sort=False)
+    placed = [by_luck_of_seeds(part) for _, part in parts]
+    return frame.join(pd.concat(placed)) if placed else frame
 
 
 def _with_search(frame: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
@@ -80,20 +85,15 @@ def _with_search(frame: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
 def marks(frame: pd.DataFrame) -> pd.Series:
     """For each row of `accuracy`: "best" for the highest mean of its setting and metric, "tie", or "".
 
-    A tie: it cannot be told from the best (`among_best`). Where each method was searched once only: its 95 % interval
-    overlaps that of the best (a missing interval counts as zero wide), which is a rule of the eye, not a test. The
-    pretrained row does not compete.
+    A tie: it cannot be told from the best (among_best; by the luck of seeds alone where the frame has no such column).
+    The pretrained row does not compete.
     """
     competing = frame[frame["method"] != PRETRAINED]
     result = pd.Series("", index=frame.index)
     for _, group in competing.groupby(["setting", "metric"]):
-        half = group["ci95"].fillna(0.0)
-        best = group["mean"].idxmax()
-        reaches = group["mean"] + half >= group["mean"][best] - half[best]
-        if "among_best" in group:
-            reaches = group["among_best"].astype(bool)
-        result[group.index[reaches]] = "tie"
-        result[best] = "best"
+        told = group if "among_best" in group else by_luck_of_seeds(group)
+        result[group.index[told["among_best"].astype(bool)]] = "tie"
+        result[group["mean"].idxmax()] = "best"
     return result
 
 

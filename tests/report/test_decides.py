@@ -408,9 +408,9 @@ def test_a_study_at_other_rates(monkeypatch):
     cells, marks = page.rates_cells(found)
     assert list(cells) == ["10⁻⁵ (too high)", "10⁻⁶ (chosen)", "searched for each", "rate found"]
     assert cells["rate found"].to_dict() == {
-        "Contrastive": "2·10⁻⁶", "Triplet": "10⁻⁴", "Margin": "10⁻⁵", "Pretrained": "–"
+        "Contrastive": "2·10⁻⁶", "Triplet": "10⁻⁴", "Margin": "10⁻⁵", "Untrained trunk": "–"
     }  # fmt: skip
-    assert cells.loc["Pretrained", "10⁻⁶ (chosen)"] == "10.00"
+    assert cells.loc["Untrained trunk", "10⁻⁶ (chosen)"] == "10.00"
     assert page.searched_sentence(found).endswith(
         "the searches found rates from 2·10⁻⁶ (Contrastive) to 10⁻⁴ (Triplet); 1 of 3 lies within a factor of two of "
         "an end of the range searched, 10⁻⁶ to 10⁻³."

@@ -127,7 +127,7 @@ def test_cells_hold_every_method_the_untrained_trunk_and_the_range(depths):
     assert len(cells) == 11
     assert float(cells.loc[page.LUCK, measures.ALONE]) == pytest.approx(100 * measures.luck(depths[0]), abs=0.01)
     assert cells.loc["Contrastive", measures.ALONE].startswith(f"{100 * depths[0].scores['contrastive']:.2f} ± ")
-    assert cells.loc[page.UNTRAINED].tolist() == ["–"] * 3  # the made-up studies have none
+    assert cells.loc[labels.UNTRAINED].tolist() == ["–"] * 3  # the made-up studies have none
     assert len(page.numbers(depths)) == 24
     best = labels.method_label(depths[1].scores.idxmax())
     assert marks[measures.BLOCK][best] == "best"
@@ -144,7 +144,7 @@ def test_the_untrained_trunk_is_read_where_it_is_recorded(recorded, depths):
     recorded[name] = replace(recorded[name], scores=frame)
     found = measures.depths(CUB)
     assert found[0].untrained == 0.25
-    assert page.cells(found)[0].loc[page.UNTRAINED].tolist() == ["25.00", "–", "–"]
+    assert page.cells(found)[0].loc[labels.UNTRAINED].tolist() == ["25.00", "–", "–"]
     assert "by 3.96 points with the linear embedder alone, 0.96 with the last block trained too and " in (
         page.spread_sentence("CUB", found)
     )

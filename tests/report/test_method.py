@@ -128,7 +128,7 @@ def test_a_claim_names_the_losses_that_it_is_about():
 def test_the_rows_of_a_loss_in_the_tables_of_the_other_papers(monkeypatch):
     table = others.ROTH
     rows = [("angular", 0.5), ("histogram", 0.4), ("contrastive", 0.6), (PRETRAINED, 0.9)]
-    means = pd.DataFrame(rows, columns=["method", "mean"]).set_index("method").assign(ci95=0.01)
+    means = pd.DataFrame(rows, columns=["method", "mean"]).set_index("method").assign(ci95=0.01, n=4)
     made = replace(table, means=lambda records: means)
     nothing = pd.DataFrame({"method": [], "state": []})
     records = SimpleNamespace(
@@ -148,9 +148,12 @@ def test_the_rows_of_a_loss_in_the_tables_of_the_other_papers(monkeypatch):
     assert cells.loc["SNR (D) (Roth et al. 2020)", "grocery-quick"] == "diverged"
     monkeypatch.setattr(others, "TABLES", (made,))
     assert others.in_short(found) == [
-        "Roth et al. 2020: the highest mean R@1 is that of Contrastive (D) (60.0 %, overlapped by "
-        "none of 2 others) on `grocery-quick`."
+        "Roth et al. 2020: the highest mean R@1 is that of Contrastive (D) (60.0 %, above all others) on "
+        "`grocery-quick`."
     ]
+    near = replace(made, means=lambda records: means.assign(ci95=0.12))
+    monkeypatch.setattr(others, "TABLES", (near,))
+    assert "(60.0 %, 1 of 2 others cannot be told from it)" in others.in_short(found)[0]
     once = replace(made, means=lambda records: means.assign(ci95=np.nan))
     monkeypatch.setattr(others, "TABLES", (once,))
     assert "Contrastive (D) (60.0 %, one run each) on" in others.in_short(found)[0]
@@ -197,10 +200,10 @@ def test_the_place_of_the_best_and_of_the_others(found):
     assert "it cannot be told from the best" in page.place_sentences({title: equal}, SECOND)[0]
     open_rank = standing[title].assign(rank_low=1)
     assert page.place_sentences({title: open_rank}, SECOND)[0].endswith("where these two alone are compared.")
-    assert page.place_sentences({title: open_rank.drop(columns="among_best")}, SECOND)[0].endswith(
+    assert page.place_sentences({title: open_rank.drop(columns="seed_ci95")}, SECOND)[0].endswith(
         "where these two alone are compared, though with the luck of search borrowed it may not."
     )
-    by_seeds = standing[title].drop(columns="among_best")
+    by_seeds = standing[title].drop(columns="seed_ci95")
     assert (
         "(counting seeds alone); not among the best, though with the luck of search borrowed it may be."
         in (page.place_sentences({title: by_seeds}, SECOND)[0])

@@ -95,7 +95,7 @@ def test_the_validation_classes_choose_and_the_test_classes_judge():
 
 def test_one_that_stands_alone_is_said_to():
     _, sure, _ = answer.sentences(scored({"contrastive": [0.6, 0.6, 0.6], "triplet": [0.4, 0.4, 0.4]}))
-    assert sure.startswith("Its interval overlaps that of no other loss")
+    assert sure.startswith("No other loss may be the best instead")
 
 
 def test_one_run_each_tells_nothing_apart():

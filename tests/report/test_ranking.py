@@ -20,13 +20,14 @@ def test_methods_in_order_with_intervals_and_marks():
     marked = tables.marks(frame)
     first = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
     rows = body(lines)
-    assert [row[1] for row in rows if row[0] != "pretrained"] == [
+    assert [row[2] for row in rows if row[0] != "pretrained"] == [
         name for name in first.sort_values("mean", ascending=False)["method"] if name != "pretrained"
     ]
     for place, row in first.iterrows():
         (line,) = (line for line in lines if row["method"] in line.split())
         assert f" {labels.percent(row['mean'], row['ci95'])} " in line
         assert (" * " in line) == bool(marked[place])
+    assert "seeds alone" in " ".join(lines)
     assert "searched once" in " ".join(lines)
     assert max(map(len, lines)) <= 110
 

@@ -17,7 +17,7 @@ from matplotlib.colors import to_hex
 from scikit_posthocs import posthoc_nemenyi_friedman
 from scipy import stats
 
-from dmlrc.report import labels, statistics, style
+from dmlrc.report import labels, statistics, style, tables
 from dmlrc.report.significance import figures, measures, page
 
 NAMES = {"a": "contrastive", "b": "triplet", "c": "proxy_nca", "d": "snr"}
@@ -271,7 +271,13 @@ class TestOtherClasses:
             "SNR leads in 100 % of the resamples, and all 3 other methods lie clearly behind the best"
             in page.classes_sentence(self.records)
         )
-        assert page.class_cells(self.records).loc["SNR", "leads"] == "100 %"
+        cells = page.class_cells(self.records)
+        assert cells.index[0] == "SNR"
+        assert cells.loc["SNR", "leads"] == "100 %"
+        trunk = tables.mean_of(tables.accuracy(self.records), "pretrained", "map_at_r")
+        assert cells.loc["Untrained trunk", "MAP@R"] == labels.percent(trunk)
+        below = cells["MAP@R"].str.endswith(labels.BELOW)
+        assert below.sum() == (measures.over_classes(self.records)["mean"] < trunk).sum()
 
     def test_the_choice_of_the_best_is_in_the_intervals(self):
         random, clear = np.random.default_rng(0), 0

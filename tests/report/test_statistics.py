@@ -467,3 +467,29 @@ def test_too_little_gives_no_interval():
     assert math.isnan(statistics.bootstrap([[1.0]], lambda rows: rows.mean(axis=(-2, -1))).low)
     assert math.isnan(statistics.welch([1.0, 1.0], [2.0, 2.0]).low)
     assert statistics.correlation([1, 2, 3, 4, 5], [1, 2, 3, 4, 5]).low == pytest.approx(1, abs=1e-5)
+
+
+def test_ranks_by_the_luck_of_seeds_are_those_of_all_pairs_at_once():
+    random = np.random.default_rng(5)
+    runs = {name: random.normal(mean, 0.02, n) for name, mean, n in (("a", 0.5, 3), ("b", 0.51, 5), ("c", 0.6, 4))}
+    frame = pd.DataFrame(
+        [(name, value) for name, values in runs.items() for value in values], columns=["name", "value"]
+    )
+    told = statistics.by_luck_of_seeds(statistics.of_groups(frame.groupby("name")["value"]))
+    p = stats.tukey_hsd(*runs.values()).pvalue
+    assert p[0, 1] > 0.05 > p[1, 2] > 0
+    assert told["rank_low"].to_dict() == {"a": 2, "b": 2, "c": 1}
+    assert told["rank_high"].to_dict() == {"a": 3, "b": 3, "c": 1}
+    assert told["among_best"].to_dict() == {"a": False, "b": False, "c": True}
+
+
+def test_rows_without_a_mean_have_no_rank_and_without_intervals_nothing_is_told_apart():
+    rows = pd.DataFrame({"mean": [0.5, np.nan, 0.6], "ci95": [0.01, np.nan, np.nan], "n": [3, 0, 1]})
+    told = statistics.by_luck_of_seeds(rows)
+    assert told["rank_low"].tolist()[::2] == [2, 1]  # the pooled deviation of a run is 0.004, and 0.008 is sure
+    assert np.isnan(told.loc[1, ["rank_low", "rank_high"]].astype(float)).all()
+    assert told["among_best"].tolist() == [False, False, True]
+    unknown = statistics.by_luck_of_seeds(rows.assign(ci95=np.nan))
+    assert unknown["rank_high"].tolist()[::2] == [2, 2]
+    assert unknown["among_best"].tolist() == [True, False, True]
+    assert statistics.by_luck_of_seeds(rows[:0]).empty

@@ -397,14 +397,14 @@ def against_the_fourteen(main: StudyRecords, after: StudyRecords | None) -> dict
     """The best loss after 2019 beside the best of the fourteen, in concatenated MAP@R; {} where one has no results.
 
     Keys: best, best_method, fourteen, fourteen_method, contrastive (means; NaN without), older (how many of the
-    fourteen have results), n (how many of the losses after 2019 have), above and below (how many of these have an
-    interval above, or below, that of the best of the fourteen).
+    fourteen have results), n (how many of the losses after 2019 have), above and below (how many of these differ from
+    the best of the fourteen, above or below it, by more than the 95 % interval of the difference).
     """
     scores, best = _map_at_r(main, after), best_of_the_fourteen(main)
     newer = scores[scores.index.isin(METHODS)]
     if newer.empty or best is None:
         return {}
-    half = newer["ci95"].fillna(0.0) + np.nan_to_num(scores["ci95"][best])
+    half = np.hypot(newer["ci95"].fillna(0.0), np.nan_to_num(scores["ci95"][best]))
     lead = newer["mean"] - scores["mean"][best]
     return {
         "best": float(newer["mean"].max()),
@@ -429,7 +429,8 @@ def after2019_sentence(main: StudyRecords, after: StudyRecords | None) -> str:
         f"({after2019_label(numbers['best_method'])}), that of {numbers['older']} older ones "
         f"{labels.percent(numbers['fourteen'])} % ({after2019_label(numbers['fourteen_method'])}). Of the "
         f"{numbers['n']} new ones, {numbers['above'] or 'none'} {'lie' if numbers['above'] > 1 else 'lies'} clearly "
-        f"above the latter (the intervals do not overlap), and {numbers['below'] or 'none'} clearly below."
+        f"above the latter (the 95 % interval of the difference excludes 0), and {numbers['below'] or 'none'} clearly "
+        "below."
     )
     noise = search_noise(main, after)
     if "proxy_nca_pp" not in noise.index or len(noise) < 2:
@@ -450,8 +451,8 @@ def after2019_in_short(edition: Mapping[str, tuple[StudyRecords, StudyRecords | 
         if found := against_the_fourteen(*pair):
             told[name] = f"{found['above'] or 'none'} of {found['n']}"
     return (
-        "Losses after 2019 that clearly beat the best of the fourteen (the intervals do not overlap): "
-        f"{labels.by_study(told)}."
+        "Losses after 2019 that clearly beat the best of the fourteen (the 95 % interval of the difference excludes "
+        f"0): {labels.by_study(told)}."
         if told
         else ""
     )

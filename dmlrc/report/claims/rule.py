@@ -176,7 +176,7 @@ def retracted(
 class Judgement:
     """A verdict, why it is no firmer than it is ("" where it is firm), and the estimate behind it, if there is one.
 
-    below_trunk: whether most of the rows behind it are worse than the row Pretrained.
+    below_trunk: whether most of the rows behind it are worse than the untrained trunk.
     """
 
     verdict: str
@@ -272,7 +272,7 @@ def evaluate(
 def below_untrained(records: StudyRecords, rows: Collection[str] = ()) -> tuple[int, int, int]:
     """How many rows have a lower mean P@1 on the test half than their own start, than the trunk; how many there are.
 
-    The start: see `starts.of_rows`; the trunk: the row Pretrained, see `dmlrc.report.starts`. A row is below if it is
+    The start: see `starts.of_rows`; the trunk: see `dmlrc.report.starts`. A row is below if it is
     so alone and, where there are folds, joined. rows: default all; of a sweep, the rows at every level. (0, 0, 0) where
     no start is known. Differences between rows below their start say which training did the least harm.
     """

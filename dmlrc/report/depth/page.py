@@ -21,7 +21,7 @@ from dmlrc.report.depth.measures import (
 from dmlrc.report.significance.page import ranked_cells
 from dmlrc.report.statistics import Estimate
 
-UNTRAINED, RANGE, LUCK = "Untrained trunk", "From worst to best", "The same by luck alone"
+RANGE, LUCK = "From worst to best", "The same by luck alone"
 _TRAINED = {
     ALONE: "with the linear embedder alone",
     BLOCK: "with the last block trained too",
@@ -38,7 +38,7 @@ def cells(found: Sequence[Depth]) -> tuple[pd.DataFrame, pd.DataFrame]:
     for depth in found:
         texts, looks = ranked_cells(depth.compared.summary, depth.untrained)
         columns[depth.label] = dict(texts.rename(labels.method_label)) | {
-            UNTRAINED: labels.percent(depth.untrained) or "–",
+            labels.UNTRAINED: labels.percent(depth.untrained) or "–",
             RANGE: _range(spread(depth)),
             LUCK: labels.percent(luck(depth)),
         }

@@ -17,7 +17,7 @@ from dmlrc.report.common import ByStudy
 
 ORDER = tuple(published.FEHERVARI_METHODS.values())
 """The methods in the order of the paper's tables."""
-LABELS = {method.name: method.label for method in fehervari2019.METHODS} | {PRETRAINED: "Pretrained"}
+LABELS = {method.name: method.label for method in fehervari2019.METHODS} | {PRETRAINED: labels.UNTRAINED}
 DATASETS = {"t2": "CUB200", "t3": "Cars196", "t4": "SOP"}
 METRICS = ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "recall_at_16", "nmi")
 OURS = ("precision_at_1", "nmi")
@@ -69,8 +69,8 @@ def places(by_study: ByStudy) -> dict[str, pd.DataFrame]:
 
 
 def of_metric(frame: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """mean and ci95 of one metric, indexed by method."""
-    return frame[frame["metric"] == metric].set_index("method")[["mean", "ci95"]]
+    """mean, ci95 and, of ours, n of one metric, indexed by method."""
+    return frame[frame["metric"] == metric].set_index("method").reindex(columns=["mean", "ci95", "n"])
 
 
 def originals(dataset: str) -> pd.Series:
@@ -126,8 +126,8 @@ def _size(own: Mapping) -> str:
 def compare(dataset: str, by_study: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
     """fehervari-t2 to t4, cells and marks: the paper's table of a data set, and our R@1 and NMI around each study.
 
-    Bold: the best of a column; italic: its interval overlaps that of the best. Cells that are taken for slips and the
-    rows that the paper does not have (`FLOATS`, the pretrained trunk) do not compete.
+    Marks and brackets of ours: see `common.column`. Cells that are taken for slips and the rows that the paper does not
+    have (`FLOATS`, the pretrained trunk) do not compete.
     """
     theirs = by_trunk(dataset)
     known = {method for records in common.present(by_study).values() for method in headline(records)["method"]}
@@ -145,7 +145,7 @@ def compare(dataset: str, by_study: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame
 def _originals_block(dataset: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     values = originals(dataset)
     head = ("originally reported", "R@1")
-    return pd.DataFrame({head: values.map(labels.one_digit)}), pd.DataFrame({head: common.column_marks(values)})
+    return pd.DataFrame({head: values.map(labels.one_digit)}), pd.DataFrame({head: common.highest(values)})
 
 
 def _paper_block(trunk: str, frame: pd.DataFrame, digits: int) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -155,7 +155,7 @@ def _paper_block(trunk: str, frame: pd.DataFrame, digits: int) -> tuple[pd.DataF
         head = (f"the paper, {labels.TRUNK_LABELS[trunk]}", common.metric_label(metric))
         signs = np.where(rows["doubtful"], common.DOUBLE_DAGGER, np.where(rows["plotted"].notna(), common.DAGGER, ""))
         cells[head] = rows["value"].map(lambda value: labels.percent(value, digits=digits)) + signs
-        marks[head] = common.column_marks(rows["value"].where(~rows["doubtful"]))
+        marks[head] = common.highest(rows["value"].where(~rows["doubtful"]))
     return pd.DataFrame(cells), pd.DataFrame(marks)
 
 
@@ -164,13 +164,13 @@ def _our_block(name: str, records: StudyRecords | None) -> tuple[pd.DataFrame, p
     cells, marks = {}, {}
     for metric in OURS:
         head = (name, common.metric_label(metric))
-        values = of_metric(frame, metric) if records else pd.DataFrame(columns=["mean", "ci95"], dtype=float)
-        untrained = values["mean"].get(PRETRAINED, np.nan)
-        texts = labels.against_untrained(common.percents(values), values["mean"], untrained)
+        values = of_metric(frame, metric) if records else pd.DataFrame(columns=["mean", "ci95", "n"], dtype=float)
+        beside = [method for method in values.index if method not in ORDER]
+        texts, marks[head] = common.column(
+            values, values["mean"].get(PRETRAINED, np.nan), beside, ranks=metric == "precision_at_1"
+        )
         absent = {method: common.state(records, method) for method in ORDER if method not in values.index}
         cells[head] = texts.combine_first(pd.Series(absent, dtype=object))
-        competing = values[values.index.isin(ORDER)]
-        marks[head] = common.column_marks(competing["mean"], competing["ci95"])
     return pd.DataFrame(cells), pd.DataFrame(marks)
 
 

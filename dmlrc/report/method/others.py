@@ -12,7 +12,7 @@ from dmlrc import losses, papers
 from dmlrc.methods import Method
 from dmlrc.papers import fehervari2019, roth2020
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import common, editions, labels, tables
+from dmlrc.report import common, editions, labels, statistics, tables
 from dmlrc.report.common import ByStudy
 from dmlrc.report.fehervari2019 import page as fehervari
 from dmlrc.report.method.notes import ADDRESSES, OTHERS, SHOWN
@@ -28,7 +28,7 @@ from dmlrc.studies import adapted
 class Table:
     """A table of another paper's losses. experiment: around a study. methods: its rows. label: a row as printed.
 
-    means: its R@1 from records, indexed by method: mean, ci95. The untrained trunk may be among them.
+    means: its R@1 from records, indexed by method: mean, ci95, n. The untrained trunk may be among them.
     """
 
     experiment: str
@@ -178,46 +178,46 @@ def place(means: pd.DataFrame, method: str) -> str:
 
 @dataclass(frozen=True)
 class Best:
-    """The row of a table with the highest mean R@1, as printed; how many of its others have intervals that overlap.
+    """The row of a table with the highest mean R@1, as printed; how many of its others cannot be told from it.
 
-    overlap: None where each row was run once, so that there are no intervals.
+    tied: None where each row was run once, so that nothing can be told.
     """
 
     label: str
     mean: float
-    overlap: int | None
+    tied: int | None
     others: int
 
 
 def best(table: Table, records: StudyRecords) -> Best | None:
-    """None where no row has an R@1. Intervals are over the seeds; one that is missing among others is zero wide."""
+    """None where no row has an R@1. What is tied is so by the luck of seeds alone."""
     names = {method.name: table.label(method.name) for method in table.methods}
     means = table.means(records)
     trained = means[means.index.isin(names)]
     if trained.empty:
         return None
-    first, half = trained["mean"].idxmax(), trained["ci95"].fillna(0.0)
-    high, low = trained["mean"] + half, trained["mean"] - half
-    overlap = None if trained["ci95"].isna().all() else int((high.drop(first) >= low[first]).sum())
-    return Best(names[first], float(trained["mean"][first]), overlap, len(trained) - 1)
+    first, told = trained["mean"].idxmax(), statistics.by_luck_of_seeds(trained)
+    tied = None if trained["ci95"].isna().all() else int(told["among_best"].drop(first).sum())
+    return Best(names[first], float(trained["mean"][first]), tied, len(trained) - 1)
 
 
 def in_short(found: Found) -> list[str]:
-    """The highest mean of each table and how many overlap it, a sentence a table that was run."""
+    """The highest mean of each table and how many cannot be told from it, a sentence a table that was run."""
     sentences = []
     for table in TABLES:
         of = {study: best(table, records) for study, records in common.present(found[table.experiment]).items()}
-        told = {study: (lead.label, _with_overlap(lead)) for study, lead in of.items() if lead}
+        told = {study: (lead.label, _with_ties(lead)) for study, lead in of.items() if lead}
         if told:
             paper = labels.paper(table.paper)
             sentences.append(f"{paper}: the highest mean R@1 is that of {labels.led(told)}.")
     return sentences
 
 
-def _with_overlap(lead: Best) -> str:
-    if lead.overlap is None:
+def _with_ties(lead: Best) -> str:
+    if lead.tied is None:
         return f"{labels.one_digit(lead.mean)} %, one run each"
-    return f"{labels.one_digit(lead.mean)} %, overlapped by {lead.overlap or 'none'} of {lead.others} others"
+    tied = f"{lead.tied} of {lead.others} others cannot be told from it" if lead.tied else "above all others"
+    return f"{labels.one_digit(lead.mean)} %, {tied}"
 
 
 def scalars(found: Found) -> dict[str, float]:

@@ -144,10 +144,10 @@ def place_sentences(standing: Mapping[str, pd.DataFrame], method: str) -> list[s
     for study, frame in standing.items():
         row = place(frame, method)
         ranks = labels.places(row["rank_low"], row["rank_high"])
-        luck = "" if "among_best" in frame else " (counting seeds alone)"
+        luck = "" if "seed_ci95" in frame else " (counting seeds alone)"
         sentences.append(
             f"{study}: {labels.percent(row['mean'], digits=1)} % MAP@R, rank {ranks} of {row['n']}{luck}; "
-            f"{_beside_the_best(row, method, int(frame['tied'].sum()), 'among_best' in frame)}."
+            f"{_beside_the_best(row, method, int(frame['tied'].sum()), 'seed_ci95' in frame)}."
         )
     return sentences or ["It has no results in these studies."]
 

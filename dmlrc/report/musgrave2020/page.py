@@ -232,7 +232,7 @@ def answer(edition: Sequence[StudyRecords]) -> pd.DataFrame:
         rows[name] = {
             **{f"over {baseline}": labels.signed(gain) for baseline, gain in gains.items()},
             "range": labels.percent(apart["range"]),
-            "interval": f"{labels.percent(apart['mean_ci95'])}{'' if 'among_best' in frame else ', seeds only'}",
+            "interval": f"{labels.percent(apart['mean_ci95'])}{'' if 'seed_ci95' in frame else ', seeds only'}",
             "best": f"{labels.percent(apart['best'])} {labels.method_label(apart.get('best_method', ''))}",
             "worst": f"{labels.percent(apart['worst'])} {labels.method_label(apart.get('worst_method', ''))}",
             "trunk": trunks[name],
@@ -259,7 +259,7 @@ def results_sentence(records: StudyRecords, methods: Methods = METHODS) -> str:
 
 def _luck(frame: pd.DataFrame) -> str:
     """What the ties of a results table count: see `labels.ties`."""
-    return "Search and seed counted" if "among_best" in frame else "By intervals that count seeds alone"
+    return "Search and seed counted" if "seed_ci95" in frame else "The luck of seeds alone counted"
 
 
 def agreement(records: StudyRecords, theirs: Mapping[str, pd.DataFrame]) -> str:
@@ -281,7 +281,7 @@ def results_in_short(edition: Sequence[StudyRecords]) -> str:
             ties = int((marks(frame) == "tie").sum())
             best = labels.prose(labels.method_label(spread(frame)["best_method"]))
             tied = f"tied with {labels.counted(ties, 'other')}" if ties else "alone"
-            told[records.name] = f"{best} ({tied}{'' if 'among_best' in frame else ', counting seeds alone'})"
+            told[records.name] = f"{best} ({tied}{'' if 'seed_ci95' in frame else ', counting seeds alone'})"
     return f"The highest MAP@R belongs to {labels.by_study(told)}." if told else ""
 
 

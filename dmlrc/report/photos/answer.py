@@ -55,7 +55,7 @@ def _how_sure(records: StudyRecords, trained: pd.DataFrame, first: str) -> str:
     elif highest:
         sure = f"Not sure: {_listed(highest)} cannot be told from it, so take what is simplest to train."
     else:
-        sure = "Its interval overlaps that of no other loss."
+        sure = "No other loss may be the best instead."
     if records.searches < 2:
         reruns = f"{budget['reruns']} rerun{'s' * (budget['reruns'] > 1)}"
         sure += (

@@ -14,7 +14,7 @@ from scipy import stats
 from dmlrc.building import normalized
 from dmlrc.papers import roth2020
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import common, published, statistics
+from dmlrc.report import common, labels, published, statistics
 from dmlrc.report.common import ByStudy
 from dmlrc.report.statistics import Estimate, of_groups
 
@@ -80,7 +80,7 @@ PAPER_SEEDS = roth2020.BUDGET.reruns
 
 def roth_label(method: str) -> str:
     """A method as the paper prints it."""
-    return "ImageNet" if method == PRETRAINED else METHODS[method].label if method in METHODS else method
+    return labels.UNTRAINED if method == PRETRAINED else METHODS[method].label if method in METHODS else method
 
 
 def scores(records: StudyRecords, setting: str = "separated") -> pd.DataFrame:

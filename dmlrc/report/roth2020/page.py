@@ -43,9 +43,9 @@ from dmlrc.report.statistics import Estimate
 def compare_table2(by_study: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
     """roth-t2, cells and marks: mean and standard deviation of every method, the paper's columns and then ours.
 
-    Bold: the best of the rows without and of those with rho-regularisation, which the paper keeps apart too; italic:
-    its 95 % interval overlaps that of the best. The trunk before training does not compete; what is below it has a
-    sign.
+    Bold: the best of the rows without and of those with rho-regularisation, which the paper keeps apart too; italic: it
+    cannot be told from that. In brackets, behind our R@1: the ranks that it may have among them. The trunk before
+    training does not compete; what is below it has a sign.
     """
     cells, marks = {}, {}
     for head, frame in columns(by_study).items():
@@ -54,11 +54,12 @@ def compare_table2(by_study: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
             column = (head, common.metric_label(metric))
             texts = pd.Series({name: _cell(part, by_study, head, name) for name in (PRETRAINED, *METHODS)})
             means = part["mean"].reindex(texts.index)
+            groups = [part[part.index.isin(group)] for group in (PLAIN, REGULARISED)]
+            told = pd.concat(map(statistics.by_luck_of_seeds, groups))
+            if head in by_study and metric == TABLE[0]:
+                texts = texts.add(common.brackets(told).reindex(texts.index, fill_value=""))
             cells[column] = labels.against_untrained(texts, means, means[PRETRAINED])
-            marks[column] = pd.concat(
-                common.column_marks(part["mean"].reindex(group), part["ci95"].reindex(group))
-                for group in (list(PLAIN), list(REGULARISED))
-            )
+            marks[column] = pd.concat(common.marks(group["mean"], told["among_best"]) for group in groups)
     rows = [PRETRAINED, *METHODS]
     cells, marks = pd.DataFrame(cells).reindex(rows), pd.DataFrame(marks).reindex(rows).fillna("")
     for each in (cells, marks):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pandas as pd
 
-from dmlrc.records import StudyRecords
+from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import labels, tables
 from dmlrc.report.significance.measures import (
     ALPHA,
@@ -295,17 +295,21 @@ def classes_sentence(records: StudyRecords) -> str:
 
 
 def class_cells(records: StudyRecords) -> pd.DataFrame:
-    """`over_classes` as cells, in percent and points."""
-    found = over_classes(records)
+    """`over_classes` as cells, in percent and points, the best first; last the untrained trunk, which has no luck."""
+    found = over_classes(records).sort_values("mean", ascending=False, kind="stable")
+    untrained = tables.mean_of(tables.accuracy(records), PRETRAINED, "map_at_r")
     cells = pd.DataFrame(
         {
-            "MAP@R": found["mean"].map(labels.percent),
+            "MAP@R": labels.against_untrained(found["mean"].map(labels.percent), found["mean"], untrained),
             "other classes": _interval(found["low"], found["high"]),
             "behind the best": found["behind"].map(labels.percent),
             "behind, other classes": _interval(found["behind_low"], found["behind_high"]),
             "leads": found["first"].map(lambda share: f"{100 * share:.0f} %"),
         }
     )
+    if untrained == untrained:
+        cells.loc[PRETRAINED] = {"MAP@R": labels.percent(untrained)}
+    cells = cells.fillna("–")
     return cells.rename(index=labels.method_label).rename_axis("Method")
 
 

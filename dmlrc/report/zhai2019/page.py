@@ -1,7 +1,7 @@
 """The tables of Zhai and Wu 2019 and what to see in its figures: cells and sentences for the page."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -39,7 +39,7 @@ from dmlrc.report.zhai2019.numbers import (
 )
 
 LABELS = {
-    PRETRAINED: "Pretrained",
+    PRETRAINED: labels.UNTRAINED,
     "contrastive": "Contrastive",
     "lifted_structure": "Lifted Struct",
     "histogram": "Hist Loss",
@@ -74,7 +74,7 @@ def compare_losses(table: str, by_study: ByStudy) -> tuple[pd.DataFrame, pd.Data
     """zhai-t1 to t3, cells and marks: a table of losses, and ours around each study where its trunk was run.
 
     by_study: zhai2019-losses. dim: the size of the embedding. A method that the paper has in two sizes on one data set
-    has two rows. Bold: the best of a column; italic: its interval overlaps that of the best.
+    has two rows. Marks and brackets of ours: see `common.column`.
     """
     theirs = printed_table(table)
     sized = theirs.groupby(["dataset", "method"])["dim"].nunique().groupby("method").max()
@@ -106,20 +106,25 @@ def _loss_block(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The columns of one data set or study. frame: method, dim, metric, mean and, of ours, ci95."""
     ours = "ci95" in frame
-    frame = frame.assign(key=_keys(frame, several), ci95=frame["ci95"] if ours else np.nan)
+    frame = frame.assign(key=_keys(frame, several)).reindex(columns=[*frame, "key", *({"ci95", "n"} - {*frame})])
     sizes = frame.drop_duplicates("key").set_index("key")["dim"]
     cells, marks = {(head, "dim"): sizes.map("{:g}".format)}, {(head, "dim"): pd.Series("", index=sizes.index)}
     for metric in metrics:
-        rows = frame[frame["metric"] == metric].set_index("key")[["mean", "ci95"]]
+        rows = frame[frame["metric"] == metric].set_index("key")[["mean", "ci95", "n"]]
         if rows.empty:
             continue
-        column = (head, common.metric_label(metric))
-        cells[column] = labels.against_untrained(
-            common.percents(rows), rows["mean"], rows["mean"].get(zhai_label(PRETRAINED), np.nan)
-        )
-        competing = rows.drop(index=zhai_label(PRETRAINED), errors="ignore")
-        marks[column] = common.column_marks(competing["mean"], competing["ci95"] if ours else None)
+        column, trunk = (head, common.metric_label(metric)), zhai_label(PRETRAINED)
+        cells[column], marks[column] = _column(rows, ours, metric, rows["mean"].get(trunk, np.nan), [trunk])
     return pd.DataFrame(cells), pd.DataFrame(marks)
+
+
+def _column(
+    rows: pd.DataFrame, ours: bool, metric: str, untrained: float, beside: Collection = ()
+) -> tuple[pd.Series, pd.Series]:
+    """Cells and marks of a column: of ours with ranks behind R@1 (`common.column`), of the paper the best alone."""
+    if ours:
+        return common.column(rows, untrained, beside, ranks=metric == "precision_at_1")
+    return common.percents(rows), common.highest(rows["mean"])
 
 
 def _our_losses(name: str, frame: pd.DataFrame | None, several: set[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -193,8 +198,8 @@ EQUAL_LAYOUTS = ("5x15", "1x75", "25x3")
 def compare_layouts(own: ByStudy, equal: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
     """zhai-equal, cells and marks: R@1 of each loss in the batches that suit it, and in the same for all.
 
-    own: zhai2019-losses; equal: zhai2019-losses-equal. Columns: the studies, and in each the layouts. Bold: the best of
-    a column; italic: its interval overlaps that of the best.
+    own: zhai2019-losses; equal: zhai2019-losses-equal. Columns: the studies, and in each the layouts. Marks and
+    brackets: see `common.column`.
     """
     cells, marks = {}, {}
     for name, records in own.items():
@@ -206,18 +211,18 @@ def compare_layouts(own: ByStudy, equal: ByStudy) -> tuple[pd.DataFrame, pd.Data
                 continue
             rows = common.over_seeds(source)
             rows = rows[(rows["setting"] == "separated") & (rows["metric"] == "precision_at_1")]
-            rows = rows[(rows["value"] == level) | (rows["method"] == PRETRAINED)].set_index("row")[["mean", "ci95"]]
+            rows = rows[(rows["value"] == level) | (rows["method"] == PRETRAINED)].set_index("row")[
+                ["mean", "ci95", "n"]
+            ]
             trained = rows.drop(index=PRETRAINED, errors="ignore")
             if trained.empty:  # a layout of more classes than the study has
                 continue
-            cells[name, head] = labels.against_untrained(
-                common.percents(rows), rows["mean"], rows["mean"].get(PRETRAINED, np.nan)
-            )
-            marks[name, head] = common.column_marks(trained["mean"], trained["ci95"]) if len(trained) > 1 else {}
+            cells[name, head], marked = common.column(rows, rows["mean"].get(PRETRAINED, np.nan), [PRETRAINED])
+            marks[name, head] = marked if len(trained) > 1 else {}
     table = pd.DataFrame(cells)
-    marked = pd.DataFrame(marks).reindex(index=table.index, columns=table.columns).astype(object).fillna("")
+    bold = pd.DataFrame(marks).reindex(index=table.index, columns=table.columns).astype(object).fillna("")
     names = pd.Index(map(zhai_label, table.index), name="Loss")
-    return table.fillna("–").set_axis(names), marked.set_axis(names)
+    return table.fillna("–").set_axis(names), bold.set_axis(names)
 
 
 def layouts_caption(own: ByStudy, equal: ByStudy) -> str:
@@ -258,12 +263,9 @@ def compare_samples(by_study: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
     cells, marks = {}, {}
     for name, frame in frames.items():
         layouts = [_layout(*pair) for pair in frame[["samples", "classes"]].to_numpy()]
-        values = frame.set_axis(layouts)
-        texts = common.percents(values)
-        if name in by_study:
-            texts = labels.against_untrained(texts, values["mean"], starts.of_trunk(by_study[name]))
-        cells[name] = texts
-        marks[name] = common.column_marks(values["mean"], None if name.startswith("the paper") else values["ci95"])
+        ours = name in by_study
+        untrained = starts.of_trunk(by_study[name]) if ours else np.nan
+        cells[name], marks[name] = _column(frame.set_axis(layouts), ours, "precision_at_1", untrained)
     order = list(dict.fromkeys(layout for column in cells.values() for layout in column.index))
     table = pd.DataFrame(cells).reindex(index=order, columns=[*list(frames)[:1], *by_study])
     marked = pd.DataFrame(marks).reindex(index=order, columns=table.columns).astype(object).fillna("")
@@ -300,8 +302,8 @@ def samples_sentence(by_study: ByStudy) -> str:
 def compare_embeddings(table: str, main: ByStudy, dims: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
     """zhai-t5 and t6, cells and marks: the paper's table, and ours around each study.
 
-    A row a method, size and kind (floats or bits). Bold: the best of a column; italic: its interval overlaps that of
-    the best. The paper's rows of other methods were not run here, and have a dash.
+    A row a method, size and kind (floats or bits). Marks and brackets of ours: see `common.column`. The paper's rows of
+    other methods were not run here, and have a dash.
     """
     theirs = printed_table(table)
     keys = ["method", "dim", "binary"]
@@ -342,12 +344,9 @@ def _embedding_block(
     cells, marks = {}, {}
     for metric in metrics:
         rows = frame[frame["metric"] == metric].set_index(["method", "dim", "binary"])
-        rows = rows.assign(ci95=rows["ci95"] if ours else np.nan)[["mean", "ci95"]].astype(float)
+        rows = rows.reindex(columns=["mean", "ci95", "n"]).astype(float)
         column = (head, common.metric_label(metric))
-        cells[column] = labels.against_untrained(
-            common.percents(rows), rows["mean"], untrained[metric] if ours else np.nan
-        )
-        marks[column] = common.column_marks(rows["mean"], rows["ci95"] if ours else None)
+        cells[column], marks[column] = _column(rows, ours, metric, untrained[metric] if ours else np.nan)
     return pd.DataFrame(cells), pd.DataFrame(marks)
 
 
