@@ -26,10 +26,15 @@ def edition(*names):
 
 
 @pytest.mark.parametrize("names", [("one",), ("one", "other", "third")])
-def test_the_answer_is_three_sentences_whose_numbers_are_those_of_the_tables(names):
+def test_the_answer_is_a_few_words_and_three_sentences_whose_numbers_are_those_of_the_tables(names):
     studies = edition(*names)
     text = page.answer(studies)
-    assert text.count(". ") == 2
+    word, _, rest = text.partition(".** ")
+    assert word in {"**Hardly, once all are tuned alike", "**On some data, once all are tuned alike"} | {
+        "**Yes, even when all are tuned alike"
+    }
+    assert rest.count(". ") == 2
+    assert ("only a linear layer" in text) == studies[0].meta["protocol"]["frozen_trunk"]
     for study in studies:
         gain = tables.improvement(tables.accuracy(study), "contrastive")["concatenated"]
         assert f"{100 * abs(gain):.1f} % {'above' if gain > 0 else 'below'} it" in text

@@ -307,7 +307,20 @@ def _low_rows(studies: Judged) -> Iterator[str]:
 
 
 def _failed(studies: Judged) -> str:
-    """The claims that every main study contradicts, as they stand in the papers; "" if there is none.
+    """The claims that every main study contradicts, as they stand in the papers; "" if there is none."""
+    said, where = _everywhere(studies, NOT_REPRODUCED)
+    return f"Contradicted {where}: {said}." if said else ""
+
+
+def everywhere(judged: Judged) -> str:
+    """Which claims of the papers all main studies reproduce, and which all contradict, a sentence each; "" for none."""
+    told = {"Reproduced": REPRODUCED, "Contradicted": NOT_REPRODUCED}
+    found = {word: _everywhere(judged, verdict) for word, verdict in told.items()}
+    return " ".join(f"{word} {where}: {said}." for word, (said, where) in found.items() if said)
+
+
+def _everywhere(studies: Judged, verdict: str) -> tuple[str, str]:
+    """The claims of the papers about runs to which every main study gives this verdict, listed, and where that is.
 
     A study that settles nothing, for want of budget, has no say.
     """
@@ -315,13 +328,17 @@ def _failed(studies: Judged) -> str:
     verdicts = {
         claim: {judgements[claim.id].verdict for judgements in deciding.values() if claim.id in judgements}
         for claim in CLAIMS
-        if claim.origin != OURS
+        if claim.origin != OURS and claim.needs
     }
-    claims = [claim for claim, found in verdicts.items() if found == {NOT_REPRODUCED}]
-    said = "; ".join(f"*{claim.claim.removesuffix('.')}* ({PAPERS[claim.paper].label})" for claim in claims)
+    claims = [claim for claim, found in verdicts.items() if found == {verdict}]
+    papers = {
+        claim.paper: [f"*{each.claim.removesuffix('.')}*" for each in claims if each.paper == claim.paper]
+        for claim in claims
+    }
+    said = "; ".join(f"{labels.listed(those)} ({PAPERS[paper].label})" for paper, those in papers.items())
     names = [name for name in deciding if name != WITHOUT_RECORDS]
-    where = "wherever it was judged" if len(names) > 1 else "".join(f"on `{name}`" for name in names)
-    return f"Contradicted {where}: {said}." if said else ""
+    where = "on every data set" if len(names) > 1 else "".join(f"on `{name}`" for name in names)
+    return said, where
 
 
 def _sentence(text: str) -> str:
