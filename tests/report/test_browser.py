@@ -39,6 +39,7 @@ POINTED_AT = (  # figures with marks that are hard to read off
     ("12_findings", "findings-wrong-right"),
 )
 WIDTHS = (400, 900, 1400)
+SHOWN = ("grocery-quick", "glyphs-quick")
 
 
 @pytest.fixture(scope="module")
@@ -57,12 +58,12 @@ def pages(tmp_path_factory):
         patch.setenv("DMLRC_EXPORTS", str(chapters / "exports"))
         for name in ("DMLRC_RUNS", "DMLRC_DATA"):
             patch.delenv(name, raising=False)
-        study = studies.get("grocery-quick")
-        write_fake_study(study=study.name, dataset=study.dataset, protocol=study.protocol, trials=3, reruns=3)
+        for study in map(studies.get, SHOWN):
+            write_fake_study(study=study.name, dataset=study.dataset, protocol=study.protocol, trials=3, reruns=3)
         for page in build.chapters():
             bare = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(f"# {page.name}")])  # links lead to it
             shown = Path(page.name).stem in PAGES
-            made = page.finished(executed(page.notebook, study.name, page.parameters) if shown else bare)
+            made = page.finished(executed(page.notebook, ",".join(SHOWN), page.parameters) if shown else bare)
             nbformat.write(made, chapters / page.name)
         return build.pages().parent / "chapters"
 
@@ -218,6 +219,15 @@ def test_all_results_sort_and_filter(opened):
     page.get_by_label("Filter rows").fill("")
     page.get_by_label("setting", exact=True).select_option("one model")
     assert 0 < len(values()) < len(before)
+
+
+def test_the_search_finds_a_method_by_its_label(browser, pages):
+    page = browser.new_page()  # Sphinx asks for the text of what it found, which file:// refuses: no page of `opened`
+    page.goto(f"{(pages.parent / 'search.html').as_uri()}?q=SoftTriple")
+    page.locator("#search-results li a").first.wait_for()
+    addresses = [link.get_attribute("href") for link in page.locator("#search-results li a").all()]
+    page.close()
+    assert any("method_soft_triple.html" in address for address in addresses)
 
 
 def test_a_phone_shows_the_deciding_metric_first(opened):
