@@ -22,4 +22,6 @@ _around = {study.name for study in catalogue.known().values() if study.parent in
 for meta in sorted(paths.results().glob("*/meta.json")):
     if meta.parent.name not in _around:
         with suppress(DmlrcError):
-            tables.accuracy(records.load(meta.parent.name))
+            found = records.load(meta.parent.name)
+            if found.searches > 1:
+                tables.accuracy(found)

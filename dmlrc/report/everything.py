@@ -45,7 +45,7 @@ SWEEPS = {
 
 
 def results(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """Every test score of the studies, of the experiments around them, and of the tables beside them.
+    """Every test score of the studies and of the tables beside them, with the experiments around each.
 
     A row a study, method, setting and metric.
 
@@ -58,24 +58,19 @@ def results(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 
 def _recorded(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, StudyRecords]]:
-    for main in edition:
+    for main in [*edition, *editions.beside(edition)]:
         yield main.name, METHODS_TABLE, main
         for name in experiments.of(main.name):
             if (found := editions.experiment_of(main.name, name)) is not None:
                 yield main.name, name, found
-    for table in editions.beside(edition):
-        yield table.name, METHODS_TABLE, table
 
 
 def _rows(study: str, experiment: str, records: StudyRecords) -> pd.DataFrame:
     frame = tables.accuracy(records) if records.searches > 1 else common.over_seeds(records)
     frame = frame[frame["setting"].isin(SETTINGS)]
-    parts = [
-        part.assign(**ranks(part), untrained=_of_trunk(part))
-        for _, part in frame.groupby(["setting", "metric"], sort=False)
-    ]
-    columns = ["method", "setting", "metric", "mean", "ci95", "n", "rank_low", "rank_high", "tied", "untrained"]
-    rows = pd.concat(parts)[columns] if parts else pd.DataFrame(columns=columns)
+    trunk = frame["mean"].where(frame["method"] == PRETRAINED).groupby([frame["setting"], frame["metric"]])
+    rows = frame[["method", "setting", "metric", "mean", "ci95", "n"]].join(ranks(frame))
+    rows["untrained"] = trunk.transform("max")
     paper = records.meta["protocol"]["paper"]
     return rows.assign(
         record=records.name,
@@ -97,27 +92,18 @@ def _labels(records: StudyRecords, known: Mapping[str, Method]) -> dict[str, str
     }
 
 
-def _of_trunk(part: pd.DataFrame) -> float:
-    """The mean of the untrained trunk, of one setting and metric; NaN where that is missing."""
-    return part.loc[part["method"] == PRETRAINED, "mean"].max()
+def ranks(frame: pd.DataFrame) -> pd.DataFrame:
+    """Which ranks each row may have, and whether it cannot be told from the best: rank_low, rank_high, tied.
 
-
-def ranks(part: pd.DataFrame) -> dict[str, pd.Series]:
-    """Which ranks each row may have, and whether it cannot be told from the best.
-
-    part: `tables.accuracy` of one setting and metric, or as much of it as `common.over_seeds` has; ranks then count the
-    luck of seeds alone.
+    frame: `tables.accuracy`, or as much of it as `common.over_seeds` has; ranks then count the luck of seeds alone. NaN
+    and False where a setting and metric have one trained method alone, and of the untrained trunk.
     """
-    trained = part[part["method"] != PRETRAINED]
-    if len(trained) < 2:
-        unknown = pd.Series(np.nan, part.index)
-        return {"rank_low": unknown, "rank_high": unknown, "tied": pd.Series(False, part.index)}
-    told = trained if "rank_low" in part else statistics.by_luck_of_seeds(trained)
-    return {
-        "rank_low": told["rank_low"].reindex(part.index),
-        "rank_high": told["rank_high"].reindex(part.index),
-        "tied": told["among_best"].astype(bool).reindex(part.index, fill_value=False),
-    }
+    by = ["setting", "metric"]
+    trained = frame[frame["method"] != PRETRAINED]
+    told = trained if "rank_low" in frame else statistics.by_luck_of_seeds(trained, by)
+    several = trained.groupby(by)["method"].transform("size") > 1
+    found = told.loc[several, ["rank_low", "rank_high", "among_best"]].reindex(frame.index)
+    return found.assign(tied=found.pop("among_best").eq(True))
 
 
 def known_methods(key: str) -> dict[str, Method]:

@@ -605,24 +605,28 @@ def among_best(centre: np.ndarray, variance: np.ndarray, df: np.ndarray) -> np.n
     return ~_sure(centre, variance, _dunnett(centre.shape[-1] - 1, int(np.max(df)))).any(-2)
 
 
-def by_luck_of_seeds(rows: pd.DataFrame) -> pd.DataFrame:
+def by_luck_of_seeds(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     """Where rows stand by the luck of seeds alone: rank_low, rank_high (`rank_intervals`) and `among_best`.
 
-    rows: mean, ci95 and n as `of_groups` gives them. The variance of a run is pooled over the rows with an interval; in
-    the tables of ours no row's standard deviation is more than two and a half times the pooled one. Where no row has an
+    rows: mean, ci95 and n as `of_groups` gives them. by: columns; the rows of each of their groups are compared with
+    one another, default all. The variance of a run is pooled over the rows of a group that have an interval; in the
+    tables of ours no row's standard deviation is more than two and a half times the pooled one. Where no row has an
     interval nothing can be told apart. A row without a mean has no ranks and is not among the best.
     """
-    known = rows[rows["ci95"].notna() & (rows["n"] > 1)]
-    df = (known["n"] - 1).to_numpy(float)
-    reach = np.array([_student(LEVEL, count) for count in df]) / np.sqrt(known["n"].to_numpy(float))
-    with np.errstate(invalid="ignore"):
-        pooled = (df * (known["ci95"].to_numpy(float) / reach) ** 2).sum() / df.sum() if len(known) else np.nan
-    ran = rows[rows["mean"].notna()]
-    placed = ran["mean"].to_numpy(float), pooled / ran["n"].to_numpy(float), df.sum()
-    low, high = rank_intervals(*placed) if len(ran) else ((), ())
-    best = among_best(*placed) if len(ran) else ()
-    found = pd.DataFrame({"rank_low": low, "rank_high": high, "among_best": best}, ran.index)
-    return found.reindex(rows.index).astype({"rank_low": float, "rank_high": float}).fillna({"among_best": False})
+    numbers = rows[["mean", "ci95", "n"]].to_numpy(float)
+    low, high = np.full((2, len(rows)), np.nan)
+    best = np.zeros(len(rows), bool)
+    for group in rows.groupby(list(by), sort=False).indices.values() if by else [np.arange(len(rows))]:
+        centre, half, n = numbers[group].T
+        known, ran = np.isfinite(half) & (n > 1), np.isfinite(centre)
+        df = n[known] - 1
+        reach = np.array([_student(LEVEL, count) for count in df])
+        variance = df @ (half[known] ** 2 * n[known] / reach**2) / df.sum() if known.any() else np.nan
+        if ran.any():
+            placed = centre[ran], variance / n[ran], df.sum()
+            low[group[ran]], high[group[ran]] = rank_intervals(*placed)
+            best[group[ran]] = among_best(*placed)
+    return pd.DataFrame({"rank_low": low, "rank_high": high, "among_best": best}, rows.index)
 
 
 def _sure(centre: np.ndarray, variance: np.ndarray, quantile: float) -> np.ndarray:

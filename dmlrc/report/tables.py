@@ -58,12 +58,9 @@ def _accuracy(records: StudyRecords) -> pd.DataFrame:
     scores = records.scores[records.scores["setting"].isin(SETTINGS)]
     groups = scores.groupby(["method", "setting", "metric"], sort=False)["value"]
     frame = of_groups(groups).reset_index()
-    trained = frame["method"] != PRETRAINED
     if records.searches > 1:
         return _with_search(frame, scores[scores["method"] != PRETRAINED])
-    parts = frame[trained].groupby(["setting", "metric"], sort=False)
-    placed = [by_luck_of_seeds(part) for _, part in parts]
-    return frame.join(pd.concat(placed)) if placed else frame
+    return frame.join(by_luck_of_seeds(frame[frame["method"] != PRETRAINED], by=["setting", "metric"]))
 
 
 def _with_search(frame: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:

@@ -89,7 +89,7 @@ def standings(found: Mapping[str, StudyRecords]) -> dict[str, pd.DataFrame]:
     for study, records in found.items():
         frame = tables.accuracy(records)
         frame = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
-        standing[study] = frame.assign(**everything.ranks(frame)).set_index("method")
+        standing[study] = frame.assign(tied=everything.ranks(frame)["tied"]).set_index("method")
     return standing
 
 

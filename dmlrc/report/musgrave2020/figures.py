@@ -345,7 +345,13 @@ def baselines(claims: pd.DataFrame, measured: Mapping[tuple[str, str], float]) -
         row[0].set_ylabel(dataset, fontsize=9)
     for axis, classic in zip(axes[0], tables.CLASSICS, strict=True):
         axis.set_title(f"{classic} loss", fontsize=9)
-    figure.supxlabel("R@1 as printed, %; dashed: measured when tuned alike", fontsize=9)
+    figure.supxlabel("R@1, %", fontsize=9)
+    printed = {"printed by several papers": RED, "by one": GREY}
+    handles = [
+        Line2D([], [], color=look, marker="o", markersize=4, linestyle="", label=text) for text, look in printed.items()
+    ]
+    handles.append(Line2D([], [], color="black", linestyle="--", linewidth=1, label="measured, tuned alike"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8)
     return figure
 
 

@@ -86,17 +86,19 @@ def sentence(gallery: Gallery, spaces: Sequence[Space]) -> str:
 
 def maps(gallery: Gallery, spaces: Sequence[Space]) -> Figure:
     """The images as dots in two dimensions, a panel a model, a colour and a mark a class."""
-    figure, axes = style.canvas(2.5, 1, len(spaces))
+    figure, axes = style.canvas(3.1, 1, len(spaces))
     colours = (style.BLUE, style.ORANGE, style.GREEN, style.RED, style.PURPLE, style.SKY)
-    classes = list(dict.fromkeys(gallery.labels))
+    names = dict(zip(gallery.labels, gallery.names, strict=True))
     for axis, space in zip(axes[0], spaces, strict=True):
         points = flat(space)
-        for number, each in enumerate(classes):
+        for number, (each, name) in enumerate(names.items()):
             chosen = gallery.labels == each
-            marker = "os^"[number // len(colours)]
-            dots = axis.scatter(*points[chosen].T, s=16, color=colours[number % len(colours)], marker=marker)
-            svg.tips(dots, [gallery.names[place] for place in np.flatnonzero(chosen)])
+            look = {"color": colours[number % len(colours)], "marker": "os^"[number // len(colours)], "label": name}
+            dots = axis.scatter(*points[chosen].T, s=16, **look)
+            svg.tips(dots, [name] * int(chosen.sum()))
         axis.set(title=space.label, xticks=[], yticks=[])
+    handles, named = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, named, loc="outside lower center", ncols=4, fontsize=8, columnspacing=1.2)
     return figure
 
 

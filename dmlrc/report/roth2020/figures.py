@@ -292,6 +292,13 @@ def _draw_structure(title: str, frame: pd.DataFrame) -> Figure:
     for axis in axes[:, 0]:
         axis.set_ylabel("R@1, %")
     figure.suptitle(title, fontsize=9)
+    handles = [
+        Line2D([], [], color=colour, marker=marker, markersize=4, linestyle="", label=text)
+        for colour, marker, text in ((BLUE, "o", "counted"), (GREEN, "s", "with ρ-regularisation"))
+    ]
+    if not frame["unit"].all():
+        handles.append(Line2D([], [], color=GREY, marker="x", markersize=4, linestyle="", label="not normalised"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8)
     return figure
 
 
