@@ -5,7 +5,7 @@ shows.
 """
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
 
@@ -18,7 +18,7 @@ from dmlrc.errors import MissingDataError
 from dmlrc.methods import Float, Int, Method
 from dmlrc.papers import musgrave2020
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import published
+from dmlrc.report import fanova, published
 from dmlrc.report.statistics import by_luck_of_seeds, of_groups, rank_test, summary
 
 SETTINGS = ("concatenated", "separated")
@@ -305,24 +305,25 @@ def sensitivity(records: StudyRecords) -> pd.DataFrame:
 
 
 def importance(records: StudyRecords, min_trials: int = 20, seed: int = 0) -> pd.DataFrame:
-    """Share of the trials' variance that each hyperparameter explains by itself (fANOVA, Hutter et al. 2014).
+    """Share of the trials' variance that each hyperparameter explains by itself (`fanova`), on the scale of its search.
 
     Columns: method, parameter, importance (mean over the method's searches; what is left to 1 in a method, several do
     together), error (its standard error over the searches, NaN for one). Only searches with at least min_trials
     complete trials, and methods with more than one hyperparameter: with fewer there is nothing to tell apart.
     """
-    from optuna.importance import FanovaImportanceEvaluator
-
-    from dmlrc import search
-
     rows = []
     for (name, _), trials in records.trials.groupby(["method", "repetition"], sort=False):
         complete = trials[trials["state"] == "complete"]
         if name not in METHODS or len(METHODS[name].space) < 2 or len(complete) < min_trials:
             continue
-        study = search.optuna_study(METHODS[name], trials.to_dict("records"))
-        shares = FanovaImportanceEvaluator(seed=seed).evaluate(study)  # `get_param_importances` scales their sum to 1
-        rows += [{"method": name, "parameter": key, "importance": value} for key, value in shares.items()]
+        space = METHODS[name].space
+        scales = {key: _scale(limits) for key, limits in space.items()}
+        points = np.array([[scales[key](params[key]) for key in space] for params in complete["params"]])
+        box = np.array([[scales[key](end) for end in (limits.low, limits.high)] for key, limits in space.items()])
+        shares = fanova.main_effects(points, complete["value"].to_numpy(float), box, seed)
+        rows += [
+            {"method": name, "parameter": key, "importance": share} for key, share in zip(space, shares, strict=True)
+        ]
     of_searches = pd.DataFrame(rows, columns=["method", "parameter", "importance"])
     shares = of_searches.groupby(["method", "parameter"], sort=False)["importance"]
     return shares.agg(importance="mean", error="sem").reset_index()
@@ -357,9 +358,14 @@ def best_hyperparameters(records: StudyRecords) -> pd.DataFrame:
 
 def at_edge(value: float, limits: Float | Int) -> bool:
     """Whether a value lies within 2 % of the width of its range of an end, in logarithms where it is searched so."""
-    scale = np.log if getattr(limits, "log", False) else float
+    scale = _scale(limits)
     low, high = scale(limits.low), scale(limits.high)
     return not 0.02 < (scale(value) - low) / (high - low) < 0.98
+
+
+def _scale(limits: Float | Int) -> Callable[[float], float]:
+    """In what a hyperparameter is searched uniformly: its logarithm, or itself."""
+    return np.log if getattr(limits, "log", False) else float
 
 
 def methods() -> pd.DataFrame:

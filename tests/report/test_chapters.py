@@ -2,24 +2,21 @@
 
 import re
 import shutil
-from functools import partial
 from html import escape, unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
 
 import nbformat
-import optuna.importance
 import pytest
 from factories import write_fake_experiments, write_fake_study
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
-from optuna.importance import FanovaImportanceEvaluator
 
 from dmlrc import studies
 from dmlrc.papers import musgrave2020
 from dmlrc.report import build as bookmaking
-from dmlrc.report import editions, publish
+from dmlrc.report import editions, fanova, publish
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
@@ -97,8 +94,7 @@ def book(edition, tmp_path_factory):
         patch.delenv("DMLRC_RUNS", raising=False)
         patch.delenv("DMLRC_DATA", raising=False)
         patch.setenv("DMLRC_EXPORTS", str(chapters / "exports"))
-        few = partial(FanovaImportanceEvaluator, n_trees=8)  # of 64, which the tests of tables and figures have
-        patch.setattr(optuna.importance, "FanovaImportanceEvaluator", few)
+        patch.setattr(fanova, "TREES", 8)  # of 64, which the tests of tables and figures have
         if edition == STUDIES:
             write_made_studies()
             (home / "results").mkdir(exist_ok=True)
