@@ -175,6 +175,18 @@ def place(values: pd.Series, name: str) -> str:
     return f"{(values > values[name]).sum() + 1} of {len(values)}"
 
 
+def ranks(rows: pd.DataFrame, name: str) -> str:
+    """Which ranks a row of ours may have among these, by the luck of seeds: "2 to 4 of 7".
+
+    rows: mean, ci95 and n, indexed by name, as `column`.
+    """
+    told = statistics.by_luck_of_seeds(rows)
+    if name not in told.index or math.isnan(told["rank_low"][name]):
+        return "not among them"
+    count = rows["mean"].notna().sum()
+    return f"{labels.places(told['rank_low'][name], told['rank_high'][name])} of {count}"
+
+
 def verdicts(edition: Sequence[StudyRecords] | claims.Judged, paper: str) -> str:
     """How the claims of one paper were judged, in a sentence. paper: its id in `papers.ALL`."""
     told = {}
@@ -182,7 +194,9 @@ def verdicts(edition: Sequence[StudyRecords] | claims.Judged, paper: str) -> str
         if name == claims.WITHOUT_RECORDS:
             continue
         number, counts = claims.settled(part["verdict"])
-        told[name] = f"{number} of {len(part)}{f' ({counts})' if counts else ''}"
+        firm = part["verdict"].isin([claims.REPRODUCED, claims.NOT_REPRODUCED])
+        aside = claims.from_low_rows(part["below_trunk"][firm])
+        told[name] = f"{number} of {len(part)}{f' ({counts}{aside})' if counts else ''}"
     return f"Settled claims of the paper: {labels.by_study(told)}."
 
 
@@ -301,9 +315,8 @@ def publish_forest(name: str, studies: Sequence[StudyRecords] | claims.Judged, s
             name,
             drawings,
             "How far inside its region (shaded) the number of each claim lies, in half widths of its 95 % interval. "
-            "A filled mark beyond the right dotted line: reproduced; beyond the left one: not. Hollow: inconclusive, "
-            "between the dotted lines because the interval crosses the limit, beyond them for another reason, such as "
-            "most of the rows lying below their own untrained start. Point at a mark for the number and the reason.",
+            "Filled: reproduced beyond the right dotted line, not reproduced beyond the left. Hollow: inconclusive. "
+            "Point at a mark for the number and the reason.",
             claims.verdicts_sentence(judged),
         )
 

@@ -112,8 +112,9 @@ def other_kernels_sentence() -> str:
     moved = other["difference"].abs()
     same = (moved < 1e-6).sum()
     return (
-        f"{same} of {len(other)} trials give the same number to a millionth, and the one that differs most lies "
-        f"{labels.percent(moved.max())} points away: the rounding of a sum is enough for a fold to keep another "
-        "checkpoint. So a trial counts as reproduced on another processor within "
+        f"{same} of {len(other)} trials give the same number to a millionth; the largest difference is "
+        f"{labels.percent(moved.max())} points, since the rounding of a sum is enough for a fold to keep another "
+        "checkpoint. So few, and short, trials, on a processor that was told to be another, say little of others: with "
+        "a margin, a trial counts as reproduced on another processor within "
         f"{labels.percent(TOLERANCE, digits=1)} points, and a test holds the recorded ones to that."
     )

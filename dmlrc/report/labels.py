@@ -247,16 +247,17 @@ def ties(frame: pd.DataFrame) -> str:
     """What bold and italic cells of a results table mean. frame: `tables.accuracy`."""
     if "seed_ci95" in frame:
         return (
-            "In brackets: the ranks that it may have. Bold: the highest mean. Italic: it cannot be told from the best, "
-            "search and seed counted. The variance is pooled over the methods, so ± is the same in a column."
+            "In brackets: the ranks that a method may have. Bold: the highest mean. Italic: not to be told from the "
+            "best, counting the luck of search and seed. The variance is pooled over the methods, so ± is the same "
+            "in a column."
         )
-    ranks = "In brackets: the ranks that it may have. " if "rank_low" in frame else ""
-    return f"{ranks}Bold: the highest mean. Italic: it cannot be told from the best, the luck of seeds alone counted."
+    ranks = "In brackets: the ranks that a method may have. " if "rank_low" in frame else ""
+    return f"{ranks}Bold: the highest mean. Italic: not to be told from the best, counting the luck of seeds alone."
 
 
 BEST_OF_SEEDS = (
-    "In brackets: the ranks that it may have. Bold: the highest mean; italic: it cannot be told from that (multiple "
-    "comparisons with the best, 95 %, the luck of seeds alone)."
+    "In brackets: the ranks that a row may have. Bold: the highest mean; italic: not to be told from it (multiple "
+    "comparisons with the best, 95 %, counting the luck of seeds alone)."
 )
 """What `common.column` adds to the numbers of ours."""
 

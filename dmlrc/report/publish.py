@@ -123,7 +123,7 @@ def rerun(chapter: str, studies: str, **parameters: str) -> None:
     html = _scrolling(about.runs(chapter, edition), f"about-{chapter}", wrap=True)
     if chapter in about.EVERYTHING:
         runs += f"\nmake book STUDY={studies}  # the experiments around them, on which the page rests too"
-    _foot(chapter, html, "(records that are there are not made again)", runs, given, parameters.values())
+    _foot(chapter, html, "(existing records are kept)", runs, given, parameters.values())
 
 
 def remade(chapter: str, made: str, commands: str) -> None:
@@ -131,7 +131,7 @@ def remade(chapter: str, made: str, commands: str) -> None:
 
     made: what they were made of and where, Markdown. commands: what makes them again, shell.
     """
-    _foot(chapter, _html(_printed(made)), "(what is measured is written over)", commands)
+    _foot(chapter, _html(_printed(made)), "(this overwrites the measurements)", commands)
 
 
 def _foot(

@@ -128,9 +128,9 @@ def lost_sentence(table: pd.DataFrame) -> str:
     said = []
     for count, part in table.groupby(level="trials"):
         dear = part[part["lost"] > part["ci95"]].droplevel("trials")
-        told = [f"{proposals} at a time lose {labels.percent(row.lost)} points" for proposals, row in dear.iterrows()]
+        told = [f"{proposals} at a time cost {labels.percent(row.lost)} points" for proposals, row in dear.iterrows()]
         said.append(f"after {count} trials {', '.join(told) or 'no loss can be told from zero'}")
-    return f"What is lost: {'; '.join(said)}. One at a time is the default."
+    return f"Compared with one at a time: {'; '.join(said)}. One at a time is the default."
 
 
 def plan(studies: Iterable[Study]) -> pd.DataFrame:

@@ -124,10 +124,13 @@ MOST_CUT_OFF = 0.05
 def cut_off(records: StudyRecords) -> pd.Series:
     """The share of each method's reruns that ended at the limit of epochs, not on a plateau, fold by fold.
 
-    Empty where runs have a fixed length: the protocol validates nothing, or its rates fall to 0 at the end.
+    Empty where runs have a fixed length: the protocol validates nothing, its rates fall to 0 at the end, or it waits
+    for a better checkpoint as long as a run may last.
     """
     reruns = records.runs[(records.runs["kind"] == "rerun") & (records.runs["state"] == "complete")]
-    if not records.meta["protocol"]["folds"] or records.meta["protocol"]["lr_decay"] != "none":
+    protocol = records.meta["protocol"]
+    waits = protocol["patience"] >= protocol["max_epochs"]
+    if not protocol["folds"] or protocol["lr_decay"] != "none" or waits:
         reruns = reruns.iloc[:0]
     return (reruns["stopped"] == "limit").groupby(reruns["method"]).mean()
 

@@ -32,6 +32,7 @@ from dmlrc.report.claims.rule import (
     below,
     within,
 )
+from dmlrc.report.first import page as first_page
 from dmlrc.report.statistics import Estimate
 from dmlrc.studies import experiments
 
@@ -825,7 +826,12 @@ def test_claims_that_rest_on_low_rows_are_counted():
     }
     *_, harmed, under = claims.takeaways(edition)
     assert harmed == "Left open because rows behind them lie below the untrained start in P@1: 3 claims on `a`."
-    assert "untrained trunk: 2 of 3 settled claims on `a` and 1 of 6 settled claims on `b`. The rule" in under
+    assert under.startswith(
+        "Behind 2 of 3 settled claims on `a` and 1 of 6 settled claims on `b`, most rows lie below the"
+    )
+    assert "reproduced; 2 of these 3 from rows below the untrained trunk)" in claims.verdicts_sentence(edition)
+    squares = first_page.squares(edition)
+    assert squares.groupby("study")["low"].sum().to_dict() == {"a": 2, "b": 1}
 
 
 def test_a_number_without_an_interval_and_of_one_unit_says_so():
@@ -895,7 +901,7 @@ def test_claims_read_records_of_the_true_shape(tmp_path, monkeypatch):
 
 
 def test_links_name_a_chapter(edition):
-    assert page.link("musgrave-f2") == '<a href="01_metrics.html#musgrave-f2">musgrave-f2</a>'
+    assert page.link("musgrave-f1") == '<a href="01_metrics.html#musgrave-f1">musgrave-f1</a>'
     assert page.chapter("roth-f5") == "05_training_strategies"
 
 

@@ -179,7 +179,7 @@ def test_sentences_count_what_gains_and_what_does_not():
 def test_a_lead_of_more_dimensions_is_called_so():
     records = made(NAME, lambda method, *_: 0.9 if method == "proxy_softmax" else 0.5)
     assert page.best_in_short({MAIN: records}, {MAIN: None}).endswith(
-        "It has 2048 dimensions, as bits, where the others have 64, and dimensions alone raise R@1."
+        "It has 2048 dimensions, kept as bits, where the others have 64 floats, and more dimensions alone raise R@1."
     )
     other = made(NAME, lambda method, *_: 0.9 if method == "margin" else 0.5)
     assert "dimensions" not in page.best_in_short({MAIN: other}, {MAIN: None})

@@ -64,7 +64,7 @@ def test_the_order_at_another_rate_is_told_where_a_grid_shows_it(monkeypatch):
     )
     assert page.rates.turned_in_short([]) == ""
     tables["other"] = same
-    assert page.leads([one, other]) == page.leads([one])  # the order on the other stays
+    assert page.leads([one, other]) == f"{page.leads([one])} On other another seed alone may swap as many."
     assert "leads alone" in page.leads([other])
     monkeypatch.setattr(page.rates.significance, "scores", lambda *_: scores(noise=0.3))
     assert "first place" in page.leads([one])  # luck alone turns as many
@@ -131,6 +131,9 @@ def test_a_square_a_claim_in_the_colour_of_its_verdict():
     judged = claims.judged(edition("one"))
     squares = page.squares(judged)
     assert len(squares) == sum(len(judgements) for judgements in judged.values())
+    low = squares.assign(low=squares.index == 0)
+    assert [text.get_text() for text in figures.verdicts(low).legends[0].get_texts()][-1].startswith("paler")
+    assert figures.verdicts(low).axes[0].patches[0].get_alpha() == figures.PALE
     axis = figures.verdicts(squares).axes[0]
     drawn = [each for each in axis.patches if isinstance(each, Rectangle) and each.get_url()]
     assert len(drawn) == len(squares)

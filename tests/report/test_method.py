@@ -148,8 +148,7 @@ def test_the_rows_of_a_loss_in_the_tables_of_the_other_papers(monkeypatch):
     assert cells.loc["SNR (D) (Roth et al. 2020)", "grocery-quick"] == "diverged"
     monkeypatch.setattr(others, "TABLES", (made,))
     assert others.in_short(found) == [
-        "Roth et al. 2020: the highest mean R@1 is that of Contrastive (D) (60.0 %, above all others) on "
-        "`grocery-quick`."
+        "Roth et al. 2020, highest mean R@1: Contrastive (D) (60.0 %, clearly above all others) on `grocery-quick`."
     ]
     near = replace(made, means=lambda records: means.assign(ci95=0.12))
     monkeypatch.setattr(others, "TABLES", (near,))
@@ -199,9 +198,9 @@ def test_the_place_of_the_best_and_of_the_others(found):
     assert f"the highest mean, though {len(EIGHT)} others" in page.place_sentences({title: equal}, BEST)[0]
     assert "it cannot be told from the best" in page.place_sentences({title: equal}, SECOND)[0]
     open_rank = standing[title].assign(rank_low=1)
-    assert page.place_sentences({title: open_rank}, SECOND)[0].endswith("where these two alone are compared.")
+    assert page.place_sentences({title: open_rank}, SECOND)[0].endswith("where each is compared with the best only.")
     assert page.place_sentences({title: open_rank.drop(columns="seed_ci95")}, SECOND)[0].endswith(
-        "where these two alone are compared, though with the luck of search borrowed it may not."
+        "where each is compared with the best only, though with the luck of search borrowed it may not be."
     )
     by_seeds = standing[title].drop(columns="seed_ci95")
     assert (

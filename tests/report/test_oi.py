@@ -311,9 +311,13 @@ def test_every_class_order_is_told_with_the_untrained_trunk(monkeypatch):
     assert told == ""
     orders = {order: {MAIN: page.experiments.load(MAIN, name)} for order, name in page.EXPERIMENTS.items()}
     told = page.orders_in_short(orders, found)
-    assert told.startswith("One random class order, as in the paper, moves R@1 by +10.0")
-    assert told.endswith(f"Random orders scatter by an SD of 7.1 points on `{MAIN}`.")
-    assert "scatter" not in page.orders_in_short(orders, found.iloc[:0])
+    assert told.startswith("A random class order instead of the default one changes R@1 by +15.0")  # 60.5 and 70.5
+    assert told.endswith(f" over 2 orders (SD 7.1) on `{MAIN}`.")
+    told = page.orders_in_short(orders, found.iloc[:0])
+    assert told.startswith("One random class order, as in the paper, changes R@1 by +10.0")
+    cells = page.every_order_cells(found)
+    assert cells["R@1", "trained"].tolist() == ["50.5 ↓", "60.5 ↓", "70.5 ↓", "65.5 ± 7.1"]
+    assert cells.index.get_level_values("Class order").tolist()[:3] == ["default", "random", "order2"]
     figure = figures.draw_every_order(found)
     shown = {round(float(line.get_xdata()[0]), 1) for line in figure.axes[0].lines}
     assert shown == {50.5, 60.5, 70.5, 90.0}

@@ -43,10 +43,10 @@ def test_cells_are_the_medians_and_their_ratio():
 
 def test_sentences_hold_the_numbers():
     text = page.peers_sentence()
-    assert "Ours is the faster in 2 of 3 comparisons; at the median it is 1.5 times as fast" in text
+    assert "Our part is faster than its peer in 2 of 3 comparisons; the median ratio is 1.5." in text
     assert page.extremes_sentence() == (
-        "The slowest beside its peer is a metric (0.50 times as fast as search), the fastest a loss (4 times as fast "
-        "as library)."
+        "Furthest behind its peer: a metric (0.50 times as fast as search); furthest ahead: a loss (4 times as fast as "
+        "library)."
     )
     text = page.growth_sentence()
     assert "P@1, R-precision and MAP@R with exponent 2.0, a proposal of a search with exponent 1.0" in text

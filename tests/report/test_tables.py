@@ -388,7 +388,7 @@ def test_sentences_hold_the_numbers():
     assert page.trend_sentence({"x": trend, "y": rising}).endswith("on x. It can on y.")
     assert "on any of the 2 tables" in page.trend_sentence({"x": trend, "y": trend})
     said = page.trends_in_short({"x": rising}, {"x": Estimate.around(-0.0004, 0.001, 4)})
-    assert "a flat line in 1 of 1 table (+1.00 points a year); without the two losses of 2006, in none of 1" in said
+    assert "over the years in 1 of 1 table (+1.00 points a year); without the two losses of 2006, in none of 1" in said
     assert "none of 1 table (-0.04" in said
     both = {"x": trend, "y": trend}
     assert page.trends_sentence(both, both).endswith("on any of the 2 tables, with or without the two losses of 2006.")
@@ -587,8 +587,9 @@ def test_the_share_of_cut_off_reruns_is_counted_method_by_method():
 
 def test_nothing_is_cut_off_where_a_run_has_a_fixed_length():
     records = fake_records(reruns=3)
-    fixed = replace(records, meta=records.meta | {"protocol": records.meta["protocol"] | {"folds": 0}})
-    assert page.cut_off([fixed]).empty
+    for length in ({"folds": 0}, {"patience": records.meta["protocol"]["max_epochs"]}):
+        fixed = replace(records, meta=records.meta | {"protocol": records.meta["protocol"] | length})
+        assert page.cut_off([fixed]).empty
     assert page.ends(fixed).endswith("ended at the limit of epochs.")
 
 

@@ -227,8 +227,8 @@ def rising_sentence(table: pd.DataFrame) -> str:
     told = []
     for trunk, how in (("all trunks", "over all trunks"), ("ResNet50", "with ResNet50 and up to 512 dimensions")):
         found = slopes(table, trunk, f"since {SINCE}")
-        told.append(f"{how} on {_rising(found)}")
-    return f"Since {SINCE} the whole interval of the slope lies above 0 {' and '.join(told)}."
+        told.append(f"on {_rising(found)} {how}")
+    return f"Since {SINCE} claims clearly rise (the whole interval of the slope lies above 0) {'; and '.join(told)}."
 
 
 def _least_to_most(rows: Mapping[str, Mapping[str, float]]) -> str:
@@ -297,15 +297,15 @@ def rerun_sentence(table: pd.DataFrame) -> str:
     both = table.dropna(subset=["claimed"])
     change = both["r1"] - both["claimed"]
     texts = [
-        f"{(change < 0).sum()} of {len(both)} such results fall below the claim for the same trunk and size; the mean "
-        f"difference is {labels.signed(change.mean(), 1, '')} points."
+        f"{(change < 0).sum()} of {len(both)} results that others got fall below the claim for the same trunk and "
+        f"size; the mean difference is {labels.signed(change.mean(), 1, '')} points."
     ]
     for (dataset, by), part in table.groupby(["dataset", "by"]):
         values = part.set_index("method")["r1"]
         if "Contrastive" in values.index and len(values) > 1:
             others = values.drop("Contrastive")
             texts.append(
-                f"In the pipeline of {by} on {dataset} the contrastive loss has "
+                f"On {dataset}, in the pipeline of *{by}*, the contrastive loss has "
                 f"{labels.one_digit(values['Contrastive'])} %, the others {labels.one_digit(others.min())} to "
                 f"{labels.one_digit(others.max())} %."
             )
@@ -426,10 +426,10 @@ def after2019_sentence(main: StudyRecords, after: StudyRecords | None) -> str:
         return f"On `{main.name}` {_absent(after)}."
     text = (
         f"On `{main.name}` the highest MAP@R of a loss after 2019 is {labels.percent(numbers['best'])} % "
-        f"({after2019_label(numbers['best_method'])}), that of {numbers['older']} older ones "
+        f"({after2019_label(numbers['best_method'])}), the highest of the {numbers['older']} older ones "
         f"{labels.percent(numbers['fourteen'])} % ({after2019_label(numbers['fourteen_method'])}). Of the "
         f"{numbers['n']} new ones, {numbers['above'] or 'none'} {'lie' if numbers['above'] > 1 else 'lies'} clearly "
-        f"above the latter (the 95 % interval of the difference excludes 0), and {numbers['below'] or 'none'} clearly "
+        f"above that (the 95 % interval of the difference excludes 0), and {numbers['below'] or 'none'} clearly "
         "below."
     )
     noise = search_noise(main, after)
@@ -439,8 +439,8 @@ def after2019_sentence(main: StudyRecords, after: StudyRecords | None) -> str:
     printed = noise.round(4)  # so that the range is that of the numbers beside it
     return text + (
         f" Search moves a row too: one function, searched under {labels.counted(len(noise), 'name')}, reaches "
-        f"{names}, a range of {labels.percent(printed.max() - printed.min())} points. Its names differ in the search "
-        "space and in the length of the proxies at the start, so not all of that is luck."
+        f"{names}, a range of {labels.percent(printed.max() - printed.min())} points. The rows differ in search space "
+        "and in the initial length of the proxies, so not all of that is luck."
     )
 
 

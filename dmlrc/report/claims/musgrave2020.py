@@ -177,7 +177,7 @@ CLAIMS = (
             "(Fig. 4 a); a slope can be clearly above 0 and yet smaller",
             unit=POINTS,
             needs=("main",),
-            link="musgrave-f4",
+            link="musgrave-f4-trends",
             measure=lambda evidence, since=since: trend(evidence, since),
             published=lambda since=since: in_tables(lambda frame: slope_since(frame, since).value),
             exploratory=exploratory,
@@ -203,7 +203,7 @@ CLAIMS = (
             rationale=f"a {part} of the {limit} % that the paper says claims exceed",
             unit=PERCENT,
             needs=("main",),
-            link="musgrave-f5",
+            link="answer",
             measure=lambda evidence, baseline=baseline: gain(evidence, [baseline]),
             quote="perform marginally better than, and sometimes on par with, classic methods",
             published=lambda baseline=baseline: in_tables(
@@ -364,7 +364,7 @@ CLAIMS = (
         rationale="a twentieth of the metric's range",
         unit=POINTS,
         needs=(),
-        link="musgrave-f2",
+        link="musgrave-f2-numbers",
         measure=lambda _: untrained.nmi_against_formula(),
     ),
     Claim(
@@ -408,7 +408,7 @@ CLAIMS = (
             rationale='the paper says "many"; the mean is the number that its Fig. 5 shows',
             unit=PERCENT,
             needs=(),
-            link="musgrave-f5",
+            link="answer",
             measure=lambda _, baseline=baseline: claimed(baseline),
         )
         for baseline, limit in (("contrastive", 100), ("triplet", 50))

@@ -104,7 +104,7 @@ CLAIMS = (
             needs=(TABLE, RANDOM),
             more=MORE_ORDERS,
             quote="The scores for all metrics were lower when the classes were partitioned",
-            link="oi-t1" if metric == "jsd" else "oi-orders",
+            link="oi-every-order-numbers",
             measure=by_order(metric),
             published=lambda metric=metric: _published_order(metric),
         )
@@ -119,7 +119,7 @@ CLAIMS = (
         claim="JSD starts at the same value for training and validation images.",
         source="section 1, Fig. 4",
         quote="It starts with the same value for the training and validation sets",
-        link="oi-f4",
+        link="oi-f4-gaps",
         why=AFTER_AN_EPOCH,
     ),
     Claim(
@@ -132,7 +132,7 @@ CLAIMS = (
         region=above(0),
         unit=NUMBER,
         needs=(TABLE,),
-        link="oi-f4",
+        link="oi-f4-gaps",
         measure=at_the_end("train_jsd", "jsd"),
     ),
     retracted(
@@ -140,7 +140,7 @@ CLAIMS = (
         claim="MAP@R starts lower on the training images than on the validation images, which come from fewer classes.",
         source="section 4, Fig. 4",
         quote="the validation scores were initially larger than the training scores",
-        link="oi-f4",
+        link="oi-f4-gaps",
         why=AFTER_AN_EPOCH,
     ),
     retracted(
@@ -202,7 +202,7 @@ CLAIMS = (
         rationale="what is usually called a strong correlation",
         unit=NUMBER,
         needs=(TABLE,),
-        link="oi-f4",
+        link="oi-f4-gaps",
         measure=together,
     ),
     retracted(

@@ -27,10 +27,10 @@ from dmlrc.report.method import notes
 
 PAPERS = {paper.id: paper for paper in papers.ALL}
 CHAPTERS = {
-    **dict.fromkeys(("musgrave-t2", "musgrave-f1", "musgrave-f2"), "01_metrics"),
+    **dict.fromkeys(("musgrave-t2", "musgrave-f1", "musgrave-f2-numbers"), "01_metrics"),
     "musgrave-search-trials": "02_protocol_and_search",
     "validation-test": "14_what_decides_a_ranking",
-    **dict.fromkeys(("musgrave-f4", "musgrave-f5", "recycled-contrastive"), "04_papers_versus_reality"),
+    **dict.fromkeys(("musgrave-f4-trends", "answer", "recycled-contrastive"), "04_papers_versus_reality"),
 }
 """The tables and figures that stand in another chapter than that of their paper."""
 
@@ -273,13 +273,13 @@ def _where(study: str) -> str:
 
 
 def _changed(studies: Judged) -> str:
-    """How many settled claims were chosen, or changed, after a look at results; "" for none."""
+    """How many settled claims, or the rule that settles them, were chosen or changed after a look at results."""
     told = {}
     for name, judgements in studies.items():
-        firm = [claim for claim, each in judgements.items() if each.verdict in (REPRODUCED, NOT_REPRODUCED)]
-        if count := len(_EXPLORATORY.intersection(firm)):
+        firm = {claim: each for claim, each in judgements.items() if each.settled}
+        if count := sum(claim in _EXPLORATORY or each.below_trunk for claim, each in firm.items()):
             told[name] = f"{count} of {len(firm)} settled claims"
-    return f"Exploratory (chosen or changed after a look at the results): {labels.by_study(told)}." if told else ""
+    return f"Exploratory (claim or rule changed after a look at the results): {labels.by_study(told)}." if told else ""
 
 
 def _apart(judgements: Mapping[str, Judgement]) -> tuple[dict[str, Judgement], dict[str, Judgement], int]:
@@ -294,33 +294,37 @@ def _low_rows(studies: Judged) -> Iterator[str]:
     """In which studies claims are inconclusive, or settled, by rows that training left low; a sentence each."""
     harmed, under = {}, {}
     for name, judgements in studies.items():
-        settled = [each for each in judgements.values() if each.verdict in (REPRODUCED, NOT_REPRODUCED)]
+        settled = [each for each in judgements.values() if each.settled]
         harmed[name] = sum(each.why.endswith(BELOW) for each in judgements.values())
         under[name] = sum(each.below_trunk for each in settled), len(settled)
     if told := {name: labels.counted(count, "claim") for name, count in harmed.items() if count}:
         yield f"Left open because rows behind them lie {BELOW}: {labels.by_study(told)}."
     if told := {name: f"{count} of {settled} settled claims" for name, (count, settled) in under.items() if count}:
         yield (
-            "Settled by rows of which most learnt something, yet lie below the untrained trunk: "
-            f"{labels.by_study(told)}. The rule as first written would have left these open."
+            f"Behind {labels.by_study(told)}, most rows lie below the untrained trunk, though not below their own "
+            "start. The rule as first written would have left these claims open."
         )
 
 
 def _failed(studies: Judged) -> str:
     """The claims that every main study contradicts, as they stand in the papers; "" if there is none."""
-    said, where = _everywhere(studies, NOT_REPRODUCED)
-    return f"Contradicted {where}: {said}." if said else ""
+    claims, where = _everywhere(studies, NOT_REPRODUCED)
+    return f"Contradicted {where}: {_listed(claims)}." if claims else ""
 
 
 def everywhere(judged: Judged) -> str:
     """Which claims of the papers all main studies reproduce, and which all contradict, a sentence each; "" for none."""
     told = {"Reproduced": REPRODUCED, "Contradicted": NOT_REPRODUCED}
     found = {word: _everywhere(judged, verdict) for word, verdict in told.items()}
-    return " ".join(f"{word} {where}: {said}." for word, (said, where) in found.items() if said)
+    text = " ".join(f"{word} {where}: {_listed(claims)}." for word, (claims, where) in found.items() if claims)
+    same = [claim.id for claims, _ in found.values() for claim in claims]
+    low = {name: sum(those[each].from_low_rows for each in same if each in those) for name, those in judged.items()}
+    of = {name: f"{count} of these {len(same)}" for name, count in low.items() if count}
+    return text + (f" From rows of which most lie below the untrained trunk: {labels.by_study(of)}." if of else "")
 
 
-def _everywhere(studies: Judged, verdict: str) -> tuple[str, str]:
-    """The claims of the papers about runs to which every main study gives this verdict, listed, and where that is.
+def _everywhere(studies: Judged, verdict: str) -> tuple[list[Claim], str]:
+    """The claims of the papers about runs to which every main study gives this verdict, and where that is, in words.
 
     A study that settles nothing, for want of budget, has no say.
     """
@@ -331,14 +335,18 @@ def _everywhere(studies: Judged, verdict: str) -> tuple[str, str]:
         if claim.origin != OURS and claim.needs
     }
     claims = [claim for claim, found in verdicts.items() if found == {verdict}]
+    names = [name for name in deciding if name != WITHOUT_RECORDS]
+    where = "on every data set" if len(names) > 1 else "".join(f"on `{name}`" for name in names)
+    return claims, where
+
+
+def _listed(claims: Sequence[Claim]) -> str:
+    """Claims as they stand in the papers, paper by paper."""
     papers = {
         claim.paper: [f"*{each.claim.removesuffix('.')}*" for each in claims if each.paper == claim.paper]
         for claim in claims
     }
-    said = "; ".join(f"{labels.listed(those)} ({PAPERS[paper].label})" for paper, those in papers.items())
-    names = [name for name in deciding if name != WITHOUT_RECORDS]
-    where = "on every data set" if len(names) > 1 else "".join(f"on `{name}`" for name in names)
-    return said, where
+    return "; ".join(f"{labels.listed(those)} ({PAPERS[paper].label})" for paper, those in papers.items())
 
 
 def _sentence(text: str) -> str:
@@ -351,16 +359,28 @@ def verdicts_sentence(judged: Judged) -> str:
     for study, judgements in judged.items():
         *parts, withdrawn = _apart(judgements)
         theirs, own = ([each.verdict for each in part.values()] for part in parts)
-        told = [_firm(theirs, "claims of the papers")] if theirs else []
+        low = from_low_rows(each.below_trunk for each in parts[0].values() if each.settled)
+        told = [_firm(theirs, "claims of the papers", low)] if theirs else []
         if own:
             told.append(_of_our_own(own) if theirs else _firm(own, "claims of our own"))
-        also = f"; {withdrawn} more {'is' if withdrawn == 1 else 'are'} retracted" if withdrawn else ""
+        many = "claim, of any kind, is" if withdrawn == 1 else "claims, of any kind, are"
+        also = f"; {withdrawn} more {many} retracted, since our records cannot decide them" if withdrawn else ""
         sentences.append(f"{_where(study)}, {labels.listed(told) or 'no claim is judged'}{also}.")
     return labels.bullets(sentences)
 
 
-def _firm(verdicts: Sequence[str], what: str) -> str:
-    """How many of these verdicts are firm, with the counts of each kind in brackets.
+def from_low_rows(settled_low: Iterable[bool]) -> str:
+    """An aside, how many settled claims rest on rows of which most lie below the untrained trunk; "" for none.
+
+    >>> from_low_rows([True, True, False]), from_low_rows([False])
+    ('; 2 of these 3 from rows below the untrained trunk', '')
+    """
+    low = list(settled_low)
+    return f"; {sum(low)} of these {len(low)} from rows below the untrained trunk" if any(low) else ""
+
+
+def _firm(verdicts: Sequence[str], what: str, aside: str = "") -> str:
+    """How many of these verdicts are firm, with the counts of each kind in brackets, and an aside behind these.
 
     >>> _firm(["reproduced", "inconclusive"], "claims of ours"), _firm(["not run"] * 2, "claims of ours")
     ('1 of 2 claims of ours is settled (reproduced)', 'none of the 2 claims of ours is settled')
@@ -368,7 +388,7 @@ def _firm(verdicts: Sequence[str], what: str) -> str:
     number, counts = settled(verdicts)
     if not number:
         return f"none of the {len(verdicts)} {what} is settled"
-    return f"{number} of {len(verdicts)} {what} {'is' if number == 1 else 'are'} settled ({counts})"
+    return f"{number} of {len(verdicts)} {what} {'is' if number == 1 else 'are'} settled ({counts}{aside})"
 
 
 def _of_our_own(verdicts: Sequence[str]) -> str:

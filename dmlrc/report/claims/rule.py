@@ -184,6 +184,15 @@ class Judgement:
     estimate: Estimate | None = None
     below_trunk: bool = False
 
+    @property
+    def settled(self) -> bool:
+        return self.verdict in (REPRODUCED, NOT_REPRODUCED)
+
+    @property
+    def from_low_rows(self) -> bool:
+        """Settled, by rows of which most lie below the untrained trunk: the rule as first written left it open."""
+        return self.settled and self.below_trunk
+
 
 BELOW = "below the untrained start in P@1"
 

@@ -153,7 +153,7 @@ CLAIMS = (
         claim="2048 bits retrieve better than 64 floats, which take the same memory.",
         source="sections 1 and 4.6",
         quote="sharing the same memory footprint of a 64 dimensional float embedding",
-        link="zhai-f2",
+        link="zhai-f2-numbers",
         why=measures.SIZE,
     ),
     retracted(
@@ -161,7 +161,7 @@ CLAIMS = (
         claim="More dimensions give a higher R@1.",
         source="section 4.3, Fig. 2",
         quote="Higher dimensional embeddings lead to an increase in retrieval performance",
-        link="zhai-f2",
+        link="zhai-f2-numbers",
         why=measures.SIZE,
     ),
     retracted(
@@ -169,7 +169,7 @@ CLAIMS = (
         claim="The gap between floats and bits shrinks as the dimension grows.",
         source="section 4.3, Fig. 2",
         quote="performance gap between float and binary embeddings converge when increasing dimensionality",
-        link="zhai-f2",
+        link="zhai-f2-numbers",
         why="it shrinks without any training: the more random projections there are, the better their signs keep the "
         "angles between features",
     ),
@@ -201,7 +201,7 @@ CLAIMS = (
         region=above(0),
         unit=POINTS,
         needs=("zhai2019-layer_norm",),
-        link="zhai-f3",
+        link="zhai-f3-numbers",
         measure=measures.level_difference("zhai2019-layer_norm", SOFTMAX, "layer-norm", "no-layer-norm"),
     ),
     Claim(
@@ -214,7 +214,7 @@ CLAIMS = (
         region=below(0),
         unit=LOSS,
         needs=("zhai2019-layer_norm",),
-        link="zhai-f3",
+        link="zhai-f3-numbers",
         measure=final_loss,
     ),
     retracted(
@@ -222,7 +222,7 @@ CLAIMS = (
         claim="A tenth of the classes in each step's softmax costs less than a point.",
         source="section 4.5, Fig. 4",
         quote="a R@1 that is less than 1% absolute drop in performance",
-        link="zhai-f4",
+        link="zhai-f4-numbers",
         why="a tenth of our training classes is 4 to 10 classes, of the paper's about 1,100, and those of the batch "
         "are always included",
         published=lambda: {"SOP, at least": -0.01},

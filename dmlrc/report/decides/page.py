@@ -157,7 +157,7 @@ def parts_in_short(found: Mapping[str, Sequence[Part]]) -> str:
         return ""
     clear = labels.by_study({name: parts or "nothing" for name, parts in surely.items()})
     perhaps = "; ".join(f"on `{name}` {parts}" for name, parts in less.items() if parts)
-    too = f" What may move it more, too: {perhaps}." * bool(perhaps)
+    too = f" These may move it more as well: {perhaps}." * bool(perhaps)
     return f"What clearly moves a ranking more than the loss itself does: {clear}.{too}"
 
 
@@ -169,7 +169,9 @@ def levelled_in_short(edition: Sequence[StudyRecords]) -> str:
         if "1" in found and found["search"] > 0:
             told[records.name] = f"{100 * max(0, 1 - found['search'] / found['1']):.0f} %"
     return (
-        f"A whole search takes away part of the differences between methods: {labels.by_study(told)}." if told else ""
+        f"Of the spread of methods at one random setting each, a search takes away {labels.by_study(told)}."
+        if told
+        else ""
     )
 
 
@@ -296,13 +298,13 @@ def rates_sentence(found: AtRates) -> str:
         below = int((found.means[which] < found.untrained).sum())
         if below:
             lie = "lie" if below > 1 else "lies"
-            under.append(f"{_sentence(rate)} {below} of them {lie} below the untrained trunk. ")
+            under.append(f"{_sentence(rate)}, {below} of the losses {lie} below the untrained trunk. ")
         if which != CHOSEN:
             both = found.beside(which)
             apart.setdefault(tuple(both.index), []).append(which)
             (turned, pairs), (moved, _) = statistics.turned(both[CHOSEN], both[which]), found.moved(which)
             changes.append(
-                f"{_sentence(rate)} {turned} of {pairs} pairs are in a different order from that at the chosen rate; "
+                f"{_sentence(rate)}, {turned} of {pairs} pairs are in a different order from that at the chosen rate; "
                 f"the gaps of {moved} pairs change by more than the luck of search and seed "
                 f"explains{_by_chance(moved, found, which)}.{_cut_short(found, which)}"
             )
@@ -327,7 +329,9 @@ def _apart(found: AtRates, methods: list[str], rates: Sequence[str]) -> str:
 def _by_chance(moved: int, found: AtRates, which: str) -> str:
     """How many gaps change so much by chance, beside how many do."""
     chance = found.by_chance(which)
-    return f" (about {chance:.0f} would by chance)" if moved > chance else f", no more than chance (about {chance:.0f})"
+    return (
+        f" (about {chance:.0f} would by chance)" if moved > chance else f", though about {chance:.0f} would by chance"
+    )
 
 
 def lent_sentence(found: AtRates) -> str:
@@ -351,7 +355,7 @@ def _cut_short(found: AtRates, which: str) -> str:
     stopped = records.runs.loc[records.runs["kind"] == "rerun", "stopped"]
     return (
         f" The runs at that rate also had a limit of {limits[0]} epochs, which {100 * (stopped == 'limit').mean():.0f} "
-        "% of the reruns met: not all of this is the rate's."
+        "% of the reruns reached, so the rate does not explain all of this."
     )
 
 
@@ -410,7 +414,6 @@ def choosing_sentence(records: StudyRecords) -> str:
         f"On `{records.name}` validation and test order the {found['n']} methods with a rank correlation of "
         f"{found['rho']:.2f}; choosing the loss by its best trial instead of by the test classes changes its test "
         f"MAP@R by {_change(found)} points."
-        f"{' Both choices are scored by the other searches; ± is the luck of these and of seeds.' * found['held_out']}"
     )
     within = found["within"]
     if np.isnan(within.low):

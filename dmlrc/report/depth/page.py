@@ -71,7 +71,8 @@ def order_sentence(title: str, found: Sequence[Depth]) -> str:
             f"{title}, {one.label} against {other.label}: the rank correlation of the two orders is {rho.value:.2f} "
             f"[{rho.low:.2f}, {rho.high:.2f}], and {changed} of {pairs} pairs change places. Had the losses kept the "
             "order and the gaps of the first depth, luck of search and seed alone would have swapped about "
-            f"{lucky.value:.0f} ({lucky.low:.0f} to {lucky.high:.0f})."
+            f"{lucky.value:.0f} ({lucky.low:.0f} to {lucky.high:.0f})"
+            f"{', so no change of the order is shown' * (changed <= lucky.high)}."
         )
     return " ".join(told)
 

@@ -285,6 +285,8 @@ def sweep_cells(by_study: ByStudy) -> pd.DataFrame:
         )
         rows = [method for method in ORDER if method in wide.index]
         blocks[name] = wide.loc[rows].rename(index=fehervari_label)
+        blocks[name].loc[labels.UNTRAINED] = labels.percent(starts.of_trunk(records), digits=1) or "–"
+        blocks[name].loc[labels.UNTRAINED, "a doubling"] = "–"
     cells = pd.concat(blocks, names=["Study", "Method"]).fillna("–")
     sizes = sorted((column for column in cells if column != "a doubling"), key=float)
     return cells[[*sizes, "a doubling"]]
@@ -355,7 +357,7 @@ def order_in_short(by_study: ByStudy) -> str:
     reported = [frame[name, f"reported, {name.partition(' (')[0]}"] for name in names]
     text = (
         "The order that the original papers report and the one that this paper measured have a rank correlation of "
-        f"{_from_to(reported)}, by table"
+        f"{_from_to(reported)}, depending on the table"
     )
     ours = [f"{_from_to(frame[name][names])} on `{name}`" for name in common.present(by_study)]
     return f"{text}; its order and ours {labels.listed(ours)}." if ours else f"{text}."
@@ -378,7 +380,8 @@ def worst_sentence() -> str:
             values = of_metric(frame, metric)["mean"]
             if "triplet_semihard" in values:
                 standing[f"{common.metric_label(metric)} on {name}"] = common.place(values, "triplet_semihard")
-    return f"Triplet Semihard, the worst of all by sections 1 and 4.2, has these places: {labels.each(standing, str)}."
+    told = labels.each(standing, str)
+    return f"Sections 1 and 4.2 call Triplet Semihard the worst of all; in the tables it ranks {told}."
 
 
 def slopes_sentence(by_study: ByStudy, what: str) -> str:
@@ -463,12 +466,15 @@ def _of_more_dimensions(by_study: ByStudy, dims: ByStudy) -> str:
     """That ProxySoftmax has more dimensions than the other methods, and its place with as many as they have."""
     records = next(iter(common.present(by_study).values()))
     own, others = (common.settings(records, name)["embedding_dim"] for name in ("proxy_softmax", "triplet_semihard"))
-    told = f" It has {own} dimensions, as bits, where the others have {others}, and dimensions alone raise R@1."
+    told = (
+        f" It has {own} dimensions, kept as bits, where the others have {others} floats, and more dimensions alone "
+        "raise R@1."
+    )
     sweeps = {name: sweep(each).set_index("method") for name, each in common.present(dims).items()}
     ranks = {
         name: common.place(frame["mean"][frame["number"] == others], "proxy_softmax") for name, frame in sweeps.items()
     }
-    return f"{told} With {others} dimensions, by floats, its place is {labels.by_study(ranks)}." if ranks else told
+    return f"{told} With {others} floats it ranks {labels.by_study(ranks)}." if ranks else told
 
 
 def fehervari_scalars(by_study: ByStudy) -> dict[str, float | str]:

@@ -108,7 +108,7 @@ def recycled() -> Finding:
         "were read in a named source. R@1 in percent. {doc}`What is left of the claimed gains? "
         "<04_papers_versus_reality>` lists the other repeats.",
         f"In all, {later['contrastive']} later papers have the contrastive number and {later['triplet']} the "
-        "triplet number. Quoting is no fault by itself; it becomes one when the protocol has changed since.",
+        "triplet number.",
         wrap=True,
     )
     return Finding(

@@ -44,7 +44,7 @@ def ties() -> Finding:
         "images. *8 bits*: the signs of a good embedding, compared by Hamming distance. Computed live, seed 0.",
         f"Sorted by class, the collapsed embedding scores {percent(collapsed['sorted'])} %, "
         f"{collapsed['sorted'] / collapsed['ours_lowest']:.1f} times the {percent(collapsed['ours_lowest'])} % that "
-        "chance gives it. Our two columns agree.",
+        "chance gives it. By our rule the order of the rows makes no difference.",
     )
     return Finding(
         "ties",
@@ -171,7 +171,7 @@ def classes(edition: Sequence[StudyRecords]) -> Finding:
         "and Tables 3-5. " + labels.captions(edition),
         f"The ratios of the paper are {labels.each(ratios, '{:.2f}'.format)}. The test half has four times as many "
         "classes in every row, yet the ratios differ: the number of classes is not all that tells the halves apart. "
-        "The figure above changes nothing else.",
+        "In the figure above nothing else changes.",
     )
     return Finding(
         "classes",
@@ -206,8 +206,8 @@ def random_nmi() -> Finding:
         table,
         "NMI in percent of clusters that know nothing of the classes. A dash: the formula needs S of at most C; "
         "k-means with 10,000 clusters would take minutes. Computed live, seed 0.",
-        f"With about as many classes as SOP has it is {percent(last['shuffled'])} % for clusters that know "
-        "nothing. An NMI means something only beside this number.",
+        f"With about as many classes as SOP has, images dealt out at random reach {percent(last['shuffled'])} %. An "
+        "NMI means something only beside this number.",
     )
     return Finding(
         "random-nmi",
@@ -267,7 +267,7 @@ def ap_from_zero() -> Finding:
         table,
         "AP@R in percent of three rankings with R = 3. A dash: undefined, 0/0. *Places from 0*: R + 1 neighbours "
         "count, which is mAP@C. *Query as place 0*: the query counts as a hit. Computed live.",
-        f"Summed from the wrong end, {percent(wrong['from_one'])} % becomes {percent(wrong['shifted'])} or "
+        f"Summed from k = 0, {percent(wrong['from_one'])} % becomes {percent(wrong['shifted'])} or "
         f"{percent(wrong['query'])} %; with the query as place 0 a perfect ranking exceeds 100 %.",
     )
     return Finding(

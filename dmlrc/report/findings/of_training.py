@@ -120,12 +120,11 @@ def own_maximum(edition: Sequence[StudyRecords]) -> Finding:
             "own-maximum",
             figures.own_maximum(part),
             f"Validation P@1 of the reruns, mean over folds and seeds, on `{part['study'].iloc[0]}`: at the checkpoint "
-            "with the highest MAP@R, and at P@1's own best epoch. The paper chooses by the test classes; our records "
-            "have no curve of these, so this shows its practice in part. "
+            "with the highest MAP@R, and at P@1's own best epoch. "
             + labels.captions(each for each in edition if each.name == part["study"].iloc[0]),
             f"P@1's own maximum is higher on average by {percent(part['inflation'].mean(), 2)} points, at most "
             f"{percent(part['inflation'].max(), 2)} ({most}), from only {part['evaluations'].mean():.1f} evaluations a "
-            f"run on average. It differs by method: {training.swapped_pairs(part)} of "
+            f"run on average. The gain differs by method: {training.swapped_pairs(part)} of "
             f"{len(part) * (len(part) - 1) // 2} pairs of methods change their order.",
         )
         exhibits = (drawing,)
@@ -137,7 +136,9 @@ def own_maximum(edition: Sequence[StudyRecords]) -> Finding:
         f"shown in part, on validation images: P@1 gains {gained}" if len(means) else "not run",
         "Choose one checkpoint by validation, and report every metric of it.",
         exhibits,
-        pair=Pair("P@1 of a run", part["own_maximum"].mean(), part["at_checkpoint"].mean()) if len(part) else None,
+        pair=Pair("validation P@1 of a run", part["own_maximum"].mean(), part["at_checkpoint"].mean())
+        if len(part)
+        else None,
     )
 
 
@@ -222,7 +223,7 @@ def crops() -> Finding:
         "crops",
         '"Crops between 40 and 256 pixels"',
         f"{MUSGRAVE}, text and default settings",
-        f"the smallest crop is {drawn['smallest']:.0f} pixels wide; of sides between 40 and 256, "
+        f"the smallest crop has a side (root of its area) of {drawn['smallest']:.0f} pixels; of sides from 40 to 256, "
         f"{percent(literal['below_102'], 0)} % would be smaller",
         "Say whether a scale is a share of the area or of the side.",
         (drawing,),

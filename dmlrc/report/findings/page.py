@@ -52,4 +52,6 @@ def pairs_sentence(found: Sequence[Pair]) -> str:
     widest, narrowest = (
         f"{pair.what}, {percent(pair.wrong)} % instead of {percent(pair.right)} %" for pair in (found[0], found[-1])
     )
-    return f"{len(found)} faults change a score. The widest gap: {widest}. The narrowest: {narrowest}."
+    return (
+        f"{len(found)} findings come down to a wrong and a right percentage. Widest: {widest}. Narrowest: {narrowest}."
+    )

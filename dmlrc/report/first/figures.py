@@ -89,6 +89,10 @@ def _name_levels(axis: Axes, measured: pd.DataFrame, edge: float) -> None:
         axis.text(edge - 0.1, place, text, fontsize=7.5, va="top", ha="right")
 
 
+PALE = 0.4
+"""Of a verdict from rows of which most lie below the untrained trunk."""
+
+
 def verdicts(squares: pd.DataFrame) -> Figure:
     """A strip a paper and study, a square a claim. squares: `page.squares`."""
     strips = squares.groupby(["paper", "study"], sort=False)
@@ -105,6 +109,7 @@ def verdicts(squares: pd.DataFrame) -> Figure:
         ticks[place] = titles.title(study)
         for column, row in enumerate(part.itertuples()):
             square = Rectangle((column, place - 0.4), 0.8, 0.8, linewidth=0.7, **LOOKS[row.verdict])
+            square.set_alpha(PALE if row.low else None)
             axis.add_patch(square)
             svg.tips(square, row.tip)
     axis.set(yticks=list(ticks), yticklabels=list(ticks.values()), xticks=[], ylim=(place + 0.6, -0.1))
@@ -113,5 +118,8 @@ def verdicts(squares: pd.DataFrame) -> Figure:
     for side in axis.spines.values():
         side.set_visible(False)
     handles = [Rectangle((0, 0), 1, 1, label=verdict, **LOOKS[verdict]) for verdict in VERDICTS]
+    if squares["low"].any():
+        pale = LOOKS[REPRODUCED] | {"alpha": PALE, "label": "paler: rows below the trunk"}
+        handles.append(Rectangle((0, 0), 1, 1, **pale))
     figure.legend(handles=handles, loc="outside upper center", ncols=3, handlelength=0.8)
     return figure

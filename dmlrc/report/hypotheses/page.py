@@ -42,7 +42,7 @@ def cells(found: Sequence[Judged]) -> pd.DataFrame:
                     "Hypothesis": each.hypothesis,
                     "on": titles.title(each.study),
                     "statistic": finding.what if finding else "–",
-                    "value": value(each.hypothesis, finding.found) if finding else "–",
+                    "value": value(each.hypothesis, finding.found) + _possible(finding.found) if finding else "–",
                     "region": region(each.hypothesis, finding.region) if finding else "–",
                     "this number": finding.verdict if finding else "–",
                     "verdict": _verdict(each),
@@ -125,11 +125,22 @@ def summary(found: Sequence[Judged]) -> list[str]:
         ),
         ("judgements on the other data sets, where they are exploratory", [e for e in found if e.study != CUB]),
     ):
-        counts = {verdict: sum(each.verdict == verdict for each in chosen) for verdict in VERDICTS}
-        known = [(verdict, count) for verdict, count in counts.items() if count]
-        told = ", ".join(f"{count} {verdict}" for verdict, count in known) if len(known) > 1 else f"all {known[0][0]}"
+        named = {verdict: [each.hypothesis for each in chosen if each.verdict == verdict] for verdict in VERDICTS}
+        known = {verdict: those for verdict, those in named.items() if those}
+        told = ", ".join(f"{len(those)} {verdict} ({_numbers(those)})" for verdict, those in known.items())
+        told = told if len(known) > 1 else f"all {next(iter(known))}"
         sentences.append(f"{len(chosen)} {where}: {told}.")
     return sentences
+
+
+def _numbers(hypotheses: Sequence[str]) -> str:
+    """
+    >>> _numbers(["H2", "H2", "H5"])
+    'H2 twice, H5'
+    """
+    times = {2: " twice"}
+    counts = {name: hypotheses.count(name) for name in dict.fromkeys(hypotheses)}
+    return ", ".join(f"{name}{times.get(n, f' {n} times') * (n > 1)}" for name, n in counts.items())
 
 
 def untested(found: Sequence[Judged]) -> list[str]:
@@ -147,21 +158,11 @@ def untested_sentence(found: Sequence[Judged]) -> str:
 def sentence(found: Sequence[Judged], apart: Collection[str] = ()) -> str:
     """A hypothesis, with its verdict on every study but those `apart`."""
     own = next(each for each in HYPOTHESES if each.number == found[0].hypothesis)
-    told = [f"{titles.title(each.study)}: {_told(each)}." for each in found if each.findings]
+    told = [f"{titles.title(each.study)}: {_verdict(each)}." for each in found if each.findings]
     waiting = [titles.title(each.study) for each in found if not each.findings and each.study not in apart]
     if waiting:
         told.append(f"Not tested on {labels.listed(waiting)}, whose records are not finished.")
     return f"**{own.number}. {own.sentence}** {' '.join(told) or 'Not tested yet.'}"
-
-
-def _told(each: Judged) -> str:
-    told = "; ".join(
-        f"{finding.what} {value(each.hypothesis, finding.found)}"
-        + _possible(finding.found)
-        + (f" – this number alone: {finding.verdict}" if finding.verdict != each.verdict else "")
-        for finding in each.findings
-    )
-    return f"{_verdict(each)} ({told})"
 
 
 def _possible(found: Estimate) -> str:

@@ -137,7 +137,10 @@ def systems() -> pd.DataFrame:
 
 
 def places(those: Iterable[tuple[Table, Method]], found: Found) -> pd.DataFrame:
-    """Rows of tables as cells: settings and batch of the paper, and our R@1 with its place around each study."""
+    """Rows of tables as cells: settings and batch of the paper, and our R@1 with its ranks around each study.
+
+    Last, what the untrained trunk has in each paper's pipeline.
+    """
     cells = {}
     for table, method in those:
         ours = {
@@ -149,8 +152,21 @@ def places(those: Iterable[tuple[Table, Method]], found: Found) -> pd.DataFrame:
             "batch": f"{method.classes_per_batch} x {method.images_per_class}",
             "fixed settings": settings(method),
         }
+    for table in {table.paper: table for table, _ in those}.values():
+        cells[f"{labels.UNTRAINED} ({labels.paper(table.paper)})"] = {
+            **{
+                study: "not run" if records is None else _of_trunk(table.means(records))
+                for study, records in found[table.experiment].items()
+            },
+            "batch": "–",
+            "fixed settings": "–",
+        }
     shown = pd.DataFrame.from_dict(cells, orient="index").rename_axis("Row")
     return shown.loc[:, (shown != "not run").any()]
+
+
+def _of_trunk(means: pd.DataFrame) -> str:
+    return labels.percent(means["mean"].get(PRETRAINED, np.nan), digits=1) or "–"
 
 
 def captions(those: Iterable[tuple[Table, Method]], found: Found) -> str:
@@ -164,15 +180,15 @@ def captions(those: Iterable[tuple[Table, Method]], found: Found) -> str:
 
 
 def place(means: pd.DataFrame, method: str) -> str:
-    """R@1 of a row in percent with its interval, and its place among the table's trained rows.
+    """R@1 of a row in percent with its interval, and the ranks that it may have among the table's trained rows.
 
-    >>> means = pd.DataFrame({"mean": [0.65, 0.7, 0.6], "ci95": [0.01, 0.01, 0.01]}, ["pretrained", "a", "b"])
-    >>> place(means, "a"), place(means, "b")
-    ('70.0 ± 1.0, 1 of 2', '60.0 ± 1.0, 2 of 2 ↓')
+    >>> means = pd.DataFrame({"mean": [0.65, 0.7, 0.6], "ci95": 0.01, "n": 5}, ["pretrained", "a", "b"])
+    >>> place(means, "a"), place(means.assign(ci95=0.2), "b")
+    ('70.0 ± 1.0, 1 of 2', '60.0 ± 20.0, 1 to 2 of 2 ↓')
     """
-    trained = means["mean"].drop([PRETRAINED, fehervari.FLOATS], errors="ignore")
+    trained = means.drop(index=[PRETRAINED, fehervari.FLOATS], errors="ignore")
     below = means["mean"][method] < means["mean"].get(PRETRAINED, np.nan)
-    text = f"{labels.percent(*means.loc[method, ['mean', 'ci95']], digits=1)}, {common.place(trained, method)}"
+    text = f"{labels.percent(*means.loc[method, ['mean', 'ci95']], digits=1)}, {common.ranks(trained, method)}"
     return f"{text} {labels.BELOW}" if below else text
 
 
@@ -209,14 +225,14 @@ def in_short(found: Found) -> list[str]:
         told = {study: (lead.label, _with_ties(lead)) for study, lead in of.items() if lead}
         if told:
             paper = labels.paper(table.paper)
-            sentences.append(f"{paper}: the highest mean R@1 is that of {labels.led(told)}.")
+            sentences.append(f"{paper}, highest mean R@1: {labels.led(told)}.")
     return sentences
 
 
 def _with_ties(lead: Best) -> str:
     if lead.tied is None:
         return f"{labels.one_digit(lead.mean)} %, one run each"
-    tied = f"{lead.tied} of {lead.others} others cannot be told from it" if lead.tied else "above all others"
+    tied = f"{lead.tied} of {lead.others} others cannot be told from it" if lead.tied else "clearly above all others"
     return f"{labels.one_digit(lead.mean)} %, {tied}"
 
 

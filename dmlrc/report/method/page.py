@@ -129,7 +129,8 @@ def places(standing: Mapping[str, pd.DataFrame], method: str) -> pd.DataFrame:
     for study, frame in standing.items():
         row = place(frame, method)
         rows[study] = {
-            "MAP@R": labels.percent(row["mean"], row["ci95"]),
+            "MAP@R": labels.percent(row["mean"], row["ci95"])
+            + f" {labels.BELOW}" * bool(row["mean"] < row["untrained"]),
             "rank": f"{labels.places(row['rank_low'], row['rank_high'])} of {row['n']}",
             "tied with the best": "yes" if row["tied"] else "no",
             "the best": f"{labels.percent(row['best'])} {labels.method_label(row['best_method'], SHOWN)}",
@@ -164,7 +165,7 @@ def _beside_the_best(row: pd.Series, method: str, tied: int, searched: bool) -> 
         return "it cannot be told from the best"
     perhaps = ", though with the luck of search borrowed it may "
     if row["rank_low"] == 1:
-        return "it loses to the best where these two alone are compared" + f"{perhaps}not" * (not searched)
+        return "yet behind the best where each is compared with the best only" + f"{perhaps}not be" * (not searched)
     return "not among the best" + f"{perhaps}be" * (not searched)
 
 

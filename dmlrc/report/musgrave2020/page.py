@@ -20,6 +20,7 @@ from dmlrc.report.tables import (
     accuracy,
     improvement,
     marks,
+    mean_of,
     nmi_of_random,
     ordered,
     rank_agreement,
@@ -119,8 +120,7 @@ def beside_published(edition: Sequence[StudyRecords], theirs: Mapping[str, pd.Da
 
 
 def _joined(frame: pd.DataFrame) -> pd.Series:
-    chosen = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
-    return chosen.set_index("method")["mean"]
+    return _joined_rows(frame).set_index("method")["mean"]
 
 
 def importance_sentence(study: str, shares: pd.DataFrame) -> str:
@@ -219,7 +219,7 @@ def random_trunks(nmi_by_dataset: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def answer(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """The book's first table, a row a results table: the best and the worst method, how far apart, and the gain."""
+    """A row a results table: the best and the worst method, how far apart, what ties with the best, and the gain."""
     theirs = published.results()
     frames = {f"{name} (the paper)": theirs[theirs["dataset"] == name] for name in published.DATASETS}
     trunks = dict.fromkeys(frames, labels.trunk(asdict(musgrave2020.PROTOCOL)))
@@ -233,11 +233,22 @@ def answer(edition: Sequence[StudyRecords]) -> pd.DataFrame:
             **{f"over {baseline}": labels.signed(gain) for baseline, gain in gains.items()},
             "range": labels.percent(apart["range"]),
             "interval": f"{labels.percent(apart['mean_ci95'])}{'' if 'seed_ci95' in frame else ', seeds only'}",
-            "best": f"{labels.percent(apart['best'])} {labels.method_label(apart.get('best_method', ''))}",
-            "worst": f"{labels.percent(apart['worst'])} {labels.method_label(apart.get('worst_method', ''))}",
+            **{end: _end(frame, apart, end) for end in ("best", "worst")},
+            "tied with the best": str((marks(_joined_rows(frame)) == "tie").sum()),
+            "untrained trunk": labels.percent(mean_of(frame, PRETRAINED, "map_at_r")) or "–",
             "trunk": trunks[name],
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Results of")
+
+
+def _end(frame: pd.DataFrame, apart: Mapping, end: str) -> str:
+    """The best or the worst method with its MAP@R, with a sign where that is lower than the untrained trunk's."""
+    sign = f" {labels.BELOW}" * bool(apart[end] < mean_of(frame, PRETRAINED, "map_at_r"))
+    return f"{labels.percent(apart[end])}{sign} {labels.method_label(apart.get(f'{end}_method', ''))}"
+
+
+def _joined_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
 
 
 def results_sentence(records: StudyRecords, methods: Methods = METHODS) -> str:
@@ -259,7 +270,7 @@ def results_sentence(records: StudyRecords, methods: Methods = METHODS) -> str:
 
 def _luck(frame: pd.DataFrame) -> str:
     """What the ties of a results table count: see `labels.ties`."""
-    return "Search and seed counted" if "seed_ci95" in frame else "The luck of seeds alone counted"
+    return "Counting the luck of search and seed" if "seed_ci95" in frame else "Counting the luck of seeds alone"
 
 
 def agreement(records: StudyRecords, theirs: Mapping[str, pd.DataFrame]) -> str:
@@ -334,7 +345,7 @@ def trends_in_short(slopes: Mapping[str, Estimate], newer: Mapping[str, Estimate
         return f"{apart or 'none'} of {labels.counted(len(slopes), 'table')} ({span} points a year)"
 
     return (
-        "Where all methods are tuned alike, their trend over the years can be told from a flat line in "
+        "Where all methods are tuned alike, accuracy clearly rises or falls over the years in "
         f"{told(slopes)}; without the two losses of {tables.NEWER - 1}, in {told(newer)}."
     )
 

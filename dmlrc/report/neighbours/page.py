@@ -65,10 +65,16 @@ def scores(gallery: Gallery, spaces: Sequence[Space]) -> pd.DataFrame:
         {
             "MAP@R, these images": [labels.percent(each.scores.mean(), digits=1) for each in spaces],
             "P@1, these images": [labels.percent(share, digits=1) for share in first],
-            "MAP@R, whole test half": [labels.percent(each.test_map_at_r, digits=1) for each in spaces],
+            "MAP@R, whole test half": _against_the_first([each.test_map_at_r for each in spaces]),
         },
         index=pd.Index([each.label for each in spaces], name="Model"),
     )
+
+
+def _against_the_first(scores: Sequence[float]) -> list[str]:
+    """In percent, with a sign where a score is lower than the first, the untrained trunk's."""
+    texts = pd.Series([labels.percent(score, digits=1) for score in scores])
+    return labels.against_untrained(texts, pd.Series(scores), scores[0]).tolist()
 
 
 def sentence(gallery: Gallery, spaces: Sequence[Space]) -> str:

@@ -6,6 +6,7 @@ data set's own class order: Figs. 1-4), oi2021-random (Table 1) and more random 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from dmlrc.metrics.histograms import BINS, jensen_shannon_divergence
 from dmlrc.papers import oi2021
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import common, editions, labels, published, statistics, titles
+from dmlrc.report.claims.oi2021 import by_order
 from dmlrc.report.common import ByStudy
 from dmlrc.report.statistics import Estimate, of_groups
 from dmlrc.studies import experiments
@@ -129,9 +131,7 @@ def orders_sentence(orders: Orders) -> str:
         if None in pair:
             continue
         texts = [f"{text} by {_moved(order_gain(*pair, key), key)}" for key, text in METRICS.items()]
-        sentences.append(
-            f"On `{name}` a random class order in the place of the default one moves {labels.listed(texts)}."
-        )
+        sentences.append(f"On `{name}` a random class order instead of the default one changes {labels.listed(texts)}.")
     if sentences:
         return labels.bullets(sentences)
     return "The two class orders were not both run here."
@@ -164,9 +164,34 @@ def every_order(studies: str) -> pd.DataFrame:
 
 def _both(records: StudyRecords) -> pd.DataFrame:
     scores = common.seeds(records)
-    scores = scores[(scores["setting"] == "separated") & scores["metric"].isin(ACCURACIES)]
+    scores = scores[(scores["setting"] == "separated") & scores["metric"].isin([*ACCURACIES, "jsd"])]
     what = scores["method"].eq(PRETRAINED).map({True: "untrained", False: "trained"}).rename("what")
     return scores.groupby(["metric", what])["score"].mean().reset_index()
+
+
+def every_order_cells(found: pd.DataFrame) -> pd.DataFrame:
+    """`every_order` as cells, a row a study and order, last the mean of the random ones with their SD."""
+    rows = {}
+    for study, part in found.groupby("study", sort=False):
+        wide = part.pivot(index="order", columns=["metric", "what"], values="score")
+        drawn = wide.drop(index="default")
+        drawn = drawn.loc[sorted(drawn.index, key=lambda order: (order != "random", len(order), order))]
+        for order, scores in pd.concat([wide.loc[["default"]], drawn]).iterrows():
+            rows[study, order] = {key: _score(value, key[0]) for key, value in scores.items()}
+            for metric in ACCURACIES:
+                lower = bool(scores[metric, "trained"] < scores[metric, "untrained"])
+                rows[study, order][metric, "trained"] += f" {labels.BELOW}" * lower
+        rows[study, f"mean of {len(drawn)} random orders ± SD"] = {
+            key: f"{_score(drawn[key].mean(), key[0])} ± {_score(drawn[key].std(), key[0])}" for key in drawn
+        }
+    shown = [(metric, what) for metric in (*ACCURACIES, "jsd") for what in ("trained", "untrained")]
+    cells = pd.DataFrame.from_dict(rows, orient="index").reindex(columns=shown).fillna("–")
+    cells.columns = pd.MultiIndex.from_tuples([(METRICS[metric], what) for metric, what in cells.columns])
+    return cells.rename_axis(["Study", "Class order"])
+
+
+def _score(value: float, metric: str) -> str:
+    return f"{value:.3f}" if metric == "jsd" else f"{100 * value:.1f}"
 
 
 def every_order_sentence(found: pd.DataFrame) -> str:
@@ -176,14 +201,16 @@ def every_order_sentence(found: pd.DataFrame) -> str:
         wide = 100 * part.pivot(index="order", columns="what", values="score")
         own, drawn = wide.loc["default"], wide.drop(index="default")
         below, trunk = int((wide["trained"] < wide["untrained"]).sum()), drawn["untrained"]
+        its = own["untrained"]
+        start = "easier" if trunk.min() > its else "harder" if trunk.max() < its else "about as hard"
         orders = f"{'all' if below == len(wide) else f'{below} of the'} {len(wide)} orders"
         lines.append(
             f"On {titles.title(study)} R@1 lies between {drawn['trained'].min():.1f} % and "
             f"{drawn['trained'].max():.1f} % over {labels.counted(len(drawn), 'random order')} (SD "
             f"{drawn['trained'].std():.1f} points) and is {own['trained']:.1f} % with the default one. The untrained "
             f"trunk, reduced to as many dimensions, has {trunk.min():.1f} % to {trunk.max():.1f} % with the random "
-            f"orders and {own['untrained']:.1f} % with the default one: the order changes how hard the test classes "
-            f"are before anything is learned. With {orders} the trained layer stays below it."
+            f"orders and {its:.1f} % with the default one: to it their test classes are {start}. With {orders} the "
+            "trained layer stays below it."
         )
     return labels.bullets(lines)
 
@@ -420,24 +447,26 @@ def _gap(found: Estimate, metric: str) -> str:
 
 
 def orders_in_short(orders: Orders, more: pd.DataFrame) -> str:
-    """What one random class order does to R@1 around each study, and how far others scatter; "" where none was run.
+    """What random class orders do to R@1 around each study, in a sentence or two; "" where none was run.
 
-    more: `every_order`.
+    Where several were drawn (more: `every_order`) an order is the unit, and the standard deviation over them is told;
+    elsewhere it is the paper's one draw, with the seeds as units.
     """
-    gains = {}
+    drawn = more[more["metric"].eq("precision_at_1") & more["what"].eq("trained") & more["order"].ne("default")]
+    scatter = {name: part["score"] for name, part in drawn.groupby("study", sort=False)}
+    several, one = {}, {}
     for name in orders["default"]:
         pair = [orders[order][name] for order in EXPERIMENTS]
-        if None not in pair:
-            gains[name] = _moved(order_gain(*pair, "precision_at_1"), "precision_at_1")
-    if not gains:
-        return ""
-    told = f"One random class order, as in the paper, moves R@1 by {labels.by_study(gains)}."
-    drawn = more[more["metric"].eq("precision_at_1") & more["what"].eq("trained") & more["order"].ne("default")]
-    scatter = {
-        name: f"{labels.percent(part.std(), digits=1)} points"
-        for name, part in drawn.groupby("study", sort=False)["score"]
-    }
-    return told + (f" Random orders scatter by an SD of {labels.by_study(scatter)}." if scatter else "")
+        if name in scatter:
+            gain = by_order("precision_at_1")(experiments.class_orders(name))
+            told = _moved(replace(gain, value=-gain.value, low=-gain.high, high=-gain.low), "precision_at_1")
+            several[name] = (
+                f"{told} over {len(scatter[name])} orders (SD {labels.percent(scatter[name].std(), digits=1)})"
+            )
+        elif None not in pair:
+            one[name] = _moved(order_gain(*pair, "precision_at_1"), "precision_at_1")
+    told = {"A random class order instead of the default one": several, "One random class order, as in the paper,": one}
+    return " ".join(f"{what} changes R@1 by {labels.by_study(found)}." for what, found in told.items() if found)
 
 
 def start_in_short(by_study: ByStudy) -> str:
@@ -445,7 +474,10 @@ def start_in_short(by_study: ByStudy) -> str:
     gaps = {name: _gap(gap(records, "jsd", "first"), "jsd") for name, records in common.present(by_study).items()}
     told = labels.by_study(gaps)
     return (
-        f"After the first epoch the JSD of training images exceeds that of validation images by {told}." if told else ""
+        f"After one epoch of training the JSD of training images less that of validation images is {told}; the start "
+        "itself, of which the paper speaks, is not recorded."
+        if told
+        else ""
     )
 
 

@@ -190,7 +190,7 @@ def of_papers_sentence(told: pd.DataFrame) -> str:
             for why, of in reasons.items()
             if len(of)
         ]
-        best = "each paper's rate is the best that was tried, with worse ones to either side"
+        best = "the rate that we use for each paper is the best of its grid, with worse ones to either side"
         lines.append(f"On {titles.title(study)} {'; '.join(said) or best}.")
     return labels.bullets(lines)
 
@@ -243,8 +243,7 @@ def order_sentence(title: str, grid: StudyRecords, luck: float) -> str:
     by_luck = f" (another seed alone would turn {lucky})" * (luck == luck)
     return (
         f"On {title}, of {turned[0].of} pairs of losses {labels.listed(told)} stand in a different order from that at "
-        f"{labels.rate(chosen)}{by_luck}; the rank correlation with the order there is "
-        f"{labels.listed(f'{each.rho:.2f}' for each in turned)}."
+        f"{labels.rate(chosen)}{by_luck}."
     )
 
 

@@ -357,8 +357,8 @@ def sizes_in_short(preprocessing: ByStudy) -> str:
     if not sizes:
         return ""
     return (
-        f"Here preprocessing means the size of the images, {sizes[0]:.0f} to {sizes[-1]:.0f} pixels, to which a "
-        "frozen trunk cannot adapt."
+        f"The extremes are wide here: a trunk with random weights, and images of {sizes[0]:.0f} to {sizes[-1]:.0f} "
+        "pixels, to which a frozen trunk cannot adapt."
     )
 
 
@@ -496,8 +496,10 @@ def correlation_sentence(by_study: ByStudy) -> str:
         trend = (
             "falls as ρ rises" if test.high < 0 else "rises with ρ" if test.low > 0 else "shows no clear trend with ρ"
         )
-        alone = f" Without {roth_label(left_out)} it is {correlation_text(without)}." if left_out else ""
-        sentences.append(f"On `{name}` R@1 {trend}: r = {correlation_text(test)}.{alone}")
+        alone = f" Without {roth_label(left_out)} it is {correlation_text(without)}" if left_out else ""
+        hangs = bool(alone) and test.low * test.high > 0 > without.low * without.high
+        end = (", so the trend hangs on one method." if hangs else ".") * bool(alone)
+        sentences.append(f"On `{name}` R@1 {trend}: r = {correlation_text(test)}.{alone}{end}")
     return labels.bullets(sentences) or "ρ was not measured here."
 
 

@@ -66,8 +66,8 @@ def ranked_cells(summary: pd.DataFrame, untrained: float) -> tuple[pd.Series, pd
 
 
 RANKED = (
-    "In brackets: the ranks that it may have. Bold: the highest mean; italic: it cannot be told from the best, search "
-    "and seed counted."
+    "In brackets: the ranks that a method may have. Bold: the highest mean; italic: not to be told from the best, "
+    "counting the luck of search and seed."
 )
 """What `ranked_cells` show, for captions."""
 
@@ -187,8 +187,8 @@ def differences_in_short(compared: Sequence[Comparison]) -> str:
     if not told:
         return ""
     return (
-        f"Pairs of methods that differ in MAP@R: {labels.by_study(told)}. That they differ is corrected for the number "
-        "of pairs; that they are equal is tested at 5 % for each pair alone."
+        f"Pairs of methods that differ in MAP@R: {labels.by_study(told)}. A pair can be both: different, by less than "
+        "a point. Differences are corrected for the number of pairs; equality is tested at 5 % for each pair alone."
     )
 
 
@@ -290,17 +290,21 @@ def classes_sentence(records: StudyRecords) -> str:
         f"On `{records.name}` other test classes of the same kind would move every method by ± {labels.percent(half)} "
         f"points, but nearly all in step. {labels.method_label(leader)} leads in "
         f"{100 * found['first'][leader]:.0f} % of the resamples, and {behind} other methods lie clearly behind the "
-        "best (their interval excludes 0)."
+        "best (their interval excludes 0), as far as these models go: the luck of search and seed is not counted."
     )
 
 
-def class_cells(records: StudyRecords) -> pd.DataFrame:
-    """`over_classes` as cells, in percent and points, the best first; last the untrained trunk, which has no luck."""
+def class_cells(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """`over_classes` as cells, in percent and points, the best first, and marks; last the untrained trunk.
+
+    Italic: it may be the best on other classes, see `over_classes`.
+    """
     found = over_classes(records).sort_values("mean", ascending=False, kind="stable")
     untrained = tables.mean_of(tables.accuracy(records), PRETRAINED, "map_at_r")
+    means = labels.against_untrained(found["mean"].map(labels.percent), found["mean"], untrained)
     cells = pd.DataFrame(
         {
-            "MAP@R": labels.against_untrained(found["mean"].map(labels.percent), found["mean"], untrained),
+            "MAP@R": labels.against_limit(means, pd.Series(found.index.map(tables.cut_off(records)), found.index)),
             "other classes": _interval(found["low"], found["high"]),
             "behind the best": found["behind"].map(labels.percent),
             "behind, other classes": _interval(found["behind_low"], found["behind_high"]),
@@ -309,8 +313,11 @@ def class_cells(records: StudyRecords) -> pd.DataFrame:
     )
     if untrained == untrained:
         cells.loc[PRETRAINED] = {"MAP@R": labels.percent(untrained)}
-    cells = cells.fillna("–")
-    return cells.rename(index=labels.method_label).rename_axis("Method")
+    cells = cells.fillna("–").rename(index=labels.method_label).rename_axis("Method")
+    marks = pd.DataFrame("", cells.index, cells.columns)
+    marks["MAP@R"] = [*np.where(found["behind_low"].round(4) > 0, "", "tie"), *[""] * (len(cells) - len(found))]
+    marks.iloc[0, 0] = "best"
+    return cells, marks
 
 
 def _interval(low: pd.Series, high: pd.Series) -> list[str]:

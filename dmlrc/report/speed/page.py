@@ -65,8 +65,8 @@ def peers_sentence() -> str:
     """How many parts are faster than their peers, in a sentence."""
     ratio = peers()["ratio"]
     return (
-        f"Ours is the faster in {(ratio > 1).sum()} of {len(ratio)} comparisons; at the median it is "
-        f"{ratio.median():.1f} times as fast."
+        f"Our part is faster than its peer in {(ratio > 1).sum()} of {len(ratio)} comparisons; the median ratio is "
+        f"{ratio.median():.1f}."
     )
 
 
@@ -75,8 +75,8 @@ def extremes_sentence() -> str:
     found = peers().sort_values("ratio")
     slow, fast = found.iloc[0], found.iloc[-1]
     return (
-        f"The slowest beside its peer is {slow['what']} ({slow['ratio']:.2f} times as fast as {slow['peer']}), the "
-        f"fastest {fast['what']} ({fast['ratio']:.0f} times as fast as {fast['peer']})."
+        f"Furthest behind its peer: {slow['what']} ({slow['ratio']:.2f} times as fast as {slow['peer']}); furthest "
+        f"ahead: {fast['what']} ({fast['ratio']:.0f} times as fast as {fast['peer']})."
     )
 
 
@@ -114,7 +114,7 @@ def growth_sentence() -> str:
     """How each task grows, and what more workers bring, in a few sentences."""
     found, fitted = growth(), exponents()
     grown = ", ".join(f"{FITTED[task]} with exponent {value:.1f}" for task, value in fitted.items())
-    text = f"At the larger sizes the time grows by a power of the size: {grown}."
+    text = f"Over the larger half of the sizes, time grows as a power of the size: {grown}."
     workers = found[found["task"] == "study"].set_index("size")["seconds"]
     if len(workers) > 1:
         cores, best = int(found["cores"].max()), workers.idxmin()

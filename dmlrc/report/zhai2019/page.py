@@ -9,6 +9,7 @@ import pandas as pd
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import common, labels, published, starts, statistics, tables
 from dmlrc.report.common import ByStudy
+from dmlrc.report.statistics import Estimate
 from dmlrc.report.zhai2019.numbers import (
     BEST_TABLES,
     LAYER_NORM,
@@ -143,7 +144,7 @@ def losses_sentence(table: str, by_study: ByStudy) -> str:
     }
     text = f"Rank of NormSoftmax by R@1 in the paper: {labels.each(ranks, str)}"
     ours = {name: of_table(table, losses(records)) for name, records in common.present(by_study).items()}
-    ours = {name: _place(frame[frame["metric"] == "precision_at_1"]) for name, frame in ours.items() if len(frame)}
+    ours = {name: _ranks(frame) for name, frame in ours.items() if len(frame)}
     if not ours:
         return f"{text}. We have not run this trunk."
     return f"{text}; in our runs: {labels.each({f'`{name}`': place for name, place in ours.items()}, str)}."
@@ -155,7 +156,7 @@ def place_in_short(by_study: ByStudy, equal: ByStudy) -> str:
     by_study: zhai2019-losses; equal: zhai2019-losses-equal.
     """
     ours = {name: of_table("Table 1", losses(records)) for name, records in common.present(by_study).items()}
-    told = {name: _place(frame[frame["metric"] == "precision_at_1"]) for name, frame in ours.items() if len(frame)}
+    told = {name: _ranks(frame) for name, frame in ours.items() if len(frame)}
     if not told:
         return ""
     text = (
@@ -181,12 +182,18 @@ def _diverged(records: StudyRecords) -> list[str]:
 def _equal_place(records: StudyRecords) -> str:
     rows = common.over_seeds(records)
     rows = rows[(rows["setting"] == "separated") & (rows["metric"] == "precision_at_1")]
-    means = rows[rows["value"] == EQUAL_LAYOUTS[0]].set_index("row")["mean"]
-    return common.place(means.drop(PRETRAINED, errors="ignore"), SOFTMAX)
+    of_layout = rows[rows["value"] == EQUAL_LAYOUTS[0]].set_index("row")
+    return common.ranks(of_layout.drop(index=PRETRAINED, errors="ignore"), SOFTMAX)
+
+
+def _ranks(frame: pd.DataFrame) -> str:
+    """Which ranks normalised softmax may have by R@1. frame: `numbers.losses`."""
+    rows = frame[frame["metric"] == "precision_at_1"].set_index("method")
+    return common.ranks(rows.drop(index=PRETRAINED, errors="ignore"), SOFTMAX)
 
 
 def _place(frame: pd.DataFrame) -> str:
-    """The place of normalised softmax, its best size, among the methods."""
+    """The place of normalised softmax, its best size, among the methods of one of the paper's columns."""
     values = frame[frame["method"] != PRETRAINED].groupby("method")["mean"].max()
     return common.place(values, SOFTMAX)
 
@@ -266,6 +273,8 @@ def compare_samples(by_study: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
         ours = name in by_study
         untrained = starts.of_trunk(by_study[name]) if ours else np.nan
         cells[name], marks[name] = _column(frame.set_axis(layouts), ours, "precision_at_1", untrained)
+        if ours:
+            cells[name][labels.UNTRAINED] = labels.percent(untrained, digits=1) or "–"
     order = list(dict.fromkeys(layout for column in cells.values() for layout in column.index))
     table = pd.DataFrame(cells).reindex(index=order, columns=[*list(frames)[:1], *by_study])
     marked = pd.DataFrame(marks).reindex(index=order, columns=table.columns).astype(object).fillna("")
@@ -299,6 +308,10 @@ def samples_sentence(by_study: ByStudy) -> str:
 # Tables 5 and 6: floats and bits
 
 
+TRUNK_ROW = (PRETRAINED, np.nan, False)
+"""The untrained trunk, among rows of method, size and whether they are bits."""
+
+
 def compare_embeddings(table: str, main: ByStudy, dims: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
     """zhai-t5 and t6, cells and marks: the paper's table, and ours around each study.
 
@@ -320,7 +333,7 @@ def compare_embeddings(table: str, main: ByStudy, dims: ByStudy) -> tuple[pd.Dat
         if len(frame):
             trunk = {metric: starts.of_trunk(main[name], metric) for metric in metrics}
             blocks.append(_embedding_block(name, frame, metrics, trunk))
-    order = [*trunks.index, *(key for frame in ours.values() for key in frame.set_index(keys).index)]
+    order = [*trunks.index, *(key for frame in ours.values() for key in frame.set_index(keys).index), TRUNK_ROW]
     cells, marks = (
         pd.concat(parts, axis=1).reindex(pd.MultiIndex.from_tuples(dict.fromkeys(order), names=keys))
         for parts in zip(*blocks, strict=True)
@@ -347,6 +360,8 @@ def _embedding_block(
         rows = rows.reindex(columns=["mean", "ci95", "n"]).astype(float)
         column = (head, common.metric_label(metric))
         cells[column], marks[column] = _column(rows, ours, metric, untrained[metric] if ours else np.nan)
+        if ours:
+            cells[column][TRUNK_ROW] = labels.percent(untrained[metric], digits=1) or "–"
     return pd.DataFrame(cells), pd.DataFrame(marks)
 
 
@@ -360,7 +375,7 @@ def embeddings_sentence(table: str, main: ByStudy) -> str:
     bits, lmcl = {}, {}
     for dataset in BEST_TABLES[table]:
         bits[dataset], lmcl[dataset] = paper_bits(dataset), paper_lmcl(dataset)
-    for name, records in common.present(main).items():
+    for name, records in common.present(main).items() if table == min(BEST_TABLES) else ():  # once
         bits[f"`{name}`"], lmcl[f"`{name}`"] = bits_cost(records).value, over_lmcl(records).value
     return (
         f"R@1 of the signs less that of the floats, in points: {labels.each(bits, common.points)}. NormSoftmax less "
@@ -423,18 +438,22 @@ def layer_norm_cells(by_study: ByStudy) -> pd.DataFrame:
                 "loss, first epoch": f"{losses_['mean'].iloc[0]:.2f}" if len(losses_) else "not run",
                 "loss, last epoch": f"{losses_['mean'].iloc[-1]:.2f}" if len(losses_) else "not run",
                 "ln C": f"{np.log(training_classes(records, method)):.2f}",
-                "R@1, test": labels.percent(test.value, test.half, digits=1) or common.state(records, method),
+                "R@1, test": _signed(test, starts.of_trunk(records)) or common.state(records, method),
             }
     cells = pd.DataFrame.from_dict(rows, orient="index")
     return cells.set_axis(pd.MultiIndex.from_tuples(list(rows), names=["study", "LayerNorm"]))
+
+
+def _signed(test: Estimate, untrained: float) -> str:
+    return labels.percent(test.value, test.half, digits=1) + f" {labels.BELOW}" * bool(test.value < untrained)
 
 
 def layer_norm_sentence(by_study: ByStudy) -> str:
     """What to see in zhai-f3, and how much LayerNorm is worth on the test classes."""
     gains = {f"`{name}`": layer_norm_gain(records) for name, records in common.present(by_study).items()}
     text = (
-        "The first point of a curve is the mean of a whole epoch, so it lies below the loss of the first step; and "
-        "ln C is not exactly the loss of a random classifier either, since cosines divided by 0.05 spread."
+        "The curves say little of the start: their first point is the mean of a whole epoch, and ln C is only roughly "
+        "the loss of a random classifier, since cosines divided by 0.05 spread."
     )
     worth = labels.each(gains, lambda gain: common.points(gain.value, gain.half))
     if not gains:
@@ -479,7 +498,12 @@ def compare_shares(by_study: ByStudy) -> pd.DataFrame:
     cells = pd.DataFrame(columns).reindex(columns=["the paper, SOP", *by_study]).sort_index(ascending=False)
     ours = list(by_study)
     cells[ours] = cells[ours].astype(object).fillna("not run")
-    return cells.fillna("–").set_axis(pd.Index([f"{100 * share:g} %" for share in cells.index], name="Classes"))
+    cells = cells.fillna("–").set_axis(pd.Index([f"{100 * share:g} %" for share in cells.index], name="Classes"))
+    trunk = {
+        name: labels.percent(starts.of_trunk(each), digits=1) or "–" for name, each in common.present(by_study).items()
+    }
+    cells.loc[labels.UNTRAINED] = pd.Series(trunk).reindex(cells.columns, fill_value="–")
+    return cells
 
 
 def shares_sentence(by_study: ByStudy) -> str:
