@@ -334,7 +334,7 @@ def test_studies_are_told_in_one_sentence():
     assert page.parts_in_short(found) == f"{clearly}."
     wide = [replace(each, against=replace(each.against, low=0.005)) for each in parts()]
     assert page.parts_in_short({"one": parts(), "two": wide}) == (
-        f"{clearly} and nothing on `two`. What may move it more, too: on `two` the pipeline."
+        f"{clearly} and nothing on `two`. These may move it more as well: on `two` the pipeline."
     )
     assert page.parts_in_short({"two": parts()[1:2]}) == ""
     records = study()
@@ -383,15 +383,15 @@ def test_a_study_at_other_rates(monkeypatch):
 
     said = page.rates_sentence(found)
     assert "points apart at 10⁻⁵ (too high), " in said
-    assert "At 10⁻⁵ (too high) 2 of them lie below the untrained trunk. At 10⁻⁵ (too high) 3 of 3 pairs" in said
+    assert "At 10⁻⁵ (too high), 2 of the losses lie below the untrained trunk. At 10⁻⁵ (too high), 3 of 3 pairs" in said
     assert "limit of" not in said
     short = replace(high, meta=high.meta | {"protocol": high.meta["protocol"] | {"max_epochs": 20}})
     stops = pd.DataFrame({"kind": ["trial", "rerun", "rerun"], "stopped": ["limit", "limit", "plateau"]})
     short = replace(short, runs=stops)
     said = page.rates_sentence(replace(found, made={**found.made, "too high": short}))
-    assert "also had a limit of 20 epochs, which 50 % of the reruns met" in said
-    assert "At 10⁻⁵ (too high) 3 of 3 pairs are in a different order from that at the chosen rate" in said
-    assert "With a rate searched for each 1 of 3 pairs are in" in said
+    assert "also had a limit of 20 epochs, which 50 % of the reruns reached" in said
+    assert "At 10⁻⁵ (too high), 3 of 3 pairs are in a different order from that at the chosen rate" in said
+    assert "With a rate searched for each, 1 of 3 pairs are in" in said
     assert found.moved("chosen") == (0, 3)
     assert page.rates_in_short({}) == ""
     (high_moved, _), (searched_moved, _) = found.moved("too high"), found.moved("searched for each")
@@ -403,7 +403,7 @@ def test_a_study_at_other_rates(monkeypatch):
     calm = dict.fromkeys(two, found.compared["chosen"])
     calm = replace(found, made={which: found.made[which] for which in two}, compared=calm)
     assert page.rates_in_short({chosen.name: calm}).endswith(
-        f"on `{chosen.name}` for 0 of 3 pairs at too high a rate, no more than chance (about 0)."
+        f"on `{chosen.name}` for 0 of 3 pairs at too high a rate, though about 0 would by chance."
     )
     cells, marks = page.rates_cells(found)
     assert list(cells) == ["10⁻⁵ (too high)", "10⁻⁶ (chosen)", "searched for each", "rate found"]
