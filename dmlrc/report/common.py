@@ -218,8 +218,7 @@ def column(
 
 def brackets(told: pd.DataFrame) -> pd.Series:
     """The ranks of `statistics.by_luck_of_seeds` as they stand behind a mean."""
-    ranks = map(labels.places, told["rank_low"], told["rank_high"])
-    return pd.Series([f" ({rank})" for rank in ranks], told.index, dtype=object)
+    return pd.Series(map(labels.brackets, told["rank_low"], told["rank_high"]), told.index, dtype=object)
 
 
 def highest(values: pd.Series) -> pd.Series:

@@ -531,6 +531,15 @@ def places(low: float, high: float) -> str:
     return f"{low:.0f}" if low == high else f"{low:.0f} to {high:.0f}"
 
 
+def brackets(low: float, high: float) -> str:
+    """The same behind a number in a table, where room is short; "" where nothing is known.
+
+    >>> brackets(1, 3), brackets(2, 2), brackets(float("nan"), 1)
+    (' (1–3)', ' (2)', '')
+    """
+    return "" if np.isnan(low) or np.isnan(high) else f" ({places(low, high).replace(' to ', '–')})"
+
+
 def listed(texts: Iterable[str]) -> str:
     """
     >>> listed(["a"]), listed(["a", "b", "c"]), listed([])

@@ -399,6 +399,11 @@ def test_a_study_at_other_rates(monkeypatch):
         f"seed explains: on `{chosen.name}` for {high_moved} of 3 pairs at too high a rate (about 0 would by chance) "
         f"and for {searched_moved} of 3 pairs with a rate searched for each (about 0 would by chance)."
     )
+    assert page.too_high_in_short({chosen.name: found}) == (
+        "A learning rate 10 times too high changes the gap between two losses by more than the luck of search and seed "
+        f"explains for {high_moved} of 3 pairs on `{chosen.name}` (test classes; about 0 would by chance)."
+    )
+    assert page.too_high_in_short({}) == ""
     two = ("too high", "chosen")
     calm = dict.fromkeys(two, found.compared["chosen"])
     calm = replace(found, made={which: found.made[which] for which in two}, compared=calm)

@@ -317,7 +317,7 @@ def test_every_class_order_is_told_with_the_untrained_trunk(monkeypatch):
     assert told.startswith("One random class order, as in the paper, changes R@1 by +10.0")
     cells = page.every_order_cells(found)
     assert cells["R@1", "trained"].tolist() == ["50.5 ↓", "60.5 ↓", "70.5 ↓", "65.5 ± 7.1"]
-    assert cells.index.get_level_values("Class order").tolist()[:3] == ["default", "random", "order2"]
+    assert cells.index.get_level_values("Class order").tolist()[:3] == ["default", "random", "random 2"]
     figure = figures.draw_every_order(found)
     shown = {round(float(line.get_xdata()[0]), 1) for line in figure.axes[0].lines}
     assert shown == {50.5, 60.5, 70.5, 90.0}

@@ -136,7 +136,7 @@ def test_table_2_says_what_is_missing():
     records = table(methods=("margin_12", "snr"), seeds=1, diverged=[("histogram", 0)])
     cells, marks = page.compare_table2({MAIN: records, "grocery-frozen-rate1e-4": None})
     ours = cells[MAIN, "R@1"]
-    assert ours["Margin (D, β = 1.2)"] == "56.00 (1 to 2) ↓"  # one seed: no standard deviation
+    assert ours["Margin (D, β = 1.2)"] == "56.00 (1–2) ↓"  # one seed: no standard deviation
     assert (ours["Hist."], ours["Angular"]) == ("diverged", "not run")
     assert (cells["grocery-frozen-rate1e-4", "R@1"] == "not run").all()
     assert (marks["grocery-frozen-rate1e-4", "NMI"] == "").all()

@@ -377,6 +377,21 @@ def rates_in_short(found: Mapping[str, AtRates]) -> str:
     )
 
 
+def too_high_in_short(found: Mapping[str, AtRates]) -> str:
+    """The same of too high a rate alone, with how much too high, and by chance; "" where none was run."""
+    high = {name: each for name, each in found.items() if TOO_HIGH in each.made}
+    if not high:
+        return ""
+    ratios = [each.rate(TOO_HIGH) / each.rate(CHOSEN) for each in high.values()]
+    moved = {name: "{} of {} pairs".format(*each.moved(TOO_HIGH)) for name, each in high.items()}
+    chance = labels.listed(f"{each.by_chance(TOO_HIGH):.0f}" for each in high.values())
+    return (
+        f"A learning rate {labels.span(ratios, '{:.0f}'.format)} times too high changes the gap between two losses by "
+        f"more than the luck of search and seed explains for {labels.by_study(moved)} (test classes; about {chance} "
+        "would by chance)."
+    )
+
+
 _AT = {TOO_HIGH: "pairs at too high a rate", SEARCHED: "pairs with a rate searched for each"}
 
 

@@ -10,6 +10,8 @@ from dmlrc.report import editions, labels, published, tables
 from dmlrc.report.claims.page import SECTIONS, signed
 from dmlrc.report.claims.rule import VERDICTS, Judgement, below_untrained
 from dmlrc.report.claims.verdicts import Judged, of_section
+from dmlrc.report.decides import measures as parts
+from dmlrc.report.decides import page as decides
 from dmlrc.report.labels import listed
 from dmlrc.report.rates import page as rates
 
@@ -87,7 +89,13 @@ def _trained_here(records: StudyRecords) -> str:
 
 
 def leads(edition: Sequence[StudyRecords]) -> str:
-    """Why no loss can be called the best, in one sentence: the rate changes the order, or others tie with the first."""
+    """Why no loss can be called the best, in a sentence or two: what a rate changes, or who ties with the first.
+
+    By test scores where a table was made at another rate too, else by validation scores where there is a grid.
+    """
+    at_rates = {each.name: found for each in edition if (found := parts.at_rates(each)) is not None}
+    if told := decides.too_high_in_short(at_rates):
+        return told
     changes = rates.between(edition)
     turned = {title: change for title, change in changes.items() if change.pairs > change.lucky.high}
     if turned:

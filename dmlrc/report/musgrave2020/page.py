@@ -78,9 +78,7 @@ def _signed(frame: pd.DataFrame, state: pd.DataFrame | None) -> pd.Series:
     texts = pd.Series([labels.percent(*pair) for pair in frame[["mean", "ci95"]].to_numpy()], frame.index, dtype=object)
     ranked = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
     if "rank_low" in ranked:
-        ranked = ranked.dropna(subset="rank_low")
-        ranks = map(labels.places, ranked["rank_low"], ranked["rank_high"])
-        texts[ranked.index] += [f" ({rank})" for rank in ranks]
+        texts[ranked.index] += list(map(labels.brackets, ranked["rank_low"], ranked["rank_high"]))
     untrained = frame[frame["method"] == PRETRAINED].set_index(["setting", "metric"])["mean"]
     for place, part in frame.groupby(["setting", "metric"]):
         texts[part.index] = labels.against_untrained(texts[part.index], part["mean"], untrained.get(place, np.nan))

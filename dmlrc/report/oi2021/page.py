@@ -5,6 +5,7 @@ Numbers first, then cells and sentences for the page, then figures. Experiments:
 data set's own class order: Figs. 1-4), oi2021-random (Table 1) and more random orders. One method, normalised softmax.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -177,10 +178,11 @@ def every_order_cells(found: pd.DataFrame) -> pd.DataFrame:
         drawn = wide.drop(index="default")
         drawn = drawn.loc[sorted(drawn.index, key=lambda order: (order != "random", len(order), order))]
         for order, scores in pd.concat([wide.loc[["default"]], drawn]).iterrows():
-            rows[study, order] = {key: _score(value, key[0]) for key, value in scores.items()}
+            texts = {key: _score(value, key[0]) for key, value in scores.items()}
             for metric in ACCURACIES:
                 lower = bool(scores[metric, "trained"] < scores[metric, "untrained"])
-                rows[study, order][metric, "trained"] += f" {labels.BELOW}" * lower
+                texts[metric, "trained"] += f" {labels.BELOW}" * lower
+            rows[study, re.sub(r"^order(?=\d)", "random ", order)] = texts
         rows[study, f"mean of {len(drawn)} random orders ± SD"] = {
             key: f"{_score(drawn[key].mean(), key[0])} ± {_score(drawn[key].std(), key[0])}" for key in drawn
         }

@@ -227,6 +227,7 @@ def compare_layouts(own: ByStudy, equal: ByStudy) -> tuple[pd.DataFrame, pd.Data
             cells[name, head], marked = common.column(rows, rows["mean"].get(PRETRAINED, np.nan), [PRETRAINED])
             marks[name, head] = marked if len(trained) > 1 else {}
     table = pd.DataFrame(cells)
+    table = table.loc[sorted(table.index, key=lambda row: row == PRETRAINED)]  # the trunk last
     bold = pd.DataFrame(marks).reindex(index=table.index, columns=table.columns).astype(object).fillna("")
     names = pd.Index(map(zhai_label, table.index), name="Loss")
     return table.fillna("–").set_axis(names), bold.set_axis(names)
@@ -308,8 +309,8 @@ def samples_sentence(by_study: ByStudy) -> str:
 # Tables 5 and 6: floats and bits
 
 
-TRUNK_ROW = (PRETRAINED, np.nan, False)
-"""The untrained trunk, among rows of method, size and whether they are bits."""
+TRUNK_ROW = (PRETRAINED, 0, False)
+"""The untrained trunk, whose size is told nowhere, among rows of method, size and whether they are bits."""
 
 
 def compare_embeddings(table: str, main: ByStudy, dims: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -344,7 +345,9 @@ def compare_embeddings(table: str, main: ByStudy, dims: ByStudy) -> tuple[pd.Dat
             marks[name, "R@1"] = ""
     cells.insert(0, ("", "trunk"), trunks.reindex(cells.index))
     marks.insert(0, ("", "trunk"), "")
-    names = [f"{zhai_label(method)}, {dim:g} {'bits' if bits else 'd'}" for method, dim, bits in cells.index]
+    names = [
+        zhai_label(method) + f", {dim:g} {'bits' if bits else 'd'}" * bool(dim) for method, dim, bits in cells.index
+    ]
     index = pd.Index(names, name="Method")
     return cells.fillna("–").set_axis(index), marks.fillna("").set_axis(index)
 
