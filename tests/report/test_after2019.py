@@ -115,8 +115,8 @@ def test_trends_within_a_trunk():
     sentence = page.trend_sentence(table.reset_index())
     assert "dimensions, by 0.2 (the interval lies above 0 on " in sentence
     said = page.rising_sentence(table.assign(ci95=[0.0] * len(table)).reset_index())
-    assert said.endswith("over all trunks on CUB200 and with ResNet50 and up to 512 dimensions on CUB200.")
-    assert page.rising_sentence(table.assign(ci95=1.0).reset_index()).endswith("up to 512 dimensions on no data set.")
+    assert said.endswith("on CUB200 over all trunks; and on CUB200 with ResNet50 and up to 512 dimensions.")
+    assert page.rising_sentence(table.assign(ci95=1.0).reset_index()).endswith("on no data set with ResNet50 and up to 512 dimensions.")
 
 
 def test_the_highest_claims():
@@ -150,7 +150,7 @@ def test_reruns_stand_beside_the_claim_of_the_same_trunk():
         }
     )
     sentence = page.rerun_sentence(made)
-    assert "1 of 2 such results fall below the claim for the same trunk and size" in sentence
+    assert "1 of 2 results that others got fall below the claim for the same trunk and size" in sentence
     assert "-4.5 points" in sentence
     assert "the contrastive loss has 61.0 %, the others 60.0 to 66.0 %" in sentence
 
@@ -213,9 +213,9 @@ def test_new_losses_against_the_best_of_the_fourteen():
     contrastive = tables.accuracy(main).set_index(["method", "setting", "metric"])["mean"]
     assert found["contrastive"] == contrastive["contrastive", "concatenated", "map_at_r"]
     sentence = page.after2019_sentence(main, after_study(levels, reruns=3))
-    assert "the highest MAP@R of a loss after 2019 is 90.10 % (Circle), that of 14 older ones " in sentence
+    assert "the highest MAP@R of a loss after 2019 is 90.10 % (Circle), the highest of the 14 older ones " in sentence
     assert (
-        "Of the 3 new ones, 1 lies clearly above the latter (the 95 % interval of the difference excludes 0), and 1 "
+        "Of the 3 new ones, 1 lies clearly above that (the 95 % interval of the difference excludes 0), and 1 "
         "clearly below." in sentence
     )
 

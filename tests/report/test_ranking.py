@@ -19,6 +19,7 @@ def test_methods_in_order_with_intervals_and_marks():
     frame = tables.accuracy(records)
     marked = tables.marks(frame)
     first = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
+    trunk = first.set_index("method")["mean"]["pretrained"]
     rows = body(lines)
     assert [row[2] for row in rows if row[0] != "pretrained"] == [
         name for name in first.sort_values("mean", ascending=False)["method"] if name != "pretrained"
@@ -26,6 +27,7 @@ def test_methods_in_order_with_intervals_and_marks():
     for place, row in first.iterrows():
         (line,) = (line for line in lines if row["method"] in line.split())
         assert f" {labels.percent(row['mean'], row['ci95'])} " in line
+        assert (f"{labels.percent(row['mean'], row['ci95'])} {labels.BELOW}" in line) == (row["mean"] < trunk)
         assert (" * " in line) == bool(marked[place])
     assert "seeds alone" in " ".join(lines)
     assert "searched once" in " ".join(lines)

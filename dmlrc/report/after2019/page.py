@@ -452,7 +452,7 @@ def after2019_in_short(edition: Mapping[str, tuple[StudyRecords, StudyRecords | 
             told[name] = f"{found['above'] or 'none'} of {found['n']}"
     return (
         "Losses after 2019 that clearly beat the best of the fourteen (the 95 % interval of the difference excludes "
-        f"0): {labels.by_study(told)}."
+        f"0, each loss by itself): {labels.by_study(told)}."
         if told
         else ""
     )
