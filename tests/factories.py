@@ -359,7 +359,7 @@ def searched_study(name, means, search=0.001, seed=0.0005, repetitions=None, ran
                 scores += [place | {"metric": metric, "value": value} for metric in ("map_at_r", "precision_at_1")]
                 runs.append({"method": method, "repetition": repetition, "kind": "rerun", "number": rerun})
     tried = pd.DataFrame(trials).assign(state="complete")
-    made = pd.DataFrame(runs)
-    reruns = made.drop(columns="kind").rename(columns={"number": "rerun"}).assign(state="complete")
+    made = pd.DataFrame(runs).assign(state="complete", stopped="plateau")
+    reruns = made.drop(columns=["kind", "stopped"]).rename(columns={"number": "rerun"})
     frames = {"scores": pd.DataFrame(scores), "trials": tried, "runs": made, "reruns": reruns}
     return replace(fake_records(study=name), **frames)

@@ -116,7 +116,9 @@ def test_trends_within_a_trunk():
     assert "dimensions, by 0.2 (the interval lies above 0 on " in sentence
     said = page.rising_sentence(table.assign(ci95=[0.0] * len(table)).reset_index())
     assert said.endswith("on CUB200 over all trunks; and on CUB200 with ResNet50 and up to 512 dimensions.")
-    assert page.rising_sentence(table.assign(ci95=1.0).reset_index()).endswith("on no data set with ResNet50 and up to 512 dimensions.")
+    assert page.rising_sentence(table.assign(ci95=1.0).reset_index()).endswith(
+        "on no data set with ResNet50 and up to 512 dimensions."
+    )
 
 
 def test_the_highest_claims():

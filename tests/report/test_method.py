@@ -19,7 +19,7 @@ from dmlrc.data import batches
 from dmlrc.errors import UsageError
 from dmlrc.methods import LOSS_WEIGHTS_LR
 from dmlrc.records import PRETRAINED
-from dmlrc.report import claims, publish, published, titles
+from dmlrc.report import claims, labels, publish, published, tables, titles
 from dmlrc.report.hypotheses.measures import CUB
 from dmlrc.report.method import figures, notes, others, page, samplers
 
@@ -191,7 +191,10 @@ def test_the_place_of_the_best_and_of_the_others(found):
     assert not other["tied"]
     assert other["best_method"] == BEST
     assert first["mean"] == pytest.approx(first["best"])
-    assert page.places(standing, BEST).loc[title, "rank"] == f"1 of {len(EIGHT)}"
+    cells = page.places(found, BEST).loc[title]
+    assert cells["rank"] == f"1 of {len(EIGHT)}"
+    precision = tables.mean_of(tables.accuracy(found[title]), BEST)
+    assert cells["P@1"].startswith(labels.percent(precision))
     assert page.place_sentences(standing, BEST)[0].endswith("; the highest mean.")
     assert "not among the best" in page.place_sentences(standing, SECOND)[0]
     equal = standing[title].assign(tied=True)

@@ -123,16 +123,23 @@ def gains(standing: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def places(standing: Mapping[str, pd.DataFrame], method: str) -> pd.DataFrame:
-    """`place` in every table as cells. standing: `standings`."""
+def places(found: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
+    """`place` in every table as cells, with P@1."""
     rows = {}
-    for study, frame in standing.items():
-        row = place(frame, method)
+    for study, frame in standings(found).items():
+        row, limited = place(frame, method), tables.cut_off(found[study]).get(method, 0.0)
+        accuracy = tables.accuracy(found[study])
+        precision = accuracy[(accuracy["setting"] == "concatenated") & (accuracy["metric"] == "precision_at_1")]
+        precision = precision.set_index("method")[["mean", "ci95"]]
+        untrained = precision["mean"].get(PRETRAINED, np.nan)
         rows[study] = {
             "MAP@R": labels.percent(row["mean"], row["ci95"])
-            + f" {labels.BELOW}" * bool(row["mean"] < row["untrained"]),
+            + f" {labels.BELOW}" * bool(row["mean"] < row["untrained"])
+            + f" {labels.CUT_OFF}" * bool(limited > tables.MOST_CUT_OFF),
             "rank": f"{labels.places(row['rank_low'], row['rank_high'])} of {row['n']}",
             "tied with the best": "yes" if row["tied"] else "no",
+            "P@1": labels.percent(*precision.loc[method])
+            + f" {labels.BELOW}" * bool(precision["mean"][method] < untrained),
             "the best": f"{labels.percent(row['best'])} {labels.method_label(row['best_method'], SHOWN)}",
             "untrained trunk": labels.percent(row["untrained"]),
         }

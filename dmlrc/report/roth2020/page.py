@@ -44,7 +44,7 @@ def compare_table2(by_study: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
     """roth-t2, cells and marks: mean and standard deviation of every method, the paper's columns and then ours.
 
     Bold: the best of the rows without and of those with rho-regularisation, which the paper keeps apart too; italic: it
-    cannot be told from that. In brackets, behind our R@1: the ranks that it may have among them. The trunk before
+    cannot be told from that. In brackets, behind ours: the ranks that a row may have among them. The trunk before
     training does not compete; what is below it has a sign.
     """
     cells, marks = {}, {}
@@ -56,7 +56,7 @@ def compare_table2(by_study: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
             means = part["mean"].reindex(texts.index)
             groups = [part[part.index.isin(group)] for group in (PLAIN, REGULARISED)]
             told = pd.concat(map(statistics.by_luck_of_seeds, groups))
-            if head in by_study and metric == TABLE[0]:
+            if head in by_study:
                 texts = texts.add(common.brackets(told).reindex(texts.index, fill_value=""))
             cells[column] = labels.against_untrained(texts, means, means[PRETRAINED])
             marks[column] = pd.concat(common.marks(group["mean"], told["among_best"]) for group in groups)
