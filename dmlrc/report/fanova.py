@@ -20,8 +20,10 @@ def main_effects(points: np.ndarray, values: np.ndarray, box: np.ndarray, seed: 
 
     points: (N, D), each within the box; values: (N,). box: (D, 2), lower and upper ends, in the scale of the points;
     the variance is that of a uniform draw from it. What is left to 1 is explained by dimensions together. NaN where all
-    values are equal.
+    values are equal. Raises ValueError for a point outside of the box.
     """
+    if ((points < box[:, 0]) | (points > box[:, 1])).any():
+        raise ValueError("a point lies outside of the box")
     from sklearn.ensemble import RandomForestRegressor  # takes seconds
 
     forest = RandomForestRegressor(TREES, random_state=seed).fit(points, values)

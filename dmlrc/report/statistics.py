@@ -609,9 +609,8 @@ def by_luck_of_seeds(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame
     """Where rows stand by the luck of seeds alone: rank_low, rank_high (`rank_intervals`) and `among_best`.
 
     rows: mean, ci95 and n as `of_groups` gives them. by: columns; the rows of each of their groups are compared with
-    one another, default all. The variance of a run is pooled over the rows of a group that have an interval; in the
-    tables of ours no row's standard deviation is more than two and a half times the pooled one. Where no row has an
-    interval nothing can be told apart. A row without a mean has no ranks and is not among the best.
+    one another, default all. The variance of a run is pooled over the rows of a group that have an interval. Where
+    no row has one nothing can be told apart. A row without a mean has no ranks and is not among the best.
     """
     numbers = rows[["mean", "ci95", "n"]].to_numpy(float)
     low, high = np.full((2, len(rows)), np.nan)

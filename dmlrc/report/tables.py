@@ -48,7 +48,8 @@ def accuracy(records: StudyRecords) -> pd.DataFrame:
     rank_low and rank_high bound the method's rank, and among_best says whether it cannot be told from the best. Where
     each method was searched more than once all of them count the luck of search and seed (`statistics.summary`), and a
     column seed_ci95 is the interval of the seeds alone. Of a single search nobody knows its luck: they are then of the
-    seeds (`statistics.by_luck_of_seeds`). NaN for a single rerun, and for the pretrained row, which has no seed.
+    seeds (`statistics.by_luck_of_seeds`). ci95 is NaN for a single rerun; of the pretrained row nothing but the mean is
+    told, since it has no seed.
     """
     return _accuracy(records).copy()
 
@@ -125,11 +126,11 @@ def cut_off(records: StudyRecords) -> pd.Series:
     """The share of each method's reruns that ended at the limit of epochs, not on a plateau, fold by fold.
 
     Empty where runs have a fixed length: the protocol validates nothing, its rates fall to 0 at the end, or it waits
-    for a better checkpoint as long as a run may last.
+    for a better checkpoint as long as a run may last, and no budget makes that shorter.
     """
     reruns = records.runs[(records.runs["kind"] == "rerun") & (records.runs["state"] == "complete")]
     protocol = records.meta["protocol"]
-    waits = protocol["patience"] >= protocol["max_epochs"]
+    waits = protocol["patience"] >= protocol["max_epochs"] and records.meta["budget"].get("max_epochs") is None
     if not protocol["folds"] or protocol["lr_decay"] != "none" or waits:
         reruns = reruns.iloc[:0]
     return (reruns["stopped"] == "limit").groupby(reruns["method"]).mean()
@@ -314,12 +315,15 @@ def importance(records: StudyRecords, min_trials: int = 20, seed: int = 0) -> pd
     together), error (its standard error over the searches, NaN for one). Only searches with at least min_trials
     complete trials, and methods with more than one hyperparameter: with fewer there is nothing to tell apart.
     """
+    from dmlrc import studies
+
+    known = studies.known().get(records.name)  # it may search other ranges than the paper's main table
+    spaces = {method.name: method.space for method in (*METHODS.values(), *(known.methods if known else ()))}
     rows = []
     for (name, _), trials in records.trials.groupby(["method", "repetition"], sort=False):
-        complete = trials[trials["state"] == "complete"]
-        if name not in METHODS or len(METHODS[name].space) < 2 or len(complete) < min_trials:
+        complete, space = trials[trials["state"] == "complete"], spaces.get(name, {})
+        if len(space) < 2 or len(complete) < min_trials:
             continue
-        space = METHODS[name].space
         scales = {key: _scale(limits) for key, limits in space.items()}
         points = np.array([[scales[key](params[key]) for key in space] for params in complete["params"]])
         box = np.array([[scales[key](end) for end in (limits.low, limits.high)] for key, limits in space.items()])

@@ -805,11 +805,11 @@ def test_counts_by_paper_and_what_fails_everywhere():
     exploratory = sum(bool(claim.exploratory) for claim in claims.CLAIMS if claim.needs)
     assert f"{exploratory} of {len(needing)} settled claims on `a`" in changed
     assert once.endswith(" Retracted, since our records cannot decide what they say: 27 claims.")
-    assert failed.startswith("Contradicted on every data set: *Properly tuned, most methods perform similarly*")
+    assert failed.startswith("Contradicted on `a` and `b`: *Properly tuned, most methods perform similarly*")
     assert failed.endswith(" (Musgrave et al. 2020).")
     assert page.everywhere(edition) == failed  # study b reproduces nothing
     told = page.everywhere({"a": edition["a"], "b": edition["a"]})
-    assert told.startswith("Reproduced on every data set: *")
+    assert told.startswith("Reproduced on `a` and `b`: *")
     assert told.count("(Musgrave et al. 2020)") == 2  # once of those that stand, once of those that do not
 
 

@@ -44,4 +44,6 @@ def test_a_step_explains_all_by_itself_and_a_chequerboard_nothing():
 
 
 def test_equal_values_have_nothing_to_explain():
+    with pytest.raises(ValueError, match="outside"):
+        fanova.main_effects(BOX[:, 1] + np.ones((5, 3)), np.ones(5), BOX)
     assert np.isnan(fanova.main_effects(BOX.mean(1) + np.zeros((5, 3)), np.ones(5), BOX)).all()

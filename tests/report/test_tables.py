@@ -283,6 +283,19 @@ def test_importance_finds_the_parameter_that_matters():
     assert f"a standard error of {100 * twice['error'].median():.0f} points" in told
 
 
+def test_importance_is_on_the_scale_of_the_search():
+    random, rows = np.random.default_rng(0), []
+    for trial in range(40):
+        temperature, rate = (10 ** random.uniform(*ends) for ends in ((-2, 2), (-6, 0)))
+        params = {"temperature": temperature, "loss_weights_lr": rate}
+        value = np.log10(rate)  # of which a linear scale sees the last decade alone
+        rows.append({"method": "normalized_softmax", "trial": trial, "params": params, "value": value, "repetition": 0})
+    shares = tables.importance(with_trials(rows)).set_index("parameter")["importance"]
+    assert shares["loss_weights_lr"] > 0.9
+    step = [row | {"value": float(row["params"]["loss_weights_lr"] > 1e-3)} for row in rows]  # half of the range
+    assert tables.importance(with_trials(step)).set_index("parameter")["importance"]["loss_weights_lr"] > 0.9
+
+
 def test_best_hyperparameters_stand_beside_their_range():
     rows = [
         {"method": "triplet", "trial": trial, "value": value, "params": {"margin": margin}}

@@ -358,7 +358,7 @@ def status(main: StudyRecords, after: StudyRecords | None) -> pd.DataFrame:
 
 
 def results(main: StudyRecords, after: StudyRecords | None) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The cells and the marks of the results table, as `musgrave.results`; marks are among the rows shown."""
+    """The cells and the marks of the results table, as `musgrave.results`; marks and ranks are among all rows."""
     pair = musgrave.results(accuracy(main, after), *labels.dimensions(main), status(main, after))
     for frame in pair:
         frame.index = frame.index.map(after2019_label)
@@ -404,7 +404,9 @@ def against_the_fourteen(main: StudyRecords, after: StudyRecords | None) -> dict
     newer = scores[scores.index.isin(METHODS)]
     if newer.empty or best is None:
         return {}
-    half = np.hypot(newer["ci95"].fillna(0.0), np.nan_to_num(scores["ci95"][best]))
+    half = np.hypot(
+        newer["ci95"], scores["ci95"][best]
+    )  # NaN where nothing is known of the luck: neither above nor below
     lead = newer["mean"] - scores["mean"][best]
     return {
         "best": float(newer["mean"].max()),

@@ -104,7 +104,7 @@ CLAIMS = (
             needs=(TABLE, RANDOM),
             more=MORE_ORDERS,
             quote="The scores for all metrics were lower when the classes were partitioned",
-            link="oi-every-order-numbers",
+            link="oi-orders",
             measure=by_order(metric),
             published=lambda metric=metric: _published_order(metric),
         )

@@ -134,8 +134,7 @@ def _verdict(judgement: Judgement | None) -> str:
 
 def signed(judgement: Judgement) -> str:
     """The verdict, with the sign of `labels.BELOW` where it is settled by rows of which most lie below the trunk."""
-    settled = judgement.verdict in (REPRODUCED, NOT_REPRODUCED)
-    return f"{judgement.verdict} {labels.BELOW}" if settled and judgement.below_trunk else judgement.verdict
+    return f"{judgement.verdict} {labels.BELOW}" if judgement.from_low_rows else judgement.verdict
 
 
 def _cell(claim: Claim, judgement: Judgement | None) -> str:
@@ -336,7 +335,7 @@ def _everywhere(studies: Judged, verdict: str) -> tuple[list[Claim], str]:
     }
     claims = [claim for claim, found in verdicts.items() if found == {verdict}]
     names = [name for name in deciding if name != WITHOUT_RECORDS]
-    where = "on every data set" if len(names) > 1 else "".join(f"on `{name}`" for name in names)
+    where = f"on {labels.listed(f'`{name}`' for name in names)}"
     return claims, where
 
 

@@ -281,9 +281,9 @@ def evaluate(
 def below_untrained(records: StudyRecords, rows: Collection[str] = ()) -> tuple[int, int, int]:
     """How many rows have a lower mean P@1 on the test half than their own start, than the trunk; how many there are.
 
-    The start: see `starts.of_rows`; the trunk: see `dmlrc.report.starts`. A row is below if it is
-    so alone and, where there are folds, joined. rows: default all; of a sweep, the rows at every level. (0, 0, 0) where
-    no start is known. Differences between rows below their start say which training did the least harm.
+    The start: see `starts.of_rows`; the trunk: see `dmlrc.report.starts`. A row is below if it is so
+    alone and, where there are folds, joined. rows: default all; of a sweep, the rows at every level. (0, 0, 0) where no
+    start is known. Differences between rows below their start say which training did the least harm.
     """
     return _counted(lower_than_untrained(records), rows)
 

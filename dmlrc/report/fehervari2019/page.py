@@ -471,9 +471,7 @@ def _of_more_dimensions(by_study: ByStudy, dims: ByStudy) -> str:
         "raise R@1."
     )
     sweeps = {name: sweep(each).set_index("method") for name, each in common.present(dims).items()}
-    ranks = {
-        name: common.place(frame["mean"][frame["number"] == others], "proxy_softmax") for name, frame in sweeps.items()
-    }
+    ranks = {name: common.ranks(frame[frame["number"] == others], "proxy_softmax") for name, frame in sweeps.items()}
     return f"{told} With {others} floats it ranks {labels.by_study(ranks)}." if ranks else told
 
 

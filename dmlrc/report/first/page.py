@@ -1,4 +1,4 @@
-"""The answer in three sentences, and the numbers behind the first page's pictures."""
+"""The answer in a few sentences, and the numbers behind the first page's pictures."""
 
 from collections.abc import Sequence
 
@@ -12,6 +12,7 @@ from dmlrc.report.claims.rule import VERDICTS, Judgement, below_untrained
 from dmlrc.report.claims.verdicts import Judged, of_section
 from dmlrc.report.decides import measures as parts
 from dmlrc.report.decides import page as decides
+from dmlrc.report.hypotheses.measures import LITTLE
 from dmlrc.report.labels import listed
 from dmlrc.report.rates import page as rates
 
@@ -23,16 +24,13 @@ NEWER = {method.name: method for method in after2019.METHODS}
 # The answer
 
 
-MARGINAL = 0.05
-"""How much better in P@1 a newer loss may be and still be hardly better: the limit of hypothesis H3."""
-
-
 def answer(edition: Sequence[StudyRecords]) -> str:
-    """What the book finds: a few words, then three sentences, of what was claimed, what is measured, what decides.
+    """What the book finds: a few words, then what was claimed, what is measured, and what decides.
 
-    From the studies of full budget, where there are any.
+    From the studies of full budget, where there are any; without one the few words are that it cannot be told yet.
     """
-    edition = [each for each in edition if each.meta["budget"]["name"] == "full"] or edition
+    full = [each for each in edition if each.meta["budget"]["name"] == "full"]
+    edition = full or edition
     theirs = published.results()
     paper = [tables.improvement(theirs[theirs["dataset"] == name], CONTRASTIVE) for name in published.DATASETS]
     over = {
@@ -47,7 +45,7 @@ def answer(edition: Sequence[StudyRecords]) -> str:
     trained = ", where only a linear layer on fixed features was trained," if frozen else ""
     return " ".join(
         [
-            _in_a_word([max(ours[name], over_triplet[name]) for name in ours if name in over_triplet]),
+            _in_a_word([max(ours[name], over_triplet[name]) for name in ours if name in over_triplet] if full else []),
             "From 2017 to 2019, papers reported a P@1 (how often the nearest neighbour is of the right class) on "
             f"average {labels.apart(claimed)} that of the contrastive loss of 2006, depending on the data.",
             "When Musgrave and colleagues tuned all losses alike in 2020 (the *Reality Check*), the newer ones came "
@@ -64,7 +62,7 @@ def _in_a_word(gains: Sequence[float]) -> str:
     >>> _in_a_word([-0.02, 0.01]), _in_a_word([0.2, 0.01])
     ('**Hardly, once all are tuned alike.**', '**On some data, once all are tuned alike.**')
     """
-    more = [gain > MARGINAL for gain in gains]
+    more = [gain > LITTLE for gain in gains]
     if not gains:
         return "**That cannot be told yet.**"
     if all(more):
@@ -94,8 +92,13 @@ def leads(edition: Sequence[StudyRecords]) -> str:
     By test scores where a table was made at another rate too, else by validation scores where there is a grid.
     """
     at_rates = {each.name: found for each in edition if (found := parts.at_rates(each)) is not None}
-    if told := decides.too_high_in_short(at_rates):
-        return told
+    beyond_chance = any(
+        each.moved(parts.TOO_HIGH)[0] > each.by_chance(parts.TOO_HIGH)
+        for each in at_rates.values()
+        if parts.TOO_HIGH in each.made
+    )
+    if beyond_chance:
+        return decides.too_high_in_short(at_rates)
     changes = rates.between(edition)
     turned = {title: change for title, change in changes.items() if change.pairs > change.lucky.high}
     if turned:

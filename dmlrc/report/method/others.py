@@ -232,6 +232,8 @@ def in_short(found: Found) -> list[str]:
 def _with_ties(lead: Best) -> str:
     if lead.tied is None:
         return f"{labels.one_digit(lead.mean)} %, one run each"
+    if not lead.others:
+        return f"{labels.one_digit(lead.mean)} %, the only row so far"
     tied = f"{lead.tied} of {lead.others} others cannot be told from it" if lead.tied else "clearly above all others"
     return f"{labels.one_digit(lead.mean)} %, {tied}"
 

@@ -77,7 +77,7 @@ def _signed(frame: pd.DataFrame, state: pd.DataFrame | None) -> pd.Series:
     """
     texts = pd.Series([labels.percent(*pair) for pair in frame[["mean", "ci95"]].to_numpy()], frame.index, dtype=object)
     ranked = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
-    if "rank_low" in ranked:
+    if "rank_low" in ranked and ranked["rank_low"].count() > 1:
         texts[ranked.index] += list(map(labels.brackets, ranked["rank_low"], ranked["rank_high"]))
     untrained = frame[frame["method"] == PRETRAINED].set_index(["setting", "metric"])["mean"]
     for place, part in frame.groupby(["setting", "metric"]):

@@ -193,6 +193,8 @@ def every_order_cells(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def _score(value: float, metric: str) -> str:
+    if np.isnan(value):
+        return "–"
     return f"{value:.3f}" if metric == "jsd" else f"{100 * value:.1f}"
 
 
@@ -459,8 +461,11 @@ def orders_in_short(orders: Orders, more: pd.DataFrame) -> str:
     several, one = {}, {}
     for name in orders["default"]:
         pair = [orders[order][name] for order in EXPERIMENTS]
-        if name in scatter:
-            gain = by_order("precision_at_1")(experiments.class_orders(name))
+        if name in scatter and None not in pair:
+            scored = {
+                order: found for order, found in experiments.class_orders(name).items() if len(final_scores(found))
+            }
+            gain = by_order("precision_at_1")(scored)
             told = _moved(replace(gain, value=-gain.value, low=-gain.high, high=-gain.low), "precision_at_1")
             several[name] = (
                 f"{told} over {len(scatter[name])} orders (SD {labels.percent(scatter[name].std(), digits=1)})"

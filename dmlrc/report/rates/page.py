@@ -271,13 +271,12 @@ def own_rate_sentence(title: str, best: pd.DataFrame) -> str:
 class Turned(NamedTuple):
     """How far the order of a grid's losses at some rate is another one than at the best rate.
 
-    pairs: in another order, of so many; lucky: how many of them another seed alone would turn; rho: rank correlation.
+    pairs: in another order, of so many; lucky: how many of them another seed alone would turn.
     """
 
     pairs: int
     of: int
     lucky: Estimate
-    rho: float
 
 
 def _turned(best: pd.DataFrame, rate: float, luck: float) -> Turned:
@@ -287,7 +286,7 @@ def _turned(best: pd.DataFrame, rate: float, luck: float) -> Turned:
     """
     there, here = best.loc[[best_rate(best), rate]].dropna(axis=1).to_numpy()
     lucky = statistics.turned_by_luck(there, *(luck * each.mean() for each in (there, here)))
-    return Turned(*statistics.turned(here, there), lucky, statistics.correlation(here, there, ranks=True).value)
+    return Turned(*statistics.turned(here, there), lucky)
 
 
 def seed_luck(study: StudyRecords, edition: Sequence[StudyRecords]) -> float:

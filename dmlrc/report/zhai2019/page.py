@@ -278,10 +278,9 @@ def compare_samples(by_study: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
             cells[name][labels.UNTRAINED] = labels.percent(untrained, digits=1) or "–"
     order = list(dict.fromkeys(layout for column in cells.values() for layout in column.index))
     table = pd.DataFrame(cells).reindex(index=order, columns=[*list(frames)[:1], *by_study])
+    table = table.astype(object).fillna(dict.fromkeys(list(frames)[:1], "–"))  # the paper has no untrained trunk
     marked = pd.DataFrame(marks).reindex(index=order, columns=table.columns).astype(object).fillna("")
-    return table.astype(object).fillna("not run").rename_axis("Images x classes"), marked.rename_axis(
-        "Images x classes"
-    )
+    return table.fillna("not run").rename_axis("Images x classes"), marked.rename_axis("Images x classes")
 
 
 def samples_data(by_study: ByStudy) -> pd.DataFrame:
@@ -334,7 +333,8 @@ def compare_embeddings(table: str, main: ByStudy, dims: ByStudy) -> tuple[pd.Dat
         if len(frame):
             trunk = {metric: starts.of_trunk(main[name], metric) for metric in metrics}
             blocks.append(_embedding_block(name, frame, metrics, trunk))
-    order = [*trunks.index, *(key for frame in ours.values() for key in frame.set_index(keys).index), TRUNK_ROW]
+    order = [*trunks.index, *(key for frame in ours.values() for key in frame.set_index(keys).index)]
+    order += [TRUNK_ROW] * any(len(frame) for frame in ours.values())
     cells, marks = (
         pd.concat(parts, axis=1).reindex(pd.MultiIndex.from_tuples(dict.fromkeys(order), names=keys))
         for parts in zip(*blocks, strict=True)
@@ -505,7 +505,8 @@ def compare_shares(by_study: ByStudy) -> pd.DataFrame:
     trunk = {
         name: labels.percent(starts.of_trunk(each), digits=1) or "–" for name, each in common.present(by_study).items()
     }
-    cells.loc[labels.UNTRAINED] = pd.Series(trunk).reindex(cells.columns, fill_value="–")
+    if trunk:
+        cells.loc[labels.UNTRAINED] = pd.Series(trunk).reindex(cells.columns, fill_value="–")
     return cells
 
 
