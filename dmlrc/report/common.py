@@ -175,16 +175,16 @@ def place(values: pd.Series, name: str) -> str:
     return f"{(values > values[name]).sum() + 1} of {len(values)}"
 
 
-def ranks(rows: pd.DataFrame, name: str) -> str:
+def ranks(rows: pd.DataFrame, name: str, between: str = " to ") -> str:
     """Which ranks a row of ours may have among these, by the luck of seeds: "2 to 4 of 7".
 
-    rows: mean, ci95 and n, indexed by name, as `column`.
+    rows: mean, ci95 and n, indexed by name, as `column`. between: what stands between the two ranks.
     """
     told = statistics.by_luck_of_seeds(rows)
     if name not in told.index or math.isnan(told["rank_low"][name]):
         return "not among them"
     count = rows["mean"].notna().sum()
-    return f"{labels.places(told['rank_low'][name], told['rank_high'][name])} of {count}"
+    return f"{labels.places(*told.loc[name, ['rank_low', 'rank_high']], between=between)} of {count}"
 
 
 def verdicts(edition: Sequence[StudyRecords] | claims.Judged, paper: str) -> str:

@@ -520,15 +520,15 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
-def places(low: float, high: float) -> str:
+def places(low: float, high: float, between: str = " to ") -> str:
     """Between which places a mean may lie, as printed.
 
-    >>> places(1, 3), places(2, 2), places(float("nan"), 1)
-    ('1 to 3', '2', '–')
+    >>> places(1, 3), places(2, 2), places(float("nan"), 1), places(1, 3, between="–")
+    ('1 to 3', '2', '–', '1–3')
     """
     if np.isnan(low) or np.isnan(high):
         return "–"
-    return f"{low:.0f}" if low == high else f"{low:.0f} to {high:.0f}"
+    return f"{low:.0f}" if low == high else f"{low:.0f}{between}{high:.0f}"
 
 
 def brackets(low: float, high: float) -> str:
@@ -537,7 +537,7 @@ def brackets(low: float, high: float) -> str:
     >>> brackets(1, 3), brackets(2, 2), brackets(float("nan"), 1)
     (' (1–3)', ' (2)', '')
     """
-    return "" if np.isnan(low) or np.isnan(high) else f" ({places(low, high).replace(' to ', '–')})"
+    return "" if np.isnan(low) or np.isnan(high) else f" ({places(low, high, between='–')})"
 
 
 def listed(texts: Iterable[str]) -> str:

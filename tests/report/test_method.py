@@ -142,7 +142,7 @@ def test_the_rows_of_a_loss_in_the_tables_of_the_other_papers(monkeypatch):
     angular, absent, diverged = (next(each for each in table.methods if each.name == name) for name in names)
     cells = others.places([(made, angular), (made, absent), (made, diverged)], found)
     assert list(cells.columns) == ["grocery-quick", "batch", "fixed settings"]  # what was not run has no column
-    assert cells.loc["Angular (Roth et al. 2020)", "grocery-quick"] == "50.0 ± 1.0, 2 of 3 ↓"
+    assert cells.loc["Angular (Roth et al. 2020)", "grocery-quick"] == "50.0 ± 1.0 (2 of 3) ↓"
     assert cells.loc["Angular (Roth et al. 2020)", "batch"] == "56 x 2"
     assert cells.loc["Npair (Roth et al. 2020)", "grocery-quick"] == "not run"
     assert cells.loc["SNR (D) (Roth et al. 2020)", "grocery-quick"] == "diverged"

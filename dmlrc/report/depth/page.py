@@ -157,5 +157,5 @@ def missing_sentence(missing: Mapping[str, str]) -> str:
         return ""
     named = "; ".join(f"{titles.title(name)}: {expected}" for name, expected in missing.items())
     commands = "\n".join(f"dmlrc study run {name} --workers 2" for name in missing)
-    begin = f"Not run so far, with the time that each takes: {named}. They are run, or resumed, by:"
+    begin = f"Not finished so far, with the time that each takes: {named}. To run or resume them:"
     return f"{begin}\n\n```shell\n{commands}\n```"

@@ -184,11 +184,12 @@ def place(means: pd.DataFrame, method: str) -> str:
 
     >>> means = pd.DataFrame({"mean": [0.65, 0.7, 0.6], "ci95": 0.01, "n": 5}, ["pretrained", "a", "b"])
     >>> place(means, "a"), place(means.assign(ci95=0.2), "b")
-    ('70.0 ± 1.0, 1 of 2', '60.0 ± 20.0, 1 to 2 of 2 ↓')
+    ('70.0 ± 1.0 (1 of 2)', '60.0 ± 20.0 (1–2 of 2) ↓')
     """
     trained = means.drop(index=[PRETRAINED, fehervari.FLOATS], errors="ignore")
     below = means["mean"][method] < means["mean"].get(PRETRAINED, np.nan)
-    text = f"{labels.percent(*means.loc[method, ['mean', 'ci95']], digits=1)}, {common.ranks(trained, method)}"
+    value, ranks = means.loc[method, ["mean", "ci95"]], common.ranks(trained, method, between="–")
+    text = f"{labels.percent(*value, digits=1)} ({ranks})"
     return f"{text} {labels.BELOW}" if below else text
 
 
