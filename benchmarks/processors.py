@@ -1,8 +1,11 @@
-"""Do other kernels give the same numbers? Units of a study, run again without AVX-512.
+"""Do other kernels, and other machines, give the same numbers? Units of a study, run again.
 
 `python -m benchmarks.processors --write FILE.csv [STUDY:METHOD ...]`. The first trial of each method is run in fresh
 processes, one of which is told to use no more than AVX2, as many processors do: sums are then added in another order.
 Same code, same packages, same seed. It says something on a processor with AVX-512 only.
+
+`python -m benchmarks.processors --committed [--write FILE.csv] [STUDY:METHOD ...]`: the first trial of a repetition whose
+record was made on another processor, run again here. Code and packages are those of today.
 """
 
 import argparse
@@ -20,6 +23,10 @@ from benchmarks.scaling import written
 from dmlrc import provenance
 
 UNITS = ("grocery-quick:contrastive", "grocery-quick:normalized_softmax", "grocery-quick:fast_ap")
+COMMITTED = tuple(
+    f"cars196crops-frozen:{method}"
+    for method in ("contrastive", "triplet", "normalized_softmax", "fast_ap", "soft_triple", "multi_similarity")
+)
 KERNELS = {
     "native": {},
     "AVX2": {"ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"},
@@ -69,11 +76,58 @@ def rows(names: Sequence[str]) -> Iterator[dict]:
             }
 
 
+def again(names: Sequence[str]) -> Iterator[dict]:
+    """A row a "STUDY:METHOD": its committed first trial, of the first repetition made on another processor, and its own.
+
+    Columns: unit, repetition, recorded, recorded_on, again, again_on, difference (again less recorded), same_checkpoints
+    (of how many folds the best checkpoint is the same), folds, torch, date, commit. Raises SystemExit where no record of
+    a method was made elsewhere.
+    """
+    from dmlrc import records, schedule, studies
+    from dmlrc.unit import run_unit
+
+    here = provenance.environment(torch.device("cpu"))["processor"]
+    for name in names:
+        study, found = studies.get(name.split(":")[0]), records.load(name.split(":")[0])
+        method = study.method(name.split(":")[1])
+        firsts = found.trials[(found.trials["method"] == method.name) & (found.trials["trial"] == 0)]
+        elsewhere = firsts[firsts["processor"] != here]
+        if elsewhere.empty:
+            raise SystemExit(f"all first trials of {name} were recorded on {here} too: run this on another machine")
+        trial = elsewhere.iloc[0]
+        unit, *_ = schedule.next_units(study, method, int(trial["repetition"]), [])
+        record = run_unit(unit)
+        runs = found.runs[(found.runs["method"] == method.name) & (found.runs["repetition"] == trial["repetition"])]
+        steps = runs[(runs["kind"] == "trial") & (runs["number"] == 0)].sort_values("fold")["best_step"]
+        yield {
+            "unit": name,
+            "repetition": trial["repetition"],
+            "recorded": repr(float(trial["value"])),
+            "recorded_on": trial["processor"],
+            "again": repr(record["value"]),
+            "again_on": here,
+            "difference": repr(record["value"] - float(trial["value"])),
+            "same_checkpoints": sum(step == run["best_step"] for step, run in zip(steps, record["runs"], strict=True)),
+            "folds": len(steps),
+            "torch": torch.__version__,
+            "date": f"{datetime.now(UTC):%Y-%m-%d}",
+            "commit": provenance.commit(),
+        }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("units", nargs="*", default=UNITS, help="STUDY:METHOD, whose first trial is run")
+    parser.add_argument("units", nargs="*", help="STUDY:METHOD, whose first trial is run")
     parser.add_argument("--write", type=Path, help="a CSV file for the rows")
+    parser.add_argument("--committed", action="store_true", help="compare with records of another processor")
     arguments = parser.parse_args()
+    if arguments.committed:
+        for row in written(again(arguments.units or COMMITTED), arguments.write):
+            print(
+                f"{row['unit']:40} {row['recorded_on']:24} {float(row['recorded']):.6f} {float(row['difference']):+.1e}"
+            )
+        return
+    arguments.units = arguments.units or UNITS
     for row in written(rows(arguments.units), arguments.write):
         print(f"{row['unit']:40} {row['kernels']:8} {float(row['map_at_r']):.6f} {float(row['difference']):+.1e}")
 

@@ -105,6 +105,45 @@ def other_kernels_cells() -> pd.DataFrame:
     return pd.DataFrame.from_dict(cells, orient="index").set_index("study").rename_axis("Study")
 
 
+def other_machines() -> pd.DataFrame:
+    """Committed trials that were run again on another processor, as `benchmarks/processors.py --committed` measured them.
+
+    Columns: unit ("STUDY:METHOD", the first trial of a repetition), repetition, recorded, recorded_on, again, again_on,
+    difference, same_checkpoints, folds, torch, date, commit.
+    """
+    return pd.read_csv(files("dmlrc.report") / "measurements" / "machines.csv")
+
+
+def other_machines_cells() -> pd.DataFrame:
+    """`other_machines` as cells: a row a trial, validation MAP@R in percent, and the difference in points."""
+    cells = [
+        {
+            "study": row.unit.split(":")[0],
+            "loss": labels.method_label(row.unit.split(":")[1]),
+            row.recorded_on: labels.percent(row.recorded, digits=3),
+            row.again_on: labels.percent(row.again, digits=3),
+            "difference": f"{100 * row.difference:+.4f}",
+            "same checkpoint": f"{row.same_checkpoints} of {row.folds} folds",
+        }
+        for row in other_machines().itertuples()
+    ]
+    return pd.DataFrame(cells).fillna("–").set_index("study").rename_axis("Study")
+
+
+def other_machines_sentence() -> str:
+    """How far another processor moved recorded trials, in a sentence or two."""
+    found = other_machines()
+    moved = found["difference"].abs()
+    worst = found.loc[moved.idxmax()]
+    return (
+        f"{labels.counted(len(found), 'recorded trial')} of {labels.listed(dict.fromkeys(found['recorded_on']))}, run "
+        f"again on {labels.listed(dict.fromkeys(found['again_on']))}: {(moved < 1e-5).sum()} give the same number to a "
+        f"thousandth of a point. {labels.method_label(worst['unit'].split(':')[1])} moves most, by "
+        f"{labels.percent(moved.max())} points; {worst['folds'] - worst['same_checkpoints']} of its {worst['folds']} folds "
+        "keep another checkpoint."
+    )
+
+
 def other_kernels_sentence() -> str:
     """How far other kernels moved the numbers, in two sentences."""
     found = other_kernels()
@@ -114,7 +153,7 @@ def other_kernels_sentence() -> str:
     return (
         f"{same} of {len(other)} trials give the same number to a millionth; the largest difference is "
         f"{labels.percent(moved.max())} points, since the rounding of a sum is enough for a fold to keep another "
-        "checkpoint. So few, and short, trials, on a processor that was told to be another, say little of others: with "
-        "a margin, a trial counts as reproduced on another processor within "
+        "checkpoint. So few trials say little of others: with a margin, a trial counts as reproduced on another "
+        "processor within "
         f"{labels.percent(TOLERANCE, digits=1)} points, and a test holds the recorded ones to that."
     )

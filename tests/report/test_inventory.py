@@ -1,8 +1,10 @@
 """What stands on the page of provenance beside the records themselves."""
 
 import pytest
+from factories import fake_records
 
 from benchmarks import processors
+from dmlrc import studies
 from dmlrc.report import inventory
 
 
@@ -19,6 +21,34 @@ def test_the_tolerance_covers_what_was_measured():
     assert found["unit"].nunique() >= 3
     assert set(found["kernels"]) == set(processors.KERNELS)
     assert (found[found["kernels"] == "native"]["difference"] == 0).all()
+
+
+def test_the_tolerance_covers_what_another_machine_gave():
+    found = inventory.other_machines()
+    assert found["difference"].abs().max() < inventory.TOLERANCE
+    assert found["unit"].nunique() >= 3
+    assert (found["recorded_on"] != found["again_on"]).all()
+    assert (found["again"] - found["recorded"]).to_numpy() == pytest.approx(found["difference"].to_numpy())
+    cells, said = inventory.other_machines_cells(), inventory.other_machines_sentence()
+    assert len(cells) == len(found)
+    assert f"by {100 * found['difference'].abs().max():.2f} points" in said
+
+
+def test_a_recorded_trial_is_run_again_where_its_processor_is_another(monkeypatch):
+    found = fake_records(study="grocery-quick", dataset="grocery", protocol=studies.get("grocery-quick").protocol)
+    first = found.trials[(found.trials["method"] == "triplet") & (found.trials["trial"] == 0)].iloc[0]
+    steps = found.runs.query("method == 'triplet' and kind == 'trial' and number == 0").sort_values("fold")["best_step"]
+    runs = [{"best_step": step} for step in [*steps[:-1], -1]]
+    monkeypatch.setattr("dmlrc.records.load", lambda name: found)
+    monkeypatch.setattr("dmlrc.unit.run_unit", lambda unit: {"value": first["value"] + 0.001, "runs": runs})
+    monkeypatch.setattr(processors.provenance, "environment", lambda device: {"processor": "another"})
+    [row] = processors.again(["grocery-quick:triplet"])
+    assert float(row["difference"]) == pytest.approx(0.001)
+    assert (row["same_checkpoints"], row["folds"]) == (len(steps) - 1, len(steps))
+    assert (row["recorded_on"], row["again_on"]) == (first["processor"], "another")
+    monkeypatch.setattr(processors.provenance, "environment", lambda device: {"processor": first["processor"]})
+    with pytest.raises(SystemExit, match="run this on another machine"):
+        list(processors.again(["grocery-quick:triplet"]))
 
 
 def test_other_kernels_run_in_processes_of_their_own(monkeypatch):
