@@ -4,12 +4,13 @@
 processes, one of which is told to use no more than AVX2, as many processors do: sums are then added in another order.
 Same code, same packages, same seed. It says something on a processor with AVX-512 only.
 
-`python -m benchmarks.processors --committed [--write FILE.csv] [STUDY:METHOD ...]`: the first trial of a repetition whose
-record was made on another processor, run again here. Code and packages are those of today.
+`python -m benchmarks.processors --committed [--write FILE.csv] [STUDY:METHOD ...]`: the first trial of each repetition
+whose record was made on another processor, run again here. Code and packages are those of today.
 """
 
 import argparse
 import json
+import operator
 import os
 import subprocess
 import sys
@@ -34,14 +35,14 @@ KERNELS = {
 """What PyTorch and MKL are allowed to use: environment variables of each."""
 
 
-def first_trial(name: str) -> dict:
+def first_trial(name: str, repetition: int = 0) -> dict:
     """Validation MAP@R of the first trial of "STUDY:METHOD", and the step of each fold's best checkpoint."""
     from dmlrc import schedule, studies
     from dmlrc.unit import run_unit
 
     study_name, method = name.split(":")
     study = studies.get(study_name)
-    unit, *_ = schedule.next_units(study, study.method(method), 0, [])
+    unit, *_ = schedule.next_units(study, study.method(method), repetition, [])
     record = run_unit(unit)
     return {"value": record["value"], "best_steps": [run["best_step"] for run in record["runs"]]}
 
@@ -77,42 +78,42 @@ def rows(names: Sequence[str]) -> Iterator[dict]:
 
 
 def again(names: Sequence[str]) -> Iterator[dict]:
-    """A row a "STUDY:METHOD": its committed first trial, of the first repetition made on another processor, and its own.
+    """A row for the first trial of each repetition of "STUDY:METHOD" that was recorded on another processor.
 
-    Columns: unit, repetition, recorded, recorded_on, again, again_on, difference (again less recorded), same_checkpoints
-    (of how many folds the best checkpoint is the same), folds, torch, date, commit. Raises SystemExit where no record of
-    a method was made elsewhere.
+    Columns: unit, repetition, recorded, recorded_on, again, again_on, difference (again less recorded),
+    same_checkpoints (in how many folds the best checkpoint is the same), folds, torch, date, commit. Raises SystemExit
+    where all of them were recorded on this processor.
     """
-    from dmlrc import records, schedule, studies
-    from dmlrc.unit import run_unit
+    from dmlrc import records
 
     here = provenance.environment(torch.device("cpu"))["processor"]
     for name in names:
-        study, found = studies.get(name.split(":")[0]), records.load(name.split(":")[0])
-        method = study.method(name.split(":")[1])
-        firsts = found.trials[(found.trials["method"] == method.name) & (found.trials["trial"] == 0)]
-        elsewhere = firsts[firsts["processor"] != here]
+        study_name, method = name.split(":")
+        found = records.load(study_name)
+        trials = found.trials[(found.trials["method"] == method) & (found.trials["trial"] == 0)]
+        elsewhere = trials[trials["processor"] != here]
         if elsewhere.empty:
             raise SystemExit(f"all first trials of {name} were recorded on {here} too: run this on another machine")
-        trial = elsewhere.iloc[0]
-        unit, *_ = schedule.next_units(study, method, int(trial["repetition"]), [])
-        record = run_unit(unit)
-        runs = found.runs[(found.runs["method"] == method.name) & (found.runs["repetition"] == trial["repetition"])]
-        steps = runs[(runs["kind"] == "trial") & (runs["number"] == 0)].sort_values("fold")["best_step"]
-        yield {
-            "unit": name,
-            "repetition": trial["repetition"],
-            "recorded": repr(float(trial["value"])),
-            "recorded_on": trial["processor"],
-            "again": repr(record["value"]),
-            "again_on": here,
-            "difference": repr(record["value"] - float(trial["value"])),
-            "same_checkpoints": sum(step == run["best_step"] for step, run in zip(steps, record["runs"], strict=True)),
-            "folds": len(steps),
-            "torch": torch.__version__,
-            "date": f"{datetime.now(UTC):%Y-%m-%d}",
-            "commit": provenance.commit(),
-        }
+        runs = found.runs[
+            (found.runs["method"] == method) & (found.runs["kind"] == "trial") & (found.runs["number"] == 0)
+        ]
+        for trial in elsewhere.itertuples():
+            steps = runs[runs["repetition"] == trial.repetition].sort_values("fold")["best_step"]
+            told = first_trial(name, trial.repetition)
+            yield {
+                "unit": name,
+                "repetition": trial.repetition,
+                "recorded": repr(float(trial.value)),
+                "recorded_on": trial.processor,
+                "again": repr(float(told["value"])),
+                "again_on": here,
+                "difference": repr(float(told["value"] - trial.value)),
+                "same_checkpoints": sum(map(operator.eq, steps, told["best_steps"])),
+                "folds": len(steps),
+                "torch": torch.__version__,
+                "date": f"{datetime.now(UTC):%Y-%m-%d}",
+                "commit": provenance.commit(),
+            }
 
 
 def main() -> None:

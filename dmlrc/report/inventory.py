@@ -106,7 +106,7 @@ def other_kernels_cells() -> pd.DataFrame:
 
 
 def other_machines() -> pd.DataFrame:
-    """Committed trials that were run again on another processor, as `benchmarks/processors.py --committed` measured them.
+    """Committed trials that were run again on another processor: `benchmarks/processors.py --committed` measured them.
 
     Columns: unit ("STUDY:METHOD", the first trial of a repetition), repetition, recorded, recorded_on, again, again_on,
     difference, same_checkpoints, folds, torch, date, commit.
@@ -120,6 +120,7 @@ def other_machines_cells() -> pd.DataFrame:
         {
             "study": row.unit.split(":")[0],
             "loss": labels.method_label(row.unit.split(":")[1]),
+            "repetition": str(row.repetition + 1),
             row.recorded_on: labels.percent(row.recorded, digits=3),
             row.again_on: labels.percent(row.again, digits=3),
             "difference": f"{100 * row.difference:+.4f}",
@@ -139,8 +140,8 @@ def other_machines_sentence() -> str:
         f"{labels.counted(len(found), 'recorded trial')} of {labels.listed(dict.fromkeys(found['recorded_on']))}, run "
         f"again on {labels.listed(dict.fromkeys(found['again_on']))}: {(moved < 1e-5).sum()} give the same number to a "
         f"thousandth of a point. {labels.method_label(worst['unit'].split(':')[1])} moves most, by "
-        f"{labels.percent(moved.max())} points; {worst['folds'] - worst['same_checkpoints']} of its {worst['folds']} folds "
-        "keep another checkpoint."
+        f"{labels.percent(moved.max())} points; {worst['folds'] - worst['same_checkpoints']} of its {worst['folds']} "
+        "folds keep another checkpoint."
     )
 
 

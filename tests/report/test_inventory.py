@@ -38,9 +38,9 @@ def test_a_recorded_trial_is_run_again_where_its_processor_is_another(monkeypatc
     found = fake_records(study="grocery-quick", dataset="grocery", protocol=studies.get("grocery-quick").protocol)
     first = found.trials[(found.trials["method"] == "triplet") & (found.trials["trial"] == 0)].iloc[0]
     steps = found.runs.query("method == 'triplet' and kind == 'trial' and number == 0").sort_values("fold")["best_step"]
-    runs = [{"best_step": step} for step in [*steps[:-1], -1]]
+    told = {"value": first["value"] + 0.001, "best_steps": [*steps[:-1], -1]}
     monkeypatch.setattr("dmlrc.records.load", lambda name: found)
-    monkeypatch.setattr("dmlrc.unit.run_unit", lambda unit: {"value": first["value"] + 0.001, "runs": runs})
+    monkeypatch.setattr(processors, "first_trial", lambda name, repetition: told)
     monkeypatch.setattr(processors.provenance, "environment", lambda device: {"processor": "another"})
     [row] = processors.again(["grocery-quick:triplet"])
     assert float(row["difference"]) == pytest.approx(0.001)
