@@ -137,7 +137,7 @@ def other_machines_sentence() -> str:
     moved = found["difference"].abs()
     worst = found.loc[moved.idxmax()]
     return (
-        f"{labels.counted(len(found), 'recorded trial')} of {labels.listed(dict.fromkeys(found['recorded_on']))}, run "
+        f"{labels.counted(len(found), 'trial')} recorded on {labels.listed(dict.fromkeys(found['recorded_on']))}, run "
         f"again on {labels.listed(dict.fromkeys(found['again_on']))}: {(moved < 1e-5).sum()} give the same number to a "
         f"thousandth of a point. {labels.method_label(worst['unit'].split(':')[1])} moves most, by "
         f"{labels.percent(moved.max())} points; {worst['folds'] - worst['same_checkpoints']} of its {worst['folds']} "
