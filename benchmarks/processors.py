@@ -128,8 +128,7 @@ def main() -> None:
                 f"{row['unit']:40} {row['recorded_on']:24} {float(row['recorded']):.6f} {float(row['difference']):+.1e}"
             )
         return
-    arguments.units = arguments.units or UNITS
-    for row in written(rows(arguments.units), arguments.write):
+    for row in written(rows(arguments.units or UNITS), arguments.write):
         print(f"{row['unit']:40} {row['kernels']:8} {float(row['map_at_r']):.6f} {float(row['difference']):+.1e}")
 
 

@@ -271,6 +271,24 @@ def against_untrained(texts: pd.Series, values: pd.Series, untrained: float | pd
     return texts + np.where(values < untrained, f" {BELOW}", "")
 
 
+def below(value: float, untrained: float) -> str:
+    """What stands behind a single number that is lower than the untrained trunk's, else "".
+
+    >>> below(0.1, 0.2), below(0.3, 0.2), below(0.1, float("nan"))
+    (' ↓', '', '')
+    """
+    return f" {BELOW}" if value < untrained else ""
+
+
+def limited(cut_off: float) -> str:
+    """What stands behind a single number of which too large a share of the runs was cut off, else "".
+
+    >>> limited(0.5), limited(0.04)
+    (' »', '')
+    """
+    return f" {CUT_OFF}" if cut_off > MOST_CUT_OFF else ""
+
+
 def against_limit(texts: pd.Series, cut_off: pd.Series) -> pd.Series:
     """Cells with CUT_OFF behind those of which too large a share of the runs was cut off, see `tables.cut_off`.
 

@@ -34,7 +34,7 @@ def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
 
     Order, ranks and marks are those of the first accuracy. records: with test scores.
     """
-    frame, limited = tables.accuracy(records), tables.cut_off(records)
+    frame, cut_off = tables.accuracy(records), tables.cut_off(records)
     settings = [setting for setting in SETTINGS if setting in set(frame["setting"])]
     present = set(frame["metric"][frame["setting"] == settings[0]])
     shown = [(settings[0], metric) for metric in _METRICS if metric in present]
@@ -48,7 +48,7 @@ def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
     rows = [("rank", "method", heads[0], "", *heads[1:])]
     for name, rank in zip(first.index, _ranks(first), strict=True):
         cells = [_cell(column, name) for column in columns]
-        cells[0] += f" {labels.CUT_OFF}" * bool(limited.get(name, 0) > tables.MOST_CUT_OFF)
+        cells[0] += labels.limited(cut_off.get(name, 0.0))
         rows.append((rank, name, cells[0], "*" if marks[name] else "", *cells[1:]))
     signs = labels.signs(pd.DataFrame(rows[1:]))
     return rows, [*_legend(first, settings[0], bool(records.meta["budget"]["trials"])), *filter(None, [signs])]
@@ -58,8 +58,8 @@ def _cell(column: pd.DataFrame, name: str) -> str:
     """A mean with its interval, and a sign where it is below the untrained trunk."""
     if name not in column.index:
         return ""
-    below = bool(column["mean"][name] < column["mean"].get(PRETRAINED, np.nan))
-    return labels.percent(*column.loc[name, ["mean", "ci95"]]) + f" {labels.BELOW}" * below
+    below = labels.below(column["mean"][name], column["mean"].get(PRETRAINED, np.nan))
+    return labels.percent(*column.loc[name, ["mean", "ci95"]]) + below
 
 
 def _column(frame: pd.DataFrame, setting: str, metric: str) -> pd.DataFrame:

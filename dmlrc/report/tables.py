@@ -80,6 +80,11 @@ def _with_search(frame: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
     return merged.assign(mean=merged["mean"].fillna(frame["mean"]))  # of the pretrained row, which nothing varies
 
 
+def deciding(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of concatenated MAP@R, which decides. frame: `accuracy`, or one data set of `published.results`."""
+    return frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
+
+
 def marks(frame: pd.DataFrame) -> pd.Series:
     """For each row of `accuracy`: "best" for the highest mean of its setting and metric, "tie", or "".
 
@@ -248,7 +253,7 @@ def pooled_order(values: Iterable[pd.Series]) -> list[str]:
 
 def order_of_results(frames: Iterable[pd.DataFrame]) -> list[str]:
     """`pooled_order` of the trained methods by concatenated MAP@R. frames: as in `spread`."""
-    chosen = [frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")] for frame in frames]
+    chosen = map(deciding, frames)
     return pooled_order(each.set_index("method")["mean"].drop(index=PRETRAINED, errors="ignore") for each in chosen)
 
 
@@ -272,10 +277,7 @@ def measured_by_year(
 
 def rank_agreement(ours: pd.DataFrame, theirs: pd.DataFrame) -> dict[str, float]:
     """Spearman's rank correlation of concatenated MAP@R over the methods that both tables have: rho, p, n."""
-    means = [
-        frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")].set_index("method")["mean"]
-        for frame in (ours, theirs)
-    ]
+    means = [deciding(frame).set_index("method")["mean"] for frame in (ours, theirs)]
     return rank_test(*(mean.drop(index=PRETRAINED, errors="ignore") for mean in means))
 
 

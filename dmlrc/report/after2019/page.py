@@ -382,8 +382,7 @@ def measured_by_year(main: StudyRecords, after: StudyRecords | None) -> pd.DataF
 
 def _map_at_r(main: StudyRecords, after: StudyRecords | None) -> pd.DataFrame:
     """Concatenated MAP@R of all methods: columns mean, ci95, index method."""
-    frame = tables.accuracy(joined(main, after))
-    frame = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
+    frame = tables.deciding(tables.accuracy(joined(main, after)))
     return frame.set_index("method")[["mean", "ci95"]].drop(index=PRETRAINED, errors="ignore")
 
 
@@ -404,9 +403,7 @@ def against_the_fourteen(main: StudyRecords, after: StudyRecords | None) -> dict
     newer = scores[scores.index.isin(METHODS)]
     if newer.empty or best is None:
         return {}
-    half = np.hypot(
-        newer["ci95"], scores["ci95"][best]
-    )  # NaN where nothing is known of the luck: neither above nor below
+    half = np.hypot(newer["ci95"], scores["ci95"][best])  # NaN where no luck is known: neither above nor below
     lead = newer["mean"] - scores["mean"][best]
     return {
         "best": float(newer["mean"].max()),

@@ -150,7 +150,7 @@ def twin_rows(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     frames |= {records.name: tables.accuracy(records) for records in edition}
     rows = {}
     for name, frame in frames.items():
-        part = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")].set_index("method")
+        part = tables.deciding(frame).set_index("method")
         if not set(TWINS) <= set(part.index):  # not trained in this study
             continue
         gap = float(abs(part["mean"][TWINS[0]] - part["mean"][TWINS[1]]))

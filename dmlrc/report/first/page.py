@@ -126,8 +126,7 @@ def leads(edition: Sequence[StudyRecords]) -> str:
 
 def best_set(study: StudyRecords) -> tuple[list[str], int]:
     """The methods that cannot be told from the best in concatenated MAP@R, the best first; and how many compete."""
-    frame = tables.accuracy(study)
-    frame = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
+    frame = tables.deciding(tables.accuracy(study))
     frame = frame[frame["method"] != PRETRAINED].assign(mark=tables.marks(frame)).sort_values("mean", ascending=False)
     return list(frame["method"][frame["mark"] != ""]), len(frame)
 

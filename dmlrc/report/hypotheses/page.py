@@ -138,9 +138,9 @@ def _numbers(hypotheses: Sequence[str]) -> str:
     >>> _numbers(["H2", "H2", "H5"])
     'H2 twice, H5'
     """
-    times = {2: " twice"}
+    times = {1: "", 2: " twice"}
     counts = {name: hypotheses.count(name) for name in dict.fromkeys(hypotheses)}
-    return ", ".join(f"{name}{times.get(n, f' {n} times') * (n > 1)}" for name, n in counts.items())
+    return ", ".join(f"{name}{times.get(n, f' {n} times')}" for name, n in counts.items())
 
 
 def untested(found: Sequence[Judged]) -> list[str]:

@@ -187,10 +187,9 @@ def place(means: pd.DataFrame, method: str) -> str:
     ('70.0 ± 1.0 (1 of 2)', '60.0 ± 20.0 (1–2 of 2) ↓')
     """
     trained = means.drop(index=[PRETRAINED, fehervari.FLOATS], errors="ignore")
-    below = means["mean"][method] < means["mean"].get(PRETRAINED, np.nan)
     value, ranks = means.loc[method, ["mean", "ci95"]], common.ranks(trained, method, between="–")
-    text = f"{labels.percent(*value, digits=1)} ({ranks})"
-    return f"{text} {labels.BELOW}" if below else text
+    below = labels.below(value["mean"], means["mean"].get(PRETRAINED, np.nan))
+    return f"{labels.percent(*value, digits=1)} ({ranks}){below}"
 
 
 @dataclass(frozen=True)

@@ -87,8 +87,7 @@ def standings(found: Mapping[str, StudyRecords]) -> dict[str, pd.DataFrame]:
     """Concatenated MAP@R of every row of every table, with ranks, by method: what the rest of this part reads."""
     standing = {}
     for study, records in found.items():
-        frame = tables.accuracy(records)
-        frame = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
+        frame = tables.deciding(tables.accuracy(records))
         standing[study] = frame.assign(tied=everything.ranks(frame)["tied"]).set_index("method")
     return standing
 
@@ -127,19 +126,18 @@ def places(found: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
     """`place` in every table as cells, with P@1."""
     rows = {}
     for study, frame in standings(found).items():
-        row, limited = place(frame, method), tables.cut_off(found[study]).get(method, 0.0)
+        row, cut_off = place(frame, method), tables.cut_off(found[study]).get(method, 0.0)
         accuracy = tables.accuracy(found[study])
         precision = accuracy[(accuracy["setting"] == "concatenated") & (accuracy["metric"] == "precision_at_1")]
         precision = precision.set_index("method")[["mean", "ci95"]]
         untrained = precision["mean"].get(PRETRAINED, np.nan)
         rows[study] = {
             "MAP@R": labels.percent(row["mean"], row["ci95"])
-            + f" {labels.BELOW}" * bool(row["mean"] < row["untrained"])
-            + f" {labels.CUT_OFF}" * bool(limited > tables.MOST_CUT_OFF),
+            + labels.below(row["mean"], row["untrained"])
+            + labels.limited(cut_off),
             "rank": f"{labels.places(row['rank_low'], row['rank_high'])} of {row['n']}",
             "tied with the best": "yes" if row["tied"] else "no",
-            "P@1": labels.percent(*precision.loc[method])
-            + f" {labels.BELOW}" * bool(precision["mean"][method] < untrained),
+            "P@1": labels.percent(*precision.loc[method]) + labels.below(precision["mean"][method], untrained),
             "the best": f"{labels.percent(row['best'])} {labels.method_label(row['best_method'], SHOWN)}",
             "untrained trunk": labels.percent(row["untrained"]),
         }

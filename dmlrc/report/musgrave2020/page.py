@@ -18,6 +18,7 @@ from dmlrc.report.tables import (
     SETTINGS,
     Methods,
     accuracy,
+    deciding,
     improvement,
     marks,
     mean_of,
@@ -76,7 +77,7 @@ def _signed(frame: pd.DataFrame, state: pd.DataFrame | None) -> pd.Series:
     Behind the joined MAP@R in brackets the ranks that it may have, where they are known.
     """
     texts = pd.Series([labels.percent(*pair) for pair in frame[["mean", "ci95"]].to_numpy()], frame.index, dtype=object)
-    ranked = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
+    ranked = deciding(frame)
     if "rank_low" in ranked and ranked["rank_low"].count() > 1:
         texts[ranked.index] += list(map(labels.brackets, ranked["rank_low"], ranked["rank_high"]))
     untrained = frame[frame["method"] == PRETRAINED].set_index(["setting", "metric"])["mean"]
@@ -118,7 +119,7 @@ def beside_published(edition: Sequence[StudyRecords], theirs: Mapping[str, pd.Da
 
 
 def _joined(frame: pd.DataFrame) -> pd.Series:
-    return _joined_rows(frame).set_index("method")["mean"]
+    return deciding(frame).set_index("method")["mean"]
 
 
 def importance_sentence(study: str, shares: pd.DataFrame) -> str:
@@ -232,7 +233,7 @@ def answer(edition: Sequence[StudyRecords]) -> pd.DataFrame:
             "range": labels.percent(apart["range"]),
             "interval": f"{labels.percent(apart['mean_ci95'])}{'' if 'seed_ci95' in frame else ', seeds only'}",
             **{end: _end(frame, apart, end) for end in ("best", "worst")},
-            "tied with the best": str((marks(_joined_rows(frame)) == "tie").sum()),
+            "tied with the best": str((marks(deciding(frame)) == "tie").sum()),
             "untrained trunk": labels.percent(mean_of(frame, PRETRAINED, "map_at_r")) or "–",
             "trunk": trunks[name],
         }
@@ -241,18 +242,13 @@ def answer(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 def _end(frame: pd.DataFrame, apart: Mapping, end: str) -> str:
     """The best or the worst method with its MAP@R, with a sign where that is lower than the untrained trunk's."""
-    sign = f" {labels.BELOW}" * bool(apart[end] < mean_of(frame, PRETRAINED, "map_at_r"))
+    sign = labels.below(apart[end], mean_of(frame, PRETRAINED, "map_at_r"))
     return f"{labels.percent(apart[end])}{sign} {labels.method_label(apart.get(f'{end}_method', ''))}"
-
-
-def _joined_rows(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
 
 
 def results_sentence(records: StudyRecords, methods: Methods = METHODS) -> str:
     """What a results table says of concatenated MAP@R, in two sentences."""
-    frame = accuracy(records)
-    frame = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
+    frame = deciding(accuracy(records))
     apart = spread(frame)
     ties = int((marks(frame) == "tie").sum())
     count = len(frame) - (PRETRAINED in set(frame["method"]))
@@ -284,8 +280,7 @@ def results_in_short(edition: Sequence[StudyRecords]) -> str:
     """The highest MAP@R of each study and how many tie with it, in one sentence; "" where nothing is to compare."""
     told = {}
     for records in edition:
-        frame = accuracy(records)
-        frame = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
+        frame = deciding(accuracy(records))
         if (frame["method"] != PRETRAINED).sum() > 1:
             ties = int((marks(frame) == "tie").sum())
             best = labels.prose(labels.method_label(spread(frame)["best_method"]))

@@ -73,8 +73,7 @@ def scores(gallery: Gallery, spaces: Sequence[Space]) -> pd.DataFrame:
 
 def _against_the_first(scores: Sequence[float]) -> list[str]:
     """In percent, with a sign where a score is lower than the first, the untrained trunk's."""
-    texts = pd.Series([labels.percent(score, digits=1) for score in scores])
-    return labels.against_untrained(texts, pd.Series(scores), scores[0]).tolist()
+    return [labels.percent(score, digits=1) + labels.below(score, scores[0]) for score in scores]
 
 
 def sentence(gallery: Gallery, spaces: Sequence[Space]) -> str:

@@ -180,8 +180,7 @@ def every_order_cells(found: pd.DataFrame) -> pd.DataFrame:
         for order, scores in pd.concat([wide.loc[["default"]], drawn]).iterrows():
             texts = {key: _score(value, key[0]) for key, value in scores.items()}
             for metric in ACCURACIES:
-                lower = bool(scores[metric, "trained"] < scores[metric, "untrained"])
-                texts[metric, "trained"] += f" {labels.BELOW}" * lower
+                texts[metric, "trained"] += labels.below(scores[metric, "trained"], scores[metric, "untrained"])
             rows[study, re.sub(r"^order(?=\d)", "random ", order)] = texts
         rows[study, f"mean of {len(drawn)} random orders ± SD"] = {
             key: f"{_score(drawn[key].mean(), key[0])} ± {_score(drawn[key].std(), key[0])}" for key in drawn

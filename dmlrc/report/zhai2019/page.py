@@ -107,11 +107,11 @@ def _loss_block(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The columns of one data set or study. frame: method, dim, metric, mean and, of ours, ci95."""
     ours = "ci95" in frame
-    frame = frame.assign(key=_keys(frame, several)).reindex(columns=[*frame, "key", *({"ci95", "n"} - {*frame})])
+    frame = frame.assign(key=_keys(frame, several))
     sizes = frame.drop_duplicates("key").set_index("key")["dim"]
     cells, marks = {(head, "dim"): sizes.map("{:g}".format)}, {(head, "dim"): pd.Series("", index=sizes.index)}
     for metric in metrics:
-        rows = frame[frame["metric"] == metric].set_index("key")[["mean", "ci95", "n"]]
+        rows = frame[frame["metric"] == metric].set_index("key").reindex(columns=["mean", "ci95", "n"])
         if rows.empty:
             continue
         column, trunk = (head, common.metric_label(metric)), zhai_label(PRETRAINED)
@@ -448,7 +448,7 @@ def layer_norm_cells(by_study: ByStudy) -> pd.DataFrame:
 
 
 def _signed(test: Estimate, untrained: float) -> str:
-    return labels.percent(test.value, test.half, digits=1) + f" {labels.BELOW}" * bool(test.value < untrained)
+    return labels.percent(test.value, test.half, digits=1) + labels.below(test.value, untrained)
 
 
 def layer_norm_sentence(by_study: ByStudy) -> str:
