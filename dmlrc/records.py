@@ -629,8 +629,10 @@ def _frame(rows: list[dict], name: str) -> pd.DataFrame:
 
 def _typed(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     """The frame with its columns in order, numbers as numbers where all of them are missing."""
-    frame = frame.reindex(columns=list(COLUMNS[name]))
-    other = [column for column in frame.columns.intersection(NUMBERS) if frame[column].dtype != float]
+    columns = COLUMNS[name]
+    if tuple(frame.columns) != columns:
+        frame = frame.reindex(columns=list(columns))
+    other = [column for column in NUMBERS if column in columns and frame[column].dtype != float]
     return frame.astype(dict.fromkeys(other, float)) if other else frame
 
 

@@ -5,6 +5,7 @@ with the quantiles of their tables, which take longer than all else in a table. 
 way is left to the one chapter that may ask for it.
 """
 
+import gc
 from contextlib import suppress
 
 from dmlrc import paths, records
@@ -25,3 +26,6 @@ for meta in sorted(paths.results().glob("*/meta.json")):
             found = records.load(meta.parent.name)
             if found.searches > 1:
                 tables.accuracy(found)
+
+gc.collect()
+gc.freeze()  # a collection in a kernel would touch all that is read here, and so copy it: 0.4 s each

@@ -636,36 +636,54 @@ def _sure(centre: np.ndarray, variance: np.ndarray, quantile: float) -> np.ndarr
 
 @functools.cache
 def _tukey(methods: int, df: int, level: float = LEVEL) -> float:
-    """The quantile for the t statistics of all pairs; NaN where there is nothing to test."""
+    """The quantile for the t statistics of all pairs; NaN where there is nothing to test.
+
+    That of `scipy.stats.studentized_range` over root 2, in a tenth of its time.
+    """
     if methods < 2 or df < 1:
         return float("nan")
-    return float(stats.studentized_range.ppf(level, methods, df) / np.sqrt(2))
+
+    def below(limits: np.ndarray) -> np.ndarray:  # given the highest, all others lie within the limit of it
+        within = special.ndtr(_NORMAL) - special.ndtr(_NORMAL - limits)
+        return methods * within ** (methods - 1) @ _WEIGHTS
+
+    return _studentized(df, below, level) / math.sqrt(2)
 
 
 @functools.cache
 def _dunnett(others: int, df: int) -> float:
     """The one-sided quantile for the t statistics of so many methods against one, all with the same variance.
 
-    `scipy.stats.dunnett` has the test but not the quantile. Given the one method's error z and the ratio s of the
-    estimated standard deviation to the true one, the others are independent (Dunnett 1955).
+    `scipy.stats.dunnett` has the test but not the quantile.
 
     >>> round(_dunnett(9, 20), 2)
     2.6
     """
     if others < 1 or df < 1:
         return float("nan")
-    z, weights = np.polynomial.hermite_e.hermegauss(50)
-    weights = weights / weights.sum()
-    spread = stats.chi(df, scale=1 / np.sqrt(df))
-    low, high = spread.ppf([1e-9, 1 - 1e-9])
-    nodes, shares = np.polynomial.legendre.leggauss(100)
-    s = (low + high + (high - low) * nodes) / 2
-    shares *= (high - low) / 2 * spread.pdf(s)
 
-    def below(quantile: float) -> float:
-        return shares @ (special.ndtr(np.sqrt(2) * quantile * s[:, None] + z) ** others @ weights)
+    def below(limits: np.ndarray) -> np.ndarray:  # given the one method's error, the others are independent
+        return special.ndtr(np.sqrt(2) * limits + _NORMAL) ** others @ _WEIGHTS
 
-    return float(optimize.brentq(lambda quantile: below(quantile) - LEVEL, 0, 100, xtol=1e-6))
+    return _studentized(df, below, LEVEL)
+
+
+_NORMAL = np.linspace(-8, 8, 129)
+_WEIGHTS = stats.norm.pdf(_NORMAL) / stats.norm.pdf(_NORMAL).sum()
+"""An expectation over a standard normal variable, by the trapezoidal rule."""
+
+
+def _studentized(df: int, below: Callable[[np.ndarray], np.ndarray], level: float) -> float:
+    """The quantile of a maximum of normal errors over their standard deviation as estimated with df degrees of freedom.
+
+    below: the probabilities, (n,), that the maximum is below each of these limits, (n, 1), in true standard deviations.
+    The ratio of the estimate to the true one is independent of it (Dunnett 1955).
+    """
+    spread = stats.chi(df, scale=1 / math.sqrt(df))
+    ratio = np.geomspace(*spread.ppf([1e-12, 1 - 1e-12]), 300)
+    share = ratio * spread.pdf(ratio)  # of each step of the trapezoidal rule, which are equal in logarithms
+    share /= share.sum()
+    return optimize.brentq(lambda limit: share @ below(limit * ratio[:, None]) - level, 0, 1000, xtol=1e-8)
 
 
 def search_to_seed(values: np.ndarray) -> np.ndarray:

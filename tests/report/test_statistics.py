@@ -318,6 +318,13 @@ def test_equivalence_is_that_of_statsmodels():
     assert found == pytest.approx(ttost_ind(first, second, -1.5, 1.5)[0])
 
 
+@pytest.mark.parametrize(("methods", "df"), [(2, 1), (3, 4), (14, 28), (29, 116), (60, 2)])
+@pytest.mark.parametrize("level", [0.9, 0.95])
+def test_tukeys_quantile_is_that_of_scipy(methods, df, level):
+    expected = stats.studentized_range.ppf(level, methods, df) / np.sqrt(2)
+    assert statistics._tukey(methods, df, level) == pytest.approx(expected, rel=1e-6)
+
+
 @pytest.mark.parametrize(("others", "df"), [(1, 28), (4, 10), (13, 28)])
 def test_dunnetts_quantile(others, df):
     shape = np.full((others, others), 0.5) + 0.5 * np.eye(others)

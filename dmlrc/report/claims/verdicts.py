@@ -112,6 +112,7 @@ def _row(claim: Claim, judgement: Judgement) -> dict:
     }
 
 
+@cache  # once, not for every study
 def in_paper(claim: Claim) -> str:
     """The statistic in the paper's own numbers, as printed, and how many of these lie outside the region."""
     values = claim.published() if claim.published else {}
