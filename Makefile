@@ -49,7 +49,7 @@ EVIDENCE = cars196crops-frozen-rates cub200-2010-frozen-rates grocery-frozen-rat
 	cars196crops-last-block-rates cars196crops-embedder-alone-rates cub200-2010-last-block-rates \
 	cub200-2010-embedder-alone-rates omniglot-scratch-rates \
 	cars196crops-last-block cars196crops-embedder-alone cub200-2010-last-block cub200-2010-embedder-alone \
-	omniglot-scratch
+	omniglot-scratch cars196crops-last-block-embedder-rates cub200-2010-last-block-embedder-rates
 
 evidence: .venv/ready
 	set -e; for study in $(EVIDENCE); do $(BIN)/dmlrc study run $$study --workers $(WORKERS); done

@@ -1,6 +1,7 @@
 """What must agree between the project's own files."""
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -134,6 +135,19 @@ def test_a_loss_can_be_run_by_the_command_of_the_contributors_page():
     assert set(re.findall(r"glyphs-smoke[\w-]*", row)) == set(named)
     for study, method in named.items():
         assert studies.get(study).method(method)
+
+
+def test_the_readme_says_of_each_study_whether_it_is_committed():
+    rows = re.findall(r"^\| (`.*?) \|.*\| ([^|]*) \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    told = {
+        name: state for names, state in rows for name in re.findall(r"`([\w-]+)`", names) if name in studies.STUDIES
+    }
+    assert len(told) > 40
+    committed = {
+        path.parent.name: json.loads(path.read_text())["complete"] for path in ROOT.glob("results/*/meta.json")
+    }
+    for name, state in told.items():
+        assert state.startswith("yes, committed") == committed.get(name, False), name
 
 
 def test_the_package_keeps_to_its_floors():

@@ -19,6 +19,7 @@ from dmlrc.records import StudyRecords
 from dmlrc.report import claims, labels, publish, statistics, tables
 from dmlrc.report.claims.figures import forest as draw_forest
 from dmlrc.report.statistics import Estimate, of_groups
+from dmlrc.studies.adapted import WHOLE_IMAGES
 
 ByStudy = Mapping[str, StudyRecords | None]
 
@@ -40,8 +41,13 @@ def seeds(records: StudyRecords) -> pd.DataFrame:
     row, value: of a sweep's method, see `dmlrc.methods.Method`; value is "" elsewhere. Scores that are not finite are
     left out.
     """
-    scores = records.scores.rename(columns={"value": "score", "level": "value"})
+    scores = records.scores.assign(level=levels(records)).rename(columns={"value": "score", "level": "value"})
     return scores.dropna(subset=["score"]).fillna({"value": ""})
+
+
+def levels(records: StudyRecords) -> pd.Series:
+    """The level of each row of `records.scores`, that of whole images by the pixels that they have in this study."""
+    return records.scores["level"].replace({WHOLE_IMAGES: f"{records.meta['protocol']['crop_size']}px"})
 
 
 def over_seeds(records: StudyRecords) -> pd.DataFrame:

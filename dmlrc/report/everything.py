@@ -84,7 +84,7 @@ def _rows(study: str, experiment: str, records: StudyRecords) -> pd.DataFrame:
 
 def _labels(records: StudyRecords, known: Mapping[str, Method]) -> dict[str, str]:
     """The methods of a study as printed, by name; in a sweep with the level of each."""
-    places = records.scores[["method", "row", "level"]].drop_duplicates()
+    places = records.scores[["method", "row"]].assign(level=common.levels(records)).drop_duplicates()
     levels = places["level"].astype(object).where(places["level"].notna(), None)
     return {
         method: label(row, level, known)
@@ -117,8 +117,13 @@ def label(row: str, level: str | None, known: Mapping[str, Method]) -> str:
 
     >>> label("triplet", "dim16", tables.METHODS), label("pretrained", None, {}), label("mine", None, {})
     ('Triplet, dim 16', 'Untrained trunk', 'mine')
+    >>> label("triplet", "conv4-random", tables.METHODS), label("triplet", "timm:tf_efficientnet_lite0", tables.METHODS)
+    ('Triplet, conv4, random', 'Triplet, EfficientNet-Lite0')
     """
     text = labels.UNTRAINED if row == PRETRAINED else known[row].label if row in known else titles.TRUNKS.get(row, row)
+    trunk, _, kind = (level or "").partition("-")
+    if trunk in titles.TRUNKS:
+        return ", ".join(filter(None, (text, titles.TRUNKS[trunk], kind)))
     words = re.sub(r"(?<=[a-z])(?=\d)", " ", level or "")
     return f"{text}, {words}" if words else text
 

@@ -373,13 +373,23 @@ def paper(key: str) -> str:
     return next((each.label for each in papers.ALL if each.key == key), key)
 
 
+LAST_BLOCKS = {"squeezenet1_0": "features.12", "timm:tf_efficientnet_lite0": "blocks.6"}
+
+
 def trunk(protocol: Mapping) -> str:
-    """The trunk of a protocol as printed: which network, where its weights come from, and whether it trains."""
+    """The trunk of a protocol as printed: which network, where its weights come from, and how much of it trains.
+
+    >>> trunk({"trunk": "squeezenet1_0", "frozen_trunk": False, "train_from": "features.12"})
+    'SqueezeNet 1.0, last block trained'
+    >>> trunk({"trunk": "squeezenet1_0", "frozen_trunk": False, "train_from": "features.10"})
+    'SqueezeNet 1.0, trained from features.10 on'
+    """
     name = TRUNK_LABELS.get(protocol["trunk"], protocol["trunk"])
     if protocol["frozen_trunk"]:
         return f"{name}, frozen"
-    if protocol.get("train_from"):
-        return f"{name}, last block trained"
+    if first := protocol.get("train_from"):
+        last = LAST_BLOCKS.get(protocol["trunk"]) == first
+        return f"{name}, last block trained" if last else f"{name}, trained from {first} on"
     return f"{name}, fine-tuned" if protocol["weights"] else f"{name}, from scratch"
 
 

@@ -343,8 +343,8 @@ def _none(found: re.Match) -> str:
 def _typeset(text: str) -> str:
     """A minus before a number is one, and what rounds to 0 has no sign.
 
-    >>> _typeset("-0.37 [-0.60, +0.05], -0.0 % on CUB-200, from 1e-6 to +0.00.")
-    '−0.37 [−0.60, +0.05], 0.0 % on CUB-200, from 1e-6 to 0.00.'
+    >>> _typeset("-0.37 [-0.60, +0.05], -0.0 % on CUB200, from 1e-6 to +0.00.")
+    '−0.37 [−0.60, +0.05], 0.0 % on CUB200, from 1e-6 to 0.00.'
     """
     unsigned = re.sub(rf"{_NO_NUMBER_BEFORE}[+-](?=0(?:\.0+)?(?![\w-]|\.\d))", "", text)
     return re.sub(rf"{_NO_NUMBER_BEFORE}-(?=\d+(?:\.\d+)?(?![\w-]))", "\u2212", unsigned)

@@ -53,6 +53,8 @@ _RATE_METHODS = {
     "zhai2019": ("norm_softmax", "lmcl"),
     "oi2021": ("normalized_softmax",),
 }
+WHOLE_IMAGES = "227px"
+"""The level of images that are not made smaller, by the pixels that most trunks here see; pages print a study's own."""
 RATES_OF = ("grocery-frozen-rate1e-4", "glyphs-quick")
 """The studies on whose validation classes the rates of most were chosen: of frozen trunks, and of trained ones."""
 GRIDS_OF = ("cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen")
@@ -232,7 +234,7 @@ def _roth(main: Study) -> Iterator[Study]:
     if main.protocol.frozen_trunk:
         smaller = {"image_size": 64, "crop_size": 64}
         pixels = [
-            Level("227px", six, {}, 227.0),
+            Level(WHOLE_IMAGES, six, {}, 227.0),
             Level("113px", six, {"image_size": 128, "crop_size": 113}, 113.0),
             Level("56px", six, {"image_size": 64, "crop_size": 56}, 56.0),
         ]

@@ -275,6 +275,8 @@ def _sweeps(study: Study) -> dict[str, Sequence[Level]]:
     return {}
 
 
+_EMBEDDER_RATES = {"cars196crops": (3e-4, 1e-5, 1e-4), "cub200_2010": (1e-4, 3e-6, 3e-5)}
+"""A third, three times and ten times what trunk and embedder share; run from the last to the first, as all grids."""
 _GRID_RATES = (1e-6, 3e-4, 3e-6, 1e-4, 3e-5, 1e-5)  # run from the last to the first
 
 
@@ -283,19 +285,30 @@ def rate_grid(study: Study, rates: Sequence[float]) -> Study:
 
     Scored on the validation folds alone; it chooses the study's rate.
     """
+    # every row has its own rate: that of the study itself must not change with the choice
+    return _grid(replace(study, protocol=replace(study.protocol, lr=rates[-1])), "rates", "rate", rates, "lr")
+
+
+def embedder_rate_grid(study: Study, rates: Sequence[float]) -> Study:
+    """What a rate of its own does to the embedder, beside a trunk that keeps the study's.
+
+    As `rate_grid`, which has the rate that both share. It chooses nothing: it shows what sharing costs.
+    """
+    return _grid(study, "embedder-rates", "embedder", rates, "new_lr")
+
+
+def _grid(study: Study, experiment: str, level: str, rates: Sequence[float], changed: str) -> Study:
     settings = tuned.of(study.dataset)
     judged = tuple(replace(study.method(each), space={}, settings=settings[each]) for each in _EIGHT)
     return replace(
         study,
-        name=f"{study.name}-rates",
-        # every row has its own rate: that of the study itself must not change with the choice
-        protocol=replace(study.protocol, lr=rates[-1]),
+        name=f"{study.name}-{experiment}",
         budget=replace(study.budget, name="rate", trials=1, reruns=0),
         repetitions=1,
-        methods=rows(levels("rate", rates, judged, "lr")),
+        methods=rows(levels(level, rates, judged, changed)),
         kind="rates",
         parent=study.name,
-        experiment="rates",
+        experiment=experiment,
         expected="1 hour, 2 cores",
     )
 
@@ -303,6 +316,9 @@ def rate_grid(study: Study, rates: Sequence[float]) -> Study:
 _GRIDS = [rate_grid(study, _GRID_RATES) for study in _frozen()]
 _GRIDS += [rate_grid(study, (3e-4, 3e-6, 1e-4, 1e-5, 3e-5)) for study in _depths() if study.dataset != "omniglot"]
 _GRIDS += [rate_grid(study, (1e-2, 3e-5, 3e-3, 1e-4, 1e-3, 3e-4)) for study in _depths() if study.dataset == "omniglot"]
+_GRIDS += [
+    embedder_rate_grid(study, _EMBEDDER_RATES[study.dataset]) for study in _depths() if study.protocol.train_from
+]
 _GRIDS.append(replace(rate_grid(_grocery_quick(), (1e-4, 1e-6, 3e-6, 3e-5, 1e-5)), expected="1 minute, 2 cores"))
 STUDIES |= {grid.name: grid for grid in _GRIDS}
 STUDIES |= {each.name: each for each in map(searched_rate, _frozen())}

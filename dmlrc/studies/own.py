@@ -16,6 +16,12 @@ They stand in `studies.toml` in the folder of the project, a table each. Only `l
     reruns = 5                          # of its best trial, where the budget's own numbers do not suit
     repetitions = 3                     # of search and reruns
 
+    [birds-of-lite0]
+    like = "cub200-2010-last-block"     # where the end of the trunk trains
+    trunk = "timm:tf_efficientnet_lite0"
+    weights = "package"
+    train_from = "blocks.6"             # from this layer on, see `dmlrc.models.split`
+
 With a trunk and without weights, it has ImageNet weights where that study has some; a trunk of timm and no crop_size
 gives the size that its weights were made for.
 """
@@ -34,7 +40,7 @@ from dmlrc.protocol import FULL, QUICK, SMOKE, Protocol, Study
 BUDGETS = {budget.name: budget for budget in (FULL, QUICK, SMOKE)}
 WHOLE_NUMBERS = {"crop_size": 1, "seed": 0, "folds": 2, "trials": 1, "reruns": 1, "repetitions": 1}
 """The keys that are whole numbers, with the least that they may be."""
-KEYS = ("like", "dataset", "trunk", "weights", "class_order", "budget", *WHOLE_NUMBERS)
+KEYS = ("like", "dataset", "trunk", "weights", "train_from", "class_order", "budget", *WHOLE_NUMBERS)
 
 # Seconds on one thread, of a step and of an evaluation; runs that end on a plateau take some 2,000 steps. From
 # results/grocery-frozen-rate1e-4 and -quick-rates, glyphs-quick-rate-*; a frozen trunk's features come on top.
@@ -113,8 +119,22 @@ def duration(seconds: float) -> str:
 
 
 def _protocol(base: Protocol, changes: Mapping) -> Protocol:
-    """The protocol with another trunk, other weights or another size; images keep their margin around the crop."""
-    own = {key: changes[key] for key in ("trunk", "weights", "crop_size", "folds") if key in changes}
+    """The protocol with another trunk, other weights or another size; images keep their margin around the crop.
+
+    Raises UsageError where it is not said, or cannot be, from which layer on a trunk trains.
+    """
+    own = {key: changes[key] for key in ("trunk", "weights", "crop_size", "folds", "train_from") if key in changes}
+    if "train_from" in own and not base.train_from:
+        raise UsageError(
+            f"train_from names the layer from which on a trunk trains, and in {changes['like']!r} "
+            f"{'none does' if base.frozen_trunk else 'all of it does'}: leave it out, or be like "
+            "'cub200-2010-last-block'"
+        )
+    if own.get("trunk", base.trunk) != base.trunk and base.train_from and "train_from" not in own:
+        raise UsageError(
+            f"{changes['like']!r} trains {base.trunk} from {base.train_from} on, and {own['trunk']} has other layers: "
+            'name one of them, as train_from = "blocks.6" for EfficientNet-Lite0'
+        )
     if "trunk" in own:
         own.setdefault("weights", "imagenet" if base.weights else None)
     if own.get("trunk", "").startswith(TIMM) and "crop_size" not in own:
@@ -146,8 +166,8 @@ def _check(name: str, key: str, value: object, tables: Mapping[str, Study]) -> N
         return
     if not isinstance(value, str):
         raise UsageError(f'{key} of study {name!r} is {value!r}: it is a name, in "quotation marks"')
-    if key == "weights":
-        return  # a file may be anywhere
+    if key in ("weights", "train_from"):
+        return  # a file may be anywhere, and the trunk knows its layers
     known = {
         "like": tables,
         "dataset": (*data.names(), "folder:PATH"),

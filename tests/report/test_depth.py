@@ -91,20 +91,55 @@ def test_sentences_say_what_is_measured(depths):
     told = page.order_sentence("CUB", depths)
     assert "28 pairs change places" in told
     assert told.count("rank correlation") == 2
-    told = page.spread_sentence("CUB", depths)
+    told = page.spread_sentence("CUB", depths[:2])
     mean = 100 * (depths[1].scores - depths[0].scores).mean()
     assert f"adds {mean:.1f} points on average" in told
-    assert "on average" not in page.spread_sentence("CUB", depths[1:])  # Omniglot is another data set
+    everything = page.spread_sentence(measures.OMNIGLOT, depths[2:])  # another data set
+    assert "on average" not in everything
+    assert everything.startswith("Omniglot: the best loss lies above the worst by ")
+
+
+def test_omniglot_is_a_data_set_of_its_own_in_every_sentence(recorded, depths):
+    high = dict(zip(EIGHT, np.linspace(0.31, 0.49, 8), strict=True))
+    recorded[EVERYTHING] = study(EVERYTHING, high)
+    recorded[EMBEDDER[CARS]] = study(EMBEDDER[CARS], ORDER)
+    found = {"Birds": measures.depths(CUB), "Cars": measures.depths(CARS)}
+    own = page.on_own_images(found)
+    assert {title: [each.label for each in those] for title, those in own.items()} == {
+        "Birds": [measures.ALONE, measures.BLOCK],
+        "Cars": [measures.ALONE],
+        "Omniglot": [measures.ALL],
+    }
+    told = page.spread_in_short(found)
+    share = 100 * measures.spread(own["Omniglot"][0]).value / own["Omniglot"][0].scores.mean()
+    assert told.count("Omniglot") == 2  # the data set, and the name of the depth
+    assert told.endswith(f"; on Omniglot {share:.1f} (everything (Omniglot)).")
+    lent = {
+        title: [
+            replace(each, compared=replace(each.compared, donor=CARS if each.label == measures.ALL else CUB))
+            for each in those
+        ]
+        for title, those in found.items()
+    }
+    told = page.luck_sentence(lent)
+    assert ": that on CUB-200 (2010) lends it to Birds and Cars; that on Cars crops lends it to Omniglot. " in told
+    assert page.on_own_images({"Birds": depths[:2]}) == {"Birds": depths[:2]}
+    drawing = figures.order_figure({"Birds": found["Birds"]})[0]  # no depth is squashed by another's height
+    heights = np.array([bars.lines[0].get_ydata() for bars in drawing.axes[0].containers])
+    assert np.ptp(heights, axis=0)[2] == pytest.approx(share)
+    plt.close(drawing)
 
 
 def test_in_short_tells_every_data_set_in_one_sentence(depths):
-    alone, block, _ = (f"{100 * measures.spread(each).value:.2f} ({each.label})" for each in depths)
+    alone, block, _ = (
+        f"{100 * measures.spread(each).value / each.scores.mean():.1f} ({each.label})" for each in depths
+    )
     assert page.spread_in_short({"Birds": depths[:2], "Cars": depths[:1]}) == (
-        f"From the worst loss to the best, points of MAP@R: on Birds {alone} and {block}; on Cars {alone}."
+        f"From the worst loss to the best, in percent of the mean MAP@R: on Birds {alone} and {block}; on Cars {alone}."
     )
     (changed, pairs), lucky = (count(*depths[1:]) for count in (measures.turned, measures.turned_by_luck))
     assert page.order_in_short({"Birds": depths}).endswith(
-        f" and {changed} of {pairs} from {measures.BLOCK} to {measures.ALL} on Birds (by luck alone {lucky.low:.0f} to "
+        f" and {changed} of {pairs} from {measures.BLOCK} on Birds to {measures.ALL} (by luck alone {lucky.low:.0f} to "
         f"{lucky.high:.0f})."
     )
     assert page.spread_in_short({}) == page.order_in_short({}) == ""
@@ -112,7 +147,7 @@ def test_in_short_tells_every_data_set_in_one_sentence(depths):
 
 def test_the_study_that_lends_the_luck_of_search_is_named(depths):
     lent = [replace(each, compared=replace(each.compared, donor=CUB)) for each in depths]
-    assert ": CUB-200 (2010) lends it to the depths on Birds and Cars." in page.luck_sentence(
+    assert ": that on CUB-200 (2010) lends it to Birds, Cars and Omniglot." in page.luck_sentence(
         {"Birds": lent, "Cars": lent}
     )
     own = [replace(each, compared=replace(each.compared, donor="")) for each in depths]
@@ -145,9 +180,12 @@ def test_the_untrained_trunk_is_read_where_it_is_recorded(recorded, depths):
     found = measures.depths(CUB)
     assert found[0].untrained == 0.25
     assert page.cells(found)[0].loc[labels.UNTRAINED].tolist() == ["25.00", "–", "–"]
-    assert "by 3.96 points with the linear embedder alone, 0.96 with the last block trained too and " in (
-        page.spread_sentence("CUB", found)
+    told = page.spread_sentence("CUB", found[:2])
+    means = [100 * each.scores.mean() for each in found]
+    assert (
+        f"by 3.96 points ({396 / means[0]:.1f} % of the mean) with the linear embedder alone and 0.96 points (" in told
     )
+    assert f"{96 / means[1]:.1f} % of the mean) with the last block trained too." in told
 
 
 def test_lines_are_centred_on_the_mean_of_the_methods(depths):
@@ -159,7 +197,7 @@ def test_lines_are_centred_on_the_mean_of_the_methods(depths):
         for place in range(len(shown)):
             assert sum(line.get_ydata()[place] for line in lines) == pytest.approx(0, abs=1e-9)
         np.testing.assert_allclose(
-            lines[0].get_ydata()[0], 100 * (shown[0].scores["contrastive"] - shown[0].scores.mean())
+            lines[0].get_ydata()[0], 100 * (shown[0].scores["contrastive"] / shown[0].scores.mean() - 1)
         )
         assert lines[0].get_color() == style.method_style("contrastive").colour
         plt.close(figure)

@@ -21,9 +21,9 @@ def value(row, rate):
     return 0.12 - 0.02 * abs(np.log10(rate / 1e-5)) + lead[row]
 
 
-def grid(left_out=()):
+def grid(left_out=(), study=STUDY):
     units = []
-    for method in STUDY.methods:
+    for method in study.methods:
         if method.row not in METHODS or method.level_number in left_out:
             continue
         score = float(value(method.row, method.level_number))
@@ -57,7 +57,7 @@ def grid(left_out=()):
                 "runs": [run],
             }
         )
-    meta = STUDY.configuration() | {
+    meta = study.configuration() | {
         "data": {"name": "cars196crops", "images": 10, "classes": 4, "shape": [3, 1, 1]},
         "environment": {},
         "commit": "0",
@@ -242,6 +242,31 @@ def test_the_grid_of_a_depth_is_shown_when_it_is_whole(monkeypatch):
     assert list(page.of_depths()["study"]) == [STUDY.parent]
     monkeypatch.setattr(page.records, "find", lambda name: grid(left_out=[1e-4]))
     assert len(page.of_depths()) == 0
+
+
+def test_what_a_rate_of_its_own_would_give_the_embedder(monkeypatch):
+    name = "cars196crops-last-block"  # its trunk at 3e-5, where all made-up losses score less than at 1e-5
+    found = {each: grid(study=studies.STUDIES[each]) for each in (f"{name}-rates", f"{name}-embedder-rates")}
+    monkeypatch.setattr(page.records, "find", found.get)
+    told = page.of_embedders()
+    assert list(told["rate"]) == [1e-5, 3e-5, 1e-4, 3e-4]
+    assert set(told["of_trunk"]) == {3e-5}
+    expected = [np.mean([value(row, rate) for row in METHODS]) for rate in told["rate"]]
+    np.testing.assert_allclose(told["mean"], expected)
+    assert list(told["turned"]) == [0, 0, 0, 0]  # at 1e-5 they are equal, so nothing turns
+    assert set(told["pairs"]) == {3}
+    cells, marks = page.of_embedders_cells(told)
+    assert list(marks["mean"]) == ["best", "", "", ""]
+    assert list(cells["pairs that change places"]) == ["0 of 3", "–", "0 of 3", "0 of 3"]
+    gain = 100 * (expected[0] - expected[1])
+    assert page.of_embedders_sentence(told) == (
+        "On Cars crops (last block trained) the embedder would do best at 10⁻⁵, beside a trunk at 3·10⁻⁵: "
+        f"{gain:.2f} points more on average than at the shared rate, with 0 of 3 pairs of losses in another order."
+    )
+    assert page.of_embedders_sentence(told[told["rate"] > 1e-5]).endswith("is the best one for the embedder too.")
+    del found[f"{name}-embedder-rates"]
+    assert page.of_embedders().empty
+    assert page.of_embedders_sentence(page.of_embedders()) == ""
 
 
 def test_what_a_rate_of_its_own_would_give_each_method():

@@ -100,6 +100,26 @@ def test_a_trunk_of_timm_with_weights_and_a_size_of_its_own(home):
     assert studies.get("mine").protocol == replace(base, weights="mine.pth")
 
 
+def test_from_which_layer_on_a_trunk_trains(home):
+    mine = '[mine]\nlike = "cub200-2010-last-block"\n'
+    lite0 = 'trunk = "timm:tf_efficientnet_lite0"\nweights = "package"\ncrop_size = 112\n'
+    (home / "studies.toml").write_text(f'{mine}train_from = "features.10"\n')
+    base = studies.get("cub200-2010-last-block").protocol
+    assert studies.get("mine").protocol == replace(base, train_from="features.10")
+    (home / "studies.toml").write_text(f'{mine}{lite0}train_from = "blocks.6"\n')
+    assert (studies.get("mine").protocol.trunk, studies.get("mine").protocol.train_from) == (
+        "timm:tf_efficientnet_lite0",
+        "blocks.6",
+    )
+    (home / "studies.toml").write_text(mine + lite0)
+    with pytest.raises(UsageError, match=r"features.12 on, and timm:tf_efficientnet_lite0 has other layers: name one"):
+        studies.get("mine")
+    for like, how in (("grocery-frozen", "none does"), ("glyphs-quick", "all of it does")):
+        (home / "studies.toml").write_text(f'[mine]\nlike = "{like}"\ntrain_from = "features.12"\n')
+        with pytest.raises(UsageError, match=f"in '{like}' {how}: leave it out, or be like 'cub200-2010-last-block'"):
+            studies.get("mine")
+
+
 def test_a_folder_gets_the_batches_that_the_smallest_set_gets(home):
     (home / "studies.toml").write_text('[mine]\nlike = "grocery-frozen-rate1e-4"\ndataset = "folder:pictures"\n')
     rows = [each.name for each in experiments.of("mine")["zhai2019-samples"].methods]
@@ -185,7 +205,7 @@ def test_the_pages_show_a_file_that_is_read(home, page):
     *others, shown = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     for each in (*others, shown):
         (home / "studies.toml").write_text(each)
-        (mine,) = studies.own_studies().values()
+        mine, *_ = studies.own_studies().values()
         assert re.search(rf"STUDY={mine.name}\n|study run {mine.name} ", text)
     if page == "book/rerun.md":  # the last names every key
-        assert tuple(re.findall(r"^(\w+) =", shown, re.MULTILINE)) == own.KEYS
+        assert set(re.findall(r"^(\w+) =", shown, re.MULTILINE)) == set(own.KEYS)

@@ -12,7 +12,8 @@ from dmlrc.report.depth.measures import Depth
 def order_figure(found: Mapping[str, Sequence[Depth]]) -> list[Figure]:
     """The scores around their mean at each depth, a line a method, with 95 % intervals. Title -> `depths`.
 
-    The mean itself rises with depth, and Omniglot's is of other images: what is drawn is what a ranking is made of.
+    In percent of that mean, which rises with depth; Omniglot's is of other images and several times as high. What is
+    drawn is what a ranking is made of.
     """
     return [_order_figure(title, depths) for title, depths in found.items()]
 
@@ -23,8 +24,10 @@ def _order_figure(title: str, depths: Sequence[Depth]) -> Figure:
     told = [depth.compared.summary for depth in depths]
     for number, name in enumerate(told[0].index):
         look = style.method_style(name)
-        places = pd.Series({place: 100 * (each["mean"][name] - each["mean"].mean()) for place, each in enumerate(told)})
-        halves = [50 * (each["high"][name] - each["low"][name]) for each in told]
+        places = pd.Series(
+            {place: 100 * (each["mean"][name] / each["mean"].mean() - 1) for place, each in enumerate(told)}
+        )
+        halves = [50 * (each["high"][name] - each["low"][name]) / each["mean"].mean() for each in told]
         # side by side, so that intervals at one place can be told apart
         bars = axis.errorbar(
             places.index + 0.02 * (number - len(told[0]) / 2),
@@ -39,7 +42,7 @@ def _order_figure(title: str, depths: Sequence[Depth]) -> Figure:
         svg.tips(bars[0], labels.method_label(name))
         ends[name] = (places.index[-1], places.iloc[-1])
     axis.set_xticks(range(len(depths)), [depth.label.replace(" ", "\n", 1) for depth in depths])
-    axis.set(xlim=(-0.3, len(depths) - 0.7), ylabel="MAP@R, points from the mean")
+    axis.set(xlim=(-0.3, len(depths) - 0.7), ylabel="MAP@R, % from the mean")
     axis.set_title(title, fontsize=9)
     axis.grid(visible=False, axis="x")
     style.name_ends(axis, ends)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from dmlrc import records, studies
 from dmlrc.records import PRETRAINED
-from dmlrc.report import statistics
+from dmlrc.report import statistics, titles
 from dmlrc.report.hypotheses.measures import (
     CARS,
     CUB,
@@ -25,7 +25,8 @@ from dmlrc.report.hypotheses.measures import (
 from dmlrc.report.significance.measures import METRIC, SETTING, Comparison
 from dmlrc.report.statistics import Estimate
 
-ALONE, BLOCK, ALL = "linear embedder alone", "last block too", "everything (Omniglot)"
+OMNIGLOT = titles.DATASETS["omniglot"]
+ALONE, BLOCK, ALL = "linear embedder alone", "last block too", f"everything ({OMNIGLOT})"
 DATA = (CUB, CARS)
 
 

@@ -5,11 +5,13 @@ from itertools import pairwise
 
 import pandas as pd
 
+from dmlrc import studies
 from dmlrc.report import labels, titles
 from dmlrc.report.depth.measures import (
     ALL,
     ALONE,
     BLOCK,
+    OMNIGLOT,
     Depth,
     agreement,
     gains,
@@ -22,11 +24,20 @@ from dmlrc.report.significance.page import ranked_cells
 from dmlrc.report.statistics import Estimate
 
 RANGE, LUCK = "From worst to best", "The same by luck alone"
-_TRAINED = {
-    ALONE: "with the linear embedder alone",
-    BLOCK: "with the last block trained too",
-    ALL: "with everything trained (Omniglot)",
-}
+_TRAINED = {ALONE: "with the linear embedder alone", BLOCK: "with the last block trained too"}
+
+
+def images_sentence(study: str) -> str:
+    """What a network of these studies sees, and what of it trains. study: with the last block trained.
+
+    >>> images_sentence("cars196crops-last-block")
+    'Both see images of 112 x 112 pixels. The block is `features.12` of SqueezeNet 1.0, its last fire module.'
+    """
+    told = studies.get(study).protocol
+    return (
+        f"Both see images of {told.crop_size} x {told.crop_size} pixels. The block is `{told.train_from}` of "
+        f"{titles.TRUNKS[told.trunk]}, its last fire module."
+    )
 
 
 def cells(found: Sequence[Depth]) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -84,30 +95,51 @@ def order_in_short(found: Mapping[str, Sequence[Depth]]) -> str:
         for one, other in pairwise(depths):
             (changed, pairs), lucky = turned(one, other), turned_by_luck(one, other)
             told.append(
-                f"{changed} of {pairs} from {one.label} to {other.label} on {title} (by luck alone {lucky.low:.0f} to "
+                f"{changed} of {pairs} from {one.label} on {title} to {other.label} (by luck alone {lucky.low:.0f} to "
                 f"{lucky.high:.0f})"
             )
     return f"Pairs of losses that change places: {labels.listed(told)}." if told else ""
 
 
+def on_own_images(found: Mapping[str, Sequence[Depth]]) -> dict[str, list[Depth]]:
+    """The depths of each data set by its title: Omniglot, which stands beside every other one, is a data set too."""
+    own = {title: [depth for depth in depths if depth.label != ALL] for title, depths in found.items()}
+    everything = [depth for depths in found.values() for depth in depths if depth.label == ALL][:1]
+    return {title: depths for title, depths in {**own, OMNIGLOT: everything}.items() if depths}
+
+
 def spread_in_short(found: Mapping[str, Sequence[Depth]]) -> str:
     """How far apart the losses lie at each depth, in one sentence; "" without any depth. found: by title."""
     told = [
-        f"on {title} {labels.listed(f'{labels.percent(spread(depth).value)} ({depth.label})' for depth in depths)}"
-        for title, depths in found.items()
+        f"on {title} {labels.listed(f'{_spread_of_mean(depth)} ({depth.label})' for depth in depths)}"
+        for title, depths in on_own_images(found).items()
     ]
-    return f"From the worst loss to the best, points of MAP@R: {'; '.join(told)}." if told else ""
+    return f"From the worst loss to the best, in percent of the mean MAP@R: {'; '.join(told)}." if told else ""
+
+
+def _spread_of_mean(depth: Depth) -> str:
+    return labels.percent(spread(depth).value / depth.scores.mean(), digits=1)
 
 
 def spread_sentence(title: str, found: Sequence[Depth]) -> str:
-    """How far apart the losses lie at each depth, and what all of them gain from one to the next on the same images."""
-    units = [" points", *[""] * (len(found) - 1)]
+    """How far apart the losses lie at each depth of one data set, and what all of them gain from one to the next.
+
+    found: of `on_own_images`.
+    """
     ranges = labels.listed(
-        f"{labels.percent(spread(depth).value)}{unit} {_TRAINED[depth.label]}"
-        for depth, unit in zip(found, units, strict=True)
+        " ".join(
+            filter(
+                None,
+                (
+                    f"{labels.percent(spread(depth).value)} points ({_spread_of_mean(depth)} % of the mean)",
+                    _TRAINED.get(depth.label),
+                ),
+            )
+        )
+        for depth in found
     )
     text = f"{title}: the best loss lies above the worst by {ranges}."
-    if [depth.label for depth in found[:2]] != [ALONE, BLOCK]:
+    if [depth.label for depth in found] != [ALONE, BLOCK]:
         return text
     gained = gains(found[0], found[1])
     return text + (
@@ -120,14 +152,14 @@ def spread_sentence(title: str, found: Sequence[Depth]) -> str:
 def luck_sentence(found: Mapping[str, Sequence[Depth]]) -> str:
     """Which study lends the luck of search to the depths of each data set; "" where none does. found: by title."""
     borrowers: dict[str, dict[str, None]] = {}
-    for title, depths in found.items():
+    for title, depths in on_own_images(found).items():
         for depth in depths:
             if depth.compared.donor:
                 borrowers.setdefault(titles.title(depth.compared.donor), {})[title] = None
-    told = [f"{donor} lends it to the depths on {labels.listed(titles_of)}" for donor, titles_of in borrowers.items()]
+    told = [f"that on {donor} lends it to {labels.listed(titles_of)}" for donor, titles_of in borrowers.items()]
     return (
         "Each method is searched once at each depth. The luck of search is therefore borrowed from a methods table "
-        f"whose searches were repeated: {labels.listed(told)}. Those searches have 50 trials, these 25, so the true "
+        f"whose searches were repeated: {'; '.join(told)}. Those searches have 50 trials, these 25, so the true "
         "luck is probably larger."
         if told
         else ""

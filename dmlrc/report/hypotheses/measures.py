@@ -178,15 +178,15 @@ def order_is_predicted(study: str) -> Judged:
     if ours.records is None:
         return Judged("H1", study, (), NOT_TESTED, ours.missing)
     scores = significance.means(ours.records)
-    findings = []
+    findings, lacking = [], left_out((ours,), scores.index)
     for name, theirs in _published_scores().items():
         both = pd.concat([scores, theirs], axis=1, join="inner").dropna()
         found = statistics.correlation(*both.to_numpy().T, ranks=True, units="methods")
-        findings.append(Finding.by_interval(f"rank correlation with {name}", found, Region(low=AGREEMENT)))
+        findings.append(Finding.by_interval(f"rank correlation with {name}{lacking}", found, Region(low=AGREEMENT)))
     return Judged("H1", study, tuple(findings), all_of(findings), ours.missing)
 
 
-def redrawn_correlations(study: str, draws: int = 2000) -> dict[str, Estimate]:
+def redrawn_correlations(study: str, draws: int = 10_000) -> dict[str, Estimate]:
     """Beside H1: how the correlations move when our scores are redrawn with their standard errors."""
     ours = counted(study)
     if ours.records is None:
@@ -293,8 +293,9 @@ def newer_gain_little(study: str) -> Judged:
     if compared.luck == significance.SEEDS:
         return Judged("H3", study, (), NOT_TESTED, ours.missing)
     newer = [name for name in compared.methods if name not in CLASSICS]
+    lacking = left_out((ours,), compared.methods)
     findings = [
-        Finding.by_interval(f"newer methods over {base}", _gain(compared, newer, base), Region(high=LITTLE))
+        Finding.by_interval(f"newer methods over {base}{lacking}", _gain(compared, newer, base), Region(high=LITTLE))
         for base in CLASSICS
     ]
     return Judged("H3", study, tuple(findings), all_of(findings), ours.missing)
@@ -320,7 +321,8 @@ def search_outweighs_seed(study: str) -> Judged:
         return Judged("H4", study, (), NOT_TESTED, ours.missing)
     told = significance.compare(ours.records).summary
     found = statistics.median(told["search_to_seed"], "methods")
-    finding = Finding.by_interval("median of search SD / seed SD", found, Region(low=2))
+    what = "median of search SD / seed SD" + left_out((ours,), told.index)
+    finding = Finding.by_interval(what, found, Region(low=2))
     return Judged("H4", study, (finding,), finding.verdict, ours.missing)
 
 
@@ -335,9 +337,8 @@ def few_pairs_differ(study: str) -> Judged:
     count = int((compared.pairs["holm"] < 1 - LEVEL).sum())
     found = Estimate(count, np.nan, np.nan, len(compared.pairs), "pairs", "a count has no interval")
     verdict = KEPT if count <= FEW_PAIRS else NOT_KEPT
-    return Judged(
-        "H5", study, (Finding("pairs that differ", found, Region(high=FEW_PAIRS), verdict),), verdict, ours.missing
-    )
+    what = "pairs that differ" + left_out((ours,), compared.methods)
+    return Judged("H5", study, (Finding(what, found, Region(high=FEW_PAIRS), verdict),), verdict, ours.missing)
 
 
 def tuning_levels(study: str) -> Judged:
@@ -356,7 +357,8 @@ def tuning_levels(study: str) -> Judged:
     found = statistics.redrawn(
         [after_one, after_all], lambda one, other: one.std(axis=-1, ddof=1) / other.std(axis=-1, ddof=1)
     )
-    finding = Finding.by_interval("SD over methods after 1 trial / after the search", found, Region(low=2))
+    what = "SD over methods after 1 trial / after the search" + left_out((ours,), best.index)
+    finding = Finding.by_interval(what, found, Region(low=2))
     return Judged("H6", study, (finding,), finding.verdict, ours.missing)
 
 

@@ -187,7 +187,9 @@ def beside(study: str) -> str:
             told["H8"] = (
                 f"N. Softmax and ProxyNCA are {'' if same.iloc[0] else 'not shown to be '}equal within a point."
             )
-    return "\n".join(f"- {titles.title(study)}, {number}: {told[number]}" for number in sorted(told))
+    judged_on = {each.number: each.studies for each in HYPOTHESES}
+    where = {number: " (not judged there)" * (study not in judged_on[number]) for number in told}
+    return "\n".join(f"- {titles.title(study)}, {number}{where[number]}: {told[number]}" for number in sorted(told))
 
 
 def _luck(study: str, number: str, lucky: tuple[float, float]) -> str:

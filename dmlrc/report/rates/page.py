@@ -132,6 +132,61 @@ def of_depths() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["study", "in_use", *_peak(None)])
 
 
+def of_embedders() -> pd.DataFrame:
+    """What a rate of its own does to the embedder beside the last block, on validation classes.
+
+    A row a study and rate of the embedder, that of the trunk among them, where both grids are recorded. Columns: study,
+    of_trunk (its rate), rate, mean and range of the methods' validation MAP@R; turned: how many pairs of methods stand
+    in another order than at the shared rate, of pairs.
+    """
+    rows = []
+    for name in DEPTHS:
+        shared, own = (records.find(f"{name}-{which}") for which in ("rates", "embedder-rates"))
+        if shared is None or own is None or not (_is_whole(shared) and _is_whole(own)):
+            continue
+        of_trunk = studies.STUDIES[name].protocol.lr
+        both = pd.concat([best_trials(shared).loc[[of_trunk]], best_trials(own)]).sort_index()
+        for rate, scores in both.iterrows():
+            changed, pairs = statistics.turned(both.loc[of_trunk], scores)
+            told = {"study": name, "of_trunk": of_trunk, "rate": rate, "mean": scores.mean(), "range": np.ptp(scores)}
+            rows.append(told | {"turned": changed, "pairs": pairs})
+    return pd.DataFrame(rows, columns=["study", "of_trunk", "rate", "mean", "range", "turned", "pairs"])
+
+
+def of_embedders_cells(told: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """`of_embedders` as cells and marks: MAP@R in percent; in bold the best rate of each study."""
+    shared = told["rate"].eq(told["of_trunk"])
+    keys = {"Study": told["study"].map(titles.title), "rate of the trunk": told["of_trunk"].map(labels.rate)}
+    shown = {
+        "rate of the embedder": told["rate"].map(labels.rate),
+        "mean": told["mean"].map(labels.percent),
+        "range": told["range"].map(labels.percent),
+        "pairs that change places": (told["turned"].astype(str) + " of " + told["pairs"].astype(str)).mask(shared, "–"),
+    }
+    cells = told.assign(**keys, **shown).set_index(list(keys))[list(shown)]
+    best = told["mean"].eq(told.groupby("study")["mean"].transform("max"))
+    marks = pd.DataFrame("", cells.index, cells.columns)
+    marks["mean"] = best.map({True: "best", False: ""}).to_numpy()
+    return cells, marks
+
+
+def of_embedders_sentence(told: pd.DataFrame) -> str:
+    """Which rate of the embedder is best on each study, and what it would change; "" where no grid is recorded."""
+    lines = []
+    for study, rows in told.groupby("study", sort=False):
+        best, shared = rows.loc[rows["mean"].idxmax()], rows[rows["rate"] == rows["of_trunk"]].iloc[0]
+        title = titles.title(study)
+        if best["rate"] == shared["rate"]:
+            lines.append(f"On {title} the rate that both share is the best one for the embedder too.")
+            continue
+        lines.append(
+            f"On {title} the embedder would do best at {labels.rate(best['rate'])}, beside a trunk at "
+            f"{labels.rate(shared['rate'])}: {labels.percent(best['mean'] - shared['mean'])} points more on average "
+            f"than at the shared rate, with {best['turned']} of {best['pairs']} pairs of losses in another order."
+        )
+    return " ".join(lines)
+
+
 def _is_whole(grid: StudyRecords) -> bool:
     """Whether every rate of a grid is finished."""
     return len(best_trials(grid)) == len({method.level for method in studies.STUDIES[grid.name].methods})

@@ -31,6 +31,7 @@ from dmlrc.report.roth2020.numbers import (
     sampler_gap,
     spectra,
     structure,
+    value_label,
 )
 from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, RED
 
@@ -171,12 +172,12 @@ def _draw_effects(title: str, frame: pd.DataFrame, sweeps: Mapping[str, StudyRec
             color=look.colour,
             markersize=4.5,
         )
-        value = row.best.removeprefix(FACTORS[row.factor][0])
-        svg.tips(dot, f"{roth_label(row.row)}: {100 * row.effect:.1f} %, best at {value}")
+        best = value_label(row.best, row.factor)
+        svg.tips(dot, f"{roth_label(row.row)}: {100 * row.effect:.1f} %, best at {best}")
     for factor, records in sweeps.items():
         for value, spread in loss_spread(records).items():
             (mark,) = axis.plot(100 * spread, factors.index(factor) - 0.22, "D", color=RED, markersize=4.5)
-            svg.tips(mark, f"the losses at {value.removeprefix(FACTORS[factor][0])}: {100 * spread:.1f} %")
+            svg.tips(mark, f"the losses at {value_label(value, factor)}: {100 * spread:.1f} %")
     axis.set_yticks(range(len(factors)), [FACTORS[factor][1].replace(", ", ",\n") for factor in factors])
     axis.set(ylim=(len(factors) - 0.5, -0.6), xlim=(0, None))
     axis.set_title(title, fontsize=9, loc="left")

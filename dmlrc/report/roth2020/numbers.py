@@ -236,6 +236,24 @@ def in_order(values: Iterable[str], factor: str) -> list[str]:
     return sorted(set(values), key=place)
 
 
+def trunk_label(name: str) -> str:
+    return labels.TRUNK_LABELS.get(name, name)
+
+
+def value_label(value: str, factor: str) -> str:
+    """A value of a sweep as printed: without what it is a value of, a trunk by its name.
+
+    >>> value_label("batch64", "batches"), value_label("conv4-random", "trunks"), value_label("decay4e-05", "decays")
+    ('64', 'conv4, random', '4·10⁻⁵')
+    """
+    if factor == "decays":
+        return labels.number(float(value.removeprefix(FACTORS[factor][0])))
+    if factor != "trunks":
+        return value.removeprefix(FACTORS[factor][0])
+    trunk, _, kind = value.partition("-")
+    return ", ".join(filter(None, (trunk_label(trunk), kind)))
+
+
 def effects(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
     """How much each factor of Fig. 2 is worth: study, factor, row (loss), effect (fraction), best (value).
 

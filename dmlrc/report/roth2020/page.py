@@ -33,7 +33,9 @@ from dmlrc.report.roth2020.numbers import (
     sampler_gap,
     structure,
     table2,
+    trunk_label,
     trunks,
+    value_label,
 )
 from dmlrc.report.statistics import Estimate
 
@@ -140,7 +142,7 @@ def compare_trunks(by_study: ByStudy) -> pd.DataFrame:
     for name, records in by_study.items():
         ours = trunks(records)
         cells[name] = {
-            (kind, _trunk(trunk)): labels.percent(row["mean"], np.nan if kind == AS_THEY_ARE else row["std"])
+            (kind, trunk_label(trunk)): labels.percent(row["mean"], np.nan if kind == AS_THEY_ARE else row["std"])
             for (kind, trunk), row in ours.iterrows()
         }
     rows = dict.fromkeys(key for column in cells.values() for key in column)
@@ -152,10 +154,6 @@ def compare_trunks(by_study: ByStudy) -> pd.DataFrame:
     return table
 
 
-def _trunk(name: str) -> str:
-    return labels.TRUNK_LABELS.get(name, name)
-
-
 def projection_sentence(by_study: ByStudy) -> str:
     """What a random linear layer costs the features of a trunk, in words."""
     texts = []
@@ -164,7 +162,7 @@ def projection_sentence(by_study: ByStudy) -> str:
         for kind, trunk in means.index:
             if kind == "projection" and (AS_THEY_ARE, trunk) in means.index:
                 texts.append(
-                    f"On `{name}` the features of {_trunk(trunk)} have an R@1 of "
+                    f"On `{name}` the features of {trunk_label(trunk)} have an R@1 of "
                     f"{labels.one_digit(means[AS_THEY_ARE, trunk])} %, after a random linear layer "
                     f"{labels.one_digit(means[kind, trunk])} %."
                 )
@@ -258,20 +256,6 @@ def effects_cells(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
             f"{100 * part['effect'].max():.1f}); best: {wins}"
         )
     return cells.rename(index=lambda factor: _factor(factor, EQUAL_STEPS)).rename_axis("Varied")
-
-
-def value_label(value: str, factor: str) -> str:
-    """A value of a sweep as printed: without what it is a value of, a trunk by its name.
-
-    >>> value_label("batch64", "batches"), value_label("conv4-random", "trunks"), value_label("decay4e-05", "decays")
-    ('64', 'conv4, random', '4·10⁻⁵')
-    """
-    if factor == "decays":
-        return labels.number(float(value.removeprefix(FACTORS[factor][0])))
-    if factor != "trunks":
-        return value.removeprefix(FACTORS[factor][0])
-    trunk, _, kind = value.partition("-")
-    return ", ".join(filter(None, (_trunk(trunk), kind)))
 
 
 def effects_data(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
