@@ -23,6 +23,8 @@ SETTINGS = {
     "separated_binary": "one model, bits",
 }
 METHODS_TABLE = "methods table"
+SEARCH_AND_SEED, SEARCHED_ONCE, SEED = "search and seed", "seed; searched once", "seed"
+"""What an interval counts; nothing was searched where the seed is all there is."""
 OURS = {"after2019": "losses after 2019", "projections": "untrained linear layers"}
 """Experiments that no paper of the five has."""
 SWEEPS = {
@@ -51,10 +53,15 @@ def results(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
     Columns: record (the study's slug), study (that it stands around), experiment, paper (whose protocol it follows),
     method, label, setting, metric, mean, ci95, n, rank_low, rank_high, tied (with the best of its study, setting and
-    metric), untrained (the mean of the untrained trunk), cut_off (the share of its runs, see `tables.cut_off`). Ranks
-    are among the trained methods of one study and setting (`ranks`); NaN where there is one method alone.
+    metric), untrained (the mean of the untrained trunk), cut_off (the share of its runs, see `tables.cut_off`), luck
+    (what the interval counts). Ranks are among the trained methods of one study and setting (`ranks`); NaN where there
+    is one method alone. They are missing too where each method was searched once while another study of the edition
+    repeated its searches: the chapters borrow the luck of search there, and ranks of seeds alone would contradict them.
     """
-    return pd.concat([_rows(*each) for each in _recorded(edition)], ignore_index=True)
+    repeated = any(records.searches > 1 for records in edition)
+    found = pd.concat([_rows(*each) for each in _recorded(edition)], ignore_index=True)
+    unknown = repeated & (found["luck"] == SEARCHED_ONCE)
+    return found.assign(**{name: found[name].mask(unknown) for name in ("rank_low", "rank_high", "tied")})
 
 
 def _recorded(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, StudyRecords]]:
@@ -72,7 +79,9 @@ def _rows(study: str, experiment: str, records: StudyRecords) -> pd.DataFrame:
     rows = frame[["method", "setting", "metric", "mean", "ci95", "n"]].join(ranks(frame))
     rows["untrained"] = trunk.transform("max")
     paper = records.meta["protocol"]["paper"]
+    luck = SEARCH_AND_SEED if records.searches > 1 else SEARCHED_ONCE if len(records.trials) else SEED
     return rows.assign(
+        luck=luck,
         record=records.name,
         study=study,
         experiment=experiment,
@@ -174,6 +183,7 @@ def cells(found: pd.DataFrame) -> pd.DataFrame:
             ],
             "setting": wide.index.get_level_values("setting").map(SETTINGS),
             "runs": runs.astype(int).astype(str).to_numpy(),
+            "± counts": found.groupby(keys)["luck"].first().reindex(wide.index).to_numpy(),
             "record": wide.index.get_level_values("record"),
         },
         index=pd.Index(wide.index.get_level_values("label"), name="Method"),

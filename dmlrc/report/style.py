@@ -148,7 +148,10 @@ def untrained_curve(axis: Axes, curve: pd.Series) -> None:
 
 
 def name_ends(
-    axis: Axes, ends: Mapping[str, tuple[float, float]], label: Callable[[str], str] = labels.method_label
+    axis: Axes,
+    ends: Mapping[str, tuple[float, float]],
+    label: Callable[[str], str] = labels.method_label,
+    colour: Callable[[str], str] = lambda name: method_style(name).colour,
 ) -> None:
     """Name lines at their right ends, moved apart where their names would overlap. ends: method -> where it ends."""
     names = sorted(ends, key=lambda name: ends[name][1])
@@ -166,7 +169,7 @@ def name_ends(
             fontsize=8,
             va="center",
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": method_style(name).colour, "linewidth": 0.6, "shrinkA": 0},
+            arrowprops={"arrowstyle": "-", "color": colour(name), "linewidth": 0.6, "shrinkA": 0},
         )
 
 

@@ -393,23 +393,22 @@ def test_a_study_at_other_rates(monkeypatch):
     assert "At 10⁻⁵ (too high), 3 of 3 pairs are in a different order from that at the chosen rate" in said
     assert "With a rate searched for each, 1 of 3 pairs are in" in said
     assert found.moved("chosen") == (0, 3)
-    assert page.rates_in_short({}) == ""
-    (high_moved, _), (searched_moved, _) = found.moved("too high"), found.moved("searched for each")
-    assert page.rates_in_short({chosen.name: found}).endswith(
-        f"seed explains: on `{chosen.name}` for {high_moved} of 3 pairs at too high a rate (about 0 would by chance) "
-        f"and for {searched_moved} of 3 pairs with a rate searched for each (about 0 would by chance)."
-    )
-    assert page.too_high_in_short({chosen.name: found}) == (
-        "A learning rate 10 times too high changes the gap between two losses by more than the luck of search and seed "
-        f"explains for {high_moved} of 3 pairs on `{chosen.name}` (test classes; about 0 would by chance)."
-    )
-    assert page.too_high_in_short({}) == ""
     two = ("too high", "chosen")
     calm = dict.fromkeys(two, found.compared["chosen"])
     calm = replace(found, made={which: found.made[which] for which in two}, compared=calm)
-    assert page.rates_in_short({chosen.name: calm}).endswith(
-        f"on `{chosen.name}` for 0 of 3 pairs at too high a rate, though about 0 would by chance."
+    moved, _ = found.moved("too high")
+    begin = (
+        "A learning rate 10 times too high changes the gap between two losses by more than the luck of search and seed "
+        "explains for "
     )
+    of_pairs = f"{begin}{moved} of 3 pairs on `{chosen.name}` (0 by chance"
+    assert page.too_high_in_short({chosen.name: found}) == f"{of_pairs})."
+    cut = replace(found, made={**found.made, "too high": short})
+    assert page.too_high_in_short({chosen.name: cut}) == f"{of_pairs}; there the runs were cut off too)."
+    no_more = "for no more pairs than chance would on `calm` (0 of 3)."
+    assert page.too_high_in_short({chosen.name: found, "calm": calm}) == f"{of_pairs}), and {no_more}"
+    assert page.too_high_in_short({"calm": calm}) == f"{begin.removesuffix('for ')}{no_more}"
+    assert page.too_high_in_short({}) == ""
     cells, marks = page.rates_cells(found)
     assert list(cells) == ["10⁻⁵ (too high)", "10⁻⁶ (chosen)", "searched for each", "rate found"]
     assert cells["rate found"].to_dict() == {

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from factories import fake_records, write_fake_experiments, write_fake_study
 from scipy import stats
@@ -53,6 +54,25 @@ def test_ranks_are_those_that_the_luck_of_seeds_leaves_open(main):
         better = stats.dunnett(*others, control=runs[method], alternative="greater", rng=np.random.default_rng(0))
         assert row["tied"] == (better.pvalue.min() >= 0.05), method
     assert part["tied"][part["mean"].idxmax()]
+
+
+def test_a_study_that_searched_once_has_no_ranks_beside_one_that_repeated_its_searches(main):
+    alone = everything.results([main])
+    assert set(alone["luck"]) == {"seed; searched once", "seed"}
+    assert alone["rank_low"].notna().any()
+    scores = pd.concat(
+        [main.scores.assign(repetition=number, value=main.scores["value"] + number) for number in (0, 1)]
+    )
+    repeated = replace(main, scores=scores, meta=main.meta | {"study": "repeated"})
+    found = everything.results([main, repeated])
+    ranked = found[found["rank_low"].notna()].groupby("luck")["record"].unique()
+    assert set(ranked["search and seed"]) == {"repeated"}
+    assert "seed; searched once" not in ranked
+    assert ranked["seed"].size > 1  # of what was not searched, the seed is all the luck
+    cells = everything.cells(found)
+    once = cells[cells["± counts"] == "seed; searched once"]
+    assert len(once) > 10
+    assert set(once["rank"]) == set(once["tied with the best"]) == {"–"}
 
 
 def test_first_runs_and_depths_of_training_stand_beside_their_tables(monkeypatch):

@@ -13,7 +13,7 @@ import pytest
 from factories import fake_records
 from matplotlib.patches import Rectangle
 
-from dmlrc.report import claims, published, tables
+from dmlrc.report import claims, labels, published, tables
 from dmlrc.report.first import figures, page
 
 
@@ -42,10 +42,10 @@ def test_the_answer_is_a_few_words_and_three_sentences_whose_numbers_are_those_o
     assert page.answer(full).startswith(f"{expected} all are tuned alike.** From 2017")
     assert rest.count(". ") == 2
     assert ("only a linear layer" in text) == studies[0].meta["protocol"]["frozen_trunk"]
-    for study in studies:
-        gain = tables.improvement(tables.accuracy(study), "contrastive")["concatenated"]
-        assert f"{100 * abs(gain):.1f} % {'above' if gain > 0 else 'below'} it" in text
-        assert f"`{study.name}`" in text
+    contrastive, triplet = zip(*over, strict=True)
+    named = labels.listed(f"`{study.name}`" for study in studies)
+    assert f" {labels.apart(contrastive, 1)} it on {named}." in text
+    assert page.over_triplet(studies) == f", on average {labels.apart(triplet, 1)} the triplet loss, also of 2006"
     claimed = tables.claimed_improvement(published.claims(), "contrastive").groupby("dataset")["gain"].mean()
     assert f"{100 * claimed.min():.0f} to {100 * claimed.max():.0f} %" in text
     assert "share the first place on `one`" in text or "leads alone on `one`" in text
@@ -122,6 +122,12 @@ def test_every_dot_stands_at_its_number():
     left, right = figure.axes
     drawn = sorted(height for dots in left.collections for height in dots.get_offsets()[:, 1])
     assert drawn == pytest.approx(sorted(100 * headline["r1"]))
+    figure.draw_without_rendering()
+    levels = measured[measured["method"].isin(tables.CLASSICS)].groupby("where")["mean"].mean()
+    names = {each.get_text(): each for each in right.texts}
+    assert set(names) == {*(f"{name} (paper)" for name in published.DATASETS), "one"}
+    for where, level in levels.items():  # a name is led to from the lines of its own data set
+        assert names[where if where == "one" else f"{where} (paper)"].xy[1] == pytest.approx(100 * level)
     lines = [line for line in right.get_lines() if line.get_url() and "Contrastive" in line.get_url()]
     contrastive = measured[measured["method"] == "contrastive"]["mean"]
     assert sorted(line.get_ydata()[0] for line in lines) == pytest.approx(sorted(100 * contrastive))

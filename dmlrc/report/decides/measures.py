@@ -164,7 +164,7 @@ def learning_rate(records: StudyRecords) -> list[Part]:
     found = []
     if chosen is not None:
         place = list(best.columns).index(chosen)
-        found.append(_of_table("learning rate, half a decade off", best.iloc[:, place - 1 : place + 2], "validation"))
+        found.append(_of_table("learning rate, a factor of 3 off", best.iloc[:, place - 1 : place + 2], "validation"))
     if best.shape[1] > 1:
         found.append(_of_table("learning rate, the whole grid", best, "validation"))
     return found
@@ -254,7 +254,7 @@ def pipeline(records: StudyRecords) -> Part | None:
     table = table[table.notna().sum(axis=1) > 1].dropna(axis="columns", how="all")
     if table.shape[1] < 2 or len(table) < 2:
         return None
-    return _of_table("pipeline", table, error=_cell_error(records, "separated"))
+    return _of_table("training recipe", table, error=_cell_error(records, "separated"))
 
 
 def _families(trained: Iterable[StudyRecords]) -> pd.Series:

@@ -359,40 +359,30 @@ def _cut_short(found: AtRates, which: str) -> str:
     )
 
 
-def rates_in_short(found: Mapping[str, AtRates]) -> str:
-    """How many differences another rate changes by more than luck, study by study, in one sentence; "" where none."""
-    told = []
-    for name, made in found.items():
-        moved = {which: made.moved(which) for which in made.made if which != CHOSEN}
-        counts = (
-            f"for {count} of {pairs} {_AT[which]}{_by_chance(count, made, which)}"
-            for which, (count, pairs) in moved.items()
-        )
-        told.append(f"on `{name}` {labels.listed(counts)}")
-    if not told:
-        return ""
-    return (
-        "On test classes, another rate changes the gap between two losses by more than the luck of search and seed "
-        f"explains: {'; '.join(told)}."
-    )
-
-
 def too_high_in_short(found: Mapping[str, AtRates]) -> str:
-    """The same of too high a rate alone, with how much too high, and by chance; "" where none was run."""
+    """How many gaps too high a rate changes by more than luck, study by study, in one sentence; "" where none was run.
+
+    Beside how many do so by chance, and with a word on runs that were cut off as well.
+    """
     high = {name: each for name, each in found.items() if TOO_HIGH in each.made}
     if not high:
         return ""
     ratios = [each.rate(TOO_HIGH) / each.rate(CHOSEN) for each in high.values()]
-    moved = {name: "{} of {} pairs".format(*each.moved(TOO_HIGH)) for name, each in high.items()}
-    chance = labels.listed(f"{each.by_chance(TOO_HIGH):.0f}" for each in high.values())
+    changed, by_chance = [], []
+    for name, each in high.items():
+        (moved, pairs), chance = each.moved(TOO_HIGH), each.by_chance(TOO_HIGH)
+        if moved <= chance:
+            by_chance.append(f"on `{name}` ({moved} of {pairs})")
+        else:
+            cut = "; there the runs were cut off too" * bool(_cut_short(each, TOO_HIGH))
+            changed.append(f"{moved} of {pairs} pairs on `{name}` ({chance:.0f} by chance{cut})")
+    no_more = f"for no more pairs than chance would {labels.listed(by_chance)}" if by_chance else ""
     return (
         f"A learning rate {labels.span(ratios, '{:.0f}'.format)} times too high changes the gap between two losses by "
-        f"more than the luck of search and seed explains for {labels.by_study(moved)} (test classes; about {chance} "
-        "would by chance)."
+        "more than the luck of search and seed explains "
+        + ", and ".join(filter(None, [f"for {labels.listed(changed)}" if changed else "", no_more]))
+        + "."
     )
-
-
-_AT = {TOO_HIGH: "pairs at too high a rate", SEARCHED: "pairs with a rate searched for each"}
 
 
 def levelled_cells(edition: Sequence[StudyRecords]) -> pd.DataFrame:

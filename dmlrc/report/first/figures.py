@@ -29,7 +29,7 @@ def claims_beside_measurements(claims: pd.DataFrame, measured: pd.DataFrame) -> 
     claims: headline rows of `published.claims()`. measured: `page.measured`. The losses of 2006 are lines, the others
     dots in the colour of their family: hollow those of the Reality Check, filled ours.
     """
-    figure, axes = style.canvas(4.8, 1, 2, sharey=True)
+    figure, axes = style.canvas(3.5, 1, 2, sharey=True)
     left, right = axes[0]
     for name, marker in CLAIMED.items():
         part = claims[claims["dataset"] == name]
@@ -44,7 +44,7 @@ def claims_beside_measurements(claims: pd.DataFrame, measured: pd.DataFrame) -> 
     for axis in (left, right):
         axis.set_xlim(years)
         axis.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-    _name_levels(right, measured, years[1])
+    _name_levels(right, measured)
     looks = [Line2D([], [], color=style.method_style(tables.CLASSICS[0]).colour, linewidth=0.8, alpha=0.6)]
     looks[0].set_label("contrastive, triplet")
     looks += [
@@ -80,13 +80,14 @@ def _offset(name: str) -> int:
     return sum(map(ord, name))
 
 
-def _name_levels(axis: Axes, measured: pd.DataFrame, edge: float) -> None:
-    """The data sets' names below their levels, at the right, moved apart where they would overlap."""
-    place = 1e9
-    for where, level in (100 * measured.groupby("where")["mean"].min()).sort_values(ascending=False).items():
-        place = min(level - 0.4, place - 2.6)
-        text = titles.title(where) + (" (paper)" if where in CLAIMED else "")
-        axis.text(edge - 0.1, place, text, fontsize=7.5, va="top", ha="right")
+def _name_levels(axis: Axes, measured: pd.DataFrame) -> None:
+    """The data sets' names at the right, each led to from the middle of its two lines."""
+    classics = measured[measured["method"].isin(tables.CLASSICS)]
+    ends = {
+        where: (axis.get_xlim()[1], 100 * level) for where, level in classics.groupby("where")["mean"].mean().items()
+    }
+    named = {where: titles.title(where) + " (paper)" * (where in CLAIMED) for where in ends}
+    style.name_ends(axis, ends, named.get, lambda _: GREY)
 
 
 PALE = 0.4

@@ -29,31 +29,44 @@ def answer(edition: Sequence[StudyRecords]) -> str:
 
     From the studies of full budget, where there are any; without one the few words are that it cannot be told yet.
     """
-    full = [each for each in edition if each.meta["budget"]["name"] == "full"]
+    full = _full(edition)
     edition = full or edition
     theirs = published.results()
     paper = [tables.improvement(theirs[theirs["dataset"] == name], CONTRASTIVE) for name in published.DATASETS]
-    over = {
-        classic: {each.name: tables.improvement(tables.accuracy(each), classic)["concatenated"] for each in edition}
-        for classic in tables.CLASSICS
-    }
-    ours, over_triplet = ({name: gain for name, gain in gains.items() if gain == gain} for gains in over.values())
+    ours, over_triplet = (_gains(edition, classic) for classic in tables.CLASSICS)
     claimed = tables.claimed_improvement(published.claims(), CONTRASTIVE).groupby("dataset")["gain"].mean()
-    measured = labels.by_study({name: f"{labels.apart([gain], 1)} it" for name, gain in ours.items()})
-    other = f", and {labels.apart(over_triplet.values(), 1)} the triplet loss, also of 2006" if over_triplet else ""
     frozen = all(each.meta["protocol"]["frozen_trunk"] for each in edition)
-    trained = ", where only a linear layer on fixed features was trained," if frozen else ""
+    measured = (
+        f"; in our runs{', which train only a linear layer on fixed features,' * frozen} "
+        f"{labels.apart(ours.values(), 1)} it on {labels.listed(f'`{name}`' for name in ours)}"
+    )
     return " ".join(
         [
             _in_a_word([max(ours[name], over_triplet[name]) for name in ours if name in over_triplet] if full else []),
             "From 2017 to 2019, papers reported a P@1 (how often the nearest neighbour is of the right class) on "
-            f"average {labels.apart(claimed)} that of the contrastive loss of 2006, depending on the data.",
-            "When Musgrave and colleagues tuned all losses alike in 2020 (the *Reality Check*), the newer ones came "
-            f"out on average {labels.apart(gains['concatenated'] for gains in paper)} that loss"
-            f"{f'; in our runs{trained} they came out {measured}{other}' * bool(measured)}.",
+            f"average {labels.apart(claimed)} that of the contrastive loss of 2006.",
+            "Tuned all alike, by Musgrave and colleagues in 2020 (the *Reality Check*), the newer losses came out on "
+            f"average {labels.apart(gains['concatenated'] for gains in paper)} it{measured * bool(ours)}.",
             leads(edition),
         ]
     )
+
+
+def _full(edition: Sequence[StudyRecords]) -> list[StudyRecords]:
+    return [each for each in edition if each.meta["budget"]["name"] == "full"]
+
+
+def _gains(edition: Sequence[StudyRecords], classic: str) -> dict[str, float]:
+    """What the newer losses gain on average over a classic one, by study, where both were run."""
+    gains = {each.name: tables.improvement(tables.accuracy(each), classic)["concatenated"] for each in edition}
+    return {name: gain for name, gain in gains.items() if gain == gain}
+
+
+def over_triplet(edition: Sequence[StudyRecords]) -> str:
+    """How the newer losses stand beside the other loss of 2006, as half a sentence behind a comma; "" if unknown."""
+    gains = _gains(_full(edition) or edition, tables.CLASSICS[1])
+    text = f", on average {labels.apart(gains.values(), 1)} the triplet loss, also of 2006" if gains else ""
+    return text
 
 
 def _in_a_word(gains: Sequence[float]) -> str:
