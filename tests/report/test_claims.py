@@ -790,7 +790,9 @@ def test_counts_by_paper_and_what_fails_everywhere():
     assert by_paper.loc["Roth et al. 2020", "b"] == f"{n} not run"
     assert by_paper.loc["Roth et al. 2020", claims.WITHOUT_RECORDS] == "3 retracted"
     assert list(by_paper.index)[-1].startswith("Ours")
-    failed, papers, ours, once, changed = claims.takeaways(edition)  # no word of low rows, of which there are none
+    failed, open_, papers = claims.takeaways(edition)
+    ours, once, changed = claims.small_print(edition).strip().removeprefix("- ").split("\n- ")
+    assert open_ == ""  # nothing is inconclusive, and nothing rests on low rows
     own = len({claim.id for claim in verdicts.of_section(rule.OURS)}.intersection(needing))
     theirs = len(needing) - own
     assert papers == (
@@ -807,10 +809,13 @@ def test_counts_by_paper_and_what_fails_everywhere():
     assert once.endswith(" Retracted, since our records cannot decide what they say: 27 claims.")
     assert failed.startswith("Contradicted on `a` and `b`: *Properly tuned, most methods perform similarly*")
     assert failed.endswith(" (Musgrave et al. 2020).")
-    assert page.everywhere(edition) == failed  # study b reproduces nothing
-    told = page.everywhere({"a": edition["a"], "b": edition["a"]})
-    assert told.startswith("Reproduced on `a` and `b`: *")
-    assert told.count("(Musgrave et al. 2020)") == 2  # once of those that stand, once of those that do not
+    similar = "*Properly tuned, most methods perform similarly* (Musgrave et al. 2020)"
+    assert page.everywhere(edition) == f"Contradicted on `a` and `b`:\n\n{similar}"  # study b reproduces nothing
+    both = {"a": edition["a"], "b": edition["a"]}
+    stand, _, _ = claims.takeaways(both)[:3]
+    assert stand.startswith("Reproduced on `a` and `b`: *")
+    assert stand.count("(Musgrave et al. 2020)") == 1
+    assert page.everywhere(both).count("\n- *") == theirs
 
 
 def test_claims_that_rest_on_low_rows_are_counted():
@@ -824,11 +829,15 @@ def test_claims_that_rest_on_low_rows_are_counted():
         "a": dict(zip(needing, (low, low, high, open_, open_, open_), strict=True)),
         "b": dict(zip(needing, (low, *[high] * 5), strict=True)),
     }
-    *_, harmed, under = claims.takeaways(edition)
+    *_, harmed, under = claims.small_print(edition).strip().removeprefix("- ").split("\n- ")
     assert harmed == "Left open because rows behind them lie below the untrained start in P@1: 3 claims on `a`."
     assert under.startswith(
         "Behind 2 of 3 settled claims on `a` and 1 of 6 settled claims on `b`, most rows lie below the"
     )
+    assert (
+        "It cannot be told for 3 claims on `a`, most often because most rows behind them lie below the untrained start "
+        "in P@1."
+    ) in claims.takeaways(edition)
     assert "reproduced; 2 of these 3 from rows below the untrained trunk)" in claims.verdicts_sentence(edition)
     squares = first_page.squares(edition)
     assert squares.groupby("study")["low"].sum().to_dict() == {"a": 2, "b": 1}
@@ -870,11 +879,13 @@ def test_tables_stand_side_by_side(edition, quick_bootstrap):
     assert cell.startswith("retracted; a frozen trunk")
     whole = claims.unsettled(edition)
     assert whole["claims"].astype(int).sum() == (counted[[INCONCLUSIVE, NOT_RUN, RETRACTED]]).sum().sum()
-    failed, papers, *_ = claims.takeaways(edition)
+    *agreed, open_, papers = claims.takeaways(edition)
     assert papers.endswith(" None is settled on `fake-quick`.")
     quick = {"fake-quick": edition["fake-quick"]}
-    assert claims.takeaways(quick)[1].endswith("claims of the papers is settled on `fake-quick`.")
-    assert failed.startswith("Contradicted on `fake-full`: ")  # a quick study decides nothing, so it has no say
+    assert claims.takeaways(quick)[-1].endswith("claims of the papers is settled on `fake-quick`.")
+    assert claims.takeaways(quick)[-2] == ""
+    assert agreed[-1].startswith("Contradicted on `fake-full`: ")  # a quick study decides nothing, so it has no say
+    assert open_.startswith("It cannot be told for ")
     needing = sum(bool(claim.needs) for claim in claims.CLAIMS)
     assert len(claims.numbers(edition)) == needing + len(claims.CLAIMS)
     assert set(claims.numbers(edition, "oi")["paper"]) == {"oi"}

@@ -167,23 +167,25 @@ def test_sentences_count_what_gains_and_what_does_not():
     assert "single seed" in page.slopes_sentence({MAIN: made(f"{NAME}-dims", rising, reruns=1)}, "embedding")
     assert page.slopes_sentence({MAIN: None}, "batch") == ""
     start = {MAIN: pd.Series({16.0: 0.2, 512.0: 0.5})}
-    assert page.slopes_in_short(dims, dims, start) == (
-        f"A larger embedding clearly raises R@1 (the interval lies above 0) for 10 of 11 methods on `{MAIN}`, as it "
-        "does without any training. A larger batch, with as many images seen in all, clearly raises R@1 for 10 of 11 "
-        f"methods on `{MAIN}`."
-    )
-    assert page.slopes_in_short({MAIN: None}, {MAIN: None}, {}) == ""
+    clearly = f"clearly raises R@1 (the interval lies above 0) for 10 of 11 methods on `{MAIN}`"
+    assert page.slopes_in_short(dims, dims, start) == [
+        f"A larger embedding {clearly}, as it does without any training.",
+        f"A larger batch, with as many images seen in all, {clearly}.",
+    ]
+    assert page.slopes_in_short({MAIN: None}, {MAIN: None}, {}) == []
     assert page.steps(dims) == f"Training steps of a run: `{MAIN}` 30."
 
 
 def test_a_lead_of_more_dimensions_is_called_so():
     records = made(NAME, lambda method, *_: 0.9 if method == "proxy_softmax" else 0.5)
-    assert page.best_in_short({MAIN: records}, {MAIN: None}).endswith(
-        "It has 2048 dimensions, kept as bits, where the others have 64 floats, and more dimensions alone raise R@1."
-    )
+    highest = f"The highest R@1 belongs to ProxySoftmax (90.0 %) on `{MAIN}`."
+    more = "ProxySoftmax has 2,048 dimensions, kept as bits, where the others have 64 floats."
+    assert page.best_in_short({MAIN: records}, {MAIN: None}) == [highest, more]
     other = made(NAME, lambda method, *_: 0.9 if method == "margin" else 0.5)
-    assert "dimensions" not in page.best_in_short({MAIN: other}, {MAIN: None})
-    assert page.best_in_short({MAIN: None}, {MAIN: None}) == ""
+    assert len(page.best_in_short({MAIN: other}, {MAIN: None})) == 1
+    assert page.best_in_short({MAIN: None}, {MAIN: None}) == []
+    assert page.order_in_short({MAIN: None}).startswith("The rank correlation of the paper's orders with those which ")
+    assert page.order_in_short({MAIN: records}).split(": the rank")[0] in ("Partly", "Nearly", "Hardly")
 
 
 def test_doublings_are_slopes_over_the_seeds():

@@ -14,7 +14,8 @@ from matplotlib.colors import to_hex
 
 from dmlrc import metrics, studies
 from dmlrc.metrics.histograms import jsd, pair_histograms
-from dmlrc.report import common, publish, published, style
+from dmlrc.report import claims, common, publish, published, style
+from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_RUN, REPRODUCED, Judgement
 from dmlrc.report.deviations import oi2021 as deviations
 from dmlrc.report.oi2021 import figures, page
 
@@ -292,6 +293,17 @@ def one_order(monkeypatch, lifts):
     known = {name: studies.get(f"cub200-2010-frozen-{name}") for name in lifts}
     monkeypatch.setattr(page.experiments, "of", lambda main: known)
     monkeypatch.setattr(page.experiments, "load", lambda main, name: found[name])
+
+
+def test_whether_all_pairs_say_more_is_told_by_the_verdict_on_the_claim():
+    told = {"a": REPRODUCED, "b": INCONCLUSIVE, "c": REPRODUCED, "d": NOT_RUN}
+    judged = {name: {page.JSD_LIKE_MAP: Judgement(verdict)} for name, verdict in told.items()}
+    assert page.all_pairs_in_short(judged) == (
+        "That all pairs say no more than MAP@R, since JSD rises and falls with it: reproduced on `a` and `c`; "
+        "inconclusive on `b`."
+    )
+    assert page.all_pairs_in_short({"d": judged["d"]}) == page.all_pairs_in_short({}) == ""
+    assert page.JSD_LIKE_MAP in {claim.id for claim in claims.of_section("oi")}
 
 
 def test_every_class_order_is_told_with_the_untrained_trunk(monkeypatch):

@@ -316,20 +316,20 @@ class TestOtherClasses:
 def test_several_studies_are_told_in_one_sentence():
     compared = [measures.compare(study(made(repetitions=5))), measures.compare(study(made(seed=2), "second"))]
     said = page.differences_in_short(compared)
-    for each in compared:
-        differ = (each.pairs["holm"] < measures.ALPHA).sum()
-        assert f"{differ} of {len(each.pairs)} (" in said
-        assert f"`{each.study}`" in said
+    differ = [(each.pairs["holm"] < measures.ALPHA).sum() for each in compared]
+    assert said == f"Pairs of methods that differ in MAP@R: {differ[0]} of 6 on `made-study` and `second`."
+    assert differ[0] == differ[1] > 0
+    equal = [each.pairs["equal"].sum() or "none" for each in compared]
+    assert page.equal_in_short(compared[:1]) == f"Pairs that are equal within 1 point: {equal[0]} on `made-study`."
     best = page.best_in_short(compared[:1])
     assert f"{compared[0].summary['among_best'].sum()} of 4 on `made-study`." in best
-    assert "corrected for the number of pairs" in said
     lent = measures.compare(study(made(repetitions=1), "once"), [study(made())])
-    assert f"; {measures.BORROWED}) on `once`" in page.differences_in_short([lent])
+    assert f" ({measures.BORROWED}) on `once`" in page.differences_in_short([lent])
     assert page.by_distance(compared[:1]) == (
         "Neighbours in rank differ in 2 of 3 pairs on `made-study`; methods more than half the table apart differ in "
         "1 of 1 pair on `made-study`."
     )
-    assert page.differences_in_short([]) == page.best_in_short([]) == ""
+    assert page.differences_in_short([]) == page.equal_in_short([]) == page.best_in_short([]) == ""
     told = compared[0].summary
     assert f"{told['among_best'].sum()} of 4 methods may be the best" in page.ranks_sentence(compared[0])
     gains = measures.effects(compared[0])["difference"]

@@ -101,16 +101,21 @@ def test_the_place_of_the_classifier_is_told_in_its_own_batches_and_in_equal_one
         return 0.3 if method == "norm_softmax@5x15" else score(method, setting, metric, rerun)
 
     own, equal = made(f"{NAME}-losses", score), made(f"{NAME}-losses-equal", worse)
-    told = page.place_in_short({MAIN: own, "other": None}, {MAIN: equal})
+    assert page.place_in_short({MAIN: own, "other": None}, {MAIN: equal}) == (
+        f"With the same batches for all losses, the classifier ranks 8 of 8 on `{MAIN}` by R@1: on `{MAIN}` not."
+    )
+    assert page.place_in_short({MAIN: own}, {MAIN: None}) == (
+        f"In the batches that its paper gives it, the classifier ranks 1 of 8 on `{MAIN}` by R@1: on `{MAIN}` it may "
+        "share the first place."
+    )
+    told = page.own_batches_sentence({MAIN: own, "other": None})
     assert f"ranks 1 of 8 on `{MAIN}`" in told
-    assert told.endswith(f"With the same batches for all losses it ranks 8 of 8 on `{MAIN}`.")
-    assert "same batches" not in page.place_in_short({MAIN: own}, {MAIN: None})
     assert "Not counted" not in told
     lost = made(f"{NAME}-losses", score, diverged=[("angular", rerun) for rerun in range(3)])
-    assert f"Not counted, since no rerun has a result: Angular Loss (diverged) on `{MAIN}`." in page.place_in_short(
-        {MAIN: lost}, {MAIN: None}
+    assert page.own_batches_sentence({MAIN: lost}).endswith(
+        f" Not counted, since no rerun has a result: Angular Loss (diverged) on `{MAIN}`."
     )
-    assert page.place_in_short({MAIN: None}, {MAIN: None}) == ""
+    assert page.place_in_short({MAIN: None}, {MAIN: None}) == page.own_batches_sentence({MAIN: None}) == ""
 
 
 def test_trunk_decides_beside_which_table_ours_stand():

@@ -21,6 +21,7 @@ from dmlrc.report.claims.rule import (
 from dmlrc.report.statistics import Estimate
 
 TABLE, RANDOM = "oi2021", "oi2021-random"
+JSD_LIKE_MAP = "oi-jsd-like-map"
 MORE_ORDERS = tuple(f"oi2021-order{number}" for number in range(2, 11))
 SOFTMAX = "normalized_softmax"
 
@@ -192,7 +193,7 @@ CLAIMS = (
         why=UNCENTRED,
     ),
     Claim(
-        id="oi-jsd-like-map",
+        id=JSD_LIKE_MAP,
         claim="On validation images JSD changes with MAP@R, so looking at all pairs shows no clear advantage.",
         source="section 1, Fig. 4",
         quote="The changes in JSD were similar to those of the existing metrics",

@@ -1,5 +1,6 @@
 """How the claims are printed: cells of text, with links to the chapters that show the numbers."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isnan
 
@@ -219,21 +220,45 @@ def _counted(judgements: Mapping[str, Judgement], section: str) -> str:
 
 
 def takeaways(edition: Sequence[StudyRecords] | Judged) -> list[str]:
-    """What the claims come to: how many stand, of the papers and of our own, what their rows are worth, and which fail.
+    """What the claims come to: which of the papers' stand everywhere, which fall, how many are open and why."""
+    studies = judged(edition)
+    theirs = {name: _apart(judgements)[0] for name, judgements in studies.items() if name != WITHOUT_RECORDS}
+    return [
+        *(f"{word} {where}: {_listed(claims)}." for word, where, claims in _agreed(studies)),
+        _open(theirs),
+        _stood("claims of the papers", theirs),
+    ]
+
+
+def small_print(edition: Sequence[StudyRecords] | Judged) -> str:
+    """What the counts rest on, a list: our own claims, those without records, what was changed, what rows are worth.
 
     Every study counts on its own; claims that need no records stand apart from them.
     """
     studies = judged(edition)
     parts = {name: _apart(judgements) for name, judgements in studies.items()}
     once = parts.pop(WITHOUT_RECORDS, ({}, {}, 0))
-    return [
-        _failed(studies),
-        _stood("claims of the papers", {name: theirs for name, (theirs, _, _) in parts.items()}),
+    told = [
         _stood("claims of our own", {name: own for name, (_, own, _) in parts.items()}),
         _judged_once(*once),
         _changed(studies),
         *_low_rows(studies),
     ]
+    return labels.bullets(filter(None, told))
+
+
+def _open(theirs: Judged) -> str:
+    """How many claims are inconclusive in each study that settles some, and the reason that most of them have."""
+    deciding = {name: those for name, those in theirs.items() if settled(each.verdict for each in those.values())[0]}
+    whys = {
+        name: [each.why for each in those.values() if each.verdict == INCONCLUSIVE] for name, those in deciding.items()
+    }
+    low = f"most rows behind them lie {BELOW}"
+    reasons = Counter(low if why.endswith(BELOW) else why for those in whys.values() for why in those)
+    if not reasons:
+        return ""
+    counts = {name: labels.counted(len(those), "claim") for name, those in whys.items() if those}
+    return f"It cannot be told for {labels.by_study(counts)}, most often because {reasons.most_common(1)[0][0]}."
 
 
 def _stood(of_what: str, parts: Judged) -> str:
@@ -305,21 +330,26 @@ def _low_rows(studies: Judged) -> Iterator[str]:
         )
 
 
-def _failed(studies: Judged) -> str:
-    """The claims that every main study contradicts, as they stand in the papers; "" if there is none."""
-    claims, where = _everywhere(studies, NOT_REPRODUCED)
-    return f"Contradicted {where}: {_listed(claims)}." if claims else ""
-
-
 def everywhere(judged: Judged) -> str:
-    """Which claims of the papers all main studies reproduce, and which all contradict, a sentence each; "" for none."""
-    told = {"Reproduced": REPRODUCED, "Contradicted": NOT_REPRODUCED}
-    found = {word: _everywhere(judged, verdict) for word, verdict in told.items()}
-    text = " ".join(f"{word} {where}: {_listed(claims)}." for word, (claims, where) in found.items() if claims)
-    same = [claim.id for claims, _ in found.values() for claim in claims]
+    """Which claims of the papers all main studies reproduce, and which all contradict, a list each; "" for none."""
+    agreed = list(_agreed(judged))
+    lists = [
+        f"{word} {where}:\n\n" + labels.bullets(f"{_italic(each)} ({PAPERS[each.paper].label})" for each in claims)
+        for word, where, claims in agreed
+    ]
+    same = [claim.id for _, _, claims in agreed for claim in claims]
     low = {name: sum(those[each].from_low_rows for each in same if each in those) for name, those in judged.items()}
     of = {name: f"{count} of these {len(same)}" for name, count in low.items() if count}
-    return text + (f" From rows of which most lie below the untrained trunk: {labels.by_study(of)}." if of else "")
+    rest = f"Most rows behind them lie below the untrained trunk for {labels.by_study(of)}." if of else ""
+    return "\n\n".join(filter(None, [*lists, rest]))
+
+
+def _agreed(judged: Judged) -> Iterator[tuple[str, str, list[Claim]]]:
+    """What all main studies agree on: "Reproduced" or "Contradicted", where, and the claims."""
+    for word, verdict in {"Reproduced": REPRODUCED, "Contradicted": NOT_REPRODUCED}.items():
+        claims, where = _everywhere(judged, verdict)
+        if claims:
+            yield word, where, claims
 
 
 def _everywhere(studies: Judged, verdict: str) -> tuple[list[Claim], str]:
@@ -341,11 +371,12 @@ def _everywhere(studies: Judged, verdict: str) -> tuple[list[Claim], str]:
 
 def _listed(claims: Sequence[Claim]) -> str:
     """Claims as they stand in the papers, paper by paper."""
-    papers = {
-        claim.paper: [f"*{each.claim.removesuffix('.')}*" for each in claims if each.paper == claim.paper]
-        for claim in claims
-    }
-    return "; ".join(f"{labels.listed(those)} ({PAPERS[paper].label})" for paper, those in papers.items())
+    papers = {claim.paper: [_italic(each) for each in claims if each.paper == claim.paper] for claim in claims}
+    return "; ".join(f"{'; '.join(those)} ({PAPERS[paper].label})" for paper, those in papers.items())
+
+
+def _italic(claim: Claim) -> str:
+    return f"*{claim.claim.removesuffix('.')}*"
 
 
 def _sentence(text: str) -> str:

@@ -141,24 +141,17 @@ def section_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
 
 
 def parts_in_short(found: Mapping[str, Sequence[Part]]) -> str:
-    """What moves the methods more than the losses differ, study by study, in two sentences; "" where nothing is known.
+    """What clearly moves the methods more than the losses differ, by study, in one sentence; "" if nothing is known.
 
     found: study -> `measures.parts`.
     """
-    surely, less = {}, {}
+    surely = {}
     for name, parts in found.items():
         by_name = {part.name: part for part in drawable(parts)}
         if "loss" in by_name and len(by_name) > 1:
-            both = _beside(by_name.pop("loss"), by_name.values())
-            surely[name], less[name] = (
-                labels.listed(f"the {labels.aside(part.name)}" for part in each) for each in both
-            )
-    if not surely:
-        return ""
-    clear = labels.by_study({name: parts or "nothing" for name, parts in surely.items()})
-    perhaps = "; ".join(f"on `{name}` {parts}" for name, parts in less.items() if parts)
-    too = f" These may move it more as well: {perhaps}." * bool(perhaps)
-    return f"What clearly moves a ranking more than the loss itself does: {clear}.{too}"
+            more, _ = _beside(by_name.pop("loss"), by_name.values())
+            surely[name] = labels.listed(f"the {labels.aside(part.name)}" for part in more) or "nothing"
+    return f"What clearly moves a ranking more than the loss itself does: {labels.by_study(surely)}." if surely else ""
 
 
 def levelled_in_short(edition: Sequence[StudyRecords]) -> str:

@@ -355,12 +355,29 @@ def order_in_short(by_study: ByStudy) -> str:
     frame = orders(by_study).set_index(["first", "second"])["rho"]
     names = [first for first in dict.fromkeys(frame.index.get_level_values(0)) if first not in by_study]
     reported = [frame[name, f"reported, {name.partition(' (')[0]}"] for name in names]
-    text = (
-        "The order that the original papers report and the one that this paper measured have a rank correlation of "
-        f"{_from_to(reported)}, depending on the table"
+    ours = {name: frame[name][names] for name in common.present(by_study)}
+    if not ours:
+        return (
+            "The rank correlation of the paper's orders with those which the original papers report is "
+            f"{_from_to(reported)}."
+        )
+    told = labels.by_study({name: _from_to(each) for name, each in ours.items()})
+    return (
+        f"{_survives([rho for each in ours.values() for rho in each])} the rank correlation of the paper's orders with "
+        f"ours is {told}, that with the orders which the original papers report {_from_to(reported)}."
     )
-    ours = [f"{_from_to(frame[name][names])} on `{name}`" for name in common.present(by_study)]
-    return f"{text}; its order and ours {labels.listed(ours)}." if ours else f"{text}."
+
+
+def _survives(values: Iterable[float]) -> str:
+    """Whether an order survives, from its rank correlations, as a sentence begins.
+
+    >>> _survives([0.36, 0.76]), _survives([0.9, 0.95]), _survives([0.1, -0.2]), _survives([float("nan")])
+    ('Partly:', 'Nearly:', 'Hardly:', 'It cannot be told:')
+    """
+    known = [value for value in values if value == value]
+    if not known:
+        return "It cannot be told:"
+    return "Nearly:" if min(known) >= 0.8 else "Hardly:" if max(known) < 0.3 else "Partly:"
 
 
 def _from_to(values: Iterable[float]) -> str:
@@ -422,8 +439,8 @@ def pairs_sentence(by_study: ByStudy) -> str:
     )
 
 
-def slopes_in_short(dims: ByStudy, batches: ByStudy, untrained: Mapping[str, pd.Series]) -> str:
-    """For how many methods a larger embedding and a larger batch raise R@1, a sentence each; "" without any sweep.
+def slopes_in_short(dims: ByStudy, batches: ByStudy, untrained: Mapping[str, pd.Series]) -> list[str]:
+    """For how many methods a larger embedding and a larger batch raise R@1, a sentence each; none without any sweep.
 
     batches: the sweep in which every size sees as many images. untrained: `starts.around`, of the embeddings.
     """
@@ -441,13 +458,12 @@ def slopes_in_short(dims: ByStudy, batches: ByStudy, untrained: Mapping[str, pd.
             if len(each)
         }
         if told:
-            clearly = "" if sentences else " (the interval lies above 0)"
-            sentences.append(f"{what} clearly raises R@1{clearly} for {labels.by_study(told)}{too}.")
-    return " ".join(sentences)
+            sentences.append(f"{what} clearly raises R@1 (the interval lies above 0) for {labels.by_study(told)}{too}.")
+    return sentences
 
 
-def best_in_short(by_study: ByStudy, dims: ByStudy) -> str:
-    """The method with the highest R@1 around each study, and in what ProxySoftmax is ahead; "" where none was run.
+def best_in_short(by_study: ByStudy, dims: ByStudy) -> list[str]:
+    """The method with the highest R@1 around each study, and in what ProxySoftmax is ahead; none where none was run.
 
     dims: fehervari2019-dims.
     """
@@ -457,22 +473,19 @@ def best_in_short(by_study: ByStudy, dims: ByStudy) -> str:
         if len(values) > 1:
             told[name] = (fehervari_label(values.idxmax()), f"{labels.one_digit(values.max())} %")
     if not told:
-        return ""
+        return []
     leads = any(method == fehervari_label("proxy_softmax") for method, _ in told.values())
-    return f"The highest R@1 belongs to {labels.led(told)}.{_of_more_dimensions(by_study, dims) * leads}"
+    return [f"The highest R@1 belongs to {labels.led(told)}.", *[_of_more_dimensions(by_study, dims)] * leads]
 
 
 def _of_more_dimensions(by_study: ByStudy, dims: ByStudy) -> str:
     """That ProxySoftmax has more dimensions than the other methods, and its place with as many as they have."""
     records = next(iter(common.present(by_study).values()))
     own, others = (common.settings(records, name)["embedding_dim"] for name in ("proxy_softmax", "triplet_semihard"))
-    told = (
-        f" It has {own} dimensions, kept as bits, where the others have {others} floats, and more dimensions alone "
-        "raise R@1."
-    )
+    told = f"ProxySoftmax has {own:,} dimensions, kept as bits, where the others have {others} floats"
     sweeps = {name: sweep(each).set_index("method") for name, each in common.present(dims).items()}
     ranks = {name: common.ranks(frame[frame["number"] == others], "proxy_softmax") for name, frame in sweeps.items()}
-    return f"{told} With {others} floats it ranks {labels.by_study(ranks)}." if ranks else told
+    return f"{told}. With {others} floats it ranks {labels.by_study(ranks)}." if ranks else f"{told}."
 
 
 def fehervari_scalars(by_study: ByStudy) -> dict[str, float | str]:

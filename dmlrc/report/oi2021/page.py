@@ -16,7 +16,8 @@ from dmlrc.metrics.histograms import BINS, jensen_shannon_divergence
 from dmlrc.papers import oi2021
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import common, editions, labels, published, statistics, titles
-from dmlrc.report.claims.oi2021 import by_order
+from dmlrc.report.claims import NOT_RUN, Judged
+from dmlrc.report.claims.oi2021 import JSD_LIKE_MAP, by_order
 from dmlrc.report.common import ByStudy
 from dmlrc.report.statistics import Estimate, of_groups
 from dmlrc.studies import experiments
@@ -132,7 +133,7 @@ def orders_sentence(orders: Orders) -> str:
         if None in pair:
             continue
         texts = [f"{text} by {_moved(order_gain(*pair, key), key)}" for key, text in METRICS.items()]
-        sentences.append(f"On `{name}` a random class order instead of the default one changes {labels.listed(texts)}.")
+        sentences.append(f"On `{name}` one random class order, as in the paper, changes {labels.listed(texts)}.")
     if sentences:
         return labels.bullets(sentences)
     return "The two class orders were not both run here."
@@ -473,6 +474,14 @@ def orders_in_short(orders: Orders, more: pd.DataFrame) -> str:
             one[name] = _moved(order_gain(*pair, "precision_at_1"), "precision_at_1")
     told = {"A random class order instead of the default one": several, "One random class order, as in the paper,": one}
     return " ".join(f"{what} changes R@1 by {labels.by_study(found)}." for what, found in told.items() if found)
+
+
+def all_pairs_in_short(judged: Judged) -> str:
+    """Whether looking at all pairs says more than accuracy, by the verdicts on the paper's claim; "" for none."""
+    found = {name: those[JSD_LIKE_MAP].verdict for name, those in judged.items() if JSD_LIKE_MAP in those}
+    where = {verdict: [f"`{name}`" for name, each in found.items() if each == verdict] for verdict in found.values()}
+    told = "; ".join(f"{verdict} on {labels.listed(names)}" for verdict, names in where.items() if verdict != NOT_RUN)
+    return f"That all pairs say no more than MAP@R, since JSD rises and falls with it: {told}." if told else ""
 
 
 def start_in_short(by_study: ByStudy) -> str:

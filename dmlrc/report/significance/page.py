@@ -176,20 +176,25 @@ def differences_sentence(compared: Comparison) -> str:
 
 
 def differences_in_short(compared: Sequence[Comparison]) -> str:
-    """How many pairs differ and how many are equal in each study; "" where nothing can be tested."""
-    margin = labels.percent(MARGIN, digits=0)
+    """How many pairs differ in each study, in one sentence; "" where nothing can be tested."""
     told = {
-        each.study: f"{(each.pairs['holm'] < ALPHA).sum()} of {len(each.pairs)} ({each.pairs['equal'].sum() or 'none'} "
-        f"equal within {margin} point{'' if each.luck == OWN else f'; {each.luck}'})"
+        each.study: f"{(each.pairs['holm'] < ALPHA).sum() or 'none'} of {len(each.pairs)}"
+        f"{'' if each.luck == OWN else f' ({each.luck})'}"
         for each in compared
-        if len(each.methods) > 1 and not np.isnan(each.known.repetition)
+        if _is_tested(each)
     }
-    if not told:
-        return ""
-    return (
-        f"Pairs of methods that differ in MAP@R: {labels.by_study(told)}. A pair can be both: different, by less than "
-        "a point. Differences are corrected for the number of pairs; equality is tested at 5 % for each pair alone."
-    )
+    return f"Pairs of methods that differ in MAP@R: {labels.by_study(told)}." if told else ""
+
+
+def equal_in_short(compared: Sequence[Comparison]) -> str:
+    """How many pairs are equal in each study, in one sentence; "" where nothing can be tested."""
+    told = {each.study: str(each.pairs["equal"].sum() or "none") for each in compared if _is_tested(each)}
+    margin = labels.percent(MARGIN, digits=0)
+    return f"Pairs that are equal within {margin} point: {labels.by_study(told)}." if told else ""
+
+
+def _is_tested(compared: Comparison) -> bool:
+    return len(compared.methods) > 1 and not np.isnan(compared.known.repetition)
 
 
 def by_distance(compared: Sequence[Comparison]) -> str:

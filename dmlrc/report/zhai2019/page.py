@@ -151,12 +151,32 @@ def losses_sentence(table: str, by_study: ByStudy) -> str:
 
 
 def place_in_short(by_study: ByStudy, equal: ByStudy) -> str:
-    """The place of normalised softmax by R@1 around each study, in batches of its own and in equal ones, in words.
+    """Where normalised softmax stands by R@1 around each study, in one sentence; "" where nothing was run.
 
-    by_study: zhai2019-losses; equal: zhai2019-losses-equal.
+    In equal batches, where only the loss differs; else in its own. by_study: zhai2019-losses; equal:
+    zhai2019-losses-equal.
     """
+    same = {name: _equal_place(records) for name, records in common.present(equal).items()}
+    places = same or _own_places(by_study)
+    if not places:
+        return ""
+    may, may_not = (
+        labels.listed(f"`{name}`" for name, place in places.items() if place.startswith("1") == first)
+        for first in (True, False)
+    )
+    share = ", ".join(filter(None, [may and f"on {may} it may share the first place", may_not and f"on {may_not} not"]))
+    batches = "With the same batches for all losses" if same else "In the batches that its paper gives it"
+    return f"{batches}, the classifier ranks {labels.by_study(places)} by R@1: {share}."
+
+
+def _own_places(by_study: ByStudy) -> dict[str, str]:
     ours = {name: of_table("Table 1", losses(records)) for name, records in common.present(by_study).items()}
-    told = {name: _ranks(frame) for name, frame in ours.items() if len(frame)}
+    return {name: _ranks(frame) for name, frame in ours.items() if len(frame)}
+
+
+def own_batches_sentence(by_study: ByStudy) -> str:
+    """The place of normalised softmax in batches of its own, and which losses are not counted; "" where nothing ran."""
+    told = _own_places(by_study)
     if not told:
         return ""
     text = (
@@ -168,9 +188,7 @@ def place_in_short(by_study: ByStudy, equal: ByStudy) -> str:
         for loss in _diverged(records):
             lost.setdefault(loss, []).append(f"`{name}`")
     where = "; ".join(f"{loss} on {labels.listed(names)}" for loss, names in lost.items())
-    text += f" Not counted, since no rerun has a result: {where}." if lost else ""
-    same = {name: _equal_place(records) for name, records in common.present(equal).items()}
-    return f"{text} With the same batches for all losses it ranks {labels.by_study(same)}." if same else text
+    return text + (f" Not counted, since no rerun has a result: {where}." if lost else "")
 
 
 def _diverged(records: StudyRecords) -> list[str]:
@@ -522,15 +540,13 @@ def shares_sentence(by_study: ByStudy) -> str:
     return f"In the paper a tenth of the classes is about 1,100 of them. {labels.bullets(texts)}".rstrip(" ")
 
 
-def takeaways(main: ByStudy) -> list[str]:
-    """What bits cost, in the paper and around each study."""
-    paper = labels.each({name: paper_bits(name) for name in PAPER_METRICS}, common.points)
-    sentences = [f"In the paper's tables, replacing 2,048 floats by their signs changes R@1, in points: {paper}."]
-    costs = {f"`{name}`": bits_cost(records) for name, records in common.present(main).items()}
-    if costs:
-        texts = labels.each(costs, lambda cost: common.points(cost.value, cost.half))
-        sentences.append(f"In our runs it changes R@1, in points: {texts}.")
-    return sentences
+def bits_in_short(main: ByStudy) -> str:
+    """What bits cost in R@1, in the paper and around each study, in one sentence."""
+    paper = labels.span(map(paper_bits, PAPER_METRICS), common.points)
+    costs = {name: bits_cost(records) for name, records in common.present(main).items()}
+    texts = labels.by_study({name: common.points(cost.value, cost.half) for name, cost in costs.items()})
+    ours = f", and in our runs by {texts}" if texts else ""
+    return f"Signs in the place of 2,048 floats change R@1 by {paper} points in the paper's tables{ours}."
 
 
 def zhai_scalars(main: ByStudy) -> dict[str, float]:
