@@ -148,12 +148,12 @@ def points(mean: float, ci95: float = np.nan, scale: float = 100, digits: int = 
 
 
 def judged(found: Estimate | float, rises: bool = True, scale: float = 100, digits: int = 1) -> str:
-    """A difference and whether it has the sign that a paper claims: "yes", "no", or "unclear" within its interval.
+    """A difference and whether it has the sign that a paper claims: "yes" or "no", or the interval if 0 lies in it.
 
     found: an estimate of ours, or a number of a paper, which has no interval. rises: the sign that is claimed.
 
     >>> judged(Estimate.around(0.02, 0.01, 5)), judged(Estimate.around(0.005, 0.01, 5)), judged(0.02, rises=False)
-    ('yes: +2.0 ± 1.0', 'unclear: +0.5 ± 1.0', 'no: +2.0')
+    ('yes: +2.0 ± 1.0', 'between -0.5 and +1.5', 'no: +2.0')
     >>> judged(Estimate.around(0.02, float("nan"), 1)), judged(-0.5, scale=1, digits=3), judged(float("nan"))
     ('one seed: +2.0', 'no: -0.500', '–')
     """
@@ -163,9 +163,11 @@ def judged(found: Estimate | float, rises: bool = True, scale: float = 100, digi
         return "–"
     if found.n == 1:
         return f"one seed: {points(found.value, scale=scale, digits=digits)}"
+    if abs(found.value) <= found.half:
+        ends = (points(found.value + half, scale=scale, digits=digits) for half in (-found.half, found.half))
+        return f"between {' and '.join(ends)}"
     right = found.value != 0 and (found.value > 0) == rises
-    verdict = "unclear" if abs(found.value) <= found.half else "yes" if right else "no"
-    return f"{verdict}: {points(found.value, found.half, scale, digits)}"
+    return f"{'yes' if right else 'no'}: {points(found.value, found.half, scale, digits)}"
 
 
 def place(values: pd.Series, name: str) -> str:

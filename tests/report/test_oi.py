@@ -102,14 +102,14 @@ def test_published_table_1(where, value):
 def test_table_1_beside_the_papers():
     orders = {"default": {MAIN: run()}, "random": {MAIN: run("random", lift=0.1)}}
     cells = page.compare_orders(orders)
-    assert cells.loc[("CUB200 (the paper)", "random is higher"), "R@1"] == "yes: +0.178"
-    assert cells.loc[(MAIN, "default"), "MAP@R"].startswith("0.305 ± ")
+    assert cells.loc[("CUB200 (the paper)", "random is higher"), "R@1"] == "yes: +17.8"
+    assert cells.loc[(MAIN, "default"), "MAP@R"].startswith("30.5 ± ")
     assert cells.loc[(MAIN, "random"), "JSD"].startswith("0.505 ± ")
-    assert cells.loc[(MAIN, "random is higher"), "R@1"].startswith("yes: +0.100 ± ")
+    assert cells.loc[(MAIN, "random is higher"), "R@1"].startswith("yes: +10.0 ± ")
     assert "R@1 by +10.0 ± " in page.orders_sentence(orders)
 
 
-@pytest.mark.parametrize(("lift", "verdict"), [(0.0, "unclear"), (-0.1, "no"), (0.1, "yes")])
+@pytest.mark.parametrize(("lift", "verdict"), [(0.0, "between "), (-0.1, "no"), (0.1, "yes")])
 def test_the_verdict_follows_the_interval(lift, verdict):
     assert common.judged(page.order_gain(run(), run("random", lift=lift), "jsd")).startswith(verdict)
 
@@ -117,7 +117,7 @@ def test_the_verdict_follows_the_interval(lift, verdict):
 def test_table_1_without_records_or_with_one_seed():
     orders = {"default": {MAIN: run(seeds=1), "other": None}, "random": {MAIN: run("random", seeds=1), "other": run()}}
     cells = page.compare_orders(orders)
-    assert cells.loc[(MAIN, "default"), "R@1"] == "0.500"
+    assert cells.loc[(MAIN, "default"), "R@1"] == "50.0"
     assert cells.loc[(MAIN, "random is higher"), "R@1"].startswith("one seed")
     assert (cells.loc[("other", "default")] == "not run").all()
     assert (cells.loc[("other", "random is higher")] == "–").all()
@@ -203,7 +203,7 @@ def test_gap_and_rise():
     assert page.rise(records, "mean_positive", "training").value == pytest.approx(0.4)
     assert page.rise(records, "mean_positive", "validation").value == pytest.approx(0)
     cells = page.curve_cells({MAIN: records, "other": None})
-    assert cells.loc["R@1", (MAIN, "after the first epoch")] == "-0.100 ± 0.000"
+    assert cells.loc["R@1", (MAIN, "after the first epoch")] == "-10.0 ± 0.0 points"
     assert (cells["other"] == "not run").all(axis=None)
     assert "one seed" in page.overfitting_sentence({MAIN: run(seeds=1)})
 

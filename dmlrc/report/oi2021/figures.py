@@ -5,9 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from dmlrc.records import StudyRecords
 from dmlrc.report import style, svg, titles
@@ -49,13 +50,21 @@ def draw_orders(found: pd.DataFrame) -> Figure:
                 look = {"color": colour, "markerfacecolor": face, "markersize": 5, "capsize": 2}
                 bars = axis.errorbar(row.mean, line, xerr=half or None, fmt="o", **look)
                 svg.tips(bars[0], f"{titles.in_label(where)}, {row.order} order: {text} {row.mean:.3f}")
-        axis.set_title(text, fontsize=9)
+        _in_percent(axis, axis.xaxis, metric, text)
         axis.xaxis.set_major_locator(MaxNLocator(3))
     heads = [f"{titles.in_label(where)}{' (paper)' if by == 'the paper' else ''}" for where, by in places]
     axes[0, 0].set_yticks(range(len(places)), heads, fontsize=8)
     axes[0, 0].set_ylim(len(places) - 0.5, -0.5)
     _order_legend(figure)
     return figure
+
+
+def _in_percent(axis: Axes, of: Axis, metric: str, text: str) -> None:
+    """Title a panel by its metric, and count accuracies in percent along one of its axes."""
+    if metric in ACCURACIES:
+        of.set_major_formatter(PercentFormatter(1, symbol=""))
+        text += ", %"
+    axis.set_title(text, fontsize=9)
 
 
 def _order_legend(figure: Figure) -> None:
@@ -159,7 +168,7 @@ def _draw_curves(title: str, frame: pd.DataFrame, names: Mapping[str, str]) -> F
     figure, axes = style.canvas(2.6, 1, len(names))
     for axis, (metric, text) in zip(axes[0], names.items(), strict=True):
         _curve(axis, frame, metric)
-        axis.set_title(text, fontsize=9)
+        _in_percent(axis, axis.yaxis, metric, text)
         axis.set_xlabel("epoch")
         axis.tick_params(labelsize=8)
         axis.xaxis.set_major_locator(MaxNLocator(4, integer=True))

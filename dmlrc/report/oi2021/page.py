@@ -65,17 +65,18 @@ def order_gain(default: StudyRecords | None, random: StudyRecords | None, metric
 
 
 def compare_orders(orders: Orders) -> pd.DataFrame:
-    """oi-t1, cells: every metric with default and random class order, fractions as in the paper, and the difference."""
+    """oi-t1, cells: every metric with default and random class order, and the difference; JSD a fraction."""
     rows = {}
     theirs = published.oi_results()
     for dataset, part in theirs.groupby("dataset", sort=False):
         wide = part.pivot(index="class_order", columns="metric", values="value")
         for order in EXPERIMENTS:
             rows[f"{dataset} (the paper)", order] = {
-                text: f"{wide.loc[order, key]:.3f}" for key, text in METRICS.items()
+                text: _number(wide.loc[order, key], np.nan, key) for key, text in METRICS.items()
             }
         rows[f"{dataset} (the paper)", "random is higher"] = {
-            text: _judged(wide.loc["random", key] - wide.loc["default", key]) for key, text in METRICS.items()
+            text: common.judged(wide.loc["random", key] - wide.loc["default", key], **_unit(key))
+            for key, text in METRICS.items()
         }
     for name in orders["default"]:
         pair = [orders[order][name] for order in EXPERIMENTS]
@@ -83,10 +84,12 @@ def compare_orders(orders: Orders) -> pd.DataFrame:
             scores = table1(records)
             missing = "not run" if records is None else common.state(records, oi2021.METHODS[0].name) or "–"
             rows[name, order] = {
-                text: _fraction(*scores.loc[key, ["mean", "ci95"]]) if key in scores.index else missing
+                text: _number(*scores.loc[key, ["mean", "ci95"]], key) if key in scores.index else missing
                 for key, text in METRICS.items()
             }
-        rows[name, "random is higher"] = {text: _judged(order_gain(*pair, key)) for key, text in METRICS.items()}
+        rows[name, "random is higher"] = {
+            text: common.judged(order_gain(*pair, key), **_unit(key)) for key, text in METRICS.items()
+        }
     cells = pd.DataFrame.from_dict(rows, orient="index")
     cells.index = pd.MultiIndex.from_tuples(cells.index, names=["data set", "class order"])
     return cells
@@ -107,21 +110,19 @@ def orders_scores(orders: Orders) -> pd.DataFrame:
     return found[found["metric"].isin(METRICS)][["where", "by", "order", "metric", "mean", "ci95"]]
 
 
-def _fraction(mean: float, ci95: float) -> str:
-    return f"{mean:.3f}" if np.isnan(ci95) else f"{mean:.3f} ± {ci95:.3f}"
+def _unit(metric: str) -> dict[str, int]:
+    """How a number is printed: the divergence as a fraction, an accuracy in percent."""
+    return {"scale": 1, "digits": 3} if metric == "jsd" else {"scale": 100, "digits": 1}
 
 
-def _judged(found: Estimate | float) -> str:
-    """`common.judged`, in fractions: the paper's metrics are no percentages."""
-    return common.judged(found, scale=1, digits=3)
+def _number(mean: float, ci95: float, metric: str) -> str:
+    half = "" if np.isnan(ci95) else f" ± {{:.{_unit(metric)['digits']}f}}".format(_unit(metric)["scale"] * ci95)
+    return f"{{:.{_unit(metric)['digits']}f}}".format(_unit(metric)["scale"] * mean) + half
 
 
 def _moved(found: Estimate, metric: str) -> str:
     """A difference in words: in points where the metric is an accuracy, and whether it may be none."""
-    if metric == "jsd":
-        text = common.points(found.value, found.half, scale=1, digits=3)
-    else:
-        text = f"{common.points(found.value, found.half)} points"
+    text = common.points(found.value, found.half, **_unit(metric)) + " points" * (metric != "jsd")
     return f"{text} (perhaps not at all)" if found.low <= 0 <= found.high else text
 
 
@@ -407,7 +408,7 @@ def curve_cells(by_study: ByStudy) -> pd.DataFrame:
     for name, records in by_study.items():
         for when in ("first", "last"):
             cells[name, f"after the {when} epoch"] = {
-                text: "not run" if records is None else _signed(gap(records, key, when))
+                text: "not run" if records is None else _gap(gap(records, key, when), key)
                 for key, text in METRICS.items()
             }
     return pd.DataFrame(cells).rename_axis("Training minus validation")
@@ -415,10 +416,6 @@ def curve_cells(by_study: ByStudy) -> pd.DataFrame:
 
 def _moves(found: Estimate) -> str:
     return common.points(found.value, found.half, scale=1, digits=2) + (" (one seed)" if found.n == 1 else "")
-
-
-def _signed(found: Estimate) -> str:
-    return common.points(found.value, found.half, scale=1, digits=3) + (", one seed" if found.n == 1 else "")
 
 
 def overfitting_sentence(by_study: ByStudy) -> str:
@@ -445,9 +442,10 @@ def classes(records: StudyRecords) -> tuple[int, int]:
 
 def _gap(found: Estimate, metric: str) -> str:
     """A difference of scores: in points where the metric is an accuracy."""
-    if metric == "jsd":
-        return _signed(found)
-    return f"{common.points(found.value, found.half)} points" + (", one seed" if found.n == 1 else "")
+    if np.isnan(found.value):
+        return "–"
+    text = common.points(found.value, found.half, **_unit(metric)) + " points" * (metric != "jsd")
+    return text + (", one seed" if found.n == 1 else "")
 
 
 def orders_in_short(orders: Orders, more: pd.DataFrame) -> str:
