@@ -79,11 +79,24 @@ const makeFilter = (table) => {
       );
       shown += !row.hidden;
     }
-    count.textContent = `${shown} of ${body.rows.length} rows`;
+    count.textContent = `${shown.toLocaleString("en")} of ${body.rows.length.toLocaleString("en")} rows`;
   };
   line.addEventListener("input", apply);
   table.closest(".dml-scroll").before(line);
   apply();
+  nameRows(body, heads);
+};
+
+// On a phone the columns that tell rows of one name apart are out of sight, so they stand below the name too.
+const nameRows = (body, heads) => {
+  const columns = ["study", "experiment", "setting"].map((name) => heads.findIndex((head) => head.textContent.trim() === name));
+  if (columns.includes(-1)) return;
+  for (const row of body.rows) {
+    const where = document.createElement("small");
+    where.className = "dml-where";
+    where.textContent = columns.map((column) => row.cells[column].textContent.trim()).join(", ");
+    row.cells[0].append(where);
+  }
 };
 
 const showTips = () => {

@@ -66,7 +66,7 @@ def row(records: StudyRecords) -> dict[str, str]:
     meta, where = records.meta, records.meta["environment"]
     data = meta["data"]
     return {
-        "shown as": titles.title(records.name),
+        "shown as": _shown_as(records),
         "data": f"{labels.dataset(records)}: {data['images']:,} images, {data['classes']:,} classes"
         + (", in random order" if meta["class_order"] == "random" else ""),
         "protocol": f"{meta['protocol']['name']}: {labels.trunk(meta['protocol'])}",
@@ -77,6 +77,14 @@ def row(records: StudyRecords) -> dict[str, str]:
         "machine": f"{made(records, 'processor')}, {labels.counted(where['cores'], 'core')}, {made(records, 'device')}",
         "with": ", ".join(f"{name} {version}" for name, version in packages(records).items()),
     }
+
+
+def _shown_as(records: StudyRecords) -> str:
+    """The title of a study, with the experiment where several of one data set would have the same."""
+    title, meta = titles.title(records.name), records.meta
+    if meta["kind"] != "experiment" or meta["experiment"] in titles.RATES:
+        return title
+    return f"{title}: {titles.experiment(meta['experiment'], meta['protocol']['paper'])}"
 
 
 def packages(records: StudyRecords) -> dict[str, str]:
@@ -94,19 +102,20 @@ def made(records: StudyRecords, column: str) -> str:
     where = records.meta["environment"]
     begun = {"torch": where["packages"].get("torch", "")} | where | {"commit": records.meta["commit"]}
     first = begun.get(column, "")
-    units = pd.concat([frame[["method", column]] for frame in (records.trials, records.reruns)])
+    units = pd.concat([frame[["method", "row", column]] for frame in (records.trials, records.reruns)])
+    unit = "methods" if units["row"].nunique() == units["method"].nunique() else "rows"  # of a sweep
     named = units.assign(**{column: units[column].astype(object).fillna(first)})
     names = named.groupby(column, sort=False)["method"].unique()
     if len(names) < 2:
         return names.index[0] if len(names) else first
     study = studies.known().get(records.name)
     known = {method.name: method.label for method in study.methods} if study else {}
-    return "; ".join(f"{value} ({_methods(those, known)})" for value, those in names.items())
+    return "; ".join(f"{value} ({_methods(those, known, unit)})" for value, those in names.items())
 
 
-def _methods(names: Sequence[str], known: Mapping[str, str]) -> str:
+def _methods(names: Sequence[str], known: Mapping[str, str], unit: str) -> str:
     if len(names) > 3:
-        return f"{len(names)} methods"
+        return f"{len(names)} {unit}"
     told = ", ".join(labels.aside(known.get(name) or labels.method_label(name)) for name in names)
     for trunk, title in titles.TRUNKS.items():
         told = told.replace(trunk, title)

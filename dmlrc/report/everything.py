@@ -22,28 +22,8 @@ SETTINGS = {
     "concatenated_binary": "folds joined, bits",
     "separated_binary": "one model, bits",
 }
-METHODS_TABLE = "methods table"
 SEARCH_AND_SEED, SEARCHED_ONCE, SEED = "search and seed", "seed; searched once", "seed"
 """What an interval counts; nothing was searched where the seed is all there is."""
-OURS = {"after2019": "losses after 2019", "projections": "untrained linear layers"}
-"""Experiments that no paper of the five has."""
-SWEEPS = {
-    "batches": "batch size",
-    "batches-equal": "batch size, equal images",
-    "decays": "weight decay",
-    "dims": "embedding size",
-    "layer_norm": "LayerNorm",
-    "losses": "losses",
-    "losses-equal": "losses, equal batches",
-    "preprocessing": "image size or augmentation",
-    "random": "random class order",
-    "rate-searched": "learning rate searched",
-    "rate-tenfold": "ten times the learning rate",
-    "samples": "images of a class",
-    "samplers": "samplers",
-    "shares": "share of classes",
-    "trunks": "trunks",
-}
 
 
 def results(edition: Sequence[StudyRecords]) -> pd.DataFrame:
@@ -66,7 +46,7 @@ def results(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 def _recorded(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, StudyRecords]]:
     for main in [*edition, *editions.beside(edition)]:
-        yield main.name, METHODS_TABLE, main
+        yield main.name, titles.METHODS_TABLE, main
         for name in experiments.of(main.name):
             if (found := editions.experiment_of(main.name, name)) is not None:
                 yield main.name, name, found
@@ -137,27 +117,6 @@ def label(row: str, level: str | None, known: Mapping[str, Method]) -> str:
     return f"{text}, {words}" if words else text
 
 
-def experiment_title(experiment: str, paper: str) -> str:
-    """An experiment in words; paper: the key of the one whose protocol it follows.
-
-    >>> experiment_title("roth2020-dims", "roth2020"), experiment_title("methods table", "musgrave2020")
-    ('Roth et al. 2020: embedding size', 'methods table')
-    >>> experiment_title("after2019", "musgrave2020"), experiment_title("trunks", "musgrave2020")
-    ('losses after 2019', 'Musgrave et al. 2020: trunks')
-    >>> experiment_title("rate-tenfold", "musgrave2020"), experiment_title("oi2021-order2", "oi2021")
-    ('methods table, ten times the learning rate', 'Oi et al. 2021: random class order 2')
-    """
-    if experiment == METHODS_TABLE:
-        return METHODS_TABLE
-    if experiment in OURS:
-        return OURS[experiment]
-    if experiment in titles.RATES:  # ours, under the paper's protocol
-        return f"{METHODS_TABLE}, {SWEEPS[experiment]}"
-    of = next((each.label for each in papers.ALL if each.key == paper), paper)
-    sweep = re.sub(r"^order(?=\d)", f"{SWEEPS['random']} ", experiment.removeprefix(paper).removeprefix("-"))
-    return f"{of}: {SWEEPS.get(sweep, sweep)}" if sweep else of
-
-
 def cells(found: pd.DataFrame) -> pd.DataFrame:
     """`results` as cells, a row a study, method and setting: MAP@R, its rank and ties, then the other metrics."""
     keys = ["record", "study", "experiment", "paper", "label", "setting"]
@@ -178,7 +137,7 @@ def cells(found: pd.DataFrame) -> pd.DataFrame:
             **{labels.METRIC_LABELS[name]: wide[name].to_numpy() for name in METRICS[1:]},
             "study": wide.index.get_level_values("study").map(titles.title),
             "experiment": [
-                experiment_title(*pair)
+                titles.experiment(*pair)
                 for pair in zip(*map(wide.index.get_level_values, ("experiment", "paper")), strict=True)
             ],
             "setting": wide.index.get_level_values("setting").map(SETTINGS),

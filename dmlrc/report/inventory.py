@@ -7,7 +7,7 @@ import pandas as pd
 
 from dmlrc.protocol import Study
 from dmlrc.records import StudyRecords
-from dmlrc.report import about, everything, labels, tables
+from dmlrc.report import about, labels, tables, titles
 from dmlrc.studies import experiments
 
 
@@ -43,7 +43,7 @@ def experiments_table(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     for main in edition:
         for name, study in experiments.of(main.name).items():
             recorded = experiments.load(main.name, name)
-            title = everything.experiment_title(name, study.protocol.paper)
+            title = titles.experiment(name, study.protocol.paper)
             row = {"Study": main.name, "experiment": title, "rows": str(len(study.methods))}
             if recorded is None:
                 rows.append(

@@ -210,7 +210,8 @@ def figure(name: str, drawings: Figure | Sequence[Figure], caption: str, message
     panels = "".join(svg.inline(_written(each, file)) for file, each in files.items())
     caption = _printed(caption)
     html = _fenced(f'<div class="dml-panels" role="img" aria-label="{escape(_brief(_plain(message)))}">{panels}</div>')
-    links = " ".join(f"{{download}}`SVG <exports/{file}.svg>`" for file in files)
+    names = ["SVG"] if len(files) == 1 else [f"SVG {number}" for number in range(1, len(files) + 1)]
+    links = " ".join(f"{{download}}`{text} <exports/{file}.svg>`" for text, file in zip(names, files, strict=True))
     _display(
         f"{html}<p>{_html(caption)}</p>",
         f"::::{{container}} dml-figure\n:name: {name}\n\n```{{raw}} html\n{html}\n```\n\n:::{{container}} "

@@ -6,6 +6,7 @@ import re
 
 import pandas as pd
 
+from dmlrc import papers
 from dmlrc.protocol import Study
 from dmlrc.studies import STUDIES
 from dmlrc.studies.adapted import FIRST_RUNS
@@ -36,6 +37,27 @@ TRUNKS = {
 }
 RATES = {"rate-tenfold": ", at ten times the rate", "rate-searched": ", rate searched"}
 """The experiments that are tables of their own, with another learning rate."""
+
+METHODS_TABLE = "methods table"
+OURS = {"after2019": "losses after 2019", "projections": "untrained linear layers"}
+"""Experiments that no paper of the five has."""
+SWEEPS = {
+    "batches": "batch size",
+    "batches-equal": "batch size, equal images",
+    "decays": "weight decay",
+    "dims": "embedding size",
+    "layer_norm": "LayerNorm",
+    "losses": "losses",
+    "losses-equal": "losses, equal batches",
+    "preprocessing": "image size or augmentation",
+    "random": "random class order",
+    "rate-searched": "learning rate searched",
+    "rate-tenfold": "ten times the learning rate",
+    "samples": "images of a class",
+    "samplers": "samplers",
+    "shares": "share of classes",
+    "trunks": "trunks",
+}
 
 
 def title(study: str) -> str:
@@ -74,6 +96,27 @@ def _depth(study: Study) -> list[str]:
     if protocol.frozen_trunk:
         return ["embedder alone"] * (study.name in DEPTHS)
     return ["everything trained"] * (study.name in DEPTHS) if protocol.weights is None else ["fine-tuned"]
+
+
+def experiment(name: str, paper: str) -> str:
+    """An experiment in words; paper: the key of the one whose protocol it follows.
+
+    >>> experiment("roth2020-dims", "roth2020"), experiment("methods table", "musgrave2020")
+    ('Roth et al. 2020: embedding size', 'methods table')
+    >>> experiment("after2019", "musgrave2020"), experiment("trunks", "musgrave2020")
+    ('losses after 2019', 'Musgrave et al. 2020: trunks')
+    >>> experiment("rate-tenfold", "musgrave2020"), experiment("oi2021-order2", "oi2021")
+    ('methods table, ten times the learning rate', 'Oi et al. 2021: random class order 2')
+    """
+    if name == METHODS_TABLE:
+        return METHODS_TABLE
+    if name in OURS:
+        return OURS[name]
+    if name in RATES:  # ours, under the paper's protocol
+        return f"{METHODS_TABLE}, {SWEEPS[name]}"
+    of = next((each.label for each in papers.ALL if each.key == paper), paper)
+    sweep = re.sub(r"^order(?=\d)", f"{SWEEPS['random']} ", name.removeprefix(paper).removeprefix("-"))
+    return f"{of}: {SWEEPS.get(sweep, sweep)}" if sweep else of
 
 
 _QUOTED, _BARE = re.compile(r"(?<!`)`([\w-]+)`(?!`)"), re.compile(r"(?<!study run )(?<![\w`/=-])([\w-]+)(?![\w`/-])")

@@ -52,7 +52,8 @@ def gpu_hours(dataset: str, protocol: Protocol, methods: tuple[Method, ...], rer
     protocols = [replace(protocol, **method.changes) for method in methods]
     passes = sum(each.max_epochs * each.members * _MULTIPLY_ADDS[each.trunk] for each in protocols)
     hours = _TRAINING_IMAGES[dataset] * reruns * passes * 6e9 / _FLOPS / 3600
-    return f"about {float(f'{hours:.1g}' if hours < 10 else f'{hours:.2g}'):g} GPU hours, calculated for a V100"
+    about = float(f"{hours:.1g}" if hours < 10 else f"{hours:.2g}")
+    return f"about {about:g} GPU hour{'s' * (about != 1)}, calculated for a V100"
 
 
 def _fixed(

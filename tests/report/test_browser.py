@@ -113,7 +113,8 @@ def test_no_page_is_wider_than_its_window(opened, name, theme):
 def test_the_first_screen_has_the_answer_and_the_picture(opened):
     page = opened("00_introduction")
     assert page.get_by_text("papers reported a P@1").bounding_box()["y"] < 500
-    assert page.locator("#first-years svg").bounding_box()["y"] < 900
+    picture = page.locator("#first-years svg").bounding_box()
+    assert picture["y"] + picture["height"] <= 900
 
 
 def test_a_figure_takes_the_ink_of_the_page(opened):
@@ -236,6 +237,17 @@ def test_a_phone_shows_the_deciding_metric_first(opened):
     assert table.locator("thead tr").last.locator("th").nth(1).inner_text() == "MAP@R"
     cell = table.locator("tbody tr").first.locator("td").first.bounding_box()
     assert cell["x"] + cell["width"] <= WIDTHS[0]
+
+
+def test_a_phone_tells_rows_of_one_name_apart(opened):
+    page = opened("16_all_results", width=WIDTHS[0])
+    name = page.locator("table.dml-filter tbody tr").first.locator("th")
+    assert name.locator("small").is_visible()
+    assert "methods table, folds joined" in name.inner_text()
+    cell = page.locator("table.dml-filter tbody tr").first.locator("td").first.bounding_box()
+    assert cell["x"] + cell["width"] <= WIDTHS[0]
+    page.set_viewport_size({"width": WIDTHS[-1], "height": 900})
+    assert not name.locator("small").is_visible()
 
 
 def test_a_link_opens_the_fold_that_it_leads_into(opened):

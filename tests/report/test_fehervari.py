@@ -173,7 +173,7 @@ def test_sentences_count_what_gains_and_what_does_not():
         f"A larger batch, with as many images seen in all, {clearly}.",
     ]
     assert page.slopes_in_short({MAIN: None}, {MAIN: None}, {}) == []
-    assert page.steps(dims) == f"Training steps of a run: `{MAIN}` 30."
+    assert page.steps(dims) == f"Training steps of a run: 30 on `{MAIN}`."
 
 
 def test_a_lead_of_more_dimensions_is_called_so():

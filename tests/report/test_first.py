@@ -145,7 +145,7 @@ def test_a_square_a_claim_in_the_colour_of_its_verdict():
     squares = page.squares(judged)
     assert len(squares) == sum(len(judgements) for judgements in judged.values())
     low = squares.assign(low=squares.index == 0)
-    assert [text.get_text() for text in figures.verdicts(low).legends[0].get_texts()][-1].startswith("paler")
+    assert [text.get_text() for text in figures.verdicts(low).legends[0].get_texts()][-1].startswith("faint")
     assert figures.verdicts(low).axes[0].patches[0].get_alpha() == figures.PALE
     axis = figures.verdicts(squares).axes[0]
     drawn = [each for each in axis.patches if isinstance(each, Rectangle) and each.get_url()]

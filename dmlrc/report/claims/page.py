@@ -63,8 +63,8 @@ def overview(
     rows = [
         {
             "Claim": _said(claim),
-            "paper": "ours" if claim.origin == OURS else PAPERS[claim.paper].label,
             **{name: _verdict(judgements.get(claim.id)) for name, judgements in studies.items()},
+            "paper": "ours" if claim.origin == OURS else PAPERS[claim.paper].label,
             "see": _see(claim),
         }
         for claim in claims

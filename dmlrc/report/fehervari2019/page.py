@@ -124,7 +124,7 @@ def _size(own: Mapping) -> str:
 
 
 def compare(dataset: str, by_study: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """fehervari-t2 to t4, cells and marks: the paper's table of a data set, and our R@1 and NMI around each study.
+    """fehervari-t2 to t4, cells and marks: our R@1 and NMI around each study, and the paper's table of a data set.
 
     Marks and brackets of ours: see `common.column`. Cells that are taken for slips and the rows that the paper does not
     have (`FLOATS`, the pretrained trunk) do not compete.
@@ -135,7 +135,7 @@ def compare(dataset: str, by_study: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame
     blocks = [_originals_block(dataset)]
     blocks += [_paper_block(trunk, frame, digits=1 if dataset == "CUB200" else 2) for trunk, frame in theirs.items()]
     ours = [_our_block(name, records) for name, records in by_study.items()]
-    blocks = [*blocks[:2], *ours, *blocks[2:]]  # ours stand beside the paper's first trunk
+    blocks = [*ours, *blocks]
     cells, marks = (pd.concat(parts, axis=1).reindex([*ORDER, *extra]) for parts in zip(*blocks, strict=True))
     for frame in (cells, marks):
         frame.index = pd.Index([fehervari_label(name) for name in frame.index], name="Method")
@@ -294,13 +294,12 @@ def sweep_cells(by_study: ByStudy) -> pd.DataFrame:
 
 def steps(by_study: ByStudy) -> str:
     """How many steps the rows of a sweep trained for, in words: what varies with it and what does not."""
-    texts = []
+    texts = {}
     for name, records in common.present(by_study).items():
         runs = records.runs[(records.runs["kind"] == "rerun") & (records.runs["state"] == "complete")]
         if len(runs):
-            low, high = runs["steps"].min(), runs["steps"].max()
-            texts.append(f"`{name}` {low:,.0f}" + ("" if low == high else f" to {high:,.0f}"))
-    return f"Training steps of a run: {', '.join(texts)}." if texts else ""
+            texts[name] = labels.span(runs["steps"], "{:,.0f}".format)
+    return f"Training steps of a run: {labels.by_study(texts)}." if texts else ""
 
 
 # Sentences

@@ -120,7 +120,7 @@ def verdicts(squares: pd.DataFrame) -> Figure:
         side.set_visible(False)
     handles = [Rectangle((0, 0), 1, 1, label=verdict, **LOOKS[verdict]) for verdict in VERDICTS]
     if squares["low"].any():
-        pale = LOOKS[REPRODUCED] | {"alpha": PALE, "label": "paler: rows below the trunk"}
+        pale = LOOKS[REPRODUCED] | {"alpha": PALE, "label": "faint: rows below the trunk"}
         handles.append(Rectangle((0, 0), 1, 1, **pale))
     figure.legend(handles=handles, loc="outside upper center", ncols=3, handlelength=0.8)
     return figure

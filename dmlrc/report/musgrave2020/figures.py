@@ -78,7 +78,7 @@ def random_scores(scores: pd.DataFrame) -> Figure:
             markersize=4,
             label=labels.METRIC_LABELS[name],
         )
-    axis.plot(scores.index, 100 * scores["nmi_expected"], color="black", linestyle=":", label="1 - log S / log C")
+    axis.plot(scores.index, 100 * scores["nmi_expected"], color="black", linestyle=":", label="1 − log S / log C")
     axis.set(xscale="log", xlabel="number of classes", ylabel="score of random embeddings, %", ylim=(-2, 102))
     axis.legend(loc="upper left", bbox_to_anchor=(0, 0.98), ncols=2)
     return figure

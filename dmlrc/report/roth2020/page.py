@@ -43,14 +43,14 @@ from dmlrc.report.statistics import Estimate
 
 
 def compare_table2(by_study: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """roth-t2, cells and marks: mean and standard deviation of every method, the paper's columns and then ours.
+    """roth-t2, cells and marks: mean and standard deviation of every method, our columns and then the paper's.
 
     Bold: the best of the rows without and of those with rho-regularisation, which the paper keeps apart too; italic: it
     cannot be told from that. In brackets, behind ours: the ranks that a row may have among them. The trunk before
     training does not compete; what is below it has a sign.
     """
     cells, marks = {}, {}
-    for head, frame in columns(by_study).items():
+    for head, frame in sorted(columns(by_study).items(), key=lambda column: column[0] not in by_study):
         for metric in TABLE:
             part = frame[frame["metric"] == metric].set_index("method").astype({"mean": float, "ci95": float})
             column = (head, common.metric_label(metric))
@@ -193,7 +193,7 @@ def regularisation_sentence(by_study: ByStudy) -> str:
         if len(gains) and head in by_study:
             clear = (gains > frame["ci95"][gains.index]).sum()
             mean = common.points(gains.mean())
-            ours[head] = f"{(gains > 0).sum()} of {len(gains)} ({mean}; {clear} beyond the interval)"
+            ours[head] = f"{(gains > 0).sum()} of {len(gains)} ({mean}; {clear or 'none'} clearly)"
         elif len(gains):
             theirs += list(gains)
     told = f"; in our runs in {labels.by_study(ours)}" if ours else ""

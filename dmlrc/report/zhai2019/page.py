@@ -72,7 +72,7 @@ def zhai_label(method: str) -> str:
 
 
 def compare_losses(table: str, by_study: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """zhai-t1 to t3, cells and marks: a table of losses, and ours around each study where its trunk was run.
+    """zhai-t1 to t3, cells and marks: ours around each study where its trunk was run, and a table of losses.
 
     by_study: zhai2019-losses. dim: the size of the embedding. A method that the paper has in two sizes on one data set
     has two rows. Marks and brackets of ours: see `common.column`.
@@ -80,19 +80,24 @@ def compare_losses(table: str, by_study: ByStudy) -> tuple[pd.DataFrame, pd.Data
     theirs = printed_table(table)
     sized = theirs.groupby(["dataset", "method"])["dim"].nunique().groupby("method").max()
     several = set(sized[sized > 1].index)
-    blocks = [
-        _loss_block(dataset, part, (*PAPER_METRICS[dataset], "nmi"), several)
-        for dataset, part in theirs.rename(columns={"value": "mean"}).groupby("dataset", sort=False)
-    ]
+    blocks = []
     for name, records in by_study.items():
         frame = None if records is None else of_table(table, losses(records))
         blocks.append(_our_losses(name, frame, several))
+    blocks += [
+        _loss_block(dataset, part, (*PAPER_METRICS[dataset], "nmi"), several)
+        for dataset, part in theirs.rename(columns={"value": "mean"}).groupby("dataset", sort=False)
+    ]
     cells, marks = (pd.concat(parts, axis=1) for parts in zip(*blocks, strict=True))
     order = [*dict.fromkeys(_keys(theirs, several)), *cells.index]
     cells, marks = (frame.reindex(dict.fromkeys(order)) for frame in (cells, marks))
     for name, records in by_study.items():
         if records is None or of_table(table, losses(records)).empty:
             cells[name, "R@1"] = "not run here"
+        elif (name, "R@1") in cells:  # else a loss that diverged looks like one that is not in the table
+            lost = {zhai_label(method): common.state(records, method) for method in records.reruns["method"].unique()}
+            states = pd.Series(lost).reindex(cells.index).replace("", np.nan)
+            cells[name, "R@1"] = cells[name, "R@1"].fillna(states)
     return cells.fillna("–").rename_axis("Method"), marks.fillna("").rename_axis("Method")
 
 
@@ -341,16 +346,17 @@ def compare_embeddings(table: str, main: ByStudy, dims: ByStudy) -> tuple[pd.Dat
     trunks = theirs.drop_duplicates(keys).set_index(keys)["trunk"].map(TRUNK_LABELS)
     own = trunks.index.get_level_values("method").isin(OWN)
     trunks = pd.concat([trunks[~own], trunks[own]])  # as the paper has them, its own last
-    blocks = [
-        _embedding_block(dataset, part.rename(columns={"value": "mean"}), PAPER_METRICS[dataset])
-        for dataset, part in theirs.groupby("dataset", sort=False)
-    ]
+    blocks = []
     metrics = sorted({metric for dataset in BEST_TABLES[table] for metric in PAPER_METRICS[dataset]}, key=_depth)
     ours = {name: embeddings(main[name], dims.get(name)) for name in main}
     for name, frame in ours.items():
         if len(frame):
             trunk = {metric: starts.of_trunk(main[name], metric) for metric in metrics}
             blocks.append(_embedding_block(name, frame, metrics, trunk))
+    blocks += [
+        _embedding_block(dataset, part.rename(columns={"value": "mean"}), PAPER_METRICS[dataset])
+        for dataset, part in theirs.groupby("dataset", sort=False)
+    ]
     order = [*trunks.index, *(key for frame in ours.values() for key in frame.set_index(keys).index)]
     order += [TRUNK_ROW] * any(len(frame) for frame in ours.values())
     cells, marks = (
@@ -361,8 +367,9 @@ def compare_embeddings(table: str, main: ByStudy, dims: ByStudy) -> tuple[pd.Dat
         if frame.empty:
             cells[name, "R@1"] = ["not run" if key[0] in OWN[1:] else np.nan for key in cells.index]
             marks[name, "R@1"] = ""
-    cells.insert(0, ("", "trunk"), trunks.reindex(cells.index))
-    marks.insert(0, ("", "trunk"), "")
+    place = int(cells.columns.get_level_values(0).isin(list(main)).sum())  # the paper's trunks stand before its numbers
+    cells.insert(place, ("", "trunk"), trunks.reindex(cells.index))
+    marks.insert(place, ("", "trunk"), "")
     names = [
         zhai_label(method) + f", {dim:g} {'bits' if bits else 'd'}" * bool(dim) for method, dim, bits in cells.index
     ]
