@@ -496,13 +496,13 @@ def first_runs(edition: Iterable[StudyRecords]) -> str:
     )
 
 
-def below_untrained(records: StudyRecords, metric: str) -> tuple[int, int, int]:
-    """How many methods lie below the trunk itself, folds joined: by their mean, with their whole 95 % interval, of all.
+def below_untrained(records: StudyRecords, metric: str, setting: str = "concatenated") -> tuple[int, int, int]:
+    """How many methods lie below the trunk itself: by their mean, with their whole 95 % interval, of all.
 
     (0, 0, 0) where the trunk or all methods are missing.
     """
     frame = accuracy(records)
-    rows = frame[(frame["setting"] == "concatenated") & (frame["metric"] == metric)].set_index("method")
+    rows = frame[(frame["setting"] == setting) & (frame["metric"] == metric)].set_index("method")
     if PRETRAINED not in rows.index:
         return 0, 0, 0
     trunk, trained = rows["mean"][PRETRAINED], rows.drop(PRETRAINED)
@@ -512,7 +512,8 @@ def below_untrained(records: StudyRecords, metric: str) -> tuple[int, int, int]:
 
 def below_in_short(edition: Sequence[StudyRecords]) -> str:
     """`below_untrained` in P@1 and in MAP@R, which decides, in two sentences; "" where the trunk beats none."""
-    first, deciding = (_below_by_study(edition, metric) for metric in ("precision_at_1", "map_at_r"))
+    metrics = ("precision_at_1", "map_at_r")
+    first, deciding = (_below_by_study(edition, metric, "concatenated") for metric in metrics)
     if not first and not deciding:
         return ""
     return (
@@ -521,15 +522,19 @@ def below_in_short(edition: Sequence[StudyRecords]) -> str:
     )
 
 
-def _below_by_study(edition: Sequence[StudyRecords], metric: str) -> str:
-    found = {records.name: below_untrained(records, metric) for records in edition}
-    return by_study(
-        {
-            name: f"{_share(below, total)} ({surely or 'none'} beyond their interval)"
-            for name, (below, surely, total) in found.items()
-            if below
-        }
-    )
+def below_alone_in_short(edition: Sequence[StudyRecords]) -> str:
+    """The same of single models, one sentence; "" where the trunk beats none."""
+    told = {
+        METRIC_LABELS[metric]: found
+        for metric in ("map_at_r", "precision_at_1")
+        if (found := _below_by_study(edition, metric, "separated"))
+    }
+    return f"A single model is below the untrained trunk in {each(told, 'with {}'.format)}." if told else ""
+
+
+def _below_by_study(edition: Sequence[StudyRecords], metric: str, setting: str) -> str:
+    found = {records.name: below_untrained(records, metric, setting) for records in edition}
+    return by_study({name: _share(below, total) for name, (below, _, total) in found.items() if below})
 
 
 def _share(count: int, total: int) -> str:

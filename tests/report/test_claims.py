@@ -912,7 +912,7 @@ def test_claims_read_records_of_the_true_shape(tmp_path, monkeypatch):
 
 
 def test_links_name_a_chapter(edition):
-    assert page.link("musgrave-f1") == '<a href="01_metrics.html#musgrave-f1">musgrave-f1</a>'
+    assert page.link("musgrave-f1") == '<a href="01_metrics.html#musgrave-f1">Fig. 1</a>'
     assert page.chapter("roth-f5") == "05_training_strategies"
 
 

@@ -365,8 +365,14 @@ def test_methods_below_the_trunk_are_counted_by_their_means_and_beyond_their_int
     assert labels.below_untrained(records, "precision_at_1") == (2, 1, 3)
     assert labels.below_untrained(records, "map_at_r") == (0, 0, 1)
     assert labels.below_in_short([records]) == (
-        "With the folds joined, the untrained trunk has a higher P@1 than 2 of 3 methods (1 beyond their interval) on "
-        "`fake-study`. In MAP@R, which decides, it lies above none."
+        "With the folds joined, the untrained trunk has a higher P@1 than 2 of 3 methods on `fake-study`. In MAP@R, "
+        "which decides, it lies above none."
+    )
+    assert labels.below_alone_in_short([records]) == ""
+    alone = both.assign(setting="separated")
+    monkeypatch.setattr(labels, "accuracy", lambda records: alone)
+    assert labels.below_alone_in_short([records]) == (
+        "A single model is below the untrained trunk in P@1 with 2 of 3 methods on `fake-study`."
     )
     monkeypatch.setattr(labels, "accuracy", lambda records: both[both["method"] != "pretrained"])
     assert labels.below_in_short([records]) == ""

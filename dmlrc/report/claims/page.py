@@ -1,5 +1,6 @@
 """How the claims are printed: cells of text, with links to the chapters that show the numbers."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isnan
@@ -43,7 +44,21 @@ def chapter(label: str) -> str:
 
 def link(label: str) -> Markup:
     """A link to a table or figure, from one chapter to another."""
-    return Markup('<a href="{}.html#{}">{}</a>').format(chapter(label), label, label)
+    return Markup('<a href="{}.html#{}">{}</a>').format(chapter(label), label, shown(label))
+
+
+def shown(label: str) -> str:
+    """A table or figure as a link says it; its paper stands in another column.
+
+    >>> shown("roth-f2-beside-losses"), shown("musgrave-t3"), shown("oi-orders"), shown("validation-test")
+    ('Fig. 2: beside losses', 'Table 3', 'Orders', 'Validation test')
+    """
+    paper, _, rest = label.partition("-")
+    rest = rest if paper in PAPERS else label
+    if number := re.fullmatch(r"([ft])(\d+)(?:-(.*))?", rest):
+        words = f": {number[3].replace('-', ' ')}" if number[3] else ""
+        return f"{'Fig.' if number[1] == 'f' else 'Table'} {number[2]}{words}"
+    return rest.replace("-", " ").capitalize()
 
 
 def _see(claim: Claim) -> Markup:

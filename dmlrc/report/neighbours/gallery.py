@@ -13,7 +13,7 @@ from PIL import Image
 
 from dmlrc import data
 
-PER_CLASS, COLUMNS, TILE = 5, 10, 64
+PER_CLASS, COLUMNS, TILE = 5, 10, 96
 GROCERY_CLASSES = (40, 41, 48, 53, 55, 56, 58, 68, 73, 74, 77, 78)
 """Classes of the test half that are easily taken for one another: milk, yoghurt, onions and potatoes, tomatoes."""
 _SHEET = Path(__file__).parent / "grocery.jpg"

@@ -13,8 +13,6 @@ from dmlrc.report.neighbours.gallery import COLUMNS, Gallery
 from dmlrc.report.neighbours.measures import STUDIES, Space, flat, made_with
 
 SHOWN = 6
-SIZE = 52
-"""Pixels of a thumbnail on a page."""
 
 
 def rows(name: str, gallery: Gallery, spaces: Sequence[Space], queries: Sequence[int]) -> str:
@@ -26,7 +24,7 @@ def rows(name: str, gallery: Gallery, spaces: Sequence[Space], queries: Sequence
     lines = -(-len(gallery.rows) // COLUMNS)
     style_sheet = (
         f".{name} {{ background-image: url(data:image/{gallery.kind};base64,{sheet}); "
-        f"background-size: {COLUMNS * SIZE}px {lines * SIZE}px; }}"
+        f"background-size: calc({COLUMNS} * var(--dml-thumb)) calc({lines} * var(--dml-thumb)); }}"
     )
     blocks = [_block(name, gallery, spaces, query) for query in queries]
     return f"<style>{style_sheet}</style>" + "".join(blocks)
@@ -45,16 +43,19 @@ def _row(name: str, gallery: Gallery, space: Space, query: int) -> str:
         _tile(name, gallery, other, "right" if gallery.labels[other] == gallery.labels[query] else "wrong")
         for other in space.neighbours[query][:SHOWN]
     ]
+    counted = int((gallery.labels == gallery.labels[query]).sum()) - 1
+    tiles.insert(counted, '<span class="dml-cut" role="separator" aria-label="MAP@R looks no further"></span>')
     score = f"<small>{100 * space.scores[query]:.0f} %</small>"
     return f'<div class="dml-row"><b>{escape(space.label)} {score}</b>{"".join(tiles)}</div>'
 
 
 def _tile(name: str, gallery: Gallery, place: int, kind: str) -> str:
-    left, top = place % COLUMNS * SIZE, place // COLUMNS * SIZE
+    left, top = place % COLUMNS, place // COLUMNS
     word = f"{kind}: {gallery.names[place]}"
     return (
         f'<span class="dml-thumb {kind}" role="img" aria-label="{escape(word)}" title="{escape(word)}">'
-        f'<i class="{name}" style="background-position: -{left}px -{top}px"></i></span>'
+        f'<i class="{name}" style="background-position: calc(-{left} * var(--dml-thumb)) '
+        f'calc(-{top} * var(--dml-thumb))"></i></span>'
     )
 
 
