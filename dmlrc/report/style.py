@@ -116,22 +116,24 @@ def untrained_line(axis: Axes, value: float, across: bool = False, start: float 
     look = {"color": GREY, "fontsize": 7.5}
     if across:
         axis.axhline(value, **UNTRAINED)
-        axis.annotate("untrained", (start, value), (0, 2), axis.get_yaxis_transform(), "offset points", **look)
+        ground = {"facecolor": "white", "linewidth": 0, "pad": 0.5}  # or lines and dots strike the word through
+        place = (start, value), (0, 3), axis.get_yaxis_transform(), "offset points"
+        axis.annotate("untrained", *place, bbox=ground, zorder=4, **look)
     else:
         axis.axvline(value, **UNTRAINED)
         axis.annotate("untrained", (value, 0), (2, 2), axis.get_xaxis_transform(), "offset points", **look)
 
 
 def measured_trends(axis: Axes, frame: pd.DataFrame) -> None:
-    """Draw the least-squares lines of `tables.measured_by_year`, in percent: dashed without the two losses of 2006."""
-    for part, dashes in ((frame, "-"), (frame[frame["year"] >= NEWER], "--")):
+    """Draw the least-squares lines of `tables.measured_by_year`, in percent: red without the two losses of 2006."""
+    for part, colour in ((frame, "black"), (frame[frame["year"] >= NEWER], RED)):
         if part["year"].nunique() > 1:
-            trend(axis, part["year"], 100 * part["value"], "black", dashes)
+            trend(axis, part["year"], 100 * part["value"], colour)
 
 
-def trend(axis: Axes, years: pd.Series, values: pd.Series, colour: str, dashes: str = "-") -> None:
+def trend(axis: Axes, years: pd.Series, values: pd.Series, colour: str) -> None:
     """Draw the least-squares line of values over the years."""
-    line = {"color": colour, "linewidth": 1.2, "linestyle": dashes}
+    line = {"color": colour, "linewidth": 1.2}
     sns.regplot(x=years, y=values, ci=None, scatter=False, line_kws=line, color=colour, ax=axis)
     axis.set(xlabel="", ylabel="")
 

@@ -38,6 +38,19 @@ def found():
     return {titles.title(CUB): records}
 
 
+def test_a_method_at_other_rates_and_depths(found, monkeypatch):
+    (records,) = found.values()
+    alone = study("cub200-2010-embedder-alone", dict.fromkeys(EIGHT, 0.2))
+    high = study(f"{CUB}-rate-tenfold", dict.fromkeys(EIGHT[1:], 0.05))
+    monkeypatch.setattr(page.editions, "beside", lambda edition: [alone])
+    monkeypatch.setattr(page.editions, "experiment_of", lambda main, name: high if name == "rate-tenfold" else None)
+    cells = page.elsewhere([records], SECOND)
+    assert list(cells.index) == ["CUB-200 (2010), at ten times the rate", "CUB-200 (2010), embedder alone"]
+    assert cells["MAP@R"].str.startswith(("5.", "4.9", "20.", "19.9")).all()
+    assert set(cells["untrained trunk"]) == {"–"}
+    assert list(page.elsewhere([records], BEST).index) == ["CUB-200 (2010), embedder alone"]
+
+
 @pytest.mark.parametrize("name", notes.SHOWN)
 def test_every_searched_hyperparameter_stands_in_the_formulas(name):
     note = notes.NOTES[name]

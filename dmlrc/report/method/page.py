@@ -144,6 +144,24 @@ def places(found: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
 
 
+def elsewhere(edition: Sequence[StudyRecords], method: str) -> pd.DataFrame:
+    """Concatenated MAP@R of a method in other tables, as cells: at other rates and depths of training, first runs.
+
+    Intervals of seeds alone: each was searched once.
+    """
+    at_rates = [editions.experiment_of(main.name, name) for main in edition for name in titles.RATES]
+    rows = {}
+    for records in [*filter(None, at_rates), *editions.beside(edition)]:
+        frame = tables.deciding(tables.accuracy(records)).set_index("method")
+        if method in frame.index:
+            value, untrained = frame.loc[method], frame["mean"].get(PRETRAINED, np.nan)
+            rows[titles.title(records.name)] = {
+                "MAP@R": labels.percent(value["mean"], value["ci95"]) + labels.below(value["mean"], untrained),
+                "untrained trunk": labels.percent(untrained) or "–",
+            }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
+
+
 def place_sentences(standing: Mapping[str, pd.DataFrame], method: str) -> list[str]:
     """Where a method stands, a sentence a table. standing: `standings`."""
     sentences = []

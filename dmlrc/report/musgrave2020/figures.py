@@ -359,7 +359,7 @@ def claimed_over_the_years(claims: pd.DataFrame, paper: Mapping[str, pd.DataFram
     """musgrave-f4, first part: P@1 against the year, a column a data set: as claimed, and as the paper measured it.
 
     claims: headline rows of `published.claims()`. paper: data set -> `tables.measured_by_year`. Lines: least squares,
-    dashed without the two losses of 2006.
+    red without the two losses of 2006.
     """
     figure, axes = canvas(4.0, 2, len(DATASETS), sharex=True, sharey="col")
     for (above, below), name in zip(axes.T, DATASETS, strict=True):
@@ -383,7 +383,7 @@ def measured_over_the_years(
 ) -> Figure:
     """musgrave-f4, second part: P@1 of our studies against the year of each method, a panel a study.
 
-    panels: title -> `tables.measured_by_year`. untrained: title -> P@1 of the trunk alone. Lines: least squares, dashed
+    panels: title -> `tables.measured_by_year`. untrained: title -> P@1 of the trunk alone. Lines: least squares, red
     without the two losses of 2006.
     """
     rows = -(-len(panels) // MOST_PANELS)
