@@ -126,7 +126,7 @@ def test_random_scores_follow_the_formula():
     assert np.isnan(scores["nmi_expected"][20])  # S = 100 > C = 20: the formula does not hold
     assert scores["map_at_r"][500] < 0.01
     line = figures.random_scores(scores).axes[0].get_lines()
-    assert [curve.get_label() for curve in line][-1] == "1 - log S / log C"
+    assert [curve.get_label() for curve in line][-1] == "1 − log S / log C"
     np.testing.assert_allclose(line[0].get_ydata(), 100 * scores["precision_at_1"])
 
 
@@ -285,7 +285,7 @@ def test_years_and_improvements():
     marks = [line for line in figure.axes[0].get_lines() if len(line.get_xdata()) == 1]
     assert len(marks) == 14
     whole, newer = (line for line in figure.axes[0].get_lines()[:2])
-    assert (whole.get_linestyle(), newer.get_linestyle()) == ("-", "--")
+    assert (whole.get_color(), newer.get_color()) == ("black", style.RED)
     later = panels[records.name][panels[records.name]["year"] > 2006]
     for line, part in ((whole, panels[records.name]), (newer, later)):
         slope = np.ptp(line.get_ydata()) / np.ptp(line.get_xdata())
