@@ -122,7 +122,9 @@ def test_omniglot_is_a_data_set_of_its_own_in_every_sentence(recorded, depths):
         for title, those in found.items()
     }
     told = page.luck_sentence(lent)
-    assert ": that on CUB-200 (2010) lends it to Birds and Cars; that on Cars crops lends it to Omniglot. " in told
+    assert ": for Birds and Cars that on CUB-200 (2010); for Omniglot that on Cars crops. " in told
+    told = page.luck_sentence({"CUB-200 (2010)": lent["Birds"]})
+    assert ": for CUB-200 (2010) that of the same data set; for Omniglot that on Cars crops. " in told
     assert page.on_own_images({"Birds": depths[:2]}) == {"Birds": depths[:2]}
     drawing = figures.order_figure({"Birds": found["Birds"]})[0]  # no depth is squashed by another's height
     heights = np.array([bars.lines[0].get_ydata() for bars in drawing.axes[0].containers])
@@ -147,9 +149,7 @@ def test_in_short_tells_every_data_set_in_one_sentence(depths):
 
 def test_the_study_that_lends_the_luck_of_search_is_named(depths):
     lent = [replace(each, compared=replace(each.compared, donor=CUB)) for each in depths]
-    assert ": that on CUB-200 (2010) lends it to Birds, Cars and Omniglot." in page.luck_sentence(
-        {"Birds": lent, "Cars": lent}
-    )
+    assert ": for Birds, Cars and Omniglot that on CUB-200 (2010)." in page.luck_sentence({"Birds": lent, "Cars": lent})
     own = [replace(each, compared=replace(each.compared, donor="")) for each in depths]
     assert page.luck_sentence({"Birds": own}) == page.luck_sentence({}) == ""
     count = depths[0].compared.runs.groupby("method").size().iloc[0]

@@ -156,7 +156,10 @@ def luck_sentence(found: Mapping[str, Sequence[Depth]]) -> str:
         for depth in depths:
             if depth.compared.donor:
                 borrowers.setdefault(titles.title(depth.compared.donor), {})[title] = None
-    told = [f"that on {donor} lends it to {labels.listed(titles_of)}" for donor, titles_of in borrowers.items()]
+    same = [donor for donor, titles_of in borrowers.items() if donor in titles_of]
+    others = {donor: [title for title in titles_of if title != donor] for donor, titles_of in borrowers.items()}
+    told = [f"for {labels.listed(same)} that of the same data set"] * bool(same)
+    told += [f"for {labels.listed(titles_of)} that on {donor}" for donor, titles_of in others.items() if titles_of]
     return (
         "Each method is searched once at each depth. The luck of search is therefore borrowed from a methods table "
         f"whose searches were repeated: {'; '.join(told)}. Those searches have 50 trials, these 25, so the true "

@@ -29,7 +29,7 @@ def claims_beside_measurements(claims: pd.DataFrame, measured: pd.DataFrame) -> 
     claims: headline rows of `published.claims()`. measured: `page.measured`. The losses of 2006 are lines, the others
     dots in the colour of their family: hollow those of the Reality Check, filled ours.
     """
-    figure, axes = style.canvas(3.5, 1, 2, sharey=True)
+    figure, axes = style.canvas(2.8, 1, 2, sharey=True)
     left, right = axes[0]
     for name, marker in CLAIMED.items():
         part = claims[claims["dataset"] == name]
