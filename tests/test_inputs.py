@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import dmlrc.unit
-from dmlrc import data, evaluation, inputs, metrics, models, paths, records
+from dmlrc import data, evaluation, inputs, metrics, models, paths, records, training
 from dmlrc.data import ImageSet, splits
 from dmlrc.errors import DivergedError, DmlrcError, UsageError
 from dmlrc.papers import musgrave2020
@@ -192,8 +192,11 @@ def test_a_partly_frozen_trunk_runs_as_a_unit(monkeypatch):
     method = musgrave2020.METHODS[0]
     params = {"pos_margin": 0.2, "neg_margin": 0.5}
     unit = Unit("partial", "0", "glyphs-small", protocol, "default", 0, method, 0, "rerun", 0, params)
+    groups, made = [], training.param_groups
+    monkeypatch.setattr(training, "param_groups", lambda learner: groups.append(made(learner)) or groups[-1])
     record = run_unit(unit)
     assert record["state"] == "complete"
+    assert {tuple(group["initial_lr"] for group in each) for each in groups} == {(protocol.lr, 1e-2)}  # head, embedder
     assert set(record["scores"]) == {"fold0", "fold1", "separated", "concatenated"}
     prepared = inputs.prepare("glyphs-small", protocol, "default", 0)
     assert prepared.source.maps.shape[1:] == (1, 64, 3, 3)
