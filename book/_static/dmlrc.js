@@ -25,6 +25,9 @@ const compare = (a, b, descending) => {
   return sign * a.localeCompare(b);
 };
 
+// The text of a cell without what stands below its name on a phone.
+const shown = (cell) => cell.dataset.name ?? cell.textContent.trim();
+
 const makeSortable = (table) => {
   const body = table.tBodies[0], heads = table.tHead && table.tHead.rows;
   if (!heads || !heads.length || body.rows.length < 3) return;
@@ -36,7 +39,7 @@ const makeSortable = (table) => {
     head.tabIndex = 0;
     const sort = () => {
       const first = head.getAttribute("aria-sort");
-      const text = (row) => row.cells[column].textContent.trim();
+      const text = (row) => shown(row.cells[column]);
       const isNumeric = [...body.rows].some((row) => number(text(row)) !== null);
       const descending = first ? first === "ascending" : isNumeric;
       last.querySelectorAll("[aria-sort]").forEach((each) => each.removeAttribute("aria-sort"));
@@ -50,7 +53,7 @@ const makeSortable = (table) => {
 
 // A table of the class dml-filter: a line to type in, and a list to choose from for each column of few texts, of which
 // what stands behind a colon, a reason, is left out.
-const kind = (cell) => cell.textContent.trim().split(":")[0];
+const kind = (cell) => shown(cell).split(":")[0];
 
 const makeFilter = (table) => {
   const body = table.tBodies[0], heads = [...table.tHead.rows[table.tHead.rows.length - 1].cells];
@@ -95,6 +98,7 @@ const nameRows = (body, heads) => {
     const where = document.createElement("small");
     where.className = "dml-where";
     where.textContent = columns.map((column) => row.cells[column].textContent.trim()).join(", ");
+    row.cells[0].dataset.name = row.cells[0].textContent.trim();
     row.cells[0].append(where);
   }
 };

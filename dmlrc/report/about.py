@@ -20,7 +20,7 @@ EXPERIMENTS = {
     "20_losses_of_the_other_papers": ("roth2020", "fehervari2019", "zhai2019-losses"),
 }
 """Experiments that a page shows besides those of its own paper."""
-GRIDS = ("02_protocol_and_search", "14_what_decides_a_ranking")
+GRIDS = ("02_protocol_and_search", "14_what_decides_a_ranking", "18_how_much_of_the_network_trains")
 """The chapters about the grids of learning rates."""
 EVERYTHING = ("00_introduction", "11_claims", "14_what_decides_a_ranking", "16_all_results")
 """The chapters that rest on every experiment around the methods tables: too many for the foot of a page."""
@@ -43,8 +43,8 @@ def names(chapter: str, edition: Sequence[StudyRecords]) -> list[str]:
 
 
 def _grids(chapter: str, edition: Sequence[StudyRecords]) -> list[StudyRecords]:
-    found = map(rates.grid_of, edition) if chapter in GRIDS else ()
-    return list({grid.name: grid for grid in found if grid}.values())
+    found = (grid for each in edition for grid in (rates.grid_of(each), rates.embedder_grid_of(each)))
+    return list({grid.name: grid for grid in found if grid}.values()) if chapter in GRIDS else []
 
 
 def _shown(chapter: str, edition: Sequence[StudyRecords]) -> Iterator[StudyRecords]:

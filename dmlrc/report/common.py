@@ -179,8 +179,11 @@ def place(values: pd.Series, name: str) -> str:
     """
     values = values.dropna()
     if name not in values.index:
-        return "not among them"
+        return NOT_AMONG
     return f"{(values > values[name]).sum() + 1} of {len(values)}"
+
+
+NOT_AMONG = "not among them"
 
 
 def ranks(rows: pd.DataFrame, name: str, between: str = " to ") -> str:
@@ -190,7 +193,7 @@ def ranks(rows: pd.DataFrame, name: str, between: str = " to ") -> str:
     """
     told = statistics.by_luck_of_seeds(rows)
     if name not in told.index or math.isnan(told["rank_low"][name]):
-        return "not among them"
+        return NOT_AMONG
     count = rows["mean"].notna().sum()
     return f"{labels.places(*told.loc[name, ['rank_low', 'rank_high']], between=between)} of {count}"
 

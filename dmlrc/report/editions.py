@@ -98,7 +98,7 @@ def require_table(name: str, kind: str, parent: str | None, trials: int) -> None
     """Raise UsageError for a study that is no methods table: around one the chapters find everything else."""
     if kind == TABLE and trials:
         return
-    what = {"rates": "chose the learning rate of", "experiment": "is an experiment around"}.get(kind)
+    what = {"rates": "tried learning rates of", "experiment": "is an experiment around"}.get(kind)
     problem = f"{what} {parent!r}" if what else "has no searches"
     instead = f"give {parent!r}, and it comes along" if what else "give one of `dmlrc study list`"
     raise UsageError(

@@ -17,10 +17,10 @@ from dmlrc.studies import experiments
 
 METRICS = ("map_at_r", "precision_at_1", "r_precision", "nmi")
 SETTINGS = {
-    "concatenated": "folds joined",
-    "separated": "one model",
-    "concatenated_binary": "folds joined, bits",
-    "separated_binary": "one model, bits",
+    "concatenated": "concatenated (folds joined)",
+    "separated": "separated (one model)",
+    "concatenated_binary": "concatenated, bits",
+    "separated_binary": "separated, bits",
 }
 SEARCH_AND_SEED, SEARCHED_ONCE, SEED = "search and seed", "seed; searched once", "seed"
 """What an interval counts; nothing was searched where the seed is all there is."""
@@ -142,7 +142,7 @@ def cells(found: pd.DataFrame) -> pd.DataFrame:
             ],
             "setting": wide.index.get_level_values("setting").map(SETTINGS),
             "runs": runs.astype(int).astype(str).to_numpy(),
-            "± counts": found.groupby(keys)["luck"].first().reindex(wide.index).to_numpy(),
+            "± counts": np.where(runs > 1, found.groupby(keys)["luck"].first().reindex(wide.index), "–"),
             "record": wide.index.get_level_values("record"),
         },
         index=pd.Index(wide.index.get_level_values("label"), name="Method"),

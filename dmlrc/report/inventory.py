@@ -136,12 +136,13 @@ def other_machines_sentence() -> str:
     found = other_machines()
     moved = found["difference"].abs()
     worst = found.loc[moved.idxmax()]
+    other = worst["folds"] - worst["same_checkpoints"]
+    folds = f"all {other}" if other == worst["folds"] else f"{other} of its {worst['folds']}"
     return (
         f"{labels.counted(len(found), 'trial')} recorded on {labels.listed(dict.fromkeys(found['recorded_on']))}, run "
         f"again on {labels.listed(dict.fromkeys(found['again_on']))}: {(moved < 1e-5).sum()} give the same number to a "
         f"thousandth of a point. {labels.method_label(worst['unit'].split(':')[1])} moves most, by "
-        f"{labels.percent(moved.max())} points; {worst['folds'] - worst['same_checkpoints']} of its {worst['folds']} "
-        "folds keep another checkpoint."
+        f"{labels.percent(moved.max())} points; {folds} folds keep another checkpoint."
     )
 
 

@@ -27,7 +27,7 @@ METRIC_LABELS = {
     "recall_at_2": "R@2",
     "recall_at_4": "R@4",
     "recall_at_8": "R@8",
-    "r_precision": "RP",
+    "r_precision": "R-precision",
     "map_at_r": "MAP@R",
     "map_at_c": "mAP@C",
     "map_at_1000": "mAP@1000",
@@ -178,6 +178,15 @@ _AS_PRINTED = {
 _RATES = ("lr", "new_lr", "weight_decay", "loss_weight_decay")
 
 
+_NONE = {
+    "iterations_per_epoch": "one pass",
+    "new_lr": "as the network",
+    "loss_weight_decay": "as the network",
+    "embedding_dim": "that of the trunk",
+}
+"""What it means where a setting is not given."""
+
+
 def setting(name: str, value) -> str:
     """The value of a setting as printed: networks and metrics by their names, rates in powers of ten.
 
@@ -186,8 +195,8 @@ def setting(name: str, value) -> str:
     >>> setting("metrics", ("map_at_r", "nmi")), setting("momentum", 0.9), setting("iterations_per_epoch", None)
     ('MAP@R, NMI', '0.9', 'one pass')
     """
-    if name == "iterations_per_epoch" and value is None:
-        return "one pass"
+    if value is None and name in _NONE:
+        return _NONE[name]
     words = _AS_PRINTED.get(name, {})
     if isinstance(value, (list, tuple)) and words:
         return setting_text([words.get(each, each) for each in value])
@@ -496,18 +505,17 @@ def first_runs(edition: Iterable[StudyRecords]) -> str:
     )
 
 
-def below_untrained(records: StudyRecords, metric: str, setting: str = "concatenated") -> tuple[int, int, int]:
-    """How many methods lie below the trunk itself: by their mean, with their whole 95 % interval, of all.
+def below_untrained(records: StudyRecords, metric: str, setting: str = "concatenated") -> tuple[int, int]:
+    """How many methods have a lower mean than the trunk itself, and of how many.
 
-    (0, 0, 0) where the trunk or all methods are missing.
+    (0, 0) where the trunk or all methods are missing.
     """
     frame = accuracy(records)
     rows = frame[(frame["setting"] == setting) & (frame["metric"] == metric)].set_index("method")
     if PRETRAINED not in rows.index:
-        return 0, 0, 0
-    trunk, trained = rows["mean"][PRETRAINED], rows.drop(PRETRAINED)
-    surely = trained["mean"] + trained["ci95"].fillna(np.inf) < trunk
-    return int((trained["mean"] < trunk).sum()), int(surely.sum()), len(trained)
+        return 0, 0
+    trunk, trained = rows["mean"][PRETRAINED], rows["mean"].drop(PRETRAINED)
+    return int((trained < trunk).sum()), len(trained)
 
 
 def below_in_short(edition: Sequence[StudyRecords]) -> str:
@@ -529,17 +537,19 @@ def below_alone_in_short(edition: Sequence[StudyRecords]) -> str:
         for metric in ("map_at_r", "precision_at_1")
         if (found := _below_by_study(edition, metric, "separated"))
     }
-    return f"A single model is below the untrained trunk in {each(told, 'with {}'.format)}." if told else ""
+    where = "; ".join(f"in {metric} with {found}" for metric, found in told.items())
+    return f"One model alone, its folds not joined, lies below the untrained trunk {where}." if told else ""
 
 
 def _below_by_study(edition: Sequence[StudyRecords], metric: str, setting: str) -> str:
     found = {records.name: below_untrained(records, metric, setting) for records in edition}
-    return by_study({name: _share(below, total) for name, (below, _, total) in found.items() if below})
+    return by_study({name: share(below, total) for name, (below, total) in found.items() if below})
 
 
-def _share(count: int, total: int) -> str:
-    """
-    >>> _share(1, 14), _share(14, 14), _share(3, 14)
+def share(count: int, total: int) -> str:
+    """How many of all methods.
+
+    >>> share(1, 14), share(14, 14), share(3, 14)
     ('1 of 14 methods', 'all 14 methods', '3 of 14 methods')
     """
     return f"all {total} methods" if count == total else f"{count} of {total} methods"

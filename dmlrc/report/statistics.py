@@ -129,13 +129,22 @@ def correlation(x: ArrayLike, y: ArrayLike, ranks: bool = False, units: str = ""
     """
     x, y = np.asarray(x, float), np.asarray(y, float)
     if ranks:
-        x, y = stats.rankdata(x), stats.rankdata(y)
+        x, y = to_ranks(x), to_ranks(y)
     value, free = pearson(x, y), len(x) - lost - 3
     if np.isnan(value) or free < 1:
         return Estimate(value, np.nan, np.nan, len(x), units, FISHER)
     half = stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt((1.06 if ranks else 1.0) / free)
     centre = np.arctanh(np.clip(value, -1 + 1e-12, 1 - 1e-12))
     return Estimate(value, float(np.tanh(centre - half)), float(np.tanh(centre + half)), len(x), units, FISHER)
+
+
+def to_ranks(values: ArrayLike, axis: int | None = None) -> np.ndarray:
+    """Ranks, the mean one for ties. Means that are equal up to the order of their sum are tied.
+
+    >>> to_ranks([0.3, 0.1 + 0.2, 0.5])
+    array([1.5, 1.5, 3. ])
+    """
+    return stats.rankdata(np.round(np.asarray(values, float), 12), axis=axis)
 
 
 def rank_test(first: pd.Series, second: pd.Series) -> dict[str, float]:
@@ -146,7 +155,7 @@ def rank_test(first: pd.Series, second: pd.Series) -> dict[str, float]:
     both = pd.concat([first, second], axis=1, keys=["first", "second"]).dropna()
     if len(both) < 3 or both["first"].nunique() < 2 or both["second"].nunique() < 2:
         return {"rho": np.nan, "p": np.nan, "n": len(both)}
-    test = stats.spearmanr(both["first"], both["second"])
+    test = stats.spearmanr(to_ranks(both["first"]), to_ranks(both["second"]))
     return {"rho": float(test.statistic), "p": float(test.pvalue), "n": len(both)}
 
 

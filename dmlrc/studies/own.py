@@ -135,7 +135,7 @@ def _protocol(base: Protocol, changes: Mapping) -> Protocol:
             f"{changes['like']!r} trains {base.trunk} from {base.train_from} on, and {own['trunk']} has other layers: "
             'name one of them, as train_from = "blocks.6" for EfficientNet-Lite0'
         )
-    if "trunk" in own:
+    if own.get("trunk", base.trunk) != base.trunk:
         own.setdefault("weights", "imagenet" if base.weights else None)
     if own.get("trunk", "").startswith(TIMM) and "crop_size" not in own:
         from dmlrc.models import from_timm  # which loads torch; lists of studies want none
@@ -166,8 +166,10 @@ def _check(name: str, key: str, value: object, tables: Mapping[str, Study]) -> N
         return
     if not isinstance(value, str):
         raise UsageError(f'{key} of study {name!r} is {value!r}: it is a name, in "quotation marks"')
-    if key in ("weights", "train_from"):
+    if key in ("weights", "train_from") and value:
         return  # a file may be anywhere, and the trunk knows its layers
+    if not value:
+        raise UsageError(f"{key} of study {name!r} is empty: leave it out, or give it a value")
     known = {
         "like": tables,
         "dataset": (*data.names(), "folder:PATH"),

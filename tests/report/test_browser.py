@@ -218,8 +218,12 @@ def test_all_results_sort_and_filter(opened):
     assert all("ArcFace" in name for name in names)
     assert page.locator(".dml-filters output").inner_text().startswith(f"{len(names)} of ")
     page.get_by_label("Filter rows").fill("")
-    page.get_by_label("setting", exact=True).select_option("one model")
+    page.get_by_label("setting", exact=True).select_option("separated (one model)")
     assert 0 < len(values()) < len(before)
+    page.get_by_label("setting", exact=True).select_option("")
+    page.get_by_label("Method", exact=True).select_option("Triplet")
+    names = table.locator("tbody tr:not([hidden]) > :first-child").all_inner_texts()
+    assert set(names) == {"Triplet"}
 
 
 def test_the_search_finds_a_method_by_its_label(browser, pages):
@@ -243,7 +247,7 @@ def test_a_phone_tells_rows_of_one_name_apart(opened):
     page = opened("16_all_results", width=WIDTHS[0])
     name = page.locator("table.dml-filter tbody tr").first.locator("th")
     assert name.locator("small").is_visible()
-    assert "methods table, folds joined" in name.inner_text()
+    assert "methods table, concatenated (folds joined)" in name.inner_text()
     cell = page.locator("table.dml-filter tbody tr").first.locator("td").first.bounding_box()
     assert cell["x"] + cell["width"] <= WIDTHS[0]
     page.set_viewport_size({"width": WIDTHS[-1], "height": 900})

@@ -180,7 +180,7 @@ def test_a_run_of_the_readers_own_stands_beside_published_ones(home):
     ("changes", "says"),
     [
         ({"kind": "experiment", "parent": "glyphs-quick"}, "is an experiment around 'glyphs-quick', .* give 'glyphs-q"),
-        ({"kind": "rates", "parent": "glyphs-quick"}, "chose the learning rate of 'glyphs-quick'"),
+        ({"kind": "rates", "parent": "glyphs-quick"}, "tried learning rates of 'glyphs-quick'"),
         ({"budget": {"name": "full", "trials": 0, "reruns": 3}}, "has no searches"),
     ],
 )

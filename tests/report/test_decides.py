@@ -176,8 +176,8 @@ class TestPipeline:
         records = replace(study(name="grocery-frozen-rate1e-4-roth2020"), scores=pd.DataFrame(scores))
         assert measures._families([records]).to_dict() == {"contrastive": 0.2, "margin": pytest.approx(0.4)}
 
-    def test_a_study_without_experiments_has_no_pipelines(self):
-        assert measures.pipeline(study()) is None
+    def test_a_study_without_experiments_has_no_recipes(self):
+        assert measures.recipe(study()) is None
         assert measures.class_order(study()) is None
 
 
@@ -267,7 +267,7 @@ class TestValidationAndTest:
 
 
 def parts():
-    known = [("pipeline", 0.02, 0.03), ("loss", np.nan, 0.01), ("test classes", 0.04, 0.002)]
+    known = [("training recipe", 0.02, 0.03), ("loss", np.nan, 0.01), ("test classes", 0.04, 0.002)]
     found = [
         measures.Part(name, 3, 8, "test", 0.2, together, Estimate.around(against, 0.001, 8))
         for name, together, against in known
@@ -278,17 +278,19 @@ def parts():
 def test_sentences_name_what_decides_more_than_the_loss():
     text = page.parts_sentence(study(), parts())
     assert "the losses differ by 1.0 % of their mean MAP@R" in text
-    assert text.endswith("The pipeline (3.0 %) clearly changes the gaps between them by more.")
+    assert text.endswith("The training recipe (3.0 %) clearly changes the gaps between them by more.")
     rate = replace(parts()[0], name="learning rate, the whole grid", on="validation")
     assert page.parts_sentence(study(), [rate, *parts()]).endswith(
-        "The learning rate (the whole grid, 3.0 %, on validation classes) and the pipeline (3.0 %) clearly change the "
-        "gaps between them by more."
+        "The learning rate (the whole grid, 3.0 %, on validation classes) and the training recipe (3.0 %) clearly "
+        "change the gaps between them by more."
     )
     wide = [replace(each, against=replace(each.against, low=0.005)) for each in parts()]
     text = page.parts_sentence(study(), wide)
-    assert text.endswith("The pipeline (3.0 %) changes the gaps between them by as much or more, though not clearly.")
+    assert text.endswith(
+        "The training recipe (3.0 %) changes the gaps between them by as much or more, though not clearly."
+    )
     assert page.parts_sentence(study(), [wide[0], rate, *parts()[1:]]).endswith(
-        "clearly changes the gaps between them by more; the pipeline (3.0 %) may too."
+        "clearly changes the gaps between them by more; the training recipe (3.0 %) may too."
     )
     text = page.parts_sentence(study(), parts()[1:])
     assert "Nothing else changes the gaps between them as much; next comes" in text
@@ -302,16 +304,16 @@ def test_cells_and_figures():
     cells = page.part_cells(parts())
     assert cells.loc["loss", "together"] == "–"
     assert cells.loc["class split", "relative to one another"] == "one method only"
-    assert cells.loc["pipeline", "interval"] == "2.9 to 3.1"
-    assert cells.loc["pipeline", "mean MAP@R"] == "20.00"
-    assert page.part_numbers(parts()).loc["pipeline", "against"] == 0.03
+    assert cells.loc["training recipe", "interval"] == "2.9 to 3.1"
+    assert cells.loc["training recipe", "mean MAP@R"] == "20.00"
+    assert page.part_numbers(parts()).loc["training recipe", "against"] == 0.03
     rate = replace(parts()[0], name="learning rate, the whole grid", on="validation")
     assert page.counts_sentence([parts()[1:3], [*parts()[:2], rate]]) == (
-        "On test classes: loss, test classes and pipeline with 8 losses. On validation classes, one run each, its luck "
-        "not taken out: learning rate (the whole grid) with 8 losses."
+        "On test classes: loss, test classes and training recipe with 8 losses. On validation classes, one run each, "
+        "its luck not taken out: learning rate (the whole grid) with 8 losses."
     )
     [figure] = figures.parts_figure({"made-study": parts()})
-    assert {"pipeline", "loss", "test classes", "class split", "together"} <= set(drawn(figure))
+    assert {"training recipe", "loss", "test classes", "class split", "together"} <= set(drawn(figure))
     rings = [line for line in figure.axes[0].get_lines() if line.get_markersize() == 8]
     assert float(rings[3].get_xdata()[0]) == pytest.approx(5)  # the class split: of one method, so without a dot
     filled = [line for line in figure.axes[0].get_lines() if line.get_markersize() == 6]
@@ -330,7 +332,7 @@ def test_cells_and_figures():
 
 def test_studies_are_told_in_one_sentence():
     found = {"one": parts(), "two": parts()[1:2]}  # nothing is known of the second
-    clearly = "What clearly moves a ranking more than the loss itself does: the pipeline on `one`"
+    clearly = "What clearly moves a ranking more than the loss itself does: the training recipe on `one`"
     assert page.parts_in_short(found) == f"{clearly}."
     wide = [replace(each, against=replace(each.against, low=0.005)) for each in parts()]
     assert page.parts_in_short({"one": parts(), "two": wide}) == f"{clearly} and nothing on `two`."
@@ -396,16 +398,18 @@ def test_a_study_at_other_rates(monkeypatch):
     calm = replace(found, made={which: found.made[which] for which in two}, compared=calm)
     moved, _ = found.moved("too high")
     begin = (
-        "A learning rate 10 times too high changes the gap between two losses by more than the luck of search and seed "
-        "explains for "
+        f"The learning rate moves losses too: one 10 times too high changes {moved} of 3 gaps between two losses on "
     )
-    of_pairs = f"{begin}{moved} of 3 pairs on `{chosen.name}` (0 by chance"
-    assert page.too_high_in_short({chosen.name: found}) == f"{of_pairs})."
+    end = " by more than the luck of search and seed explains"
+    assert page.too_high_in_short({chosen.name: found}) == f"{begin}`{chosen.name}`{end}."
     cut = replace(found, made={**found.made, "too high": short})
-    assert page.too_high_in_short({chosen.name: cut}) == f"{of_pairs}; there the runs were cut off too)."
-    no_more = "for no more pairs than chance would on `calm` (0 of 3)."
-    assert page.too_high_in_short({chosen.name: found, "calm": calm}) == f"{of_pairs}), and {no_more}"
-    assert page.too_high_in_short({"calm": calm}) == f"{begin.removesuffix('for ')}{no_more}"
+    told = f"{begin}`{chosen.name}` (there the runs were cut off too){end}."
+    assert page.too_high_in_short({chosen.name: cut}) == told
+    told = f"{begin}`{chosen.name}`{end}, though no more than chance would on `calm`."
+    assert page.too_high_in_short({chosen.name: found, "calm": calm}) == told
+    assert page.too_high_in_short({"calm": calm}) == (
+        "The learning rate: one 10 times too high changes no more gaps between two losses than chance would."
+    )
     assert page.too_high_in_short({}) == ""
     cells, marks = page.rates_cells(found)
     assert list(cells) == ["10⁻⁵ (too high)", "10⁻⁶ (chosen)", "searched for each", "rate found"]

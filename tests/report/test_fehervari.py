@@ -119,6 +119,9 @@ def test_settings_hold_the_papers_and_ours():
     assert cells.loc["DREML", MAIN] == "12 x 12"
     assert cells.loc["ProxySoftmax", MAIN] == "2048"
     assert (cells["other"] == "not run").all()
+    both = page.settings({MAIN: made(NAME, score), "second": made(NAME, score), "other": None})
+    assert list(both.columns[-2:]) == ["normalised", "ours"]  # equal columns stand once
+    assert both.loc["DREML", "ours"] == "12 x 12"
     assert "3 trunks and 4 embedding sizes" in page.settings_sentence()
 
 

@@ -145,6 +145,7 @@ def test_the_rows_of_a_loss_in_the_tables_of_the_other_papers(monkeypatch):
     made = replace(table, means=lambda records: means)
     nothing = pd.DataFrame({"method": [], "state": []})
     records = SimpleNamespace(
+        name="grocery-quick-roth2020",
         scores=pd.DataFrame({"method": means.index}),
         runs=pd.DataFrame({"method": ["snr"], "state": ["diverged"]}),
         trials=nothing,
@@ -156,12 +157,12 @@ def test_the_rows_of_a_loss_in_the_tables_of_the_other_papers(monkeypatch):
     cells = others.places([(made, angular), (made, absent), (made, diverged)], found)
     assert list(cells.columns) == ["grocery-quick", "batch", "fixed settings"]  # what was not run has no column
     assert cells.loc["Angular (Roth et al. 2020)", "grocery-quick"] == "50.0 ± 1.0 (2 of 3) ↓"
-    assert cells.loc["Angular (Roth et al. 2020)", "batch"] == "56 x 2"
+    assert cells.loc["Angular (Roth et al. 2020)", "batch"] == "32 x 2 (56 x 2)"  # as run, and the paper's
     assert cells.loc["Npair (Roth et al. 2020)", "grocery-quick"] == "not run"
     assert cells.loc["SNR (D) (Roth et al. 2020)", "grocery-quick"] == "diverged"
     monkeypatch.setattr(others, "TABLES", (made,))
     assert others.in_short(found) == [
-        "Roth et al. 2020, highest mean R@1: Contrastive (D) (60.0 %, clearly above all others) on `grocery-quick`."
+        "Roth et al. 2020, highest mean R@1: Contrastive (D) (60.0 %, alone in front) on `grocery-quick`."
     ]
     near = replace(made, means=lambda records: means.assign(ci95=0.12))
     monkeypatch.setattr(others, "TABLES", (near,))
@@ -214,9 +215,9 @@ def test_the_place_of_the_best_and_of_the_others(found):
     assert f"the highest mean, though {len(EIGHT)} others" in page.place_sentences({title: equal}, BEST)[0]
     assert "it cannot be told from the best" in page.place_sentences({title: equal}, SECOND)[0]
     open_rank = standing[title].assign(rank_low=1)
-    assert page.place_sentences({title: open_rank}, SECOND)[0].endswith("where each is compared with the best only.")
+    assert page.place_sentences({title: open_rank}, SECOND)[0].endswith("compared with the best alone it is behind.")
     assert page.place_sentences({title: open_rank.drop(columns="seed_ci95")}, SECOND)[0].endswith(
-        "where each is compared with the best only, though with the luck of search borrowed it may not be."
+        "compared with the best alone it is behind, though with the luck of search borrowed it may not be."
     )
     by_seeds = standing[title].drop(columns="seed_ci95")
     assert (

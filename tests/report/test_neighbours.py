@@ -110,6 +110,8 @@ def test_queries_are_those_nearest_to_the_scores_asked_for(spaces):
 def test_frames_say_what_is_right(photographs, spaces):
     query = measures.queries(spaces[0], (0.5,))[0]
     html = page.rows("sheet", photographs, spaces, [query])
+    counted, beyond = html.split('class="dml-row"')[2].split("dml-cut")
+    assert (counted.count("dml-thumb "), beyond.count("dml-thumb ")) == (4, 2)  # as many as the class has others
     right = sum(
         (photographs.labels[each.neighbours[query][: page.SHOWN]] == photographs.labels[query]).sum() for each in spaces
     )

@@ -1,5 +1,6 @@
 """Grids of learning rates, of made-up trials: the best rate, what it changes, and when nothing is said."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -254,6 +255,12 @@ def test_what_a_rate_of_its_own_would_give_the_embedder(monkeypatch):
     expected = [np.mean([value(row, rate) for row in METHODS]) for rate in told["rate"]]
     np.testing.assert_allclose(told["mean"], expected)
     assert list(told["turned"]) == [0, 0, 0, 0]  # at 1e-5 they are equal, so nothing turns
+    turned = replace(found[f"{name}-embedder-rates"])
+    swapped = {"contrastive": "triplet", "triplet": "contrastive"}
+    trials = turned.trials.assign(row=turned.trials["row"].replace(swapped))
+    monkeypatch.setitem(found, f"{name}-embedder-rates", replace(turned, trials=trials))
+    assert list(page.of_embedders()["turned"]) == [0, 0, 1, 1]
+    monkeypatch.setitem(found, f"{name}-embedder-rates", turned)
     assert set(told["pairs"]) == {3}
     cells, marks = page.of_embedders_cells(told)
     assert list(marks["mean"]) == ["best", "", "", ""]
@@ -261,7 +268,8 @@ def test_what_a_rate_of_its_own_would_give_the_embedder(monkeypatch):
     gain = 100 * (expected[0] - expected[1])
     assert page.of_embedders_sentence(told) == (
         "On Cars crops (last block trained) the embedder would do best at 10⁻⁵, beside a trunk at 3·10⁻⁵: "
-        f"{gain:.2f} points more on average than at the shared rate, with 0 of 3 pairs of losses in another order."
+        f"{gain:.2f} points more on average than at the shared rate, with 0 of 3 pairs of losses in another order. "
+        "That is the end of what was tried."
     )
     assert page.of_embedders_sentence(told[told["rate"] > 1e-5]).endswith("is the best one for the embedder too.")
     del found[f"{name}-embedder-rates"]

@@ -287,12 +287,12 @@ def test_influence_is_drawn_and_missing_sweeps_say_so():
 
 def test_sizes_of_images_are_called_so_where_a_frozen_trunk_meets_nothing_else():
     def records(frozen, *sizes):
-        return SimpleNamespace(
-            meta={"protocol": {"frozen_trunk": frozen}}, scores=pd.DataFrame({"level_number": [*sizes, np.nan]})
-        )
+        protocol = {"frozen_trunk": frozen, "crop_size": 224}
+        levels = [*(f"{size}px" for size in sizes), None]
+        return SimpleNamespace(meta={"protocol": protocol}, scores=pd.DataFrame({"level": levels}))
 
     told = page.sizes_sentence({MAIN: records(True, 227, 56, 113), "other": None})
-    assert "56 to 227 pixels" in told
+    assert "56 to 224 pixels" in told  # what this study sees where images are whole
     assert page.sizes_sentence({MAIN: records(True)}) == ""  # ways to augment have no number
     assert page.sizes_sentence({MAIN: records(False, 227)}) == ""
     assert page.sizes_sentence({MAIN: None}) == ""

@@ -357,13 +357,13 @@ def test_settings_are_printed_in_words():
     ]
 
 
-def test_methods_below_the_trunk_are_counted_by_their_means_and_beyond_their_intervals(monkeypatch):
+def test_methods_below_the_trunk_are_counted_by_their_means(monkeypatch):
     rows = results({"pretrained": (0.5, np.nan), "a": (0.4, 0.05), "b": (0.49, 0.05), "c": (0.6, 0.01)})
     both = pd.concat([rows.assign(metric="precision_at_1"), rows[rows["method"].isin(["pretrained", "c"])]])
     monkeypatch.setattr(labels, "accuracy", lambda records: both)
     records = fake_records()
-    assert labels.below_untrained(records, "precision_at_1") == (2, 1, 3)
-    assert labels.below_untrained(records, "map_at_r") == (0, 0, 1)
+    assert labels.below_untrained(records, "precision_at_1") == (2, 3)
+    assert labels.below_untrained(records, "map_at_r") == (0, 1)
     assert labels.below_in_short([records]) == (
         "With the folds joined, the untrained trunk has a higher P@1 than 2 of 3 methods on `fake-study`. In MAP@R, "
         "which decides, it lies above none."
@@ -372,7 +372,8 @@ def test_methods_below_the_trunk_are_counted_by_their_means_and_beyond_their_int
     alone = both.assign(setting="separated")
     monkeypatch.setattr(labels, "accuracy", lambda records: alone)
     assert labels.below_alone_in_short([records]) == (
-        "A single model is below the untrained trunk in P@1 with 2 of 3 methods on `fake-study`."
+        "One model alone, its folds not joined, lies below the untrained trunk in P@1 with 2 of 3 methods on "
+        "`fake-study`."
     )
     monkeypatch.setattr(labels, "accuracy", lambda records: both[both["method"] != "pretrained"])
     assert labels.below_in_short([records]) == ""

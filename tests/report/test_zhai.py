@@ -102,11 +102,12 @@ def test_the_place_of_the_classifier_is_told_in_its_own_batches_and_in_equal_one
 
     own, equal = made(f"{NAME}-losses", score), made(f"{NAME}-losses-equal", worse)
     assert page.place_in_short({MAIN: own, "other": None}, {MAIN: equal}) == (
-        f"With the same batches for all losses, the classifier ranks 8 of 8 on `{MAIN}` by R@1: on `{MAIN}` not."
+        f"With the same batches for all losses, the classifier ranks 8 of 8 on `{MAIN}` by R@1: on none may it share "
+        "the first place."
     )
     assert page.place_in_short({MAIN: own}, {MAIN: None}) == (
-        f"In the batches that its paper gives it, the classifier ranks 1 of 8 on `{MAIN}` by R@1: on `{MAIN}` it may "
-        "share the first place."
+        f"In the batches that its paper gives it, the classifier ranks 1 of 8 on `{MAIN}` by R@1: it may share the "
+        f"first place on `{MAIN}`."
     )
     told = page.own_batches_sentence({MAIN: own, "other": None})
     assert f"ranks 1 of 8 on `{MAIN}`" in told

@@ -85,6 +85,12 @@ def test_another_trunk_comes_with_its_own_weights(home):
     assert {each.protocol.trunk for each in experiments.of("mine").values()} == {"resnet50"}
     (home / "studies.toml").write_text('[mine]\nlike = "glyphs-quick"\ntrunk = "resnet18"\n')
     assert studies.get("mine").protocol.weights is None
+    (home / "studies.toml").write_text('[mine]\nlike = "cub200-2010-last-block"\ntrunk = "squeezenet1_0"\n')
+    assert studies.get("mine").protocol == studies.get("cub200-2010-last-block").protocol  # the same, spelled out
+    for key in ("train_from", "weights"):
+        (home / "studies.toml").write_text(f'[mine]\nlike = "cub200-2010-last-block"\n{key} = ""\n')
+        with pytest.raises(UsageError, match=f"{key} of study 'mine' is empty: leave it out"):
+            studies.get("mine")
 
 
 def test_a_trunk_of_timm_with_weights_and_a_size_of_its_own(home):

@@ -215,7 +215,7 @@ CLAIMS = (
     ),
     Claim(
         id="musgrave-gain-in-map",
-        claim="In MAP@R too, newer methods are at best marginally better than the two classics.",
+        claim="In MAP@R, newer methods are at best marginally better than the two classics.",
         source="section 5, Tables 3-5",
         quote="perform marginally better than, and sometimes on par with, classic methods",
         statistic="mean relative gain in concatenated MAP@R of the newer methods over the mean of contrastive and "

@@ -14,6 +14,7 @@ from dmlrc.report import labels
 from dmlrc.report.claims.measures import SEEDS_ONLY
 from dmlrc.report.claims.rule import (
     BELOW,
+    END_BELOW,
     INCONCLUSIVE,
     NOT_REPRODUCED,
     OURS,
@@ -79,7 +80,7 @@ def overview(
         {
             "Claim": _said(claim),
             **{name: _verdict(judgements.get(claim.id)) for name, judgements in studies.items()},
-            "paper": "ours" if claim.origin == OURS else PAPERS[claim.paper].label,
+            "paper": f"ours, on {PAPERS[claim.paper].label}" if claim.origin == OURS else PAPERS[claim.paper].label,
             "see": _see(claim),
         }
         for claim in claims
@@ -194,7 +195,15 @@ def unsettled(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
 
 def _reason(why: str) -> str:
     """A reason without its counts, so that claims stand together that share it."""
-    return f"most of its rows lie {BELOW}" if why.endswith(BELOW) else why
+    return MOST_LOW if _is_of_low_rows(why) else why
+
+
+MOST_LOW = f"most of its rows lie {BELOW}"
+
+
+def _is_of_low_rows(why: str) -> bool:
+    """Whether most rows are the reason, not the one at an end of a range."""
+    return why.endswith(BELOW) and why != END_BELOW
 
 
 MARKED = (
@@ -269,11 +278,14 @@ def _open(theirs: Judged) -> str:
         name: [each.why for each in those.values() if each.verdict == INCONCLUSIVE] for name, those in deciding.items()
     }
     low = f"most rows behind them lie {BELOW}"
-    reasons = Counter(low if why.endswith(BELOW) else why for those in whys.values() for why in those)
+    reasons = Counter(low if _is_of_low_rows(why) else why for those in whys.values() for why in those)
     if not reasons:
         return ""
-    counts = {name: labels.counted(len(those), "claim") for name, those in whys.items() if those}
-    return f"It cannot be told for {labels.by_study(counts)}, most often because {reasons.most_common(1)[0][0]}."
+    counts = {name: str(len(those)) for name, those in whys.items() if those}
+    return (
+        f"Claims of the papers that cannot be told: {labels.by_study(counts)}, most often because "
+        f"{reasons.most_common(1)[0][0]}."
+    )
 
 
 def _stood(of_what: str, parts: Judged) -> str:
@@ -354,8 +366,13 @@ def everywhere(judged: Judged) -> str:
     ]
     same = [claim.id for _, _, claims in agreed for claim in claims]
     low = {name: sum(those[each].from_low_rows for each in same if each in those) for name, those in judged.items()}
-    of = {name: f"{count} of these {len(same)}" for name, count in low.items() if count}
-    rest = f"Most rows behind them lie below the untrained trunk for {labels.by_study(of)}." if of else ""
+    of = {name: f"all {count}" if count == len(same) else str(count) for name, count in low.items() if count}
+    rest = (
+        f"Of these {len(same)}, so many rest on rows of which most lie below the untrained trunk: "
+        f"{labels.by_study(of)}."
+        if of
+        else ""
+    )
     return "\n\n".join(filter(None, [*lists, rest]))
 
 
@@ -419,9 +436,12 @@ def from_low_rows(settled_low: Iterable[bool]) -> str:
 
     >>> from_low_rows([True, True, False]), from_low_rows([False])
     ('; 2 of these 3 from rows below the untrained trunk', '')
+    >>> from_low_rows([True, True])
+    '; all from rows below the untrained trunk'
     """
     low = list(settled_low)
-    return f"; {sum(low)} of these {len(low)} from rows below the untrained trunk" if any(low) else ""
+    count = "all" if all(low) else f"{sum(low)} of these {len(low)}"
+    return f"; {count} from rows below the untrained trunk" if any(low) else ""
 
 
 def _firm(verdicts: Sequence[str], what: str, aside: str = "") -> str:

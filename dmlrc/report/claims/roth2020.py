@@ -87,7 +87,7 @@ def rho_over_distances(evidence: Evidence) -> Estimate:
     names = ("rho", "pi_intra", "pi_inter", "pi_ratio")
 
     def statistic(rows: np.ndarray) -> np.ndarray:  # (..., methods, 5): R@1, then the properties
-        ranks = stats.rankdata(rows, axis=-2)
+        ranks = statistics.to_ranks(rows, axis=-2)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", stats.ConstantInputWarning)  # NaN where a resample is constant
             strengths = np.abs(stats.pearsonr(ranks[..., :1], ranks[..., 1:], axis=-2).statistic)

@@ -195,6 +195,7 @@ class Judgement:
 
 
 BELOW = "below the untrained start in P@1"
+END_BELOW = f"a row that makes the range lies {BELOW}"
 
 
 def _rows(some: int, of: int) -> str:
@@ -229,7 +230,7 @@ def judge(
     elif 2 * below[0] > below[1]:
         why = f"{_rows(*below)} {BELOW}"
     elif end_below:
-        why = f"a row that makes the range lies {BELOW}"
+        why = END_BELOW
     elif region.holds(*estimate.attainable):
         why = "on this data it cannot fail"
     elif region.holds(estimate.low, estimate.high):

@@ -1,6 +1,6 @@
 """The parts of an experiment, and how much of a ranking each of them makes.
 
-A part has levels: rates, folds, class orders, pipelines. Changing it moves all methods together, which no ranking
+A part has levels: rates, folds, class orders, recipes. Changing it moves all methods together, which no ranking
 notices, and moves them against one another, which is what a ranking is made of. Both are standard deviations of MAP@R;
 the second is what the loss itself must be compared with. Scores of validation and test classes, of single and joined
 embeddings, differ in height, so each part is divided by the mean of the scores that it was measured on.
@@ -43,7 +43,7 @@ FAMILIES = {
 }
 """Losses that several papers train, each in its own way: family -> what the losses are called there."""
 
-PIPELINES = {
+RECIPES = {
     "Roth et al.": ("roth2020",),
     "Zhai & Wu": ("zhai2019", "zhai2019-losses"),
     "Fehervari et al.": ("fehervari2019",),
@@ -87,7 +87,7 @@ def parts(records: StudyRecords) -> list[Part]:
         folds(records),
         class_order(records),
         test_classes(records),
-        pipeline(records),
+        recipe(records),
     )
     present = [part for part in found if part is not None]
     return sorted(present, key=lambda part: -np.nan_to_num(part.against.value, nan=-1.0))
@@ -155,7 +155,7 @@ def loss(records: StudyRecords) -> Part | None:
 
 
 def learning_rate(records: StudyRecords) -> list[Part]:
-    """The rate that all methods share: half a decade to either side of the best, and the whole grid."""
+    """The rate that all methods share: a factor of 3 to either side of the best, and the whole grid."""
     grid = rate_grids.grid_of(records)
     if grid is None:
         return []
@@ -241,13 +241,13 @@ def test_classes(records: StudyRecords) -> Part | None:
     return _part("test classes", count, drawn.shape[1], "test", float(common.mean()), float(common.std()), against)
 
 
-def pipeline(records: StudyRecords) -> Part | None:
-    """How a paper trains: the same losses in the papers' own pipelines, on the same data and trunk.
+def recipe(records: StudyRecords) -> Part | None:
+    """How a paper trains: the same losses in the papers' own recipes, on the same data and trunk.
 
-    Single models; a loss counts where at least two pipelines train it.
+    Single models; a loss counts where at least two recipes train it.
     """
     own = {"Musgrave et al.": {records.name: records}}
-    for title, names in PIPELINES.items():
+    for title, names in RECIPES.items():
         around = {name: editions.experiment_of(records.name, name) for name in names}
         own[title] = {name: found for name, found in around.items() if found is not None}
     table = pd.DataFrame({title: _families(found.values()) for title, found in own.items()})

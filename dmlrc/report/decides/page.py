@@ -355,7 +355,7 @@ def _cut_short(found: AtRates, which: str) -> str:
 def too_high_in_short(found: Mapping[str, AtRates]) -> str:
     """How many gaps too high a rate changes by more than luck, study by study, in one sentence; "" where none was run.
 
-    Beside how many do so by chance, and with a word on runs that were cut off as well.
+    Where no more than chance would change, and where runs were cut off as well, that is said.
     """
     high = {name: each for name, each in found.items() if TOO_HIGH in each.made}
     if not high:
@@ -363,18 +363,19 @@ def too_high_in_short(found: Mapping[str, AtRates]) -> str:
     ratios = [each.rate(TOO_HIGH) / each.rate(CHOSEN) for each in high.values()]
     changed, by_chance = [], []
     for name, each in high.items():
-        (moved, pairs), chance = each.moved(TOO_HIGH), each.by_chance(TOO_HIGH)
-        if moved <= chance:
-            by_chance.append(f"on `{name}` ({moved} of {pairs})")
+        moved, pairs = each.moved(TOO_HIGH)
+        if moved <= each.by_chance(TOO_HIGH):
+            by_chance.append(f"`{name}`")
         else:
-            cut = "; there the runs were cut off too" * bool(_cut_short(each, TOO_HIGH))
-            changed.append(f"{moved} of {pairs} pairs on `{name}` ({chance:.0f} by chance{cut})")
-    no_more = f"for no more pairs than chance would {labels.listed(by_chance)}" if by_chance else ""
+            cut = " (there the runs were cut off too)" * bool(_cut_short(each, TOO_HIGH))
+            changed.append(f"{moved} of {pairs} gaps between two losses on `{name}`{cut}")
+    rate = f"one {labels.span(ratios, '{:.0f}'.format)} times too high"
+    if not changed:
+        return f"The learning rate: {rate} changes no more gaps between two losses than chance would."
+    though = f", though no more than chance would on {labels.listed(by_chance)}" if by_chance else ""
     return (
-        f"A learning rate {labels.span(ratios, '{:.0f}'.format)} times too high changes the gap between two losses by "
-        "more than the luck of search and seed explains "
-        + ", and ".join(filter(None, [f"for {labels.listed(changed)}" if changed else "", no_more]))
-        + "."
+        f"The learning rate moves losses too: {rate} changes {labels.listed(changed)} by more than the luck of search "
+        f"and seed explains{though}."
     )
 
 

@@ -24,6 +24,8 @@ from dmlrc.report.significance.page import ranked_cells
 from dmlrc.report.statistics import Estimate
 
 RANGE, LUCK = "From worst to best", "The same by luck alone"
+_LABELS = {ALL: "everything"}
+"""The depths as they are called behind the name of the data set."""
 _TRAINED = {ALONE: "with the linear embedder alone", BLOCK: "with the last block trained too"}
 
 
@@ -31,12 +33,12 @@ def images_sentence(study: str) -> str:
     """What a network of these studies sees, and what of it trains. study: with the last block trained.
 
     >>> images_sentence("cars196crops-last-block")
-    'Both see images of 112 x 112 pixels. The block is `features.12` of SqueezeNet 1.0, its last fire module.'
+    'On photographs both depths see images of 112 x 112 pixels; the block is `features.12` of SqueezeNet 1.0.'
     """
     told = studies.get(study).protocol
     return (
-        f"Both see images of {told.crop_size} x {told.crop_size} pixels. The block is `{told.train_from}` of "
-        f"{titles.TRUNKS[told.trunk]}, its last fire module."
+        f"On photographs both depths see images of {told.crop_size} x {told.crop_size} pixels; the block is "
+        f"`{told.train_from}` of {titles.TRUNKS[told.trunk]}."
     )
 
 
@@ -111,7 +113,8 @@ def on_own_images(found: Mapping[str, Sequence[Depth]]) -> dict[str, list[Depth]
 def spread_in_short(found: Mapping[str, Sequence[Depth]]) -> str:
     """How far apart the losses lie at each depth, in one sentence; "" without any depth. found: by title."""
     told = [
-        f"on {title} {labels.listed(f'{_spread_of_mean(depth)} ({depth.label})' for depth in depths)}"
+        f"on {title} "
+        + labels.listed(f"{_spread_of_mean(depth)} ({_LABELS.get(depth.label, depth.label)})" for depth in depths)
         for title, depths in on_own_images(found).items()
     ]
     return f"From the worst loss to the best, in percent of the mean MAP@R: {'; '.join(told)}." if told else ""

@@ -5,7 +5,7 @@ fehervari2019-dims (Fig. 1) and fehervari2019-batches (Fig. 2).
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -98,8 +98,9 @@ def settings(by_study: ByStudy) -> pd.DataFrame:
         name: [common.state(records, method) or _size(common.settings(records, method)) for method in table.index]
         for name, records in by_study.items()
     }
-    same = len({tuple(sizes) for sizes in own.values()}) == 1 < len(own)
-    cells = cells.assign(**{"ours": next(iter(own.values()))} if same else own)
+    ran = {name: sizes for name, sizes in own.items() if by_study[name] is not None}
+    same = len({tuple(sizes) for sizes in ran.values()}) == 1 < len(ran)
+    cells = cells.assign(**{"ours": next(iter(ran.values()))} if same else own)
     return cells.rename(index=fehervari_label).rename_axis("Method")
 
 
@@ -352,11 +353,12 @@ def order_sentence(by_study: ByStudy) -> str:
 
 
 def order_in_short(by_study: ByStudy) -> str:
-    """`order_sentence` as ranges: from the least to the greatest rank correlation."""
+    """How far the paper's orders agree with ours, and with those that others reported, in one sentence: ranges."""
     frame = orders(by_study).set_index(["first", "second"])["rho"]
     names = [first for first in dict.fromkeys(frame.index.get_level_values(0)) if first not in by_study]
     reported = [frame[name, f"reported, {name.partition(' (')[0]}"] for name in names]
-    ours = {name: frame[name][names] for name in common.present(by_study)}
+    ours = {name: frame[name][names].dropna() for name in common.present(by_study)}
+    ours = {name: values for name, values in ours.items() if len(values)}
     if not ours:
         return (
             "The rank correlation of the paper's orders with those which the original papers report is "
@@ -369,16 +371,13 @@ def order_in_short(by_study: ByStudy) -> str:
     )
 
 
-def _survives(values: Iterable[float]) -> str:
+def _survives(values: Sequence[float]) -> str:
     """Whether an order survives, from its rank correlations, as a sentence begins.
 
-    >>> _survives([0.36, 0.76]), _survives([0.9, 0.95]), _survives([0.1, -0.2]), _survives([float("nan")])
-    ('Partly:', 'Nearly:', 'Hardly:', 'It cannot be told:')
+    >>> _survives([0.36, 0.76]), _survives([0.9, 0.95]), _survives([0.1, -0.2])
+    ('Partly:', 'Nearly:', 'Hardly:')
     """
-    known = [value for value in values if value == value]
-    if not known:
-        return "It cannot be told:"
-    return "Nearly:" if min(known) >= 0.8 else "Hardly:" if max(known) < 0.3 else "Partly:"
+    return "Nearly:" if min(values) >= 0.8 else "Hardly:" if max(values) < 0.3 else "Partly:"
 
 
 def _from_to(values: Iterable[float]) -> str:

@@ -123,7 +123,7 @@ def same_losses() -> pd.DataFrame:
             lambda x: ntxent(x, of_two),
         ),
         Pair(
-            "SupCon, 4 images a class, NTXent",
+            "SupCon, 4 images a class ≠ NTXent",
             lambda x: supcon(x, of_four, TEMPERATURE),
             lambda x: ntxent(x, of_four),
         ),

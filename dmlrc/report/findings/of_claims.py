@@ -183,8 +183,8 @@ def table_against_plot() -> Finding:
         cells(texts.set_index("dataset"), heads, ["value", "plotted", "reported"], "data"),
         table,
         "Cells of Tables 2-4 of {cite:t}`fehervari2019` that differ from the authors' public plots, in percent; "
-        "*original paper*: the R@1 that the method's own paper reports. The plots were read when the numbers were "
-        "collected; this chapter computes from those readings.",
+        "*original paper*: the R@1 that the method's own paper reports. The plots were read once, by us; this "
+        "chapter computes from those readings.",
         f"In {reported} cells the number in the plot agrees with the one that the original paper "
         "reports, and the table has another; which of the two was measured cannot be told from here. The NMI of "
         f"N-pairs on SOP, {percent(copied['value'])} %, is far from those of all other methods, "

@@ -181,7 +181,7 @@ def classes(edition: Sequence[StudyRecords]) -> Finding:
         f"paper's validation over its test: {labels.each(ratios, '{:.2f}'.format)}",
         "Compare MAP@R on one and the same set of classes.",
         (drawing, beside),
-        "MAP@R falls as classes are added, with nothing else changed: from "
+        "MAP@R of made-up classes falls as classes are added, with nothing else changed: from "
         f"{percent(map_at_r.iloc[0])} to {percent(map_at_r.iloc[-1])} % between {fewest} and {most} classes. Values on "
         "different sets of classes do not compare.",
         {"validation_over_test_cub200": float(ratios["CUB200"])},
@@ -197,7 +197,7 @@ def random_nmi() -> Finding:
         "worst": "worst clusters",
         "shuffled": "shuffled",
         "kmeans": "k-means",
-        "formula": "1 - log S / log C",
+        "formula": "1 − log S / log C",
     }
     rows = table.assign(classes=table["classes"].map("{:,}".format)).set_index("classes")
     exhibit = Table(

@@ -7,7 +7,7 @@ import pandas as pd
 from dmlrc import records
 from dmlrc.errors import MissingDataError
 from dmlrc.records import StudyRecords
-from dmlrc.report import editions
+from dmlrc.report import editions, labels
 from dmlrc.report.findings import of_claims, of_metrics, of_training
 from dmlrc.report.findings.finding import Finding, Pair, percent
 
@@ -48,10 +48,10 @@ def pairs(findings: Iterable[Finding]) -> list[Pair]:
 
 
 def pairs_sentence(found: Sequence[Pair]) -> str:
-    """The widest and the narrowest of `pairs`, in words."""
-    widest, narrowest = (
-        f"{pair.what}, {percent(pair.wrong)} % instead of {percent(pair.right)} %" for pair in (found[0], found[-1])
-    )
+    """How far wrong percentages lie from right ones, with the widest of `pairs`, in words."""
+    points = labels.span((abs(100 * (pair.right - pair.wrong)) for pair in found), "{:.1f}".format)
+    widest = found[0]
     return (
-        f"{len(found)} findings come down to a wrong and a right percentage. Widest: {widest}. Narrowest: {narrowest}."
+        f"{len(found)} findings turn a right percentage into a wrong one, by {points} points. Widest: {widest.what}, "
+        f"{percent(widest.wrong)} % instead of {percent(widest.right)} %."
     )

@@ -33,7 +33,7 @@ def answer(edition: Sequence[StudyRecords]) -> str:
     edition = full or edition
     theirs = published.results()
     paper = [tables.improvement(theirs[theirs["dataset"] == name], CONTRASTIVE) for name in published.DATASETS]
-    ours, over_triplet = (_gains(edition, classic) for classic in tables.CLASSICS)
+    ours, others = (_gains(edition, classic) for classic in tables.CLASSICS)
     claimed = tables.claimed_improvement(published.claims(), CONTRASTIVE).groupby("dataset")["gain"].mean()
     frozen = all(each.meta["protocol"]["frozen_trunk"] for each in edition)
     measured = (
@@ -42,10 +42,10 @@ def answer(edition: Sequence[StudyRecords]) -> str:
     )
     return " ".join(
         [
-            _in_a_word([max(ours[name], over_triplet[name]) for name in ours if name in over_triplet] if full else []),
+            _in_a_word([max(ours[name], others[name]) for name in ours if name in others] if full else []),
             "From 2017 to 2019, papers reported a P@1 (how often the nearest neighbour is of the right class) on "
             f"average {labels.apart(claimed)} that of the contrastive loss of 2006.",
-            "Tuned all alike, by Musgrave and colleagues in 2020 (the *Reality Check*), the newer losses came out on "
+            "When Musgrave and colleagues tuned all alike in 2020 (the *Reality Check*), the newer losses came out on "
             f"average {labels.apart(gains['concatenated'] for gains in paper)} it{measured * bool(ours)}.",
             leads(edition),
         ]
@@ -63,10 +63,10 @@ def _gains(edition: Sequence[StudyRecords], classic: str) -> dict[str, float]:
 
 
 def over_triplet(edition: Sequence[StudyRecords]) -> str:
-    """How the newer losses stand beside the other loss of 2006, as half a sentence behind a comma; "" if unknown."""
+    """How the newer losses stand beside the other loss of 2006, in a sentence; "" if unknown."""
     gains = _gains(_full(edition) or edition, tables.CLASSICS[1])
-    text = f", on average {labels.apart(gains.values(), 1)} the triplet loss, also of 2006" if gains else ""
-    return text
+    told = labels.apart(gains.values(), 1) if gains else ""
+    return f"The newer ones of ours lie on average {told} the triplet loss, also of 2006." if told else ""
 
 
 def _in_a_word(gains: Sequence[float]) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from dmlrc import losses, papers
+from dmlrc import losses, papers, studies
 from dmlrc.methods import Method
 from dmlrc.papers import fehervari2019, roth2020
 from dmlrc.records import PRETRAINED, StudyRecords
@@ -106,13 +106,23 @@ def source(section: str) -> str:
     return "\n\n".join(inspect.getsource(each).rstrip() for each in dict.fromkeys(classes))
 
 
+DEGREES = {"arcface": "margin", "angular": "alpha", "angular_roth": "alpha"}
+"""The hyperparameters that are angles."""
+
+
 def settings(method: Method) -> str:
     """The fixed settings of a row, in words.
 
     >>> settings(Method("a", "triplet", settings={"margin": 0.2, "loss_weights_lr": 5e-4}))
     "margin 0.2, rate of the loss's weights 5·10⁻⁴"
+    >>> settings(Method("a", "arcface", settings={"margin": 28.65}))
+    'margin 28.65°'
     """
-    texts = [f"{labels.parameter(name)} {labels.number(value)}" for name, value in method.settings.items()]
+    degrees = DEGREES.get(method.loss)
+    texts = [
+        f"{labels.parameter(name)} {labels.number(value)}{'°' * (name == degrees)}"
+        for name, value in method.settings.items()
+    ]
     return ", ".join(texts) or "none"
 
 
@@ -149,7 +159,7 @@ def places(those: Iterable[tuple[Table, Method]], found: Found) -> pd.DataFrame:
         }
         cells[row_label(table, method)] = {
             **ours,
-            "batch": f"{method.classes_per_batch} x {method.images_per_class}",
+            "batch": _batches(method, common.present(found[table.experiment])),
             "fixed settings": settings(method),
         }
     for table in {table.paper: table for table, _ in those}.values():
@@ -165,6 +175,15 @@ def places(those: Iterable[tuple[Table, Method]], found: Found) -> pd.DataFrame:
     return shown.loc[:, (shown != "not run").any()]
 
 
+def _batches(method: Method, around: Mapping[str, StudyRecords]) -> str:
+    """Classes x images of a batch as it was run around these studies, in brackets the paper's where that is another."""
+    known = studies.known()
+    ours = [known[each.name].method(method.name) for each in around.values() if each.name in known]
+    sizes = dict.fromkeys(f"{each.classes_per_batch} x {each.images_per_class}" for each in ours)
+    paper = f"{method.classes_per_batch} x {method.images_per_class}"
+    return f"{' or '.join(sizes)} ({paper})" if sizes and [*sizes] != [paper] else paper
+
+
 def _of_trunk(means: pd.DataFrame) -> str:
     return labels.percent(means["mean"].get(PRETRAINED, np.nan), digits=1) or "–"
 
@@ -175,7 +194,7 @@ def captions(those: Iterable[tuple[Table, Method]], found: Found) -> str:
     told = []
     for experiment, table in tables.items():
         if ran := list(common.present(found[experiment]).values()):
-            told.append(f"Rows of {labels.paper(table.paper)}. {labels.captions(ran)}")
+            told.append(f"{labels.paper(table.paper)}: {labels.captions(ran)}")
     return " ".join(told)
 
 
@@ -234,7 +253,7 @@ def _with_ties(lead: Best) -> str:
         return f"{labels.one_digit(lead.mean)} %, one run each"
     if not lead.others:
         return f"{labels.one_digit(lead.mean)} %, the only row so far"
-    tied = f"{lead.tied} of {lead.others} others cannot be told from it" if lead.tied else "clearly above all others"
+    tied = f"{lead.tied} of {lead.others} others cannot be told from it" if lead.tied else "alone in front"
     return f"{labels.one_digit(lead.mean)} %, {tied}"
 
 

@@ -156,7 +156,10 @@ def elsewhere(edition: Sequence[StudyRecords], method: str) -> pd.DataFrame:
         if method in frame.index:
             value, untrained = frame.loc[method], frame["mean"].get(PRETRAINED, np.nan)
             rows[titles.title(records.name)] = {
-                "MAP@R": labels.percent(value["mean"], value["ci95"]) + labels.below(value["mean"], untrained),
+                "MAP@R": labels.percent(value["mean"], value["ci95"])
+                + labels.below(value["mean"], untrained)
+                + labels.limited(tables.cut_off(records).get(method, 0.0)),
+                "reruns": f"{value['n']:.0f}",
                 "untrained trunk": labels.percent(untrained) or "–",
             }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
@@ -188,7 +191,7 @@ def _beside_the_best(row: pd.Series, method: str, tied: int, searched: bool) -> 
         return "it cannot be told from the best"
     perhaps = ", though with the luck of search borrowed it may "
     if row["rank_low"] == 1:
-        return "yet behind the best where each is compared with the best only" + f"{perhaps}not be" * (not searched)
+        return "compared with the best alone it is behind" + f"{perhaps}not be" * (not searched)
     return "not among the best" + f"{perhaps}be" * (not searched)
 
 

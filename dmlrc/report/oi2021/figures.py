@@ -12,7 +12,16 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from dmlrc.records import StudyRecords
 from dmlrc.report import style, svg, titles
-from dmlrc.report.oi2021.page import ACCURACIES, MEANS, METRICS, curves, histogram_statistics, histograms, means
+from dmlrc.report.oi2021.page import (
+    ACCURACIES,
+    MEANS,
+    METRICS,
+    curves,
+    histogram_statistics,
+    histograms,
+    means,
+    number,
+)
 from dmlrc.report.style import BLUE, GREY, ORANGE, RED
 
 
@@ -49,7 +58,9 @@ def draw_orders(found: pd.DataFrame) -> Figure:
                 half = np.nan_to_num(row.ci95)
                 look = {"color": colour, "markerfacecolor": face, "markersize": 5, "capsize": 2}
                 bars = axis.errorbar(row.mean, line, xerr=half or None, fmt="o", **look)
-                svg.tips(bars[0], f"{titles.in_label(where)}, {row.order} order: {text} {row.mean:.3f}")
+                svg.tips(
+                    bars[0], f"{titles.in_label(where)}, {row.order} order: {text} {number(row.mean, np.nan, metric)}"
+                )
         _in_percent(axis, axis.xaxis, metric, text)
         axis.xaxis.set_major_locator(MaxNLocator(3))
     heads = [f"{titles.in_label(where)}{' (paper)' if by == 'the paper' else ''}" for where, by in places]

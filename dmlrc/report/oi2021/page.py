@@ -72,7 +72,7 @@ def compare_orders(orders: Orders) -> pd.DataFrame:
         wide = part.pivot(index="class_order", columns="metric", values="value")
         for order in EXPERIMENTS:
             rows[f"{dataset} (the paper)", order] = {
-                text: _number(wide.loc[order, key], np.nan, key) for key, text in METRICS.items()
+                text: number(wide.loc[order, key], np.nan, key) for key, text in METRICS.items()
             }
         rows[f"{dataset} (the paper)", "random is higher"] = {
             text: common.judged(wide.loc["random", key] - wide.loc["default", key], **_unit(key))
@@ -84,7 +84,7 @@ def compare_orders(orders: Orders) -> pd.DataFrame:
             scores = table1(records)
             missing = "not run" if records is None else common.state(records, oi2021.METHODS[0].name) or "–"
             rows[name, order] = {
-                text: _number(*scores.loc[key, ["mean", "ci95"]], key) if key in scores.index else missing
+                text: number(*scores.loc[key, ["mean", "ci95"]], key) if key in scores.index else missing
                 for key, text in METRICS.items()
             }
         rows[name, "random is higher"] = {
@@ -115,9 +115,11 @@ def _unit(metric: str) -> dict[str, int]:
     return {"scale": 1, "digits": 3} if metric == "jsd" else {"scale": 100, "digits": 1}
 
 
-def _number(mean: float, ci95: float, metric: str) -> str:
-    half = "" if np.isnan(ci95) else f" ± {{:.{_unit(metric)['digits']}f}}".format(_unit(metric)["scale"] * ci95)
-    return f"{{:.{_unit(metric)['digits']}f}}".format(_unit(metric)["scale"] * mean) + half
+def number(mean: float, ci95: float, metric: str) -> str:
+    """A score with its interval: the divergence as a fraction, an accuracy in percent."""
+    if metric != "jsd":
+        return labels.percent(mean, ci95, digits=1)
+    return f"{mean:.3f}" + ("" if np.isnan(ci95) else f" ± {ci95:.3f}")
 
 
 def _moved(found: Estimate, metric: str) -> str:

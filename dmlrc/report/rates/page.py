@@ -20,13 +20,19 @@ from dmlrc.studies.catalogue import DEPTHS
 def grid_of(study: StudyRecords) -> StudyRecords | None:
     """The grid of rates on a study's data set and trunk, whole or in part; None where none was run."""
     for each in studies.STUDIES.values():
-        grids = each.kind == "rates" and all(method.level is not None for method in each.methods)
+        whole = all(method.level is not None for method in each.methods)
+        grids = each.kind == "rates" and each.experiment == "rates" and whole
         same = each.dataset == study.meta["dataset"] and all(
             getattr(each.protocol, name) == study.meta["protocol"][name] for name in TrunkInput._fields
         )
         if grids and same and each.protocol.paper == study.meta["protocol"]["paper"]:
             return records.find(each.name)
     return None
+
+
+def embedder_grid_of(study: StudyRecords) -> StudyRecords | None:
+    """The grid of the embedder's own rate beside a study's trunk; None where none was run."""
+    return records.find(f"{study.name}-embedder-rates")
 
 
 def recorded(edition: Sequence[StudyRecords]) -> dict[str, StudyRecords]:
@@ -146,9 +152,10 @@ def of_embedders() -> pd.DataFrame:
             continue
         of_trunk = studies.STUDIES[name].protocol.lr
         both = pd.concat([best_trials(shared).loc[[of_trunk]], best_trials(own)]).sort_index()
-        for rate, scores in both.iterrows():
+        for rate, mean in means(both).items():
+            scores = both.loc[rate]
             changed, pairs = statistics.turned(both.loc[of_trunk], scores)
-            told = {"study": name, "of_trunk": of_trunk, "rate": rate, "mean": scores.mean(), "range": np.ptp(scores)}
+            told = {"study": name, "of_trunk": of_trunk, "rate": rate, "mean": mean, "range": np.ptp(scores)}
             rows.append(told | {"turned": changed, "pairs": pairs})
     return pd.DataFrame(rows, columns=["study", "of_trunk", "rate", "mean", "range", "turned", "pairs"])
 
@@ -179,10 +186,13 @@ def of_embedders_sentence(told: pd.DataFrame) -> str:
         if best["rate"] == shared["rate"]:
             lines.append(f"On {title} the rate that both share is the best one for the embedder too.")
             continue
+        edge = best["rate"] in (rows["rate"].min(), rows["rate"].max())
         lines.append(
             f"On {title} the embedder would do best at {labels.rate(best['rate'])}, beside a trunk at "
             f"{labels.rate(shared['rate'])}: {labels.percent(best['mean'] - shared['mean'])} points more on average "
             f"than at the shared rate, with {best['turned']} of {best['pairs']} pairs of losses in another order."
+            + " That is the end of what was tried."
+            * edge
         )
     return " ".join(lines)
 

@@ -133,18 +133,19 @@ KINDS = {"projection": "random linear layer", AS_THEY_ARE: "its features", "rand
 
 
 def compare_trunks(by_study: ByStudy) -> pd.DataFrame:
-    """roth-t1, cells: R@1 of every trunk before training, the paper's columns and then ours."""
+    """roth-t1, cells: R@1 of every trunk before training, our columns and then the paper's."""
     theirs = published.roth_trunks().replace({"network": {"Inception-BN": "BN-Inception"}})
-    cells = {
-        f"the paper, {name}": {("projection", row.network): labels.percent(row.value) for row in part.itertuples()}
-        for name, part in theirs.groupby("dataset", sort=False)
-    }
+    cells = {}
     for name, records in by_study.items():
         ours = trunks(records)
         cells[name] = {
             (kind, trunk_label(trunk)): labels.percent(row["mean"], np.nan if kind == AS_THEY_ARE else row["std"])
             for (kind, trunk), row in ours.iterrows()
         }
+    cells |= {
+        f"the paper, {name}": {("projection", row.network): labels.percent(row.value) for row in part.itertuples()}
+        for name, part in theirs.groupby("dataset", sort=False)
+    }
     rows = dict.fromkeys(key for column in cells.values() for key in column)
     rows = sorted(rows, key=lambda key: list(KINDS).index(key[0]))  # the paper's kind first
     table = pd.DataFrame({head: [column.get(key, "–") for key in rows] for head, column in cells.items()})
@@ -336,12 +337,13 @@ def effects_in_short(sweeps: Mapping[str, ByStudy]) -> str:
 def sizes_sentence(preprocessing: ByStudy) -> str:
     """That preprocessing is the size of the images alone, for a frozen trunk; "" where it is not."""
     ran = [each for each in common.present(preprocessing).values() if each.meta["protocol"]["frozen_trunk"]]
-    sizes = sorted({size for each in ran for size in each.scores["level_number"].dropna()})
+    levels = {level for each in ran for level in common.levels(each).dropna() if level.endswith("px")}
+    sizes = sorted(int(level.removesuffix("px")) for level in levels)
     if not sizes:
         return ""
     return (
-        f"The extremes are wide here: a trunk with random weights, and images of {sizes[0]:.0f} to {sizes[-1]:.0f} "
-        "pixels, to which a frozen trunk cannot adapt."
+        f"The extremes are wide here: a trunk with random weights, and images of {sizes[0]} to {sizes[-1]} pixels, to "
+        "which a frozen trunk cannot adapt."
     )
 
 
@@ -414,11 +416,15 @@ def correlation_cells(by_study: ByStudy) -> pd.DataFrame:
         "pi_ratio": "positive on CUB200 and Cars196, noise on SOP",
         "rho": "at most -0.63 on each data set",
     }
-    cells = {"the paper": says}
+    cells = {}
     for name, records in by_study.items():
         frame = None if records is None else structure(records)
         cells[name] = {key: "not run" if frame is None else _correlations(frame, key) for key in says}
-    return pd.DataFrame(cells).rename(index=dict(zip(STRUCTURE, PLAIN_STRUCTURE, strict=True))).rename_axis("R@1 with")
+    return (
+        pd.DataFrame(cells | {"the paper": says})
+        .rename(index=dict(zip(STRUCTURE, PLAIN_STRUCTURE, strict=True)))
+        .rename_axis("R@1 with")
+    )
 
 
 def _correlations(frame: pd.DataFrame, key: str) -> str:
@@ -456,13 +462,13 @@ def correlation_text(found: Estimate) -> str:
 
 
 def correlation_in_short(by_study: ByStudy) -> str:
-    """Pearson's r of R@1 and rho around each study, in one sentence; "" where it was not measured."""
+    """The rank correlation of R@1 and rho around each study, in one sentence; "" where it was not measured."""
     told = {}
     for name, records in common.present(by_study).items():
-        test = correlation(structure(records), "rho")
+        test = correlation(structure(records), "rho", ranks=True)
         if not np.isnan(test.low):
-            told[name] = f"{test.value:+.2f}"
-    return f"R@1 and the spectral decay ρ correlate by {labels.by_study(told)}." if told else ""
+            told[name] = f"{test.value:+.2f}" + " (its interval holds 0)" * bool(test.low <= 0 <= test.high)
+    return f"By rank, R@1 and the spectral decay ρ correlate by {labels.by_study(told)}." if told else ""
 
 
 def correlation_sentence(by_study: ByStudy) -> str:

@@ -32,12 +32,12 @@ def named(what: str) -> str:
     """A part as printed: a loss by its label, or by its words where no page is about it.
 
     >>> named("loss proxy_nca_pp, 32 x 128"), named("step ntxent, 32 x 512 -> 128"), named("loss tuplet_margin, 8 x 8")
-    ('loss ProxyNCA++, 32 × 128', 'step NTXent, 32 × 512 → 128', 'loss tuplet margin, 8 × 8')
+    ('loss ProxyNCA++, 32 × 128', 'step NTXent, 32 × 512 → 128', 'loss Tuplet margin, 8 × 8')
     """
     kind, _, rest = what.partition(" ")
     if kind in ("loss", "step"):
         name, _, sizes = rest.partition(", ")
-        what = f"{kind} {_LABELS.get(name, name.replace('_', ' '))}, {sizes}"
+        what = f"{kind} {_LABELS.get(name, name.replace('_', ' ').capitalize())}, {sizes}"
     return what.replace(" x ", " × ").replace(" -> ", " → ")
 
 

@@ -162,14 +162,16 @@ def place_in_short(by_study: ByStudy, equal: ByStudy) -> str:
     zhai2019-losses-equal.
     """
     same = {name: _equal_place(records) for name, records in common.present(equal).items()}
-    places = same or _own_places(by_study)
+    places = {name: place for name, place in (same or _own_places(by_study)).items() if place != common.NOT_AMONG}
     if not places:
         return ""
-    may, may_not = (
-        labels.listed(f"`{name}`" for name, place in places.items() if place.startswith("1") == first)
-        for first in (True, False)
+    may = [f"`{name}`" for name, place in places.items() if place.split()[0] == "1"]
+    alone = " alone" * (len(may) < len(places))
+    share = (
+        f"it may share the first place on {labels.listed(may)}{alone}"
+        if may
+        else "on none may it share the first place"
     )
-    share = ", ".join(filter(None, [may and f"on {may} it may share the first place", may_not and f"on {may_not} not"]))
     batches = "With the same batches for all losses" if same else "In the batches that its paper gives it"
     return f"{batches}, the classifier ranks {labels.by_study(places)} by R@1: {share}."
 
@@ -300,7 +302,7 @@ def compare_samples(by_study: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
         if ours:
             cells[name][labels.UNTRAINED] = labels.percent(untrained, digits=1) or "–"
     order = list(dict.fromkeys(layout for column in cells.values() for layout in column.index))
-    table = pd.DataFrame(cells).reindex(index=order, columns=[*list(frames)[:1], *by_study])
+    table = pd.DataFrame(cells).reindex(index=order, columns=[*by_study, *list(frames)[:1]])
     table = table.astype(object).fillna(dict.fromkeys(list(frames)[:1], "–"))  # the paper has no untrained trunk
     marked = pd.DataFrame(marks).reindex(index=order, columns=table.columns).astype(object).fillna("")
     return table.fillna("not run").rename_axis("Images x classes"), marked.rename_axis("Images x classes")
@@ -367,7 +369,8 @@ def compare_embeddings(table: str, main: ByStudy, dims: ByStudy) -> tuple[pd.Dat
         if frame.empty:
             cells[name, "R@1"] = ["not run" if key[0] in OWN[1:] else np.nan for key in cells.index]
             marks[name, "R@1"] = ""
-    place = int(cells.columns.get_level_values(0).isin(list(main)).sum())  # the paper's trunks stand before its numbers
+    heads = cells.columns.get_level_values(0)
+    place = list(heads.isin(list(theirs["dataset"]))).index(True)  # the paper's trunks stand before its numbers
     cells.insert(place, ("", "trunk"), trunks.reindex(cells.index))
     marks.insert(place, ("", "trunk"), "")
     names = [
@@ -523,7 +526,7 @@ def compare_shares(by_study: ByStudy) -> pd.DataFrame:
         columns[name] = labels.against_untrained(
             common.percents(frame), frame["mean"], starts.of_trunk(records)
         ).to_dict()
-    cells = pd.DataFrame(columns).reindex(columns=["the paper, SOP", *by_study]).sort_index(ascending=False)
+    cells = pd.DataFrame(columns).reindex(columns=[*by_study, "the paper, SOP"]).sort_index(ascending=False)
     ours = list(by_study)
     cells[ours] = cells[ours].astype(object).fillna("not run")
     cells = cells.fillna("–").set_axis(pd.Index([f"{100 * share:g} %" for share in cells.index], name="Classes"))
