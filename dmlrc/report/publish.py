@@ -98,10 +98,17 @@ def text(markdown: str, folded: str = "") -> None:
         display(Markdown(_printed(markdown)))
 
 
-def takeaways(*sentences: str) -> None:
-    """Show the key takeaways of a chapter, one bullet a sentence; an empty one, of what was not run, is left out."""
+def takeaways(*sentences: str, caveat: str = "") -> None:
+    """Show the key takeaways of a chapter, one bullet a sentence; an empty one, of what was not run, is left out.
+
+    caveat: what all of them are subject to, small below them.
+    """
     bullets = _printed("\n".join(f"- {sentence.strip()}" for sentence in filter(None, sentences)))
-    _display(f"<b>In short</b>{_html(bullets)}", f"```{{admonition}} In short\n:class: tip\n{bullets}\n```")
+    small = f"\n\n:::{{container}} dml-caveat\n{_printed(caveat)}\n:::" if caveat else ""
+    _display(
+        f"<b>In short</b>{_html(bullets)}{_html(_printed(caveat))}",
+        f"````{{admonition}} In short\n:class: tip\n{bullets}{small}\n````",
+    )
 
 
 def code(source: str, folded: str) -> None:
