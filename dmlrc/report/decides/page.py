@@ -368,7 +368,8 @@ def too_high_in_short(found: Mapping[str, AtRates]) -> str:
             by_chance.append(f"`{name}`")
         else:
             cut = " (there the runs were cut off too)" * bool(_cut_short(each, TOO_HIGH))
-            changed.append(f"{moved} of {pairs} gaps between two losses on `{name}`{cut}")
+            what = " gaps between two losses" * (not changed)
+            changed.append(f"{moved} of {pairs}{what} on `{name}`{cut}")
     rate = f"one {labels.span(ratios, '{:.0f}'.format)} times too high"
     if not changed:
         return f"The learning rate: {rate} changes no more gaps between two losses than chance would."

@@ -106,7 +106,7 @@ def source(section: str) -> str:
     return "\n\n".join(inspect.getsource(each).rstrip() for each in dict.fromkeys(classes))
 
 
-DEGREES = {"arcface": "margin", "angular": "alpha", "angular_roth": "alpha"}
+DEGREES = {"arcface": "margin", **dict.fromkeys(("angular", "angular_roth", "angular_fehervari"), "alpha")}
 """The hyperparameters that are angles."""
 
 
