@@ -13,6 +13,7 @@ from dmlrc.methods import Method
 from dmlrc.papers import after2019
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import common, editions, labels, statistics, tables, titles
+from dmlrc.report.after2019.page import joined
 from dmlrc.studies import experiments
 
 METRICS = ("map_at_r", "precision_at_1", "r_precision", "nmi")
@@ -44,20 +45,22 @@ def results(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     return found.assign(**{name: found[name].mask(unknown) for name in ("rank_low", "rank_high", "tied")})
 
 
-def _recorded(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, StudyRecords]]:
+def _recorded(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, StudyRecords, StudyRecords]]:
+    """Study, experiment, records, and those with which they are ranked: losses after 2019 beside the fourteen."""
     for main in [*edition, *editions.beside(edition)]:
-        yield main.name, titles.METHODS_TABLE, main
+        yield main.name, titles.METHODS_TABLE, main, main
         for name in experiments.of(main.name):
             if (found := editions.experiment_of(main.name, name)) is not None:
-                yield main.name, name, found
+                yield main.name, name, found, joined(main, found) if name == "after2019" else found
 
 
-def _rows(study: str, experiment: str, records: StudyRecords) -> pd.DataFrame:
-    frame = tables.accuracy(records) if records.searches > 1 else common.over_seeds(records)
+def _rows(study: str, experiment: str, records: StudyRecords, ranked: StudyRecords) -> pd.DataFrame:
+    frame = tables.accuracy(ranked) if records.searches > 1 else common.over_seeds(ranked)
     frame = frame[frame["setting"].isin(SETTINGS)]
     trunk = frame["mean"].where(frame["method"] == PRETRAINED).groupby([frame["setting"], frame["metric"]])
     rows = frame[["method", "setting", "metric", "mean", "ci95", "n"]].join(ranks(frame))
     rows["untrained"] = trunk.transform("max")
+    rows = rows[rows["method"].isin(records.scores["method"].unique())]
     paper = records.meta["protocol"]["paper"]
     luck = SEARCH_AND_SEED if records.searches > 1 else SEARCHED_ONCE if len(records.trials) else SEED
     return rows.assign(

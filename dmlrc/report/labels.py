@@ -413,7 +413,7 @@ def captions(several: Iterable[StudyRecords], count: Callable[[StudyRecords], st
     A reader's own run beside published studies is called so (`editions.is_yours`). Of a comparison at a smaller budget
     than that of the records which it takes over, how these were cut.
     """
-    count = count or _count_of_runs
+    count = count or count_of_runs
     named: dict[str, dict[str, None]] = {}
     cuts: dict[str, None] = {}
     for records in several:
@@ -446,7 +446,7 @@ def count_of_searches(records: StudyRecords) -> str:
     return f"{searches} {'search' if searches == 1 else 'searches'} of {counted(trials, 'trial')} a method"
 
 
-def _count_of_runs(records: StudyRecords) -> str:
+def count_of_runs(records: StudyRecords) -> str:
     budget, searches = records.meta["budget"], records.meta.get("repetitions", 1)
     if not budget["reruns"]:
         return f"n = {counted(budget['trials'], 'trial')}"

@@ -476,6 +476,19 @@ def _stopped(curve: pd.DataFrame, patience: int, limit: int) -> tuple[float, int
     return best, step
 
 
+def batch(method: Method, sampler: str) -> str:
+    """What a batch holds, classes x images, or how many images of any class. sampler: the protocol's.
+
+    >>> batch(Method("a", "triplet", classes_per_batch=60, images_per_class=2), "class_balanced")
+    '60 x 2'
+    >>> batch(Method("a", "triplet", classes_per_batch=120, images_per_class=1), "random")
+    '120 at random'
+    """
+    if (method.sampler or sampler) == "random":
+        return f"{method.classes_per_batch * method.images_per_class} at random"
+    return f"{method.classes_per_batch} x {method.images_per_class}"
+
+
 def systems() -> pd.DataFrame:
     """Every method of the papers after the Reality Check, on CUB200: paper, method, loss, batch, year and settings."""
     rows = [
@@ -483,7 +496,7 @@ def systems() -> pd.DataFrame:
             "paper": paper.key,
             "method": method.label,
             "loss": method.loss,
-            "batch": f"{method.classes_per_batch} x {method.images_per_class}",
+            "batch": batch(method, paper.protocol.sampler),
             "sampler": method.sampler or paper.protocol.sampler,
             "year": method.year,
             "settings": ", ".join(f"{name} {value:.4g}" for name, value in method.settings.items()),

@@ -217,8 +217,8 @@ def test_new_losses_against_the_best_of_the_fourteen():
     sentence = page.after2019_sentence(main, after_study(levels, reruns=3))
     assert "the highest MAP@R of a loss after 2019 is 90.10 % (Circle), the highest of the 14 older ones " in sentence
     assert (
-        "Of the 3 new ones, 1 lies clearly above that (the 95 % interval of the difference excludes 0), and 1 "
-        "clearly below." in sentence
+        "Of the 3 new ones, 1 lies above that and 1 below by more than the 95 % interval of the difference, each loss "
+        "compared by itself" in sentence
     )
 
 

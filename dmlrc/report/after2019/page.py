@@ -427,9 +427,9 @@ def after2019_sentence(main: StudyRecords, after: StudyRecords | None) -> str:
         f"On `{main.name}` the highest MAP@R of a loss after 2019 is {labels.percent(numbers['best'])} % "
         f"({after2019_label(numbers['best_method'])}), the highest of the {numbers['older']} older ones "
         f"{labels.percent(numbers['fourteen'])} % ({after2019_label(numbers['fourteen_method'])}). Of the "
-        f"{numbers['n']} new ones, {numbers['above'] or 'none'} {'lie' if numbers['above'] > 1 else 'lies'} clearly "
-        f"above that (the 95 % interval of the difference excludes 0), and {numbers['below'] or 'none'} clearly "
-        "below."
+        f"{numbers['n']} new ones, {numbers['above'] or 'none'} {'lie' if numbers['above'] > 1 else 'lies'} above that "
+        f"and {numbers['below'] or 'none'} below by more than the 95 % interval of the difference, each loss compared "
+        "by itself; the table's italics allow for their number."
     )
     noise = search_noise(main, after)
     if "proxy_nca_pp" not in noise.index or len(noise) < 2:

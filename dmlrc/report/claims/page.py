@@ -99,9 +99,9 @@ def table(edition: Sequence[StudyRecords] | Judged, section: str | None = None) 
     rows = [
         {
             "Claim": _said(claim),
-            "said in": said_in(claim),
             **{name: _cell(claim, judgements.get(claim.id)) for name, judgements in studies.items()},
             "the paper's numbers": in_paper(claim) or "–",
+            "said in": said_in(claim),
             "see": _see(claim),
             "decided by": f"{_decided_by(claim)} ({claim.id})",
         }
@@ -366,13 +366,8 @@ def everywhere(judged: Judged) -> str:
     ]
     same = [claim.id for _, _, claims in agreed for claim in claims]
     low = {name: sum(those[each].from_low_rows for each in same if each in those) for name, those in judged.items()}
-    of = {name: f"all {count}" if count == len(same) else str(count) for name, count in low.items() if count}
-    rest = (
-        f"Of these {len(same)}, so many rest on rows of which most lie below the untrained trunk: "
-        f"{labels.by_study(of)}."
-        if of
-        else ""
-    )
+    of = [f"for {'all ' * (count == len(same))}{count} on `{name}`" for name, count in low.items() if count]
+    rest = f"Most rows behind them lie below the untrained trunk: {', '.join(of)}." if of else ""
     return "\n\n".join(filter(None, [*lists, rest]))
 
 

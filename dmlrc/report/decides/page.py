@@ -170,12 +170,14 @@ def levelled_in_short(edition: Sequence[StudyRecords]) -> str:
 
 def choosing_in_short(edition: Sequence[StudyRecords]) -> str:
     """What choosing a loss by validation changes on test, study by study, in one sentence; "" where it is not known."""
-    told = {}
+    told, clear = {}, []
     for records in edition:
         found = choosing(records)
         if not np.isnan(found["rho"]):
             told[records.name] = _change(found)
-    what = "Choosing the loss by validation instead of by test changes its test MAP@R, in points"
+            clear.append(not found["held_out"] or abs(found["regret"]) > found["uncertain"])
+    changes = "changes" if any(clear) else "does not clearly change"
+    what = f"Choosing the loss by validation instead of by test {changes} its test MAP@R, in points"
     return f"{what}: {labels.by_study(told)}." if told else ""
 
 
@@ -367,17 +369,14 @@ def too_high_in_short(found: Mapping[str, AtRates]) -> str:
         if moved <= each.by_chance(TOO_HIGH):
             by_chance.append(f"`{name}`")
         else:
-            cut = " (there the runs were cut off too)" * bool(_cut_short(each, TOO_HIGH))
+            cut = " (whose runs were also cut off)" * bool(_cut_short(each, TOO_HIGH))
             what = " gaps between two losses" * (not changed)
             changed.append(f"{moved} of {pairs}{what} on `{name}`{cut}")
     rate = f"one {labels.span(ratios, '{:.0f}'.format)} times too high"
     if not changed:
         return f"The learning rate: {rate} changes no more gaps between two losses than chance would."
     though = f", though no more than chance would on {labels.listed(by_chance)}" if by_chance else ""
-    return (
-        f"The learning rate moves losses too: {rate} changes {labels.listed(changed)} by more than the luck of search "
-        f"and seed explains{though}."
-    )
+    return f"The learning rate moves losses too: {rate} changes by more than luck {labels.listed(changed)}{though}."
 
 
 def levelled_cells(edition: Sequence[StudyRecords]) -> pd.DataFrame:

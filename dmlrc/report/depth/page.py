@@ -92,15 +92,22 @@ def order_sentence(title: str, found: Sequence[Depth]) -> str:
 
 def order_in_short(found: Mapping[str, Sequence[Depth]]) -> str:
     """How many pairs change places from each depth to the next, and by luck, in one sentence. found: by title."""
-    told = []
+    told, beyond = [], []
     for title, depths in found.items():
         for one, other in pairwise(depths):
             (changed, pairs), lucky = turned(one, other), turned_by_luck(one, other)
+            beyond.append(changed > lucky.high)
             told.append(
                 f"{changed} of {pairs} from {one.label} on {title} to {other.label} (by luck alone {lucky.low:.0f} to "
                 f"{lucky.high:.0f})"
             )
-    return f"Pairs of losses that change places: {labels.listed(told)}." if told else ""
+    if not told:
+        return ""
+    answer = "The order changes" if all(beyond) else "The order changes in part" if any(beyond) else NO_CHANGE
+    return f"{answer}: pairs of losses that change places are {labels.listed(told)}."
+
+
+NO_CHANGE = "No change of the order is shown"
 
 
 def on_own_images(found: Mapping[str, Sequence[Depth]]) -> dict[str, list[Depth]]:

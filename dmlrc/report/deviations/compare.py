@@ -130,7 +130,7 @@ def _field(
     ran: Mapping[str, StudyRecords], protocol: Protocol | ProtocolOf, name: str, where: str, why: str
 ) -> tuple[str, ...]:
     papers = {key: protocol(records) if callable(protocol) else protocol for key, records in ran.items()}
-    theirs = {key: labels.setting(name, getattr(paper, name)) for key, paper in papers.items()}
+    theirs = {key: _text(name, vars(paper)) for key, paper in papers.items()}
     ours = {key: _ours(records, name) for key, records in ran.items()}
     if ours == theirs and where != NOT_GIVEN:
         return ()
@@ -141,7 +141,14 @@ def _field(
 def _ours(records: StudyRecords, name: str) -> str:
     if name == "square" and records.meta["dataset"] in _SQUARES:
         return "as stored"
-    return labels.setting(name, records.meta["protocol"][name])
+    return _text(name, records.meta["protocol"])
+
+
+def _text(name: str, protocol: Mapping) -> str:
+    """A setting of a protocol as printed; no first layer that trains means all of the trunk, or none of it."""
+    if name == "train_from" and protocol[name] is None:
+        return "none of the trunk" if protocol["frozen_trunk"] else "all of the trunk"
+    return labels.setting(name, protocol[name])
 
 
 def _by_hand(

@@ -158,11 +158,16 @@ def untested_sentence(found: Sequence[Judged]) -> str:
 def sentence(found: Sequence[Judged], apart: Collection[str] = ()) -> str:
     """A hypothesis, with its verdict on every study but those `apart`."""
     own = next(each for each in HYPOTHESES if each.number == found[0].hypothesis)
-    told = [f"{titles.title(each.study)}: {_verdict(each)}." for each in found if each.findings]
+    told = [f"{titles.title(each.study)}: {_verdict(each)}{_waits(each)}." for each in found if each.findings]
     waiting = [titles.title(each.study) for each in found if not each.findings and each.study not in apart]
     if waiting:
         told.append(f"Not tested on {labels.listed(waiting)}, whose records are not finished.")
     return f"**{own.number}. {own.sentence}** {' '.join(told) or 'Not tested yet.'}"
+
+
+def _waits(each: Judged) -> str:
+    """What a hypothesis waits for that has some of its numbers, in brackets."""
+    return f" yet (missing: {', '.join(map(titles.in_label, each.absent))})" if each.verdict == NOT_TESTED else ""
 
 
 def _possible(found: Estimate) -> str:

@@ -159,7 +159,7 @@ def places(those: Iterable[tuple[Table, Method]], found: Found) -> pd.DataFrame:
         }
         cells[row_label(table, method)] = {
             **ours,
-            "batch": _batches(method, common.present(found[table.experiment])),
+            "batch": _batches(method, table.paper, common.present(found[table.experiment])),
             "fixed settings": settings(method),
         }
     for table in {table.paper: table for table, _ in those}.values():
@@ -175,13 +175,12 @@ def places(those: Iterable[tuple[Table, Method]], found: Found) -> pd.DataFrame:
     return shown.loc[:, (shown != "not run").any()]
 
 
-def _batches(method: Method, around: Mapping[str, StudyRecords]) -> str:
-    """Classes x images of a batch as it was run around these studies, in brackets the paper's where that is another."""
-    known = studies.known()
-    ours = [known[each.name].method(method.name) for each in around.values() if each.name in known]
-    sizes = dict.fromkeys(f"{each.classes_per_batch} x {each.images_per_class}" for each in ours)
-    paper = f"{method.classes_per_batch} x {method.images_per_class}"
-    return f"{' or '.join(sizes)} ({paper})" if sizes and [*sizes] != [paper] else paper
+def _batches(method: Method, paper: str, around: Mapping[str, StudyRecords]) -> str:
+    """A batch as it was run around these studies, in brackets the paper's where that is another."""
+    known = [studies.known()[each.name] for each in around.values() if each.name in studies.known()]
+    ours = dict.fromkeys(tables.batch(each.method(method.name), each.protocol.sampler) for each in known)
+    theirs = tables.batch(method, next(each.protocol.sampler for each in papers.ALL if each.key == paper))
+    return f"{' or '.join(ours)} ({theirs})" if ours and [*ours] != [theirs] else theirs
 
 
 def _of_trunk(means: pd.DataFrame) -> str:
@@ -190,12 +189,11 @@ def _of_trunk(means: pd.DataFrame) -> str:
 
 def captions(those: Iterable[tuple[Table, Method]], found: Found) -> str:
     """How many runs stand behind `places` of these rows, paper by paper: the same study has other reruns in each."""
-    tables = {table.experiment: table for table, _ in those}
-    told = []
-    for experiment, table in tables.items():
-        if ran := list(common.present(found[experiment]).values()):
-            told.append(f"{labels.paper(table.paper)}: {labels.captions(ran)}")
-    return " ".join(told)
+    counts: dict[str, dict[str, None]] = {}
+    for table in {table.experiment: table for table, _ in those}.values():
+        for records in common.present(found[table.experiment]).values():
+            counts.setdefault(labels.count_of_runs(records), {})[labels.paper(table.paper)] = None
+    return " ".join(f"{labels.listed(named)}: {count}." for count, named in counts.items())
 
 
 def place(means: pd.DataFrame, method: str) -> str:

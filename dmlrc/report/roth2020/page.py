@@ -174,13 +174,12 @@ def projection_sentence(by_study: ByStudy) -> str:
 
 
 def regularisation_cells(by_study: ByStudy) -> pd.DataFrame:
-    """The gain of every pair in points, as cells: ours with an interval and whether it has the claimed sign."""
+    """The gain of every pair in points, as cells: with an interval, and whether it has the claimed sign."""
     cells = {}
     for head, frame in regularisation_panels(by_study).items():
-        cells[head] = {
-            roth_label(plain): common.judged(gain_of(row) if head in by_study else row["gain"])
-            for plain, row in frame.iterrows()
-        }
+        if head not in by_study:
+            frame = frame.assign(ci95=[_welch(row) for _, row in frame.iterrows()])
+        cells[head] = {roth_label(plain): common.judged(gain_of(row)) for plain, row in frame.iterrows()}
     for name in by_study:
         cells.setdefault(name, dict.fromkeys(map(roth_label, REGULARISED.values()), "not run"))
     return pd.DataFrame(cells).rename_axis("Regularised")
