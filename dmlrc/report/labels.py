@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from dmlrc import papers
 from dmlrc.data import folder_name
 from dmlrc.records import StudyRecords
 from dmlrc.report import editions, titles
@@ -35,6 +34,7 @@ METRIC_LABELS = {
     "f1": "F1",
 }
 DATASET_LABELS, TRUNK_LABELS = titles.DATASETS, titles.TRUNKS
+paper = titles.paper
 
 
 def prose(name: str) -> str:
@@ -373,15 +373,6 @@ def dataset_label(name: str) -> str:
     return f"folder {folder_name(name)}" if name.startswith("folder:") else DATASET_LABELS.get(name, name)
 
 
-def paper(key: str) -> str:
-    """A paper as printed.
-
-    >>> paper("roth2020")
-    'Roth et al. 2020'
-    """
-    return next((each.label for each in papers.ALL if each.key == key), key)
-
-
 LAST_BLOCKS = {"squeezenet1_0": "features.12", "timm:tf_efficientnet_lite0": "blocks.6"}
 
 
@@ -543,13 +534,13 @@ def below_alone_in_short(edition: Sequence[StudyRecords]) -> str:
 
 def _below_by_study(edition: Sequence[StudyRecords], metric: str, setting: str) -> str:
     found = {records.name: below_untrained(records, metric, setting) for records in edition}
-    return by_study({name: share(below, total) for name, (below, total) in found.items() if below})
+    return by_study({name: _share(below, total) for name, (below, total) in found.items() if below})
 
 
-def share(count: int, total: int) -> str:
+def _share(count: int, total: int) -> str:
     """How many of all methods.
 
-    >>> share(1, 14), share(14, 14), share(3, 14)
+    >>> _share(1, 14), _share(14, 14), _share(3, 14)
     ('1 of 14 methods', 'all 14 methods', '3 of 14 methods')
     """
     return f"all {total} methods" if count == total else f"{count} of {total} methods"

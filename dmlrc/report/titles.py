@@ -98,8 +98,27 @@ def _depth(study: Study) -> list[str]:
     return ["everything trained"] * (study.name in DEPTHS) if protocol.weights is None else ["fine-tuned"]
 
 
-def experiment(name: str, paper: str) -> str:
-    """An experiment in words; paper: the key of the one whose protocol it follows.
+def paper(key: str) -> str:
+    """A paper as printed.
+
+    >>> paper("roth2020")
+    'Roth et al. 2020'
+    """
+    return next((each.label for each in papers.ALL if each.key == key), key)
+
+
+def trunk(level: str) -> str:
+    """A level of a sweep over trunks as printed.
+
+    >>> trunk("conv4-random"), trunk("timm:tf_efficientnet_lite0")
+    ('conv4, random', 'EfficientNet-Lite0')
+    """
+    name, _, kind = level.partition("-")
+    return ", ".join(filter(None, (TRUNKS.get(name, name), kind)))
+
+
+def experiment(name: str, of: str) -> str:
+    """An experiment in words; of: the key of the paper whose protocol it follows.
 
     >>> experiment("roth2020-dims", "roth2020"), experiment("methods table", "musgrave2020")
     ('Roth et al. 2020: embedding size', 'methods table')
@@ -114,9 +133,8 @@ def experiment(name: str, paper: str) -> str:
         return OURS[name]
     if name in RATES:  # ours, under the paper's protocol
         return f"{METHODS_TABLE}, {SWEEPS[name]}"
-    of = next((each.label for each in papers.ALL if each.key == paper), paper)
-    sweep = re.sub(r"^order(?=\d)", f"{SWEEPS['random']} ", name.removeprefix(paper).removeprefix("-"))
-    return f"{of}: {SWEEPS.get(sweep, sweep)}" if sweep else of
+    sweep = re.sub(r"^order(?=\d)", f"{SWEEPS['random']} ", name.removeprefix(of).removeprefix("-"))
+    return f"{paper(of)}: {SWEEPS.get(sweep, sweep)}" if sweep else paper(of)
 
 
 _QUOTED, _BARE = re.compile(r"(?<!`)`([\w-]+)`(?!`)"), re.compile(r"(?<!study run )(?<![\w`/=-])([\w-]+)(?![\w`/-])")

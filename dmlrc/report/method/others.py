@@ -177,8 +177,9 @@ def places(those: Iterable[tuple[Table, Method]], found: Found) -> pd.DataFrame:
 
 def _batches(method: Method, paper: str, around: Mapping[str, StudyRecords]) -> str:
     """A batch as it was run around these studies, in brackets the paper's where that is another."""
-    known = [studies.known()[each.name] for each in around.values() if each.name in studies.known()]
-    ours = dict.fromkeys(tables.batch(each.method(method.name), each.protocol.sampler) for each in known)
+    known = studies.known()
+    run = [known[each.name] for each in around.values() if each.name in known]
+    ours = dict.fromkeys(tables.batch(each.method(method.name), each.protocol.sampler) for each in run)
     theirs = tables.batch(method, next(each.protocol.sampler for each in papers.ALL if each.key == paper))
     return f"{' or '.join(ours)} ({theirs})" if ours and [*ours] != [theirs] else theirs
 

@@ -14,7 +14,7 @@ from scipy import stats
 from dmlrc.building import normalized
 from dmlrc.papers import roth2020
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import common, labels, published, statistics
+from dmlrc.report import common, labels, published, statistics, titles
 from dmlrc.report.common import ByStudy
 from dmlrc.report.statistics import Estimate, of_groups
 
@@ -248,10 +248,7 @@ def value_label(value: str, factor: str) -> str:
     """
     if factor == "decays":
         return labels.number(float(value.removeprefix(FACTORS[factor][0])))
-    if factor != "trunks":
-        return value.removeprefix(FACTORS[factor][0])
-    trunk, _, kind = value.partition("-")
-    return ", ".join(filter(None, (trunk_label(trunk), kind)))
+    return titles.trunk(value) if factor == "trunks" else value.removeprefix(FACTORS[factor][0])
 
 
 def effects(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
