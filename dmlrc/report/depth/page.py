@@ -26,7 +26,7 @@ from dmlrc.report.statistics import Estimate
 RANGE, LUCK = "From worst to best", "The same by luck alone"
 _LABELS = {ALL: "everything"}
 """The depths as they are called behind the name of the data set."""
-_TRAINED = {ALONE: "with the linear embedder alone", BLOCK: "with the last block trained too"}
+_TRAINED = {ALONE: " with the linear embedder alone", BLOCK: " with the last block trained too", ALL: ""}
 
 
 def images_sentence(study: str) -> str:
@@ -137,15 +137,7 @@ def spread_sentence(title: str, found: Sequence[Depth]) -> str:
     found: of `on_own_images`.
     """
     ranges = labels.listed(
-        " ".join(
-            filter(
-                None,
-                (
-                    f"{labels.percent(spread(depth).value)} points ({_spread_of_mean(depth)} % of the mean)",
-                    _TRAINED.get(depth.label),
-                ),
-            )
-        )
+        f"{labels.percent(spread(depth).value)} points ({_spread_of_mean(depth)} % of the mean){_TRAINED[depth.label]}"
         for depth in found
     )
     text = f"{title}: the best loss lies above the worst by {ranges}."
