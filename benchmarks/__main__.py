@@ -1,4 +1,4 @@
-"""`make bench`: each of our pieces against a named peer, then how time and memory grow."""
+"""`make bench`: each of our pieces against a named peer, then, on a CPU, how time and memory grow."""
 
 import argparse
 from pathlib import Path
@@ -36,6 +36,8 @@ def main() -> None:
     rows |= networks.rows(on_one_thread, DEVICE)
     folder = arguments.write
     scaling.written(report(rows), folder and folder / "peers.csv")
+    if DEVICE.type != "cpu":
+        return
     points = scaling.written(scaling.curves(most=8000), folder and folder / "growth.csv")
     print(f"\n{scaling.report(points)}")
 

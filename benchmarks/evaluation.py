@@ -1,13 +1,16 @@
 """Evaluation against pytorch-metric-learning, a bare faiss search and bare matrix products, by number of images.
 
-Part of `make bench`, which measures the size of SOP's test half on all cores, the others on one.
+Part of `make bench`, which measures the size of SOP's test half on all cores, the others on one. On a GPU the peer
+searches with its own products, since a faiss for it need not be there, and the bare search is left out.
 """
 
 from collections.abc import Callable, Iterator
 from functools import partial
 
 import torch
+from pytorch_metric_learning.distances import LpDistance
 from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
+from pytorch_metric_learning.utils.inference import CustomKNN
 
 from dmlrc import metrics
 from dmlrc.metrics import histograms
@@ -30,10 +33,12 @@ def embedded(images: int, classes: int, dim: int = 128, device: str | torch.devi
 
 
 def against_peer(embeddings: torch.Tensor, labels: torch.Tensor) -> Calls:
+    search = {} if embeddings.device.type == "cpu" else {"knn_func": CustomKNN(LpDistance(normalize_embeddings=False))}
     peer = AccuracyCalculator(
         include=("precision_at_1", "r_precision", "mean_average_precision_at_r"),
         k="max_bin_count",
         device=embeddings.device,
+        **search,
     )
     return (
         lambda: metrics.evaluate(embeddings, labels, names=NAMES),
@@ -68,6 +73,8 @@ def rows(
             (against_search, f"{what} | faiss.knn alone"),
             (against_products, f"histogram of all pairs of {images:,} x 128{note} | its matrix products alone"),
         ):
+            if against is against_search and device.type != "cpu":
+                continue
             yield name, partial(_measure, timed, against, (images, classes), device, repeats)
 
 

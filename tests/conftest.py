@@ -20,6 +20,11 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: place.get(item.path.stem, len(place)))
 
 
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _no_folders_of_the_user():
     """Fixtures of a session would write their records there."""
@@ -52,3 +57,16 @@ def blobs():
     features = rng.normal(size=(len(labels), 10))
     features[:, :3] += 2.0 * rng.normal(size=(16, 3))[labels]
     return features.astype(np.float32), labels
+
+
+@pytest.fixture
+def photographs(monkeypatch):
+    """Every data set is that of `small_units`."""
+    import small_units
+
+    from dmlrc import inputs
+
+    monkeypatch.setattr(inputs.data, "load", lambda *_, **__: small_units.PHOTOGRAPHS)
+    yield
+    inputs.prepare.cache_clear()
+    inputs._computed_once.cache_clear()

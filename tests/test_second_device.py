@@ -12,14 +12,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from second_device import DEVICE, MixedDevicesError, Placed, SecondDevice
+from small_units import ARCFACE, CONTRASTIVE, FROZEN, IMAGES, PARTIAL, assert_alike, run
 
 from dmlrc import inputs, losses, metrics, training, unit
-from dmlrc.data import ImageSet, augment
+from dmlrc.data import augment
 from dmlrc.losses import mining
 from dmlrc.losses.common import distances
 from dmlrc.losses.subsampling import SubsampledClasses
-from dmlrc.methods import Method
-from dmlrc.papers import musgrave2020
 
 # Which losses read back in a step, and why they must. What the batch gives is a list of tuples, and only the device
 # knows how long it is; of a GPU, this costs a wait a step.
@@ -177,51 +176,6 @@ class Chance(torch.Generator):
 
 # A unit from images to its record
 
-PIXELS = np.random.default_rng(0).integers(0, 256, (96, 3, 16, 16), dtype=np.uint8)
-PIXELS += np.repeat(np.arange(24, dtype=np.uint8) * 4, 4)[:, None, None, None]  # the classes differ
-PHOTOGRAPHS = ImageSet("photographs", PIXELS, np.repeat(np.arange(24), 4), tuple(map(str, range(24))), flip=True)
-
-IMAGES = replace(
-    musgrave2020.CHARACTERS,
-    image_size=16,
-    crop_size=16,
-    augmentation="crop",
-    folds=2,
-    iterations_per_epoch=2,
-    max_epochs=2,
-    eval_every=1,
-    train_metrics=("map_at_r", "rho"),
-)
-FROZEN = replace(
-    IMAGES,
-    frozen_trunk=True,
-    augmentation="none",
-    arrays=("histograms", "spectrum"),
-    binary=True,
-    per_class=True,
-)
-PARTIAL = replace(IMAGES, train_from="layers.8", augmentation="flip")
-CONTRASTIVE = Method("contrastive", "contrastive", settings={"pos_margin": 0.0, "neg_margin": 0.5})
-ARCFACE = Method("arcface", "arcface", classes_per_batch=8, images_per_class=1)
-
-
-def run(protocol, method, kind="rerun", number=0):
-    inputs.prepare.cache_clear()
-    inputs._computed_once.cache_clear()
-    record = unit.run_unit(unit.Unit("second", "", "photographs", protocol, "default", 0, method, 0, kind, number, {}))
-    for each in (record, *record["runs"]):
-        for told in ("seconds", "finished", "device"):
-            each.pop(told, None)
-    return record
-
-
-@pytest.fixture
-def photographs(monkeypatch):
-    monkeypatch.setattr(inputs.data, "load", lambda *_, **__: PHOTOGRAPHS)
-    yield
-    inputs.prepare.cache_clear()
-    inputs._computed_once.cache_clear()
-
 
 @pytest.fixture
 def second(photographs, monkeypatch, tmp_path):
@@ -283,22 +237,6 @@ def test_a_sampler_with_a_memory_bank_reads_the_embeddings_back_once_a_step(phot
 def test_the_untrained_trunk_is_scored(photographs, second):
     for protocol in (FROZEN, IMAGES):
         assert_alike(second(protocol, None, "pretrained")[0], run(protocol, None, "pretrained"))
-
-
-def assert_alike(found, expected):
-    """Equal but for rounding: a matrix product of the metrics takes another path on the CPU."""
-    if isinstance(expected, dict):
-        assert found.keys() == expected.keys()
-        for name in expected:
-            assert_alike(found[name], expected[name])
-    elif isinstance(expected, list):
-        assert len(found) == len(expected)
-        for pair in zip(found, expected, strict=True):
-            assert_alike(*pair)
-    elif isinstance(expected, float):
-        assert found == pytest.approx(expected, rel=1e-5, abs=1e-6, nan_ok=True)
-    else:
-        assert found == expected
 
 
 # The mode itself

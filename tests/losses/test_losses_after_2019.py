@@ -389,7 +389,6 @@ def test_bad_batches(name):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("name", NAMES)
 def test_same_on_a_gpu(name):
     raw, labels = with_duplicates(LAYOUTS["6x4"])

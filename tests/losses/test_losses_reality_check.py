@@ -491,7 +491,6 @@ def test_nan_weights_are_not_hidden(name):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("name", NAMES)
 def test_same_on_a_gpu(name):
     raw, labels = with_duplicates(LAYOUTS["6x4"])

@@ -71,7 +71,7 @@ def test_errors_are_those_of_retrieval():
         metrics.evaluate_binary(embeddings, labels, ("nmi",))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.gpu
 def test_cuda_equals_cpu():
     embeddings, labels = embedding(0, n=500, dim=130)
     ours = metrics.evaluate_binary(torch.from_numpy(embeddings).cuda(), labels)

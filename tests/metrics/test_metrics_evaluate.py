@@ -84,7 +84,7 @@ def test_one_dimension_and_a_collapse_give_numbers():
     assert {name for name, value in collapsed.items() if not np.isfinite(value)} == {"rho", "pi_ratio"}
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.gpu
 def test_cuda_equals_cpu():
     embeddings, labels = embedding(n=500, dim=64)
     ours = metrics.evaluate(torch.from_numpy(embeddings).cuda(), torch.from_numpy(labels).cuda())

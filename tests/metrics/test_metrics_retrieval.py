@@ -326,7 +326,7 @@ def test_read_only_and_reversed_arrays():
     assert evaluate(embeddings[::-1], labels[::-1], CHECKED) == expected
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.gpu
 def test_cuda_equals_cpu():
     embeddings, labels = clusters(2000, dim=128)
     embeddings[:300] = embeddings[300:600]
