@@ -131,8 +131,9 @@ def per_class(embeddings, labels, names: Iterable[str] = ("map_at_r", "precision
     classes, place = torch.cat([every, asked]).unique(return_inverse=True)
     place = place[len(every) :]  # (Q,)
     queries = torch.bincount(place, minlength=len(classes))
+    # sums in one order on a GPU too, which bincount's are not
     means = {
-        name: torch.bincount(place, weights=values, minlength=len(classes)) / queries for name, values in scores.items()
+        name: values.new_zeros(len(classes)).index_add(0, place, values) / queries for name, values in scores.items()
     }
     return ClassScores(
         classes.cpu().numpy(), queries.cpu().numpy(), {name: mean.cpu().numpy() for name, mean in means.items()}
