@@ -28,15 +28,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", type=Path, help="a folder for the rows as CSV files, row by row")
     arguments = parser.parse_args()
-    rows = dict(evaluation.rows(timed, DEVICE, [evaluation.SOP_TEST], note=", all cores"))
+    on_cpu = DEVICE.type == "cpu"
+    rows = dict(evaluation.rows(timed, DEVICE, [evaluation.SOP_TEST], note=", all cores" if on_cpu else ""))
     rows |= evaluation.rows(on_one_thread, DEVICE)
     rows["random resized crop, 32 x 256 px | torchvision v2, image by image"] = crops
     rows |= losses.rows(on_one_thread, DEVICE)
     rows |= steps.rows(on_one_thread, DEVICE)
     rows |= networks.rows(on_one_thread, DEVICE)
     folder = arguments.write
-    scaling.written(report(rows), folder and folder / "peers.csv")
-    if DEVICE.type != "cpu":
+    scaling.written(report(rows), folder and folder / ("peers.csv" if on_cpu else "peers-gpu.csv"))
+    if not on_cpu:
         return
     points = scaling.written(scaling.curves(most=8000), folder and folder / "growth.csv")
     print(f"\n{scaling.report(points)}")

@@ -74,7 +74,12 @@ def _prepared(unit: Unit) -> PreparedData:
 
 
 def _settle(device: torch.device) -> None:
-    """What a process sets before it trains: one thread on a CPU; on a GPU, the same numbers from the same seed."""
+    """What a process sets before it trains: one thread on a CPU; on a GPU, the same numbers from the same seed.
+
+    On an NVIDIA H200, with torch's own settings, a run of conv4 repeated gave other numbers. Forward and backward of 32
+    images, with those settings and with these: conv4 3.1 and 3.7 ms, BN-Inception at 227 px 27 and 35, ResNet-50 at
+    227 px 21 and 66, of which two thirds are the full float32.
+    """
     if device.type == "cpu":
         torch.set_num_threads(1)
         threadpool_limits(1)  # NumPy's products too

@@ -25,6 +25,7 @@ def made(tmp_path, monkeypatch):
         for what, peer, ours, theirs in rows
     ]
     pd.DataFrame(peers).to_csv(tmp_path / "peers.csv", index=False)
+    pd.DataFrame(peers[:2]).assign(device="A GPU").to_csv(tmp_path / "peers-gpu.csv", index=False)
     growth = [("retrieval", "images", size, 1e-6 * size**2, size / 100) for size in (1000, 2000, 4000, 8000)]
     growth += [("proposal", "trials", size, 0.001 * size, np.nan) for size in (1, 10, 100)]
     growth += [("study", "workers", size, 20 / min(size, 2), np.nan) for size in (1, 2, 4)]
@@ -36,15 +37,15 @@ def made(tmp_path, monkeypatch):
 
 
 def test_cells_are_the_medians_and_their_ratio():
-    cells = page.peer_cells()
+    cells = page.peer_cells(page.peers())
     assert cells.loc["a loss"].tolist() == ["library", "1.00", "4.00", "4.00"]
     assert list(cells.index) == ["a loss", "a step", "a metric"]
 
 
 def test_sentences_hold_the_numbers():
-    text = page.peers_sentence()
+    text = page.peers_sentence(page.peers())
     assert "Our part is faster than its peer in 2 of 3 comparisons; the median ratio is 1.5." in text
-    assert page.extremes_sentence() == (
+    assert page.extremes_sentence(page.peers()) == (
         "Furthest behind its peer: a metric (0.50 times as fast as search); furthest ahead: a loss (4 times as fast as "
         "library)."
     )
@@ -52,7 +53,13 @@ def test_sentences_hold_the_numbers():
     assert "P@1, R-precision and MAP@R with exponent 2.0, a proposal of a search with exponent 1.0" in text
     assert "8,000 images take 64 seconds of one core and 80 MB" in page.largest_sentence()
     assert "2.0 times as fast with 2 workers" in text
-    assert "made at commit 0000000000 (2026-01-01), with a load of at most 0.5" in page.where()
+    assert "made at commit 0000000000 (2026-01-01), with a load of at most 0.5" in page.where(page.growth())
+
+
+def test_a_gpu_is_named_and_what_it_was_not_asked():
+    found = page.on_a_gpu()
+    assert page.where(found).startswith("Measured on A GPU, beside made, at commit 0000000000")
+    assert page.unmeasured_sentence() == "Not measured there: a metric."
 
 
 def test_exponents_are_those_of_the_larger_sizes():
@@ -77,5 +84,6 @@ def test_the_committed_measurements_are_whole(monkeypatch):
     monkeypatch.undo()
     assert {"what", "peer", "ratio", "load", "machine", "commit"} <= set(page.peers())
     assert (page.peers()["ratio"] > 0).all()
+    assert set(page.on_a_gpu()["device"]) != {"cpu"}
     assert set(page.growth()["task"]) == set(figures.LOOKS)
     assert page.growth()["seconds"].gt(0).all()

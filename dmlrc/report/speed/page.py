@@ -6,6 +6,7 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 
+from dmlrc.report import labels
 from dmlrc.report.method.notes import OTHERS, SHOWN
 
 MEASUREMENTS = files("dmlrc.report") / "measurements"
@@ -16,12 +17,22 @@ FITTED = {
     "proposal": "a proposal of a search",
 }
 """What grows by a power, and what it is called; a study gets shorter with its workers."""
+BARE_SEARCH, ALL_CORES = "faiss.knn alone", ", all cores"
+"""A peer, and the note on a part, that a GPU does not have."""
 
 
-def peers() -> pd.DataFrame:
-    """Each part beside its peer: what, peer, ours_ms, peer_ms, ratio (above 1: ours is faster), load, machine, ..."""
-    found = pd.read_csv(MEASUREMENTS / "peers.csv", dtype={"commit": str})
+def peers(file: str = "peers") -> pd.DataFrame:
+    """Each part beside its peer: what, peer, ours_ms, peer_ms, ratio (above 1: ours is faster), load, machine, ...
+
+    file: "peers", on a CPU, or "peers-gpu".
+    """
+    found = pd.read_csv(MEASUREMENTS / f"{file}.csv", dtype={"commit": str})
     return found.assign(what=found["what"].map(named))
+
+
+def on_a_gpu() -> pd.DataFrame:
+    """`peers` on a GPU."""
+    return peers("peers-gpu")
 
 
 _LABELS = {loss: note.label for note in OTHERS.values() for loss in note.losses}
@@ -46,9 +57,8 @@ def growth() -> pd.DataFrame:
     return pd.read_csv(MEASUREMENTS / "growth.csv", dtype={"commit": str})
 
 
-def peer_cells() -> pd.DataFrame:
+def peer_cells(found: pd.DataFrame) -> pd.DataFrame:
     """`peers` as cells: a row a part."""
-    found = peers()
     cells = pd.DataFrame(
         {
             "Part": found["what"],
@@ -61,18 +71,18 @@ def peer_cells() -> pd.DataFrame:
     return cells.set_index("Part")
 
 
-def peers_sentence() -> str:
-    """How many parts are faster than their peers, in a sentence."""
-    ratio = peers()["ratio"]
+def peers_sentence(found: pd.DataFrame) -> str:
+    """How many parts are faster than their peers, in a sentence. found: `peers`."""
+    ratio = found["ratio"]
     return (
         f"Our part is faster than its peer in {(ratio > 1).sum()} of {len(ratio)} comparisons; the median ratio is "
         f"{ratio.median():.1f}."
     )
 
 
-def extremes_sentence() -> str:
-    """The slowest and the fastest part beside its peer, in a sentence."""
-    found = peers().sort_values("ratio")
+def extremes_sentence(found: pd.DataFrame) -> str:
+    """The slowest and the fastest part beside its peer, in a sentence. found: `peers`."""
+    found = found.sort_values("ratio")
     slow, fast = found.iloc[0], found.iloc[-1]
     return (
         f"Furthest behind its peer: {slow['what']} ({slow['ratio']:.2f} times as fast as {slow['peer']}); furthest "
@@ -125,11 +135,23 @@ def growth_sentence() -> str:
     return text
 
 
-def where() -> str:
-    """The machine and the commit of the measurements, and whether it was busy."""
-    found = pd.concat([peers(), growth()])
-    busy = found["load"].max()
+def unmeasured_sentence() -> str:
+    """Which parts were measured on a CPU alone, in a sentence; empty where none."""
+    on_cpu = peers()
+    on_cpu = on_cpu[on_cpu["peer"] != BARE_SEARCH]
+    alone = list(dict.fromkeys(on_cpu["what"].str.removesuffix(ALL_CORES)))
+    alone = [what for what in alone if what not in set(on_a_gpu()["what"])]
+    if not alone:
+        return ""
+    return f"Not measured there: {labels.listed(alone)}."
+
+
+def where(found: pd.DataFrame) -> str:
+    """The machine and the commit of measurements, and whether it was busy. found: `peers`, `growth` or both."""
+    device = found["device"].dropna().iloc[0] if "device" in found else "cpu"
+    machines = ", ".join(found["machine"].unique())
     return (
-        f"Measured on {', '.join(found['machine'].unique())} at commit {', '.join(found['commit'].unique())} "
-        f"({', '.join(found['date'].unique())}), with a load of at most {busy:.1f} on the machine."
+        f"Measured on {machines if device == 'cpu' else f'{device}, beside {machines},'} at commit "
+        f"{', '.join(found['commit'].unique())} ({', '.join(found['date'].unique())}), with a load of at most "
+        f"{found['load'].max():.1f} on the machine."
     )
