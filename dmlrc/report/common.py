@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -186,16 +187,28 @@ def place(values: pd.Series, name: str) -> str:
 NOT_AMONG = "not among them"
 
 
-def ranks(rows: pd.DataFrame, name: str, between: str = " to ") -> str:
-    """Which ranks a row of ours may have among these, by the luck of seeds: "2 to 4 of 7".
+class Ranks(NamedTuple):
+    """Which ranks a row of ours may have, counted from the best, by the luck of seeds."""
 
-    rows: mean, ci95 and n, indexed by name, as `column`. between: what stands between the two ranks.
-    """
+    low: float
+    high: float
+    of: int
+
+    def text(self, between: str = " to ") -> str:
+        """As printed: "2 to 4 of 7". between: what stands between the two ranks."""
+        return f"{labels.places(self.low, self.high, between=between)} of {self.of}"
+
+
+def ranks(rows: pd.DataFrame, name: str) -> Ranks | None:
+    """The ranks of a name among these rows; None where it has no result. rows: mean, ci95 and n, as `column`."""
     told = statistics.by_luck_of_seeds(rows)
     if name not in told.index or math.isnan(told["rank_low"][name]):
-        return NOT_AMONG
-    count = rows["mean"].notna().sum()
-    return f"{labels.places(*told.loc[name, ['rank_low', 'rank_high']], between=between)} of {count}"
+        return None
+    return Ranks(*told.loc[name, ["rank_low", "rank_high"]], rows["mean"].notna().sum())
+
+
+def ranks_text(found: Ranks | None) -> str:
+    return found.text() if found else NOT_AMONG
 
 
 def verdicts(edition: Sequence[StudyRecords] | claims.Judged, paper: str) -> str:

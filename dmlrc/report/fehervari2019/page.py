@@ -484,7 +484,10 @@ def _of_more_dimensions(by_study: ByStudy, dims: ByStudy) -> str:
     own, others = (common.settings(records, name)["embedding_dim"] for name in ("proxy_softmax", "triplet_semihard"))
     told = f"ProxySoftmax has {own:,} dimensions, kept as bits, where the others have {others} floats"
     sweeps = {name: sweep(each).set_index("method") for name, each in common.present(dims).items()}
-    ranks = {name: common.ranks(frame[frame["number"] == others], "proxy_softmax") for name, frame in sweeps.items()}
+    ranks = {
+        name: common.ranks_text(common.ranks(frame[frame["number"] == others], "proxy_softmax"))
+        for name, frame in sweeps.items()
+    }
     return f"{told}. With {others} floats it ranks {labels.by_study(ranks)}." if ranks else f"{told}."
 
 

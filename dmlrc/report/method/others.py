@@ -205,9 +205,9 @@ def place(means: pd.DataFrame, method: str) -> str:
     ('70.0 ± 1.0 (1 of 2)', '60.0 ± 20.0 (1–2 of 2) ↓')
     """
     trained = means.drop(index=[PRETRAINED, fehervari.FLOATS], errors="ignore")
-    value, ranks = means.loc[method, ["mean", "ci95"]], common.ranks(trained, method, between="–")
+    value, ranks = means.loc[method, ["mean", "ci95"]], common.ranks(trained, method)
     below = labels.below(value["mean"], means["mean"].get(PRETRAINED, np.nan))
-    return f"{labels.percent(*value, digits=1)} ({ranks}){below}"
+    return f"{labels.percent(*value, digits=1)} ({ranks.text('–') if ranks else common.NOT_AMONG}){below}"
 
 
 @dataclass(frozen=True)

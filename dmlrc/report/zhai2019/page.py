@@ -149,10 +149,10 @@ def losses_sentence(table: str, by_study: ByStudy) -> str:
     }
     text = f"Rank of NormSoftmax by R@1 in the paper: {labels.each(ranks, str)}"
     ours = {name: of_table(table, losses(records)) for name, records in common.present(by_study).items()}
-    ours = {name: _ranks(frame) for name, frame in ours.items() if len(frame)}
+    ours = {f"`{name}`": _ranks(frame) for name, frame in ours.items() if len(frame)}
     if not ours:
         return f"{text}. We have not run this trunk."
-    return f"{text}; in our runs: {labels.each({f'`{name}`': place for name, place in ours.items()}, str)}."
+    return f"{text}; in our runs: {labels.each(ours, common.ranks_text)}."
 
 
 def place_in_short(by_study: ByStudy, equal: ByStudy) -> str:
@@ -161,29 +161,30 @@ def place_in_short(by_study: ByStudy, equal: ByStudy) -> str:
     In equal batches, where only the loss differs; else in its own. by_study: zhai2019-losses; equal:
     zhai2019-losses-equal.
     """
-    same = {name: _equal_place(records) for name, records in common.present(equal).items()}
-    places = {name: place for name, place in (same or _own_places(by_study)).items() if place != common.NOT_AMONG}
-    if not places:
+    same = {name: _equal_ranks(records) for name, records in common.present(equal).items()}
+    told = {name: ranks for name, ranks in (same or _own_ranks(by_study)).items() if ranks}
+    if not told:
         return ""
-    may = [f"`{name}`" for name, place in places.items() if place.split()[0] == "1"]
-    alone = " alone" * (len(may) < len(places))
+    may = [f"`{name}`" for name, ranks in told.items() if ranks.low == 1]
+    alone = " alone" * (len(may) < len(told))
     share = (
         f"it may share the first place on {labels.listed(may)}{alone}"
         if may
         else "on none may it share the first place"
     )
     batches = "With the same batches for all losses" if same else "In the batches that its paper gives it"
-    return f"{batches}, the classifier ranks {labels.by_study(places)} by R@1: {share}."
+    places = labels.by_study({name: ranks.text() for name, ranks in told.items()})
+    return f"{batches}, the classifier ranks {places} by R@1: {share}."
 
 
-def _own_places(by_study: ByStudy) -> dict[str, str]:
+def _own_ranks(by_study: ByStudy) -> dict[str, common.Ranks | None]:
     ours = {name: of_table("Table 1", losses(records)) for name, records in common.present(by_study).items()}
     return {name: _ranks(frame) for name, frame in ours.items() if len(frame)}
 
 
 def own_batches_sentence(by_study: ByStudy) -> str:
     """The place of normalised softmax in batches of its own, and which losses are not counted; "" where nothing ran."""
-    told = _own_places(by_study)
+    told = {name: common.ranks_text(ranks) for name, ranks in _own_ranks(by_study).items()}
     if not told:
         return ""
     text = (
@@ -204,14 +205,14 @@ def _diverged(records: StudyRecords) -> list[str]:
     return [f"{zhai_label(name)} ({state})" for name, state in states.items() if state in tables.NO_RESULT]
 
 
-def _equal_place(records: StudyRecords) -> str:
+def _equal_ranks(records: StudyRecords) -> common.Ranks | None:
     rows = common.over_seeds(records)
     rows = rows[(rows["setting"] == "separated") & (rows["metric"] == "precision_at_1")]
     of_layout = rows[rows["value"] == EQUAL_LAYOUTS[0]].set_index("row")
     return common.ranks(of_layout.drop(index=PRETRAINED, errors="ignore"), SOFTMAX)
 
 
-def _ranks(frame: pd.DataFrame) -> str:
+def _ranks(frame: pd.DataFrame) -> common.Ranks | None:
     """Which ranks normalised softmax may have by R@1. frame: `numbers.losses`."""
     rows = frame[frame["metric"] == "precision_at_1"].set_index("method")
     return common.ranks(rows.drop(index=PRETRAINED, errors="ignore"), SOFTMAX)
