@@ -1,6 +1,5 @@
 """How the claims are printed: cells of text, with links to the chapters that show the numbers."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isnan
@@ -11,6 +10,7 @@ from markupsafe import Markup
 from dmlrc import papers
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels
+from dmlrc.report.claims.exhibits import link
 from dmlrc.report.claims.measures import SEEDS_ONLY
 from dmlrc.report.claims.rule import (
     BELOW,
@@ -29,37 +29,6 @@ from dmlrc.report.claims.verdicts import CLAIMS, WITHOUT_RECORDS, Judged, in_pap
 from dmlrc.report.method import notes
 
 PAPERS = {paper.id: paper for paper in papers.ALL}
-CHAPTERS = {
-    **dict.fromkeys(("musgrave-t2", "musgrave-f1", "musgrave-f2-numbers"), "01_metrics"),
-    "musgrave-search-trials": "02_protocol_and_search",
-    "validation-test": "14_what_decides_a_ranking",
-    **dict.fromkeys(("musgrave-f4-trends", "answer", "recycled-contrastive"), "04_papers_versus_reality"),
-}
-"""The tables and figures that stand in another chapter than that of their paper."""
-
-
-def chapter(label: str) -> str:
-    """The chapter in which a table or figure stands."""
-    return CHAPTERS.get(label) or PAPERS[label.partition("-")[0]].chapter
-
-
-def link(label: str) -> Markup:
-    """A link to a table or figure, from one chapter to another."""
-    return Markup('<a href="{}.html#{}">{}</a>').format(chapter(label), label, shown(label))
-
-
-def shown(label: str) -> str:
-    """A table or figure as a link says it; its paper stands in another column.
-
-    >>> shown("roth-f2-beside-losses"), shown("musgrave-t3"), shown("oi-orders"), shown("validation-test")
-    ('Fig. 2: beside losses', 'Table 3', 'Orders', 'Validation test')
-    """
-    paper, _, rest = label.partition("-")
-    rest = rest if paper in PAPERS else label
-    if number := re.fullmatch(r"([ft])(\d+)(?:-(.*))?", rest):
-        words = f": {number[3].replace('-', ' ')}" if number[3] else ""
-        return f"{'Fig.' if number[1] == 'f' else 'Table'} {number[2]}{words}"
-    return rest.replace("-", " ").capitalize()
 
 
 def _see(claim: Claim) -> Markup:
