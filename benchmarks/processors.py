@@ -23,9 +23,10 @@ import torch
 from benchmarks.scaling import written
 from dmlrc import provenance
 
-UNITS = ("grocery-quick:contrastive", "grocery-quick:normalized_softmax", "grocery-quick:fast_ap")
+Unit = tuple[str, str]  # of a study the first trial of a method
+UNITS = tuple(("grocery-quick", method) for method in ("contrastive", "normalized_softmax", "fast_ap"))
 COMMITTED = tuple(
-    f"cars196crops-frozen:{method}"
+    ("cars196crops-frozen", method)
     for method in ("contrastive", "triplet", "normalized_softmax", "fast_ap", "soft_triple", "multi_similarity")
 )
 KERNELS = {
@@ -35,37 +36,37 @@ KERNELS = {
 """What PyTorch and MKL are allowed to use: environment variables of each."""
 
 
-def first_trial(name: str, repetition: int = 0) -> dict:
-    """Validation MAP@R of the first trial of "STUDY:METHOD", and the step of each fold's best checkpoint."""
+def first_trial(name: str, method: str, repetition: int = 0) -> dict:
+    """Validation MAP@R of the first trial of a study's method, and the step of each fold's best checkpoint."""
     from dmlrc import schedule, studies
     from dmlrc.unit import run_unit
 
-    study_name, method = name.split(":")
-    study = studies.get(study_name)
+    study = studies.get(name)
     unit, *_ = schedule.next_units(study, study.method(method), repetition, [])
     record = run_unit(unit)
     return {"value": record["value"], "best_steps": [run["best_step"] for run in record["runs"]]}
 
 
-def measured(name: str, variables: dict[str, str]) -> dict:
+def measured(unit: Unit, variables: dict[str, str]) -> dict:
     """`first_trial` in a process of its own with these environment variables."""
-    code = f"import json; from benchmarks.processors import first_trial; print(json.dumps(first_trial({name!r})))"
+    code = f"import json; from benchmarks.processors import first_trial; print(json.dumps(first_trial(*{unit!r})))"
     done = subprocess.run(
         [sys.executable, "-c", code], env=os.environ | variables, capture_output=True, text=True, check=True
     )
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def rows(names: Sequence[str]) -> Iterator[dict]:
+def rows(units: Sequence[Unit]) -> Iterator[dict]:
     """A row a unit and set of kernels: map_at_r, best_steps, and how far it is from that of the native kernels."""
     facts = provenance.environment(torch.device("cpu"))
-    for name in names:
+    for study, method in units:
         native = None
         for kernels, variables in KERNELS.items():
-            told = measured(name, variables)
+            told = measured((study, method), variables)
             native = native or told
             yield {
-                "unit": name,
+                "study": study,
+                "method": method,
                 "kernels": kernels,
                 "map_at_r": repr(told["value"]),
                 "difference": repr(told["value"] - native["value"]),
@@ -77,31 +78,33 @@ def rows(names: Sequence[str]) -> Iterator[dict]:
             }
 
 
-def again(names: Sequence[str]) -> Iterator[dict]:
-    """A row for the first trial of each repetition of "STUDY:METHOD" that was recorded on another processor.
+def again(units: Sequence[Unit]) -> Iterator[dict]:
+    """A row for the first trial of each repetition of a study's method that was recorded on another processor.
 
-    Columns: unit, repetition, recorded, recorded_on, again, again_on, difference (again less recorded),
+    Columns: study, method, repetition, recorded, recorded_on, again, again_on, difference (again less recorded),
     same_checkpoints (in how many folds the best checkpoint is the same), folds, torch, date, commit. Raises SystemExit
     where all of them were recorded on this processor.
     """
     from dmlrc import records
 
     here = provenance.environment(torch.device("cpu"))["processor"]
-    for name in names:
-        study_name, method = name.split(":")
-        found = records.load(study_name)
+    for study, method in units:
+        found = records.load(study)
         trials = found.trials[(found.trials["method"] == method) & (found.trials["trial"] == 0)]
         elsewhere = trials[trials["processor"] != here]
         if elsewhere.empty:
-            raise SystemExit(f"all first trials of {name} were recorded on {here} too: run this on another machine")
+            raise SystemExit(
+                f"all first trials of {study}:{method} were recorded on {here} too: run this on another machine"
+            )
         runs = found.runs[
             (found.runs["method"] == method) & (found.runs["kind"] == "trial") & (found.runs["number"] == 0)
         ]
         for trial in elsewhere.itertuples():
             steps = runs[runs["repetition"] == trial.repetition].sort_values("fold")["best_step"]
-            told = first_trial(name, trial.repetition)
+            told = first_trial(study, method, trial.repetition)
             yield {
-                "unit": name,
+                "study": study,
+                "method": method,
                 "repetition": trial.repetition,
                 "recorded": repr(float(trial.value)),
                 "recorded_on": trial.processor,
@@ -118,18 +121,22 @@ def again(names: Sequence[str]) -> Iterator[dict]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("units", nargs="*", help="STUDY:METHOD, whose first trial is run")
+    parser.add_argument(
+        "units", nargs="*", type=lambda given: tuple(given.split(":")), help="STUDY:METHOD, whose first trial is run"
+    )
     parser.add_argument("--write", type=Path, help="a CSV file for the rows")
     parser.add_argument("--committed", action="store_true", help="compare with records of another processor")
     arguments = parser.parse_args()
     if arguments.committed:
         for row in written(again(arguments.units or COMMITTED), arguments.write):
             print(
-                f"{row['unit']:40} {row['recorded_on']:24} {float(row['recorded']):.6f} {float(row['difference']):+.1e}"
+                f"{row['study']:24} {row['method']:20} {row['recorded_on']:24} {float(row['recorded']):.6f} {float(row['difference']):+.1e}"
             )
         return
     for row in written(rows(arguments.units or UNITS), arguments.write):
-        print(f"{row['unit']:40} {row['kernels']:8} {float(row['map_at_r']):.6f} {float(row['difference']):+.1e}")
+        print(
+            f"{row['study']:24} {row['method']:20} {row['kernels']:8} {float(row['map_at_r']):.6f} {float(row['difference']):+.1e}"
+        )
 
 
 if __name__ == "__main__":

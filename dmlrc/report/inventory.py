@@ -84,31 +84,30 @@ TOLERANCE = 0.005
 def other_kernels() -> pd.DataFrame:
     """Units that were run again without AVX-512, as `benchmarks/processors.py` measured them.
 
-    Columns: unit ("STUDY:METHOD", its first trial), kernels, map_at_r, difference (from the native kernels), best_steps
+    Columns: study and method, of which it is the first trial, kernels, map_at_r, difference (from the native kernels), best_steps
     (of each fold's best checkpoint), machine, torch, date, commit.
     """
     return pd.read_csv(files("dmlrc.report") / "measurements" / "processors.csv")
 
 
 def other_kernels_cells() -> pd.DataFrame:
-    """`other_kernels` as cells: a row a unit, validation MAP@R in percent, and the differences in points."""
+    """`other_kernels` as cells: a row a trial, validation MAP@R in percent, and the differences in points."""
     found = other_kernels()
-    cells = {}
-    for unit, part in found.groupby("unit", sort=False):
-        study, method = unit.split(":")
+    cells = []
+    for (study, method), part in found.groupby(["study", "method"], sort=False):
         native, *others = part.itertuples()
         row = {"study": study, "loss": labels.method_label(method), "MAP@R": labels.percent(native.map_at_r, digits=3)}
         for other in others:
             same = "" if other.best_steps == native.best_steps else ", other checkpoints"
             row[f"with {other.kernels}"] = f"{100 * other.difference:+.4f}{same}"
-        cells[unit] = row
-    return pd.DataFrame.from_dict(cells, orient="index").set_index("study").rename_axis("Study")
+        cells.append(row)
+    return pd.DataFrame(cells).set_index("study").rename_axis("Study")
 
 
 def other_machines() -> pd.DataFrame:
     """Committed trials that were run again on another processor: `benchmarks/processors.py --committed` measured them.
 
-    Columns: unit ("STUDY:METHOD", the first trial of a repetition), repetition, recorded, recorded_on, again, again_on,
+    Columns: study, method and repetition, of which it is the first trial, recorded, recorded_on, again, again_on,
     difference, same_checkpoints, folds, torch, date, commit.
     """
     return pd.read_csv(files("dmlrc.report") / "measurements" / "machines.csv")
@@ -118,8 +117,8 @@ def other_machines_cells() -> pd.DataFrame:
     """`other_machines` as cells: a row a trial, validation MAP@R in percent, and the difference in points."""
     cells = [
         {
-            "study": row.unit.split(":")[0],
-            "loss": labels.method_label(row.unit.split(":")[1]),
+            "study": row.study,
+            "loss": labels.method_label(row.method),
             "repetition": str(row.repetition + 1),
             row.recorded_on: labels.percent(row.recorded, digits=3),
             row.again_on: labels.percent(row.again, digits=3),
@@ -141,7 +140,7 @@ def other_machines_sentence() -> str:
     return (
         f"{labels.counted(len(found), 'trial')} recorded on {labels.listed(dict.fromkeys(found['recorded_on']))}, run "
         f"again on {labels.listed(dict.fromkeys(found['again_on']))}: {(moved < 1e-5).sum()} give the same number to a "
-        f"thousandth of a point. {labels.method_label(worst['unit'].split(':')[1])} moves most, by "
+        f"thousandth of a point. {labels.method_label(worst['method'])} moves most, by "
         f"{labels.percent(moved.max())} points; {folds} folds keep another checkpoint."
     )
 

@@ -477,7 +477,11 @@ def test_a_row_below_its_start_that_makes_a_range_decides_nothing(base, monkeypa
     monkeypatch.setattr(starts, "of_rows", lambda _: begun.combine_first(others.rename_axis(["method", "setting"])))
     judged = rule.evaluate(BY_ID["roth-saturation"], found)
     assert judged.verdict == verdict
-    assert (judged.why == f"a row that makes the range lies {rule.BELOW}") == (verdict == INCONCLUSIVE)
+    assert (
+        (judged.why == f"a row that makes the range lies {rule.BELOW}")
+        == (judged.low is rule.Low.END)
+        == (verdict == INCONCLUSIVE)
+    )
 
 
 def test_the_range_in_blocks_is_that_of_a_two_way_table():
@@ -822,7 +826,7 @@ def test_claims_that_rest_on_low_rows_are_counted():
     low, high, open_ = (
         rule.Judgement(REPRODUCED, below_trunk=True),
         rule.Judgement(NOT_REPRODUCED),
-        rule.Judgement(INCONCLUSIVE, why=f"3 of 4 rows are {rule.BELOW}"),
+        rule.Judgement(INCONCLUSIVE, why=f"3 of 4 rows are {rule.BELOW}", low=rule.Low.MOST),
     )
     needing = [claim.id for claim in claims.CLAIMS if claim.needs][:6]
     edition = {

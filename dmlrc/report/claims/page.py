@@ -14,7 +14,6 @@ from dmlrc.report.claims.exhibits import link
 from dmlrc.report.claims.measures import SEEDS_ONLY
 from dmlrc.report.claims.rule import (
     BELOW,
-    END_BELOW,
     INCONCLUSIVE,
     NOT_REPRODUCED,
     OURS,
@@ -23,6 +22,7 @@ from dmlrc.report.claims.rule import (
     VERDICTS,
     Claim,
     Judgement,
+    Low,
     Unit,
 )
 from dmlrc.report.claims.verdicts import CLAIMS, WITHOUT_RECORDS, Judged, in_paper, judged, of_section
@@ -152,7 +152,7 @@ def _value(unit: Unit, value: float) -> str:
 def unsettled(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     """What stands behind the verdicts that are not firm: a row a study, verdict and reason; how many, and which."""
     rows = [
-        {"Study": study, "verdict": judgement.verdict, "why": _reason(judgement.why), "claim": _SENTENCES[name]}
+        {"Study": study, "verdict": judgement.verdict, "why": _reason(judgement), "claim": _SENTENCES[name]}
         for study, judgements in judged(edition).items()
         for name, judgement in judgements.items()
         if judgement.why
@@ -162,18 +162,12 @@ def unsettled(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     return groups.agg(claims="size", which=" ".join)
 
 
-def _reason(why: str) -> str:
-    """A reason without its counts, so that claims stand together that share it."""
-    return MOST_LOW if _is_of_low_rows(why) else why
+def _reason(judgement: Judgement) -> str:
+    """Why a claim is open, without counts, so that claims stand together that share it."""
+    return MOST_LOW if judgement.low is Low.MOST else judgement.why
 
 
 MOST_LOW = f"most of its rows lie {BELOW}"
-
-
-def _is_of_low_rows(why: str) -> bool:
-    """Whether most rows are the reason, not the one at an end of a range."""
-    return why.endswith(BELOW) and why != END_BELOW
-
 
 MARKED = (
     "Bold: the whole 95 % interval lies where the claim says. Italic: it lies wholly elsewhere. "
@@ -243,14 +237,12 @@ def small_print(edition: Sequence[StudyRecords] | Judged) -> str:
 def _open(theirs: Judged) -> str:
     """How many claims are inconclusive in each study that settles some, and the reason that most of them have."""
     deciding = {name: those for name, those in theirs.items() if settled(each.verdict for each in those.values())[0]}
-    whys = {
-        name: [each.why for each in those.values() if each.verdict == INCONCLUSIVE] for name, those in deciding.items()
-    }
+    left = {name: [each for each in those.values() if each.verdict == INCONCLUSIVE] for name, those in deciding.items()}
     low = f"most rows behind them lie {BELOW}"
-    reasons = Counter(low if _is_of_low_rows(why) else why for those in whys.values() for why in those)
+    reasons = Counter(low if each.low is Low.MOST else each.why for those in left.values() for each in those)
     if not reasons:
         return ""
-    counts = {name: str(len(those)) for name, those in whys.items() if those}
+    counts = {name: str(len(those)) for name, those in left.items() if those}
     return (
         f"Claims of the papers that cannot be told: {labels.by_study(counts)}, most often because "
         f"{reasons.most_common(1)[0][0]}."
@@ -315,7 +307,7 @@ def _low_rows(studies: Judged) -> Iterator[str]:
     harmed, under = {}, {}
     for name, judgements in studies.items():
         settled = [each for each in judgements.values() if each.settled]
-        harmed[name] = sum(each.why.endswith(BELOW) for each in judgements.values())
+        harmed[name] = sum(each.low is not None for each in judgements.values())
         under[name] = sum(each.below_trunk for each in settled), len(settled)
     if told := {name: labels.counted(count, "claim") for name, count in harmed.items() if count}:
         yield f"Left open because rows behind them lie {BELOW}: {labels.by_study(told)}."

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 
 import pandas as pd
 
@@ -172,16 +173,25 @@ def retracted(
     )
 
 
+class Low(Enum):
+    """Rows below their untrained start that leave a claim open."""
+
+    MOST = "most"
+    END = "one at an end of the range"
+
+
 @dataclass(frozen=True)
 class Judgement:
     """A verdict, why it is no firmer than it is ("" where it is firm), and the estimate behind it, if there is one.
 
-    below_trunk: whether most of the rows behind it are worse than the untrained trunk.
+    low: which rows below their untrained start left it open, if these did. below_trunk: whether most of the rows behind
+    it are worse than the untrained trunk.
     """
 
     verdict: str
     why: str = ""
     estimate: Estimate | None = None
+    low: Low | None = None
     below_trunk: bool = False
 
     @property
@@ -195,7 +205,6 @@ class Judgement:
 
 
 BELOW = "below the untrained start in P@1"
-END_BELOW = f"a row that makes the range lies {BELOW}"
 
 
 def _rows(some: int, of: int) -> str:
@@ -223,14 +232,15 @@ def judge(
     """
     if estimate.n == 0 or math.isnan(estimate.value):
         return Judgement(NOT_RUN, "nothing to compute it from")
+    low = None
     if not full:
         why = "not the full budget, or not finished"
     elif estimate.n < FEWEST or math.isnan(estimate.low) or math.isnan(estimate.high):
         why = f"too few {estimate.units or 'numbers'} ({estimate.n}, and {FEWEST} are needed)"
     elif 2 * below[0] > below[1]:
-        why = f"{_rows(*below)} {BELOW}"
+        why, low = f"{_rows(*below)} {BELOW}", Low.MOST
     elif end_below:
-        why = END_BELOW
+        why, low = f"a row that makes the range lies {BELOW}", Low.END
     elif region.holds(*estimate.attainable):
         why = "on this data it cannot fail"
     elif region.holds(estimate.low, estimate.high):
@@ -241,7 +251,7 @@ def judge(
         why = "below the limit, but the true largest effect may exceed the one measured"
     else:
         why = "the interval crosses the limit"
-    return Judgement(INCONCLUSIVE, why, estimate)
+    return Judgement(INCONCLUSIVE, why, estimate, low)
 
 
 def lower_than_untrained(records: StudyRecords) -> pd.DataFrame:
