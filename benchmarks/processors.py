@@ -121,22 +121,21 @@ def again(units: Sequence[Unit]) -> Iterator[dict]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "units", nargs="*", type=lambda given: tuple(given.split(":")), help="STUDY:METHOD, whose first trial is run"
-    )
+    named = {"type": lambda given: tuple(given.split(":")), "help": "STUDY:METHOD, whose first trial is run"}
+    parser.add_argument("units", nargs="*", **named)
     parser.add_argument("--write", type=Path, help="a CSV file for the rows")
     parser.add_argument("--committed", action="store_true", help="compare with records of another processor")
     arguments = parser.parse_args()
     if arguments.committed:
         for row in written(again(arguments.units or COMMITTED), arguments.write):
-            print(
-                f"{row['study']:24} {row['method']:20} {row['recorded_on']:24} {float(row['recorded']):.6f} {float(row['difference']):+.1e}"
-            )
+            _say(row, row["recorded_on"], row["recorded"])
         return
     for row in written(rows(arguments.units or UNITS), arguments.write):
-        print(
-            f"{row['study']:24} {row['method']:20} {row['kernels']:8} {float(row['map_at_r']):.6f} {float(row['difference']):+.1e}"
-        )
+        _say(row, row["kernels"], row["map_at_r"])
+
+
+def _say(row: dict, on: str, value: str) -> None:
+    print(f"{row['study']:24} {row['method']:20} {on:24} {float(value):.6f} {float(row['difference']):+.1e}")
 
 
 if __name__ == "__main__":

@@ -84,8 +84,8 @@ TOLERANCE = 0.005
 def other_kernels() -> pd.DataFrame:
     """Units that were run again without AVX-512, as `benchmarks/processors.py` measured them.
 
-    Columns: study and method, of which it is the first trial, kernels, map_at_r, difference (from the native kernels), best_steps
-    (of each fold's best checkpoint), machine, torch, date, commit.
+    Columns: study and method, of which it is the first trial, kernels, map_at_r, difference (from the native kernels),
+    best_steps (of each fold's best checkpoint), machine, torch, date, commit.
     """
     return pd.read_csv(files("dmlrc.report") / "measurements" / "processors.csv")
 
