@@ -10,7 +10,7 @@ from dmlrc.report.claims import measures
 from dmlrc.report.claims.rule import NUMBER, POINTS, Claim, Evidence, MissingRowsError, above, below, retracted, within
 from dmlrc.report.statistics import Estimate
 
-TABLE, DIMS, BATCHES = "fehervari2019", "fehervari2019-dims", "fehervari2019-batches-equal"
+TABLE, BATCHES = "fehervari2019", "fehervari2019-batches-equal"
 BITS = "separated_binary"
 ENSEMBLE = "dreml"
 
