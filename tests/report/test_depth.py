@@ -139,9 +139,11 @@ def test_in_short_tells_every_data_set_in_one_sentence(depths):
         f"From the worst loss to the best, in percent of the mean MAP@R: on Birds {alone} and {block}; on Cars {alone}."
     )
     (changed, pairs), lucky = (count(*depths[1:]) for count in (measures.turned, measures.turned_by_luck))
-    assert page.order_in_short({"Birds": depths}).endswith(
-        f" and {changed} of {pairs} from {measures.BLOCK} on Birds to {measures.ALL} (by luck alone {lucky.low:.0f} to "
-        f"{lucky.high:.0f})."
+    luck = f"(by luck alone {lucky.low:.0f} to {lucky.high:.0f})"
+    told, turned = page.order_in_short({"Birds": depths, "Cars": depths}), f"{changed} of {pairs}"
+    assert told.endswith(
+        f"; from {measures.BLOCK} to {measures.ALL}, {turned} pairs of losses change places on Birds {luck} and "
+        f"{turned} on Cars {luck}."
     )
     assert page.spread_in_short({}) == page.order_in_short({}) == ""
 

@@ -105,6 +105,9 @@ def test_the_settings_of_a_grid_are_named_after_their_search():
         "Each method has the setting that was best in an earlier search: for Birds and Cars that of "
         "`cars196crops-frozen-rate1e-4` at 10⁻⁴; for Shelves that of `grocery-frozen-rate1e-4` at 10⁻⁴."
     )
+    assert page.settings_sentence({"Birds": birds, "Cars": grid()}).endswith(
+        "best in an earlier search: that of `cars196crops-frozen-rate1e-4` at 10⁻⁴."
+    )
     assert page.settings_sentence({}) == ""
 
 

@@ -92,19 +92,21 @@ def order_sentence(title: str, found: Sequence[Depth]) -> str:
 
 def order_in_short(found: Mapping[str, Sequence[Depth]]) -> str:
     """How many pairs change places from each depth to the next, and by luck, in one sentence. found: by title."""
-    told, beyond = [], []
+    steps, beyond = {}, []
     for title, depths in found.items():
         for one, other in pairwise(depths):
             (changed, pairs), lucky = turned(one, other), turned_by_luck(one, other)
             beyond.append(changed > lucky.high)
+            told = steps.setdefault((one.label, other.label), [])
             told.append(
-                f"{changed} of {pairs} from {one.label} on {title} to {other.label} (by luck alone {lucky.low:.0f} to "
-                f"{lucky.high:.0f})"
+                f"{changed} of {pairs}{'' if told else ' pairs of losses change places'} on {title} (by luck alone "
+                f"{lucky.low:.0f} to {lucky.high:.0f})"
             )
-    if not told:
+    if not steps:
         return ""
     answer = "The order changes" if all(beyond) else "The order changes in part" if any(beyond) else NO_CHANGE
-    return f"{answer}: pairs of losses that change places are {labels.listed(told)}."
+    each = [f"from {one} to {other}, {labels.listed(told)}" for (one, other), told in steps.items()]
+    return f"{answer}: {'; '.join(each)}."
 
 
 NO_CHANGE = "No change of the order is shown"

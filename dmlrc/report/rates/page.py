@@ -287,7 +287,8 @@ def settings_sentence(grids: Mapping[str, StudyRecords]) -> str:
     for title, grid in grids.items():
         found.setdefault(_settings_from(grid), []).append(title)
     told = "; ".join(
-        f"for {labels.listed(those)} that of `{name}` at {labels.rate(rate)}" for (name, rate), those in found.items()
+        f"{f'for {labels.listed(those)} ' * (len(found) > 1)}that of `{name}` at {labels.rate(rate)}"
+        for (name, rate), those in found.items()
     )
     return f"Each method has the setting that was best in an earlier search: {told}." if told else ""
 

@@ -6,7 +6,6 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 
-from dmlrc.report import labels
 from dmlrc.report.method.notes import OTHERS, SHOWN
 
 MEASUREMENTS = files("dmlrc.report") / "measurements"
@@ -143,7 +142,7 @@ def unmeasured_sentence() -> str:
     alone = [what for what in alone if what not in set(on_a_gpu()["what"])]
     if not alone:
         return ""
-    return f"Not measured there: {labels.listed(alone)}."
+    return f"Not measured there: {'; '.join(alone)}."
 
 
 def where(found: pd.DataFrame) -> str:
