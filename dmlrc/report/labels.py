@@ -597,12 +597,12 @@ def by_study(texts: Mapping[str, str]) -> str:
 def led(leaders: Mapping[str, tuple[str, str]]) -> str:
     """Who leads each study, and by which score; a leader of all is named once.
 
-    >>> led({"a": ("X", "5 %"), "b": ("Y", "6 %")}), led({"a": ("X", "5 %"), "b": ("X", "6 %")})
-    ('X (5 %) on `a` and Y (6 %) on `b`', 'X: 5 % on `a` and 6 % on `b`')
+    >>> led({"a": ("X", "5 %"), "b": ("Y", "6 %")}), led({"a": ("X", "5 %, tied"), "b": ("X", "6 %")})
+    ('X (5 %) on `a` and Y (6 %) on `b`', 'X: 5 % (tied) on `a` and 6 % on `b`')
     """
     names = {name for name, _ in leaders.values()}
     if len(leaders) > 1 and len(names) == 1:
-        return f"{names.pop()}: {by_study({study: score for study, (_, score) in leaders.items()})}"
+        return f"{names.pop()}: {by_study({study: aside(score) for study, (_, score) in leaders.items()})}"
     return by_study({study: f"{name} ({score})" for study, (name, score) in leaders.items()})
 
 

@@ -166,7 +166,7 @@ def test_the_rows_of_a_loss_in_the_tables_of_the_other_papers(monkeypatch):
     ]
     near = replace(made, means=lambda records: means.assign(ci95=0.12))
     monkeypatch.setattr(others, "TABLES", (near,))
-    assert "(60.0 %, 1 of 2 others cannot be told from it)" in others.in_short(found)[0]
+    assert "(60.0 %, tied with 1 of 2 others)" in others.in_short(found)[0]
     once = replace(made, means=lambda records: means.assign(ci95=np.nan))
     monkeypatch.setattr(others, "TABLES", (once,))
     assert "Contrastive (D) (60.0 %, one run each) on" in others.in_short(found)[0]

@@ -252,7 +252,7 @@ def _with_ties(lead: Best) -> str:
         return f"{labels.one_digit(lead.mean)} %, one run each"
     if not lead.others:
         return f"{labels.one_digit(lead.mean)} %, the only row so far"
-    tied = f"{lead.tied} of {lead.others} others cannot be told from it" if lead.tied else "alone in front"
+    tied = f"tied with {lead.tied} of {lead.others} others" if lead.tied else "alone in front"
     return f"{labels.one_digit(lead.mean)} %, {tied}"
 
 
