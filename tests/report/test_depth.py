@@ -64,6 +64,28 @@ def test_orders_that_stay_and_orders_that_turn(depths):
     assert measures.turned(alone, alone) == (0, 28)
 
 
+def test_a_pair_surely_changes_places_where_both_depths_tell_it_apart(depths):
+    alone, block, everything = depths
+    assert measures.surely_turned(alone, alone) == []
+    found = measures.surely_turned(block, everything)
+    assert 2 < len(found) <= measures.turned(block, everything)[0]
+    for a, b in found:
+        assert (block.scores[a] - block.scores[b]) * (everything.scores[a] - everything.scores[b]) < 0
+    holm = block.compared.pairs.set_index(["a", "b"])["holm"]
+    assert all(holm[pair] < 0.05 for pair in found)
+
+
+def test_what_follows_is_told_by_the_count_and_by_the_pairs(depths, monkeypatch):
+    alone, block, everything = depths
+    assert page._what_follows(alone, alone) == ", so no change of the order is shown."
+    assert page._what_follows(block, everything).startswith(", so the order changes, surely that of ")
+    monkeypatch.setattr(page, "surely_turned", lambda *_: [("ntxent", "arcface")])
+    assert page._what_follows(alone, alone) == (
+        ". So their number shows no change, but NTXent and ArcFace change places: each depth tells them apart."
+    )
+    assert "; surely NTXent and ArcFace)" in page.order_in_short({"Birds": [alone, alone]})
+
+
 def test_luck_turns_few_pairs_of_losses_that_lie_far_apart(depths):
     lucky = measures.turned_by_luck(depths[0], depths[1])
     assert (lucky.n, lucky.low) == (28, 0)
@@ -111,8 +133,9 @@ def test_omniglot_is_a_data_set_of_its_own_in_every_sentence(recorded, depths):
         "Omniglot": [measures.ALL],
     }
     told = page.spread_in_short(found)
-    share = 100 * measures.spread(own["Omniglot"][0]).value / own["Omniglot"][0].scores.mean()
-    assert told.endswith(f"; on Omniglot {share:.1f} (everything).")
+    points = 100 * measures.spread(own["Omniglot"][0]).value
+    share = points / own["Omniglot"][0].scores.mean()
+    assert told.endswith(f"; on Omniglot {points:.2f} points or {share:.1f} % of their mean (everything).")
     lent = {
         title: [
             replace(each, compared=replace(each.compared, donor=CARS if each.label == measures.ALL else CUB))
@@ -121,9 +144,10 @@ def test_omniglot_is_a_data_set_of_its_own_in_every_sentence(recorded, depths):
         for title, those in found.items()
     }
     told = page.luck_sentence(lent)
-    assert ": for Birds and Cars that on CUB-200 (2010); for Omniglot that on Cars crops. " in told
-    told = page.luck_sentence({"CUB-200 (2010)": lent["Birds"]})
-    assert ": for CUB-200 (2010) that of the same data set; for Omniglot that on Cars crops. " in told
+    assert (
+        ": for Birds and Cars that of CUB-200 (2010), frozen EfficientNet-Lite0 at 224 px; for Omniglot that of Cars "
+        "crops, frozen SqueezeNet 1.0 at 227 px. "
+    ) in told
     assert page.on_own_images({"Birds": depths[:2]}) == {"Birds": depths[:2]}
     drawing = figures.order_figure({"Birds": found["Birds"]})[0]  # no depth is squashed by another's height
     heights = np.array([bars.lines[0].get_ydata() for bars in drawing.axes[0].containers])
@@ -132,14 +156,17 @@ def test_omniglot_is_a_data_set_of_its_own_in_every_sentence(recorded, depths):
 
 
 def test_in_short_tells_every_data_set_in_one_sentence(depths):
+    ranges = {each.label: (100 * measures.spread(each).value, each.scores.mean()) for each in depths}
     alone, block, _ = (
-        f"{100 * measures.spread(each).value / each.scores.mean():.1f} ({each.label})" for each in depths
+        f"{points:.2f} points or {points / mean:.1f} % of their mean ({label})"
+        for label, (points, mean) in ranges.items()
     )
     assert page.spread_in_short({"Birds": depths[:2], "Cars": depths[:1]}) == (
-        f"From the worst loss to the best, in percent of the mean MAP@R: on Birds {alone} and {block}; on Cars {alone}."
+        f"From the worst loss to the best in MAP@R: on Birds {alone} and {block}; on Cars {alone}."
     )
     (changed, pairs), lucky = (count(*depths[1:]) for count in (measures.turned, measures.turned_by_luck))
-    luck = f"(by luck alone {lucky.low:.0f} to {lucky.high:.0f})"
+    sure = len(measures.surely_turned(*depths[1:]))
+    luck = f"(by luck alone {lucky.low:.0f} to {lucky.high:.0f}; surely {sure} pairs)"
     told, turned = page.order_in_short({"Birds": depths, "Cars": depths}), f"{changed} of {pairs}"
     assert told.endswith(
         f"; from {measures.BLOCK} to {measures.ALL}, {turned} pairs of losses change places on Birds {luck} and "
@@ -150,7 +177,9 @@ def test_in_short_tells_every_data_set_in_one_sentence(depths):
 
 def test_the_study_that_lends_the_luck_of_search_is_named(depths):
     lent = [replace(each, compared=replace(each.compared, donor=CUB)) for each in depths]
-    assert ": for Birds, Cars and Omniglot that on CUB-200 (2010)." in page.luck_sentence({"Birds": lent, "Cars": lent})
+    assert ": for Birds, Cars and Omniglot that of CUB-200 (2010), frozen" in page.luck_sentence(
+        {"Birds": lent, "Cars": lent}
+    )
     own = [replace(each, compared=replace(each.compared, donor="")) for each in depths]
     assert page.luck_sentence({"Birds": own}) == page.luck_sentence({}) == ""
     count = depths[0].compared.runs.groupby("method").size().iloc[0]

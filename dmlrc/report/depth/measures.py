@@ -22,7 +22,7 @@ from dmlrc.report.hypotheses.measures import (
     counted,
     lenders,
 )
-from dmlrc.report.significance.measures import METRIC, SETTING, Comparison
+from dmlrc.report.significance.measures import ALPHA, METRIC, SETTING, Comparison
 from dmlrc.report.statistics import Estimate
 
 OMNIGLOT = titles.DATASETS["omniglot"]
@@ -99,6 +99,14 @@ def agreement(one: Depth, other: Depth) -> Estimate:
 def turned(one: Depth, other: Depth) -> tuple[int, int]:
     """How many pairs of methods stand in the other order at another depth, and of how many pairs."""
     return statistics.turned(one.scores, other.scores)
+
+
+def surely_turned(one: Depth, other: Depth) -> list[tuple[str, str]]:
+    """The pairs of methods that each depth tells apart (Holm's correction over its pairs), in opposite orders."""
+    both = one.compared.pairs.merge(other.compared.pairs, on=["a", "b"], suffixes=("_one", "_other"))
+    sure = both[["holm_one", "holm_other"]].max(axis=1) < ALPHA
+    opposite = both["difference_one"] * both["difference_other"] < 0
+    return list(both.loc[sure & opposite, ["a", "b"]].itertuples(index=False, name=None))
 
 
 def turned_by_luck(one: Depth, other: Depth) -> Estimate:

@@ -17,6 +17,7 @@ from dmlrc.report.depth.measures import (
     gains,
     luck,
     spread,
+    surely_turned,
     turned,
     turned_by_luck,
 )
@@ -84,10 +85,26 @@ def order_sentence(title: str, found: Sequence[Depth]) -> str:
             f"{title}, {one.label} against {other.label}: the rank correlation of the two orders is {rho.value:.2f} "
             f"[{rho.low:.2f}, {rho.high:.2f}], and {changed} of {pairs} pairs change places. Had the losses kept the "
             "order and the gaps of the first depth, luck of search and seed alone would have swapped about "
-            f"{lucky.value:.0f} ({lucky.low:.0f} to {lucky.high:.0f})"
-            f"{', so no change of the order is shown' * (changed <= lucky.high)}."
+            f"{lucky.value:.0f} ({lucky.low:.0f} to {lucky.high:.0f}){_what_follows(one, other)}"
         )
     return " ".join(told)
+
+
+def _what_follows(one: Depth, other: Depth) -> str:
+    """The end of `order_sentence`: whether more pairs change places than by luck, and which surely do."""
+    (changed, _), sure = turned(one, other), _sure(one, other)
+    if changed > turned_by_luck(one, other).high:
+        return f", so the order changes{f', surely that of {sure}' if sure else ''}."
+    if sure:
+        return f". So their number shows no change, but {sure} change places: each depth tells them apart."
+    return ", so no change of the order is shown."
+
+
+def _sure(one: Depth, other: Depth) -> str:
+    """The pairs that surely change places, or how many there are of them."""
+    pairs = surely_turned(one, other)
+    named = [labels.listed(map(labels.method_label, pair)) for pair in pairs]
+    return "; ".join(named) if len(pairs) < 3 else f"{len(pairs)} pairs"
 
 
 def order_in_short(found: Mapping[str, Sequence[Depth]]) -> str:
@@ -96,11 +113,12 @@ def order_in_short(found: Mapping[str, Sequence[Depth]]) -> str:
     for title, depths in found.items():
         for one, other in pairwise(depths):
             (changed, pairs), lucky = turned(one, other), turned_by_luck(one, other)
-            beyond.append(changed > lucky.high)
+            sure = _sure(one, other)
+            beyond.append(changed > lucky.high or sure)
             told = steps.setdefault((one.label, other.label), [])
             told.append(
                 f"{changed} of {pairs}{'' if told else ' pairs of losses change places'} on {title} (by luck alone "
-                f"{lucky.low:.0f} to {lucky.high:.0f})"
+                f"{lucky.low:.0f} to {lucky.high:.0f}{f'; surely {sure}' if sure else ''})"
             )
     if not steps:
         return ""
@@ -123,10 +141,14 @@ def spread_in_short(found: Mapping[str, Sequence[Depth]]) -> str:
     """How far apart the losses lie at each depth, in one sentence; "" without any depth. found: by title."""
     told = [
         f"on {title} "
-        + labels.listed(f"{_spread_of_mean(depth)} ({_LABELS.get(depth.label, depth.label)})" for depth in depths)
+        + labels.listed(
+            f"{labels.percent(spread(depth).value)} points or {_spread_of_mean(depth)} % of their mean "
+            f"({_LABELS.get(depth.label, depth.label)})"
+            for depth in depths
+        )
         for title, depths in on_own_images(found).items()
     ]
-    return f"From the worst loss to the best, in percent of the mean MAP@R: {'; '.join(told)}." if told else ""
+    return f"From the worst loss to the best in MAP@R: {'; '.join(told)}." if told else ""
 
 
 def _spread_of_mean(depth: Depth) -> str:
@@ -155,22 +177,27 @@ def spread_sentence(title: str, found: Sequence[Depth]) -> str:
 
 def luck_sentence(found: Mapping[str, Sequence[Depth]]) -> str:
     """Which study lends the luck of search to the depths of each data set; "" where none does. found: by title."""
-    borrowers: dict[str, dict[str, None]] = {}
+    borrowers: dict[str, list[str]] = {}
     for title, depths in on_own_images(found).items():
-        for depth in depths:
-            if depth.compared.donor:
-                borrowers.setdefault(titles.title(depth.compared.donor), {})[title] = None
-    same = [donor for donor, titles_of in borrowers.items() if donor in titles_of]
-    others = {donor: [title for title in titles_of if title != donor] for donor, titles_of in borrowers.items()}
-    told = [f"for {labels.listed(same)} that of the same data set"] * bool(same)
-    told += [f"for {labels.listed(titles_of)} that on {donor}" for donor, titles_of in others.items() if titles_of]
+        for donor in dict.fromkeys(depth.compared.donor for depth in depths if depth.compared.donor):
+            borrowers.setdefault(_lent_by(donor), []).append(title)
+    told = [f"for {labels.listed(borrowing)} {donor}" for donor, borrowing in borrowers.items()]
     return (
-        "Each method is searched once at each depth. The luck of search is therefore borrowed from a methods table "
-        f"whose searches were repeated: {'; '.join(told)}. Those searches have 50 trials, these 25, so the true "
-        "luck is probably larger."
+        "Each method is searched once at each depth. The luck of search is therefore borrowed, in proportion to the "
+        f"mean score, from a methods table whose searches were repeated: {'; '.join(told)}. Those searches have 50 "
+        "trials, these 25, so the true luck is probably larger."
         if told
         else ""
     )
+
+
+def _lent_by(donor: str) -> str:
+    """
+    >>> _lent_by("cub200-2010-frozen")
+    'that of CUB-200 (2010), frozen EfficientNet-Lite0 at 224 px'
+    """
+    told = studies.get(donor).protocol
+    return f"that of {titles.title(donor)}, frozen {titles.TRUNKS[told.trunk]} at {told.crop_size} px"
 
 
 def left_out_sentence(found: Mapping[str, Sequence[Depth]]) -> str:
