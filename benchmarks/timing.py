@@ -8,6 +8,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from importlib.metadata import version
 
 import torch
 from threadpoolctl import threadpool_limits
@@ -78,6 +79,7 @@ def report(rows: dict[str, Callable[[], tuple[float, float]]]) -> Iterator[dict]
             "machine": facts["processor"],
             "device": facts["device"],
             "torch": torch.__version__,
+            "pytorch_metric_learning": version("pytorch-metric-learning"),
             "date": f"{datetime.now(UTC):%Y-%m-%d}",
             "commit": provenance.commit(),
         }

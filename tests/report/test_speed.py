@@ -25,7 +25,9 @@ def made(tmp_path, monkeypatch):
         for what, peer, ours, theirs in rows
     ]
     pd.DataFrame(peers).to_csv(tmp_path / "peers.csv", index=False)
-    pd.DataFrame(peers[:2]).assign(device="A GPU").to_csv(tmp_path / "peers-gpu.csv", index=False)
+    pd.DataFrame(peers[:2]).assign(device="A GPU", torch="2", pytorch_metric_learning="3").to_csv(
+        tmp_path / "peers-gpu.csv", index=False
+    )
     growth = [("retrieval", "images", size, 1e-6 * size**2, size / 100) for size in (1000, 2000, 4000, 8000)]
     growth += [("proposal", "trials", size, 0.001 * size, np.nan) for size in (1, 10, 100)]
     growth += [("study", "workers", size, 20 / min(size, 2), np.nan) for size in (1, 2, 4)]
@@ -53,13 +55,32 @@ def test_sentences_hold_the_numbers():
     assert "P@1, R-precision and MAP@R with exponent 2.0, a proposal of a search with exponent 1.0" in text
     assert "8,000 images take 64 seconds of one core and 80 MB" in page.largest_sentence()
     assert "2.0 times as fast with 2 workers" in text
-    assert "made at commit 0000000000 (2026-01-01), with a load of at most 0.5" in page.where(page.growth())
+    assert "made, at commit 0000000000 (2026-01-01). Other work was under way: up to 0.5" in page.where(page.growth())
 
 
 def test_a_gpu_is_named_and_what_it_was_not_asked():
     found = page.on_a_gpu()
-    assert page.where(found).startswith("Measured on A GPU, beside made, at commit 0000000000")
-    assert page.unmeasured_sentence() == "Not measured there: a metric."
+    assert page.where(found).startswith(
+        "Measured on A GPU, beside made, with torch 2 and pytorch-metric-learning 3, at"
+    )
+    assert page.unmeasured_sentence() == "Not measured there, since its time was short: a metric."
+    assert page.beside_cpu_sentence() == ""
+
+
+def test_a_step_on_a_gpu_stands_beside_that_on_a_cpu(tmp_path):
+    for file, times in {"peers": (0.7, 0.9), "peers-gpu": (1.1, 0.8)}.items():
+        rows = [{"what": f"step {loss}, 8", "ours_ms": ms} for loss, ms in zip(("a", "b"), times, strict=True)]
+        pd.DataFrame(rows).assign(commit="0").to_csv(tmp_path / f"{file}.csv", index=False)
+    assert page.beside_cpu_sentence().startswith(
+        "A step of a frozen study takes 0.8 to 1.1 ms on this GPU and 0.7 to 0.9 ms of one core of the CPU above: 1 of 2"
+    )
+
+
+def test_a_part_may_be_as_fast_as_its_peer():
+    found = pd.DataFrame({"ratio": [0.5, 1.005, 2.0]})
+    assert page.peers_sentence(found).startswith(
+        "Our part is faster than its peer in 1 of 3 comparisons, as fast in 1;"
+    )
 
 
 def test_exponents_are_those_of_the_larger_sizes():

@@ -6,6 +6,7 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 
+from dmlrc.report import labels
 from dmlrc.report.method.notes import OTHERS, SHOWN
 
 MEASUREMENTS = files("dmlrc.report") / "measurements"
@@ -16,6 +17,7 @@ FITTED = {
     "proposal": "a proposal of a search",
 }
 """What grows by a power, and what it is called; a study gets shorter with its workers."""
+AS_FAST = 1.01
 BARE_SEARCH, ALL_CORES = "faiss.knn alone", ", all cores"
 """A peer, and the note on a part, that a GPU does not have."""
 
@@ -25,7 +27,8 @@ def peers(file: str = "peers") -> pd.DataFrame:
 
     file: "peers", on a CPU, or "peers-gpu".
     """
-    found = pd.read_csv(MEASUREMENTS / f"{file}.csv", dtype={"commit": str})
+    texts = dict.fromkeys(("commit", "torch", "pytorch_metric_learning"), str)
+    found = pd.read_csv(MEASUREMENTS / f"{file}.csv", dtype=texts)
     return found.assign(what=found["what"].map(named))
 
 
@@ -71,11 +74,12 @@ def peer_cells(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def peers_sentence(found: pd.DataFrame) -> str:
-    """How many parts are faster than their peers, in a sentence. found: `peers`."""
+    """How many parts are faster than their peers, or as fast within a hundredth, in a sentence. found: `peers`."""
     ratio = found["ratio"]
+    same = int(ratio.between(1 / AS_FAST, AS_FAST).sum())
     return (
-        f"Our part is faster than its peer in {(ratio > 1).sum()} of {len(ratio)} comparisons; the median ratio is "
-        f"{ratio.median():.1f}."
+        f"Our part is faster than its peer in {(ratio > AS_FAST).sum()} of {len(ratio)} comparisons"
+        f"{f', as fast in {same}' * (same > 0)}; the median ratio is {ratio.median():.1f}."
     )
 
 
@@ -142,15 +146,35 @@ def unmeasured_sentence() -> str:
     alone = [what for what in alone if what not in set(on_a_gpu()["what"])]
     if not alone:
         return ""
-    return f"Not measured there: {'; '.join(alone)}."
+    return f"Not measured there, since its time was short: {'; '.join(alone)}."
+
+
+def beside_cpu_sentence() -> str:
+    """How long a training step takes on a GPU and on one core of a CPU, in a sentence; of the steps that both did."""
+    there, here = (
+        found[found["what"].str.startswith("step ")].set_index("what")["ours_ms"] for found in (on_a_gpu(), peers())
+    )
+    both = there.index.intersection(here.index)
+    if both.empty:
+        return ""
+    slower = (there[both] > here[both]).sum()
+    return (
+        f"A step of a frozen study takes {labels.span(there[both], '{:.1f}'.format)} ms on this GPU and "
+        f"{labels.span(here[both], '{:.1f}'.format)} ms of one core of the CPU above: {slower} of {len(both)} are "
+        "slower on the GPU, so such a study is better run on a CPU."
+    )
 
 
 def where(found: pd.DataFrame) -> str:
-    """The machine and the commit of measurements, and whether it was busy. found: `peers`, `growth` or both."""
-    device = found["device"].dropna().iloc[0] if "device" in found else "cpu"
+    """The machine, versions and commit of measurements, and whether it was busy. found: `peers` or `growth`."""
+    device = found["device"].iloc[0] if "device" in found else "cpu"
     machines = ", ".join(found["machine"].unique())
+    versions = [f"torch {', '.join(found['torch'].unique())}"] if "torch" in found else []
+    if "pytorch_metric_learning" in found:
+        versions.append(f"pytorch-metric-learning {', '.join(found['pytorch_metric_learning'].unique())}")
     return (
-        f"Measured on {machines if device == 'cpu' else f'{device}, beside {machines},'} at commit "
-        f"{', '.join(found['commit'].unique())} ({', '.join(found['date'].unique())}), with a load of at most "
-        f"{found['load'].max():.1f} on the machine."
+        f"Measured on {machines if device == 'cpu' else f'{device}, beside {machines},'}"
+        f"{f' with {labels.listed(versions)}' if versions else ''}, at commit {', '.join(found['commit'].unique())} "
+        f"({', '.join(found['date'].unique())}). Other work was under way: up to {found['load'].max():.1f} processes "
+        "at a time wanted to run, which disturbs CPU time little and time on the clock more."
     )
