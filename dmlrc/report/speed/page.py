@@ -172,9 +172,10 @@ def where(found: pd.DataFrame) -> str:
     versions = [f"torch {', '.join(found['torch'].unique())}"] if "torch" in found else []
     if "pytorch_metric_learning" in found:
         versions.append(f"pytorch-metric-learning {', '.join(found['pytorch_metric_learning'].unique())}")
+    load = found["load"].max()
+    busy = f" Other work was under way, up to {load:.1f} processes at a time, which disturbs time on the clock most."
     return (
         f"Measured on {machines if device == 'cpu' else f'{device}, beside {machines},'}"
         f"{f' with {labels.listed(versions)}' if versions else ''}, at commit {', '.join(found['commit'].unique())} "
-        f"({', '.join(found['date'].unique())}). Other work was under way: up to {found['load'].max():.1f} processes "
-        "at a time wanted to run, which disturbs CPU time little and time on the clock more."
+        f"({', '.join(found['date'].unique())}).{busy * (load > 1)}"
     )
