@@ -177,5 +177,5 @@ def where(found: pd.DataFrame) -> str:
     return (
         f"Measured on {machines if device == 'cpu' else f'{device}, beside {machines},'}"
         f"{f' with {labels.listed(versions)}' if versions else ''}, at commit {', '.join(found['commit'].unique())} "
-        f"({', '.join(found['date'].unique())}).{busy * (load > 1)}"
+        f"({', '.join(found['date'].unique())}).{busy if load > 1 else ''}"
     )
