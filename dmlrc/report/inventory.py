@@ -12,7 +12,7 @@ from dmlrc.studies import experiments
 
 
 def provenance(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """Where each study's numbers were made: a column a study."""
+    """Where each methods table's numbers were made: a column a study."""
     return pd.DataFrame({records.name: _provenance(records) for records in edition})
 
 
@@ -50,8 +50,10 @@ def experiments_table(edition: Sequence[StudyRecords]) -> pd.DataFrame:
                     row | {"reruns": "not run", "steps": "–", "core hours": "–", "commit": "–", "name": study.name}
                 )
                 continue
-            done = (recorded.reruns["state"] == "complete").sum()
-            row["reruns"] = f"{done} of {len(study.methods) * study.repetitions * study.budget.reruns}"
+            states = recorded.reruns["state"].value_counts()
+            wanted = len(study.methods) * study.repetitions * study.budget.reruns
+            lost = [f"{states[state]} {state}" for state in tables.NO_RESULT if state in states]
+            row["reruns"] = "; ".join([f"{states.get('complete', 0)} of {wanted}", *lost])
             row["steps"] = f"{recorded.runs['steps'].sum():,}"
             row["core hours"] = f"{recorded.runs['seconds'].sum() / 3600:.2f}"
             rows.append(row | {"commit": about.made(recorded, "commit"), "name": study.name})
@@ -154,7 +156,7 @@ def other_kernels_sentence() -> str:
     return (
         f"{same} of {len(other)} trials give the same number to a millionth; the largest difference is "
         f"{labels.percent(moved.max())} points, since the rounding of a sum is enough for a fold to keep another "
-        "checkpoint. So few trials say little of others: with a margin, a trial counts as reproduced on another "
-        "processor within "
-        f"{labels.percent(TOLERANCE, digits=1)} points, and a test holds the recorded ones to that."
+        "checkpoint. These are few trials, so we leave a margin: a trial counts as reproduced on another processor if "
+        f"its validation MAP@R lies within {labels.percent(TOLERANCE, digits=1)} points. A test holds the trials above "
+        "to that."
     )

@@ -397,16 +397,15 @@ def test_a_study_at_other_rates(monkeypatch):
     calm = dict.fromkeys(two, found.compared["chosen"])
     calm = replace(found, made={which: found.made[which] for which in two}, compared=calm)
     moved, _ = found.moved("too high")
-    begin = f"The learning rate moves losses too: one 10 times too high changes by more than luck {moved} of 3 gaps "
-    begin += "between two losses on "
-    assert page.too_high_in_short({chosen.name: found}) == f"{begin}`{chosen.name}`."
+    begin = f"The learning rate matters too: set 10 times too high, it changes {moved} of 3 gaps between two losses on "
+    assert page.too_high_in_short({chosen.name: found}) == f"{begin}`{chosen.name}` by more than luck."
     cut = replace(found, made={**found.made, "too high": short})
-    told = f"{begin}`{chosen.name}` (whose runs were also cut off)."
+    told = f"{begin}`{chosen.name}` (whose runs were also cut off) by more than luck."
     assert page.too_high_in_short({chosen.name: cut}) == told
-    told = f"{begin}`{chosen.name}`, though no more than chance would on `calm`."
+    told = f"{begin}`{chosen.name}` by more than luck; on `calm` no more than chance would."
     assert page.too_high_in_short({chosen.name: found, "calm": calm}) == told
     assert page.too_high_in_short({"calm": calm}) == (
-        "The learning rate: one 10 times too high changes no more gaps between two losses than chance would."
+        "The learning rate: set 10 times too high, it changes no more gaps between two losses than chance would."
     )
     assert page.too_high_in_short({}) == ""
     cells, marks = page.rates_cells(found)

@@ -14,6 +14,7 @@ from factories import fake_records
 from matplotlib.patches import Rectangle
 
 from dmlrc.report import claims, labels, published, tables
+from dmlrc.report.claims import rule
 from dmlrc.report.first import figures, page
 
 
@@ -40,11 +41,13 @@ def test_the_answer_is_a_few_words_and_three_sentences_whose_numbers_are_those_o
     more = [max(gains) > 0.05 for gains in over]
     expected = "**Yes, even when" if all(more) else "**On some data, once" if any(more) else "**Hardly, once"
     assert page.answer(full).startswith(f"{expected} all are tuned alike.** From 2017")
-    assert rest.count(". ") == 2
+    assert rest.count(". ") == 2 + ("Training leaves" in text)
     assert ("only a linear layer" in text) == studies[0].meta["protocol"]["frozen_trunk"]
     contrastive, triplet = zip(*over, strict=True)
     named = labels.listed(f"`{study.name}`" for study in studies)
     assert f" {labels.apart(contrastive, 1)} it on {named}." in text
+    low = {study.name: rule.below_untrained(study)[1:] for study in studies}
+    assert ("below the untrained trunk" in text) == any(2 * under > rows for under, rows in low.values())
     told = f"The newer ones of ours lie on average {labels.apart(triplet, 1)} the triplet loss, also of 2006."
     assert page.over_triplet(studies) == told
     claimed = tables.claimed_improvement(published.claims(), "contrastive").groupby("dataset")["gain"].mean()

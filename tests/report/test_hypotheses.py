@@ -79,7 +79,7 @@ class TestWhatCounts:
         found = measures.counted(CUB)
         assert (found.finished, found.wanted) == (2, 3)
         assert set(found.records.scores["repetition"]) == set(found.records.trials["repetition"]) == {0, 1}
-        assert found.missing == (f"{CUB} (2 of 3)",)
+        assert found.missing == (f"{CUB}: 2 of 3",)
         judged = measures.newer_gain_little(CUB)
         assert judged.missing == found.missing
         assert (page.cells([judged])["verdict"] == f"{judged.verdict} so far").all()
@@ -190,12 +190,12 @@ def test_h7_and_h9_compare_the_depths(recorded):
     judged = measures.order_at_every_depth(CUB)
     assert judged.verdict == NOT_TESTED  # nothing is trained whole
     assert judged.findings[0].verdict == KEPT
-    assert (judged.missing, judged.absent) == ((), (f"{measures.EVERYTHING} (0 of 1)",))
+    assert (judged.missing, judged.absent) == ((), (f"{measures.EVERYTHING}: 0 of 1",))
     cells = page.cells([judged])
     assert cells[["this number", "verdict", "repetitions missing"]].iloc[0].tolist() == [
         KEPT,
         NOT_TESTED,
-        "Omniglot (everything trained) (0 of 1)",
+        "Omniglot (everything trained): 0 of 1",
     ]
     assert measures.depth_levels(CUB).verdict == KEPT
     recorded[last] = study(last, flat(-0.02, EIGHT))

@@ -372,11 +372,11 @@ def too_high_in_short(found: Mapping[str, AtRates]) -> str:
             cut = " (whose runs were also cut off)" * bool(_cut_short(each, TOO_HIGH))
             what = " gaps between two losses" * (not changed)
             changed.append(f"{moved} of {pairs}{what} on `{name}`{cut}")
-    rate = f"one {labels.span(ratios, '{:.0f}'.format)} times too high"
+    rate = f"set {labels.span(ratios, '{:.0f}'.format)} times too high, it changes"
     if not changed:
-        return f"The learning rate: {rate} changes no more gaps between two losses than chance would."
-    though = f", though no more than chance would on {labels.listed(by_chance)}" if by_chance else ""
-    return f"The learning rate moves losses too: {rate} changes by more than luck {labels.listed(changed)}{though}."
+        return f"The learning rate: {rate} no more gaps between two losses than chance would."
+    others = f"; on {labels.listed(by_chance)} no more than chance would" if by_chance else ""
+    return f"The learning rate matters too: {rate} {labels.listed(changed)} by more than luck{others}."
 
 
 def levelled_cells(edition: Sequence[StudyRecords]) -> pd.DataFrame:

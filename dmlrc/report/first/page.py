@@ -44,12 +44,20 @@ def answer(edition: Sequence[StudyRecords]) -> str:
         [
             _in_a_word([max(ours[name], others[name]) for name in ours if name in others] if full else []),
             "From 2017 to 2019, papers reported a P@1 (how often the nearest neighbour is of the right class) on "
-            f"average {labels.apart(claimed)} that of the contrastive loss of 2006.",
-            "When Musgrave and colleagues tuned all alike in 2020 (the *Reality Check*), the newer losses came out on "
-            f"average {labels.apart(gains['concatenated'] for gains in paper)} it{measured * bool(ours)}.",
+            f"average {labels.apart(claimed)} that of the contrastive loss of 2006, on {listed(published.DATASETS)}.",
+            "When Musgrave and colleagues tuned all alike there in 2020 (the *Reality Check*), the newer losses came "
+            f"out on average {labels.apart(gains['concatenated'] for gains in paper)} it{measured * bool(ours)}.",
+            mostly_below(edition),
             leads(edition),
         ]
     )
+
+
+def mostly_below(edition: Sequence[StudyRecords]) -> str:
+    """Where most methods end below the untrained trunk, in a sentence; "" where nowhere."""
+    counts = {each.name: below_untrained(each) for each in edition}
+    told = {name: f"{under} of {rows} losses" for name, (_, under, rows) in counts.items() if 2 * under > rows}
+    return f"Training leaves {labels.by_study(told)} below the untrained trunk." if told else ""
 
 
 def _full(edition: Sequence[StudyRecords]) -> list[StudyRecords]:

@@ -110,7 +110,7 @@ class Counted:
     def missing(self) -> tuple[str, ...]:
         if self.finished >= self.wanted:
             return ()
-        return (f"{self.name} ({self.finished} of {self.wanted})",)
+        return (f"{self.name}: {self.finished} of {self.wanted}",)
 
 
 def counted(name: str) -> Counted:

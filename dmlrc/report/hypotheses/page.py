@@ -166,8 +166,11 @@ def sentence(found: Sequence[Judged], apart: Collection[str] = ()) -> str:
 
 
 def _waits(each: Judged) -> str:
-    """What a hypothesis waits for that has some of its numbers, in brackets."""
-    return f" yet (missing: {', '.join(map(titles.in_label, each.absent))})" if each.verdict == NOT_TESTED else ""
+    """What a hypothesis waits for that has some of its numbers, and what these say."""
+    if each.verdict != NOT_TESTED:
+        return ""
+    known = labels.listed(f"{finding.what} ({finding.verdict})" for finding in each.findings)
+    return f" as a whole; so far {known}; missing {labels.listed(map(titles.in_label, each.absent))}"
 
 
 def _possible(found: Estimate) -> str:

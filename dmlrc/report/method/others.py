@@ -214,13 +214,14 @@ def place(means: pd.DataFrame, method: str) -> str:
 class Best:
     """The row of a table with the highest mean R@1, as printed; how many of its others cannot be told from it.
 
-    tied: None where each row was run once, so that nothing can be told.
+    tied: None where each row was run once, so that nothing can be told. untrained: of the trunk, NaN if not known.
     """
 
     label: str
     mean: float
     tied: int | None
     others: int
+    untrained: float
 
 
 def best(table: Table, records: StudyRecords) -> Best | None:
@@ -232,7 +233,8 @@ def best(table: Table, records: StudyRecords) -> Best | None:
         return None
     first, told = trained["mean"].idxmax(), statistics.by_luck_of_seeds(trained)
     tied = None if trained["ci95"].isna().all() else int(told["among_best"].drop(first).sum())
-    return Best(names[first], float(trained["mean"][first]), tied, len(trained) - 1)
+    untrained = float(means["mean"].get(PRETRAINED, np.nan))
+    return Best(names[first], float(trained["mean"][first]), tied, len(trained) - 1, untrained)
 
 
 def in_short(found: Found) -> list[str]:
@@ -248,12 +250,15 @@ def in_short(found: Found) -> list[str]:
 
 
 def _with_ties(lead: Best) -> str:
+    value = f"{labels.one_digit(lead.mean)} %"
+    if lead.mean < lead.untrained:
+        value += f", below the untrained trunk's {labels.one_digit(lead.untrained)} %"
     if lead.tied is None:
-        return f"{labels.one_digit(lead.mean)} %, one run each"
+        return f"{value}, one run each"
     if not lead.others:
-        return f"{labels.one_digit(lead.mean)} %, the only row so far"
+        return f"{value}, the only row so far"
     tied = f"tied with {lead.tied} of {lead.others} others" if lead.tied else "alone in front"
-    return f"{labels.one_digit(lead.mean)} %, {tied}"
+    return f"{value}, {tied}"
 
 
 def scalars(found: Found) -> dict[str, float]:
