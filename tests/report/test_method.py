@@ -162,8 +162,8 @@ def test_the_rows_of_a_loss_in_the_tables_of_the_other_papers(monkeypatch):
     assert cells.loc["SNR (D) (Roth et al. 2020)", "grocery-quick"] == "diverged"
     monkeypatch.setattr(others, "TABLES", (made,))
     assert others.in_short(found) == [
-        "Roth et al. 2020, highest mean R@1: Contrastive (D) (60.0 %, below the untrained trunk's 90.0 %, alone in front) "
-        "on `grocery-quick`."
+        "Roth et al. 2020, highest mean R@1: Contrastive (D) (60.0 %, below the untrained trunk's 90.0 %, alone in "
+        "front) on `grocery-quick`."
     ]
     means = means.drop(index=PRETRAINED)
     near = replace(made, means=lambda records: means.assign(ci95=0.12))
