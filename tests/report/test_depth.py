@@ -83,7 +83,9 @@ def test_what_follows_is_told_by_the_count_and_by_the_pairs(depths, monkeypatch)
     assert page._what_follows(alone, alone) == (
         ". So their number shows no change, but NTXent and ArcFace change places: each depth tells them apart."
     )
-    assert "; surely NTXent and ArcFace)" in page.order_in_short({"Birds": [alone, alone]})
+    told = page.order_in_short({"Birds": [alone, alone]})
+    assert told.startswith("Only single pairs surely change places: ")
+    assert "; surely NTXent and ArcFace)" in told
 
 
 def test_luck_turns_few_pairs_of_losses_that_lie_far_apart(depths):

@@ -109,12 +109,13 @@ def _sure(one: Depth, other: Depth) -> str:
 
 def order_in_short(found: Mapping[str, Sequence[Depth]]) -> str:
     """How many pairs change places from each depth to the next, and by luck, in one sentence. found: by title."""
-    steps, beyond = {}, []
+    steps, beyond, pairs_alone = {}, [], False
     for title, depths in found.items():
         for one, other in pairwise(depths):
             (changed, pairs), lucky = turned(one, other), turned_by_luck(one, other)
             sure = _sure(one, other)
-            beyond.append(changed > lucky.high or sure)
+            beyond.append(changed > lucky.high)
+            pairs_alone |= bool(sure)
             told = steps.setdefault((one.label, other.label), [])
             told.append(
                 f"{changed} of {pairs}{'' if told else ' pairs of losses change places'} on {title} (by luck alone "
@@ -122,12 +123,14 @@ def order_in_short(found: Mapping[str, Sequence[Depth]]) -> str:
             )
     if not steps:
         return ""
-    answer = "The order changes" if all(beyond) else "The order changes in part" if any(beyond) else NO_CHANGE
+    answer = SINGLE if pairs_alone else NO_CHANGE
+    if any(beyond):
+        answer = "The order changes" if all(beyond) else "The order changes in part"
     each = [f"from {one} to {other}, {labels.listed(told)}" for (one, other), told in steps.items()]
     return f"{answer}: {'; '.join(each)}."
 
 
-NO_CHANGE = "No change of the order is shown"
+NO_CHANGE, SINGLE = "No change of the order is shown", "Only single pairs surely change places"
 
 
 def on_own_images(found: Mapping[str, Sequence[Depth]]) -> dict[str, list[Depth]]:
