@@ -130,7 +130,11 @@ def test_the_map_has_a_dot_an_image(photographs, spaces):
 
 
 def test_the_sentence_takes_no_side(photographs, spaces):
-    text = page.sentence(photographs, spaces)
+    text = page.sentence(photographs, spaces, steps=100)
+    random = measures.at_random(photographs, spaces[0], spaces[1].embeddings.shape[1], draws=3)
+    assert 0 < random < 1
+    assert "at most 100 steps" in text
+    assert "% after a random layer to the models' 128" in text
     before, after = (each.scores.mean() for each in spaces)
     assert f"{100 * before:.1f} %" in text
     assert ("did not raise" in text) == (after <= before)

@@ -156,6 +156,25 @@ def average_precision(neighbours: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return (precision * right * (ranks <= others)).sum(axis=1) / others[:, 0]
 
 
+def most_steps(gallery: Gallery, epochs: int | None = None) -> int:
+    """For how many steps the models of `spaces` were trained at most."""
+    protocol = studies.get(STUDIES[gallery.dataset]).effective_protocol
+    return min(protocol.max_epochs, epochs or protocol.max_epochs) * protocol.iterations_per_epoch
+
+
+def at_random(gallery: Gallery, space: Space, dim: int, draws: int = 200) -> float:
+    """MAP@R of the gallery after a random linear layer, where training begins: mean over the draws.
+
+    space: the untrained trunk's. dim: of the layer's outputs.
+    """
+    rng, found = np.random.default_rng(0), []
+    for _ in range(draws):
+        projected = space.embeddings @ rng.normal(size=(space.embeddings.shape[1], dim))
+        projected /= np.linalg.norm(projected, axis=1, keepdims=True)
+        found.append(average_precision(nearest(projected), gallery.labels).mean())
+    return float(np.mean(found))
+
+
 def queries(space: Space, targets: Sequence[float]) -> list[int]:
     """For each target the query whose score in this space is nearest to it; none twice."""
     found: list[int] = []

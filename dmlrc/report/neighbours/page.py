@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from dmlrc.report import labels, style, svg
 from dmlrc.report.neighbours.gallery import COLUMNS, Gallery
-from dmlrc.report.neighbours.measures import STUDIES, Space, flat, made_with
+from dmlrc.report.neighbours.measures import STUDIES, Space, at_random, flat, made_with
 
 SHOWN = 6
 
@@ -64,8 +64,8 @@ def scores(gallery: Gallery, spaces: Sequence[Space]) -> pd.DataFrame:
     first = [np.mean(gallery.labels[each.neighbours[:, 0]] == gallery.labels) for each in spaces]
     return pd.DataFrame(
         {
-            "MAP@R, these images": [labels.percent(each.scores.mean(), digits=1) for each in spaces],
-            "P@1, these images": [labels.percent(share, digits=1) for share in first],
+            "MAP@R, these images": _against_the_first([each.scores.mean() for each in spaces]),
+            "P@1, these images": _against_the_first(first),
             "MAP@R, whole test half": _against_the_first([each.test_map_at_r for each in spaces]),
         },
         index=pd.Index([each.label for each in spaces], name="Model"),
@@ -77,16 +77,22 @@ def _against_the_first(scores: Sequence[float]) -> list[str]:
     return [labels.percent(score, digits=1) + labels.below(score, scores[0]) for score in scores]
 
 
-def sentence(gallery: Gallery, spaces: Sequence[Space]) -> str:
-    """What training does to the scores of the gallery, in a sentence."""
+def sentence(gallery: Gallery, spaces: Sequence[Space], steps: int) -> str:
+    """What training does to the scores of the gallery, in a sentence. steps: the most that a model was trained for."""
     before, *trained = spaces
+    dim, trunk_dim = (each.embeddings.shape[1] for each in (trained[0], before))
+    start = ""
+    if dim < trunk_dim:
+        random = labels.one_digit(at_random(gallery, before, dim))
+        start = f" (in {trunk_dim:,} dimensions; {random} % after a random layer to the models' {dim})"
     after = {each.label: each.scores.mean() for each in trained}
     helped = sum(score > before.scores.mean() for score in after.values())
     said = "raised" if helped == len(after) else "did not raise" if not helped else "did not always raise"
     told = labels.listed(f"{labels.one_digit(score)} % with {name}" for name, score in after.items())
     return (
-        f"MAP@R of these {len(gallery.rows)} images is {labels.one_digit(before.scores.mean())} % before training and "
-        f"after it {told}: training on other classes {said} it here."
+        f"MAP@R of these {len(gallery.rows)} images is {labels.one_digit(before.scores.mean())} % before training"
+        f"{start} and after at most {steps} steps {told}: training on other "
+        f"classes {said} it over that."
     )
 
 
