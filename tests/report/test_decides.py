@@ -176,6 +176,16 @@ class TestPipeline:
         records = replace(study(name="grocery-frozen-rate1e-4-roth2020"), scores=pd.DataFrame(scores))
         assert measures._families([records]).to_dict() == {"contrastive": 0.2, "margin": pytest.approx(0.4)}
 
+    def test_a_row_of_another_size_and_an_ensemble_are_no_losses_of_a_recipe(self):
+        made = study()
+        changes = {"triplet": {"embedding_dim": 2048}, "margin": {"members": 12}}
+        made = replace(made, meta=made.meta | {"changes": changes})
+        assert measures._of_one_size(made, ["contrastive", "triplet", "margin", "arcface"]) == [
+            "contrastive",
+            "arcface",
+        ]
+        assert measures._of_one_size(made, []) == []
+
     def test_a_study_without_experiments_has_no_recipes(self):
         assert measures.recipe(study()) is None
         assert measures.class_order(study()) is None
@@ -335,7 +345,7 @@ def test_studies_are_told_in_one_sentence():
     clearly = "What clearly moves a ranking more than the loss itself does: the training recipe on `one`"
     assert page.parts_in_short(found) == f"{clearly}."
     wide = [replace(each, against=replace(each.against, low=0.005)) for each in parts()]
-    assert page.parts_in_short({"one": parts(), "two": wide}) == f"{clearly} and nothing on `two`."
+    assert page.parts_in_short({"two": wide, "one": parts()}) == f"{clearly}; nothing on `two`."
     assert page.parts_in_short({"two": parts()[1:2]}) == ""
     records = study()
     assert f"on `{records.name}`" in page.levelled_in_short([records])

@@ -19,7 +19,7 @@ from dmlrc import search as searches
 from dmlrc import studies
 from dmlrc.methods import LEARNING_RATE
 from dmlrc.records import PRETRAINED, StudyRecords, find
-from dmlrc.report import editions, statistics, tables
+from dmlrc.report import common, editions, statistics, tables
 from dmlrc.report.rates import page as rate_grids
 from dmlrc.report.significance import measures as significance
 from dmlrc.report.statistics import LEVEL, Estimate
@@ -45,9 +45,10 @@ FAMILIES = {
 
 RECIPES = {
     "Roth et al.": ("roth2020",),
-    "Zhai & Wu": ("zhai2019", "zhai2019-losses"),
+    "Zhai & Wu": ("zhai2019-losses",),
     "Fehervari et al.": ("fehervari2019",),
 }
+"""The experiments that train several losses as a paper does."""
 
 
 @dataclass(frozen=True)
@@ -244,7 +245,8 @@ def test_classes(records: StudyRecords) -> Part | None:
 def recipe(records: StudyRecords) -> Part | None:
     """How a paper trains: the same losses in the papers' own recipes, on the same data and trunk.
 
-    Single models; a loss counts where at least two recipes train it.
+    Single models; a loss counts where at least two recipes train it. A row of another embedding size than the others
+    of its recipe, or an ensemble, is left out: its distance from them is not that of losses.
     """
     own = {"Musgrave et al.": {records.name: records}}
     for title, names in RECIPES.items():
@@ -262,11 +264,20 @@ def _families(trained: Iterable[StudyRecords]) -> pd.Series:
     scores = {}
     for records in trained:
         means = significance.scores(records, METRIC, "separated").groupby("method")["value"].mean()
+        alike = _of_one_size(records, means.index)
         for family, names in FAMILIES.items():
-            found = [means[method] for method, loss in _losses(records).items() if loss in names and method in means]
+            found = [means[method] for method in alike if _losses(records).get(method) in names]
             if found:
                 scores[family] = float(np.mean(found))
     return pd.Series(scores, dtype=float)
+
+
+def _of_one_size(records: StudyRecords, methods: Iterable[str]) -> list[str]:
+    """Of these methods the single models of the most common embedding size."""
+    settings = {method: common.settings(records, method) for method in methods}
+    sizes = {name: found["embedding_dim"] for name, found in settings.items() if found.get("members", 1) == 1}
+    usual = max(sizes.values(), key=list(sizes.values()).count, default=None)
+    return [name for name, size in sizes.items() if size == usual]
 
 
 def _losses(records: StudyRecords) -> Mapping[str, str]:

@@ -145,13 +145,15 @@ def parts_in_short(found: Mapping[str, Sequence[Part]]) -> str:
 
     found: study -> `measures.parts`.
     """
-    surely = {}
+    surely: dict[str, list[str]] = {}
     for name, parts in found.items():
         by_name = {part.name: part for part in drawable(parts)}
         if "loss" in by_name and len(by_name) > 1:
             more, _ = _beside(by_name.pop("loss"), by_name.values())
-            surely[name] = labels.listed(f"the {labels.aside(part.name)}" for part in more) or "nothing"
-    return f"What clearly moves a ranking more than the loss itself does: {labels.by_study(surely)}." if surely else ""
+            moved = labels.listed(f"the {labels.aside(part.name)}" for part in more) or "nothing"
+            surely.setdefault(moved, []).append(f"`{name}`")
+    told = [f"{moved} on {labels.listed(surely[moved])}" for moved in sorted(surely, key="nothing".__eq__)]
+    return f"What clearly moves a ranking more than the loss itself does: {'; '.join(told)}." if told else ""
 
 
 def levelled_in_short(edition: Sequence[StudyRecords]) -> str:
