@@ -248,7 +248,7 @@ def judge(
     elif region.excludes(estimate.low, estimate.high) and not at_most:
         return Judgement(NOT_REPRODUCED, "", estimate)
     elif region.excludes(estimate.low, estimate.high):
-        why = "below the limit, but the true largest effect may exceed the one measured"
+        why = "below the limit, but what the sentence is about may exceed what was measured"
     else:
         why = "the interval crosses the limit"
     return Judgement(INCONCLUSIVE, why, estimate, low)

@@ -229,7 +229,7 @@ EQUAL_LAYOUTS = ("5x15", "1x75", "25x3")
 
 
 def compare_layouts(own: ByStudy, equal: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """zhai-equal, cells and marks: R@1 of each loss in the batches that suit it, and in the same for all.
+    """zhai-equal, cells and marks: R@1 of each loss in the batches of its paper, and in the same for all.
 
     own: zhai2019-losses; equal: zhai2019-losses-equal. Columns: the studies, and in each the layouts. Marks and
     brackets: see `common.column`.
