@@ -8,6 +8,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from factories import made_records, run_chapter
 from matplotlib.colors import to_hex
@@ -18,6 +19,7 @@ from dmlrc.report import claims, common, publish, published, style
 from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_RUN, REPRODUCED, Judgement
 from dmlrc.report.deviations import oi2021 as deviations
 from dmlrc.report.oi2021 import figures, page
+from dmlrc.report.statistics import Estimate
 
 MAIN = "glyphs-full"
 METHOD = "normalized_softmax"
@@ -299,9 +301,11 @@ def test_whether_all_pairs_say_more_is_told_by_the_verdict_on_the_claim():
     told = {"a": REPRODUCED, "b": INCONCLUSIVE, "c": REPRODUCED, "d": NOT_RUN}
     judged = {name: {page.JSD_LIKE_MAP: Judgement(verdict)} for name, verdict in told.items()}
     assert page.all_pairs_in_short(judged) == (
-        "That all pairs say no more than MAP@R, since JSD rises and falls with it: reproduced on `a` and `c`; "
-        "inconclusive on `b`."
+        "That all pairs say no more than MAP@R, since over the epochs of a run validation JSD rises and falls with it: "
+        "reproduced on `a` and `c`; inconclusive on `b`."
     )
+    estimated = Judgement(REPRODUCED, estimate=Estimate(0.97, 0.9, 0.99, 9))
+    assert page.all_pairs_in_short({"a": {page.JSD_LIKE_MAP: estimated}}).endswith("reproduced on `a` (r = 0.97).")
     assert page.all_pairs_in_short({"d": judged["d"]}) == page.all_pairs_in_short({}) == ""
     assert page.JSD_LIKE_MAP in {claim.id for claim in claims.of_section("oi")}
 
@@ -318,15 +322,20 @@ def test_every_class_order_is_told_with_the_untrained_trunk(monkeypatch):
     )
     told = page.every_order_sentence(found)
     assert "between 60.5 % and 70.5 % over 2 random orders (SD 7.1 points) and is 50.5 % with the default" in told
-    assert "With all 3 orders the trained layer stays below it." in told
+    assert "In all 3 orders the trained layer stays below it." in told
     told = page.orders_in_short({"default": {}, "random": {}}, found)
     assert told == ""
     orders = {order: {MAIN: page.experiments.load(MAIN, name)} for order, name in page.EXPERIMENTS.items()}
     told = page.orders_in_short(orders, found)
     assert told.startswith("A random class order instead of the default one changes R@1 by +15.0")  # 60.5 and 70.5
-    assert told.endswith(f" over 2 orders (SD 7.1) on `{MAIN}`.")
+    assert told.endswith(f" over 2 orders (SD 7.1; that of the untrained trunk by +0.0) on `{MAIN}`.")
     told = page.orders_in_short(orders, found.iloc[:0])
     assert told.startswith("One random class order, as in the paper, changes R@1 by +10.0")
+    apart = found[found["order"] == "default"].assign(metric="jsd").drop_duplicates("what")
+    apart = apart.assign(score=apart["what"].map({"trained": 0.6, "untrained": 0.4}))
+    falls = found[(found["metric"] == "precision_at_1") & (found["order"] == "default")].assign(metric="map_at_r")
+    assert page.parted_in_short(pd.concat([apart, falls])).endswith("move apart in 1 of 1 orders on `" + MAIN + "`.")
+    assert page.parted_in_short(found[found["metric"] == "precision_at_1"]) == ""
     cells = page.every_order_cells(found)
     assert cells["R@1", "trained"].tolist() == ["50.5 ↓", "60.5 ↓", "70.5 ↓", "65.5 ± 7.1"]
     assert cells.index.get_level_values("Class order").tolist()[:3] == ["default", "random", "random 2"]

@@ -210,14 +210,16 @@ def every_order_sentence(found: pd.DataFrame) -> str:
         below, trunk = int((wide["trained"] < wide["untrained"]).sum()), drawn["untrained"]
         its = own["untrained"]
         start = "easier" if trunk.min() > its else "harder" if trunk.max() < its else "about as hard"
-        orders = f"{'all' if below == len(wide) else f'{below} of the'} {len(wide)} orders"
+        count = len(wide)
+        stays = f"In {f'all {count}' if below == count else f'{below} of the {count}'} orders the trained layer stays"
+        if not below:
+            stays = f"In none of the {count} orders does the trained layer stay"
         lines.append(
             f"On {titles.title(study)} R@1 lies between {drawn['trained'].min():.1f} % and "
             f"{drawn['trained'].max():.1f} % over {labels.counted(len(drawn), 'random order')} (SD "
             f"{drawn['trained'].std():.1f} points) and is {own['trained']:.1f} % with the default one. The untrained "
             f"trunk, reduced to as many dimensions, has {trunk.min():.1f} % to {trunk.max():.1f} % with the random "
-            f"orders and {its:.1f} % with the default one: to it their test classes are {start}. With {orders} the "
-            "trained layer stays below it."
+            f"orders and {its:.1f} % with the default one: to it their test classes are {start}. {stays} below it."
         )
     return labels.bullets(lines)
 
@@ -456,8 +458,13 @@ def orders_in_short(orders: Orders, more: pd.DataFrame) -> str:
     Where several were drawn (more: `every_order`) an order is the unit, and the standard deviation over them is told;
     elsewhere it is the paper's one draw, with the seeds as units.
     """
-    drawn = more[more["metric"].eq("precision_at_1") & more["what"].eq("trained") & more["order"].ne("default")]
+    recalls = more[more["metric"] == "precision_at_1"]
+    drawn = recalls[recalls["what"].eq("trained") & recalls["order"].ne("default")]
     scatter = {name: part["score"] for name, part in drawn.groupby("study", sort=False)}
+    trunk = {
+        name: part[part["order"] != "default"]["score"].mean() - part[part["order"] == "default"]["score"].mean()
+        for name, part in recalls[recalls["what"] == "untrained"].groupby("study", sort=False)
+    }
     several, one = {}, {}
     for name in orders["default"]:
         pair = [orders[order][name] for order in EXPERIMENTS]
@@ -468,7 +475,8 @@ def orders_in_short(orders: Orders, more: pd.DataFrame) -> str:
             gain = by_order("precision_at_1")(scored)
             told = _moved(replace(gain, value=-gain.value, low=-gain.high, high=-gain.low), "precision_at_1")
             several[name] = (
-                f"{told} over {len(scatter[name])} orders (SD {labels.percent(scatter[name].std(), digits=1)})"
+                f"{told} over {len(scatter[name])} orders (SD {labels.percent(scatter[name].std(), digits=1)}; that of "
+                f"the untrained trunk by {labels.signed(trunk[name], digits=1, unit='')})"
             )
         elif None not in pair:
             one[name] = _moved(order_gain(*pair, "precision_at_1"), "precision_at_1")
@@ -478,10 +486,40 @@ def orders_in_short(orders: Orders, more: pd.DataFrame) -> str:
 
 def all_pairs_in_short(judged: Judged) -> str:
     """Whether looking at all pairs says more than accuracy, by the verdicts on the paper's claim; "" for none."""
-    found = {name: those[JSD_LIKE_MAP].verdict for name, those in judged.items() if JSD_LIKE_MAP in those}
-    where = {verdict: [f"`{name}`" for name, each in found.items() if each == verdict] for verdict in found.values()}
-    told = "; ".join(f"{verdict} on {labels.listed(names)}" for verdict, names in where.items() if verdict != NOT_RUN)
-    return f"That all pairs say no more than MAP@R, since JSD rises and falls with it: {told}." if told else ""
+    where: dict[str, list[str]] = {}
+    for name, those in judged.items():
+        if (found := those.get(JSD_LIKE_MAP)) and found.verdict != NOT_RUN:
+            r = f" (r = {found.estimate.value:.2f})" if found.estimate else ""
+            where.setdefault(found.verdict, []).append(f"`{name}`{r}")
+    told = "; ".join(f"{verdict} on {labels.listed(names)}" for verdict, names in where.items())
+    return (
+        "That all pairs say no more than MAP@R, since over the epochs of a run validation JSD rises and falls with "
+        f"it: {told}."
+        if told
+        else ""
+    )
+
+
+def parted_in_short(found: pd.DataFrame) -> str:
+    """Where JSD and MAP@R move apart from the untrained trunk to the trained layer, in a sentence; "" where nowhere.
+
+    found: `every_order`.
+    """
+    told = {}
+    for study, part in found.groupby("study", sort=False):
+        wide = part.pivot(index="order", columns=["metric", "what"], values="score")
+        if not {(metric, what) for metric in ("jsd", "map_at_r") for what in ("trained", "untrained")} <= set(wide):
+            continue
+        moved = {metric: wide[metric, "trained"] - wide[metric, "untrained"] for metric in ("jsd", "map_at_r")}
+        apart = int((moved["jsd"] * moved["map_at_r"] < 0).sum())
+        if apart:
+            told[study] = f"{apart} of {len(wide)} orders"
+    return (
+        f"From the untrained trunk, reduced by PCA, to the trained layer JSD and MAP@R move apart in "
+        f"{labels.by_study(told)}."
+        if told
+        else ""
+    )
 
 
 def start_in_short(by_study: ByStudy) -> str:
