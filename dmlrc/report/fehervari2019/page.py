@@ -215,13 +215,17 @@ def columns_of_orders(by_study: ByStudy) -> dict[str, pd.Series]:
     return {"reported, CUB200": originals("CUB200")} | {name: values.dropna() for name, values in tables.items()}
 
 
+REPORTED = "reported, "
+"""What stands before a data set where the order is that of the original papers."""
+
+
 def orders(by_study: ByStudy) -> pd.DataFrame:
     """Spearman's rank correlation of the methods between all tables: first, second, rho, p, n.
 
     A row a pair of a table (`places`) and a table of the paper or "reported, <data set>", the originally reported R@1.
     """
     columns = {name: of_metric(frame, "precision_at_1")["mean"] for name, frame in places(by_study).items()}
-    reference = {f"reported, {dataset}": originals(dataset) for dataset in DATASETS.values()}
+    reference = {f"{REPORTED}{dataset}": originals(dataset) for dataset in DATASETS.values()}
     reference |= {name: values for name, values in columns.items() if name not in by_study}
     rows = [
         {"first": first, "second": second, **statistics.rank_test(values, other)}
@@ -353,21 +357,28 @@ def order_sentence(by_study: ByStudy) -> str:
 
 
 def order_in_short(by_study: ByStudy) -> str:
-    """How far the paper's orders agree with ours, and with those that others reported, in one sentence: ranges."""
-    frame = orders(by_study).set_index(["first", "second"])["rho"]
-    names = [first for first in dict.fromkeys(frame.index.get_level_values(0)) if first not in by_study]
-    reported = [frame[name, f"reported, {name.partition(' (')[0]}"] for name in names]
-    ours = {name: frame[name][names].dropna() for name in common.present(by_study)}
-    ours = {name: values for name, values in ours.items() if len(values)}
-    if not ours:
-        return (
-            "The rank correlation of the paper's orders with those which the original papers report is "
-            f"{_from_to(reported)}."
-        )
-    told = labels.by_study({name: _from_to(each) for name, each in ours.items()})
+    """How far our orders, the paper's and those that others reported agree, in a sentence or two: ranges."""
+    frame = orders(by_study)
+    frame = frame.assign(reported=frame["second"].str.startswith(REPORTED))
+    is_ours = frame["first"].isin(list(by_study))
+    by_others = _from_to(frame["rho"][frame["reported"] & ~is_ours])
+    ours = frame[is_ours].dropna(subset="rho")
+    if ours.empty:
+        return f"The rank correlation of the paper's orders with those which the original papers report is {by_others}."
+    originally, in_paper = ours[ours["reported"]], ours[~ours["reported"]]
+    told = [
+        f"{what} {labels.by_study({name: _from_to(part['rho']) for name, part in rows.groupby('first', sort=False)})}"
+        for what, rows in {
+            "with those which the original papers report": originally,
+            "with the paper's own": in_paper,
+        }.items()
+        if len(rows)
+    ]
+    sure = (ours["p"] < 1 - statistics.LEVEL).sum()
     return (
-        f"{_survives([rho for each in ours.values() for rho in each])} the rank correlation of the paper's orders with "
-        f"ours is {told}, that with the orders which the original papers report {_from_to(reported)}."
+        f"{_survives((originally if len(originally) else in_paper)['rho'])} the rank correlations of our orders are "
+        f"{'; '.join(told)}. Those of the paper's own with the reported ones are {by_others}. With "
+        f"{labels.span(ours['n'], '{:.0f}'.format)} methods, {sure} of our {len(ours)} can be told from 0."
     )
 
 
