@@ -303,7 +303,7 @@ def test_what_moves_a_score_more_than_the_losses_in_every_study_and_in_some(monk
     monkeypatch.setattr(page, "_beside_losses", lambda sweeps: found)
     assert page.effects_in_short({}) == (
         "Trunk moves a score more than the choice of the loss does in every study (the interval of the difference "
-        f"excludes 0); on top of that, size on `{MAIN}`."
+        f"excludes 0); on `{MAIN}` size does too."
     )
     found["third"] = ([], ["trunk", "size", "decay"])
     assert page.effects_in_short({}) == (

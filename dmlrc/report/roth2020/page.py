@@ -213,13 +213,14 @@ def regularisation_in_short(by_study: ByStudy) -> str:
 
 
 def _risen(frames: Sequence[pd.DataFrame]) -> str:
-    """In how many pairs R@1 clearly rises, of all. frames: `numbers.regularisation`.
+    """In how many pairs R@1 clearly rises, of all, and in how many it falls. frames: `numbers.regularisation`.
 
     The paper prints means and standard deviations, from which Welch's interval follows.
     """
     pairs = pd.concat(frames).dropna(subset=["gain"])
     half = [_welch(row) if np.isnan(row["ci95"]) else row["ci95"] for _, row in pairs.iterrows()]
-    return f"{int((pairs['gain'] > half).sum()) or 'none'} of {len(pairs)} pairs"
+    raised, lowered = (int((sign * pairs["gain"] > half).sum()) for sign in (1, -1))
+    return f"{raised or 'none'} of {len(pairs)} pairs{f' (and lowers it in {lowered})' if lowered else ''}"
 
 
 def _welch(row: pd.Series) -> float:
@@ -329,8 +330,11 @@ def effects_in_short(sweeps: Mapping[str, ByStudy]) -> str:
         return f"No factor moves{than}." + f" {told[:1].upper()}{told[1:]}." * bool(told)
     what = labels.listed(always)
     told = f"{what[0].upper()}{what[1:]} {'moves' if len(always) < 2 else 'move'}{than}"
-    extra = labels.listed(f"{labels.listed(those)} on {labels.listed(on)}" for those, on in besides.items())
-    return f"{told}; on top of that, {extra}." if extra else f"{told}."
+    extra = "; ".join(
+        f"on {labels.listed(on)} {labels.listed(those)} do{'es' * (len(those) < 2)} too"
+        for those, on in besides.items()
+    )
+    return f"{told}; {extra}." if extra else f"{told}."
 
 
 def sizes_sentence(preprocessing: ByStudy) -> str:
