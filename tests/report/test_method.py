@@ -217,9 +217,9 @@ def test_the_place_of_the_best_and_of_the_others(found):
     assert f"the highest mean, though {len(EIGHT)} others" in page.place_sentences({title: equal}, BEST)[0]
     assert "it cannot be told from the best" in page.place_sentences({title: equal}, SECOND)[0]
     open_rank = standing[title].assign(rank_low=1)
-    assert page.place_sentences({title: open_rank}, SECOND)[0].endswith("compared with the best alone it is behind.")
+    assert page.place_sentences({title: open_rank}, SECOND)[0].endswith("with the best alone, it is behind.")
     assert page.place_sentences({title: open_rank.drop(columns="seed_ci95")}, SECOND)[0].endswith(
-        "compared with the best alone it is behind, though with the luck of search borrowed it may not be."
+        "with the best alone, it is behind, though with the luck of search borrowed it may not be."
     )
     by_seeds = standing[title].drop(columns="seed_ci95")
     assert (

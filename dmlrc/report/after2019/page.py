@@ -140,7 +140,10 @@ def identity_sentence(table: pd.DataFrame) -> str:
         f"{labels.aside(loss)} is {labels.listed(map(labels.aside, part['other']))} in batches of {batch}"
         for (loss, batch), part in same.groupby(["loss", "batch"], sort=False)
     ]
-    return f"Some new names stand for old losses, the same in value and gradient: {'; '.join(pairs)}."
+    return (
+        f"Some new names stand for old losses, the same in value and gradient in batches of a certain layout: "
+        f"{'; '.join(pairs)}. In another layout they differ."
+    )
 
 
 # What papers claim
@@ -251,7 +254,7 @@ def mixture(table: pd.DataFrame) -> str:
             f"{dataset} {labels.one_digit(resnet50)} with ResNet50 of up to 512 dimensions, "
             f"{labels.one_digit(highest['r1'])} with {highest['trunk']}"
         )
-    return f"The highest claims since {SINCE}, in percent: {'; '.join(texts)}."
+    return f"The highest headline claims since {SINCE}, one a paper and data set, in percent: {'; '.join(texts)}."
 
 
 def reruns() -> pd.DataFrame:
@@ -429,7 +432,8 @@ def after2019_sentence(main: StudyRecords, after: StudyRecords | None) -> str:
         f"{labels.percent(numbers['fourteen'])} % ({after2019_label(numbers['fourteen_method'])}). Of the "
         f"{numbers['n']} new ones, {numbers['above'] or 'none'} {'lie' if numbers['above'] > 1 else 'lies'} above that "
         f"and {numbers['below'] or 'none'} below by more than the 95 % interval of the difference, each loss compared "
-        "by itself; the table's italics allow for their number."
+        "by itself; the table's italics allow for their number, and so may tie a loss that is below here. The best of "
+        "so many is itself partly a lucky pick."
     )
     noise = search_noise(main, after)
     if "proxy_nca_pp" not in noise.index or len(noise) < 2:

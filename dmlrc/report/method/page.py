@@ -191,7 +191,9 @@ def _beside_the_best(row: pd.Series, method: str, tied: int, searched: bool) -> 
         return "it cannot be told from the best"
     perhaps = ", though with the luck of search borrowed it may "
     if row["rank_low"] == 1:
-        return "compared with the best alone it is behind" + f"{perhaps}not be" * (not searched)
+        return "that is where all pairs are compared; with the best alone, it is behind" + f"{perhaps}not be" * (
+            not searched
+        )
     return "not among the best" + f"{perhaps}be" * (not searched)
 
 
@@ -273,9 +275,11 @@ def rate_sentences(edition: Sequence[StudyRecords], method: str) -> list[str]:
         same = (
             "as for all methods together" if own == shared else f"while {labels.rate(shared)} suits all together best"
         )
+        edge = ", at the edge of the grid" * (own in (min(best.index), max(best.index)))
         sentences.append(
-            f"{study}: the best rate is {labels.rate(own)}, {same}; at {labels.rate(worst)}, the worst of the grid, it "
-            f"loses {lost:.1f} points of validation MAP@R."
+            f"{study}: in one run at each rate, at a setting from an earlier search, the best rate is "
+            f"{labels.rate(own)}{edge}, {same}; at {labels.rate(worst)}, the worst of the grid, it loses {lost:.1f} "
+            "points of validation MAP@R."
         )
     return sentences
 

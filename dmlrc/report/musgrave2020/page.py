@@ -335,7 +335,9 @@ def trends_in_short(slopes: Mapping[str, Estimate], newer: Mapping[str, Estimate
     def told(found: Mapping[str, Estimate]) -> str:
         apart = sum(map(_sloping, found.values()))
         span = labels.span((trend.value for trend in found.values()), _a_year)
-        return f"{apart or 'none'} of {labels.counted(len(slopes), 'table')} ({span} points a year)"
+        ends = [end for trend in found.values() for end in (trend.low, trend.high) if end == end]
+        possible = f"; by their intervals {labels.span(ends, _a_year)}" * bool(ends)
+        return f"{apart or 'none'} of {labels.counted(len(slopes), 'table')} ({span} points a year{possible})"
 
     return (
         "Where all methods are tuned alike, accuracy clearly rises or falls over the years in "
@@ -527,9 +529,12 @@ def baselines(table: pd.DataFrame, theirs: Mapping[str, pd.DataFrame], baseline:
     for name, frame in theirs.items():
         claimed = table[table["dataset"] == name]["r1_baseline"]
         measured = frame.set_index(["method", "setting", "metric"])["mean"]
-        ours = labels.one_digit(measured[baseline, "concatenated", "precision_at_1"])
+        joined, single = (
+            labels.one_digit(measured[baseline, setting, "precision_at_1"]) for setting in ("concatenated", "separated")
+        )
         ranges.append(
-            f"on {name} {labels.one_digit(claimed.min())} to {labels.one_digit(claimed.max())} %, measured {ours} %"
+            f"on {name} {labels.one_digit(claimed.min())} to {labels.one_digit(claimed.max())} %, measured {single} % "
+            f"with one model and {joined} % with four joined"
         )
     return "; ".join(ranges)
 

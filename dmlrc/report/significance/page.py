@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import labels, tables
+from dmlrc.report import labels, statistics, tables
 from dmlrc.report.significance.measures import (
     ALPHA,
     BORROWED,
@@ -141,7 +141,9 @@ def overview(edition: Sequence[StudyRecords], lenders: Sequence[StudyRecords]) -
                 "pairs": str(len(pairs)),
                 "differ": str((pairs["holm"] < ALPHA).sum()),
                 "uncorrected": str((pairs["p"] < ALPHA).sum()),
-                "Welch": str((pairs["p_welch"] < ALPHA).sum()) if pairs["p_welch"].notna().any() else "–",
+                "Welch": str((statistics.holm(pairs["p_welch"]) < ALPHA).sum())
+                if pairs["p_welch"].notna().any()
+                else "–",
                 "equal": str(pairs["equal"].sum()),
                 "cannot be told from the best": ", ".join(map(labels.method_label, best)),
             }
@@ -188,7 +190,12 @@ def differences_in_short(compared: Sequence[Comparison]) -> str:
 
 def equal_in_short(compared: Sequence[Comparison]) -> str:
     """How many pairs are equal in each study, in one sentence; "" where nothing can be tested."""
-    told = {each.study: str(each.pairs["equal"].sum() or "none") for each in compared if _is_tested(each)}
+    told = {}
+    for each in compared:
+        if _is_tested(each):
+            equal, differ = each.pairs["equal"], each.pairs["holm"] < ALPHA
+            both = int((equal & differ).sum())
+            told[each.study] = f"{equal.sum() or 'none'}{f' ({both} of them differ all the same)' if both else ''}"
     margin = labels.percent(MARGIN, digits=0)
     return f"Pairs that are equal within {margin} point: {labels.by_study(told)}." if told else ""
 
