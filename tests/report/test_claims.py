@@ -834,7 +834,7 @@ def test_claims_that_rest_on_low_rows_are_counted():
         "Behind 2 of 3 settled claims on `a` and 1 of 6 settled claims on `b`, most rows lie below the"
     )
     assert (
-        "Claims of the papers that cannot be told: 3 on `a`, most often because most rows behind them lie below the "
+        "Claims of the papers left open: 3 on `a`, most often because most rows behind them lie below the "
         "untrained start in P@1."
     ) in claims.takeaways(edition)
     assert "reproduced; 2 of these 3 from rows below the untrained trunk)" in claims.verdicts_sentence(edition)
@@ -884,7 +884,7 @@ def test_tables_stand_side_by_side(edition, quick_bootstrap):
     assert claims.takeaways(quick)[-1].endswith("claims of the papers is settled on `fake-quick`.")
     assert claims.takeaways(quick)[-2] == ""
     assert agreed[-1].startswith("Contradicted on `fake-full`: ")  # a quick study decides nothing, so it has no say
-    assert open_.startswith("Claims of the papers that cannot be told: ")
+    assert open_.startswith("Claims of the papers left open: ")
     needing = sum(bool(claim.needs) for claim in claims.CLAIMS)
     assert len(claims.numbers(edition)) == needing + len(claims.CLAIMS)
     assert set(claims.numbers(edition, "oi")["paper"]) == {"oi"}

@@ -173,7 +173,7 @@ def test_sentences_count_what_gains_and_what_does_not():
     clearly = f"clearly raises R@1 (the interval lies above 0) for 10 of 11 methods on `{MAIN}`"
     assert page.slopes_in_short(dims, dims, start) == [
         f"A larger embedding {clearly}, as it does without any training.",
-        f"A larger batch, with as many images seen in all, {clearly}.",
+        f"A larger batch, with as many images seen in all, {clearly}{page.SMALLEST}.",
     ]
     assert page.slopes_in_short({MAIN: None}, {MAIN: None}, {}) == []
     assert page.steps(dims) == f"Training steps of a run: 30 on `{MAIN}`."

@@ -244,8 +244,7 @@ def _open(theirs: Judged) -> str:
         return ""
     counts = {name: str(len(those)) for name, those in left.items() if those}
     return (
-        f"Claims of the papers that cannot be told: {labels.by_study(counts)}, most often because "
-        f"{reasons.most_common(1)[0][0]}."
+        f"Claims of the papers left open: {labels.by_study(counts)}, most often because {reasons.most_common(1)[0][0]}."
     )
 
 

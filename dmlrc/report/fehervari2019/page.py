@@ -450,6 +450,9 @@ def pairs_sentence(by_study: ByStudy) -> str:
     )
 
 
+SMALLEST = ", in part because the smallest random batches hold hardly a pair of one class"
+
+
 def slopes_in_short(dims: ByStudy, batches: ByStudy, untrained: Mapping[str, pd.Series]) -> list[str]:
     """For how many methods a larger embedding and a larger batch raise R@1, a sentence each; none without any sweep.
 
@@ -458,7 +461,7 @@ def slopes_in_short(dims: ByStudy, batches: ByStudy, untrained: Mapping[str, pd.
     free = bool(untrained) and all(curve.iloc[-1] > curve.iloc[0] for curve in untrained.values())
     larger = {
         ("A larger embedding", ", as it does without any training" * free): dims,
-        ("A larger batch, with as many images seen in all,", ""): batches,
+        ("A larger batch, with as many images seen in all,", SMALLEST): batches,
     }
     sentences = []
     for (what, too), by_study in larger.items():
