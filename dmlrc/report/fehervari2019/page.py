@@ -367,7 +367,7 @@ def order_in_short(by_study: ByStudy) -> str:
         return f"The rank correlation of the paper's orders with those which the original papers report is {by_others}."
     originally, in_paper = ours[ours["reported"]], ours[~ours["reported"]]
     told = [
-        f"{what} {labels.by_study({name: _from_to(part['rho']) for name, part in rows.groupby('first', sort=False)})}"
+        f"{what} at {labels.by_study({name: _from_to(part['rho']) for name, part in rows.groupby('first', sort=False)})}"
         for what, rows in {
             "with those which the original papers report": originally,
             "with the paper's own": in_paper,
@@ -376,8 +376,8 @@ def order_in_short(by_study: ByStudy) -> str:
     ]
     sure = (ours["p"] < 1 - statistics.LEVEL).sum()
     return (
-        f"{_survives((originally if len(originally) else in_paper)['rho'])} the rank correlations of our orders are "
-        f"{'; '.join(told)}. Those of the paper's own with the reported ones are {by_others}. With "
+        f"{_survives((originally if len(originally) else in_paper)['rho'])} our orders correlate by rank "
+        f"{'; '.join(told)}. The paper's own do so with the reported ones at {by_others}. With "
         f"{labels.span(ours['n'], '{:.0f}'.format)} methods, {sure} of our {len(ours)} can be told from 0."
     )
 
