@@ -366,14 +366,10 @@ def order_in_short(by_study: ByStudy) -> str:
     if ours.empty:
         return f"The rank correlation of the paper's orders with those which the original papers report is {by_others}."
     originally, in_paper = ours[ours["reported"]], ours[~ours["reported"]]
-    told = [
-        f"{what} at {labels.by_study({name: _from_to(part['rho']) for name, part in rows.groupby('first', sort=False)})}"
-        for what, rows in {
-            "with those which the original papers report": originally,
-            "with the paper's own": in_paper,
-        }.items()
-        if len(rows)
-    ]
+    told = []
+    for what, rows in {"those which the original papers report": originally, "the paper's own": in_paper}.items():
+        spans = {name: _from_to(part["rho"]) for name, part in rows.groupby("first", sort=False)}
+        told += [f"with {what} at {labels.by_study(spans)}"] * bool(spans)
     sure = (ours["p"] < 1 - statistics.LEVEL).sum()
     return (
         f"{_survives((originally if len(originally) else in_paper)['rho'])} our orders correlate by rank "
