@@ -47,7 +47,7 @@ def test_a_run_without_random_numbers_is_that_of_the_cpu(photographs, monkeypatc
     elsewhere(monkeypatch, tmp_path)
     expected = run(*WAYS[way])
     assert found["state"] == "complete"
-    for name in ("arrays", "per_class"):  # counts jump where a distance crosses the edge of a bin, and ranks where two
+    for name in ("arrays", "per_class"):  # these jump where a distance crosses the edge of a bin, or another distance
         found.pop(name, None), expected.pop(name, None)
     assert_alike(found["runs"], expected["runs"], rel=1e-3, abs=1e-4)
     assert_alike(found["scores"], expected["scores"], rel=1e-2, abs=1e-3)

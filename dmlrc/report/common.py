@@ -207,8 +207,9 @@ def ranks(rows: pd.DataFrame, name: str) -> Ranks | None:
     return Ranks(*told.loc[name, ["rank_low", "rank_high"]], rows["mean"].notna().sum())
 
 
-def ranks_text(found: Ranks | None) -> str:
-    return found.text() if found else NOT_AMONG
+def ranks_text(found: Ranks | None, between: str = " to ") -> str:
+    """`Ranks.text`, or that a row is not among the others."""
+    return found.text(between) if found else NOT_AMONG
 
 
 def verdicts(edition: Sequence[StudyRecords] | claims.Judged, paper: str) -> str:

@@ -475,6 +475,7 @@ def test_a_row_below_its_start_that_makes_a_range_decides_nothing(base, monkeypa
     judged = rule.evaluate(BY_ID["roth-saturation"], found)
     assert judged.verdict == verdict
     assert (judged.low is rule.Low.END) == (verdict == INCONCLUSIVE)
+    assert (judged.why == f"a row that makes the range lies {rule.BELOW}") == (verdict == INCONCLUSIVE)
 
 
 def test_the_range_in_blocks_is_that_of_a_two_way_table():

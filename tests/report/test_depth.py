@@ -77,11 +77,11 @@ def test_a_pair_surely_changes_places_where_both_depths_tell_it_apart(depths):
 
 def test_what_follows_is_told_by_the_count_and_by_the_pairs(depths, monkeypatch):
     alone, block, everything = depths
-    assert page._what_follows(alone, alone) == ", so no change of the order is shown."
-    assert page._what_follows(block, everything).startswith(", so the order changes, surely that of ")
+    assert page.order_sentence("Birds", [alone, alone]).endswith(", so no change of the order is shown.")
+    assert "), so the order changes, surely that of " in page.order_sentence("Birds", [block, everything])
     monkeypatch.setattr(page, "surely_turned", lambda *_: [("ntxent", "arcface")])
-    assert page._what_follows(alone, alone) == (
-        ". So their number shows no change, but NTXent and ArcFace change places: each depth tells them apart."
+    assert page.order_sentence("Birds", [alone, alone]).endswith(
+        "). So their number shows no change, but NTXent and ArcFace change places: each depth tells them apart."
     )
     told = page.order_in_short({"Birds": [alone, alone]})
     assert told.startswith("Only single pairs surely change places: ")

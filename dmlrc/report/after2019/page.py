@@ -141,7 +141,7 @@ def identity_sentence(table: pd.DataFrame) -> str:
         for (loss, batch), part in same.groupby(["loss", "batch"], sort=False)
     ]
     return (
-        f"Some new names stand for old losses, the same in value and gradient in batches of a certain layout: "
+        "Some new names stand for old losses, the same in value and gradient in batches of a certain layout: "
         f"{'; '.join(pairs)}. In another layout they differ."
     )
 

@@ -19,7 +19,7 @@ _CLASSIFIER, _PAIRS, _DECIDES = "07_classification_baseline", "08_pairs_and_spli
 EXHIBITS = {
     "answer": Exhibit(_YEARS, "How far apart the methods are"),
     "fehervari-f1-numbers": Exhibit(_UNBIASED, "Fig. 1, numbers"),
-    "fehervari-f2-equal-numbers": Exhibit(_UNBIASED, "Fig. 2, in equal steps"),
+    "fehervari-f2-equal-numbers": Exhibit(_UNBIASED, "Fig. 2, equal images seen"),
     "fehervari-t2": Exhibit(_UNBIASED, "Table 2"),
     "musgrave-f1": Exhibit(_METRICS, "Fig. 1"),
     "musgrave-f2-numbers": Exhibit(_METRICS, "Fig. 2, numbers"),

@@ -264,9 +264,9 @@ def _families(trained: Iterable[StudyRecords]) -> pd.Series:
     scores = {}
     for records in trained:
         means = significance.scores(records, METRIC, "separated").groupby("method")["value"].mean()
-        alike = _of_one_size(records, means.index)
+        losses, alike = _losses(records), _of_one_size(records, means.index)
         for family, names in FAMILIES.items():
-            found = [means[method] for method in alike if _losses(records).get(method) in names]
+            found = [means[method] for method in alike if losses.get(method) in names]
             if found:
                 scores[family] = float(np.mean(found))
     return pd.Series(scores, dtype=float)

@@ -81,19 +81,19 @@ def order_sentence(title: str, found: Sequence[Depth]) -> str:
     told = []
     for one, other in pairwise(found):
         rho, (changed, pairs), lucky = agreement(one, other), turned(one, other), turned_by_luck(one, other)
+        follows = _what_follows(changed > lucky.high, _sure(one, other))
         told.append(
             f"{title}, {one.label} against {other.label}: the rank correlation of the two orders is {rho.value:.2f} "
             f"[{rho.low:.2f}, {rho.high:.2f}], and {changed} of {pairs} pairs change places. Had the losses kept the "
             "order and the gaps of the first depth, luck of search and seed alone would have swapped about "
-            f"{lucky.value:.0f} ({lucky.low:.0f} to {lucky.high:.0f}){_what_follows(one, other)}"
+            f"{lucky.value:.0f} ({lucky.low:.0f} to {lucky.high:.0f}){follows}"
         )
     return " ".join(told)
 
 
-def _what_follows(one: Depth, other: Depth) -> str:
-    """The end of `order_sentence`: whether more pairs change places than by luck, and which surely do."""
-    (changed, _), sure = turned(one, other), _sure(one, other)
-    if changed > turned_by_luck(one, other).high:
+def _what_follows(beyond: bool, sure: str) -> str:
+    """The end of `order_sentence`. beyond: whether more pairs change places than by luck; sure: which surely do."""
+    if beyond:
         return f", so the order changes{f', surely that of {sure}' if sure else ''}."
     if sure:
         return f". So their number shows no change, but {sure} change places: each depth tells them apart."
@@ -109,13 +109,13 @@ def _sure(one: Depth, other: Depth) -> str:
 
 def order_in_short(found: Mapping[str, Sequence[Depth]]) -> str:
     """How many pairs change places from each depth to the next, and by luck, in one sentence. found: by title."""
-    steps, beyond, pairs_alone = {}, [], False
+    steps, beyond, surely = {}, [], []
     for title, depths in found.items():
         for one, other in pairwise(depths):
             (changed, pairs), lucky = turned(one, other), turned_by_luck(one, other)
             sure = _sure(one, other)
             beyond.append(changed > lucky.high)
-            pairs_alone |= bool(sure)
+            surely.append(sure)
             told = steps.setdefault((one.label, other.label), [])
             told.append(
                 f"{changed} of {pairs}{'' if told else ' pairs of losses change places'} on {title} (by luck alone "
@@ -123,7 +123,7 @@ def order_in_short(found: Mapping[str, Sequence[Depth]]) -> str:
             )
     if not steps:
         return ""
-    answer = SINGLE if pairs_alone else NO_CHANGE
+    answer = SINGLE if any(surely) else NO_CHANGE
     if any(beyond):
         answer = "The order changes" if all(beyond) else "The order changes in part"
     each = [f"from {one} to {other}, {labels.listed(told)}" for (one, other), told in steps.items()]

@@ -209,14 +209,14 @@ def table_data(dataset: str, by_study: ByStudy) -> pd.DataFrame:
 # How the tables agree
 
 
+REPORTED = "reported, "
+"""What stands before a data set where the order is that of the original papers."""
+
+
 def columns_of_orders(by_study: ByStudy) -> dict[str, pd.Series]:
     """R@1 by method, a column a table: what the original papers report on CUB200, this paper's tables, ours."""
     tables = {name: of_metric(frame, "precision_at_1")["mean"] for name, frame in places(by_study).items()}
-    return {"reported, CUB200": originals("CUB200")} | {name: values.dropna() for name, values in tables.items()}
-
-
-REPORTED = "reported, "
-"""What stands before a data set where the order is that of the original papers."""
+    return {f"{REPORTED}CUB200": originals("CUB200")} | {name: values.dropna() for name, values in tables.items()}
 
 
 def orders(by_study: ByStudy) -> pd.DataFrame:
@@ -348,7 +348,7 @@ def order_sentence(by_study: ByStudy) -> str:
     """How far the order of the methods agrees between tables, in two sentences."""
     frame = orders(by_study).set_index(["first", "second"])
     names = [first for first in dict.fromkeys(frame.index.get_level_values(0)) if first not in by_study]
-    own = {name: frame["rho"][name, f"reported, {name.partition(' (')[0]}"] for name in names}
+    own = {name: frame["rho"][name, f"{REPORTED}{name.partition(' (')[0]}"] for name in names}
     sentences = ["Rank correlation of the paper's R@1 with what the original papers report: " + _rhos(own) + "."]
     for name in common.present(by_study):
         ours = {second: frame["rho"][name, second] for second in names}

@@ -207,7 +207,7 @@ def place(means: pd.DataFrame, method: str) -> str:
     trained = means.drop(index=[PRETRAINED, fehervari.FLOATS], errors="ignore")
     value, ranks = means.loc[method, ["mean", "ci95"]], common.ranks(trained, method)
     below = labels.below(value["mean"], means["mean"].get(PRETRAINED, np.nan))
-    return f"{labels.percent(*value, digits=1)} ({ranks.text('–') if ranks else common.NOT_AMONG}){below}"
+    return f"{labels.percent(*value, digits=1)} ({common.ranks_text(ranks, '–')}){below}"
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 
 from dmlrc import inputs, metrics, paths, provenance, studies, training
 from dmlrc.building import normalized
+from dmlrc.protocol import Protocol
 from dmlrc.report.labels import method_label
 from dmlrc.report.neighbours.gallery import Gallery
 from dmlrc.studies import tuned
@@ -50,9 +51,7 @@ def spaces(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) 
 
     Settings are those that an earlier search found (`dmlrc.studies.tuned`). epochs: at most; default the study's.
     """
-    study = studies.get(STUDIES[gallery.dataset])
-    protocol = study.effective_protocol
-    protocol = replace(protocol, max_epochs=min(protocol.max_epochs, epochs or protocol.max_epochs))
+    study, protocol = studies.get(STUDIES[gallery.dataset]), _protocol(gallery, epochs)
     prepared = inputs.prepare(study.dataset, protocol, "default", 0)
     found = [_space(UNTRAINED, prepared, gallery, None)]
     settings = tuned.of("grocery" if study.dataset == "grocery-lite0" else study.dataset)
@@ -158,8 +157,14 @@ def average_precision(neighbours: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 def most_steps(gallery: Gallery, epochs: int | None = None) -> int:
     """For how many steps the models of `spaces` were trained at most."""
+    protocol = _protocol(gallery, epochs)
+    return protocol.max_epochs * protocol.iterations_per_epoch
+
+
+def _protocol(gallery: Gallery, epochs: int | None) -> Protocol:
+    """What the models of a gallery are trained by. epochs: at most."""
     protocol = studies.get(STUDIES[gallery.dataset]).effective_protocol
-    return min(protocol.max_epochs, epochs or protocol.max_epochs) * protocol.iterations_per_epoch
+    return replace(protocol, max_epochs=min(protocol.max_epochs, epochs or protocol.max_epochs))
 
 
 def at_random(gallery: Gallery, space: Space, dim: int, draws: int = 200) -> float:

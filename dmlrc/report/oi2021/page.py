@@ -515,7 +515,7 @@ def parted_in_short(found: pd.DataFrame) -> str:
         if apart:
             told[study] = f"{apart} of {len(wide)} orders"
     return (
-        f"From the untrained trunk, reduced by PCA, to the trained layer JSD and MAP@R move apart in "
+        "From the untrained trunk, reduced by PCA, to the trained layer JSD and MAP@R move apart in "
         f"{labels.by_study(told)}."
         if told
         else ""

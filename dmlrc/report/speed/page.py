@@ -18,6 +18,7 @@ FITTED = {
 }
 """What grows by a power, and what it is called; a study gets shorter with its workers."""
 AS_FAST = 1.01
+"""A part and its peer are as fast as one another up to this ratio."""
 BARE_SEARCH, ALL_CORES = "faiss.knn alone", ", all cores"
 """A peer, and the note on a part, that a GPU does not have."""
 
