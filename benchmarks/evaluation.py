@@ -13,7 +13,7 @@ from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 from pytorch_metric_learning.utils.inference import CustomKNN
 
 from dmlrc import metrics
-from dmlrc.metrics import histograms
+from dmlrc.metrics import histograms, neighbours
 
 NAMES = ("precision_at_1", "r_precision", "map_at_r")
 SOP_TEST = (60_502, 11_316)
@@ -55,8 +55,8 @@ def against_search(embeddings: torch.Tensor, labels: torch.Tensor) -> Calls:
 
 def against_products(embeddings: torch.Tensor, labels: torch.Tensor) -> Calls:
     def products() -> None:
-        for rows, columns in histograms.tiles(len(embeddings)):
-            metrics.neighbours.inner_products(embeddings[rows], embeddings[columns])
+        for rows, columns in histograms.tiles(len(embeddings), embeddings.device):
+            neighbours.inner_products(embeddings[rows], embeddings[columns])
 
     return lambda: histograms.pair_histograms(embeddings, labels), products
 

@@ -13,7 +13,7 @@ from small_units import ARCFACE, CONTRASTIVE, FROZEN, IMAGES, PARTIAL, assert_al
 from dmlrc import inputs, losses, metrics, models, records, studies, study, unit
 from dmlrc.executors import pool
 from dmlrc.methods import Method
-from dmlrc.metrics import neighbours
+from dmlrc.metrics import histograms, neighbours
 from dmlrc.protocol import Budget
 
 pytestmark = pytest.mark.gpu
@@ -109,6 +109,18 @@ def test_the_neighbours_of_many_are_those_of_the_cpu():
     names = ("precision_at_1", "r_precision", "map_at_r", "recall_at_10")
     found = metrics.evaluate(points.cuda(), labels.cuda(), names)
     assert found == pytest.approx(metrics.evaluate(points, labels, names), rel=1e-12)  # sums of the same scores
+
+
+def test_the_pairs_are_those_of_the_cpu():
+    """Several tiles; bins that bytes can number, and more. Rounding may move a few pairs to the next bin."""
+    points = F.normalize(torch.randn(5000, 64, generator=torch.Generator().manual_seed(0)))
+    labels = torch.arange(5000) % 40
+    for bins in (histograms.BINS, 1000):
+        _, *found = histograms.pair_histograms(points.cuda(), labels.cuda(), bins)
+        _, *expected = histograms.pair_histograms(points, labels, bins)
+        for ours, theirs in zip(found, expected, strict=True):
+            assert ours.sum() == theirs.sum()
+            assert abs((ours - theirs).cumsum()).max() < 1e-5 * bins * theirs.sum()
 
 
 def test_faiss_finds_the_neighbours_of_the_product():

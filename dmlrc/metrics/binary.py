@@ -50,7 +50,7 @@ def _rankings(
 ) -> Iterator[tuple[Tensor, retrieval.Ranking]]:
     """As `retrieval.euclidean_rankings`; whole numbers need no second look."""
     signs, reference_signs = _signs(pack_signs(queries)), _signs(pack_signs(references))
-    for block in blocks(len(queries), len(references)):
+    for block in blocks(len(queries), len(references), queries.device):
         rows = torch.arange(block.start, block.stop, device=labels.device)
         distances = exclude(_distances(signs[rows], reference_signs), own, rows)
         no_width = torch.zeros(len(rows), device=labels.device)

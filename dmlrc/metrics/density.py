@@ -37,7 +37,7 @@ def evaluate(embeddings, labels) -> dict[str, float]:
 def _sum_of_distances(points: torch.Tensor) -> float:
     """(N, D) -> the sum of the distances of all ordered pairs; close points lose no digits."""
     total = 0.0
-    for rows in blocks(len(points), len(points)):
+    for rows in blocks(len(points), len(points), points.device):
         distances = _distances(points[rows], points[rows.start :])
         total += float(2 * distances.sum(dtype=torch.float64))
         total -= float(distances[:, : len(distances)].sum(dtype=torch.float64))  # both orders are in this square

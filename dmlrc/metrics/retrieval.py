@@ -227,7 +227,7 @@ def euclidean_rankings(
         return
     points = references.double() - origin
     norms = squared_norms(points)
-    for block in blocks(len(unknown), len(references)):
+    for block in blocks(len(unknown), len(references), unknown.device):
         rows = unknown[block]
         batch = queries[rows].double() - origin
         distances = exclude(squared_distances(batch, points, norms), own, rows)
@@ -298,7 +298,7 @@ def _exact_distances(queries: Tensor, references: Tensor, rows: Tensor, columns:
     """Squared distances of single pairs, in float64, from differences: rows, columns (M,) -> (M,)"""
     distances = [
         (queries[rows[part]].double() - references[columns[part]].double()).square_().sum(dim=1)
-        for part in blocks(len(rows), references.shape[1])
+        for part in blocks(len(rows), references.shape[1], rows.device)
     ]
     return torch.cat(distances) if distances else queries.new_empty(0, dtype=torch.float64)
 

@@ -1,5 +1,6 @@
 """All-pairs metrics, spectrum and density against loops, scipy and cases drawn on paper."""
 
+import math
 from itertools import combinations
 
 import numpy as np
@@ -47,6 +48,7 @@ def test_blocks_do_not_matter(elements, monkeypatch):
     expected = histograms.pair_histograms(embeddings, labels)
     distances = density.evaluate(embeddings, labels)
     monkeypatch.setattr(neighbours, "BLOCK_ELEMENTS", elements)
+    monkeypatch.setattr(histograms, "SIDE", math.isqrt(elements))
     for ours, theirs in zip(histograms.pair_histograms(embeddings, labels), expected, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert density.evaluate(embeddings, labels) == pytest.approx(distances, rel=1e-12)

@@ -298,10 +298,11 @@ def test_rounding_error_bounds_what_float32_does():
 
 
 def test_blocks_cover_all_rows():
-    for rows, columns in ((1, 1), (7, 10**9), (10_000, 60_000)):
-        cut = list(neighbours.blocks(rows, columns))
-        assert [i for block in cut for i in range(block.start, block.stop)] == list(range(rows))
-        assert all((b.stop - b.start) * columns <= max(columns, neighbours.BLOCK_ELEMENTS) for b in cut)
+    for device, most in (("cpu", neighbours.BLOCK_ELEMENTS), ("cuda", neighbours.GPU_BLOCK_ELEMENTS)):
+        for rows, columns in ((1, 1), (7, 10**9), (10_000, 60_000)):
+            cut = list(neighbours.blocks(rows, columns, torch.device(device)))
+            assert [i for block in cut for i in range(block.start, block.stop)] == list(range(rows))
+            assert all((b.stop - b.start) * columns <= max(columns, most) for b in cut)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
