@@ -9,7 +9,7 @@ faiss's, which never holds a row of distances, where it is installed. Measured o
 with 128 dimensions, faiss takes 0.8 of the time for 4,000 images and 9 neighbours, 0.5 for 60,000, but 1.5 times as
 long for 4,000 and 64, and twice as long for 8,000 and 1,000. They cross where there are about 150 references for each
 neighbour. Which is faster on a GPU was not measured: faiss serves there too, by the same rule. (On an NVIDIA H200 the
-product alone ranks the test half of SOP, 60,502 images, in 0.24 s; there was no faiss for a GPU beside it.)
+product alone ranks the test half of SOP, 60,502 images, in 0.2 s; there was no faiss for a GPU beside it.)
 """
 
 from collections.abc import Callable, Iterator
