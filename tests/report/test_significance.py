@@ -337,17 +337,29 @@ def test_several_studies_are_told_in_one_sentence():
 
 
 def test_cost_beside_accuracy():
-    one = study(made())
+    one = study(made(search=0.016))
     steps = dict(zip(NAMES.values(), (100, 300, 200, 400), strict=True))
     one.runs["steps"] = one.runs["method"].map(steps)
     found = measures.cost_and_accuracy(measures.compare(one), one)
     assert found["steps"].to_dict() == {name: 4.0 * count for name, count in steps.items()}  # four folds
-    assert found["dominated"].to_dict() == dict(zip(NAMES.values(), (False, True, False, False), strict=True))
-    assert "in both MAP@R and number of steps: Contrastive, ProxyNCA and SNR." in page.pareto_front(
-        measures.compare(one), one
+    assert found["among_best"].to_dict() == measures.compare(one).summary["among_best"].to_dict()
+    tied = found[found["among_best"]]
+    best, cheapest = tied["mean"].idxmax(), tied["steps"].idxmin()
+    assert 1 < len(tied)
+    assert best != cheapest
+    assert page.cheapest_sentence(measures.compare(one), one) == (
+        f"On `made-study` {labels.method_label(best)} has the highest mean, in {tied['steps'][best]:,.0f} steps a "
+        f"rerun; of the {len(tied) - 1} that cannot be told from it {labels.method_label(cheapest)} takes the fewest, "
+        f"{tied['steps'][cheapest]:,.0f}."
+    )
+    one.runs["steps"] = one.runs["method"].map(steps).where(one.runs["method"] != best, 50)
+    assert " takes fewer." in page.cheapest_sentence(measures.compare(one), one)
+    clear = replace(one, scores=study(made(search=0.0001)).scores)
+    assert page.cheapest_sentence(measures.compare(clear), clear).endswith(
+        "steps a rerun, and every other method can be told from it."
     )
     one.runs["steps"] = 100
-    assert page.pareto_front(measures.compare(one), one) == (
+    assert page.cheapest_sentence(measures.compare(one), one) == (
         "On `made-study` all methods take 400 steps, so their number tells nothing."
     )
 

@@ -184,7 +184,8 @@ def _cost_tip(label: str, values: pd.Series) -> str:
 def cost_figure(costs: Mapping[str, pd.DataFrame], known: tables.Methods = tables.METHODS) -> list[Figure]:
     """MAP@R against the steps (left) and the seconds (right) of a rerun; a figure a study.
 
-    costs: title -> `measures.cost_and_accuracy`. Named: the cheapest method and the best.
+    costs: title -> `measures.cost_and_accuracy`. Pale: methods that can be told from the best. Named: the best and, of
+        those that cannot be told from it, the cheapest.
     """
     return [_cost_figure(title, methods, known) for title, methods in costs.items()]
 
@@ -203,12 +204,13 @@ def _cost_figure(title: str, methods: pd.DataFrame, known: tables.Methods) -> Fi
                 marker=look.marker,
                 markersize=5,
                 linestyle="none",
+                alpha=1 if values["among_best"] else 0.35,
             )
             svg.tips(bars[0], _cost_tip(labels.method_label(name, known), values))
-        best, cheapest = methods["mean"].idxmax(), methods[cost].idxmin()
+        best, cheapest = methods["mean"].idxmax(), methods.loc[methods["among_best"], cost].idxmin()
         top = np.nan_to_num(methods["high"][best], nan=methods["mean"][best])
         named = {best: {"xy": (methods[cost][best] / scale, 100 * top), "xytext": (0, 3), "ha": "center"}}
-        if cheapest != best:  # nothing stands left of it
+        if cheapest != best:
             at = methods[cost][cheapest] / scale, 100 * methods["mean"][cheapest]
             named[cheapest] = {"xy": at, "xytext": (-5, 0), "ha": "right", "va": "center"}
         for name, place in named.items():

@@ -268,11 +268,9 @@ def behind_best(scores: np.ndarray, drawn: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def cost_and_accuracy(compared: Comparison, records: StudyRecords) -> pd.DataFrame:
-    """Concatenated MAP@R beside cost, indexed by method: mean, low, high, seconds and steps of a rerun, dominated.
+    """Concatenated MAP@R beside cost, indexed by method: mean, low, high, among_best, seconds and steps of a rerun.
 
-    dominated: another method has a higher mean in fewer steps. Steps and seconds are summed over the folds.
+    among_best: it cannot be told from the best. Steps and seconds are summed over the folds.
     """
-    table = compared.summary[["mean", "low", "high"]].join(tables.cost(records)[["seconds", "steps"]], how="inner")
-    cheaper = table["steps"].to_numpy() < table["steps"].to_numpy()[:, None]  # (this, other)
-    better = table["mean"].to_numpy() > table["mean"].to_numpy()[:, None]
-    return table.assign(dominated=(cheaper & better).any(axis=1))
+    told = compared.summary[["mean", "low", "high", "among_best"]]
+    return told.join(tables.cost(records)[["seconds", "steps"]], how="inner")

@@ -336,8 +336,8 @@ def _interval(low: pd.Series, high: pd.Series) -> list[str]:
     return [f"{100 * a:.2f} to {100 * b:.2f}" for a, b in zip(low, high, strict=True)]
 
 
-def pareto_front(compared: Comparison, records: StudyRecords) -> str:
-    """Which methods no other beats with fewer steps and a higher mean, in one sentence."""
+def cheapest_sentence(compared: Comparison, records: StudyRecords) -> str:
+    """Which method needs the fewest steps among those that cannot be told from the best, in one sentence."""
     table = cost_and_accuracy(compared, records) if len(compared.runs) else pd.DataFrame()
     if table.empty:
         return f"`{records.name}`: no finished rerun."
@@ -345,5 +345,13 @@ def pareto_front(compared: Comparison, records: StudyRecords) -> str:
         return (
             f"On `{records.name}` all methods take {table['steps'].iloc[0]:,.0f} steps, so their number tells nothing."
         )
-    names = labels.listed(map(labels.method_label, table.index[~table["dominated"]]))
-    return f"On `{records.name}` no method beats any of these in both MAP@R and number of steps: {names}."
+    tied = table[table["among_best"]]
+    best, cheapest = tied["mean"].idxmax(), tied["steps"].idxmin()
+    first, second = map(labels.method_label, (best, cheapest))
+    begin = f"On `{records.name}` {first} has the highest mean, in {tied['steps'][best]:,.0f} steps a rerun"
+    others = f"the {len(tied) - 1} that cannot be told from it"
+    if len(tied) == 1:
+        return f"{begin}, and every other method can be told from it."
+    if best == cheapest:
+        return f"{begin}, and none of {others} takes fewer."
+    return f"{begin}; of {others} {second} takes the fewest, {tied['steps'][cheapest]:,.0f}."
