@@ -113,7 +113,7 @@ def label(row: str, level: str | None, known: Mapping[str, Method]) -> str:
     ('Triplet, conv4, random', 'Triplet, EfficientNet-Lite0')
     """
     text = labels.UNTRAINED if row == PRETRAINED else known[row].label if row in known else titles.TRUNKS.get(row, row)
-    if level and level.partition("-")[0] in titles.TRUNKS:
+    if level and titles.trunk_level(level)[0] in titles.TRUNKS:
         return f"{text}, {titles.trunk(level)}"
     words = re.sub(r"(?<=[a-z])(?=\d)", " ", level or "")
     return f"{text}, {words}" if words else text

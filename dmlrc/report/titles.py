@@ -107,13 +107,25 @@ def paper(key: str) -> str:
     return next((each.label for each in papers.ALL if each.key == key), key)
 
 
+def trunk_level(level: str) -> tuple[str, str]:
+    """A level of a sweep over trunks: the trunk, and "random" or "frozen" where its weights are, else "".
+
+    The levels are named in `dmlrc.studies.adapted`.
+
+    >>> trunk_level("conv4-random"), trunk_level("timm:tf_efficientnet_lite0")
+    (('conv4', 'random'), ('timm:tf_efficientnet_lite0', ''))
+    """
+    name, _, kind = level.rpartition("-")
+    return (name, kind) if kind in ("random", "frozen") else (level, "")
+
+
 def trunk(level: str) -> str:
     """A level of a sweep over trunks as printed.
 
     >>> trunk("conv4-random"), trunk("timm:tf_efficientnet_lite0")
     ('conv4, random', 'EfficientNet-Lite0')
     """
-    name, _, kind = level.partition("-")
+    name, kind = trunk_level(level)
     return ", ".join(filter(None, (TRUNKS.get(name, name), kind)))
 
 

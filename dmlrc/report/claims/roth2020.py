@@ -11,7 +11,7 @@ from scipy import stats
 from dmlrc.building import normalized
 from dmlrc.papers import roth2020
 from dmlrc.records import StudyRecords
-from dmlrc.report import published, statistics
+from dmlrc.report import published, statistics, titles
 from dmlrc.report.claims import measures
 from dmlrc.report.claims.musgrave2020 import relative_range
 from dmlrc.report.claims.rule import (
@@ -183,7 +183,7 @@ def gains_apart(evidence: Evidence) -> Estimate:
 def trunks_over_losses(evidence: Evidence) -> Estimate:
     """Range over pretrained trunks of the mean R@1, minus the range over objectives; n counts the trunks."""
     table = measures.sweep(evidence["roth2020-trunks"])
-    table = table[[key for key in table if not key[1].endswith(("-random", "-frozen"))]]
+    table = table[[key for key in table if not titles.trunk_level(key[1])[1]]]
     table = measures.present(table)
     wide = table.columns.to_frame(index=False).assign(place=range(table.shape[1]))
     places = wide.pivot(index="row", columns="value", values="place").dropna().to_numpy(int)  # (objectives, trunks)

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import common, labels, style, svg
+from dmlrc.report import common, labels, style, svg, titles
 from dmlrc.report.common import ByStudy
 from dmlrc.report.roth2020.numbers import (
     FACTORS,
@@ -129,7 +129,7 @@ def _short(value: str, factor: str) -> str:
     if factor != "trunks":
         bare = value.removeprefix(FACTORS[factor][0])
         return labels.number(float(bare)) if factor == "decays" else bare
-    trunk, _, kind = value.partition("-")
+    trunk, kind = titles.trunk_level(value)
     return "\n".join([*labels.TRUNK_LABELS.get(trunk, trunk).replace("-", "- ").split(), kind]).strip()
 
 
