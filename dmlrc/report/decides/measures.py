@@ -6,10 +6,9 @@ the second is what the loss itself must be compared with. Scores of validation a
 embeddings, differ in height, so each part is divided by the mean of the scores that it was measured on.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import comb
 
 import numpy as np
 import pandas as pd
@@ -20,6 +19,7 @@ from dmlrc import studies
 from dmlrc.methods import LEARNING_RATE
 from dmlrc.records import PRETRAINED, StudyRecords, find
 from dmlrc.report import common, editions, statistics, tables
+from dmlrc.report.claims.rule import lower_than_untrained
 from dmlrc.report.rates import page as rate_grids
 from dmlrc.report.significance import measures as significance
 from dmlrc.report.statistics import LEVEL, Estimate
@@ -44,11 +44,11 @@ FAMILIES = {
 """Losses that several papers train, each in its own way: family -> what the losses are called there."""
 
 RECIPES = {
-    "Roth et al.": ("roth2020",),
-    "Zhai & Wu": ("zhai2019-losses",),
-    "Fehervari et al.": ("fehervari2019",),
+    "Roth et al.": ("roth2020", None),
+    "Zhai & Wu": ("zhai2019-losses-equal", "5x15"),
+    "Fehervari et al.": ("fehervari2019", None),
 }
-"""The experiments that train several losses as a paper does."""
+"""The experiments that train several losses as a paper does, and of a sweep over batches the level that all share."""
 
 
 @dataclass(frozen=True)
@@ -245,34 +245,56 @@ def test_classes(records: StudyRecords) -> Part | None:
 def recipe(records: StudyRecords) -> Part | None:
     """How a paper trains: the same losses in the papers' own recipes, on the same data and trunk.
 
-    Single models; a loss counts where at least two recipes train it. A row of another embedding size than the others
-    of its recipe, or an ensemble, is left out: its distance from them is not that of losses.
+    Single models; a loss counts where at least two recipes train it. Left out, since its distance from the others is
+    not that of losses: a row of another embedding size than the others of its recipe, an ensemble, and a row that ends
+    below its own untrained start, which says what training did harm.
     """
-    own = {"Musgrave et al.": {records.name: records}}
-    for title, names in RECIPES.items():
-        around = {name: editions.experiment_of(records.name, name) for name in names}
-        own[title] = {name: found for name, found in around.items() if found is not None}
-    table = pd.DataFrame({title: _families(found.values()) for title, found in own.items()})
+    return _of_recipes(records, _recipes(records))
+
+
+def without_each_recipe(records: StudyRecords) -> dict[str, float]:
+    """`recipe` without one of the papers each time: how far it moves the losses against one another, a fraction."""
+    table = _recipes(records)
+    found = {title: _of_recipes(records, table.drop(columns=title)) for title in table}
+    return {title: part.against.value for title, part in found.items() if part is not None}
+
+
+def _recipes(records: StudyRecords) -> pd.DataFrame:
+    """The mean score of each of FAMILIES (rows) in each paper's recipe (columns), as far as these have them."""
+    found = {"Musgrave et al.": _families(records)}
+    for title, (name, level) in RECIPES.items():
+        around = editions.experiment_of(records.name, name)
+        if around is not None:
+            found[title] = _families(around, level)
+    return pd.DataFrame(found)
+
+
+def _of_recipes(records: StudyRecords, table: pd.DataFrame) -> Part | None:
     table = table[table.notna().sum(axis=1) > 1].dropna(axis="columns", how="all")
     if table.shape[1] < 2 or len(table) < 2:
         return None
     return _of_table("training recipe", table, error=_cell_error(records, "separated"))
 
 
-def _families(trained: Iterable[StudyRecords]) -> pd.Series:
-    """The mean score of each of FAMILIES that these studies train, single models."""
-    scores = {}
-    for records in trained:
-        means = significance.scores(records, METRIC, "separated").groupby("method")["value"].mean()
-        losses, alike = _losses(records), _of_one_size(records, means.index)
-        for family, names in FAMILIES.items():
-            found = [means[method] for method in alike if losses.get(method) in names]
-            if found:
-                scores[family] = float(np.mean(found))
-    return pd.Series(scores, dtype=float)
+def _families(records: StudyRecords, level: str | None = None) -> pd.Series:
+    """The mean score of each of FAMILIES that a study trains, at this level of a sweep; single models."""
+    means = significance.scores(records, METRIC, "separated").groupby("method")["value"].mean()
+    losses, low = _losses(records, level), _below_their_start(records)
+    alike = _of_one_size(records, [method for method in means.index if method in losses and method not in low])
+    scores = {
+        family: means[[method for method in alike if losses[method] in names]].mean()
+        for family, names in FAMILIES.items()
+    }
+    return pd.Series(scores, dtype=float).dropna()
 
 
-def _of_one_size(records: StudyRecords, methods: Iterable[str]) -> list[str]:
+def _below_their_start(records: StudyRecords) -> Collection[str]:
+    """The methods whose single models end below an untrained layer of their size."""
+    lower = lower_than_untrained(records).reset_index()
+    return set(lower["method"][lower["start"] & (lower["setting"] == "separated")])
+
+
+def _of_one_size(records: StudyRecords, methods: Collection[str]) -> list[str]:
     """Of these methods the single models of the most common embedding size."""
     settings = {method: common.settings(records, method) for method in methods}
     sizes = {name: found["embedding_dim"] for name, found in settings.items() if found.get("members", 1) == 1}
@@ -280,10 +302,10 @@ def _of_one_size(records: StudyRecords, methods: Iterable[str]) -> list[str]:
     return [name for name, size in sizes.items() if size == usual]
 
 
-def _losses(records: StudyRecords) -> Mapping[str, str]:
-    """The loss of every method of a recorded study, as the catalogue has it."""
+def _losses(records: StudyRecords, level: str | None) -> Mapping[str, str]:
+    """The loss of every method of a recorded study, at this level of a sweep, as the catalogue has it."""
     known = studies.known().get(records.name)
-    return {method.name: method.loss for method in known.methods} if known else {}
+    return {method.name: method.loss for method in known.methods if method.level == level} if known else {}
 
 
 # Searches
@@ -344,10 +366,10 @@ class AtRates:
     def scores(self) -> pd.DataFrame:
         """Fractions: a row a method, NaN where it was not run at a rate.
 
-        Columns: the keys of `made`, and below each mean, low and high, the ends of the 95 % interval, rank_low and
-        rank_high, and among_best, whether it cannot be told from the best.
+        Columns: the keys of `made`, and below each mean, its standard error, low and high, the ends of the 95 %
+        interval, rank_low and rank_high, and among_best, whether it cannot be told from the best.
         """
-        columns = ["mean", "low", "high", "rank_low", "rank_high", "among_best"]
+        columns = ["mean", "error", "low", "high", "rank_low", "rank_high", "among_best"]
         parts = {which: each.summary[columns] for which, each in self.compared.items()}
         methods = dict.fromkeys(name for each in parts.values() for name in each.index)
         return pd.concat(parts, axis=1).reindex(tables.ordered(methods))
@@ -369,22 +391,21 @@ class AtRates:
         """The rate that all methods share."""
         return self.made[which].meta["protocol"]["lr"]
 
+    def knows_its_luck(self, which: str) -> bool:
+        """Whether the luck of search is known at this rate, be it borrowed."""
+        return self.compared[which].luck != significance.SEEDS
+
     def moved(self, which: str) -> tuple[int, int]:
         """Pairs of methods whose difference is another one than at the chosen rate, and of how many pairs.
 
-        Another: the change is larger than the four 95 % half widths behind it, as independent errors; uncorrected, so
-        that one pair in twenty is expected by chance (`by_chance`).
+        By t tests of the changes, corrected by Holm for their number: where the rate changes no difference, one study
+        in twenty has such a pair. The degrees of freedom are the fewer of the two rates'.
         """
         there, here = (self.scores.loc[self.beside(which).index, each] for each in (which, CHOSEN))
-        gained = (here["mean"] - there["mean"]).to_numpy()
-        error = sum(((each["high"] - each["low"]) / 2).to_numpy() ** 2 for each in (there, here))
-        upper = np.triu_indices(len(gained), 1)
-        changed = np.abs(np.subtract.outer(gained, gained)) > np.sqrt(np.add.outer(error, error))
-        return int(changed[upper].sum()), len(upper[0])
-
-    def by_chance(self, which: str) -> float:
-        """How many pairs `moved` finds on average where the rate changes no difference."""
-        return (1 - LEVEL) * comb(len(self.beside(which)), 2)
+        gained, variance = here["mean"] - there["mean"], here["error"] ** 2 + there["error"] ** 2
+        df = min(self.compared[each].known.df for each in (which, CHOSEN))
+        _, _, p = statistics.pairwise(gained.to_numpy(float), variance.to_numpy(float), df)
+        return int((statistics.holm(p) < significance.ALPHA).sum()), len(p)
 
     def rates_found(self) -> pd.Series:
         """The rate of each method's best trial where rates were searched; empty where they were not."""
@@ -401,7 +422,8 @@ def at_rates(records: StudyRecords) -> AtRates | None:
     A study under way counts with the methods that have finished.
 
     The intervals count search and seed; a study whose methods were searched once borrows the luck of search from the
-    others.
+    others, but not where rates were searched too: how a search of another space scatters they do not know, and the
+    intervals count seeds alone.
     """
     found = {
         TOO_HIGH: find(TOO_HIGH_A_RATE[records.name]) if records.name in TOO_HIGH_A_RATE else None,
@@ -416,24 +438,27 @@ def at_rates(records: StudyRecords) -> AtRates | None:
     common[CHOSEN] = set.union(*common.values())
     made = {which: found[which] for which in found if which in common}
     compared = {
-        which: significance.compare(each, list(made.values())).only(common[which]) for which, each in made.items()
+        which: significance.compare(each, [] if which == SEARCHED else list(made.values())).only(common[which])
+        for which, each in made.items()
     }
     return AtRates(made, compared, tables.mean_of(tables.accuracy(records), PRETRAINED, METRIC))
 
 
-def levels(found: AtRates) -> pd.DataFrame:
+def levels(found: AtRates, left_out: Collection[str] = ()) -> pd.DataFrame:
     """What would be said of the methods at each rate, from those that were run at every one; empty without three.
 
     A row a rate. Columns: spread (from the worst to the best, a fraction), a column a loss of 2006 (how far the newer
     ones lie above it on average, an `Estimate`), differ and pairs (how many pairs differ, by Holm's correction).
+    left_out: methods that do not count.
     """
-    newer = [name for name in found.everywhere if name not in tables.CLASSICS]
-    classics = [name for name in tables.CLASSICS if name in found.everywhere]
-    if not newer or not classics or len(found.everywhere) < 3:
+    methods = [name for name in found.everywhere if name not in left_out]
+    newer = [name for name in methods if name not in tables.CLASSICS]
+    classics = [name for name in tables.CLASSICS if name in methods]
+    if not newer or not classics or len(methods) < 3:
         return pd.DataFrame()
     rows = {}
     for which, each in found.compared.items():
-        part = each.only(found.everywhere)
+        part = each.only(methods)
         mean = dict.fromkeys(newer, 1 / len(newer))
         gains = {base: statistics.contrast(part.runs, mean | {base: -1}, part.known) for base in classics}
         differ = int((part.pairs["holm"] < significance.ALPHA).sum())

@@ -19,6 +19,7 @@ from dmlrc.report.decides.measures import (
     levelled,
     levels,
     validation_and_test,
+    without_each_recipe,
 )
 from dmlrc.report.significance import measures as significance
 from dmlrc.report.significance.page import ranked_cells
@@ -136,8 +137,21 @@ def _moves(part: Part) -> str:
 
 
 def section_sentence(records: StudyRecords, found: Sequence[Part]) -> str:
-    """`parts_sentence` and `together_sentence` of a study, which is named once."""
-    return f"{parts_sentence(records, found)} {together_sentence(records, found, named=False)}".strip()
+    """`parts_sentence`, `recipes_sentence` and `together_sentence` of a study, which is named once."""
+    said = parts_sentence(records, found), recipes_sentence(records), together_sentence(records, found, named=False)
+    return " ".join(filter(None, said))
+
+
+def recipes_sentence(records: StudyRecords) -> str:
+    """What is left of the training recipe without one of the papers, in a sentence; "" where fewer than three are."""
+    left = without_each_recipe(records)
+    if len(left) < 3:
+        return ""
+    least = min(left, key=left.__getitem__)
+    return (
+        f"The training recipe depends on which papers are compared: without {least} it is {_percent(left[least])} %, "
+        f"without another one up to {_percent(max(left.values()))} %."
+    )
 
 
 def parts_in_short(found: Mapping[str, Sequence[Part]]) -> str:
@@ -152,6 +166,8 @@ def parts_in_short(found: Mapping[str, Sequence[Part]]) -> str:
             more, _ = _beside(by_name.pop("loss"), by_name.values())
             moved = labels.listed(f"the {labels.aside(part.name)}" for part in more) or "nothing"
             surely.setdefault(moved, []).append(f"`{name}`")
+    if set(surely) == {"nothing"}:
+        return f"Nothing clearly moves a ranking more than the loss itself does on {labels.listed(surely['nothing'])}."
     told = [f"{moved} on {labels.listed(surely[moved])}" for moved in sorted(surely, key="nothing".__eq__)]
     return f"What clearly moves a ranking more than the loss itself does: {'; '.join(told)}." if told else ""
 
@@ -241,11 +257,16 @@ def levels_cells(found: AtRates) -> pd.DataFrame:
     frame = levels(found)
     if frame.empty:
         return frame
+    known = frame.index.map(found.knows_its_luck)
     cells = {"worst to best": frame["spread"].map(labels.percent)}
     for base in (name for name in tables.CLASSICS if name in frame):
-        gains = [f"{labels.signed(each.value, 2, '')} ± {labels.percent(each.half)}" for each in frame[base]]
+        gains = [
+            f"{labels.signed(each.value, 2, '')}{f' ± {labels.percent(each.half)}' * luck}"
+            for each, luck in zip(frame[base], known, strict=True)
+        ]
         cells[f"newer over {labels.method_label(base)}"] = pd.Series(gains, frame.index)
-    cells["pairs that differ"] = frame["differ"].astype(str) + " of " + frame["pairs"].astype(str)
+    differ = frame["differ"].astype(str) + " of " + frame["pairs"].astype(str)
+    cells["pairs that differ"] = differ.where(known, "not known")
     return pd.DataFrame(cells).rename(index=lambda which: rate_head(found, which)).rename_axis("Learning rate")
 
 
@@ -283,7 +304,24 @@ def _fell_short(found: AtRates) -> str:
         f" For {count} of {len(short)} the best trial is lower on the validation classes than at the shared rate, "
         f"which that range contains, most of all for {labels.method_label(most)} ({labels.percent(own[most])} % "
         f"against {labels.percent(shared[most])} %): with one more dimension and no more trials a search can "
-        "fall short."
+        f"fall short.{_without(found, most)}"
+    )
+
+
+def _without(found: AtRates, method: str) -> str:
+    """What would be said at searched rates without this method, with a space before it; "" where too few are left."""
+    frame = levels(found, left_out=[method])
+    if frame.empty:
+        return ""
+    row = frame.loc[SEARCHED]
+    gains = [
+        f"{labels.signed(row[base].value, 2, '')} over {labels.method_label(base)}"
+        for base in tables.CLASSICS
+        if base in frame
+    ]
+    return (
+        f" Without {labels.method_label(method)} the losses at searched rates lie {labels.percent(row['spread'])} "
+        f"points apart, and the newer ones {labels.listed(gains)}."
     )
 
 
@@ -299,11 +337,10 @@ def rates_sentence(found: AtRates) -> str:
         if which != CHOSEN:
             both = found.beside(which)
             apart.setdefault(tuple(both.index), []).append(which)
-            (turned, pairs), (moved, _) = statistics.turned(both[CHOSEN], both[which]), found.moved(which)
+            turned, pairs = statistics.turned(both[CHOSEN], both[which])
             changes.append(
                 f"{_sentence(rate)}, {turned} of {pairs} pairs are in a different order from that at the chosen rate; "
-                f"the gaps of {moved} pairs change by more than the luck of search and seed "
-                f"explains{_by_chance(moved, found, which)}.{_cut_short(found, which)}"
+                f"{_beyond_luck(found, which)}.{_cut_short(found, which)}"
             )
     spreads = "; ".join(_apart(found, list(methods), rates) for methods, rates in apart.items())
     return f"On the test classes of `{found.made[CHOSEN].name}`, {spreads}. {''.join(under)}{' '.join(changes)}"
@@ -323,24 +360,29 @@ def _apart(found: AtRates, methods: list[str], rates: Sequence[str]) -> str:
     return f"{len(methods)} losses lie {labels.listed(told)}"
 
 
-def _by_chance(moved: int, found: AtRates, which: str) -> str:
-    """How many gaps change so much by chance, beside how many do."""
-    chance = found.by_chance(which)
-    return (
-        f" (about {chance:.0f} would by chance)" if moved > chance else f", though about {chance:.0f} would by chance"
-    )
+def _beyond_luck(found: AtRates, which: str) -> str:
+    """How many gaps between two methods change by more than luck."""
+    if not found.knows_its_luck(which):
+        return "how much of that is luck of search is not known"
+    moved, pairs = found.moved(which)
+    gaps = f"the gap of {moved} pair changes" if moved == 1 else f"the gaps of {moved or 'no'} pairs change"
+    return f"{gaps} by more than the luck of search and seed explains (Holm's correction for {pairs} pairs)"
 
 
 def lent_sentence(found: AtRates) -> str:
-    """Which of the tables borrow the luck of search, with a space before it; "" where each has its own."""
+    """Which tables borrow the luck of search, or do not know it, with a space before it; "" where each has its own."""
     lent = [_at(found, which) for which, each in found.compared.items() if each.luck == significance.BORROWED]
     donors = {each.donor for each in found.compared.values() if each.luck == significance.BORROWED}
-    if not lent:
-        return ""
-    return (
-        f" Searched once, so that the luck of search is borrowed from {labels.listed(f'`{name}`' for name in donors)}: "
-        f"the losses {labels.listed(lent)}."
-    )
+    unknown = [_at(found, which) for which in found.compared if not found.knows_its_luck(which)]
+    told = ""
+    if lent:
+        told = (
+            " Searched once, so that the luck of search is borrowed from "
+            f"{labels.listed(f'`{name}`' for name in donors)}: the losses {labels.listed(lent)}."
+        )
+    if unknown:
+        told += f" The luck of search is not known, and seeds alone are counted: {labels.listed(unknown)}."
+    return told
 
 
 def _cut_short(found: AtRates, which: str) -> str:
@@ -359,25 +401,25 @@ def _cut_short(found: AtRates, which: str) -> str:
 def too_high_in_short(found: Mapping[str, AtRates]) -> str:
     """How many gaps too high a rate changes by more than luck, study by study, in one sentence; "" where none was run.
 
-    Where no more than chance would change, and where runs were cut off as well, that is said.
+    Where none does, and where runs were cut off as well, that is said.
     """
     high = {name: each for name, each in found.items() if TOO_HIGH in each.made}
     if not high:
         return ""
     ratios = [each.rate(TOO_HIGH) / each.rate(CHOSEN) for each in high.values()]
-    changed, by_chance = [], []
+    changed, none = [], []
     for name, each in high.items():
         moved, pairs = each.moved(TOO_HIGH)
-        if moved <= each.by_chance(TOO_HIGH):
-            by_chance.append(f"`{name}`")
+        if not moved:
+            none.append(f"`{name}`")
         else:
             cut = " (whose runs were also cut off)" * bool(_cut_short(each, TOO_HIGH))
             what = " gaps between two losses" * (not changed)
             changed.append(f"{moved} of {pairs}{what} on `{name}`{cut}")
     rate = f"set {labels.span(ratios, '{:.0f}'.format)} times too high, it changes"
     if not changed:
-        return f"The learning rate: {rate} no more gaps between two losses than chance would."
-    others = f"; on {labels.listed(by_chance)} no more than chance would" if by_chance else ""
+        return f"The learning rate: {rate} no gap between two losses by more than luck."
+    others = f", and none on {labels.listed(none)}" if none else ""
     return f"The learning rate matters too: {rate} {labels.listed(changed)} by more than luck{others}."
 
 

@@ -113,12 +113,7 @@ def leads(edition: Sequence[StudyRecords]) -> str:
     By test scores where a table was made at another rate too, else by validation scores where there is a grid.
     """
     at_rates = {each.name: found for each in edition if (found := parts.at_rates(each)) is not None}
-    beyond_chance = any(
-        each.moved(parts.TOO_HIGH)[0] > each.by_chance(parts.TOO_HIGH)
-        for each in at_rates.values()
-        if parts.TOO_HIGH in each.made
-    )
-    if beyond_chance:
+    if any(each.moved(parts.TOO_HIGH)[0] for each in at_rates.values() if parts.TOO_HIGH in each.made):
         return decides.too_high_in_short(at_rates)
     changes = rates.between(edition)
     turned = {title: change for title, change in changes.items() if change.pairs > change.lucky.high}
