@@ -29,6 +29,7 @@ RESAMPLES = 2000
 SEED = 0
 
 STUDENT = "Student's t"
+PREDICTION = "prediction interval, Student's t"
 WELCH = "Welch's t"
 FISHER = "Fisher's z"
 WILSON = "Wilson's score interval"
@@ -211,6 +212,25 @@ def welch_half(parts: ArrayLike, counts: ArrayLike) -> float:
     parts, counts = np.asarray(parts, float), np.asarray(counts)
     df = parts.sum() ** 2 / (parts**2 / (counts - 1)).sum()
     return float(stats.t.ppf((1 + LEVEL) / 2, df) * np.sqrt(parts.sum()))
+
+
+def from_another(values: ArrayLike, others: ArrayLike, units: str = "") -> Estimate:
+    """How far the mean of some values lies from one more value like the others; n counts these.
+
+    The interval is a prediction interval, by Student's t: it holds the scatter of a single value of the others, and
+    the errors of both means, with Welch and Satterthwaite's degrees of freedom.
+
+    >>> found = from_another([0.0, 0.0], [1.0, 2.0, 3.0])  # 4.303 * 1 * sqrt(1 + 1 / 3)
+    >>> round(found.value, 3), round(found.half, 3)
+    (-2.0, 4.968)
+    """
+    values, others = _finite(values), _finite(others)
+    n = len(others)
+    value = float(values.mean() - others.mean()) if n and len(values) else np.nan
+    if n < 2 or len(values) < 2 or not np.ptp(others):
+        return Estimate(value, np.nan, np.nan, n, units, PREDICTION)
+    parts = [values.var(ddof=1) / len(values), others.var(ddof=1) * (1 + 1 / n)]
+    return Estimate.around(value, welch_half(parts, [len(values), n]), n, units, PREDICTION)
 
 
 def share(count: int, total: int, units: str = "") -> Estimate:

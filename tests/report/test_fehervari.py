@@ -128,10 +128,11 @@ def test_settings_hold_the_papers_and_ours():
 def test_order_of_the_methods():
     frame = page.orders({MAIN: made(NAME, score)}).set_index(["first", "second"])
     reported_r1 = published.fehervari_settings().set_index("method")["reported_r1"].dropna()
+    reported_r1 = reported_r1.drop(["dreml", "proxy_softmax"], errors="ignore")
     ranks = pd.Series(score_of(list(reported_r1.index)), reported_r1.index).rank()
     expected = np.corrcoef(ranks, reported_r1.rank())[0, 1]  # Spearman's rho by its definition
     assert frame.loc[(MAIN, "reported, CUB200"), "rho"] == pytest.approx(expected)
-    assert frame.loc[(MAIN, "CUB200 (BN-Inception)"), "n"] == 12
+    assert frame.loc[(MAIN, "CUB200 (BN-Inception)"), "n"] == 10
     assert (MAIN, MAIN) not in frame.index
     cells = page.orders_cells(frame.reset_index())
     assert cells.loc["CUB200 (BN-Inception)", "CUB200 (BN-Inception)"] == "–"
@@ -188,7 +189,8 @@ def test_a_lead_of_more_dimensions_is_called_so():
     assert len(page.best_in_short({MAIN: other}, {MAIN: None})) == 1
     assert page.best_in_short({MAIN: None}, {MAIN: None}) == []
     assert page.order_in_short({MAIN: None}).startswith("The rank correlation of the paper's orders with those which ")
-    assert page.order_in_short({MAIN: records}).split(": our orders correlate by rank with ")[0] in (
+    assert page.order_in_short({MAIN: made(NAME, score)}).split(": our orders correlate by rank with ")[0] in (
+        "Not clearly",
         "Partly",
         "Nearly",
         "Hardly",
