@@ -75,6 +75,23 @@ def test_a_pair_surely_changes_places_where_both_depths_tell_it_apart(depths):
     assert all(holm[pair] < 0.05 for pair in found)
 
 
+def test_searches_that_end_earlier_scatter_more(recorded, depths, monkeypatch):
+    early, late = np.array([0.10, 0.14, 0.12]), np.array([0.20, 0.22, 0.21])
+    rows = [
+        {"method": method, "repetition": repetition, "trial": trial, "value": value}
+        for method in EIGHT
+        for repetition in range(3)
+        for trial, value in enumerate([early[repetition], 0.05, late[repetition]])
+    ]
+    recorded[CUB] = replace(recorded[CUB], trials=pd.DataFrame(rows))
+    assert measures.shorter(CUB, 2) == pytest.approx(early.std() / late.std()) == pytest.approx(2)
+    assert measures.shorter(CUB, 3) == measures.shorter(CUB, 9) == 1
+    sure = measures.surely_turned(*depths[1:])
+    monkeypatch.setattr(measures, "shorter", lambda *_: 10.0)
+    assert len(measures.surely_turned(*depths[1:])) < len(sure)
+    assert "(10.0 times for Birds and " in page.luck_sentence({"Birds": depths})
+
+
 def test_what_follows_is_told_by_the_count_and_by_the_pairs(depths, monkeypatch):
     alone, block, everything = depths
     assert page.order_sentence("Birds", [alone, alone]).endswith(", so no change of the order is shown.")
@@ -125,7 +142,7 @@ def test_sentences_say_what_is_measured(depths):
 
 def test_omniglot_is_a_data_set_of_its_own_in_every_sentence(recorded, depths):
     high = dict(zip(EIGHT, np.linspace(0.31, 0.49, 8), strict=True))
-    recorded[EVERYTHING] = study(EVERYTHING, high)
+    recorded[EVERYTHING], recorded[CARS] = study(EVERYTHING, high), study(CARS, flat())
     recorded[EMBEDDER[CARS]] = study(EMBEDDER[CARS], ORDER)
     found = {"Birds": measures.depths(CUB), "Cars": measures.depths(CARS)}
     own = page.on_own_images(found)

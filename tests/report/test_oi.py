@@ -334,7 +334,11 @@ def test_every_class_order_is_told_with_the_untrained_trunk(monkeypatch):
     apart = found[found["order"] == "default"].assign(metric="jsd").drop_duplicates("what")
     apart = apart.assign(score=apart["what"].map({"trained": 0.6, "untrained": 0.4}))
     falls = found[(found["metric"] == "precision_at_1") & (found["order"] == "default")].assign(metric="map_at_r")
-    assert page.parted_in_short(pd.concat([apart, falls])).endswith("move apart in 1 of 1 orders on `" + MAIN + "`.")
+    both = pd.concat([apart, falls])
+    assert page.parted_in_short(both.assign(half=0.0)).endswith(
+        "clearly move apart in 1 of 1 orders on `" + MAIN + "`."
+    )
+    assert page.parted_in_short(both.assign(half=1.0)) == ""
     assert page.parted_in_short(found[found["metric"] == "precision_at_1"]) == ""
     cells = page.every_order_cells(found)
     assert cells["R@1", "trained"].tolist() == ["50.5 ↓", "60.5 ↓", "70.5 ↓", "65.5 ± 7.1"]

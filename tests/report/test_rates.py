@@ -288,3 +288,28 @@ def test_what_a_rate_of_its_own_would_give_each_method():
         "points, at 10⁻⁴. With a rate of its own for each, 0 of 3 pairs would change places."
     )
     assert page.own_rate_sentence("Cars", best.drop(1e-4)) == "On Cars the shared rate is the best one of every method."
+
+
+def test_the_luck_of_a_seed_is_that_of_validation_scores_between_reruns_of_one_search():
+    rows = [
+        {
+            "method": method,
+            "repetition": repetition,
+            "kind": kind,
+            "number": number,
+            "fold": fold,
+            "val_map_at_r": value,
+        }
+        for method, repetition, kind, values in (
+            ("triplet", 0, "rerun", (0.38, 0.42)),
+            ("triplet", 1, "rerun", (0.48, 0.52)),  # another search, which is not the seed's luck
+            ("margin", 0, "rerun", (0.40,)),
+            ("margin", 0, "trial", (0.1, 0.9)),
+        )
+        for number, mean in enumerate(values)
+        for fold, value in enumerate((mean - 0.1, mean + 0.1))
+    ]
+    found = fake_records()
+    found = replace(found, runs=pd.DataFrame(rows))
+    assert page.seed_luck(found) == pytest.approx(np.sqrt(2 * 0.02**2) / 0.44)
+    assert np.isnan(page.seed_luck(replace(found, runs=found.runs[found.runs["method"] == "margin"])))

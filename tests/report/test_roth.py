@@ -218,7 +218,9 @@ def test_regularisation_with_one_seed_or_one_side():
     whole = numbers.regularisation(table())
     clear = (whole["gain"] > whole["ci95"]).sum()
     told = page.regularisation_in_short({MAIN: table()})
-    assert re.search(r"\(the interval lies above 0\) in \d+ of 15 pairs of the paper, and in our runs in ", told)
+    assert re.search(
+        r"\(the interval lies above 0, each by itself\) in \d+ of 15 pairs of the paper, and in our runs in ", told
+    )
     assert told.endswith(f"in {clear or 'none'} of 5 pairs on `{MAIN}`.")
     assert page.regularisation_in_short({MAIN: None}).endswith(" of 15 pairs of the paper.")
 

@@ -101,9 +101,39 @@ def turned(one: Depth, other: Depth) -> tuple[int, int]:
     return statistics.turned(one.scores, other.scores)
 
 
+def shorter(donor: str, trials: int) -> float:
+    """How many times as far the searches of a study would scatter, had they ended after so many trials; at least 1.
+
+    By the best validation score of each, with standard deviations pooled over the methods.
+    """
+    made = records.find(donor).trials.sort_values("trial")
+    wide = made.pivot(index=["method", "repetition"], columns="trial", values="value")
+    best = pd.DataFrame(statistics.best_so_far(wide.to_numpy()), wide.index)
+    early, late = best[[min(trials, best.shape[1]) - 1, best.shape[1] - 1]].groupby("method").var().mean()
+    return max(1.0, float((early / late) ** 0.5))
+
+
+def wider(depth: Depth) -> float:
+    """By how much its searches, being shorter, scatter more than those that lend their luck, see `shorter`."""
+    donor = depth.compared.donor
+    return shorter(donor, studies.get(depth.compared.study).budget.trials) if donor else 1.0
+
+
+def errors(depth: Depth) -> pd.Series:
+    """The standard error of each method's score, `wider` by what its shorter searches add to the borrowed luck."""
+    return wider(depth) * depth.compared.summary["error"]
+
+
+def _told_apart(depth: Depth) -> pd.DataFrame:
+    """The pairs of methods: a, b, difference, and p by `errors` and Holm's correction."""
+    variance = errors(depth).to_numpy() ** 2
+    _, _, p = statistics.pairwise(depth.scores.to_numpy(), variance, depth.compared.known.df)
+    return depth.compared.pairs[["a", "b", "difference"]].assign(holm=statistics.holm(p))
+
+
 def surely_turned(one: Depth, other: Depth) -> list[tuple[str, str]]:
     """The pairs of methods that each depth tells apart (Holm's correction over its pairs), in opposite orders."""
-    both = one.compared.pairs.merge(other.compared.pairs, on=["a", "b"], suffixes=("_one", "_other"))
+    both = _told_apart(one).merge(_told_apart(other), on=["a", "b"], suffixes=("_one", "_other"))
     sure = both[["holm_one", "holm_other"]].max(axis=1) < ALPHA
     opposite = both["difference_one"] * both["difference_other"] < 0
     return list(both.loc[sure & opposite, ["a", "b"]].itertuples(index=False, name=None))
@@ -115,8 +145,7 @@ def turned_by_luck(one: Depth, other: Depth) -> Estimate:
     Scores of different height, as on other data, have other errors: the other's are scaled.
     """
     scale = one.scores.mean() / other.scores.mean()
-    errors = one.compared.summary["error"], scale * other.compared.summary["error"]
-    return statistics.turned_by_luck(one.scores, *errors)
+    return statistics.turned_by_luck(one.scores, errors(one), scale * errors(other))
 
 
 def gains(one: Depth, other: Depth) -> pd.Series:

@@ -429,7 +429,8 @@ def slopes_sentence(by_study: ByStudy, what: str) -> str:
         most, least = slopes["mean"].idxmax(), slopes["mean"].idxmin()
         seeds = " (a single seed has no interval)" if (slopes["n"] < 2).all() else ""
         sentences.append(
-            f"On `{name}` {gain} of {len(slopes)} methods clearly gain from a larger {what} (interval above 0) "
+            f"On `{name}` {gain} of {len(slopes)} methods clearly gain from a larger {what} (interval above 0, each "
+            f"by itself) "
             f"and {lose or 'none'} clearly {'loses' if lose == 1 else 'lose'}{seeds}; a doubling is worth "
             f"{common.points(slopes['mean'][most])} points to {fehervari_label(most)} and "
             f"{common.points(slopes['mean'][least])} to {fehervari_label(least)}."
@@ -477,7 +478,8 @@ def slopes_in_short(dims: ByStudy, batches: ByStudy, untrained: Mapping[str, pd.
             if len(each)
         }
         if told:
-            sentences.append(f"{what} clearly raises R@1 (the interval lies above 0) for {labels.by_study(told)}{too}.")
+            where = f"{labels.by_study(told)}{too}"
+            sentences.append(f"{what} clearly raises R@1 (the interval lies above 0, each by itself) for {where}.")
     return sentences
 
 

@@ -8,13 +8,15 @@ from dmlrc.papers import after2019
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import editions, labels, published, tables
 from dmlrc.report.claims.page import SECTIONS, signed
-from dmlrc.report.claims.rule import VERDICTS, Judgement, below_untrained
+from dmlrc.report.claims.rule import VERDICTS, Judgement, below_untrained, lower_than_untrained
 from dmlrc.report.claims.verdicts import Judged, of_section
 from dmlrc.report.decides import measures as parts
 from dmlrc.report.decides import page as decides
-from dmlrc.report.hypotheses.measures import LITTLE
+from dmlrc.report.hypotheses.measures import LITTLE, gain
 from dmlrc.report.labels import listed
 from dmlrc.report.rates import page as rates
+from dmlrc.report.significance import measures as significance
+from dmlrc.report.statistics import Estimate
 
 P1 = ("concatenated", "precision_at_1")
 CONTRASTIVE = tables.CLASSICS[0]
@@ -32,21 +34,28 @@ def answer(edition: Sequence[StudyRecords]) -> str:
     full = _full(edition)
     edition = full or edition
     theirs = published.results()
-    paper = [tables.improvement(theirs[theirs["dataset"] == name], CONTRASTIVE) for name in published.DATASETS]
-    ours, others = (_gains(edition, classic) for classic in tables.CLASSICS)
+    on_each = [theirs[theirs["dataset"] == name] for name in published.DATASETS]
+    paper = [
+        labels.apart(tables.improvement(frame, classic)["concatenated"] for frame in on_each)
+        for classic in tables.CLASSICS
+    ]
+    gains = {each.name: _gains(each, edition) for each in edition}
+    ours = {name: [gain.value for gain in each] for name, each in gains.items() if each}
+    over = [labels.apart([each[place] for each in ours.values()], 1) for place in (0, 1)] if ours else ["", ""]
     claimed = tables.claimed_improvement(published.claims(), CONTRASTIVE).groupby("dataset")["gain"].mean()
     frozen = all(each.meta["protocol"]["frozen_trunk"] for each in edition)
     measured = (
         f"; in our runs{', which train only a linear layer on fixed features,' * frozen} "
-        f"{labels.apart(ours.values(), 1)} it on {labels.listed(f'`{name}`' for name in ours)}"
+        f"{over[0]} the contrastive loss and {over[1]} the triplet loss on "
+        f"{labels.listed(f'`{name}`' for name in ours)}"
     )
     return " ".join(
         [
-            _in_a_word([max(ours[name], others[name]) for name in ours if name in others] if full else []),
+            _in_a_word([max(each, key=lambda gain: gain.value) for each in gains.values() if each] if full else []),
             "From 2017 to 2019, papers reported a P@1 (how often the nearest neighbour is of the right class) on "
             f"average {labels.apart(claimed)} that of the contrastive loss of 2006, on {listed(published.DATASETS)}.",
             "When Musgrave and colleagues tuned all alike there in 2020 (the *Reality Check*), the newer losses came "
-            f"out on average {labels.apart(gains['concatenated'] for gains in paper)} it{measured * bool(ours)}.",
+            f"out on average {paper[0]} it and {paper[1]} the triplet loss, also of 2006{measured * bool(ours)}.",
             mostly_below(edition),
             leads(edition),
         ]
@@ -64,31 +73,32 @@ def _full(edition: Sequence[StudyRecords]) -> list[StudyRecords]:
     return [each for each in edition if each.meta["budget"]["name"] == "full"]
 
 
-def _gains(edition: Sequence[StudyRecords], classic: str) -> dict[str, float]:
-    """What the newer losses gain on average over a classic one, by study, where both were run."""
-    gains = {each.name: tables.improvement(tables.accuracy(each), classic)["concatenated"] for each in edition}
-    return {name: gain for name, gain in gains.items() if gain == gain}
+def _gains(study: StudyRecords, edition: Sequence[StudyRecords]) -> list[Estimate]:
+    """What the newer losses gain on average in P@1 over each of the two of 2006; none where one of these lacks."""
+    compared = significance.compare(study, edition, "precision_at_1")
+    newer = [name for name in compared.methods if name not in tables.CLASSICS]
+    if not newer or not set(tables.CLASSICS) <= set(compared.methods):
+        return []
+    return [gain(compared, newer, classic) for classic in tables.CLASSICS]
 
 
-def over_triplet(edition: Sequence[StudyRecords]) -> str:
-    """How the newer losses stand beside the other loss of 2006, in a sentence; "" if unknown."""
-    gains = _gains(_full(edition) or edition, tables.CLASSICS[1])
-    told = labels.apart(gains.values(), 1) if gains else ""
-    return f"The newer ones of ours lie on average {told} the triplet loss, also of 2006." if told else ""
-
-
-def _in_a_word(gains: Sequence[float]) -> str:
+def _in_a_word(gains: Sequence[Estimate]) -> str:
     """The answer to the title. gains: of the newer losses in P@1 over the weaker of the two of 2006, a study each.
 
-    >>> _in_a_word([-0.02, 0.01]), _in_a_word([0.2, 0.01])
-    ('**Hardly, once all are tuned alike.**', '**On some data, once all are tuned alike.**')
+    >>> small, wide, large = map(Estimate.around, (0.01, 0.04, 0.2), (0.02, 0.02, 0.1), (3, 3, 3))
+    >>> _in_a_word([small, small]), _in_a_word([small, wide])
+    ('**Hardly, once all are tuned alike.**', '**A little at most, once all are tuned alike.**')
+    >>> _in_a_word([small, large])
+    '**On some data, once all are tuned alike.**'
     """
-    more = [gain > LITTLE for gain in gains]
     if not gains:
         return "**That cannot be told yet.**"
-    if all(more):
+    if all(gain.low > LITTLE for gain in gains):
         return "**Yes, even when all are tuned alike.**"
-    return f"**{'On some data' if any(more) else 'Hardly'}, once all are tuned alike.**"
+    if any(gain.value > LITTLE for gain in gains):
+        return "**On some data, once all are tuned alike.**"
+    surely = all(gain.high < LITTLE for gain in gains)
+    return f"**{'Hardly' if surely else 'A little at most'}, once all are tuned alike.**"
 
 
 def your_run(edition: Sequence[StudyRecords]) -> str:
@@ -224,15 +234,25 @@ def _below(edition: Sequence[StudyRecords]) -> str:
     trunk = {name: f"{under} of {rows} methods" for name, (_, under, rows) in counts.items() if under}
     if not trunk:
         return ""
-    start = {name: f"{under} of {rows}" for name, (under, _, rows) in counts.items() if under}
-    harm = (
-        f"Below an untrained linear layer of their own size, where training begins, are {labels.by_study(start)}: a "
-        "ranking of these says which loss did the least harm."
-        if start
-        else "None of them is below an untrained linear layer of its own size, where training begins, so all learnt "
-        "something."
-    )
     return (
         f"**Below the untrained trunk.** After training {labels.by_study(trunk)} have a lower P@1 than the features "
-        f"of the trunk, reduced to as many dimensions by a PCA of the test images. {harm}"
+        f"of the trunk, reduced to as many dimensions by a PCA of the test images. {_below_start(edition)}"
+    )
+
+
+def _below_start(edition: Sequence[StudyRecords]) -> str:
+    """How many methods end below where their training began, models alone and joined ones apart."""
+    lower = {each.name: lower_than_untrained(each)["start"] for each in edition}
+    told = {}
+    for setting, which in (("separated", "as single models"), ("concatenated", "joined")):
+        starts = {name: found[found.index.isin([setting], level="setting")] for name, found in lower.items()}
+        low = {name: f"{found.sum()} of {len(found)}" for name, found in starts.items() if found.any()}
+        if low:
+            told[which] = f"{labels.by_study(low)} {which}"
+    if not told:
+        return "None of them is below an untrained linear layer of its own size, where training begins."
+    none = ", and none joined" * ("joined" not in told)
+    return (
+        f"Below an untrained linear layer of their own size, where training begins, are {labels.listed(told.values())}"
+        f"{none}: a ranking of these says which loss did the least harm."
     )

@@ -295,14 +295,16 @@ def newer_gain_little(study: str) -> Judged:
     newer = [name for name in compared.methods if name not in CLASSICS]
     lacking = left_out((ours,), compared.methods)
     findings = [
-        Finding.by_interval(f"newer methods over {base}{lacking}", _gain(compared, newer, base), Region(high=LITTLE))
+        Finding.by_interval(f"newer methods over {base}{lacking}", gain(compared, newer, base), Region(high=LITTLE))
         for base in CLASSICS
     ]
     return Judged("H3", study, tuple(findings), all_of(findings), ours.missing)
 
 
-def _gain(compared: Comparison, newer: Sequence[str], base: str) -> Estimate:
-    """mean / base - 1; by the delta method the error of a / b is that of a / b0 - b a0 / b0^2.
+def gain(compared: Comparison, newer: Sequence[str], base: str) -> Estimate:
+    """By how much the mean of some methods lies above another one, a fraction of that.
+
+    By the delta method the error of a / b is that of a / b0 - b a0 / b0^2.
 
     attainable: up to what a perfect score would give.
     """
@@ -310,8 +312,8 @@ def _gain(compared: Comparison, newer: Sequence[str], base: str) -> Estimate:
     top, bottom = float(means[list(newer)].mean()), float(means[base])
     weights = {name: 1 / bottom / len(newer) for name in newer} | {base: -top / bottom**2}
     found = statistics.contrast(compared.runs, weights, compared.known)
-    gain = Estimate.around(top / bottom - 1, found.half, found.n, found.units, found.how)
-    return replace(gain, attainable=(-1.0, 1 / bottom - 1))  # nobody scores more than 1
+    above = Estimate.around(top / bottom - 1, found.half, found.n, found.units, found.how)
+    return replace(above, attainable=(-1.0, 1 / bottom - 1))  # nobody scores more than 1
 
 
 def search_outweighs_seed(study: str) -> Judged:

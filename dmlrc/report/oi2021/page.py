@@ -148,10 +148,13 @@ ACCURACIES = ("precision_at_1", "map_at_r")
 
 
 def every_order(studies: str) -> pd.DataFrame:
-    """Test scores with every class order, where more than one random order was run: study, order, metric, what, score.
+    """Test scores with every class order, where more than one random order was run.
+
+    Columns: study, order, metric, what, score, half.
 
     order: "default", or "random" with the number of its experiment. what: "trained", the mean over the reruns, or
-    "untrained", the trunk on the same test classes. score: fraction.
+    "untrained", the trunk on the same test classes. score: fraction. half: of its 95 % interval over the reruns, 0 for
+    the trunk.
     """
     frames = []
     for main in editions.names(studies):
@@ -163,7 +166,7 @@ def every_order(studies: str) -> pd.DataFrame:
                 )
                 for name, records in found.items()
             ]
-    columns = ["study", "order", "metric", "what", "score"]
+    columns = ["study", "order", "metric", "what", "score", "half"]
     return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
 
 
@@ -171,7 +174,8 @@ def _both(records: StudyRecords) -> pd.DataFrame:
     scores = common.seeds(records)
     scores = scores[(scores["setting"] == "separated") & scores["metric"].isin([*ACCURACIES, "jsd"])]
     what = scores["method"].eq(PRETRAINED).map({True: "untrained", False: "trained"}).rename("what")
-    return scores.groupby(["metric", what])["score"].mean().reset_index()
+    found = scores.groupby(["metric", what])["score"].agg(score="mean", half=statistics.half_width).reset_index()
+    return found.assign(half=found["half"].where(found["what"] == "trained", 0.0))
 
 
 def every_order_cells(found: pd.DataFrame) -> pd.DataFrame:
@@ -503,19 +507,21 @@ def all_pairs_in_short(judged: Judged) -> str:
 def parted_in_short(found: pd.DataFrame) -> str:
     """Where JSD and MAP@R move apart from the untrained trunk to the trained layer, in a sentence; "" where nowhere.
 
-    found: `every_order`.
+    Both by more than the luck of seeds. found: `every_order`.
     """
     told = {}
     for study, part in found.groupby("study", sort=False):
-        wide = part.pivot(index="order", columns=["metric", "what"], values="score")
-        if not {(metric, what) for metric in ("jsd", "map_at_r") for what in ("trained", "untrained")} <= set(wide):
+        wide = part.pivot(index="order", columns=["metric", "what"], values=["score", "half"])
+        score, half = wide["score"], wide["half"]
+        if not {(metric, what) for metric in ("jsd", "map_at_r") for what in ("trained", "untrained")} <= set(score):
             continue
-        moved = {metric: wide[metric, "trained"] - wide[metric, "untrained"] for metric in ("jsd", "map_at_r")}
-        apart = int((moved["jsd"] * moved["map_at_r"] < 0).sum())
+        moved = {metric: score[metric, "trained"] - score[metric, "untrained"] for metric in ("jsd", "map_at_r")}
+        clearly = [each.abs() > half[metric, "trained"] for metric, each in moved.items()]
+        apart = int((clearly[0] & clearly[1] & (moved["jsd"] * moved["map_at_r"] < 0)).sum())
         if apart:
             told[study] = f"{apart} of {len(wide)} orders"
     return (
-        "From the untrained trunk, reduced by PCA, to the trained layer JSD and MAP@R move apart in "
+        "From the untrained trunk, reduced by PCA, to the trained layer JSD and MAP@R clearly move apart in "
         f"{labels.by_study(told)}."
         if told
         else ""

@@ -10,7 +10,6 @@ from dmlrc import papers, records, studies
 from dmlrc.protocol import TrunkInput
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels, statistics, titles
-from dmlrc.report.significance import measures as significance
 from dmlrc.report.statistics import Estimate
 from dmlrc.report.tables import METHODS, Methods, ordered
 from dmlrc.studies import experiments, tuned
@@ -355,16 +354,23 @@ def _turned(best: pd.DataFrame, rate: float, luck: float) -> Turned:
     return Turned(*statistics.turned(here, there), lucky)
 
 
-def seed_luck(study: StudyRecords, edition: Sequence[StudyRecords]) -> float:
-    """The standard deviation that the seed gives a method's test score, as a share of it; NaN where it is not known."""
-    compared = significance.compare(study, edition)
-    seed = compared.known.repetition if compared.luck == significance.SEEDS else compared.known.seed
-    return float(np.sqrt(seed) / compared.runs["value"].mean())
+def seed_luck(study: StudyRecords) -> float:
+    """The standard deviation that the seed gives a method's validation score, as a share of it; NaN if not known.
+
+    Of the mean over the folds, as a grid has it, between the reruns of one search.
+    """
+    reruns = study.runs[study.runs["kind"] == "rerun"]
+    scores = reruns.groupby(["method", "repetition", "number"])["val_map_at_r"].mean()
+    groups = scores.groupby(["method", "repetition"])
+    df = (groups.count() - 1).clip(lower=0)
+    if not df.sum():
+        return float("nan")
+    return float(np.sqrt((groups.var() * df).sum() / df.sum()) / scores.mean())
 
 
 def between(edition: Sequence[StudyRecords]) -> dict[str, Turned]:
     """Of each study, by its title, the order at the highest rate of its grid; where the luck of seeds is known."""
-    lucks = {titles.title(each.name): seed_luck(each, edition) for each in edition}
+    lucks = {titles.title(each.name): seed_luck(each) for each in edition}
     tables = {title: best_trials(grid) for title, grid in recorded(edition).items() if lucks[title] == lucks[title]}
     return {title: _turned(best, best.index.max(), lucks[title]) for title, best in tables.items()}
 
