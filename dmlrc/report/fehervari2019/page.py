@@ -496,10 +496,10 @@ def best_in_short(by_study: ByStudy, dims: ByStudy) -> list[str]:
     if not told:
         return []
     leads = any(method == fehervari_label("proxy_softmax") for method, _ in told.values())
-    return [f"The highest R@1 belongs to {labels.led(told)}.", *[_of_more_dimensions(by_study, dims)] * leads]
+    return [f"The highest R@1 belongs to {labels.led(told)}.", *[of_more_dimensions(by_study, dims)] * leads]
 
 
-def _of_more_dimensions(by_study: ByStudy, dims: ByStudy) -> str:
+def of_more_dimensions(by_study: ByStudy, dims: ByStudy) -> str:
     """That ProxySoftmax has more dimensions than the other methods, and its place with as many as they have."""
     records = next(iter(common.present(by_study).values()))
     own, others = (common.settings(records, name)["embedding_dim"] for name in ("proxy_softmax", "triplet_semihard"))
