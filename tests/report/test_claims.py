@@ -42,7 +42,7 @@ R1 = "precision_at_1"
 RERUNS = 5
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 SIX = roth2020.SAMPLED
-AGGREGATED = (R1, "recall_at_2", "nmi", "f1", "map_at_c")
+AGGREGATED = (R1, "recall_at_2", "nmi", "f1", "map_at_c", "map_at_1000")
 ORDERS = ("oi2021-random", *oi2021_claims.MORE_ORDERS)
 
 
