@@ -159,7 +159,7 @@ def _study(
         parent=main.name,
         experiment=name,
         expected=_EXPECTED[budget],
-        **{"seed": main.seed, **own},
+        **{"seed": main.seed, "class_order": main.class_order, **own},
     )
 
 

@@ -54,6 +54,8 @@ def test_the_other_papers_come_along_on_its_data_with_its_seed(photos):
     assert {each.dataset for each in found.values()} == {f"folder:{photos / 'pictures'}"}
     assert {each.seed for name, each in found.items() if not name.startswith("oi2021")} == {3}
     assert found["oi2021"].seed == experiments.of("glyphs-smoke")["oi2021"].seed + 3
+    orders = {name: each.class_order for name, each in found.items() if each.class_order != "random"}
+    assert orders == {"oi2021": "default"}  # what varies the order has its own; all others test on its test classes
     assert "photos" not in experiments.around()
     assert "photos-roth2020" in experiments.around()
 
