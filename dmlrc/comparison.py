@@ -127,7 +127,7 @@ def load(study: Study, methods: Sequence[Method]) -> StudyRecords:
     chains = schedule.chains(study, [*study.methods, *methods])
     whole = {name: base.meta[name] for name in ("study", "budget", "repetitions")} if base else None
     first_of = whole if whole and _is_cut(whole["budget"], study.budget) else None
-    cut = records.only(joined, schedule.finished(study, chains)[0])
+    cut = records.only(joined, schedule.ended(study, chains))
     return replace(cut, meta=joined.meta | study.configuration() | {"first_of": first_of})
 
 

@@ -175,7 +175,7 @@ def total(study: Study, chains: Sequence[Chain]) -> int:
     return sum(1 if method is None else study.budget.trials + study.budget.reruns for method, _ in chains)
 
 
-def done(study: Study, chains: Sequence[Chain]) -> list[dict]:
+def done(study: Study, chains: Sequence[Chain]) -> list[Mapping]:
     """The finished units of these chains, here and committed, without those that are to be made again.
 
     Raises DmlrcError for one whose parameters are no point of its method's space.
@@ -193,7 +193,20 @@ class Outdated:
 
 
 def finished(study: Study, chains: Sequence[Chain]) -> tuple[list[Mapping], list[Outdated]]:
-    """The finished units of these chains as `done`, and those that are of another fingerprint than their method's."""
+    """The finished units of these chains as `done`, and those that are of another fingerprint than their method's.
+
+    Units that failed are not among the former: what killed their workers may be over.
+    """
+    ended, outdated = _ended(study, chains)
+    return [unit for unit in ended if unit.get("state") != "failed"], outdated
+
+
+def ended(study: Study, chains: Sequence[Chain]) -> list[Mapping]:
+    """The units of these chains that have ended: the finished ones as `done`, and those that failed."""
+    return _ended(study, chains)[0]
+
+
+def _ended(study: Study, chains: Sequence[Chain]) -> tuple[list[Mapping], list[Outdated]]:
     of_today, outdated = _divided(study, chains)
     return [unit for chain, own in of_today for unit in _counting(study, chain[0], own)], outdated
 

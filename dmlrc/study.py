@@ -69,19 +69,13 @@ def run(
         chains = [chain for chain in chains if chain[0] is None or chain in whole]
     for sentence in schedule.stale(study, chains) if study.kind != COMPARISON else []:  # there they are as expected
         print(sentence, file=sys.stderr)
-    done, outdated = _finished(study, chains)
+    done, outdated = schedule.finished(study, chains)
     if not outdated and not _lacking(study, chains, done):
         return
     if any(schedule.lacks_trials(study, chain, done) for chain in chains):
         extras.require("search", "a search for hyperparameters")
     with records.running(study.name, [method.name for method, _ in chains if method]):
         _run(study, chosen, chains, executor, workers, proposals, named=methods is not None)
-
-
-def _finished(study: Study, chains: list[schedule.Chain]) -> tuple[list[Mapping], list[schedule.Outdated]]:
-    """As `schedule.finished`, without the units that failed: what killed their workers may be over."""
-    done, outdated = schedule.finished(study, chains)
-    return [unit for unit in done if unit.get("state") != "failed"], outdated
 
 
 def _lacking(study: Study, chains: list[schedule.Chain], done: list[dict]) -> bool:
@@ -98,7 +92,7 @@ def _run(
     named: bool,
 ) -> None:
     """Run what is missing of these chains, whose methods no other process runs. named: whether they were asked for."""
-    done, outdated = _finished(study, chains)
+    done, outdated = schedule.finished(study, chains)
     if not outdated and not _lacking(study, chains, done):
         return
     fitting = _fitting(study, chosen, named)

@@ -208,6 +208,11 @@ def test_a_unit_that_kills_all_its_workers_is_recorded_as_failed(tiny, home):
     trials = records.load("tiny").trials.set_index("trial")
     assert trials["state"].to_dict() == {0: "failed", 1: "complete"}
     assert "each of 3 workers" in trials["reason"][0]
+    alone = replace(tiny, methods=(_deadly(home, 3),))
+    assert schedule.progress(alone) == (4, 5)  # the next call tries it again
+    study.export(alone)
+    assert records.read_json(paths.results() / "tiny" / "meta.json")["complete"] is False
+    shutil.rmtree(paths.results())
     study.run(tiny, methods=[_deadly(home, 3)], workers=2)  # what killed them is over
     assert set(records.load("tiny").trials["state"]) == {"complete"}
     [kept] = (paths.runs() / "tiny" / "deadly").glob("replaced-*/0-trial-000.json")
