@@ -154,7 +154,7 @@ def _fitting(study: Study, methods: Sequence[Method], named: bool) -> list[Metho
         protocol = study.protocol_of(method)
         try:
             splits = split(images, protocol, study.class_order, study.seed)
-            check_batches(method, protocol, images.labels, splits)
+            check_batches(method, protocol, images.labels, splits, study.methods)
             check_pairs(images.labels, splits, protocol.validates)
             fitting.append(method)
         except UsageError as error:

@@ -297,14 +297,22 @@ def batch_layout(method: Method, num_classes: int) -> tuple[int, int]:
     return classes, images
 
 
-def check_batches(method: Method, protocol: Protocol, labels: np.ndarray, splits: Splits) -> None:
-    """Raise UsageError where a fold has too few classes or images for the batches of a method. labels: (N,)."""
+def check_batches(
+    method: Method, protocol: Protocol, labels: np.ndarray, splits: Splits, beside: Sequence[Method] = ()
+) -> None:
+    """Raise UsageError where a fold has too few classes or images for the batches of a method. labels: (N,).
+
+    beside: the methods of its study. Where the levels of a sweep differ in the images of a class, each has to fit in
+    its own layout: in fewer classes with more images it would be another level under its name.
+    """
+    own = (method.classes_per_batch, method.images_per_class)
+    is_varied = len({each.images_per_class for each in beside if each.row == method.row}) > 1
     for fold in splits.folds:
         targets = labels[fold.train]
         if protocol.meta_classes:
             targets = meta_labels(targets, protocol.meta_classes, rng=0)
         classes, targets = np.unique(targets, return_inverse=True)
-        layout = batch_layout(method, len(classes))
+        layout = own if is_varied else batch_layout(method, len(classes))
         nowhere = np.zeros((len(targets), 2), np.float32)
         batches.create(method.sampler or protocol.sampler, targets, *layout, 0, lambda nowhere=nowhere: nowhere)
 

@@ -1,5 +1,6 @@
 """The trainer: checkpoints, plateau, divergence, every kind of loss."""
 
+import contextlib
 import subprocess
 import sys
 import time
@@ -15,8 +16,8 @@ from dmlrc.building import FunctionLoss, build_loss, normalized
 from dmlrc.data import batches, splits
 from dmlrc.errors import DivergedError, UsageError
 from dmlrc.inputs import FeatureSource
-from dmlrc.methods import LOSS_WEIGHTS_LR, Method
-from dmlrc.papers import musgrave2020
+from dmlrc.methods import LOSS_WEIGHTS_LR, Level, Method, batch_levels, levels, rows
+from dmlrc.papers import musgrave2020, roth2020
 
 PROTOCOL = replace(
     musgrave2020.FROZEN, embedding_dim=4, lr=1e-2, momentum=0.0, iterations_per_epoch=10, eval_every=1, max_epochs=6
@@ -97,6 +98,26 @@ def test_a_batch_keeps_its_size_where_classes_are_few():
     assert training.batch_layout(method, 32) == (32, 1)
     assert training.batch_layout(method, 30) == (16, 2)
     assert training.batch_layout(method, 5) == (4, 8)
+
+
+def fitting(sweep, labels):
+    """The levels of a sweep whose batches the training classes have room for."""
+    halves, fit, methods = splits.halves(labels, folds=4), [], rows(sweep)
+    for method in methods:
+        with contextlib.suppress(UsageError):
+            training.check_batches(method, PROTOCOL, labels, halves, methods)
+            fit.append(method.level)
+    return fit
+
+
+def test_a_level_of_a_sweep_over_layouts_keeps_its_own_or_is_left_out():
+    labels = np.repeat(np.arange(32), 12)  # 16 classes to train on, 12 of them in a fold
+    drawn = roth2020.SAMPLERS.items()
+    samplers = [Level(name, roth2020.drawn((TRIPLET,), *how, batch=32)) for name, how in drawn]
+    assert fitting(samplers, labels) == ["spc4", "spc8", "spcr"]  # 16 x 2 would be 8 x 4, which is spc4
+    methods = (replace(TRIPLET, classes_per_batch=32, images_per_class=1),)
+    assert fitting(levels("dim", (8, 16), methods, "embedding_dim"), labels) == ["dim8", "dim16"]
+    assert fitting(batch_levels((8, 32), methods), labels) == ["batch8", "batch32"]  # 8 x 4, and still 32 images
 
 
 def exploding(embeddings, labels, scale=1.0):
