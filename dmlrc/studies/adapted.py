@@ -148,12 +148,12 @@ def _papers(main: Study) -> list[tuple[Protocol, tuple[Method, ...]]]:
 def _study(
     main: Study, name: str, protocol: Protocol, methods: tuple[Method, ...], sweep: bool = False, **own
 ) -> Study:
-    budget, caps = main.budget.name, _FROZEN_CAPS if main.protocol.frozen_trunk else _CAPS
+    budget = main.budget.name
     return Study(
         f"{main.name}-{name}",
         _dataset(main),
         protocol,
-        Budget(budget, trials=0, reruns=_SEEDS[budget][sweep], **caps.get(budget, {})),
+        Budget(budget, trials=0, reruns=_SEEDS[budget][sweep], **_caps(main)),
         methods,
         kind="experiment",
         parent=main.name,
@@ -161,6 +161,11 @@ def _study(
         expected=_EXPECTED[budget],
         **{"seed": main.seed, "class_order": main.class_order, **own},
     )
+
+
+def _caps(main: Study) -> dict[str, int]:
+    """How many epochs, and steps in each, an experiment around this table has at most; nothing at a full budget."""
+    return (_FROZEN_CAPS if main.protocol.frozen_trunk else _CAPS).get(main.budget.name, {})
 
 
 def _dataset(main: Study) -> str:
@@ -268,7 +273,7 @@ def _same_images(
     So it is in the papers, whose epochs are passes over the data; with the steps fixed, larger batches see more images.
     Where a layout does not fill the batch it sees up to 6 % less, ranked list in batches of 8 a quarter less.
     """
-    steps = _CAPS.get(main.budget.name, {}).get("iterations_per_epoch", protocol.iterations_per_epoch)
+    steps = _caps(main).get("iterations_per_epoch", protocol.iterations_per_epoch)
     return [
         replace(level, changes={"iterations_per_epoch": round(steps * size / level.number)})
         for level in batch_levels(sizes, methods)

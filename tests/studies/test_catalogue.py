@@ -64,6 +64,13 @@ def test_the_ablation_searches_the_rate_of_each_method(name):
     assert searched.parent == name
 
 
+@pytest.mark.parametrize("main", ["grocery-quick", "glyphs-quick", "grocery-frozen"])
+def test_batches_of_all_sizes_see_as_many_images_as_the_table(main):
+    table, sweep = experiments.of(main)["roth2020"], experiments.of(main)["roth2020-batches-equal"]
+    images = {sweep.protocol_of(each).iterations_per_epoch * each.level_number for each in sweep.methods}
+    assert images == {64 * table.effective_protocol.iterations_per_epoch}
+
+
 def test_ten_random_class_orders_stand_beside_the_default_one():
     around = experiments.of("cars196crops-frozen")
     orders = [study for name, study in around.items() if name.startswith("oi2021")]
