@@ -153,7 +153,14 @@ class Budget:
     max_epochs: int | None = None
     iterations_per_epoch: int | None = None
 
+    @property
+    def base(self) -> str:
+        """The name of the budget that it is, or below which it is."""
+        return self.name.removeprefix(BELOW)
 
+
+BELOW = "below "
+"""Begins the name of a budget that has fewer trials or reruns than the one named after it: no claim rests on it."""
 FULL = Budget("full", trials=50, reruns=10)
 QUICK = Budget("quick", trials=3, reruns=2, max_epochs=2, iterations_per_epoch=15)
 SMOKE = Budget("smoke", trials=2, reruns=2, max_epochs=1, iterations_per_epoch=3)

@@ -148,7 +148,7 @@ def _papers(main: Study) -> list[tuple[Protocol, tuple[Method, ...]]]:
 def _study(
     main: Study, name: str, protocol: Protocol, methods: tuple[Method, ...], sweep: bool = False, **own
 ) -> Study:
-    budget = main.budget.name
+    budget = main.budget.base
     return Study(
         f"{main.name}-{name}",
         _dataset(main),
@@ -165,19 +165,19 @@ def _study(
 
 def _caps(main: Study) -> dict[str, int]:
     """How many epochs, and steps in each, an experiment around this table has at most; nothing at a full budget."""
-    return (_FROZEN_CAPS if main.protocol.frozen_trunk else _CAPS).get(main.budget.name, {})
+    return (_FROZEN_CAPS if main.protocol.frozen_trunk else _CAPS).get(main.budget.base, {})
 
 
 def _dataset(main: Study) -> str:
     # on all glyphs the tests alone would take minutes
-    return "glyphs-small" if (main.dataset, main.budget.name) == ("glyphs", "quick") else main.dataset
+    return "glyphs-small" if (main.dataset, main.budget.base) == ("glyphs", "quick") else main.dataset
 
 
 def _like(main: Study, paper: Protocol, **own) -> Protocol:
     """A paper's protocol with the input and the trunk of the main study."""
     kind = "frozen" if main.protocol.frozen_trunk else "characters"
     settings = (_FROZEN if main.protocol.frozen_trunk else _CHARACTERS).get(paper.paper, {})
-    long = main.protocol.frozen_trunk and main.budget.name == "full" and main.name not in FIRST_RUNS
+    long = main.protocol.frozen_trunk and main.budget.base == "full" and main.name not in FIRST_RUNS
     rates = _CHOSEN_RATES.get(main.name, _BETWEEN_THEM if long else {})
     rate = {"lr": rates[paper.paper]} if paper.paper in rates else {}
     inputs = {name: getattr(main.protocol, name) for name in TrunkInput._fields}
@@ -189,7 +189,7 @@ _FEW = ("margin_12", "multi_similarity", "softmax", "n_pairs", "margin", "proxy_
 
 def _few(main: Study, methods: tuple[Method, ...]) -> tuple[Method, ...]:
     """The methods of a sweep; of a small budget three."""
-    return methods if main.budget.name == "full" else tuple(each for each in methods if each.name in _FEW)
+    return methods if main.budget.base == "full" else tuple(each for each in methods if each.name in _FEW)
 
 
 def _classes(main: Study) -> int:

@@ -13,7 +13,8 @@ They stand in `studies.toml` in the folder of the project, a table each. Only `l
     seed = 1
     folds = 2                           # of the cross-validation, each with 2 classes at least; 4 in the paper
     trials = 20                         # of each search, and
-    reruns = 5                          # of its best trial, where the budget's own numbers do not suit
+    reruns = 5                          # of its best trial, where the budget's own numbers do not suit; with smaller
+                                        # ones it is called "below full" or "below quick", and settles no claim
     repetitions = 3                     # of search and reruns
 
     [birds-of-lite0]
@@ -35,7 +36,7 @@ from pathlib import Path
 from dmlrc import data, models
 from dmlrc.errors import UsageError, unknown
 from dmlrc.models.files import TIMM
-from dmlrc.protocol import FULL, QUICK, SMOKE, Protocol, Study
+from dmlrc.protocol import BELOW, FULL, QUICK, SMOKE, Budget, Protocol, Study
 
 BUDGETS = {budget.name: budget for budget in (FULL, QUICK, SMOKE)}
 WHOLE_NUMBERS = {"crop_size": 1, "seed": 0, "folds": 2, "trials": 1, "reruns": 1, "repetitions": 1}
@@ -86,9 +87,16 @@ def _study(name: str, changes: object, tables: Mapping[str, Study], taken: set[s
     base = tables[changes["like"]]
     own = {key: changes[key] for key in ("dataset", "seed", "class_order", "repetitions") if key in changes}
     numbers = {key: changes[key] for key in ("trials", "reruns") if key in changes}
-    budget = replace(BUDGETS.get(changes.get("budget"), base.budget), **numbers)
+    budget = _budget(BUDGETS.get(changes.get("budget"), base.budget), numbers)
     made = replace(base, name=name, budget=budget, protocol=_protocol(base.protocol, changes), **own)
     return replace(made, expected=expected(made) or f"as {base.name}: {base.expected}")
+
+
+def _budget(named: Budget, numbers: Mapping[str, int]) -> Budget:
+    """A budget with other numbers. With smaller ones it is called so, since what is full is known by its name."""
+    changed = replace(named, **numbers)
+    below = changed.trials < named.trials or changed.reruns < named.reruns
+    return replace(changed, name=f"{BELOW}{named.name}") if below else changed
 
 
 def expected(study: Study) -> str:

@@ -80,6 +80,22 @@ def test_a_budget_in_numbers_folds_and_the_time_that_follows(home):
     assert studies.get("mine").expected == "as cub200-musgrave2020: hundreds of GPU hours, not measured"
 
 
+def test_a_budget_below_the_one_that_it_names_is_called_so_and_the_experiments_keep_theirs(home):
+    budgets = {
+        'like = "grocery-frozen"\ntrials = 2\nreruns = 1\n': "below full",
+        'like = "grocery-frozen"\nreruns = 2\n': "below full",
+        'like = "grocery-frozen"\ntrials = 100\n': "full",
+        'like = "grocery-frozen"\nbudget = "quick"\ntrials = 2\n': "below quick",
+        'like = "grocery-quick"\ntrials = 10\nreruns = 5\n': "quick",
+    }
+    for keys, name in budgets.items():
+        (home / "studies.toml").write_text(f"[mine]\n{keys}")
+        assert studies.get("mine").budget.name == name
+        around, whole = experiments.of("mine"), name.removeprefix("below ")
+        assert {each.budget.name for key, each in around.items() if key != "after2019"} == {whole}
+        assert around["after2019"].budget.name == name  # which is searched as the table is
+
+
 def test_another_trunk_comes_with_its_own_weights(home):
     (home / "studies.toml").write_text('[mine]\nlike = "grocery-frozen-rate1e-4"\ntrunk = "resnet50"\n')
     mine, base = studies.get("mine").protocol, studies.get("grocery-frozen-rate1e-4").protocol
