@@ -93,6 +93,16 @@ def test_rows_that_concern_one_data_set_stand_with_it_alone():
     assert "a fold's 30 takes" in told["grocery-frozen"].loc["batches where classes are few", "ours"]
 
 
+def test_batches_in_which_a_rate_was_chosen_are_told_where_they_are_others_than_the_tables():
+    row = "batches in which the rate was chosen"
+    told = ledger("roth2020", *around("roth2020", "cub200-2010-frozen", "grocery-frozen")).loc[row, "ours"]
+    assert told == (
+        "Grocery Store: 16 classes of 4 images in the place of the table's 32 of 2, since a fold of the grid has 30 "
+        "classes"
+    )
+    assert row not in ledger("roth2020", "cub200-2010-frozen-roth2020", "cub200-roth2020").index
+
+
 def test_classes_between_the_folds_are_counted():
     row = "classes of the first half that never validate"
     assert row not in ledger("musgrave2020", "cub200-2010-frozen").index

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from dmlrc import studies
 from dmlrc.methods import LOSS_WEIGHTS_LR
 from dmlrc.papers import roth2020
 from dmlrc.records import StudyRecords
@@ -18,6 +19,7 @@ from dmlrc.report.deviations.compare import (
     ties,
     usual,
 )
+from dmlrc.training import batch_layout
 
 REASONS: Reasons = {
     **usual("4.1", "trunk", "weights", "train_from"),
@@ -53,6 +55,22 @@ def _rates_of_losses(records: StudyRecords) -> str:
     return f"that of the embedder {softmax} and 5·10⁻⁴ (ArcFace, Pnca, Margin)"
 
 
+def _batches_of_the_grid(records: StudyRecords) -> str:
+    """How the batches in which a study's rate was chosen differ from its own; "" where they do not."""
+    grid = studies.known().get(f"{records.meta['parent']}-roth2020-rates")
+    if grid is None:
+        return ""
+    classes = records.meta["data"]["classes"] // 2
+    in_fold = classes - classes // grid.protocol.folds
+    layouts = {batch_layout(each, classes): batch_layout(each, in_fold) for each in grid.methods}
+    told = [
+        f"{there[0]} classes of {there[1]} images in the place of the table's {here[0]} of {here[1]}"
+        for here, there in layouts.items()
+        if here != there
+    ]
+    return f"{labels.listed(told)}, since a fold of the grid has {in_fold} classes" if told else ""
+
+
 BY_HAND: tuple[ByHand, ...] = (
     ("data set", labels.dataset, "CUB200, Cars196 and SOP", "4", "What can be had and trained on here."),
     (
@@ -61,6 +79,14 @@ BY_HAND: tuple[ByHand, ...] = (
         "112",
         "code",
         "Half of Grocery Store has 40 classes, and SPC-2 in a batch of 112 asks for 56.",
+    ),
+    (
+        "batches in which the rate was chosen",
+        _batches_of_the_grid,
+        "no grid: one rate is given",
+        "4.1",
+        "A batch of more classes than there are takes half of them with twice the images, and keeps its size. The rate "
+        "is that which suits such batches.",
     ),
     ("seeds", reruns, "5 seeds a row", "Table 2", "The budget; sweeps have fewer than the table."),
     (
