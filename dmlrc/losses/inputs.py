@@ -31,6 +31,8 @@ def convert(loss: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict] | 
     """
     if len(args) == 2 and not kwargs:
         embeddings, labels = args
+    elif len(args) == 1 and kwargs.keys() == {"labels"}:
+        (embeddings,), labels = args, kwargs["labels"]
     elif not args and kwargs.keys() == {"embeddings", "labels"}:
         embeddings, labels = kwargs["embeddings"], kwargs["labels"]
     else:

@@ -90,6 +90,11 @@ def test_a_list_of_tensors_keeps_its_gradient():
 def test_embeddings_and_labels_may_be_named():
     expected = value("contrastive", embeddings(), torch.tensor(LABELS))
     assert torch.equal(make("contrastive")(embeddings=embeddings(), labels=LABELS), expected)
+    for name in ("contrastive", "margin_per_class"):  # whose boundaries are looked up by label
+        half, bytes_ = embeddings(torch.float16), torch.tensor(LABELS, dtype=torch.uint8)
+        named = make(name)(half, labels=bytes_)
+        assert named.dtype is torch.float32
+        assert torch.equal(named, make(name)(half, bytes_))
     nameless = {"points": embeddings(), "labels": LABELS}
     for arguments, wrong in (({"embeddings": embeddings()}, "labels"), (nameless, "points")):
         with pytest.raises(TypeError, match=f"'{wrong}'"):
