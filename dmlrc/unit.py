@@ -1,8 +1,9 @@
 """The unit of work: a trial or a rerun of one method, with its runs on all folds; what it leaves is one record."""
 
+import contextlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 
 import numpy as np
@@ -21,9 +22,16 @@ from dmlrc.schedule import Unit
 def run_unit(unit: Unit) -> dict:
     """Run one trial or rerun, and return its record. On the CPU it uses one thread.
 
+    The process keeps its own settings: what a unit needs is put back after it, since it may run in a notebook.
+
     Raises LossError where a loss of one's own fails in a rerun or in the first trial of a search; a later trial is
     recorded as failed.
     """
+    with _settled(device()):
+        return _record(unit)
+
+
+def _record(unit: Unit) -> dict:
     prepared = _prepared(unit)
     started = time.perf_counter()
     record = _identity(unit)
@@ -56,15 +64,15 @@ def embeddings_of(unit: Unit) -> tuple[np.ndarray, torch.Tensor]:
 
     Raises DivergedError where a run diverges.
     """
-    prepared = _prepared(unit)
-    runs = _trained(unit, prepared)
-    if runs[-1].state != "complete":
-        raise DivergedError(runs[-1].reason)
-    return prepared.splits.test, test_embeddings(prepared, unit.method, runs)
+    with _settled(device()):
+        prepared = _prepared(unit)
+        runs = _trained(unit, prepared)
+        if runs[-1].state != "complete":
+            raise DivergedError(runs[-1].reason)
+        return prepared.splits.test, test_embeddings(prepared, unit.method, runs)
 
 
 def _prepared(unit: Unit) -> PreparedData:
-    _settle(device())
     if data.contents(unit.dataset) != unit.contents:
         raise DmlrcError(
             f"the images of {unit.dataset!r} have changed since study {unit.study!r} was begun: put them back, or give "
@@ -73,22 +81,55 @@ def _prepared(unit: Unit) -> PreparedData:
     return prepare(unit.dataset, unit.protocol, unit.class_order, unit.study_seed, unit.contents)
 
 
-def _settle(device: torch.device) -> None:
-    """What a process sets before it trains: one thread on a CPU; on a GPU, the same numbers from the same seed.
+def _settled(device: torch.device) -> contextlib.AbstractContextManager[None]:
+    """What holds while a unit runs: one thread on a CPU; on a GPU, the same numbers from the same seed."""
+    return {"cpu": _one_thread, "cuda": _repeatable}.get(device.type, contextlib.nullcontext)()
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    threads, flushed = torch.get_num_threads(), _flushes_denormals()
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)  # ArcFace at high scales is a quarter faster, and no score changes
+    try:
+        with threadpool_limits(1):  # NumPy's products too
+            yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_flush_denormal(flushed)
+
+
+def _flushes_denormals() -> bool:
+    """Whether numbers below the normal ones become 0, which torch does not tell."""
+    return bool(torch.tensor(torch.finfo(torch.float32).tiny) / 2 == 0)
+
+
+_WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
+
+
+@contextlib.contextmanager
+def _repeatable() -> Iterator[None]:
+    """The same numbers from the same seed on a GPU.
 
     On an NVIDIA H200, with torch's own settings, a run of conv4 repeated gave other numbers. Forward and backward of 32
     images, with those settings and with these: conv4 3.1 and 3.7 ms, BN-Inception at 227 px 27 and 35, ResNet-50 at
     227 px 21 and 66, of which two thirds are the full float32.
     """
-    if device.type == "cpu":
-        torch.set_num_threads(1)
-        threadpool_limits(1)  # NumPy's products too
-        torch.set_flush_denormal(True)  # ArcFace at high scales is a quarter faster, and no score changes
-    elif device.type == "cuda":
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # is read with the first product
-        torch.use_deterministic_algorithms(True, warn_only=True)  # an operation that has no such way says so
-        torch.utils.deterministic.fill_uninitialized_memory = False
-        torch.backends.cudnn.conv.fp32_precision = "ieee"  # TF32, its default, keeps ten bits
+    enabled, warn = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    filled, precision = torch.utils.deterministic.fill_uninitialized_memory, torch.backends.cudnn.conv.fp32_precision
+    workspace = os.environ.get(_WORKSPACE)
+    os.environ.setdefault(_WORKSPACE, ":4096:8")  # is read with the first product
+    torch.use_deterministic_algorithms(True, warn_only=True)  # an operation that has no such way says so
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    torch.backends.cudnn.conv.fp32_precision = "ieee"  # TF32, its default, keeps ten bits
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(enabled, warn_only=warn)
+        torch.utils.deterministic.fill_uninitialized_memory = filled
+        torch.backends.cudnn.conv.fp32_precision = precision
+        if workspace is None:
+            del os.environ[_WORKSPACE]
 
 
 def _trained(unit: Unit, prepared: PreparedData) -> list[training.Run]:

@@ -55,10 +55,11 @@ def test_a_run_without_random_numbers_is_that_of_the_cpu(photographs, monkeypatc
 
 def test_frozen_features_and_maps_are_those_of_the_cpu(photographs):
     images = inputs.load_images("photographs", FROZEN.trunk_input)
-    unit._settle(torch.device("cuda"))
-    here, there = (inputs.frozen_features(images, FROZEN.trunk_input, torch.device(name)) for name in ("cpu", "cuda"))
-    assert there == pytest.approx(here, rel=1e-4, abs=1e-5)
-    here, there = (inputs.frozen_maps(images, PARTIAL.trunk_input, torch.device(name)) for name in ("cpu", "cuda"))
+    places = [torch.device(name) for name in ("cpu", "cuda")]
+    with unit._repeatable():
+        here, there = (inputs.frozen_features(images, FROZEN.trunk_input, place) for place in places)
+        assert there == pytest.approx(here, rel=1e-4, abs=1e-5)
+        here, there = (inputs.frozen_maps(images, PARTIAL.trunk_input, place) for place in places)
     assert there == pytest.approx(here, rel=2e-3, abs=1e-3)  # float16 has ten bits
 
 
@@ -69,7 +70,6 @@ def test_the_same_seed_gives_the_same_numbers(photographs, way):
 
 @pytest.mark.parametrize("name", losses.names())
 def test_the_same_batch_gives_the_same_gradients(name):
-    unit._settle(torch.device("cuda"))
     labels = torch.arange(8).repeat_interleave(4).cuda()
 
     def step():
@@ -80,14 +80,14 @@ def test_the_same_batch_gives_the_same_gradients(name):
         value.backward()
         return [value.detach(), embeddings.grad, *(weight.grad for weight in loss.parameters())]
 
-    first = step()
-    for _ in range(3):
-        assert all(torch.equal(one, other) for one, other in zip(step(), first, strict=True))
+    with unit._repeatable():
+        first = step()
+        for _ in range(3):
+            assert all(torch.equal(one, other) for one, other in zip(step(), first, strict=True))
 
 
 @pytest.mark.parametrize("trunk", ["conv4", "squeezenet1_0", "bn_inception", "resnet50"])
 def test_the_same_images_give_a_trunk_the_same_gradients(trunk):
-    unit._settle(torch.device("cuda"))
     torch.manual_seed(0)
     network = models.EmbeddingModel(models.create_trunk(trunk), 32).cuda()
     images = torch.rand(8, 1 if trunk == "conv4" else 3, 64, 64, device="cuda")
@@ -99,7 +99,8 @@ def test_the_same_images_give_a_trunk_the_same_gradients(trunk):
         return torch.autograd.grad(network(images).square().mul(torch.arange(32, device="cuda")).sum(), weights)
 
     weights = [weight for weight in network.parameters() if weight.requires_grad]
-    assert all(torch.equal(one, other) for one, other in zip(gradients(), gradients(), strict=True))
+    with unit._repeatable():
+        assert all(torch.equal(one, other) for one, other in zip(gradients(), gradients(), strict=True))
 
 
 def test_the_neighbours_of_many_are_those_of_the_cpu():

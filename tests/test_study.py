@@ -1,5 +1,6 @@
 """A study from images to records: resumed runs, the test half, damaged and foreign records."""
 
+import contextlib
 import json
 import os
 import pickle
@@ -18,14 +19,15 @@ import pytest
 import torch
 from factories import write_fake_study
 from PIL import Image
+from threadpoolctl import threadpool_info
 
-from dmlrc import data, extras, paths, records, schedule, studies, study
+from dmlrc import data, extras, paths, records, schedule, studies, study, training
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.inputs import prepare
 from dmlrc.methods import Float, Method
 from dmlrc.papers import musgrave2020
 from dmlrc.protocol import SMOKE, Budget, Study
-from dmlrc.unit import Unit, run_seed, run_unit
+from dmlrc.unit import Unit, _settled, run_seed, run_unit
 
 PICKED = tuple(method for method in musgrave2020.METHODS if method.name in ("contrastive", "arcface"))
 
@@ -389,6 +391,44 @@ def test_trials_never_see_the_test_half(tiny, monkeypatch):
     rerun = replace(unit, kind="rerun")
     run_unit(rerun)
     assert test <= set(seen)  # the reruns do read it: the check above can fail
+
+
+def _settings():
+    """What a unit sets in its process, as it is now."""
+    return {
+        "threads": torch.get_num_threads(),
+        "threads of NumPy": {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"},
+        "smallest": (torch.tensor(torch.finfo(torch.float32).tiny) / 2).item(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "warns only": torch.is_deterministic_algorithms_warn_only_enabled(),
+        "filled": torch.utils.deterministic.fill_uninitialized_memory,
+        "precision": torch.backends.cudnn.conv.fp32_precision,
+        "workspace": os.environ.get("CUBLAS_WORKSPACE_CONFIG"),
+    }
+
+
+def test_a_unit_leaves_its_process_as_it_was(tiny, monkeypatch):
+    within, real = [], training.train
+    monkeypatch.setattr(training, "train", lambda *given: within.append(_settings()) or real(*given))
+    torch.set_num_threads(2)
+    before = _settings()
+    assert before["smallest"] > 0
+    run_unit(schedule.next_units(tiny, PICKED[0], 0, [])[0])
+    assert (within[0]["threads"], within[0]["threads of NumPy"], within[0]["smallest"]) == (1, {1}, 0)
+    assert _settings() == before
+
+
+@pytest.mark.parametrize("workspace", [None, ":16:8"])
+def test_what_makes_a_gpu_repeat_itself_is_put_back(monkeypatch, workspace):
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    if workspace:
+        monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", workspace)
+    before = _settings()
+    with contextlib.suppress(DmlrcError), _settled(torch.device("cuda")):
+        within = _settings()
+        raise DmlrcError("a unit that fails")
+    assert (within["deterministic"], within["precision"], within["workspace"]) == (True, "ieee", workspace or ":4096:8")
+    assert _settings() == before
 
 
 def test_export_keeps_every_fact_and_a_new_method_joins_the_committed_ones(tiny, home, finished):
