@@ -231,10 +231,7 @@ def device() -> torch.device:
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if not named:
         return torch.device("cuda" if gpus else "cpu")
-    here = ["cpu", *["cuda"][:gpus], *(f"cuda:{number}" for number in range(gpus))]
-    if torch.backends.mps.is_available():
-        here.append("mps")
-    return torch.device(check_device(named, here))
+    return torch.device(check_device(named, gpus))
 
 
 @dataclass(frozen=True)

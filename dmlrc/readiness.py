@@ -2,8 +2,6 @@
 
 import glob
 import os
-import sys
-from collections.abc import Sequence
 
 from dmlrc import data, models
 from dmlrc.errors import UsageError
@@ -22,8 +20,16 @@ def missing(study: Study) -> tuple[str, ...]:
     return tuple(lacks)
 
 
-def check_device(named: str, here: Sequence[str]) -> str:
-    """The device that $DMLRC_DEVICE names, as it is. Raises UsageError where there is no such device."""
+def check_device(named: str, gpus: int) -> str:
+    """The device that $DMLRC_DEVICE names, as it is. gpus: of this machine, which torch reaches by CUDA.
+
+    Raises UsageError where there is no such device, and for Apple's GPUs, on which studies cannot run.
+    """
+    here = ["cpu", *["cuda"][:gpus], *(f"cuda:{number}" for number in range(gpus))]
+    if named == "mps":
+        raise UsageError(
+            "DMLRC_DEVICE is 'mps', but the metrics need float64, which Apple's GPUs do not have: name cpu, or unset it"
+        )
     if named not in here:
         raise UsageError(
             f"DMLRC_DEVICE is {named!r}, but this machine has only {', '.join(here)}: name one of these, or unset it"
@@ -34,11 +40,5 @@ def check_device(named: str, here: Sequence[str]) -> str:
 def _has_gpu() -> bool:
     """Whether studies run on a GPU here, by the files of its driver; torch itself is asked once a study runs."""
     gpus = len(glob.glob("/dev/nvidia[0-9]*"))
-    here = [
-        "cpu",
-        *["cuda"][:gpus],
-        *(f"cuda:{number}" for number in range(gpus)),
-        *["mps"][: sys.platform == "darwin"],
-    ]
     named = os.environ.get("DMLRC_DEVICE")
-    return check_device(named, here) != "cpu" if named else gpus > 0
+    return check_device(named, gpus) != "cpu" if named else gpus > 0

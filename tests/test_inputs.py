@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import dmlrc.unit
-from dmlrc import data, evaluation, inputs, metrics, models, paths, records, training
+from dmlrc import data, evaluation, inputs, metrics, models, paths, readiness, records, studies, training
 from dmlrc.data import ImageSet, splits
 from dmlrc.errors import DivergedError, DmlrcError, UsageError
 from dmlrc.papers import musgrave2020
@@ -28,6 +28,15 @@ def test_cuda_without_a_gpu(monkeypatch):
     monkeypatch.setenv("DMLRC_DEVICE", "cuda")
     with pytest.raises(UsageError, match="DMLRC_DEVICE is 'cuda', but this machine has only cpu"):
         inputs.device()
+
+
+def test_the_gpus_of_apple_are_refused_with_the_reason(monkeypatch):
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    monkeypatch.setattr("sys.platform", "darwin")
+    monkeypatch.setenv("DMLRC_DEVICE", "mps")
+    for asked in (inputs.device, lambda: readiness.missing(studies.get("cub200-musgrave2020"))):
+        with pytest.raises(UsageError, match=r"'mps', but the metrics need float64, .*: name cpu, or unset it"):
+            asked()
 
 
 @pytest.mark.parametrize(
