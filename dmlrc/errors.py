@@ -34,8 +34,10 @@ class DivergedError(DmlrcError):
     """Training produced NaN or infinite values; the trial is recorded as diverged."""
 
 
-def unknown(kind: str, name: object, known) -> UsageError:
-    """The error for a name that nobody has registered: it lists the near ones, or all.
+def unknown(kind: str, name: object, known, finder: str = "") -> UsageError:
+    """The error for a name that nobody has registered: it names the one that is near, or all.
+
+    finder: where they are too many for that, what finds one; then the nearest three are named.
 
     >>> print(unknown("loss", "contrastiv", ["contrastive", "triplet"]))
     unknown loss 'contrastiv': did you mean 'contrastive'?
@@ -45,4 +47,7 @@ def unknown(kind: str, name: object, known) -> UsageError:
     known = sorted(known)
     near = difflib.get_close_matches(str(name), known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+    if finder and not near:
+        nearest = difflib.get_close_matches(str(name), known, n=3, cutoff=0)
+        hint = f"the nearest are {', '.join(nearest)}; {finder}"
     return UsageError(f"unknown {kind} {name!r}: {hint}")

@@ -144,9 +144,10 @@ def test_methods_lists_those_of_all_papers():
         (["study", "run", "glyphs-smoke", "--workers", "0"], 2, "--workers"),
         (["study", "run", "glyphs-smoke", "--workers", "999999"], 2, "999999 workers cannot run on"),
         (["book", "quick", "--workers", "999999"], 2, "999999 workers cannot run on"),
+        (["study", "run", "nosuch"], 2, "; `dmlrc study list WORD` finds those with a word in their names\n"),
         (["study", "show", "glyphs-quick"], 1, "make them with `dmlrc study run glyphs-quick`"),
         (["study", "export", "glyphs-quick"], 1, "was not run here"),
-        (["study", "run", "cub200-musgrave2020"], 1, "DMLRC_DATA"),
+        (["study", "run", "cub200-musgrave2020"], 1, "set DMLRC_DATA to the folder of the data sets\n"),
         (["data", "check", "nothing"], 2, "unknown data set 'nothing'"),
         (["book", "nothing"], 2, "unknown study 'nothing'"),
         (["book", "glyphs-smoke-roth2020"], 2, "is an experiment around 'glyphs-smoke'"),
@@ -158,6 +159,7 @@ def test_a_mistake_is_one_sentence_and_an_exit_code(call, arguments, code, messa
     returned, _, errors = call(*arguments)
     assert returned == code
     assert message in errors
+    assert len(errors) < 1000
     assert "Traceback" not in errors
 
 

@@ -112,8 +112,11 @@ def rows(file: Path) -> list[list[str]]:
 
 
 def data_root(root: str | os.PathLike | None = None) -> Path:
-    """The folder of all data sets: `root`, else the environment variable DMLRC_DATA."""
+    """The folder of all data sets: `root`, else the environment variable DMLRC_DATA.
+
+    Raises MissingDataError where neither names one.
+    """
     root = root or os.environ.get("DMLRC_DATA")
     if not root:
-        raise MissingDataError("no data folder is named: set DMLRC_DATA to the folder of the data sets, or pass root")
+        raise MissingDataError("no data folder is named: set DMLRC_DATA to the folder of the data sets")
     return Path(root).expanduser().absolute()

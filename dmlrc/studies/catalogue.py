@@ -337,10 +337,17 @@ _TABLES = {study.name: study for study in _ALL if study.protocol.paper == "musgr
 def own_studies(more: str = "") -> dict[str, Study]:
     """The reader's own studies, of `studies.toml`; see `dmlrc.studies.own`. more: text to be added to that file."""
     file = paths.home() / "studies.toml"
-    taken = {*STUDIES, *(name.removesuffix("-musgrave2020") for name in STUDIES)}
     if not more:
-        return own.read(file, _TABLES, taken)
-    return own.parse((file.read_text(encoding="utf-8") if file.exists() else "") + more, file, _TABLES, taken)
+        return own.read(file, _TABLES, _TAKEN)
+    return own.parse((file.read_text(encoding="utf-8") if file.exists() else "") + more, file, _TABLES, _TAKEN)
+
+
+_TAKEN = {*STUDIES, *(name.removesuffix("-musgrave2020") for name in STUDIES)}
+
+
+def check_name(name: str) -> None:
+    """Raise UsageError for what another study of the reader's own cannot be called."""
+    own.check_name(name, _TAKEN | own_studies().keys())
 
 
 def known() -> dict[str, Study]:
@@ -353,5 +360,5 @@ def get(name: str) -> Study:
     """The study of this name."""
     found = known()
     if name not in found:
-        raise unknown("study", name, found)
+        raise unknown("study", name, found, "`dmlrc study list WORD` finds those with a word in their names")
     return found[name]

@@ -79,7 +79,7 @@ def parse(text: str, file: Path, tables: Mapping[str, Study], taken: set[str]) -
 
 
 def _study(name: str, changes: object, tables: Mapping[str, Study], taken: set[str]) -> Study:
-    _check_name(name, taken)
+    check_name(name, taken)
     if not isinstance(changes, dict) or "like" not in changes:
         raise UsageError(f'study {name!r} does not say what it is like: write like = "{min(tables)}" below [{name}]')
     for key, value in changes.items():
@@ -154,9 +154,10 @@ def _protocol(base: Protocol, changes: Mapping) -> Protocol:
     return replace(base, **own)
 
 
-def _check_name(name: str, taken: set[str]) -> None:
+def check_name(name: str, taken: set[str]) -> None:
+    """Raise UsageError for what no study can be called, or not beside those of these names; see `read`."""
     if not re.fullmatch(r"[\w-]+", name):
-        raise UsageError(f"study {name!r} names a folder too: use letters, digits, - and _")
+        raise UsageError(f"study {name!r} names a folder too: take a name of letters, digits, - and _")
     for other in sorted(taken):
         if name == other or name.startswith(f"{other}-") or other.startswith(f"{name}-"):
             raise UsageError(f"the name {name!r} would mix with {other!r} and its experiments: choose another")

@@ -76,12 +76,16 @@ def study_of(photos: Photos, name: str | None, numbers: Mapping[str, int]) -> tu
 
     name: default made from the folder's. numbers: those of folds, trials and reruns that are given.
 
-    Raises UsageError where another study has the name, or this one is there with other numbers, and MissingDataError
-    where there are no weights of a trunk.
+    Raises UsageError where another study has the name, or one that would mix with it, or where this one is there with
+    other numbers, and MissingDataError where there are no weights of a trunk.
     """
     name = name or re.sub(r"[^\w-]+", "-", photos.path.name).strip("-") or "photos"
     there = catalogue.own_studies().get(name)
     if there is None:
+        try:
+            catalogue.check_name(name)
+        except UsageError as error:
+            raise UsageError(f"{error}, with --name") from None
         entry = _entry(name, photos, numbers)
         return catalogue.own_studies(more=entry)[name], entry
     if not there.dataset.startswith("folder:") or folder_path(there.dataset) != photos.path:

@@ -195,7 +195,7 @@ def test_rows_that_the_data_is_too_small_for_are_left_out_of_its_book(photos, mo
         ("[mine\n", "cannot be read"),
         ("[mine]\nseed = 1\n", "does not say what it is like"),
         ("mine = 1\n", "does not say what it is like"),
-        ('["my photos"]\nlike = "glyphs-quick"\n', "use letters, digits"),
+        ('["my photos"]\nlike = "glyphs-quick"\n', "take a name of letters, digits"),
         ('[mine]\nlike = "glyphs-quik"\n', "did you mean 'glyphs-quick'"),
         ('[mine]\nlike = "cub200-roth2020"\n', "unknown like of study 'mine'"),
         ('[mine]\nlike = "glyphs-quick"\nseeds = 1\n', "did you mean 'seed'"),

@@ -138,8 +138,10 @@ def test_what_cannot_be_divided_or_scored_is_refused_before_anything_is_written(
 
 
 def test_a_name_that_is_taken_is_refused_and_nothing_written(folder, home):
-    with pytest.raises(UsageError, match="would mix with 'grocery"):
-        photos.study_of(photos.look(str(folder(8, name="grocery"))), None, {})
+    found = photos.look(str(folder(8, name="grocery")))
+    for name, says in ((None, "^the name 'grocery' would mix with '"), ("a b", "^study 'a b' names a folder too")):
+        with pytest.raises(UsageError, match=f"{says}.*, with --name$"):
+            photos.study_of(found, name, {})
     assert not (home / "studies.toml").exists()
 
 
