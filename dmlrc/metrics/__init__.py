@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dmlrc.errors import UsageError, unknown
 from dmlrc.metrics import binary, clustering, density, histograms, retrieval, spectrum
 from dmlrc.metrics.inputs import LARGEST as LARGEST
-from dmlrc.metrics.inputs import as_embeddings, as_labels
+from dmlrc.metrics.inputs import as_embeddings, as_labels, as_query
 
 _WHOLE_SET = {
     clustering.NAMES: lambda embeddings, labels, seed: clustering.evaluate(embeddings, labels, seed),
@@ -50,13 +50,13 @@ def evaluate(embeddings, labels, names: Iterable[str] | None = None, query=None,
     Clustering: nmi, f1, see `clustering.evaluate`. All pairs: jsd, mean_positive, mean_negative, see `histograms`.
     Shape: rho, see `spectrum.rho`; pi_intra, pi_inter, pi_ratio, see `density.evaluate`.
 
-    Errors: UsageError for an unknown name, wrong shapes, only one class or no class with two images; DivergedError
-    for NaN or infinite values.
+    Errors: UsageError for an unknown name, wrong shapes, a seed that is none, only one class or no class with two
+    images; DivergedError for NaN or infinite values.
 
     >>> evaluate([[0.0, 1.0], [0.0, 0.5], [1.0, 0.0], [0.5, 0.0]], [7, 7, 3, 3], names=("map_at_r", "pi_intra"))
     {'map_at_r': 1.0, 'pi_intra': 0.5}
     """
-    if isinstance(names, str):
+    if isinstance(names, str) or not isinstance(names, Iterable | None):
         raise UsageError(f"names is a sequence of metrics: write names=({names!r},)")
     wanted = _NAMES if names is None else tuple(names)
     for name in wanted:
@@ -68,7 +68,8 @@ def evaluate(embeddings, labels, names: Iterable[str] | None = None, query=None,
     if ranked := [name for name in wanted if retrieval.is_retrieval(name)]:
         scores |= retrieval.evaluate(embeddings, labels, ranked, query)
     if "num_excluded_queries" in wanted:
-        scores["num_excluded_queries"] = float(retrieval.count_excluded(labels, query and query[1]))
+        asked = None if query is None else as_query(query)[1]
+        scores["num_excluded_queries"] = float(retrieval.count_excluded(labels, asked))
     for group, compute in _WHOLE_SET.items():
         if set(group) & set(wanted):
             scores |= compute(embeddings, labels, seed)

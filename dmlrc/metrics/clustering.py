@@ -3,10 +3,12 @@
 scikit-learn is imported where it is used: that takes seconds, which a run without these metrics need not spend.
 """
 
+import numbers
 import warnings
 
 import numpy as np
 
+from dmlrc.errors import UsageError
 from dmlrc.metrics.inputs import as_embeddings, as_labels, require_pairs
 
 NAMES = ("nmi", "f1")
@@ -19,8 +21,10 @@ def clusters(embeddings, k: int, seed: int = 0) -> np.ndarray:
     """k-means: embeddings (N, D) -> the cluster of each row (N,), in 0..k-1.
 
     scikit-learn's Lloyd iterations from k random rows, one start, on the CPU wherever the embeddings are. The outcome
-    depends on the seed and, through it, on the order of the rows.
+    depends on the seed and, through it, on the order of the rows. Raises UsageError for a seed that is none.
     """
+    if not isinstance(seed, numbers.Integral) or not 0 <= seed < 2**32:
+        raise UsageError(f"the seed of k-means is {seed!r}: give a whole number from 0 to 2**32 - 1")
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 

@@ -3,6 +3,7 @@
 Oi et al. 2021, sections 2 and 3. A pair is unordered, of two different images; positive if they share their class.
 """
 
+import numbers
 from collections.abc import Iterator
 
 import numpy as np
@@ -33,8 +34,8 @@ def pair_histograms(embeddings, labels, bins: int = BINS) -> tuple[np.ndarray, n
     >>> edges.tolist(), positive.tolist(), negative.tolist()
     ([-1.0, -0.5, 0.0, 0.5, 1.0], [0, 0, 0, 1], [2, 0, 0, 0])
     """
-    if bins < 1:
-        raise UsageError(f"the number of bins must be at least 1, not {bins}")
+    if not isinstance(bins, numbers.Integral) or bins < 1:
+        raise UsageError(f"the number of bins must be a whole number, 1 or more, not {bins!r}")
     embeddings = as_embeddings(embeddings)
     labels = as_labels(labels, embeddings)
     require_pairs(labels)

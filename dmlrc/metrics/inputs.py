@@ -32,14 +32,29 @@ def as_embeddings(embeddings, what: str = "embeddings") -> Tensor:
 
 def as_labels(labels, embeddings: Tensor, what: str = "labels") -> Tensor:
     """labels: (N,) integers, one for each row of embeddings -> int64 on the device of the embeddings."""
-    labels = as_tensor(labels, what)
-    if labels.is_floating_point() or labels.is_complex():
-        raise UsageError(f"{what} must be integers, not {labels.dtype}")
+    labels = as_classes(labels, what)
     if labels.shape != embeddings.shape[:1]:
         raise UsageError(
             f"{what} must have the shape ({len(embeddings)},), one for each embedding, not {tuple(labels.shape)}"
         )
-    return labels.to(embeddings.device, torch.int64)
+    return labels.to(embeddings.device)
+
+
+def as_classes(labels, what: str = "labels") -> Tensor:
+    """labels: integers of any kind -> int64."""
+    labels = as_tensor(labels, what)
+    if labels.is_floating_point() or labels.is_complex():
+        raise UsageError(f"{what} must be integers, not {labels.dtype}")
+    return labels.to(torch.int64)
+
+
+def as_query(query) -> tuple:
+    """The embeddings and the labels of a query set, as they are."""
+    try:
+        embeddings, labels = query
+    except (TypeError, ValueError):
+        raise UsageError("a query set is a pair: write query=(embeddings, labels)") from None
+    return embeddings, labels
 
 
 def require_pairs(labels: Tensor) -> None:

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from dmlrc.errors import UsageError, unknown
-from dmlrc.metrics.inputs import as_embeddings, as_labels, as_tensor, require_pairs
+from dmlrc.metrics.inputs import as_classes, as_embeddings, as_labels, as_query, require_pairs
 from dmlrc.metrics.neighbours import (
     blocks,
     exclude,
@@ -43,8 +43,8 @@ NAMES = (
     *(f"recall_at_{k}" for k in (1, 2, 4, 8)),
     *("r_precision", "map_at_r", "map_at_c", "map_at_1000"),
 )
-"""The default; recall_at_{k} exists for every k >= 1."""
-RECALL = re.compile(r"recall_at_([1-9]\d*)")
+"""The default; recall_at_{k} exists for every k >= 1 that 64 bits hold."""
+RECALL = re.compile(r"recall_at_([1-9]\d{0,17})")
 
 
 class Ranking(NamedTuple):
@@ -89,21 +89,22 @@ def evaluate(embeddings, labels, names: Iterable[str] = NAMES, query=None) -> di
 
 def is_retrieval(name: str) -> bool:
     """Is it the name of a retrieval metric? recall_at_{k} is one for every k >= 1."""
-    return name in NAMES or RECALL.fullmatch(name) is not None
+    return name in NAMES or RECALL.fullmatch(str(name)) is not None
 
 
 def count_excluded(labels, query_labels=None) -> int:
     """How many queries have no positive and so no score: images alone in their class.
 
-    With a separate query set, the queries whose class is not in the gallery (labels).
+    With a separate query set, the queries whose class is not in the gallery (labels). Raises UsageError for labels that
+    are no integers.
 
     >>> count_excluded([0, 0, 1, 2, 2])
     1
     """
-    labels = as_tensor(labels, "labels")
+    labels = as_classes(labels)
     if query_labels is None:
         return int((_class_sizes(labels, labels) == 1).sum())
-    return int((_class_sizes(as_tensor(query_labels, "query labels").to(labels), labels) == 0).sum())
+    return int((_class_sizes(as_classes(query_labels, "query labels").to(labels), labels) == 0).sum())
 
 
 class ClassScores(NamedTuple):
@@ -127,7 +128,7 @@ def per_class(embeddings, labels, names: Iterable[str] = ("map_at_r", "precision
     """
     embeddings = as_embeddings(embeddings)
     scores, asked = query_scores(euclidean_rankings, embeddings, labels, names, query)
-    every = as_tensor(labels if query is None else query[1], "labels").to(asked)
+    every = as_classes(labels if query is None else as_query(query)[1]).to(asked)
     classes, place = torch.cat([every, asked]).unique(return_inverse=True)
     place = place[len(every) :]  # (Q,)
     queries = torch.bincount(place, minlength=len(classes))
@@ -157,8 +158,9 @@ def query_scores(
     if query is None:
         queries, query_labels, own = references, labels, torch.arange(len(labels), device=labels.device)
     else:
-        queries = as_embeddings(query[0], "query embeddings").to(references)
-        query_labels, own = as_labels(query[1], queries, "query labels"), None
+        queries, query_labels = as_query(query)
+        queries = as_embeddings(queries, "query embeddings").to(references)
+        query_labels, own = as_labels(query_labels, queries, "query labels"), None
     if queries.shape[1] != references.shape[1]:
         raise UsageError(f"query embeddings are {queries.shape[1]}-dimensional, the gallery's {references.shape[1]}")
     sizes = _class_sizes(query_labels, labels)  # (Q,)
@@ -320,7 +322,7 @@ def _cutoff(name: str, positives: Tensor, sizes: Tensor) -> Tensor:
         return torch.full_like(positives, 1000)
     if name == "precision_at_1":
         return torch.ones_like(positives)
-    if match := RECALL.fullmatch(name):
+    if match := RECALL.fullmatch(str(name)):
         return torch.full_like(positives, int(match[1]))
     raise unknown("retrieval metric", name, NAMES)
 

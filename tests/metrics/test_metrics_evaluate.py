@@ -63,6 +63,43 @@ def test_unknown_metric():
             function(*embedding(), names=[])
 
 
+EMBEDDINGS, LABELS = embedding()
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"query": (EMBEDDINGS,)}, r"a query set is a pair: write query=\(embeddings, labels\)"),
+        ({"query": (EMBEDDINGS,), "names": ("num_excluded_queries",)}, "a query set is a pair"),
+        ({"query": 3, "names": ("map_at_r",)}, "a query set is a pair"),
+        ({"query": (EMBEDDINGS, LABELS / 2), "names": ("num_excluded_queries",)}, "query labels must be integers"),
+        ({"names": (3,)}, "unknown metric 3: known are f1, jsd"),
+        ({"names": 3}, r"names is a sequence of metrics: write names=\(3,\)"),
+        ({"names": ("recall_at_99999999999999999999",)}, "unknown metric 'recall_at_9+': known are "),
+        ({"names": ("nmi",), "seed": -1}, "the seed of k-means is -1: give a whole number from 0"),
+        ({"names": ("f1",), "seed": 0.5}, "the seed of k-means is 0.5"),
+    ],
+)
+def test_mistakes_are_one_sentence(given, says):
+    with pytest.raises(UsageError, match=says):
+        metrics.evaluate(EMBEDDINGS, LABELS, **given)
+
+
+def test_mistakes_of_the_parts_are_too():
+    for function in (metrics.retrieval.evaluate, metrics.per_class, metrics.evaluate_binary):
+        with pytest.raises(UsageError, match="unknown retrieval metric 3"):
+            function(EMBEDDINGS, LABELS, names=(3,))
+        with pytest.raises(UsageError, match="a query set is a pair"):
+            function(EMBEDDINGS, LABELS, query=(EMBEDDINGS,))
+    for labels in ((LABELS / 2, None), (LABELS, LABELS / 2)):
+        with pytest.raises(UsageError, match="labels must be integers"):
+            metrics.retrieval.count_excluded(*labels)
+    assert metrics.retrieval.count_excluded(np.uint8([1, 1]), np.int64([257])) == 1
+    for bins in (2.5, 0, "4", None):
+        with pytest.raises(UsageError, match="the number of bins must be a whole number, 1 or more, not "):
+            metrics.histograms.pair_histograms(EMBEDDINGS, LABELS, bins=bins)
+
+
 @pytest.mark.parametrize("name", metrics.names())
 def test_bad_embeddings(name):
     embeddings, labels = embedding()
