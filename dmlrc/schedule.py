@@ -64,11 +64,11 @@ def next_units(
     """What a method can run now in a repetition, from the records alone: trials, then reruns of the best, then nothing.
 
     done: finished units, of any method and repetition, see `records.finished_units`. proposals: how many trials are
-    proposed at a time, and how many reruns run at a time. The trials of a search come in batches of so many: each is
-    proposed from the values of those before its batch and the hyperparameters of those before it in the batch. So what
-    a trial is does not depend on which of its batch ended first, and one that is missing is made again as it was. A
-    rerun of another setting than the best trial's is stale and made again. Without trials in the budget, the reruns
-    take the method's fixed settings.
+    proposed at a time. The trials of a search come in batches of so many: each is proposed from the values of those
+    before its batch and the hyperparameters of those before it in the batch. So what a trial is does not depend on
+    which of its batch ended first, and one that is missing is made again as it was. Reruns depend on no other, and all
+    that are missing come together. A rerun of another setting than the best trial's is stale and made again. Without
+    trials in the budget, the reruns take the method's fixed settings.
 
     Raises UsageError if a method without trials has hyperparameters to search.
     """
@@ -91,7 +91,7 @@ def next_units(
     if best is None:
         return []
     reruns = {unit["number"] for unit in own if unit["kind"] == "rerun" and not is_stale(unit, best)}
-    missing = [number for number in range(study.budget.reruns) if number not in reruns][:proposals]
+    missing = [number for number in range(study.budget.reruns) if number not in reruns]
     return [_unit(study, method, repetition, "rerun", number, best["params"]) for number in missing]
 
 

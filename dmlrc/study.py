@@ -40,8 +40,8 @@ def run(
     workers: how many units are handed out at most at once; default as many as can run with an executor, else one. A
     cluster never gets more than its workers can run at once. searched_only: the reruns of searches that are whole, and
     nothing else.
-    proposals: how many trials of a search run at a time, and how many of the reruns after it; more finish earlier and
-    search less well, see `schedule.next_units`.
+    proposals: how many trials of a search run at a time; more finish earlier and search less well, see
+    `schedule.next_units`. The reruns after it run at a time as `workers` allow.
     Stopped at any moment, the next call goes on where this one was. A unit that failed is tried again. Records of a
     method that has changed since are not used: they are set aside, and what changed is said on standard error. (Of a
     loss of this library its name alone is known, see `dmlrc.fingerprint`.)
@@ -102,7 +102,7 @@ def _run(
     for each in outdated:
         if each.method in {method.name for method in fitting}:  # else nothing would take the place of its records
             _set_aside(study, each)
-    most = workers or (len(chains) * proposals if executor else 1)
+    most = workers or (len(chains) * max(proposals, study.budget.reruns) if executor else 1)
     begun = False
     bar = tqdm(total=schedule.total(study, chains), initial=len(done), desc=study.name)
     with contextlib.nullcontext(executor) if executor else pool(most) as used, bar:
@@ -205,8 +205,8 @@ def _work(
 ) -> Iterator[dict]:
     """Yield each record as its unit ends; the caller adds it to `done` before the chain's next units are chosen.
 
-    A method's trials follow one another, since each is proposed from those before it, alone or `proposals` at a time;
-    `most` units run at once, or as many as a cluster's workers, which may come and go.
+    A method's trials follow one another, since each is proposed from those before it, alone or `proposals` at a time,
+    and its reruns run side by side; `most` units run at once, or as many as a cluster's workers, which may come and go.
     """
     # the last methods first: SoftTriple's steps are the dearest, and a long chain at the end leaves workers idle
     waiting, ready, pending = chains[::-1], [], {}

@@ -293,8 +293,9 @@ def test_every_registered_study_can_begin(name):
     assert each.expected
     assert len({method.name for method in each.methods}) == len(each.methods)
     for method in each.methods:
-        (unit,) = schedule.next_units(each, method, 0, [])
+        unit, *others = schedule.next_units(each, method, 0, [])
         assert unit.kind == ("trial" if each.budget.trials else "rerun")
+        assert len(others) == (0 if each.budget.trials else each.budget.reruns - 1)
         known = {**method.settings, **unit.params}
         dim = unit.protocol.embedding_dim or 8
         training.build_loss(method, known, num_classes=4, embedding_dim=dim)
@@ -413,8 +414,8 @@ def test_one_trial_of_fixed_settings_works_too(features):
         {"method": method.name, "repetition": 0}
         | {"kind": "trial", "number": 0, "params": {}, "value": None, "state": "complete"}
     ]
-    (unit,) = schedule.next_units(tiny, method, 0, done)
-    assert (unit.kind, unit.number, unit.params) == ("rerun", 0, {})
+    units = schedule.next_units(tiny, method, 0, done)
+    assert [(unit.kind, unit.number, unit.params) for unit in units] == [("rerun", 0, {}), ("rerun", 1, {})]
 
 
 def test_what_a_study_lacks_is_said(root, monkeypatch, tmp_path):

@@ -359,6 +359,13 @@ def test_several_trials_of_a_search_at_a_time(tiny, home, monkeypatch):
     assert len({str(each["params"]) for each in done if each["kind"] == "trial"}) == 12
 
 
+def test_all_missing_reruns_are_handed_out_whatever_the_number_of_proposals(tiny):
+    fixed = replace(tiny, budget=Budget("mine", trials=0, reruns=3))
+    method = Method("fixed", "contrastive", settings={"pos_margin": 0.0, "neg_margin": 0.5})
+    units = schedule.next_units(fixed, method, 0, [])
+    assert [(unit.kind, unit.number) for unit in units] == [("rerun", number) for number in range(3)]
+
+
 def test_trials_at_a_time_are_the_same_in_one_process_and_in_several(tiny, home):
     alone = replace(tiny, methods=PICKED)
     study.run(alone, proposals=2)
