@@ -18,18 +18,17 @@ Chain = Sequence[Sequence[float]]
 """The seconds of the units of a method in one repetition, in stages: the batches of trials, then the reruns."""
 
 
-def makespan(chains: Sequence[Chain], workers: int, proposals: int = 1) -> float:
+def makespan(chains: Sequence[Chain], workers: int) -> float:
     """Seconds until all units are done, by so many workers, of which each runs one unit at a time.
 
-    A stage begins when the one before it is done, and has at most `proposals` units under way. A free worker takes the
-    next unit of the first chain that has one, in the order of `chains`. Nothing is lost between two units, and all
-    workers are equally fast.
+    A stage begins when the one before it is done. A free worker takes the next unit of the first chain that has one, in
+    the order of `chains`. Nothing is lost between two units, and all workers are equally fast.
     """
     stages = [[list(stage) for stage in chain if len(stage)] for chain in chains]
     under_way, running, now = [0] * len(stages), [], 0.0
     while True:
         for number, chain in enumerate(stages):
-            while chain and chain[0] and under_way[number] < proposals and len(running) < workers:
+            while chain and chain[0] and len(running) < workers:
                 heapq.heappush(running, (now + chain[0].pop(0), number))
                 under_way[number] += 1
         if not running:
@@ -65,10 +64,7 @@ def speed_ups(records: StudyRecords) -> pd.DataFrame:
     alone = makespan(chains(records), 1) or float("nan")
     recorded = {count: chains(records, count) for count in PROPOSALS}
     return pd.DataFrame(
-        {
-            count: [alone / (makespan(each, workers, count) or 1) for workers in WORKERS]
-            for count, each in recorded.items()
-        },
+        {count: [alone / (makespan(each, workers) or 1) for workers in WORKERS] for count, each in recorded.items()},
         index=pd.Index(WORKERS, name="workers"),
     ).rename_axis(columns="proposals at a time")
 
@@ -136,8 +132,8 @@ def lost_sentence(table: pd.DataFrame) -> str:
 def plan(studies: Iterable[Study]) -> pd.DataFrame:
     """What the papers' own tables, which need a GPU, ask for: a row a study; sweeps around them are left out.
 
-    At once: how many units can be under way, one a method and repetition, and the untrained trunk. In a row: how many
-    follow one another in the longest chain, which no number of workers makes shorter.
+    At once: how many units can be under way, the reruns of each method and repetition, and the untrained trunk. In a
+    row: how many follow one another in the longest chain, which no number of workers makes shorter.
     """
     rows = {}
     for study in studies:
@@ -152,8 +148,8 @@ def plan(studies: Iterable[Study]) -> pd.DataFrame:
                 max(study.protocol_of(method).folds, 1) * (study.budget.trials + study.budget.reruns)
                 for method, _ in every[1:]
             ),
-            "at once": len(every),
-            "in a row": study.budget.trials + study.budget.reruns,
+            "at once": 1 + len(every[1:]) * study.budget.reruns,
+            "in a row": study.budget.trials + 1,
             "expected": study.expected,
             "name": study.name,
         }
