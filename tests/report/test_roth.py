@@ -355,6 +355,8 @@ def test_a_sampler_that_was_not_run_has_no_gap():
     records = sweep("samplers", lambda row, value, *_: 0.5 if value == "gc" else None)
     assert numbers.sampler_gap(records, "spc2", "spc4").n == 0
     assert page.samplers_cells({MAIN: records}).loc["SPC-2", (MAIN, "mean share, %")] == "–"
+    two = sweep("samplers", lambda row, value, *_: 0.5 if value in ("gc", "frd") else None)
+    assert page.samplers_sentence({MAIN: two}).endswith("and all lie within 0.0 points.")
     drawn(*figures.draw_samplers({MAIN: records}))
 
 

@@ -376,11 +376,11 @@ def samplers_sentence(by_study: ByStudy) -> str:
         if len(means) < 2:
             continue
         found = {key: sampler_gap(records, key, "spc4") for key in ("spc2", "frd")}
-        gaps = " and ".join(f"{SAMPLERS[key]} {common.points(gap.value, gap.half)}" for key, gap in found.items())
+        gaps = [f"{SAMPLERS[key]} {common.points(gap.value, gap.half)}" for key, gap in found.items() if gap.n]
+        above = f" Above SPC-4, in points: {' and '.join(gaps)} (intervals over the losses)." if gaps else ""
         sentences.append(
             f"On `{name}` {SAMPLERS.get(means.idxmax(), means.idxmax())} has the highest mean share, and all lie "
-            f"within {100 * (means.max() - means.min()):.1f} points. Above SPC-4, in points: {gaps} (intervals "
-            "over the losses)."
+            f"within {100 * (means.max() - means.min()):.1f} points.{above}"
         )
     return labels.bullets(sentences) or "The samplers were not run here."
 
