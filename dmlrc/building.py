@@ -101,8 +101,13 @@ def failure(method: Method, batch: str, error: Exception) -> LossError:
 def told(error: BaseException) -> str:
     """The last line of one's own files in which an error came up, and what it says, as the end of a sentence."""
     frames = [each for each in traceback.extract_tb(error.__traceback__) if _is_own(Path(each.filename))]
-    where = f", line {frames[-1].lineno} of {Path(frames[-1].filename).name}" if frames else ""
+    where = f", line {frames[-1].lineno} of {_named(Path(frames[-1].filename))}" if frames else ""
     return f"{where}: {type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def _named(file: Path) -> str:
+    """A file as its author knows it, who has never seen the one that a kernel makes of a cell."""
+    return "its cell" if file.parent.name.startswith("ipykernel_") else file.name
 
 
 def _is_own(file: Path) -> bool:

@@ -26,7 +26,7 @@ def to_journal(study: Study, path: Path, methods: Sequence[Method] | None = None
     Raises UsageError if the file exists or its folder does not, MissingDataError if there is no trial.
     """
     if path.exists() or not path.parent.is_dir():
-        problem = "exists" if path.exists() else "is in a folder that does not"
+        problem = "exists" if path.exists() else "is in a folder that does not exist"
         raise UsageError(f"{path} {problem}: name a new file in a folder that exists")
     found, written = records.load(study.name), []
     chains = schedule.chains(study, study.methods if methods is None else methods)

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any
 
 from dmlrc.errors import UsageError
@@ -58,6 +59,22 @@ def _check_range(searched: Float | Int) -> None:
         raise UsageError(f"a range from {searched.low!r} to {searched.high!r} holds no number: low is at most high")
 
 
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+KINDS = ("embedding", "classification")
+_COUNT = (lambda value: _is_whole(value) and value > 0, "a whole number above 0")
+_FIELDS = (
+    ("classes_per_batch", *_COUNT),
+    ("images_per_class", *_COUNT),
+    ("kind", KINDS.__contains__, f"{KINDS[0]!r} or {KINDS[1]!r}"),
+    ("year", lambda value: value is None or _is_whole(value), "a whole number, or None"),
+    ("weight_decay", lambda value: value is None or isinstance(value, Real), "a number, or None"),
+)
+"""Fields of a method: what fits in them, and what that is called."""
+
+
 @dataclass(frozen=True)
 class Method:
     """One row of a results table.
@@ -104,6 +121,13 @@ class Method:
         for name, searched in self.space.items():
             if not isinstance(searched, (Float, Int)):
                 raise UsageError(f"the space of method {self.name!r} has {searched!r} for {name}: give Float or Int")
+            if name in self.settings:
+                raise UsageError(
+                    f"{name} of method {self.name!r} is both searched and set: leave it out of one of them"
+                )
+        for part, fits, wanted in _FIELDS:
+            if not fits(getattr(self, part)):
+                raise UsageError(f"the {part} of method {self.name!r} is {getattr(self, part)!r}: give {wanted}")
         for field_, default in (("label", self.name), ("row", self.name)):
             if not getattr(self, field_):
                 object.__setattr__(self, field_, default)
@@ -169,10 +193,9 @@ def in_batches_of(size: int, methods: Iterable[Method]) -> tuple[Method, ...]:
 
     That is two classes and, unless proxies stand for the other images, a positive and a negative of some image.
     """
-    sized = (replace(each, classes_per_batch=size // each.images_per_class) for each in methods)
+    sized = ((each, size // each.images_per_class) for each in methods)
     return tuple(
-        each
-        for each in sized
-        if each.classes_per_batch >= 2
-        and (each.kind == "classification" or each.classes_per_batch * each.images_per_class >= 3)
+        replace(each, classes_per_batch=classes)
+        for each, classes in sized
+        if classes >= 2 and (each.kind == "classification" or classes * each.images_per_class >= 3)
     )

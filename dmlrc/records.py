@@ -413,6 +413,11 @@ def export(study: str, complete: bool) -> Path:
     published.
     """
     if _run_here(study) is None:
+        if (paths.results() / study / "meta.json").exists():
+            raise MissingDataError(
+                f"study {study!r} was not run here, and what is known of it is in {paths.results() / study} already: "
+                "--csv FOLDER writes it elsewhere"
+            )
         raise MissingDataError(f"study {study!r} was not run here: run it with `dmlrc study run {study}`, then export")
     records = load(study)
     target = paths.results() / study

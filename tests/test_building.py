@@ -7,7 +7,7 @@ import pytest
 import torch
 from pytorch_metric_learning import losses as pml
 
-from dmlrc import losses
+from dmlrc import building, losses
 from dmlrc.building import build_loss, constructor_parameters, normalized
 from dmlrc.errors import UsageError
 from dmlrc.methods import Float, Method
@@ -94,3 +94,14 @@ def test_a_partial_of_an_unnormalised_loss_is_unnormalised_too():
 def test_a_constructor_that_lacks_something_says_what():
     with pytest.raises(UsageError, match=r"cannot be made: .*margin.*Tn.*space or settings"):
         build_loss(Method("pml", pml.RankedListLoss), {}, 8, 16)
+
+
+@pytest.mark.parametrize(
+    ("file", "named"), [("/tmp/ipykernel_417/1666122311.py", "its cell"), ("/home/me/my_loss.py", "my_loss.py")]
+)
+def test_a_cell_of_a_notebook_is_named_as_its_author_knows_it(file, named):
+    code = compile("def loss(embeddings, labels):\n    raise ValueError('no')", file, "exec")
+    exec(code, space := {})
+    with pytest.raises(ValueError, match="no") as raised:
+        space["loss"](None, None)
+    assert building.told(raised.value) == f", line 2 of {named}: ValueError: no"

@@ -141,7 +141,7 @@ def test_a_journal_is_not_written_over_and_not_without_trials(units, home):
     with pytest.raises(UsageError, match="exists: name a new file"):
         exports.to_journal(SMOKE, path)
     assert path.read_bytes() == before
-    with pytest.raises(UsageError, match="in a folder that does not"):
+    with pytest.raises(UsageError, match="in a folder that does not exist: name"):
         exports.to_journal(SMOKE, home / "nowhere" / "journal.log")
     with pytest.raises(MissingDataError, match="no search to export"):
         exports.to_journal(SMOKE, home / "other.log", methods=[])

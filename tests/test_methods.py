@@ -93,6 +93,18 @@ def test_a_name_that_cannot_be_a_folder_is_refused(name):
         (lambda: Int(5, 4), "low is at most high"),
         (lambda: Int(0.5, 4), "take Float"),
         (lambda: Method("mine", "triplet", {"margin": 0.5}), "for margin: give Float or Int"),
+        (lambda: Method("mine", "triplet", {"margin": Float(0, 1)}, {"margin": 0.5}), "both searched and set"),
+        (
+            lambda: Method("mine", "triplet", classes_per_batch=0),
+            "classes_per_batch of method 'mine' is 0: give a whole",
+        ),
+        (lambda: Method("mine", "triplet", images_per_class=2.5), "is 2.5: give a whole number above 0"),
+        (lambda: Method("mine", "triplet", kind="proxy"), "give 'embedding' or 'classification'"),
+        (
+            lambda: Method("mine", "triplet", year="2020"),
+            "year of method 'mine' is '2020': give a whole number, or None",
+        ),
+        (lambda: Method("mine", "triplet", weight_decay="x"), "give a number, or None"),
     ],
 )
 def test_a_space_that_holds_nothing_is_refused(make, says):

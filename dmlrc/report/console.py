@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Collection, Iterable, Sequence
 
 import dmlrc  # its parts are imported by the lists that use them
+from dmlrc.errors import UsageError
 
 WIDTH = 100
 _SHORT = {r" hours?\b": " h", r" minutes?\b": " min", r" seconds?\b": " s", "hundreds of": "100s of"}
@@ -44,9 +45,14 @@ def tables() -> list[str]:
 
 
 def matching(word: str) -> list[str]:
-    """Every study with this word in its name, in a line, the reader's own and what is around them first."""
+    """Every study with this word in its name, in a line, the reader's own and what is around them first.
+
+    Raises UsageError where there is none.
+    """
     own = tuple(dmlrc.studies.own_studies())
     found = [each for name, each in dmlrc.studies.known().items() if word in name]
+    if not found:
+        raise UsageError(f"no study has {word!r} in its name: `dmlrc study list --all` has every one")
     found.sort(key=lambda each: not {each.name, each.parent} & {*own})
     return columns(
         [("study", "time", "units recorded"), *((each.name, _time(each), _recorded(each)) for each in found)]

@@ -35,7 +35,11 @@ def trained(edition: str) -> list[str]:
 
 
 def _parts(edition: str) -> list[str]:
-    return [part.strip() for part in edition.split(",")]
+    """Raises UsageError for what names no study."""
+    parts = [part.strip() for part in edition.split(",")] if isinstance(edition, str) else []
+    if not all(parts) or not parts:
+        raise UsageError(f"studies is {edition!r}: give the name of a study, or several joined by commas")
+    return parts
 
 
 def _named(part: str) -> list[str]:
@@ -64,7 +68,7 @@ def load(edition: str) -> list[StudyRecords]:
     """The records of every study of an edition; of one under way the repetitions that all methods have finished.
 
     Raises UsageError, with the nearest name, for a study that does not exist, and for one that is no methods table;
-    MissingDataError for one that was not run.
+    MissingDataError for one that was not run, or of which no rerun has ended.
     """
     return [repetitions.whole(_table(found)) for found in load_any(edition)]
 
@@ -91,6 +95,11 @@ def load_any(edition: str) -> list[StudyRecords]:
 
 def _table(found: StudyRecords) -> StudyRecords:
     require_table(found.name, found.meta["kind"], found.meta["parent"], found.meta["budget"]["trials"])
+    if found.reruns.empty and (found.trials["state"] == "complete").any():
+        raise MissingDataError(
+            f"study {found.name!r} has no finished rerun yet: `dmlrc study run {found.name}` goes on with it, and "
+            f"`dmlrc study show {found.name}` has what is there"
+        )
     return found
 
 

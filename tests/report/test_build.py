@@ -136,6 +136,17 @@ def test_editions(home):
     assert editions.names("quick, glyphs-full,grocery-quick") == ["grocery-quick", "glyphs-full"]
     with pytest.raises(DmlrcError, match="no study is published yet: `make book STUDY=quick` needs none"):
         editions.names("published")
+    for nothing in ("", "glyphs-quick,", 5, ["glyphs-quick"]):
+        with pytest.raises(UsageError, match="give the name of a study, or several joined by commas"):
+            editions.load(nothing)
+
+
+def test_a_study_without_a_finished_rerun_is_no_chapter_yet(home):
+    write_fake_study(study="glyphs-smoke")
+    for rerun in (home / "runs" / "glyphs-smoke").glob("*/*rerun*.json"):
+        rerun.unlink()
+    with pytest.raises(MissingDataError, match="'glyphs-smoke' has no finished rerun yet: `dmlrc study run"):
+        editions.load("glyphs-smoke")
 
 
 def test_a_published_book_begins_with_the_data_set_of_all_papers(home):

@@ -1,5 +1,6 @@
 """The page of a comparison: the verdict, tests of one's own loss against every other, and the file."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -52,7 +53,19 @@ def test_the_verdict_names_the_loss_its_place_and_what_the_tests_count():
     assert "points below the best" in said
     assert "worse than 14" in said
     assert "ranks nothing" not in said
-    assert "so short a search, 3 of 10 trials, ranks nothing" in verdict(with_mine(0.9, trials=3))
+    assert verdict(with_mine(0.9, trials=3)).endswith("; a search of 3 trials, fewer than 10, ranks nothing.")
+
+
+@pytest.mark.parametrize(("trials", "lends"), [(9, False), (10, True)])
+def test_searches_that_rank_nothing_lend_no_luck(tmp_path, monkeypatch, trials, lends):
+    recorded = with_mine(0.9, searches=2)
+    meta = recorded.meta | {"study": "mine", "repetitions": 2, "budget": recorded.meta["budget"] | {"trials": trials}}
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "meta.json").write_text(json.dumps(meta))
+    monkeypatch.setattr(page.paths, "runs", lambda: tmp_path)
+    monkeypatch.setattr(page.paths, "results", lambda: tmp_path / "none")
+    monkeypatch.setattr(page.records, "load", lambda _: recorded)
+    assert page.lenders(with_mine(0.9)) == [recorded] * lends
 
 
 def test_a_loss_in_the_middle_is_not_told_apart_from_its_neighbours():

@@ -101,7 +101,10 @@ def _trend_sentence(title: str, claimed: pd.DataFrame, measured: pd.DataFrame) -
 
 
 def lenders(recorded: StudyRecords) -> list[StudyRecords]:
-    """The methods tables that are here and searched their methods more than once: they may lend the luck of search."""
+    """The methods tables that are here and searched their methods more than once: they may lend the luck of search.
+
+    Not those of searches so short that they rank nothing, whose luck is that of drawing a few settings.
+    """
     if recorded.searches > 1:
         return []
     found = {path.parent.name for folder in (paths.runs(), paths.results()) for path in folder.glob("*/meta.json")}
@@ -112,7 +115,10 @@ def lenders(recorded: StudyRecords) -> list[StudyRecords]:
 def _searched_again(name: str) -> bool:
     files = [folder / name / "meta.json" for folder in (paths.runs(), paths.results())]
     metas = [records.read_raw_meta(file) for file in files if file.exists()]
-    return any(meta.get("repetitions", 1) > 1 and meta.get("kind", TABLE) == TABLE for meta in metas)
+    return any(
+        meta.get("repetitions", 1) > 1 and meta.get("kind", TABLE) == TABLE and meta["budget"]["trials"] >= FEW
+        for meta in metas
+    )
 
 
 def against(compared: Comparison, name: str) -> pd.DataFrame:
@@ -181,7 +187,8 @@ def verdict(recorded: StudyRecords, compared: Comparison, method: Method) -> str
     best = "" if place == 1 else f", {labels.percent(mean.max() - mean[method.name])} points below the best"
     return (
         f"**{label}** is number {place} of {count} methods by concatenated MAP@R, {labels.percent(mean[method.name])} %"
-        f"{best}; {tested}" + (f"; so short a search, {few} of {FEW} trials, ranks nothing." if few < FEW else ".")
+        f"{best}; {tested}"
+        + (f"; a search of {labels.counted(few, 'trial')}, fewer than {FEW}, ranks nothing." if few < FEW else ".")
     )
 
 
