@@ -128,7 +128,8 @@ def order_in_short(found: Mapping[str, Sequence[Depth]]) -> str:
     if any(beyond):
         answer = "The order changes" if all(beyond) else "The order changes in part"
     each = [f"from {one} to {other}, {labels.listed(told)}" for (one, other), told in steps.items()]
-    return f"{answer}: {'; '.join(each)}."
+    other_data = " The step to everything is one to other images too." * any(other == ALL for _, other in steps)
+    return f"{answer}: {'; '.join(each)}.{other_data}"
 
 
 NO_CHANGE, SINGLE = "No change of the order is shown", "Only single pairs surely change places"
