@@ -189,8 +189,11 @@ def test_in_short_tells_every_data_set_in_one_sentence(depths):
     told, turned = page.order_in_short({"Birds": depths, "Cars": depths}), f"{changed} of {pairs}"
     assert told.endswith(
         f"; from {measures.BLOCK} to {measures.ALL}, {turned} pairs of losses change places on Birds {luck} and "
-        f"{turned} on Cars {luck}. The step to everything is one to other images too."
+        f"{turned} on Cars {luck}. The step to everything is one to other images too, so what changes there says "
+        "nothing of depth alone."
     )
+    assert told.startswith("No change of the order is shown: ")  # of the step on the same images, which changes none
+    assert page.order_in_short({"Birds": [depths[0], depths[2]]}).startswith("The order changes: ")
     assert page.spread_in_short({}) == page.order_in_short({}) == ""
 
 

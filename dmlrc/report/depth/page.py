@@ -109,14 +109,19 @@ def _sure(one: Depth, other: Depth) -> str:
 
 
 def order_in_short(found: Mapping[str, Sequence[Depth]]) -> str:
-    """How many pairs change places from each depth to the next, and by luck, in one sentence. found: by title."""
+    """How many pairs change places from each depth to the next, and by luck. found: by title.
+
+    Whether the order changes is told by the steps on the same images; where there are none, by all.
+    """
     steps, beyond, surely = {}, [], []
+    same = any(depth.label == BLOCK for depths in found.values() for depth in depths)
     for title, depths in found.items():
         for one, other in pairwise(depths):
             (changed, pairs), lucky = turned(one, other), turned_by_luck(one, other)
             sure = _sure(one, other)
-            beyond.append(changed > lucky.high)
-            surely.append(sure)
+            if other.label != ALL or not same:
+                beyond.append(changed > lucky.high)
+                surely.append(sure)
             told = steps.setdefault((one.label, other.label), [])
             told.append(
                 f"{changed} of {pairs}{'' if told else ' pairs of losses change places'} on {title} (by luck alone "
@@ -128,7 +133,10 @@ def order_in_short(found: Mapping[str, Sequence[Depth]]) -> str:
     if any(beyond):
         answer = "The order changes" if all(beyond) else "The order changes in part"
     each = [f"from {one} to {other}, {labels.listed(told)}" for (one, other), told in steps.items()]
-    other_data = " The step to everything is one to other images too." * any(other == ALL for _, other in steps)
+    other_data = (
+        " The step to everything is one to other images too, so what changes there says nothing of depth alone."
+        * any(other == ALL for _, other in steps)
+    )
     return f"{answer}: {'; '.join(each)}.{other_data}"
 
 
