@@ -88,6 +88,7 @@ def test_searches_that_end_earlier_scatter_more(recorded, depths, monkeypatch):
     assert measures.shorter(CUB, 3) == measures.shorter(CUB, 9) == 1
     sure = measures.surely_turned(*depths[1:])
     monkeypatch.setattr(measures, "shorter", lambda *_: 10.0)
+    depths = [replace(each) for each in depths]  # each asks once
     assert len(measures.surely_turned(*depths[1:])) < len(sure)
     assert "(10.0 times for Birds and " in page.luck_sentence({"Birds": depths})
 

@@ -6,6 +6,7 @@ repetitions that all methods have finished, with a search luck that is borrowed,
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import pandas as pd
 
@@ -46,6 +47,12 @@ class Depth:
     def scores(self) -> pd.Series:
         """The score of each method, in the paper's order."""
         return self.compared.summary["mean"]
+
+    @cached_property
+    def wider(self) -> float:
+        """By how much its searches, being shorter, scatter more than those that lend their luck, see `shorter`."""
+        donor = self.compared.donor
+        return shorter(donor, studies.get(self.compared.study).budget.trials) if donor else 1.0
 
 
 def wanted(data: str) -> dict[str, str]:
@@ -113,15 +120,9 @@ def shorter(donor: str, trials: int) -> float:
     return max(1.0, float((early / late) ** 0.5))
 
 
-def wider(depth: Depth) -> float:
-    """By how much its searches, being shorter, scatter more than those that lend their luck, see `shorter`."""
-    donor = depth.compared.donor
-    return shorter(donor, studies.get(depth.compared.study).budget.trials) if donor else 1.0
-
-
 def errors(depth: Depth) -> pd.Series:
-    """The standard error of each method's score, `wider` by what its shorter searches add to the borrowed luck."""
-    return wider(depth) * depth.compared.summary["error"]
+    """The standard error of each method's score, wider by what its shorter searches add to the borrowed luck."""
+    return depth.wider * depth.compared.summary["error"]
 
 
 def _told_apart(depth: Depth) -> pd.DataFrame:

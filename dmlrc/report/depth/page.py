@@ -20,7 +20,6 @@ from dmlrc.report.depth.measures import (
     surely_turned,
     turned,
     turned_by_luck,
-    wider,
 )
 from dmlrc.report.significance.page import ranked_cells
 from dmlrc.report.statistics import Estimate
@@ -207,7 +206,7 @@ def luck_sentence(found: Mapping[str, Sequence[Depth]]) -> str:
 
 def _times(found: Mapping[str, Sequence[Depth]]) -> str:
     """How much more they scatter: "1.1 times for Birds"."""
-    told = {title: max(map(wider, depths)) for title, depths in on_own_images(found).items()}
+    told = {title: max(depth.wider for depth in depths) for title, depths in on_own_images(found).items()}
     return labels.listed(f"{times:.1f} times for {title}" for title, times in told.items())
 
 

@@ -1,6 +1,6 @@
 """The answer in a few sentences, and the numbers behind the first page's pictures."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -39,26 +39,30 @@ def answer(edition: Sequence[StudyRecords]) -> str:
         labels.apart(tables.improvement(frame, classic)["concatenated"] for frame in on_each)
         for classic in tables.CLASSICS
     ]
-    gains = {each.name: _gains(each, edition) for each in edition}
-    ours = {name: [gain.value for gain in each] for name, each in gains.items() if each}
-    over = [labels.apart([each[place] for each in ours.values()], 1) for place in (0, 1)] if ours else ["", ""]
+    gains = {each.name: found for each in edition if (found := _gains(each, edition))}
     claimed = tables.claimed_improvement(published.claims(), CONTRASTIVE).groupby("dataset")["gain"].mean()
     frozen = all(each.meta["protocol"]["frozen_trunk"] for each in edition)
-    measured = (
-        f"; in our runs{', which train only a linear layer on fixed features,' * frozen} "
-        f"{over[0]} the contrastive loss and {over[1]} the triplet loss on "
-        f"{labels.listed(f'`{name}`' for name in ours)}"
-    )
     return " ".join(
         [
-            _in_a_word([max(each, key=lambda gain: gain.value) for each in gains.values() if each] if full else []),
+            _in_a_word([max(each, key=lambda gain: gain.value) for each in gains.values()] if full else []),
             "From 2017 to 2019, papers reported a P@1 (how often the nearest neighbour is of the right class) on "
             f"average {labels.apart(claimed)} that of the contrastive loss of 2006, on {listed(published.DATASETS)}.",
             "When Musgrave and colleagues tuned all alike there in 2020 (the *Reality Check*), the newer losses came "
-            f"out on average {paper[0]} it and {paper[1]} the triplet loss, also of 2006{measured * bool(ours)}.",
+            f"out on average {paper[0]} it and {paper[1]} the triplet loss, also of 2006{_in_our_runs(gains, frozen)}.",
             mostly_below(edition),
             leads(edition),
         ]
+    )
+
+
+def _in_our_runs(gains: Mapping[str, Sequence[Estimate]], frozen: bool) -> str:
+    """How the newer losses came out in ours, as the end of a sentence; "" where nothing is known. gains: `_gains`."""
+    if not gains:
+        return ""
+    contrastive, triplet = (labels.apart([each[place].value for each in gains.values()], 1) for place in (0, 1))
+    return (
+        f"; in our runs{', which train only a linear layer on fixed features,' * frozen} {contrastive} the contrastive "
+        f"loss and {triplet} the triplet loss on {labels.listed(f'`{name}`' for name in gains)}"
     )
 
 

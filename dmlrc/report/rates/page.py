@@ -359,13 +359,11 @@ def seed_luck(study: StudyRecords) -> float:
 
     Of the mean over the folds, as a grid has it, between the reruns of one search.
     """
-    reruns = study.runs[study.runs["kind"] == "rerun"]
-    scores = reruns.groupby(["method", "repetition", "number"])["val_map_at_r"].mean()
-    groups = scores.groupby(["method", "repetition"])
-    df = (groups.count() - 1).clip(lower=0)
-    if not df.sum():
+    reruns = study.runs[study.runs["kind"] == "rerun"].rename(columns={"number": "rerun", "val_map_at_r": "value"})
+    scores = reruns.groupby(["method", "repetition", "rerun"])["value"].mean().reset_index()
+    if scores.empty:
         return float("nan")
-    return float(np.sqrt((groups.var() * df).sum() / df.sum()) / scores.mean())
+    return float(np.sqrt(statistics.noise(statistics.as_array(scores)[1]).seed) / scores["value"].mean())
 
 
 def between(edition: Sequence[StudyRecords]) -> dict[str, Turned]:
