@@ -44,8 +44,9 @@ EVIDENCE = cars196crops-frozen-rates cub200-2010-frozen-rates grocery-frozen-rat
 	grocery-frozen-roth2020-rates grocery-frozen-fehervari2019-rates \
 	cub200-2010-frozen cars196crops-frozen grocery-frozen \
 	cub200-2010-frozen-after2019 cars196crops-frozen-after2019 grocery-frozen-after2019 \
-	cub200-2010-frozen-rate-tenfold cub200-2010-frozen-rate-searched \
-	grocery-frozen-rate-searched cars196crops-frozen-rate-searched \
+	cub200-2010-frozen-rate-tenfold cars196crops-frozen-rate-searched \
+	cub200-2010-frozen-rates-searched grocery-frozen-rates-searched cars196crops-frozen-rates-searched \
+	cub200-2010-frozen-log-scales cars196crops-frozen-log-scales grocery-frozen-log-scales \
 	cars196crops-last-block-rates cars196crops-embedder-alone-rates cub200-2010-last-block-rates \
 	cub200-2010-embedder-alone-rates omniglot-scratch-rates \
 	cars196crops-last-block cars196crops-embedder-alone cub200-2010-last-block cub200-2010-embedder-alone \

@@ -22,7 +22,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from dmlrc.methods import Method
+from dmlrc.methods import Float, Int, Method
 
 Fingerprint = Mapping[str, Any]
 _OF_EVERY_METHOD = ("dmlrc", "torch", "numpy")
@@ -45,11 +45,18 @@ def of(method: Method) -> dict[str, Any]:
     from or uses. python: of code of one's own. space, settings, changes, batches, training: the method's fields.
     """
     told: dict[str, Any] = _loss(method.loss)
-    told["space"] = {name: {"kind": type(each).__name__, **asdict(each)} for name, each in method.space.items()}
+    told["space"] = {name: _range(each) for name, each in method.space.items()}
     told |= {"settings": dict(method.settings), "changes": dict(method.changes)}
     told["batches"] = {name: getattr(method, name) for name in ("classes_per_batch", "images_per_class", "sampler")}
     told["training"] = {name: getattr(method, name) for name in ("weight_decay", "optimizer")}
     return json.loads(json.dumps(told, sort_keys=True, default=_plain))
+
+
+def _range(searched: Float | Int) -> dict[str, Any]:
+    """A range as records have it, those too that are older than a part of it that is not set."""
+    return {"kind": type(searched).__name__} | {
+        name: value for name, value in asdict(searched).items() if value is not None
+    }
 
 
 def differences(old: Fingerprint | None, new: Fingerprint) -> list[str]:

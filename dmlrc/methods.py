@@ -24,14 +24,22 @@ No loss can therefore have a hyperparameter of this name.
 
 @dataclass(frozen=True)
 class Float:
-    """A real hyperparameter, searched uniformly in [low, high], or uniformly in its logarithm."""
+    """A real hyperparameter, searched uniformly in [low, high], or uniformly in its logarithm.
+
+    first: the value that the first trial of a search takes; None: drawn as the others.
+    """
 
     low: float
     high: float
     log: bool = False
+    first: float | None = None
 
     def __post_init__(self):
         _check_range(self)
+        if self.first is not None and not self.low <= self.first <= self.high:
+            raise UsageError(
+                f"a search from {self.low:g} to {self.high:g} cannot begin at {self.first!r}: choose between"
+            )
         if self.log and self.low <= 0:
             raise UsageError(f"a range in logarithms begins above 0, not at {self.low:g}: raise low, or leave log out")
 

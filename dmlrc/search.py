@@ -35,7 +35,8 @@ def propose(
     trials: the finished ones in order, each with params, value (mean validation MAP@R) and state. running: the
     hyperparameters of those that run at the same time, whose value is not known.
     A diverged trial counts as failed: the sampler does not learn from it. Sampler: Optuna's TPE
-    (Bergstra et al. 2011) with the settings of `TPE`; until 10 trials are complete they are uniform in the space.
+    (Bergstra et al. 2011) with the settings of `TPE`; until 10 trials are complete they are uniform in the space, but
+    for those of the first trial that a range names.
     """
     extras.require("search", "a search for hyperparameters")
     # the rows of a sweep draw the same random settings
@@ -43,7 +44,14 @@ def propose(
     sampler = optuna.samplers.TPESampler(seed=crc32(f"{seed}/{method.row}/{number}".encode()), **TPE)
     study, distributions = optuna_study(method, trials, sampler), _distributions(method)
     study.add_trials([_running(params, distributions) for params in running])
-    return study.ask(distributions).params
+    asked = study.ask(distributions).params
+    return asked if number else asked | _first(method)
+
+
+def _first(method: Method) -> dict[str, float]:
+    """The values that a method's ranges name for the first trial."""
+    firsts = {name: getattr(space, "first", None) for name, space in method.space.items()}
+    return {name: value for name, value in firsts.items() if value is not None}
 
 
 def optuna_study(

@@ -1,11 +1,12 @@
 """The search is a pure function of the trials before it."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from dmlrc import extras, search
-from dmlrc.errors import DmlrcError
+from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.methods import LOSS_WEIGHTS_LR, Float, Int, Method
 from dmlrc.papers import musgrave2020
 from dmlrc.report import published
@@ -22,6 +23,17 @@ def play(trials, count, seed=0, objective=lambda params: -((params["x"] - 0.5) *
         state = "diverged" if math.isnan(value) else "complete"
         trials.append({"params": params, "value": value, "state": state})
     return trials
+
+
+def test_the_first_trial_has_the_values_that_ranges_name_and_nothing_else_of_it_changes():
+    plain = Method("a", "contrastive", {"x": Float(0.0, 1.0), "lr": Float(1e-6, 1e-3, log=True)})
+    named = replace(plain, space={**plain.space, "lr": Float(1e-6, 1e-3, log=True, first=1e-5)})
+    drawn = search.propose(plain, [], 0)
+    assert search.propose(named, [], 0) == drawn | {"lr": 1e-5}
+    trial = {"params": drawn, "value": 0.5, "state": "complete"}
+    assert search.propose(named, [trial], 0) == search.propose(plain, [trial], 0)
+    with pytest.raises(UsageError, match="cannot begin at 1"):
+        Float(1e-6, 1e-3, log=True, first=1.0)
 
 
 def test_a_search_broken_off_and_resumed_proposes_the_same():

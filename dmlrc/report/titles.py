@@ -53,6 +53,8 @@ SWEEPS = {
     "random": "random class order",
     "rate-searched": "learning rate searched",
     "rate-tenfold": "ten times the learning rate",
+    "rates-searched": "learning rate searched, 100 trials",
+    "log-scales": "scales searched in logarithms",
     "samples": "images of a class",
     "samplers": "samplers",
     "shares": "share of classes",

@@ -2,11 +2,12 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from dmlrc import studies
+from dmlrc import search, studies
 from dmlrc.errors import UsageError
 from dmlrc.methods import LEARNING_RATE
 from dmlrc.studies import experiments
@@ -57,11 +58,25 @@ def test_a_grid_varies_the_rate_alone(name):
 
 
 @pytest.mark.parametrize("name", ["cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen"])
-def test_the_ablation_searches_the_rate_of_each_method(name):
-    searched = studies.get(f"{name}-rate-searched")
-    assert len(searched.methods) == 8
-    assert all(LEARNING_RATE in method.space for method in searched.methods)
-    assert searched.parent == name
+def test_equal_tuning_searches_the_rate_of_each_method_from_the_shared_one(name):
+    searched, shared = studies.get(f"{name}-rates-searched"), studies.get(name).protocol.lr
+    assert (len(searched.methods), searched.budget.trials, searched.repetitions, searched.parent) == (8, 100, 3, name)
+    for method in searched.methods:
+        rate = method.space[LEARNING_RATE]
+        assert (rate.low, rate.first, rate.high) == pytest.approx((shared / 10, shared, 100 * shared))
+        assert search.propose(method, [], seed=0)[LEARNING_RATE] == shared
+        assert method.space.keys() == studies.get(name).method(method.name).space.keys() | {LEARNING_RATE}
+
+
+@pytest.mark.parametrize("name", ["cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen"])
+def test_scales_in_logarithms_have_the_ends_of_the_linear_ones(name):
+    logs = studies.get(f"{name}-log-scales")
+    assert [method.name for method in logs.methods] == ["proxy_nca", "cosface"]
+    for method in logs.methods:
+        before = studies.get(name).method(method.name).space
+        changed = {key for key in before if before[key] != method.space[key]}
+        (key,) = changed
+        assert method.space[key] == replace(before[key], log=True)
 
 
 @pytest.mark.parametrize("main", ["grocery-quick", "glyphs-quick", "grocery-frozen"])
