@@ -78,6 +78,9 @@ def study_run(
     proposals: Annotated[
         int, typer.Option(min=1, help="Trials of a search that run at a time. More end earlier and search less well.")
     ] = 1,
+    seconds: Annotated[
+        float | None, typer.Option(min=0, help="Stop by itself after so long, as on a GPU that is lent for a while.")
+    ] = None,
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://HOST:8786: its workers train.")
     ] = None,
@@ -90,7 +93,7 @@ def study_run(
         chosen = replace(chosen, repetitions=repetitions)
     methods = [chosen.method(each) for each in method] if method else None
     with _interruptible(), dmlrc.cluster.Dask(scheduler) if scheduler else contextlib.nullcontext() as executor:
-        dmlrc.study.run(chosen, methods, executor, None if scheduler else workers, proposals=proposals)
+        dmlrc.study.run(chosen, methods, executor, None if scheduler else workers, proposals=proposals, seconds=seconds)
     typer.echo(f"study {name}: {_progress(chosen)}")
 
 

@@ -23,6 +23,9 @@ COMPARISON = "comparison"
 TEST_METRICS = ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r")
 
 
+PRECISIONS = ("float32", "tf32", "bfloat16")
+
+
 class TrunkInput(NamedTuple):
     """The settings of a protocol on which the cached features of a trunk depend, or its maps."""
 
@@ -66,6 +69,8 @@ class Protocol:
     members, meta_classes: DREML, see `dmlrc.data.meta_classes`.
     test_metrics: what is recorded on the test classes; val_metrics (map_at_r among them): on the validation
     classes, after every eval_every epochs; train_metrics: on the training images, then and at the end.
+    precision: of what trains of a trunk on a GPU: "float32"; "tf32", in which the factors of convolutions have ten
+    bits; or "bfloat16". A CPU knows float32 alone.
     binary: retrieval by Hamming distance of the signs is recorded too. arrays: of ("histograms", "spectrum"), see
     `dmlrc.evaluation.arrays_of`. per_class: MAP@R and P@1 of every test class are recorded.
     """
@@ -110,8 +115,11 @@ class Protocol:
     arrays: tuple[str, ...] = ()
     per_class: bool = False
     train_from: str | None = None
+    precision: str = "float32"
 
     def __post_init__(self):
+        if self.precision not in PRECISIONS:
+            raise unknown("precision", self.precision, PRECISIONS)
         if self.train_from and self.frozen_trunk:
             raise UsageError(f"protocol {self.name} freezes the trunk and trains it from {self.train_from}: choose one")
         if self.train_from and self.augmentation not in ("flip", "none"):

@@ -4,7 +4,9 @@ A finished unit is a record on disk, and what to do next follows from the record
 """
 
 import contextlib
+import math
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, ThreadPoolExecutor, wait
@@ -32,6 +34,7 @@ def run(
     workers: int | None = None,
     searched_only: bool = False,
     proposals: int = 1,
+    seconds: float | None = None,
 ) -> None:
     """Run what is missing of a study; a record is written as each trial or rerun ends.
 
@@ -42,6 +45,8 @@ def run(
     nothing else.
     proposals: how many trials of a search run at a time; more finish earlier and search less well, see
     `schedule.next_units`. The reruns after it run at a time as `workers` allow.
+    seconds: after which this returns, whatever is left. No unit is begun of which the slowest so far would not end in
+    time; what is still under way at the end is given up. This process alone cannot be stopped in a unit.
     Stopped at any moment, the next call goes on where this one was. A unit that failed is tried again. Records of a
     method that has changed since are not used: they are set aside, and what changed is said on standard error. (Of a
     loss of this library its name alone is known, see `dmlrc.fingerprint`.)
@@ -74,8 +79,9 @@ def run(
         return
     if any(schedule.lacks_trials(study, chain, done) for chain in chains):
         extras.require("search", "a search for hyperparameters")
+    limit = Limit(seconds)
     with records.running(study.name, [method.name for method, _ in chains if method]):
-        _run(study, chosen, chains, executor, workers, proposals, named=methods is not None)
+        _run(study, chosen, chains, executor, workers, proposals, limit, named=methods is not None)
 
 
 def _lacking(study: Study, chains: list[schedule.Chain], done: list[dict]) -> bool:
@@ -89,6 +95,7 @@ def _run(
     executor: Executor | None,
     workers: int | None,
     proposals: int,
+    limit: "Limit",
     named: bool,
 ) -> None:
     """Run what is missing of these chains, whose methods no other process runs. named: whether they were asked for."""
@@ -105,8 +112,10 @@ def _run(
     most = workers or (len(chains) * max(proposals, study.budget.reruns) if executor else 1)
     begun = False
     bar = tqdm(total=schedule.total(study, chains), initial=len(done), desc=study.name)
-    with contextlib.nullcontext(executor) if executor else pool(most) as used, bar:
-        for record in _work(study, chains, done, used, most, proposals, bar):
+    # what is given up at the limit of time leaves by an error, on which a pool does not wait for it
+    in_time = contextlib.suppress(_TimeUpError)
+    with in_time, contextlib.nullcontext(executor) if executor else pool(most) as used, bar:
+        for record in _work(study, chains, done, used, most, proposals, limit, bar):
             if not begun:  # a run that fails before its first unit leaves nothing behind
                 _begin(study, fitting)
                 begun = True
@@ -180,6 +189,31 @@ def _set_aside(study: Study, outdated: schedule.Outdated) -> None:
     )
 
 
+class _TimeUpError(Exception):
+    """Some units are under way when the time is over."""
+
+
+class Limit:
+    """How long a call may work, in seconds from now; None: as long as it takes."""
+
+    def __init__(self, seconds: float | None):
+        self._end = math.inf if seconds is None else time.monotonic() + seconds
+        self._slowest = 0.0
+
+    @property
+    def left(self) -> float:
+        return max(0.0, self._end - time.monotonic())
+
+    @property
+    def is_near(self) -> bool:
+        """Whether a unit that takes as long as the slowest so far would not end in time."""
+        return self.left <= self._slowest
+
+    def took(self, seconds: float) -> None:
+        """A unit has ended, from being handed out to its record."""
+        self._slowest = max(self._slowest, seconds)
+
+
 MOST_DEATHS = 3
 """How many workers a unit may kill before it is recorded as failed."""
 _GLANCE = 10  # seconds after which a cluster is looked at again: workers may have come
@@ -201,6 +235,7 @@ def _work(
     pool: Executor,
     most: int,
     proposals: int,
+    limit: Limit,
     bar: tqdm,
 ) -> Iterator[dict]:
     """Yield each record as its unit ends; the caller adds it to `done` before the chain's next units are chosen.
@@ -215,7 +250,8 @@ def _work(
     def hand_out(chain: schedule.Chain, unit: schedule.Unit, batch: list[schedule.Unit], deaths: int) -> None:
         bar.set_postfix_str(f"{schedule.method_name(chain[0])} {unit.kind} {unit.number}")
         try:
-            pending[pool.submit(run_unit, unit)] = chain, unit, batch, deaths
+            begun = time.monotonic()
+            pending[pool.submit(run_unit, unit)] = chain, unit, batch, deaths, begun
         except BrokenProcessPool:  # of an executor that starts no new process, unlike `Workers` and `Dask`
             raise DmlrcError(
                 f"the executor's processes are gone, perhaps for want of memory, and {study.name} has work left: run "
@@ -225,16 +261,21 @@ def _work(
     try:
         while waiting or ready or pending:
             width = min(most, pool.slots()) if isinstance(pool, Dask) else most
-            while (waiting or ready) and len(pending) < width:
+            while (waiting or ready) and len(pending) < width and not limit.is_near:
                 if ready:
                     hand_out(*ready.pop(0), deaths=0)
                 else:
                     chain = waiting.pop(0)
                     batch = schedule.next_units(study, *chain, done, proposals)
                     ready = [(chain, unit, batch) for unit in batch]
-            finished, _ = wait(pending, timeout=_GLANCE, return_when=FIRST_COMPLETED)
+            if not pending:  # what is left would not end in time
+                return
+            finished, _ = wait(pending, timeout=min(_GLANCE, limit.left), return_when=FIRST_COMPLETED)
+            if not finished and not limit.left:
+                raise _TimeUpError
             for future in finished:
-                chain, unit, batch, deaths = pending.pop(future)
+                chain, unit, batch, deaths, begun = pending.pop(future)
+                limit.took(time.monotonic() - begun)
                 if isinstance(future.exception(), BrokenProcessPool):
                     deaths += 1
                     name = f"{schedule.method_name(chain[0])} {unit.kind} {unit.number}"

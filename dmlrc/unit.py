@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from dmlrc import data, provenance, training
 from dmlrc.data.meta_classes import meta_labels
-from dmlrc.errors import DivergedError, DmlrcError, LossError
+from dmlrc.errors import DivergedError, DmlrcError, LossError, UsageError
 from dmlrc.evaluation import pretrained_scores, test_embeddings, test_results
 from dmlrc.inputs import PreparedData, device, prepare
 from dmlrc.records import PRETRAINED
@@ -27,7 +27,7 @@ def run_unit(unit: Unit) -> dict:
     Raises LossError where a loss of one's own fails in a rerun or in the first trial of a search; a later trial is
     recorded as failed.
     """
-    with _settled(device()):
+    with _settled(device(), unit.protocol.precision):
         return _record(unit)
 
 
@@ -64,7 +64,7 @@ def embeddings_of(unit: Unit) -> tuple[np.ndarray, torch.Tensor]:
 
     Raises DivergedError where a run diverges.
     """
-    with _settled(device()):
+    with _settled(device(), unit.protocol.precision):
         prepared = _prepared(unit)
         runs = _trained(unit, prepared)
         if runs[-1].state != "complete":
@@ -81,9 +81,16 @@ def _prepared(unit: Unit) -> PreparedData:
     return prepare(unit.dataset, unit.protocol, unit.class_order, unit.study_seed, unit.contents)
 
 
-def _settled(device: torch.device) -> contextlib.AbstractContextManager[None]:
-    """What holds while a unit runs: one thread on a CPU; on a GPU, the same numbers from the same seed."""
-    return {"cpu": _one_thread, "cuda": _repeatable}.get(device.type, contextlib.nullcontext)()
+def _settled(device: torch.device, precision: str) -> contextlib.AbstractContextManager[None]:
+    """What holds while a unit runs: one thread on a CPU; on a GPU, the same numbers from the same seed.
+
+    Raises UsageError for a precision that the device does not have.
+    """
+    if device.type == "cuda":
+        return _repeatable("tf32" if precision == "tf32" else "ieee")
+    if precision != "float32":
+        raise UsageError(f"precision {precision!r} is that of a GPU, and this runs on {device.type}: take float32")
+    return _one_thread() if device.type == "cpu" else contextlib.nullcontext()
 
 
 @contextlib.contextmanager
@@ -108,8 +115,8 @@ _WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
 
 
 @contextlib.contextmanager
-def _repeatable() -> Iterator[None]:
-    """The same numbers from the same seed on a GPU.
+def _repeatable(convolutions: str = "ieee") -> Iterator[None]:
+    """The same numbers from the same seed on a GPU. convolutions: torch's word for their precision.
 
     On an NVIDIA H200, with torch's own settings, a run of conv4 repeated gave other numbers. Forward and backward of 32
     images, with those settings and with these: conv4 3.1 and 3.7 ms, BN-Inception at 227 px 27 and 35, ResNet-50 at
@@ -121,7 +128,7 @@ def _repeatable() -> Iterator[None]:
     os.environ.setdefault(_WORKSPACE, ":4096:8")  # is read with the first product
     torch.use_deterministic_algorithms(True, warn_only=True)  # an operation that has no such way says so
     torch.utils.deterministic.fill_uninitialized_memory = False
-    torch.backends.cudnn.conv.fp32_precision = "ieee"  # TF32, its default, keeps ten bits
+    torch.backends.cudnn.conv.fp32_precision = convolutions  # TF32, torch's default, keeps ten bits
     try:
         yield
     finally:

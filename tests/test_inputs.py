@@ -208,7 +208,7 @@ def test_a_partly_frozen_trunk_runs_as_a_unit(monkeypatch):
     assert {tuple(group["initial_lr"] for group in each) for each in groups} == {(protocol.lr, 1e-2)}  # head, embedder
     assert set(record["scores"]) == {"fold0", "fold1", "separated", "concatenated"}
     prepared = inputs.prepare("glyphs-small", protocol, "default", 0)
-    assert prepared.source.maps.shape[1:] == (1, 64, 3, 3)
+    assert prepared.source.maps.array.shape[1:] == (1, 64, 3, 3)
     assert sum(each.numel() for each in prepared.make_model().trunk.parameters()) == 128 * (64 * 9 + 1) + 2 * 128
     untrained = run_unit(replace(unit, method=None, kind="pretrained", params={}))["scores"]
     assert set(untrained) == {"separated", "concatenated"}

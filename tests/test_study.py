@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import os
 import pickle
 import shutil
@@ -431,11 +432,53 @@ def test_what_makes_a_gpu_repeat_itself_is_put_back(monkeypatch, workspace):
     if workspace:
         monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", workspace)
     before = _settings()
-    with contextlib.suppress(DmlrcError), _settled(torch.device("cuda")):
+    with contextlib.suppress(DmlrcError), _settled(torch.device("cuda"), "float32"):
         within = _settings()
         raise DmlrcError("a unit that fails")
     assert (within["deterministic"], within["precision"], within["workspace"]) == (True, "ieee", workspace or ":4096:8")
     assert _settings() == before
+
+
+def _slow(embeddings, labels):
+    time.sleep(100)
+    return embeddings.sum()
+
+
+def test_a_run_stops_by_itself_when_its_time_is_up_and_keeps_what_ended(tiny, home, monkeypatch):
+    study.run(tiny, seconds=0)
+    assert not records.is_begun("tiny")
+    left, write = [math.inf], records.write_unit
+    monkeypatch.setattr(study.Limit, "left", property(lambda limit: left[0]))
+    # the time is up when the first record is there
+    monkeypatch.setattr(records, "write_unit", lambda *args: (write(*args), left.__setitem__(0, 0.0)))
+    timed = replace(tiny, name="timed", methods=(Method("fast", "triplet"), Method("slow", _slow)))
+    begun = time.monotonic()
+    study.run(timed, workers=2)
+    assert time.monotonic() - begun < 60  # what is under way is not waited for
+    assert [unit["method"] for unit in records.finished_units("timed", timed.configuration())] == ["fast"]
+
+
+def test_no_unit_is_begun_that_would_not_end_in_time(tiny, home, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(study.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(
+        study, "run_unit", lambda unit, real=run_unit: clock.__setitem__(0, clock[0] + 10) or real(unit)
+    )
+    study.run(tiny, seconds=35)  # after three units 5 seconds are left
+    assert schedule.progress(tiny)[0] == 3
+    study.run(tiny)
+    assert schedule.progress(tiny)[0] == schedule.progress(tiny)[1]
+
+
+@pytest.mark.parametrize(("precision", "convolutions"), [("float32", "ieee"), ("tf32", "tf32"), ("bfloat16", "ieee")])
+def test_the_precision_of_a_gpu_is_that_of_the_protocol(precision, convolutions):
+    with _settled(torch.device("cuda"), precision):
+        assert _settings()["precision"] == convolutions
+
+
+def test_a_cpu_knows_float32_alone():
+    with pytest.raises(UsageError, match="'bfloat16' is that of a GPU, and this runs on cpu: take float32"):
+        _settled(torch.device("cpu"), "bfloat16")
 
 
 def test_export_keeps_every_fact_and_a_new_method_joins_the_committed_ones(tiny, home, finished):

@@ -19,14 +19,23 @@ class EmbeddingModel(nn.Module):
     normalize: L2-normalise the embeddings; False for losses on un-normalised ones.
     layer_norm: LayerNorm without affine parameters in front of the linear layer, which then has no bias
     (Zhai & Wu 2019, section 3.2).
+    bfloat16: the trunk computes in it, by autocast; the linear layer in float32.
     """
 
-    def __init__(self, trunk: nn.Module, embedding_dim: int | None, normalize: bool = True, layer_norm: bool = False):
+    def __init__(
+        self,
+        trunk: nn.Module,
+        embedding_dim: int | None,
+        normalize: bool = True,
+        layer_norm: bool = False,
+        bfloat16: bool = False,
+    ):
         super().__init__()
         features = trunk.out_features
         self.trunk = trunk
         self.embedding_dim = features if embedding_dim is None else embedding_dim
         self.normalize = normalize
+        self.bfloat16 = bfloat16
         self.norm = nn.LayerNorm(features, elementwise_affine=False) if layer_norm else nn.Identity()
         self.embedder = nn.Identity()
         if embedding_dim is not None:
@@ -40,7 +49,13 @@ class EmbeddingModel(nn.Module):
 
     def project(self, images: Tensor) -> Tensor:
         """The embeddings (B, D) before they are normalised."""
-        return self.embedder(self.norm(self.trunk(images)))
+        return self.embedder(self.norm(self._features(images)))
+
+    def _features(self, images: Tensor) -> Tensor:
+        if not self.bfloat16:
+            return self.trunk(images)
+        with torch.autocast(images.device.type, torch.bfloat16, cache_enabled=False):  # a graph cannot hold the cache
+            return self.trunk(images).float()
 
 
 class FeatureTrunk(nn.Module):

@@ -168,6 +168,22 @@ LAST_BLOCK = replace(
     max_epochs=20,
 )
 EMBEDDER_ALONE = replace(LAST_BLOCK, name="musgrave2020-embedder-alone", frozen_trunk=True, train_from=None)
+# Depths of training on one trunk and the same images, each image and its mirror image: what lies below the first layer
+# that trains is computed once. 1,000 steps; rates are those of grids on validation classes.
+MOBILENETV2 = replace(
+    LAST_BLOCK,
+    trunk="timm:mobilenetv2_100",
+    weights="package",
+    eval_every=2,
+    max_epochs=10,
+)
+DEPTHS = {
+    "embedder": {"frozen_trunk": True, "train_from": None},
+    "last-block": {"train_from": "blocks.6"},
+    "half": {"train_from": "blocks.3"},  # half of the multiply-adds
+    "whole": {"train_from": None},
+}
+"""What trains of MobileNetV2, from the least to the most."""
 # Everything trains, from scratch, on characters.
 SCRATCH = replace(
     CHARACTERS,

@@ -17,6 +17,15 @@ def test_they_are_the_best_trials(study, monkeypatch):
         assert settings == pytest.approx(best["params"], rel=0.006)
 
 
+@pytest.mark.parametrize("dataset", tuned.OF_DEPTHS)
+def test_those_of_the_depths_are_the_best_trials_of_first_searches(dataset, monkeypatch):
+    monkeypatch.setenv("DMLRC_HOME", str(Path(__file__).parents[2]))
+    for method, settings in tuned.OF_DEPTHS[dataset].items():
+        trials = records.load(tuned.searched_on(dataset, method)).trials
+        own = trials[(trials["method"] == method) & (trials["repetition"] == 0)]
+        assert settings == pytest.approx(search.best(own.to_dict("records"))["params"], rel=0.006)
+
+
 def test_a_data_set_that_was_not_searched_takes_those_of_the_cars():
     assert tuned.of("grocery") is tuned.GROCERY
     assert tuned.of("cub200_2010") is tuned.of("cars196crops") is tuned.CARS
