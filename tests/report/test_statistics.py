@@ -500,3 +500,44 @@ def test_rows_without_a_mean_have_no_rank_and_without_intervals_nothing_is_told_
     assert unknown["rank_high"].tolist()[::2] == [2, 2]
     assert unknown["among_best"].tolist() == [True, False, True]
     assert statistics.by_luck_of_seeds(rows[:0]).empty
+
+
+class TestPower:
+    def test_a_normal_test_has_the_textbook_number(self):
+        assert statistics.least_effect(2.0, 1e6) == pytest.approx(2 * (1.95996 + 0.84162), rel=1e-3)
+        assert np.isnan(statistics.least_effect(0.0, 10))
+        assert np.isnan(statistics.least_effect(1.0, 0))
+
+    @pytest.mark.parametrize("comparisons", [1, 91])
+    def test_the_least_difference_is_told_in_four_of_five_studies(self, comparisons):
+        luck = {"search": 0.2, "seed": SEED_SD}
+        told = statistics.least_difference(
+            **luck, methods=METHODS, searches=REPETITIONS, reruns=RERUNS, comparisons=comparisons
+        )
+        means = np.zeros(METHODS)
+        means[0] = told
+        values, _ = made(2.0, means=np.tile(means, (STUDIES, 1)))
+        known = statistics.noise(values)
+        difference, _, p = statistics.pairwise(*statistics.of_methods(values, known), known.df)
+        found = (p[:, 0] * comparisons < 0.05) & (difference[:, 0] > 0)
+        assert found.mean() == pytest.approx(0.8, abs=3 * np.sqrt(0.16 / STUDIES))
+
+    @pytest.mark.parametrize("end", [0, 1])
+    def test_the_least_ratio_is_told_in_about_four_of_five_studies(self, end):
+        over, under, spread = 0.0145, 0.0132, 0.303
+        true, random = statistics.least_ratio(over, under, spread)[end], np.random.default_rng(0)
+        places, told = np.append(np.linspace(0.2, 0.8, 8), [0, 1]) - 0.5, []
+        for _ in range(200):
+            groups = [
+                (random.normal(1 + width * places, error), np.full(10, error))
+                for width, error in ((true * spread, over), (spread, under))
+            ]
+            found = statistics.redrawn(groups, lambda one, other: np.ptp(one, axis=-1) / np.ptp(other, axis=-1), 1000)
+            told.append(found.low > 1 if end else found.high < 1)
+        assert np.mean(told) == pytest.approx(0.8, abs=0.12)
+
+    def test_where_luck_drowns_every_ratio_none_is_told(self):
+        low, high = statistics.least_ratio(0.0166, 0.0157, 0.149)
+        assert np.isnan(low)
+        assert high == pytest.approx(1.64, abs=0.02)
+        assert np.isnan(statistics.least_ratio(1.0, 1.0, 0.1)).all()

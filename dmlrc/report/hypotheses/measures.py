@@ -3,7 +3,7 @@
 Everything here follows `book/preregistration.md` to the letter: change nothing without a dated amendment there.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -113,18 +113,18 @@ class Counted:
         return (f"{self.name}: {self.finished} of {self.wanted}",)
 
 
-def counted(name: str) -> Counted:
+def counted(name: str, methods: Collection[str] = (), reruns: int = 0) -> Counted:
     """The records of a study, cut down to the repetitions that all methods finished.
 
     A repetition is finished when all its reruns are, whether they ended with a number or diverged. A repetition of a
-    method with fewer than two scores is left out.
+    method with fewer than two scores is left out. methods, reruns: which are asked for, if not those of the study.
     """
     study = studies.get(name)
-    chosen = [method.name for method in study.methods]
+    chosen = list(methods) or [method.name for method in study.methods]
     found = records.find(name)
     if found is None:
         return Counted(name, None, 0, study.repetitions)
-    whole = repetitions.finished(found, chosen, study.budget.reruns)
+    whole = repetitions.finished(found, chosen, reruns or study.budget.reruns)
     if not len(whole):
         return Counted(name, None, 0, study.repetitions)
     scores = found.scores[found.scores["method"].isin(chosen) & found.scores["repetition"].isin(whole)]

@@ -25,9 +25,9 @@ from dmlrc.report.hypotheses.measures import (
 from dmlrc.report.significance import measures as significance
 from dmlrc.report.statistics import LEVEL, Estimate, holm
 
-POINTS = ("H3", "H8")
+POINTS = ("H3", "H8", "H10")
 """The hypotheses whose statistic is a fraction, shown in percent."""
-WITHOUT_ITS_END = ("H1", "H9")
+WITHOUT_ITS_END = ("H1", "H9", "H11")
 """The hypotheses whose region was written down without the number at its end."""
 SAME = ("normalized_softmax", "proxy_nca")
 

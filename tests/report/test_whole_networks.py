@@ -1,0 +1,215 @@
+"""H10 and H11 on made-up studies, which stand in the place of those of whole networks."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from factories import searched_study
+from test_hypotheses import METHODS, flat
+
+from dmlrc import studies
+from dmlrc.report.hypotheses import measures, page, whole, whole_page
+from dmlrc.report.hypotheses.measures import CARS, CUB, EMBEDDER, KEPT, LAST_BLOCK, NOT_KEPT, NOT_TESTED, OPEN
+from dmlrc.report.hypotheses.whole import NO_VERDICT, NOT_RUN, Pair
+
+EVERYTHING, ALONE = LAST_BLOCK[CARS], EMBEDDER[CARS]
+LONG = Pair(LAST_BLOCK[CUB], EMBEDDER[CUB])
+EIGHT = [method.name for method in studies.get(EVERYTHING).methods]
+FOUR = ["contrastive", "triplet", "normalized_softmax", "multi_similarity"]
+
+
+@pytest.fixture
+def networks(recorded, monkeypatch):
+    """The records, with the table of frozen features; pairs of existing names stand for those of whole networks."""
+    monkeypatch.setattr(whole, "PAIRS", {CARS: (LONG, Pair(EVERYTHING, ALONE)), CUB: (Pair("no-such", "study"),)})
+    monkeypatch.setattr(whole, "FEWER", {EVERYTHING: (FOUR, 2)})
+    recorded[CARS] = searched_study(CARS, flat(0.05, METHODS), search=0.002)
+    return recorded
+
+
+def study(name, means, rng=0, **luck):
+    return searched_study(name, means, **({"search": 0, "seed": 0.001} | luck), rng=rng)
+
+
+def newer(gain):
+    return {name: 0.4 if name in ("contrastive", "triplet") else 0.4 * (1 + gain) for name in EIGHT}
+
+
+def put(networks, everything, alone=None):
+    networks[EVERYTHING] = study(EVERYTHING, everything)
+    networks[ALONE] = study(ALONE, alone or flat(0.1, EIGHT), rng=1)
+
+
+def only(found, methods, reruns=9):
+    """The records of these methods, and of so many reruns each."""
+    scores, runs = (
+        each[each["method"].isin(methods) & (each["rerun"] < reruns)] for each in (found.scores, found.reruns)
+    )
+    return replace(found, scores=scores, reruns=runs)
+
+
+class TestWhatIsJudged:
+    def test_the_studies_are_those_of_the_preregistration(self):
+        assert [pair.everything for pair in whole.PAIRS[CARS]] == [
+            "cars196crops-mobilenetv2-whole-2000",
+            "cars196crops-mobilenetv2-whole",
+        ]
+        assert [pair.alone for pair in whole.PAIRS[CUB]] == ["cub200-2010-mobilenetv2-embedder-2000"]
+        assert set(whole.FEWER) == {"cars196crops-mobilenetv2-whole"}
+        assert whole.FEWER["cars196crops-mobilenetv2-whole"] == (tuple(FOUR), 2)
+
+    def test_without_records_nothing_is_run(self, recorded):
+        found = whole.judged()
+        assert [(each.hypothesis, each.study) for each in found] == [
+            ("H10", CARS),
+            ("H10", CUB),
+            ("H11", CARS),
+            ("H11", CUB),
+        ]
+        assert {each.verdict for each in found} == {NOT_RUN}
+        assert whole.recorded() == []
+        assert whole_page.summary(found).endswith("not run.")
+        assert whole_page.sentences(found).count("Not run on Cars crops and CUB-200 (2010)") == 2
+        assert (page.cells(found)["verdict"] == NOT_RUN).all()
+        assert whole_page.omissions(found).empty
+
+    def test_the_first_pair_that_is_complete(self, networks):
+        def on():
+            return tuple(each.name for each in whole.pair_of(CARS))
+
+        put(networks, flat(0.02, EIGHT))
+        assert on() == (EVERYTHING, ALONE)
+        networks[LONG.everything] = study(LONG.everything, flat(0.02, EIGHT))
+        assert on() == (EVERYTHING, ALONE)  # its twin is missing
+        networks[LONG.alone] = study(LONG.alone, flat(0.1, EIGHT))
+        assert on() == (LONG.everything, LONG.alone)
+        assert whole.newer_gain_little(CARS).on == on()
+        networks[LONG.everything] = only(networks[LONG.everything], EIGHT[1:])
+        assert on() == (EVERYTHING, ALONE)
+        assert whole.losses_matter_less(CUB).verdict == NOT_RUN
+
+    def test_four_methods_with_two_reruns_are_enough_of_one_study_and_the_others_are_named(self, networks):
+        put(networks, flat(0.02, EIGHT))
+        networks[EVERYTHING] = only(networks[EVERYTHING], FOUR, reruns=2)
+        found = whole.losses_matter_less(CARS)
+        assert list(found.without) == FOUR
+        assert ", without ArcFace, Margin, NTXent and SoftTriple" in found.findings[0].what
+        assert [each.found.n for each in found.findings] == [4, 4]
+        assert (found.methods, found.reruns) == (4, 2)
+        assert "Over 4 methods, with at least 2 reruns of each" in whole_page.sentences([found])
+        networks[EVERYTHING] = only(networks[EVERYTHING], FOUR[:3], reruns=2)
+        assert whole.losses_matter_less(CARS).verdict == NOT_RUN
+
+    def test_other_verdicts_do_not_know_of_them(self, networks):
+        put(networks, flat(0.02, EIGHT))
+        assert {each.hypothesis for each in measures.judged()} == {f"H{number}" for number in range(1, 10)}
+
+    def test_without_a_luck_of_search_nothing_is_tested(self, networks):
+        put(networks, flat(0.02, EIGHT))
+        del networks[CARS]
+        assert {each.verdict for each in whole.judged() if each.study == CARS} == {NOT_TESTED}
+        assert "not tested" in whole_page.sentences(whole.judged())
+
+
+class TestNewerLosses:
+    @pytest.mark.parametrize(("gain", "verdict"), [(0.0, KEPT), (0.05, OPEN), (0.12, NOT_KEPT)])
+    def test_h10_is_the_gain_over_contrastive(self, networks, gain, verdict):
+        put(networks, newer(gain))
+        found = whole.newer_gain_little(CARS)
+        assert found.verdict == verdict
+        assert found.findings[0].found.value == pytest.approx(gain, abs=0.005)
+        assert list(found.beside) == ["over triplet in P@1", "over contrastive in MAP@R", "over triplet in MAP@R"]
+
+    def test_the_wider_interval_decides(self, networks):
+        put(networks, newer(0.04))
+        networks[CARS] = searched_study(CARS, flat(0.05, METHODS), search=0.01)
+        found = whole.newer_gain_little(CARS)
+        wide, seeds = found.findings
+        assert (wide.verdict, seeds.verdict, found.verdict) == (OPEN, KEPT, OPEN)
+        assert wide.found.low < seeds.found.low < seeds.found.high < wide.found.high
+        assert wide.found.value == pytest.approx(seeds.found.value)
+
+    def test_seeds_alone_by_hand(self, networks):
+        put(networks, newer(0.04))
+        frame = networks[EVERYTHING].scores
+        values = frame[frame["metric"] == "precision_at_1"].pivot(index="method", columns="rerun", values="value")
+        means, error = values.mean(axis=1), np.sqrt(values.var(axis=1).mean() / values.shape[1])
+        top, base = means.drop(["contrastive", "triplet"]).mean(), means["contrastive"]
+        spread = error * np.sqrt(1 / 6 / base**2 + top**2 / base**4)
+        found = whole.newer_gain_little(CARS).findings[1].found
+        assert found.value == pytest.approx(top / base - 1)
+        assert found.half == pytest.approx(spread * 2.0369, rel=1e-3)  # Student's t with 8 x 4 degrees of freedom
+
+    def test_what_can_be_told_lies_on_both_sides_of_the_limit(self, networks):
+        put(networks, newer(0.04))
+        low, high = whole.newer_gain_little(CARS).told
+        assert low < 0.05 < high
+        assert low + high == pytest.approx(0.1)
+        assert f"at most {100 * low:.1f} % is found *kept*" in whole_page.sentences(whole.judged())
+
+
+class TestRanges:
+    @pytest.mark.parametrize(("spread", "verdict"), [(0.04, KEPT), (0.1, OPEN), (0.2, NOT_KEPT)])
+    def test_h11_is_the_ratio_of_two_relative_ranges(self, networks, spread, verdict):
+        put(networks, flat(spread, EIGHT))
+        found = whole.losses_matter_less(CARS)
+        assert (found.verdict, found.by_luck) == (verdict, ())
+        assert found.findings[0].found.value == pytest.approx(spread / 0.1, rel=0.06)
+
+    def test_scores_twice_as_high_may_lie_twice_as_far_apart(self, networks):
+        put(networks, {name: 2 * value for name, value in flat(0.1, EIGHT).items()})
+        assert whole.losses_matter_less(CARS).findings[0].found.value == pytest.approx(1, rel=0.03)
+
+    @pytest.mark.parametrize(("everything", "alone"), [(0.0, 0.1), (0.1, 0.0)])
+    def test_no_verdict_where_luck_makes_a_range(self, networks, everything, alone):
+        put(networks, flat(everything, EIGHT), flat(alone, EIGHT))
+        found = whole.losses_matter_less(CARS)
+        assert found.verdict == NO_VERDICT
+        assert {each.verdict for each in found.findings} == {NO_VERDICT}
+        assert found.by_luck == ((EVERYTHING,) if everything == 0 else (ALONE,))
+        named = "with everything trained" if everything == 0 else "with the embedder alone"
+        assert f"no verdict, since luck alone could make the range {named}." in whole_page.sentences([found])
+
+    def test_one_omission_changes_the_verdict(self, networks):
+        apart = flat(0.03, EIGHT) | {"margin": 0.3}
+        put(networks, apart, flat(0.08, EIGHT))
+        found = whole.losses_matter_less(CARS)
+        assert found.verdict != KEPT
+        assert found.turning == ("margin",)
+        assert found.without["margin"].verdict == KEPT
+        told = whole_page.sentences([found])
+        assert f"{found.verdict}, which hangs on Margin (without it: kept)" in told
+        assert "1 of 8 omissions would change the verdict" in told
+        assert whole_page.omission_cells([found]).loc["Margin", "Cars crops, verdict"] == KEPT
+        assert len(whole_page.omissions([found])) == 8
+
+    def test_ranges_of_equal_methods_are_above_luck_in_one_of_twenty_studies(self, networks):
+        put(networks, flat(0.0, EIGHT))
+        compared = whole.readings(measures.counted(EVERYTHING), CARS)[whole.DECIDES]
+        rng, error = np.random.default_rng(0), np.sqrt(compared.known.repetition)
+        told = compared.summary
+        drawn = told["mean"].mean() + error * rng.normal(size=(400, 8)) / np.sqrt(rng.chisquare(28, (400, 1)) / 28)
+        summaries = (told.assign(mean=each) for each in drawn)
+        above = np.mean([whole.above_luck(_Made(each, compared.known)) for each in summaries])
+        assert above == pytest.approx(0.05, abs=3 * np.sqrt(0.05 * 0.95 / 400))
+
+    def test_the_interval_covers_the_ratio(self):
+        """Of ten methods, three reruns, luck and ranges as on Cars crops, at three true ratios."""
+        rng, made = np.random.default_rng(0), 150
+        for true in (0.6, 1.0, 1.4):
+            inside = 0
+            for _ in range(made):
+                places = np.append(rng.random(8), [0, 1]) - 0.5
+                centres = [1 + spread * places / (1 - spread * places.mean()) for spread in (0.3 * true, 0.3)]
+                wanted = np.divide(*(whole.relative_range(each) for each in centres))
+                groups = [(rng.normal(each, 0.014), np.full(10, 0.014)) for each in centres]
+                found = whole.ratio(groups, draws=1000)
+                inside += found.low <= wanted <= found.high
+            assert inside / made > 0.91
+
+
+class _Made:
+    """A comparison with this summary."""
+
+    def __init__(self, summary, known):
+        self.summary, self.known = summary, known
