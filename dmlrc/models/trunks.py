@@ -13,7 +13,7 @@ from dmlrc.models import from_timm, weight_files
 from dmlrc.models.base import Trunk
 from dmlrc.models.bn_inception import BNInception
 from dmlrc.models.conv4 import Conv4
-from dmlrc.models.files import BN_INCEPTION_FILE, LITE0, TIMM, find_weights, in_package
+from dmlrc.models.files import BN_INCEPTION_FILE, PACKAGED, TIMM, find_weights, packaged
 
 # What torchvision's pretrained networks expect of RGB in [0, 1].
 IMAGENET = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
@@ -58,7 +58,7 @@ def create_trunk(name: str, weights: str | Path | None = None) -> Trunk:
     name: one of `names()`, or "timm:NAME" with any name that timm has.
     weights: None for a random initialisation (torch's global generator); "imagenet" for torchvision's
     IMAGENET1K_V1 weights or those of timm, downloaded once into the cache of torch or of the Hugging Face Hub;
-    "package" for those that a Python package brings, of timm:tf_efficientnet_lite0; or the path of a state_dict file,
+    "package" for those that a Python package brings, of `files.PACKAGED`; or the path of a state_dict file,
     see `find_weights`. The file is read with `weights_only=True` and must fit exactly; only the classifiers, which a
     trunk does not have, are left out. BN-Inception's ImageNet weights have no official download: "imagenet" takes the
     file bn_inception-52deb4733.pth from the folder $DMLRC_DATA.
@@ -70,8 +70,8 @@ def create_trunk(name: str, weights: str | Path | None = None) -> Trunk:
         raise unknown("trunk", name, TRUNKS)
     if weights is not None and not isinstance(weights, str | os.PathLike):
         raise UsageError(f"weights are None, 'imagenet', 'package' or the path of a file, not {weights!r}")
-    if weights == "package" and not in_package(name):
-        raise UsageError(f"{name} has no weights 'package', only {LITE0} has")
+    if weights == "package" and not packaged(name):
+        raise UsageError(f"{name} has no weights 'package', only {' and '.join(PACKAGED)} have")
     if name.startswith(TIMM):
         return from_timm.create(name, weights)
     if name not in TRUNKS:

