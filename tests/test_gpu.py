@@ -24,6 +24,8 @@ WAYS = {
     "features, class weights": (FROZEN, ARCFACE),
     "features, random triplets": (FROZEN, MARGIN),
     "maps": (PARTIAL, CONTRASTIVE),
+    "images": (replace(IMAGES, augmentation="none"), CONTRASTIVE),
+    "images, class weights": (replace(IMAGES, augmentation="none"), ARCFACE),
     "crop, sgd": (replace(IMAGES, optimizer="sgd"), CONTRASTIVE),
     "affine, adam": (replace(IMAGES, augmentation="affine", optimizer="adam"), ARCFACE),
     "place": (replace(IMAGES, augmentation="place", image_size=16, crop_size=12), CONTRASTIVE),
@@ -41,7 +43,7 @@ def elsewhere(monkeypatch, tmp_path):
     monkeypatch.setenv("DMLRC_CACHE", str(tmp_path / "cpu"))
 
 
-@pytest.mark.parametrize("way", ["features", "features, class weights"])
+@pytest.mark.parametrize("way", ["features", "features, class weights", "images", "images, class weights"])
 def test_a_run_without_random_numbers_is_that_of_the_cpu(photographs, monkeypatch, tmp_path, way):
     found = run(*WAYS[way])
     elsewhere(monkeypatch, tmp_path)
@@ -66,6 +68,13 @@ def test_frozen_features_and_maps_are_those_of_the_cpu(photographs):
 @pytest.mark.parametrize("way", WAYS)
 def test_the_same_seed_gives_the_same_numbers(photographs, way):
     assert run(*WAYS[way]) == run(*WAYS[way])
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bfloat16"])
+def test_another_precision_trains_and_repeats_itself(photographs, precision):
+    protocol = replace(WAYS["images"][0], precision=precision)
+    assert run(protocol, CONTRASTIVE) == run(protocol, CONTRASTIVE)
+    assert run(protocol, CONTRASTIVE)["state"] == "complete"
 
 
 @pytest.mark.parametrize("name", losses.names())
