@@ -242,7 +242,7 @@ class Trainer:
 
     def __init__(self, learners: Sequence[Learner], task: Task):
         self.learners, self.protocol = learners, task.protocol
-        self.by_graphs = task.source.device.type == "cuda" and not task.protocol.frozen_trunk
+        self.by_graphs = by_graphs(task)
         groups = _merged([group for learner in learners for group in param_groups(learner)])
         self.weights = [weight for group in groups for weight in group["params"]]
         name = task.method.optimizer or task.protocol.optimizer
@@ -303,6 +303,11 @@ class Trainer:
         return torch.stack(projected)
 
 
+def by_graphs(task: Task) -> bool:
+    """Whether models train as a `Graph` each: networks on a GPU; a linear layer has hardly a kernel."""
+    return task.source.device.type == "cuda" and not task.protocol.frozen_trunk
+
+
 def _wait_for(learners: Iterable[Learner]) -> None:
     """Let what the GPU is told next wait for the streams of these learners."""
     for learner in learners:
@@ -318,6 +323,8 @@ class Graph:
 
     def __init__(self, model: EmbeddingModel, inputs: Tensor):
         self.stream = torch.cuda.Stream()
+        # the gradients of weights are gathered in the stream that captured them, which the last step waits for
+        torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
         self.project = torch.cuda.make_graphed_callables(_Projection(model), (inputs,))
 
 

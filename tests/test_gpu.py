@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from small_units import ARCFACE, CONTRASTIVE, FROZEN, IMAGES, PARTIAL, assert_alike, run
 
-from dmlrc import inputs, losses, metrics, models, records, studies, study, unit
+from dmlrc import inputs, losses, metrics, models, records, studies, study, training, unit
 from dmlrc.executors import pool
 from dmlrc.methods import Method
 from dmlrc.metrics import histograms, neighbours
@@ -43,7 +43,7 @@ def elsewhere(monkeypatch, tmp_path):
     monkeypatch.setenv("DMLRC_CACHE", str(tmp_path / "cpu"))
 
 
-@pytest.mark.parametrize("way", ["features", "features, class weights", "images", "images, class weights"])
+@pytest.mark.parametrize("way", ["features", "features, class weights", "images"])
 def test_a_run_without_random_numbers_is_that_of_the_cpu(photographs, monkeypatch, tmp_path, way):
     found = run(*WAYS[way])
     elsewhere(monkeypatch, tmp_path)
@@ -68,6 +68,13 @@ def test_frozen_features_and_maps_are_those_of_the_cpu(photographs):
 @pytest.mark.parametrize("way", WAYS)
 def test_the_same_seed_gives_the_same_numbers(photographs, way):
     assert run(*WAYS[way]) == run(*WAYS[way])
+
+
+@pytest.mark.parametrize("way", ["maps", "images", "images, class weights", "crop, sgd"])
+def test_graphs_side_by_side_give_what_kernels_one_by_one_give(photographs, monkeypatch, way):
+    found = run(*WAYS[way])
+    monkeypatch.setattr(training, "by_graphs", lambda task: False)
+    assert run(*WAYS[way]) == found
 
 
 @pytest.mark.parametrize("precision", ["tf32", "bfloat16"])

@@ -78,19 +78,40 @@ def l2_normalize(embeddings: Tensor) -> Tensor:
     return embeddings / torch.where(length > 0, length, 1)
 
 
-class StaysInEvaluation:
-    """Mixed into a layer's class: it stays in evaluation mode, whatever `train()` asks for."""
+class Fixed:
+    """Mixed into the class of a BatchNorm: a fixed scale and shift, in evaluation mode whatever `train()` asks for.
+
+    PyTorch's own layer sums over each channel in its backward pass, for weights that have no gradient here.
+    """
 
     def train(self, mode: bool = True) -> nn.Module:
+        self.measure()  # other weights may have been loaded
         return super().train(False)
+
+    @torch.no_grad()
+    def measure(self) -> None:
+        """Derive scale and shift (C, 1, 1) from the layer's statistics and weights, in place: a graph may hold them."""
+        scale = (self.running_var + self.eps).rsqrt()
+        shift = -self.running_mean * scale
+        if self.affine:
+            scale, shift = scale * self.weight, shift * self.weight + self.bias
+        for name, values in (("scale", scale), ("shift", shift)):
+            if name not in self._buffers:
+                self.register_buffer(name, torch.empty_like(values).view(-1, 1, 1), persistent=False)
+            getattr(self, name).copy_(values.view(-1, 1, 1))
+
+    def forward(self, maps: Tensor) -> Tensor:
+        maps = torch.addcmul(self.shift, maps, self.scale)
+        for then in ("drop", "act"):  # timm's BatchNorm does these too
+            if hasattr(self, then):
+                maps = getattr(self, then)(maps)
+        return maps
 
 
 @functools.cache
 def _frozen(kind: type[nn.BatchNorm2d]) -> type[nn.BatchNorm2d]:
-    """The class of a frozen layer: what else a kind of BatchNorm does, such as timm's its activation, it still does."""
-    if issubclass(kind, StaysInEvaluation):
-        return kind
-    return type(f"Frozen{kind.__name__}", (StaysInEvaluation, kind), {})
+    """The class of a frozen layer of this kind."""
+    return kind if issubclass(kind, Fixed) else type(f"Frozen{kind.__name__}", (Fixed, kind), {})
 
 
 def freeze_batch_norm(module: nn.Module) -> nn.Module:

@@ -302,7 +302,7 @@ def test_lite0_with_frozen_batch_norm_keeps_its_activations():
     with torch.no_grad():
         before = trunk(image)
         frozen = models.freeze_batch_norm(models.freeze_batch_norm(trunk)).train()  # twice is as good as once
-        torch.testing.assert_close(frozen(image), before)
+        torch.testing.assert_close(frozen(image), before, rtol=1e-4, atol=1e-4)
     layers = [layer for layer in trunk.modules() if isinstance(layer, nn.BatchNorm2d)]
     assert len(layers) == 49
     assert not any(layer.training or layer.weight.requires_grad for layer in layers)
