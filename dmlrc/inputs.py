@@ -270,9 +270,12 @@ class PreparedData:
             else make_trunk(self.protocol)
         )
         bfloat16 = self.protocol.precision == "bfloat16" and not self.protocol.frozen_trunk
-        return models.EmbeddingModel(
+        model = models.EmbeddingModel(
             trunk, self.protocol.embedding_dim, layer_norm=self.protocol.layer_norm, bfloat16=bfloat16
         )
+        if self.source.device.type == "cuda" and not self.protocol.frozen_trunk:
+            model.to(memory_format=torch.channels_last)
+        return model
 
 
 def make_trunk(protocol: Protocol) -> torch.nn.Module:

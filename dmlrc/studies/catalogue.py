@@ -412,8 +412,16 @@ _GRIDS += [rate_grid(study, (1e-2, 3e-5, 3e-3, 1e-4, 1e-3, 3e-4)) for study in _
 _GRIDS += [
     embedder_rate_grid(study, _EMBEDDER_RATES[study.dataset]) for study in _depths() if study.protocol.train_from
 ]
+
+
+def _depth_rates(protocol: Protocol) -> tuple[float, ...]:
+    if protocol.frozen_trunk:
+        return (1e-3, 1e-5, 3e-4, 3e-5, 1e-4)
+    return (3e-4, 3e-6, 1e-4, 1e-5, 3e-5) if protocol.train_from else (3e-7, 3e-5, 1e-6, 3e-6, 1e-5)
+
+
 _GRIDS += [
-    depth_grid(study, (1e-3, 1e-5, 3e-4, 3e-5, 1e-4) if study.protocol.frozen_trunk else (3e-4, 3e-6, 1e-4, 1e-5, 3e-5))
+    depth_grid(study, _depth_rates(study.protocol))
     for study in _mobilenets()
 ]
 _GRIDS.append(replace(rate_grid(_grocery_quick(), (1e-4, 1e-6, 3e-6, 3e-5, 1e-5)), expected="1 minute, 2 cores"))
