@@ -273,7 +273,7 @@ class PreparedData:
         model = models.EmbeddingModel(
             trunk, self.protocol.embedding_dim, layer_norm=self.protocol.layer_norm, bfloat16=bfloat16
         )
-        if self.source.device.type == "cuda" and not self.protocol.frozen_trunk:
+        if not self.protocol.frozen_trunk and (trunk.channels_last or self.source.device.type == "cuda"):
             model.to(memory_format=torch.channels_last)
         return model
 

@@ -24,6 +24,8 @@ class TimmTrunk(Trunk):
     (`network.pretrained_cfg`). only_size: (H, W) where the network, like most transformers, takes no other images.
     """
 
+    channels_last = True  # MobileNetV2 at 112 px, whole or from its fifth stage on: 0.7 to 0.9 of the time a step
+
     def __init__(
         self,
         name: str,

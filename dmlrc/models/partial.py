@@ -27,6 +27,7 @@ class Head(nn.Module):
         super().__init__()
         self.name = trunk.name
         self.out_features = trunk.out_features
+        self.channels_last = trunk.channels_last
         self.layers = nn.Sequential(*layers)
 
     def forward(self, maps: Tensor) -> Tensor:

@@ -181,7 +181,7 @@ DEPTHS = {
     "embedder": {"frozen_trunk": True, "train_from": None},
     "last-block": {"train_from": "blocks.6"},
     "half": {"train_from": "blocks.4"},  # 53 % of the multiply-adds
-    "whole": {"train_from": None, "precision": "tf32"},
+    "whole": {"train_from": None},
 }
 """What trains of MobileNetV2, from the least to the most."""
 # Everything trains, from scratch, on characters.
