@@ -207,7 +207,9 @@ def book(
     name: Annotated[
         str,
         typer.Argument(
-            autocompletion=_study_names, help="Studies, or the editions quick and published, joined by commas."
+            autocompletion=_study_names,
+            help="Studies, or the editions quick and published, joined by commas. Beside published ones, which the "
+            "chapters show, others have a page of their own.",
         ),
     ] = "published,quick",
     workers: Workers = 1,
@@ -217,7 +219,8 @@ def book(
     from dmlrc.report import editions
 
     with _interruptible():
-        page = bookmaking.build(editions.names(name), workers, train=editions.trained(name))
+        shown = {"train": editions.trained(name), "yours": editions.yours(name)}
+        page = bookmaking.build(editions.chapters(name), workers, **shown)
     typer.echo(f"open {page}")
 
 

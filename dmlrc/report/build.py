@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from tqdm import tqdm
 
@@ -24,24 +24,29 @@ if TYPE_CHECKING:
     import nbformat
 
 
-def build(names: Sequence[str], workers: int = 1, train: Sequence[str] = ()) -> Path:
+YOUR_RUN = "your_run"
+"""The page, and the notebook, of studies of the reader's own beside published ones; it trains what is missing."""
+
+
+def build(names: Sequence[str], workers: int = 1, train: Sequence[str] = (), yours: Sequence[str] = ()) -> Path:
     """Make the book of these studies, and return the page to open.
 
     train: of which of them to run what is missing, of them and of the experiments around them; those whose data,
     weights or GPU are not here are left as they are, and their pages say so. Of the others the book shows the records
     that are here.
+    yours: studies that have a page of their own, `YOUR_RUN`, and stand on no other; it trains what is missing of them.
 
     Raises UsageError for an unknown study or no methods table, and DmlrcError outside a clone of the project or without
     what a book needs: before anything is trained.
     """
-    for each in map(studies.get, train):
+    for each in map(studies.get, (*train, *yours)):
         editions.require_table(each.name, each.kind, each.parent, each.budget.trials)
     _require_clone()
     extras.require("book", "a book")
     if train:
         run(train, workers)
     with _alone():
-        execute({"studies": ",".join(names)}, workers)
+        execute({"studies": ",".join(names)}, workers, yours)
         return pages()
 
 
@@ -102,8 +107,17 @@ def chapters() -> list[Page]:
     ]
 
 
-def execute(parameters: Mapping[str, object], workers: int = 1) -> None:
-    """Execute every one of `chapters` with papermill, with these parameters and its own, into book/chapters/."""
+def your_run(names: Sequence[str], workers: int = 1) -> Page:
+    """The page of studies of the reader's own, which trains what is missing of them."""
+    given = {"studies": ",".join(names), "train": True, "workers": workers}
+    return Page(paths.home() / "notebooks" / f"{YOUR_RUN}.ipynb", f"{YOUR_RUN}.ipynb", given)
+
+
+def execute(parameters: Mapping[str, object], workers: int = 1, yours: Sequence[str] = ()) -> None:
+    """Execute every one of `chapters` with papermill, with these parameters and its own, into book/chapters/.
+
+    yours: see `build`; their page trains first, alone, and shows its progress.
+    """
     import nbformat
     import papermill
     from nbclient.exceptions import DeadKernelError
@@ -117,11 +131,12 @@ def execute(parameters: Mapping[str, object], workers: int = 1) -> None:
     if workers > 1:  # each chapter in one thread: kernels side by side that use all cores slow each other badly
         os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-    def run(page: Page) -> None:
+    def run(page: Page, told: IO | None = None) -> None:
         executed = papermill.execute_notebook(
             page.notebook,
             target / page.name,
             {**parameters, **page.parameters},
+            stderr_file=told,
             cwd=page.notebook.parent,
             progress_bar=False,
             request_save_on_cell_execute=False,  # it is written when it ends, an error or not
@@ -141,6 +156,13 @@ def execute(parameters: Mapping[str, object], workers: int = 1) -> None:
             f"chapter {name} stopped at cell {error.cell_index} ({error.ename}: {error.evalue}): open {target / name} "
             "to see where"
         )
+
+    if yours:
+        page = your_run(yours, workers)
+        try:
+            run(page, sys.stderr)
+        except Exception as error:
+            raise failure(page.name, error) from error
 
     with ThreadPoolExecutor(workers) as pool:  # each chapter has a kernel, a process of its own
         running = {pool.submit(run, page): page for page in waiting}
@@ -195,12 +217,26 @@ def _require_clone() -> None:
         )
 
 
+def _contents() -> Path:
+    """The table of contents of the pages that were made: without `YOUR_RUN` where no study of the reader's own is."""
+    home = paths.home()
+    contents = home / "book" / "_toc.yml"
+    if (home / "book" / "chapters" / f"{YOUR_RUN}.ipynb").exists():
+        return contents
+    lines = contents.read_text(encoding="utf-8").splitlines(keepends=True)
+    shorter = home / "_build" / "_toc.yml"
+    shorter.parent.mkdir(exist_ok=True)
+    shorter.write_text("".join(line for line in lines if not line.rstrip().endswith(f"/{YOUR_RUN}")), encoding="utf-8")
+    return shorter
+
+
 def _jupyter_book(builder: str) -> Path:
     extras.require("book", "a book")
     home = paths.home()
     # in a process of its own: Sphinx keeps global state; jupyter-book has no `python -m`
     command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", home / "book", "--all"]
-    command += ["--config", home / "_config.yml", "--path-output", home, "--builder", builder, "-W", "--keep-going"]
+    command += ["--toc", _contents(), "--config", home / "_config.yml", "--path-output", home, "--builder", builder]
+    command += ["-W", "--keep-going"]
     if subprocess.run([*map(str, command), "-q"]).returncode:
         raise DmlrcError("jupyter-book reported problems, printed above: the pages are incomplete")
     return home / "_build" / builder

@@ -29,9 +29,24 @@ def names(edition: str) -> list[str]:
     return list(dict.fromkeys(name for part in _parts(edition) for name in _named(part)))
 
 
+def yours(edition: str) -> list[str]:
+    """The studies of an edition that stand apart from published ones: on the page "Your run" and on no other."""
+    parts = _parts(edition)
+    if PUBLISHED not in parts:
+        return []
+    shown = names(PUBLISHED)
+    return [name for name in names(edition) if name not in shown]
+
+
+def chapters(edition: str) -> list[str]:
+    """The studies of an edition that its chapters show: the published ones alone, where it has them, else all."""
+    apart = yours(edition)
+    return [name for name in names(edition) if name not in apart]
+
+
 def trained(edition: str) -> list[str]:
     """The studies of an edition of which a book runs what is missing: all but those that it shows as published."""
-    return names(",".join(own)) if (own := [part for part in _parts(edition) if part != PUBLISHED]) else []
+    return [] if PUBLISHED in _parts(edition) else names(edition)
 
 
 def _parts(edition: str) -> list[str]:

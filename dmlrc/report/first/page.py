@@ -105,22 +105,6 @@ def _in_a_word(gains: Sequence[Estimate]) -> str:
     return f"**{'Hardly' if surely else 'A little at most'}, once all are tuned alike.**"
 
 
-def your_run(edition: Sequence[StudyRecords]) -> str:
-    """What was run here and stands beside published studies, in two sentences; "" where nothing was."""
-    told = [_trained_here(each) for each in edition if editions.is_yours(each.name)]
-    return " ".join(told)
-
-
-def _trained_here(records: StudyRecords) -> str:
-    budget = records.meta["budget"]
-    short = " So short a run settles no claim." if budget["name"] != "full" else ""
-    return (
-        f"**Your run** stands beside the committed ones: `{records.name}`, trained here on "
-        f"{records.meta['created'][:10]} with {labels.counted(budget['trials'], 'trial')} a search and "
-        f"{labels.counted(budget['reruns'], 'rerun')} of the best.{short}"
-    )
-
-
 def leads(edition: Sequence[StudyRecords]) -> str:
     """Why no loss can be called the best, in a sentence or two: what a rate changes, or who ties with the first.
 
