@@ -5,13 +5,15 @@
 # make single                  one page of the book made last, to print or to save as PDF
 # make lab                     JupyterLab: the chapters' notebooks, and what papermill made of them
 # make test                    the tests
+# make golden                  accept what the book shows now into tests/golden/
+# make mutations               change a copy in ways that a reader would notice, and say which tests do
 # make evidence                the long studies, resumed where they stand; needs DMLRC_DATA
 STUDY ?= published,quick
 WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: book single lab test lint lock bench evidence clean
+.PHONY: book single lab test lint lock bench golden mutations evidence clean
 
 book: .venv/ready
 	$(BIN)/dmlrc book $(STUDY) --workers $(WORKERS)
@@ -32,6 +34,13 @@ lint: .venv/ready
 
 bench: .venv/ready
 	$(BIN)/python -m benchmarks
+
+golden: .venv/ready
+	$(BIN)/python -m dmlrc.report.golden tests/golden --again
+	git diff --stat tests/golden
+
+mutations: .venv/ready
+	$(BIN)/python tests/mutations.py
 
 # The long studies, in their order; days of two cores. Resumable: stop it at any moment, call it again.
 # `make book STUDY=NAME` runs the other papers' experiments around a table; their rates are chosen here.

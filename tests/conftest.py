@@ -11,7 +11,10 @@ settings.register_profile("dmlrc", deadline=None, derandomize=True)  # a busy ma
 settings.load_profile("dmlrc")
 
 
-LONGEST = ("test_chapters", "test_build", "test_papers", "test_study", "test_cluster", "test_claims", "test_records")
+LONGEST = (
+    *("test_chapters", "test_build", "test_papers", "test_study", "test_golden"),
+    *("test_cluster", "test_claims", "test_records"),
+)
 
 
 def pytest_collection_modifyitems(items):

@@ -1,0 +1,232 @@
+"""Mistakes that a reader would notice, each made in a copy of the project: which do the tests catch?
+
+    python tests/mutations.py            all of them, minutes each; weekly, not a part of `make test`
+    python tests/mutations.py axes -v    those whose names hold a word, with what the tests said
+
+The tests of a mutation are those that should notice; they must pass on the copy before it is changed. An old text that
+is not there any more, since the code was rewritten, is an error: give the mutation its new place, or take it out.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LISTED = ("git", "ls-files", "--cached", "--others", "--exclude-standard")
+GOLDEN = "tests/test_golden.py"
+CHAPTER_3 = (GOLDEN, "-k", "results or musgrave-t or musgrave-f3 or published")
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """tests: arguments of pytest. why: what a reader would see."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    why: str
+    tests: tuple[str, ...]
+
+
+PAGE, FIGURES = "dmlrc/report/musgrave2020/page.py", "dmlrc/report/musgrave2020/figures.py"
+PROSE = ("tests/report/test_tables.py", "tests/report/test_prose.py", *CHAPTER_3[:1], "-k", "not test_what or results")
+
+MUTATIONS = (
+    Mutation(
+        "best-and-worst-swapped",
+        PAGE,
+        'for name in ("best_method", "worst_method"))',
+        'for name in ("worst_method", "best_method"))',
+        "the sentence under each results table calls the worst loss the best",
+        PROSE,
+    ),
+    Mutation(
+        "axes-swapped",
+        FIGURES,
+        "100 * row.theirs,\n                100 * row.ours,",
+        "100 * row.ours,\n                100 * row.theirs,",
+        "our numbers stand on the axis of the published ones",
+        (GOLDEN, "-k", "published-beside-ours"),
+    ),
+    Mutation(
+        "tips-swapped",
+        FIGURES,
+        "{100 * row.theirs:.1f} % on {dataset}, {100 * row.ours:.1f} % here",
+        "{100 * row.ours:.1f} % on {dataset}, {100 * row.theirs:.1f} % here",
+        "pointing at a dot gives the published number as ours",
+        (GOLDEN, "-k", "published-beside-ours"),
+    ),
+    Mutation(
+        "published-number",
+        "dmlrc/report/published_numbers/musgrave2020_results.csv",
+        "P@1,51.05,",
+        "P@1,51.50,",
+        "the paper's Table 3 has another number than the paper",
+        (GOLDEN, "-k", "musgrave-t3"),
+    ),
+    Mutation(
+        "false-sentence",
+        "notebooks/03_results.ipynb",
+        "The data sets differ, so numbers cannot be compared one by one.",
+        "The data sets are equal, so numbers can be compared one by one.",
+        "the chapter says the opposite of what is true",
+        ("tests/test_project.py", *PROSE),
+    ),
+    Mutation(
+        "minutes-of-a-search",
+        PAGE,
+        '(table["search_seconds"] / 60)',
+        '(table["search_seconds"] / 600)',
+        "a search costs a tenth of its time",
+        ("tests/report/test_tables.py",),
+    ),
+    Mutation(
+        "classics-among-the-newer",
+        "dmlrc/report/tables.py",
+        'newer = means.drop(index=list(CLASSICS), errors="ignore")',
+        "newer = means",
+        "the gain of the newer losses counts those of 2006 too",
+        (GOLDEN, "tests/report/test_tables.py", "-k", "improvement or musgrave-f5"),
+    ),
+    Mutation(
+        "test-arrays-of-training-images",
+        "dmlrc/evaluation.py",
+        '"test": (trained[0], test),',
+        '"test": (trained[0], train[0]),',
+        "histograms and spectra of the test half are those of training images",
+        ("tests/test_papers.py", "-k", "arrays"),
+    ),
+    Mutation(
+        "seed-without-its-number",
+        "dmlrc/unit.py",
+        "[unit.seed, kind, unit.number, fold]",
+        "[unit.seed, kind, fold]",
+        "all reruns are the same run, and the luck of seeds is 0",
+        ("tests/test_study.py", "-k", "seed"),
+    ),
+    Mutation(
+        "split-rounds-down",
+        "dmlrc/data/splits.py",
+        "validating = round(n / 5)",
+        "validating = n // 5",
+        "fewer classes validate than the paper's split has",
+        ("tests/data/test_data_splits.py",),
+    ),
+    Mutation(
+        "folds-begin-at-floor",
+        "dmlrc/data/splits.py",
+        "-(-i * n // folds) for",
+        "i * n // folds for",
+        "the folds of Cars196 are not those of the authors",
+        ("tests/data/test_data_splits.py",),
+    ),
+    Mutation(
+        "last-of-equal-trials",
+        "dmlrc/search.py",
+        "return max(complete,",
+        "return max(reversed(complete),",
+        "another setting is rerun than the search found first",
+        ("tests/test_search.py",),
+    ),
+    Mutation(
+        "bold-is-the-lowest",
+        "dmlrc/report/tables.py",
+        'result[group["mean"].idxmax()] = "best"',
+        'result[group["mean"].idxmin()] = "best"',
+        "the worst number of each column is printed bold",
+        CHAPTER_3,
+    ),
+    Mutation(
+        "verdict-without-interval",
+        "dmlrc/report/claims/rule.py",
+        "elif region.holds(estimate.low, estimate.high):",
+        "elif region.holds(estimate.value, estimate.value):",
+        "claims count as reproduced that the interval leaves open",
+        (GOLDEN, "-k", "verdicts"),
+    ),
+    Mutation(
+        "limit-of-a-hypothesis",
+        "dmlrc/report/hypotheses/measures.py",
+        "AGREEMENT = 0.53",
+        "AGREEMENT = 0.35",
+        "the first hypothesis is judged by another limit than was preregistered",
+        (GOLDEN, "-k", "verdicts"),
+    ),
+    Mutation(
+        "series-dropped",
+        "dmlrc/report/musgrave2020/figures.py",
+        "for row in part.itertuples():\n            look = method_style(row.method)",
+        "for row in part[1:].itertuples():\n            look = method_style(row.method)",
+        "a loss is missing from every panel",
+        (GOLDEN, "-k", "published-beside-ours"),
+    ),
+    Mutation(
+        "label-of-a-metric",
+        "dmlrc/report/labels.py",
+        '"precision_at_1": "P@1"',
+        '"precision_at_1": "R@2"',
+        "a column of P@1 is called R@2",
+        CHAPTER_3,
+    ),
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("words", nargs="*", help="of the names of mutations; default all")
+    parser.add_argument("-v", "--verbose", action="store_true", help="show what the tests said")
+    given = parser.parse_args()
+    chosen = [each for each in MUTATIONS if not given.words or any(word in each.name for word in given.words)]
+    with tempfile.TemporaryDirectory() as folder:
+        copy = copied(Path(folder) / "dmlrc")
+        found = [caught(copy, each, given.verbose) for each in chosen]
+    print(f"{sum(found)} of {len(found)} caught")
+    return int(not all(found))
+
+
+def copied(target: Path) -> Path:
+    """The files of the project as they are now; records, which no mutation changes, as a link."""
+    listed = subprocess.run([*LISTED, "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, listed.split("\0")):
+        if not name.startswith("results/") and (ROOT / name).exists():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target / name)
+    (target / "results").symlink_to(ROOT / "results")
+    return target
+
+
+def caught(copy: Path, mutation: Mutation, verbose: bool) -> bool:
+    """Whether the tests that pass on the copy fail once it is changed; it is put back."""
+    path = copy / mutation.file
+    text = path.read_text(encoding="utf-8")
+    if text.count(mutation.old) != 1:
+        raise SystemExit(f"{mutation.name}: its old text stands {text.count(mutation.old)} times in {mutation.file}")
+    if (code := tested(copy, mutation.tests)[0]) != 0:
+        raise SystemExit(f"{mutation.name}: its tests end with {code} before anything is changed")
+    path.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
+    code, said = tested.__wrapped__(copy, mutation.tests)
+    path.write_text(text, encoding="utf-8")
+    print(f"{'caught' if code else 'NOT CAUGHT':10}  {mutation.name}: {mutation.why}", flush=True)
+    if verbose:
+        print(said)
+    return code != 0
+
+
+@cache
+def tested(copy: Path, tests: tuple[str, ...]) -> tuple[int, str]:
+    """The status of pytest, 0 where all pass, and the end of what it said. Cached of the copy that nobody changed."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+    environment = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
+    return done.returncode, "\n".join((done.stdout + done.stderr).splitlines()[-15:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
