@@ -14,7 +14,7 @@ TORCHVISION = {
     "resnet50": "resnet50-0676ba61.pth",
     "inception_v3": "inception_v3_google-0cc3c7bd.pth",
 }
-OWN = ("conv4", "bn_inception")
+OWN = ("conv4", "bn_inception", "inception_v3_mixed7a")
 
 
 def names() -> list[str]:

@@ -58,6 +58,10 @@ PACKAGED = {
 """By the name of the trunk."""
 # The ImageNet weights of the Reality Check: https://github.com/Cadene/pretrained-models.pytorch
 BN_INCEPTION_FILE = "bn_inception-52deb4733.pth"
+# TensorFlow's weights of Inception-v3 up to Mixed_7a under torchvision's names. Its BatchNorm is folded into the
+# convolutions: weight 1, mean 0, variance 1 - eps. Trained with the statistics of batches it would be another network.
+MIXED7A_FILE = "inception_v3_mixed7a.pth"
+MIXED7A_SHA256 = "a07d463d3c772e17a0b06e101a9c1721f2b8ba49e0af5a037ca5313851e1d98e"
 
 
 def packaged(name: str) -> Packaged | None:

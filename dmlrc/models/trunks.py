@@ -10,10 +10,19 @@ from torch import Tensor
 
 from dmlrc.errors import MissingDataError, UsageError, unknown
 from dmlrc.models import from_timm, weight_files
+from dmlrc.models.available import TORCHVISION
 from dmlrc.models.base import Trunk
 from dmlrc.models.bn_inception import BNInception
 from dmlrc.models.conv4 import Conv4
-from dmlrc.models.files import BN_INCEPTION_FILE, PACKAGED, TIMM, find_weights, packaged
+from dmlrc.models.files import (
+    BN_INCEPTION_FILE,
+    MIXED7A_FILE,
+    MIXED7A_SHA256,
+    PACKAGED,
+    TIMM,
+    find_weights,
+    packaged,
+)
 
 # What torchvision's pretrained networks expect of RGB in [0, 1].
 IMAGENET = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
@@ -25,15 +34,30 @@ HEAD = {"avgpool", "dropout", "fc", "classifier", "aux1", "aux2", "AuxLogits"}
 
 
 class TorchvisionTrunk(Trunk):
-    """A torchvision network without its classifiers: its other children in sequence, under the same names."""
+    """A torchvision network without its classifiers: its other children in sequence, under the same names.
 
-    def __init__(self, name: str, out_features: int, image_size: int, mean: list[float], std: list[float], **options):
+    network: torchvision's name of it, unless it is that of the trunk. last: the child that the trunk ends with.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        out_features: int,
+        image_size: int,
+        mean: list[float],
+        std: list[float],
+        network: str | None = None,
+        last: str | None = None,
+        **options,
+    ):
         from torchvision import models  # takes seconds to import, and only these trunks need it
 
         super().__init__(name, out_features, image_size, mean, std)
-        for child, layer in models.get_model(name, weights=None, **options).named_children():
+        for child, layer in models.get_model(network or name, weights=None, **options).named_children():
             if child not in HEAD:
                 self.add_module(child, layer)
+            if child == last:
+                break
 
     def feature_maps(self, images: Tensor) -> Tensor:
         for layer in self.children():
@@ -48,6 +72,15 @@ TRUNKS: dict[str, Callable[[], Trunk]] = {
     "resnet18": partial(TorchvisionTrunk, "resnet18", 512, 224, **IMAGENET),
     "resnet50": partial(TorchvisionTrunk, "resnet50", 2048, 224, **IMAGENET),
     "inception_v3": partial(TorchvisionTrunk, "inception_v3", 2048, 299, **TENSORFLOW),
+    "inception_v3_mixed7a": partial(
+        TorchvisionTrunk,
+        "inception_v3_mixed7a",
+        1280,
+        299,
+        network="inception_v3",
+        last="Mixed_7a",
+        **TENSORFLOW,
+    ),
     "bn_inception": BNInception,
 }
 
@@ -61,7 +94,8 @@ def create_trunk(name: str, weights: str | Path | None = None) -> Trunk:
     "package" for those that a Python package brings, of `files.PACKAGED`; or the path of a state_dict file,
     see `find_weights`. The file is read with `weights_only=True` and must fit exactly; only the classifiers, which a
     trunk does not have, are left out. BN-Inception's ImageNet weights have no official download: "imagenet" takes the
-    file bn_inception-52deb4733.pth from the folder $DMLRC_DATA.
+    file bn_inception-52deb4733.pth from the folder $DMLRC_DATA. Those of Inception-v3 up to Mixed_7a are a file too,
+    which is given by its name, inception_v3_mixed7a.pth: its BatchNorm is to be frozen where the trunk trains.
 
     Raises UsageError for an unknown name or weights that the trunk does not have, MissingDataError for a file
     that is not there or cannot be downloaded, DmlrcError for one that is damaged or does not fit.
@@ -79,7 +113,7 @@ def create_trunk(name: str, weights: str | Path | None = None) -> Trunk:
     trunk = TRUNKS[name]()
     if weights is not None:
         path = _imagenet_file(name) if weights == "imagenet" else find_weights(weights)
-        _check_torchvisions(name, path)
+        _check_known(name, path)
         state = weight_files.read(path)
         kept = {each: value for each, value in state.items() if each.split(".")[0] not in HEAD}
         weight_files.load(trunk, kept, path, name)
@@ -90,6 +124,11 @@ def _imagenet_file(name: str) -> Path:
     """The file of the ImageNet weights, downloaded if need be."""
     if name == "conv4":
         raise UsageError("conv4 has no ImageNet weights: leave weights out, or give the path of a state_dict")
+    if name == "inception_v3_mixed7a":
+        raise UsageError(
+            f"the ImageNet weights of {name} come from the file {MIXED7A_FILE}: put it into the folder $DMLRC_DATA and "
+            "give its name as weights"
+        )
     if name == "bn_inception":
         try:
             return find_weights(BN_INCEPTION_FILE)
@@ -110,9 +149,11 @@ def _imagenet_file(name: str) -> Path:
     return path
 
 
-def _check_torchvisions(name: str, path: Path) -> None:
-    """Raise DmlrcError for a file that has the name of torchvision's weights of a network and is another."""
-    if name in ("conv4", "bn_inception"):
+def _check_known(name: str, path: Path) -> None:
+    """Raise DmlrcError for a file that has the name of a trunk's known weights and is another."""
+    if name == "inception_v3_mixed7a" and path.name == MIXED7A_FILE:
+        weight_files.check(path, MIXED7A_SHA256, "get it again, or give yours another name")
+    if name not in TORCHVISION:
         return
     official, url = _torchvision_file(name)
     if path.name == official.name:

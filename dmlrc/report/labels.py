@@ -167,6 +167,7 @@ _AS_PRINTED = {
         "imagenet": "ImageNet",
         "package": "ImageNet, in the package",
         "squeezenet1_0_deepcompression.pth": "ImageNet, Deep Compression",
+        "inception_v3_mixed7a.pth": "ImageNet, TensorFlow's of 2015",
     },
     "augmentation": {"place": "crop at a random place"},
     "sampler": {"class_balanced": "class-balanced"},

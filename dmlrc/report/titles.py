@@ -31,6 +31,7 @@ TRUNKS = {
     "googlenet": "GoogLeNet",
     "resnet18": "ResNet18",
     "resnet50": "ResNet50",
+    "inception_v3_mixed7a": "Inception-v3 to Mixed_7a",  # ahead of the name that it begins with: see `about`
     "inception_v3": "Inception-v3",
     "bn_inception": "BN-Inception",
     "timm:tf_efficientnet_lite0": "EfficientNet-Lite0",

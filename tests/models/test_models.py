@@ -28,6 +28,7 @@ SIZES = {  # trunk: (side of its images, length of its features)
     "resnet18": (224, 512),
     "resnet50": (224, 2048),
     "inception_v3": (299, 2048),
+    "inception_v3_mixed7a": (299, 1280),
     "bn_inception": (224, 1024),
 }
 
