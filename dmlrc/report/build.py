@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from dmlrc import extras, locks, paths, readiness, schedule, studies, study
 from dmlrc.errors import DmlrcError, UsageError
-from dmlrc.report import editions
+from dmlrc.report import editions, prose
 from dmlrc.report.method import notes
 from dmlrc.studies import experiments
 
@@ -85,14 +85,28 @@ class Page:
     parameters: Mapping[str, object] = field(default_factory=dict)
     heading: str = ""
 
-    def finished(self, executed: "nbformat.NotebookNode") -> "nbformat.NotebookNode":
-        """The executed notebook as a page: without the cell of parameters that papermill put into it."""
+    def finished(self, executed: "nbformat.NotebookNode", studies: Sequence[str]) -> "nbformat.NotebookNode":
+        """The executed notebook as a page of these studies.
+
+        Without the cell of parameters that papermill put into it, and where its text is about others, without that.
+        """
+        if not prose.is_about(studies):
+            executed.cells = _without_text(executed.cells)
         for cell in executed.cells:
             if "injected-parameters" in cell.metadata.get("tags", []):
                 cell.metadata.tags.append("remove-cell")
         if self.heading:
             executed.cells[0].source = self.heading
         return executed
+
+
+def _without_text(cells: Sequence["nbformat.NotebookNode"]) -> list["nbformat.NotebookNode"]:
+    """The cells of a page but for those about the published studies, in whose place one sentence says so."""
+    import nbformat
+
+    kept = [cell for cell in cells if prose.TAG not in cell.metadata.get("tags", [])]
+    instead = [nbformat.v4.new_markdown_cell(prose.INSTEAD)] if len(kept) < len(cells) else []
+    return [*kept[:1], *instead, *kept[1:]]
 
 
 def chapters() -> list[Page]:
@@ -143,7 +157,8 @@ def execute(parameters: Mapping[str, object], workers: int = 1, yours: Sequence[
             extra_arguments=["--log-level=CRITICAL"],  # what the kernel says as it ends is not the reader's concern
             kernel_manager_class=ForkedKernelManager,
         )
-        nbformat.write(page.finished(executed), target / page.name)
+        shown = {**parameters, **page.parameters}["studies"].split(",")
+        nbformat.write(page.finished(executed, shown), target / page.name)
 
     def failure(name: str, error: BaseException) -> BaseException:
         if isinstance(error, DeadKernelError):

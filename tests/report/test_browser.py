@@ -63,7 +63,9 @@ def pages(tmp_path_factory):
         for page in build.chapters():
             bare = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(f"# {page.name}")])  # links lead to it
             shown = Path(page.name).stem in PAGES
-            made = page.finished(executed(page.notebook, ",".join(SHOWN), page.parameters) if shown else bare)
+            made = page.finished(
+                executed(page.notebook, ",".join(SHOWN), page.parameters) if shown else bare, list(SHOWN)
+            )
             nbformat.write(made, chapters / page.name)
         return build.pages().parent / "chapters"
 

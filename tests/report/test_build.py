@@ -15,8 +15,7 @@ from factories import fake_units, write_fake_study, write_units
 
 from dmlrc import paths, records, studies, study
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
-from dmlrc.report import build, editions, labels
-from dmlrc.report.first import page as first
+from dmlrc.report import build, editions, labels, prose
 from dmlrc.report.method import notes
 
 ROOT = Path(__file__).parents[2]
@@ -73,15 +72,40 @@ def test_the_book_of_the_smoke_study_from_scratch(checkout, monkeypatch):
 def test_the_cell_of_parameters_is_on_no_page():
     cells = [nbformat.v4.new_code_cell("x = 1", metadata={"tags": tags}) for tags in (["injected-parameters"], ["y"])]
     page = build.Page(Path("a.ipynb"), "a.ipynb")
-    found = page.finished(nbformat.v4.new_notebook(cells=cells))
+    found = page.finished(nbformat.v4.new_notebook(cells=cells), editions.FIRST)
     assert [cell.metadata.tags for cell in found.cells] == [["injected-parameters", "remove-cell"], ["y"]]
+
+
+def test_text_about_the_published_studies_is_on_no_page_of_others():
+    cells = [
+        nbformat.v4.new_markdown_cell("# Title"),
+        nbformat.v4.new_markdown_cell("No loss wins.", metadata={"tags": [prose.TAG]}),
+        nbformat.v4.new_markdown_cell("## Part"),
+    ]
+    page = build.Page(Path("a.ipynb"), "a.ipynb")
+    [published, others] = [
+        [cell.source for cell in page.finished(nbformat.v4.new_notebook(cells=cells), names).cells]
+        for names in (editions.FIRST, ["grocery-quick"])
+    ]
+    assert published == ["# Title", "No loss wins.", "## Part"]
+    assert others == ["# Title", prose.INSTEAD, "## Part"]
+
+
+def test_the_contents_name_your_run_only_where_there_is_one(checkout):
+    whole = (checkout / "book" / "_toc.yml").read_text()
+    assert whole.count("chapters/your_run") == 1
+    assert build._contents().read_text() == whole.replace("      - file: chapters/your_run\n", "")
+    (checkout / "book" / "chapters").mkdir()
+    (checkout / "book" / "chapters" / "your_run.ipynb").write_text("{}")
+    assert build._contents() == checkout / "book" / "_toc.yml"
+    assert build.your_run(["a", "b"], 2).parameters == {"studies": "a,b", "train": True, "workers": 2}
 
 
 def test_every_method_has_a_page_of_its_own_from_one_notebook():
     made = {page.name: page for page in build.chapters() if page.parameters}
     assert made["method_arcface.ipynb"].parameters == {"method": "arcface"}
     cells = [nbformat.v4.new_markdown_cell("# A method"), nbformat.v4.new_code_cell("x = 1")]
-    found = made["method_arcface.ipynb"].finished(nbformat.v4.new_notebook(cells=cells))
+    found = made["method_arcface.ipynb"].finished(nbformat.v4.new_notebook(cells=cells), editions.FIRST)
     assert [cell.source for cell in found.cells] == ["(method-arcface)=\n# ArcFace", "x = 1"]
 
 
@@ -167,8 +191,12 @@ def test_a_published_book_begins_with_the_data_set_of_all_papers(home):
     (path / "meta.json").write_text(json.dumps(meta | {"complete": True}))
     assert editions.names("published") == ["cub200-2010-frozen", "cars196crops-frozen"]  # its first run steps back
     assert editions.names("published,quick") == ["cub200-2010-frozen", "cars196crops-frozen", "grocery-quick"]
-    assert editions.trained("published,quick") == editions.trained("quick") == ["grocery-quick"]
-    assert editions.trained("published") == []
+    assert editions.chapters("published,quick") == editions.names("published")
+    assert editions.chapters("quick,glyphs-quick") == ["grocery-quick", "glyphs-quick"]
+    assert editions.yours("published,quick,cub200-2010-frozen") == ["grocery-quick"]
+    assert editions.yours("published") == editions.yours("quick") == []
+    assert editions.trained("quick") == ["grocery-quick"]
+    assert editions.trained("published") == editions.trained("published,quick") == []
 
 
 def test_a_run_of_the_readers_own_stands_beside_published_ones(home):
@@ -182,9 +210,6 @@ def test_a_run_of_the_readers_own_stands_beside_published_ones(home):
     assert not editions.is_yours(found.name)
     [records] = editions.load("glyphs-smoke")
     assert labels.caption(records) == "`glyphs-smoke`, your run: n = 2 reruns."
-    told = first.your_run([records])
-    assert told.startswith("**Your run** stands beside the committed ones: `glyphs-smoke`, trained")
-    assert told.endswith(" of the best. So short a run settles no claim.")
 
 
 @pytest.mark.parametrize(

@@ -111,8 +111,9 @@ def book(edition, tmp_path_factory):
 def finished(page, edition):
     """A page with its outputs; of most methods the heading alone, since their pages are made of one notebook."""
     if page.parameters and page.parameters["method"] not in METHODS:
-        return page.finished(nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell()]))
-    return page.finished(executed(page.notebook, edition, page.parameters))
+        bare = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell()])
+        return page.finished(bare, edition.split(","))
+    return page.finished(executed(page.notebook, edition, page.parameters), edition.split(","))
 
 
 def write_made_studies():
@@ -148,7 +149,10 @@ def executed(path, edition, parameters):
         with capture_output() as captured:
             result = shell.run_cell(code)
         assert result.success, f"{path.name}: {result.error_in_exec or result.error_before_exec!r}"
-        cell.outputs = [nbformat.v4.new_output("display_data", output.data) for output in captured.outputs]
+        cell.outputs = [
+            nbformat.v4.new_output("display_data", output.data, metadata=output.metadata or {})
+            for output in captured.outputs
+        ]
     return notebook
 
 

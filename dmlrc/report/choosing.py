@@ -1,0 +1,138 @@
+"""What the tables say to someone who wants one loss: who is never clearly behind, what to tune, what to expect."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from dmlrc.records import PRETRAINED, StudyRecords
+from dmlrc.report import labels, published, style, tables, titles
+
+FIRST_CHOICES = ("multi_similarity", "cosface")
+"""The losses that the page recommends."""
+CONTRASTIVE = tables.CLASSICS[0]
+
+
+def places(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+    """How far every method is behind the best of a table in concatenated MAP@R, and whether it ties with it.
+
+    Ours, then the three published tables. Rows: method, table (a study, or a data set of the Reality Check), ours,
+    behind (a fraction), tied. The untrained trunk is left out.
+    """
+    frames = {each.name: tables.accuracy(each) for each in edition}
+    paper = dict(list(published.results().groupby("dataset")))
+    frames |= {name: paper[name] for name in published.DATASETS}
+    rows = []
+    for name, frame in frames.items():
+        deciding = tables.deciding(frame)
+        deciding = deciding.assign(tied=tables.marks(deciding) != "")
+        deciding = deciding[deciding["method"] != PRETRAINED]
+        rows.append(
+            pd.DataFrame(
+                {
+                    "method": deciding["method"],
+                    "table": name,
+                    "ours": name not in paper,
+                    "behind": deciding["mean"].max() - deciding["mean"],
+                    "tied": deciding["tied"],
+                }
+            )
+        )
+    return pd.concat(rows, ignore_index=True)
+
+
+def place_cells(found: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """`places` as cells, points behind the best, and their marks; most ties first, then the least behind."""
+    behind, tied = (found.pivot(index="method", columns="table", values=each) for each in ("behind", "tied"))
+    order = pd.DataFrame({"ties": -tied.eq(True).sum(axis=1), "behind": behind.mean(axis=1)}).sort_values(
+        ["ties", "behind"]
+    )
+    columns = list(dict.fromkeys(found["table"]))
+    behind, tied = behind.loc[order.index, columns], tied.loc[order.index, columns]
+    names = {name: name if name in published.DATASETS else titles.title(name) for name in columns}
+    heads = [f"{names[name]}, published" if name in published.DATASETS else names[name] for name in columns]
+    index = [labels.method_label(name) for name in behind.index]
+    cells = behind.map(lambda value: "–" if pd.isna(value) else f"{100 * value:.1f}")
+    marks = tied.eq(True).map({True: "tie", False: ""}.get)
+    return cells.set_axis(heads, axis=1).set_axis(index), marks.set_axis(heads, axis=1).set_axis(index)
+
+
+def never_behind(found: pd.DataFrame, ours: bool = False) -> list[str]:
+    """The methods that tie with the best in every table, or in every one of ours."""
+    counted = found[found["ours"]] if ours else found
+    ties = counted[counted["tied"]].groupby("method")["table"].nunique()
+    return sorted(ties.index[ties == counted["table"].nunique()])
+
+
+def places_figure(found: pd.DataFrame) -> Figure:
+    """A row a method, a column a table: the distance behind the best as a dot, filled where the two tie."""
+    cells, marks = place_cells(found)
+    figure, axes = style.canvas(0.3 * len(cells) + 1)
+    axis = axes[0, 0]
+    for column, head in enumerate(cells.columns):
+        for row, method in enumerate(cells.index):
+            if cells.loc[method, head] == "–":
+                continue
+            tie = marks.loc[method, head] == "tie"
+            axis.plot(column, row, "o", color="C0", markerfacecolor="C0" if tie else "none", markersize=9)
+            axis.annotate(cells.loc[method, head], (column, row), (9, 0), textcoords="offset points", va="center")
+    axis.set_yticks(range(len(cells)), cells.index)
+    axis.set_xticks(range(len(cells.columns)), [head.replace(", ", ",\n") for head in cells.columns])
+    axis.set_xlim(-0.5, len(cells.columns) - 0.3)
+    axis.invert_yaxis()
+    axis.xaxis.tick_top()
+    axis.legend(
+        handles=[
+            Line2D([], [], marker="o", color="C0", linestyle="", label="ties with the best"),
+            Line2D([], [], marker="o", color="C0", markerfacecolor="none", linestyle="", label="behind"),
+        ],
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0),
+        ncols=2,
+    )
+    return figure
+
+
+def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
+    """What the text of the page rests on; scores in points of concatenated MAP@R, a study by its data set."""
+    found = places(edition)
+    told: dict[str, float | str] = {
+        "never_behind_ours": ", ".join(never_behind(found, ours=True)),
+        "never_behind": ", ".join(never_behind(found)),
+    }
+    for each in edition:
+        name, frame = each.meta["dataset"], tables.deciding(tables.accuracy(each)).set_index("method")["mean"]
+        shares = _importance(each, "multi_similarity")
+        told |= {f"{name}.{method}": 100 * (frame[method] - frame[CONTRASTIVE]) for method in FIRST_CHOICES}
+        told[f"{name}.trained"] = 100 * (frame["multi_similarity"] - frame[PRETRAINED])
+        told[f"{name}.joined"] = 100 * (frame["multi_similarity"] - _alone(each, "multi_similarity"))
+        told[f"{name}.alone_over_untrained"] = 100 * (_alone(each, "multi_similarity") - _alone(each, PRETRAINED))
+        told[f"{name}.median_share"] = 100 * tables.sensitivity(each).loc["multi_similarity", "median_share"]
+        told[f"{name}.base_share"] = 100 * shares.get("base", 0.0)
+        told[f"{name}.trials"] = float(tables.trials_to_reach(tables.best_so_far(each)).median())
+    return told
+
+
+def _alone(records: StudyRecords, method: str) -> float:
+    """MAP@R of one model, its folds not joined."""
+    means = tables.accuracy(records).set_index(["method", "setting", "metric"])["mean"]
+    return float(means[method, "separated", "map_at_r"])
+
+
+def _importance(records: StudyRecords, method: str) -> pd.Series:
+    """The share of the variance of a method's trials that each hyperparameter explains by itself."""
+    own = records.trials[records.trials["method"] == method]
+    return tables.importance(replace(records, trials=own)).set_index("parameter")["importance"]
+
+
+def winning_settings(edition: Sequence[StudyRecords], methods: Sequence[str] = FIRST_CHOICES) -> pd.DataFrame:
+    """The setting with the highest validation score of these methods in each study: a row a hyperparameter."""
+    columns: Mapping[str, pd.Series] = {
+        titles.title(each.name): tables.best_hyperparameters(each).set_index(["method", "hyperparameter"])["value"]
+        for each in edition
+    }
+    table = pd.DataFrame(columns).loc[list(methods)]
+    table.index = [f"{labels.method_label(method)}: {labels.parameter(name)}" for method, name in table.index]
+    return table.map(lambda value: f"{value:.3g}")

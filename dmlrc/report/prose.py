@@ -1,0 +1,34 @@
+"""Sentences that a person wrote about the published studies, in the Markdown of a page, and what keeps them true.
+
+A page's text stands in its Markdown cells. What it asserts has a guard in the cell behind it: the sentence, word for
+word, and whether it holds. Numbers get into it by `{glue:text}`. In a book of other studies these cells are left out.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from dmlrc.errors import DmlrcError
+from dmlrc.records import StudyRecords
+from dmlrc.report import editions
+
+TAG = "published"
+"""Of a Markdown cell that is about the published studies."""
+INSTEAD = "The text of this page is about the published studies; here are the same tables and figures of others."
+
+
+def is_about(edition: Sequence[StudyRecords] | Sequence[str]) -> bool:
+    """Whether the text is about these studies: the tables that the published book has."""
+    return tuple(each if isinstance(each, str) else each.name for each in edition) == editions.FIRST
+
+
+def says(sentence: str, holds: bool) -> None:
+    """Stop the page where a sentence of it does not hold."""
+    if not holds:
+        raise DmlrcError(f"the page says {sentence!r}, which these records do not bear out: write another sentence")
+
+
+def put(numbers: Mapping[str, float | str]) -> None:
+    """Give the page's numbers to its text."""
+    from myst_nb import glue  # it brings all of Sphinx
+
+    for name, value in numbers.items():
+        glue(name, value if isinstance(value, str) else float(value), display=False)
