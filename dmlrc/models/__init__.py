@@ -5,7 +5,7 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "available": ["has_weights", "names"],
+        "available": ["has_weights", "names", "to_bring"],
         "base": ["Trunk"],
         "embedder": ["EmbeddingModel", "FeatureTrunk", "embed", "freeze_batch_norm", "l2_normalize"],
         "files": ["find_weights"],

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from dmlrc.errors import MissingDataError
-from dmlrc.models.files import BN_INCEPTION_FILE, TIMM, find_weights, packaged, packaged_file
+from dmlrc.models.files import BN_INCEPTION_FILE, BROUGHT, PACKAGED, TIMM, find_weights, packaged, packaged_file
 
 # Those of torchvision, and the files of their weights IMAGENET1K_V1.
 TORCHVISION = {
@@ -37,6 +37,13 @@ def has_weights(name: str, weights: str | Path | None) -> bool:
         return weights is None or find_weights(BN_INCEPTION_FILE if weights == "imagenet" else weights).exists()
     except MissingDataError:
         return False
+
+
+def to_bring() -> list[tuple[str, bool, str]]:
+    """The files of weights that do not download themselves: their names, whether they are here, how to get them."""
+    packages = [(Path(each.file).name, has_weights(name, "package"), each.how) for name, each in PACKAGED.items()]
+    files = [(file, has_weights(name, file), how) for name, (file, how) in BROUGHT.items()]
+    return [(file, here, how.strip("`")) for file, here, how in packages + files]
 
 
 def _checkpoints() -> Path:

@@ -62,6 +62,15 @@ BN_INCEPTION_FILE = "bn_inception-52deb4733.pth"
 # convolutions: weight 1, mean 0, variance 1 - eps. Trained with the statistics of batches it would be another network.
 MIXED7A_FILE = "inception_v3_mixed7a.pth"
 MIXED7A_SHA256 = "a07d463d3c772e17a0b06e101a9c1721f2b8ba49e0af5a037ca5313851e1d98e"
+BROUGHT = {
+    "squeezenet1_0": (
+        "squeezenet1_0_deepcompression.pth",
+        "decoded from github.com/songhan/SqueezeNet-Deep-Compression",
+    ),
+    "bn_inception": (BN_INCEPTION_FILE, "that of github.com/Cadene/pretrained-models.pytorch"),
+    "inception_v3_mixed7a": (MIXED7A_FILE, "transposed from github.com/bdonkey/AppleInceptionV3"),
+}
+"""Files of weights that neither a library nor a package brings, by the name of the trunk: where they come from."""
 
 
 def packaged(name: str) -> Packaged | None:

@@ -1,4 +1,4 @@
-"""What the command line prints of studies and data sets; lines of at most 100 characters, unless names are longer.
+"""What the command line prints of studies and data; lines of at most 100 characters, unless names are longer.
 
 Lists are made without torch, pandas or a look into records: they answer at once.
 """
@@ -90,6 +90,18 @@ def data_sets() -> list[str]:
         taken = f"{images * math.prod(shape) / 1e6:,.0f} MB" if len(shape) == 3 else ""
         rows.append((name, f"{images:,}", f"{classes:,}", _shape(shape), taken, dmlrc.data.state(name)))
     return columns(rows, right=(1, 2, 4))
+
+
+def weights() -> list[str]:
+    """The weights of trunks that do not download themselves in a line each: whether they are here, how to get them."""
+    rows = [("weights", "here", "how to get them")]
+    rows += [(file, "here" if here else "missing", how) for file, here, how in dmlrc.models.to_bring()]
+    return [
+        *columns(rows),
+        "",
+        "weights: files, in the folder $DMLRC_DATA or in a folder of it, unless their package is installed; those of",
+        "other trunks are downloaded when they are first used",
+    ]
 
 
 def _shape(shape: tuple[int, ...]) -> str:
