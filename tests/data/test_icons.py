@@ -1,4 +1,4 @@
-"""Icons: what is drawn, which drawings are one class, and that batches, losses and scores stand classes of few images."""
+"""Icons: what is drawn, which drawings are one class, and whether batches, losses and scores stand such classes."""
 
 import hashlib
 import io
