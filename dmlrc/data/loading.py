@@ -3,7 +3,7 @@
 import os
 from dataclasses import replace
 
-from dmlrc.data import features, glyphs
+from dmlrc.data import features, glyphs, icons
 from dmlrc.data import folder as class_folders
 from dmlrc.data.available import FEATURES, folder_path, names
 from dmlrc.data.cache import decoded
@@ -24,8 +24,8 @@ def load(
         the place of images.
     root: the folder that holds the data sets, each in a folder of its name; defaults to $DMLRC_DATA. A set that lies
         there as its archives is unpacked into the cache once; the folder itself may be read-only.
-    size: side of the images in pixels; the default is 28 for characters, 112 for Grocery Store and the cropped cars,
-        224 for CUB-200 (2010), 256 for other photographs.
+    size: side of the images in pixels; the default is 28 for characters, 32 for icons, 112 for Grocery Store and the
+        cropped cars, 224 for CUB-200 (2010), 256 for other photographs.
     square: how a photograph becomes square, "crop" (the centre) or "squash"; see `dmlrc.data.decoding`.
 
     Raises UsageError for an unknown name, MissingDataError with the way to get the set where it is not there, and
@@ -37,6 +37,8 @@ def load(
     if name in ("glyphs", "glyphs-small"):
         form = _form(Form(glyphs.SIZE, channels=1), size, square)
         return glyphs.load(form.size, every=1 if name == "glyphs" else 8)
+    if name == "icons":
+        return icons.load(_form(Form(icons.SIZE, channels=1), size, square).size)
     if name in FEATURES:
         return features.load(name)
     if name.startswith("folder:"):

@@ -8,7 +8,7 @@ from dmlrc.protocol import TABLE
 from dmlrc.records import StudyRecords
 from dmlrc.report import repetitions
 from dmlrc.studies import experiments
-from dmlrc.studies.catalogue import DEPTHS, MOBILENETS, TOO_HIGH_A_RATE
+from dmlrc.studies.catalogue import DEPTHS, ICONS, MOBILENETS, TOO_HIGH_A_RATE
 
 PUBLISHED, QUICK = "published", "quick"
 """The named editions; the second has one study, `QUICK_STUDY`."""
@@ -63,7 +63,7 @@ def _named(part: str) -> list[str]:
         return [QUICK_STUDY if part == QUICK else part]
     recorded = records.published()
     replaced = {high for name, high in TOO_HIGH_A_RATE.items() if name in recorded}
-    apart = {*experiments.around(), *DEPTHS, *MOBILENETS, *replaced}
+    apart = {*experiments.around(), *DEPTHS, *MOBILENETS, *ICONS, *replaced}
     published = [name for name in recorded if name not in apart]
     published.sort(key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
     if not published:

@@ -15,6 +15,7 @@ from dmlrc.studies.catalogue import DEPTHS
 DATASETS = {
     "glyphs": "Glyphs",
     "glyphs-small": "Small Glyphs",
+    "icons": "Icons",
     "omniglot": "Omniglot",
     "grocery": "Grocery Store",
     "grocery-lite0": "Grocery Store",

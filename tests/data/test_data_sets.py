@@ -337,7 +337,7 @@ def test_folder_that_is_none(tmp_path, make, message):
 
 def test_names_states_and_unknown_sets(root, grocery):
     files = ("cars196", "cars196crops", "cub200", "cub200_2010", "grocery", "inshop", "omniglot", "sop")
-    assert data.names() == ("glyphs", "glyphs-small", "grocery-lite0", *files)
+    assert data.names() == ("glyphs", "glyphs-small", "icons", "grocery-lite0", *files)
     assert [data.state(name) for name in ("glyphs", "grocery", "sop")] == ["embedded", "here", "missing"]
     with pytest.raises(UsageError, match="unknown data set 'omniglott': did you mean 'omniglot'"):
         data.load("omniglott")
@@ -548,7 +548,7 @@ def test_an_image_set_is_shown_in_two_lines():
 
 
 def test_the_extent_of_a_set_that_is_drawn_or_brought_is_its_own(letters):
-    for found in (letters, data.load("glyphs-small"), data.load("grocery-lite0")):
+    for found in (letters, data.load("glyphs-small"), data.load("icons"), data.load("grocery-lite0")):
         images, classes, shape = data.extent(found.name)
         assert found.shape == shape
         assert len(found.labels) == pytest.approx(images, rel=0.02)  # letters may differ with FreeType

@@ -179,6 +179,7 @@ def test_a_published_book_begins_with_the_data_set_of_all_papers(home):
         "cub200-2010-frozen",
         "cub200-2010-last-block",
         "cub200-2010-frozen-rates",
+        "icons-scratch",
     )
     for name in (*complete, "grocery-frozen"):
         found = studies.get(name)

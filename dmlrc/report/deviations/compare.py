@@ -22,7 +22,7 @@ ByHand = tuple[str, str | Callable[[StudyRecords], str], str, str, str]
 ProtocolOf = Callable[[StudyRecords], Protocol]
 
 _SQUARES = {
-    **dict.fromkeys(("glyphs", "glyphs-small", "omniglot"), "drawings, which are squares"),
+    **dict.fromkeys(("glyphs", "glyphs-small", "icons", "omniglot"), "drawings, which are squares"),
     "cars196crops": "the box of each car, squashed to a square",
     "cub200_2010": "a square around each bird, with black borders where the photograph ended",
 }
