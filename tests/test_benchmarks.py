@@ -1,8 +1,11 @@
 """The benchmarks run, at sizes that say nothing: what they print and write."""
 
 import csv
+import os
+import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -141,3 +144,15 @@ def test_a_search_is_played_again_on_a_surrogate_of_its_trials():
     assert [each["params"] for each in one[:10]] == [each["params"] for each in four[:10]]  # these are random
     assert one[10:] != four[10:]
     assert len(four) == 16
+
+
+def test_the_script_for_a_lent_gpu_runs_what_fits_and_keeps_its_records(tmp_path):
+    script = Path(__file__).parents[1] / "benchmarks" / "lent_gpu.sh"
+    place = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "OUT": str(tmp_path), "DMLRC_DEVICE": "cpu"}
+    called = [
+        subprocess.run(["bash", script, *words], env=os.environ | place, capture_output=True, text=True)
+        for words in (["run", "glyphs-smoke", "0"], ["run"], ["fly"])
+    ]
+    assert [each.returncode for each in called] == [0, 1, 2]
+    assert called[0].stdout == "study glyphs-smoke: 0 of 57 units\n"
+    assert "setup FOLDER" in called[2].stderr
