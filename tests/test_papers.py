@@ -449,7 +449,7 @@ def test_the_reality_checks_protocol_is_as_it_was():
         **{"iterations_per_epoch": 100, "eval_every": 2, "patience": 9, "max_epochs": 1000},
         "test_metrics": ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r"),
         **{"val_metrics": ("map_at_r", "precision_at_1"), "train_metrics": (), "arrays": ()},
-        **{"binary": False, "per_class": False},
+        **{"binary": False, "per_class": False, "precision": "float32"},
     }
     assert asdict(musgrave2020.PROTOCOL) == told
 

@@ -98,7 +98,10 @@ def places_figure(found: pd.DataFrame) -> Figure:
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on; scores in points of concatenated MAP@R, a study by its data set."""
     found = places(edition)
+    base = [_best_base(each) for each in edition]
     told: dict[str, float | str] = {
+        "base.low": min(base),
+        "base.high": max(base),
         "never_behind_ours": ", ".join(never_behind(found, ours=True)),
         "never_behind": ", ".join(never_behind(found)),
     }
@@ -113,6 +116,12 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
         told[f"{name}.base_share"] = 100 * shares.get("base", 0.0)
         told[f"{name}.trials"] = float(tables.trials_to_reach(tables.best_so_far(each)).median())
     return told
+
+
+def _best_base(records: StudyRecords) -> float:
+    """The value of MS's λ with the highest validation score."""
+    best = tables.best_hyperparameters(records).set_index(["method", "hyperparameter"])["value"]
+    return float(best["multi_similarity", "base"])
 
 
 def _alone(records: StudyRecords, method: str) -> float:

@@ -419,7 +419,7 @@ def table(name, scores, lr, searches=1, untrained=0.10):
 def test_a_study_at_other_rates(monkeypatch):
     chosen = table("cub200-2010-frozen", {"contrastive": 0.13, "triplet": 0.12, "margin": 0.11, "snr": 0.14}, 1e-6, 3)
     high = table("cub200-2010-frozen-rate-tenfold", {"margin": 0.12, "triplet": 0.09, "contrastive": 0.08}, 1e-5)
-    searched = table("cub200-2010-frozen-rate-searched", {"contrastive": 0.14, "triplet": 0.12, "margin": 0.13}, 1e-6)
+    searched = table("cars196crops-frozen-rate-searched", {"contrastive": 0.14, "triplet": 0.12, "margin": 0.13}, 1e-6)
     rates = searched.trials["method"].map({"contrastive": 1.6e-6, "triplet": 1e-4, "margin": 1e-5})
     alike = {"params": [{"lr": rate} for rate in rates], "value": chosen.trials["value"]}
     searched = replace(searched, trials=searched.trials.assign(**alike))
