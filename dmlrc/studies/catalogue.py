@@ -184,11 +184,11 @@ def _depths() -> list[Study]:
 
 _TEN = tuple(tuned.OF_DEPTHS["cars196crops"])
 _DEPTH_RATES = {  # what the grids chose; of those that are not run yet, a guess
-    ("cars196crops", "embedder", 10): 1e-4,
+    ("cars196crops", "embedder", 10): 3e-5,
     ("cars196crops", "last-block", 10): 3e-5,
     ("cars196crops", "half", 10): 3e-5,
     ("cars196crops", "whole", 10): 3e-5,
-    ("cars196crops", "embedder", 20): 1e-4,
+    ("cars196crops", "embedder", 20): 3e-5,
     ("cars196crops", "whole", 20): 3e-5,
     ("cub200_2010", "embedder", 20): 3e-5,
     ("cub200_2010", "whole", 20): 1e-5,
