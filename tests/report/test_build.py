@@ -12,6 +12,7 @@ import nbformat
 import papermill
 import pytest
 from factories import fake_units, write_fake_study, write_units
+from test_chapters import executed
 
 from dmlrc import paths, records, studies, study
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
@@ -99,6 +100,21 @@ def test_the_contents_name_your_run_only_where_there_is_one(checkout):
     (checkout / "book" / "chapters" / "your_run.ipynb").write_text("{}")
     assert build._contents() == checkout / "book" / "_toc.yml"
     assert build.your_run(["a", "b"], 2).parameters == {"studies": "a,b", "train": True, "workers": 2}
+
+
+def test_your_run_has_the_tables_of_what_was_trained_and_trains_it_when_asked(home, monkeypatch):
+    smoke = studies.get("glyphs-smoke")
+    write_fake_study(study=smoke.name, dataset=smoke.dataset, protocol=smoke.effective_protocol, trials=3, reruns=3)
+    monkeypatch.setenv("DMLRC_EXPORTS", str(home / "exports"))
+    trained = []
+    monkeypatch.setattr(study, "run", lambda chosen, workers: trained.append((chosen.name, workers)))
+    page = build.Page(ROOT / "notebooks" / "your_run.ipynb", "your_run.ipynb")
+    for given in ({"train": False}, {"train": True, "workers": 2}):
+        found = executed(page.notebook, smoke.name, given)
+    assert trained == [(smoke.name, 2)]
+    shown = str([cell.get("outputs") for cell in found.cells])
+    for name in ("results-glyphs-smoke", "yours-results", "yours-trials", "yours-best-glyphs-smoke"):
+        assert f":name: {name}" in shown, name
 
 
 def test_every_method_has_a_page_of_its_own_from_one_notebook():
