@@ -182,7 +182,6 @@ def _depths() -> list[Study]:
     ]
 
 
-_TEN = tuple(tuned.OF_DEPTHS["cars196crops"])
 _DEPTH_RATES = {  # what the grids chose; of those that are not run yet, a guess
     ("cars196crops", "embedder", 10): 3e-5,
     ("cars196crops", "last-block", 10): 3e-5,
@@ -376,14 +375,14 @@ _EMBEDDER_RATES = {"cars196crops": (3e-4, 1e-5, 1e-4), "cub200_2010": (1e-4, 3e-
 _GRID_RATES = (1e-6, 3e-4, 3e-6, 1e-4, 3e-5, 1e-5)  # run from the last to the first
 
 
-def rate_grid(study: Study, rates: Sequence[float]) -> Study:
+def rate_grid(study: Study, rates: Sequence[float], judged: tuple[Method, ...] = ()) -> Study:
     """What one shared learning rate does to eight methods, each at one setting that an earlier search found.
 
-    Scored on the validation folds alone; it chooses the study's rate.
+    Scored on the validation folds alone; it chooses the study's rate. judged: other methods, at settings of their own.
     """
     # every row has its own rate: that of the study itself must not change with the choice
     shared = replace(study, protocol=replace(study.protocol, lr=rates[-1]))
-    return _grid(shared, "rates", "rate", rates, "lr", _tuned(study))
+    return _grid(shared, "rates", "rate", rates, "lr", judged or _tuned(study))
 
 
 def embedder_rate_grid(study: Study, rates: Sequence[float]) -> Study:
@@ -396,9 +395,7 @@ def embedder_rate_grid(study: Study, rates: Sequence[float]) -> Study:
 
 def depth_grid(study: Study, rates: Sequence[float]) -> Study:
     """As `rate_grid`, of three methods at the settings that the study itself has."""
-    shared = replace(study, protocol=replace(study.protocol, lr=rates[-1]))
-    judged = tuple(map(study.method, ("contrastive", "normalized_softmax", "multi_similarity")))
-    return _grid(shared, "rates", "rate", rates, "lr", judged)
+    return rate_grid(study, rates, tuple(map(study.method, ("contrastive", "normalized_softmax", "multi_similarity"))))
 
 
 def _tuned(study: Study) -> tuple[Method, ...]:

@@ -5,7 +5,7 @@ import os
 
 import pytest
 import torch
-import torchvision
+from test_models import classifier
 from torch import Tensor, nn
 
 from dmlrc import models
@@ -18,15 +18,7 @@ DATA = os.environ.get("DMLRC_DATA")  # no test sees it but the last
 
 def whole() -> nn.Module:
     """torchvision's own network, with statistics that BatchNorm has to use."""
-    network = torchvision.models.inception_v3(
-        weights=None, aux_logits=True, transform_input=True, init_weights=False
-    ).eval()
-    for layer in network.modules():
-        if isinstance(layer, nn.BatchNorm2d):
-            layer.running_mean.uniform_(-0.1, 0.1)
-            layer.running_var.uniform_(0.5, 1.5)
-            nn.init.uniform_(layer.weight, 1.5, 2.5)  # lets the differences between images through
-    return network
+    return classifier("inception_v3", aux_logits=True, transform_input=True, init_weights=False)
 
 
 def of_the_file(network: nn.Module) -> dict[str, Tensor]:
