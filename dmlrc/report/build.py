@@ -14,11 +14,10 @@ from typing import IO, TYPE_CHECKING
 
 from tqdm import tqdm
 
-from dmlrc import extras, locks, paths, readiness, schedule, studies, study
-from dmlrc.errors import DmlrcError, UsageError
-from dmlrc.report import editions, prose
+from dmlrc import extras, locks, paths, studies
+from dmlrc.errors import DmlrcError
+from dmlrc.report import editions, missing, prose
 from dmlrc.report.method import notes
-from dmlrc.studies import experiments
 
 if TYPE_CHECKING:
     import nbformat
@@ -44,33 +43,10 @@ def build(names: Sequence[str], workers: int = 1, train: Sequence[str] = (), you
     _require_clone()
     extras.require("book", "a book")
     if train:
-        run(train, workers)
+        missing.train(train, missing.ALL, workers)
     with _alone():
         execute({"studies": ",".join(names)}, workers, yours)
         return pages()
-
-
-def run(names: Sequence[str], workers: int = 1) -> None:
-    """Run what is missing of these studies and of the experiments around them, saying which one and what is left."""
-    waiting = [
-        each
-        for name in names
-        for each in (studies.get(name), *experiments.of(name).values())
-        if schedule.progress(each)[0] < schedule.progress(each)[1]
-    ]
-    with study.pool(workers) as executor:  # the same for all: a worker's start costs as much as some small units
-        for place, each in enumerate(waiting, 1):
-            begin = f"[{place}/{len(waiting)}] {each.name}"
-            if each.name not in names and (lacks := readiness.missing(each)):
-                print(f"{begin}: left out, {' and '.join(lacks)} missing here", file=sys.stderr)
-                continue
-            print(f"{begin} ({each.expected})", file=sys.stderr)
-            try:
-                study.run(each, executor=executor, workers=workers)
-            except UsageError as error:  # a reader's own data may have too few classes for the batches of a paper
-                if each.name in (*names, *studies.STUDIES):
-                    raise
-                print(f"{begin}: left out, {error}", file=sys.stderr)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dmlrc import records, studies
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.protocol import TABLE
 from dmlrc.records import StudyRecords
-from dmlrc.report import repetitions
+from dmlrc.report import missing, repetitions
 from dmlrc.studies import experiments
 from dmlrc.studies.catalogue import DEPTHS, ICONS, MOBILENETS, TOO_HIGH_A_RATE
 
@@ -79,12 +79,16 @@ def is_yours(study: str) -> bool:
     return records.is_begun(study) and bool(published := records.published()) and study not in published
 
 
-def load(edition: str) -> list[StudyRecords]:
+def load(edition: str, train: bool = False, papers: Sequence[str] = ()) -> list[StudyRecords]:
     """The records of every study of an edition; of one under way the repetitions that all methods have finished.
+
+    train: first run what is missing of them, and of the experiments of these papers around them.
 
     Raises UsageError, with the nearest name, for a study that does not exist, and for one that is no methods table;
     MissingDataError for one that was not run, or of which no rerun has ended.
     """
+    if train:
+        missing.train(names(edition), papers)
     return [repetitions.whole(_table(found)) for found in load_any(edition)]
 
 

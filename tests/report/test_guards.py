@@ -4,6 +4,7 @@ Of a guard that no made-up edition makes fail, `ALWAYS` says why.
 """
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -11,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dmlrc import records
 from dmlrc.records import PRETRAINED
 from dmlrc.report import choosing, editions, prose
 
@@ -25,16 +27,16 @@ ALWAYS: dict[str, str] = {}
 """Sentence -> why no edition below makes it false."""
 
 
-def scored(records, change):
+def scored(study, change):
     """Records with other test scores: change(scores, their method's mean) -> scores."""
-    scores = records.scores.copy()
+    scores = study.scores.copy()
     trained = scores["method"] != PRETRAINED
     means = scores.groupby(KEYS)["value"].transform("mean")
     scores.loc[trained, "value"] = change(scores, means)[trained]
-    return replace(records, scores=scores)
+    return replace(study, scores=scores)
 
 
-def turned(records):
+def turned(study):
     """The best method is the worst, on test and on validation classes, and hyperparameters matter the other way."""
 
     def mirrored(frame, means, by):
@@ -42,62 +44,70 @@ def turned(records):
         ends += means.groupby([frame[name] for name in by]).transform("min")
         return ends - means + (frame["value"] - means)
 
-    found = scored(records, lambda scores, means: mirrored(scores, means, ["setting", "metric"]))
+    found = scored(study, lambda scores, means: mirrored(scores, means, ["setting", "metric"]))
     trials = found.trials.copy()
-    values = trials.groupby("method")["value"]
+    values = trials.groupby(trials["row"].where(trials["level"].notna(), trials["method"]))["value"]
     trials["value"] = values.transform("max") + values.transform("min") - trials["value"]
     return replace(found, trials=trials)
 
 
-def equal(records):
+def equal(study):
     def levelled(scores, means):
         return scores["value"] - means + means.groupby([scores["setting"], scores["metric"]]).transform("mean")
 
-    rng, found = np.random.default_rng(0), scored(records, levelled)
+    rng, found = np.random.default_rng(0), scored(study, levelled)
     trials = found.trials.assign(value=rng.uniform(0.01, 0.5, len(found.trials)))  # no hyperparameter matters
     return replace(found, trials=trials)
 
 
-def below(records):
-    return scored(records, lambda scores, means: scores["value"] * 0.2)
+def below(study):
+    return scored(study, lambda scores, means: scores["value"] * 0.2)
 
 
-def diverged(records):
-    methods = sorted({*records.reruns["method"]} - {PRETRAINED})
+def diverged(study):
+    methods = sorted({*study.reruns["method"]} - {PRETRAINED})
     gone = {*methods[::2]} - {"contrastive"} | {"multi_similarity"}
-    frames = {name: getattr(records, name) for name in ("scores", "reruns", "runs", "curves", "arrays")}
-    return replace(records, **{name: frame[~frame["method"].isin(gone)] for name, frame in frames.items()})
+    frames = {name: getattr(study, name) for name in ("scores", "reruns", "runs", "curves", "arrays")}
+    return replace(study, **{name: frame[~frame["method"].isin(gone)] for name, frame in frames.items()})
 
 
-def lucky(records):
-    return scored(records, lambda scores, means: means + 10 * (scores["value"] - means))
+def lucky(study):
+    return scored(study, lambda scores, means: means + 10 * (scores["value"] - means))
 
 
-def opposite(records):
+def opposite(study):
     """The order turned, and training helps where it hurt: fourfold scores."""
-    return scored(turned(records), lambda scores, means: 4 * scores["value"])
+    return scored(turned(study), lambda scores, means: 4 * scores["value"])
 
 
 MADE_UP = {
-    "reversed": lambda edition: [turned(each) for each in edition],
-    "all equal": lambda edition: [equal(each) for each in edition],
-    "below the start": lambda edition: [below(each) for each in edition],
-    "half diverged": lambda edition: [diverged(each) for each in edition],
-    "luck tenfold": lambda edition: [lucky(each) for each in edition],
-    "one set opposite": lambda edition: [opposite(edition[0]), *edition[1:]],
+    "as it is": lambda study: study,
+    "reversed": turned,
+    "all equal": equal,
+    "below the start": below,
+    "half diverged": diverged,
+    "luck tenfold": lucky,
+    "one set opposite": lambda study: opposite(study) if study.meta["dataset"] == "cub200_2010" else study,
 }
 
 
-@pytest.fixture(scope="module")
-def edition():
+@pytest.fixture(scope="module", params=MADE_UP)
+def world(request):
+    """The name of a made-up edition, and its studies; the experiments around them are made up alike."""
+    change, load = MADE_UP[request.param], records.load
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DMLRC_HOME", str(ROOT))
         patch.delenv("DMLRC_RUNS", raising=False)
-        return [*editions.load("published")]
+        patch.setattr(records, "load", cache(lambda name: change(load(name))))
+        yield request.param, editions.load("published")
+
+
+SAID: dict[str, dict[str, dict[str, bool]]] = {}
+"""Page -> made-up edition -> sentence -> whether it holds there; an edition of which nothing can be computed is absent."""
 
 
 def said(path, edition):
-    """The sentences of a page's guards, and whether each holds of an edition; False where it cannot be computed."""
+    """The sentences of a page's guards, and whether each holds of an edition; None where it cannot be computed."""
     [cell] = [cell for cell in nbformat.read(path, as_version=4).cells if "guards" in cell.metadata.get("tags", [])]
     found = {}
 
@@ -106,28 +116,34 @@ def said(path, edition):
         says = staticmethod(lambda sentence, holds: found.__setitem__(sentence, bool(holds)))
 
     try:
-        exec(cell.source, {"prose": Prose, "edition": edition, "choosing": choosing})
+        exec(cell.source, {"prose": Prose, "edition": edition})
     except (KeyError, ValueError, IndexError):  # of a method that has no score
         return None
     return found
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
-def test_every_guarded_sentence_is_on_its_page_and_holds(path, edition):
-    text = " ".join(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown")
+def test_every_guarded_sentence_is_on_its_page_and_holds(path, world):
+    name, edition = world
     found = said(path, edition)
-    assert found
-    assert all(found.values()), found
-    assert not [sentence for sentence in found if sentence not in " ".join(text.split())]
+    SAID.setdefault(path.stem, {})[name] = found
+    if name == "as it is":
+        cells = nbformat.read(path, as_version=4).cells
+        text = " ".join(" ".join(cell.source for cell in cells if cell.cell_type == "markdown").split())
+        assert found
+        assert [sentence for sentence, holds in found.items() if not holds] == []
+        assert [sentence for sentence in found if sentence not in text] == []
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
-def test_every_guard_fails_where_the_studies_are_otherwise(path, edition):
-    made = {name: said(path, change(edition)) for name, change in MADE_UP.items()}
-    told = [found for found in made.values() if found is not None]
+def test_every_guard_fails_where_the_studies_are_otherwise(path):
+    made = SAID.get(path.stem, {})
+    if made.keys() != MADE_UP.keys():
+        pytest.skip("the made-up editions were tried in another process, or not all of them")
+    told = [found for name, found in made.items() if found is not None and name != "as it is"]
     assert len(told) >= 4
-    always = {sentence for sentence in said(path, edition) if all(found[sentence] for found in told)}
-    assert always == {sentence for sentence in ALWAYS if sentence in said(path, edition)}
+    always = {sentence for sentence in made["as it is"] if all(found.get(sentence, True) for found in told)}
+    assert always == {sentence for sentence in ALWAYS if sentence in made["as it is"]}
 
 
 def test_a_false_sentence_stops_the_page():
@@ -142,7 +158,10 @@ def test_text_is_about_the_published_tables_alone():
     assert not prose.is_about([*editions.FIRST, "grocery-quick"])
 
 
-def test_places_are_the_distances_from_the_best(edition):
+def test_places_are_the_distances_from_the_best(world):
+    name, edition = world
+    if name == "half diverged":
+        return
     found = choosing.places(edition)
     assert (found.groupby("table")["behind"].min() == 0).all()
     assert found.loc[found["behind"] == 0, "tied"].all()

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from dmlrc import cli, records, schedule, studies
 from dmlrc.errors import UsageError
-from dmlrc.report import build
+from dmlrc.report import missing
 from dmlrc.studies import adapted, experiments, own
 
 ROOT = Path(__file__).parents[2]
@@ -179,7 +179,7 @@ def test_rows_that_the_data_is_too_small_for_are_left_out_of_its_book(photos, mo
     few = {name: experiments.of("photos")[name] for name in ("zhai2019-samples", "oi2021")}
     monkeypatch.setattr(experiments, "of", lambda main: few)
     monkeypatch.setattr(schedule, "progress", lambda each: (int(each.name == "photos"), 1))
-    build.run(["photos"])
+    missing.train(["photos"], missing.ALL)
     said = capsys.readouterr().err
     rows = [each.name for each in few["zhai2019-samples"].methods]
     named = re.findall(r"photos-zhai2019-samples: (\S+) is left out, a batch of \d+ different ", said)

@@ -1,0 +1,50 @@
+"""Training what a page or a book lacks, before it is made."""
+
+import sys
+from collections.abc import Iterable, Sequence
+
+from dmlrc import papers as catalogue
+from dmlrc import readiness, schedule, studies, study
+from dmlrc.errors import UsageError
+from dmlrc.protocol import Study
+from dmlrc.studies import experiments
+
+ALL = tuple(paper.key for paper in catalogue.ALL)
+"""The papers whose experiments a whole book shows."""
+
+
+def train(names: Sequence[str], papers: Iterable[str] = (), workers: int = 1) -> None:
+    """Run what is missing of these studies and of the experiments of these papers around them.
+
+    Which one runs, and what is left, is said on standard error. Stopped at any moment, the next call goes on. An
+    experiment whose data, weights or GPU are not here is left out, which is said too.
+
+    Raises UsageError for a study whose data is too small, and for an unknown one.
+    """
+    waiting = [each for name in names for each in _family(name, papers) if _lacks_units(each)]
+    if not waiting:
+        return
+    with study.pool(workers) as executor:  # the same for all: a worker's start costs as much as some small units
+        for place, each in enumerate(waiting, 1):
+            begin = f"[{place}/{len(waiting)}] {each.name}"
+            if each.name not in names and (lacks := readiness.missing(each)):
+                print(f"{begin}: left out, {' and '.join(lacks)} missing here", file=sys.stderr)
+                continue
+            print(f"{begin} ({each.expected})", file=sys.stderr)
+            try:
+                study.run(each, executor=executor, workers=workers)
+            except UsageError as error:  # a reader's own data may have too few classes for the batches of a paper
+                if each.name in (*names, *studies.STUDIES):
+                    raise
+                print(f"{begin}: left out, {error}", file=sys.stderr)
+
+
+def _family(name: str, papers: Iterable[str]) -> list[Study]:
+    """A study and the experiments of these papers around it."""
+    around = [each for each in experiments.of(name).values() if each.protocol.paper in papers]
+    return [studies.get(name), *around]
+
+
+def _lacks_units(each: Study) -> bool:
+    finished, all_of_them = schedule.progress(each)
+    return finished < all_of_them
