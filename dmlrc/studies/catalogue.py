@@ -428,13 +428,13 @@ _GRIDS += [
 ]
 
 
-def _depth_rates(protocol: Protocol) -> tuple[float, ...]:
+def _rates_tried(protocol: Protocol) -> tuple[float, ...]:
     if protocol.frozen_trunk:
         return (1e-3, 1e-5, 3e-4, 3e-5, 1e-4)
     return (3e-4, 3e-6, 1e-4, 1e-5, 3e-5) if protocol.train_from else (3e-7, 3e-5, 1e-6, 3e-6, 1e-5)
 
 
-_GRIDS += [depth_grid(study, _depth_rates(study.protocol)) for study in _mobilenets()]
+_GRIDS += [depth_grid(study, _rates_tried(study.protocol)) for study in _mobilenets()]
 _GRIDS.append(rate_grid(_icons(), (1e-2, 1e-4, 3e-3, 3e-4, 1e-3)))
 _GRIDS.append(replace(rate_grid(_grocery_quick(), (1e-4, 1e-6, 3e-6, 3e-5, 1e-5)), expected="1 minute, 2 cores"))
 STUDIES |= {grid.name: grid for grid in _GRIDS}

@@ -103,7 +103,7 @@ def world(request):
 
 
 SAID: dict[str, dict[str, dict[str, bool]]] = {}
-"""Page -> made-up edition -> sentence -> whether it holds there; an edition of which nothing can be computed is absent."""
+"""Page -> made-up edition -> sentence -> whether it holds there; None for an edition of which nothing can be computed."""
 
 
 def said(path, edition):
