@@ -37,7 +37,7 @@ def claimed_and_measured(leads: pd.DataFrame, title: str) -> Figure:
             _draw(axis, place, row)
     axis.axvline(0, color="black", linewidth=0.8, zorder=1)
     axis.set(yticks=list(ticks), yticklabels=list(ticks.values()), ylim=(place + 0.7, -0.5))
-    axis.set_xlim(min(-6, leads["low"].min() - 2), 240)
+    axis.set_xlim(min(-6, leads[["low", "value"]].min().min() - 2), 240)
     axis.set(xticks=(0, 100, 200), xticklabels=("contrastive loss\nof 2006", "twice\nits P@1", "three times\nits P@1"))
     axis.tick_params(labelsize=8.5)
     axis.grid(False)
