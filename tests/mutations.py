@@ -75,10 +75,10 @@ MUTATIONS = (
     Mutation(
         "false-sentence",
         "notebooks/03_results.ipynb",
-        "The data sets differ, so numbers cannot be compared one by one.",
-        "The data sets are equal, so numbers can be compared one by one.",
-        "the chapter says the opposite of what is true",
-        ("tests/test_project.py", *PROSE),
+        "**Our order is like the published one on cars only.**",
+        "**Our order is like the published one on birds only.**",
+        "the chapter says of birds what is true of cars",
+        ("tests/report/test_guards.py", "-k", "03_results"),
     ),
     Mutation(
         "first-page-title",

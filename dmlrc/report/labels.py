@@ -494,43 +494,6 @@ def below_untrained(records: StudyRecords, metric: str, setting: str = "concaten
     return int((trained < trunk).sum()), len(trained)
 
 
-def below_in_short(edition: Sequence[StudyRecords]) -> str:
-    """`below_untrained` in P@1 and in MAP@R, which decides, in two sentences; "" where the trunk beats none."""
-    metrics = ("precision_at_1", "map_at_r")
-    first, deciding = (_below_by_study(edition, metric, "concatenated") for metric in metrics)
-    if not first and not deciding:
-        return ""
-    return (
-        f"With the folds joined, the untrained trunk has a higher P@1 than {first or 'no method'}. In MAP@R, which "
-        f"decides, it lies above {deciding or 'none'}."
-    )
-
-
-def below_alone_in_short(edition: Sequence[StudyRecords]) -> str:
-    """The same of single models, one sentence; "" where the trunk beats none."""
-    told = {
-        METRIC_LABELS[metric]: found
-        for metric in ("map_at_r", "precision_at_1")
-        if (found := _below_by_study(edition, metric, "separated"))
-    }
-    where = "; ".join(f"in {metric} with {found}" for metric, found in told.items())
-    return f"One model alone, its folds not joined, lies below the untrained trunk {where}." if told else ""
-
-
-def _below_by_study(edition: Sequence[StudyRecords], metric: str, setting: str) -> str:
-    found = {records.name: below_untrained(records, metric, setting) for records in edition}
-    return by_study({name: _share(below, total) for name, (below, total) in found.items() if below})
-
-
-def _share(count: int, total: int) -> str:
-    """How many of all methods.
-
-    >>> _share(1, 14), _share(14, 14), _share(3, 14)
-    ('1 of 14 methods', 'all 14 methods', '3 of 14 methods')
-    """
-    return f"all {total} methods" if count == total else f"{count} of {total} methods"
-
-
 def counted(number: int, noun: str) -> str:
     """
     >>> counted(1, "claim"), counted(3, "claim")

@@ -25,7 +25,6 @@ from dmlrc.report.tables import (
     marks,
     nmi_of_random,
     ordered,
-    rank_agreement,
     spread,
 )
 
@@ -181,17 +180,6 @@ def pretrained_trunks(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     return cells.fillna("–").rename_axis("Trunk").rename_axis(None, axis=1)
 
 
-def trunks_sentence() -> str:
-    """How far apart the paper's pretrained trunks are in P@1, and what follows."""
-    table = published.trunks()
-    values = table[table["source_table"] == "Table 1"].groupby("dataset")["value"]
-    apart = labels.span(values.max() - values.min(), lambda gap: f"{100 * gap:.0f}")
-    return (
-        f"Before any training the paper's trunks are {apart} points of P@1 apart: a paper that changed its trunk "
-        "together with its loss cannot tell the two gains apart."
-    )
-
-
 def _pretrained_trunk(records: StudyRecords) -> str:
     protocol = records.meta["protocol"]
     name = labels.TRUNK_LABELS.get(protocol["trunk"], protocol["trunk"])
@@ -239,74 +227,11 @@ def _luck(frame: pd.DataFrame) -> str:
     return "Counting the luck of search and seed" if "seed_ci95" in frame else "Counting the luck of seeds alone"
 
 
-def agreement(records: StudyRecords, theirs: Mapping[str, pd.DataFrame]) -> str:
-    """Whether the methods of a study stand in the paper's order, in one sentence. theirs: data set -> results."""
-    tests = {name: rank_agreement(accuracy(records), theirs[name]) for name in published.DATASETS}
-    if tests["CUB200"]["n"] < 3:
-        return f"On `{records.name}` too few methods have results to compare their order with the paper's."
-    rhos = labels.each(tests, lambda test: f"{test['rho']:+.2f} ({labels.p_value(test['p'])})")
-    return f"Rank correlation of the order of methods on `{records.name}` with that of the paper's tables: {rhos}."
-
-
-def results_in_short(edition: Sequence[StudyRecords]) -> str:
-    """The highest MAP@R of each study and how many tie with it, in one sentence; "" where nothing is to compare."""
-    told = {}
-    for records in edition:
-        frame = deciding(accuracy(records))
-        if (frame["method"] != PRETRAINED).sum() > 1:
-            ties = int((marks(frame) == "tie").sum())
-            best = labels.prose(labels.method_label(spread(frame)["best_method"]))
-            tied = f"tied with {labels.counted(ties, 'other')}" if ties else "alone"
-            told[records.name] = f"{best} ({tied}{'' if 'seed_ci95' in frame else ', counting seeds alone'})"
-    return f"The highest MAP@R belongs to {labels.by_study(told)}." if told else ""
-
-
-def agreement_in_short(edition: Sequence[StudyRecords], theirs: Mapping[str, pd.DataFrame]) -> str:
-    """The rank correlations of `agreement` as spans, in one sentence; "" where there are too few methods."""
-    told = {}
-    for records in edition:
-        tests = [rank_agreement(accuracy(records), theirs[name]) for name in published.DATASETS]
-        if tests[0]["n"] > 2:
-            told[records.name] = labels.span((test["rho"] for test in tests), "{:+.2f}".format)
-    return (
-        f"Our order and that of the paper's tables have a rank correlation of {labels.by_study(told)}." if told else ""
-    )
-
-
 def results_scalars(records: StudyRecords) -> dict[str, float | str]:
     """The named numbers of a study that a chapter records."""
     table = accuracy(records)
     gains = {f"gain_over_{name}": float(improvement(table, name)["concatenated"]) for name in CLASSICS}
     return {name: value for name, value in (spread(table) | gains).items() if value == value}  # NaN is no JSON
-
-
-def sources() -> str:
-    """The methods with citations of where they come from, as MyST."""
-    return ", ".join(f"{method.label} {{cite:p}}`{method.reference}`" for method in METHODS.values())
-
-
-def joining(frames: Mapping[str, pd.DataFrame]) -> str:
-    """What joining the folds' embeddings does to MAP@R, in a sentence; "" without any method.
-
-    frames: `accuracy` of studies, or published data sets, by their names.
-    """
-    found = {name: _joining(frame) for name, frame in frames.items()}
-    found = {name: (gain, rho) for name, (gain, rho) in found.items() if gain == gain}
-    if not found:
-        return ""
-    told = labels.each(found, lambda pair: f"{100 * pair[0]:+.1f} ({pair[1]:.2f})")
-    return (
-        "Joining the folds' embeddings changes the MAP@R of the methods, on average and in points (in brackets the "
-        f"rank correlation of their order with that of the single models): {told}."
-    )
-
-
-def _joining(frame: pd.DataFrame) -> tuple[float, float]:
-    rows = frame[(frame["metric"] == "map_at_r") & (frame["method"] != PRETRAINED)]
-    means = rows.pivot(index="method", columns="setting", values="mean")
-    gain = (means["concatenated"] - means["separated"]).mean()
-    rho = means["concatenated"].corr(means["separated"], method="spearman")
-    return gain, rho
 
 
 def ends(records: StudyRecords) -> str:
