@@ -170,7 +170,6 @@ def test_what_bits_cost_and_lmcl():
     assert found.half == pytest.approx(STUDENT[3] * 0.01 / np.sqrt(3), rel=1e-3)
     assert numbers.over_lmcl(main).value == pytest.approx(0.05)
     assert numbers.paper_bits("CUB200") == pytest.approx(-0.02)
-    assert numbers.paper_lmcl("In-Shop") == pytest.approx(-0.004)
     assert np.isnan(numbers.bits_cost(made(NAME, score, missing=("norm_softmax",))).value)
     assert page.zhai_scalars({MAIN: main, "other": None})[f"{MAIN}.bits_less_floats"] == pytest.approx(-0.03)
 
