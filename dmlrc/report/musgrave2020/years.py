@@ -156,7 +156,9 @@ def _of_claims() -> dict[str, float]:
         named[f"{baseline}.beaten"] = float((gains["r1_baseline"] < alone).sum())
         named |= {f"{baseline}.printed.low": own["low"].min(), f"{baseline}.printed.high": own["high"].max()}
         named |= {f"{baseline}.alone.low": own["separated"].min(), f"{baseline}.alone.high": own["separated"].max()}
-    return named
+    gains = tables.claimed_improvement(claims, CONTRASTIVE)
+    horde = 100 * gains["gain"][gains["paper"].str.contains("HORDE")]
+    return named | {"horde.low": horde.min(), "horde.high": horde.max()}
 
 
 def _of_tables(edition: Sequence[StudyRecords]) -> dict[str, float]:
