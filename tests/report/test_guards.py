@@ -36,6 +36,7 @@ ALWAYS: dict[str, str] = {
     "Ten more claims we cannot decide": "as the seven",
     "on cars and groceries it gains none": "all editions leave the untrained network as it is",
     "Over the epochs their distance (JSD) rises and falls with MAP@R": "all editions leave curves as they are",
+    "the search moves a score more than the seed does": "the made-up editions scale both kinds of noise alike",
 }
 """Sentence -> why no edition below makes it false."""
 
