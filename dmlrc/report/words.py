@@ -1,4 +1,4 @@
-"""How many words a reader of the book is given: `python -m dmlrc.report.words`; exit status 1 where a page has too many.
+"""How many words a reader of the book is given: `python -m dmlrc.report.words`; it fails where a page has too many.
 
 Counted is what a person wrote: the Markdown of notebooks and of `book/`, without tables, code, formulas, figures and
 captions. Not counted at all: the preregistration, which must not change, the API, the bibliography.
@@ -33,7 +33,7 @@ _BLOCKS = re.compile(
 def count(markdown: str) -> int:
     """The words of a text; what a role shows is one.
 
-    >>> count("# Two words\\n\\n| a | table |\\n\\n```python\\nno = 1\\n```\\nMAP@R rises by {glue:text}`gain:+.1f` *points*.")
+    >>> count("# Two words\\n\\n| a | table |\\n\\nMAP@R rises by {glue:text}`gain:+.1f` *points*.")
     7
     """
     text = re.sub(r"\{[a-z:]+\}`[^`]*`", " role ", _BLOCKS.sub(" ", markdown))
