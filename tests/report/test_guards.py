@@ -62,6 +62,20 @@ ALWAYS: dict[str, str] = {
         ),
         "it is about measured times; test_speed.py turns them round",
     ),
+    **dict.fromkeys(
+        (
+            "Another processor repeats most trials exactly",
+            "the others move by less than half a point",
+            "Eleven of sixteen trials came out the same",
+            "Without AVX-512 two of three stayed the same",
+            "if its validation MAP@R lies within half a point",
+            "no table gets more than",
+            "After twenty trials, eight at a time clearly cost",
+            "after fifty no cost is clear",
+            "no two agree in network, embedding size, optimiser and crop",
+        ),
+        "it is about times, processors and protocols; test_inventory.py turns them round",
+    ),
 }
 """Sentence -> why no edition below makes it false."""
 
