@@ -60,7 +60,34 @@ ALWAYS: dict[str, str] = {
             "each of the four networks scores more as classes are added",
             "The paper's random networks score at least",
         ),
-        "it is about made-up or random embeddings and published numbers",
+        "it is about made-up or random embeddings and published numbers; test_untrained.py turns them round",
+    ),
+    **dict.fromkeys(
+        (
+            "About twice as fast as what one would use instead",
+            "On a CPU every loss, training step and evaluation beats the library's",
+            "It loses only to less work",
+            "their small training steps usually take longer than on a single core",
+            "Evaluation grows a little less than with the square",
+            "A proposal of a search takes milliseconds",
+            "a second worker brings little to a study of seconds",
+            "more workers than cores slow it down",
+        ),
+        "it is about measured times; test_speed.py turns them round",
+    ),
+    **dict.fromkeys(
+        (
+            "Another processor repeats most trials exactly",
+            "the others move by less than half a point",
+            "Eleven of sixteen trials came out the same",
+            "Without AVX-512 two of three stayed the same",
+            "if its validation MAP@R lies within half a point",
+            "no table gets more than",
+            "After twenty trials, eight at a time clearly cost",
+            "after fifty no cost is clear",
+            "no two agree in network, embedding size, optimiser and crop",
+        ),
+        "it is about times, processors and protocols; test_inventory.py turns them round",
     ),
     **dict.fromkeys(
         (
