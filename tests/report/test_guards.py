@@ -98,6 +98,7 @@ ALWAYS: dict[str, str] = {
         ),
         "these are formulas and papers' numbers",
     ),
+    "ten times the chosen one on birds and cars, three times on groceries": "a setting of the runs, no score",
 }
 """Sentence -> why no edition below makes it false."""
 
