@@ -247,7 +247,7 @@ def in_short(found: Found) -> list[str]:
             paper = labels.paper(table.paper)
             sentences.append(f"{paper}, highest mean R@1: {labels.led(told)}.")
             if table is FEHERVARI and any(lead.label == table.label("proxy_softmax") for lead in of.values() if lead):
-                sentences.append(fehervari.of_more_dimensions(found[table.experiment], {}))
+                sentences.append(fehervari.of_more_dimensions(found[table.experiment]))
     return sentences
 
 
