@@ -71,6 +71,7 @@ ALWAYS: dict[str, str] = {
         ),
         "these are formulas and papers' numbers",
     ),
+    "its embedding has 2,048 dimensions, kept as bits; the others have 64 floats": "these are settings",
 }
 """Sentence -> why no edition below makes it false."""
 
