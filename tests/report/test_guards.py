@@ -108,6 +108,7 @@ ALWAYS: dict[str, str] = {
     "is tenth of twelve on CUB200 with BN-Inception": "this is a paper's number",
     "Some of the rise is trivial": "how often random images share a class depends on their classes alone",
     "We withdrew nine claims, most of them for such differences in size": "as above, for what was run",
+    "its embedding has 2,048 dimensions, kept as bits; the others have 64 floats": "these are settings",
 }
 """Sentence -> why no edition below makes it false."""
 
