@@ -156,9 +156,10 @@ def rank_test(first: pd.Series, second: pd.Series) -> dict[str, float]:
     NaN for fewer than 3 or where one of the two is constant.
     """
     both = pd.concat([first, second], axis=1, keys=["first", "second"]).dropna()
-    if len(both) < 3 or both["first"].nunique() < 2 or both["second"].nunique() < 2:
+    ranks = [to_ranks(both[name]) for name in both]
+    if len(both) < 3 or any(np.ptp(each) == 0 for each in ranks):
         return {"rho": np.nan, "p": np.nan, "n": len(both)}
-    test = stats.spearmanr(to_ranks(both["first"]), to_ranks(both["second"]))
+    test = stats.spearmanr(*ranks)
     return {"rho": float(test.statistic), "p": float(test.pvalue), "n": len(both)}
 
 

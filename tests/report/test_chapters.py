@@ -55,8 +55,7 @@ CHECKLIST = (  # the tables and figures of the five papers
 )
 IDS = (
     *CHECKLIST,
-    "first-years",
-    "first-verdicts",
+    "claimed-and-measured",
     "answer",
     "claims",
     "protocol",
