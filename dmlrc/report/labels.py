@@ -339,22 +339,6 @@ def signed(value: float, digits: int = 1, unit: str = " %") -> str:
     return "–" if np.isnan(value) else f"{100 * value:+.{digits}f}{unit}"
 
 
-def apart(gains: Iterable[float], digits: int = 0) -> str:
-    """How far something ends above or below something else, at least and at most; gains are fractions of the latter.
-
-    >>> apart([0.94, 1.887]), apart([-0.018, 0.02]), apart([-0.02, -0.013]), apart([-0.0186], 1), apart([0.0004], 1)
-    ('94 to 189 % above', 'between 2 % below and 2 % above', '1 to 2 % below', '1.9 % below', 'level with')
-    """
-    gains = [round(100 * gain, digits) for gain in gains if gain == gain]
-    low, high = min(gains), max(gains)
-    if low < 0 < high:
-        return f"between {-low:.{digits}f} % below and {high:.{digits}f} % above"
-    if low == high == 0:
-        return "level with"
-    sizes = span(map(abs, gains), f"{{:.{digits}f}}".format)
-    return f"{sizes} % {'above' if high > 0 else 'below'}"
-
-
 def dimensions(records: StudyRecords) -> tuple[int, int]:
     """The size of an embedding and the number of folds."""
     return records.meta["protocol"]["embedding_dim"], records.meta["protocol"]["folds"]

@@ -1,4 +1,7 @@
-"""The tables of Musgrave et al. 2020 and what to see in its figures: cells and sentences for the page."""
+"""The tables of Musgrave et al. 2020 and what to see in its figures: cells and sentences for the page.
+
+What became of the gains that papers claim is in `years`.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -9,8 +12,7 @@ import pandas as pd
 from dmlrc.papers import musgrave2020
 from dmlrc.protocol import Protocol, default_settings
 from dmlrc.records import StudyRecords
-from dmlrc.report import labels, published, tables, titles
-from dmlrc.report.statistics import Estimate
+from dmlrc.report import labels, published, tables
 from dmlrc.report.tables import (
     CLASSICS,
     METHODS,
@@ -21,7 +23,6 @@ from dmlrc.report.tables import (
     deciding,
     improvement,
     marks,
-    mean_of,
     nmi_of_random,
     ordered,
     spread,
@@ -192,35 +193,6 @@ def random_trunks(nmi_by_dataset: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return table.map(labels.percent, digits=1).replace("", "–").rename_axis("Random trunk").rename_axis(None, axis=1)
 
 
-def answer(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """A row a results table: the best and the worst method, how far apart, what ties with the best, and the gain."""
-    theirs = published.results()
-    frames = {f"{name} (the paper)": theirs[theirs["dataset"] == name] for name in published.DATASETS}
-    trunks = dict.fromkeys(frames, labels.trunk(asdict(musgrave2020.PROTOCOL)))
-    frames |= {records.name: accuracy(records) for records in edition}
-    trunks |= {records.name: labels.trunk(records.meta["protocol"]) for records in edition}
-    rows = {}
-    for name, frame in frames.items():
-        apart = spread(frame)
-        gains = {baseline: improvement(frame, baseline)["concatenated"] for baseline in CLASSICS}
-        rows[name] = {
-            **{f"over {baseline}": labels.signed(gain) for baseline, gain in gains.items()},
-            "range": labels.percent(apart["range"]),
-            "interval": f"{labels.percent(apart['mean_ci95'])}{'' if 'seed_ci95' in frame else ', seeds only'}",
-            **{end: _end(frame, apart, end) for end in ("best", "worst")},
-            "tied with the best": str((marks(deciding(frame)) == "tie").sum()),
-            "untrained trunk": labels.percent(mean_of(frame, PRETRAINED, "map_at_r")) or "–",
-            "trunk": trunks[name],
-        }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Results of")
-
-
-def _end(frame: pd.DataFrame, apart: Mapping, end: str) -> str:
-    """The best or the worst method with its MAP@R, with a sign where that is lower than the untrained trunk's."""
-    sign = labels.below(apart[end], mean_of(frame, PRETRAINED, "map_at_r"))
-    return f"{labels.percent(apart[end])}{sign} {labels.method_label(apart.get(f'{end}_method', ''))}"
-
-
 def results_sentence(records: StudyRecords, methods: Methods = METHODS) -> str:
     """What a results table says of concatenated MAP@R, in two sentences."""
     frame = deciding(accuracy(records))
@@ -247,71 +219,6 @@ def results_scalars(records: StudyRecords) -> dict[str, float | str]:
     table = accuracy(records)
     gains = {f"gain_over_{name}": float(improvement(table, name)["concatenated"]) for name in CLASSICS}
     return {name: value for name, value in (spread(table) | gains).items() if value == value}  # NaN is no JSON
-
-
-def trends(slopes: Mapping[str, Estimate]) -> pd.DataFrame:
-    """Trends (`statistics.slope`) as cells: points a year, the interval, and the number of points."""
-    rows = {
-        name: {
-            "points a year": _a_year(trend.value),
-            "95 % interval": "–" if np.isnan(trend.half) else f"± {100 * trend.half:.2f}",
-            "points in the fit": str(trend.n),
-        }
-        for name, trend in slopes.items()
-    }
-    return pd.DataFrame.from_dict(rows, orient="index")
-
-
-def trends_in_short(slopes: Mapping[str, Estimate], newer: Mapping[str, Estimate]) -> str:
-    """Of how many tables the measured trend can be told from a flat line, and the span of the slopes.
-
-    slopes: with the two classics; newer: without them.
-    """
-
-    def told(found: Mapping[str, Estimate]) -> str:
-        apart = sum(map(_sloping, found.values()))
-        span = labels.span((trend.value for trend in found.values()), _a_year)
-        ends = [end for trend in found.values() for end in (trend.low, trend.high) if end == end]
-        possible = f"; by their intervals {labels.span(ends, _a_year)}" * bool(ends)
-        return f"{apart or 'none'} of {labels.counted(len(slopes), 'table')} ({span} points a year{possible})"
-
-    return (
-        "Where all methods are tuned alike, accuracy clearly rises or falls over the years in "
-        f"{told(slopes)}; without the two losses of {tables.NEWER - 1}, in {told(newer)}."
-    )
-
-
-def trends_sentence(slopes: Mapping[str, Estimate], newer: Mapping[str, Estimate]) -> str:
-    """Which measured trends can be told from a flat line, with the two classics and without them (newer)."""
-    if slopes and not any(map(_sloping, (*slopes.values(), *newer.values()))):
-        return trend_sentence(slopes).removesuffix(".") + f", with or without the two losses of {tables.NEWER - 1}."
-    without = trend_sentence(newer, f"Without the two losses of {tables.NEWER - 1} it")
-    return f"{trend_sentence(slopes)} {without}".strip()
-
-
-def trend_sentence(slopes: Mapping[str, Estimate], start: str = "The measured trend") -> str:
-    """Which of the measured trends can be told from a flat line."""
-    flat = [name for name, trend in slopes.items() if not _sloping(trend)]
-    sloping = [name for name, trend in slopes.items() if _sloping(trend)]
-    sentences = []
-    if flat:
-        where = _named(flat) if sloping or len(flat) == 1 else f"any of the {len(flat)} tables"
-        sentences.append(f"{start} cannot be told from a flat line on {where}.")
-    if sloping:
-        sentences.append(f"{'It can' if flat else f'{start} can be told from a flat line'} on {_named(sloping)}.")
-    return " ".join(sentences)
-
-
-def _sloping(trend: Estimate) -> bool:
-    return abs(trend.value) > trend.half
-
-
-def _a_year(slope: float) -> str:
-    return labels.signed(slope, digits=2, unit="")
-
-
-def _named(names: Sequence[str]) -> str:
-    return labels.listed(map(titles.in_label, names))
 
 
 def cut_off(edition: Sequence[StudyRecords]) -> pd.DataFrame:
@@ -366,40 +273,3 @@ def best_hyperparameters(records: StudyRecords) -> pd.DataFrame:
         **{column: table[column].map(labels.number) for column in ("value", "low", "high")},
     )
     return cells.set_index(["method", "hyperparameter"])
-
-
-def claimed_improvement(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
-    """`tables.claimed_improvement` as cells."""
-    cells = table.assign(
-        r1=table["r1"].map(labels.one_digit),
-        r1_baseline=table["r1_baseline"].map(labels.one_digit),
-        gain=table["gain"].map(labels.whole),
-    )
-    heads = {"r1": "its R@1", "r1_baseline": f"its {baseline} R@1", "dataset": "data set"}
-    columns = ["year", "dataset", "r1", "r1_baseline", "gain", "method"]
-    return cells.set_index("paper")[columns].rename(columns=heads)
-
-
-def baselines(table: pd.DataFrame, theirs: Mapping[str, pd.DataFrame], baseline: str) -> str:
-    """The range of a baseline's claimed R@1 beside what the fair protocol measured (concatenated), in words.
-
-    table: `tables.claimed_improvement`. theirs: data set -> one data set of `published.results`.
-    """
-    ranges = []
-    for name, frame in theirs.items():
-        claimed = table[table["dataset"] == name]["r1_baseline"]
-        measured = frame.set_index(["method", "setting", "metric"])["mean"]
-        joined, single = (
-            labels.one_digit(measured[baseline, setting, "precision_at_1"]) for setting in ("concatenated", "separated")
-        )
-        ranges.append(
-            f"on {name} {labels.one_digit(claimed.min())} to {labels.one_digit(claimed.max())} %, measured {single} % "
-            f"with one model and {joined} % with four joined"
-        )
-    return "; ".join(ranges)
-
-
-def recycled(table: pd.DataFrame) -> pd.DataFrame:
-    """`tables.recycled` as cells."""
-    cells = table.assign(r1=table["r1"].map(labels.one_digit)).set_index(["dataset", "r1"])
-    return cells.rename(columns={"who": "printed by"}).rename_axis(["data set", "R@1"])

@@ -25,6 +25,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
 
 def _of_study(study: StudyRecords) -> dict[str, float | str]:
     reached, best = tables.trials_to_reach(tables.best_so_far(study)), tables.best_hyperparameters(study)
+    hyperparameters, trials = best.groupby("method").size(), study.trials.groupby(["method", "repetition"]).size()
     share = 100 * tables.sensitivity(study)["median_share"]
     return {
         "median": float(reached.median()),
@@ -32,6 +33,9 @@ def _of_study(study: StudyRecords) -> dict[str, float | str]:
         "trials": float(study.meta["budget"]["trials"]),
         "searches": float(study.searches),
         "reruns": float(study.meta["budget"]["reruns"]),
+        "equal_trials": float(trials.nunique() == 1),
+        "fewest_hyperparameters": float(hyperparameters.min()),
+        "most_hyperparameters": float(hyperparameters.max()),
         "without_result": float(study.trials["state"].isin(tables.NO_RESULT).sum()),
         "not_on_plateau": float((study.runs["stopped"] != "plateau").sum()),
         "best_values": float(len(best)),
