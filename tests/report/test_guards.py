@@ -34,7 +34,7 @@ ALWAYS: dict[str, str] = {
     "23 of the 29 contrastive baselines that we read, and for 17 of 31 triplet ones": "these are papers' numbers",
     "Seven more we cannot decide": "claims are withdrawn for what was run, not for how it came out",
     "So we withdrew two claims about size": "as above",
-    "Weight decay moves it less": "the editions change the scores at all settings alike, so that decay matters as little",
+    "Weight decay moves it less": "the editions change scores at all settings alike: decay matters as little",
     "the change of test P@1 is inconclusive": "the toy is trained without a study",
     "Their ten scores on CUB200 come from three trunks and four embedding sizes": "these are papers' numbers",
     "six of ten methods score higher on CUB200 than their own papers report": "these are papers' numbers",
