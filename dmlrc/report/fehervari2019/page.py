@@ -217,9 +217,9 @@ def orders_cells(frame: pd.DataFrame) -> pd.DataFrame:
     return wide.rename_axis("Order of").rename_axis(None, axis=1)
 
 
-def gains(dataset: str, trunk: str = "bn_inception") -> pd.Series:
-    """R@1 in this paper's table less what the original papers report, of the methods that have both."""
-    frame = by_trunk(dataset)[trunk]
+def gains(dataset: str) -> pd.Series:
+    """R@1 with BN-Inception less what the original papers report, of the methods that have both."""
+    frame = by_trunk(dataset)["bn_inception"]
     rows = frame[frame["metric"] == "precision_at_1"].set_index("method")
     return (rows["value"] - originals(dataset)).dropna()
 
