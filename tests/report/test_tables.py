@@ -377,13 +377,6 @@ def test_equal_numbers_of_reruns_are_left_to_the_caption():
     assert cells.columns[0] == ("Concatenated (512-d)", "MAP@R")
 
 
-def test_sentences_hold_the_numbers():
-    records = fake_records(reruns=3)
-    frame = tables.accuracy(records)
-    found = tables.spread(frame)
-    assert f"{100 * found['best']:.1f} %" in page.results_sentence(records)
-
-
 def test_a_method_of_the_readers_own_comes_last_and_keeps_its_name():
     assert tables.ordered(["my_loss", "arcface", "pretrained", "contrastive"]) == [
         "pretrained",
@@ -537,7 +530,6 @@ def test_a_partly_frozen_trunk_is_named_as_what_it_is():
 def test_a_study_that_has_just_begun_can_be_shown():
     records = fake_records(missing=[method.name for method in musgrave2020.METHODS])
     assert np.isnan(tables.spread(tables.accuracy(records))["range"])
-    assert "nothing to compare" in page.results_sentence(records)
     assert years.spread([records]).loc["fake-study", "over contrastive"] == "–"
     assert page.results_scalars(records) == {}
 
