@@ -323,8 +323,6 @@ class Graph:
 
     def __init__(self, model: EmbeddingModel, inputs: Tensor):
         self.stream = torch.cuda.Stream()
-        # the gradients of weights are gathered in the stream that captured them, which the last step waits for
-        torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
         self.project = torch.cuda.make_graphed_callables(_Projection(model), (inputs,))
 
 

@@ -129,12 +129,15 @@ def _repeatable(convolutions: str = "ieee") -> Iterator[None]:
     torch.use_deterministic_algorithms(True, warn_only=True)  # an operation that has no such way says so
     torch.utils.deterministic.fill_uninitialized_memory = False
     torch.backends.cudnn.conv.fp32_precision = convolutions  # TF32, torch's default, keeps ten bits
+    # gradients of a `training.Graph` are gathered in the stream that captured them, which each step waits for
+    torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(enabled, warn_only=warn)
         torch.utils.deterministic.fill_uninitialized_memory = filled
         torch.backends.cudnn.conv.fp32_precision = precision
+        torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(True)  # torch's default; it tells no other
         if workspace is None:
             del os.environ[_WORKSPACE]
 

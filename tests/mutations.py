@@ -37,6 +37,7 @@ class Mutation:
 
 PAGE, FIGURES = "dmlrc/report/musgrave2020/page.py", "dmlrc/report/musgrave2020/figures.py"
 PROSE = ("tests/report/test_tables.py", "tests/report/test_prose.py", *CHAPTER_3[:1], "-k", "not test_what or results")
+FIRST_PAGE = ("tests/report/test_guards.py", "-k", "00_introduction")
 
 MUTATIONS = (
     Mutation(
@@ -74,10 +75,42 @@ MUTATIONS = (
     Mutation(
         "false-sentence",
         "notebooks/03_results.ipynb",
-        "The data sets differ, so numbers cannot be compared one by one.",
-        "The data sets are equal, so numbers can be compared one by one.",
-        "the chapter says the opposite of what is true",
-        ("tests/test_project.py", *PROSE),
+        "**Our order is like the published one on cars only.**",
+        "**Our order is like the published one on birds only.**",
+        "the chapter says of birds what is true of cars",
+        ("tests/report/test_guards.py", "-k", "03_results"),
+    ),
+    Mutation(
+        "first-page-title",
+        "notebooks/00_introduction.ipynb",
+        "# Tuned alike, newer losses are on average hardly better",
+        "# Tuned alike, newer losses are on average far better",
+        "the title of the book's first page says the opposite of what was found",
+        FIRST_PAGE,
+    ),
+    Mutation(
+        "first-page-data-sets",
+        "notebooks/00_introduction.ipynb",
+        "Of 91 pairs 2 differ on birds, 2 on groceries and 50 on cars (",
+        "Of 91 pairs 50 differ on birds, 2 on groceries and 2 on cars (",
+        "the first page says of birds what is true of cars",
+        FIRST_PAGE,
+    ),
+    Mutation(
+        "first-page-other-loss",
+        "dmlrc/report/first/page.py",
+        "CONTRASTIVE, TRIPLET = tables.CLASSICS",
+        "TRIPLET, CONTRASTIVE = tables.CLASSICS",
+        "the picture of the first page has the lead over the triplet loss",
+        FIRST_PAGE,
+    ),
+    Mutation(
+        "years-copied",
+        "notebooks/04_papers_versus_reality.ipynb",
+        "23 are printed to the digit",
+        "29 are printed to the digit",
+        "all baselines are called copied",
+        ("tests/report/test_guards.py", "-k", "04_papers"),
     ),
     Mutation(
         "minutes-of-a-search",

@@ -80,9 +80,14 @@ def _without_text(cells: Sequence["nbformat.NotebookNode"]) -> list["nbformat.No
     """The cells of a page but for those about the published studies, in whose place one sentence says so."""
     import nbformat
 
-    kept = [cell for cell in cells if prose.TAG not in cell.metadata.get("tags", [])]
-    instead = [nbformat.v4.new_markdown_cell(prose.INSTEAD)] if len(kept) < len(cells) else []
-    return [*kept[:1], *instead, *kept[1:]]
+    new = nbformat.v4.new_markdown_cell
+    about = {place for place, cell in enumerate(cells) if prose.TAG in cell.metadata.get("tags", [])}
+    kept = [
+        new(cell.metadata[prose.OTHERWISE]) if place in about else cell
+        for place, cell in enumerate(cells)
+        if place not in about or prose.OTHERWISE in cell.metadata
+    ]
+    return [*kept[:1], *([new(prose.INSTEAD)] if about else []), *kept[1:]]
 
 
 def chapters() -> list[Page]:

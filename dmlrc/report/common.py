@@ -325,8 +325,8 @@ def not_run(by_study: ByStudy, experiment: str, statement: str) -> pd.DataFrame:
     return pd.DataFrame({"what it shows": rows}).rename_axis("Source")
 
 
-def publish_forest(name: str, studies: Sequence[StudyRecords] | claims.Judged, section: str) -> None:
-    """Publish the figure of a section's claims under a name; nothing where none of them has a number."""
+def publish_forest(name: str, studies: Sequence[StudyRecords] | claims.Judged, section: str, folded: str = "") -> None:
+    """Publish the figure of a section's claims under a name; nothing where none has a number. folded: of `figure`."""
     own = {claim.id for claim in claims.of_section(section)}
     judged = {
         study: found
@@ -341,7 +341,8 @@ def publish_forest(name: str, studies: Sequence[StudyRecords] | claims.Judged, s
             "How far inside its region (shaded) the number of each claim lies, in half widths of its 95 % interval. "
             "Filled: reproduced beyond the right dotted line, not reproduced beyond the left. Hollow: inconclusive. "
             "Point at a mark for the number and the reason.",
-            claims.verdicts_sentence(judged),
+            "A line a claim, a mark a data set: how far inside or outside the region of the claim its number lies.",
+            folded,
         )
 
 
@@ -350,7 +351,7 @@ class Exhibit:
     """A figure, or a table of ours alone, that needs records of an experiment.
 
     statement: what the paper shows there, in a sentence; it stands in the exhibit's place where nothing was run.
-    counted: whether the number of runs behind a row belongs into the caption.
+    counted: whether the caption goes on with the number of runs behind a row, runs without a result and signs.
     """
 
     name: str
@@ -359,10 +360,16 @@ class Exhibit:
     statement: str
     counted: bool = True
 
-    def figure(self, by_study: ByStudy, draw: Callable[[dict[str, StudyRecords]], list[Figure]], message: str) -> None:
-        """Publish a figure of the studies around which the experiment was run. message: of `publish.figure`."""
+    def figure(
+        self,
+        by_study: ByStudy,
+        draw: Callable[[dict[str, StudyRecords]], list[Figure]],
+        message: str,
+        folded: str = "",
+    ) -> None:
+        """Publish a figure of the studies around which the experiment was run. message, folded: of `publish.figure`."""
         if present(by_study):
-            publish.figure(self.name, draw(present(by_study)), self._caption(by_study), message)
+            publish.figure(self.name, draw(present(by_study)), self._caption(by_study), message, folded)
         else:
             self._publish_statement(by_study)
 
@@ -376,13 +383,14 @@ class Exhibit:
         """Publish a table of the studies around which the experiment was run. wrap, folded: of `publish.table`."""
         if present(by_study):
             shown = labels.in_words(cells(present(by_study)))
-            caption = f"{self._caption(by_study)} {labels.signs(shown)}".rstrip()
+            caption = f"{self._caption(by_study)} {labels.signs(shown) * self.counted}".rstrip()
             publish.table(self.name, shown, caption, wrap=wrap, folded=folded)
         else:
             self._publish_statement(by_study)
 
     def _caption(self, by_study: ByStudy) -> str:
-        return " ".join(filter(None, [self.caption, captions(by_study) * self.counted, failures(by_study)]))
+        more = [captions(by_study), failures(by_study)] if self.counted else []
+        return " ".join(filter(None, [self.caption, *more]))
 
     def _publish_statement(self, by_study: ByStudy) -> None:
         cells = not_run(by_study, self.experiment, self.statement)

@@ -339,22 +339,6 @@ def signed(value: float, digits: int = 1, unit: str = " %") -> str:
     return "–" if np.isnan(value) else f"{100 * value:+.{digits}f}{unit}"
 
 
-def apart(gains: Iterable[float], digits: int = 0) -> str:
-    """How far something ends above or below something else, at least and at most; gains are fractions of the latter.
-
-    >>> apart([0.94, 1.887]), apart([-0.018, 0.02]), apart([-0.02, -0.013]), apart([-0.0186], 1), apart([0.0004], 1)
-    ('94 to 189 % above', 'between 2 % below and 2 % above', '1 to 2 % below', '1.9 % below', 'level with')
-    """
-    gains = [round(100 * gain, digits) for gain in gains if gain == gain]
-    low, high = min(gains), max(gains)
-    if low < 0 < high:
-        return f"between {-low:.{digits}f} % below and {high:.{digits}f} % above"
-    if low == high == 0:
-        return "level with"
-    sizes = span(map(abs, gains), f"{{:.{digits}f}}".format)
-    return f"{sizes} % {'above' if high > 0 else 'below'}"
-
-
 def dimensions(records: StudyRecords) -> tuple[int, int]:
     """The size of an embedding and the number of folds."""
     return records.meta["protocol"]["embedding_dim"], records.meta["protocol"]["folds"]
@@ -508,43 +492,6 @@ def below_untrained(records: StudyRecords, metric: str, setting: str = "concaten
         return 0, 0
     trunk, trained = rows["mean"][PRETRAINED], rows["mean"].drop(PRETRAINED)
     return int((trained < trunk).sum()), len(trained)
-
-
-def below_in_short(edition: Sequence[StudyRecords]) -> str:
-    """`below_untrained` in P@1 and in MAP@R, which decides, in two sentences; "" where the trunk beats none."""
-    metrics = ("precision_at_1", "map_at_r")
-    first, deciding = (_below_by_study(edition, metric, "concatenated") for metric in metrics)
-    if not first and not deciding:
-        return ""
-    return (
-        f"With the folds joined, the untrained trunk has a higher P@1 than {first or 'no method'}. In MAP@R, which "
-        f"decides, it lies above {deciding or 'none'}."
-    )
-
-
-def below_alone_in_short(edition: Sequence[StudyRecords]) -> str:
-    """The same of single models, one sentence; "" where the trunk beats none."""
-    told = {
-        METRIC_LABELS[metric]: found
-        for metric in ("map_at_r", "precision_at_1")
-        if (found := _below_by_study(edition, metric, "separated"))
-    }
-    where = "; ".join(f"in {metric} with {found}" for metric, found in told.items())
-    return f"One model alone, its folds not joined, lies below the untrained trunk {where}." if told else ""
-
-
-def _below_by_study(edition: Sequence[StudyRecords], metric: str, setting: str) -> str:
-    found = {records.name: below_untrained(records, metric, setting) for records in edition}
-    return by_study({name: _share(below, total) for name, (below, total) in found.items() if below})
-
-
-def _share(count: int, total: int) -> str:
-    """How many of all methods.
-
-    >>> _share(1, 14), _share(14, 14), _share(3, 14)
-    ('1 of 14 methods', 'all 14 methods', '3 of 14 methods')
-    """
-    return f"all {total} methods" if count == total else f"{count} of {total} methods"
 
 
 def counted(number: int, noun: str) -> str:

@@ -12,6 +12,8 @@ from dmlrc.report import editions
 
 TAG = "published"
 """Of a Markdown cell that is about the published studies."""
+OTHERWISE = "otherwise"
+"""The name under which such a cell's metadata may hold what stands there in a book of other studies: a title."""
 INSTEAD = "The text of this page is about the published studies; here are the same tables and figures of others."
 
 

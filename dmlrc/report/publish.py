@@ -194,23 +194,29 @@ def table(
         f"::::{{container}} dml-table\n:name: {name}\n\n```{{raw}} html\n{html}\n```\n\n:::{{container}} "
         f"dml-caption\n{caption} {downloads}\n:::\n::::"
     )
-    html = f"{html}<p>{_html(caption)}</p>"
-    if folded:
-        html = f"<details><summary>{escape(folded)}</summary>{html}</details>"
-        shown = f":::::{{dropdown}} {folded}\n:class-container: dml-fold\n\n{shown}\n:::::"
-    _display(html, shown)
+    _display(*_behind(folded, f"{html}<p>{_html(caption)}</p>", shown))
+
+
+def _behind(line: str, html: str, shown: str) -> tuple[str, str]:
+    """Both forms of a display, folded behind a line; as they are where it is ""."""
+    if not line:
+        return html, shown
+    return (
+        f"<details><summary>{escape(line)}</summary>{html}</details>",
+        f":::::{{dropdown}} {line}\n:class-container: dml-fold\n\n{shown}\n:::::",
+    )
 
 
 _ABOUT = '<a class="dml-about-link" href="#about-these-runs">About these runs</a>'
 """The link to the foot of the page, where `rerun` says what the numbers were made of."""
 
 
-def figure(name: str, drawings: Figure | Sequence[Figure], caption: str, message: str) -> None:
+def figure(name: str, drawings: Figure | Sequence[Figure], caption: str, message: str, folded: str = "") -> None:
     """Show a figure under its id, and write it as SVG.
 
     message: what it shows, with the extremes, for who cannot see it: its first sentences, see `_brief`. drawings:
     several stand side by side where the page has room, else one below another; from the second on their files are
-    `<name>-<number>.svg`.
+    `<name>-<number>.svg`. folded: of `table`.
     """
     several = [drawings] if isinstance(drawings, Figure) else drawings
     files = {f"{name}-{number}" if number > 1 else name: each for number, each in enumerate(several, 1)}
@@ -219,11 +225,11 @@ def figure(name: str, drawings: Figure | Sequence[Figure], caption: str, message
     html = _fenced(f'<div class="dml-panels" role="img" aria-label="{escape(_brief(_plain(message)))}">{panels}</div>')
     names = ["SVG"] if len(files) == 1 else [f"SVG {number}" for number in range(1, len(files) + 1)]
     links = " ".join(f"{{download}}`{text} <exports/{file}.svg>`" for text, file in zip(names, files, strict=True))
-    _display(
-        f"{html}<p>{_html(caption)}</p>",
+    shown = (
         f"::::{{container}} dml-figure\n:name: {name}\n\n```{{raw}} html\n{html}\n```\n\n:::{{container}} "
-        f"dml-caption\n{caption} {links}\n:::\n::::",
+        f"dml-caption\n{caption} {links}\n:::\n::::"
     )
+    _display(*_behind(folded, f"{html}<p>{_html(caption)}</p>", shown))
 
 
 def _written(drawing: Figure, name: str) -> str:

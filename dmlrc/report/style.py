@@ -133,7 +133,7 @@ def measured_trends(axis: Axes, frame: pd.DataFrame) -> None:
 
 def trend(axis: Axes, years: pd.Series, values: pd.Series, colour: str) -> None:
     """Draw the least-squares line of values over the years."""
-    line = {"color": colour, "linewidth": 1.2}
+    line = {"color": colour, "linewidth": 1.2, "zorder": 3}  # above the dots, which would hide it
     sns.regplot(x=years, y=values, ci=None, scatter=False, line_kws=line, color=colour, ax=axis)
     axis.set(xlabel="", ylabel="")
 

@@ -18,7 +18,7 @@ from dmlrc.data import ImageSet, augment
 from dmlrc.data.splits import halves
 from dmlrc.errors import MissingDataError
 from dmlrc.records import StudyRecords
-from dmlrc.report import tables
+from dmlrc.report import published, tables
 from dmlrc.report.tables import nmi_of_random
 from dmlrc.studies import experiments
 
@@ -152,6 +152,37 @@ def record(
     scores.to_csv(_file("random-embeddings"), index=False)
     found = random_trunks(data.load("glyphs"), trunks, trunk_classes)
     found.assign(dataset="glyphs", images_per_class=20, **made).to_csv(_file("random-trunks"), index=False)
+
+
+def numbers() -> dict[str, float]:
+    """What the text of the page on metrics rests on, in percent; the settings are those of the records.
+
+    toy.map_at_r_step: the least by which it rises from one toy space to the next; random.nmi_step and glyphs.nmi_step:
+    the same of NMI as classes are added, of each trunk. random.falls: the least by which any other score falls in all.
+    sop.low, few.high: of the paper's random trunks on SOP, and on the data sets of few classes.
+    """
+    toy = toy_scores(toy_spaces())
+    random = recorded_scores(10_000, (10, 30, 100, 300, 1000, 2500, 5000))
+    trunks = ("conv4", "googlenet", "bn_inception", "resnet50")
+    glyphs = recorded_trunks("glyphs", trunks, (12, 100, 400)).pivot(index="classes", columns="trunk", values="nmi")
+    paper = published.trunks().query("source_table == 'Table 2'").groupby("dataset")["value"]
+    others = random.drop(columns=["nmi", "nmi_expected"])
+    told = {
+        "toy.precision_at_1": toy.loc["precision_at_1"].min(),
+        "toy.low": toy.loc["map_at_r"].min(),
+        "toy.high": toy.loc["map_at_r"].max(),
+        "toy.map_at_r_step": toy.loc["map_at_r"].diff().min(),
+        "toy.nmi_of_two": toy.loc["nmi"].iloc[:2].max(),
+        "toy.nmi": toy.loc["nmi"].max(),
+        "random.nmi": random["nmi"].iloc[-1],
+        "random.map_at_r": random["map_at_r"].iloc[-1],
+        "random.nmi_step": random["nmi"].diff().min(),
+        "random.falls": (others.iloc[0] - others.iloc[-1]).min(),
+        "glyphs.nmi_step": glyphs.diff().min(axis=None),
+        "sop.low": paper.min()["SOP"],
+        "few.high": paper.max().drop("SOP").max(),
+    }
+    return {name: float(100 * value) for name, value in told.items()}
 
 
 def _recorded(name: str, settings: Mapping[str, object], wanted: Mapping[str, Sequence]) -> pd.DataFrame | None:

@@ -90,6 +90,9 @@ def test_text_about_the_published_studies_is_on_no_page_of_others():
     ]
     assert published == ["# Title", "No loss wins.", "## Part"]
     assert others == ["# Title", prose.INSTEAD, "## Part"]
+    cells[0].metadata.update({"tags": [prose.TAG], prose.OTHERWISE: "# Another"})  # a title that is a finding
+    [another, *rest] = page.finished(nbformat.v4.new_notebook(cells=cells), ["grocery-quick"]).cells
+    assert [another.source, *(cell.source for cell in rest)] == ["# Another", prose.INSTEAD, "## Part"]
 
 
 def test_the_contents_name_your_run_only_where_there_is_one(checkout):

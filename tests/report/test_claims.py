@@ -33,7 +33,6 @@ from dmlrc.report.claims.rule import (
     below,
     within,
 )
-from dmlrc.report.first import page as first_page
 from dmlrc.report.statistics import Estimate
 from dmlrc.studies import experiments
 
@@ -808,13 +807,10 @@ def test_counts_by_paper_and_what_fails_everywhere():
     assert once.endswith(" Retracted, since our records cannot decide what they say: 30 claims.")
     assert failed.startswith("Contradicted on `a` and `b`: *Properly tuned, most methods perform similarly*")
     assert failed.endswith(" (Musgrave et al. 2020).")
-    similar = "*Properly tuned, most methods perform similarly* (Musgrave et al. 2020)"
-    assert page.everywhere(edition) == f"Contradicted on `a` and `b`:\n\n{similar}"  # study b reproduces nothing
     both = {"a": edition["a"], "b": edition["a"]}
     stand, _, _ = claims.takeaways(both)[:3]
     assert stand.startswith("Reproduced on `a` and `b`: *")
     assert stand.count("(Musgrave et al. 2020)") == 1
-    assert page.everywhere(both).count("\n- *") == theirs
 
 
 def test_claims_that_rest_on_low_rows_are_counted():
@@ -838,8 +834,6 @@ def test_claims_that_rest_on_low_rows_are_counted():
         "untrained start in P@1."
     ) in claims.takeaways(edition)
     assert "reproduced; 2 of these 3 from rows below the untrained trunk)" in claims.verdicts_sentence(edition)
-    squares = first_page.squares(edition)
-    assert squares.groupby("study")["low"].sum().to_dict() == {"a": 2, "b": 1}
 
 
 def test_a_number_without_an_interval_and_of_one_unit_says_so():

@@ -22,7 +22,6 @@ from dmlrc.papers import after2019, musgrave2020
 from dmlrc.records import PRETRAINED
 from dmlrc.report import labels, published, style, tables, untrained
 from dmlrc.report.after2019 import figures as trunk_figures
-from dmlrc.report.first import figures as first
 from dmlrc.report.musgrave2020 import figures
 
 
@@ -43,19 +42,6 @@ def test_data_sets_and_trunks_have_none_of_the_families_colours():
     for looks in (style.GROUPS, tuple(trunk_figures.TRUNK_STYLES.values())):
         assert not families & {look.colour for look in looks}
         assert len({look.marker for look in looks}) == len(looks)
-
-
-def test_claims_are_grey_and_measured_dots_of_their_family():
-    claims = published.claims()
-    rows = [("CUB200", "paper", "contrastive"), ("CUB200", "paper", "margin"), ("ours", "ours", "arcface")]
-    measured = pd.DataFrame(rows, columns=["where", "by", "method"]).assign(label="A", year=2018, mean=0.5, ci95=0.01)
-    left, right = first.claims_beside_measurements(claims, measured).axes
-    assert len(left.collections) == len(published.DATASETS)
-    assert {to_hex(dots.get_facecolor()[0]) for dots in left.collections} == {style.GREY}
-    dots = [line for line in right.lines if line.get_marker() == "o"]
-    assert [dot.get_color() for dot in dots] == [style.BLUE, style.ORANGE]
-    assert [dot.get_markerfacecolor() for dot in dots] == ["w", style.ORANGE]  # theirs hollow, ours filled
-    assert right.lines[0].get_color() == "black"  # a loss of 2006 is a line
 
 
 def test_a_method_has_the_colour_of_its_family_and_the_mark_of_its_time():

@@ -211,22 +211,17 @@ def test_the_place_of_the_best_and_of_the_others(found):
     assert cells["rank"] == f"1 of {len(EIGHT)}"
     precision = tables.mean_of(tables.accuracy(found[title]), BEST)
     assert cells["P@1"].startswith(labels.percent(precision))
-    assert page.place_sentences(standing, BEST)[0].endswith("; the highest mean.")
-    assert "not among the best" in page.place_sentences(standing, SECOND)[0]
-    equal = standing[title].assign(tied=True)
-    assert f"the highest mean, though {len(EIGHT)} others" in page.place_sentences({title: equal}, BEST)[0]
-    assert "it cannot be told from the best" in page.place_sentences({title: equal}, SECOND)[0]
-    open_rank = standing[title].assign(rank_low=1)
-    assert page.place_sentences({title: open_rank}, SECOND)[0].endswith("with the best alone, it is behind.")
-    assert page.place_sentences({title: open_rank.drop(columns="seed_ci95")}, SECOND)[0].endswith(
-        "with the best alone, it is behind, though with the luck of search borrowed it may not be."
-    )
-    by_seeds = standing[title].drop(columns="seed_ci95")
-    assert (
-        "(counting seeds alone); not among the best, though with the luck of search borrowed it may be."
-        in (page.place_sentences({title: by_seeds}, SECOND)[0])
-    )
-    assert page.place_sentences({}, BEST) == ["It has no results in these studies."]
+
+
+def test_a_method_at_a_glance(found, monkeypatch):
+    costs = pd.DataFrame({"search_seconds": 90.0}, index=EIGHT)
+    monkeypatch.setattr(tables, "cost", lambda records: costs)
+    glance = page.glance(found, BEST)
+    assert glance[["place", "behind", "tied with the best"]].iloc[0].tolist() == [f"1 of {len(EIGHT)}", "0.0", "yes"]
+    assert page.glance(found, SECOND)["tied with the best"].tolist() == ["no"]
+    shares = page.median_shares(page.trials(found, BEST))
+    assert glance["median trial"].iloc[0] == f"{100 * shares[glance.index[0]]:.0f} %"
+    assert glance["a search, minutes"].iloc[0] == "2"
 
 
 def test_gains_are_over_the_untrained_trunk(found):
@@ -282,7 +277,30 @@ def test_the_winners_stand_below_the_ranges_and_ends_are_marked():
 
 def test_how_much_a_method_depends_on_its_setting():
     tried = made_trials(notes.SHOWN["triplet"])
-    assert "50 % on Made" in page.sensitivity(tried)  # the median of the six is 0.2, the best 0.4
+    assert page.median_shares(tried) == {"Made": pytest.approx(0.5)}  # the median of the six is 0.2, the best 0.4
+
+
+def test_one_starts_at_the_setting_of_the_best_trial():
+    method = notes.SHOWN["arcface"]
+    tried = made_trials(method)
+    cells = page.start_here(tried, method)
+    assert list(cells.columns) == ["Made", "searched"]
+    assert cells.loc["margin"].tolist() == [labels.number(tried.loc[1, "margin"]), "0 to 90"]
+
+
+def test_the_rates_of_a_method(found, monkeypatch):
+    best = pd.DataFrame({BEST: [0.1, 0.3, 0.2], SECOND: [0.5, 0.4, 0.2]}, index=[1e-6, 1e-5, 1e-4])
+    monkeypatch.setattr(page.rates, "recorded", lambda edition: {"Made": None})
+    monkeypatch.setattr(page.rates, "best_trials", lambda grid: best)
+    monkeypatch.setattr(page.rates, "best_rate", lambda best: 1e-5)
+    assert page.rate_cells([], BEST).loc["Made"].tolist() == ["10⁻⁵", "10⁻⁵", "10⁻⁶", "20.0"]
+    assert page.rate_cells([], SECOND).loc["Made", "best for it"] == "10⁻⁶ (end of the grid)"
+    assert page.rate_cells([], EIGHT[2]).empty
+
+
+def test_the_idea_of_a_loss_names_its_source():
+    for name, method in notes.SHOWN.items():
+        assert f"`{method.reference}`" in notes.NOTES[name].idea
 
 
 def test_what_a_paper_claims_stands_beside_what_was_measured():

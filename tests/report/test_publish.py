@@ -244,6 +244,15 @@ def test_a_table_is_folded_behind_a_line_and_leads_to_what_it_was_made_of():
     assert 'href="#about-these-runs"' in data["text/markdown"]
 
 
+def test_a_figure_is_folded_behind_a_line():
+    figure, axes = style.canvas(2.0)
+    axes[0, 0].plot([1, 2])
+    data = shown(publish.figure, "my-f1", figure, "A caption.", "A line.", folded="The curve")
+    assert data["text/html"].startswith("<details><summary>The curve</summary>")
+    assert data["text/markdown"].startswith(":::::{dropdown} The curve")
+    assert ":name: my-f1" in data["text/markdown"]
+
+
 def test_a_text_is_folded_behind_a_line():
     data = shown(publish.text, "The rule: 0 of 3.", folded="In full")
     assert data["text/html"].startswith("<details><summary>In full</summary>")

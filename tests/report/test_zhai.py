@@ -14,7 +14,7 @@ from factories import LOSSES, made, run_notebook
 
 from dmlrc import migrate
 from dmlrc.papers import zhai2019 as paper
-from dmlrc.report import published
+from dmlrc.report import published, starts
 from dmlrc.report.deviations import zhai2019 as deviations
 from dmlrc.report.zhai2019 import figures, numbers, page
 
@@ -90,33 +90,31 @@ def test_our_losses_stand_beside_table_1_and_nowhere_else():
     assert cells.loc["Margin", ("SOP", "R@1")] == "–"  # not in the paper's Table 1
     assert marks[MAIN, "R@1"]["NormSoftmax"] == "best"
     assert (cells["other", "R@1"] == "not run here").all()
-    assert page.losses_sentence("Table 1", found).endswith(f"; in our runs: `{MAIN}` 1 of 8.")
     for table in ("Table 2", "Table 3"):
         assert (page.compare_losses(table, found)[0][MAIN, "R@1"] == "not run here").all()
-        assert "have not run this trunk" in page.losses_sentence(table, found)
 
 
-def test_the_place_of_the_classifier_is_told_in_its_own_batches_and_in_equal_ones():
+def test_the_ranks_of_the_classifier_in_equal_batches():
     def worse(method, setting, metric, rerun):
         return 0.3 if method == "norm_softmax@5x15" else score(method, setting, metric, rerun)
 
-    own, equal = made(f"{NAME}-losses", score), made(f"{NAME}-losses-equal", worse)
-    assert page.place_in_short({MAIN: own, "other": None}, {MAIN: equal}) == (
-        f"With the same batches for all losses, the classifier ranks 8 of 8 on `{MAIN}` by R@1: on none may it share "
-        "the first place."
-    )
-    assert page.place_in_short({MAIN: own}, {MAIN: None}) == (
-        f"In the batches that its paper gives it, the classifier ranks 1 of 8 on `{MAIN}` by R@1: it may share the "
-        f"first place on `{MAIN}`."
-    )
-    told = page.own_batches_sentence({MAIN: own, "other": None})
-    assert f"ranks 1 of 8 on `{MAIN}`" in told
-    assert "Not counted" not in told
-    lost = made(f"{NAME}-losses", score, diverged=[("angular", rerun) for rerun in range(3)])
-    assert page.own_batches_sentence({MAIN: lost}).endswith(
-        f" Not counted, since no rerun has a result: Angular Loss (diverged) on `{MAIN}`."
-    )
-    assert page.place_in_short({MAIN: None}, {MAIN: None}) == page.own_batches_sentence({MAIN: None}) == ""
+    assert page.equal_ranks(made(f"{NAME}-losses-equal", score)) == (1, 1, 8)
+    assert page.equal_ranks(made(f"{NAME}-losses-equal", worse)) == (8, 8, 8)
+    assert page.equal_ranks(made(f"{NAME}-losses-equal", score, missing=("norm_softmax@5x15",))) is None
+
+
+def test_sizes_above_the_untrained_layer(monkeypatch):
+    dims = made(f"{NAME}-dims", rising)
+    curve = pd.Series({16.0: 0.43, 64.0: 0.46, 2048.0: 0.5})  # floats: 0.431, 0.451 and 0.501
+    monkeypatch.setattr(starts, "by_dimension", lambda main: curve)
+    assert page.sizes_above(MAIN, dims) == (2, 3)
+
+
+def test_batches_are_classes_x_images():
+    cells = page.compare_layouts({MAIN: made(f"{NAME}-losses", score)}, {MAIN: made(f"{NAME}-losses-equal", score)})[0]
+    assert [head for _, head in cells] == ["its own", "15 x 5", "75 x 1", "3 x 25"]
+    assert cells.loc["NormSoftmax", (MAIN, "3 x 25")].startswith("50.0")
+    assert cells.loc["Margin", (MAIN, "3 x 25")] == "–"
 
 
 def test_trunk_decides_beside_which_table_ours_stand():
@@ -131,24 +129,21 @@ def test_samples_per_class():
     cells, marks = page.compare_samples({MAIN: records, "other": None})
     assert cells.index.tolist() == [
         "no balancing",
-        "1 x 75",
-        "3 x 25",
-        "12 x 6",
-        "25 x 3",
-        "37 x 2",
         "75 x 1",
+        "25 x 3",
+        "6 x 12",
+        "3 x 25",
+        "2 x 37",
+        "1 x 75",
         "Untrained trunk",
     ]
     assert cells["the paper, CUB200"].tolist() == ["59.5", "59.6", "60.0", "60.8", "61.3", "59.6", "40.9", "–"]
     assert cells.loc["Untrained trunk", MAIN] == "20.0"
-    assert cells.loc["12 x 6", MAIN] == "42.0 ± 0.0 (3)"
-    assert marks.loc["37 x 2", MAIN] == "best"
+    assert cells.loc["6 x 12", MAIN] == "42.0 ± 0.0 (3)"
+    assert marks.loc["2 x 37", MAIN] == "best"
     assert (cells["other"] == "not run").all()
-    sentence = page.samples_sentence({MAIN: records})
-    assert "in the paper 25 x 3 is best, and 75 x 1 is 20.4 points below" in sentence
-    assert f"on `{MAIN}` 37 x 2 is best, and 75 x 1 is 57.0 points below" in sentence
     fewer = page.compare_samples({MAIN: made(f"{NAME}-samples", layouts, missing=("norm_softmax@1x75",))})[0]
-    assert fewer.loc["1 x 75", MAIN] == "not run"
+    assert fewer.loc["75 x 1", MAIN] == "not run"
 
 
 def test_floats_and_bits_beside_tables_5_and_6():
@@ -175,7 +170,6 @@ def test_what_bits_cost_and_lmcl():
     assert found.half == pytest.approx(STUDENT[3] * 0.01 / np.sqrt(3), rel=1e-3)
     assert numbers.over_lmcl(main).value == pytest.approx(0.05)
     assert numbers.paper_bits("CUB200") == pytest.approx(-0.02)
-    assert numbers.paper_lmcl("In-Shop") == pytest.approx(-0.004)
     assert np.isnan(numbers.bits_cost(made(NAME, score, missing=("norm_softmax",))).value)
     assert page.zhai_scalars({MAIN: main, "other": None})[f"{MAIN}.bits_less_floats"] == pytest.approx(-0.03)
 
@@ -188,9 +182,6 @@ def test_sizes_and_the_gap_between_floats_and_bits():
     assert gaps["mean"][2048] == pytest.approx(0.0, abs=1e-12)
     assert gaps["mean"][16] == pytest.approx(-0.07)
     assert gaps["n"][16] == 2
-    sentence = page.sizes_sentence({MAIN: dims})
-    assert "a doubling is worth +1.0 ± 0.0 points to the floats" in sentence
-    assert page.sizes_sentence({MAIN: None}) == ""
     cells = page.sizes_cells({MAIN: dims})
     assert cells.loc["64", (MAIN, "bits less floats")] == "-5.0 ± 0.0"
     [figure] = figures.draw_sizes({MAIN: dims})
@@ -236,8 +227,7 @@ def test_shares_of_the_classes():
     assert cells.loc["1 %", "the paper, SOP"] == "75.7"
     assert cells.loc["10 %", MAIN] == "49.0 ± 0.0"
     assert cells.loc["1 %", MAIN] == "not run"
-    sentence = page.shares_sentence({MAIN: records, "other": None})
-    assert f"On `{MAIN}` a tenth is 9 classes, and changes R@1 by -1.0 ± 0.0 points" in sentence
+    assert numbers.share_cost(records).value == pytest.approx(-0.01)
     lines = {container.get_label() for container in figures.draw_shares({MAIN: records})[0].axes[0].containers}
     assert lines == {"R@1", "R@10", "R@100"}
 

@@ -1,4 +1,4 @@
-"""after2019-trend: what papers claim over the years, by trunk, and what was measured; from the numbers of `page`."""
+"""What papers claim over the years and what was measured, and the losses after 2019 against the best older one."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from dmlrc.report import published, style, svg
-from dmlrc.report.after2019.page import SINCE, after2019_label, has_trend
+from dmlrc.report.after2019.page import METHODS, SINCE, after2019_label, has_trend
 from dmlrc.report.style import GREY, LIGHT, Style
 
 TRUNK_STYLES = {
@@ -70,6 +70,33 @@ def _draw_claims(axis: Axes, table: pd.DataFrame) -> None:
             axis.plot(ends, slope * ends + offset, color=look.colour, linewidth=1.2, linestyle=dashes)
     axis.axvline(SINCE - 0.5, color="black", linewidth=0.8, linestyle=":")
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def leads(found: Mapping[str, pd.DataFrame]) -> Figure:
+    """after2019-leads: each loss after 2019 less the best of the fourteen, a panel a study, points of MAP@R.
+
+    found: study -> `page.leads`. The last row has the fourteen.
+    """
+    figure, axes = style.canvas(2.6, 1, len(found), sharey=True)
+    for axis, (study, frame) in zip(axes[0], found.items(), strict=True):
+        _draw_leads(axis, 100 * frame)
+        axis.set_title(style.narrow(study), fontsize=9)
+    names = [after2019_label(name) for name in METHODS]
+    axes[0, 0].set_yticks(range(len(names) + 1), [*names, "older fourteen"])
+    axes[0, 0].set_ylim(len(names) + 0.5, -0.5)
+    figure.supxlabel("points of MAP@R over the best older loss", fontsize=9)
+    return figure
+
+
+def _draw_leads(axis: Axes, frame: pd.DataFrame) -> None:
+    axis.axvline(0, color="black", linewidth=0.8)
+    for row, name in enumerate(METHODS):
+        if name in frame.index:
+            lead, half = frame.loc[name]
+            axis.errorbar(lead, row, xerr=half, fmt="D", color=style.method_style(name).colour, markersize=4)
+    older = frame[~frame.index.isin(METHODS)]
+    dots = axis.scatter(older["lead"], np.full(len(older), len(METHODS)), s=20, color=GREY, alpha=0.5, linewidths=0)
+    svg.tips(dots, [f"{after2019_label(name)}: {lead:+.2f} points" for name, lead in older["lead"].items()])
 
 
 def _draw_measured(axis: Axes, frame: pd.DataFrame) -> None:

@@ -4,7 +4,7 @@ Experiment: after2019, under the protocol and budget of the main study it stands
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from dmlrc import losses
 from dmlrc.papers import after2019
 from dmlrc.records import FRAMES, PRETRAINED, StudyRecords
-from dmlrc.report import labels, published, statistics, tables
+from dmlrc.report import editions, labels, published, statistics, tables
 from dmlrc.report.musgrave2020 import page as musgrave
 
 METHODS = {method.name: method for method in after2019.METHODS}
@@ -43,6 +43,15 @@ def after2019_label(method: str) -> str:
     return METHODS[method].label if method in METHODS else labels.method_label(method)
 
 
+Pair = tuple[StudyRecords, StudyRecords | None]
+"""A main study, and the losses after 2019 beside it, None where they were not run."""
+
+
+def pairs(edition: Sequence[StudyRecords]) -> dict[str, Pair]:
+    """The studies of an edition by name, each with its losses after 2019."""
+    return {main.name: (main, editions.experiment_of(main.name, "after2019")) for main in edition}
+
+
 # What they are
 
 
@@ -59,11 +68,6 @@ def methods() -> pd.DataFrame:
         for method in METHODS.values()
     }
     return pd.DataFrame.from_dict(rows, orient="index")
-
-
-def sources() -> str:
-    """The losses with citations of where they come from, as MyST."""
-    return ", ".join(f"{method.label} {{cite:p}}`{method.reference}`" for method in METHODS.values())
 
 
 def identities(seed: int = 0) -> pd.DataFrame:
@@ -133,19 +137,6 @@ def identity_cells(table: pd.DataFrame) -> pd.DataFrame:
     ).set_index("loss")
 
 
-def identity_sentence(table: pd.DataFrame) -> str:
-    """Which of `identities` hold, in one sentence."""
-    same = table[table["gradient"] < SAME]
-    pairs = [
-        f"{labels.aside(loss)} is {labels.listed(map(labels.aside, part['other']))} in batches of {batch}"
-        for (loss, batch), part in same.groupby(["loss", "batch"], sort=False)
-    ]
-    return (
-        "Some new names stand for old losses, the same in value and gradient in batches of a certain layout: "
-        f"{'; '.join(pairs)}. In another layout they differ."
-    )
-
-
 # What papers claim
 
 
@@ -210,51 +201,8 @@ def slopes(table: pd.DataFrame, trunk: str, years: str) -> dict[str, dict]:
     return {row["dataset"]: row for row in part.to_dict("records")}
 
 
-def trend_sentence(table: pd.DataFrame) -> str:
-    """How fast claims rise over all trunks, and within one of them since 2020. table: `claimed_trends`."""
-    everything, within = slopes(table, "all trunks", "all"), slopes(table, "ResNet50", f"since {SINCE}")
-    return (
-        f"Over all years and trunks, claims of R@1 rise by {_least_to_most(everything)} points a year; since {SINCE}, "
-        f"with ResNet50 and up to 512 dimensions, by {_least_to_most(within)} (the interval lies above 0 on "
-        f"{_rising(within)})."
-    )
-
-
-def _rising(rows: Mapping[str, Mapping[str, float]]) -> str:
-    """The data sets on which the whole interval of a slope lies above 0, in words."""
-    return labels.listed(name for name, row in rows.items() if row["slope"] > row["ci95"]) or "no data set"
-
-
-def rising_sentence(table: pd.DataFrame) -> str:
-    """On which data sets claims surely rise since 2020, over all trunks and within one. table: `claimed_trends`."""
-    told = []
-    for trunk, how in (("all trunks", "over all trunks"), ("ResNet50", "with ResNet50 and up to 512 dimensions")):
-        found = slopes(table, trunk, f"since {SINCE}")
-        told.append(f"on {_rising(found)} {how}")
-    return f"Since {SINCE} claims clearly rise (the whole interval of the slope lies above 0) {'; and '.join(told)}."
-
-
-def _least_to_most(rows: Mapping[str, Mapping[str, float]]) -> str:
-    return labels.span((row["slope"] for row in rows.values()), lambda slope: f"{100 * slope:.1f}")
-
-
 def _slope(row: Mapping[str, float]) -> str:
     return f"{labels.signed(row['slope'], 2, '')} ± {100 * row['ci95']:.2f}"
-
-
-def mixture(table: pd.DataFrame) -> str:
-    """The highest claims since 2020, with one trunk and with any. table: `claims`."""
-    newer = table[table["year"] >= SINCE]
-    texts = []
-    for dataset in published.DATASETS:
-        part = newer[newer["dataset"] == dataset]
-        resnet50 = part[part["trunk"] == "ResNet50"]["r1"].max()
-        highest = part.loc[part["r1"].idxmax()]
-        texts.append(
-            f"{dataset} {labels.one_digit(resnet50)} with ResNet50 of up to 512 dimensions, "
-            f"{labels.one_digit(highest['r1'])} with {highest['trunk']}"
-        )
-    return f"The highest headline claims since {SINCE}, one a paper and data set, in percent: {'; '.join(texts)}."
 
 
 def reruns() -> pd.DataFrame:
@@ -293,26 +241,6 @@ def _bare(label: str) -> str:
     (True, True)
     """
     return "".join(label.replace("-", "").split()).lower()
-
-
-def rerun_sentence(table: pd.DataFrame) -> str:
-    """How reruns stand beside the claims, and beside the contrastive loss where a pipeline has it. table: `reruns`."""
-    both = table.dropna(subset=["claimed"])
-    change = both["r1"] - both["claimed"]
-    texts = [
-        f"{(change < 0).sum()} of {len(both)} results that others got fall below the claim for the same trunk and "
-        f"size; the mean difference is {labels.signed(change.mean(), 1, '')} points."
-    ]
-    for (dataset, by), part in table.groupby(["dataset", "by"]):
-        values = part.set_index("method")["r1"]
-        if "Contrastive" in values.index and len(values) > 1:
-            others = values.drop("Contrastive")
-            texts.append(
-                f"On {dataset}, in the pipeline of *{by}*, the contrastive loss has "
-                f"{labels.one_digit(values['Contrastive'])} %, the others {labels.one_digit(others.min())} to "
-                f"{labels.one_digit(others.max())} %."
-            )
-    return " ".join(texts)
 
 
 # What we measure
@@ -395,6 +323,19 @@ def search_noise(main: StudyRecords, after: StudyRecords | None) -> pd.Series:
     return means.reindex([name for name in ONE_FUNCTION if name in means.index])
 
 
+def leads(main: StudyRecords, after: StudyRecords | None) -> pd.DataFrame:
+    """What every method has over the best of the fourteen in concatenated MAP@R, by method: lead, half; fractions.
+
+    half: of the 95 % interval of the difference, each loss by itself.
+    """
+    scores, best = _map_at_r(main, after), best_of_the_fourteen(main)
+    if best is None:
+        return pd.DataFrame(columns=["lead", "half"], dtype=float)
+    return pd.DataFrame(
+        {"lead": scores["mean"] - scores["mean"][best], "half": np.hypot(scores["ci95"], scores["ci95"][best])}
+    )
+
+
 def against_the_fourteen(main: StudyRecords, after: StudyRecords | None) -> dict[str, float | str]:
     """The best loss after 2019 beside the best of the fourteen, in concatenated MAP@R; {} where one has no results.
 
@@ -406,8 +347,7 @@ def against_the_fourteen(main: StudyRecords, after: StudyRecords | None) -> dict
     newer = scores[scores.index.isin(METHODS)]
     if newer.empty or best is None:
         return {}
-    half = np.hypot(newer["ci95"], scores["ci95"][best])  # NaN where no luck is known: neither above nor below
-    lead = newer["mean"] - scores["mean"][best]
+    lead = leads(main, after).loc[newer.index]  # its half is NaN where no luck is known: neither above nor below
     return {
         "best": float(newer["mean"].max()),
         "best_method": newer["mean"].idxmax(),
@@ -415,53 +355,13 @@ def against_the_fourteen(main: StudyRecords, after: StudyRecords | None) -> dict
         "fourteen_method": best,
         "contrastive": float(scores["mean"].get("contrastive", np.nan)),
         "older": int((~scores.index.isin(METHODS)).sum()),
-        "above": int((lead > half).sum()),
-        "below": int((lead < -half).sum()),
+        "above": int((lead["lead"] > lead["half"]).sum()),
+        "below": int((lead["lead"] < -lead["half"]).sum()),
         "n": len(newer),
     }
 
 
-def after2019_sentence(main: StudyRecords, after: StudyRecords | None) -> str:
-    """What the results table of a study says, in two or three sentences."""
-    numbers = against_the_fourteen(main, after)
-    if not numbers:
-        return f"On `{main.name}` {_absent(after)}."
-    text = (
-        f"On `{main.name}` the highest MAP@R of a loss after 2019 is {labels.percent(numbers['best'])} % "
-        f"({after2019_label(numbers['best_method'])}), the highest of the {numbers['older']} older ones "
-        f"{labels.percent(numbers['fourteen'])} % ({after2019_label(numbers['fourteen_method'])}). Of the "
-        f"{numbers['n']} new ones, {numbers['above'] or 'none'} {'lie' if numbers['above'] > 1 else 'lies'} above that "
-        f"and {numbers['below'] or 'none'} below by more than the 95 % interval of the difference, each loss compared "
-        "by itself; the table's italics allow for their number, and so may tie a loss that is below here. The best of "
-        "so many is itself partly a lucky pick."
-    )
-    noise = search_noise(main, after)
-    if "proxy_nca_pp" not in noise.index or len(noise) < 2:
-        return text
-    names = labels.listed(f"{labels.percent(value)} % as {after2019_label(name)}" for name, value in noise.items())
-    printed = noise.round(4)  # so that the range is that of the numbers beside it
-    return text + (
-        f" Search moves a row too: one function, searched under {labels.counted(len(noise), 'name')}, reaches "
-        f"{names}, a range of {labels.percent(printed.max() - printed.min())} points. The rows differ in search space "
-        "and in the initial length of the proxies, so not all of that is luck."
-    )
-
-
-def after2019_in_short(edition: Mapping[str, tuple[StudyRecords, StudyRecords | None]]) -> str:
-    """How many losses after 2019 stand above the best of the fourteen in each study, in one sentence; "" for none."""
-    told = {}
-    for name, pair in edition.items():
-        if found := against_the_fourteen(*pair):
-            told[name] = f"{found['above'] or 'none'} of {found['n']}"
-    return (
-        "Losses after 2019 that clearly beat the best of the fourteen (the 95 % interval of the difference excludes "
-        f"0, each loss by itself): {labels.by_study(told)}."
-        if told
-        else ""
-    )
-
-
-def absent(edition: Mapping[str, tuple[StudyRecords, StudyRecords | None]]) -> str:
+def absent(edition: Mapping[str, Pair]) -> str:
     """Around which main studies the losses after 2019 have no results; "" where all have some. edition: by name."""
     missing = {name: after for name, (main, after) in edition.items() if not against_the_fourteen(main, after)}
     return " ".join(f"On `{name}` {_absent(after)}." for name, after in missing.items())
@@ -478,3 +378,41 @@ def after2019_scalars(main: StudyRecords, after: StudyRecords | None) -> dict[st
     numbers = {name: value for name, value in against_the_fourteen(main, after).items() if value == value}
     noise = search_noise(main, after)
     return numbers | ({"one_function_range": float(noise.max() - noise.min())} if len(noise) > 1 else {})
+
+
+def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
+    """What the text of the chapter rests on, in points; a study by its data set."""
+    found = of_papers()
+    for main, after in pairs(edition).values():
+        name, lead = main.meta["dataset"], against_the_fourteen(main, after)
+        one_function = search_noise(main, after)
+        found |= {f"{name}.{key}": lead[key] for key in ("above", "below", "n", "fourteen_method")}
+        found[f"{name}.gap"] = 100 * (lead["fourteen"] - lead["best"])
+        found[f"{name}.one_function"] = 100 * (one_function.max() - one_function.min())
+        found[f"{name}.tied"] = ", ".join(_tied(main, after))
+    spans = [value for key, value in found.items() if key.endswith(".one_function")]
+    return found | {"one_function.low": min(spans), "one_function.high": max(spans)}
+
+
+def _tied(main: StudyRecords, after: StudyRecords | None) -> list[str]:
+    """The losses after 2019 that tie with the best of all in concatenated MAP@R."""
+    frame = tables.deciding(tables.accuracy(joined(main, after)))
+    return sorted({*frame["method"][tables.marks(frame) != ""]} & {*METHODS})
+
+
+def of_papers() -> dict[str, float | str]:
+    """The part of `numbers` that is of no study: slopes of claims, reruns by others, identities."""
+    trends, compared = claimed_trends(claims()), reruns().dropna(subset=["claimed"])
+    every, within = slopes(trends, "all trunks", "all"), slopes(trends, "ResNet50", f"since {SINCE}")
+    change, apart = 100 * (compared["r1"] - compared["claimed"]), identities()["gradient"]
+    return {
+        "claims.low": 100 * min(row["slope"] for row in every.values()),
+        "claims.high": 100 * max(row["slope"] for row in every.values()),
+        "resnet50.low": 100 * min(row["slope"] for row in within.values()),
+        "resnet50.high": 100 * max(row["slope"] for row in within.values()),
+        "resnet50.rising": ", ".join(name for name, row in within.items() if row["slope"] > row["ci95"]),
+        "reruns.n": len(compared),
+        "reruns.below": int((change < 0).sum()),
+        "reruns.change": change.mean(),
+        "identities": int((apart < SAME).sum()),
+    }

@@ -317,20 +317,6 @@ def _low_rows(studies: Judged) -> Iterator[str]:
         )
 
 
-def everywhere(judged: Judged) -> str:
-    """Which claims of the papers all main studies reproduce, and which all contradict, a list each; "" for none."""
-    agreed = list(_agreed(judged))
-    lists = [
-        f"{word} {where}:\n\n" + labels.bullets(f"{_italic(each)} ({PAPERS[each.paper].label})" for each in claims)
-        for word, where, claims in agreed
-    ]
-    same = [claim.id for _, _, claims in agreed for claim in claims]
-    low = {name: sum(those[each].from_low_rows for each in same if each in those) for name, those in judged.items()}
-    of = [f"for {'all ' * (count == len(same))}{count} on `{name}`" for name, count in low.items() if count]
-    rest = f"Most rows behind them lie below the untrained trunk: {', '.join(of)}." if of else ""
-    return "\n\n".join(filter(None, [*lists, rest]))
-
-
 def _agreed(judged: Judged) -> Iterator[tuple[str, str, list[Claim]]]:
     """What all main studies agree on: "Reproduced" or "Contradicted", where, and the claims."""
     for word, verdict in {"Reproduced": REPRODUCED, "Contradicted": NOT_REPRODUCED}.items():

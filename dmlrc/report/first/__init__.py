@@ -1,1 +1,1 @@
-"""The book's first page: `page` has the answer in sentences and its numbers, `figures` draws what stands beside it."""
+"""The book's first page: `page` has its numbers, `figures` its picture, `picture` the same for the README."""

@@ -329,7 +329,7 @@ def baselines(claims: pd.DataFrame, measured: Mapping[tuple[str, str], float]) -
 
     claims: `published.claims()`. measured: (data set, classic) -> concatenated P@1 of the Reality Check, dashed.
     """
-    figure, axes = canvas(3.9, len(DATASETS), len(tables.CLASSICS), sharex="row", sharey=True)
+    figure, axes = canvas(4.1, len(DATASETS), len(tables.CLASSICS), sharex=True, sharey=True)
     for row, dataset in zip(axes, DATASETS, strict=True):
         for axis, classic in zip(row, tables.CLASSICS, strict=True):
             chosen = claims["primary"] & (claims["role"] == f"{classic}_baseline") & (claims["dataset"] == dataset)
@@ -345,7 +345,8 @@ def baselines(claims: pd.DataFrame, measured: Mapping[tuple[str, str], float]) -
         row[0].set_ylabel(dataset, fontsize=9)
     for axis, classic in zip(axes[0], tables.CLASSICS, strict=True):
         axis.set_title(f"{classic} loss", fontsize=9)
-    figure.supxlabel("R@1, %", fontsize=9)
+    for axis in axes[-1]:
+        axis.set_xlabel("R@1, %", fontsize=9)
     printed = {"printed by several papers": RED, "by one": GREY}
     handles = [
         Line2D([], [], color=look, marker="o", markersize=4, linestyle="", label=text) for text, look in printed.items()

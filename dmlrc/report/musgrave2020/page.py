@@ -1,4 +1,7 @@
-"""The tables of Musgrave et al. 2020 and what to see in its figures: cells and sentences for the page."""
+"""The tables of Musgrave et al. 2020 and what to see in its figures: cells and sentences for the page.
+
+What became of the gains that papers claim is in `years`.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -9,8 +12,7 @@ import pandas as pd
 from dmlrc.papers import musgrave2020
 from dmlrc.protocol import Protocol, default_settings
 from dmlrc.records import StudyRecords
-from dmlrc.report import labels, published, tables, titles
-from dmlrc.report.statistics import Estimate
+from dmlrc.report import labels, published, tables
 from dmlrc.report.tables import (
     CLASSICS,
     METHODS,
@@ -21,10 +23,8 @@ from dmlrc.report.tables import (
     deciding,
     improvement,
     marks,
-    mean_of,
     nmi_of_random,
     ordered,
-    rank_agreement,
     spread,
 )
 
@@ -180,17 +180,6 @@ def pretrained_trunks(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     return cells.fillna("–").rename_axis("Trunk").rename_axis(None, axis=1)
 
 
-def trunks_sentence() -> str:
-    """How far apart the paper's pretrained trunks are in P@1, and what follows."""
-    table = published.trunks()
-    values = table[table["source_table"] == "Table 1"].groupby("dataset")["value"]
-    apart = labels.span(values.max() - values.min(), lambda gap: f"{100 * gap:.0f}")
-    return (
-        f"Before any training the paper's trunks are {apart} points of P@1 apart: a paper that changed its trunk "
-        "together with its loss cannot tell the two gains apart."
-    )
-
-
 def _pretrained_trunk(records: StudyRecords) -> str:
     protocol = records.meta["protocol"]
     name = labels.TRUNK_LABELS.get(protocol["trunk"], protocol["trunk"])
@@ -217,35 +206,6 @@ def random_trunks(nmi_by_dataset: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return table.map(labels.percent, digits=1).replace("", "–").rename_axis("Random trunk").rename_axis(None, axis=1)
 
 
-def answer(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """A row a results table: the best and the worst method, how far apart, what ties with the best, and the gain."""
-    theirs = published.results()
-    frames = {f"{name} (the paper)": theirs[theirs["dataset"] == name] for name in published.DATASETS}
-    trunks = dict.fromkeys(frames, labels.trunk(asdict(musgrave2020.PROTOCOL)))
-    frames |= {records.name: accuracy(records) for records in edition}
-    trunks |= {records.name: labels.trunk(records.meta["protocol"]) for records in edition}
-    rows = {}
-    for name, frame in frames.items():
-        apart = spread(frame)
-        gains = {baseline: improvement(frame, baseline)["concatenated"] for baseline in CLASSICS}
-        rows[name] = {
-            **{f"over {baseline}": labels.signed(gain) for baseline, gain in gains.items()},
-            "range": labels.percent(apart["range"]),
-            "interval": f"{labels.percent(apart['mean_ci95'])}{'' if 'seed_ci95' in frame else ', seeds only'}",
-            **{end: _end(frame, apart, end) for end in ("best", "worst")},
-            "tied with the best": str((marks(deciding(frame)) == "tie").sum()),
-            "untrained trunk": labels.percent(mean_of(frame, PRETRAINED, "map_at_r")) or "–",
-            "trunk": trunks[name],
-        }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Results of")
-
-
-def _end(frame: pd.DataFrame, apart: Mapping, end: str) -> str:
-    """The best or the worst method with its MAP@R, with a sign where that is lower than the untrained trunk's."""
-    sign = labels.below(apart[end], mean_of(frame, PRETRAINED, "map_at_r"))
-    return f"{labels.percent(apart[end])}{sign} {labels.method_label(apart.get(f'{end}_method', ''))}"
-
-
 def results_sentence(records: StudyRecords, methods: Methods = METHODS) -> str:
     """What a results table says of concatenated MAP@R, in two sentences."""
     frame = deciding(accuracy(records))
@@ -267,139 +227,11 @@ def _luck(frame: pd.DataFrame) -> str:
     return "Counting the luck of search and seed" if "seed_ci95" in frame else "Counting the luck of seeds alone"
 
 
-def agreement(records: StudyRecords, theirs: Mapping[str, pd.DataFrame]) -> str:
-    """Whether the methods of a study stand in the paper's order, in one sentence. theirs: data set -> results."""
-    tests = {name: rank_agreement(accuracy(records), theirs[name]) for name in published.DATASETS}
-    if tests["CUB200"]["n"] < 3:
-        return f"On `{records.name}` too few methods have results to compare their order with the paper's."
-    rhos = labels.each(tests, lambda test: f"{test['rho']:+.2f} ({labels.p_value(test['p'])})")
-    return f"Rank correlation of the order of methods on `{records.name}` with that of the paper's tables: {rhos}."
-
-
-def results_in_short(edition: Sequence[StudyRecords]) -> str:
-    """The highest MAP@R of each study and how many tie with it, in one sentence; "" where nothing is to compare."""
-    told = {}
-    for records in edition:
-        frame = deciding(accuracy(records))
-        if (frame["method"] != PRETRAINED).sum() > 1:
-            ties = int((marks(frame) == "tie").sum())
-            best = labels.prose(labels.method_label(spread(frame)["best_method"]))
-            tied = f"tied with {labels.counted(ties, 'other')}" if ties else "alone"
-            told[records.name] = f"{best} ({tied}{'' if 'seed_ci95' in frame else ', counting seeds alone'})"
-    return f"The highest MAP@R belongs to {labels.by_study(told)}." if told else ""
-
-
-def agreement_in_short(edition: Sequence[StudyRecords], theirs: Mapping[str, pd.DataFrame]) -> str:
-    """The rank correlations of `agreement` as spans, in one sentence; "" where there are too few methods."""
-    told = {}
-    for records in edition:
-        tests = [rank_agreement(accuracy(records), theirs[name]) for name in published.DATASETS]
-        if tests[0]["n"] > 2:
-            told[records.name] = labels.span((test["rho"] for test in tests), "{:+.2f}".format)
-    return (
-        f"Our order and that of the paper's tables have a rank correlation of {labels.by_study(told)}." if told else ""
-    )
-
-
 def results_scalars(records: StudyRecords) -> dict[str, float | str]:
     """The named numbers of a study that a chapter records."""
     table = accuracy(records)
     gains = {f"gain_over_{name}": float(improvement(table, name)["concatenated"]) for name in CLASSICS}
     return {name: value for name, value in (spread(table) | gains).items() if value == value}  # NaN is no JSON
-
-
-def sources() -> str:
-    """The methods with citations of where they come from, as MyST."""
-    return ", ".join(f"{method.label} {{cite:p}}`{method.reference}`" for method in METHODS.values())
-
-
-def trends(slopes: Mapping[str, Estimate]) -> pd.DataFrame:
-    """Trends (`statistics.slope`) as cells: points a year, the interval, and the number of points."""
-    rows = {
-        name: {
-            "points a year": _a_year(trend.value),
-            "95 % interval": "–" if np.isnan(trend.half) else f"± {100 * trend.half:.2f}",
-            "points in the fit": str(trend.n),
-        }
-        for name, trend in slopes.items()
-    }
-    return pd.DataFrame.from_dict(rows, orient="index")
-
-
-def trends_in_short(slopes: Mapping[str, Estimate], newer: Mapping[str, Estimate]) -> str:
-    """Of how many tables the measured trend can be told from a flat line, and the span of the slopes.
-
-    slopes: with the two classics; newer: without them.
-    """
-
-    def told(found: Mapping[str, Estimate]) -> str:
-        apart = sum(map(_sloping, found.values()))
-        span = labels.span((trend.value for trend in found.values()), _a_year)
-        ends = [end for trend in found.values() for end in (trend.low, trend.high) if end == end]
-        possible = f"; by their intervals {labels.span(ends, _a_year)}" * bool(ends)
-        return f"{apart or 'none'} of {labels.counted(len(slopes), 'table')} ({span} points a year{possible})"
-
-    return (
-        "Where all methods are tuned alike, accuracy clearly rises or falls over the years in "
-        f"{told(slopes)}; without the two losses of {tables.NEWER - 1}, in {told(newer)}."
-    )
-
-
-def trends_sentence(slopes: Mapping[str, Estimate], newer: Mapping[str, Estimate]) -> str:
-    """Which measured trends can be told from a flat line, with the two classics and without them (newer)."""
-    if slopes and not any(map(_sloping, (*slopes.values(), *newer.values()))):
-        return trend_sentence(slopes).removesuffix(".") + f", with or without the two losses of {tables.NEWER - 1}."
-    without = trend_sentence(newer, f"Without the two losses of {tables.NEWER - 1} it")
-    return f"{trend_sentence(slopes)} {without}".strip()
-
-
-def trend_sentence(slopes: Mapping[str, Estimate], start: str = "The measured trend") -> str:
-    """Which of the measured trends can be told from a flat line."""
-    flat = [name for name, trend in slopes.items() if not _sloping(trend)]
-    sloping = [name for name, trend in slopes.items() if _sloping(trend)]
-    sentences = []
-    if flat:
-        where = _named(flat) if sloping or len(flat) == 1 else f"any of the {len(flat)} tables"
-        sentences.append(f"{start} cannot be told from a flat line on {where}.")
-    if sloping:
-        sentences.append(f"{'It can' if flat else f'{start} can be told from a flat line'} on {_named(sloping)}.")
-    return " ".join(sentences)
-
-
-def _sloping(trend: Estimate) -> bool:
-    return abs(trend.value) > trend.half
-
-
-def _a_year(slope: float) -> str:
-    return labels.signed(slope, digits=2, unit="")
-
-
-def _named(names: Sequence[str]) -> str:
-    return labels.listed(map(titles.in_label, names))
-
-
-def joining(frames: Mapping[str, pd.DataFrame]) -> str:
-    """What joining the folds' embeddings does to MAP@R, in a sentence; "" without any method.
-
-    frames: `accuracy` of studies, or published data sets, by their names.
-    """
-    found = {name: _joining(frame) for name, frame in frames.items()}
-    found = {name: (gain, rho) for name, (gain, rho) in found.items() if gain == gain}
-    if not found:
-        return ""
-    told = labels.each(found, lambda pair: f"{100 * pair[0]:+.1f} ({pair[1]:.2f})")
-    return (
-        "Joining the folds' embeddings changes the MAP@R of the methods, on average and in points (in brackets the "
-        f"rank correlation of their order with that of the single models): {told}."
-    )
-
-
-def _joining(frame: pd.DataFrame) -> tuple[float, float]:
-    rows = frame[(frame["metric"] == "map_at_r") & (frame["method"] != PRETRAINED)]
-    means = rows.pivot(index="method", columns="setting", values="mean")
-    gain = (means["concatenated"] - means["separated"]).mean()
-    rho = means["concatenated"].corr(means["separated"], method="spearman")
-    return gain, rho
 
 
 def ends(records: StudyRecords) -> str:
@@ -506,40 +338,3 @@ def at_edges(edition: Sequence[StudyRecords]) -> str:
         "A value near an end of its range may have been set by the range rather than by the loss. Best values within "
         f"2 % of an end: {labels.by_study(told)}."
     )
-
-
-def claimed_improvement(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
-    """`tables.claimed_improvement` as cells."""
-    cells = table.assign(
-        r1=table["r1"].map(labels.one_digit),
-        r1_baseline=table["r1_baseline"].map(labels.one_digit),
-        gain=table["gain"].map(labels.whole),
-    )
-    heads = {"r1": "its R@1", "r1_baseline": f"its {baseline} R@1", "dataset": "data set"}
-    columns = ["year", "dataset", "r1", "r1_baseline", "gain", "method"]
-    return cells.set_index("paper")[columns].rename(columns=heads)
-
-
-def baselines(table: pd.DataFrame, theirs: Mapping[str, pd.DataFrame], baseline: str) -> str:
-    """The range of a baseline's claimed R@1 beside what the fair protocol measured (concatenated), in words.
-
-    table: `tables.claimed_improvement`. theirs: data set -> one data set of `published.results`.
-    """
-    ranges = []
-    for name, frame in theirs.items():
-        claimed = table[table["dataset"] == name]["r1_baseline"]
-        measured = frame.set_index(["method", "setting", "metric"])["mean"]
-        joined, single = (
-            labels.one_digit(measured[baseline, setting, "precision_at_1"]) for setting in ("concatenated", "separated")
-        )
-        ranges.append(
-            f"on {name} {labels.one_digit(claimed.min())} to {labels.one_digit(claimed.max())} %, measured {single} % "
-            f"with one model and {joined} % with four joined"
-        )
-    return "; ".join(ranges)
-
-
-def recycled(table: pd.DataFrame) -> pd.DataFrame:
-    """`tables.recycled` as cells."""
-    cells = table.assign(r1=table["r1"].map(labels.one_digit)).set_index(["dataset", "r1"])
-    return cells.rename(columns={"who": "printed by"}).rename_axis(["data set", "R@1"])

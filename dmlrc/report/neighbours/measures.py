@@ -155,12 +155,6 @@ def average_precision(neighbours: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return (precision * right * (ranks <= others)).sum(axis=1) / others[:, 0]
 
 
-def most_steps(gallery: Gallery, epochs: int | None = None) -> int:
-    """For how many steps the models of `spaces` were trained at most."""
-    protocol = _protocol(gallery, epochs)
-    return protocol.max_epochs * protocol.iterations_per_epoch
-
-
 def _protocol(gallery: Gallery, epochs: int | None) -> Protocol:
     """What the models of a gallery are trained by. epochs: at most."""
     protocol = studies.get(STUDIES[gallery.dataset]).effective_protocol
@@ -187,11 +181,3 @@ def queries(space: Space, targets: Sequence[float]) -> list[int]:
         order = np.argsort(np.abs(space.scores - target), kind="stable")
         found.append(int(next(place for place in order if place not in found)))
     return found
-
-
-def flat(space: Space, seed: int = 0) -> np.ndarray:
-    """(n, 2): a map of the embeddings, by t-SNE from their principal components."""
-    from sklearn.manifold import TSNE
-
-    mapped = TSNE(init="pca", perplexity=8, random_state=seed, metric="cosine").fit_transform(space.embeddings)
-    return mapped - mapped.mean(axis=0)

@@ -1,4 +1,4 @@
-"""Queries and their neighbours as HTML, the map of the embeddings, and the sentences beside them."""
+"""Queries and their neighbours as HTML, and the numbers of the page."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -6,11 +6,10 @@ from html import escape
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
-from dmlrc.report import labels, style, svg
-from dmlrc.report.neighbours.gallery import COLUMNS, Gallery
-from dmlrc.report.neighbours.measures import STUDIES, Space, at_random, flat, made_with
+from dmlrc.report import labels
+from dmlrc.report.neighbours.gallery import COLUMNS, Gallery, glyphs, grocery
+from dmlrc.report.neighbours.measures import EPOCHS, LOSSES, STUDIES, Space, at_random, made_with, recorded_spaces
 
 SHOWN = 6
 
@@ -77,41 +76,25 @@ def _against_the_first(scores: Sequence[float]) -> list[str]:
     return [labels.percent(score, digits=1) + labels.below(score, scores[0]) for score in scores]
 
 
-def sentence(gallery: Gallery, spaces: Sequence[Space], steps: int) -> str:
-    """What training does to the scores of the gallery, in a sentence. steps: the most that a model was trained for."""
-    before, *trained = spaces
-    dim, trunk_dim = (each.embeddings.shape[1] for each in (trained[0], before))
-    start = ""
-    if dim < trunk_dim:
-        random = labels.one_digit(at_random(gallery, before, dim))
-        start = f" (in {trunk_dim:,} dimensions; {random} % after a random layer to the models' {dim})"
-    after = {each.label: each.scores.mean() for each in trained}
-    helped = sum(score > before.scores.mean() for score in after.values())
-    said = "raised" if helped == len(after) else "did not raise" if not helped else "did not always raise"
-    told = labels.listed(f"{labels.one_digit(score)} % with {name}" for name, score in after.items())
-    return (
-        f"MAP@R of these {len(gallery.rows)} images is {labels.one_digit(before.scores.mean())} % before training"
-        f"{start} and after at most {steps} steps {told}: training on other "
-        f"classes {said} it over that."
-    )
+def numbers() -> dict[str, float]:
+    """What the text of the page rests on, in percent of MAP@R; of the recorded models, a data set by its name.
 
-
-def maps(gallery: Gallery, spaces: Sequence[Space]) -> Figure:
-    """The images as dots in two dimensions, a panel a model, a colour and a mark a class."""
-    figure, axes = style.canvas(3.1, 1, len(spaces))
-    colours = (style.BLUE, style.ORANGE, style.GREEN, style.RED, style.PURPLE, style.SKY)
-    names = dict(zip(gallery.labels, gallery.names, strict=True))
-    for axis, space in zip(axes[0], spaces, strict=True):
-        points = flat(space)
-        for number, (each, name) in enumerate(names.items()):
-            chosen = gallery.labels == each
-            look = {"color": colours[number % len(colours)], "marker": "os^"[number // len(colours)], "label": name}
-            dots = axis.scatter(*points[chosen].T, s=16, **look)
-            svg.tips(dots, [name] * int(chosen.sum()))
-        axis.set(title=space.label, xticks=[], yticks=[])
-    handles, named = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, named, loc="outside lower center", ncols=4, fontsize=8, columnspacing=1.2)
-    return figure
+    untrained, low and high: of the gallery before training, and after it with the losses that do worst and best.
+    random: after a random layer, where training begins. whole: of the best on the whole test half. least_lost: by how
+    many points a model scores less there, at least.
+    """
+    told = {"first": 1 / 4, "second": 1 / 2 / 4}
+    lost = []
+    for gallery in (grocery(), glyphs()):
+        before, *trained = found = recorded_spaces(gallery, LOSSES[gallery.dataset], EPOCHS[gallery.dataset])
+        after, name = [each.scores.mean() for each in trained], gallery.dataset.partition("-")[0]
+        told |= {f"{name}.untrained": before.scores.mean(), f"{name}.low": min(after), f"{name}.high": max(after)}
+        told[f"{name}.whole"] = max(each.test_map_at_r for each in trained)
+        told[f"{name}.whole_untrained"] = before.test_map_at_r
+        if name == "grocery":  # the letters' network trains as a whole
+            told[f"{name}.random"] = at_random(gallery, before, trained[0].embeddings.shape[1])
+        lost += [each.scores.mean() - each.test_map_at_r for each in found]
+    return {name: float(100 * value) for name, value in (told | {"least_lost": min(lost)}).items()}
 
 
 def made(models: Mapping[str, tuple]) -> str:

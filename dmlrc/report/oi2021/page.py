@@ -1,22 +1,20 @@
 """The table and figures of Oi et al. 2021, Analysis of Evaluation Metrics with the Distance between Positive Pairs and
 Negative Pairs in Deep Metric Learning.
 
-Numbers first, then cells and sentences for the page, then figures. Experiments: oi2021 (the
-data set's own class order: Figs. 1-4), oi2021-random (Table 1) and more random orders. One method, normalised softmax.
+Numbers, cells for the page, and the numbers of its text. Experiments: oi2021 (the data set's own class order: Figs.
+1-4), oi2021-random (Table 1) and more random orders. One method, normalised softmax.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from dmlrc.metrics.histograms import BINS, jensen_shannon_divergence
+from dmlrc.metrics.histograms import jensen_shannon_divergence
 from dmlrc.papers import oi2021
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import common, editions, labels, published, statistics, titles
-from dmlrc.report.claims import NOT_RUN, Judged
+from dmlrc.report import claims, common, editions, labels, published, statistics, tables
 from dmlrc.report.claims.oi2021 import JSD_LIKE_MAP, by_order
 from dmlrc.report.common import ByStudy
 from dmlrc.report.statistics import Estimate, of_groups
@@ -122,26 +120,6 @@ def number(mean: float, ci95: float, metric: str) -> str:
     return f"{mean:.3f}" + ("" if np.isnan(ci95) else f" ± {ci95:.3f}")
 
 
-def _moved(found: Estimate, metric: str) -> str:
-    """A difference in words: in points where the metric is an accuracy, and whether it may be none."""
-    text = common.points(found.value, found.half, **_unit(metric)) + " points" * (metric != "jsd")
-    return f"{text} (perhaps not at all)" if found.low <= 0 <= found.high else text
-
-
-def orders_sentence(orders: Orders) -> str:
-    """Whether the random class order scores higher around each study."""
-    sentences = []
-    for name in orders["default"]:
-        pair = [orders[order][name] for order in EXPERIMENTS]
-        if None in pair:
-            continue
-        texts = [f"{text} by {_moved(order_gain(*pair, key), key)}" for key, text in METRICS.items()]
-        sentences.append(f"On `{name}` one random class order, as in the paper, changes {labels.listed(texts)}.")
-    if sentences:
-        return labels.bullets(sentences)
-    return "The two class orders were not both run here."
-
-
 # More random orders than the paper's one
 
 ACCURACIES = ("precision_at_1", "map_at_r")
@@ -203,29 +181,6 @@ def _score(value: float, metric: str) -> str:
     if np.isnan(value):
         return "–"
     return f"{value:.3f}" if metric == "jsd" else f"{100 * value:.1f}"
-
-
-def every_order_sentence(found: pd.DataFrame) -> str:
-    """Between what R@1 lies over the random orders, where the default one stands, and what the trunk does."""
-    lines = []
-    for study, part in found[found["metric"] == "precision_at_1"].groupby("study", sort=False):
-        wide = 100 * part.pivot(index="order", columns="what", values="score")
-        own, drawn = wide.loc["default"], wide.drop(index="default")
-        below, trunk = int((wide["trained"] < wide["untrained"]).sum()), drawn["untrained"]
-        its = own["untrained"]
-        start = "easier" if trunk.min() > its else "harder" if trunk.max() < its else "about as hard"
-        count = len(wide)
-        stays = f"In {f'all {count}' if below == count else f'{below} of the {count}'} orders the trained layer stays"
-        if not below:
-            stays = f"In none of the {count} orders does the trained layer stay"
-        lines.append(
-            f"On {titles.title(study)} R@1 lies between {drawn['trained'].min():.1f} % and "
-            f"{drawn['trained'].max():.1f} % over {labels.counted(len(drawn), 'random order')} (SD "
-            f"{drawn['trained'].std():.1f} points) and is {own['trained']:.1f} % with the default one. The untrained "
-            f"trunk, reduced to as many dimensions, has {trunk.min():.1f} % to {trunk.max():.1f} % with the random "
-            f"orders and {its:.1f} % with the default one: to it their test classes are {start}. {stays} below it."
-        )
-    return labels.bullets(lines)
 
 
 # Figures 1 and 3: histograms of inner products
@@ -299,59 +254,6 @@ def bins_cells(by_study: ByStudy) -> pd.DataFrame:
     return pd.DataFrame(columns).rename_axis("Bins on [-1, 1]")
 
 
-def bins_sentence(by_study: ByStudy) -> str:
-    """How much the number of bins matters, beside what training changes, in a sentence a study."""
-    sentences = []
-    for name, records in common.present(by_study).items():
-        before, after = jsd_by_bins(records, "untrained"), jsd_by_bins(records)
-        if not {BINS, 20} <= set(before.index) & set(after.index):
-            continue
-        lost = {text: values[BINS] - values[20] for text, values in (("before", before), ("after", after))}
-        sentences.append(
-            f"On `{name}` a fifth of the bins (20) lowers the JSD by {lost['before']:.4f} before and by "
-            f"{lost['after']:.4f} after training; training itself changes it by {after[BINS] - before[BINS]:+.3f}."
-        )
-    return labels.bullets(sentences) or "No histograms were recorded here."
-
-
-def imbalance_sentence(by_study: ByStudy) -> str:
-    """How many negative pairs stand against a positive one around each study, in two sentences."""
-    told = {}
-    for name, records in common.present(by_study).items():
-        frame = histograms(records, "test")
-        if len(frame):
-            seen = histogram_statistics(frame)
-            told[name] = f"{seen['negative'] / seen['positive']:.0f}"
-    if not told:
-        return "No histograms were recorded here."
-    return (
-        f"The negative pairs of test images outnumber the positive ones by a factor of {labels.by_study(told)}. As "
-        "counts, the positive histogram is that much smaller."
-    )
-
-
-def histograms_sentence(by_study: ByStudy) -> str:
-    """What training does to the test histograms, beside what the paper sees, in a sentence a study."""
-    sentences = []
-    for name, records in common.present(by_study).items():
-        frames = {text: histograms(records, setting) for setting, text in (("untrained", "before"), ("test", "after"))}
-        if any(frame.empty for frame in frames.values()):
-            continue
-        before, after = (histogram_statistics(frame) for frame in frames.values())
-        parts = {
-            key: f"{before[key]:.3f} to {after[key]:.3f}"
-            for key in ("mean_positive", "mean_negative", "std_positive", "std_negative")
-        }
-        sentences.append(
-            f"On `{name}`, from the untrained layer to the checkpoint with the best validation MAP@R, the mean inner "
-            f"product of positive test pairs goes from {parts['mean_positive']} and that of negative ones from "
-            f"{parts['mean_negative']}. The histogram of the "
-            f"negative pairs gets {'narrower' if after['std_negative'] < before['std_negative'] else 'wider'}: its "
-            f"standard deviation goes from {parts['std_negative']} (positive pairs: {parts['std_positive']})."
-        )
-    return labels.bullets(sentences) or "No histograms were recorded here."
-
-
 # Figures 2 and 4: over the epochs
 
 
@@ -396,13 +298,6 @@ def ends(records: StudyRecords, metric: str) -> pd.DataFrame:
     return frame.groupby(["images", "rerun"])["value"].agg(first="first", last="last").reset_index()
 
 
-def rise(records: StudyRecords, metric: str, images: str) -> Estimate:
-    """How much a metric rises from the first to the last epoch, over the seeds."""
-    frame = ends(records, metric)
-    frame = frame[frame["images"] == images]
-    return statistics.mean(frame["last"] - frame["first"], "reruns")
-
-
 def gap(records: StudyRecords, metric: str, when: str) -> Estimate:
     """A metric on the training images minus on the validation images, over the seeds. when: "first" or "last" epoch."""
     wide = ends(records, metric).pivot(index="rerun", columns="images", values=when)
@@ -422,32 +317,6 @@ def curve_cells(by_study: ByStudy) -> pd.DataFrame:
     return pd.DataFrame(cells).rename_axis("Training minus validation")
 
 
-def _moves(found: Estimate) -> str:
-    return common.points(found.value, found.half, scale=1, digits=2) + (" (one seed)" if found.n == 1 else "")
-
-
-def overfitting_sentence(by_study: ByStudy) -> str:
-    """Where the means of the pairs move, on training and on validation images, in a sentence a study."""
-    sentences = []
-    for name, records in common.present(by_study).items():
-        moved = "; ".join(
-            f"that of the {text} by "
-            + " and ".join(f"{_moves(rise(records, metric, images))} ({images})" for images in PARTS.values())
-            for metric, text in MEANS.items()
-        )
-        sentences.append(f"On `{name}` the mean inner product changes from the first to the last epoch: {moved}.")
-    return labels.bullets(sentences) or "Nothing was run here."
-
-
-def classes(records: StudyRecords) -> tuple[int, int]:
-    """How many classes train and validate, of the split 4:1:5."""
-    from dmlrc.data.splits import ratio_4_1_5
-
-    meta = records.meta
-    parts = ratio_4_1_5(np.arange(meta["data"]["classes"]), order=meta["class_order"], seed=meta["seed"])
-    return len(parts.folds[0].train), len(parts.folds[0].val)
-
-
 def _gap(found: Estimate, metric: str) -> str:
     """A difference of scores: in points where the metric is an accuracy."""
     if np.isnan(found.value):
@@ -456,101 +325,60 @@ def _gap(found: Estimate, metric: str) -> str:
     return text + (", one seed" if found.n == 1 else "")
 
 
-def orders_in_short(orders: Orders, more: pd.DataFrame) -> str:
-    """What random class orders do to R@1 around each study, in a sentence or two; "" where none was run.
+# The numbers of the text
 
-    Where several were drawn (more: `every_order`) an order is the unit, and the standard deviation over them is told;
-    elsewhere it is the paper's one draw, with the seeds as units.
+
+def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
+    """What the text of the page rests on, a study by its data set; scores and differences in points.
+
+    Verdicts stand under the ids of their claims.
     """
-    recalls = more[more["metric"] == "precision_at_1"]
-    drawn = recalls[recalls["what"].eq("trained") & recalls["order"].ne("default")]
-    scatter = {name: part["score"] for name, part in drawn.groupby("study", sort=False)}
-    trunk = {
-        name: part[part["order"] != "default"]["score"].mean() - part[part["order"] == "default"]["score"].mean()
-        for name, part in recalls[recalls["what"] == "untrained"].groupby("study", sort=False)
-    }
-    several, one = {}, {}
-    for name in orders["default"]:
-        pair = [orders[order][name] for order in EXPERIMENTS]
-        if name in scatter and None not in pair:
-            scored = {
-                order: found for order, found in experiments.class_orders(name).items() if len(final_scores(found))
-            }
-            gain = by_order("precision_at_1")(scored)
-            told = _moved(replace(gain, value=-gain.value, low=-gain.high, high=-gain.low), "precision_at_1")
-            several[name] = (
-                f"{told} over {len(scatter[name])} orders (SD {labels.percent(scatter[name].std(), digits=1)}; that of "
-                f"the untrained trunk by {labels.signed(trunk[name], digits=1, unit='')})"
-            )
-        elif None not in pair:
-            one[name] = _moved(order_gain(*pair, "precision_at_1"), "precision_at_1")
-    told = {"A random class order instead of the default one": several, "One random class order, as in the paper,": one}
-    return " ".join(f"{what} changes R@1 by {labels.by_study(found)}." for what, found in told.items() if found)
+    judged = claims.judged(edition, "oi")
+    withdrawn = [each for each in judged[claims.WITHOUT_RECORDS].values() if each.verdict == claims.RETRACTED]
+    found: dict[str, float | str] = {"withdrawn": len(withdrawn)}
+    for each in edition:
+        verdicts = {name: one.verdict for name, one in judged[each.name].items()}
+        together = judged[each.name][JSD_LIKE_MAP].estimate
+        own = _of_orders(each.name) | verdicts | {"r": together.value if together else np.nan}
+        best = tables.deciding(tables.accuracy(each)).set_index("method")["mean"].drop(PRETRAINED, errors="ignore")
+        own["losses"] = 100 * float(best.max() - best.min())
+        found |= {f"{each.meta['dataset']}.{name}": value for name, value in own.items()}
+    return found
 
 
-def all_pairs_in_short(judged: Judged) -> str:
-    """Whether looking at all pairs says more than accuracy, by the verdicts on the paper's claim; "" for none."""
-    where: dict[str, list[str]] = {}
-    for name, those in judged.items():
-        if (found := those.get(JSD_LIKE_MAP)) and found.verdict != NOT_RUN:
-            r = f" (r = {found.estimate.value:.2f})" if found.estimate else ""
-            where.setdefault(found.verdict, []).append(f"`{name}`{r}")
-    told = "; ".join(f"{verdict} on {labels.listed(names)}" for verdict, names in where.items())
-    return (
-        "That all pairs say no more than MAP@R, since over the epochs of a run validation JSD rises and falls with "
-        f"it: {told}."
-        if told
-        else ""
-    )
+def _of_orders(main: str) -> dict[str, float]:
+    """What the class order changes around one study.
 
-
-def parted_in_short(found: pd.DataFrame) -> str:
-    """Where JSD and MAP@R move apart from the untrained trunk to the trained layer, in a sentence; "" where nowhere.
-
-    Both by more than the luck of seeds. found: `every_order`.
+    Keys: of MAP@R and P@1 what the random orders gain on average, within what interval a further one lies, and what the
+    untrained trunk gains; how many of how many random orders score higher than the default one in both; in how many of
+    all orders the trained layer stays below the trunk in P@1; see `parted`.
     """
-    told = {}
-    for study, part in found.groupby("study", sort=False):
-        wide = part.pivot(index="order", columns=["metric", "what"], values=["score", "half"])
-        score, half = wide["score"], wide["half"]
-        if not {(metric, what) for metric in ("jsd", "map_at_r") for what in ("trained", "untrained")} <= set(score):
-            continue
-        moved = {metric: score[metric, "trained"] - score[metric, "untrained"] for metric in ("jsd", "map_at_r")}
-        clearly = [each.abs() > half[metric, "trained"] for metric, each in moved.items()]
-        apart = int((clearly[0] & clearly[1] & (moved["jsd"] * moved["map_at_r"] < 0)).sum())
-        if apart:
-            told[study] = f"{apart} of {len(wide)} orders"
-    return (
-        "From the untrained trunk, reduced by PCA, to the trained layer JSD and MAP@R clearly move apart in "
-        f"{labels.by_study(told)}."
-        if told
-        else ""
-    )
+    scored = {order: found for order, found in experiments.class_orders(main).items() if len(final_scores(found))}
+    frame = every_order(main)
+    if frame.empty or EXPERIMENTS["default"] not in scored:
+        raise KeyError(f"no class orders around {main}")
+    wide = 100 * frame.pivot(index="order", columns=["metric", "what"], values="score")
+    drawn, default = wide.drop(index="default"), wide.loc["default"]
+    numbers: dict[str, float] = {"orders": len(wide), "parted": parted(frame)}
+    for short, metric in {"map": "map_at_r", "recall": "precision_at_1"}.items():
+        gain = by_order(metric)(scored)
+        numbers[f"{short}.gain"] = -100 * gain.value
+        numbers |= {f"{short}.gain_low": -100 * gain.high, f"{short}.gain_high": -100 * gain.low}
+        numbers[f"{short}.untrained"] = float(drawn[metric, "untrained"].mean() - default[metric, "untrained"])
+    higher = [drawn[metric, "trained"] > default[metric, "trained"] for metric in ACCURACIES]
+    below = wide["precision_at_1", "trained"] < wide["precision_at_1", "untrained"]
+    return numbers | {"higher": int((higher[0] & higher[1]).sum()), "below": int(below.sum())}
 
 
-def start_in_short(by_study: ByStudy) -> str:
-    """The gap of training and validation JSD after the first epoch, in one sentence; "" where nothing was run."""
-    gaps = {name: _gap(gap(records, "jsd", "first"), "jsd") for name, records in common.present(by_study).items()}
-    told = labels.by_study(gaps)
-    return (
-        f"After one epoch of training the JSD of training images less that of validation images is {told}; the start "
-        "itself, of which the paper speaks, is not recorded."
-        if told
-        else ""
-    )
+def parted(found: pd.DataFrame) -> int:
+    """In how many orders training, from the untrained trunk, raises JSD and lowers MAP@R, each by more than its noise.
 
-
-def start_sentence(by_study: ByStudy) -> str:
-    """Whether training and validation scores start equal, JSD beside the others, in a sentence a study."""
-    sentences = []
-    for name, records in common.present(by_study).items():
-        texts = {text: _gap(gap(records, key, "first"), key) for key, text in METRICS.items()}
-        trained, validated = classes(records)
-        sentences.append(
-            f"On `{name}`, with {trained} training and {validated} validation classes, training less validation images "
-            f"after the first epoch: {labels.each(texts, str)}."
-        )
-    return labels.bullets(sentences) or "Nothing was run here."
+    found: `every_order` of one study.
+    """
+    wide = found.pivot(index="order", columns=["metric", "what"], values=["score", "half"])
+    score, half = wide["score"], wide["half"]
+    rises, falls = (score[metric, "trained"] - score[metric, "untrained"] for metric in ("jsd", "map_at_r"))
+    return int(((rises > half["jsd", "trained"]) & (-falls > half["map_at_r", "trained"])).sum())
 
 
 def oi_scalars(orders: Orders) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Which methods differ, drawn: effect sizes, ranks and what joins them, other test classes, accuracy beside cost."""
+"""Which methods differ, drawn: noise, effect sizes, ranks and what joins them, other test classes, cost."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -7,13 +7,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from dmlrc.report import labels, style, svg, tables
 from dmlrc.report.significance.measures import ALPHA, Comparison, baseline, effects, nemenyi, ranks
 
-OPEN = "cannot be told apart"
+OPEN = "inconclusive"
 VERDICTS = {"the row is higher": style.BLUE, "equal within a point": style.GREEN, OPEN: "#b5b5b5"}
 """What a cell of `pairs_figure` says, and its colour."""
 
@@ -54,10 +55,52 @@ def _pair_tip(pair: tuple, verdict: str, swapped: bool) -> str:
     return f"{first} minus {second}: {difference} points [{low}, {high}], {words}"
 
 
+SEARCHES = ((style.BLUE, "o"), (style.ORANGE, "^"), (style.GREEN, "s"), (style.PURPLE, "D"), (style.RED, "v"))
+"""Colours and marks of the searches of one method, in their order; a sixth looks like the first."""
+
+
+def noise_figure(runs: Mapping[str, pd.DataFrame]) -> list[Figure]:
+    """Every rerun of every method, a dot each in the look of its search; a figure a study, the best mean on top.
+
+    runs: title -> `measures.scores`. Shaded: from the lowest mean of a method to the highest.
+    """
+    return [_noise_figure(title, frame) for title, frame in runs.items()]
+
+
+def _noise_figure(title: str, runs: pd.DataFrame) -> Figure:
+    searches = runs.groupby(["method", "repetition"])["value"].mean()
+    means = searches.groupby("method").mean().sort_values(ascending=False)
+    names = list(means.index)
+    figure, axes = style.canvas(1.4 + 0.22 * len(names))
+    axis = axes[0, 0]
+    axis.axvspan(100 * means.min(), 100 * means.max(), color=style.GREY, alpha=0.12, linewidth=0)
+    handles = []
+    for number, part in runs.groupby("repetition"):
+        colour, marker = SEARCHES[int(number) % len(SEARCHES)]
+        rows = part["method"].map(names.index) + 0.22 * (number % 3 - 1)
+        dots = axis.scatter(100 * part["value"], rows, s=14, color=colour, marker=marker, alpha=0.8, linewidths=0)
+        svg.tips(dots, [_rerun_tip(row) for row in part.itertuples()])
+        handles.append(
+            Line2D(
+                [], [], color=colour, marker=marker, linestyle="none", markersize=5, label=f"search {number + 1:.0f}"
+            )
+        )
+    style.method_rows(axis, names)
+    axis.set_title(title, fontsize=9)
+    axis.set_xlabel("MAP@R of a rerun, %")
+    handles.append(Patch(color=style.GREY, alpha=0.12, label="from the last mean to the first"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8, columnspacing=1.2)
+    return figure
+
+
+def _rerun_tip(row: tuple) -> str:
+    return f"{labels.method_label(row.method)}, search {row.repetition + 1:.0f}: {100 * row.value:.2f} %"
+
+
 def ranks_figure(compared: Sequence[Comparison]) -> list[Figure]:
     """The ranks that each method may have: a bar from the first to the last, a marker at that of its mean.
 
-    Shaded: it cannot be told from the best. The best mean on top; a figure a study.
+    Shaded: it ties with the best. The best mean on top; a figure a study.
     """
     return [_ranks_figure(each) for each in compared]
 

@@ -140,6 +140,23 @@ def effects(compared: Comparison) -> pd.DataFrame:
     return both.set_index("a").drop(columns="b").rename_axis("method").loc[[m for m in compared.methods if m != name]]
 
 
+def between_searches(runs: pd.DataFrame) -> float:
+    """How far the searches of one method end apart, from the lowest mean to the highest; the mean over the methods."""
+    ends = runs.groupby(["method", "repetition"])["value"].mean().groupby("method")
+    return float((ends.max() - ends.min()).mean())
+
+
+def visible(compared: Comparison) -> float:
+    """The smallest true difference of two methods that a study of this size finds four times of five.
+
+    By the first step of Holm's correction over all pairs, the hardest one.
+    """
+    runs, known = compared.runs, compared.known
+    searches, reruns = runs["repetition"].nunique(), runs["rerun"].nunique()
+    luck = float(np.sqrt(known.search)), float(np.sqrt(known.seed))
+    return statistics.least_difference(*luck, len(compared.methods), searches, reruns, len(compared.pairs))
+
+
 def same_function(compared: Comparison) -> Estimate | None:
     """N. Softmax minus ProxyNCA, one function searched under two names; None where one of them is missing."""
     names = ("normalized_softmax", "proxy_nca")

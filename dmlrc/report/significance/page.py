@@ -1,4 +1,4 @@
-"""Which methods differ, as the chapter prints it: cells of tables, and sentences with their numbers."""
+"""Which methods differ, as the chapter prints it: cells of tables, and the numbers of its text."""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -11,19 +11,20 @@ from dmlrc.report import labels, statistics, tables
 from dmlrc.report.significance.measures import (
     ALPHA,
     BORROWED,
-    MARGIN,
     METRIC,
     OWN,
     Comparison,
     baseline,
-    class_scores,
+    between_searches,
     compare,
     cost_and_accuracy,
     critical_difference,
+    datasets,
     effects,
     friedman,
+    nemenyi,
     over_classes,
-    same_function,
+    visible,
 )
 
 
@@ -151,102 +152,6 @@ def overview(edition: Sequence[StudyRecords], lenders: Sequence[StudyRecords]) -
     return pd.DataFrame(rows).set_index(["Study", "accuracy"])
 
 
-def best_with_search(compared: Comparison) -> str:
-    """How many methods of a study that was searched once may be the best with search counted; "" of other studies."""
-    if compared.luck != BORROWED:
-        return ""
-    told = compared.summary
-    return (
-        f"With the luck of search borrowed from `{compared.donor}`, {told['among_best'].sum()} of {len(told)} methods "
-        "may be the best ({doc}`09_which_methods_differ`)."
-    )
-
-
-def differences_sentence(compared: Comparison) -> str:
-    """How many pairs of a study differ, how many are equal, and which methods may be the best, in a few sentences."""
-    if len(compared.methods) < 2 or np.isnan(compared.known.repetition):
-        return f"`{compared.study}`: fewer than two methods, or no run repeated, so nothing can be tested."
-    pairs, told = compared.pairs, compared.summary.sort_values("mean", ascending=False)
-    best, *rest = map(labels.method_label, told[told["among_best"]].index)
-    among = f"cannot be told from {labels.listed(rest)}" if rest else "can be told from every other method"
-    half = ((pairs["high"] - pairs["low"]) / 2).mean()
-    return (
-        f"`{compared.study}`: {(pairs['holm'] < ALPHA).sum()} of {len(pairs)} pairs of methods differ in MAP@R, and "
-        f"{pairs['equal'].sum()} are equal within {labels.percent(MARGIN, digits=0)} point ({compared.luck}). {best} "
-        f"has the highest mean and {among}. A difference is known to ± {labels.percent(half)} points on average."
-    )
-
-
-def differences_in_short(compared: Sequence[Comparison]) -> str:
-    """How many pairs differ in each study, in one sentence; "" where nothing can be tested."""
-    told = {
-        each.study: f"{(each.pairs['holm'] < ALPHA).sum() or 'none'} of {len(each.pairs)}"
-        f"{'' if each.luck == OWN else f' ({each.luck})'}"
-        for each in compared
-        if _is_tested(each)
-    }
-    return f"Pairs of methods that differ in MAP@R: {labels.by_study(told)}." if told else ""
-
-
-def equal_in_short(compared: Sequence[Comparison]) -> str:
-    """How many pairs are equal in each study, in one sentence; "" where nothing can be tested."""
-    told = {}
-    for each in compared:
-        if _is_tested(each):
-            equal, differ = each.pairs["equal"], each.pairs["holm"] < ALPHA
-            both = int((equal & differ).sum())
-            told[each.study] = f"{equal.sum() or 'none'}{f' ({both} of them differ all the same)' if both else ''}"
-    margin = labels.percent(MARGIN, digits=0)
-    return f"Pairs that are equal within {margin} point: {labels.by_study(told)}." if told else ""
-
-
-def _is_tested(compared: Comparison) -> bool:
-    return len(compared.methods) > 1 and not np.isnan(compared.known.repetition)
-
-
-def by_distance(compared: Sequence[Comparison]) -> str:
-    """How many neighbours in rank differ in each study, and how many pairs that stand far apart."""
-    neighbours, far = {}, {}
-    for each in compared:
-        places = each.summary["mean"].rank(ascending=False)
-        apart = (each.pairs["a"].map(places) - each.pairs["b"].map(places)).abs()
-        differ = each.pairs["holm"] < ALPHA
-        for told, chosen in ((neighbours, apart <= 1), (far, 2 * apart > len(places))):
-            told[each.study] = f"{differ[chosen].sum() or 'none'} of {labels.counted(int(chosen.sum()), 'pair')}"
-    return (
-        f"Neighbours in rank differ in {labels.by_study(neighbours)}; methods more than half the table apart differ in "
-        f"{labels.by_study(far)}."
-    )
-
-
-def best_in_short(compared: Sequence[Comparison]) -> str:
-    """How many methods may be the best of each study, in one sentence; "" where there is none."""
-    told = {
-        each.study: f"{each.summary['among_best'].sum()} of {len(each.summary)}"
-        for each in compared
-        if len(each.summary) > 1
-    }
-    return f"Methods that may be the best: {labels.by_study(told)}." if told else ""
-
-
-def without_classes(edition: Sequence[StudyRecords]) -> str:
-    """Which studies the resampling of test classes leaves out, and why; "" where it leaves out none."""
-    lacking = [f"`{each.name}`" for each in edition if class_scores(each) is None]
-    return f"On {labels.listed(lacking)} the scores of each test class were not recorded." if lacking else ""
-
-
-def effects_sentence(compared: Comparison) -> str:
-    """The methods farthest above and below the oldest loss, in a sentence."""
-    found = effects(compared)["difference"]
-    high, low = found.idxmax(), found.idxmin()
-    first, most, least = map(labels.method_label, (baseline(compared.methods), high, low))
-    gain, loss = (labels.signed(found[name], 2, "") for name in (high, low))
-    above = f"{most} lies farthest above {first}, by {gain} points"
-    if found[high] <= 0:
-        above = f"no method lies above {first}; {most} comes nearest ({gain} points)"
-    return f"On `{compared.study}` {above}, and {least} lies lowest, at {loss}."
-
-
 def ranks_sentence(compared: Comparison) -> str:
     """How many methods may be the best, and the widest range of ranks, in a sentence."""
     told = compared.summary
@@ -256,53 +161,6 @@ def ranks_sentence(compared: Comparison) -> str:
     return (
         f"On `{compared.study}` {told['among_best'].sum()} of {len(told)} methods may be the best; the rank of "
         f"{labels.method_label(widest)} may be any from {low:.0f} to {high:.0f}."
-    )
-
-
-def caution(compared: Comparison) -> str:
-    """What the tests make of one function that was searched under two names; "" where it was not."""
-    found = same_function(compared)
-    if found is None:
-        return ""
-    misses = not found.low <= 0 <= found.high
-    return (
-        f"On `{compared.study}` N. Softmax and ProxyNCA, which are one function searched under two names, differ by "
-        f"{labels.signed(found.value, 2, '')} points, with an interval from {labels.signed(found.low, 2, '')} to "
-        f"{labels.signed(found.high, 2, '')} ({compared.luck})"
-        + ": it misses zero, so two searches of one function may lie further apart than it allows for" * misses
-        + "."
-    )
-
-
-def friedman_sentence(blocks: pd.DataFrame) -> str:
-    """Friedman's test over the data sets, and the critical difference, in words. blocks: `measures.datasets`."""
-    count, methods = blocks.shape
-    if count < 3 or methods < 3:
-        return (
-            f"There {'is one study' if count == 1 else f'are {count} studies'} here; a test over data sets takes three."
-        )
-    test = friedman(blocks)
-    p = "p < 0.001" if test["p"] < 0.001 else f"p = {test['p']:.3f}"
-    return (
-        f"Over {count} data sets and {methods} methods Friedman's χ² is {test['statistic']:.1f}, {p}; mean ranks must "
-        f"lie {critical_difference(count, methods):.1f} apart to differ by Nemenyi's test."
-    )
-
-
-def classes_sentence(records: StudyRecords) -> str:
-    """What other test classes would have changed, in two sentences; "" where no class scores were recorded."""
-    found = over_classes(records)
-    if found is None:
-        return ""
-    half = ((found["high"] - found["low"]) / 2).mean()
-    leader, others = found["first"].idxmax(), len(found) - 1
-    apart = (found["behind_low"].round(4) > 0).sum()  # as printed
-    behind = f"all {others}" if apart == others else f"{apart or 'none'} of the {others}"
-    return (
-        f"On `{records.name}` other test classes of the same kind would move every method by ± {labels.percent(half)} "
-        f"points, but nearly all in step. {labels.method_label(leader)} leads in "
-        f"{100 * found['first'][leader]:.0f} % of the resamples, and {behind} other methods lie clearly behind the "
-        "best (their interval excludes 0), as far as these models go: the luck of search and seed is not counted."
     )
 
 
@@ -355,3 +213,62 @@ def cheapest_sentence(compared: Comparison, records: StudyRecords) -> str:
     if best == cheapest:
         return f"{begin}, and none of {others} takes fewer."
     return f"{begin}; of {others} {second} takes the fewest, {tied['steps'][cheapest]:,.0f}."
+
+
+def numbers(edition: Sequence[StudyRecords]) -> dict[str, float]:
+    """What the text of the page rests on, a study by its data set; scores in points of concatenated MAP@R."""
+    blocks = datasets(edition)
+    named = {"apart_over_sets": critical_difference(*blocks.shape), "friedman": friedman(blocks)["p"]}
+    named["pairs_over_sets"] = float((nemenyi(blocks).to_numpy() < ALPHA).sum() / 2)
+    for each in edition:
+        found = _of_study(compare(each, edition)) | _of_classes(each)
+        named |= {f"{each.meta['dataset']}.{name}": float(value) for name, value in found.items()}
+    return named
+
+
+def _of_study(compared: Comparison) -> dict[str, float]:
+    pairs, ranks = compared.pairs, compared.summary
+    differ, found = pairs["holm"] < ALPHA, effects(compared)
+    above = found["difference"][found["holm"] < ALPHA]
+    return _by_distance(compared) | {
+        "losses": len(ranks),
+        "pairs": len(pairs),
+        "differ": differ.sum(),
+        "equal": pairs["equal"].sum(),
+        "differ_and_equal": (differ & pairs["equal"]).sum(),
+        "range": 100 * (ranks["mean"].max() - ranks["mean"].min()),
+        "between_searches": 100 * between_searches(compared.runs),
+        "search_to_seed": np.sqrt(compared.known.search / compared.known.seed),
+        "visible": 100 * visible(compared),
+        "clearly_above_oldest": (above > 0).sum(),
+        "clearly_below_oldest": (above < 0).sum(),
+        "oldest_may_be_best": ranks["among_best"][baseline(compared.methods)],
+        "ms_is_best": ranks["mean"].idxmax() == "multi_similarity",
+        "fewest_ranks": (ranks["rank_high"] - ranks["rank_low"]).min() + 1,
+        "within_first_nine": (ranks["rank_high"] <= 9).sum(),
+        "behind_first_nine": (ranks["rank_low"] > 9).sum(),
+    }
+
+
+def _by_distance(compared: Comparison) -> dict[str, float]:
+    """How many neighbours in rank there are, and how many pairs more than half the table apart; how many differ."""
+    places = compared.summary["mean"].rank(ascending=False)
+    apart = (compared.pairs["a"].map(places) - compared.pairs["b"].map(places)).abs()
+    differ, far = compared.pairs["holm"] < ALPHA, 2 * apart > len(places)
+    return {
+        "neighbours": (apart <= 1).sum(),
+        "neighbours_differ": differ[apart <= 1].sum(),
+        "far": far.sum(),
+        "far_differ": differ[far].sum(),
+    }
+
+
+def _of_classes(records: StudyRecords) -> dict[str, float]:
+    """Half of the mean interval that other test classes give a score, and a gap to the best; NaN where not known."""
+    found = over_classes(records)
+    if found is None:
+        return {"class_half": np.nan, "gap_half": np.nan}
+    return {
+        "class_half": 50 * (found["high"] - found["low"]).mean(),
+        "gap_half": 50 * (found["behind_high"] - found["behind_low"]).mean(),
+    }

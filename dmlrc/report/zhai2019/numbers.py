@@ -129,11 +129,6 @@ def paper_bits(dataset: str) -> float:
     return _paper_r1(dataset, SOFTMAX, 2048, True) - _paper_r1(dataset, SOFTMAX, 2048, False)
 
 
-def paper_lmcl(dataset: str) -> float:
-    """R@1 of normalised softmax less that of LMCL in the same pipeline, both at 2048, in Tables 5 and 6."""
-    return _paper_r1(dataset, SOFTMAX, 2048, False) - _paper_r1(dataset, "lmcl", 2048, False)
-
-
 def _paper_r1(dataset: str, method: str, dim: int, binary: bool) -> float:
     frame = published.zhai_results()
     rows = frame[frame["source_table"].isin(BEST_TABLES) & (frame["metric"] == "precision_at_1")]

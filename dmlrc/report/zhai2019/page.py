@@ -1,13 +1,12 @@
-"""The tables of Zhai and Wu 2019 and what to see in its figures: cells and sentences for the page."""
+"""The tables of Zhai and Wu 2019: cells for the page, and the numbers of its text."""
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import common, labels, published, starts, statistics, tables
+from dmlrc.report import claims, common, editions, labels, published, starts, statistics
 from dmlrc.report.common import ByStudy
 from dmlrc.report.statistics import Estimate
 from dmlrc.report.zhai2019.numbers import (
@@ -30,7 +29,6 @@ from dmlrc.report.zhai2019.numbers import (
     of_table,
     over_lmcl,
     paper_bits,
-    paper_lmcl,
     printed_table,
     samples,
     share_cost,
@@ -140,92 +138,8 @@ def _our_losses(name: str, frame: pd.DataFrame | None, several: set[str]) -> tup
     return _loss_block(name, frame, LOSS_METRICS, several)
 
 
-def losses_sentence(table: str, by_study: ByStudy) -> str:
-    """Where normalised softmax stands in a table's R@1, in the paper and around each study, in words."""
-    theirs = printed_table(table)
-    theirs = theirs[theirs["metric"] == "precision_at_1"]
-    ranks = {
-        name: _place(part.rename(columns={"value": "mean"})) for name, part in theirs.groupby("dataset", sort=False)
-    }
-    text = f"Rank of NormSoftmax by R@1 in the paper: {labels.each(ranks, str)}"
-    ours = {name: of_table(table, losses(records)) for name, records in common.present(by_study).items()}
-    ours = {f"`{name}`": _ranks(frame) for name, frame in ours.items() if len(frame)}
-    if not ours:
-        return f"{text}. We have not run this trunk."
-    return f"{text}; in our runs: {labels.each(ours, common.ranks_text)}."
-
-
-def place_in_short(by_study: ByStudy, equal: ByStudy) -> str:
-    """Where normalised softmax stands by R@1 around each study, in one sentence; "" where nothing was run.
-
-    In equal batches, where only the loss differs; else in its own. by_study: zhai2019-losses; equal:
-    zhai2019-losses-equal.
-    """
-    same = {name: _equal_ranks(records) for name, records in common.present(equal).items()}
-    told = {name: ranks for name, ranks in (same or _own_ranks(by_study)).items() if ranks}
-    if not told:
-        return ""
-    may = [f"`{name}`" for name, ranks in told.items() if ranks.low == 1]
-    alone = " alone" * (len(may) < len(told))
-    share = (
-        f"it may share the first place on {labels.listed(may)}{alone}"
-        if may
-        else "on none may it share the first place"
-    )
-    batches = "With the same batches for all losses" if same else "In the batches that its paper gives it"
-    places = labels.by_study({name: ranks.text() for name, ranks in told.items()})
-    return f"{batches}, the classifier ranks {places} by R@1: {share}."
-
-
-def _own_ranks(by_study: ByStudy) -> dict[str, common.Ranks | None]:
-    ours = {name: of_table("Table 1", losses(records)) for name, records in common.present(by_study).items()}
-    return {name: _ranks(frame) for name, frame in ours.items() if len(frame)}
-
-
-def own_batches_sentence(by_study: ByStudy) -> str:
-    """The place of normalised softmax in batches of its own, and which losses are not counted; "" where nothing ran."""
-    told = {name: common.ranks_text(ranks) for name, ranks in _own_ranks(by_study).items()}
-    if not told:
-        return ""
-    text = (
-        f"By R@1 the classifier, in the batches that its paper gives it, ranks {labels.by_study(told)} among the "
-        "losses of one pipeline."
-    )
-    lost: dict[str, list[str]] = {}
-    for name, records in common.present(by_study).items():
-        for loss in _diverged(records):
-            lost.setdefault(loss, []).append(f"`{name}`")
-    where = "; ".join(f"{loss} on {labels.listed(names)}" for loss, names in lost.items())
-    return text + (f" Not counted, since no rerun has a result: {where}." if lost else "")
-
-
-def _diverged(records: StudyRecords) -> list[str]:
-    """The losses of which no rerun has a result, as printed, with the reason: "diverged" or "failed"."""
-    states = {name: common.state(records, name) for name in records.reruns["method"].unique()}
-    return [f"{zhai_label(name)} ({state})" for name, state in states.items() if state in tables.NO_RESULT]
-
-
-def _equal_ranks(records: StudyRecords) -> common.Ranks | None:
-    rows = common.over_seeds(records)
-    rows = rows[(rows["setting"] == "separated") & (rows["metric"] == "precision_at_1")]
-    of_layout = rows[rows["value"] == EQUAL_LAYOUTS[0]].set_index("row")
-    return common.ranks(of_layout.drop(index=PRETRAINED, errors="ignore"), SOFTMAX)
-
-
-def _ranks(frame: pd.DataFrame) -> common.Ranks | None:
-    """Which ranks normalised softmax may have by R@1. frame: `numbers.losses`."""
-    rows = frame[frame["metric"] == "precision_at_1"].set_index("method")
-    return common.ranks(rows.drop(index=PRETRAINED, errors="ignore"), SOFTMAX)
-
-
-def _place(frame: pd.DataFrame) -> str:
-    """The place of normalised softmax, its best size, among the methods of one of the paper's columns."""
-    values = frame[frame["method"] != PRETRAINED].groupby("method")["mean"].max()
-    return common.place(values, SOFTMAX)
-
-
 EQUAL_LAYOUTS = ("5x15", "1x75", "25x3")
-"""The layouts, images of a class x classes, of zhai2019-losses-equal: every loss in the first."""
+"""The levels, images of a class x classes, of zhai2019-losses-equal: every loss in the first."""
 
 
 def compare_layouts(own: ByStudy, equal: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -259,13 +173,6 @@ def compare_layouts(own: ByStudy, equal: ByStudy) -> tuple[pd.DataFrame, pd.Data
     return table.fillna("–").set_axis(names), bold.set_axis(names)
 
 
-def layouts_caption(own: ByStudy, equal: ByStudy) -> str:
-    """The reruns behind the equal layouts of zhai-equal, and the studies of which only their own layouts were run."""
-    absent = labels.listed(f"`{name}`" for name in common.present(own) if equal[name] is None)
-    told = common.captions(common.present(equal))
-    return f"{told} Equal layouts were not run on {absent}.".strip() if absent else told
-
-
 def _trained(records: StudyRecords) -> list[str]:
     """The losses of zhai2019-losses without the untrained trunk."""
     return [name for name in records.scores["row"].unique() if name != PRETRAINED]
@@ -286,11 +193,12 @@ def losses_data(table: str, by_study: ByStudy) -> pd.DataFrame:
 
 
 def _layout(samples: float, classes: float) -> str:
-    return "no balancing" if np.isnan(samples) else f"{samples:g} x {classes:g}"
+    """As in the rest of the book, classes x images; the paper and the rows of the studies have it the other way."""
+    return "no balancing" if np.isnan(samples) else f"{classes:g} x {samples:g}"
 
 
 def compare_samples(by_study: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """zhai-t4, cells and marks: R@1 of each layout, images of a class x classes, in the paper and around each study."""
+    """zhai-t4, cells and marks: R@1 of each layout, classes x images of each, in the paper and around each study."""
     paper = published.zhai_samples_per_class().rename(columns={"value": "mean"})
     frames = {"the paper, CUB200": paper.assign(ci95=np.nan)}
     frames |= {name: samples(records) for name, records in common.present(by_study).items()}
@@ -306,29 +214,13 @@ def compare_samples(by_study: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
     table = pd.DataFrame(cells).reindex(index=order, columns=[*by_study, *list(frames)[:1]])
     table = table.astype(object).fillna(dict.fromkeys(list(frames)[:1], "–"))  # the paper has no untrained trunk
     marked = pd.DataFrame(marks).reindex(index=order, columns=table.columns).astype(object).fillna("")
-    return table.fillna("not run").rename_axis("Images x classes"), marked.rename_axis("Images x classes")
+    return table.fillna("not run").rename_axis("Classes x images"), marked.rename_axis("Classes x images")
 
 
 def samples_data(by_study: ByStudy) -> pd.DataFrame:
     """The numbers behind zhai-t4; see `common.long`."""
     ours = {name: samples(records) for name, records in common.present(by_study).items()}
     return common.long(published.zhai_samples_per_class(), ours)
-
-
-def samples_sentence(by_study: ByStudy) -> str:
-    """Which layout is best and how far the last one, a single class, falls behind, in words."""
-    paper = published.zhai_samples_per_class().rename(columns={"value": "mean"})
-    frames = {"in the paper": paper} | {
-        f"on `{name}`": samples(each) for name, each in common.present(by_study).items()
-    }
-    texts = []
-    for name, frame in frames.items():
-        best, fewest = frame.loc[frame["mean"].idxmax()], frame.loc[frame["classes"].fillna(np.inf).idxmin()]
-        texts.append(
-            f"{name} {_layout(best['samples'], best['classes'])} is best, and "
-            f"{_layout(*fewest[['samples', 'classes']])} is {100 * (best['mean'] - fewest['mean']):.1f} points below"
-        )
-    return "By R@1, " + "; ".join(texts) + "."
 
 
 # Tables 5 and 6: floats and bits
@@ -402,19 +294,6 @@ def embeddings_data(table: str, main: ByStudy, dims: ByStudy) -> pd.DataFrame:
     return common.long(printed_table(table), {name: embeddings(main[name], dims.get(name)) for name in main})
 
 
-def embeddings_sentence(table: str, main: ByStudy) -> str:
-    """What bits cost, and normalised softmax beside LMCL, in the paper's table and around each study, in words."""
-    bits, lmcl = {}, {}
-    for dataset in BEST_TABLES[table]:
-        bits[dataset], lmcl[dataset] = paper_bits(dataset), paper_lmcl(dataset)
-    for name, records in common.present(main).items() if table == min(BEST_TABLES) else ():  # once
-        bits[f"`{name}`"], lmcl[f"`{name}`"] = bits_cost(records).value, over_lmcl(records).value
-    return (
-        f"R@1 of the signs less that of the floats, in points: {labels.each(bits, common.points)}. NormSoftmax less "
-        f"LMCL* (CosFace) in the same pipeline: {labels.each(lmcl, common.points)}."
-    )
-
-
 # Figure 2: floats and bits against the size
 
 
@@ -435,24 +314,6 @@ def sizes_cells(by_study: ByStudy) -> pd.DataFrame:
     cells = pd.concat(blocks, axis=1).sort_index().fillna("–")
     cells.columns = cells.columns.set_names([None, None])
     return cells.set_axis(pd.Index([f"{dim:g}" for dim in cells.index], name="Size"))
-
-
-def sizes_sentence(by_study: ByStudy) -> str:
-    """What a doubling of the size is worth, and how the cost of bits changes, in words."""
-    texts, nearer = [], []
-    for name, records in common.present(by_study).items():
-        slopes, gap = common.doublings(_r1(records)), gaps(records).dropna(subset=["mean"])
-        if SOFTMAX not in slopes.index or gap.empty:
-            continue
-        first, last = gap.iloc[0], gap.iloc[-1]
-        nearer.append(abs(last["mean"]) < abs(first["mean"]))
-        texts.append(
-            f"On `{name}` a doubling is worth {common.points(*slopes.loc[SOFTMAX, ['mean', 'ci95']])} points to "
-            f"the floats; bits change R@1 by {common.points(first['mean'], first['ci95'])} at {first['dim']:g} "
-            f"dimensions and {common.points(last['mean'], last['ci95'])} at {last['dim']:g}."
-        )
-    lead = "Bits come nearer to floats as the embedding grows. " if texts and all(nearer) else ""
-    return f"{lead}{labels.bullets(texts)}"
 
 
 # Figure 3: with and without LayerNorm
@@ -480,40 +341,6 @@ def _signed(test: Estimate, untrained: float) -> str:
     return labels.percent(test.value, test.half, digits=1) + labels.below(test.value, untrained)
 
 
-def layer_norm_sentence(by_study: ByStudy) -> str:
-    """What to see in zhai-f3, and how much LayerNorm is worth on the test classes."""
-    gains = {f"`{name}`": layer_norm_gain(records) for name, records in common.present(by_study).items()}
-    text = (
-        "The curves say little of the start: their first point is the mean of a whole epoch, and ln C is only roughly "
-        "the loss of a random classifier, since cosines divided by 0.05 spread."
-    )
-    worth = labels.each(gains, lambda gain: common.points(gain.value, gain.half))
-    if not gains:
-        return text
-    open_ = [name for name, gain in gains.items() if gain.n > 1 and abs(gain.value) <= gain.half]
-    unknown = f" On {labels.listed(open_)} the interval contains 0: whether it helps stays open." if open_ else ""
-    return (
-        "At the checkpoint with the best validation MAP@R, LayerNorm changes R@1 on the test classes, in points: "
-        f"{worth}.{unknown}{_early_checkpoints(by_study)} {text}"
-    )
-
-
-def _early_checkpoints(by_study: ByStudy) -> str:
-    """Where one rerun's best checkpoint comes in the first half of training and another's later, in words."""
-    texts = []
-    for name, records in common.present(by_study).items():
-        reruns = records.runs[(records.runs["kind"] == "rerun") & records.runs["method"].isin(list(LAYER_NORM))]
-        for method, best in reruns.groupby("method", sort=False)["best_step"]:
-            early = best < reruns["steps"].max() / 2
-            if 0 < early.sum() < len(best):
-                which = LAYER_NORM[method].removesuffix(" LayerNorm")
-                texts.append(
-                    f" On `{name}` the reruns {which} LayerNorm are not equally long: that checkpoint is from step "
-                    f"{best.min():,.0f} in one and from step {best.max():,.0f} in another."
-                )
-    return "".join(texts)
-
-
 # Figure 4: the share of the classes
 
 
@@ -539,25 +366,80 @@ def compare_shares(by_study: ByStudy) -> pd.DataFrame:
     return cells
 
 
-def shares_sentence(by_study: ByStudy) -> str:
-    """What to see in zhai-f4: how flat the line is, how many classes a tenth is, and what it costs."""
-    texts = []
-    for name, records in common.present(by_study).items():
-        method = f"{SOFTMAX}@share0.1"
-        if not common.state(records, method):
-            classes, cost = math.ceil(0.1 * training_classes(records, method)), share_cost(records)
-            change = common.points(cost.value, cost.half)
-            texts.append(f"On `{name}` a tenth is {classes} classes, and changes R@1 by {change} points.")
-    return f"In the paper a tenth of the classes is about 1,100 of them. {labels.bullets(texts)}".rstrip(" ")
+# The numbers of the text
 
 
-def bits_in_short(main: ByStudy) -> str:
-    """What bits cost in R@1, in the paper and around each study, in one sentence."""
-    paper = labels.span(map(paper_bits, PAPER_METRICS), common.points)
-    costs = {name: bits_cost(records) for name, records in common.present(main).items()}
-    texts = labels.by_study({name: common.points(cost.value, cost.half) for name, cost in costs.items()})
-    ours = f", and in our runs by {texts}" if texts else ""
-    return f"Signs in the place of 2,048 floats change R@1 by {paper} points in the paper's tables{ours}."
+def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
+    """What the text of the page rests on, a study by its data set; scores and differences in points of R@1.
+
+    Verdicts stand under the ids of their claims.
+    """
+    paper = published.zhai_results()
+    first = paper[(paper["source_table"] == "Table 1") & (paper["metric"] == "precision_at_1")]
+    first = first.set_index(["dataset", "method"])["value"]
+    costs = [-100 * paper_bits(dataset) for dataset in PAPER_METRICS]
+    layouts = published.zhai_samples_per_class().set_index("samples")["value"]
+    found: dict[str, float | str] = {"paper.bits_low": min(costs), "paper.bits_high": max(costs)}
+    for dataset in ("CUB200", "Cars196"):
+        found[f"paper.{dataset}"] = 100 * float(first[dataset, SOFTMAX] - first[dataset, "contrastive"])
+    found |= {"paper.best_images": float(layouts.idxmax()), "paper.one_class": 100 * (layouts.max() - layouts[75])}
+    judged = claims.judged(edition, "zhai")
+    found["withdrawn"] = sum(each.verdict == claims.RETRACTED for each in judged[claims.WITHOUT_RECORDS].values())
+    for each in edition:
+        own = _of_study(each.name) | {name: one.verdict for name, one in judged[each.name].items()}
+        found |= {f"{each.meta['dataset']}.{name}": value for name, value in own.items()}
+    parts = ("bits", "small_bits", "one_class", "from_own_batches")
+    for name in parts:
+        values = [found[f"{each.meta['dataset']}.{name}"] for each in edition]
+        found |= {f"{name}_low": min(values), f"{name}_high": max(values)}
+    return found
+
+
+def _of_study(main: str) -> dict[str, float]:
+    """The numbers around one study."""
+    records = {
+        name: editions.experiment_of(main, f"zhai2019{suffix}")
+        for name, suffix in {"main": "", **{part: f"-{part}" for part in PARTS}}.items()
+    }
+    ranks, equal = equal_ranks(records["losses-equal"]), _r1(records["losses-equal"])
+    if ranks is None:
+        raise KeyError(f"{SOFTMAX} has no score around {main}")
+    lead = common.difference(equal, f"{SOFTMAX}@{EQUAL_LAYOUTS[0]}", f"contrastive@{EQUAL_LAYOUTS[0]}")
+    own = common.difference(equal, f"{SOFTMAX}@{EQUAL_LAYOUTS[0]}", f"{SOFTMAX}@{EQUAL_LAYOUTS[2]}")
+    layouts = samples(records["samples"]).fillna({"samples": 0.0}).set_index("samples")["mean"]
+    norm, tenth = layer_norm_gain(records["layer_norm"]), share_cost(records["shares"])
+    cost = gaps(records["dims"]).set_index("dim")["mean"]
+    above, sizes_ = sizes_above(main, records["dims"])
+    return {
+        **{"rank_low": ranks.low, "rank_high": ranks.high, "losses": ranks.of},
+        **{"lead": 100 * lead.value, "lead_low": 100 * lead.low, "lead_high": 100 * lead.high},
+        **{"from_own_batches": 100 * own.value, "from_own_batches_low": 100 * own.low},
+        **{"best_images": float(layouts.idxmax()), "one_class": 100 * (layouts.max() - layouts[75.0])},
+        **{"worst_images": float(layouts.idxmin()), "bits": -100 * bits_cost(records["main"]).value},
+        **{"small_bits": -100 * cost[min(cost.index)], "sizes_above": above, "sizes": sizes_},
+        **{"layer_norm": 100 * norm.value, "layer_norm_low": 100 * norm.low, "layer_norm_high": 100 * norm.high},
+        **{"tenth": -100 * tenth.value, "tenth_low": -100 * tenth.high},
+    }
+
+
+PARTS = ("losses-equal", "samples", "dims", "layer_norm", "shares")
+"""The experiments whose numbers the text has, beside zhai2019 itself."""
+
+
+def equal_ranks(records: StudyRecords) -> common.Ranks | None:
+    """Which ranks normalised softmax may have by R@1 in equal batches. records: zhai2019-losses-equal."""
+    rows = common.over_seeds(records)
+    rows = rows[(rows["setting"] == "separated") & (rows["metric"] == "precision_at_1")]
+    of_layout = rows[rows["value"] == EQUAL_LAYOUTS[0]].set_index("row")
+    return common.ranks(of_layout.drop(index=PRETRAINED, errors="ignore"), SOFTMAX)
+
+
+def sizes_above(main: str, dims: StudyRecords) -> tuple[int, int]:
+    """At how many sizes floats or bits lie above the untrained linear layer, by their means, and of how many."""
+    [curve] = starts.around({main: dims}).values()
+    rows = starts.scores(dims).groupby(["row", "level_number"])["value"].mean()
+    best = rows.groupby("level_number").max().reindex(curve.index).dropna()
+    return int((best > curve[best.index]).sum()), len(best)
 
 
 def zhai_scalars(main: ByStudy) -> dict[str, float]:

@@ -1,0 +1,27 @@
+"""The first page's picture as a file, for pages that are not of the book.
+
+python -m dmlrc.report.first.picture book/_static/claimed-and-measured.svg
+"""
+
+import sys
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+
+from dmlrc.report import editions, svg
+from dmlrc.report.first import figures, page
+
+NAME = "claimed-and-measured"
+
+
+def drawn() -> str:
+    """The picture of the published studies as SVG, dark on white."""
+    drawing = figures.claimed_and_measured(page.leads(editions.load(editions.PUBLISHED)), figures.FOUND)
+    try:
+        return svg.drawn(drawing, NAME)
+    finally:
+        plt.close(drawing)
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(drawn(), encoding="utf-8")

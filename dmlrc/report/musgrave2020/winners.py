@@ -1,0 +1,65 @@
+"""What the chapter on results rests on: who may be the best, what joining adds, and what no training reaches."""
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from dmlrc.records import PRETRAINED, StudyRecords
+from dmlrc.report import choosing, labels, published, tables
+
+BELOW = {
+    f"{setting}.{metric}": (metric, setting) for setting in tables.SETTINGS for metric in ("map_at_r", "precision_at_1")
+}
+"""In what a model may be below the untouched features, for `labels.below_untrained`."""
+
+
+def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
+    """What the text of the page rests on, a study by its data set; scores in points of concatenated MAP@R."""
+    paper = dict(list(published.results().groupby("dataset")))
+    trunks = published.trunks()
+    apart = trunks[trunks["source_table"] == "Table 1"].groupby("dataset")["value"].agg(["min", "max"])
+    gaps = 100 * (apart["max"] - apart["min"])
+    named: dict[str, float | str] = {
+        "never_behind": ", ".join(choosing.never_behind(choosing.places(edition), ours=True)),
+        "trunks.low": gaps.min(),
+        "trunks.high": gaps.max(),
+        "published.joined_less_range": min(
+            joined(each) - 100 * tables.spread(each)["range"] for each in paper.values()
+        ),
+    }
+    for each in edition:
+        named |= {f"{each.meta['dataset']}.{name}": value for name, value in _of_study(each, paper).items()}
+    for name in ("joined", "range"):
+        of = [named[f"{each.meta['dataset']}.{name}"] for each in edition]
+        named |= {f"{name}.low": min(of), f"{name}.high": max(of)}
+    return named
+
+
+def joined(frame: pd.DataFrame) -> float:
+    """What joining the models of the folds adds to MAP@R, mean over the losses, in points. frame: `tables.accuracy`."""
+    rows = frame[(frame["metric"] == "map_at_r") & (frame["method"] != PRETRAINED)]
+    means = rows.pivot(index="method", columns="setting", values="mean")
+    return 100 * float((means["concatenated"] - means["separated"]).mean())
+
+
+def _of_study(study: StudyRecords, paper: Mapping[str, pd.DataFrame]) -> dict[str, float | str]:
+    frame = tables.accuracy(study)
+    deciding = tables.deciding(frame)
+    deciding = deciding[deciding["method"] != PRETRAINED].set_index("method")
+    behind = tables.marks(deciding.reset_index()).eq("").to_numpy()
+    tests = [tables.rank_agreement(frame, each) for each in paper.values()]
+    rhos = [test["rho"] for test in tests]
+    below = {f"below.{name}": float(labels.below_untrained(study, *which)[0]) for name, which in BELOW.items()}
+    return below | {
+        "losses": float(len(deciding)),
+        "may_be_best": float((~behind).sum()),
+        "behind": ", ".join(deciding.index[behind]),
+        "best": deciding["mean"].idxmax(),
+        "range": 100 * tables.spread(frame)["range"],
+        "range.precision_at_1": 100 * tables.spread(frame, metric="precision_at_1")["range"],
+        "joined": joined(frame),
+        "rho.low": min(rhos),
+        "rho.high": max(rhos),
+        "p.low": min(test["p"] for test in tests),
+        "p.high": max(test["p"] for test in tests),
+    }

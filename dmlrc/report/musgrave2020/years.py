@@ -1,0 +1,178 @@
+"""What became of the gains that papers claim: the numbers and tables of papers against reality."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+import numpy as np
+import pandas as pd
+
+from dmlrc.papers import musgrave2020
+from dmlrc.records import PRETRAINED, StudyRecords
+from dmlrc.report import labels, published, statistics, tables
+from dmlrc.report.claims.musgrave2020 import slope_since
+from dmlrc.report.statistics import Estimate
+
+CONTRASTIVE, TRIPLET = tables.CLASSICS
+LIMITS = {CONTRASTIVE: 1.0, TRIPLET: 0.5}
+"""By how much many claims exceed the losses of 2006, as the Reality Check says."""
+
+
+def results(edition: Sequence[StudyRecords]) -> dict[str, pd.DataFrame]:
+    """Every table of results: the paper's by data set, then ours by study."""
+    theirs = published.results()
+    found = {f"{name} (the paper)": theirs[theirs["dataset"] == name] for name in published.DATASETS}
+    return found | {each.name: tables.accuracy(each) for each in edition}
+
+
+def headline() -> pd.DataFrame:
+    """The rows of `published.claims` that a paper claims for its own method."""
+    claims = published.claims()
+    return claims[claims["primary"] & (claims["role"] == "proposed")]
+
+
+def claimed_slopes() -> dict[str, Estimate]:
+    """By how much claimed P@1 rises a year: data set -> a fraction."""
+    return {name: statistics.slope(rows["year"], rows["r1"]) for name, rows in headline().groupby("dataset")}
+
+
+def measured_slopes(edition: Sequence[StudyRecords], since: int = 0) -> dict[str, Estimate]:
+    """By how much measured P@1 rises a year over the methods since a year: table of `results` -> a fraction."""
+    return {name: slope_since(frame, since) for name, frame in results(edition).items()}
+
+
+def slope_cells(slopes: Mapping[str, Estimate]) -> pd.DataFrame:
+    """Slopes (`statistics.slope`) as cells: points a year, the interval, and the number of points."""
+    rows = {
+        name: {
+            "points a year": labels.signed(slope.value, digits=2, unit=""),
+            "95 % interval": "–" if np.isnan(slope.half) else f"± {100 * slope.half:.2f}",
+            "points in the fit": str(slope.n),
+        }
+        for name, slope in slopes.items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def spread(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+    """The cells of "answer", a row a table of results.
+
+    The mean lead over the two losses of 2006, the best and the worst method, and what ties with the best.
+    """
+    trunks = {f"{name} (the paper)": asdict(musgrave2020.PROTOCOL) for name in published.DATASETS}
+    trunks |= {each.name: each.meta["protocol"] for each in edition}
+    rows = {}
+    for name, frame in results(edition).items():
+        apart = tables.spread(frame)
+        gains = {baseline: tables.improvement(frame, baseline)["concatenated"] for baseline in tables.CLASSICS}
+        rows[name] = {
+            **{f"over {baseline}": labels.signed(gain) for baseline, gain in gains.items()},
+            "range": labels.percent(apart["range"]),
+            **{end: _end(frame, apart, end) for end in ("best", "worst")},
+            "tied with the best": str((tables.marks(tables.deciding(frame)) == "tie").sum()),
+            "untrained trunk": labels.percent(tables.mean_of(frame, PRETRAINED, "map_at_r")) or "–",
+            "trunk": labels.trunk(trunks[name]),
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Results of")
+
+
+def _end(frame: pd.DataFrame, apart: Mapping, end: str) -> str:
+    """The best or the worst method with its MAP@R, with a sign where that is lower than the untrained trunk's."""
+    sign = labels.below(apart[end], tables.mean_of(frame, PRETRAINED, "map_at_r"))
+    return f"{labels.percent(apart[end])}{sign} {labels.method_label(apart.get(f'{end}_method', ''))}"
+
+
+def claimed_cells(gains: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """`tables.claimed_improvement` as cells."""
+    cells = gains.assign(
+        r1=gains["r1"].map(labels.one_digit),
+        r1_baseline=gains["r1_baseline"].map(labels.one_digit),
+        gain=gains["gain"].map(labels.whole),
+    )
+    heads = {"r1": "its R@1", "r1_baseline": f"its {baseline} R@1", "dataset": "data set"}
+    columns = ["year", "dataset", "r1", "r1_baseline", "gain", "method"]
+    return cells.set_index("paper")[columns].rename(columns=heads)
+
+
+def baselines() -> pd.DataFrame:
+    """R@1 of the two losses of 2006, as papers of 2017 to 2019 print it and as the Reality Check measured it.
+
+    Index: loss, data set. Columns, fractions: low, high (printed), separated, concatenated (measured).
+    """
+    measured = published.results().set_index(["method", "dataset", "metric", "setting"])["mean"]
+    rows = {}
+    for baseline in tables.CLASSICS:
+        printed = tables.claimed_improvement(published.claims(), baseline).groupby("dataset")["r1_baseline"]
+        for name in published.DATASETS:
+            each = {"low": printed.min()[name], "high": printed.max()[name]}
+            rows[baseline, name] = each | {s: measured[baseline, name, "precision_at_1", s] for s in tables.SETTINGS}
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["loss", "data set"])
+
+
+def baseline_cells(found: pd.DataFrame) -> pd.DataFrame:
+    """`baselines` as cells, in percent."""
+    heads = {
+        "low": "printed, lowest",
+        "high": "printed, highest",
+        "separated": "tuned alike, one model",
+        "concatenated": "tuned alike, four joined",
+    }
+    return found[list(heads)].map(labels.one_digit).rename(columns=heads)
+
+
+def recycled_cells(found: pd.DataFrame) -> pd.DataFrame:
+    """`tables.recycled` as cells."""
+    cells = found.assign(r1=found["r1"].map(labels.one_digit)).set_index(["dataset", "r1"])
+    return cells.rename(columns={"who": "printed by"}).rename_axis(["data set", "R@1"])
+
+
+def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
+    """What the text of the page rests on, in percent and points; a study by its data set."""
+    claimed = [100 * slope.value for slope in claimed_slopes().values()]
+    named: dict[str, float | str] = {"rise.low": min(claimed), "rise.high": max(claimed)}
+    every = {"all": measured_slopes(edition), "newer": measured_slopes(edition, tables.NEWER)}
+    for which, slopes in every.items():
+        named[f"sloping.{which}"] = float(sum(abs(slope.value) > slope.half for slope in slopes.values()))
+        named[f"half.{which}"] = max(100 * slope.half for slope in slopes.values())
+    return named | _of_claims() | _of_tables(edition)
+
+
+def _of_claims() -> dict[str, float]:
+    """What papers print of the two losses of 2006, and how far above them they see themselves."""
+    claims, printed, named = published.claims(), baselines(), {}
+    for baseline in tables.CLASSICS:
+        gains = tables.claimed_improvement(claims, baseline)
+        mean = 100 * gains.groupby("dataset")["gain"].mean()
+        read = claims[(claims["role"] == f"{baseline}_baseline") & claims["primary"]]
+        named |= {
+            f"{baseline}.claimed.low": mean.min(),
+            f"{baseline}.claimed.high": mean.max(),
+            f"{baseline}.claims": float(len(gains)),
+            f"{baseline}.exceed": float((gains["gain"] > LIMITS[baseline]).sum()),
+            f"{baseline}.read": float(len(read)),
+            f"{baseline}.copied": float(tables.recycled(claims, baseline)["papers"].sum()),
+        }
+        own = 100 * printed.loc[baseline]
+        alone = gains["dataset"].map(printed.loc[baseline]["separated"])
+        named[f"{baseline}.beaten"] = float((gains["r1_baseline"] < alone).sum())
+        named |= {f"{baseline}.printed.low": own["low"].min(), f"{baseline}.printed.high": own["high"].max()}
+        named |= {f"{baseline}.alone.low": own["separated"].min(), f"{baseline}.alone.high": own["separated"].max()}
+    gains = tables.claimed_improvement(claims, CONTRASTIVE)
+    horde = 100 * gains["gain"][gains["paper"].str.contains("HORDE")]
+    return named | {"horde.low": horde.min(), "horde.high": horde.max()}
+
+
+def _of_tables(edition: Sequence[StudyRecords]) -> dict[str, float]:
+    """How far the newer losses lead when all are tuned alike, on average, and the best of ours."""
+    named, best = {}, []
+    for baseline in tables.CLASSICS:
+        gains = {
+            name: 100 * tables.improvement(each, baseline)["concatenated"] for name, each in results(edition).items()
+        }
+        ours = {each.meta["dataset"]: gains.pop(each.name) for each in edition}
+        for who, found in (("check", gains), ("ours", ours)):
+            named |= {f"{baseline}.{who}.low": min(found.values()), f"{baseline}.{who}.high": max(found.values())}
+        named |= {f"{name}.over_{baseline}": gain for name, gain in ours.items()}
+    for each in edition:
+        means = tables.measured_by_year(tables.accuracy(each)).set_index("method")["value"]
+        best.append(100 * (means.drop([*tables.CLASSICS], errors="ignore").max() / means[CONTRASTIVE] - 1))
+    return named | {"best.low": min(best), "best.high": max(best)}

@@ -1,0 +1,48 @@
+"""What the counter of words counts; and that no page gives its reader more than it should."""
+
+from dmlrc.report import words
+
+PAGE = """# Two words
+
+```{admonition} In short
+:class: tip
+- **Three more words**
+```
+
+| a | table |
+|---|---|
+| of | words |
+
+```python
+no = "text of code"
+```
+
+```{math}
+x = y
+```
+
+$$
+a = b
+$$
+
+MAP@R rises by {glue:text}`gain:+.1f` points ({doc}`here <03_results>`).
+"""
+
+
+def test_text_counts_and_tables_code_and_formulas_do_not():
+    heading = ["Two", "words"]
+    box = ["Three", "more", "words"]
+    sentence = ["MAP@R", "rises", "by", "role", "points", "role"]
+    assert words.count(PAGE) == len(heading + box + sentence)
+
+
+def test_pages_over_their_limits_are_named():
+    few = {"00_introduction": 300, "03_results": 900, "glossary": 3_900, "method": 200}
+    assert words.too_long(few) == []
+    many = few | {"03_results": 1_101, "glossary": 4_001}
+    assert words.too_long(many) == [
+        "03_results: 1101 of 1100 words",
+        "the reference pages together: 4,001 of 4,000 words",
+    ]
+    chapters = {f"{number:02}_a": 1_100 for number in range(1, 12)}
+    assert words.too_long(chapters) == ["the chapters together: 12,100 of 12,000 words"]
