@@ -54,8 +54,6 @@ def test_the_range_and_its_interval(depths):
 
 def test_orders_that_stay_and_orders_that_turn(depths):
     alone, block, everything = depths
-    assert measures.agreement(alone, block).value > 0.9
-    assert measures.agreement(block, everything).value < -0.8
     changed, pairs = measures.turned(block, everything)
     one, other = block.scores, everything.scores
     expected = sum((one[a] - one[b]) * (other[a] - other[b]) < 0 for i, a in enumerate(EIGHT) for b in EIGHT[i + 1 :])

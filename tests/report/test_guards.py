@@ -99,8 +99,6 @@ ALWAYS: dict[str, str] = {
         "these are formulas and papers' numbers",
     ),
     "ten times the chosen one on birds and cars, three times on groceries": "a setting of the runs, no score",
-    "Training the last block too does not visibly reorder the losses": "all editions change both depths alike; "
-    "test_depth.py turns one of them",
 }
 """Sentence -> why no edition below makes it false."""
 

@@ -91,11 +91,6 @@ def luck(depth: Depth) -> float:
     return statistics.range_by_luck(depth.compared.summary["error"])
 
 
-def agreement(one: Depth, other: Depth) -> Estimate:
-    """The rank correlation of the methods' scores at two depths; its units are the methods."""
-    return statistics.correlation(one.scores, other.scores, ranks=True, units="methods")
-
-
 def turned(one: Depth, other: Depth) -> tuple[int, int]:
     """How many pairs of methods stand in the other order at another depth, and of how many pairs."""
     return statistics.turned(one.scores, other.scores)
