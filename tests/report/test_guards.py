@@ -99,6 +99,11 @@ ALWAYS: dict[str, str] = {
         "these are formulas and papers' numbers",
     ),
     "ten times the chosen one on birds and cars, three times on groceries": "a setting of the runs, no score",
+    "On cars search noise is about as large as seed noise, not twice as large. On birds this is open": "the made-up "
+    "editions scale both kinds of noise alike; test_hypotheses.py turns them round",
+    "H1 compares 12 losses and H7 eight": "it counts losses",
+    "their studies are not finished, so they have no verdict yet": "it is about what was run; test_whole_networks.py "
+    "turns it round",
 }
 """Sentence -> why no edition below makes it false."""
 
@@ -208,7 +213,7 @@ def said(path, edition):
 
     try:
         exec(cell.source, {"prose": Prose, "edition": edition})
-    except (KeyError, ValueError, IndexError):  # of a method that has no score
+    except (KeyError, ValueError, IndexError, RuntimeWarning):  # of no score; of a range of 0
         return None
     return found
 
