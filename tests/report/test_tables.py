@@ -382,9 +382,6 @@ def test_equal_numbers_of_reruns_are_left_to_the_caption():
 
 def test_sentences_hold_the_numbers():
     records = fake_records(reruns=3)
-    frame = tables.accuracy(records)
-    found = tables.spread(frame)
-    assert f"{100 * found['best']:.1f} %" in page.results_sentence(records)
     assert page.ends(records) == (
         "All 336 runs of `fake-study` ended at the limit of epochs. All 14 methods had more than 5 % of their reruns "
         "cut off, each of them all. A higher limit might change the table."
@@ -544,7 +541,6 @@ def test_a_partly_frozen_trunk_is_named_as_what_it_is():
 def test_a_study_that_has_just_begun_can_be_shown():
     records = fake_records(missing=[method.name for method in musgrave2020.METHODS])
     assert np.isnan(tables.spread(tables.accuracy(records))["range"])
-    assert "nothing to compare" in page.results_sentence(records)
     assert years.spread([records]).loc["fake-study", "over contrastive"] == "–"
     assert page.results_scalars(records) == {}
 

@@ -206,27 +206,6 @@ def random_trunks(nmi_by_dataset: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return table.map(labels.percent, digits=1).replace("", "–").rename_axis("Random trunk").rename_axis(None, axis=1)
 
 
-def results_sentence(records: StudyRecords, methods: Methods = METHODS) -> str:
-    """What a results table says of concatenated MAP@R, in two sentences."""
-    frame = deciding(accuracy(records))
-    apart = spread(frame)
-    ties = int((marks(frame) == "tie").sum())
-    count = len(frame) - (PRETRAINED in set(frame["method"]))
-    if count < 2:
-        return f"On `{records.name}` fewer than two methods have results so far, so there is nothing to compare."
-    best, worst = (labels.prose(labels.method_label(apart[name], methods)) for name in ("best_method", "worst_method"))
-    tied = f"{ties} of the {count - 1} others cannot be told from {best}" if ties else f"all others lie below {best}"
-    return (
-        f"On `{records.name}` {best} has the highest MAP@R, {labels.one_digit(apart['best'])} %, and {worst} the "
-        f"lowest, {labels.one_digit(apart['worst'])} %. {_luck(frame)}, {tied}."
-    )
-
-
-def _luck(frame: pd.DataFrame) -> str:
-    """What the ties of a results table count: see `labels.ties`."""
-    return "Counting the luck of search and seed" if "seed_ci95" in frame else "Counting the luck of seeds alone"
-
-
 def results_scalars(records: StudyRecords) -> dict[str, float | str]:
     """The named numbers of a study that a chapter records."""
     table = accuracy(records)
