@@ -193,11 +193,6 @@ def random_trunks(nmi_by_dataset: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return table.map(labels.percent, digits=1).replace("", "–").rename_axis("Random trunk").rename_axis(None, axis=1)
 
 
-def _luck(frame: pd.DataFrame) -> str:
-    """What the ties of a results table count: see `labels.ties`."""
-    return "Counting the luck of search and seed" if "seed_ci95" in frame else "Counting the luck of seeds alone"
-
-
 def results_scalars(records: StudyRecords) -> dict[str, float | str]:
     """The named numbers of a study that a chapter records."""
     table = accuracy(records)
