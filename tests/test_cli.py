@@ -97,7 +97,7 @@ def test_own_studies_come_first(home):
 def test_data_list_says_how_large_each_set_is():
     listed = {line.split()[0]: line.split() for line in lines("data", "list") if line}
     assert listed["cub200"][1:] == ["11,788", "200", "256", "px", "2,318", "MB", "missing"]  # 3 x 256^2 x 11,788
-    assert listed["icons"][1:6] == ["7,446", "2,012", "32", "px,", "grey"]
+    assert listed["icons"][1:6] == ["7,333", "2,008", "32", "px,", "grey"]
     assert listed["grocery-lite0"][1:] == ["5,421", "81", "1280", "features", "embedded"]
 
 

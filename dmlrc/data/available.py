@@ -11,7 +11,7 @@ from dmlrc.errors import MissingDataError, UsageError, unknown
 FEATURES = ("grocery-lite0",)  # features of photographs, which are not here themselves
 EMBEDDED = ("glyphs", "glyphs-small", "icons", *FEATURES)  # drawn, or part of the package
 _EMBEDDED_EXTENT = {"glyphs": (16_776, 1_398, (1, 28, 28)), "glyphs-small": (2_232, 186, (1, 28, 28))}
-_EMBEDDED_EXTENT |= {"icons": (7_446, 2_012, (1, 32, 32)), "grocery-lite0": (5_421, 81, (1280,))}
+_EMBEDDED_EXTENT |= {"icons": (7_333, 2_008, (1, 32, 32)), "grocery-lite0": (5_421, 81, (1280,))}
 
 
 def names() -> tuple[str, ...]:

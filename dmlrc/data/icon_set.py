@@ -1,20 +1,25 @@
 """How the data set "icons" is made: `python -m dmlrc.data.icon_set iconify-json-ic-1.2.4.tgz`.
 
 The archive is that of the npm package `@iconify-json/ic`, which holds Google's Material Icons as SVG; nothing is
-downloaded here. It takes a minute on one core, and prints the counts that stand in the README of the data set.
+downloaded here. resvg draws them (`pip install resvg-py`, as the environment has it), which takes a minute on one core;
+the counts that are printed stand in the README of the data set.
 """
 
+import io
 import json
 import sys
 import tarfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
-from dmlrc.data import svg
 from dmlrc.data.icons import FOLDER, SIZE, STYLES, Drawn, write
+
+ALIKE = 1
+"""Of 15 greys, by which each pixel of two images may differ that count as one: what rounding alone can do."""
 
 
 def bodies(archive: Path) -> dict[str, list[str]]:
@@ -30,32 +35,50 @@ def bodies(archive: Path) -> dict[str, list[str]]:
 
 def greys(body: str) -> np.ndarray:
     """One drawing of 24 units as (32, 32) uint8, 0 (no ink) to 15."""
-    return np.rint(15 * svg.draw(body, 24, SIZE)).astype(np.uint8)
+    import resvg_py
+
+    image = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" width="{SIZE}" height="{SIZE}">{body}</svg>'
+    png = bytes(resvg_py.svg_to_bytes(svg_string=image))
+    ink = np.asarray(Image.open(io.BytesIO(png)).convert("RGBA"))[..., 3]  # opacity; colours are not read
+    return np.rint(ink / 17).astype(np.uint8)
 
 
 def classes(images: np.ndarray) -> np.ndarray:
-    """For each icon the first of its class: (N, styles, ...) -> (N,). Icons that share an image are of one class.
+    """For each icon the first of its class: (N, styles, 32, 32) -> (N,). Icons that share an image are of one class.
 
     As they are of one class, so is whatever shares an image with either.
     """
+    styles = images.shape[1]
     first = np.arange(len(images))
-    seen: dict[bytes, int] = {}
-    for icon, styles in enumerate(images):
-        for image in styles:
-            one, other = first[icon], first[seen.setdefault(image.tobytes(), icon)]
-            first[first == max(one, other)] = min(one, other)
+    for one, other in alike(images.reshape(len(images) * styles, -1)):
+        a, b = first[one // styles], first[other // styles]
+        first[first == max(a, b)] = min(a, b)
     return first
+
+
+def alike(images: np.ndarray) -> Iterator[tuple[int, int]]:
+    """The pairs of images that count as one, the earlier one first: (N, ...) -> positions."""
+    flat = images.reshape(len(images), -1).astype(np.float32)
+    squares = (flat**2).sum(axis=1)
+    most = ALIKE**2 * flat.shape[1]  # the squared distance of two images that differ by ALIKE everywhere
+    for start in range(0, len(flat), 1000):
+        rows = slice(start, start + 1000)
+        near = squares[rows, None] + squares - 2 * flat[rows] @ flat.T <= most
+        for place, other in np.argwhere(near):
+            if (one := place + start) < other and np.abs(flat[one] - flat[other]).max() <= ALIKE:
+                yield int(one), int(other)
 
 
 def pack(names: Iterable[str], images: np.ndarray) -> Drawn:
     """Icons with their images (N, styles, 32, 32), by class, each image once."""
     names, first = list(names), classes(images)
-    kept, rows, seen = [], [], set()
+    styles = images.shape[1]
+    twice = {other for _, other in alike(images.reshape(len(images) * styles, -1))}
+    kept, rows = [], []
     for icon in np.argsort(first, kind="stable"):
-        for style, image in zip(STYLES, images[icon], strict=True):
-            if (told := image.tobytes()) not in seen:  # no two classes share an image
-                seen.add(told)
-                kept.append(image)
+        for place, style in enumerate(STYLES):
+            if icon * styles + place not in twice:
+                kept.append(images[icon, place])
                 rows.append((names[first[icon]], names[icon], style))
     return Drawn(np.array(kept), tuple(rows))
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from dmlrc.protocol import Study
 from dmlrc.records import StudyRecords
-from dmlrc.report import about, labels, tables, titles
+from dmlrc.report import about, labels, scaling, tables, titles
 from dmlrc.studies import experiments
 
 
@@ -132,31 +132,34 @@ def other_machines_cells() -> pd.DataFrame:
     return pd.DataFrame(cells).fillna("–").set_index("study").rename_axis("Study")
 
 
-def other_machines_sentence() -> str:
-    """How far another processor moved recorded trials, in a sentence or two."""
-    found = other_machines()
-    moved = found["difference"].abs()
-    worst = found.loc[moved.idxmax()]
-    other = worst["folds"] - worst["same_checkpoints"]
-    folds = f"all {other}" if other == worst["folds"] else f"{other} of its {worst['folds']}"
-    return (
-        f"{labels.counted(len(found), 'trial')} recorded on {labels.listed(dict.fromkeys(found['recorded_on']))}, run "
-        f"again on {labels.listed(dict.fromkeys(found['again_on']))}: {(moved < 1e-5).sum()} give the same number to a "
-        f"thousandth of a point. {labels.method_label(worst['method'])} moves most, by "
-        f"{labels.percent(moved.max())} points; {folds} folds keep another checkpoint."
-    )
+def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
+    """What the text of the page rests on; `other_machines` and `other_kernels` in points.
 
-
-def other_kernels_sentence() -> str:
-    """How far other kernels moved the numbers, in two sentences."""
+    machines.same, kernels.same: the share of trials that came out as before. one.most: how many times as fast the
+    tables get at most with one trial of each search at a time; eight.least: at least with eight and enough workers.
+    lost.fifty_clear: how many numbers of proposals clearly cost something. protocols: how many of the papers' differ.
+    """
+    moved = other_machines()["difference"].abs()
     found = other_kernels()
-    other = found[found["kernels"] != found["kernels"].iloc[0]]
-    moved = other["difference"].abs()
-    same = (moved < 1e-6).sum()
-    return (
-        f"{same} of {len(other)} trials give the same number to a millionth; the largest difference is "
-        f"{labels.percent(moved.max())} points, since the rounding of a sum is enough for a fold to keep another "
-        "checkpoint. These are few trials, so we leave a margin: a trial counts as reproduced on another processor if "
-        f"its validation MAP@R lies within {labels.percent(TOLERANCE, digits=1)} points. A test holds the trials above "
-        "to that."
-    )
+    without = found[found["kernels"] != found["kernels"].iloc[0]]["difference"].abs()
+    most = [scaling.speed_ups(each).max() for each in edition]
+    cost = scaling.lost(scaling.played())
+    after_fifty = cost.loc[50]
+    settings = tables.protocols().loc[["trunk", "embedding_dim", "optimizer", "crop_size"]]
+    seconds = sum(each.trials["seconds"].sum() + each.reruns["seconds"].sum() for each in edition)
+    return {
+        "runs": f"{sum(len(each.runs) for each in edition):,}",
+        "core_hours": float(seconds / 3600),
+        "machines": len(moved),
+        "machines.same": float((moved < 1e-5).mean()),
+        "machines.most": float(100 * moved.max()),
+        "kernels": len(without),
+        "kernels.same": float((without < 1e-6).mean()),
+        "tolerance": 100 * TOLERANCE,
+        "one.most": float(max(each[1] for each in most)),
+        "eight.least": float(min(each[8] for each in most)),
+        "lost.twenty": float(100 * cost.loc[(20, 8), "lost"]),
+        "lost.twenty_ci95": float(100 * cost.loc[(20, 8), "ci95"]),
+        "lost.fifty_clear": int((after_fifty["lost"] > after_fifty["ci95"]).sum()),
+        "protocols": settings.astype(str).T.drop_duplicates().shape[0],
+    }

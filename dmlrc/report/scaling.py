@@ -119,16 +119,6 @@ def lost_cells(table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def lost_sentence(table: pd.DataFrame) -> str:
-    """What `lost` says for each number of trials, in words."""
-    said = []
-    for count, part in table.groupby(level="trials"):
-        dear = part[part["lost"] > part["ci95"]].droplevel("trials")
-        told = [f"{proposals} at a time cost {labels.percent(row.lost)} points" for proposals, row in dear.iterrows()]
-        said.append(f"after {count} trials {', '.join(told) or 'no loss can be told from zero'}")
-    return f"Compared with one at a time: {'; '.join(said)}. One at a time is the default."
-
-
 def plan(studies: Iterable[Study]) -> pd.DataFrame:
     """What the papers' own tables, which need a GPU, ask for: a row a study; sweeps around them are left out.
 

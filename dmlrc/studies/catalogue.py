@@ -229,7 +229,7 @@ def _mobilenet(dataset: str, depth: str, epochs: int) -> Study:
 
 
 def _icons() -> Study:
-    """Many classes of few images, the shape of SOP: conv4 from scratch on 1,006 icons, searched three times.
+    """Many classes of few images, the shape of SOP: conv4 from scratch on 1,004 icons, searched three times.
 
     Runs are of 600 steps, not Omniglot's 2,000: 8 x 3 x 15 of four folds at 35 to 44 ms a step, which is what it takes
     on a busy core, are 9 to 11 hours. The rate is a guess until the grid is run.

@@ -100,7 +100,8 @@ def book(edition, tmp_path_factory):
             for path in (ROOT / "results").glob("neighbours-*"):
                 shutil.copy(path, home / "results")
         else:
-            (home / "results").symlink_to(ROOT / "results")
+            for name in ("results", "benchmarks"):
+                (home / name).symlink_to(ROOT / name)
         for page in bookmaking.chapters():
             nbformat.write(finished(page, edition), chapters / page.name)
         shutil.copy(ROOT / "_config.yml", home)

@@ -1,18 +1,22 @@
 """The page on speed, from made-up measurements and from the committed ones."""
 
 import io
+from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
+import nbformat
 import numpy as np
 import pandas as pd
 import pytest
 
+from dmlrc.report import prose
 from dmlrc.report.speed import figures, page
 
+ROOT = Path(__file__).parents[2]
 PLACE = {"load": 0.5, "cores": 2, "machine": "made", "date": "2026-01-01", "commit": "0000000000"}
 
 
@@ -44,43 +48,48 @@ def test_cells_are_the_medians_and_their_ratio():
     assert list(cells.index) == ["a loss", "a step", "a metric"]
 
 
-def test_sentences_hold_the_numbers():
-    text = page.peers_sentence(page.peers())
-    assert "Our part is faster than its peer in 2 of 3 comparisons; the median ratio is 1.5." in text
-    assert page.extremes_sentence(page.peers()) == (
-        "Furthest behind its peer: a metric (0.50 times as fast as search); furthest ahead: a loss (4 times as fast as "
-        "library)."
-    )
-    text = page.growth_sentence()
-    assert "P@1, R-precision and MAP@R with exponent 2.0, a proposal of a search with exponent 1.0" in text
-    assert "8,000 images take 64 seconds of one core and 80 MB" in page.largest_sentence()
-    assert "2.0 times as fast with 2 workers" in text
+def test_numbers_of_made_up_measurements(tmp_path):
+    rows = [("step a, 8", "plain loop, pytorch-metric-learning", 2.0, 3.0), ("a metric", "faiss.knn alone", 2.0, 1.0)]
+    frame = pd.DataFrame(rows, columns=["what", "peer", "ours_ms", "peer_ms"]).eval("ratio = peer_ms / ours_ms")
+    frame.assign(commit="0").to_csv(tmp_path / "peers.csv", index=False)
+    frame.assign(ours_ms=2.5, commit="0").to_csv(tmp_path / "peers-gpu.csv", index=False)
+    assert page.numbers() == {
+        "cpu.median": 1.0,
+        "cpu.least_over_library": 1.5,
+        "cpu.slower": 1,
+        "cpu.slower_than_a_part": 1,
+        "gpu.steps_slower": 1.0,
+        "largest.images": "8,000",
+        "largest.seconds": pytest.approx(64),
+        "exponent.low": pytest.approx(2),
+        "exponent.high": pytest.approx(2),
+        "proposal.ms": pytest.approx(100),
+        "workers.two": 2.0,
+        "workers.most": 2.0,
+    }
+
+
+def test_no_sentence_of_the_page_holds_of_other_measurements(tmp_path, monkeypatch):
+    """Of a library that is faster in losses and slower in a step, on a machine that grows otherwise."""
+    cells = nbformat.read(ROOT / "notebooks" / "19_speed.ipynb", as_version=4).cells
+    [cell] = [each for each in cells if "guards" in each.metadata.get("tags", [])]
+    rows = [("step a, 8", page.LIBRARY, 2.0, 1.0), ("loss a, 8", page.LIBRARY, 2.0, 1.0)]
+    frame = pd.DataFrame(rows, columns=["what", "peer", "ours_ms", "peer_ms"]).eval("ratio = peer_ms / ours_ms")
+    frame.assign(commit="0").to_csv(tmp_path / "peers.csv", index=False)
+    frame.assign(ours_ms=1.5, commit="0").to_csv(tmp_path / "peers-gpu.csv", index=False)
+    found = {}
+    monkeypatch.setattr(prose, "put", lambda numbers: None)
+    monkeypatch.setattr(prose, "says", lambda sentence, holds: found.__setitem__(sentence, holds))
+    exec(cell.source, {"prose": prose, "edition": []})
+    assert len(found) == 8
+    assert [sentence for sentence, holds in found.items() if holds] == []
+
+
+def test_a_machine_is_named_and_whether_it_was_busy():
     assert "made, at commit 0000000000 (2026-01-01)." in page.where(page.growth())
     assert "up to 3.0 processes" in page.where(page.growth().assign(load=3.0))
-
-
-def test_a_gpu_is_named_and_what_it_was_not_asked():
-    found = page.on_a_gpu()
-    assert page.where(found).startswith(
+    assert page.where(page.on_a_gpu()).startswith(
         "Measured on A GPU, beside made, with torch 2 and pytorch-metric-learning 3, at"
-    )
-    assert page.unmeasured_sentence() == "Not measured there, since its time was short: a metric."
-    assert page.beside_cpu_sentence() == ""
-
-
-def test_a_step_on_a_gpu_stands_beside_that_on_a_cpu(tmp_path):
-    for file, times in {"peers": (0.7, 0.9), "peers-gpu": (1.1, 0.8)}.items():
-        rows = [{"what": f"step {loss}, 8", "ours_ms": ms} for loss, ms in zip(("a", "b"), times, strict=True)]
-        pd.DataFrame(rows).assign(commit="0").to_csv(tmp_path / f"{file}.csv", index=False)
-    assert page.beside_cpu_sentence().startswith(
-        "A step of a frozen study takes 0.8 to 1.1 ms on this GPU and 0.7 to 0.9 ms of one core of the CPU above: 1 of"
-    )
-
-
-def test_a_part_may_be_as_fast_as_its_peer():
-    found = pd.DataFrame({"ratio": [0.5, 1.005, 2.0]})
-    assert page.peers_sentence(found).startswith(
-        "Our part is faster than its peer in 1 of 3 comparisons, as fast in 1;"
     )
 
 

@@ -1,4 +1,4 @@
-"""Speed as the page prints it: cells of tables, and sentences with their numbers."""
+"""Speed as the page prints it: cells of tables, and the numbers of its text."""
 
 from collections.abc import Sequence
 from importlib.resources import files
@@ -17,10 +17,8 @@ FITTED = {
     "proposal": "a proposal of a search",
 }
 """What grows by a power, and what it is called; a study gets shorter with its workers."""
-AS_FAST = 1.01
-"""A part and its peer are as fast as one another up to this ratio."""
-BARE_SEARCH, ALL_CORES = "faiss.knn alone", ", all cores"
-"""A peer, and the note on a part, that a GPU does not have."""
+LIBRARY = "pytorch-metric-learning"
+"""In the names of the peers that are its."""
 
 
 def peers(file: str = "peers") -> pd.DataFrame:
@@ -74,26 +72,6 @@ def peer_cells(found: pd.DataFrame) -> pd.DataFrame:
     return cells.set_index("Part")
 
 
-def peers_sentence(found: pd.DataFrame) -> str:
-    """How many parts are faster than their peers, or as fast within a hundredth, in a sentence. found: `peers`."""
-    ratio = found["ratio"]
-    same = int(ratio.between(1 / AS_FAST, AS_FAST).sum())
-    return (
-        f"Our part is faster than its peer in {(ratio > AS_FAST).sum()} of {len(ratio)} comparisons"
-        f"{f', as fast in {same}' * (same > 0)}; the median ratio is {ratio.median():.1f}."
-    )
-
-
-def extremes_sentence(found: pd.DataFrame) -> str:
-    """The slowest and the fastest part beside its peer, in a sentence. found: `peers`."""
-    found = found.sort_values("ratio")
-    slow, fast = found.iloc[0], found.iloc[-1]
-    return (
-        f"Furthest behind its peer: {slow['what']} ({slow['ratio']:.2f} times as fast as {slow['peer']}); furthest "
-        f"ahead: {fast['what']} ({fast['ratio']:.0f} times as fast as {fast['peer']})."
-    )
-
-
 def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
     """b of values ~ size^b, by least squares in the logarithms, over the larger half of the sizes.
 
@@ -114,56 +92,36 @@ def exponents() -> pd.Series:
     return pd.Series(found, dtype=float)
 
 
-def largest_sentence() -> str:
-    """What the scores of the largest set cost."""
-    found = growth()
-    largest = found[found["task"] == "retrieval"].sort_values("size").iloc[-1]
-    return (
-        f"P@1, R-precision and MAP@R of {largest['size']:,} images take {largest['seconds']:.0f} seconds of one core "
-        f"and {largest['megabytes']:,.0f} MB beyond the embeddings."
-    )
+def numbers() -> dict[str, float | str]:
+    """What the text of the page rests on.
 
-
-def growth_sentence() -> str:
-    """How each task grows, and what more workers bring, in a few sentences."""
-    found, fitted = growth(), exponents()
-    grown = ", ".join(f"{FITTED[task]} with exponent {value:.1f}" for task, value in fitted.items())
-    text = f"Over the larger half of the sizes, time grows as a power of the size: {grown}."
-    workers = found[found["task"] == "study"].set_index("size")["seconds"]
-    if len(workers) > 1:
-        cores, best = int(found["cores"].max()), workers.idxmin()
-        text += (
-            f" On {cores} cores a small study is {workers.iloc[0] / workers[best]:.1f} times as fast with {best} "
-            "workers as with one; the start of the workers is included."
-        )
-    return text
-
-
-def unmeasured_sentence() -> str:
-    """Which parts were measured on a CPU alone, in a sentence; empty where none."""
-    on_cpu = peers()
-    on_cpu = on_cpu[on_cpu["peer"] != BARE_SEARCH]
-    alone = list(dict.fromkeys(on_cpu["what"].str.removesuffix(ALL_CORES)))
-    alone = [what for what in alone if what not in set(on_a_gpu()["what"])]
-    if not alone:
-        return ""
-    return f"Not measured there, since its time was short: {'; '.join(alone)}."
-
-
-def beside_cpu_sentence() -> str:
-    """How long a training step takes on a GPU and on one core of a CPU, in a sentence; of the steps that both did."""
+    cpu.least_over_library: the least ratio to pytorch-metric-learning. cpu.slower_than_a_part: of the slower ones those
+    whose peer does a part of the work. gpu.steps_slower: the share of training steps that a core of a CPU does in less
+    time. workers.two, workers.most: how many times as fast a small study is with two workers, and with more than cores.
+    """
+    found, grown, fitted = peers(), growth(), exponents()
+    ratio, peer = found["ratio"], found["peer"]
+    largest = grown[grown["task"] == "retrieval"].sort_values("size").iloc[-1]
     there, here = (
-        found[found["what"].str.startswith("step ")].set_index("what")["ours_ms"] for found in (on_a_gpu(), peers())
+        frame[frame["what"].str.startswith("step ")].set_index("what")["ours_ms"] for frame in (on_a_gpu(), found)
     )
-    both = there.index.intersection(here.index)
-    if both.empty:
-        return ""
-    slower = (there[both] > here[both]).sum()
-    return (
-        f"A step of a frozen study takes {labels.span(there[both], '{:.1f}'.format)} ms on this GPU and "
-        f"{labels.span(here[both], '{:.1f}'.format)} ms of one core of the CPU above: {slower} of {len(both)} are "
-        "slower on the GPU, so such a study is better run on a CPU."
-    )
+    of_study = grown[grown["task"] == "study"].set_index("size")["seconds"]
+    faster = of_study.iloc[0] / of_study
+    of_images = fitted.drop("proposal")
+    return {
+        "cpu.median": float(ratio.median()),
+        "cpu.least_over_library": float(ratio[peer.str.contains(LIBRARY)].min()),
+        "cpu.slower": int((ratio < 1).sum()),
+        "cpu.slower_than_a_part": int((ratio[peer.str.endswith(" alone")] < 1).sum()),
+        "gpu.steps_slower": float((there > here.reindex(there.index)).mean()),
+        "largest.images": f"{largest['size']:,}",
+        "largest.seconds": float(largest["seconds"]),
+        "exponent.low": float(of_images.min()),
+        "exponent.high": float(of_images.max()),
+        "proposal.ms": float(1000 * grown[grown["task"] == "proposal"]["seconds"].max()),
+        "workers.two": float(faster[2]),
+        "workers.most": float(faster[faster.index > grown["cores"].max()].max()),
+    }
 
 
 def where(found: pd.DataFrame) -> str:
