@@ -95,19 +95,6 @@ def test_cells_and_figure():
     assert figure.axes[0].lines[-1].get_xdata() == [1e-5, 1e-5]  # dotted: the best rate
 
 
-def test_the_settings_of_a_grid_are_named_after_their_search():
-    birds = records.StudyRecords(**{**vars(grid()), "meta": grid().meta | {"dataset": "cub200_2010"}})
-    shelves = records.StudyRecords(**{**vars(grid()), "meta": grid().meta | {"dataset": "grocery"}})
-    assert page.settings_sentence({"Birds": birds, "Cars": grid(), "Shelves": shelves}) == (
-        "Each method has the setting that was best in an earlier search: for Birds and Cars that of "
-        "`cars196crops-frozen-rate1e-4` at 10⁻⁴; for Shelves that of `grocery-frozen-rate1e-4` at 10⁻⁴."
-    )
-    assert page.settings_sentence({"Birds": birds, "Cars": grid()}).endswith(
-        "best in an earlier search: that of `cars196crops-frozen-rate1e-4` at 10⁻⁴."
-    )
-    assert page.settings_sentence({}) == ""
-
-
 def test_a_study_at_another_rate_is_warned_of_and_no_other(monkeypatch):
     protocol = studies.get("cars196crops-frozen-rate1e-4").protocol
     at_another = fake_records(study="mine", dataset="cars196crops", protocol=protocol)

@@ -230,18 +230,6 @@ def settings_from(grid: StudyRecords) -> tuple[str, float]:
     return name, studies.get(name).protocol.lr
 
 
-def settings_sentence(grids: Mapping[str, StudyRecords]) -> str:
-    """On which data, and at which rate, the settings of each grid were found. grids: title -> records."""
-    found: dict[tuple[str, float], list[str]] = {}
-    for title, grid in grids.items():
-        found.setdefault(settings_from(grid), []).append(title)
-    told = "; ".join(
-        f"{f'for {labels.listed(those)} ' * (len(found) > 1)}that of `{name}` at {labels.rate(rate)}"
-        for (name, rate), those in found.items()
-    )
-    return f"Each method has the setting that was best in an earlier search: {told}." if told else ""
-
-
 class Turned(NamedTuple):
     """How far the order of a grid's losses at some rate is another one than at the best rate.
 
