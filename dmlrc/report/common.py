@@ -212,26 +212,13 @@ def ranks_text(found: Ranks | None, between: str = " to ") -> str:
     return found.text(between) if found else NOT_AMONG
 
 
-def verdicts(edition: Sequence[StudyRecords] | claims.Judged, paper: str) -> str:
-    """How the claims of one paper were judged, in a sentence. paper: its id in `papers.ALL`."""
-    told = {}
-    for name, part in claims.numbers(edition, paper).groupby(level="study", sort=False):
-        if name == claims.WITHOUT_RECORDS:
-            continue
-        number, counts = claims.settled(part["verdict"])
-        firm = part["verdict"].isin([claims.REPRODUCED, claims.NOT_REPRODUCED])
-        aside = claims.from_low_rows(part["below_trunk"][firm])
-        told[name] = f"{number} of {len(part)}{f' ({counts}{aside})' if counts else ''}"
-    return f"Settled claims of the paper: {labels.by_study(told)}."
-
-
 def column(
     rows: pd.DataFrame, untrained: float = math.nan, beside: Collection = (), ranks: bool = True
 ) -> tuple[pd.Series, pd.Series]:
     """The cells of a column of ours, and their marks: mean and interval, the ranks that a row may have in brackets.
 
     rows: mean, ci95 and n, as `over_seeds`. untrained: what is lower has a sign. beside: rows that do not compete.
-    ranks: False leaves the brackets out, as in all columns of a table but its first. `labels.BEST_OF_SEEDS` says it.
+    ranks: False leaves the brackets out, as in all columns of a table but its first.
     """
     competing = rows.drop(index=list(beside), errors="ignore")
     told = statistics.by_luck_of_seeds(competing)

@@ -265,13 +265,6 @@ def ties(frame: pd.DataFrame) -> str:
     return f"{ranks}Bold: the highest mean. Italic: not to be told from the best, counting the luck of seeds alone."
 
 
-BEST_OF_SEEDS = (
-    "In brackets: the ranks that a row may have. Bold: the highest mean; italic: not to be told from it (multiple "
-    "comparisons with the best, 95 %, counting the luck of seeds alone)."
-)
-"""What `common.column` adds to the numbers of ours."""
-
-
 def against_untrained(texts: pd.Series, values: pd.Series, untrained: float | pd.Series) -> pd.Series:
     """Cells with BELOW behind those whose value is lower than the untrained trunk's: of a column, or each one's own.
 
@@ -414,12 +407,6 @@ def _cut(records: StudyRecords) -> str:
     if budget["reruns"] < whole["reruns"]:
         parts.append(f"at most {budget['reruns']} of {whole['reruns']} reruns of the best of them")
     return f" `{first_of['study']}` is cut to {listed(parts)}."
-
-
-def count_of_searches(records: StudyRecords) -> str:
-    """How many searches of how many trials stand behind what is shown of a method's search; for `captions`."""
-    searches, trials = records.meta.get("repetitions", 1), records.meta["budget"]["trials"]
-    return f"{searches} {'search' if searches == 1 else 'searches'} of {counted(trials, 'trial')} a method"
 
 
 def count_of_runs(records: StudyRecords) -> str:

@@ -166,7 +166,7 @@ def rank_test(first: pd.Series, second: pd.Series) -> dict[str, float]:
 def pearson(x: ArrayLike, y: ArrayLike) -> float:
     """Pearson's correlation; NaN where one of the two is constant, or for a single point."""
     x, y = np.asarray(x, float), np.asarray(y, float)
-    if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+    if len(x) < 2 or any(np.ptp(np.round(each, 12)) == 0 for each in (x, y)):  # but for the order of a sum
         return float("nan")
     return float(stats.pearsonr(x, y).statistic)
 

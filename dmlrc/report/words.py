@@ -6,6 +6,7 @@ captions. Not counted at all: the preregistration, which must not change, the AP
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
@@ -22,12 +23,11 @@ LEFT_OUT = ("preregistration", "api", "bibliography")
 STORY, REST = 12_000, 4_000
 """Words of the first page and all chapters together, and of all reference pages but those of losses."""
 
-_BLOCKS = re.compile(
-    r"^(?P<fence>`{3,})(?:\{(?:code|math|mermaid|raw|bibliography|eval-rst|list-table|csv-table)[^\n]*\}[^\n]*|\w*)\n"
-    r".*?^(?P=fence)[ ]*$|^\$\$.*?\$\$|^[ ]*\|.*?$|^:[\w-]+:.*?$|^[ ]*`{3,}.*?$|^:{3,}.*?$|^\([\w-]+\)=$|<[^>]+>",
-    re.DOTALL | re.MULTILINE,
-)
-"""What of Markdown is no text: blocks of code and formulas, rows of tables, lines of directives and their options."""
+_CONTAINERS = ("admonition", "note", "tip", "warning", "important", "dropdown", "container", "glossary")
+"""Directives whose content is text; that of all others is code, formulas, tables or pictures."""
+_FENCE = re.compile(r"^\s*(?P<fence>`{3,}|:{3,})(?:\{(?P<directive>[\w-]+)\})?(?P<rest>.*)$")
+_NO_TEXT = re.compile(r"^\s*\||^\s*:[\w-]+:|^\([\w-]+\)=$")
+"""Rows of tables, options of directives, and labels."""
 
 
 def count(markdown: str) -> int:
@@ -36,8 +36,23 @@ def count(markdown: str) -> int:
     >>> count("# Two words\\n\\n| a | table |\\n\\nMAP@R rises by {glue:text}`gain:+.1f` *points*.")
     7
     """
-    text = re.sub(r"\{[a-z:]+\}`[^`]*`", " role ", _BLOCKS.sub(" ", markdown))
+    text = "\n".join(line for line in _text_lines(markdown) if not _NO_TEXT.match(line))
+    text = re.sub(r"\$\$.*?\$\$|<[^>]+>", " ", text, flags=re.DOTALL)
+    text = re.sub(r"\{[a-z:]+\}`[^`]*`", " role ", text)
     return sum(bool(re.search(r"\w", word)) for word in text.split())
+
+
+def _text_lines(markdown: str) -> Iterator[str]:
+    """The lines that stand in no block of code, formulas, tables or pictures."""
+    inside: list[tuple[str, bool]] = []  # of each block that is open its fence, and whether its content is text
+    for line in markdown.splitlines():
+        if not (fence := _FENCE.match(line)):
+            if all(is_text for _, is_text in inside):
+                yield line
+        elif inside and fence["fence"] == inside[-1][0] and not fence["directive"] and not fence["rest"].strip():
+            inside.pop()
+        else:
+            inside.append((fence["fence"], fence["directive"] in _CONTAINERS))
 
 
 def pages() -> dict[str, int]:

@@ -19,7 +19,7 @@ from dmlrc import records
 from dmlrc.errors import MissingDataError
 from dmlrc.records import PRETRAINED
 from dmlrc.report import statistics
-from dmlrc.report.decides import figures, measures, page
+from dmlrc.report.decides import figures, levers, measures, page
 from dmlrc.report.statistics import Estimate
 
 METHODS = ("contrastive", "triplet", "margin", "arcface")
@@ -208,12 +208,6 @@ class TestPipeline:
         left = measures.without_each_recipe(study())
         assert left["C"] == pytest.approx(0, abs=1e-9)
         assert left["A"] == left["B"] > 0.2
-        assert page.recipes_sentence(study()) == (
-            "The training recipe depends on which papers are compared: without C it is 0.0 %, without another one up "
-            f"to {100 * left['A']:.1f} %."
-        )
-        monkeypatch.setattr(measures, "_recipes", lambda _: table[["A", "B"]])
-        assert page.recipes_sentence(study()) == ""
 
     def test_a_row_of_another_size_and_an_ensemble_are_no_losses_of_a_recipe(self):
         made = study()
@@ -249,9 +243,6 @@ class TestSearches:
         found = measures.levelled(records)
         assert found["search"] == pytest.approx(np.std([0.03 * place for place in range(4)], ddof=1))
         assert found["1"] == pytest.approx(np.std([0.03 * place - 0.145 * (place + 1) for place in range(4)], ddof=1))
-        assert f"takes {100 * (1 - found['search'] / found['1']):.0f} % of that away" in page.levelled_sentence(records)
-        records.trials.loc[records.trials["trial"] < 10, "value"] = 0.1
-        assert "does not bring them closer" in page.levelled_sentence(records)
 
     def test_a_search_that_only_diverged(self):
         records = study()
@@ -267,9 +258,6 @@ class TestValidationAndTest:
         assert found["regret"] == pytest.approx(0)
         assert found["within"].value == pytest.approx(1)
         assert found["n"] == 4
-        changes = f"changes its test MAP@R by -0.00 ± {100 * found['uncertain']:.2f} points."
-        assert changes in page.choosing_sentence(study(noise=0.0))
-        assert "is better on test" in page.choosing_sentence(study(noise=0.0))
 
     def test_regret_is_what_the_wrong_choice_costs(self):
         records = study(repetitions=1, search=0.0, noise=0.0)
@@ -277,7 +265,6 @@ class TestValidationAndTest:
         found = measures.choosing(records)
         assert found["regret"] == pytest.approx(0.09)
         assert not found["held_out"]
-        assert "by -9.00 (not corrected for picking the best) points" in page.choosing_sentence(records)
 
     def test_equal_methods_cost_nothing_by_the_other_searches(self, monkeypatch):
         rng, regrets, lucky, covered = np.random.default_rng(0), [], [], []
@@ -307,12 +294,10 @@ class TestValidationAndTest:
         half = stats.norm.ppf(0.975) / np.sqrt(42 - 13 - 3)  # 14 means taken off, 13 more than of a plain correlation
         assert np.arctanh(within.high) - np.arctanh(within.value) == pytest.approx(half)
         assert within.low < 0 < within.high
-        assert "is not clearly better on test" in page.choosing_sentence(study())
 
     def test_one_repetition_says_nothing_of_searches(self):
         found = measures.choosing(study(repetitions=1))
         assert np.isnan(found["within"].low)
-        assert "Within a method" not in page.choosing_sentence(study(repetitions=1))
 
 
 def parts():
@@ -324,31 +309,6 @@ def parts():
     return [*found, measures.Part("class split", 2, 1, "test", 0.2, 0.05, Estimate(np.nan, np.nan, np.nan, 2))]
 
 
-def test_sentences_name_what_decides_more_than_the_loss():
-    text = page.parts_sentence(study(), parts())
-    assert "the losses differ by 1.0 % of their mean MAP@R" in text
-    assert text.endswith("The training recipe (3.0 %) clearly changes the gaps between them by more.")
-    rate = replace(parts()[0], name="learning rate, the whole grid", on="validation")
-    assert page.parts_sentence(study(), [rate, *parts()]).endswith(
-        "The learning rate (the whole grid, 3.0 %, on validation classes) and the training recipe (3.0 %) clearly "
-        "change the gaps between them by more."
-    )
-    wide = [replace(each, against=replace(each.against, low=0.005)) for each in parts()]
-    text = page.parts_sentence(study(), wide)
-    assert text.endswith(
-        "The training recipe (3.0 %) changes the gaps between them by as much or more, though not clearly."
-    )
-    assert page.parts_sentence(study(), [wide[0], rate, *parts()[1:]]).endswith(
-        "clearly changes the gaps between them by more; the training recipe (3.0 %) may too."
-    )
-    text = page.parts_sentence(study(), parts()[1:])
-    assert "Nothing else changes the gaps between them as much; next comes" in text
-    assert "test classes, with 0.2 %" in text
-    said = page.together_sentence(study(), parts())
-    assert "changing the class split, which was done for one method only, moves its score by 5.0 % of its mean." in said
-    assert "too little" in page.parts_sentence(study(), parts()[1:2])
-
-
 def test_cells_and_figures():
     cells = page.part_cells(parts())
     assert cells.loc["loss", "together"] == "–"
@@ -356,11 +316,6 @@ def test_cells_and_figures():
     assert cells.loc["training recipe", "interval"] == "2.9 to 3.1"
     assert cells.loc["training recipe", "mean MAP@R"] == "20.00"
     assert page.part_numbers(parts()).loc["training recipe", "against"] == 0.03
-    rate = replace(parts()[0], name="learning rate, the whole grid", on="validation")
-    assert page.counts_sentence([parts()[1:3], [*parts()[:2], rate]]) == (
-        "On test classes: loss, test classes and training recipe with 8 losses. On validation classes, one run each, "
-        "its luck not taken out: learning rate (the whole grid) with 8 losses."
-    )
     [figure] = figures.parts_figure({"made-study": parts()})
     assert {"training recipe", "loss", "test classes", "class split", "together"} <= set(drawn(figure))
     rings = [line for line in figure.axes[0].get_lines() if line.get_markersize() == 8]
@@ -377,21 +332,6 @@ def test_cells_and_figures():
     [figure] = figures.validation_figure({"a": measures.validation_and_test(records)})
     points = [line for line in figure.axes[0].get_lines() if len(line.get_xdata())]
     assert sum(len(line.get_xdata()) for line in points) == 12
-
-
-def test_studies_are_told_in_one_sentence():
-    found = {"one": parts(), "two": parts()[1:2]}  # nothing is known of the second
-    clearly = "What clearly moves a ranking more than the loss itself does: the training recipe on `one`"
-    assert page.parts_in_short(found) == f"{clearly}."
-    wide = [replace(each, against=replace(each.against, low=0.005)) for each in parts()]
-    assert page.parts_in_short({"two": wide, "one": parts()}) == f"{clearly}; nothing on `two`."
-    assert page.parts_in_short({"two": wide}) == (
-        "Nothing clearly moves a ranking more than the loss itself does on `two`."
-    )
-    assert page.parts_in_short({"two": parts()[1:2]}) == ""
-    records = study()
-    assert f"on `{records.name}`" in page.levelled_in_short([records])
-    assert f"on `{records.name}`" in page.choosing_in_short([records])
 
 
 def drawn(figure):
@@ -433,58 +373,13 @@ def test_a_study_at_other_rates(monkeypatch):
     assert (told["low"] < told["mean"]).all()  # one search borrows the luck of the others'
     assert found.untrained == 0.10
 
-    said = page.rates_sentence(found)
-    assert "points apart at 10⁻⁵ (too high), " in said
-    assert "At 10⁻⁵ (too high), 2 of the losses lie below the untrained trunk. At 10⁻⁵ (too high), 3 of 3 pairs" in said
-    assert "limit of" not in said
-    short = replace(high, meta=high.meta | {"protocol": high.meta["protocol"] | {"max_epochs": 20}})
-    stops = pd.DataFrame({"kind": ["trial", "rerun", "rerun"], "stopped": ["limit", "limit", "plateau"]})
-    short = replace(short, runs=stops)
-    said = page.rates_sentence(replace(found, made={**found.made, "too high": short}))
-    assert "also had a limit of 20 epochs, which 50 % of the reruns reached" in said
-    assert "At 10⁻⁵ (too high), 3 of 3 pairs are in a different order from that at the chosen rate" in said
-    assert "With a rate searched for each, 1 of 3 pairs are in" in said
-    assert said.endswith("; how much of that is luck of search is not known.")
     assert found.moved("chosen") == (0, 3)
-    two = ("too high", "chosen")
-    calm = dict.fromkeys(two, found.compared["chosen"])
-    calm = replace(found, made={which: found.made[which] for which in two}, compared=calm)
-    moved, _ = found.moved("too high")
-    begin = f"The learning rate matters too: set 10 times too high, it changes {moved} of 3 gaps between two losses on "
-    assert page.too_high_in_short({chosen.name: found}) == f"{begin}`{chosen.name}` by more than luck."
-    cut = replace(found, made={**found.made, "too high": short})
-    told = f"{begin}`{chosen.name}` (whose runs were also cut off) by more than luck."
-    assert page.too_high_in_short({chosen.name: cut}) == told
-    told = f"{begin}`{chosen.name}` by more than luck, and none on `calm`."
-    assert page.too_high_in_short({chosen.name: found, "calm": calm}) == told
-    assert page.too_high_in_short({"calm": calm}) == (
-        "The learning rate: set 10 times too high, it changes no gap between two losses by more than luck."
-    )
-    assert page.too_high_in_short({}) == ""
     cells, marks = page.rates_cells(found)
     assert list(cells) == ["10⁻⁵ (too high)", "10⁻⁶ (chosen)", "searched for each", "rate found"]
     assert cells["rate found"].to_dict() == {
         "Contrastive": "2·10⁻⁶", "Triplet": "10⁻⁴", "Margin": "10⁻⁵", "Untrained trunk": "–"
     }  # fmt: skip
     assert cells.loc["Untrained trunk", "10⁻⁶ (chosen)"] == "10.00"
-    assert page.searched_sentence(found).endswith(
-        "the searches found rates from 2·10⁻⁶ (Contrastive) to 10⁻⁴ (Triplet); 1 of 3 lies within a factor of two of "
-        "an end of the range searched, 10⁻⁶ to 10⁻³."
-    )
-    assert page.searched_sentence(calm) == ""
-    worse = searched.trials["value"].where(searched.trials["method"] != "margin", searched.trials["value"] - 0.05)
-    worse = replace(searched, trials=searched.trials.assign(value=worse))
-    highest = 100 * searched.trials["value"][searched.trials["method"] == "margin"].max()
-    assert page.searched_sentence(replace(found, made={**found.made, "searched for each": worse})).endswith(
-        " For 1 of 3 the best trial is lower on the validation classes than at the shared rate, which that range "
-        f"contains, most of all for Margin ({highest - 5:.2f} % against {highest:.2f} %): with one more dimension and "
-        "no more trials a search can fall short."
-    )
-    assert page._without(found, "margin") == ""  # no newer loss is left
-    assert page.lent_sentence(found) == (
-        f" Searched once, so that the luck of search is borrowed from `{chosen.name}`: the losses at 10⁻⁵ (too high)."
-        " The luck of search is not known, and seeds alone are counted: with a rate searched for each."
-    )
     said = page.levels_cells(found)
     assert list(said) == ["worst to best", "newer over Contrastive", "newer over Triplet", "pairs that differ"]
     means = found.means["chosen"]
@@ -553,8 +448,6 @@ def test_a_study_of_searched_rates_that_is_under_way_takes_nothing_from_the_othe
         assert list(found.made) == ["too high", "chosen", "searched for each"][: 3 if finished > 1 else 2]
         assert len(found.everywhere) == (finished if finished > 1 else 3)
     assert page.rates_cells(found)[0].loc["Margin", "searched for each"] == "–"
-    assert "3 losses lie" in page.rates_sentence(found)
-    assert "; 2 losses lie" in page.rates_sentence(found)
     assert page.levels_cells(found).empty
     assert len(figures.rates_figure({"Birds": found})[0].axes[0].lines) == 2 + 1
 
@@ -566,3 +459,74 @@ def test_no_second_rate(monkeypatch):
     monkeypatch.setattr(records, "load", missing)
     assert measures.at_rates(fake_records(study="cub200-2010-frozen")) is None
     assert measures.at_rates(fake_records(study="mine")) is None
+
+
+class TestLevers:
+    def test_the_loss_joining_and_chance_by_hand(self):
+        records = study(search=0.0, noise=0.0, fold=0.0)
+        scores = records.scores
+        alone = scores["setting"].eq("separated") & scores["method"].eq("margin")
+        scores.loc[alone, "value"] -= 0.04  # of one method in four
+        found = levers.levers(replace(records, scores=scores), None)
+        gain = scores[scores["setting"] == "concatenated"]["value"].mean()
+        gain -= scores[scores["setting"] == "separated"]["value"].mean()
+        assert found[levers.JOINED].points.value == pytest.approx(100 * gain)
+        assert found[levers.LOSS].points.value == pytest.approx(9)
+        assert found[levers.SEED].points.value == pytest.approx(0, abs=1e-9)
+        assert found[levers.LOSS].losses == 4
+
+    def test_two_searches_lie_as_far_apart_as_two_draws(self):
+        draws = np.random.default_rng(0).normal(0, 1, (2, 100_000))
+        assert np.abs(draws[0] - draws[1]).mean() == pytest.approx(levers.TWO_DRAWS, abs=0.01)
+        found, known = levers.levers(study(), None), part(study(), "search")
+        assert found[levers.SEARCH].points.value == pytest.approx(
+            100 * levers.TWO_DRAWS * known.against.value * known.mean
+        )
+
+    def test_training_and_the_rate_are_differences_of_means(self, monkeypatch):
+        scores = {"contrastive": 0.13, "triplet": 0.12, "margin": 0.11}
+        chosen = table("cub200-2010-frozen", scores, 1e-6, 3)
+        high = table("cub200-2010-frozen-rate-tenfold", {name: value - 0.03 for name, value in scores.items()}, 1e-5)
+        monkeypatch.setattr(records, "load", {high.name: high}.__getitem__)
+        monkeypatch.setattr(measures.experiments, "load", lambda main, name: None)
+        found = levers.levers(chosen, measures.at_rates(chosen))
+        assert found[levers.RATE].points.value == pytest.approx(3, abs=0.1)
+        assert found[levers.TRAINED].points.value == pytest.approx(2, abs=0.1)
+        assert found[levers.RATE].points.low < 3 < found[levers.RATE].points.high
+
+    def test_sizes_and_splits(self, monkeypatch):
+        rows = [
+            {"method": f"{name}@{level}", "row": name, "level": level, "value": value, "repetition": 0, "rerun": 0}
+            for name, values in {"a": (0.1, 0.2), "b": (0.2, 0.4), "c": (0.3, None)}.items()
+            for level, value in zip(levers.SIZES, values, strict=True)
+            if value
+        ]
+        sweep = replace(study(), scores=pd.DataFrame(rows).assign(setting="separated", metric="map_at_r"))
+        monkeypatch.setattr(levers.editions, "experiment_of", lambda *_: sweep)
+        kinds = {"own": "default", "one": "random", "other": "random"}
+        orders = {
+            name: replace(made := study(seed=place), meta=made.meta | {"class_order": kind})
+            for place, (name, kind) in enumerate(kinds.items())
+        }
+        monkeypatch.setattr(levers.experiments, "class_orders", lambda _: orders)
+        found = levers.levers(study(), None)
+        assert found[levers.SIZE].points.value == pytest.approx(15)  # the third loss has one size
+        assert found[levers.SIZE].losses == 2
+        means = [measures.significance.scores(each, setting="separated")["value"].mean() for each in orders.values()]
+        assert found[levers.SPLIT].points.value == pytest.approx(100 * (np.mean(means[1:]) - means[0]))
+
+    def test_the_figure_and_its_table_have_the_strongest_on_top(self):
+        points = {"Birds": (1.0, 5.0), "Cars": (2.0, 1.0)}
+        found = {
+            title: {
+                name: levers.Lever(Estimate.around(value, 0.1, 3), 4)
+                for name, value in zip((levers.LOSS, levers.JOINED), values, strict=True)
+            }
+            for title, values in points.items()
+        }
+        assert levers.order(found) == [levers.JOINED, levers.LOSS]
+        assert levers.cells(found).loc[levers.LOSS].tolist() == ["1.00 [0.90, 1.10]", "2.00 [1.90, 2.10]", "4"]
+        figure = levers.figure(found)
+        assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == [levers.JOINED, levers.LOSS]
+        dots = [line for line in figure.axes[0].get_lines() if line.get_marker() in "os"]
+        assert [float(dot.get_xdata()[0]) for dot in dots] == [1, 5, 2, 1]

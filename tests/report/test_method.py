@@ -161,19 +161,23 @@ def test_the_rows_of_a_loss_in_the_tables_of_the_other_papers(monkeypatch):
     assert cells.loc["Npair (Roth et al. 2020)", "grocery-quick"] == "not run"
     assert cells.loc["SNR (D) (Roth et al. 2020)", "grocery-quick"] == "diverged"
     monkeypatch.setattr(others, "TABLES", (made,))
-    assert others.in_short(found) == [
-        "Roth et al. 2020, highest mean R@1: Contrastive (D) (60.0 %, below the untrained trunk's 90.0 %, alone in "
-        "front) on `grocery-quick`."
-    ]
-    means = means.drop(index=PRETRAINED)
-    near = replace(made, means=lambda records: means.assign(ci95=0.12))
-    monkeypatch.setattr(others, "TABLES", (near,))
-    assert "(60.0 %, tied with 1 of 2 others)" in others.in_short(found)[0]
-    once = replace(made, means=lambda records: means.assign(ci95=np.nan))
-    monkeypatch.setattr(others, "TABLES", (once,))
-    assert "Contrastive (D) (60.0 %, one run each) on" in others.in_short(found)[0]
     assert others.scalars(found) == {"sections": len(notes.OTHERS), "grocery-quick.roth2020.best": 0.6}
-    assert others.in_short({table.experiment: {"grocery-quick": None}}) == []
+
+
+def test_the_first_row_of_a_table_and_how_many_tie_with_it(monkeypatch):
+    rows = [("angular", 0.5), ("histogram", 0.4), ("contrastive", 0.6), (PRETRAINED, 0.9)]
+    means = pd.DataFrame(rows, columns=["method", "mean"]).set_index("method").assign(ci95=0.01, n=4)
+    main = SimpleNamespace(name="grocery-quick", meta={"dataset": "grocery"})
+    monkeypatch.setattr(others.editions, "experiment_of", lambda name, experiment: SimpleNamespace())
+    made = {"sure": means, "near": means.assign(ci95=0.12), "once": means.assign(ci95=np.nan)}
+    for name, ties in {"sure": 0, "near": 1, "once": np.nan}.items():
+        table = replace(others.ROTH, means=lambda records, name=name: made[name])
+        monkeypatch.setattr(others, "TABLES", (table,))
+        monkeypatch.setattr(others.common, "present", lambda found: {})
+        numbers = others.numbers([main])
+        assert numbers["grocery.roth2020.first"] == "Contrastive (D)"
+        np.testing.assert_equal(numbers["grocery.roth2020.tied"], ties)
+        assert numbers["grocery.roth2020.over_untrained"] == pytest.approx(-30)
 
 
 def test_rows_of_the_other_papers_lead_to_a_page_or_a_section():
@@ -211,22 +215,17 @@ def test_the_place_of_the_best_and_of_the_others(found):
     assert cells["rank"] == f"1 of {len(EIGHT)}"
     precision = tables.mean_of(tables.accuracy(found[title]), BEST)
     assert cells["P@1"].startswith(labels.percent(precision))
-    assert page.place_sentences(standing, BEST)[0].endswith("; the highest mean.")
-    assert "not among the best" in page.place_sentences(standing, SECOND)[0]
-    equal = standing[title].assign(tied=True)
-    assert f"the highest mean, though {len(EIGHT)} others" in page.place_sentences({title: equal}, BEST)[0]
-    assert "it cannot be told from the best" in page.place_sentences({title: equal}, SECOND)[0]
-    open_rank = standing[title].assign(rank_low=1)
-    assert page.place_sentences({title: open_rank}, SECOND)[0].endswith("with the best alone, it is behind.")
-    assert page.place_sentences({title: open_rank.drop(columns="seed_ci95")}, SECOND)[0].endswith(
-        "with the best alone, it is behind, though with the luck of search borrowed it may not be."
-    )
-    by_seeds = standing[title].drop(columns="seed_ci95")
-    assert (
-        "(counting seeds alone); not among the best, though with the luck of search borrowed it may be."
-        in (page.place_sentences({title: by_seeds}, SECOND)[0])
-    )
-    assert page.place_sentences({}, BEST) == ["It has no results in these studies."]
+
+
+def test_a_method_at_a_glance(found, monkeypatch):
+    costs = pd.DataFrame({"search_seconds": 90.0}, index=EIGHT)
+    monkeypatch.setattr(tables, "cost", lambda records: costs)
+    glance = page.glance(found, BEST)
+    assert glance[["place", "behind", "tied with the best"]].iloc[0].tolist() == [f"1 of {len(EIGHT)}", "0.0", "yes"]
+    assert page.glance(found, SECOND)["tied with the best"].tolist() == ["no"]
+    shares = page.median_shares(page.trials(found, BEST))
+    assert glance["median trial"].iloc[0] == f"{100 * shares[glance.index[0]]:.0f} %"
+    assert glance["a search, minutes"].iloc[0] == "2"
 
 
 def test_gains_are_over_the_untrained_trunk(found):
@@ -282,7 +281,32 @@ def test_the_winners_stand_below_the_ranges_and_ends_are_marked():
 
 def test_how_much_a_method_depends_on_its_setting():
     tried = made_trials(notes.SHOWN["triplet"])
-    assert "50 % on Made" in page.sensitivity(tried)  # the median of the six is 0.2, the best 0.4
+    assert page.median_shares(tried) == {"Made": pytest.approx(0.5)}  # the median of the six is 0.2, the best 0.4
+
+
+def test_one_starts_at_the_setting_of_the_best_trial():
+    method = notes.SHOWN["arcface"]
+    tried = made_trials(method)
+    cells = page.start_here(tried, method)
+    assert list(cells.columns) == ["Made", "searched"]
+    assert cells.loc["margin"].tolist() == [labels.number(tried.loc[1, "margin"]), "0 to 90"]
+
+
+def test_the_rates_of_a_method(found, monkeypatch):
+    best = pd.DataFrame({BEST: [0.1, 0.3, 0.2], SECOND: [0.5, 0.4, 0.2]}, index=[1e-6, 1e-5, 1e-4])
+    monkeypatch.setattr(page.rates, "recorded", lambda edition: {"Made": None})
+    monkeypatch.setattr(page.rates, "best_trials", lambda grid: best)
+    monkeypatch.setattr(page.rates, "best_rate", lambda best: 1e-5)
+    assert page.rate_cells([], BEST).loc["Made"].tolist() == ["10⁻⁵", "10⁻⁵", "10⁻⁶", "20.0"]
+    assert page.rate_cells([], SECOND).loc["Made", "best for it"] == "10⁻⁶ (end of the grid)"
+    assert page.rate_cells([], EIGHT[2]).empty
+
+
+def test_the_idea_of_a_loss_names_its_source():
+    for name, method in notes.SHOWN.items():
+        assert f"`{method.reference}`" in notes.NOTES[name].idea
+    for note in notes.OTHERS.values():
+        assert f"`{note.reference}`" in note.idea
 
 
 def test_what_a_paper_claims_stands_beside_what_was_measured():

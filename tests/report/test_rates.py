@@ -84,15 +84,12 @@ def test_a_rate_that_is_not_finished_is_left_out():
     assert 1e-5 in page.best_trials(unfinished).index
 
 
-def test_cells_sentence_and_figure():
+def test_cells_and_figure():
     cells, marks = page.cells(grid())
     assert list(cells.index) == ["3·10⁻⁴", "10⁻⁴", "3·10⁻⁵", "10⁻⁵", "3·10⁻⁶", "10⁻⁶"]
     assert cells.loc["10⁻⁵", "Contrastive"] == "12.00"
     assert marks.loc["10⁻⁵", "mean"] == "best"
     assert cells.loc["10⁻⁶", "cut off"] == "100 %"
-    text = page.sentence(grid())
-    assert "3 methods" in text
-    assert "points apart at a rate of 3·10⁻⁴ and" in text
     [figure] = figures.draw({"Cars": page.best_trials(grid())})
     assert len(figure.axes[0].lines) == len(METHODS) + 1
     assert figure.axes[0].lines[-1].get_xdata() == [1e-5, 1e-5]  # dotted: the best rate
@@ -139,16 +136,11 @@ def test_a_grid_is_found_by_data_set_and_trunk(monkeypatch):
     assert page.grid_of(fake_records()) is None
 
 
-def test_the_order_at_the_best_rate_is_compared_with_that_at_higher_ones(monkeypatch):
+def test_the_order_at_the_best_rate_is_compared_with_that_at_another():
     orders = {1e-3: [3, 2, 1], 1e-4: [2, 1, 3], 1e-5: [4, 5, 6], 1e-6: [6, 5, 1]}
     best = pd.DataFrame.from_dict(orders, orient="index", columns=METHODS)
-    monkeypatch.setattr(page, "best_trials", lambda grid: best)
-    order = "On Cars, of 3 pairs of losses 1 at 10⁻⁴ and 3 at 10⁻³ stand in a different order from that at 10⁻⁵"
-    assert page.order_sentence("Cars", grid(), float("nan")) == f"{order}."
-    assert page.order_sentence("Cars", grid(), 1e-6) == f"{order} (another seed alone would turn 0 and 0)."
-    assert "would turn 0 to 3 and" in page.order_sentence("Cars", grid(), 0.5)
-    monkeypatch.setattr(page, "best_trials", lambda grid: best.loc[[1e-5, 1e-6]])
-    assert page.order_sentence("Cars", grid(), float("nan")) == ""
+    assert [page.turned_at(best, rate, 1e-6)[:2] for rate in (1e-4, 1e-3)] == [(1, 3), (3, 3)]
+    assert [page.turned_at(best, 1e-3, luck).lucky.high for luck in (1e-6, 0.5)] == [0, 3]
 
 
 def test_recorded_grids_are_those_of_the_edition_with_two_rates(monkeypatch):
@@ -173,13 +165,7 @@ def test_the_rates_of_the_papers_are_told_beside_their_neighbours():
             {"study": "cars196crops-frozen", "paper": "zhai2019", **dict.fromkeys(made(1, 1), nan), "in_use": 1e-2},
         ]
     )
-    assert page.of_papers_sentence(told).strip().splitlines() == [
-        "- On Grocery Store the rate that we use for each paper is the best of its grid, with worse ones to "
-        "either side.",
-        "- On Cars crops the rates of Zhai and Wu 2019 have no grid of their own; the rates of Roth et al. 2020 are "
-        "not the best of their grid; the rates of Oi et al. 2021 stand at the edge of their grid, so a better one may "
-        "lie beyond it.",
-    ]
+    assert page.inside(told).tolist() == [True, False, False, False]
     cells, marks = page.of_papers_cells(told)
     assert cells.loc[("Grocery Store", "Roth et al. 2020")].tolist() == ["10⁻⁴", "10⁻⁴", "20.00", "40.00", "30.00"]
     assert cells.loc[("Cars crops", "Zhai and Wu 2019")].tolist() == ["10⁻²", "no grid", "–", "–", "–"]
@@ -268,26 +254,8 @@ def test_what_a_rate_of_its_own_would_give_the_embedder(monkeypatch):
     cells, marks = page.of_embedders_cells(told)
     assert list(marks["mean"]) == ["best", "", "", ""]
     assert list(cells["pairs that change places"]) == ["0 of 3", "–", "0 of 3", "0 of 3"]
-    gain = 100 * (expected[0] - expected[1])
-    assert page.of_embedders_sentence(told) == (
-        "On Cars crops (last block trained) the embedder would do best at 10⁻⁵, beside a trunk at 3·10⁻⁵: "
-        f"{gain:.2f} points more on average than at the shared rate, with 0 of 3 pairs of losses in another order. "
-        "That is the end of what was tried."
-    )
-    assert page.of_embedders_sentence(told[told["rate"] > 1e-5]).endswith("is the best one for the embedder too.")
     del found[f"{name}-embedder-rates"]
     assert page.of_embedders().empty
-    assert page.of_embedders_sentence(page.of_embedders()) == ""
-
-
-def test_what_a_rate_of_its_own_would_give_each_method():
-    rates = {1e-4: [0.2, 0.5, 0.1], 1e-5: [0.3, 0.4, 0.6], 1e-6: [0.1, 0.3, 0.2]}
-    best = pd.DataFrame.from_dict(rates, orient="index", columns=METHODS)
-    assert page.own_rate_sentence("Cars", best) == (
-        "On Cars 1 of 3 losses scores higher at a rate other than the shared one, most of all Triplet: 10.00 "
-        "points, at 10⁻⁴. With a rate of its own for each, 0 of 3 pairs would change places."
-    )
-    assert page.own_rate_sentence("Cars", best.drop(1e-4)) == "On Cars the shared rate is the best one of every method."
 
 
 def test_the_luck_of_a_seed_is_that_of_validation_scores_between_reruns_of_one_search():

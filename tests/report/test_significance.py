@@ -313,12 +313,6 @@ class TestOtherClasses:
         assert {"Contrastive", "Triplet", "ProxyNCA", "SNR"} <= set(drawn(figure))
 
 
-def test_the_widest_range_of_ranks_is_told():
-    compared = measures.compare(study(made(repetitions=5)))
-    told = compared.summary
-    assert f"{told['among_best'].sum()} of 4 methods may be the best" in page.ranks_sentence(compared)
-
-
 def test_cost_beside_accuracy():
     one = study(made(search=0.016))
     steps = dict(zip(NAMES.values(), (100, 300, 200, 400), strict=True))

@@ -1,1 +1,1 @@
-"""What decides a ranking: how far each part of an experiment moves the methods together, and against one another."""
+"""What moves a score, and a ranking: each part of an experiment moves the methods together, and against one another."""

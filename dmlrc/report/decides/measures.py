@@ -444,14 +444,13 @@ def at_rates(records: StudyRecords) -> AtRates | None:
     return AtRates(made, compared, tables.mean_of(tables.accuracy(records), PRETRAINED, METRIC))
 
 
-def levels(found: AtRates, left_out: Collection[str] = ()) -> pd.DataFrame:
+def levels(found: AtRates) -> pd.DataFrame:
     """What would be said of the methods at each rate, from those that were run at every one; empty without three.
 
     A row a rate. Columns: spread (from the worst to the best, a fraction), a column a loss of 2006 (how far the newer
     ones lie above it on average, an `Estimate`), differ and pairs (how many pairs differ, by Holm's correction).
-    left_out: methods that do not count.
     """
-    methods = [name for name in found.everywhere if name not in left_out]
+    methods = found.everywhere
     newer = [name for name in methods if name not in tables.CLASSICS]
     classics = [name for name in tables.CLASSICS if name in methods]
     if not newer or not classics or len(methods) < 3:

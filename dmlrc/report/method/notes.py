@@ -1,4 +1,4 @@
-"""What a page says of a loss that no record shows: its equation, where ours differs, and which papers claim it."""
+"""What a page says of a loss that no record shows: its idea and equation, where ours differs, who claims it."""
 
 import tomllib
 from collections.abc import Mapping
@@ -20,13 +20,16 @@ OTHERS_PAGE = "20_losses_of_the_other_papers"
 
 @dataclass(frozen=True)
 class Note:
-    """formulas: the loss of a batch, then what it is made of, LaTeX. where: what the letters mean, Markdown. ours:
-    where our loss differs from its source, Markdown. symbols: hyperparameter -> its letter in the formulas, LaTeX.
+    """idea: the loss in words. formulas: the loss of a batch, then what it is made of, LaTeX. where: what the letters
+    mean. ours: where our loss differs from its source. All but the formulas are Markdown.
+
+    symbols: hyperparameter -> its letter in the formulas, LaTeX.
     claimed_by: the papers, as `published.claims` names them, whose proposal it is. claims: ids of `claims.CLAIMS`.
     label, reference, losses: of a section about losses that are not searched: its heading, the entry of their source in
     the bibliography, their names in `losses.REGISTRY`.
     """
 
+    idea: str
     formulas: tuple[str, ...]
     where: str
     ours: str

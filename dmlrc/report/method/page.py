@@ -1,12 +1,10 @@
-"""A method's page: what its records say, as numbers, cells and sentences."""
+"""A method's page: what its records say, as numbers and cells."""
 
-import inspect
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
-from dmlrc import losses
 from dmlrc.errors import unknown
 from dmlrc.methods import LOSS_WEIGHTS_LR, Float, Int, Method
 from dmlrc.records import PRETRAINED, StudyRecords
@@ -37,15 +35,6 @@ def records_of(edition: Sequence[StudyRecords], method: str) -> dict[str, StudyR
 # What it computes
 
 
-def what(method: Method) -> str:
-    """What kind of a loss it is, where it comes from, and what a batch holds, in a sentence."""
-    kind = "compares images with each other" if method.kind == "embedding" else "compares images with learned vectors"
-    return (
-        f"{method.label} {{cite:p}}`{method.reference}` {kind}. A batch holds {method.classes_per_batch} classes of "
-        f"{labels.counted(method.images_per_class, 'image')}."
-    )
-
-
 def formulas(method: Method) -> str:
     """The loss as formulas, what their letters mean, and where ours differs, as MyST."""
     more = [f"the {labels.parameter(LOSS_WEIGHTS_LR)}"] if LOSS_WEIGHTS_LR in method.space else []
@@ -60,7 +49,7 @@ def noted(note: Note, named: str, *more: str) -> str:
     letters = [_lettered(labels.parameter(name), letter) for name, letter in note.symbols.items()]
     settings = f" {named}: {labels.listed([*letters, *more])}." if letters else ""
     shown = "\n\n".join(f"$$\n{formula}\n$$" for formula in note.formulas)
-    return f"{shown}\n\n{note.where}{settings}\n\n**Where does ours differ from its source?** {note.ours}"
+    return f"{shown}\n\n{note.where}{settings}\n\n**How ours differs from its source.** {note.ours}"
 
 
 _GREEK = {"α": r"\alpha", "β": r"\beta", "γ": r"\gamma", "ε": r"\epsilon", "λ": r"\lambda"}
@@ -73,11 +62,6 @@ def _lettered(name: str, letter: str) -> str:
     ('margin $m$', '$\\lambda$', 'β $b$')
     """
     return f"${letter}$" if _GREEK.get(name) == letter else f"{name} ${letter}$"
-
-
-def source(method: Method) -> str:
-    """The code of the loss."""
-    return inspect.getsource(losses.REGISTRY[method.loss])
 
 
 # Where it stands
@@ -120,6 +104,25 @@ def gains(standing: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         over = trained.assign(mean=trained["mean"] - frame["mean"].get(PRETRAINED, 0.0), study=study)
         parts.append(over.reset_index())
     return pd.concat(parts, ignore_index=True)
+
+
+def glance(found: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
+    """A method in every table as cells: its place by mean MAP@R, the median trial's share of the best one's, its cost.
+
+    behind: points below the best mean of the table.
+    """
+    rows, shares = {}, median_shares(trials(found, method))
+    for study, frame in standings(found).items():
+        row = place(frame, method)
+        above = int((frame["mean"].drop(index=PRETRAINED, errors="ignore") > row["mean"]).sum())
+        rows[study] = {
+            "place": f"{above + 1} of {row['n']}",
+            "behind": f"{100 * (row['best'] - row['mean']):.1f}",
+            "tied with the best": "yes" if row["tied"] else "no",
+            "median trial": f"{100 * shares[study]:.0f} %" if study in shares else "–",
+            "a search, minutes": f"{tables.cost(found[study])['search_seconds'][method] / 60:.0f}",
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
 
 
 def places(found: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
@@ -165,38 +168,6 @@ def elsewhere(edition: Sequence[StudyRecords], method: str) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
 
 
-def place_sentences(standing: Mapping[str, pd.DataFrame], method: str) -> list[str]:
-    """Where a method stands, a sentence a table. standing: `standings`."""
-    sentences = []
-    for study, frame in standing.items():
-        row = place(frame, method)
-        ranks = labels.places(row["rank_low"], row["rank_high"])
-        luck = "" if "seed_ci95" in frame else " (counting seeds alone)"
-        sentences.append(
-            f"{study}: {labels.percent(row['mean'], digits=1)} % MAP@R, rank {ranks} of {row['n']}{luck}; "
-            f"{_beside_the_best(row, method, int(frame['tied'].sum()), 'seed_ci95' in frame)}."
-        )
-    return sentences or ["It has no results in these studies."]
-
-
-def _beside_the_best(row: pd.Series, method: str, tied: int, searched: bool) -> str:
-    """How a method compares with the best of its table.
-
-    row: `place`; tied: how many cannot be told from the best; searched: whether the luck of search is counted.
-    """
-    if method == row["best_method"]:
-        others = f", though {labels.counted(tied - 1, 'other')} cannot be told from it" if tied > 1 else ""
-        return f"the highest mean{others}"
-    if row["tied"]:
-        return "it cannot be told from the best"
-    perhaps = ", though with the luck of search borrowed it may "
-    if row["rank_low"] == 1:
-        return "that is where all pairs are compared; with the best alone, it is behind" + f"{perhaps}not be" * (
-            not searched
-        )
-    return "not among the best" + f"{perhaps}be" * (not searched)
-
-
 def cost(found: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
     """What a search and a rerun of the method cost, as cells, beside the median of the table's methods."""
     rows = {}
@@ -231,6 +202,23 @@ def trials(found: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
+def median_shares(tried: pd.DataFrame) -> dict[str, float]:
+    """Which share of the best trial's value the median trial of each study reaches."""
+    values = tried.groupby("study", sort=False)["value"]
+    return (values.median() / values.max()).to_dict()
+
+
+def start_here(tried: pd.DataFrame, method: Method) -> pd.DataFrame:
+    """The setting with the highest validation score of each study as cells: a row a hyperparameter, and its range."""
+    best = tried.loc[tried.groupby("study", sort=False)["value"].idxmax()].set_index("study")
+    rows = {
+        labels.parameter(name): {study: labels.number(value) for study, value in best[name].items()}
+        | {"searched": _range(space)}
+        for name, space in method.space.items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Hyperparameter")
+
+
 def winners(tried: pd.DataFrame, method: Method) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The setting that won each search as cells, below the ranges; marked: within 2 % of an end of its range."""
     names = {name: labels.parameter(name) for name in method.space}
@@ -254,34 +242,21 @@ def _range(space: Float | Int) -> str:
     )
 
 
-def sensitivity(tried: pd.DataFrame) -> str:
-    """Which share of the best trial's value the median trial reaches, in a sentence."""
-    values = tried.groupby("study", sort=False)["value"]
-    shares = (values.median() / values.max()).to_dict()
-    told = labels.listed(f"{100 * share:.0f} % on {study}" for study, share in shares.items())
-    return f"The median trial reaches this share of the best one's validation MAP@R: {told}."
-
-
-def rate_sentences(edition: Sequence[StudyRecords], method: str) -> list[str]:
-    """What the learning rate does to the method on validation classes, a sentence a study whose grid has it."""
-    sentences = []
+def rate_cells(edition: Sequence[StudyRecords], method: str) -> pd.DataFrame:
+    """What the learning rate does to the method on validation classes, as cells, a row a study whose grid has it."""
+    rows = {}
     for study, grid in rates.recorded(edition).items():
         best = rates.best_trials(grid)
-        if method not in best:
-            continue
-        own, shared = best[method].idxmax(), rates.best_rate(best)
-        worst = best[method].idxmin()
-        lost = 100 * (best[method].max() - best[method].min())
-        same = (
-            "as for all methods together" if own == shared else f"while {labels.rate(shared)} suits all together best"
-        )
-        edge = ", at the edge of the grid" * (own in (min(best.index), max(best.index)))
-        sentences.append(
-            f"{study}: in one run at each rate, at a setting from an earlier search, the best rate is "
-            f"{labels.rate(own)}{edge}, {same}; at {labels.rate(worst)}, the worst of the grid, it loses {lost:.1f} "
-            "points of validation MAP@R."
-        )
-    return sentences
+        if method in best:
+            own = best[method].idxmax()
+            edge = " (end of the grid)" * (own in (min(best.index), max(best.index)))
+            rows[study] = {
+                "best for it": labels.rate(own) + edge,
+                "best for all": labels.rate(rates.best_rate(best)),
+                "worst for it": labels.rate(best[method].idxmin()),
+                "lost at the worst": f"{100 * (best[method].max() - best[method].min()):.1f}",
+            }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
 
 
 # What is claimed of it

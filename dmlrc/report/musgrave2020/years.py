@@ -10,6 +10,7 @@ from dmlrc.papers import musgrave2020
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import labels, published, statistics, tables
 from dmlrc.report.claims.musgrave2020 import slope_since
+from dmlrc.report.first.page import span
 from dmlrc.report.statistics import Estimate
 
 CONTRASTIVE, TRIPLET = tables.CLASSICS
@@ -161,7 +162,7 @@ def _of_claims() -> dict[str, float]:
     return named | {"horde.low": horde.min(), "horde.high": horde.max()}
 
 
-def _of_tables(edition: Sequence[StudyRecords]) -> dict[str, float]:
+def _of_tables(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """How far the newer losses lead when all are tuned alike, on average, and the best of ours."""
     named, best = {}, []
     for baseline in tables.CLASSICS:
@@ -175,4 +176,4 @@ def _of_tables(edition: Sequence[StudyRecords]) -> dict[str, float]:
     for each in edition:
         means = tables.measured_by_year(tables.accuracy(each)).set_index("method")["value"]
         best.append(100 * (means.drop([*tables.CLASSICS], errors="ignore").max() / means[CONTRASTIVE] - 1))
-    return named | {"best.low": min(best), "best.high": max(best)}
+    return named | {"best.low": min(best), "best.high": max(best), "best.span": span(min(best), max(best))}

@@ -176,26 +176,6 @@ def of_embedders_cells(told: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     return cells, marks
 
 
-def of_embedders_sentence(told: pd.DataFrame) -> str:
-    """Which rate of the embedder is best on each study, and what it would change; "" where no grid is recorded."""
-    lines = []
-    for study, rows in told.groupby("study", sort=False):
-        best, shared = rows.loc[rows["mean"].idxmax()], rows[rows["rate"] == rows["of_trunk"]].iloc[0]
-        title = titles.title(study)
-        if best["rate"] == shared["rate"]:
-            lines.append(f"On {title} the rate that both share is the best one for the embedder too.")
-            continue
-        edge = best["rate"] in (rows["rate"].min(), rows["rate"].max())
-        lines.append(
-            f"On {title} the embedder would do best at {labels.rate(best['rate'])}, beside a trunk at "
-            f"{labels.rate(shared['rate'])}: {labels.percent(best['mean'] - shared['mean'])} points more on average "
-            f"than at the shared rate, with {best['turned']} of {best['pairs']} pairs of losses in another order."
-            + " That is the end of what was tried."
-            * edge
-        )
-    return " ".join(lines)
-
-
 def _is_whole(grid: StudyRecords) -> bool:
     """Whether every rate of a grid is finished."""
     return len(best_trials(grid)) == len({method.level for method in studies.STUDIES[grid.name].methods})
@@ -238,42 +218,12 @@ def _peak_cells(told: pd.DataFrame, named: Mapping[str, pd.Series]) -> tuple[pd.
     return shown, marks
 
 
-def of_papers_sentence(told: pd.DataFrame) -> str:
-    """On which studies the rates of the other papers' experiments are interior optima, and where they are not."""
-    inside = told["in_use"].eq(told["best"]) & told[["one_lower", "one_higher"]].notna().all(axis=1)
-    lines = []
-    for study, rows in told.assign(inside=inside).groupby("study", sort=False):
-        left = rows[~rows["inside"]]
-        reasons = {
-            "have no grid of their own": left[left["best"].isna()],
-            "are not the best of their grid": left[left["best"].notna() & (left["best"] != left["in_use"])],
-            "stand at the edge of their grid, so a better one may lie beyond it": left[left["best"] == left["in_use"]],
-        }
-        said = [
-            f"the rates of {labels.listed(map(labels.paper, of['paper']))} {why}"
-            for why, of in reasons.items()
-            if len(of)
-        ]
-        best = "the rate that we use for each paper is the best of its grid, with worse ones to either side"
-        lines.append(f"On {titles.title(study)} {'; '.join(said) or best}.")
-    return labels.bullets(lines)
+def inside(told: pd.DataFrame) -> pd.Series:
+    """Whether each rate in use is the best of its grid, with worse ones on both sides. told: `of_papers`."""
+    return told["in_use"].eq(told["best"]) & told[["one_lower", "one_higher"]].notna().all(axis=1)
 
 
-def sentence(grid: StudyRecords) -> str:
-    """How far the methods are apart at the highest and at the best rate, in words."""
-    told = summary(grid)
-    if len(told) < 2:
-        return f"On {titles.title(grid.name)} fewer than two rates have been tried so far."
-    best, high = best_rate(best_trials(grid)), told.index.max()
-    wide, narrow = (labels.percent(told["range"][rate]) for rate in (high, best))
-    return (
-        f"On {titles.title(grid.name)} {len(best_trials(grid).columns)} methods lie {wide} points apart at a rate of "
-        f"{labels.rate(high)} and {narrow} points at {labels.rate(best)}; on average the better rate is worth "
-        f"{labels.percent(told['mean'][best] - told['mean'][high])} points."
-    )
-
-
-def _settings_from(grid: StudyRecords) -> tuple[str, float]:
+def settings_from(grid: StudyRecords) -> tuple[str, float]:
     """The study whose searches found the settings with which a grid compares methods, and the rate it had."""
     settings = tuned.of(grid.meta["dataset"])
     name = next(name for name, found in tuned.SEARCHED_ON.items() if found is settings)
@@ -284,53 +234,12 @@ def settings_sentence(grids: Mapping[str, StudyRecords]) -> str:
     """On which data, and at which rate, the settings of each grid were found. grids: title -> records."""
     found: dict[tuple[str, float], list[str]] = {}
     for title, grid in grids.items():
-        found.setdefault(_settings_from(grid), []).append(title)
+        found.setdefault(settings_from(grid), []).append(title)
     told = "; ".join(
         f"{f'for {labels.listed(those)} ' * (len(found) > 1)}that of `{name}` at {labels.rate(rate)}"
         for (name, rate), those in found.items()
     )
     return f"Each method has the setting that was best in an earlier search: {told}." if told else ""
-
-
-def order_sentence(title: str, grid: StudyRecords, luck: float) -> str:
-    """What rates that are too high do to the order of the methods; "" where the best rate is the highest.
-
-    luck: `seed_luck` of the study; NaN where it is not known.
-    """
-    best = best_trials(grid)
-    chosen = best_rate(best)
-    higher = sorted(best.index[best.index > chosen])
-    if not higher:
-        return ""
-    turned = [_turned(best, rate, luck) for rate in higher]
-    told = [f"{each.pairs} at {labels.rate(rate)}" for rate, each in zip(higher, turned, strict=True)]
-    lucky = labels.listed(_by_luck(each.lucky) for each in turned)
-    by_luck = f" (another seed alone would turn {lucky})" * (luck == luck)
-    return (
-        f"On {title}, of {turned[0].of} pairs of losses {labels.listed(told)} stand in a different order from that at "
-        f"{labels.rate(chosen)}{by_luck}."
-    )
-
-
-def own_rate_sentence(title: str, best: pd.DataFrame) -> str:
-    """What a rate of its own would give each method over the shared one, and whether the order would be another.
-
-    best: `best_trials`. The best of several rates is picked by the score that it is then given, so a gain is probably
-    too high.
-    """
-    shared, own = best.loc[best_rate(best)], best.max()
-    gains = own - shared
-    gaining = int((gains > 0).sum())
-    if not gaining:
-        return f"On {title} the shared rate is the best one of every method."
-    most = gains.idxmax()
-    changed, pairs = statistics.turned(shared, own)
-    return (
-        f"On {title} {gaining} of {len(gains)} losses score{'s' * (gaining < 2)} higher at a rate other than the "
-        f"shared one, most of all {labels.method_label(most)}: {labels.percent(gains.max())} points, at "
-        f"{labels.rate(best[most].idxmax())}. With a rate of its own for each, {changed} of {pairs} pairs would change "
-        "places."
-    )
 
 
 class Turned(NamedTuple):
@@ -344,7 +253,7 @@ class Turned(NamedTuple):
     lucky: Estimate
 
 
-def _turned(best: pd.DataFrame, rate: float, luck: float) -> Turned:
+def turned_at(best: pd.DataFrame, rate: float, luck: float) -> Turned:
     """Of the losses that have a score at both rates. best: `best_trials`; luck: `seed_luck`.
 
     The settings are the same at all rates, so only the seed turns pairs by luck.
@@ -364,35 +273,6 @@ def seed_luck(study: StudyRecords) -> float:
     if scores.empty:
         return float("nan")
     return float(np.sqrt(statistics.noise(statistics.as_array(scores)[1]).seed) / scores["value"].mean())
-
-
-def between(edition: Sequence[StudyRecords]) -> dict[str, Turned]:
-    """Of each study, by its title, the order at the highest rate of its grid; where the luck of seeds is known."""
-    lucks = {titles.title(each.name): seed_luck(each) for each in edition}
-    tables = {title: best_trials(grid) for title, grid in recorded(edition).items() if lucks[title] == lucks[title]}
-    return {title: _turned(best, best.index.max(), lucks[title]) for title, best in tables.items()}
-
-
-def turned_sentence(changes: Mapping[str, Turned]) -> str:
-    """How many pairs change places, and how many another seed would turn, as half a sentence. changes: `between`."""
-    of = labels.span((change.of for change in changes.values()), str)
-    turned = [f"{change.pairs} on {title}" for title, change in changes.items()]
-    lucky = [_by_luck(change.lucky) for change in changes.values()]
-    return (
-        f"of {of} pairs of losses, {labels.listed(turned)} change places between the highest rate tried and the "
-        f"best (another seed alone would swap {labels.listed(lucky)})"
-    )
-
-
-def _by_luck(lucky: Estimate) -> str:
-    return labels.span((lucky.low, lucky.high), "{:.0f}".format)
-
-
-def turned_in_short(edition: Sequence[StudyRecords]) -> str:
-    """How much of the order on validation classes a rate that is too high turns around, in one sentence; or ""."""
-    changes = between(edition)
-    told = "On validation classes, with each loss trained once at each rate"
-    return f"{told}, {turned_sentence(changes)}." if changes else ""
 
 
 def warning(edition: Sequence[StudyRecords]) -> str:

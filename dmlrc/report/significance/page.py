@@ -152,18 +152,6 @@ def overview(edition: Sequence[StudyRecords], lenders: Sequence[StudyRecords]) -
     return pd.DataFrame(rows).set_index(["Study", "accuracy"])
 
 
-def ranks_sentence(compared: Comparison) -> str:
-    """How many methods may be the best, and the widest range of ranks, in a sentence."""
-    told = compared.summary
-    width = told["rank_high"] - told["rank_low"]
-    widest = width.idxmax()
-    low, high = told.loc[widest, ["rank_low", "rank_high"]]
-    return (
-        f"On `{compared.study}` {told['among_best'].sum()} of {len(told)} methods may be the best; the rank of "
-        f"{labels.method_label(widest)} may be any from {low:.0f} to {high:.0f}."
-    )
-
-
 def class_cells(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
     """`over_classes` as cells, in percent and points, the best first, and marks; last the untrained trunk.
 

@@ -1,0 +1,54 @@
+"""What the page of a reader's own run says of it: the only sentences on records that nobody has read before."""
+
+import pandas as pd
+
+from dmlrc.records import PRETRAINED, StudyRecords
+from dmlrc.report import labels, tables
+
+FEW_TRIALS = 10
+"""Searches of fewer say nothing of how much a loss depends on its hyperparameters."""
+
+
+def answer(records: StudyRecords) -> str:
+    """Which loss has the highest joined MAP@R, what ties with it, what that counts, and how far no training comes."""
+    frame = tables.deciding(tables.accuracy(records))
+    trained = frame[frame["method"] != PRETRAINED].assign(mark=tables.marks(frame)).set_index("method")
+    if len(trained) < 2:
+        return f"On `{records.name}` fewer than two methods have results so far, so there is nothing to compare."
+    best = trained["mean"].idxmax()
+    tied = [_name(method) for method in trained.index[trained["mark"] == "tie"]]
+    counts = "search and seed" if "seed_ci95" in frame else "the seed alone, since each loss was searched once"
+    sentences = [
+        f"On `{records.name}` **{_name(best)}** has the highest MAP@R, {labels.one_digit(trained['mean'].max())} %.",
+        f"With it {'ties' if len(tied) == 1 else 'tie'} {labels.listed(tied)}." if tied else "No other ties with it.",
+        f"These ties count noise of {counts}.",
+        _untrained(frame, trained["mean"]),
+    ]
+    return " ".join(filter(None, sentences))
+
+
+def _untrained(frame: pd.DataFrame, trained: pd.Series) -> str:
+    untrained = frame.loc[frame["method"] == PRETRAINED, "mean"]
+    if untrained.empty:
+        return ""
+    above = int((trained > untrained.max()).sum())
+    return (
+        f"Without any training MAP@R is {labels.one_digit(untrained.max())} %, which "
+        f"{above or 'none'} of {len(trained)} losses {'exceeds' if above == 1 else 'exceed'}."
+    )
+
+
+def forgiving(records: StudyRecords) -> str:
+    """Which loss depends least on its hyperparameters, and which most; "" of searches that are too short to say."""
+    share = tables.sensitivity(records)["median_share"].dropna()
+    if records.meta["budget"]["trials"] < FEW_TRIALS or len(share) < 2:
+        return ""
+    least, most = share.idxmax(), share.idxmin()
+    return (
+        f"On `{records.name}` {_name(least)} depends least on its hyperparameters: its median trial reaches "
+        f"{100 * share[least]:.0f} % of its best. {_name(most)} depends most on them ({100 * share[most]:.0f} %)."
+    )
+
+
+def _name(method: str) -> str:
+    return labels.prose(labels.method_label(method))
