@@ -212,19 +212,6 @@ def ranks_text(found: Ranks | None, between: str = " to ") -> str:
     return found.text(between) if found else NOT_AMONG
 
 
-def verdicts(edition: Sequence[StudyRecords] | claims.Judged, paper: str) -> str:
-    """How the claims of one paper were judged, in a sentence. paper: its id in `papers.ALL`."""
-    told = {}
-    for name, part in claims.numbers(edition, paper).groupby(level="study", sort=False):
-        if name == claims.WITHOUT_RECORDS:
-            continue
-        number, counts = claims.settled(part["verdict"])
-        firm = part["verdict"].isin([claims.REPRODUCED, claims.NOT_REPRODUCED])
-        aside = claims.from_low_rows(part["below_trunk"][firm])
-        told[name] = f"{number} of {len(part)}{f' ({counts}{aside})' if counts else ''}"
-    return f"Settled claims of the paper: {labels.by_study(told)}."
-
-
 def column(
     rows: pd.DataFrame, untrained: float = math.nan, beside: Collection = (), ranks: bool = True
 ) -> tuple[pd.Series, pd.Series]:

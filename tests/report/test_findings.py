@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import torch
 import torch.nn.functional as F
-from factories import fake_records, searched_study, write_fake_study
+from factories import fake_records, write_fake_study
 from pytorch_metric_learning import distances as pml_distances
 from pytorch_metric_learning import losses as pml
 from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
@@ -21,8 +21,8 @@ from sklearn.metrics import average_precision_score
 from torchvision.transforms import RandomResizedCrop
 
 from dmlrc import losses, metrics
-from dmlrc.report import publish, published, style, tables
-from dmlrc.report.findings import figures, literature, of_claims, of_training, page, training
+from dmlrc.report import published, style, tables
+from dmlrc.report.findings import figures, literature, page, training
 from dmlrc.report.findings import metrics as shown
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "12_findings.ipynb"
@@ -78,11 +78,6 @@ def found(records):
         "table-against-plot": literature.table_against_plot(),
         "copied-nmi": literature.copied_nmi(),
     }
-
-
-@pytest.fixture(scope="module")
-def findings(records):
-    return page.demonstrate([records])
 
 
 # Metrics
@@ -429,12 +424,6 @@ def test_twins_of_a_study_without_one_of_them():
     assert list(table.index) == list(published.DATASETS)
 
 
-def test_twins_of_repeated_searches_are_told_with_their_interval():
-    again = searched_study("cub200-2010-frozen", {"normalized_softmax": 0.42, "proxy_nca": 0.40})
-    assert re.search(r"ProxyNCA is \+\d\.\d\d ± \d\.\d\d points on `", of_claims.searched_again([again]))
-    assert of_claims.searched_again([fake_records()]) == ""
-
-
 def test_temperatures_of_the_twins(found):
     table = found["twin-temperatures"]
     assert table.loc[("CUB200", 32), "proxy_nca"] == pytest.approx(1 / (2 * 13.98))
@@ -491,55 +480,51 @@ def test_claims_after_2019_are_those_seen_in_a_source():
 # The list
 
 
-def test_overview_has_every_finding_once(findings):
-    table = page.overview(findings.values())
+def test_overview_has_every_finding_once(records):
+    table = page.overview([records])
     assert len(table) == 22
-    assert table["title"].is_unique
+    assert table.index.is_unique
     assert not table.eq("").any(axis=None)
-    assert not table["effect"].str.contains("nan").any()
-    for name, finding in findings.items():
-        assert finding.exhibits[0].name == name
-        texts = [text for each in finding.exhibits for text in (each.caption, each.remark)]
-        assert not any("nan" in text.split() for text in [*texts, finding.takeaway]), name
+    assert not any("nan" in text.split() for text in table.to_numpy().ravel())
 
 
-def test_findings_with_two_scores_come_first_the_widest_on_top(findings):
-    found = page.pairs(findings.values())
-    assert len(found) > 5
-    assert [pair.size for pair in found] == sorted((pair.size for pair in found), reverse=True)
-    first = [findings[name].pair for name in page.overview(findings.values()).index[: len(found)]]
-    assert first == found
-    assert all(0 <= value <= 1 for pair in found for value in (pair.wrong, pair.right))
-    said = page.pairs_sentence(found)
-    assert found[0].what in said
-    assert f"{100 * found[0].size:.1f} points" in said
-    dots = [line for line in figures.wrong_right(found).axes[0].get_lines() if len(line.get_xdata()) == 1]
+def test_findings_with_two_scores_come_first_the_widest_on_top(records):
+    found = page.pairs([records])
+    sizes = [pair.size for pair in found.values()]
+    assert len(found) == 9
+    assert sizes == sorted(sizes, reverse=True)
+    assert all(0 <= value <= 1 for pair in found.values() for value in (pair.wrong, pair.right))
+    assert {*found} == {each.name for each in page.FINDINGS[:9]}
+    dots = [line for line in figures.wrong_right([*found.values()]).axes[0].get_lines() if len(line.get_xdata()) == 1]
     faces = {"white": "wrong", style.BLUE: "right"}
-    for row, pair in enumerate(found):
+    for row, pair in enumerate(found.values()):
         at = {faces[dot.get_markerfacecolor()]: dot.get_xdata()[0] for dot in dots if dot.get_ydata()[0] == row}
         assert at == pytest.approx({"wrong": 100 * pair.wrong, "right": 100 * pair.right})
 
 
-def test_every_finding_is_in_the_chapter_whole(findings):
+def test_every_finding_is_in_the_chapter_in_the_order_of_the_overview():
     source = "".join(cell.source for cell in nbformat.read(NOTEBOOK, as_version=4).cells)
-    for name, finding in findings.items():
-        whole = f'findings["{name}"].show()' in source
-        assert whole or all(f'findings["{name}"].show("{each.name}")' in source for each in finding.exhibits), name
+    places = [re.search(rf'"finding-{each.name}"|"{each.name}",', source) for each in page.FINDINGS]
+    assert all(places)
+    assert [place.start() for place in places] == sorted(place.start() for place in places)
+    for name in page.SHAPES:
+        assert re.search(rf'page\.table\(\s*"{name}"', source), name
 
 
-def test_the_chapter_is_short():
-    code = [cell.source for cell in nbformat.read(NOTEBOOK, as_version=4).cells if cell.cell_type == "code"]
-    assert sum(len(source.splitlines()) for source in code) < 200
+def test_without_long_curves_one_finding_is_not_run():
+    assert "own-maximum" not in page.pairs([])
+    assert page.overview([]).loc["Each metric at its own best epoch", ["right", "wrong"]].tolist() == ["not run"] * 2
+    assert not [name for name in page.numbers([]) if name.startswith("own")]
 
 
-def test_a_finding_without_records_says_so(monkeypatch):
-    finding = of_training.own_maximum([])
-    assert finding.effect == "not run"
-    assert not finding.exhibits
-    said = []
-    monkeypatch.setattr(publish, "text", said.append)
-    finding.show()
-    assert "not run, since none of these studies" in said[0]
+def test_numbers_of_the_text_are_those_of_the_demonstrations(found, records):
+    n = page.numbers([records])
+    assert n["ties.sorted"] == pytest.approx(100 * found["ties"].loc["collapsed", "sorted"])
+    assert n["wasserstein.same"] == pytest.approx(100 * found["wasserstein-choice"]["same"])
+    assert n["twins.gap"] == pytest.approx(2.43)
+    assert n["smooth"] == pytest.approx(found["smooth-ap"].set_index(["classes", "images"])["blocks"][3, 4])
+    part = found["own-maximum"]
+    assert n["own.gain"] == pytest.approx(100 * part["inflation"].mean())
 
 
 # What was noted while reading papers and code, before the demonstrations were written
@@ -640,8 +625,8 @@ ONLY_IN_PART = ("duplicates", "classes", "recycled", "gains")
 """Notes of which a part did not stand: the demonstration was shown as it came out."""
 
 
-def test_there_is_a_note_for_every_finding(findings):
-    assert list(NOTES) == list(findings)
+def test_there_is_a_note_for_every_finding():
+    assert {*NOTES} == {each.name for each in page.FINDINGS}
 
 
 @pytest.mark.parametrize("name", NOTES)

@@ -1,6 +1,6 @@
 """How the claims are printed: cells of text, with links to the chapters that show the numbers."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import isnan
 
 import pandas as pd
@@ -200,34 +200,3 @@ def _counted(judgements: Mapping[str, Judgement], section: str) -> str:
 
 def _sentence(text: str) -> str:
     return text[0].upper() + text[1:]
-
-
-def from_low_rows(settled_low: Iterable[bool]) -> str:
-    """An aside, how many settled claims rest on rows of which most lie below the untrained trunk; "" for none.
-
-    >>> from_low_rows([True, True, False]), from_low_rows([False])
-    ('; 2 of these 3 from rows below the untrained trunk', '')
-    >>> from_low_rows([True, True])
-    '; all from rows below the untrained trunk'
-    """
-    low = list(settled_low)
-    count = "all" if all(low) else f"{sum(low)} of these {len(low)}"
-    return f"; {count} from rows below the untrained trunk" if any(low) else ""
-
-
-def settled(verdicts: Iterable[str]) -> tuple[int, str]:
-    """How many of these verdicts are firm, and how many of each kind in words.
-
-    >>> settled(["reproduced", "inconclusive", "not reproduced", "reproduced"]), settled(["not run"])
-    ((3, '2 reproduced and 1 not reproduced'), (0, ''))
-    >>> settled(["reproduced"] * 4), settled(["not reproduced"])
-    ((4, 'all reproduced'), (1, 'not reproduced'))
-    """
-    found = list(verdicts)
-    counts = {verdict: count for verdict in (REPRODUCED, NOT_REPRODUCED) if (count := found.count(verdict))}
-    if len(counts) == 1:
-        [(verdict, count)] = counts.items()
-        return count, verdict if count == 1 else {REPRODUCED: "all reproduced", NOT_REPRODUCED: "none reproduced"}[
-            verdict
-        ]
-    return sum(counts.values()), labels.listed(f"{count} {verdict}" for verdict, count in counts.items())

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from dmlrc.report import labels, svg
-from dmlrc.report.findings.finding import Pair
+from dmlrc.report.findings.page import Pair
 from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, RED, canvas, family_legend, method_rows, method_style
 
 LOOKS = {
