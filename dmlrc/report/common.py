@@ -231,7 +231,7 @@ def column(
     """The cells of a column of ours, and their marks: mean and interval, the ranks that a row may have in brackets.
 
     rows: mean, ci95 and n, as `over_seeds`. untrained: what is lower has a sign. beside: rows that do not compete.
-    ranks: False leaves the brackets out, as in all columns of a table but its first. `labels.BEST_OF_SEEDS` says it.
+    ranks: False leaves the brackets out, as in all columns of a table but its first.
     """
     competing = rows.drop(index=list(beside), errors="ignore")
     told = statistics.by_luck_of_seeds(competing)

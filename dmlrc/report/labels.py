@@ -265,13 +265,6 @@ def ties(frame: pd.DataFrame) -> str:
     return f"{ranks}Bold: the highest mean. Italic: not to be told from the best, counting the luck of seeds alone."
 
 
-BEST_OF_SEEDS = (
-    "In brackets: the ranks that a row may have. Bold: the highest mean; italic: not to be told from it (multiple "
-    "comparisons with the best, 95 %, counting the luck of seeds alone)."
-)
-"""What `common.column` adds to the numbers of ours."""
-
-
 def against_untrained(texts: pd.Series, values: pd.Series, untrained: float | pd.Series) -> pd.Series:
     """Cells with BELOW behind those whose value is lower than the untrained trunk's: of a column, or each one's own.
 

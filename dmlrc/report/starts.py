@@ -13,7 +13,6 @@ import pandas as pd
 
 from dmlrc import studies
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import labels
 from dmlrc.studies import experiments
 
 METRIC = "precision_at_1"
@@ -96,36 +95,11 @@ def _width(protocol: Mapping, setting: str) -> float:
     return protocol["embedding_dim"] * models if protocol["embedding_dim"] else float("nan")
 
 
-def sentences(found: Mapping[str, pd.Series]) -> str:
-    """What more dimensions give without any training, as a paragraph; "" where that is not known. found: `around`."""
-    told = {}
-    for name, curve in found.items():
-        ends = [
-            f"{100 * curve[width]:.1f} % at {width:.0f} dimensions" for width in (curve.index.min(), curve.index.max())
-        ]
-        told[name] = f"from {ends[0]} to {ends[1]}"
-    if not told:
-        return ""
-    return (
-        "\n\nDimensions alone have an effect without any training: an untrained linear layer on the same features goes "
-        f"{labels.by_study(told)}."
-    )
+def sizes_above(curve: pd.Series, sweep: StudyRecords) -> tuple[int, int]:
+    """At how many sizes the best row of a sweep lies above the untrained layer, by its mean, and of how many.
 
-
-def learnt(found: Mapping[str, pd.Series], sweeps: Mapping[str, StudyRecords | None]) -> str:
-    """At how many sizes training leads above the untrained layer, in a sentence; "" where that is not known.
-
-    found: `around` of these sweeps of sizes. Of each size the best row counts, by its mean.
+    curve: `around` of the sweep.
     """
-    told = {}
-    for name, curve in found.items():
-        rows = scores(sweeps[name]).groupby(["row", "level_number"])["value"].mean()
-        best = rows.groupby("level_number").max().reindex(curve.index).dropna()
-        above = int((best > curve[best.index]).sum())
-        told[name] = f"at {'each' if above == len(best) else above or 'none'} of {len(best)} sizes"
-    if not told:
-        return ""
-    return (
-        "\n\nOnly the gap above the dashed line, the untrained layer, was learnt. The best row lies above it "
-        f"{labels.by_study(told)}."
-    )
+    rows = scores(sweep).groupby(["row", "level_number"])["value"].mean()
+    best = rows.groupby("level_number").max().reindex(curve.index).dropna()
+    return int((best > curve[best.index]).sum()), len(best)

@@ -166,7 +166,7 @@ def rank_test(first: pd.Series, second: pd.Series) -> dict[str, float]:
 def pearson(x: ArrayLike, y: ArrayLike) -> float:
     """Pearson's correlation; NaN where one of the two is constant, or for a single point."""
     x, y = np.asarray(x, float), np.asarray(y, float)
-    if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+    if len(x) < 2 or any(np.ptp(np.round(each, 12)) == 0 for each in (x, y)):  # but for the order of a sum
         return float("nan")
     return float(stats.pearsonr(x, y).statistic)
 
@@ -270,7 +270,9 @@ def bootstrap(rows: ArrayLike, statistic: Callable[[np.ndarray], np.ndarray], un
     if len(rows) < 2:
         return Estimate(value, np.nan, np.nan, len(rows), units, PERCENTILES)
     drawn = np.random.default_rng(SEED).integers(0, len(rows), (RESAMPLES, len(rows)))
-    low, high = np.nanpercentile(statistic(rows[drawn]), [2.5, 97.5])
+    found = statistic(rows[drawn])
+    found = found[~np.isnan(found)]
+    low, high = np.percentile(found, [2.5, 97.5]) if len(found) else (np.nan, np.nan)
     return Estimate(value, float(low), float(high), len(rows), units, PERCENTILES)
 
 

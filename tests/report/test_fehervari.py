@@ -69,8 +69,6 @@ def test_every_cell_that_differs_from_the_authors_plots_has_a_dagger():
     cells = pd.concat([page.compare(name, {})[0].stack([0, 1]) for name in page.DATASETS.values()])
     assert cells.str.contains("†").sum() == 7
     assert sorted(cells[cells.str.contains("‡")]) == ["67.31‡", "82.41‡"]
-    assert "49.04" in page.plotted("CUB200")
-    assert "NPairs NMI" in page.plotted("SOP")
 
 
 def test_slips_do_not_compete():
@@ -94,11 +92,9 @@ def test_our_rows_are_in_the_setting_of_the_papers():
 
 
 def test_few_random_images_seldom_hold_a_pair():
-    records = made(f"{NAME}-batches", rising)
-    records.meta["data"] = {"classes": 200}
-    said = page.pairs_sentence({MAIN: records, "other": None})
-    assert f"Of their batches of 4 and of 8 images, about 6 % and 25 % on `{MAIN}` hold two images of one class" in said
-    assert page.pairs_sentence({"other": None}) == ""
+    assert page.with_a_pair(100, 2) == pytest.approx(0.01)
+    assert page.with_a_pair(100, 4) == pytest.approx(0.059, abs=0.001)
+    assert page.with_a_pair(3, 4) == 1
 
 
 def test_one_seed_a_missing_and_a_diverged_method():
@@ -122,7 +118,6 @@ def test_settings_hold_the_papers_and_ours():
     both = page.settings({MAIN: made(NAME, score), "second": made(NAME, score), "other": None})
     assert list(both.columns[-2:]) == ["normalised", "ours"]  # equal columns stand once
     assert both.loc["DREML", "ours"] == "12 x 12"
-    assert "3 trunks and 4 embedding sizes" in page.settings_sentence()
 
 
 def test_order_of_the_methods():
@@ -143,58 +138,48 @@ def score_of(methods):
     return page.of_metric(table, "precision_at_1")["mean"][methods].to_numpy()
 
 
-def test_the_worst_method_of_all_is_not_the_last_one_of_the_papers_own_table():
-    sentence = page.worst_sentence()
-    assert "R@1 on CUB200 (BN-Inception) 10 of 12" in sentence
-    assert "R@1 on CUB200 (ResNet50) 11 of 11" in sentence
-    assert "NMI on Cars196 (BN-Inception) 12 of 12" in sentence
+def test_numbers_of_the_paper():
+    found = page._of_paper()
+    assert found["paper.semihard"] == "10 of 12"  # though the text calls it the worst of all
+    assert [found[f"paper.{name}"] for name in ("reported", "trunks", "sizes")] == [10, 3, 4]
+    assert (found["paper.higher"], found["paper.compared"], found["paper.fallen"]) == (6, 10, "margin")
+    assert found["paper.fall"] == pytest.approx(12.3)
+    assert (round(found["paper.own_low"], 2), round(found["paper.own_high"], 2)) == (0.29, 0.83)
+
+
+def test_numbers_of_the_orders():
+    records = made(NAME, score)
+    found = page._of_orders([records], page.orders({records.name: records}))
+    frame = page.orders({MAIN: records})
+    frame = frame[frame["first"] == MAIN]
+    assert (found["orders"], found["fewest"], found["most"]) == (len(frame), frame["n"].min(), frame["n"].max())
+    reported = frame[frame["second"].str.startswith("reported, ")]["rho"]
+    assert found["reported_low"] == reported.min()
+    assert found[f"{records.meta['dataset']}.reported"] == pytest.approx(reported.mean())
+
+
+def test_numbers_of_a_study(monkeypatch):
+    by_name = {"fehervari2019": made(NAME, score)}
+    by_name |= {f"fehervari2019-{swept}": made(f"{NAME}-{swept}", rising) for swept in ("dims", "batches-equal")}
+    monkeypatch.setattr(page.editions, "experiment_of", lambda main, name: by_name[name])
+    monkeypatch.setattr(page.starts, "by_dimension", lambda main: pd.Series({16.0: 0.2, 512.0: 0.9}))
+    found = page._of_study(MAIN)
+    assert found["best"] == found["among_best"].split(", ")[-1] == "triplet_semihard"
+    assert (found["dims_gain"], found["methods"], found["batches_gain"], found["batches_lose"]) == (10, 11, 10, "")
+    assert (found["untrained_low"], found["untrained_high"]) == (20, 90)
+    assert (found["sizes_above"], found["sizes"]) == (0, 2)
+    assert (found["floats_low"], found["floats_high"]) == (1, 10)  # NPairs alone does not rise
 
 
 def test_gains_over_what_was_reported():
     gained = page.gains("CUB200")
     assert gained["triplet_semihard"] == pytest.approx(0.509 - 0.426)
     assert "prototypical" not in gained.index  # nothing was reported
-    assert "6 of 10 methods score higher" in page.table_sentence("CUB200")
-    assert page.table_sentence("CUB200").endswith(
-        "The changes run from -12.3 points (Margin Loss) to +8.3 (NPairs and Triplet Semihard)."
-    )
-    assert page.table_sentence("SOP").endswith(
-        "; by the authors' own plots (†) from -5.1 points (Margin Loss) to +0.0 (NPairs and ProxySoftmax)."
-    )
-
-
-def test_sentences_count_what_gains_and_what_does_not():
-    dims = {MAIN: made(f"{NAME}-dims", rising)}
-    sentence = page.slopes_sentence(dims, "embedding")
-    clearly = "clearly gain from a larger embedding (interval above 0, each by itself)"
-    assert f"10 of 11 methods {clearly} and none clearly lose;" in sentence
-    assert "+0.0 to NPairs" in sentence
-    assert "single seed" in page.slopes_sentence({MAIN: made(f"{NAME}-dims", rising, reruns=1)}, "embedding")
-    assert page.slopes_sentence({MAIN: None}, "batch") == ""
-    start = {MAIN: pd.Series({16.0: 0.2, 512.0: 0.5})}
-    clearly = f"clearly raises R@1 (the interval lies above 0, each by itself) for 10 of 11 methods on `{MAIN}`"
-    assert page.slopes_in_short(dims, dims, start) == [
-        f"A larger embedding {clearly}, as it does without any training.",
-        f"A larger batch, with as many images seen in all, {clearly}{page.SMALLEST}.",
-    ]
-    assert page.slopes_in_short({MAIN: None}, {MAIN: None}, {}) == []
-    assert page.steps(dims) == f"Training steps of a run: 30 on `{MAIN}`."
 
 
 def test_a_lead_of_more_dimensions_is_called_so():
-    records = made(NAME, lambda method, *_: 0.9 if method == "proxy_softmax" else 0.5)
-    highest = f"The highest R@1 belongs to ProxySoftmax (90.0 %) on `{MAIN}`."
-    more = "ProxySoftmax has 2,048 dimensions, kept as bits, where the others have 64 floats."
-    assert page.best_in_short({MAIN: records}, {MAIN: None}) == [highest, more]
-    other = made(NAME, lambda method, *_: 0.9 if method == "margin" else 0.5)
-    assert len(page.best_in_short({MAIN: other}, {MAIN: None})) == 1
-    assert page.best_in_short({MAIN: None}, {MAIN: None}) == []
-    assert page.order_in_short({MAIN: None}).startswith("The rank correlation of the paper's orders with those which ")
-    assert page.order_in_short({MAIN: made(NAME, score)}).split(": our orders correlate by rank with ")[0] in (
-        "Not clearly",
-        "Partly",
-        "Nearly",
-        "Hardly",
+    assert page.of_more_dimensions({MAIN: made(NAME, score), "other": None}) == (
+        "ProxySoftmax has 2,048 dimensions, kept as bits, where the others have 64 floats."
     )
 
 

@@ -161,19 +161,23 @@ def test_the_rows_of_a_loss_in_the_tables_of_the_other_papers(monkeypatch):
     assert cells.loc["Npair (Roth et al. 2020)", "grocery-quick"] == "not run"
     assert cells.loc["SNR (D) (Roth et al. 2020)", "grocery-quick"] == "diverged"
     monkeypatch.setattr(others, "TABLES", (made,))
-    assert others.in_short(found) == [
-        "Roth et al. 2020, highest mean R@1: Contrastive (D) (60.0 %, below the untrained trunk's 90.0 %, alone in "
-        "front) on `grocery-quick`."
-    ]
-    means = means.drop(index=PRETRAINED)
-    near = replace(made, means=lambda records: means.assign(ci95=0.12))
-    monkeypatch.setattr(others, "TABLES", (near,))
-    assert "(60.0 %, tied with 1 of 2 others)" in others.in_short(found)[0]
-    once = replace(made, means=lambda records: means.assign(ci95=np.nan))
-    monkeypatch.setattr(others, "TABLES", (once,))
-    assert "Contrastive (D) (60.0 %, one run each) on" in others.in_short(found)[0]
     assert others.scalars(found) == {"sections": len(notes.OTHERS), "grocery-quick.roth2020.best": 0.6}
-    assert others.in_short({table.experiment: {"grocery-quick": None}}) == []
+
+
+def test_the_first_row_of_a_table_and_how_many_tie_with_it(monkeypatch):
+    rows = [("angular", 0.5), ("histogram", 0.4), ("contrastive", 0.6), (PRETRAINED, 0.9)]
+    means = pd.DataFrame(rows, columns=["method", "mean"]).set_index("method").assign(ci95=0.01, n=4)
+    main = SimpleNamespace(name="grocery-quick", meta={"dataset": "grocery"})
+    monkeypatch.setattr(others.editions, "experiment_of", lambda name, experiment: SimpleNamespace())
+    made = {"sure": means, "near": means.assign(ci95=0.12), "once": means.assign(ci95=np.nan)}
+    for name, ties in {"sure": 0, "near": 1, "once": np.nan}.items():
+        table = replace(others.ROTH, means=lambda records, name=name: made[name])
+        monkeypatch.setattr(others, "TABLES", (table,))
+        monkeypatch.setattr(others.common, "present", lambda found: {})
+        numbers = others.numbers([main])
+        assert numbers["grocery.roth2020.first"] == "Contrastive (D)"
+        np.testing.assert_equal(numbers["grocery.roth2020.tied"], ties)
+        assert numbers["grocery.roth2020.over_untrained"] == pytest.approx(-30)
 
 
 def test_rows_of_the_other_papers_lead_to_a_page_or_a_section():
@@ -301,6 +305,8 @@ def test_the_rates_of_a_method(found, monkeypatch):
 def test_the_idea_of_a_loss_names_its_source():
     for name, method in notes.SHOWN.items():
         assert f"`{method.reference}`" in notes.NOTES[name].idea
+    for note in notes.OTHERS.values():
+        assert f"`{note.reference}`" in note.idea
 
 
 def test_what_a_paper_claims_stands_beside_what_was_measured():

@@ -84,15 +84,12 @@ def test_a_rate_that_is_not_finished_is_left_out():
     assert 1e-5 in page.best_trials(unfinished).index
 
 
-def test_cells_sentence_and_figure():
+def test_cells_and_figure():
     cells, marks = page.cells(grid())
     assert list(cells.index) == ["3·10⁻⁴", "10⁻⁴", "3·10⁻⁵", "10⁻⁵", "3·10⁻⁶", "10⁻⁶"]
     assert cells.loc["10⁻⁵", "Contrastive"] == "12.00"
     assert marks.loc["10⁻⁵", "mean"] == "best"
     assert cells.loc["10⁻⁶", "cut off"] == "100 %"
-    text = page.sentence(grid())
-    assert "3 methods" in text
-    assert "points apart at a rate of 3·10⁻⁴ and" in text
     [figure] = figures.draw({"Cars": page.best_trials(grid())})
     assert len(figure.axes[0].lines) == len(METHODS) + 1
     assert figure.axes[0].lines[-1].get_xdata() == [1e-5, 1e-5]  # dotted: the best rate
@@ -168,13 +165,7 @@ def test_the_rates_of_the_papers_are_told_beside_their_neighbours():
             {"study": "cars196crops-frozen", "paper": "zhai2019", **dict.fromkeys(made(1, 1), nan), "in_use": 1e-2},
         ]
     )
-    assert page.of_papers_sentence(told).strip().splitlines() == [
-        "- On Grocery Store the rate that we use for each paper is the best of its grid, with worse ones to "
-        "either side.",
-        "- On Cars crops the rates of Zhai and Wu 2019 have no grid of their own; the rates of Roth et al. 2020 are "
-        "not the best of their grid; the rates of Oi et al. 2021 stand at the edge of their grid, so a better one may "
-        "lie beyond it.",
-    ]
+    assert page.inside(told).tolist() == [True, False, False, False]
     cells, marks = page.of_papers_cells(told)
     assert cells.loc[("Grocery Store", "Roth et al. 2020")].tolist() == ["10⁻⁴", "10⁻⁴", "20.00", "40.00", "30.00"]
     assert cells.loc[("Cars crops", "Zhai and Wu 2019")].tolist() == ["10⁻²", "no grid", "–", "–", "–"]

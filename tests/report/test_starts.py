@@ -74,16 +74,10 @@ def test_projections_are_read_by_their_size(monkeypatch):
         columns=["row", "level", "level_number", "value"],
     ).assign(metric="precision_at_1", setting="separated", method="own")
     sweeps = {"mine": replace(fake_records(), scores=levels), "other": None}
-    assert "goes from 20.0 % at 16 dimensions to 40.0 % at 32 dimensions on `mine`." in starts.sentences(
-        starts.around(sweeps)
-    )
-    found = starts.around(sweeps)
-    assert starts.learnt(found, sweeps).endswith("The best row lies above it at 1 of 2 sizes on `mine`.")
-    higher = {"mine": replace(fake_records(), scores=levels.assign(value=levels["value"] + 0.1))}
-    assert starts.learnt(found, higher).endswith("at each of 2 sizes on `mine`.")
-    lower = {"mine": replace(fake_records(), scores=levels.assign(value=0.1))}
-    assert starts.learnt(found, lower).endswith("at none of 2 sizes on `mine`.")
+    curve = starts.around(sweeps)["mine"]
+    assert starts.sizes_above(curve, sweeps["mine"]) == (1, 2)
+    higher = replace(fake_records(), scores=levels.assign(value=levels["value"] + 0.1))
+    assert starts.sizes_above(curve, higher) == (2, 2)
+    assert starts.sizes_above(curve, replace(fake_records(), scores=levels.assign(value=0.1))) == (0, 2)
     monkeypatch.setattr(starts.experiments, "load", lambda main, name: None)
     assert starts.around(sweeps) == {}
-    assert starts.learnt({}, sweeps) == ""
-    assert starts.sentences({}) == ""

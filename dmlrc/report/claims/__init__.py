@@ -29,11 +29,8 @@ from dmlrc.report.claims.page import (
     from_low_rows,
     overview,
     settled,
-    small_print,
     table,
-    takeaways,
     unsettled,
-    verdicts_sentence,
 )
 from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, RETRACTED, VERDICTS, Claim
 from dmlrc.report.claims.verdicts import (
@@ -72,9 +69,6 @@ __all__ = [
     "of_section",
     "overview",
     "settled",
-    "small_print",
     "table",
-    "takeaways",
     "unsettled",
-    "verdicts_sentence",
 ]

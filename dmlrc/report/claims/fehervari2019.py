@@ -61,7 +61,7 @@ def _above_best(row: str, left_out: Collection[str] = ()) -> Callable[[pd.Series
     return lambda values: values[row] - values.drop([row, *left_out], errors="ignore").max()
 
 
-def _from_average(values: pd.Series, row: str = "n_pairs", left_out: Collection[str] = ()) -> float:
+def _from_average(values: pd.Series, row: str, left_out: Collection[str]) -> float:
     others = values.drop([row, *left_out], errors="ignore")
     return (values[row] - others.mean()) / others.std()
 
@@ -85,15 +85,7 @@ _BOUNDARIES_AGAIN = (
 )
 
 CLAIMS = (
-    retracted(
-        id="fehervari-proxy-softmax-leads",
-        claim="Proxy-softmax retrieves best, even as 2048 bits.",
-        source="section 4.2, Tables 2-4",
-        quote="dominantly the normalized proxies trained with crossentropy loss",
-        link="fehervari-t2",
-        why=measures.SIZE,
-        published=lambda: in_tables(_above_best("proxy_softmax")),
-    ),
+    retracted("fehervari-proxy-softmax-leads"),
     Claim(
         id="fehervari-clustering-nmi",
         claim="Structured clustering has the highest NMI.",
@@ -127,36 +119,9 @@ CLAIMS = (
         exploratory="the difference from the best other method, which most rows pass, was judged first, and "
         "ProxySoftmax counted among the others",
     ),
-    retracted(
-        id="fehervari-npairs-average",
-        claim="N-pairs performs like the average method, which makes it a good baseline.",
-        source="section 4.2, Tables 2-4",
-        quote="with an average performance that can provide excellent baselines",
-        link="fehervari-t2",
-        why="most methods lie within a standard deviation of their mean, so that a region of this width tests nothing, "
-        "and the sentence gives no ground for a narrower one",
-        published=lambda: in_tables(_from_average),
-    ),
-    retracted(
-        id="fehervari-triplet-worst",
-        claim="Triplet loss with semi-hard mining is the worst of all methods.",
-        source="sections 1 and 4.2, Tables 2 and 3",
-        quote="triplet loss even with semihard mining performs the worst",
-        link="fehervari-t2",
-        why="one learning rate and one number of steps for all methods: the rate that suits most of them hurts the "
-        "triplet loss most, so its place reflects the rate, not the loss",
-        published=lambda: in_tables(lambda values: values["triplet_semihard"] - values.drop("triplet_semihard").min()),
-    ),
-    retracted(
-        id="fehervari-nca-over-triplet",
-        claim="Among the proxy losses, NCA outperforms the triplet variant.",
-        source="section 4.2, Tables 2-4",
-        quote="NCAbased loss outperforms the triplet variant",
-        link="fehervari-t2",
-        why="one learning rate for all methods, chosen by a grid that has ProxyNCA in it and not ProxyTriplet: a lag "
-        "of the latter may be the rate's",
-        published=lambda: in_tables(lambda values: values["proxy_nca"] - values["proxy_triplet"]),
-    ),
+    retracted("fehervari-npairs-average"),
+    retracted("fehervari-triplet-worst"),
+    retracted("fehervari-nca-over-triplet"),
     Claim(
         id="fehervari-margin-like-npairs",
         claim="Margin loss performs like N-pairs unless there are many classes.",
@@ -174,23 +139,8 @@ CLAIMS = (
         exploratory=_BOUNDARIES_AGAIN,
         published=lambda: in_tables(lambda values: values["margin"] - values["n_pairs"]),
     ),
-    retracted(
-        id="fehervari-dreml-single",
-        claim="Without its ensemble, DREML is weak.",
-        source="section 2.10",
-        quote="DREML without ensemble learning is not close to the reported performance",
-        link="fehervari-t2",
-        why="a single model of DREML has 12 dimensions, the other methods have 64: the difference is one of size too",
-    ),
-    retracted(
-        id="fehervari-dreml-ensemble",
-        claim="What makes DREML strong is the ensemble.",
-        source="section 2.10",
-        quote="DREML without ensemble learning is not close to the reported performance",
-        link="fehervari-t2",
-        why="the joined models have twelve times the dimensions of a single one, and an untrained layer gains from "
-        "that much size too: the difference is not that of the ensemble alone",
-    ),
+    retracted("fehervari-dreml-single"),
+    retracted("fehervari-dreml-ensemble"),
     Claim(
         id="fehervari-batches",
         claim="All losses but proxy-softmax benefit from larger batches.",
@@ -238,28 +188,7 @@ CLAIMS = (
         measure=measures.level_difference(BATCHES, "margin", "batch128", "batch32"),
         exploratory=_BOUNDARIES_AGAIN,
     ),
-    retracted(
-        id="fehervari-dims",
-        claim="Larger embeddings help, across the algorithms.",
-        source="section 4.3, Fig. 1",
-        quote="Our results show the same trend across different algorithms",
-        link="fehervari-f1-numbers",
-        why=measures.SIZE,
-    ),
-    retracted(
-        id="fehervari-dims-proxy-softmax",
-        claim="Larger embeddings help proxy-softmax.",
-        source="section 4.3, Fig. 1",
-        quote="the beneficial impact of the embedding size when softmaxbased features are used",
-        link="fehervari-f1-numbers",
-        why=measures.SIZE,
-    ),
-    retracted(
-        id="fehervari-dims-npairs",
-        claim="Larger embeddings do not help N-pairs.",
-        source="section 4.2, Fig. 1",
-        quote="larger embedding sizes did not yield better results",
-        link="fehervari-f1-numbers",
-        why=measures.SIZE,
-    ),
+    retracted("fehervari-dims"),
+    retracted("fehervari-dims-proxy-softmax"),
+    retracted("fehervari-dims-npairs"),
 )

@@ -75,7 +75,7 @@ def _forest(rows: Sequence[tuple[Claim, dict]], looks: Mapping[str, style.Style]
             look = looks[name]
             firm = judgement.verdict in (REPRODUCED, NOT_REPRODUCED)
             face = look.colour if firm else "white"
-            shift = 0.1 * (list(looks).index(name) - (len(looks) - 1) / 2)
+            shift = min(0.1, 0.3 / len(looks)) * (list(looks).index(name) - (len(looks) - 1) / 2)  # all within the band
             where = (np.clip(place, -FAR, FAR), line + 0.11 + shift)
             (dot,) = axis.plot(*where, look.marker, color=look.colour, markerfacecolor=face, markersize=5)
             svg.tips(dot, _tip(claim, name, judgement))

@@ -36,11 +36,6 @@ STUDENT_ROWS = "Student's t over the rows, each the mean of its reruns"
 FISHER = "Fisher's z over the rows, each the mean of its reruns"
 FISHER_RANKS = f"{FISHER}, with the factor 1.06 for ranks"
 BOOTSTRAP_ROWS = "bootstrap of the rows, percentiles, seeded"
-SIZE = (
-    "on the features of a frozen trunk an untrained linear layer gains from its size alone, in most cases more than a "
-    "trained one: the number is one of size, and could hardly have come out otherwise"
-)
-"""Why claims that compare embeddings of several sizes are retracted."""
 Measure = Callable[[Evidence], Estimate]
 
 

@@ -296,18 +296,7 @@ CLAIMS = (
             lambda frame: _means(frame, "map_at_r").corr(_means(frame, "map_at_r", "separated"), method="spearman")
         ),
     ),
-    retracted(
-        id="musgrave-joining",
-        claim="Joining the embeddings of the four folds raises the accuracy.",
-        source="Tables 3-5",
-        quote="",
-        link="musgrave-f3",
-        why=measures.SIZE,
-        published=lambda: in_tables(
-            lambda frame: (_means(frame, "map_at_r") - _means(frame, "map_at_r", "separated")).mean()
-        ),
-        origin=OURS,
-    ),
+    retracted("musgrave-joining"),
     Claim(
         id="musgrave-training-helps",
         claim="Training raises P@1 above that of the pretrained trunk.",

@@ -1,7 +1,6 @@
 """How the claims are printed: cells of text, with links to the chapters that show the numbers."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
 
 import pandas as pd
@@ -18,14 +17,13 @@ from dmlrc.report.claims.rule import (
     NOT_REPRODUCED,
     OURS,
     REPRODUCED,
-    RETRACTED,
     VERDICTS,
     Claim,
     Judgement,
     Low,
     Unit,
 )
-from dmlrc.report.claims.verdicts import CLAIMS, WITHOUT_RECORDS, Judged, in_paper, judged, of_section
+from dmlrc.report.claims.verdicts import CLAIMS, Judged, in_paper, judged, of_section
 from dmlrc.report.method import notes
 
 PAPERS = {paper.id: paper for paper in papers.ALL}
@@ -169,12 +167,8 @@ def _reason(judgement: Judgement) -> str:
 
 MOST_LOW = f"most of its rows lie {BELOW}"
 
-MARKED = (
-    "Bold: the whole 95 % interval lies where the claim says. Italic: it lies wholly elsewhere. "
-    f"{labels.BELOW}: most of the rows behind it lie below the untrained trunk (its features, reduced by PCA), "
-    "though not below their own start."
-)
-CAPTION = "Verdicts by the rule of {doc}`11_claims`, one for all claims. " + MARKED
+MARKED = f"Bold: reproduced. Italic: contradicted. {labels.BELOW}: decided by rows below the untrained trunk in P@1."
+CAPTION = "Verdicts by the rule of {doc}`11_claims`. " + MARKED
 """What stands under the tables of claims; n stands with each number."""
 
 
@@ -183,8 +177,6 @@ SECTIONS = {paper.id: paper.label for paper in papers.ALL} | {OURS: "Ours, not s
 
 
 _SENTENCES = {claim.id: claim.claim for claim in CLAIMS}
-_OWN = {claim.id for claim in of_section(OURS)}
-_EXPLORATORY = {claim.id for claim in CLAIMS if claim.exploratory}
 
 
 def by_paper(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
@@ -206,170 +198,8 @@ def _counted(judgements: Mapping[str, Judgement], section: str) -> str:
     return ", ".join(f"{verdicts.count(each)} {each}" for each in VERDICTS if each in verdicts) or "–"
 
 
-def takeaways(edition: Sequence[StudyRecords] | Judged) -> list[str]:
-    """What the claims come to: which of the papers' stand everywhere, which fall, how many are open and why."""
-    studies = judged(edition)
-    theirs = {name: _apart(judgements)[0] for name, judgements in studies.items() if name != WITHOUT_RECORDS}
-    return [
-        *(f"{word} {where}: {_listed(claims)}." for word, where, claims in _agreed(studies)),
-        _open(theirs),
-        _stood("claims of the papers", theirs),
-    ]
-
-
-def small_print(edition: Sequence[StudyRecords] | Judged) -> str:
-    """What the counts rest on, a list: our own claims, those without records, what was changed, what rows are worth.
-
-    Every study counts on its own; claims that need no records stand apart from them.
-    """
-    studies = judged(edition)
-    parts = {name: _apart(judgements) for name, judgements in studies.items()}
-    once = parts.pop(WITHOUT_RECORDS, ({}, {}, 0))
-    told = [
-        _stood("claims of our own", {name: own for name, (_, own, _) in parts.items()}),
-        _judged_once(*once),
-        _changed(studies),
-        *_low_rows(studies),
-    ]
-    return labels.bullets(filter(None, told))
-
-
-def _open(theirs: Judged) -> str:
-    """How many claims are inconclusive in each study that settles some, and the reason that most of them have."""
-    deciding = {name: those for name, those in theirs.items() if settled(each.verdict for each in those.values())[0]}
-    left = {name: [each for each in those.values() if each.verdict == INCONCLUSIVE] for name, those in deciding.items()}
-    low = f"most rows behind them lie {BELOW}"
-    reasons = Counter(low if each.low is Low.MOST else each.why for those in left.values() for each in those)
-    if not reasons:
-        return ""
-    counts = {name: str(len(those)) for name, those in left.items() if those}
-    return (
-        f"Claims of the papers left open: {labels.by_study(counts)}, most often because {reasons.most_common(1)[0][0]}."
-    )
-
-
-def _stood(of_what: str, parts: Judged) -> str:
-    """How many of some claims each study reproduces, and how many it contradicts, in words; "" without any."""
-    verdicts = {name: [each.verdict for each in those.values()] for name, those in parts.items() if those}
-    if not verdicts:
-        return ""
-    total = labels.span(map(len, verdicts.values()), str)
-    mute = {name for name, found in verdicts.items() if not settled(found)[0]}
-    on = labels.listed(f"`{name}`" for name in verdicts if name in mute)
-    if len(mute) == len(verdicts):
-        return f"None of {total} {of_what} is settled on {on}."
-    held, failed = (
-        {name: str(found.count(verdict) or "none") for name, found in verdicts.items() if name not in mute}
-        for verdict in (REPRODUCED, NOT_REPRODUCED)
-    )
-    contradicted = labels.by_study(failed) if {*failed.values()} != {"none"} else "none"
-    left = any(settled(found)[0] < len(found) for found in verdicts.values())
-    return (
-        f"Of {total} {of_what}, our runs reproduce {labels.by_study(held)}; they contradict {contradicted}"
-        f"{', and leave the others open' * left}.{f' None is settled on {on}.' if mute else ''}"
-    )
-
-
-def _judged_once(theirs: Mapping[str, Judgement], own: Mapping[str, Judgement], withdrawn: int) -> str:
-    """How many claims stand that need no records of ours, and how many no records of ours can decide; or ""."""
-    verdicts = [each.verdict for each in (*theirs.values(), *own.values())]
-    told = [f"{_sentence(_firm(verdicts, 'claims on published numbers or the metrics alone'))}."] if verdicts else []
-    if withdrawn:
-        told.append(f"Retracted, since our records cannot decide what they say: {labels.counted(withdrawn, 'claim')}.")
-    return " ".join(told)
-
-
-def _where(study: str) -> str:
-    return "On published numbers or the metrics alone" if study == WITHOUT_RECORDS else f"On `{study}`"
-
-
-def _changed(studies: Judged) -> str:
-    """How many settled claims, or the rule that settles them, were chosen or changed after a look at results."""
-    told = {}
-    for name, judgements in studies.items():
-        firm = {claim: each for claim, each in judgements.items() if each.settled}
-        if count := sum(claim in _EXPLORATORY or each.below_trunk for claim, each in firm.items()):
-            told[name] = f"{count} of {len(firm)} settled claims"
-    return f"Exploratory (claim or rule changed after a look at the results): {labels.by_study(told)}." if told else ""
-
-
-def _apart(judgements: Mapping[str, Judgement]) -> tuple[dict[str, Judgement], dict[str, Judgement], int]:
-    """The papers' claims that are judged at all, those of our own, and how many are retracted."""
-    kept = {name: each for name, each in judgements.items() if each.verdict != RETRACTED}
-    own = {name: each for name, each in kept.items() if name in _OWN}
-    theirs = {name: each for name, each in kept.items() if name not in _OWN}
-    return theirs, own, len(judgements) - len(kept)
-
-
-def _low_rows(studies: Judged) -> Iterator[str]:
-    """In which studies claims are inconclusive, or settled, by rows that training left low; a sentence each."""
-    harmed, under = {}, {}
-    for name, judgements in studies.items():
-        settled = [each for each in judgements.values() if each.settled]
-        harmed[name] = sum(each.low is not None for each in judgements.values())
-        under[name] = sum(each.below_trunk for each in settled), len(settled)
-    if told := {name: labels.counted(count, "claim") for name, count in harmed.items() if count}:
-        yield f"Left open because rows behind them lie {BELOW}: {labels.by_study(told)}."
-    if told := {name: f"{count} of {settled} settled claims" for name, (count, settled) in under.items() if count}:
-        yield (
-            f"Behind {labels.by_study(told)}, most rows lie below the untrained trunk, though not below their own "
-            "start. The rule as first written would have left these claims open."
-        )
-
-
-def _agreed(judged: Judged) -> Iterator[tuple[str, str, list[Claim]]]:
-    """What all main studies agree on: "Reproduced" or "Contradicted", where, and the claims."""
-    for word, verdict in {"Reproduced": REPRODUCED, "Contradicted": NOT_REPRODUCED}.items():
-        claims, where = _everywhere(judged, verdict)
-        if claims:
-            yield word, where, claims
-
-
-def _everywhere(studies: Judged, verdict: str) -> tuple[list[Claim], str]:
-    """The claims of the papers about runs to which every main study gives this verdict, and where that is, in words.
-
-    A study that settles nothing, for want of budget, has no say.
-    """
-    deciding = {name: those for name, those in studies.items() if settled(each.verdict for each in those.values())[0]}
-    verdicts = {
-        claim: {judgements[claim.id].verdict for judgements in deciding.values() if claim.id in judgements}
-        for claim in CLAIMS
-        if claim.origin != OURS and claim.needs
-    }
-    claims = [claim for claim, found in verdicts.items() if found == {verdict}]
-    names = [name for name in deciding if name != WITHOUT_RECORDS]
-    where = f"on {labels.listed(f'`{name}`' for name in names)}"
-    return claims, where
-
-
-def _listed(claims: Sequence[Claim]) -> str:
-    """Claims as they stand in the papers, paper by paper."""
-    papers = {claim.paper: [_italic(each) for each in claims if each.paper == claim.paper] for claim in claims}
-    return "; ".join(f"{'; '.join(those)} ({PAPERS[paper].label})" for paper, those in papers.items())
-
-
-def _italic(claim: Claim) -> str:
-    return f"*{claim.claim.removesuffix('.')}*"
-
-
 def _sentence(text: str) -> str:
     return text[0].upper() + text[1:]
-
-
-def verdicts_sentence(judged: Judged) -> str:
-    """What became of the claims, in a sentence a study: those of the papers, and apart from them those of our own."""
-    sentences = []
-    for study, judgements in judged.items():
-        *parts, withdrawn = _apart(judgements)
-        theirs, own = ([each.verdict for each in part.values()] for part in parts)
-        low = from_low_rows(each.below_trunk for each in parts[0].values() if each.settled)
-        told = [_firm(theirs, "claims of the papers", low)] if theirs else []
-        if own:
-            told.append(_of_our_own(own) if theirs else _firm(own, "claims of our own"))
-        many = "claim, of any kind, is" if withdrawn == 1 else "claims, of any kind, are"
-        also = f"; {withdrawn} more {many} retracted, since our records cannot decide them" if withdrawn else ""
-        sentences.append(f"{_where(study)}, {labels.listed(told) or 'no claim is judged'}{also}.")
-    return labels.bullets(sentences)
 
 
 def from_low_rows(settled_low: Iterable[bool]) -> str:
@@ -383,30 +213,6 @@ def from_low_rows(settled_low: Iterable[bool]) -> str:
     low = list(settled_low)
     count = "all" if all(low) else f"{sum(low)} of these {len(low)}"
     return f"; {count} from rows below the untrained trunk" if any(low) else ""
-
-
-def _firm(verdicts: Sequence[str], what: str, aside: str = "") -> str:
-    """How many of these verdicts are firm, with the counts of each kind in brackets, and an aside behind these.
-
-    >>> _firm(["reproduced", "inconclusive"], "claims of ours"), _firm(["not run"] * 2, "claims of ours")
-    ('1 of 2 claims of ours is settled (reproduced)', 'none of the 2 claims of ours is settled')
-    """
-    number, counts = settled(verdicts)
-    if not number:
-        return f"none of the {len(verdicts)} {what} is settled"
-    return f"{number} of {len(verdicts)} {what} {'is' if number == 1 else 'are'} settled ({counts}{aside})"
-
-
-def _of_our_own(verdicts: Sequence[str]) -> str:
-    """The same of claims of our own, behind those of the papers.
-
-    >>> _of_our_own(["reproduced"]), _of_our_own(["reproduced", "not run"]), _of_our_own(["not run"] * 2)
-    ('our own one (reproduced)', '1 of 2 of our own (reproduced)', 'none of our own 2')
-    """
-    number, counts = settled(verdicts)
-    if not number:
-        return f"none of our own {len(verdicts)}"
-    return f"{'our own one' if len(verdicts) == 1 else f'{number} of {len(verdicts)} of our own'} ({counts})"
 
 
 def settled(verdicts: Iterable[str]) -> tuple[int, str]:

@@ -268,15 +268,7 @@ CLAIMS = (
         exploratory="it was first judged with rows that end below their start at the ends of the range",
         published=lambda: in_table(lambda means: relative_range(_objectives(means).to_numpy())),
     ),
-    retracted(
-        id="roth-ranking-over-classification",
-        claim="Ranking-based objectives outperform classification- and proxy-based ones, though not significantly.",
-        source="section 4.4, Table 2",
-        quote="outperform their classification/NCE-based counterparts, though not significantly",
-        link="roth-t2",
-        why="the sentence grants that the difference is not significant: an interval that excludes 0 contradicts its "
-        "second half, and one that holds 0 decides nothing",
-    ),
+    retracted("roth-ranking-over-classification"),
     Claim(
         id="roth-leaders",
         claim="Margin loss and multi-similarity loss perform best on average.",
@@ -500,14 +492,7 @@ CLAIMS = (
         exploratory="when it was first judged, its region lay below the paper's number, so that no effect counted as "
         "reproduced; then it read R@1 alone",
     ),
-    retracted(
-        id="roth-dims-converge",
-        claim="From 512 dimensions on, the objectives have converged.",
-        source="section 4.2, Fig. 2",
-        quote="but seem to converge at D = 512",
-        link="roth-f2-effects",
-        why=measures.SIZE,
-    ),
+    retracted("roth-dims-converge"),
     Claim(
         id="roth-dims-128",
         claim="The usual 128 dimensions put some objectives at a disadvantage to others.",
@@ -525,15 +510,7 @@ CLAIMS = (
         at_most=True,
         exploratory="the mean gain, which says nothing of differences between objectives, was judged first",
     ),
-    retracted(
-        id="roth-larger-images",
-        claim="Larger images give better performance, whatever the objective.",
-        source="section 4.2, Fig. 2",
-        quote="larger images provide better performance regardless of objective or dataset",
-        link="roth-f2-effects",
-        why="a frozen trunk cannot adapt to another size, and photographs that are stored with 112 pixels a side "
-        "are enlarged: the sizes differ in what the trunk was trained for, not in what can be seen",
-    ),
+    retracted("roth-larger-images"),
     Claim(
         id="roth-augmentation",
         claim="Random resized crops give better performance than resizing and cropping.",

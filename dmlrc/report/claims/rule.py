@@ -1,9 +1,11 @@
 """The verdict rule: when a claim counts as reproduced. It knows no claim and no record, so it can be tested alone."""
 
 import math
+import tomllib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from importlib.resources import files
 
 import pandas as pd
 
@@ -110,6 +112,7 @@ class Claim:
     more: records that it takes too, where they are there. link: the id of the table or figure that shows the numbers.
     measure: records -> the statistic; raises MissingRowsError where rows are missing; None only for a retracted claim.
     published: the same statistic in the paper: data set or place -> number, from its tables where they allow it.
+    printed: as text, of a retracted claim.
     rows: the rows that it compares, default all, as in `below_untrained`; trunk_alone: it is about the untrained trunk
     itself, and asks nothing of any start. is_range: the statistic is a range of the rows' P@1, which its two ends make.
     at_most: the statistic is at most what the sentence is about, and lies below the region even where that does not.
@@ -126,6 +129,7 @@ class Claim:
     link: str
     measure: Callable[[Evidence], Estimate] | None
     published: Callable[[], Mapping[str, float]] | None = None
+    printed: str = ""
     rationale: str = ""
     quote: str = ""
     origin: str = PAPER
@@ -144,33 +148,28 @@ class Claim:
             raise ValueError(f"claim {self.id} has neither a measure nor a reason why it is retracted")
 
 
-def retracted(
-    id: str,
-    claim: str,
-    source: str,
-    quote: str,
-    link: str,
-    why: str,
-    published: Callable[[], Mapping[str, float]] | None = None,
-    origin: str = PAPER,
-) -> Claim:
-    """A claim that stays listed without a statistic of ours. why: what our records cannot tell apart."""
+def retracted(id: str) -> Claim:
+    """A claim that stays listed without a statistic of ours, from `retracted.toml`."""
+    of = _RETRACTED[id]
     return Claim(
         id=id,
-        claim=claim,
-        source=source,
+        claim=of["claim"],
+        source=of["source"],
         statistic="",
         interval="",
         region=Region(),
         unit=POINTS,
         needs=(),
-        link=link,
+        link=of["link"],
         measure=None,
-        published=published,
-        quote=quote,
-        origin=origin,
-        retracted=why,
+        printed=of.get("printed", ""),
+        quote=of.get("quote", ""),
+        origin=of.get("origin", PAPER),
+        retracted=of["why"],
     )
+
+
+_RETRACTED = tomllib.loads((files(__package__) / "retracted.toml").read_text(encoding="utf-8"))
 
 
 class Low(Enum):
@@ -205,6 +204,7 @@ class Judgement:
 
 
 BELOW = "below the untrained start in P@1"
+UNDERESTIMATED = "below the limit, but what the sentence is about may exceed what was measured"
 
 
 def _rows(some: int, of: int) -> str:
@@ -248,7 +248,7 @@ def judge(
     elif region.excludes(estimate.low, estimate.high) and not at_most:
         return Judgement(NOT_REPRODUCED, "", estimate)
     elif region.excludes(estimate.low, estimate.high):
-        why = "below the limit, but what the sentence is about may exceed what was measured"
+        why = UNDERESTIMATED
     else:
         why = "the interval crosses the limit"
     return Judgement(INCONCLUSIVE, why, estimate, low)

@@ -117,7 +117,7 @@ def in_paper(claim: Claim) -> str:
     """The statistic in the paper's own numbers, as printed, and how many of these lie outside the region."""
     values = claim.published() if claim.published else {}
     if not values:
-        return ""
+        return claim.printed
     text = ", ".join(f"{where} {claim.unit.text(value)}" for where, value in values.items())
     outside = sum(claim.region.excludes(value, value) for value in values.values())
     return f"{text} ({outside} of {len(values)} outside)" if outside else text

@@ -48,12 +48,6 @@ def _bits() -> Mapping[str, float]:
     return dict(wide[True] - wide[False])
 
 
-def _margin() -> Mapping[str, float]:
-    frame = _tables_5_and_6()
-    wide = frame[~frame["binary"]].pivot(index="dataset", columns="method", values="value")
-    return dict(wide[SOFTMAX] - wide["lmcl"])
-
-
 def _over_others(only: str | None = None) -> Mapping[str, float]:
     """R@1 of NormSoftmax at 512 dimensions minus that of the best other loss of Tables 1-3, or of one."""
     frame = published.zhai_results()
@@ -65,22 +59,6 @@ def _over_others(only: str | None = None) -> Mapping[str, float]:
         if len(own) and len(others):
             values[f"{dataset} ({labels.TRUNK_LABELS[trunk]})"] = float(own.iloc[0] - others.max())
     return values
-
-
-FEW_STEPS = (
-    "every layout has the rate and the number of steps of 25 x 3: layouts with fewer classes in a batch need another "
-    "rate, and what differs may be how far the training got"
-)
-
-
-def _samples(images: int) -> float:
-    frame = published.zhai_samples_per_class()
-    return float(frame[frame["samples"] == images]["value"].iloc[0])
-
-
-def _unbalanced() -> float:
-    frame = published.zhai_samples_per_class()
-    return float(frame[frame["samples"].isna()]["value"].iloc[0])
 
 
 CLAIMS = (
@@ -120,16 +98,7 @@ CLAIMS = (
         measure=measures.difference(EQUAL, row_name(SOFTMAX, IN_FIVES), row_name("contrastive", IN_FIVES)),
         published=lambda: _over_others("contrastive"),
     ),
-    retracted(
-        id="zhai-lmcl",
-        claim="Normalised softmax outperforms the large-margin cosine loss of face verification.",
-        source="section 4.6, Tables 5 and 6",
-        quote="our 2048 dimensional ResNet50 embedding outperforms previous approaches",
-        link="zhai-t5",
-        why="one learning rate serves all losses of this paper, the best on average over six, and the large-margin "
-        "cosine loss is at its best at lower ones: how far the two lie apart reflects the rate",
-        published=_margin,
-    ),
+    retracted("zhai-lmcl"),
     Claim(
         id="zhai-bits-match-floats",
         claim="At 2048 dimensions the signs alone retrieve nearly as well as the floats.",
@@ -146,49 +115,11 @@ CLAIMS = (
         measure=measures.same_models(TABLE, SOFTMAX, BITS, "separated"),
         published=_bits,
     ),
-    retracted(
-        id="zhai-bits-over-small-floats",
-        claim="2048 bits retrieve better than 64 floats, which take the same memory.",
-        source="sections 1 and 4.6",
-        quote="sharing the same memory footprint of a 64 dimensional float embedding",
-        link="zhai-f2-numbers",
-        why=measures.SIZE,
-    ),
-    retracted(
-        id="zhai-dims",
-        claim="More dimensions give a higher R@1.",
-        source="section 4.3, Fig. 2",
-        quote="Higher dimensional embeddings lead to an increase in retrieval performance",
-        link="zhai-f2-numbers",
-        why=measures.SIZE,
-    ),
-    retracted(
-        id="zhai-gap-shrinks",
-        claim="The gap between floats and bits shrinks as the dimension grows.",
-        source="section 4.3, Fig. 2",
-        quote="performance gap between float and binary embeddings converge when increasing dimensionality",
-        link="zhai-f2-numbers",
-        why="it shrinks without any training: the more random projections there are, the better their signs keep the "
-        "angles between features",
-    ),
-    retracted(
-        id="zhai-balanced",
-        claim="Batches of 25 images of each of 3 classes are better than unbalanced ones.",
-        source="section 4.4.2, Table 4",
-        quote="class balanced sampling is beneficial over random sequential iteration",
-        link="zhai-t4",
-        why=FEW_STEPS,
-        published=lambda: {"CUB200": _samples(25) - _unbalanced()},
-    ),
-    retracted(
-        id="zhai-one-class",
-        claim="Batches with too few classes do harm.",
-        source="section 4.4.2, Table 4",
-        quote="until too few distinct classes exist in the minibatch",
-        link="zhai-t4",
-        why=FEW_STEPS,
-        published=lambda: {"CUB200": _samples(75) - _samples(25)},
-    ),
+    retracted("zhai-bits-over-small-floats"),
+    retracted("zhai-dims"),
+    retracted("zhai-gap-shrinks"),
+    retracted("zhai-balanced"),
+    retracted("zhai-one-class"),
     Claim(
         id="zhai-layer-norm",
         claim="LayerNorm leads to a better R@1.",
@@ -215,14 +146,5 @@ CLAIMS = (
         link="zhai-f3-numbers",
         measure=final_loss,
     ),
-    retracted(
-        id="zhai-shares",
-        claim="A tenth of the classes in each step's softmax costs less than a point.",
-        source="section 4.5, Fig. 4",
-        quote="a R@1 that is less than 1% absolute drop in performance",
-        link="zhai-f4-numbers",
-        why="a tenth of our training classes is 4 to 10 classes, of the paper's about 1,100, and those of the batch "
-        "are always included",
-        published=lambda: {"SOP, at least": -0.01},
-    ),
+    retracted("zhai-shares"),
 )

@@ -1,18 +1,18 @@
 """The tables and figures of Fehervari et al. 2019, Unbiased Evaluation of Deep Metric Learning Algorithms.
 
-Numbers first (frames of fractions), then cells for the page, then figures. Experiments: fehervari2019 (Tables 2-4),
-fehervari2019-dims (Fig. 1) and fehervari2019-batches (Fig. 2).
+Numbers first (frames of fractions), then cells for the page, then the numbers of its text. Experiments: fehervari2019
+(Tables 2-4), fehervari2019-dims (Fig. 1) and fehervari2019-batches (Fig. 2).
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
 from dmlrc.papers import fehervari2019
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import common, labels, published, starts, statistics
+from dmlrc.report import claims, common, editions, labels, published, starts, statistics
 from dmlrc.report.claims.fehervari2019 import OF_ANOTHER_SIZE
 from dmlrc.report.common import ByStudy
 
@@ -105,17 +105,6 @@ def settings(by_study: ByStudy) -> pd.DataFrame:
     return cells.rename(index=fehervari_label).rename_axis("Method")
 
 
-def trunks_sentence(by_study: ByStudy) -> str:
-    """The trunk of all rows of a study but those of another one, in words."""
-    trunks = {name: _trunk(records) for name, records in common.present(by_study).items()}
-    return f"Ours: {labels.by_study(trunks)}." if trunks else ""
-
-
-def _trunk(records: StudyRecords) -> str:
-    name = records.meta["protocol"]["trunk"]
-    return labels.TRUNK_LABELS.get(name, name)
-
-
 def setting(records: StudyRecords, method: str) -> str:
     """The trunk and the embedding size of a method, with the members of an ensemble: "BN-Inception, 12 x 12"."""
     own = common.settings(records, method)
@@ -178,29 +167,6 @@ def _our_block(name: str, records: StudyRecords | None) -> tuple[pd.DataFrame, p
     return pd.DataFrame(cells), pd.DataFrame(marks)
 
 
-def plotted(dataset: str) -> str:
-    """What the daggers of a table stand for: the numbers of the authors' own plots, in words."""
-    frame = published.fehervari_results()
-    frame = frame[frame["dataset"] == dataset]
-    differing = [
-        f"{fehervari_label(row.method)}, {labels.TRUNK_LABELS[row.trunk]}, {common.metric_label(row.metric)} "
-        f"{labels.percent(row.plotted)}"
-        for row in frame[frame["plotted"].notna()].itertuples()
-    ]
-    slips = [
-        f"{fehervari_label(row.method)} {common.metric_label(row.metric)}"
-        for row in frame[frame["doubtful"]].itertuples()
-    ]
-    sentences = []
-    if differing:
-        sentences.append(f"{common.DAGGER} The authors' own plot shows another number: {'; '.join(differing)}.")
-    if slips:
-        sentences.append(
-            f"{common.DOUBLE_DAGGER} Probably a slip of the authors, left out of every comparison: {', '.join(slips)}."
-        )
-    return labels.bullets(sentences)
-
-
 def table_data(dataset: str, by_study: ByStudy) -> pd.DataFrame:
     """The numbers behind fehervari-t2 to t4, all metrics of ours among them; see `common.long`."""
     theirs = pd.concat(by_trunk(dataset).values())
@@ -251,15 +217,11 @@ def orders_cells(frame: pd.DataFrame) -> pd.DataFrame:
     return wide.rename_axis("Order of").rename_axis(None, axis=1)
 
 
-def gains(dataset: str, trunk: str = "bn_inception", by_plots: bool = False) -> pd.Series:
-    """R@1 in this paper's table less what the original papers report, of the methods that have both.
-
-    by_plots: where the authors' own plot shows another number than the table, that one.
-    """
-    frame = by_trunk(dataset)[trunk]
+def gains(dataset: str) -> pd.Series:
+    """R@1 with BN-Inception less what the original papers report, of the methods that have both."""
+    frame = by_trunk(dataset)["bn_inception"]
     rows = frame[frame["metric"] == "precision_at_1"].set_index("method")
-    theirs = rows["plotted"].fillna(rows["value"]) if by_plots else rows["value"]
-    return (theirs - originals(dataset)).dropna()
+    return (rows["value"] - originals(dataset)).dropna()
 
 
 def _of_setting(records: StudyRecords) -> pd.DataFrame:
@@ -304,211 +266,107 @@ def sweep_cells(by_study: ByStudy) -> pd.DataFrame:
     return cells[[*sizes, "a doubling"]]
 
 
-def steps(by_study: ByStudy) -> str:
-    """How many steps the rows of a sweep trained for, in words: what varies with it and what does not."""
-    texts = {}
-    for name, records in common.present(by_study).items():
-        runs = records.runs[(records.runs["kind"] == "rerun") & (records.runs["state"] == "complete")]
-        if len(runs):
-            texts[name] = labels.span(runs["steps"], "{:,.0f}".format)
-    return f"Training steps of a run: {labels.by_study(texts)}." if texts else ""
+# The numbers of the text
 
 
-# Sentences
-
-
-def settings_sentence() -> str:
-    """What to see in fehervari-t1."""
-    table = published.fehervari_settings()
-    trunks, sizes = table["feature_extractor"].nunique(), table["embedding_size"].dropna().nunique()
-    return (
-        f"Behind the {table['reported_r1'].notna().sum()} numbers of the column R@1 stand {trunks} trunks and {sizes} "
-        "embedding sizes: a later method's gain may be that of its trunk or of its size."
-    )
-
-
-def table_sentence(dataset: str) -> str:
-    """What to see in fehervari-t2 to t4, of the paper's own numbers."""
-    gained, plotted = gains(dataset), gains(dataset, by_plots=True)
-    higher = (gained > 0).sum()
-    reported = (
-        "scores higher than its own paper reports" if higher == 1 else "score higher than their own papers report"
-    )
-    instead = f"; by the authors' own plots ({common.DAGGER}) {_extremes(plotted)}"
-    return (
-        f"Under one setting {higher} of {len(gained)} methods {reported}. The changes run {_extremes(gained)}"
-        f"{instead * (_extremes(plotted) != _extremes(gained))}."
-    )
-
-
-def _extremes(gained: pd.Series) -> str:
-    """The least and the greatest gain, with all methods that are printed with it."""
-    printed = gained.map(common.points)
-    least, most = (printed[place] for place in (gained.idxmin(), gained.idxmax()))
-    low, high = (labels.listed(map(fehervari_label, printed.index[printed == end])) for end in (least, most))
-    return f"from {least} points ({low}) to {most} ({high})"
-
-
-def order_sentence(by_study: ByStudy) -> str:
-    """How far the order of the methods agrees between tables, in two sentences."""
-    frame = orders(by_study).set_index(["first", "second"])
-    names = [first for first in dict.fromkeys(frame.index.get_level_values(0)) if first not in by_study]
-    own = {name: frame["rho"][name, f"{REPORTED}{name.partition(' (')[0]}"] for name in names}
-    sentences = ["Rank correlation of the paper's R@1 with what the original papers report: " + _rhos(own) + "."]
-    for name in common.present(by_study):
-        ours = {second: frame["rho"][name, second] for second in names}
-        sentences.append(f"Rank correlation of our R@1 on `{name}` with the paper's tables: {_rhos(ours)}.")
-    return labels.bullets(sentences)
-
-
-def order_in_short(by_study: ByStudy) -> str:
-    """How far our orders, the paper's and those that others reported agree, in a sentence or two: ranges."""
-    frame = orders(by_study)
-    frame = frame.assign(reported=frame["second"].str.startswith(REPORTED))
-    is_ours = frame["first"].isin(list(by_study))
-    by_others = _from_to(frame["rho"][frame["reported"] & ~is_ours])
-    ours = frame[is_ours].dropna(subset="rho")
-    if ours.empty:
-        return f"The rank correlation of the paper's orders with those which the original papers report is {by_others}."
-    originally, in_paper = ours[ours["reported"]], ours[~ours["reported"]]
-    told = []
-    for what, rows in {"those which the original papers report": originally, "the paper's own": in_paper}.items():
-        spans = {name: _from_to(part["rho"]) for name, part in rows.groupby("first", sort=False)}
-        told += [f"with {what} at {labels.by_study(spans)}"] * bool(spans)
-    sure = (statistics.holm(ours["p"]) < 1 - statistics.LEVEL).sum()
-    return (
-        f"{_survives((originally if len(originally) else in_paper)['rho'], sure)} our orders correlate by rank "
-        f"{'; '.join(told)}. The paper's own do so with the reported ones at {by_others}. With "
-        f"{labels.span(ours['n'], '{:.0f}'.format)} methods, {sure or 'none'} of our {len(ours)} can be told from 0 "
-        "by Holm's correction; DREML and ProxySoftmax, whose embeddings are of another size, are left out."
-    )
-
-
-def _survives(values: Sequence[float], sure: int) -> str:
-    """Whether an order survives, from its rank correlations and how many of them are not 0, as a sentence begins.
-
-    >>> _survives([0.36, 0.76], 1), _survives([0.9, 0.95], 2), _survives([0.1, -0.2], 1), _survives([0.36, 0.76], 0)
-    ('Partly:', 'Nearly:', 'Hardly:', 'Not clearly:')
-    """
-    if not sure:
-        return "Not clearly:"
-    return "Nearly:" if min(values) >= 0.8 else "Hardly:" if max(values) < 0.3 else "Partly:"
-
-
-def _from_to(values: Iterable[float]) -> str:
-    known = [value for value in values if value == value]
-    return f"{min(known):+.2f} to {max(known):+.2f}" if known else "too few methods to tell"
-
-
-def _rhos(values: Mapping[str, float]) -> str:
-    return labels.each(values, lambda rho: f"{rho:+.2f}" if rho == rho else "too few methods")
-
-
-def worst_sentence() -> str:
-    """Where Triplet Semihard stands in the paper's own tables, which call it the worst of all, in words."""
-    standing = {}
-    for metric in OURS:
-        for name, frame in places({}).items():
-            values = of_metric(frame, metric)["mean"]
-            if "triplet_semihard" in values:
-                standing[f"{common.metric_label(metric)} on {name}"] = common.place(values, "triplet_semihard")
-    told = labels.each(standing, str)
-    return f"Sections 1 and 4.2 call Triplet Semihard the worst of all; in the tables it ranks {told}."
-
-
-def slopes_sentence(by_study: ByStudy, what: str) -> str:
-    """Which methods gain from a doubling and which lose, in a sentence a study. what: "embedding" or "batch"."""
-    sentences = []
-    for name, records in common.present(by_study).items():
-        slopes = common.doublings(_of_setting(records))
-        if slopes.empty:
-            continue
-        clear = slopes["ci95"].fillna(np.inf)
-        gain, lose = (slopes["mean"] > clear).sum(), (slopes["mean"] < -clear).sum()
-        most, least = slopes["mean"].idxmax(), slopes["mean"].idxmin()
-        seeds = " (a single seed has no interval)" if (slopes["n"] < 2).all() else ""
-        sentences.append(
-            f"On `{name}` {gain} of {len(slopes)} methods clearly gain from a larger {what} (interval above 0, each "
-            f"by itself) "
-            f"and {lose or 'none'} clearly {'loses' if lose == 1 else 'lose'}{seeds}; a doubling is worth "
-            f"{common.points(slopes['mean'][most])} points to {fehervari_label(most)} and "
-            f"{common.points(slopes['mean'][least])} to {fehervari_label(least)}."
-        )
-    return labels.bullets(sentences)
-
-
-def pairs_sentence(by_study: ByStudy) -> str:
-    """How seldom a few random images hold two of one class, with a space behind it; "" without any study.
-
-    Of classes of equal size; half of the classes are trained on.
-    """
-    shares = {}
-    for name, records in common.present(by_study).items():
-        classes = records.meta["data"]["classes"] // 2
-        few, more = (1 - math.prod(1 - place / classes for place in range(size)) for size in (4, 8))
-        shares[name] = f"about {100 * few:.0f} % and {100 * more:.0f} %"
-    if not shares:
-        return ""
-    return (
-        "Triplet Semihard and Lifted Struct draw their images at random. Of their batches of 4 and of 8 images, "
-        f"{labels.by_study(shares)} hold two images of one class; the others teach them nothing. "
-    )
-
-
-SMALLEST = ", in part because the smallest random batches hold hardly a pair of one class"
-
-
-def slopes_in_short(dims: ByStudy, batches: ByStudy, untrained: Mapping[str, pd.Series]) -> list[str]:
-    """For how many methods a larger embedding and a larger batch raise R@1, a sentence each; none without any sweep.
-
-    batches: the sweep in which every size sees as many images. untrained: `starts.around`, of the embeddings.
-    """
-    free = bool(untrained) and all(curve.iloc[-1] > curve.iloc[0] for curve in untrained.values())
-    larger = {
-        ("A larger embedding", ", as it does without any training" * free): dims,
-        ("A larger batch, with as many images seen in all,", SMALLEST): batches,
-    }
-    sentences = []
-    for (what, too), by_study in larger.items():
-        slopes = {name: common.doublings(_of_setting(records)) for name, records in common.present(by_study).items()}
-        told = {
-            name: f"{(each['mean'] > each['ci95'].fillna(np.inf)).sum()} of {len(each)} methods"
-            for name, each in slopes.items()
-            if len(each)
-        }
-        if told:
-            where = f"{labels.by_study(told)}{too}"
-            sentences.append(f"{what} clearly raises R@1 (the interval lies above 0, each by itself) for {where}.")
-    return sentences
-
-
-def best_in_short(by_study: ByStudy, dims: ByStudy) -> list[str]:
-    """The method with the highest R@1 around each study, and in what ProxySoftmax is ahead; none where none was run.
-
-    dims: fehervari2019-dims.
-    """
-    told = {}
-    for name, frame in places(by_study).items():
-        values = of_metric(frame, "precision_at_1")["mean"] if name in by_study else pd.Series(dtype=float)
-        if len(values) > 1:
-            told[name] = (fehervari_label(values.idxmax()), f"{labels.one_digit(values.max())} %")
-    if not told:
-        return []
-    leads = any(method == fehervari_label("proxy_softmax") for method, _ in told.values())
-    return [f"The highest R@1 belongs to {labels.led(told)}.", *[of_more_dimensions(by_study, dims)] * leads]
-
-
-def of_more_dimensions(by_study: ByStudy, dims: ByStudy) -> str:
-    """That ProxySoftmax has more dimensions than the other methods, and its place with as many as they have."""
+def of_more_dimensions(by_study: ByStudy) -> str:
+    """That ProxySoftmax has more dimensions than the other methods, in a sentence. by_study: fehervari2019."""
     records = next(iter(common.present(by_study).values()))
     own, others = (common.settings(records, name)["embedding_dim"] for name in ("proxy_softmax", "triplet_semihard"))
-    told = f"ProxySoftmax has {own:,} dimensions, kept as bits, where the others have {others} floats"
-    sweeps = {name: sweep(each).set_index("method") for name, each in common.present(dims).items()}
-    ranks = {
-        name: common.ranks_text(common.ranks(frame[frame["number"] == others], "proxy_softmax"))
-        for name, frame in sweeps.items()
+    return f"ProxySoftmax has {own:,} dimensions, kept as bits, where the others have {others} floats."
+
+
+def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
+    """What the text of the page rests on, a study by its data set; scores and differences in points of R@1.
+
+    Verdicts stand under the ids of their claims.
+    """
+    judged = claims.judged(edition, "fehervari")
+    exploratory = {claim.id for claim in claims.of_section("fehervari") if claim.exploratory}
+    settled = [each for main in edition for each in judged[main.name].items() if each[1].settled]
+    by_study = {each.name: editions.experiment_of(each.name, "fehervari2019") for each in edition}
+    found: dict[str, float | str] = {
+        "settled": len(settled),
+        "reproduced": sum(each.verdict == claims.REPRODUCED for _, each in settled),
+        "exploratory": sum(name in exploratory for name, _ in settled),
+        "withdrawn": len(judged[claims.WITHOUT_RECORDS]),
+        "withdrawn_for_size": sum("size" in each.why for each in judged[claims.WITHOUT_RECORDS].values()),
+        **_of_paper(),
+        **_of_orders(edition, orders(by_study)),
     }
-    return f"{told}. With {others} floats it ranks {labels.by_study(ranks)}." if ranks else f"{told}."
+    for each in edition:
+        verdicts = {name: one.verdict for name, one in judged[each.name].items()}
+        own = _of_study(each.name) | verdicts | {"settled": sum(one.settled for one in judged[each.name].values())}
+        found |= {f"{each.meta['dataset']}.{name}": value for name, value in own.items()}
+    for name in ("pairs", "batches_gain"):
+        values = [found[f"{each.meta['dataset']}.{name}"] for each in edition]
+        found |= {f"{name}_low": min(values), f"{name}_high": max(values)}
+    return found
+
+
+def _of_paper() -> dict[str, float | str]:
+    """The numbers of the paper's own tables; "own_": how alike the orders of these are."""
+    gained, table = gains("CUB200"), published.fehervari_settings()
+    own = orders({})
+    own = own["rho"][~own["second"].str.startswith(REPORTED)]
+    printed = of_metric(places({})["CUB200 (BN-Inception)"], "precision_at_1")["mean"]
+    return {
+        **{"paper.higher": int((gained > 0).sum()), "paper.compared": len(gained), "paper.fallen": gained.idxmin()},
+        "paper.fall": -100 * gained.min(),
+        **{"paper.trunks": table["feature_extractor"].nunique(), "paper.sizes": table["embedding_size"].nunique()},
+        **{"paper.reported": int(table["reported_r1"].notna().sum())},
+        **{"paper.own_low": float(own.min()), "paper.own_high": float(own.max())},
+        "paper.semihard": common.place(printed, "triplet_semihard"),
+    }
+
+
+def _of_orders(edition: Sequence[StudyRecords], frame: pd.DataFrame) -> dict[str, float]:
+    """How alike our orders are to those that the original papers report, and to the paper's own. frame: `orders`."""
+    found = {}
+    ours = frame[frame["first"].isin([each.name for each in edition])].dropna(subset="rho")
+    reported = ours["second"].str.startswith(REPORTED)
+    for name, rows in {"reported": ours[reported], "in_paper": ours[~reported]}.items():
+        means = rows.groupby("first")["rho"].mean()
+        found |= {f"{name}_low": float(rows["rho"].min()), f"{name}_high": float(rows["rho"].max())}
+        found |= {f"{each.meta['dataset']}.{name}": float(means[each.name]) for each in edition}
+    sure = statistics.holm(ours["p"]) < 1 - statistics.LEVEL
+    return found | {"orders": len(ours), "sure": int(sure.sum()), "fewest": ours["n"].min(), "most": ours["n"].max()}
+
+
+def _of_study(main: str) -> dict[str, float | str]:
+    """The numbers around one study."""
+    table, dims, batches = (
+        editions.experiment_of(main, f"fehervari2019{name}") for name in ("", "-dims", "-batches-equal")
+    )
+    values = of_metric(headline(table), "precision_at_1")
+    trained = values.drop([PRETRAINED, FLOATS]).astype(float)
+    told = statistics.by_luck_of_seeds(trained)["among_best"]
+    at_64 = sweep(dims).set_index("method")
+    ranks = common.ranks(
+        at_64[at_64["number"] == common.settings(table, "triplet_semihard")["embedding_dim"]], "proxy_softmax"
+    )
+    sizes, images = common.doublings(_of_setting(dims)), common.doublings(_of_setting(batches))
+    [curve] = starts.around({main: dims}).values()
+    above, of = starts.sizes_above(curve, dims)
+    return {
+        **{"among_best": ", ".join(sorted(told.index[told])), "best": trained["mean"].idxmax()},
+        "above": ", ".join(sorted(trained.index[trained["mean"] >= values["mean"][PRETRAINED]])),
+        **{"floats_low": ranks.low, "floats_high": ranks.high, "methods": ranks.of},
+        **{"dims_gain": int((sizes["mean"] > sizes["ci95"]).sum()), "sizes_above": above, "sizes": of},
+        **{"untrained_low": 100 * float(curve.iloc[0]), "untrained_high": 100 * float(curve.iloc[-1])},
+        "batches_gain": int((images["mean"] > images["ci95"]).sum()),
+        "batches_lose": ", ".join(images.index[images["mean"] < -images["ci95"]]),
+        "pairs": 100 * with_a_pair(table.meta["data"]["classes"] // 2, 4),
+    }
+
+
+def with_a_pair(classes: int, images: int) -> float:
+    """Of batches of random images, of classes of equal size, how many hold two of one class.
+
+    >>> with_a_pair(365, 23)  # people with birthdays
+    0.5072972343239854
+    """
+    return 1 - math.prod(1 - place / classes for place in range(images))
 
 
 def fehervari_scalars(by_study: ByStudy) -> dict[str, float | str]:

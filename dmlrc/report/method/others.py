@@ -1,7 +1,7 @@
 """The losses that other papers train with fixed settings: their rows in the tables around every study, as cells."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,9 +57,12 @@ Found = Mapping[str, ByStudy]
 """The records of `TABLES`: experiment -> study -> its records, or None."""
 
 
-def load(edition: str) -> dict[str, ByStudy]:
+def load(edition: Iterable[StudyRecords]) -> dict[str, ByStudy]:
     """The records of `TABLES` around the studies of an edition."""
-    return {table.experiment: editions.around(edition, table.experiment) for table in TABLES}
+    names = [each.name for each in edition]
+    return {
+        table.experiment: {name: editions.experiment_of(name, table.experiment) for name in names} for table in TABLES
+    }
 
 
 def rows(section: str) -> list[tuple[Table, Method]]:
@@ -94,9 +97,8 @@ def row_label(table: Table, method: Method) -> str:
 
 
 def what(section: str) -> str:
-    """Its source, its formulas and where ours differs, as MyST."""
-    note = OTHERS[section]
-    return f"Source: {{cite:t}}`{note.reference}`.\n\n{noted(note, 'Fixed')}"
+    """Its formulas, what their letters mean and where ours differs, as MyST."""
+    return noted(OTHERS[section], "Fixed")
 
 
 def source(section: str) -> str:
@@ -188,15 +190,6 @@ def _of_trunk(means: pd.DataFrame) -> str:
     return labels.percent(means["mean"].get(PRETRAINED, np.nan), digits=1) or "–"
 
 
-def captions(those: Iterable[tuple[Table, Method]], found: Found) -> str:
-    """How many runs stand behind `places` of these rows, paper by paper: the same study has other reruns in each."""
-    counts: dict[str, dict[str, None]] = {}
-    for table in {table.experiment: table for table, _ in those}.values():
-        for records in common.present(found[table.experiment]).values():
-            counts.setdefault(labels.count_of_runs(records), {})[labels.paper(table.paper)] = None
-    return " ".join(f"{labels.listed(named)}: {count}." for count, named in counts.items())
-
-
 def place(means: pd.DataFrame, method: str) -> str:
     """R@1 of a row in percent with its interval, and the ranks that it may have among the table's trained rows.
 
@@ -237,32 +230,6 @@ def best(table: Table, records: StudyRecords) -> Best | None:
     return Best(names[first], float(trained["mean"][first]), tied, len(trained) - 1, untrained)
 
 
-def in_short(found: Found) -> list[str]:
-    """The highest mean of each table and how many cannot be told from it, a sentence a table that was run."""
-    sentences = []
-    for table in TABLES:
-        of = {study: best(table, records) for study, records in common.present(found[table.experiment]).items()}
-        told = {study: (lead.label, _with_ties(lead)) for study, lead in of.items() if lead}
-        if told:
-            paper = labels.paper(table.paper)
-            sentences.append(f"{paper}, highest mean R@1: {labels.led(told)}.")
-            if table is FEHERVARI and any(lead.label == table.label("proxy_softmax") for lead in of.values() if lead):
-                sentences.append(fehervari.of_more_dimensions(found[table.experiment], {}))
-    return sentences
-
-
-def _with_ties(lead: Best) -> str:
-    value = f"{labels.one_digit(lead.mean)} %"
-    if lead.mean < lead.untrained:
-        value += f", below the untrained trunk's {labels.one_digit(lead.untrained)} %"
-    if lead.tied is None:
-        return f"{value}, one run each"
-    if not lead.others:
-        return f"{value}, the only row so far"
-    tied = f"tied with {lead.tied} of {lead.others} others" if lead.tied else "alone in front"
-    return f"{value}, {tied}"
-
-
 def scalars(found: Found) -> dict[str, float]:
     """How many sections there are, and the highest R@1 of each table."""
     leads = {
@@ -271,3 +238,19 @@ def scalars(found: Found) -> dict[str, float]:
         for study, records in common.present(found[table.experiment]).items()
     }
     return {"sections": len(OTHERS)} | {name: lead.mean for name, lead in leads.items() if lead}
+
+
+def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
+    """What the text of the page rests on: the first row of each table, a study by its data set; R@1 in percent."""
+    around, found = load(edition), {}
+    for main in edition:
+        for table in TABLES:
+            records = around[table.experiment][main.name]
+            if lead := records and best(table, records):
+                key = f"{main.meta['dataset']}.{table.paper}"
+                found |= {f"{key}.first": lead.label, f"{key}.tied": np.nan if lead.tied is None else lead.tied}
+                found[f"{key}.over_untrained"] = 100 * (lead.mean - lead.untrained)
+    if records := next(iter(common.present(around.get(FEHERVARI.experiment, {})).values()), None):
+        found["bits"] = float(common.settings(records, "proxy_softmax")["embedding_dim"])
+        found["floats"] = float(common.settings(records, "triplet_semihard")["embedding_dim"])
+    return found

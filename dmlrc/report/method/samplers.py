@@ -12,12 +12,14 @@ from dmlrc.data import batches
 
 @dataclass(frozen=True)
 class Sampler:
-    """label: its heading. source: who draws so. draws: what a batch holds. ours: where ours differs. All Markdown.
+    """label: its heading. idea: what it does. source: who draws so. draws: what a batch holds. ours: where
+    ours differs. All are Markdown.
 
     code: the names in `dmlrc.data.batches` whose source is shown.
     """
 
     label: str
+    idea: str
     source: str
     draws: str
     ours: str
@@ -41,7 +43,7 @@ def anchor(name: str) -> str:
 def what(name: str) -> str:
     """What a sampler draws, who draws so, and where ours differs, as MyST."""
     found = SAMPLERS[name]
-    return f"{found.draws}\n\nSource: {found.source}.\n\n**Where does ours differ from it?** {found.ours}"
+    return f"{found.draws}\n\nSource: {found.source}.\n\n**How ours differs from it.** {found.ours}"
 
 
 def source(name: str) -> str:

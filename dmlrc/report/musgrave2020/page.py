@@ -122,19 +122,6 @@ def _joined(frame: pd.DataFrame) -> pd.Series:
     return deciding(frame).set_index("method")["mean"]
 
 
-def importance_sentence(study: str, shares: pd.DataFrame) -> str:
-    """The method that hangs on one hyperparameter most, and the one that does least. shares: `tables.importance`."""
-    largest = shares.loc[shares.groupby("method")["importance"].idxmax()].sort_values("importance")
-    least, most = (
-        f"{labels.method_label(row.method)} {how} ({labels.parameter(row.parameter)}, {100 * row.importance:.0f} % of "
-        "the variance)"
-        for how, row in (("least", largest.iloc[0]), ("depends on a single one most", largest.iloc[-1]))
-    )
-    known = shares["error"].dropna()
-    error = f" Over the searches the shares have a standard error of {100 * known.median():.0f} points (median)."
-    return f"On `{study}`, of the losses with several hyperparameters, {most}, {least}.{error if len(known) else ''}"
-
-
 def settings(
     edition: Sequence[StudyRecords], paper: Protocol = musgrave2020.PROTOCOL
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -213,22 +200,6 @@ def results_scalars(records: StudyRecords) -> dict[str, float | str]:
     return {name: value for name, value in (spread(table) | gains).items() if value == value}  # NaN is no JSON
 
 
-def ends(records: StudyRecords) -> str:
-    """How the training runs of a study ended, and of how many methods more were cut off than is allowed."""
-    return f"{_stops(records)} {_cut_off(records)}".rstrip()
-
-
-def _stops(records: StudyRecords) -> str:
-    counts = records.runs["stopped"].value_counts()
-    words = {"plateau": "ended on a plateau", "limit": "ended at the limit of epochs", "diverged": "diverged"}
-    total = len(records.runs)
-    ends = {text: counts[end] for end, text in words.items() if end in counts}
-    if list(ends.values()) == [total]:
-        return f"All {total:,} runs of `{records.name}` {next(iter(ends))}."
-    told = [f"{100 * count / total:.1f} % {text}" for text, count in ends.items()]
-    return f"Of {total:,} runs of `{records.name}`, {labels.listed(told)}."
-
-
 def cut_off(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """`tables.cut_off`, a row a method, a column a study: those of which a method was run; the most cut off first."""
     shares = {records.name: tables.cut_off(records) for records in edition}
@@ -241,26 +212,6 @@ def cut_off_cells(shares: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     table = shares.rename(index=labels.method_label)
     cells = table.map(lambda share: "–" if np.isnan(share) else f"{100 * share:.0f} %")
     return cells, table.gt(tables.MOST_CUT_OFF).map(lambda above: "best" if above else "")
-
-
-def _cut_off(records: StudyRecords) -> str:
-    """Of how many methods more reruns were cut off than is allowed; "" if none was, or runs have a fixed length."""
-    found = tables.cut_off(records)
-    if not found.any():
-        return ""
-    above = found[found > tables.MOST_CUT_OFF]
-    if not len(above):
-        return f"No method had more than {100 * tables.MOST_CUT_OFF:.0f} % of its reruns cut off."
-    several = f"All {len(found)}" if len(above) == len(found) else f"{len(above)} of {len(found)}"
-    first = above.index[above == above.max()]
-    share = f"{100 * above.max():.0f} %"
-    most = f"{labels.listed(map(labels.method_label, first))} most ({share})"
-    if len(first) == len(found):
-        most = "each of them all" if above.max() == 1 else f"each {share}"
-    return (
-        f"{several} methods had more than {100 * tables.MOST_CUT_OFF:.0f} % of their reruns cut off, {most}. A higher "
-        "limit might change the table."
-    )
 
 
 def cost(records: StudyRecords) -> pd.DataFrame:
@@ -301,19 +252,3 @@ def best_hyperparameters(records: StudyRecords) -> pd.DataFrame:
         **{column: table[column].map(labels.number) for column in ("value", "low", "high")},
     )
     return cells.set_index(["method", "hyperparameter"])
-
-
-def at_edges(edition: Sequence[StudyRecords]) -> str:
-    """How many of the best values of each study lie at an end of their ranges, and whose, in two sentences."""
-    told = {}
-    for records in edition:
-        table = tables.best_hyperparameters(records)
-        edges = [
-            f"{labels.method_label(row.method)}, {labels.parameter(row.hyperparameter)}"
-            for row in table[table["at_edge"]].itertuples()
-        ]
-        told[records.name] = f"{len(edges)} of {len(table)}" + (f" ({'; '.join(edges)})" if edges else "")
-    return (
-        "A value near an end of its range may have been set by the range rather than by the loss. Best values within "
-        f"2 % of an end: {labels.by_study(told)}."
-    )

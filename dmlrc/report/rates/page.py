@@ -218,42 +218,12 @@ def _peak_cells(told: pd.DataFrame, named: Mapping[str, pd.Series]) -> tuple[pd.
     return shown, marks
 
 
-def of_papers_sentence(told: pd.DataFrame) -> str:
-    """On which studies the rates of the other papers' experiments are interior optima, and where they are not."""
-    inside = told["in_use"].eq(told["best"]) & told[["one_lower", "one_higher"]].notna().all(axis=1)
-    lines = []
-    for study, rows in told.assign(inside=inside).groupby("study", sort=False):
-        left = rows[~rows["inside"]]
-        reasons = {
-            "have no grid of their own": left[left["best"].isna()],
-            "are not the best of their grid": left[left["best"].notna() & (left["best"] != left["in_use"])],
-            "stand at the edge of their grid, so a better one may lie beyond it": left[left["best"] == left["in_use"]],
-        }
-        said = [
-            f"the rates of {labels.listed(map(labels.paper, of['paper']))} {why}"
-            for why, of in reasons.items()
-            if len(of)
-        ]
-        best = "the rate that we use for each paper is the best of its grid, with worse ones to either side"
-        lines.append(f"On {titles.title(study)} {'; '.join(said) or best}.")
-    return labels.bullets(lines)
+def inside(told: pd.DataFrame) -> pd.Series:
+    """Whether each rate in use is the best of its grid, with worse ones on both sides. told: `of_papers`."""
+    return told["in_use"].eq(told["best"]) & told[["one_lower", "one_higher"]].notna().all(axis=1)
 
 
-def sentence(grid: StudyRecords) -> str:
-    """How far the methods are apart at the highest and at the best rate, in words."""
-    told = summary(grid)
-    if len(told) < 2:
-        return f"On {titles.title(grid.name)} fewer than two rates have been tried so far."
-    best, high = best_rate(best_trials(grid)), told.index.max()
-    wide, narrow = (labels.percent(told["range"][rate]) for rate in (high, best))
-    return (
-        f"On {titles.title(grid.name)} {len(best_trials(grid).columns)} methods lie {wide} points apart at a rate of "
-        f"{labels.rate(high)} and {narrow} points at {labels.rate(best)}; on average the better rate is worth "
-        f"{labels.percent(told['mean'][best] - told['mean'][high])} points."
-    )
-
-
-def _settings_from(grid: StudyRecords) -> tuple[str, float]:
+def settings_from(grid: StudyRecords) -> tuple[str, float]:
     """The study whose searches found the settings with which a grid compares methods, and the rate it had."""
     settings = tuned.of(grid.meta["dataset"])
     name = next(name for name, found in tuned.SEARCHED_ON.items() if found is settings)
@@ -264,7 +234,7 @@ def settings_sentence(grids: Mapping[str, StudyRecords]) -> str:
     """On which data, and at which rate, the settings of each grid were found. grids: title -> records."""
     found: dict[tuple[str, float], list[str]] = {}
     for title, grid in grids.items():
-        found.setdefault(_settings_from(grid), []).append(title)
+        found.setdefault(settings_from(grid), []).append(title)
     told = "; ".join(
         f"{f'for {labels.listed(those)} ' * (len(found) > 1)}that of `{name}` at {labels.rate(rate)}"
         for (name, rate), those in found.items()

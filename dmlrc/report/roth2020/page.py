@@ -1,4 +1,4 @@
-"""The tables of Roth et al. 2020 and what to see in its figures: cells and sentences for the page."""
+"""The tables of Roth et al. 2020: cells for the page, and the numbers of its text."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import common, labels, published, statistics
+from dmlrc.report import claims, common, editions, labels, published, starts, statistics
 from dmlrc.report.common import ByStudy
+from dmlrc.report.roth2020 import toy
 from dmlrc.report.roth2020.numbers import (
     FACTORS,
     METHODS,
@@ -26,11 +27,14 @@ from dmlrc.report.roth2020.numbers import (
     gain_of,
     influence,
     loss_spread,
+    printed_table2,
+    published_regularisation,
     r1_range,
     regularisation,
     regularisation_panels,
     roth_label,
     sampler_gap,
+    scores,
     structure,
     table2,
     trunk_label,
@@ -81,49 +85,6 @@ def table2_data(by_study: ByStudy) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True).set_index("source")
 
 
-def agreement_sentence(by_study: ByStudy) -> str:
-    """Whether the methods stand in the paper's order, in a sentence a study."""
-    frame = agreement(by_study)
-    sentences = []
-    for name, part in frame.groupby("study", sort=False):
-        texts = [
-            f"by {common.metric_label(metric)} " + labels.each(each.set_index("dataset")["rho"], _rho)
-            for metric, each in part.groupby("metric", sort=False)
-        ]
-        sentences.append(f"Rank correlation of our order on `{name}` with the paper's: {'; '.join(texts)}.")
-    return labels.bullets(sentences) or "Without a run of ours there is no order to compare with the paper's."
-
-
-def agreement_in_short(by_study: ByStudy) -> str:
-    """Spearman's rank correlations of `agreement` for R@1 alone, in one sentence; "" where there are none."""
-    frame = agreement(by_study)
-    texts = [
-        f"{labels.span(part['rho'], '{:+.2f}'.format)} on `{name}`"
-        for name, part in frame[frame["metric"] == "precision_at_1"].dropna().groupby("study", sort=False)
-    ]
-    return f"Our order by R@1 and the paper's have a rank correlation of {labels.listed(texts)}." if texts else ""
-
-
-def _rho(rho: float) -> str:
-    return "too few methods" if np.isnan(rho) else f"{rho:+.2f}"
-
-
-def range_sentence(by_study: ByStudy) -> str:
-    """The range of R@1 over the rows without regularisation, the paper's and ours."""
-    theirs, ours = [], {}
-    for head, frame in columns(by_study).items():
-        here = r1_range(frame)
-        if here["n"] > 1 and head in by_study:
-            ours[head] = f"{labels.one_digit(here['range'])}{' (one seed)' * bool(np.isnan(here['std']))}"
-        elif here["n"] > 1:
-            theirs.append(here["range"])
-    told = f"; in our runs {labels.by_study(ours)}" if ours else ""
-    return (
-        "From the worst to the best method without regularisation, R@1 spans "
-        f"{labels.span(theirs, labels.one_digit)} points in the paper's tables{told}."
-    )
-
-
 # Table 1
 
 
@@ -155,21 +116,6 @@ def compare_trunks(by_study: ByStudy) -> pd.DataFrame:
     return table
 
 
-def projection_sentence(by_study: ByStudy) -> str:
-    """What a random linear layer costs the features of a trunk, in words."""
-    texts = []
-    for name, records in common.present(by_study).items():
-        means = trunks(records)["mean"]
-        for kind, trunk in means.index:
-            if kind == "projection" and (AS_THEY_ARE, trunk) in means.index:
-                texts.append(
-                    f"On `{name}` the features of {trunk_label(trunk)} have an R@1 of "
-                    f"{labels.one_digit(means[AS_THEY_ARE, trunk])} %, after a random linear layer "
-                    f"{labels.one_digit(means[kind, trunk])} %."
-                )
-    return labels.bullets(texts) if texts else "No trunk of ours here has ImageNet weights."
-
-
 # Figure 1: with and without regularisation
 
 
@@ -185,45 +131,6 @@ def regularisation_cells(by_study: ByStudy) -> pd.DataFrame:
     return pd.DataFrame(cells).rename_axis("Regularised")
 
 
-def regularisation_sentence(by_study: ByStudy) -> str:
-    """How many pairs gain R@1 from the regularisation, the paper's and ours."""
-    theirs, ours = [], {}
-    for head, frame in regularisation_panels(by_study).items():
-        gains = frame["gain"].dropna()
-        if len(gains) and head in by_study:
-            clear = (gains > frame["ci95"][gains.index]).sum()
-            mean = common.points(gains.mean())
-            ours[head] = f"{(gains > 0).sum()} of {len(gains)} ({mean}; {clear or 'none'} clearly)"
-        elif len(gains):
-            theirs += list(gains)
-    told = f"; in our runs in {labels.by_study(ours)}" if ours else ""
-    return (
-        f"With ρ-regularisation R@1 rises in {sum(gain > 0 for gain in theirs)} of {len(theirs)} pairs of the paper "
-        f"({common.points(float(np.mean(theirs)))} points on average){told}."
-    )
-
-
-def regularisation_in_short(by_study: ByStudy) -> str:
-    """In how many pairs R@1 clearly gains from the regularisation: the paper's, and ours."""
-    panels = regularisation_panels(by_study)
-    ours = {name: _risen([frame]) for name, frame in panels.items() if name in by_study}
-    theirs = _risen([frame for name, frame in panels.items() if name not in by_study])
-    told = f", and in our runs in {labels.by_study(ours)}" if ours else ""
-    what = "ρ-regularisation clearly raises R@1 (the interval lies above 0, each by itself)"
-    return f"{what} in {theirs} of the paper{told}."
-
-
-def _risen(frames: Sequence[pd.DataFrame]) -> str:
-    """In how many pairs R@1 clearly rises, of all, and in how many it falls. frames: `numbers.regularisation`.
-
-    The paper prints means and standard deviations, from which Welch's interval follows.
-    """
-    pairs = pd.concat(frames).dropna(subset=["gain"])
-    half = [_welch(row) if np.isnan(row["ci95"]) else row["ci95"] for _, row in pairs.iterrows()]
-    raised, lowered = (int((sign * pairs["gain"] > half).sum()) for sign in (1, -1))
-    return f"{raised or 'none'} of {len(pairs)} pairs{f' (and lowers it in {lowered})' if lowered else ''}"
-
-
 def _welch(row: pd.Series) -> float:
     """Half width of Welch's interval of a gain, from two standard deviations over as many seeds; NaN where unknown."""
     return statistics.welch_half(row[["std", "r_std"]].to_numpy(float) ** 2 / row["n"], row["n"])
@@ -232,23 +139,13 @@ def _welch(row: pd.Series) -> float:
 # Figures 2 and 3: what the recipe is worth
 
 
-EQUAL_STEPS, EQUAL_IMAGES = "images in a batch, equal steps", "images in a batch, equal images seen"
-"""The two sweeps of the size of a batch: in as many steps a larger one sees more images."""
-
-
-def _factor(factor: str, batches: str) -> str:
-    """A factor as printed. batches: what its sweep of the size of a batch is called."""
-    return batches if factor == "batches" else FACTORS[factor][1]
-
-
 def effects_cells(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
     """`effects` as cells: a row a factor, a column a study.
 
     The mean over the losses, the lowest and the highest, and for how many losses each value is best.
     """
     frame = effects(sweeps)
-    names = list(next(iter(sweeps.values())))
-    cells = pd.DataFrame("not run", index=list(sweeps), columns=names)
+    cells = pd.DataFrame("not run", index=list(sweeps), columns=list(next(iter(sweeps.values()))))
     for (name, factor), part in frame.groupby(["study", "factor"], sort=False):
         best = part["best"].value_counts()
         wins = ", ".join(f"{value_label(value, factor)} ({count})" for value, count in best.items())
@@ -256,99 +153,14 @@ def effects_cells(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
             f"{100 * part['effect'].mean():.1f} % ({100 * part['effect'].min():.1f} to "
             f"{100 * part['effect'].max():.1f}); best: {wins}"
         )
-    return cells.rename(index=lambda factor: _factor(factor, EQUAL_STEPS)).rename_axis("Varied")
+    names = {factor: text for factor, (_, text) in FACTORS.items()} | {"batches": "images in a batch, equal steps"}
+    return cells.rename(index=names).rename_axis("Varied")
 
 
 def effects_data(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
     """`effects`, for the CSV of its cells; where no sweep was run the cells."""
     frame = effects(sweeps)
     return frame.set_index(["study", "factor"]) if len(frame) else effects_cells(sweeps)
-
-
-def effects_sentence(sweeps: Mapping[str, ByStudy]) -> str:
-    """Which factor moves the scores most, in a sentence a study. Of batches: in equal steps."""
-    frame = effects(sweeps)
-    sentences = []
-    for name, part in frame.groupby("study", sort=False):
-        means = part.groupby("factor")["effect"].mean().sort_values(ascending=False)
-        texts = {labels.aside(_factor(factor, EQUAL_STEPS)): f"{100 * value:.1f} %" for factor, value in means.items()}
-        sentences.append(
-            f"On `{name}`, moving a factor from its worst value to its best raises a loss's score, in percent of the "
-            f"loss's best score, by: {labels.each(texts, str)}."
-        )
-    return labels.bullets(sentences) or "None of the five sweeps was run here."
-
-
-def _beside_losses(sweeps: Mapping[str, ByStudy]) -> dict[str, tuple[list[str], list[str]]]:
-    """study -> the factors that move a score more than the losses do, and those that move it less; most first.
-
-    Only where Welch's interval of the difference, effects over the losses less `loss_spread` over the values, excludes
-    0. Of batches: with equal images seen.
-    """
-    found = {}
-    for name, part in effects(sweeps).groupby("study", sort=False):
-        own = {factor: rows["effect"] for factor, rows in part.groupby("factor", sort=False)}
-        gaps = {key: statistics.welch(values, loss_spread(sweeps[key][name])) for key, values in own.items()}
-        order = sorted(own, key=lambda key: -own[key].mean())
-        more = [labels.aside(_factor(key, EQUAL_IMAGES)) for key in order if gaps[key].low > 0]
-        less = [labels.aside(_factor(key, EQUAL_IMAGES)) for key in order if gaps[key].high < 0]
-        found[name] = more, less
-    return found
-
-
-def effects_beside_losses(sweeps: Mapping[str, ByStudy]) -> str:
-    """Which factors are worth more than the losses are, and which less, in a sentence a study."""
-    sentences = [
-        f"On `{name}` these move it more: {labels.listed(more) or 'none'}; and these less: "
-        f"{labels.listed(less) or 'none'}."
-        for name, (more, less) in _beside_losses(sweeps).items()
-    ]
-    if not sentences:
-        return "None of the five sweeps was run here."
-    return (
-        "Some factors clearly move a score more than the choice of the loss does, others clearly less: on average, "
-        f"with an interval of the difference that excludes 0. {labels.bullets(sentences)}"
-    )
-
-
-def effects_in_short(sweeps: Mapping[str, ByStudy]) -> str:
-    """`effects_beside_losses` in one sentence: what is worth more everywhere, what elsewhere; "" without any sweep."""
-    more = {name: factors for name, (factors, _) in _beside_losses(sweeps).items()}
-    if not more:
-        return ""
-    always = [factor for factor in next(iter(more.values())) if all(factor in those for those in more.values())]
-    besides: dict[tuple[str, ...], list[str]] = {}
-    for name, those in more.items():
-        if extra := tuple(factor for factor in those if factor not in always):
-            besides.setdefault(extra, []).append(f"`{name}`")
-    than = " a score more than the choice of the loss does" + " in every study" * (len(more) > 1)
-    than += " (the interval of the difference excludes 0)"
-    if not always:
-        told = "; ".join(
-            f"on {labels.listed(on)} {labels.listed(those)} do{'es' * (len(those) < 2)}"
-            for those, on in besides.items()
-        )
-        return f"No factor moves{than}." + f" {told[:1].upper()}{told[1:]}." * bool(told)
-    what = labels.listed(always)
-    told = f"{what[0].upper()}{what[1:]} {'moves' if len(always) < 2 else 'move'}{than}"
-    extra = "; ".join(
-        f"on {labels.listed(on)} {labels.listed(those)} do{'es' * (len(those) < 2)} too"
-        for those, on in besides.items()
-    )
-    return f"{told}; {extra}." if extra else f"{told}."
-
-
-def sizes_sentence(preprocessing: ByStudy) -> str:
-    """That preprocessing is the size of the images alone, for a frozen trunk; "" where it is not."""
-    ran = [each for each in common.present(preprocessing).values() if each.meta["protocol"]["frozen_trunk"]]
-    levels = {level for each in ran for level in common.levels(each).dropna() if level.endswith("px")}
-    sizes = sorted(int(level.removesuffix("px")) for level in levels)
-    if not sizes:
-        return ""
-    return (
-        f"The extremes are wide here: a trunk with random weights, and images of {sizes[0]} to {sizes[-1]} pixels, to "
-        "which a frozen trunk cannot adapt."
-    )
 
 
 def samplers_cells(by_study: ByStudy) -> pd.DataFrame:
@@ -366,41 +178,6 @@ def samplers_cells(by_study: ByStudy) -> pd.DataFrame:
             key: common.points(gaps[key].value, gaps[key].half) if key in gaps else missing for key in SAMPLERS
         }
     return pd.DataFrame(columns).rename(index=SAMPLERS).rename_axis("Sampler")
-
-
-def samplers_sentence(by_study: ByStudy) -> str:
-    """Which sampler leads, and whether SPC-2 and FRD beat SPC-4 as the paper finds."""
-    sentences = []
-    for name, records in common.present(by_study).items():
-        means = influence(records).mean(axis=1)
-        if len(means) < 2:
-            continue
-        found = {key: sampler_gap(records, key, "spc4") for key in ("spc2", "frd")}
-        gaps = [f"{SAMPLERS[key]} {common.points(gap.value, gap.half)}" for key, gap in found.items() if gap.n]
-        above = f" Above SPC-4, in points: {' and '.join(gaps)} (intervals over the losses)." if gaps else ""
-        sentences.append(
-            f"On `{name}` {SAMPLERS.get(means.idxmax(), means.idxmax())} has the highest mean share, and all lie "
-            f"within {100 * (means.max() - means.min()):.1f} points.{above}"
-        )
-    return labels.bullets(sentences) or "The samplers were not run here."
-
-
-# Figure 4: which metrics say the same
-
-
-def correlations_sentence(runs_by_study: Mapping[str, Sequence[StudyRecords]]) -> str:
-    """The pair of metrics that agree least, and R@1 with NMI, in a sentence a study."""
-    sentences = []
-    for name, experiments in runs_by_study.items():
-        matrix, runs = correlations(experiments)
-        lower = matrix.where(np.tril(np.ones(matrix.shape, dtype=bool), -1)).stack().dropna()
-        if lower.empty:
-            continue
-        pair = " and ".join(map(common.metric_label, lower.idxmin()))
-        nmi = matrix.loc["precision_at_1", "nmi"] if {"precision_at_1", "nmi"} <= set(matrix) else np.nan
-        known = "" if np.isnan(nmi) else f"; R@1 and NMI at {nmi:.2f}"
-        sentences.append(f"Over {runs:,} runs on `{name}`, {pair} agree least, at {lower.min():.2f}{known}.")
-    return labels.bullets(sentences) or "No runs, no correlations."
 
 
 # Figures 5 and 7: the shape of the embedding space
@@ -439,18 +216,6 @@ def _interval(found: Estimate) -> str:
     return f"{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]" if found.low == found.low else "unknown"
 
 
-def metric_ranks_sentence(by_study: ByStudy) -> str:
-    """Whether NMI and mAP@C rank the methods as R@1 does, in a sentence a study."""
-    sentences = []
-    for name, records in common.present(by_study).items():
-        nmi, precision = (_interval(agreement_of_metrics(records, metric)) for metric in ("nmi", "map_at_c"))
-        sentences.append(
-            f"On `{name}` the methods without regularisation have a rank correlation by R@1 and by NMI of {nmi}, by "
-            f"R@1 and by mAP@C of {precision}."
-        )
-    return labels.bullets(sentences)
-
-
 PLAIN_STRUCTURE = ("π intra", "π inter", "π ratio", "ρ")
 
 
@@ -463,35 +228,6 @@ def correlation_text(found: Estimate) -> str:
     if np.isnan(found.low):
         return f"too few methods (n = {found.n})"
     return f"{_interval(found)}, n = {found.n}"
-
-
-def correlation_in_short(by_study: ByStudy) -> str:
-    """The rank correlation of R@1 and rho around each study, in one sentence; "" where it was not measured."""
-    told = {}
-    for name, records in common.present(by_study).items():
-        test = correlation(structure(records), "rho", ranks=True)
-        if not np.isnan(test.low):
-            told[name] = f"{test.value:+.2f}" + " (its interval holds 0)" * bool(test.low <= 0 <= test.high)
-    return f"By rank, R@1 and the spectral decay ρ correlate by {labels.by_study(told)}." if told else ""
-
-
-def correlation_sentence(by_study: ByStudy) -> str:
-    """Whether R@1 falls with rho as the paper finds, in words."""
-    sentences = []
-    for name, records in common.present(by_study).items():
-        frame = structure(records)
-        test, (left_out, without) = correlation(frame, "rho"), carried(frame, "rho")
-        if np.isnan(test.low):
-            sentences.append(f"On `{name}` there are too few methods to correlate ρ with R@1.")
-            continue
-        trend = (
-            "falls as ρ rises" if test.high < 0 else "rises with ρ" if test.low > 0 else "shows no clear trend with ρ"
-        )
-        alone = f" Without {roth_label(left_out)} it is {correlation_text(without)}" if left_out else ""
-        hangs = bool(alone) and test.low * test.high > 0 > without.low * without.high
-        end = (", so the trend hangs on one method." if hangs else ".") * bool(alone)
-        sentences.append(f"On `{name}` R@1 {trend}: r = {correlation_text(test)}.{alone}{end}")
-    return labels.bullets(sentences) or "ρ was not measured here."
 
 
 def decay_cells(by_study: ByStudy) -> pd.DataFrame:
@@ -514,18 +250,127 @@ def _plain_number(value: float) -> str:
     return "–" if np.isnan(value) else f"{value:.2f}"
 
 
-def decay_sentence(by_study: ByStudy) -> str:
-    """In how many pairs the regularisation lowers rho, in a sentence a study."""
-    sentences = []
-    for name, records in common.present(by_study).items():
-        frame = regularisation(records, "rho", "train").dropna(subset="gain")
-        if len(frame):
-            fell, clearly = (frame["gain"] < 0).sum(), (frame["gain"] < -frame["ci95"]).sum()
-            sentences.append(
-                f"On `{name}` ρ falls in {fell} of {len(frame)} pairs, beyond its interval in {clearly}; its mean "
-                f"change is {frame['gain'].mean():+.2f}."
-            )
-    return labels.bullets(sentences) or "Spectra were not recorded here."
+# The numbers of the text
+
+
+def numbers(edition: Sequence[StudyRecords], toys: pd.DataFrame | None = None) -> dict[str, float | str]:
+    """What the text of the page rests on, a study by its data set; differences in points of R@1.
+
+    Verdicts stand under the ids of their claims; "more" or "less", than the losses move a score, under a factor's name.
+    toys: default its records.
+    """
+    judged = claims.judged(edition, "roth")
+    exploratory = {claim.id for claim in claims.of_section("roth") if claim.exploratory}
+    settled = [each for main in edition for each in judged[main.name].items() if each[1].settled]
+    found: dict[str, float | str] = {
+        "settled": len(settled),
+        "reproduced": sum(each.verdict == claims.REPRODUCED for _, each in settled),
+        "exploratory": sum(name in exploratory for name, _ in settled),
+        "withdrawn": ", ".join(judged[claims.WITHOUT_RECORDS]),
+        **_of_paper(),
+        **_of_toy(toy.recorded(10) if toys is None else toys),
+    }
+    for each in edition:
+        own = judged[each.name].values()
+        counts = {
+            "claims": len(own),
+            "settled": sum(one.settled for one in own),
+            "low": sum(one.from_low_rows for one in own),
+        }
+        own = counts | _of_study(each.name) | {name: one.verdict for name, one in judged[each.name].items()}
+        found |= {f"{each.meta['dataset']}.{name}": value for name, value in own.items()}
+    for name in ("agreement", "nmi_rank", "least_metrics"):
+        values = [
+            value for key, value in found.items() if key.partition(".")[2] in (name, f"{name}_low", f"{name}_high")
+        ]
+        found |= {f"{name}_low": min(values), f"{name}_high": max(values)}
+    return found
+
+
+def _of_paper() -> dict[str, float | str]:
+    """The numbers of the paper's own tables; "best": the methods with the highest R@1 on a data set."""
+    pairs = pd.concat(map(published_regularisation, published.DATASETS))
+    half = [_welch(row) for _, row in pairs.iterrows()]
+    tables = map(printed_table2, published.DATASETS)
+    plain = [frame[frame["metric"].eq(TABLE[0]) & frame["method"].isin(PLAIN)].set_index("method") for frame in tables]
+    return {
+        "paper.pairs": len(pairs),
+        "paper.raised": int((pairs["gain"] > half).sum()),
+        "paper.best": ", ".join(sorted({frame["mean"].idxmax() for frame in plain})),
+    }
+
+
+def _of_toy(toys: pd.DataFrame) -> dict[str, float]:
+    """Shares of the second singular value in percent, and what switching does to the P@1 of the test lines."""
+    shares = {f"toy.{name}": 100 * value for name, value in toys.groupby("variant")["spectrum"].mean().items()}
+    changes = [toy.change(toys, name, "test_p1") for name in ("regularised", "regularised_cub200")]
+    return shares | {"toy.low": min(each.low for each in changes), "toy.high": max(each.high for each in changes)}
+
+
+def _of_study(main: str) -> dict[str, float | str]:
+    """The numbers around one study."""
+    suffixes = {"batches": "batches-equal"} | {factor: factor for factor in FACTORS if factor != "batches"}
+    sweeps = {name: editions.experiment_of(main, f"roth2020-{suffix}") for name, suffix in suffixes.items()}
+    steps = editions.experiment_of(main, "roth2020-batches")
+    samplers, table = editions.experiment_of(main, "roth2020-samplers"), editions.experiment_of(main, "roth2020")
+    matrix, _ = correlations([table, samplers, steps, *(sweeps[name] for name in FACTORS if name != "batches")])
+    untrained = starts.by_dimension(main)
+    gaps = [sampler_gap(samplers, name, "spc4") for name in SAMPLERS if name != "spc4"]
+    shares = influence(samplers).mean(axis=1)
+    random = effects({"trunks": {main: sweeps["trunks"]}})["effect"]
+    return {
+        **against_losses(sweeps),
+        **_of_table(table),
+        "random_trunk": 100 * float(random.min()),
+        "spread": 100 * float(shares.max() - shares.min()),
+        "samplers_clear": sum(gap.low > 0 or gap.high < 0 for gap in gaps),
+        "least_metrics": float(np.nanmin(matrix)),
+        "untrained_gain": 100 * float(untrained.iloc[-1] - untrained.iloc[0]),
+    }
+
+
+def against_losses(sweeps: Mapping[str, StudyRecords]) -> dict[str, str]:
+    """Whether each factor moves a score "more" or "less" than the losses do; "" where the difference is unclear.
+
+    By Welch's interval of the difference, effects over the losses less `loss_spread` over the values.
+    """
+    found = {}
+    for factor, records in sweeps.items():
+        gap = statistics.welch(effects({factor: {"": records}})["effect"], loss_spread(records))
+        found[factor] = "more" if gap.low > 0 else "less" if gap.high < 0 else ""
+    return found
+
+
+def _of_table(records: StudyRecords) -> dict[str, float | str]:
+    """The numbers of Table 2 and of Figs. 1, 5 and 7."""
+    frame = table2(records)
+    r1 = frame[frame["metric"] == TABLE[0]].set_index("method").astype({"mean": float, "ci95": float})
+    tied = statistics.by_luck_of_seeds(r1[r1.index.isin(PLAIN)])["among_best"]
+    trained = r1["mean"].drop(PRETRAINED)
+    gains, decay = regularisation(records), regularisation(records, "rho", "train")
+    scored = scores(records)
+    scored = scored[scored["metric"] == TABLE[0]]
+    mined = [common.difference(scored, "triplet_distance", name) for name in MINED]
+    order = agreement({"": records})
+    order = order[order["metric"] == TABLE[0]]["rho"]
+    shape = structure(records)
+    rank, whole, (_, without) = correlation(shape, "rho", ranks=True), correlation(shape, "rho"), carried(shape, "rho")
+    return {
+        "among_best": ", ".join(sorted(tied.index[tied])),
+        **{"rows": len(trained), "below": int((trained < r1["mean"][PRETRAINED]).sum())},
+        **{"agreement_low": float(order.min()), "agreement_high": float(order.max())},
+        **{"mined_low": min(each.low for each in mined)},
+        **{"raised": int((gains["gain"] > gains["ci95"]).sum()), "pairs": int(gains["gain"].notna().sum())},
+        "lowered": ", ".join(gains.index[gains["gain"] < -gains["ci95"]]),
+        "flatter": int((decay["gain"] < -decay["ci95"]).sum()),
+        **{"rho": rank.value, "rho_low": rank.low, "rho_high": rank.high},
+        **{"pearson_high": whole.high, "without_high": without.high},
+        "nmi_rank": agreement_of_metrics(records, "nmi").value,
+    }
+
+
+MINED = ("triplet_random", "triplet_semihard", "triplet_softhard")
+"""Triplet loss with the other minings than by distance."""
 
 
 def roth_scalars(by_study: ByStudy) -> dict[str, float]:

@@ -199,22 +199,6 @@ def _cell(summary: Estimate, factor: float, digits: int) -> str:
     return text if np.isnan(summary.half) else f"{text} ± {factor * summary.half:.{digits}f}"
 
 
-def sentence(frame: pd.DataFrame) -> str:
-    """What came out over the seeds, in words."""
-    seeds = frame["seed"].nunique()
-    share = {name: f"{100 * part['spectrum'].mean():.0f} %" for name, part in frame.groupby("variant", sort=False)}
-    better = {
-        name: f"{common.points((found := change(frame, name, 'test_p1')).value, found.half)} points"
-        for name in ("regularised", "regularised_cub200")
-    }
-    return (
-        f"Over {seeds} seeds the second singular value holds {share['plain']} of the sum with the plain loss, "
-        f"{share['regularised']} with the paper's switch probability of 0.001, {share['regularised_cub200']} with its "
-        f"0.4 for CUB200, and {share['script']} where nothing pulls, as in the public script. Switching moves the P@1 "
-        f"of the test lines by {better['regularised']} at 0.001 and by {better['regularised_cub200']} at 0.4."
-    )
-
-
 def toy_scalars(frame: pd.DataFrame) -> dict[str, float]:
     """The named numbers of the toy that the chapter records."""
     means = frame.groupby("variant")[["test_p1", "spectrum"]].mean()

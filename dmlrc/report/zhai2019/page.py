@@ -437,9 +437,7 @@ def equal_ranks(records: StudyRecords) -> common.Ranks | None:
 def sizes_above(main: str, dims: StudyRecords) -> tuple[int, int]:
     """At how many sizes floats or bits lie above the untrained linear layer, by their means, and of how many."""
     [curve] = starts.around({main: dims}).values()
-    rows = starts.scores(dims).groupby(["row", "level_number"])["value"].mean()
-    best = rows.groupby("level_number").max().reindex(curve.index).dropna()
-    return int((best > curve[best.index]).sum()), len(best)
+    return starts.sizes_above(curve, dims)
 
 
 def zhai_scalars(main: ByStudy) -> dict[str, float]:

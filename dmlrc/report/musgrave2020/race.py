@@ -1,0 +1,66 @@
+"""What the chapter on the protocol rests on: how searches and runs ended, the shared rate, and poor settings."""
+
+from collections.abc import Sequence
+
+from dmlrc.records import StudyRecords
+from dmlrc.report import published, tables
+from dmlrc.report.rates import page as rates
+
+
+def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
+    """What the text of the page rests on, a study by its data set; trials are those to within 1 % of the last best."""
+    reached = tables.trials_to_reach(published.search_traces())
+    around = rates.of_papers(edition)
+    named: dict[str, float | str] = {
+        "published.searches": float(len(reached)),
+        "published.median": float(reached.median()),
+        "published.tenth": float(reached.quantile(0.9)),
+        "rates_of_papers": float(len(around)),
+        "rates_of_papers.inside": float(rates.inside(around).sum()),
+    }
+    for each in edition:
+        named |= {f"{each.meta['dataset']}.{name}": value for name, value in _of_study(each).items()}
+    return named
+
+
+def _of_study(study: StudyRecords) -> dict[str, float | str]:
+    reached, best = tables.trials_to_reach(tables.best_so_far(study)), tables.best_hyperparameters(study)
+    hyperparameters, trials = best.groupby("method").size(), study.trials.groupby(["method", "repetition"]).size()
+    share = 100 * tables.sensitivity(study)["median_share"]
+    return {
+        "median": float(reached.median()),
+        "tenth": float(reached.quantile(0.9)),
+        "trials": float(study.meta["budget"]["trials"]),
+        "searches": float(study.searches),
+        "reruns": float(study.meta["budget"]["reruns"]),
+        "equal_trials": float(trials.nunique() == 1),
+        "fewest_hyperparameters": float(hyperparameters.min()),
+        "most_hyperparameters": float(hyperparameters.max()),
+        "without_result": float(study.trials["state"].isin(tables.NO_RESULT).sum()),
+        "not_on_plateau": float((study.runs["stopped"] != "plateau").sum()),
+        "best_values": float(len(best)),
+        "at_edge": float(best["at_edge"].sum()),
+        "least_forgiving": share.idxmin(),
+        "most_forgiving": share.idxmax(),
+        "least_forgiving.share": share.min(),
+        "most_forgiving.share": share.max(),
+    } | _of_rate(study)
+
+
+def _of_rate(study: StudyRecords) -> dict[str, float]:
+    """The rate that all methods of a study share, against the grid that chose it; nothing where none was run.
+
+    inside: it is the best of the grid, with worse ones on both sides; better_elsewhere: how many methods of the grid do
+    better at another one; settings_rate: that of the search whose settings the grid takes.
+    """
+    grid, rate = rates.grid_of(study), study.meta["protocol"]["lr"]
+    if grid is None:
+        return {}
+    best = rates.best_trials(grid)
+    return {
+        "rate.inside": float(rates.chosen_rate(grid) == rate),
+        "rate.better_elsewhere": float((best.idxmax() != rate).sum()),
+        "rate.methods": float(best.shape[1]),
+        "rate": rate,
+        "settings_rate": rates.settings_from(grid)[1],
+    }
