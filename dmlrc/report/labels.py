@@ -409,12 +409,6 @@ def _cut(records: StudyRecords) -> str:
     return f" `{first_of['study']}` is cut to {listed(parts)}."
 
 
-def count_of_searches(records: StudyRecords) -> str:
-    """How many searches of how many trials stand behind what is shown of a method's search; for `captions`."""
-    searches, trials = records.meta.get("repetitions", 1), records.meta["budget"]["trials"]
-    return f"{searches} {'search' if searches == 1 else 'searches'} of {counted(trials, 'trial')} a method"
-
-
 def count_of_runs(records: StudyRecords) -> str:
     budget, searches = records.meta["budget"], records.meta.get("repetitions", 1)
     if not budget["reruns"]:

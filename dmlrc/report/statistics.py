@@ -270,9 +270,10 @@ def bootstrap(rows: ArrayLike, statistic: Callable[[np.ndarray], np.ndarray], un
     if len(rows) < 2:
         return Estimate(value, np.nan, np.nan, len(rows), units, PERCENTILES)
     drawn = np.random.default_rng(SEED).integers(0, len(rows), (RESAMPLES, len(rows)))
-    found = statistic(rows[drawn])
-    found = found[~np.isnan(found)]
-    low, high = np.percentile(found, [2.5, 97.5]) if len(found) else (np.nan, np.nan)
+    resampled = statistic(rows[drawn])
+    if np.isnan(resampled).all():
+        return Estimate(value, np.nan, np.nan, len(rows), units, PERCENTILES)
+    low, high = np.nanpercentile(resampled, [2.5, 97.5])
     return Estimate(value, float(low), float(high), len(rows), units, PERCENTILES)
 
 

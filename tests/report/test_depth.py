@@ -54,8 +54,6 @@ def test_the_range_and_its_interval(depths):
 
 def test_orders_that_stay_and_orders_that_turn(depths):
     alone, block, everything = depths
-    assert measures.agreement(alone, block).value > 0.9
-    assert measures.agreement(block, everything).value < -0.8
     changed, pairs = measures.turned(block, everything)
     one, other = block.scores, everything.scores
     expected = sum((one[a] - one[b]) * (other[a] - other[b]) < 0 for i, a in enumerate(EIGHT) for b in EIGHT[i + 1 :])
@@ -90,123 +88,52 @@ def test_searches_that_end_earlier_scatter_more(recorded, depths, monkeypatch):
     monkeypatch.setattr(measures, "shorter", lambda *_: 10.0)
     depths = [replace(each) for each in depths]  # each asks once
     assert len(measures.surely_turned(*depths[1:])) < len(sure)
-    assert "(10.0 times for Birds and " in page.luck_sentence({"Birds": depths})
-
-
-def test_what_follows_is_told_by_the_count_and_by_the_pairs(depths, monkeypatch):
-    alone, block, everything = depths
-    assert page.order_sentence("Birds", [alone, alone]).endswith(", so no change of the order is shown.")
-    assert "), so the order changes, surely that of " in page.order_sentence("Birds", [block, everything])
-    monkeypatch.setattr(page, "surely_turned", lambda *_: [("ntxent", "arcface")])
-    assert page.order_sentence("Birds", [alone, alone]).endswith(
-        "). So their number shows no change, but NTXent and ArcFace change places: each depth tells them apart."
-    )
-    told = page.order_in_short({"Birds": [alone, alone]})
-    assert told.startswith("Only single pairs surely change places: ")
-    assert "; surely NTXent and ArcFace)" in told
 
 
 def test_luck_turns_few_pairs_of_losses_that_lie_far_apart(depths):
     lucky = measures.turned_by_luck(depths[0], depths[1])
     assert (lucky.n, lucky.low) == (28, 0)
     assert lucky.value < measures.turned(depths[1], depths[2])[0]
-    assert f"luck of search and seed alone would have swapped about {lucky.value:.0f} (" in page.order_sentence(
-        "CUB", depths
-    )
 
 
-def test_a_method_that_one_depth_lacks_is_left_out_of_all_and_named(recorded, depths):
+def test_a_method_that_one_depth_lacks_is_left_out_of_all(recorded, depths):
     name = LAST_BLOCK[CUB]
     scores = recorded[name].scores
     recorded[name] = replace(recorded[name], scores=scores[scores["method"] != "margin"])
     found = measures.depths(CUB)
     assert all("margin" not in each.scores.index and len(each.scores) == 7 for each in found)
-    assert [each.left_out for each in found] == [("margin",), (), ("margin",)]
-    assert page.left_out_sentence({"CUB": found}).startswith(
-        "Left out, having no finished rerun at another depth: Margin"
-    )
-    assert page.left_out_sentence({"CUB": depths}) == ""
     plt.close(figures.order_figure({"CUB": found})[0])
 
 
-def test_sentences_say_what_is_measured(depths):
-    told = page.order_sentence("CUB", depths)
-    assert "28 pairs change places" in told
-    assert told.count("rank correlation") == 2
-    told = page.spread_sentence("CUB", depths[:2])
-    mean = 100 * (depths[1].scores - depths[0].scores).mean()
-    assert f"adds {mean:.1f} points on average" in told
-    everything = page.spread_sentence(measures.OMNIGLOT, depths[2:])  # another data set
-    assert "on average" not in everything
-    assert everything.startswith("Omniglot: the best loss lies above the worst by ")
-
-
-def test_omniglot_is_a_data_set_of_its_own_in_every_sentence(recorded, depths):
+def test_no_depth_is_squashed_by_the_height_of_another(recorded, depths):
     high = dict(zip(EIGHT, np.linspace(0.31, 0.49, 8), strict=True))
-    recorded[EVERYTHING], recorded[CARS] = study(EVERYTHING, high), study(CARS, flat())
-    recorded[EMBEDDER[CARS]] = study(EMBEDDER[CARS], ORDER)
-    found = {"Birds": measures.depths(CUB), "Cars": measures.depths(CARS)}
-    own = page.on_own_images(found)
-    assert {title: [each.label for each in those] for title, those in own.items()} == {
-        "Birds": [measures.ALONE, measures.BLOCK],
-        "Cars": [measures.ALONE],
-        "Omniglot": [measures.ALL],
-    }
-    told = page.spread_in_short(found)
-    points = 100 * measures.spread(own["Omniglot"][0]).value
-    share = points / own["Omniglot"][0].scores.mean()
-    assert told.endswith(f"; on Omniglot {points:.2f} points or {share:.1f} % of their mean (everything).")
-    lent = {
-        title: [
-            replace(each, compared=replace(each.compared, donor=CARS if each.label == measures.ALL else CUB))
-            for each in those
-        ]
-        for title, those in found.items()
-    }
-    told = page.luck_sentence(lent)
-    assert (
-        ": for Birds and Cars that of CUB-200 (2010), frozen EfficientNet-Lite0 at 224 px; for Omniglot that of Cars "
-        "crops, frozen SqueezeNet 1.0 at 227 px. "
-    ) in told
-    assert page.on_own_images({"Birds": depths[:2]}) == {"Birds": depths[:2]}
-    drawing = figures.order_figure({"Birds": found["Birds"]})[0]  # no depth is squashed by another's height
+    recorded[EVERYTHING] = study(EVERYTHING, high)
+    depths = measures.depths(CUB)
+    [drawing] = figures.order_figure({"Birds": depths})
     heights = np.array([bars.lines[0].get_ydata() for bars in drawing.axes[0].containers])
+    share = 100 * measures.spread(depths[2]).value / depths[2].scores.mean()
     assert np.ptp(heights, axis=0)[2] == pytest.approx(share)
     plt.close(drawing)
 
 
-def test_in_short_tells_every_data_set_in_one_sentence(depths):
-    ranges = {each.label: (100 * measures.spread(each).value, each.scores.mean()) for each in depths}
-    alone, block, _ = (
-        f"{points:.2f} points or {points / mean:.1f} % of their mean ({label})"
-        for label, (points, mean) in ranges.items()
-    )
-    assert page.spread_in_short({"Birds": depths[:2], "Cars": depths[:1]}) == (
-        f"From the worst loss to the best in MAP@R: on Birds {alone} and {block}; on Cars {alone}."
-    )
-    (changed, pairs), lucky = (count(*depths[1:]) for count in (measures.turned, measures.turned_by_luck))
-    sure = len(measures.surely_turned(*depths[1:]))
-    luck = f"(by luck alone {lucky.low:.0f} to {lucky.high:.0f}; surely {sure} pairs)"
-    told, turned = page.order_in_short({"Birds": depths, "Cars": depths}), f"{changed} of {pairs}"
-    assert told.endswith(
-        f"; from {measures.BLOCK} to {measures.ALL}, {turned} pairs of losses change places on Birds {luck} and "
-        f"{turned} on Cars {luck}. The step to everything is one to other images too, so what changes there says "
-        "nothing of depth alone."
-    )
-    assert told.startswith("No change of the order is shown: ")  # of the step on the same images, which changes none
-    assert page.order_in_short({"Birds": [depths[0], depths[2]]}).startswith("The order changes: ")
-    assert page.spread_in_short({}) == page.order_in_short({}) == ""
-
-
-def test_the_study_that_lends_the_luck_of_search_is_named(depths):
-    lent = [replace(each, compared=replace(each.compared, donor=CUB)) for each in depths]
-    assert ": for Birds, Cars and Omniglot that of CUB-200 (2010), frozen" in page.luck_sentence(
-        {"Birds": lent, "Cars": lent}
-    )
-    own = [replace(each, compared=replace(each.compared, donor="")) for each in depths]
-    assert page.luck_sentence({"Birds": own}) == page.luck_sentence({}) == ""
-    count = depths[0].compared.runs.groupby("method").size().iloc[0]
-    assert page.runs_sentence(depths[:1]) == f"n = {count} reruns."
+def test_the_numbers_of_the_text(recorded, depths, monkeypatch):
+    far = ORDER | {"margin": 0.3}
+    recorded[CARS], recorded[EMBEDDER[CARS]] = study(CARS, flat()), study(EMBEDDER[CARS], far)
+    recorded[LAST_BLOCK[CARS]] = study(LAST_BLOCK[CARS], {name: value + 0.1 for name, value in TURNED.items()})
+    told = {"study": LAST_BLOCK[CARS], "of_trunk": 1e-5, "rate": [1e-6, 1e-5, 1e-4], "mean": [0.2, 0.3, 0.31]}
+    monkeypatch.setattr(page.rates, "of_embedders", lambda: pd.DataFrame(told))
+    n = page.numbers()
+    alone, block = measures.depths(CARS)[:2]
+    assert n["cars196crops.own_rate"] == pytest.approx(1)
+    assert n["cars196crops.gain"] == pytest.approx(100 * (block.scores.mean() - alone.scores.mean()))
+    assert n["cars196crops.swapped"] > n["cars196crops.lucky.high"]  # the order is turned, and surely so
+    assert n["cars196crops.sure"] == len(measures.surely_turned(alone, block)) > 2
+    assert n["cars196crops.last"].startswith("margin, ")
+    assert n["cub200_2010.swapped"] <= n["cub200_2010.lucky.high"]
+    assert n["cub200_2010.range.alone"] == pytest.approx(100 * np.ptp(depths[0].scores))
+    kept = [np.ptp(each.scores.drop("margin")) for each in (alone, block)]
+    assert n["cars196crops.without_margin"] == pytest.approx(kept[1] / kept[0])
+    assert n["wider"] == 1.0
 
 
 def test_cells_hold_every_method_the_untrained_trunk_and_the_range(depths):
@@ -216,7 +143,7 @@ def test_cells_hold_every_method_the_untrained_trunk_and_the_range(depths):
     assert float(cells.loc[page.LUCK, measures.ALONE]) == pytest.approx(100 * measures.luck(depths[0]), abs=0.01)
     assert cells.loc["Contrastive", measures.ALONE].startswith(f"{100 * depths[0].scores['contrastive']:.2f} ± ")
     assert cells.loc[labels.UNTRAINED].tolist() == ["–"] * 3  # the made-up studies have none
-    assert len(page.numbers(depths)) == 24
+    assert len(page.score_numbers(depths)) == 24
     best = labels.method_label(depths[1].scores.idxmax())
     assert marks[measures.BLOCK][best] == "best"
     assert marks[measures.BLOCK].isin(["best", "tie"]).sum() == depths[1].compared.summary["among_best"].sum()
@@ -233,12 +160,6 @@ def test_the_untrained_trunk_is_read_where_it_is_recorded(recorded, depths):
     found = measures.depths(CUB)
     assert found[0].untrained == 0.25
     assert page.cells(found)[0].loc[labels.UNTRAINED].tolist() == ["25.00", "–", "–"]
-    told = page.spread_sentence("CUB", found[:2])
-    means = [100 * each.scores.mean() for each in found]
-    assert (
-        f"by 3.96 points ({396 / means[0]:.1f} % of the mean) with the linear embedder alone and 0.96 points (" in told
-    )
-    assert f"{96 / means[1]:.1f} % of the mean) with the last block trained too." in told
 
 
 def test_lines_are_centred_on_the_mean_of_the_methods(depths):

@@ -177,12 +177,6 @@ def test_gains_over_what_was_reported():
     assert "prototypical" not in gained.index  # nothing was reported
 
 
-def test_a_lead_of_more_dimensions_is_called_so():
-    assert page.of_more_dimensions({MAIN: made(NAME, score), "other": None}) == (
-        "ProxySoftmax has 2,048 dimensions, kept as bits, where the others have 64 floats."
-    )
-
-
 def test_doublings_are_slopes_over_the_seeds():
     slopes = common.doublings(page._of_setting(made(f"{NAME}-dims", rising)))
     assert slopes.loc["margin", "mean"] == pytest.approx(0.015)

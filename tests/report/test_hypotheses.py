@@ -96,8 +96,9 @@ class TestWhatCounts:
     def test_without_records_nothing_is_tested(self, recorded):
         assert {each.verdict for each in measures.judged()} == {NOT_TESTED}
         assert measures.recorded() == []
-        assert "whose records are not finished" in page.sentence(measures.judged()[:1])
         assert len(page.cells(measures.judged())) == len(measures.judged())
+        assert set(page.short_cells(measures.judged())["Cars crops"]) == {NOT_TESTED}
+        assert page.beside_cells().empty
 
     def test_one_search_borrows_from_the_same_data_first(self, recorded):
         recorded[CARS] = study(CARS, flat(), search=0.01)
@@ -229,13 +230,16 @@ def test_the_ranges_of_luck_stand_beside_the_ratios(recorded):
     [(hypothesis, (over, under))] = measures.ranges_by_luck(CUB).items()
     assert hypothesis == "H9"
     assert 0 < under < 0.1
-    told = re.search(
-        r"2010\), H9: the ranges in the ratio's numerator and denominator are (\S+) and (\S+) points; (.*)",
-        page.beside(CUB),
-    )
-    seen = float(told[1]) / float(told[2])
+    ranges, lucky = page.beside_cells([CUB]).loc["H9", "value"]
+    seen = float(ranges.split(" and ")[0]) / float(ranges.split(" and ")[1])
     assert seen == pytest.approx(measures.depth_levels(CUB).findings[0].found.value, rel=0.01)
-    assert f"luck alone would make them {100 * over:.2f} and {100 * under:.2f}." in told[3]
+    assert lucky == f"{100 * over:.2f} and {100 * under:.2f}"
+    found = page.numbers()
+    assert (found["H9.cub200_2010.luck"], found["H9.cub200_2010.under"]) == pytest.approx((100 * under, 10), rel=0.2)
+    scores = [measures.counted(name).records.scores for name in (last, alone)]
+    means = [each[each["metric"] == "map_at_r"].groupby("method")["value"].mean()[EIGHT] for each in scores]
+    relative = [np.ptp(each) / each.mean() for each in means]
+    assert found["H9.cub200_2010.relative"] == pytest.approx(relative[0] / relative[1], rel=0.01)
     assert measures.ranges_by_luck(GROCERY) == {}
 
 
@@ -263,17 +267,22 @@ def test_correlations_move_when_scores_are_redrawn(recorded):
     assert list(found) == list(published.DATASETS)
     assert all(each.low < each.high and each.n == 12 for each in found.values())
     assert measures.redrawn_correlations(CARS) == {}
-    text = page.beside(CUB)
-    assert f"CUB200 {found['CUB200'].value:.2f} [{found['CUB200'].low:.2f}, {found['CUB200'].high:.2f}]" in text
-    assert re.search(r"with Holm's correction, each method with its own variance, [0-9]+ of 91 pairs differs?; ", text)
+    beside = page.beside_cells().droplevel("on").set_index("what", append=True)["value"]
+    assert f"{found['CUB200'].value:.2f} [{found['CUB200'].low:.2f}, {found['CUB200'].high:.2f}]" in beside.to_list()
     equal, closer = measures.equality(CUB)[["equal", "equal_within_half"]].sum()
     assert closer < equal
-    assert f"{equal} of 91 pairs are equal within a point, {closer or 'none'} within half a point." in text
-    assert "H6: none of 462 trials diverged." in text
+    assert beside["H5", "pairs that are equal within a point"] == f"{equal} of 91"
+    assert beside["H5", "pairs that are equal within half a point"] == f"{closer} of 91"
+    assert re.fullmatch("[0-9]+ of 91", beside["H5", "pairs that differ by Welch's tests, Holm's correction"])
+    assert beside["H6", "trials that diverged, and are left out"] == "0 of 462"
+    assert beside["H8", "equal within a point"] == "yes"
     recorded[CUB].trials.loc[3:5, "state"] = "diverged"
-    assert "3 of 462 trials diverged, and are left out." in page.beside(CUB)
-    assert "N. Softmax and ProxyNCA are equal within a point" in text
-    assert page.beside(CARS) == ""
+    assert "3 of 462" in page.beside_cells()["value"].to_list()
+
+
+def test_only_what_is_judged_on_a_data_set_stands_beside_it(recorded):
+    recorded[GROCERY] = study(GROCERY, flat())
+    assert set(page.beside_cells().index) == {("H1", "Grocery Store")}
 
 
 def test_the_page_tells_every_verdict(recorded):
@@ -281,15 +290,28 @@ def test_the_page_tells_every_verdict(recorded):
     judged = measures.judged()
     cells = page.cells(judged)
     assert cells.loc["H3", "verdict"].iloc[0] == next(each.verdict for each in judged if each.hypothesis == "H3")
-    assert len(page.numbers(judged)) == sum(len(each.findings) for each in judged) > 8
-    told = page.summary(judged)
-    assert told[0].startswith("9 hypotheses on ")
+    assert len(page.finding_numbers(judged)) == sum(len(each.findings) for each in judged) > 8
     assert all(each.verdict == NOT_TESTED for each in judged if each.study != CUB)
-    assert told[1].endswith("where they are exploratory: all not tested.")
-    newer = [each for each in judged if each.hypothesis == "H3"]
-    assert page.sentence(newer).startswith("**H3. Newer losses gain little over those of 2006.** CUB-200 (2010): ")
-    assert "Not tested on Cars crops and Grocery Store" in page.sentence(newer)
-    assert page.untested(judged) == [CARS, GROCERY]
-    assert "Not tested" not in page.sentence(newer, apart=[CARS, GROCERY])
-    assert page.untested_sentence(judged).startswith("On Cars crops and Grocery Store no hypothesis is tested yet")
-    assert page.untested_sentence(newer[:1]) == ""
+    short = page.short_cells(judged)
+    assert len(short) == 9
+    assert short.columns.to_list() == ["Expected", "CUB-200 (2010)", "Cars crops", "Grocery Store"]
+    newer = short.loc["H3. Newer losses gain little over those of 2006."]
+    assert newer["Expected"].endswith(": at most 5 %")
+    gains = next(each for each in judged if (each.hypothesis, each.study) == ("H3", CUB)).findings
+    shown = [page.value("H3", each.found).split(" [")[0] for each in gains]
+    assert newer["CUB-200 (2010)"].split(": ")[1] == ", ".join(shown)
+    assert short.loc["H4. Search luck outweighs seed luck.", "Grocery Store"] == "–"
+
+
+def test_the_numbers_of_the_text_are_those_of_the_findings(recorded):
+    recorded[CUB] = study(CUB, flat())
+    found, judged = page.numbers(), [each for each in measures.judged() if each.study == CUB]
+    for verdict in (KEPT, NOT_KEPT, OPEN):
+        expected = [each.hypothesis for each in judged if each.verdict == verdict]
+        assert found[f"cub200_2010.{verdict}"] == ", ".join(expected)
+        assert found[f"cars196crops.{verdict}"] == ""
+    gain = next(each for each in judged if each.hypothesis == "H3").findings[0].found
+    assert found["H3.cub200_2010.value"] == pytest.approx(100 * gain.value)
+    assert found["H3.cub200_2010.most"] == pytest.approx(100 * gain.attainable[1])
+    assert found["H1.cub200_2010.n"] == 12
+    assert "H3.cars196crops.value" not in found

@@ -68,9 +68,8 @@ class TestWhatIsJudged:
         ]
         assert {each.verdict for each in found} == {NOT_RUN}
         assert whole.recorded() == []
-        assert whole_page.summary(found).endswith("not run.")
-        assert whole_page.sentences(found).count("Not run on Cars crops and CUB-200 (2010)") == 2
         assert (page.cells(found)["verdict"] == NOT_RUN).all()
+        assert whole_page.beside_cells(found).empty
         assert whole_page.omissions(found).empty
 
     def test_the_first_pair_that_is_complete(self, networks):
@@ -96,7 +95,7 @@ class TestWhatIsJudged:
         assert ", without ArcFace, Margin, NTXent and SoftTriple" in found.findings[0].what
         assert [each.found.n for each in found.findings] == [4, 4]
         assert (found.methods, found.reruns) == (4, 2)
-        assert "Over 4 methods, with at least 2 reruns of each" in whole_page.sentences([found])
+        assert set(whole_page.cells([found])["methods, reruns"]) == {"4, 2"}
         networks[EVERYTHING] = only(networks[EVERYTHING], FOUR[:3], reruns=2)
         assert whole.losses_matter_less(CARS).verdict == NOT_RUN
 
@@ -108,7 +107,7 @@ class TestWhatIsJudged:
         put(networks, flat(0.02, EIGHT))
         del networks[CARS]
         assert {each.verdict for each in whole.judged() if each.study == CARS} == {NOT_TESTED}
-        assert "not tested" in whole_page.sentences(whole.judged())
+        assert NOT_TESTED in set(whole_page.cells(whole.judged())["verdict"])
 
 
 class TestNewerLosses:
@@ -119,6 +118,7 @@ class TestNewerLosses:
         assert found.verdict == verdict
         assert found.findings[0].found.value == pytest.approx(gain, abs=0.005)
         assert list(found.beside) == ["over triplet in P@1", "over contrastive in MAP@R", "over triplet in MAP@R"]
+        assert whole_page.beside_cells([found])["what"].to_list() == list(found.beside)
 
     def test_the_wider_interval_decides(self, networks):
         put(networks, newer(0.04))
@@ -145,7 +145,11 @@ class TestNewerLosses:
         low, high = whole.newer_gain_little(CARS).told
         assert low < 0.05 < high
         assert low + high == pytest.approx(0.1)
-        assert f"at most {100 * low:.1f} % is found *kept*" in whole_page.sentences(whole.judged())
+        cells = whole_page.cells([whole.newer_gain_little(CARS)])
+        assert cells.index[0][0].startswith("H10. With everything trained")
+        assert set(cells["found with a power of 80 %"]) == {
+            f"kept: at most {100 * low:.1f} %; not kept: at least {100 * high:.1f} %"
+        }
 
 
 class TestRanges:
@@ -168,7 +172,9 @@ class TestRanges:
         assert {each.verdict for each in found.findings} == {NO_VERDICT}
         assert found.by_luck == ((EVERYTHING,) if everything == 0 else (ALONE,))
         named = "with everything trained" if everything == 0 else "with the embedder alone"
-        assert f"no verdict, since luck alone could make the range {named}." in whole_page.sentences([found])
+        assert set(whole_page.cells([found])["verdict"]) == {
+            f"no verdict, since luck alone could make the range {named}"
+        }
 
     def test_one_omission_changes_the_verdict(self, networks):
         apart = flat(0.03, EIGHT) | {"margin": 0.3}
@@ -177,9 +183,10 @@ class TestRanges:
         assert found.verdict != KEPT
         assert found.turning == ("margin",)
         assert found.without["margin"].verdict == KEPT
-        told = whole_page.sentences([found])
-        assert f"{found.verdict}, which hangs on Margin (without it: kept)" in told
-        assert "1 of 8 omissions would change the verdict" in told
+        cells = whole_page.cells([found])
+        assert set(cells["verdict"]) == {f"{found.verdict}, which hangs on Margin (without it: kept)"}
+        assert set(cells["kind"]) == {"exploratory"}
+        assert whole_page.beside_cells([found])["value"].to_list() == ["1 of 8"]
         assert whole_page.omission_cells([found]).loc["Margin", "Cars crops, verdict"] == KEPT
         assert len(whole_page.omissions([found])) == 8
 

@@ -284,8 +284,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     named: dict[str, float | str] = {"sentences": len(theirs), "verdicts": len(verdicts), **tally}
     named |= {"settled": len(settled), "firm": len(firm), "claims": len(CLAIMS)}
     named |= {"retracted": sum(bool(claim.retracted) for claim in CLAIMS)}
-    main_claim = [each for claim, each in verdicts if claim.id == "zhai-strong-baseline"]
-    named["spared"] = sum(each.why == UNDERESTIMATED for each in main_claim)
+    named["spared"] = sum(each.why == UNDERESTIMATED for _, each in verdicts)
     for paper in PAPERS:
         of_paper = [each.verdict for claim, each in verdicts if claim.paper == paper]
         named |= {f"{paper}.verdicts": len(of_paper), f"{paper}.reproduced": of_paper.count(REPRODUCED)}

@@ -33,15 +33,11 @@ DATA = (CUB, CARS)
 
 @dataclass(frozen=True)
 class Depth:
-    """A study of one depth: its methods' scores, and the concatenated MAP@R of its trunk before training (or NaN).
-
-    left_out: its methods that another depth lacks, and so are not compared.
-    """
+    """A study of one depth: its methods' scores, and the concatenated MAP@R of its trunk before training (or NaN)."""
 
     label: str
     compared: Comparison
     untrained: float
-    left_out: tuple[str, ...] = ()
 
     @property
     def scores(self) -> pd.Series:
@@ -69,10 +65,7 @@ def depths(data: str) -> list[Depth]:
         if each.records is not None
     }
     common = set.intersection(*(set(each.methods) for each in compared.values())) if compared else set()
-    return [
-        Depth(label, each.only(common), _untrained(each.study), tuple(set(each.methods) - common))
-        for label, each in compared.items()
-    ]
+    return [Depth(label, each.only(common), _untrained(each.study)) for label, each in compared.items()]
 
 
 def missing() -> dict[str, str]:
@@ -96,11 +89,6 @@ def spread(depth: Depth) -> Estimate:
 def luck(depth: Depth) -> float:
     """The range that luck alone would give the methods, were they all equal."""
     return statistics.range_by_luck(depth.compared.summary["error"])
-
-
-def agreement(one: Depth, other: Depth) -> Estimate:
-    """The rank correlation of the methods' scores at two depths; its units are the methods."""
-    return statistics.correlation(one.scores, other.scores, ranks=True, units="methods")
 
 
 def turned(one: Depth, other: Depth) -> tuple[int, int]:

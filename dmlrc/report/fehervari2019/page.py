@@ -269,13 +269,6 @@ def sweep_cells(by_study: ByStudy) -> pd.DataFrame:
 # The numbers of the text
 
 
-def of_more_dimensions(by_study: ByStudy) -> str:
-    """That ProxySoftmax has more dimensions than the other methods, in a sentence. by_study: fehervari2019."""
-    records = next(iter(common.present(by_study).values()))
-    own, others = (common.settings(records, name)["embedding_dim"] for name in ("proxy_softmax", "triplet_semihard"))
-    return f"ProxySoftmax has {own:,} dimensions, kept as bits, where the others have {others} floats."
-
-
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on, a study by its data set; scores and differences in points of R@1.
 

@@ -1,24 +1,31 @@
-"""The hypotheses as their page prints them: cells of the table, and sentences with their numbers."""
+"""The hypotheses as their page prints them: cells of its tables, and the numbers of its text."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
 
+from dmlrc import studies
 from dmlrc.report import labels, titles
+from dmlrc.report.hypotheses import whole
 from dmlrc.report.hypotheses.measures import (
+    CARS,
     CUB,
     EMBEDDER,
+    GROCERY,
     HYPOTHESES,
+    KEPT,
     LAST_BLOCK,
+    NOT_KEPT,
     NOT_TESTED,
+    OPEN,
     TOO_HIGH,
-    VERDICTS,
     Judged,
     Region,
     counted,
     diverged,
     equality,
+    judged,
     ranges_by_luck,
     redrawn_correlations,
 )
@@ -30,6 +37,52 @@ POINTS = ("H3", "H8", "H10")
 WITHOUT_ITS_END = ("H1", "H9", "H11")
 """The hypotheses whose region was written down without the number at its end."""
 SAME = ("normalized_softmax", "proxy_nca")
+STATISTICS = {
+    "H1": "rank correlation with each published order",
+    "H2": "range at the chosen rate / at a rate too high",
+    "H3": "gain in P@1 over contrastive, over triplet",
+    "H4": "search SD / seed SD",
+    "H5": "pairs that differ",
+    "H6": "SD after one trial / after 50",
+    "H7": "rank correlation of the depths",
+    "H8": "difference of the two",
+    "H9": "range with the last block / embedder alone",
+}
+"""What is measured, in a few words."""
+INCONCLUSIVE = {OPEN: "inconclusive"}
+"""Verdicts that the page calls otherwise than the preregistration."""
+
+
+def short_cells(found: Sequence[Judged]) -> pd.DataFrame:
+    """A row a hypothesis, with its verdict and its numbers on each data set."""
+    table = pd.DataFrame(
+        {
+            f"{each.number}. {each.sentence}": {
+                "Expected": f"{STATISTICS[each.number]}: {_expected(each.number, found)}",
+                **{titles.title(one.study): _short(one) for one in found if one.hypothesis == each.number},
+            }
+            for each in HYPOTHESES
+        }
+    ).T
+    return table.fillna("–").rename_axis("Prediction")
+
+
+def _expected(number: str, found: Sequence[Judged]) -> str:
+    regions = [finding.region for each in found if each.hypothesis == number for finding in each.findings]
+    return region(number, regions[0]) if regions else "–"
+
+
+def _short(each: Judged) -> str:
+    """A verdict with the values it rests on.
+
+    >>> from dmlrc.report.hypotheses.measures import Finding
+    >>> wide = Estimate(0.8, 0.4, 0.94, 12)
+    >>> _short(Judged("H1", "grocery-frozen", (Finding("", wide, Region(low=0.53), OPEN),), OPEN))
+    'inconclusive: 0.80'
+    """
+    values = ", ".join(value(each.hypothesis, finding.found).split(" [")[0] for finding in each.findings)
+    verdict = INCONCLUSIVE.get(each.verdict, each.verdict) + _so_far(each)
+    return f"{verdict}: {values}" if values else verdict
 
 
 def cells(found: Sequence[Judged]) -> pd.DataFrame:
@@ -54,10 +107,14 @@ def cells(found: Sequence[Judged]) -> pd.DataFrame:
 
 def _verdict(each: Judged) -> str:
     """The verdict, "so far" where repetitions are missing that may still change a number."""
-    return each.verdict + (" so far" if each.missing and each.verdict != NOT_TESTED else "")
+    return each.verdict + _so_far(each)
 
 
-def numbers(found: Sequence[Judged]) -> pd.DataFrame:
+def _so_far(each: Judged) -> str:
+    return " so far" if each.missing and each.verdict != NOT_TESTED else ""
+
+
+def finding_numbers(found: Sequence[Judged]) -> pd.DataFrame:
     """The same as numbers, for the download."""
     rows = [
         {
@@ -115,115 +172,84 @@ def region(hypothesis: str, wanted: Region) -> str:
     return f"{high} {scale * wanted.high:g}{unit}"
 
 
-def summary(found: Sequence[Judged]) -> list[str]:
-    """How many hypotheses have which verdict on CUB-200 (2010), where they confirm, and elsewhere, in sentences."""
-    sentences = []
-    for where, chosen in (
-        (
-            f"hypotheses on {titles.title(CUB)}, where they are confirmatory (but for what H7 takes from Omniglot)",
-            [each for each in found if each.study == CUB],
-        ),
-        ("judgements on the other data sets, where they are exploratory", [e for e in found if e.study != CUB]),
-    ):
-        named = {verdict: [each.hypothesis for each in chosen if each.verdict == verdict] for verdict in VERDICTS}
-        known = {verdict: those for verdict, those in named.items() if those}
-        told = ", ".join(f"{len(those)} {verdict} ({_numbers(those)})" for verdict, those in known.items())
-        told = told if len(known) > 1 else f"all {next(iter(known))}"
-        sentences.append(f"{len(chosen)} {where}: {told}.")
-    return sentences
-
-
-def _numbers(hypotheses: Sequence[str]) -> str:
-    """
-    >>> _numbers(["H2", "H2", "H5"])
-    'H2 twice, H5'
-    """
-    times = {1: "", 2: " twice"}
-    counts = {name: hypotheses.count(name) for name in dict.fromkeys(hypotheses)}
-    return ", ".join(f"{name}{times.get(n, f' {n} times')}" for name, n in counts.items())
-
-
-def untested(found: Sequence[Judged]) -> list[str]:
-    """The studies on which nothing is tested yet."""
-    tested = {each.study for each in found if each.findings}
-    return [study for study in dict.fromkeys(each.study for each in found) if study not in tested]
-
-
-def untested_sentence(found: Sequence[Judged]) -> str:
-    """Names the studies on which nothing is tested yet; "" if there are none."""
-    names = labels.listed(map(titles.title, untested(found)))
-    return f"On {names} no hypothesis is tested yet: the records are not finished." if names else ""
-
-
-def sentence(found: Sequence[Judged], apart: Collection[str] = ()) -> str:
-    """A hypothesis, with its verdict on every study but those `apart`."""
-    own = next(each for each in HYPOTHESES if each.number == found[0].hypothesis)
-    told = [f"{titles.title(each.study)}: {_verdict(each)}{_waits(each)}." for each in found if each.findings]
-    waiting = [titles.title(each.study) for each in found if not each.findings and each.study not in apart]
-    if waiting:
-        told.append(f"Not tested on {labels.listed(waiting)}, whose records are not finished.")
-    return f"**{own.number}. {own.sentence}** {' '.join(told) or 'Not tested yet.'}"
-
-
-def _waits(each: Judged) -> str:
-    """What a hypothesis waits for that has some of its numbers, and what these say."""
-    if each.verdict != NOT_TESTED:
-        return ""
-    known = labels.listed(f"{finding.what} ({finding.verdict})" for finding in each.findings)
-    return f" as a whole; so far {known}; missing {labels.listed(map(titles.in_label, each.absent))}"
-
-
 def _possible(found: Estimate) -> str:
     """The most that a gain can be on this data, where scores are near their end."""
     most = found.attainable[1]
     return f" (a perfect score would be {100 * most:+.1f} %)" if np.isfinite(most) else ""
 
 
-def beside(study: str) -> str:
-    """What the preregistration shows beside some hypotheses, which no verdict depends on: a list; "" if unknown."""
-    moved = redrawn_correlations(study)
-    if not moved:
-        return ""
-    correlations = ", ".join(f"{name} {value('H1', found)}" for name, found in moved.items())
-    told = {"H1": f"with our scores redrawn from their standard errors, the correlations are {correlations}."}
-    pairs = equality(study)
-    if pairs is not None:
-        told |= {number: _luck(study, number, ranges) for number, ranges in ranges_by_luck(study).items()}
-        told |= {"H5": _pairs(pairs), "H6": _diverged(study)}
-        same = pairs[pairs["a"].isin(SAME) & pairs["b"].isin(SAME)]["equal"]
-        if len(same):
-            told["H8"] = (
-                f"N. Softmax and ProxyNCA are {'' if same.iloc[0] else 'not shown to be '}equal within a point."
-            )
+def beside_cells(names: Sequence[str] = (CUB, CARS, GROCERY)) -> pd.DataFrame:
+    """What the preregistration shows beside the hypotheses, which no verdict depends on: a row a number."""
     judged_on = {each.number: each.studies for each in HYPOTHESES}
-    where = {number: " (not judged there)" * (study not in judged_on[number]) for number in told}
-    return "\n".join(f"- {titles.title(study)}, {number}{where[number]}: {told[number]}" for number in sorted(told))
+    rows = [
+        {"Hypothesis": number, "on": titles.title(name), "what": what, "value": text}
+        for name in names
+        for number, what, text in _beside(name)
+        if name in judged_on[number]
+    ]
+    table = pd.DataFrame(rows, columns=["Hypothesis", "on", "what", "value"])
+    return table.sort_values("Hypothesis", kind="stable").set_index(["Hypothesis", "on"])
 
 
-def _luck(study: str, number: str, lucky: tuple[float, float]) -> str:
-    """The two ranges of a ratio beside those of luck. lucky: as `ranges_by_luck`."""
-    both = {"H2": (study, TOO_HIGH.get(study)), "H9": (LAST_BLOCK.get(study), EMBEDDER.get(study))}[number]
-    scores = pd.concat([significance.means(counted(name).records) for name in both], axis=1, join="inner")
-    seen, by_luck = (" and ".join(map(labels.percent, ranges)) for ranges in (np.ptp(scores, axis=0), lucky))
-    return (
-        f"the ranges in the ratio's numerator and denominator are {seen} points; were all losses equal, luck alone "
-        f"would make them {by_luck}."
-    )
-
-
-def _pairs(pairs: pd.DataFrame) -> str:
-    """How many pairs differ, and how many are equal. pairs: `equality`."""
-    closer, welch = pairs["equal_within_half"].sum(), pairs["p_welch"]
-    count = int((holm(welch) < 1 - LEVEL).sum())
-    differ = f"{count} of {len(pairs)} pairs differ{'s' * (count == 1)}"
-    tested = f"by Welch's tests with Holm's correction, each method with its own variance, {differ}; "
-    tested *= bool(welch.notna().any())
-    return (
-        f"{tested}{pairs['equal'].sum() or 'none'} of {len(pairs)} pairs are equal within a point, {closer or 'none'} "
-        "within half a point."
-    )
-
-
-def _diverged(study: str) -> str:
+def _beside(study: str) -> Iterator[tuple[str, str, str]]:
+    for name, found in redrawn_correlations(study).items():
+        yield "H1", f"rank correlation with {name}, our scores redrawn with their errors", value("H1", found)
+    pairs = equality(study)
+    if pairs is None:
+        return
+    for number, (scores, lucky) in _compared(study).items():
+        yield number, "the two ranges of the ratio, points", " and ".join(map(labels.percent, np.ptp(scores, axis=0)))
+        yield number, "the same by luck alone, points", " and ".join(map(labels.percent, lucky))
+    if pairs["p_welch"].notna().any():
+        differ = int((holm(pairs["p_welch"]) < 1 - LEVEL).sum())
+        yield "H5", "pairs that differ by Welch's tests, Holm's correction", f"{differ} of {len(pairs)}"
+    yield "H5", "pairs that are equal within a point", f"{pairs['equal'].sum()} of {len(pairs)}"
+    yield "H5", "pairs that are equal within half a point", f"{pairs['equal_within_half'].sum()} of {len(pairs)}"
     lost, trials = diverged(study)
-    return f"{lost or 'none'} of {trials:,} trials diverged{', and are left out' * bool(lost)}."
+    yield "H6", "trials that diverged, and are left out", f"{lost} of {trials:,}"
+    same = pairs[pairs["a"].isin(SAME) & pairs["b"].isin(SAME)]["equal"]
+    if len(same):
+        yield "H8", "equal within a point", "yes" if same.iloc[0] else "not shown"
+
+
+def _compared(study: str) -> dict[str, tuple[np.ndarray, tuple[float, float]]]:
+    """The scores in the ratios of H2 and H9, a column over and one under the line, and their ranges by luck alone."""
+    names = {"H2": (study, TOO_HIGH.get(study)), "H9": (LAST_BLOCK.get(study), EMBEDDER.get(study))}
+    found = {}
+    for number, lucky in ranges_by_luck(study).items():
+        both = [significance.means(counted(name).records) for name in names[number]]
+        found[number] = pd.concat(both, axis=1, join="inner").to_numpy(), lucky
+    return found
+
+
+# The numbers of the text
+
+
+def numbers() -> dict[str, float | str]:
+    """What the text of the page rests on, by data set: its verdicts, and the findings with their intervals.
+
+    A verdict -> the hypotheses that have it. value, low, high, n: of the first finding of a hypothesis; most: that can
+    be gained at all; fractions in percent.
+    """
+    found: dict[str, float | str] = {}
+    for each in judged():
+        data = studies.get(each.study).dataset
+        found |= {f"{data}.{verdict}": found.get(f"{data}.{verdict}", "") for verdict in (KEPT, NOT_KEPT, OPEN)}
+        told = found.get(f"{data}.{each.verdict}")
+        found[f"{data}.{each.verdict}"] = f"{told}, {each.hypothesis}" if told else each.hypothesis
+        for first in each.findings[:1]:
+            scale = 100 if each.hypothesis in POINTS else 1
+            ends = {"value": first.found.value, "low": first.found.low, "high": first.found.high}
+            ends |= {"most": first.found.attainable[1]}
+            key = f"{each.hypothesis}.{data}"
+            found |= {f"{key}.{name}": scale * end for name, end in ends.items()} | {f"{key}.n": first.found.n}
+    for name in (CUB, CARS):
+        for number, both in _compared(name).items():
+            found |= _of_ranges(f"{number}.{studies.get(name).dataset}", *both)
+    return found
+
+
+def _of_ranges(key: str, scores: np.ndarray, lucky: tuple[float, float]) -> dict[str, float]:
+    """The range under the line and what luck alone would make it, points; the ratio of the ranges over their means."""
+    over, under = whole.relative_range(scores.T)
+    return {f"{key}.under": 100 * np.ptp(scores[:, 1]), f"{key}.luck": 100 * lucky[1], f"{key}.relative": over / under}

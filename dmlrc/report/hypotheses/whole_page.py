@@ -1,4 +1,4 @@
-"""H10 and H11 as their section prints them: sentences with their numbers, and cells beside those of H1 to H9."""
+"""H10 and H11 as their section prints them, where their studies are finished: cells beside those of H1 to H9."""
 
 from collections.abc import Sequence
 
@@ -7,52 +7,42 @@ import pandas as pd
 
 from dmlrc.report import labels, titles
 from dmlrc.report.hypotheses import page
-from dmlrc.report.hypotheses.measures import CUB, NOT_TESTED
-from dmlrc.report.hypotheses.whole import NO_VERDICT, NOT_RUN, SENTENCES, Whole
+from dmlrc.report.hypotheses.measures import CUB
+from dmlrc.report.hypotheses.whole import NO_VERDICT, SENTENCES, Whole
 
 KINDS = {True: "preregistered, not confirmatory", False: "exploratory"}
 """What the preregistration calls the two hypotheses on CUB-200 (2010), and elsewhere."""
 
 
-def summary(found: Sequence[Whole]) -> str:
-    """The verdicts on both hypotheses in a sentence, for the head of the chapter."""
-    run = [each for each in found if each.verdict != NOT_RUN]
-    if not run:
-        return "H10 and H11, on whole networks: not run."
-    told = [
-        f"{each.hypothesis} on {titles.title(each.study)} ({KINDS[each.study == CUB]}): {each.verdict}" for each in run
+def cells(found: Sequence[Whole]) -> pd.DataFrame:
+    """The cells of `page.cells`, with what the preregistration wants said wherever a verdict stands."""
+    table = page.cells(found).drop(columns="repetitions missing")
+    whole = [each for each in found for _ in each.findings or (None,)]
+    table["verdict"] = [f"{each.verdict}{_by_luck(each)}{_hangs_on(each)}" for each in whole]
+    table["methods, reruns"] = [f"{each.methods}, {each.reruns}" for each in whole]
+    table["found with a power of 80 %"] = [_power(each) for each in whole]
+    table["kind"] = [KINDS[each.study == CUB] for each in whole]
+    return table.rename(index={number: f"{number}. {claim}" for number, claim in SENTENCES.items()}, level=0)
+
+
+def beside_cells(found: Sequence[Whole]) -> pd.DataFrame:
+    """What stands beside the verdicts and has none: other gains, and how many omissions would change a verdict."""
+    rows = [(each, what, page.value(each.hypothesis, other)) for each in found for what, other in each.beside.items()]
+    rows += [
+        (each, "omissions of a method that would change the verdict", f"{len(each.turning)} of {len(each.without)}")
+        for each in found
+        if each.without
     ]
-    return f"On whole networks: {'; '.join(told)}."
-
-
-def sentences(found: Sequence[Whole]) -> str:
-    """A paragraph a hypothesis, with its verdicts, what stands beside them, and what could be told at all."""
-    parts = []
-    for number, claim in SENTENCES.items():
-        told = [_told(each) for each in found if each.hypothesis == number and each.verdict != NOT_RUN]
-        names = labels.listed(
-            titles.title(each.study) for each in found if each.hypothesis == number and each.verdict == NOT_RUN
-        )
-        waiting = [f"Not run on {names}: its studies are not complete."] if names else []
-        parts.append(f"**{number}. {claim}** {' '.join([*told, *waiting])}")
-    return "\n\n".join(parts)
-
-
-def _told(each: Whole) -> str:
-    if each.verdict == NOT_TESTED:
-        return f"{titles.title(each.study)}: not tested, since no luck of search is known there or methods are missing."
-    decides, seeds = (page.value(each.hypothesis, finding.found) for finding in each.findings)
-    wanted = page.region(each.hypothesis, each.findings[0].region)
-    said = f"{titles.title(each.study)}, {KINDS[each.study == CUB]}: {each.verdict}{_by_luck(each)}{_hangs_on(each)}. "
-    said += (
-        f"Over {each.methods} methods, with at least {each.reruns} reruns of each, the number is {decides}, expected "
-    )
-    said += f"{wanted}; by seeds alone, which decides nothing, {seeds}. "
-    return said + " ".join(filter(None, (_omissions(each), _beside(each), _power(each))))
+    told = [
+        {"Hypothesis": each.hypothesis, "on": titles.title(each.study), "what": what, "value": text}
+        for each, what, text in rows
+    ]
+    return pd.DataFrame(told, columns=["Hypothesis", "on", "what", "value"]).set_index(["Hypothesis", "on"])
 
 
 def _by_luck(each: Whole) -> str:
-    names = {each.on[0]: "with everything trained", each.on[1]: "with the embedder alone"}
+    """The range that noise alone could make."""
+    names = dict(zip(each.on, ("with everything trained", "with the embedder alone"), strict=False))
     lucky = labels.listed(names[name] for name in each.by_luck)
     return f", since luck alone could make the range {lucky}" if lucky else ""
 
@@ -68,33 +58,13 @@ def _hangs_on(each: Whole) -> str:
     return f", which hangs on {named}"
 
 
-def _omissions(each: Whole) -> str:
-    """Between what the number lies without each method in turn."""
-    if not each.without:
-        return ""
-    values = pd.Series({name: finding.found.value for name, finding in each.without.items()})
-    ends = [
-        f"{page.value(each.hypothesis, each.without[name].found)} (without {labels.method_label(name)})"
-        for name in (values.idxmin(), values.idxmax())
-    ]
-    return (
-        f"With each method left out in turn it lies between {ends[0]} and {ends[1]}, and {len(each.turning) or 'none'} "
-        f"of {len(each.without)} omissions would change the verdict."
-    )
-
-
-def _beside(each: Whole) -> str:
-    told = [f"{what} {page.value(each.hypothesis, found)}" for what, found in each.beside.items()]
-    return f"Beside it, without a verdict: {labels.listed(told)}." if told else ""
-
-
 def _power(each: Whole) -> str:
     """From which true values a verdict is found in four of five studies."""
+    ends = zip(("kept: at most", "not kept: at least"), each.told, strict=True)
     percent = each.hypothesis in page.POINTS
-    low, high = (f"{100 * end:.1f} %" if percent else f"{end:.2f}" for end in each.told)
-    kept = "no true value would be" if np.isnan(each.told[0]) else f"a true value of at most {low} is"
-    lost = "none would be" if np.isnan(each.told[1]) else f"one of at least {high} is"
-    return f"With a power of 80 % {kept} found *kept*, and {lost} found *not kept*."
+    return "; ".join(
+        f"{what} {'–' if np.isnan(end) else f'{100 * end:.1f} %' if percent else f'{end:.2f}'}" for what, end in ends
+    )
 
 
 def omissions(found: Sequence[Whole]) -> pd.DataFrame:
