@@ -45,7 +45,7 @@ MUTATIONS = (
         '"best": deciding["mean"].idxmax(),',
         '"best": deciding["mean"].idxmin(),',
         "the chapter on which loss wins calls the worst loss the best",
-        ("tests/report/test_guards.py", "-k", "03_results"),
+        ("tests/report/test_guards.py", "-k", "04_which_loss_wins"),
     ),
     Mutation(
         "axes-swapped",
@@ -73,11 +73,11 @@ MUTATIONS = (
     ),
     Mutation(
         "false-sentence",
-        "notebooks/03_results.ipynb",
+        "notebooks/04_which_loss_wins.ipynb",
         "**Our order is like the published one on cars only.**",
         "**Our order is like the published one on birds only.**",
         "the chapter says of birds what is true of cars",
-        ("tests/report/test_guards.py", "-k", "03_results"),
+        ("tests/report/test_guards.py", "-k", "04_which_loss_wins"),
     ),
     Mutation(
         "first-page-title",
@@ -105,11 +105,11 @@ MUTATIONS = (
     ),
     Mutation(
         "years-copied",
-        "notebooks/04_papers_versus_reality.ipynb",
+        "notebooks/06_claimed_gains.ipynb",
         "23 are printed to the digit",
         "29 are printed to the digit",
         "all baselines are called copied",
-        ("tests/report/test_guards.py", "-k", "04_papers"),
+        ("tests/report/test_guards.py", "-k", "06_claimed"),
     ),
     Mutation(
         "minutes-of-a-search",

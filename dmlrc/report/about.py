@@ -14,15 +14,15 @@ from dmlrc.studies import experiments
 PAPERS = {paper.chapter: paper.key for paper in papers.ALL if paper.key != "musgrave2020"}
 """The chapters about a paper's experiments around the methods tables, and whose protocol these follow."""
 EXPERIMENTS = {
-    "10_losses_after_2019": ("after2019",),
+    "07_losses_after_2019": ("after2019",),
     "method": ("after2019",),
-    "05_training_strategies": ("trunks",),
-    "20_losses_of_the_other_papers": ("roth2020", "fehervari2019", "zhai2019-losses"),
+    "11_roth2020": ("trunks",),
+    "18_losses_of_the_other_papers": ("roth2020", "fehervari2019", "zhai2019-losses"),
 }
 """Experiments that a page shows besides those of its own paper."""
-GRIDS = ("02_protocol_and_search", "14_what_decides_a_ranking", "18_how_much_of_the_network_trains")
+GRIDS = ("03_a_fair_race", "08_what_moves_a_score", "09_how_much_of_the_network_trains")
 """The chapters about the grids of learning rates."""
-EVERYTHING = ("00_introduction", "11_claims", "14_what_decides_a_ranking", "16_all_results")
+EVERYTHING = ("00_introduction", "17_report_card", "08_what_moves_a_score", "19_all_results")
 """The chapters that rest on every experiment around the methods tables: too many for the foot of a page."""
 
 

@@ -21,21 +21,21 @@ playwright = pytest.importorskip("playwright.sync_api", reason="playwright is no
 CHROMIUM = os.environ.get("DMLRC_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 PAGES = (
     "00_introduction",
-    "03_results",
-    "09_which_methods_differ",
-    "12_findings",
-    "16_all_results",
-    "17_what_a_score_looks_like",
+    "04_which_loss_wins",
+    "05_which_losses_differ",
+    "15_wrong_numbers",
+    "19_all_results",
+    "01_what_a_score_looks_like",
     "method_soft_triple",
 )
 POINTED_AT = (  # figures with marks that are hard to read off
     ("00_introduction", "claimed-and-measured"),
-    ("03_results", "published-beside-ours"),
-    ("03_results", "musgrave-f3"),
-    ("09_which_methods_differ", "pairs"),
-    ("09_which_methods_differ", "effect-sizes"),
-    ("09_which_methods_differ", "cost-accuracy"),
-    ("12_findings", "findings-wrong-right"),
+    ("04_which_loss_wins", "published-beside-ours"),
+    ("04_which_loss_wins", "musgrave-f3"),
+    ("05_which_losses_differ", "pairs"),
+    ("05_which_losses_differ", "effect-sizes"),
+    ("05_which_losses_differ", "cost-accuracy"),
+    ("15_wrong_numbers", "findings-wrong-right"),
 )
 WIDTHS = (400, 900, 1400)
 SHOWN = ("grocery-quick", "glyphs-quick")
@@ -125,7 +125,7 @@ def test_a_figure_takes_the_ink_of_the_page(opened):
 
 
 def test_a_filled_mark_is_filled_on_a_dark_page_too(opened):
-    page = opened("03_results", theme="dark")
+    page = opened("04_which_loss_wins", theme="dark")
     dot = page.locator("#musgrave-f3 .dml-tip", has_text="Contrastive, Grocery").locator("use").first
     assert dot.evaluate("each => getComputedStyle(each).fill") == page.locator("#musgrave-f3 svg").first.evaluate(
         "each => getComputedStyle(each).color"
@@ -168,7 +168,7 @@ def test_no_figure_is_higher_than_a_screen_and_each_says_what_it_shows(opened, n
 
 
 def test_panels_stand_side_by_side_where_there_is_room(opened):
-    page = opened("03_results")
+    page = opened("04_which_loss_wins")
     panels = page.locator("#musgrave-f3 svg")
     assert panels.count() == 2  # ours, and the paper's
     ours, theirs = (panel.bounding_box() for panel in panels.all())
@@ -182,7 +182,7 @@ def test_panels_stand_side_by_side_where_there_is_room(opened):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_fold_hides_its_table_until_it_is_opened(opened, theme):
-    page = opened("09_which_methods_differ", theme=theme)
+    page = opened("05_which_losses_differ", theme=theme)
     fold = page.locator("details.dml-fold:has(#differences-grocery-quick)")
     table = fold.locator("table")
     assert not table.is_visible()
@@ -196,7 +196,7 @@ def test_a_fold_hides_its_table_until_it_is_opened(opened, theme):
 
 
 def test_all_results_sort_and_filter(opened):
-    page = opened("16_all_results")
+    page = opened("19_all_results")
     table = page.locator("table.dml-filter")
     heads = table.locator("thead th").all_inner_texts()
     column = heads.index("MAP@R") + 1
@@ -235,7 +235,7 @@ def test_the_search_finds_a_method_by_its_label(browser, pages):
 
 
 def test_a_phone_shows_the_deciding_metric_first(opened):
-    page = opened("03_results", width=WIDTHS[0])
+    page = opened("04_which_loss_wins", width=WIDTHS[0])
     table = page.locator("#results-grocery-quick table")
     assert table.locator("thead tr").last.locator("th").nth(1).inner_text() == "MAP@R"
     cell = table.locator("tbody tr").first.locator("td").first.bounding_box()
@@ -243,7 +243,7 @@ def test_a_phone_shows_the_deciding_metric_first(opened):
 
 
 def test_a_phone_tells_rows_of_one_name_apart(opened):
-    page = opened("16_all_results", width=WIDTHS[0])
+    page = opened("19_all_results", width=WIDTHS[0])
     name = page.locator("table.dml-filter tbody tr").first.locator("th")
     assert name.locator("small").is_visible()
     assert "methods table, concatenated (folds joined)" in name.inner_text()
@@ -254,7 +254,7 @@ def test_a_phone_tells_rows_of_one_name_apart(opened):
 
 
 def test_a_link_opens_the_fold_that_it_leads_into(opened):
-    page = opened("09_which_methods_differ")
+    page = opened("05_which_losses_differ")
     table = page.locator("#differences-grocery-quick table")
     assert not table.is_visible()
     page.evaluate("location.hash = 'differences-grocery-quick'")
@@ -263,7 +263,7 @@ def test_a_link_opens_the_fold_that_it_leads_into(opened):
 
 
 def test_powers_of_ten_sort_by_value_and_what_is_missing_stands_last(opened):
-    page = opened("16_all_results")
+    page = opened("19_all_results")
     column = ["3·10⁻⁴", "–", "10⁻³", "7.1 ± 0.2", "−0.5", "–", "12.3"]
     sort = "([texts, down]) => [...texts].sort((a, b) => compare(a, b, down))"
     rising = ["−0.5", "3·10⁻⁴", "10⁻³", "7.1 ± 0.2", "12.3"]
@@ -273,7 +273,7 @@ def test_powers_of_ten_sort_by_value_and_what_is_missing_stands_last(opened):
 
 
 def test_code_stands_behind_what_it_makes(opened):
-    page = opened("03_results")
+    page = opened("04_which_loss_wins")
     cell = page.locator("div.cell:has(#musgrave-f3)")
     code, figure = cell.locator("details").first.bounding_box(), cell.locator("#musgrave-f3").bounding_box()
     assert code["y"] > figure["y"]
@@ -291,7 +291,7 @@ def test_tables_of_a_wide_window_need_no_scrolling(opened, name):
 
 
 def test_a_page_loads_little_script_and_has_its_icons(opened, pages):
-    page = opened("03_results")
+    page = opened("04_which_loss_wins")
     sources = page.eval_on_selector_all("script[src]", "all => all.map(each => new URL(each.src).pathname)")
     assert "dmlrc.js" in {Path(each).name for each in sources}
     assert sum(Path(unquote(each)).stat().st_size for each in sources) < 500_000

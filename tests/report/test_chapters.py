@@ -23,8 +23,8 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
 STUDIES = "grocery-quick,grocery-frozen-rate1e-4"
 METHODS = ("contrastive", "snr", "soft_triple", "proxy_anchor")  # in one of the made-up studies, snr diverged
 SMALL = {  # where no record saves the chapter from computing
-    "01_metrics": 'num_points, class_counts, trunks, trunk_classes = 300, "10,100", "conv4", "12"',
-    "05_training_strategies": "toy_seeds = 1",
+    "02_which_score_to_trust": 'num_points, class_counts, trunks, trunk_classes = 300, "10,100", "conv4", "12"',
+    "11_roth2020": "toy_seeds = 1",
 }
 # What users may name: a folder of images, and the row of a loss of their own, as `notebooks/fork_a_loss.ipynb` shows it
 NAMED = "<script>alert(1)<x> & $x$ `y` *z* [u](v) {cite:p}`w`"
@@ -137,7 +137,7 @@ def executed(path, edition, parameters):
     notebook = nbformat.read(path, as_version=4)
     InteractiveShell.clear_instance()
     shell = InteractiveShell.instance()
-    if (path.stem, edition) == ("03_results", STUDIES):
+    if (path.stem, edition) == ("04_which_loss_wins", STUDIES):
         notebook.cells.append(nbformat.v4.new_code_cell(OWN_ROW, metadata={"tags": ["remove-input"]}))
     for cell in notebook.cells:
         if cell.cell_type != "code":
@@ -167,9 +167,9 @@ def test_notebook_is_clean_and_has_one_parameters_cell(path):
 
 def test_chapters_record_their_scalars(book, edition):
     _, chapters = book
-    metrics = publish.recorded(chapters / "01_metrics.ipynb")
+    metrics = publish.recorded(chapters / "02_which_score_to_trust.ipynb")
     assert metrics["toy_map_at_r_c"] > metrics["toy_map_at_r_a"]
-    results = publish.recorded(chapters / "03_results.ipynb")
+    results = publish.recorded(chapters / "04_which_loss_wins.ipynb")
     for name in edition.split(","):
         assert results[f"{name}.best"] > results[f"{name}.worst"]
     for path in NOTEBOOKS:
@@ -258,8 +258,8 @@ def test_what_a_user_named_is_shown_as_it_is(book, edition):
         count = sum(page.text.count(beginning) for page in pages.values())
         assert count == sum(page.text.count(name) for page in pages.values()) > 2
     # a cell, a caption, a figure, the name of its mark, and its caption; and wherever the best and the worst are named
-    assert pages["03_results"].text.count(ROW) >= 5
-    assert any(ROW in message for message in pages["03_results"].called)
+    assert pages["04_which_loss_wins"].text.count(ROW) >= 5
+    assert any(ROW in message for message in pages["04_which_loss_wins"].called)
     assert escape(ROW, quote=False) in (chapters / "exports" / "own-figure.svg").read_text()
     assert r"a <img src=x onerror=alert(1)> \& \$x\$" in (chapters / "exports" / "own-row.tex").read_text()
 
@@ -315,7 +315,7 @@ def test_pages_say_what_was_not_run(book, edition):
     if edition != STUDIES:
         pytest.skip("the made-up studies have rows that were not run and rows that diverged")
     pages, _ = book
-    results = (pages / "chapters" / "03_results.html").read_text()
+    results = (pages / "chapters" / "04_which_loss_wins.html").read_text()
     assert "not run" in results
     assert "diverged" in results
     assert "too small to rank" in results

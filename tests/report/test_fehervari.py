@@ -251,7 +251,7 @@ def test_chapter_publishes_every_exhibit(state, tmp_path, monkeypatch):
         lost = "margin" if name == NAME else "margin@dim16"
         return made(name, curves.get(name, score), reruns=1, diverged=((lost, 0),), missing=("angular",))
 
-    exports = run_notebook("06_unbiased_evaluation", MAIN, "fehervari", load, tmp_path, monkeypatch)
+    exports = run_notebook("12_fehervari2019", MAIN, "fehervari", load, tmp_path, monkeypatch)
     for name in IDS:
         files = [path for path in exports.glob(f"{name}.*") if path.suffix in (".csv", ".svg")]
         assert files, name

@@ -25,7 +25,7 @@ from dmlrc.report import published, style, tables
 from dmlrc.report.findings import figures, literature, page, training
 from dmlrc.report.findings import metrics as shown
 
-NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "12_findings.ipynb"
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "15_wrong_numbers.ipynb"
 
 
 @pytest.fixture(scope="module")

@@ -75,7 +75,7 @@ def test_cells_say_how_far_they_are_apart():
 
 def test_no_sentence_of_the_page_holds_of_other_measurements(monkeypatch):
     """Of trials that all move by a point, searches that lose more with more proposals, and protocols that are equal."""
-    cells = nbformat.read(ROOT / "notebooks" / "13_provenance.ipynb", as_version=4).cells
+    cells = nbformat.read(ROOT / "notebooks" / "20_provenance.ipynb", as_version=4).cells
     [cell] = [each for each in cells if "guards" in each.metadata.get("tags", [])]
     monkeypatch.setenv("DMLRC_HOME", str(ROOT))
     machines, kernels, protocols = inventory.other_machines(), inventory.other_kernels(), inventory.tables.protocols()

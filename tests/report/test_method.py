@@ -131,7 +131,7 @@ def test_every_sampler_has_its_section_and_its_code():
 
 
 def test_a_claim_names_the_losses_that_it_is_about():
-    assert notes.claimed("fehervari-npairs-average") == [("N-pairs", "20_losses_of_the_other_papers.html#loss-n-pairs")]
+    assert notes.claimed("fehervari-npairs-average") == [("N-pairs", "18_losses_of_the_other_papers.html#loss-n-pairs")]
     assert next(label for label, _ in notes.claimed("fehervari-nca-over-triplet")) == "ProxyNCA"
     assert notes.claimed("musgrave-similar") == []
     known = {claim.id for claim in claims.CLAIMS}
@@ -183,7 +183,7 @@ def test_the_first_row_of_a_table_and_how_many_tie_with_it(monkeypatch):
 def test_rows_of_the_other_papers_lead_to_a_page_or_a_section():
     links = others.FEHERVARI.links()
     assert links["ProxySoftmax"] == "method_normalized_softmax.html#method-normalized-softmax"
-    assert links["Prototype Loss"] == "20_losses_of_the_other_papers.html#loss-prototypical"
+    assert links["Prototype Loss"] == "18_losses_of_the_other_papers.html#loss-prototypical"
     assert set(others.searched_links().values()) <= set(notes.LINKS.values())
 
 

@@ -147,7 +147,7 @@ def test_no_sentence_of_the_page_holds_of_models_that_are_otherwise(monkeypatch)
     """Where training hurts letters and helps photographs, and the whole test half scores higher."""
     [cell] = [
         each
-        for each in nbformat.read(ROOT / "notebooks" / "17_what_a_score_looks_like.ipynb", as_version=4).cells
+        for each in nbformat.read(ROOT / "notebooks" / "01_what_a_score_looks_like.ipynb", as_version=4).cells
         if "guards" in each.metadata.get("tags", [])
     ]
     monkeypatch.setenv("DMLRC_HOME", str(ROOT))

@@ -261,7 +261,7 @@ def test_the_chapter_shows_everything(present, tmp_path, monkeypatch):
     def load(main, experiment):
         return run("random" if experiment.endswith("random") else "default") if present and main == MAIN else None
 
-    exports = run_chapter("08_pairs_and_splits", f"{MAIN},grocery-frozen-rate1e-4", load, tmp_path, monkeypatch)
+    exports = run_chapter("14_oi2021", f"{MAIN},grocery-frozen-rate1e-4", load, tmp_path, monkeypatch)
     for name in IDS:
         drawing = present and name in ("oi-f1", "oi-f2", "oi-f3", "oi-f4")
         assert (exports / f"{name}.{'svg' if drawing else 'csv'}").stat().st_size > 120, name

@@ -175,28 +175,28 @@ def test_the_foot_of_a_page_says_what_was_run_and_how_it_is_cited(home):
     for name in ("grocery-quick", "glyphs-quick"):
         study = studies.get(name)
         write_fake_study(study=name, dataset=study.dataset, protocol=study.protocol, trials=3, reruns=2)
-    data = shown(publish.rerun, "03_results", "grocery-quick,glyphs-quick")["text/markdown"]
+    data = shown(publish.rerun, "04_which_loss_wins", "grocery-quick,glyphs-quick")["text/markdown"]
     assert "dmlrc study run grocery-quick\ndmlrc study run glyphs-quick\n" in data
     assert "-p studies grocery-quick,glyphs-quick" in data
     assert ":name: about-these-runs" in data
     assert "Grocery Store (quick)" in data
     assert "seed" in data
-    assert "@misc{dmlrc-03_results" in data
+    assert "@misc{dmlrc-04_which_loss_wins" in data
 
 
 def test_the_foot_of_a_page_tells_of_experiments_too(home):
     """The hypotheses rest on studies at another learning rate, which are no tables of a book."""
     write_fake_experiments("cub200-2010-frozen")
-    data = shown(publish.rerun, "15_hypotheses", "cub200-2010-frozen-rate-tenfold")["text/markdown"]
+    data = shown(publish.rerun, "16_predictions", "cub200-2010-frozen-rate-tenfold")["text/markdown"]
     assert "dmlrc study run cub200-2010-frozen-rate-tenfold\n" in data
     assert "at ten times the rate" in data
 
 
 def test_the_foot_of_a_page_that_shows_no_study_says_what_was_measured_instead(home):
-    data = shown(publish.remade, "19_speed", "Measured on a *machine*.", "make bench")["text/markdown"]
+    data = shown(publish.remade, "21_speed", "Measured on a *machine*.", "make bench")["text/markdown"]
     assert "Measured on a <em>machine</em>." in data
-    assert "make bench\npapermill notebooks/19_speed.ipynb 19_speed.ipynb --cwd notebooks\n" in data
-    assert "@misc{dmlrc-19_speed" in data
+    assert "make bench\npapermill notebooks/21_speed.ipynb 21_speed.ipynb --cwd notebooks\n" in data
+    assert "@misc{dmlrc-21_speed" in data
     assert ":name: about-these-runs" in data
     assert "dmlrc study run" not in data
 
@@ -204,12 +204,12 @@ def test_the_foot_of_a_page_that_shows_no_study_says_what_was_measured_instead(h
 def test_the_foot_of_a_page_has_all_its_downloads_and_no_others(home, exports):
     study = studies.get("glyphs-quick")
     write_fake_study(study=study.name, dataset=study.dataset, protocol=study.protocol, trials=3, reruns=2)
-    for page, table in (("03_results", "one"), ("method", "other")):
+    for page, table in (("04_which_loss_wins", "one"), ("method", "other")):
         shown(publish.table, table, pd.DataFrame({"n": ["1"]}, index=["a"]), "A table.")
         told = {"method": "arcface"} if page == "method" else {}
         with capture_output() as captured:
             publish.rerun(page, study.name, **told)
-        file = "03_results.zip" if page == "03_results" else "method_arcface.zip"
+        file = "04_which_loss_wins.zip" if page == "04_which_loss_wins" else "method_arcface.zip"
         foot = captured.outputs[-1].data["text/markdown"]
         assert f"<exports/{file}>" in foot
         assert f"@misc{{dmlrc-{Path(file).stem}," in foot
@@ -217,7 +217,7 @@ def test_the_foot_of_a_page_has_all_its_downloads_and_no_others(home, exports):
             assert sorted(archive.namelist()) == [f"{table}.csv", f"{table}.tex"]
             assert archive.read(f"{table}.csv") == (exports / f"{table}.csv").read_bytes()
     assert "-p studies glyphs-quick -p method arcface" in captured.outputs[-1].data["text/markdown"]
-    assert "one archive" not in shown(publish.rerun, "13_provenance", study.name)["text/markdown"]
+    assert "one archive" not in shown(publish.rerun, "20_provenance", study.name)["text/markdown"]
 
 
 def test_studies_are_printed_by_their_titles(exports):

@@ -587,7 +587,7 @@ def test_the_chapter_shows_everything(present, tmp_path, monkeypatch):
             return table(arrays=spectra(), diverged=[("snr", 3)])
         return sweep(experiment.removeprefix("roth2020-"), sampled, metrics=numbers.ALL_METRICS)
 
-    exports = run_chapter("05_training_strategies", f"{MAIN},grocery-frozen-rate1e-4", load, tmp_path, monkeypatch)
+    exports = run_chapter("11_roth2020", f"{MAIN},grocery-frozen-rate1e-4", load, tmp_path, monkeypatch)
     for name in (*FIGURES, *TABLES):
         drawing = name in FIGURES and (present or name in LIVE)
         assert (exports / f"{name}.{'svg' if drawing else 'csv'}").stat().st_size > 100, name

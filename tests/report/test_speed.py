@@ -71,7 +71,7 @@ def test_numbers_of_made_up_measurements(tmp_path):
 
 def test_no_sentence_of_the_page_holds_of_other_measurements(tmp_path, monkeypatch):
     """Of a library that is faster in losses and slower in a step, on a machine that grows otherwise."""
-    cells = nbformat.read(ROOT / "notebooks" / "19_speed.ipynb", as_version=4).cells
+    cells = nbformat.read(ROOT / "notebooks" / "21_speed.ipynb", as_version=4).cells
     [cell] = [each for each in cells if "guards" in each.metadata.get("tags", [])]
     rows = [("step a, 8", page.LIBRARY, 2.0, 1.0), ("loss a, 8", page.LIBRARY, 2.0, 1.0)]
     frame = pd.DataFrame(rows, columns=["what", "peer", "ours_ms", "peer_ms"]).eval("ratio = peer_ms / ours_ms")

@@ -28,7 +28,7 @@ def test_the_numbers_are_those_of_the_tables():
 
 def test_no_sentence_of_the_page_holds_where_scores_are_otherwise(monkeypatch):
     """The order of spaces and of numbers of classes turned round, with scores that are nowhere 0 or 1."""
-    cells = nbformat.read(ROOT / "notebooks" / "01_metrics.ipynb", as_version=4).cells
+    cells = nbformat.read(ROOT / "notebooks" / "02_which_score_to_trust.ipynb", as_version=4).cells
     [cell] = [each for each in cells if "guards" in each.metadata.get("tags", [])]
     toy, random, trunks = untrained.toy_scores, untrained.recorded_scores, untrained.recorded_trunks
     paper = untrained.published.trunks()

@@ -25,7 +25,7 @@ $$
 a = b
 $$
 
-MAP@R rises by {glue:text}`gain:+.1f` points ({doc}`here <03_results>`).
+MAP@R rises by {glue:text}`gain:+.1f` points ({doc}`here <04_which_loss_wins>`).
 """
 
 
@@ -37,11 +37,11 @@ def test_text_counts_and_tables_code_and_formulas_do_not():
 
 
 def test_pages_over_their_limits_are_named():
-    few = {"00_introduction": 300, "03_results": 900, "glossary": 3_900, "method": 200}
+    few = {"00_introduction": 300, "04_which_loss_wins": 900, "glossary": 3_900, "method": 200}
     assert words.too_long(few) == []
-    many = few | {"03_results": 1_101, "glossary": 4_001}
+    many = few | {"04_which_loss_wins": 1_101, "glossary": 4_001}
     assert words.too_long(many) == [
-        "03_results: 1101 of 1100 words",
+        "04_which_loss_wins: 1101 of 1100 words",
         "the reference pages together: 4,001 of 4,000 words",
     ]
     chapters = {f"{number:02}_a": 1_100 for number in range(1, 12)}

@@ -261,7 +261,7 @@ def test_chapter_publishes_every_exhibit(state, tmp_path, monkeypatch):
         lost = {NAME: "lmcl", f"{NAME}-dims": "norm_softmax@dim64", f"{NAME}-losses": "margin"}.get(name, "")
         return made(name, scores.get(name, score), reruns=1, diverged=((lost, 0),))
 
-    exports = run_notebook("07_classification_baseline", MAIN, "zhai", load, tmp_path, monkeypatch)
+    exports = run_notebook("13_zhai2019", MAIN, "zhai", load, tmp_path, monkeypatch)
     for name in IDS:
         files = [path for path in exports.glob(f"{name}.*") if path.suffix in (".csv", ".svg")]
         assert files, name

@@ -55,9 +55,9 @@ class Exhibit(NamedTuple):
         return f"{ {'t': 'Table', 'f': 'Fig.'}[kind] } {number}" if number else "searches"
 
 
-_METRICS, _SEARCH, _RESULTS = "01_metrics", "02_protocol_and_search", "03_results"
-_YEARS, _STRATEGIES, _UNBIASED = "04_papers_versus_reality", "05_training_strategies", "06_unbiased_evaluation"
-_CLASSIFIER, _PAIRS = "07_classification_baseline", "08_pairs_and_splits"
+_METRICS, _SEARCH, _RESULTS = "02_which_score_to_trust", "03_a_fair_race", "04_which_loss_wins"
+_YEARS, _STRATEGIES, _UNBIASED = "06_claimed_gains", "11_roth2020", "12_fehervari2019"
+_CLASSIFIER, _PAIRS = "13_zhai2019", "14_oi2021"
 
 EXHIBITS = (
     Exhibit("musgrave-t1", _RESULTS, "R@1 of untrained trunks", ("trunks",)),

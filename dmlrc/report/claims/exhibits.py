@@ -12,9 +12,9 @@ class Exhibit(NamedTuple):
     called: str
 
 
-_METRICS, _SEARCH, _RESULTS = "01_metrics", "02_protocol_and_search", "03_results"
-_YEARS, _STRATEGIES, _UNBIASED = "04_papers_versus_reality", "05_training_strategies", "06_unbiased_evaluation"
-_CLASSIFIER, _PAIRS, _DECIDES = "07_classification_baseline", "08_pairs_and_splits", "14_what_decides_a_ranking"
+_METRICS, _SEARCH, _RESULTS = "02_which_score_to_trust", "03_a_fair_race", "04_which_loss_wins"
+_YEARS, _STRATEGIES, _UNBIASED = "06_claimed_gains", "11_roth2020", "12_fehervari2019"
+_CLASSIFIER, _PAIRS, _DECIDES = "13_zhai2019", "14_oi2021", "08_what_moves_a_score"
 
 EXHIBITS = {
     "answer": Exhibit(_YEARS, "How far apart the methods are"),
@@ -58,7 +58,7 @@ def link(label: str) -> Markup:
     """A link to a table or figure, from one chapter to another.
 
     >>> print(link("musgrave-f1"))
-    <a href="01_metrics.html#musgrave-f1">Fig. 1</a>
+    <a href="02_which_score_to_trust.html#musgrave-f1">Fig. 1</a>
     """
     found = EXHIBITS[label]
     return Markup('<a href="{}.html#{}">{}</a>').format(found.chapter, label, found.called)

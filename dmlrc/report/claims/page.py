@@ -168,7 +168,7 @@ def _reason(judgement: Judgement) -> str:
 MOST_LOW = f"most of its rows lie {BELOW}"
 
 MARKED = f"Bold: reproduced. Italic: contradicted. {labels.BELOW}: decided by rows below the untrained trunk in P@1."
-CAPTION = "Verdicts by the rule of {doc}`11_claims`. " + MARKED
+CAPTION = "Verdicts by the rule of {doc}`17_report_card`. " + MARKED
 """What stands under the tables of claims; n stands with each number."""
 
 

@@ -14,7 +14,7 @@ SHOWN: Mapping[str, Method] = MappingProxyType(
 )
 """The methods that have a page: those that are searched, the Reality Check's and the ones after 2019."""
 
-OTHERS_PAGE = "20_losses_of_the_other_papers"
+OTHERS_PAGE = "18_losses_of_the_other_papers"
 """The page of the losses that are not searched, a section each."""
 
 

@@ -85,7 +85,7 @@ def sized_links(names: Iterable[str]) -> dict[str, str]:
     """Where the rows of Zhai and Wu's tables lead to, a size of an embedding behind a name or none.
 
     >>> sized_links(["NormSoftmax, 512 d", "Npairs, 64 d", "LMCL*, 2048 d", "HTL, 512 d"])["Npairs, 64 d"]
-    '20_losses_of_the_other_papers.html#loss-n-pairs'
+    '18_losses_of_the_other_papers.html#loss-n-pairs'
     """
     known = ZHAI.links() | {zhai_page.zhai_label("lmcl"): ADDRESSES["cosface"]}
     return {name: known[loss] for name in names if (loss := name.partition(", ")[0]) in known}

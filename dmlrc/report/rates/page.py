@@ -278,5 +278,5 @@ def warning(edition: Sequence[StudyRecords]) -> str:
     return (
         f"**{labels.listed(made)} {was} trained at a learning rate that the validation classes would not have chosen, "
         f"so {its} rankings and verdicts are provisional.** All methods of a study share one rate: these runs had "
-        f"{labels.listed(made.values())}. {{doc}}`14_what_decides_a_ranking` shows what a rate does to an order."
+        f"{labels.listed(made.values())}. {{doc}}`08_what_moves_a_score` shows what a rate does to an order."
     )
