@@ -1,5 +1,7 @@
 """What the counter of words counts; and that no page gives its reader more than it should."""
 
+from pathlib import Path
+
 from dmlrc.report import words
 
 PAGE = """# Two words
@@ -46,3 +48,8 @@ def test_pages_over_their_limits_are_named():
     ]
     chapters = {f"{number:02}_a": 1_100 for number in range(1, 12)}
     assert words.too_long(chapters) == ["the chapters together: 12,100 of 12,000 words"]
+
+
+def test_no_page_of_the_book_is_too_long(monkeypatch):
+    monkeypatch.setenv("DMLRC_HOME", str(Path(__file__).parents[2]))
+    assert words.too_long(words.pages()) == []
