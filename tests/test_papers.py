@@ -5,6 +5,7 @@ Batches are cut to 2 x 2 images where a real trunk trains, the data to a few ima
 """
 
 from dataclasses import asdict, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -548,3 +549,11 @@ def test_first_runs_keep_the_start_that_they_had(study, method):
     first, now = around.values()
     assert first.std().item() == pytest.approx(1, rel=0.01)
     torch.testing.assert_close(now / now.norm(dim=0), first / first.norm(dim=0))
+
+
+@pytest.mark.parametrize(("is_whole", "is_made_here"), [(False, False), (False, True), (True, False)])
+def test_a_part_of_an_experiment_counts_only_where_it_is_being_run(is_whole, is_made_here, monkeypatch):
+    part = SimpleNamespace(runs=[1], meta={"complete": is_whole})
+    monkeypatch.setattr(experiments.records, "find", lambda name: part)
+    monkeypatch.setattr(experiments.records, "is_begun", lambda name: is_made_here)
+    assert experiments.load("glyphs-smoke", "oi2021") is (part if is_whole or is_made_here else None)

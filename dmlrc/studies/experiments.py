@@ -19,10 +19,16 @@ def around() -> set[str]:
 
 
 def load(main: str, name: str) -> StudyRecords | None:
-    """The records of an experiment, whole or in part; None where nothing of it was run, or it does not exist."""
+    """The records of an experiment, whole or in part; None where nothing of it was run, or it does not exist.
+
+    Of committed records those that are whole: a part stands for what is still run elsewhere, and no page counts on it.
+    """
     study = of(main).get(name)
     loaded = records.find(study.name) if study else None
-    return loaded if loaded and len(loaded.runs) else None
+    if loaded is None or not len(loaded.runs):
+        return None
+    is_made_here = records.is_begun(study.name)
+    return loaded if is_made_here or loaded.meta.get("complete", True) else None
 
 
 def class_orders(main: str) -> dict[str, StudyRecords]:
