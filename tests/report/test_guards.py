@@ -283,7 +283,7 @@ def test_text_that_stays_in_books_of_other_studies_has_no_number_of_the_publishe
     stays = [
         each.source for each in cells if each.cell_type == "markdown" and prose.TAG not in each.metadata.get("tags", [])
     ]
-    if "prose.is_about(" in guards:
+    if guards.startswith("if prose.is_about("):  # else numbers are given to any edition
         assert [text for text in stays if "{glue:" in text] == []
 
 
