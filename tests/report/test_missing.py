@@ -1,0 +1,39 @@
+"""A chapter that is asked to trains what its studies lack, and nothing twice."""
+
+import json
+from pathlib import Path
+
+import nbformat
+import papermill
+import pytest
+
+from dmlrc import records, studies
+from dmlrc.report import missing
+
+ROOT = Path(__file__).parents[2]
+STUDY = "glyphs-smoke"
+
+
+def test_a_chapter_trains_what_it_lacks_and_shows_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("DMLRC_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("DMLRC_EXPORTS", str(tmp_path / "exports"))
+    chapter = ROOT / "notebooks" / "04_which_loss_wins.ipynb"
+    executed = papermill.execute_notebook(
+        chapter, tmp_path / "out.ipynb", {"studies": STUDY, "train": True}, cwd=chapter.parent, progress_bar=False
+    )
+    shown = json.dumps([cell.get("outputs", []) for cell in executed.cells])
+    assert f"results-{STUDY}" in shown
+    trained = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs" / STUDY).rglob("*-0*.json")}
+    assert set(records.load(STUDY).reruns["method"]) == {method.name for method in studies.get(STUDY).methods}
+    capsys.readouterr()
+    missing.train([STUDY])
+    assert capsys.readouterr().err == ""
+    assert trained == {path: path.stat().st_mtime_ns for path in trained}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_every_chapter_of_studies_can_train_them(path):
+    cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    if any("editions.load(studies" in cell for cell in cells):
+        assert any("editions.load(studies, train" in cell or "study.run(" in cell for cell in cells)
+        assert sum("\ntrain = False" in cell for cell in cells) == 1
