@@ -120,12 +120,13 @@ def named(source: str) -> set[str]:
 
 
 def claims_of(exhibit: Exhibit) -> list[Claim]:
-    """The claims that can be tested and name this table or figure as their source, or lead to it."""
+    """The paper's claims that can be tested and name this table or figure as their source, or lead to it."""
     end = exhibit.id.removeprefix(f"{exhibit.paper}-")
     return [
         claim
         for claim in CLAIMS
         if claim.paper == exhibit.paper
+        and claim.origin == PAPER
         and not claim.retracted
         and (end in named(claim.source) or claim.link == exhibit.id or claim.link.startswith(f"{exhibit.id}-"))
     ]
