@@ -79,7 +79,7 @@ def places_figure(found: pd.DataFrame) -> Figure:
             axis.plot(column, row, "o", color="C0", markerfacecolor="C0" if tie else "none", markersize=9)
             axis.annotate(cells.loc[method, head], (column, row), (9, 0), textcoords="offset points", va="center")
     axis.set_yticks(range(len(cells)), cells.index)
-    axis.set_xticks(range(len(cells.columns)), [head.replace(" ", "\n") for head in cells.columns])
+    axis.set_xticks(range(len(cells.columns)), [head.replace(", ", " ").replace(" ", "\n") for head in cells.columns])
     axis.set_xlim(-0.5, len(cells.columns) - 0.3)
     axis.invert_yaxis()
     axis.xaxis.tick_top()
@@ -98,12 +98,14 @@ def places_figure(found: pd.DataFrame) -> Figure:
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on; scores in points of concatenated MAP@R, a study by its data set."""
     found = places(edition)
-    base = [_best_base(each) for each in edition]
+    base = [_best(each, "multi_similarity", "base") for each in edition]
+    scales = [_best(each, "cosface", "scale") for each in edition]
     told: dict[str, float | str] = {
         "base.low": min(base),
         "base.high": max(base),
         "never_behind_ours": ", ".join(never_behind(found, ours=True)),
         "never_behind": ", ".join(never_behind(found)),
+        "cosface.scales": max(scales) / min(scales),
     }
     for each in edition:
         name, frame = each.meta["dataset"], tables.deciding(tables.accuracy(each)).set_index("method")["mean"]
@@ -118,10 +120,10 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     return told
 
 
-def _best_base(records: StudyRecords) -> float:
-    """The value of MS's λ with the highest validation score."""
+def _best(records: StudyRecords, method: str, hyperparameter: str) -> float:
+    """The value of a hyperparameter with the highest validation score."""
     best = tables.best_hyperparameters(records).set_index(["method", "hyperparameter"])["value"]
-    return float(best["multi_similarity", "base"])
+    return float(best[method, hyperparameter])
 
 
 def _alone(records: StudyRecords, method: str) -> float:

@@ -292,13 +292,6 @@ def captions(by_study: ByStudy) -> str:
     return " ".join(filter(None, told))
 
 
-def caveats(by_study: ByStudy) -> str:
-    """What the numbers cannot show: `labels.caveats` of what was run, or that nothing was."""
-    if not present(by_study):
-        return "Nothing of it was run around " + " and ".join(f"`{name}`" for name in by_study) + "."
-    return labels.caveats(list(present(by_study).values()))
-
-
 def failures(by_study: ByStudy) -> str:
     """Which reruns diverged or failed, in one sentence; "" where none did."""
     lost = {name: ", ".join(rows) for name, records in present(by_study).items() if (rows := without_result(records))}

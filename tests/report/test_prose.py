@@ -22,6 +22,7 @@ ALLOWED = (
     r"release \d\.\d",
     r"50 % over triplet",  # Musgrave et al., section 4.1: the paper's own words
     r"margin \d\.\d rad",
+    r"β = 1\.2",  # the setting that names a row
     r"chance would do so 10 %",
     r"(p <|significant at|apart at|pair at|tested at) 5 %",  # the level of a test
     r"(spans|panels of) 50 points",  # how figures are drawn

@@ -222,6 +222,7 @@ def _of_study(compared: Comparison) -> dict[str, float]:
         "losses": len(ranks),
         "pairs": len(pairs),
         "differ": differ.sum(),
+        "welch": (statistics.holm(pairs["p_welch"]) < ALPHA).sum(),
         "equal": pairs["equal"].sum(),
         "differ_and_equal": (differ & pairs["equal"]).sum(),
         "range": 100 * (ranks["mean"].max() - ranks["mean"].min()),
