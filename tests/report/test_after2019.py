@@ -148,7 +148,7 @@ def test_a_best_method_that_is_a_classic_stands_there_once():
 def test_what_is_not_run_says_so():
     main = main_study()
     cells, _ = page.results(main, None)
-    assert cells.loc["Smooth-AP"].tolist() == [*[""] * 6, "not run"]
+    assert cells.loc["Smooth-AP"].tolist() == [*["–"] * 6, "not run"]
     assert set(page.after2019_scalars(main, None)) == {"one_function_range"}
     assert list(page.measured_by_year(main, None)["method"]) == [m.name for m in musgrave2020.METHODS]
     edition = {"fake-main": (main, None)}

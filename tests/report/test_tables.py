@@ -330,7 +330,7 @@ def test_printed_results_says_what_is_missing():
     cells, _ = page.results(tables.accuracy(records), 128, 4, tables.status(records))
     assert cells.loc["SNR", ("", "reruns")] == "diverged"
     assert cells.loc["Triplet", ("", "reruns")] == "not run"
-    assert cells.loc["Triplet"].iloc[0] == ""
+    assert cells.loc["Triplet"].iloc[0] == "–"
     assert cells.loc["ArcFace", ("", "reruns")] == "2"
 
 

@@ -13,6 +13,7 @@ from dmlrc.papers import musgrave2020
 from dmlrc.protocol import Protocol, default_settings
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels, published, tables
+from dmlrc.report.results_table import results_table
 from dmlrc.report.tables import (
     CLASSICS,
     METHODS,
@@ -46,47 +47,39 @@ def results(
     that says on how many.
     Cells below the untrained trunk, and rows of which too many runs were cut off, have a sign, see `labels.SIGNS`.
     """
-    frame = frame[frame["metric"].isin(ORDER)]
     heads = {"concatenated": f"Concatenated ({folds * dim}-d)", "separated": f"Separated ({dim}-d)"}
     names = ordered(frame["method"] if state is None else [*frame["method"], *state.index], methods)
-    keys = pd.MultiIndex.from_product([SETTINGS, ORDER])
-    printed = frame.assign(cell=_signed(frame, state), mark=marks(frame))
-    wide = {
-        column: printed.pivot(index="method", columns=["setting", "metric"], values=column)
-        .reindex(index=names, columns=keys)
-        .fillna("")
-        for column in ("cell", "mark")
-    }
-    for each in wide.values():
-        each.columns = pd.MultiIndex.from_tuples(
-            [(heads[setting], labels.METRIC_LABELS[metric]) for setting, metric in keys]
-        )
+    places = pd.MultiIndex.from_product([names, SETTINGS, ORDER], names=["method", "setting", "metric"])
+    scores = frame.set_index(list(places.names)).reindex(places).reset_index()
+    scores["column"] = [
+        (heads[setting], labels.METRIC_LABELS[metric])
+        for setting, metric in zip(scores["setting"], scores["metric"], strict=True)
+    ]
+    scores["row"] = [labels.method_label(name, methods) for name in scores["method"]]
+    cells, marks = results_table(_compared(scores, state))
     runs = [_reruns(state, name) for name in names] if state is not None else []
     counts = {*runs} - {""}
     if len(counts) > 1 or not all(map(str.isdigit, counts)):  # the same number of all is said by the caption
-        wide["cell"][("", "reruns")] = runs
-        wide["mark"][("", "reruns")] = ""
-    for each in wide.values():
-        each.index = pd.Index([labels.method_label(name, methods) for name in names], name="Method")
-    return wide["cell"], wide["mark"]
+        cells[("", "reruns")] = runs
+        marks[("", "reruns")] = ""
+    return cells.rename_axis("Method"), marks.rename_axis("Method")
 
 
-def _signed(frame: pd.DataFrame, state: pd.DataFrame | None) -> pd.Series:
-    """The mean and interval of each row of `accuracy`, with the signs that `labels.signs` explains.
-
-    Behind the joined MAP@R in brackets the ranks that it may have, where they are known.
-    """
-    texts = pd.Series([labels.percent(*pair) for pair in frame[["mean", "ci95"]].to_numpy()], frame.index, dtype=object)
-    ranked = deciding(frame)
-    if "rank_low" in ranked and ranked["rank_low"].count() > 1:
-        texts[ranked.index] += list(map(labels.brackets, ranked["rank_low"], ranked["rank_high"]))
-    untrained = frame[frame["method"] == PRETRAINED].set_index(["setting", "metric"])["mean"]
-    for place, part in frame.groupby(["setting", "metric"]):
-        texts[part.index] = labels.against_untrained(texts[part.index], part["mean"], untrained.get(place, np.nan))
+def _compared(scores: pd.DataFrame, state: pd.DataFrame | None) -> pd.DataFrame:
+    """The rows of `accuracy` as `results_table` takes them: ranks and cut-off runs beside joined MAP@R alone."""
+    untrained = scores[scores["method"] == PRETRAINED].set_index(["setting", "metric"])["mean"]
+    scores = scores.join(untrained.rename("untrained"), on=["setting", "metric"])
+    competing = scores["method"] != PRETRAINED
+    ties = marks(scores).map({"best": True, "tie": True, "": False}).where(competing)
+    decides = scores["metric"] == "map_at_r"
     if state is not None:
-        shares = frame["method"].map(state["cut_off"])
-        texts = labels.against_limit(texts, shares.where(frame["metric"] == "map_at_r"))
-    return texts
+        scores["cut_off"] = scores["method"].map(state["cut_off"]).where(decides)
+    ranked = decides & (scores["setting"] == "concatenated")
+    if "rank_low" in scores and scores.loc[ranked, "rank_low"].count() > 1:
+        scores[["rank_low", "rank_high"]] = scores[["rank_low", "rank_high"]].where(ranked)
+    else:
+        scores = scores.drop(columns=["rank_low", "rank_high"], errors="ignore")
+    return scores.assign(half=scores["ci95"], among_best=ties)
 
 
 def _reruns(state: pd.DataFrame, method: str) -> str:

@@ -1,0 +1,45 @@
+"""The renderer of results: what is printed of a number, and what is bold, italic or signed."""
+
+import numpy as np
+import pandas as pd
+
+from dmlrc.report.results_table import results_table
+
+
+def scores(**columns):
+    rows = {"row": ["A", "B", "C"], "column": [("CUB", "P@1")] * 3, "mean": [0.5, 0.6, 0.55]}
+    return pd.DataFrame(rows | columns)
+
+
+def test_a_number_has_its_interval_ranks_and_signs():
+    cells, _ = results_table(
+        scores(
+            half=[0.01, np.nan, 0.02],
+            rank_low=[2, 1, np.nan],
+            rank_high=[3, 1, np.nan],
+            untrained=0.55,
+            cut_off=[0, 1, 0],
+        ),
+        digits=1,
+    )
+    assert cells["CUB", "P@1"].to_dict() == {"A": "50.0 ± 1.0 (2–3) ↓", "B": "60.0 (1) »", "C": "55.0 ± 2.0"}
+
+
+def test_the_highest_is_best_and_ties_are_those_that_compete():
+    _, marks = results_table(scores(among_best=[False, True, True]))
+    assert marks["CUB", "P@1"].tolist() == ["", "best", "tie"]
+    _, marks = results_table(scores(among_best=[False, np.nan, True]))  # B does not compete
+    assert marks["CUB", "P@1"].tolist() == ["", "", "best"]
+    _, marks = results_table(scores(among_best=[False, True, True], block=["x", "y", "y"]))
+    assert marks["CUB", "P@1"].tolist() == ["best", "best", "tie"]
+    _, marks = results_table(scores())  # a paper's column, of whose scatter nothing is known
+    assert marks["CUB", "P@1"].tolist() == ["", "", ""]
+
+
+def test_places_stand_in_the_order_of_the_frame_and_missing_ones_have_a_dash_or_their_text():
+    frame = pd.DataFrame(
+        {"row": ["B", "A", "A"], "column": ["y", "y", "x"], "mean": [0.1, np.nan, 0.2], "text": ["", "diverged", ""]}
+    )
+    cells, _ = results_table(frame)
+    assert [*cells.index, *cells.columns] == ["B", "A", "y", "x"]
+    assert cells.to_numpy().tolist() == [["10.00", "–"], ["diverged", "20.00"]]
