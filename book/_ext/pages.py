@@ -16,7 +16,7 @@ from sphinx.config import Config
 from sphinx.util import logging
 from sphinx.util.math import get_node_equation_number
 
-from dmlrc.report import about
+from dmlrc.report import about, publish
 
 LOGGER = logging.getLogger(__name__)
 
@@ -47,6 +47,15 @@ def cite(app: Sphinx, docname: str, source: list[str]) -> None:
     if page.parent.name != "chapters":
         entry = f"```bibtex\n{about.bibtex(page.name)}\n```"
         source[0] += f"\n\n:::::{{dropdown}} Cite this page\n:class-container: dml-about\n\n{entry}\n:::::\n"
+
+
+def typeset_numbers(app: Sphinx, doctree: nodes.document) -> None:
+    """Numbers that `{glue:text}` puts into a sentence get the signs that a table's have."""
+    for node in doctree.findall(nodes.inline):
+        if "pasted-text" in node["classes"]:
+            number = publish.typeset(node.astext())
+            node.clear()
+            node += nodes.Text(number)
 
 
 def drop_thebe(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: nodes.document | None) -> None:
@@ -107,6 +116,7 @@ def setup(app: Sphinx) -> dict:
     app.config.html_math_renderer = "mathml"
     app.connect("config-inited", set_repository)
     app.connect("source-read", cite)
+    app.connect("doctree-read", typeset_numbers)
     app.connect("html-page-context", drop_thebe, priority=900)
     app.connect("html-page-context", launch_notebooks, priority=900)
     app.connect("build-finished", keep_used_icons)

@@ -163,7 +163,7 @@ def cells_as_seen(cells: pd.DataFrame, marks: pd.DataFrame | None = None) -> str
 def _printed(cell: object) -> object:
     if isinstance(cell, Markup):
         return cell.striptags()
-    return publish._typeset(" ".join(cell.split())) if isinstance(cell, str) else cell
+    return publish.typeset(" ".join(cell.split())) if isinstance(cell, str) else cell
 
 
 def _csv(frame: pd.DataFrame) -> str:

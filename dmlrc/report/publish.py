@@ -238,7 +238,7 @@ def _written(drawing: Figure, name: str) -> str:
         each.set_text(titles.in_label(each.get_text()))
     # the names of ticks are made anew when a figure is drawn, so these are replaced in the file
     drawn = re.sub(r"(?<=>)[^<>]+(?=</text>)", lambda found: titles.in_label(found[0]), svg.drawn(drawing, name))
-    file = re.sub(r"(?<=>)[^<>]+(?=</(?:text|title)>)", lambda found: _typeset(found[0]), drawn)
+    file = re.sub(r"(?<=>)[^<>]+(?=</(?:text|title)>)", lambda found: typeset(found[0]), drawn)
     plt.close(drawing)
     _export(f"{name}.svg", file)
     return file
@@ -333,7 +333,7 @@ def _linked(html: str, address: str | None) -> str:
 def _as_html(cell: object) -> object:
     if not isinstance(cell, str):
         return cell
-    return _fenced(str(cell if isinstance(cell, Markup) else escape(_typeset(" ".join(cell.split())), quote=False)))
+    return _fenced(str(cell if isinstance(cell, Markup) else escape(typeset(" ".join(cell.split())), quote=False)))
 
 
 def _fenced(html: str) -> str:
@@ -342,8 +342,8 @@ def _fenced(html: str) -> str:
 
 
 def _printed(markdown: str) -> str:
-    """Studies by their titles; a number and its % stay on one line; signs as `_typeset` sets them."""
-    return _typeset(_NONE.sub(_none, titles.in_prose(markdown)).replace(" %", "\u00a0%"))
+    """Studies by their titles; a number and its % stay on one line; signs as `typeset` sets them."""
+    return typeset(_NONE.sub(_none, titles.in_prose(markdown)).replace(" %", "\u00a0%"))
 
 
 _NONE = re.compile(r"(^(?:- )?|[.?] )?(?<![\w.,`(-])0 of (?:the )?(?=\d)", re.MULTILINE)
@@ -354,10 +354,10 @@ def _none(found: re.Match) -> str:
     return "none of " if found[1] is None else f"{found[1]}None of "
 
 
-def _typeset(text: str) -> str:
+def typeset(text: str) -> str:
     """A minus before a number is one, and what rounds to 0 has no sign.
 
-    >>> _typeset("-0.37 [-0.60, +0.05], -0.0 % on CUB200, from 1e-6 to +0.00.")
+    >>> typeset("-0.37 [-0.60, +0.05], -0.0 % on CUB200, from 1e-6 to +0.00.")
     '−0.37 [−0.60, +0.05], 0.0 % on CUB200, from 1e-6 to 0.00.'
     """
     unsigned = re.sub(rf"{_NO_NUMBER_BEFORE}[+-](?=0(?:\.0+)?(?![\w-]|\.\d))", "", text)

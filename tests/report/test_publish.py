@@ -1,6 +1,8 @@
 """Displays carry both forms, and the files beside them hold the same numbers."""
 
+import importlib
 import re
+import sys
 import zipfile
 from html import escape, unescape
 from pathlib import Path
@@ -13,6 +15,7 @@ import matplotlib.pyplot as plt
 import nbformat
 import pandas as pd
 import pytest
+from docutils import nodes, utils
 from factories import write_fake_experiments, write_fake_study
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
@@ -279,3 +282,12 @@ def test_a_table_of_many_columns_is_set_closer_and_names_methods_upright():
     wide = pd.DataFrame([["1"] * 13], columns=[f"method {number}" for number in range(13)], index=["a"])
     for count, look in ((13, "dml dml-dense dml-upright"), (6, "dml dml-dense"), (5, "dml")):
         assert f'class="{look}"' in shown(publish.table, "my-t1", wide.iloc[:, :count], "Wide.")["text/html"]
+
+
+def test_numbers_that_are_glued_into_a_sentence_have_the_signs_of_a_table():
+    sys.path.insert(0, str(Path(__file__).parents[2] / "book" / "_ext"))
+    pages = importlib.import_module("pages")
+    doctree = utils.new_document("page")
+    doctree += nodes.paragraph("", "", nodes.inline("", "-1.2", classes=["pasted-text"]), nodes.inline("", "a-1"))
+    pages.typeset_numbers(None, doctree)
+    assert doctree.astext() == "−1.2a-1"
