@@ -84,17 +84,36 @@ def study_run(
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://HOST:8786: its workers train.")
     ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Another setting, embedding_dim=512; may be repeated; needs --as.")
+    ] = None,
+    new_name: Annotated[
+        str | None, typer.Option("--as", help="The name of the study with these settings, entered in studies.toml.")
+    ] = None,
 ) -> None:
     """Run what is missing of a study. Stop it at any moment: the next call goes on."""
     if scheduler and workers != 1:
         raise UsageError("--workers starts processes here, --scheduler takes those of a cluster: choose one")
-    chosen = dmlrc.studies.get(name)
+    if bool(settings) != bool(new_name):
+        raise UsageError("--set makes a study of its own, and --as names it: give both, --set lr=1e-4 --as my-rate")
+    chosen = _changed(name, settings, new_name) if settings else dmlrc.studies.get(name)
     if repetitions:
         chosen = replace(chosen, repetitions=repetitions)
     methods = [chosen.method(each) for each in method] if method else None
     with _interruptible(), dmlrc.cluster.Dask(scheduler) if scheduler else contextlib.nullcontext() as executor:
         dmlrc.study.run(chosen, methods, executor, None if scheduler else workers, proposals=proposals, seconds=seconds)
-    typer.echo(f"study {name}: {_progress(chosen)}")
+    typer.echo(f"study {chosen.name}: {_progress(chosen)}")
+
+
+def _changed(like: str, settings: list[str], name: str) -> "dmlrc.protocol.Study":
+    """The study that is as another one but for these settings; it stands in studies.toml from now on."""
+    from dmlrc.studies import own
+
+    chosen, entry = dmlrc.studies.changed(like, own.settings(settings), name)
+    if entry:
+        dmlrc.study.check(chosen)  # before anything is written
+        own.enter(entry)
+    return chosen
 
 
 @study_app.command("check")
@@ -183,6 +202,7 @@ def photos(
     check: Annotated[bool, typer.Option("--check", help="Only say what is there and how long it takes.")] = False,
 ) -> None:
     """Which loss for your photos: checks them, compares the losses on them, and writes a page with the answer."""
+    from dmlrc.studies import own
     from dmlrc.studies import photos as own_photos
 
     numbers = {"folds": folds, "trials": trials, "reruns": reruns}
@@ -194,7 +214,7 @@ def photos(
     if check:
         return
     extras.require("search", "a search for hyperparameters")  # before anything is written
-    own_photos.enter(entry)
+    own.enter(entry)
     with _interruptible():
         dmlrc.study.run(chosen, workers=workers)
     from dmlrc.report import photos as page

@@ -1,10 +1,11 @@
 """Every study by name, and the experiments around them; a reader's own ones too."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from dmlrc import paths
-from dmlrc.errors import unknown
+from dmlrc.errors import UsageError, unknown
 from dmlrc.methods import LEARNING_RATE, Float, Level, Method, levels, rows
 from dmlrc.papers import after2019, fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
 from dmlrc.protocol import FULL, QUICK, SMOKE, TABLE, Budget, Protocol, Study
@@ -465,6 +466,21 @@ _TAKEN = {*STUDIES, *(name.removesuffix("-musgrave2020") for name in STUDIES)}
 def check_name(name: str) -> None:
     """Raise UsageError for what another study of the reader's own cannot be called."""
     own.check_name(name, _TAKEN | own_studies().keys())
+
+
+def changed(like: str, settings: Mapping[str, Any], name: str) -> tuple[Study, str]:
+    """The study of this name, which is as another one but for these settings, and what studies.toml lacks of it.
+
+    Raises UsageError as `own.read` does, and where there is another study of this name.
+    """
+    entry = own.entry(name, {"like": like, **settings})
+    there = own_studies().get(name)
+    if there is None:
+        check_name(name)
+        return own_studies(more=entry)[name], entry
+    if own.parse(entry, paths.home() / "studies.toml", _TABLES, _TAKEN)[name] != there:
+        raise UsageError(f"study {name!r} in studies.toml has other settings: change it there, or take another name")
+    return there, ""
 
 
 def known() -> dict[str, Study]:

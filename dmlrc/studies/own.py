@@ -23,18 +23,25 @@ They stand in `studies.toml` in the folder of the project, a table each. Only `l
     weights = "package"
     train_from = "blocks.6"             # from this layer on, see `dmlrc.models.split`
 
+Any other setting of `dmlrc.protocol.Protocol` may stand there too (embedding_dim = 512, lr = 1e-4, optimizer = "adam");
+it holds for all methods but those that have one of their own.
+
 With a trunk and without weights, it has ImageNet weights where that study has some; a trunk of timm and no crop_size
 gives the size that its weights were made for.
 """
 
+import json
 import re
 import tomllib
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any, get_type_hints
 
-from dmlrc import data, models
-from dmlrc.errors import UsageError, unknown
+from pydantic import TypeAdapter, ValidationError
+
+from dmlrc import data, locks, models, paths
+from dmlrc.errors import DmlrcError, UsageError, unknown
 from dmlrc.models.files import TIMM
 from dmlrc.protocol import BELOW, FULL, QUICK, SMOKE, Budget, Protocol, Study
 
@@ -42,6 +49,12 @@ BUDGETS = {budget.name: budget for budget in (FULL, QUICK, SMOKE)}
 WHOLE_NUMBERS = {"crop_size": 1, "seed": 0, "folds": 2, "trials": 1, "reruns": 1, "repetitions": 1}
 """The keys that are whole numbers, with the least that they may be."""
 KEYS = ("like", "dataset", "trunk", "weights", "train_from", "class_order", "budget", *WHOLE_NUMBERS)
+SETTINGS = {
+    setting.name: get_type_hints(Protocol)[setting.name]
+    for setting in fields(Protocol)
+    if setting.name not in (*KEYS, "name", "paper")
+}
+"""The other settings of a protocol, and their types."""
 
 # Seconds on one thread, of a step and of an evaluation; runs that end on a plateau take some 2,000 steps. From
 # results/grocery-frozen-rate1e-4 and -quick-rates, glyphs-quick-rate-*; a frozen trunk's features come on top.
@@ -132,6 +145,8 @@ def _protocol(base: Protocol, changes: Mapping) -> Protocol:
     Raises UsageError where it is not said, or cannot be, from which layer on a trunk trains.
     """
     own = {key: changes[key] for key in ("trunk", "weights", "crop_size", "folds", "train_from") if key in changes}
+    given = {key: tuple(value) if isinstance(value, list) else value for key, value in changes.items()}
+    given = {key: value for key, value in given.items() if key in SETTINGS}
     if "train_from" in own and not base.train_from:
         raise UsageError(
             f"train_from names the layer from which on a trunk trains, and in {changes['like']!r} "
@@ -151,7 +166,7 @@ def _protocol(base: Protocol, changes: Mapping) -> Protocol:
         own["crop_size"] = from_timm.image_size(own["trunk"])
     if "crop_size" in own:
         own["image_size"] = round(base.image_size * own["crop_size"] / base.crop_size)
-    return replace(base, **own)
+    return replace(base, **own | given)
 
 
 def check_name(name: str, taken: set[str]) -> None:
@@ -165,8 +180,11 @@ def check_name(name: str, taken: set[str]) -> None:
 
 def _check(name: str, key: str, value: object, tables: Mapping[str, Study]) -> None:
     """Raise UsageError for an unknown key, or a value that it cannot have."""
+    if key in SETTINGS:
+        _check_setting(name, key, value)
+        return
     if key not in KEYS:
-        raise unknown(f"key of study {name!r}", key, KEYS)
+        raise unknown(f"key of study {name!r}", key, [*KEYS, *SETTINGS])
     if key in WHOLE_NUMBERS:
         if type(value) is not int or value < WHOLE_NUMBERS[key]:
             raise UsageError(
@@ -188,3 +206,59 @@ def _check(name: str, key: str, value: object, tables: Mapping[str, Study]) -> N
     }[key]
     if value not in known and not value.startswith({"dataset": "folder:", "trunk": TIMM}.get(key, ())):
         raise unknown(f"{key} of study {name!r}", value, known)
+
+
+def _check_setting(name: str, key: str, value: object) -> None:
+    try:
+        TypeAdapter(SETTINGS[key]).validate_python(tuple(value) if isinstance(value, list) else value, strict=True)
+    except ValidationError as error:
+        what = error.errors()[0]["msg"].removeprefix("Input ")
+        raise UsageError(f"{key} of study {name!r} is {value!r}, and {what}") from None
+
+
+def settings(pairs: Iterable[str]) -> dict[str, Any]:
+    """What stands in these words, "embedding_dim=512", as it would in studies.toml; a name needs no quotation marks.
+
+    Raises UsageError for a word without "=".
+
+    >>> settings(["embedding_dim=512", "lr=1e-4", "trunk=resnet50", "lr_steps=[10, 20]"])
+    {'embedding_dim': 512, 'lr': 0.0001, 'trunk': 'resnet50', 'lr_steps': [10, 20]}
+    """
+    told = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise UsageError(f"{pair!r} sets nothing: write it as embedding_dim=512")
+        try:
+            told[key.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            told[key.strip()] = value.strip()
+    return told
+
+
+def entry(name: str, keys: Mapping[str, Any]) -> str:
+    """A study as studies.toml has it, separated from what comes before."""
+    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items()]
+    head = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+    return "\n".join(["", f"[{head}]", *lines, ""])
+
+
+def enter(entry: str) -> None:
+    """Add a study to studies.toml, unless another command has just done it.
+
+    Raises DmlrcError where that cannot be written, or holds another study of this name by now.
+    """
+    file = paths.home() / "studies.toml"
+    try:
+        with file.open("a+", encoding="utf-8") as stream:
+            locks.keep(stream, 0, f"another command writes {file}: give this one again")
+            stream.seek(0)
+            there = stream.read()
+            if entry in there:
+                return
+            tomllib.loads(there + entry)
+            stream.write(entry)
+    except tomllib.TOMLDecodeError as error:
+        raise DmlrcError(f"{file} has changed since ({error}): give the command again") from None
+    except OSError as error:
+        raise DmlrcError(f"{file} cannot be written ({error.strerror}): the study has to stand there") from None

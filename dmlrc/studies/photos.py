@@ -1,19 +1,17 @@
 """From a folder of one's own photographs to a study: what is in it, what it suffices for, its entry in studies.toml."""
 
-import json
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from dmlrc import locks, models, paths
+from dmlrc import models, paths
 from dmlrc.data import folder as class_folders
 from dmlrc.data.available import folder_path
 from dmlrc.data.listing import HEIC_SUFFIXES
-from dmlrc.errors import DmlrcError, MissingDataError, UsageError
+from dmlrc.errors import MissingDataError, UsageError
 from dmlrc.models.files import LITE0, PACKAGED
 from dmlrc.protocol import Study
 from dmlrc.studies import catalogue, own
@@ -86,7 +84,7 @@ def study_of(photos: Photos, name: str | None, numbers: Mapping[str, int]) -> tu
             catalogue.check_name(name)
         except UsageError as error:
             raise UsageError(f"{error}, with --name") from None
-        entry = _entry(name, photos, numbers)
+        entry = own.entry(name, _keys(photos, numbers))
         return catalogue.own_studies(more=entry)[name], entry
     if not there.dataset.startswith("folder:") or folder_path(there.dataset) != photos.path:
         raise UsageError(f"study {name!r} in studies.toml is of other images: give this one another name with --name")
@@ -99,34 +97,11 @@ def study_of(photos: Photos, name: str | None, numbers: Mapping[str, int]) -> tu
     return there, ""
 
 
-def enter(entry: str) -> None:
-    """Add a study to studies.toml, unless another command has just done it.
-
-    Raises DmlrcError where that cannot be written, or holds another study of this name by now.
-    """
-    file = paths.home() / "studies.toml"
-    try:
-        with file.open("a+", encoding="utf-8") as stream:
-            locks.keep(stream, 0, f"another command writes {file}: give this one again")
-            stream.seek(0)
-            there = stream.read()
-            if entry in there:
-                return
-            tomllib.loads(there + entry)
-            stream.write(entry)
-    except tomllib.TOMLDecodeError as error:
-        raise DmlrcError(f"{file} has changed since ({error}): give the command again") from None
-    except OSError as error:
-        raise DmlrcError(f"{file} cannot be written ({error.strerror}): the study has to stand there") from None
-
-
-def _entry(name: str, photos: Photos, numbers: Mapping[str, int]) -> str:
-    """A study as studies.toml has it, separated from what comes before."""
+def _keys(photos: Photos, numbers: Mapping[str, int]) -> dict[str, str | int]:
+    """What studies.toml says of their study."""
     keys = {"like": "grocery-quick", "dataset": f"folder:{photos.path}", "class_order": "random", **_trunk()}
     keys |= {"folds": photos.folds} if photos.folds < MOST_FOLDS else {}
-    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in (keys | dict(numbers)).items()]
-    key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
-    return "\n".join(["", f"[{key}]", *lines, ""])
+    return keys | dict(numbers)
 
 
 def _trunk() -> dict[str, str]:

@@ -13,7 +13,7 @@ from dmlrc import paths, records, study, unit
 from dmlrc.report import labels
 from dmlrc.report import photos as written
 from dmlrc.report.photos import answer, neighbours
-from dmlrc.studies import photos
+from dmlrc.studies import own, photos
 
 ON_A_CIRCLE = torch.tensor([0.0, 0.1, 0.3, 1.0, 1.05, 2.0])  # angles: two classes of two, one of a single photo
 LABELS = np.array([0, 0, 1, 1, 2, 2])
@@ -31,13 +31,13 @@ def scored(values, pretrained=0.3, validation=None):
     validation: each method's best trial; default in the order of the mean scores.
     """
     made = fake_records(reruns=len(next(iter(values.values()))))
-    best = validation or {name: np.mean(own) for name, own in values.items()}
+    best = validation or {name: np.mean(numbers) for name, numbers in values.items()}
     trials = made.trials[made.trials["method"].isin(values)]
     made = replace(made, trials=trials.assign(value=trials["method"].map(best) - 0.1 * (trials["trial"] != 1)))
     scores = made.scores[made.scores["method"].isin([*values, "pretrained"])].copy()
-    for name, own in values.items():
+    for name, numbers in values.items():
         of_method = scores["method"] == name
-        scores.loc[of_method, "value"] = scores["rerun"][of_method].map(dict(enumerate(own)))
+        scores.loc[of_method, "value"] = scores["rerun"][of_method].map(dict(enumerate(numbers)))
     scores.loc[scores["method"] == "pretrained", "value"] = pretrained
     return replace(made, scores=scores)
 
@@ -121,7 +121,7 @@ def test_the_page_of_a_run_shows_its_photos_and_not_where_they_lie(tmp_path, hom
             pixels = np.clip(random.normal(30 * label, 4, (40, 40, 3)), 0, 255).astype(np.uint8)
             Image.fromarray(pixels).save(tmp_path / "fruit" / f"kind-{label}" / f"{place}.png")
     chosen, entry = photos.study_of(photos.look(str(tmp_path / "fruit")), None, {"trials": 1, "reruns": 2})
-    photos.enter(entry)
+    own.enter(entry)
     study.run(chosen, methods=[chosen.method("contrastive")])
     file = paths.runs() / chosen.name / "contrastive" / "0-rerun-000.json"
     lost = {"state": "diverged", "reason": "on the test images", "scores": {}, "arrays": {}}

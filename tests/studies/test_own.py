@@ -200,6 +200,9 @@ def test_rows_that_the_data_is_too_small_for_are_left_out_of_its_book(photos, mo
         ('[mine]\nlike = "cub200-roth2020"\n', "unknown like of study 'mine'"),
         ('[mine]\nlike = "glyphs-quick"\nseeds = 1\n', "did you mean 'seed'"),
         ('[mine]\nlike = "glyphs-quick"\nseed = -1\n', "0 or more"),
+        ('[mine]\nlike = "glyphs-quick"\nlr = "fast"\n', "lr of study 'mine' is 'fast', and should be a valid number"),
+        ('[mine]\nlike = "glyphs-quick"\nembedding_dim = 1.5\n', "should be a valid integer"),
+        ('[mine]\nlike = "glyphs-quick"\nlayer_norm = 1\n', "should be a valid boolean"),
         ('[mine]\nlike = "glyphs-quick"\nseed = true\n', "0 or more"),
         ('[mine]\nlike = "glyphs-quick"\ndataset = 7\n', "quotation marks"),
         ('[mine]\nlike = "glyphs-quick"\ndataset = "cub20"\n', "did you mean 'cub200'"),
@@ -233,3 +236,37 @@ def test_the_pages_show_a_file_that_is_read(home, page):
         assert re.search(rf"STUDY={mine.name}\n|study run {mine.name} ", text)
     if page == "book/rerun.md":  # the last names every key
         assert set(re.findall(r"^(\w+) =", shown, re.MULTILINE)) == set(own.KEYS)
+
+
+def test_any_setting_of_the_protocol_may_be_another(home):
+    keys = "embedding_dim = 512\nlr = 1e-4\nlr_steps = [10, 20]\nlayer_norm = true\n"
+    (home / "studies.toml").write_text(f'[mine]\nlike = "grocery-frozen"\n{keys}')
+    base = studies.get("grocery-frozen").protocol
+    changed = replace(base, embedding_dim=512, lr=1e-4, lr_steps=(10, 20), layer_norm=True)
+    assert studies.get("mine").protocol == changed
+
+
+def test_settings_on_the_command_line_make_a_study_of_their_own(home):
+    run = ["study", "run", "glyphs-smoke", "--method", "contrastive", "--set", "embedding_dim=32"]
+    call = CliRunner().invoke
+    result = call(cli.app, [*run, "--as", "mine"])
+    assert result.exit_code == 0, result.output
+    assert "study mine: " in result.output
+    assert records.load("mine").meta["protocol"]["embedding_dim"] == 32
+    assert records.find("glyphs-smoke") is None  # never mixed with the original
+    assert (home / "studies.toml").read_text() == '\n[mine]\nlike = "glyphs-smoke"\nembedding_dim = 32\n'
+    dates = records.load("mine").trials["finished"].tolist()
+    assert call(cli.app, [*run, "--as", "mine"]).exit_code == 0  # goes on: nothing is left to do
+    assert records.load("mine").trials["finished"].tolist() == dates
+    for more, says in (
+        (["--as", "mine", "--set", "lr=1"], "has other settings"),
+        (["--as", "glyphs-smoke"], "choose another"),
+        (["--as", "other", "--set", "embeding_dim=8"], "did you mean 'embedding_dim'"),
+        (["--as", "other", "--set", "lr"], "sets nothing"),
+        (["--as", "other", "--set", "sampler=none"], "unknown sampler"),
+        ([], "--as names it"),
+    ):
+        found = call(cli.app, [*run, *more])
+        assert isinstance(found.exception, UsageError), (more, found.output)
+        assert says in str(found.exception)
+    assert "other" not in (home / "studies.toml").read_text()

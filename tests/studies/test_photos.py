@@ -9,7 +9,7 @@ from PIL import Image
 
 from dmlrc import cli, models, studies
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
-from dmlrc.studies import photos
+from dmlrc.studies import own, photos
 from dmlrc.studies.photos import Photos
 
 
@@ -66,16 +66,16 @@ def test_who_has_photographs_of_an_iphone_is_told_what_reads_them(folder):
 def test_a_list_of_studies_that_cannot_be_written_is_named(home):
     (home / "studies.toml").mkdir()
     with pytest.raises(DmlrcError, match=r"studies.toml cannot be written \("):
-        photos.enter("[a]")
+        own.enter("[a]")
 
 
 def test_a_command_given_twice_at_once_enters_its_study_once(home):
     entry = '\n[mine]\nlike = "glyphs-quick"\n'
-    photos.enter(entry)
-    photos.enter(entry)  # the second command saw no entry either when it began
+    own.enter(entry)
+    own.enter(entry)  # the second command saw no entry either when it began
     assert (home / "studies.toml").read_text() == entry
     with pytest.raises(DmlrcError, match=r"studies.toml has changed since \(.*mine.*\): give the command again"):
-        photos.enter('\n[mine]\nlike = "grocery-quick"\n')
+        own.enter('\n[mine]\nlike = "grocery-quick"\n')
     assert (home / "studies.toml").read_text() == entry
 
 
@@ -95,7 +95,7 @@ def test_a_study_is_written_once_and_found_again(folder, home):
     study, entry = photos.study_of(found, None, {"trials": 3})
     assert not (home / "studies.toml").exists()
     (home / "studies.toml").write_text('[other]\nlike = "glyphs-quick"\n')
-    photos.enter(entry)
+    own.enter(entry)
     assert studies.own_studies().keys() == {"other", "My-fruit"}
     assert studies.get("My-fruit") == study
     assert (study.protocol.folds, study.budget.trials, study.class_order) == (2, 3, "random")
@@ -110,7 +110,7 @@ def test_a_study_is_written_once_and_found_again(folder, home):
 @pytest.mark.parametrize("name", ["Blüten", "水果"])
 def test_a_folder_may_have_a_name_of_any_letters(folder, home, name):
     study, entry = photos.study_of(photos.look(str(folder(8, name=name))), None, {})
-    photos.enter(entry)
+    own.enter(entry)
     assert study.name == name
     assert studies.get(name) == study
 
