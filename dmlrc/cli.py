@@ -81,6 +81,9 @@ def study_run(
     seconds: Annotated[
         float | None, typer.Option(min=0, help="Stop by itself after so long, as on a GPU that is lent for a while.")
     ] = None,
+    save_models: Annotated[
+        bool, typer.Option("--save-models", help="Keep the models of the reruns, as runs/NAME/METHOD/*.safetensors.")
+    ] = False,
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://HOST:8786: its workers train.")
     ] = None,
@@ -101,7 +104,15 @@ def study_run(
         chosen = replace(chosen, repetitions=repetitions)
     methods = [chosen.method(each) for each in method] if method else None
     with _interruptible(), dmlrc.cluster.Dask(scheduler) if scheduler else contextlib.nullcontext() as executor:
-        dmlrc.study.run(chosen, methods, executor, None if scheduler else workers, proposals=proposals, seconds=seconds)
+        dmlrc.study.run(
+            chosen,
+            methods,
+            executor,
+            None if scheduler else workers,
+            proposals=proposals,
+            seconds=seconds,
+            save_models=save_models,
+        )
     typer.echo(f"study {chosen.name}: {_progress(chosen)}")
 
 
@@ -220,6 +231,19 @@ def photos(
     from dmlrc.report import photos as page
 
     typer.echo(f"open {page.write(chosen)}")
+
+
+@app.command()
+def embed(
+    model: Annotated[Path, typer.Argument(help="A model that `dmlrc study run --save-models` kept.")],
+    folder: Annotated[Path, typer.Argument(help="A folder of images, searched whole.")],
+    output: Annotated[Path, typer.Option(help="The file of NumPy to write.")] = Path("embeddings.npz"),
+) -> None:
+    """Embed every image in a folder: writes embeddings (N, D) and the paths (N,) of the images."""
+    from dmlrc.models import saved
+
+    count, size = saved.embed_folder(model, folder, output)
+    typer.echo(f"{output}: {count} embeddings of {size} numbers")
 
 
 @app.command()

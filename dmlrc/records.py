@@ -545,12 +545,37 @@ def _names_method(told: object) -> bool:
     return isinstance(told, dict) and isinstance(told.get("method"), str)
 
 
+def model_path(record: Mapping, study: str) -> Path:
+    """Where the model of a rerun lies, if it was kept: beside its record."""
+    return (paths.runs() / study / unit_path(record)).with_suffix(".safetensors")
+
+
 def write_unit(record: Mapping, study: str) -> None:
     """Write the record of a unit where it belongs, if it holds what a record may hold."""
     path = paths.runs() / study / unit_path(record)
     write_json(path, checked(Unit, migrate.unit(_finite(record)), path))
     if (old := _before_repetitions(path)) != path:
         old.unlink(missing_ok=True)  # the same unit, which must not count twice
+
+
+SAME = 1e-4
+"""Scores this near are those of the same model."""
+
+
+def is_repeated(record: Mapping, study: str) -> bool:
+    """Whether a record here has the same setting and scores as this one."""
+    path = paths.runs() / study / unit_path(record)
+    if not path.exists():
+        return False
+    before = read_json(path)
+    if before.get("params") != record["params"] or before.get("scores", {}).keys() != record["scores"].keys():
+        return False
+    return all(
+        abs(before["scores"][setting][name] - value) <= SAME
+        for setting, values in record["scores"].items()
+        for name, value in values.items()
+        if value is not None
+    )
 
 
 def problems(study: str) -> list[str]:
@@ -565,6 +590,8 @@ def problems(study: str) -> list[str]:
     for path in sorted(folder.glob("*/*")) if configuration else []:
         try:
             if path.suffix == _PART or (path.is_dir() and path.name.startswith(_ASIDE)):
+                continue
+            if path.suffix == ".safetensors":
                 continue
             if path.suffix != ".json":
                 raise DmlrcError(f"{path} is no record: move it away")
@@ -643,12 +670,17 @@ def _typed(frame: pd.DataFrame, name: str) -> pd.DataFrame:
 
 def write_json(path: Path, value: dict) -> None:
     """Write a file whole or not at all; NaN is written as null."""
+    write_whole(path, json.dumps(_finite(value), indent=1).encode())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, part = tempfile.mkstemp(dir=path.parent, suffix=_PART)
         try:
-            with open(handle, "w", encoding="utf-8") as file:
-                json.dump(_finite(value), file, indent=1)
+            with open(handle, "wb") as file:
+                file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
             os.chmod(part, 0o644)  # mkstemp gives 0600, with which nobody else could read the records

@@ -31,6 +31,7 @@ class Unit:
     contents: str | None = None  # of one's own images, see `dmlrc.data.contents`
     proposals: int = 1  # of its search at a time
     fingerprint: dict[str, Any] | None = None  # of the method, made where its source is: a worker may not have it
+    keeps_model: bool = False  # of a rerun: its record comes with the model, see `dmlrc.models.saved`
 
     @property
     def seed(self) -> int:

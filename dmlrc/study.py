@@ -35,6 +35,7 @@ def run(
     searched_only: bool = False,
     proposals: int = 1,
     seconds: float | None = None,
+    save_models: bool = False,
 ) -> None:
     """Run what is missing of a study; a record is written as each trial or rerun ends.
 
@@ -47,6 +48,8 @@ def run(
     `schedule.next_units`. The reruns after it run at a time as `workers` allow.
     seconds: after which this returns, whatever is left. No unit is begun of which the slowest so far would not end in
     time; what is still under way at the end is given up. This process alone cannot be stopped in a unit.
+    save_models: also keep the model of every rerun, beside its record (`dmlrc.records.model_path`), for
+    `dmlrc.models.load`; a rerun without one is made again, and gives the same numbers.
     Stopped at any moment, the next call goes on where this one was. A unit that failed is tried again. Records of a
     method that has changed since are not used: they are set aside, and what changed is said on standard error. (Of a
     loss of this library its name alone is known, see `dmlrc.fingerprint`.)
@@ -74,14 +77,29 @@ def run(
         chains = [chain for chain in chains if chain[0] is None or chain in whole]
     for sentence in schedule.stale(study, chains) if study.kind != COMPARISON else []:  # there they are as expected
         print(sentence, file=sys.stderr)
-    done, outdated = schedule.finished(study, chains)
+    done, outdated = _finished(study, chains, save_models)
     if not outdated and not _lacking(study, chains, done):
         return
     if any(schedule.lacks_trials(study, chain, done) for chain in chains):
         extras.require("search", "a search for hyperparameters")
     limit = Limit(seconds)
     with records.running(study.name, [method.name for method, _ in chains if method]):
-        _run(study, chosen, chains, executor, workers, proposals, limit, named=methods is not None)
+        _run(study, chosen, chains, executor, workers, proposals, limit, save_models, named=methods is not None)
+
+
+def _finished(
+    study: Study, chains: list[schedule.Chain], save_models: bool
+) -> tuple[list[dict], list[schedule.Outdated]]:
+    """As `schedule.finished`; where models are to be saved, a rerun that can have one and has none is not finished."""
+    done, outdated = schedule.finished(study, chains)
+    if save_models:
+        done = [
+            unit
+            for unit in done
+            if (unit["kind"], unit.get("state")) != ("rerun", "complete")
+            or records.model_path(unit, study.name).exists()
+        ]
+    return done, outdated
 
 
 def _lacking(study: Study, chains: list[schedule.Chain], done: list[dict]) -> bool:
@@ -96,10 +114,11 @@ def _run(
     workers: int | None,
     proposals: int,
     limit: "Limit",
+    save_models: bool,
     named: bool,
 ) -> None:
     """Run what is missing of these chains, whose methods no other process runs. named: whether they were asked for."""
-    done, outdated = schedule.finished(study, chains)
+    done, outdated = _finished(study, chains, save_models)
     if not outdated and not _lacking(study, chains, done):
         return
     fitting = _fitting(study, chosen, named)
@@ -115,12 +134,11 @@ def _run(
     # what is given up at the limit of time leaves by an error, on which a pool does not wait for it
     in_time = contextlib.suppress(_TimeUpError)
     with in_time, contextlib.nullcontext(executor) if executor else pool(most) as used, bar:
-        for record in _work(study, chains, done, used, most, proposals, limit, bar):
+        for record in _work(study, chains, done, used, most, proposals, limit, save_models, bar):
             if not begun:  # a run that fails before its first unit leaves nothing behind
                 _begin(study, fitting)
                 begun = True
-            records.set_aside(study.name, [record])  # one that failed, or a rerun of another setting
-            records.write_unit(record, study.name)
+            _write(study.name, record)
             done.append(record)
             if record["state"] == "failed":
                 what = f"{record['method']} {record['kind']} {record['number']}"
@@ -174,6 +192,19 @@ def _fitting(study: Study, methods: Sequence[Method], named: bool) -> list[Metho
     for name, reason in reasons.items():
         print(f"{study.name}: {name} is left out, {reason}", file=sys.stderr)
     return fitting
+
+
+def _write(study: str, record: dict) -> None:
+    """Write a record, and before it the model that came with it; in the place of one that failed, or is stale.
+
+    A rerun that was made again for its model alone, and came to the same scores, keeps its record.
+    """
+    if model := record.pop("model", None):
+        records.write_whole(records.model_path(record, study), model)
+        if records.is_repeated(record, study):
+            return
+    records.set_aside(study, [record])
+    records.write_unit(record, study)
 
 
 def _set_aside(study: Study, outdated: schedule.Outdated) -> None:
@@ -236,6 +267,7 @@ def _work(
     most: int,
     proposals: int,
     limit: Limit,
+    save_models: bool,
     bar: tqdm,
 ) -> Iterator[dict]:
     """Yield each record as its unit ends; the caller adds it to `done` before the chain's next units are chosen.
@@ -267,6 +299,7 @@ def _work(
                 else:
                     chain = waiting.pop(0)
                     batch = schedule.next_units(study, *chain, done, proposals)
+                    batch = [replace(unit, keeps_model=save_models and unit.kind == "rerun") for unit in batch]
                     ready = [(chain, unit, batch) for unit in batch]
             if not pending:  # what is left would not end in time
                 return

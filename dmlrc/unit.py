@@ -4,6 +4,7 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from importlib.metadata import version
 
 import numpy as np
@@ -11,16 +12,19 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from dmlrc import data, provenance, training
+from dmlrc.building import normalized
 from dmlrc.data.meta_classes import meta_labels
 from dmlrc.errors import DivergedError, DmlrcError, LossError, UsageError
 from dmlrc.evaluation import pretrained_scores, test_embeddings, test_results
-from dmlrc.inputs import PreparedData, device, prepare
+from dmlrc.inputs import PreparedData, device, load_images, prepare
+from dmlrc.models import saved
 from dmlrc.records import PRETRAINED
 from dmlrc.schedule import Unit
 
 
 def run_unit(unit: Unit) -> dict:
-    """Run one trial or rerun, and return its record. On the CPU it uses one thread.
+    """Run one trial or rerun, and return its record, with "model" (bytes) where the unit keeps it. On the CPU it uses
+    one thread.
 
     The process keeps its own settings: what a unit needs is put back after it, since it may run in a notebook.
 
@@ -56,7 +60,27 @@ def _record(unit: Unit) -> dict:
             record |= test_results(prepared, unit.method, runs)
         except DivergedError as error:  # on images that no run of it has seen
             record |= {"state": "diverged", "reason": f"on the test images {error}", "value": None}
+        if unit.keeps_model:
+            record["model"] = saved.pack(_configuration(unit, len(runs)), [run.weights for run in runs])
     return record | {"seconds": time.perf_counter() - started, "finished": provenance.now()}
+
+
+def _configuration(unit: Unit, models: int) -> saved.Configuration:
+    protocol, shape = unit.protocol, load_images(unit.dataset, unit.protocol).shape
+    shared = {each.name for each in fields(saved.Configuration)} & {each.name for each in fields(protocol)}
+    settings = {name: getattr(protocol, name) for name in shared}
+    return saved.Configuration(
+        **settings,
+        normalize=normalized(unit.method),
+        channels=shape[0],
+        side=shape[-1],
+        models=models,
+        study=unit.study,
+        dataset=unit.dataset,
+        method=unit.method.name,
+        params=unit.params,
+        commit=provenance.commit(),
+    )
 
 
 def embeddings_of(unit: Unit) -> tuple[np.ndarray, torch.Tensor]:

@@ -65,17 +65,22 @@ def decode(file: Path, form: Form) -> np.ndarray:
     Raises MissingDataError for a file that is not there, DmlrcError for one that cannot be decoded.
     """
     try:
-        with Image.open(file) as stored:
-            image = _eight_bits(stored)
-            if form.upright:
-                image = ImageOps.exif_transpose(image)
-            square = _to_square(image.convert("RGB" if form.channels == 3 else "L"), form)
+        with Image.open(file) as image:
+            return stored(image, form)
     except FileNotFoundError:
         raise absent(file) from None
     except Exception as error:  # a damaged file can raise anything
         raise DmlrcError(
             f"image {file} is damaged or not an image ({error}): restore it from the original data set, or remove it"
         ) from error
+
+
+def stored(image: Image.Image, form: Form) -> np.ndarray:
+    """An image as it is stored: (channels, size, size) uint8."""
+    image = _eight_bits(image)
+    if form.upright:
+        image = ImageOps.exif_transpose(image)
+    square = _to_square(image.convert("RGB" if form.channels == 3 else "L"), form)
     pixels = np.asarray(square).reshape(form.size, form.size, form.channels).transpose(2, 0, 1)
     return 255 - pixels if form.ink else pixels
 

@@ -10,6 +10,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "embedder": ["EmbeddingModel", "FeatureTrunk", "embed", "freeze_batch_norm", "l2_normalize"],
         "files": ["find_weights"],
         "partial": ["split"],
+        "saved": ["RetrievalModel", "load"],
         "trunks": ["create_trunk"],
     },
 )

@@ -130,6 +130,7 @@ def test_the_page_of_a_run_shows_its_photos_and_not_where_they_lie(tmp_path, hom
     assert [rerun.number for rerun in asked] == [1]  # the first that ended
     assert "<h1>Which loss for fruit?</h1>" in text
     assert str(tmp_path) not in text
+    assert "dmlrc embed runs/fruit/contrastive/0-rerun-001.safetensors FOLDER" in text
     assert 'class="query"' in text
     assert len(re.findall(r"data:image/jpeg;base64,", text)) >= 4 * 7  # a query of each test class, six neighbours
     scores = records.load(chosen.name).scores

@@ -2,15 +2,16 @@
 
 import base64
 import io
+import shlex
 from collections.abc import Iterable, Sequence
 from html import escape
 
 import numpy as np
 from PIL import Image
 
-from dmlrc import data
+from dmlrc import data, paths
 from dmlrc.data import ImageSet
-from dmlrc.records import StudyRecords
+from dmlrc.records import StudyRecords, model_path
 from dmlrc.report import about, labels, ranking
 from dmlrc.report.photos import answer, neighbours
 from dmlrc.report.photos.neighbours import Found
@@ -49,6 +50,9 @@ def page(records: StudyRecords, images: ImageSet, found: Found) -> str:
         *(_strip(found, images, query) for query in neighbours.examples(found)),
         "<h2>What a wrong match looks like</h2>",
         *_wrong(found, images),
+        "<h2>Use it</h2>",
+        "<p>These commands keep the models of this loss, and embed the photos of any folder with one of them:</p>",
+        f"<pre>{escape(_commands(records, best))}</pre>",
         "<h2>How it was made</h2>",
         _list(about.row(records).items()),
         "<p>The classes were divided once: half of them for training and choosing, the others for this page. It ranks "
@@ -57,6 +61,15 @@ def page(records: StudyRecords, images: ImageSet, found: Found) -> str:
     head = '<!doctype html>\n<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
     head += f"<title>{escape(name)}</title>"
     return "\n".join([head, f"<style>{_STYLE}</style>", *parts])
+
+
+def _commands(records: StudyRecords, method: str) -> str:
+    rerun = answer.rerun(records, method)
+    model = model_path({"method": method, "kind": "rerun", **rerun, "number": rerun["rerun"]}, records.name)
+    return (
+        f"dmlrc study run {records.name} --method {method} --save-models\n"
+        f"dmlrc embed {shlex.quote(str(model.relative_to(paths.runs().parent)))} FOLDER --output embeddings.npz"
+    )
 
 
 def _wrong(found: Found, images: ImageSet) -> list[str]:

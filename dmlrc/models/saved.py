@@ -1,0 +1,176 @@
+"""A trained model as one file: the weights of all folds, and how to feed them; read back it needs no study.
+
+The file is of safetensors, which holds tensors and text and runs no code. Of a network of which a part trained, that
+part alone is in it: the rest are the weights with which training began, and these must be here.
+"""
+
+import copy
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import safetensors
+import safetensors.torch
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from dmlrc.data import augment
+from dmlrc.data.decoding import Form, decode, stored
+from dmlrc.data.listing import is_image
+from dmlrc.errors import DmlrcError, MissingDataError, UsageError
+from dmlrc.models import partial
+from dmlrc.models.embedder import EmbeddingModel, FeatureTrunk, freeze_batch_norm, l2_normalize
+from dmlrc.models.trunks import create_trunk
+
+SUFFIX = ".safetensors"
+BATCH = 32
+_KEY = "dmlrc"
+Weights = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What a saved model is made of, and what it was trained for.
+
+    trunk, weights, frozen_trunk, train_from, freeze_batch_norm, embedding_dim, layer_norm, image_size, crop_size: as in
+    `dmlrc.protocol.Protocol`. normalize: whether its loss was on embeddings of length 1. side, channels, square: how an
+    image is stored before it is cropped, see `dmlrc.data.decoding.Form`. models: how many are joined.
+    study, dataset, method, params, commit: where it comes from.
+    """
+
+    trunk: str
+    weights: str | None
+    frozen_trunk: bool
+    train_from: str | None
+    freeze_batch_norm: bool
+    embedding_dim: int | None
+    layer_norm: bool
+    image_size: int
+    crop_size: int
+    normalize: bool
+    side: int
+    channels: int
+    square: str
+    models: int
+    study: str
+    dataset: str
+    method: str
+    params: dict[str, float]
+    commit: str
+
+
+class RetrievalModel(nn.Module):
+    """The joined models of a rerun: images -> embeddings (B, F * D) of length 1; of a single model its own.
+
+    configuration: what it was made of. weights: of each of the F models, what trained.
+    """
+
+    def __init__(self, configuration: Configuration, weights: Sequence[Weights]):
+        super().__init__()
+        self.configuration = given = configuration
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)  # as `dmlrc.inputs` makes the part of a network without weights that stays as it is
+            trunk = create_trunk(given.trunk, given.weights)
+        self.stem = nn.Identity()
+        if given.frozen_trunk:
+            self.stem, trunk = trunk, FeatureTrunk(trunk.out_features)
+        elif given.freeze_batch_norm:
+            trunk = freeze_batch_norm(trunk)
+        if given.train_from:
+            self.stem, trunk = partial.split(trunk, given.train_from)
+        self.models = nn.ModuleList(
+            EmbeddingModel(copy.deepcopy(trunk), given.embedding_dim, given.normalize, given.layer_norm)
+            for _ in weights
+        )
+        for model, own in zip(self.models, weights, strict=True):
+            model.load_state_dict(own)
+        self.eval()
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Images (B, 1 or 3, H, W), uint8 or float RGB in [0, 1], of any size -> embeddings (B, F * D)."""
+        given = self.configuration
+        inputs = self.stem(augment.centre_crop(images, given.image_size, given.crop_size))
+        if given.train_from:
+            inputs = inputs.half().float()  # as the cached maps are, on which the rest was trained
+        embeddings = [model(inputs) for model in self.models]
+        return l2_normalize(torch.cat(embeddings, dim=1)) if len(embeddings) > 1 else embeddings[0]
+
+    @torch.no_grad()
+    def embed(self, images: Tensor | Sequence) -> np.ndarray:
+        """The embeddings (N, F * D) float32 of many images, in batches.
+
+        images: a batch as in `forward`; or a list or a `torch.utils.data.Dataset` of PIL images, paths or tensors
+        (C, H, W), alone or first in a pair with a label.
+
+        Raises UsageError for none, and for what is no image.
+        """
+        count = len(images)
+        if not count:
+            raise UsageError("there are no images to embed")
+        device = next(self.parameters()).device
+        batches = []
+        for start in range(0, count, BATCH):
+            some = [self._tensor(images[place]) for place in range(start, min(start + BATCH, count))]
+            batches.append(self(torch.stack(some).to(device)).float().cpu().numpy())
+        return np.concatenate(batches)
+
+    def _tensor(self, image: object) -> Tensor:
+        given = self.configuration
+        image = image[0] if isinstance(image, tuple) else image
+        form = Form(given.side, given.channels, given.square, upright=given.dataset.startswith("folder:"))
+        if isinstance(image, str | Path):
+            return torch.from_numpy(decode(Path(image), form).copy())
+        if isinstance(image, Image.Image):
+            return torch.from_numpy(stored(image, form).copy())
+        if isinstance(image, Tensor) and image.ndim == 3:
+            return image
+        raise UsageError(f"an image is a PIL image, a path or a tensor (C, H, W), not {type(image).__name__}")
+
+
+def pack(configuration: Configuration, weights: Sequence[Weights]) -> bytes:
+    """The content of a file of this model."""
+    tensors = {
+        f"{number}.{name}": tensor.contiguous() for number, own in enumerate(weights) for name, tensor in own.items()
+    }
+    return safetensors.torch.save(tensors, {_KEY: json.dumps(asdict(configuration))})
+
+
+def load(path: str | Path) -> RetrievalModel:
+    """Read the model that `dmlrc study run --save-models` wrote, ready to embed.
+
+    Raises MissingDataError where the file or the trunk's own weights are missing, DmlrcError for another kind of file.
+    """
+    if not Path(path).is_file():
+        raise MissingDataError(f"there is no model {path}: `dmlrc study run NAME --save-models` writes them")
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            configuration = Configuration(**json.loads((file.metadata() or {})[_KEY]))
+            weights = [{} for _ in range(configuration.models)]
+            for key in file.keys():  # noqa: SIM118 (it is no dictionary)
+                number, _, name = key.partition(".")
+                weights[int(number)][name] = file.get_tensor(key)
+    except (safetensors.SafetensorError, KeyError, TypeError, ValueError, IndexError) as error:
+        raise DmlrcError(
+            f"{path} is no model of dmlrc ({type(error).__name__}: {error}): name a file that `dmlrc study run "
+            "--save-models` wrote"
+        ) from None
+    return RetrievalModel(configuration, weights)
+
+
+def embed_folder(model: Path, folder: Path, output: Path) -> tuple[int, int]:
+    """Write "embeddings" (N, D) float32 and "paths" (N,) of all images in a folder, and return N and D.
+
+    Raises MissingDataError for a folder without images, DmlrcError where one cannot be read or the file not be written.
+    """
+    images = sorted(path for path in folder.rglob("*") if path.is_file() and is_image(path))
+    if not images:
+        raise MissingDataError(f"there are no images in {folder}: name a folder of photographs")
+    embeddings = load(model).embed(images)
+    try:
+        np.savez(output, embeddings=embeddings, paths=np.array([str(path) for path in images]))
+    except OSError as error:
+        raise DmlrcError(f"cannot write {output} ({error.strerror}): name another file with --output") from None
+    return embeddings.shape

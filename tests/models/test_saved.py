@@ -1,0 +1,115 @@
+"""Models that training leaves: written, read back, and the same as those that were scored."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from PIL import Image
+from typer.testing import CliRunner
+
+from dmlrc import cli, metrics, models, records, studies, study
+from dmlrc.data.splits import halves
+from dmlrc.errors import DmlrcError, MissingDataError, UsageError
+from dmlrc.inputs import load_images
+from dmlrc.models import saved
+
+FROZEN = """
+[mine]
+like = "grocery-quick"
+dataset = "folder:{folder}"
+folds = 2
+trials = 1
+reruns = 1
+iterations_per_epoch = 3
+max_epochs = 1
+"""
+
+
+@pytest.fixture
+def photos(home):
+    """Eight classes of four pictures of a colour each, wider than high, and a study of them on frozen features."""
+    rng = np.random.default_rng(0)
+    for label in range(8):
+        folder = home / "pictures" / f"class {label}"
+        folder.mkdir(parents=True)
+        for place in range(4):
+            pixels = rng.integers(0, 60, (48, 64, 3)) + np.array([label * 20, 150 - label * 15, label % 3 * 60])
+            Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{place}.png")
+    (home / "studies.toml").write_text(FROZEN.format(folder=home / "pictures"))
+    return home / "pictures"
+
+
+def test_a_loaded_model_gives_the_recorded_scores_from_photographs(photos, tmp_path):
+    chosen, runs = studies.get("mine"), photos.parent / "runs"
+    study.run(chosen, [chosen.method("contrastive")])
+    dates = records.load("mine").reruns["finished"].tolist()
+    study.run(chosen, [chosen.method("contrastive")], save_models=True)
+    found = records.load("mine")
+    assert found.reruns["finished"].tolist() == dates  # the rerun was made again for its model; its record stays
+    assert not list(runs.rglob("replaced-*"))
+    [path] = runs.rglob("*.safetensors")
+    written = path.stat().st_mtime_ns
+    study.run(chosen, [chosen.method("contrastive")], save_models=True)  # nothing is left to do
+    assert path.stat().st_mtime_ns == written
+    assert records.problems("mine") == []
+    model = models.load(path)
+    test = halves(load_images(chosen.dataset, chosen.protocol).labels, folds=2).test
+    files = sorted(photos.rglob("*.png"))
+    labels = np.repeat(np.arange(8), 4)
+    recorded = found.scores[found.scores["method"] == "contrastive"].set_index(["setting", "metric"])["value"]
+    for images in ([files[place] for place in test], [Image.open(files[place]) for place in test]):
+        embeddings = torch.from_numpy(model.embed(images))
+        assert embeddings.shape == (16, 2 * 128)
+        for name, value in metrics.evaluate(embeddings, labels[test], names=("map_at_r", "precision_at_1")).items():
+            assert value == pytest.approx(recorded["concatenated", name], abs=1e-4)
+    result = CliRunner().invoke(cli.app, ["embed", str(path), str(photos), "--output", str(tmp_path / "e.npz")])
+    assert result.exit_code == 0, result.output
+    written = np.load(tmp_path / "e.npz")
+    assert written["paths"].tolist() == [str(file) for file in files]
+    assert np.allclose(written["embeddings"][test], embeddings, atol=1e-6)
+    pairs = [(Image.open(file), 0) for file in files[:2]]  # as a Dataset has them
+    assert np.allclose(model.embed(pairs), written["embeddings"][:2], atol=1e-6)
+    with pytest.raises(UsageError, match="no images to embed"):
+        model.embed([])
+    with pytest.raises(UsageError, match="an image is a PIL image, a path or a tensor"):
+        model.embed([7])
+    with pytest.raises(MissingDataError, match="no images in"):
+        saved.embed_folder(path, photos / "none", tmp_path / "out.npz")
+
+
+def test_what_is_no_model_is_said_in_a_sentence(tmp_path):
+    with pytest.raises(MissingDataError, match="--save-models"):
+        models.load(tmp_path / "none.safetensors")
+    (tmp_path / "text.safetensors").write_text("no model")
+    safetensors.torch.save_file({"0.a": torch.zeros(1)}, tmp_path / "other.safetensors")
+    safetensors.torch.save_file(
+        {"0.a": torch.zeros(1)}, tmp_path / "newer.safetensors", {"dmlrc": json.dumps({"x": 1})}
+    )
+    for name in ("text", "other", "newer"):
+        with pytest.raises(DmlrcError, match="is no model of dmlrc"):
+            models.load(tmp_path / f"{name}.safetensors")
+
+
+def test_what_trained_of_a_network_is_put_on_what_did_not(tmp_path):
+    torch.manual_seed(0)
+    trunk = models.create_trunk("conv4", None)
+    stem, head = models.split(trunk, "layers.4")
+    trained = [models.EmbeddingModel(copy.deepcopy(head), 8).eval() for _ in range(2)]
+    for weight in (weight for model in trained for weight in model.parameters()):
+        torch.nn.init.normal_(weight, std=0.1)
+    given = saved.Configuration(
+        **{"trunk": "conv4", "weights": None, "frozen_trunk": False, "train_from": "layers.4", "models": 2},
+        **{"freeze_batch_norm": False, "embedding_dim": 8, "layer_norm": False, "normalize": True},
+        **{"image_size": 28, "crop_size": 28, "side": 28, "channels": 1, "square": "crop"},
+        **{"study": "a", "dataset": "glyphs", "method": "triplet", "params": {}, "commit": "0"},
+    )
+    (tmp_path / "a.safetensors").write_bytes(saved.pack(given, [model.state_dict() for model in trained]))
+    torch.manual_seed(1)
+    images = torch.rand(3, 1, 28, 28)
+    with torch.no_grad():
+        maps = stem.eval()(images).half().float()
+        joined = torch.nn.functional.normalize(torch.cat([model(maps) for model in trained], dim=1))
+        assert torch.allclose(models.load(tmp_path / "a.safetensors")(images), joined, atol=1e-6)
