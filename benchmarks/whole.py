@@ -32,7 +32,7 @@ from dmlrc.papers import musgrave2020
 from dmlrc.protocol import PRECISIONS, Protocol
 from dmlrc.schedule import chains, next_units
 from dmlrc.training import FoldRun, Learner, Run, Task, Trainer
-from dmlrc.unit import _settled, run_unit
+from dmlrc.unit import run_unit, settled
 
 SIZE, CLASSES, IMAGES, BATCH = 112, 64, 8, 32
 WARM_UP = 5
@@ -106,7 +106,7 @@ def process(way: str, precision: str, begin, results) -> None:
     """Train, warm first, then together with the other processes."""
     place = device()
     torch.set_num_threads(1)
-    with _settled(place, precision):
+    with settled(place, precision):
         train, models = WAYS[way](replace(PROTOCOL, precision=precision), place)
         train(WARM_UP)
         _synchronise(place)

@@ -1,22 +1,17 @@
 """The workers of a Dask cluster as an executor, for `dmlrc.study.run`."""
 
 import contextlib
-import functools
 import logging
 import platform
-import sys
-import sysconfig
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import cloudpickle
 
 from dmlrc import extras, provenance
 from dmlrc.errors import DmlrcError, UsageError
+from dmlrc.executors import by_value, call
 
 if TYPE_CHECKING:
     import distributed
@@ -79,7 +74,7 @@ class Dask(Executor):
         """Hand a task to a worker that is free. Raises DmlrcError where the scheduler is gone; so does the future."""
         self._require_scheduler()
         future = Future()
-        handed_out = self._executor.submit(_call, _pickled((fn, args, kwargs)))
+        handed_out = self._executor.submit(call, by_value((fn, args, kwargs)))
         handed_out.add_done_callback(lambda done: self._pass_on(done, future))
         return future
 
@@ -153,11 +148,6 @@ def _has_gpu(worker: Mapping[str, Any]) -> bool:
     return worker["resources"].get(_GPU, 0) >= 1
 
 
-def _call(task: bytes) -> Any:
-    fn, args, kwargs = cloudpickle.loads(task)
-    return fn(*args, **kwargs)
-
-
 def versions() -> dict[str, str]:
     """What must be the same on all machines for records to be."""
     return {"dmlrc": provenance.commit(), "torch": version("torch"), "Python": platform.python_version()}
@@ -181,28 +171,3 @@ def check_versions(address: str, told: Mapping[str, str] | BaseException) -> Non
         raise UsageError(
             f"the worker {address} has {', '.join(other)}: its numbers would differ. Start it from the same environment"
         )
-
-
-def _pickled(task: tuple) -> bytes:
-    """The task, with the source of what other machines cannot import: the modules that were not installed."""
-    registered = cloudpickle.list_registry_pickle_by_value()
-    local = [
-        module
-        for name, module in list(sys.modules.items())
-        if name.partition(".")[0] not in ("__main__", "__mp_main__", "dmlrc", *registered)
-        and _is_local(getattr(module, "__file__", None))
-    ]
-    for module in local:
-        cloudpickle.register_pickle_by_value(module)
-    try:
-        return cloudpickle.dumps(task)
-    finally:
-        for module in local:
-            cloudpickle.unregister_pickle_by_value(module)
-
-
-@functools.cache
-def _is_local(file: str | None) -> bool:
-    """Whether a module's file lies in none of the folders where Python and its packages are installed."""
-    installed = {*sysconfig.get_paths().values(), sys.prefix, sys.base_prefix}
-    return bool(file) and not any(Path(file).resolve().is_relative_to(Path(each).resolve()) for each in installed)

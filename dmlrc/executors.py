@@ -1,13 +1,19 @@
 """What runs units: this process, or several of one thread each, of which one may die without the others."""
 
+import functools
 import os
 import queue
+import sys
+import sysconfig
 import threading
 import time
 import warnings
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
 
+import cloudpickle
 import loky
 
 from dmlrc.errors import UsageError
@@ -52,8 +58,8 @@ class Workers(Executor):
     """Processes of one thread each, every one a pool of its own.
 
     So the death of one is the failure of the task that it ran (`BrokenProcessPool`) and of no other, and a new one
-    takes its place. Takes losses that a notebook defines, since loky sends what cannot be imported by value. `submit`
-    waits for a worker that is free.
+    takes its place. Tasks are sent by value, losses of a notebook or a local file too, as they are in this process.
+    `submit` waits for a worker that is free.
     """
 
     def __init__(self, count: int):
@@ -63,13 +69,13 @@ class Workers(Executor):
             self._free.put(None)  # is started when it is needed
 
     def submit(self, fn, /, *args, **kwargs) -> Future:
-        worker = self._free.get() or self._start()
+        worker, task = self._free.get() or self._start(), by_value((fn, args, kwargs))
         try:
-            future = worker.submit(fn, *args, **kwargs)
+            future = worker.submit(call, task)
         except BrokenProcessPool:  # it died while it had no task
             self._all.discard(worker)
             worker = self._start()
-            future = worker.submit(fn, *args, **kwargs)
+            future = worker.submit(call, task)
         future.add_done_callback(lambda done: self._back(worker, done))
         return future
 
@@ -98,3 +104,35 @@ def _end_with(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def call(task: bytes) -> Any:
+    """Run a task of `by_value`."""
+    fn, args, kwargs = cloudpickle.loads(task)
+    return fn(*args, **kwargs)
+
+
+def by_value(task: tuple) -> bytes:
+    """A task for `call`, with the code of all modules that were not installed: another machine does not have them, and
+    another process would import a file that may have been edited since."""
+    registered = cloudpickle.list_registry_pickle_by_value()
+    local = [
+        module
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] not in ("__main__", "__mp_main__", "dmlrc", *registered)
+        and _is_local(getattr(module, "__file__", None))
+    ]
+    for module in local:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        return cloudpickle.dumps(task)
+    finally:
+        for module in local:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+@functools.cache
+def _is_local(file: str | None) -> bool:
+    """Whether a module's file lies in none of the folders where Python and its packages are installed."""
+    installed = {*sysconfig.get_paths().values(), sys.prefix, sys.base_prefix}
+    return bool(file) and not any(Path(file).resolve().is_relative_to(Path(each).resolve()) for each in installed)

@@ -4,8 +4,9 @@ A loss of this library is known by its name, since the commit of a record says w
 computes, and not only how, has its records made again (see CONTRIBUTING.md). One of an installed
 package by its name and the package's version. A loss of a notebook or of a file of one's own is known by its code: what
 Python runs, not the text of a file that may have been edited since, so that comments, docstrings and layout do not
-count. All that the code reaches belongs to it: functions, classes and values that it uses of its own notebook or files,
-what it closes over, defaults and attributes. What Python compiles is another code in another version of Python.
+count. To it belong what it uses of its own notebook, what it closes over, defaults and attributes, and of every file of
+one's own that it is in or that it imports, all the way, everything that the file defines: whoever follows names alone
+misses what is reached by others. What Python compiles is another code in another version of Python.
 """
 
 import dis
@@ -13,14 +14,16 @@ import functools
 import hashlib
 import importlib
 import json
-import pickle
 import sys
 import types
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from dmlrc.methods import Float, Int, Method
 
@@ -34,7 +37,15 @@ _PARTS = {
     "batches": "its batches",
     "training": "its training",
 }
-_NOT_OF_A_CLASS = ("__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__", "__static_attributes__")
+_NOT_OF_A_CLASS = (
+    "__dict__",
+    "__weakref__",
+    "__doc__",
+    "__module__",
+    "__firstlineno__",
+    "__static_attributes__",
+    "__slotnames__",
+)
 
 
 def of(method: Method) -> dict[str, Any]:
@@ -114,7 +125,7 @@ def _loss(loss: Any) -> dict[str, Any]:
     if isinstance(loss, str):
         return {"loss": loss}
     reader = _Reader()
-    told = reader.tell(loss)
+    told = reader.whole(loss)
     name = f"{getattr(loss, '__module__', '')}.{getattr(loss, '__qualname__', type(loss).__qualname__)}"
     packages = {"packages": dict(sorted(reader.packages.items()))} if reader.packages else {}
     if told == name:
@@ -125,50 +136,82 @@ def _loss(loss: Any) -> dict[str, Any]:
 
 def description(loss: Any) -> Any:
     """All that the code of a loss is and reaches, as JSON can hold it; of a name or a loss of a package, the name."""
-    return _Reader().tell(loss)
+    return _Reader().whole(loss)
 
 
-def changed(old: Any, new: Any, name: str = "a default or an enclosed value") -> str | None:
+def changed(old: Any, new: Any) -> str | None:
     """The name of the first value in which two descriptions of one loss differ; None where they are equal."""
-    if old == new:
-        return None
+    if not all(isinstance(each, dict) for each in (old, new)):
+        return _changed(old, new)
+    return _changed(old["loss"], new["loss"]) or _changed(old["files"], new["files"])
+
+
+def _changed(old: Any, new: Any, name: str = "a default or an enclosed value") -> str | None:
+    if None in (old, new) or _hash(old) == _hash(new):
+        return name if old != new else None
     if isinstance(old, dict) and isinstance(new, dict):
         pairs = [(key, old.get(key), new.get(key)) for key in sorted({*old, *new})]
     elif isinstance(old, list | tuple) and isinstance(new, list | tuple) and len(old) == len(new):
         pairs = [(name, *pair) for pair in zip(old, new, strict=True)]
     else:
         return name
-    return next(found for key, *pair in pairs if (found := changed(*pair, key)))
+    return next(found for key, *pair in pairs if (found := _changed(*pair, key)))
 
 
 def _hash(description: Any) -> str:
-    return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()[:16]
+    return _digest(description, {}).hex()[:16]
+
+
+def _digest(told: Any, known: dict[int, bytes]) -> bytes:
+    """The digest of a description, in which many places may share one part: each part is read once."""
+    if isinstance(told, str | int):
+        return hashlib.sha256(str(told).encode()).digest()
+    if id(told) not in known:
+        parts = [each for item in sorted(told.items()) for each in item] if isinstance(told, dict) else told
+        joined = type(told).__name__.encode() + b"".join(_digest(each, known) for each in parts)
+        known[id(told)] = hashlib.sha256(joined).digest()
+    return known[id(told)]
 
 
 class _Reader:
-    """Describes objects as JSON values, each once, and notes the packages that it meets on the way."""
+    """Describes objects by strings, lists and dictionaries, each object once; notes the packages and files it meets."""
 
     def __init__(self):
         self.packages: dict[str, str] = {}
-        self._met: dict[int, tuple[int, Any]] = {}  # id -> its number, and the object, which must keep its id
+        self._described: dict[int, tuple[Any, Any]] = {}  # id -> the object, which must keep its id; its description
+        self._open: list[int] = []  # of the objects that are being described, each a part of the one before
+        self._files: dict[str, Mapping[str, Any]] = {}  # one's own, by their modules' names: what they define
+
+    def whole(self, loss: Any) -> Any:
+        """The loss, and where it is not of a package the files that it reaches."""
+        told, files = self.tell(loss), {}
+        while left := sorted(self._files.keys() - files.keys()):
+            files[left[0]] = self._mapping(
+                {
+                    name: value
+                    for name, value in self._files[left[0]].items()
+                    if not (name.startswith("__") and name.endswith("__")) and not isinstance(value, Method)
+                }
+            )
+        return {"loss": told, "files": files} if files else told
 
     def tell(self, value: Any) -> Any:
         if value is None or isinstance(value, (bool, int, float, complex, str, bytes)) or value is Ellipsis:
             return f"{type(value).__name__} {value!r}"
-        if id(value) in self._met:
-            return f"number {self._met[id(value)][0]}"
-        if not isinstance(value, (tuple, frozenset)):  # which of these are one object is the compiler's affair
-            self._met[id(value)] = len(self._met), value
-        for kinds, describe in self._DESCRIBED:
-            if isinstance(value, kinds):
-                return describe(self, value)
-        return self._object(value)
+        if id(value) in self._open:
+            return f"{len(self._open) - self._open.index(id(value))} further up"
+        if id(value) not in self._described:
+            self._open.append(id(value))
+            describe = next((each for kinds, each in self._DESCRIBED if isinstance(value, kinds)), _Reader._object)
+            self._described[id(value)] = value, describe(self, value)
+            self._open.pop()
+        return self._described[id(value)][1]
 
     def _items(self, values: Any) -> Any:
         return [type(values).__name__, *map(self.tell, values)]
 
     def _set(self, values: Any) -> Any:
-        return ["set", *sorted(json.dumps(self.tell(each)) for each in values)]
+        return ["set", *sorted(_hash(self.tell(each)) for each in values)]
 
     def _mapping(self, values: Mapping) -> Any:
         return {str(key): self.tell(values[key]) for key in sorted(values, key=str)}
@@ -184,12 +227,19 @@ class _Reader:
         return ["bound", self.tell(value.__func__), self.tell(value.__self__)]
 
     def _module(self, value: types.ModuleType) -> Any:
-        self._is_own(value.__name__)
+        self._note(value.__name__, vars(value))
         return value.__name__
+
+    def _note(self, module: str, names: Mapping[str, Any]) -> bool:
+        """Whether a module is one's own, whose file belongs to the loss then; names: what it defines."""
+        own = self._is_own(module)
+        if own and module not in ("__main__", "__mp_main__"):  # a notebook defines much beside the loss
+            self._files.setdefault(module, names)
+        return own
 
     def _function(self, value: types.FunctionType) -> Any:
         cells = [self.tell(_content(cell)) for cell in value.__closure__ or ()]
-        if not self._is_own(value.__globals__.get("__name__", "__main__")):
+        if not self._note(value.__globals__.get("__name__", "__main__"), value.__globals__):
             name = f"{value.__module__}.{value.__qualname__}"
             return [name, *cells] if cells else name  # a decorator of a package holds one's own function
         attributes = {key: each for key, each in vars(value).items() if key != "__wrapped__"}
@@ -198,7 +248,7 @@ class _Reader:
 
     def _code(self, code: types.CodeType, names: Mapping) -> tuple[Any, Any]:
         """The instructions of a function and of those inside it, and the global names that they use."""
-        steps, used, attributes = [], {}, []
+        steps, used = [], {}
         for step in dis.get_instructions(code):
             inner = isinstance(step.argval, types.CodeType)
             steps.append([step.opname, self._code(step.argval, names) if inner else self.tell(step.argval)])
@@ -206,20 +256,16 @@ class _Reader:
                 used[step.argval] = names[step.argval]
             elif step.opname == "IMPORT_NAME":
                 used[step.argval] = _imported(step.argval)
-            elif step.opname in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM"):
-                attributes.append(step.argval)
-        told = self._mapping(used)
-        for name, each in used.items():
-            if isinstance(each, types.ModuleType) and self._is_own(each.__name__):
-                taken = [attribute for attribute in attributes if hasattr(each, attribute)]
-                told[f"{name}."] = self._mapping({attribute: getattr(each, attribute) for attribute in taken})
-        return [steps, code.co_exceptiontable.hex()], told
+            elif isinstance(step.argval, str) and step.argval in sys.modules and self._is_own(step.argval):
+                # perhaps importlib.import_module("helpers")
+                used[f"module {step.argval}"] = sys.modules[step.argval]
+        return [steps, code.co_exceptiontable.hex()], self._mapping(used)
 
     def _class(self, value: type) -> Any:
-        if not self._is_own(value.__module__):
+        if not self._note(value.__module__, vars(sys.modules.get(value.__module__, types.SimpleNamespace()))):
             return f"{value.__module__}.{value.__qualname__}"
         body = {name: each for name, each in vars(value).items() if name not in _NOT_OF_A_CLASS}
-        return ["class", [self.tell(base) for base in value.__bases__], self._mapping(body)]
+        return ["class", self.tell(type(value)), [self.tell(base) for base in value.__bases__], self._mapping(body)]
 
     def _object(self, value: Any) -> Any:
         """An instance: its class and its contents, as far as they can be seen."""
@@ -228,12 +274,18 @@ class _Reader:
             return [kind, str(value.dtype), str(value.detach().cpu().tolist())]
         if hasattr(value, "tobytes"):  # an array
             return [kind, str(value.dtype), str(value.shape), hashlib.sha256(value.tobytes()).hexdigest()]
-        if hasattr(value, "__dict__"):
-            return [kind, self._mapping(vars(value))]
+        if hasattr(value, "initial_seed"):  # a generator of torch, whose state moves with every draw
+            return [kind, str(value.device), value.initial_seed()]
+        if isinstance(value, np.random.Generator):
+            return [kind, str(value.bit_generator.seed_seq.entropy)]
         try:
-            return [kind, hashlib.sha256(pickle.dumps(value)).hexdigest()]
-        except Exception:  # whatever its own code raises: it is known by its name then, if it has one
+            made = value.__reduce_ex__(
+                2
+            )  # as pickle and copy see it: its dictionary, its slots, or what it says itself
+        except Exception:  # a lock, a socket: it is known by its name, if it has one
             return [kind, f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"]
+        parts = made[1:] if isinstance(made, tuple) else [made]
+        return [kind, [self.tell(list(part) if isinstance(part, Iterator) else part) for part in parts]]
 
     def _is_own(self, module: str) -> bool:
         """Whether a module is a notebook or a file of one's own; of any other, its package's version is noted."""
@@ -249,7 +301,7 @@ class _Reader:
         return False
 
     _DESCRIBED = (
-        ((list, tuple), _items),
+        ((list, tuple, deque), _items),
         ((set, frozenset), _set),
         (Mapping, _mapping),
         (functools.partial, _partial),

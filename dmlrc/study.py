@@ -24,7 +24,7 @@ from dmlrc.inputs import device, load_images, prepare, split
 from dmlrc.methods import Method
 from dmlrc.protocol import COMPARISON, Study
 from dmlrc.training import check_batches, check_pairs
-from dmlrc.unit import failed, run_unit
+from dmlrc.unit import defaults, failed, run_unit
 
 
 def run(
@@ -124,7 +124,8 @@ def _run(
     fitting = _fitting(study, chosen, named)
     chains = [chain for chain in chains if chain[0] is None or chain[0] in fitting]
     if study.protocol.computes_once:  # here, with all threads, and not in each worker again
-        prepare(study.dataset, study.effective_protocol, study.class_order, study.seed, study.contents)
+        with defaults():
+            prepare(study.dataset, study.effective_protocol, study.class_order, study.seed, study.contents)
     for each in outdated:
         if each.method in {method.name for method in fitting}:  # else nothing would take the place of its records
             _set_aside(study, each)

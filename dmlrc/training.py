@@ -1,6 +1,7 @@
 """Training the models of a trial: one a fold, each with its own images, seed and random numbers."""
 
 import itertools
+import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -106,13 +107,31 @@ def train(folds: Sequence[FoldRun], task: Task) -> list[Run]:
 
 def _train_together(folds: Sequence[FoldRun], task: Task) -> list[Run]:
     runs = [Run(fold.fold, fold.seed) for fold in folds]
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), _chance_of_its_own():
         try:
             _train(runs, folds, task)
         except DivergedError:
             finished = [run for run in runs if run.stopped == "plateau"]
             return finished + [run for run in runs if run.state == "diverged"]
     return runs
+
+
+def seed_all(seed: int) -> None:
+    """Seed every global generator that a loss can reach: torch's, NumPy's and Python's."""
+    torch.manual_seed(seed)
+    np.random.seed(seed)
+    random.seed(seed)
+
+
+@contextmanager
+def _chance_of_its_own() -> Iterator[None]:
+    """Give the caller NumPy's and Python's generators back as they were."""
+    states = np.random.get_state(), random.getstate()
+    try:
+        yield
+    finally:
+        np.random.set_state(states[0])
+        random.setstate(states[1])
 
 
 def _train(runs: Sequence[Run], folds: Sequence[FoldRun], task: Task) -> None:
@@ -146,7 +165,7 @@ class Learner:
         targets = task.labels[fold.train] if fold.targets is None else fold.targets
         classes, targets = np.unique(targets, return_inverse=True)  # renumbered from 0 for the loss
         self.targets = torch.from_numpy(targets).to(device)
-        torch.manual_seed(fold.seed)
+        seed_all(fold.seed)
         self.model = task.make_model().to(device)
         self.model.normalize = normalized(method)
         self.loss = build_loss(method, task.params, len(classes), self.model.embedding_dim).to(device)

@@ -31,7 +31,7 @@ def run_unit(unit: Unit) -> dict:
     Raises LossError where a loss of one's own fails in a rerun or in the first trial of a search; a later trial is
     recorded as failed.
     """
-    with _settled(device(), unit.protocol.precision):
+    with settled(device(), unit.protocol.precision):
         return _record(unit)
 
 
@@ -88,7 +88,7 @@ def embeddings_of(unit: Unit) -> tuple[np.ndarray, torch.Tensor]:
 
     Raises DivergedError where a run diverges.
     """
-    with _settled(device(), unit.protocol.precision):
+    with settled(device(), unit.protocol.precision):
         prepared = _prepared(unit)
         runs = _trained(unit, prepared)
         if runs[-1].state != "complete":
@@ -105,16 +105,40 @@ def _prepared(unit: Unit) -> PreparedData:
     return prepare(unit.dataset, unit.protocol, unit.class_order, unit.study_seed, unit.contents)
 
 
-def _settled(device: torch.device, precision: str) -> contextlib.AbstractContextManager[None]:
-    """What holds while a unit runs: one thread on a CPU; on a GPU, the same numbers from the same seed.
+@contextlib.contextmanager
+def settled(device: torch.device, precision: str) -> Iterator[None]:
+    """What holds while a unit runs, whatever the caller has set, who has it back afterwards.
+
+    torch's defaults; one thread on a CPU; on a GPU, the same numbers from the same seed.
 
     Raises UsageError for a precision that the device does not have.
     """
-    if device.type == "cuda":
-        return _repeatable("tf32" if precision == "tf32" else "ieee")
-    if precision != "float32":
+    if device.type != "cuda" and precision != "float32":
         raise UsageError(f"precision {precision!r} is that of a GPU, and this runs on {device.type}: take float32")
-    return _one_thread() if device.type == "cpu" else contextlib.nullcontext()
+    with defaults(), _repeatable("tf32" if precision == "tf32" else "ieee") if device.type == "cuda" else _one_thread():
+        yield
+
+
+@contextlib.contextmanager
+def defaults() -> Iterator[None]:
+    """The settings of torch that change numbers as torch has them, and afterwards as they were."""
+    dtype, products = torch.get_default_dtype(), torch.get_float32_matmul_precision()
+    elsewhere = torch.get_default_device().type != "cpu"  # naming one, even the CPU, makes every call slower
+    with (
+        torch.device("cpu") if elsewhere else contextlib.nullcontext(),
+        torch.inference_mode(False),
+        torch.enable_grad(),
+        torch.autocast("cpu", enabled=False),
+        torch.autocast("cuda", enabled=False),
+        contextlib.nullcontext() if torch.backends.mkldnn.enabled else torch.backends.mkldnn.flags(enabled=True),
+    ):
+        torch.set_default_dtype(torch.float32)
+        torch.set_float32_matmul_precision("highest")
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(dtype)
+            torch.set_float32_matmul_precision(products)
 
 
 @contextlib.contextmanager

@@ -3,8 +3,11 @@
 import functools
 import importlib
 import json
+import logging
 import subprocess
 import sys
+import threading
+from collections import deque
 from dataclasses import replace
 
 import numpy as np
@@ -125,6 +128,74 @@ def test_a_file_beside_the_notebook_belongs_to_it_as_it_was_imported(tmp_path, m
     assert told[1]["loss"] != told[3]["loss"]
     file.write_text("def helper(x):\n    return x + 3\n")  # edited, but not yet imported again: the old one would run
     assert of("import of_mine\ndef loss(e, l):\n    return of_mine.helper(e).sum()") == told[2]
+
+
+WAYS = {  # to reach `hinge` of pack/margins.py
+    "a module of a package": ("import pack.margins", "pack.margins.hinge(e)"),
+    "a name of it": ("from pack.margins import hinge as h", "h(e)"),
+    "a module in a default": ("import pack.margins", "m.hinge(e)", ", m=pack.margins"),
+    "a module in a dict": ("import pack.margins\nUSED = {'m': pack.margins}", "USED['m'].hinge(e)"),
+    "a module in a class attribute": ("import pack.margins\nclass A:\n    m = pack.margins", "A.m.hinge(e)"),
+    "a metaclass": ("from pack.margins import Meta\nclass A(metaclass=Meta):\n    pass", "A.hinge(e)"),
+    "getattr": ("import pack.margins", "getattr(pack.margins, 'hin' + 'ge')(e)"),
+    "importlib": ("import importlib, pack.margins", "importlib.import_module('pack.margins').hinge(e)"),
+    "an import in the function": ("", "__import__('pack.margins').margins.hinge(e)"),
+    "a file that imports it": ("import pack.other", "pack.other.used(e)"),
+    "a star": ("from pack.margins import *", "hinge(e)"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_file_that_a_loss_imports_belongs_to_it(way, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    first, body, *default = WAYS[way]
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack" / "__init__.py").touch()
+    (tmp_path / "pack" / "other.py").write_text("from . import margins\ndef used(x):\n    return margins.hinge(x)\n")
+    (tmp_path / "mine.py").write_text(f"{first}\ndef loss(e, y{''.join(default)}):\n    return {body}\n")
+    told = []
+    for scale in (1, 1, 2):
+        (tmp_path / "pack" / "margins.py").write_text(
+            f"SCALE = {scale}\ndef hinge(x):\n    return SCALE * x\n"
+            "class Meta(type):\n    def hinge(cls, x):\n        return SCALE * x\n"
+        )
+        for name in [name for name in sys.modules if name in ("mine", "pack") or name.startswith("pack.")]:
+            del sys.modules[name]
+        importlib.invalidate_caches()
+        importlib.import_module("pack.margins")
+        told.append(fingerprint.of(Method("mine", importlib.import_module("mine").loss)))
+    assert told[0] == told[1]
+    assert fingerprint.differences(told[1], told[2]) == ["the source of its loss"]
+
+
+class Slotted:
+    __slots__ = ("margin",)
+
+    def __init__(self, margin):
+        self.margin = margin
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.Generator().manual_seed(3),
+        lambda: deque([{"a", "b", "c", "d"}]),
+        lambda: Slotted(0.5),
+        lambda: np.random.default_rng(3),
+        lambda: logging.getLogger("mine"),
+        threading.Lock,
+    ],
+)
+def test_what_a_loss_holds_is_the_same_each_time(make):
+    def loss_with(value):
+        return functools.partial(lambda e, y, value: e.sum(), value=value)
+
+    value = make()
+    told = fingerprint.of(Method("mine", loss_with(value)))
+    if hasattr(value, "initial_seed"):
+        torch.rand(3, generator=value)
+    assert fingerprint.of(Method("mine", loss_with(value))) == told == fingerprint.of(Method("mine", loss_with(make())))
+    assert fingerprint.of(Method("mine", loss_with(Slotted(0.6)))) != told
 
 
 def test_a_loss_of_a_package_is_known_by_its_version(monkeypatch):

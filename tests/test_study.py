@@ -28,7 +28,7 @@ from dmlrc.inputs import prepare
 from dmlrc.methods import Float, Method
 from dmlrc.papers import musgrave2020
 from dmlrc.protocol import SMOKE, Budget, Study
-from dmlrc.unit import Unit, _settled, run_seed, run_unit
+from dmlrc.unit import Unit, run_seed, run_unit, settled
 
 PICKED = tuple(method for method in musgrave2020.METHODS if method.name in ("contrastive", "arcface"))
 
@@ -432,7 +432,7 @@ def test_what_makes_a_gpu_repeat_itself_is_put_back(monkeypatch, workspace):
     if workspace:
         monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", workspace)
     before = _settings()
-    with contextlib.suppress(DmlrcError), _settled(torch.device("cuda"), "float32"):
+    with contextlib.suppress(DmlrcError), settled(torch.device("cuda"), "float32"):
         within = _settings()
         raise DmlrcError("a unit that fails")
     assert (within["deterministic"], within["precision"], within["workspace"]) == (True, "ieee", workspace or ":4096:8")
@@ -472,13 +472,13 @@ def test_no_unit_is_begun_that_would_not_end_in_time(tiny, home, monkeypatch):
 
 @pytest.mark.parametrize(("precision", "convolutions"), [("float32", "ieee"), ("tf32", "tf32"), ("bfloat16", "ieee")])
 def test_the_precision_of_a_gpu_is_that_of_the_protocol(precision, convolutions):
-    with _settled(torch.device("cuda"), precision):
+    with settled(torch.device("cuda"), precision):
         assert _settings()["precision"] == convolutions
 
 
 def test_a_cpu_knows_float32_alone():
     with pytest.raises(UsageError, match="'bfloat16' is that of a GPU, and this runs on cpu: take float32"):
-        _settled(torch.device("cpu"), "bfloat16")
+        settled(torch.device("cpu"), "bfloat16")
 
 
 def test_export_keeps_every_fact_and_a_new_method_joins_the_committed_ones(tiny, home, finished):
