@@ -76,9 +76,11 @@ def _local(moment: str) -> datetime:
 def to_csv(study: Study, folder: Path) -> Path:
     """Write every frame of a study's records as CSV into a folder, and its meta.json; nested values as JSON.
 
-    Raises DmlrcError where that is not possible.
+    Raises UsageError for a folder that is not empty, DmlrcError where it cannot be written.
     """
     found = records.load(study.name)
+    if folder.is_dir() and any(folder.iterdir()):
+        raise UsageError(f"folder {folder} is not empty, and nothing is overwritten: name a new one")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "meta.json").write_text(json.dumps(found.meta, indent=1))

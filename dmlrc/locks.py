@@ -1,20 +1,30 @@
-"""What one process keeps to itself until it ends, even killed: a byte of an open file."""
+"""What one process keeps to itself until it ends, even killed."""
 
-import errno
-from typing import IO
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import filelock
 
 from dmlrc.errors import DmlrcError
 
 
-def keep(file: IO, byte: int, refusal: str) -> None:
-    """Keep this byte of an open file to this process; where the folder knows no locks, as some shared ones, do nothing.
+@contextmanager
+def kept(file: Path, refusal: str, wait: float = 0) -> Iterator[None]:
+    """Keep a file, which holds nothing, to this block. wait: seconds, for another that holds it.
 
-    Raises DmlrcError with the refusal where another process keeps it.
+    Where the folder knows no locks, as some shared ones, do nothing.
+
+    Raises DmlrcError with the refusal where another process, or another block of this one, still keeps it.
     """
-    import fcntl  # not on Windows, where records can be read all the same
-
+    lock = filelock.FileLock(file)
     try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
-    except OSError as error:
-        if error.errno in (errno.EACCES, errno.EAGAIN):
-            raise DmlrcError(refusal) from None
+        lock.acquire(timeout=wait)
+    except filelock.Timeout:
+        raise DmlrcError(refusal) from None
+    except NotImplementedError:
+        pass
+    try:
+        yield
+    finally:
+        lock.release()

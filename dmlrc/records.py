@@ -7,10 +7,12 @@ are committed. `load` reads either, into the same data frames.
 
 import contextlib
 import copy
+import errno
 import hashlib
 import json
 import math
 import os
+import shutil
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -252,27 +254,32 @@ def running(study: str, methods: Iterable[str]) -> Iterator[None]:
 
     Raises DmlrcError where another process keeps one of them.
     """
-    path = paths.runs() / f".{study}.lock"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a")
-    except OSError as error:
-        raise _unwritable(path, error) from None
-    with file:
-        for name in methods:
-            byte = int.from_bytes(hashlib.sha256(name.encode()).digest()[:6])  # of the file: each method locks its own
-            locks.keep(
-                file,
-                byte,
-                f"another process runs {name} of study {study!r}: let it end, or run other methods of the study",
-            )
+    folder = paths.runs()
+    with contextlib.ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for name in methods:
+                refusal = f"another process runs {name} of study {study!r}: let it end, or run other methods of it"
+                stack.enter_context(locks.kept(folder / f".{study}.{name}.lock", refusal))
+        except OSError as error:
+            raise _unwritable(folder, error) from None
         yield
 
 
+@contextlib.contextmanager
+def writing_meta(study: str) -> Iterator[Path]:
+    """Keep the meta.json of a study, which is read and then written, to this block."""
+    with locks.kept(paths.runs() / f".{study}.lock", f"another process writes meta.json of {study!r}", wait=60):
+        yield paths.runs() / study / "meta.json"
+
+
+def _way_out(error: OSError) -> str:
+    return "make room on the disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "make the folder writable"
+
+
 def _unwritable(path: Path, error: OSError) -> DmlrcError:
-    return DmlrcError(
-        f"cannot write {path} ({error.strerror}): make the folder writable or name another one in DMLRC_RUNS"
-    )
+    elsewhere = " or name another one in DMLRC_RUNS" if path.is_relative_to(paths.runs()) else ""
+    return DmlrcError(f"cannot write {path} ({error.strerror}): {_way_out(error)}{elsewhere}")
 
 
 def _run_here(study: str) -> StudyRecords | None:
@@ -285,6 +292,7 @@ def _run_here(study: str) -> StudyRecords | None:
 
 def _committed(study: str) -> StudyRecords | None:
     folder = paths.results() / study
+    _recover(folder)
     if not (folder / "meta.json").exists():
         return None
     found = _read_parquet(folder)
@@ -421,20 +429,35 @@ def export(study: str, complete: bool) -> Path:
         raise MissingDataError(f"study {study!r} was not run here: run it with `dmlrc study run {study}`, then export")
     records = load(study)
     target = paths.results() / study
+    before = _before(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        _recover(target)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{study}-") as temporary:
             made = Path(temporary, study)
             made.mkdir()  # with the usual permissions, which the temporary folder does not have
             _write_parquet(records, made, complete)
             if target.exists():
-                target.rename(Path(temporary, "before"))
+                target.rename(before)  # stays there until the new one is in its place, whatever happens
             made.rename(target)
     except OSError as error:
-        raise DmlrcError(
-            f"cannot write {target} ({error.strerror}): make room, or the folder writable, and export again"
-        ) from None
+        raise DmlrcError(f"cannot write {target} ({error.strerror}): {_way_out(error)}, and export again") from None
+    finally:
+        _recover(target)
     return target
+
+
+def _before(target: Path) -> Path:
+    """Where the committed records of a study are while new ones take their place."""
+    return target.with_name(f".{target.name}.before")
+
+
+def _recover(target: Path) -> None:
+    """Put committed records back that an export left aside which was stopped at a bad moment."""
+    with contextlib.suppress(OSError):
+        if _before(target).exists() and not target.exists():
+            _before(target).rename(target)
+    shutil.rmtree(_before(target), ignore_errors=True)
 
 
 def _write_parquet(records: StudyRecords, folder: Path, complete: bool) -> None:

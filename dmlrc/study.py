@@ -13,10 +13,11 @@ from concurrent.futures import FIRST_COMPLETED, Executor, ThreadPoolExecutor, wa
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
-from dmlrc import extras, fingerprint, papers, paths, provenance, records, schedule
+from dmlrc import extras, fingerprint, papers, provenance, records, schedule
 from dmlrc.cluster import Dask
 from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.executors import pool
@@ -337,7 +338,11 @@ def _begin(study: Study, methods: Sequence[Method]) -> None:
 
     methods: those that are run, which need not be the study's own.
     """
-    path = paths.runs() / study.name / "meta.json"
+    with records.writing_meta(study.name) as path:
+        records.write_json(path, _meta(study, methods, path))
+
+
+def _meta(study: Study, methods: Sequence[Method], path: Path) -> dict[str, Any]:
     if records.is_begun(study.name):
         begun = records.read_raw_meta(path)
         settings = {each.name: dict(each.settings) for each in methods if each in study.methods}
@@ -345,8 +350,7 @@ def _begin(study: Study, methods: Sequence[Method]) -> None:
             "settings": begun.get("settings", {}) | settings,
             "changes": _changes(methods, begun.get("changes", {})),
         }
-        records.write_json(path, begun | records.grown(begun, study.configuration()) | of_methods)
-        return
+        return begun | records.grown(begun, study.configuration()) | of_methods
     images = load_images(study.dataset, study.effective_protocol)
     facts = {
         "name": study.dataset,
@@ -354,7 +358,7 @@ def _begin(study: Study, methods: Sequence[Method]) -> None:
         "classes": len(images.class_names),
         "shape": list(images.shape),
     }
-    meta = study.configuration() | {
+    return study.configuration() | {
         "data": facts,
         "environment": provenance.environment(device()),
         "settings": {method.name: dict(method.settings) for method in study.methods},
@@ -362,7 +366,6 @@ def _begin(study: Study, methods: Sequence[Method]) -> None:
         "commit": provenance.commit(),
         "created": provenance.now(),
     }
-    records.write_json(path, meta)
 
 
 def _changes(methods: Sequence[Method], before: Mapping[str, Mapping] | None = None) -> dict[str, dict]:

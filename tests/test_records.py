@@ -302,6 +302,29 @@ def test_one_process_at_a_time_runs_a_method(home):
     assert records.problems("fake-study") == []
 
 
+def test_a_block_that_ends_frees_no_other_of_the_same_process(home):
+    with records.running("fake-study", ["arcface"]):
+        with records.running("fake-study", ["triplet"]):
+            pass
+        script = "from dmlrc import records\nwith records.running('fake-study', ['arcface']): pass"
+        other = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        assert "another process runs arcface" in other.stderr
+
+
+def test_meta_is_merged_by_one_process_at_a_time(home):
+    """Each reads, waits and writes: without the lock one of the two additions is lost."""
+    script = (
+        "import sys, time, json; from dmlrc import records\n"
+        "with records.writing_meta('fake-study') as path:\n"
+        "    told = records.read_json(path) if path.exists() else {}\n"
+        "    time.sleep(0.5)\n"
+        "    records.write_json(path, told | {sys.argv[1]: 1})"
+    )
+    both = [subprocess.Popen([sys.executable, "-c", script, name]) for name in "ab"]
+    assert [each.wait() for each in both] == [0, 0]
+    assert records.read_json(home / "runs" / "fake-study" / "meta.json") == {"a": 1, "b": 1}
+
+
 # Committed records
 
 

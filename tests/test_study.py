@@ -322,7 +322,22 @@ def test_an_export_that_fails_leaves_the_one_before(tiny, finished, monkeypatch)
 
     with monkeypatch.context() as patch:
         patch.setattr(records, "_write_parquet", full)
-        with pytest.raises(DmlrcError, match=r"cannot write .*tiny .No space left.*export again"):
+        with pytest.raises(DmlrcError, match=r"cannot write .*tiny .No space left.*make room on the disk, and export"):
+            study.export(tiny)
+    assert {path.name: path.read_bytes() for path in (paths.results() / "tiny").iterdir()} == before
+    assert [path.name for path in paths.results().iterdir()] == ["tiny"]
+    kind, renamed = type(paths.results()), []
+    rename = kind.rename
+
+    def stopped(self, target):
+        renamed.append(self)
+        if len(renamed) == 2:  # the old records are out of the way, the new ones not yet there
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "rename", stopped)
+        with pytest.raises(KeyboardInterrupt):
             study.export(tiny)
     assert {path.name: path.read_bytes() for path in (paths.results() / "tiny").iterdir()} == before
     assert [path.name for path in paths.results().iterdir()] == ["tiny"]

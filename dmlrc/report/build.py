@@ -200,8 +200,7 @@ def _alone() -> Iterator[None]:
     """Keep the book of this clone to this process, since two would write the same pages."""
     folder = paths.home() / "_build"
     folder.mkdir(exist_ok=True)
-    with (folder / ".lock").open("a") as file:
-        locks.keep(file, 0, f"another process makes a book in {paths.home()}: let it end")
+    with locks.kept(folder / ".lock", f"another process makes a book in {paths.home()}: let it end"):
         yield
 
 

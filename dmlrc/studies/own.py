@@ -40,7 +40,7 @@ from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from dmlrc import data, locks, models, paths
+from dmlrc import data, locks, models, paths, records
 from dmlrc.errors import DmlrcError, UsageError, unknown
 from dmlrc.models.files import TIMM
 from dmlrc.protocol import BELOW, FULL, QUICK, SMOKE, Budget, Protocol, Study
@@ -249,16 +249,15 @@ def enter(entry: str) -> None:
     Raises DmlrcError where that cannot be written, or holds another study of this name by now.
     """
     file = paths.home() / "studies.toml"
-    try:
-        with file.open("a+", encoding="utf-8") as stream:
-            locks.keep(stream, 0, f"another command writes {file}: give this one again")
-            stream.seek(0)
-            there = stream.read()
-            if entry in there:
-                return
-            tomllib.loads(there + entry)
-            stream.write(entry)
-    except tomllib.TOMLDecodeError as error:
-        raise DmlrcError(f"{file} has changed since ({error}): give the command again") from None
-    except OSError as error:
-        raise DmlrcError(f"{file} cannot be written ({error.strerror}): the study has to stand there") from None
+    with locks.kept(
+        paths.home() / ".studies.toml.lock", f"another command writes {file}: give this one again", wait=60
+    ):
+        try:
+            there = file.read_text(encoding="utf-8") if file.exists() else ""
+            tomllib.loads(there + entry if entry not in there else there)
+        except OSError as error:
+            raise DmlrcError(f"{file} cannot be written ({error.strerror}): the study has to stand there") from None
+        except tomllib.TOMLDecodeError as error:
+            raise DmlrcError(f"{file} has changed since ({error}): give the command again") from None
+        if entry not in there:
+            records.write_whole(file, (there + entry).encode())
