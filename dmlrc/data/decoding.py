@@ -15,6 +15,7 @@ not say where white is: it is the smallest of 1 (floats only), 255, 65,535 and (
 that no pixel exceeds. Negative pixels, NaN and larger floats are refused.
 """
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +30,10 @@ if extras.has("heic"):
 
     pi_heif.register_heif_opener()
 
+FORMATS = ("AVIF", "BMP", "GIF", "HEIF", "JPEG", "JPEG2000", "PNG", "PPM", "TGA", "TIFF", "WEBP")
+"""What is read, whatever a file's name says: PIL knows formats that start other programs, as PostScript does."""
+MOST_PIXELS = 89_478_485
+"""Of a file, PIL's own limit for a warning: 268 MB in memory. A JPEG above it is decoded smaller."""
 SQUARES = ("crop", "squash")
 LARGEST_SIZE = 4096  # an RGB image of this side takes 50 MB in the cache
 _LONGEST = 8  # times the shorter side: an image longer than that is a strip
@@ -65,7 +70,9 @@ def decode(file: Path, form: Form) -> np.ndarray:
     Raises MissingDataError for a file that is not there, DmlrcError for one that cannot be decoded.
     """
     try:
-        with Image.open(file) as image:
+        with warnings.catch_warnings(), Image.open(file, formats=readable()) as image:
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            _fit(image, form.size)
             return stored(image, form)
     except FileNotFoundError:
         raise absent(file) from None
@@ -73,6 +80,21 @@ def decode(file: Path, form: Form) -> np.ndarray:
         raise DmlrcError(
             f"image {file} is damaged or not an image ({error}): restore it from the original data set, or remove it"
         ) from error
+
+
+def readable() -> list[str]:
+    """Those of `FORMATS` that PIL can read here."""
+    Image.init()
+    return [name for name in FORMATS if name in Image.OPEN]
+
+
+def _fit(image: Image.Image, size: int) -> None:
+    """Have a JPEG of too many pixels decoded smaller. Raises ValueError for any other such image."""
+    if image.width * image.height <= MOST_PIXELS:
+        return
+    image.draft("RGB", (2 * size, 2 * size))  # the smallest eighth, quarter or half that is not below this
+    if image.width * image.height > MOST_PIXELS:
+        raise ValueError(f"it has more than {MOST_PIXELS:,} pixels: make it smaller")
 
 
 def stored(image: Image.Image, form: Form) -> np.ndarray:
@@ -99,12 +121,12 @@ def _eight_bits(image: Image.Image) -> Image.Image:
         return image
     pixels = np.asarray(image)  # (H, W)
     if image.mode.startswith("I;16"):
-        white = 65_535
+        levels = np.rint(np.arange(65_536) * (255 / 65_535)).astype(np.uint8)  # of a large image no float copy
+        converted = Image.fromarray(levels[pixels])
     else:
         if image.mode == "I" and image.format == "TIFF" and image.tag_v2.get(_SAMPLE_FORMAT, _UNSIGNED) == _UNSIGNED:
             pixels = pixels.view(np.uint32)
-        white = _white(pixels)
-    converted = Image.fromarray(np.rint(pixels * (255 / white)).astype(np.uint8))
+        converted = Image.fromarray(np.rint(pixels * (255 / _white(pixels))).astype(np.uint8))
     converted.getexif().update(image.getexif())  # its orientation tag
     return converted
 

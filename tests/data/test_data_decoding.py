@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dmlrc.data import listing
+from dmlrc.data import decoding, listing
 from dmlrc.data.decoding import Form, decode
 from dmlrc.errors import DmlrcError, UsageError
 
@@ -170,3 +170,29 @@ def test_a_strip_is_the_centre_of_the_whole_resized_strip(tmp_path, size):
 def test_sizes_that_are_none(size):
     with pytest.raises(UsageError, match="positive whole number of pixels"):
         Form(size)
+
+
+@pytest.mark.parametrize("name", ["photo.jpg", "photo.eps"])
+def test_what_starts_another_program_is_no_image_whatever_its_name(tmp_path, monkeypatch, name):
+    mark = tmp_path / "started"
+    (tmp_path / "gs").write_text(f"#!/bin/sh\n[ $1 = --version ] && echo 10.05.0 || echo > {mark}\n")
+    (tmp_path / "gs").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    (tmp_path / name).write_bytes(
+        b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 64 64\n%%EndComments\nshowpage\n%%EOF\n"
+    )
+    with pytest.raises(DmlrcError, match="is damaged or not an image"):
+        decode(tmp_path / name, Form(16))
+    assert not mark.exists()
+
+
+def test_an_image_of_too_many_pixels_is_refused_and_a_jpeg_decoded_smaller(tmp_path, monkeypatch):
+    monkeypatch.setattr(decoding, "MOST_PIXELS", 500_000)
+    pixels = np.tile(RAMP * 255, (1000, 4)).astype(np.uint8)  # 1000 x 1024
+    for suffix in (".png", ".jpg"):
+        Image.fromarray(pixels).save(tmp_path / f"a{suffix}")
+    with pytest.raises(DmlrcError, match="more than 500,000 pixels: make it smaller"):
+        decode(tmp_path / "a.png", Form(64))
+    small = decode(tmp_path / "a.jpg", Form(64))
+    monkeypatch.setattr(decoding, "MOST_PIXELS", 2_000_000)
+    assert np.abs(small.astype(int) - decode(tmp_path / "a.jpg", Form(64))).mean() < 3
