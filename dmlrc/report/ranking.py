@@ -50,8 +50,16 @@ def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
         cells = [_cell(column, name) for column in columns]
         cells[0] += labels.limited(cut_off.get(name, 0.0))
         rows.append((rank, name, cells[0], "*" if marks[name] else "", *cells[1:]))
+    lost = tables.lost_reruns(records)
+    for place, (rank, name, *cells) in enumerate(rows[1:], 1):
+        if lost.get(name, 0):
+            rows[place] = (rank, name, f"{cells[0]} ({lost[name]} lost)", *cells[1:])
+    rows += [("", name, state, *[""] * (len(rows[0]) - 3)) for name, state in tables.fallen(records).items()]
     signs = labels.signs(pd.DataFrame(rows[1:]))
-    return rows, [*_legend(first, settings[0], bool(records.meta["budget"]["trials"])), *filter(None, [signs])]
+    legend = _legend(
+        first, settings[0], bool(records.meta["budget"]["trials"]), any(lost[lost.index.isin(first.index)])
+    )
+    return rows, [*legend, *filter(None, [signs])]
 
 
 def _cell(column: pd.DataFrame, name: str) -> str:
@@ -77,7 +85,7 @@ def _ranks(first: pd.DataFrame) -> list[str]:
     return texts
 
 
-def _legend(first: pd.DataFrame, setting: str, searched: bool) -> list[str]:
+def _legend(first: pd.DataFrame, setting: str, searched: bool, lost: bool) -> list[str]:
     """What the columns mean, a sentence a line."""
     joined = "the embeddings of all folds joined" if setting == "concatenated" else "one model"
     luck = "search and seed" if "seed_ci95" in first else "seeds alone"
@@ -86,6 +94,7 @@ def _legend(first: pd.DataFrame, setting: str, searched: bool) -> list[str]:
         f"Test classes, percent, {joined}: mean over the reruns, 95 % interval.",
         f"Intervals, and ranks in brackets (all of them right in 95 % of studies), count {luck}.",
         *once * (searched and "seed_ci95" not in first),
+        *["lost: reruns that diverged or failed, which no mean counts."] * lost,
         "*: cannot be told from the best (multiple comparisons with the best, 95 %).",
     ]
 

@@ -123,6 +123,18 @@ NO_RESULT = ("diverged", "failed")
 """The states of trials and reruns that came to nothing: a NaN in training or on the test images, or an error."""
 
 
+def fallen(records: StudyRecords) -> dict[str, str]:
+    """The methods that were run and have no score, with what became of them: "diverged", "failed" or "unfinished"."""
+    ran = {*records.trials["method"], *records.reruns["method"]} - {*records.scores["method"]}
+    states = status(records)["state"]
+    return {name: states[name] for name in ordered(ran)}
+
+
+def lost_reruns(records: StudyRecords) -> pd.Series:
+    """How many reruns of each method came to nothing, by method."""
+    return records.reruns["state"].isin(NO_RESULT).groupby(records.reruns["method"]).sum()
+
+
 MOST_CUT_OFF = 0.05
 """Of a method's runs at most this share may end at the limit of epochs, as preregistered."""
 

@@ -34,6 +34,7 @@ def scored(values, pretrained=0.3, validation=None):
     best = validation or {name: np.mean(numbers) for name, numbers in values.items()}
     trials = made.trials[made.trials["method"].isin(values)]
     made = replace(made, trials=trials.assign(value=trials["method"].map(best) - 0.1 * (trials["trial"] != 1)))
+    made = replace(made, reruns=made.reruns[made.reruns["method"].isin(values)])
     scores = made.scores[made.scores["method"].isin([*values, "pretrained"])].copy()
     for name, numbers in values.items():
         of_method = scores["method"] == name

@@ -6,6 +6,7 @@ import pandas as pd
 from factories import fake_records
 
 from dmlrc.report import labels, ranking, tables
+from dmlrc.report.photos import answer
 
 
 def body(lines):
@@ -54,3 +55,22 @@ def test_a_study_without_test_scores_shows_its_trials():
     assert ranking.lines(replace(records, scores=records.scores[:0], trials=records.trials[:0]))[-1].startswith(
         "No trial"
     )
+
+
+def test_the_fallen_stand_in_the_table_without_a_rank():
+    records = fake_records(reruns=3)
+    gone, hurt = "arcface", "triplet"
+    frames = {name: getattr(records, name).copy() for name in ("trials", "reruns", "scores")}
+    for frame in frames.values():
+        if "state" in frame:
+            frame.loc[frame["method"] == gone, "state"] = "diverged"
+    first = (frames["reruns"]["method"] == hurt) & (frames["reruns"]["rerun"] == 0)
+    frames["reruns"].loc[first, "state"] = "failed"
+    scores = frames["scores"]
+    lost = (scores["method"] == gone) | ((scores["method"] == hurt) & (scores["rerun"] == 0))
+    frames["scores"] = scores[~lost]
+    lines = ranking.lines(replace(records, **frames))
+    assert [gone, "diverged"] in body(lines)
+    assert "(1 lost)" in next(line for line in lines if f" {hurt} " in line)
+    assert any(line.startswith("lost: reruns") for line in lines)
+    assert answer.sentences(replace(records, **frames))[2] == "Without a result: ArcFace (diverged)."

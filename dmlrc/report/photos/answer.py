@@ -32,13 +32,16 @@ def sentences(records: StudyRecords) -> list[str]:
     found, precision = _of(records, "map_at_r"), _of(records, "precision_at_1")
     first = best(records)
     trained = found.drop(PRETRAINED, errors="ignore")
+    fallen = {labels.method_label(name): state for name, state in tables.fallen(records).items()}
     said = [
-        f"{labels.method_label(first)} does best of {len(trained)} losses on the validation classes. With it, on the "
-        "test classes, which chose nothing, the nearest other photo is of the same class for "
+        f"{labels.method_label(first)} does best of {len(trained) + len(fallen)} losses on the validation classes. "
+        "With it, on the test classes, which chose nothing, the nearest other photo is of the same class for "
         f"{_percent(precision.loc[first])} % of the photos (P@1); MAP@R, which also counts how many of the others come "
         f"next, is {_percent(found.loc[first])} %.",
         _how_sure(records, trained, first),
     ]
+    if fallen:
+        said.append(f"Without a result: {_listed([f'{name} ({state})' for name, state in fallen.items()])}.")
     if PRETRAINED in found.index:
         said.append(_over_the_trunk(records, found, precision, first))
     return said
