@@ -1,7 +1,8 @@
 """What the five papers claim, and what our records say to it: each claim is a number, an interval and a verdict.
 
-The rule, the same for every claim, was written down before any verdict was computed, but for what it says of rows below
-their untrained start (`dmlrc.report.claims.rule`); the chapter on claims names what was settled later:
+The claims are data, one TOML file a paper (`claim`); the statistics that they name are functions (`named`). The rule
+(`rule`), the same for every claim, was written down before any verdict was computed, but for what it says of rows below
+their untrained start; the chapter on claims names what was settled later:
 
 Each claim names a statistic, and a region in which it lies if the claim is true: above a limit, below one, or nearer to
 0 than one. The statistic comes with a 95 % interval: of search and seed where searches were repeated, else Welch's
@@ -21,18 +22,10 @@ A verdict holds for the data set, the trunk and the protocol of its study, and t
 vary. With this many claims some intervals miss by chance: one in twenty, were each to stand at the edge.
 """
 
-from dmlrc.report.claims.page import (
-    CAPTION,
-    MARKED,
-    SECTIONS,
-    by_paper,
-    overview,
-    table,
-    unsettled,
-)
-from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, RETRACTED, VERDICTS, Claim
+from dmlrc.report.claims.claim import CLAIMS
+from dmlrc.report.claims.page import CAPTION, MARKED, SECTIONS, by_paper, overview, table, unsettled
+from dmlrc.report.claims.rule import REPRODUCED, RETRACTED, VERDICTS
 from dmlrc.report.claims.verdicts import (
-    CLAIMS,
     WITHOUT_RECORDS,
     Judged,
     counts,
@@ -46,16 +39,12 @@ from dmlrc.report.claims.verdicts import (
 __all__ = [
     "CAPTION",
     "CLAIMS",
-    "INCONCLUSIVE",
     "MARKED",
-    "NOT_REPRODUCED",
-    "NOT_RUN",
     "REPRODUCED",
     "RETRACTED",
     "SECTIONS",
     "VERDICTS",
     "WITHOUT_RECORDS",
-    "Claim",
     "Judged",
     "by_paper",
     "counts",

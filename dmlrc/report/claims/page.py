@@ -9,21 +9,11 @@ from markupsafe import Markup
 from dmlrc import papers
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels
+from dmlrc.report.claims.claim import CLAIMS, OURS, Claim, Unit
 from dmlrc.report.claims.exhibits import link
 from dmlrc.report.claims.measures import SEEDS_ONLY
-from dmlrc.report.claims.rule import (
-    BELOW,
-    INCONCLUSIVE,
-    NOT_REPRODUCED,
-    OURS,
-    REPRODUCED,
-    VERDICTS,
-    Claim,
-    Judgement,
-    Low,
-    Unit,
-)
-from dmlrc.report.claims.verdicts import CLAIMS, Judged, in_paper, judged, of_section
+from dmlrc.report.claims.rule import BELOW, INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, VERDICTS, Judgement
+from dmlrc.report.claims.verdicts import Judged, in_paper, judged, of_section
 from dmlrc.report.method import notes
 
 PAPERS = {paper.id: paper for paper in papers.ALL}
@@ -140,8 +130,8 @@ def _cell(claim: Claim, judgement: Judgement | None) -> str:
 def _value(unit: Unit, value: float) -> str:
     """A statistic as printed; one that is told in powers of ten as `labels.number` tells it.
 
-    >>> from dmlrc.report.claims.rule import POINTS, TINY
-    >>> _value(POINTS, 0.0123), _value(TINY, 2e-8), _value(TINY, 0.0)
+    >>> from dmlrc.report.claims.claim import UNITS
+    >>> _value(UNITS["points"], 0.0123), _value(UNITS["tiny"], 2e-8), _value(UNITS["tiny"], 0.0)
     ('+1.23', '2·10⁻⁸', '0')
     """
     return labels.number(value) if unit.form == "e" else unit.text(value)
@@ -162,7 +152,7 @@ def unsettled(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
 
 def _reason(judgement: Judgement) -> str:
     """Why a claim is open, without counts, so that claims stand together that share it."""
-    return MOST_LOW if judgement.low is Low.MOST else judgement.why
+    return MOST_LOW if judgement.most_low else judgement.why
 
 
 MOST_LOW = f"most of its rows lie {BELOW}"

@@ -2,29 +2,23 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from importlib import import_module
 
 import pandas as pd
 
-from dmlrc import papers, records
+from dmlrc import records
 from dmlrc.records import StudyRecords
 from dmlrc.report import editions
 from dmlrc.report.claims import rule
-from dmlrc.report.claims.rule import OURS, PAPER, VERDICTS, Claim, Judgement
+from dmlrc.report.claims.claim import CLAIMS, OURS, PAPER, Claim
+from dmlrc.report.claims.rule import VERDICTS, Judgement
 from dmlrc.report.statistics import Estimate
-
-CLAIMS: tuple[Claim, ...] = tuple(
-    claim for paper in papers.ALL for claim in import_module(f"dmlrc.report.claims.{paper.key}").CLAIMS
-)
-"""The claims of all papers, one module a paper."""
-
 
 WITHOUT_RECORDS = "judged once"
 """The column of the claims that need no records of a study: on published numbers and metrics, and the retracted."""
 
 
 def of_section(section: str | None) -> list[Claim]:
-    """The claims of a paper, "roth" for instance, that are its own sentences; `rule.OURS`: those of ours; None: all."""
+    """The claims of a paper, "roth" for instance, that are its own sentences; `OURS`: those of ours; None: all."""
     return [claim for claim in CLAIMS if section in (None, claim.paper if claim.origin == PAPER else OURS)]
 
 
@@ -112,10 +106,9 @@ def _row(claim: Claim, judgement: Judgement) -> dict:
     }
 
 
-@cache  # once, not for every study
 def in_paper(claim: Claim) -> str:
     """The statistic in the paper's own numbers, as printed, and how many of these lie outside the region."""
-    values = claim.published() if claim.published else {}
+    values = claim.published
     if not values:
         return claim.printed
     text = ", ".join(f"{where} {claim.unit.text(value)}" for where, value in values.items())
