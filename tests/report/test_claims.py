@@ -14,7 +14,7 @@ import pytest
 import statsmodels.formula.api as smf
 from factories import fake_records, write_fake_experiments, write_fake_study
 
-from dmlrc import migrate
+from dmlrc import migrate, records
 from dmlrc.papers import fehervari2019, musgrave2020, roth2020
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import claims, labels, published, starts, statistics, tables
@@ -840,15 +840,15 @@ def edition(base, monkeypatch):
     return [full, fake_records(study="fake-quick")]
 
 
-def test_judge_has_a_row_a_claim(edition, quick_bootstrap):
-    found = claims.judge(edition[0]).set_index("id")
+def test_numbers_have_a_row_a_claim(edition, quick_bootstrap):
+    found = claims.numbers(edition[:1]).loc["fake-full"].set_index("id")
     assert list(found.index) == [claim.id for claim in claims.CLAIMS if claim.needs]
     assert set(found["verdict"]) <= set(claims.VERDICTS)
     row = found.loc["fehervari-margin-like-npairs"]
     assert row["low"] < row["ours"] < row["high"]
     assert row["needs"] == "fehervari2019"
     assert row["interval"] == "Welch's t, seeds only"
-    quick = claims.judge(edition[1]).set_index("id")
+    quick = claims.numbers(edition[1:]).loc["fake-quick"].set_index("id")
     assert (quick.loc[quick["needs"] == "main", "verdict"] == INCONCLUSIVE).all()
     assert (quick.loc[quick["needs"] == "zhai2019", "verdict"] == NOT_RUN).all()
     assert (quick.loc[quick["needs"] == "zhai2019", "why"] == "no records of zhai2019").all()
@@ -929,7 +929,7 @@ def test_claims_read_records_of_the_true_shape(tmp_path, monkeypatch):
         ("zhai", []),
         ("oi", []),
     ):
-        found = claims.judge("glyphs-quick", paper).set_index("id")
+        found = claims.numbers([records.load("glyphs-quick")], paper).loc["glyphs-quick"].set_index("id")
         assert list(found.index[found["verdict"] == NOT_RUN]) == absent
         computed = found[~found.index.isin(absent)]
         assert (computed["verdict"] == INCONCLUSIVE).all()

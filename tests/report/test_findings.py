@@ -289,9 +289,7 @@ def test_bin_heights_as_samples_forget_the_bins(found):
     table = found["wasserstein"]
     assert table.loc[["itself", "reversed", "shuffled"], "as_samples"].abs().max() < 1e-12
     assert table.loc["reversed", "as_weights"] == pytest.approx(1.0, abs=0.01)  # from around 0.5 to around 1.5
-    choice = found["wasserstein-choice"]
-    assert choice["right"] < choice["wrong"]
-    assert choice["wrong"] == pytest.approx(choice["random"], rel=0.15)
+    assert found["wasserstein-choice"] < 0.2  # by chance: one in ten
 
 
 def test_a_maximum_of_its_own_is_above_the_checkpoint(found):
@@ -327,7 +325,8 @@ def test_swapped_pairs():
 def test_crops_are_drawn_by_area(found):
     table = found["crops"]
     drawn, literal = table.iloc[0], table.iloc[1]
-    assert drawn["smallest"] == pytest.approx(math.sqrt(0.16) * 256, abs=1.5)
+    own = found["crop-sides"]["0.16 to 1 of the area"]
+    assert np.quantile(own, 0.001) == pytest.approx(math.sqrt(0.16) * 256, abs=1.5)
     assert drawn["below_102"] == 0
     assert literal["below_102"] == pytest.approx((101.4 - 40) / 216, abs=0.01)
     torch.manual_seed(0)
@@ -335,7 +334,7 @@ def test_crops_are_drawn_by_area(found):
     boxes = [RandomResizedCrop.get_params(blank, [0.16, 1.0], [3 / 4, 4 / 3]) for _ in range(4000)]
     sides = np.array([math.sqrt(height * width) for _, _, height, width in boxes])
     assert sides.min() > 101
-    assert drawn["mean"] == pytest.approx(sides.mean(), rel=0.02)
+    assert own.mean() == pytest.approx(sides.mean(), rel=0.02)
 
 
 def test_the_halves_of_sop_test_one_training_class(found):
@@ -504,7 +503,6 @@ def test_every_finding_is_in_the_chapter_in_the_order_of_the_overview():
     places = [re.search(rf'"finding-{each.name}"|"{each.name}",', source) for each in page.FINDINGS]
     assert all(places)
     assert [place.start() for place in places] == sorted(place.start() for place in places)
-    assert set(page.SHAPES) == {*page.MADE_BY, *page.OF_STUDIES}
     for name in page.SHAPES:
         assert re.search(rf'page\.table\(\s*"{name}"', source), name
 
@@ -519,7 +517,7 @@ def test_without_long_curves_one_finding_is_not_run():
 def test_numbers_of_the_text_are_those_of_the_demonstrations(found, records):
     n = page.numbers([records])
     assert n["ties.sorted"] == pytest.approx(100 * found["ties"].loc["collapsed", "sorted"])
-    assert n["wasserstein.same"] == pytest.approx(100 * found["wasserstein-choice"]["same"])
+    assert n["wasserstein.same"] == pytest.approx(100 * found["wasserstein-choice"])
     assert n["twins.gap"] == pytest.approx(2.43)
     assert n["smooth"] == pytest.approx(found["smooth-ap"].set_index(["classes", "images"])["blocks"][3, 4])
     part = found["own-maximum"]
@@ -602,7 +600,7 @@ NOTES = {
         found["soft-triple"].loc["as in the paper", "perfect"] < 0.1,
     ],
     "crops": lambda found: [
-        round(found["crops"]["smallest"].iloc[0]) in (102, 103),
+        round(np.quantile(found["crop-sides"]["0.16 to 1 of the area"], 0.001)) in (102, 103),
         found["crops"]["below_102"].iloc[0] == 0,
     ],
     "sop-split": lambda found: found["sop-split"]["tested_training_classes"] == [0, 1],

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from dmlrc.records import StudyRecords
 from dmlrc.report import editions, published, statistics, tables, titles
+from dmlrc.report.claims import verdicts
 from dmlrc.report.claims.claim import CLAIMS, PAPER
 from dmlrc.report.claims.exhibits import EXHIBITS, Exhibit
 from dmlrc.report.claims.page import PAPERS
@@ -27,7 +28,7 @@ VERDICTS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN)
 TOY, TOY_SEEDS = "roth-f6", 10
 
 
-def outcome(verdicts: Counter) -> str:
+def outcome(given: Counter) -> str:
     """What verdicts come to.
 
     >>> outcome(Counter({REPRODUCED: 3, INCONCLUSIVE: 3})), outcome(Counter({REPRODUCED: 3, NOT_REPRODUCED: 1}))
@@ -37,12 +38,12 @@ def outcome(verdicts: Counter) -> str:
     >>> outcome(Counter({NOT_RUN: 3}))
     'not run'
     """
-    held, failed = verdicts[REPRODUCED], verdicts[NOT_REPRODUCED]
-    if verdicts.total() == verdicts[NOT_RUN]:
+    held, failed = given[REPRODUCED], given[NOT_REPRODUCED]
+    if given.total() == given[NOT_RUN]:
         return ABSENT
     if not held:
         return DIFFERS if failed else OPEN
-    return AGREES if not failed and 2 * held >= verdicts.total() - verdicts[NOT_RUN] else PARTLY
+    return AGREES if not failed and 2 * held >= given.total() - given[NOT_RUN] else PARTLY
 
 
 def found(edition: Sequence[StudyRecords], judged_claims: Judged | None = None) -> pd.DataFrame:
@@ -54,24 +55,24 @@ def found(edition: Sequence[StudyRecords], judged_claims: Judged | None = None) 
         if each.paper not in PAPERS:
             continue
         own = [claim.id for claim in CLAIMS if id in claim.decides and each.has_result and not each.alone]
-        verdicts = Counter(those[name].verdict for name in own for those in judgements.values() if name in those)
+        given = Counter(those[name].verdict for name in own for those in judgements.values() if name in those)
         rows[id] = {
             "paper": PAPERS[each.paper].label,
             "called": each.called,
             "chapter": each.chapter,
             "shows": each.shows,
-            "outcome": of_toy(toy_change()) if id == TOY else _outcome(each, verdicts, edition),
-            **{verdict.replace(" ", "_"): verdicts[verdict] for verdict in VERDICTS},
+            "outcome": of_toy(toy_change()) if id == TOY else _outcome(each, given, edition),
+            **{verdict.replace(" ", "_"): given[verdict] for verdict in VERDICTS},
             "order": ranked.get(id, ""),
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("id")
 
 
-def _outcome(exhibit: Exhibit, verdicts: Counter, edition: Sequence[StudyRecords]) -> str:
+def _outcome(exhibit: Exhibit, given: Counter, edition: Sequence[StudyRecords]) -> str:
     if not exhibit.has_result:
         return NO_RESULT
-    if verdicts:
-        return outcome(verdicts)
+    if given:
+        return outcome(given)
     run = any(all(editions.experiment_of(main.name, name) is not None for name in exhibit.needs) for main in edition)
     return OTHER_DATA if run and not exhibit.alone else ABSENT
 
@@ -173,31 +174,32 @@ def _measure(row: tuple) -> str:
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on; verdicts are those on sentences of the papers that need records."""
     judgements = judged(edition)
-    exhibits, ours = found(edition, judgements), [each.name for each in edition]
-    theirs = [claim for claim in CLAIMS if claim.origin == PAPER and claim.needs]
-    verdicts = [(claim, judgements[study][claim.id]) for claim in theirs for study in ours]
-    settled = [(claim, each) for claim, each in verdicts if each.settled]
-    firm = [each for claim, each in settled if not claim.exploratory and not each.below_trunk]
-    tally = {
-        verdict.replace(" ", "_"): sum(each.verdict == verdict for _, each in verdicts)
-        for verdict in (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE)
+    exhibits = found(edition, judgements)
+    frame = verdicts.numbers(judgements).drop(index=verdicts.WITHOUT_RECORDS)
+    frame = frame[frame["origin"] == PAPER]
+    settled = frame[frame["verdict"].isin([REPRODUCED, NOT_REPRODUCED])]
+    everywhere = (frame["verdict"] == REPRODUCED).groupby(frame["id"], sort=False).all()
+    named: dict[str, float | str] = {
+        "verdicts": len(frame),
+        "settled": len(settled),
+        "firm": len(settled[(settled["exploratory"] == "") & ~settled["below_trunk"]]),
+        "spared": int((frame["why"] == UNDERESTIMATED).sum()),
+        "reproduced.everywhere": ", ".join(everywhere.index[everywhere]),
+        "claims": len(CLAIMS),
+        **_counts(frame["verdict"]),
     }
-    named: dict[str, float | str] = {"sentences": len(theirs), "verdicts": len(verdicts), **tally}
-    named |= {"settled": len(settled), "firm": len(firm), "claims": len(CLAIMS)}
-    named |= {"retracted": sum(bool(claim.retracted) for claim in CLAIMS)}
-    named["spared"] = sum(each.why == UNDERESTIMATED for _, each in verdicts)
-    for paper in PAPERS:
-        of_paper = [each.verdict for claim, each in verdicts if claim.paper == paper]
-        named |= {f"{paper}.verdicts": len(of_paper), f"{paper}.reproduced": of_paper.count(REPRODUCED)}
-        named[f"{paper}.not_reproduced"] = of_paper.count(NOT_REPRODUCED)
-    for verdict in (REPRODUCED, NOT_REPRODUCED):
-        same = [claim.id for claim in theirs if all(judgements[study][claim.id].verdict == verdict for study in ours)]
-        named[f"{verdict.replace(' ', '_')}.everywhere"] = ", ".join(same)
+    for paper, part in frame.groupby("paper")["verdict"]:
+        named |= {f"{paper}.verdicts": len(part)} | {f"{paper}.{key}": count for key, count in _counts(part).items()}
     for word in OUTCOMES:
-        named[f"card.{word}"] = ", ".join(exhibits.index[exhibits["outcome"] == word])
-        named[f"card.{word}.count"] = int((exhibits["outcome"] == word).sum())
+        own = exhibits.index[exhibits["outcome"] == word]
+        named |= {f"card.{word}": ", ".join(own), f"card.{word}.count": len(own)}
     rhos = pd.DataFrame(_correlations(edition), columns=["id", "study", "rho"])
     for each in edition:
         own = rhos.loc[(rhos["id"].map(PAPER_OF) == "musgrave") & (rhos["study"] == each.name), "rho"]
         named |= {f"{each.meta['dataset']}.rho.low": own.min(), f"{each.meta['dataset']}.rho.high": own.max()}
     return named
+
+
+def _counts(given: pd.Series) -> dict[str, int]:
+    """How often each verdict was given that has a claim's records."""
+    return {each.replace(" ", "_"): int((given == each).sum()) for each in (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE)}

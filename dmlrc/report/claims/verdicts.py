@@ -5,7 +5,6 @@ from functools import cache
 
 import pandas as pd
 
-from dmlrc import records
 from dmlrc.records import StudyRecords
 from dmlrc.report import editions
 from dmlrc.report.claims import rule
@@ -22,15 +21,11 @@ def of_section(section: str | None) -> list[Claim]:
     return [claim for claim in CLAIMS if section in (None, claim.paper if claim.origin == PAPER else OURS)]
 
 
-def judgements(main: str | StudyRecords, claims: Iterable[Claim] = CLAIMS) -> dict[str, Judgement]:
-    """The judgement of every one of these claims that needs records, by its id.
-
-    main: a study's name, or its records.
-    """
-    records_of_main = main if isinstance(main, StudyRecords) else records.load(main)
+def judgements(main: StudyRecords, claims: Iterable[Claim]) -> dict[str, Judgement]:
+    """The judgement of every one of these claims that needs records, by its id."""
     claims = [claim for claim in claims if claim.needs]
     needed = dict.fromkeys(name for claim in claims for name in (*claim.needs, *claim.more) if name != "main")
-    evidence = {name: editions.experiment_of(records_of_main.name, name) for name in needed} | {"main": records_of_main}
+    evidence = {name: editions.experiment_of(main.name, name) for name in needed} | {"main": main}
     lower = cache(rule.lower_than_untrained)  # of each study once, not for each claim
     return {claim.id: rule.evaluate(claim, evidence, lower) for claim in claims}
 
@@ -50,18 +45,13 @@ def judged_claims(edition: Sequence[StudyRecords], claims: Sequence[Claim]) -> J
     return {main.name: judgements(main, claims) for main in edition} | ({WITHOUT_RECORDS: once} if once else {})
 
 
-def judge(main: str | StudyRecords, section: str | None = None) -> pd.DataFrame:
-    """Every claim of a section (default of all) that needs records, with its verdict, a row a claim.
-
-    Columns: id, paper, origin, exploratory, claim, paper_value (the same statistic in the paper, as printed), ours,
-    low, high (in the statistic's own unit: accuracies are fractions), n, units, interval, verdict, why (it is no
-    firmer), needs, link.
-    """
-    return _frame(judgements(main, of_section(section)), section)
-
-
 def numbers(edition: Sequence[StudyRecords] | Judged, section: str | None = None) -> pd.DataFrame:
-    """`judge` of every main study, one below the other, told apart by the index, `study`; then `WITHOUT_RECORDS`."""
+    """Every claim of a section (default of all) with its verdict: a row a claim and main study, or `WITHOUT_RECORDS`.
+
+    Index: study. Columns: id, paper, origin, exploratory, claim, paper_value (the same statistic in the paper, as
+    printed), ours, low, high (in the statistic's own unit: accuracies are fractions), n, units, interval, verdict, why
+    (it is no firmer), below_trunk, needs, link.
+    """
     frames = [
         _frame(judgements_of_study, section).assign(study=name)
         for name, judgements_of_study in judged(edition, section).items()

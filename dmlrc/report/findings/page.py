@@ -39,40 +39,23 @@ def load(studies: str, train: bool = False) -> list[StudyRecords]:
 
 
 class Shape(NamedTuple):
-    """How the numbers of a finding are printed; the keys are explained in findings.toml."""
+    """What makes the numbers of a finding, and how they are printed; the keys are explained in findings.toml."""
 
+    module: str
+    function: str
     columns: Mapping[str, str]
     percent: Collection[str] = ()
     rows: Sequence[str] = ()
     index: str = ""
     digits: int = 1
+    of_studies: bool = False
+
+    def make(self, *edition: Sequence[StudyRecords]) -> pd.DataFrame:
+        return getattr(MODULES[self.module], self.function)(*edition)
 
 
+MODULES = {"literature": literature, "metrics": metrics, "training": training}
 SHAPES = {name: Shape(**row) for name, row in _FILE["tables"].items()}
-MADE_BY = {
-    "ties": metrics.ties,
-    "duplicates": metrics.duplicates,
-    "singletons": metrics.singletons,
-    "map-at-c": metrics.perfect_map_at_c,
-    "random-nmi": metrics.random_nmi,
-    "singular-values": metrics.kept_singular_values,
-    "ap-from-zero": metrics.ap_from_zero,
-    "arcface-margin": training.arcface_margins,
-    "coreset": training.coreset_radius,
-    "wasserstein": training.histogram_pairs,
-    "snr-regulariser": training.snr_regulariser,
-    "soft-triple": training.soft_triple_of_perfect_batches,
-    "sop-split": training.sop_splits,
-    "smooth-ap": training.smooth_ap_of_perfect_batches,
-    "twin-temperatures": literature.twin_temperatures,
-    "recycled": literature.repeated_baselines,
-    "gains": literature.claimed_and_fair_gains,
-    "table-against-plot": literature.table_against_plot,
-    "same-losses": literature.same_losses,
-    "proxy-nca-pp": literature.claims_of_proxy_nca_pp,
-}
-OF_STUDIES = {"classes-published": metrics.validation_and_test, "twins": literature.twin_rows}
-"""The numbers that need an edition."""
 FORMATS = {
     "random-nmi": {"classes": "{:,}".format},
     "gains": dict.fromkeys(("claimed", "lowest", "highest"), labels.whole) | {"fair": labels.signed},
@@ -88,13 +71,14 @@ FORMATS = {
 @cache
 def frame(name: str) -> pd.DataFrame:
     """The numbers of a finding that needs no study."""
-    return MADE_BY[name]()
+    return SHAPES[name].make()
 
 
 def table(name: str, caption: str, edition: Sequence[StudyRecords] = (), wrap: bool = False) -> None:
     """Publish the table of a finding under `finding-<name>`."""
-    made = OF_STUDIES[name](edition) if name in OF_STUDIES else frame(name)
-    publish.table(f"finding-{name}", cells(made, SHAPES[name], FORMATS.get(name, {})), caption, data=made, wrap=wrap)
+    shape = SHAPES[name]
+    made = shape.make(edition) if shape.of_studies else frame(name)
+    publish.table(f"finding-{name}", cells(made, shape, FORMATS.get(name, {})), caption, data=made, wrap=wrap)
 
 
 def cells(made: pd.DataFrame, shape: Shape, formats: Mapping) -> pd.DataFrame:
@@ -103,7 +87,7 @@ def cells(made: pd.DataFrame, shape: Shape, formats: Mapping) -> pd.DataFrame:
     Fractions in percent, other real numbers as `labels.number` prints them, truth values yes and no.
 
     >>> made = pd.DataFrame({"a": [0.5, float("nan")], "b": [1.0, 2e-9]})
-    >>> cells(made, Shape({"a": "A, %", "b": "B"}, ["a"]), {}).to_numpy().tolist()
+    >>> cells(made, Shape("", "", {"a": "A, %", "b": "B"}, ["a"]), {}).to_numpy().tolist()
     [['50.0', '1'], ['–', '2·10⁻⁹']]
     """
     made = made.assign(**{name: made[name].map(text) for name, text in formats.items()})
@@ -223,11 +207,7 @@ def _of_metrics() -> dict[str, float]:
 
 def _of_training() -> dict[str, float]:
     arcface, soft, radius = frame("arcface-margin"), frame("soft-triple")["perfect"], frame("coreset")["mean"]
-    snr, choice, lost = (
-        frame("snr-regulariser")["loss"],
-        training.histogram_choice(),
-        training.arcface_without_gradient(),
-    )
+    snr, lost = frame("snr-regulariser")["loss"], training.arcface_without_gradient()
     area, smooth = 100 * crops()["area"], frame("smooth-ap")["blocks"]
     return {
         "arcface.zero": arcface["zero"]["every logit"],
@@ -236,8 +216,7 @@ def _of_training() -> dict[str, float]:
         "coreset.greedy": radius["greedy"],
         "coreset.another": radius["another pool"],
         "coreset.uniform": radius["uniform"],
-        "wasserstein.same": 100 * choice["same"],
-        "wasserstein.pools": choice["pools"],
+        "wasserstein.same": 100 * training.histogram_choice(),
         "clamp.own": 100 * lost,
         "clamp.pulled": 100 * (1 - lost),
         "snr.lost": 100 * (1 - snr["weight 0"] / snr["as in the paper"]),
