@@ -3,7 +3,7 @@
 Rows are methods; the rows of a sweep have a level. Everything reads the test classes unless it says otherwise.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -179,7 +179,7 @@ def spread(table: pd.DataFrame, of: np.ndarray | None = None, level: float = sta
     return replace(found, n=int(least), units=f"{unit}s", how=found.how if again else f"{found.how}, {SEEDS_ONLY}")
 
 
-def range_in_blocks(table: pd.DataFrame, units: str) -> Estimate:
+def range_in_blocks(table: pd.DataFrame) -> Estimate:
     """How far the highest of the columns' means lies above the lowest. table: blocks (the index) x columns, no NaN.
 
     The noise is what remains of the scores when every block and every column has its own mean.
@@ -189,7 +189,7 @@ def range_in_blocks(table: pd.DataFrame, units: str) -> Estimate:
     rest = table.sub(table.mean(axis=1), axis=0).sub(means - means.mean(), axis=1).to_numpy()
     df = (blocks - 1) * (columns - 1)
     variance = float((rest**2).sum() / df / blocks)
-    return replace(statistics.range_of(means.to_numpy(), np.full(columns, variance), df), n=blocks, units=units)
+    return replace(statistics.range_of(means.to_numpy(), np.full(columns, variance), df), n=blocks, units="objectives")
 
 
 def relative(table: pd.DataFrame, over: Collection[str], under: Collection[str]) -> Estimate:
@@ -223,17 +223,17 @@ def smallest(table: pd.DataFrame) -> Estimate:
     return Estimate(value, float(low), float(high), n, "reruns", f"{statistics.STUDENT} of each row, {SEEDS_ONLY}")
 
 
-def held_out(table: pd.DataFrame, effect: Callable[[float, float], float]) -> pd.Series:
+def held_out(table: pd.DataFrame) -> list[float]:
     """How much the best column is above the worst: both are chosen without the unit on which they are compared.
 
-    table: units (the index) x columns. effect: (score of the best, score of the worst) -> how far apart they are. Were
-    they chosen and compared on the same units, noise alone would set them apart.
+    table: units (the index) x columns. Were they chosen and compared on the same units, noise alone would set them
+    apart.
     """
-    result = {}
-    for unit in table.index:
+    gaps = []
+    for unit, scores in table.iterrows():
         others = table.drop(index=unit).mean()
-        result[unit] = effect(table.loc[unit, others.idxmax()], table.loc[unit, others.idxmin()])
-    return pd.Series(result, dtype=float)
+        gaps.append(scores[others.idxmax()] - scores[others.idxmin()])
+    return gaps
 
 
 def doublings(table: pd.DataFrame, numbers: Mapping[str, float]) -> pd.DataFrame:

@@ -45,24 +45,7 @@ JOINED = "concatenated"
 # Rows against rows
 
 
-def difference(
-    records: StudyRecords, *, first: str, second: str, metric: str = R1, setting: str = "separated"
-) -> Estimate:
-    """The difference of two rows of one study, first minus second."""
-    return contrast(wide(records, metric, setting), {first: 1, second: -1})
-
-
-def difference_of_searched(main: StudyRecords, **settings: str) -> Estimate:
-    """`difference` of rows that share no search: the luck of seeds alone says nothing of how far apart they may lie.
-
-    So it has no interval where each was searched once.
-    """
-    found = difference(main, **settings)
-    searched_again = repeated(wide(main, settings["metric"], settings["setting"]))
-    return found if searched_again else Estimate(found.value, np.nan, np.nan, 1, "searches")
-
-
-def over_best(
+def lead(
     records: StudyRecords,
     *,
     rows: Sequence[str],
@@ -70,18 +53,29 @@ def over_best(
     without: Sequence[str] = (),
     level: str = "",
     metric: str = R1,
+    setting: str = "separated",
 ) -> Estimate:
-    """The mean of rows minus the best of the others (default all), chosen by its mean; of a sweep, at one level.
+    """The mean of rows minus the best of others (default all), chosen by its mean; of a sweep, at one level.
 
     Choosing the other by the same scores makes it look a little better than it is, so the difference errs against the
-    claim that the rows are best.
+    claim that the rows are best. With one other it is a plain difference.
     """
-    table = at_level(records, level, metric) if level else wide(records, metric)
-    table = table.filter([*rows, *others]) if others else table.drop(columns=list(without), errors="ignore")
-    rivals = table.mean().dropna().drop(list(rows), errors="ignore")
+    table = at_level(records, level, metric) if level else wide(records, metric, setting)
+    rivals = table.mean().dropna().drop([*rows, *without], errors="ignore")
+    rivals = rivals[rivals.index.isin(others)] if others else rivals
     if rivals.empty:
-        raise MissingRowsError(f"no other row than {', '.join(rows)} in {records.name}")
+        raise MissingRowsError(f"no finished rerun of a row beside {', '.join(rows)} in {records.name}")
     return contrast(table, dict.fromkeys(rows, 1 / len(rows)) | {rivals.idxmax(): -1})
+
+
+def lead_of_searched(main: StudyRecords, *, metric: str, setting: str, **rows: Sequence[str]) -> Estimate:
+    """`lead` of rows that share no search: the luck of seeds alone says nothing of how far apart they may lie.
+
+    So it has no interval where each was searched once.
+    """
+    found = lead(main, metric=metric, setting=setting, **rows)
+    again = repeated(wide(main, metric, setting))
+    return found if again else Estimate(found.value, np.nan, np.nan, 1, "searches")
 
 
 def over_pairs(
@@ -262,7 +256,7 @@ def level_range(records: StudyRecords) -> Estimate:
     table = relative_levels(records)
     if len(table) < 2:
         raise MissingRowsError("only one objective with every level")
-    return range_in_blocks(table, "objectives")
+    return range_in_blocks(table)
 
 
 def largest_fall(records: StudyRecords) -> Estimate:
@@ -294,7 +288,7 @@ def gains_apart(records: StudyRecords, *, first: str, second: str) -> Estimate:
     gains = (table.xs(first, axis=1, level="level") - table.xs(second, axis=1, level="level")).dropna(axis=1)
     if gains.shape[1] < 2 or len(gains) < 2:
         raise MissingRowsError(f"fewer than two objectives with {first} and {second}, or than two reruns")
-    return seeds_only(held_out(gains, lambda most, least: most - least))
+    return seeds_only(held_out(gains))
 
 
 def doubling(records: StudyRecords, *, row: str = "") -> Estimate:
