@@ -143,21 +143,20 @@ def _range(values: Sequence[float]) -> str:
 
 def card(frame: pd.DataFrame) -> pd.DataFrame:
     """The cells of the report card; frame: `found`."""
-    cells = pd.DataFrame(
+    link = Markup('<a href="{}.html#{}">{}</a>')
+    rows = [
         {
-            "paper": frame["paper"],
-            "there": frame["called"],
-            "it shows": frame["shows"],
-            "ours": frame["outcome"],
-            "by how much": [_measure(row) for row in frame.itertuples()],
-            "here": [
-                Markup('<a href="{}.html#{}">{}</a>').format(row.chapter, row.Index, row.Index)
-                for row in frame.itertuples()
-            ],
-        },
-        dtype=object,
-    )
-    return cells.rename_axis("Id")
+            "Id": row.Index,
+            "paper": row.paper,
+            "there": row.called,
+            "it shows": row.shows,
+            "ours": row.outcome,
+            "by how much": _measure(row),
+            "here": link.format(row.chapter, row.Index, row.Index),
+        }
+        for row in frame.itertuples()
+    ]
+    return pd.DataFrame(rows, dtype=object).set_index("Id")
 
 
 def _measure(row: tuple) -> str:

@@ -35,7 +35,7 @@ def overview(
     studies = judged(edition)
     rows = [
         {
-            "Claim": _said(claim),
+            "Claim": f"{claim.claim} (exploratory)" if claim.exploratory else claim.claim,
             **{name: _verdict(judgements.get(claim.id)) for name, judgements in studies.items()},
             "paper": f"ours, on {PAPERS[claim.paper].label}" if claim.origin == OURS else PAPERS[claim.paper].label,
             "see": _see(claim),
@@ -55,7 +55,7 @@ def table(edition: Sequence[StudyRecords] | Judged, section: str | None = None) 
     studies = {name: judgements for name, judgements in judged(edition, section).items() if ids & set(judgements)}
     rows = [
         {
-            "Claim": _said(claim),
+            "Claim": f"{claim.claim} (exploratory)" if claim.exploratory else claim.claim,
             **{name: _cell(claim, judgements.get(claim.id)) for name, judgements in studies.items()},
             "the paper's numbers": in_paper(claim) or "–",
             "said in": said_in(claim),
@@ -77,10 +77,6 @@ def said_in(claim: Claim) -> Markup:
     return Markup('{}: "{}"').format(where, claim.quote) if claim.quote else where
 
 
-def _said(claim: Claim) -> str:
-    return f"{claim.claim} (exploratory)" if claim.exploratory else claim.claim
-
-
 def _with_marks(rows: list[dict], studies: Judged, claims: Sequence[Claim]) -> tuple[pd.DataFrame, pd.DataFrame]:
     cells = pd.DataFrame(rows, dtype=object).set_index("Claim")  # a column of plain strings would forget its `Markup`
     marks = pd.DataFrame("", index=cells.index, columns=cells.columns)
@@ -96,7 +92,8 @@ def _decided_by(claim: Claim) -> str:
         return "–"
     rationale = f" ({claim.rationale})" if claim.rationale else ""
     exploratory = f" Exploratory: {claim.exploratory}." if claim.exploratory else ""
-    return f"{claim.statistic}: {claim.region.text(claim.unit)}{rationale}. {_sentence(claim.interval)}.{exploratory}"
+    interval = claim.interval[0].upper() + claim.interval[1:]
+    return f"{claim.statistic}: {claim.region.text(claim.unit)}{rationale}. {interval}.{exploratory}"
 
 
 def _verdict(judgement: Judgement | None) -> str:
@@ -172,21 +169,14 @@ _SENTENCES = {claim.id: claim.claim for claim in CLAIMS}
 def by_paper(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     """How many claims of each section have which verdict: a row a section, a column a main study."""
     studies = judged(edition)
-    rows = [
-        {
-            "Paper": title,
-            "claims": str(len(of_section(section))),
-            **{study: _counted(judgements, section) for study, judgements in studies.items()},
-        }
+    rows = {
+        title: {"claims": str(len(of_section(section)))}
+        | {study: _counted(judgements, section) for study, judgements in studies.items()}
         for section, title in SECTIONS.items()
-    ]
-    return pd.DataFrame(rows).set_index("Paper")
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Paper")
 
 
 def _counted(judgements: Mapping[str, Judgement], section: str) -> str:
     verdicts = [judgements[claim.id].verdict for claim in of_section(section) if claim.id in judgements]
     return ", ".join(f"{verdicts.count(each)} {each}" for each in VERDICTS if each in verdicts) or "–"
-
-
-def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:]

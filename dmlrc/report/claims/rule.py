@@ -68,7 +68,6 @@ def judge(
     """The rule: reproduced if the whole interval lies in the region, not reproduced if all of it lies outside.
 
     full: whether all records behind the estimate are finished and of the full budget.
-
     below: how many of the rows behind it are worse than their untrained start, and how many rows there are. end_below:
     whether it is a range, and a row that makes it is so. at_most: see `Claim`.
     """

@@ -52,25 +52,19 @@ def numbers(edition: Sequence[StudyRecords] | Judged, section: str | None = None
     printed), ours, low, high (in the statistic's own unit: accuracies are fractions), n, units, interval, verdict, why
     (it is no firmer), below_trunk, needs, link.
     """
-    frames = [
-        _frame(judgements_of_study, section).assign(study=name)
-        for name, judgements_of_study in judged(edition, section).items()
+    rows = [
+        {"study": name, **_row(claim, own[claim.id])}
+        for name, own in judged(edition, section).items()
+        for claim in of_section(section)
+        if claim.id in own
     ]
-    return pd.concat(frames, ignore_index=True).set_index("study")
+    return pd.DataFrame(rows).set_index("study")
 
 
 def counts(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     """How many claims have which verdict: a row a main study or `WITHOUT_RECORDS`, a column a verdict."""
-    rows = {
-        name: pd.Series([each.verdict for each in judgements_of_study.values()]).value_counts()
-        for name, judgements_of_study in judged(edition).items()
-    }
-    return pd.DataFrame(rows).T.reindex(columns=list(VERDICTS)).fillna(0).astype(int)
-
-
-def _frame(judgements_by_id: Mapping[str, Judgement], section: str | None) -> pd.DataFrame:
-    claims = [claim for claim in of_section(section) if claim.id in judgements_by_id]
-    return pd.DataFrame([_row(claim, judgements_by_id[claim.id]) for claim in claims])
+    given = {name: [each.verdict for each in own.values()] for name, own in judged(edition).items()}
+    return pd.DataFrame({verdict: {name: own.count(verdict) for name, own in given.items()} for verdict in VERDICTS})
 
 
 def _row(claim: Claim, judgement: Judgement) -> dict:
