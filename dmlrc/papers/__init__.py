@@ -1,7 +1,7 @@
 """The five papers, one module each: citation, protocol, methods, expected numbers.
 
 `ALL` is the one list of them. The command line, the tables of protocols and methods, the claims and their chapters read
-it; a paper's claims are `CLAIMS` of `dmlrc.report.claims.<key>`, its deviations `dmlrc.report.deviations.<key>`.
+it; a paper's claims are `dmlrc/report/claims/<key>.toml`, its deviations `dmlrc/report/deviations/<key>.toml`.
 """
 
 from dataclasses import dataclass, field

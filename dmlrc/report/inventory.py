@@ -42,23 +42,19 @@ def experiments_table(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     rows = []
     for main in edition:
         for name, study in experiments.of(main.name).items():
-            recorded = experiments.load(main.name, name)
-            title = titles.experiment(name, study.protocol.paper)
-            row = {"Study": main.name, "experiment": title, "rows": str(len(study.methods))}
-            if recorded is None:
-                rows.append(
-                    row | {"reruns": "not run", "steps": "–", "core hours": "–", "commit": "–", "name": study.name}
-                )
-                continue
-            states = recorded.reruns["state"].value_counts()
-            wanted = len(study.methods) * study.repetitions * study.budget.reruns
-            lost = [f"{states[state]} {state}" for state in tables.NO_RESULT if state in states]
-            row["reruns"] = "; ".join([f"{states.get('complete', 0)} of {wanted}", *lost])
-            row["steps"] = f"{recorded.runs['steps'].sum():,}"
-            row["core hours"] = f"{recorded.runs['seconds'].sum() / 3600:.2f}"
-            rows.append(row | {"commit": about.made(recorded, "commit"), "name": study.name})
+            row = {"Study": main.name, "experiment": titles.experiment(name, study.protocol.paper)}
+            row |= {"rows": str(len(study.methods)), "reruns": "not run", "name": study.name}
+            if (recorded := experiments.load(main.name, name)) is not None:
+                states = recorded.reruns["state"].value_counts()
+                wanted = len(study.methods) * study.repetitions * study.budget.reruns
+                lost = [f"{states[state]} {state}" for state in tables.NO_RESULT if state in states]
+                row["reruns"] = "; ".join([f"{states.get('complete', 0)} of {wanted}", *lost])
+                row["steps"] = f"{recorded.runs['steps'].sum():,}"
+                row["core hours"] = f"{recorded.runs['seconds'].sum() / 3600:.2f}"
+                row["commit"] = about.made(recorded, "commit")
+            rows.append(row)
     columns = ["Study", "experiment", "rows", "reruns", "steps", "core hours", "commit", "name"]
-    return pd.DataFrame(rows, columns=columns).set_index(columns[:2])
+    return pd.DataFrame(rows, columns=columns).fillna("–").set_index(columns[:2])
 
 
 def studies_table(studies: Iterable[Study]) -> pd.DataFrame:

@@ -14,8 +14,7 @@ from scipy import stats
 
 from dmlrc import migrate
 from dmlrc.methods import LOSS_WEIGHTS_LR
-from dmlrc.report import common, published, statistics, style
-from dmlrc.report.deviations import fehervari2019 as deviations
+from dmlrc.report import common, deviations, published, statistics, style
 from dmlrc.report.fehervari2019 import figures, page
 
 MAIN = "glyphs-full"
@@ -221,7 +220,7 @@ def test_ledger_names_what_differs_and_only_that():
     ours = made(NAME, score)
     ours.meta["settings"] = {"proxy_nca": {"proxy_std": 0.00125}, "margin": {LOSS_WEIGHTS_LR: 1e-4}}
     ours.meta["changes"] = {"margin": {"loss_weight_decay": 0.0}}
-    table = deviations.ledger({MAIN: ours, "grocery-frozen-rate1e-4": other, "absent": None})
+    table = deviations.ledger("fehervari2019", {MAIN: ours, "grocery-frozen-rate1e-4": other, "absent": None})
     rows = table.set_index("setting")
     assert rows.loc["images in a batch", "ours"] == "60"
     assert rows.loc["images in a batch", "the paper's"] == "120"

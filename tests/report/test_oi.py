@@ -15,8 +15,7 @@ from matplotlib.colors import to_hex
 
 from dmlrc import metrics, studies
 from dmlrc.metrics.histograms import jsd, pair_histograms
-from dmlrc.report import common, publish, published, style
-from dmlrc.report.deviations import oi2021 as deviations
+from dmlrc.report import common, deviations, publish, published, style
 from dmlrc.report.oi2021 import figures, page
 
 MAIN = "glyphs-full"
@@ -234,7 +233,7 @@ def test_curves_are_drawn():
 
 
 def test_ledger():
-    rows = deviations.ledger({MAIN: run()}).set_index("setting")
+    rows = deviations.ledger("oi2021", {MAIN: run()}).set_index("setting")
     assert rows.loc["trunk", "the paper's"] == "Inception-v3"
     assert rows.loc["trunk", "ours"] == "conv4"
     assert rows.loc["number of bins", "ours"] == "100 on [-1, 1]"

@@ -17,8 +17,7 @@ from matplotlib.colors import to_hex
 
 from dmlrc import metrics, studies
 from dmlrc.papers import roth2020 as paper
-from dmlrc.report import publish, published, style
-from dmlrc.report.deviations import roth2020 as deviations
+from dmlrc.report import deviations, publish, published, style
 from dmlrc.report.roth2020 import figures, numbers, page, toy
 
 MAIN = "glyphs-full"
@@ -528,7 +527,7 @@ def test_the_records_of_the_toy_are_what_its_training_gives(home, monkeypatch):
 
 
 def test_ledger_names_what_differs():
-    rows = deviations.ledger({MAIN: table()})
+    rows = deviations.ledger("roth2020", {MAIN: table()})
     assert list(rows.columns) == ["setting", "ours", "the paper's", "where", "why"]
     assert rows.index[0] == 1
     found = rows.set_index("setting")

@@ -11,8 +11,8 @@ from scipy import stats
 
 from dmlrc import records as records_module
 from dmlrc.papers import musgrave2020
-from dmlrc.report import common, labels, published, statistics, tables, titles
-from dmlrc.report.deviations import musgrave2020 as deviations
+from dmlrc.report import common, deviations, labels, published, statistics, tables, titles
+from dmlrc.report.deviations import compare
 from dmlrc.report.musgrave2020 import page, race, winners, years
 from dmlrc.report.statistics import Estimate
 
@@ -471,7 +471,7 @@ def test_answer_has_a_row_for_every_results_table():
 
 
 def test_ledger_lists_the_fields_that_differ_and_numbers_them():
-    table = deviations.ledger({"ours": fake_records(protocol=musgrave2020.FROZEN)})
+    table = deviations.ledger("musgrave2020", {"ours": fake_records(protocol=musgrave2020.FROZEN)})
     settings = table["setting"].tolist()
     assert table.index.tolist() == list(range(1, len(table) + 1))
     assert "frozen_trunk" in settings
@@ -480,8 +480,8 @@ def test_ledger_lists_the_fields_that_differ_and_numbers_them():
     assert (table["why"].str.len() > 0).all()
     paper = fake_records(protocol=musgrave2020.PROTOCOL)
     paper.meta["budget"]["name"] = "full"
-    table = deviations.ledger({"paper": paper})
-    by_hand = {row[0] for row in deviations.BY_HAND} - {"budget"}  # the full one
+    table = deviations.ledger("musgrave2020", {"paper": paper})
+    by_hand = {row.setting for row in compare.read("musgrave2020").rows} - {"budget"}  # the full one
     assert set(table["setting"]) <= {"weight_decay", "momentum", *by_hand}  # those two the paper leaves open
 
 
@@ -497,15 +497,20 @@ def test_a_first_run_is_explained_and_so_is_an_experiment_around_it():
 def test_ledger_counts_the_reruns_of_each_search():
     records = fake_records(reruns=3, protocol=musgrave2020.FROZEN)
     row = "number of reruns"
-    assert deviations.ledger({"ours": records}).set_index("setting").loc[row, "ours"] == "3"
+    assert deviations.ledger("musgrave2020", {"ours": records}).set_index("setting").loc[row, "ours"] == "3"
     records.meta["repetitions"] = 2
-    assert deviations.ledger({"ours": records}).set_index("setting").loc[row, "ours"] == "3 after each of 2 searches"
+    assert (
+        deviations.ledger("musgrave2020", {"ours": records}).set_index("setting").loc[row, "ours"]
+        == "3 after each of 2 searches"
+    )
 
 
 def test_ledger_compares_the_crops_of_cars_with_cars196():
     paper = replace(musgrave2020.PROTOCOL, eval_every=5, patience=14)
     rows = {
-        name: deviations.ledger({"ours": fake_records(dataset=name, protocol=paper)}).set_index("setting")
+        name: deviations.ledger("musgrave2020", {"ours": fake_records(dataset=name, protocol=paper)}).set_index(
+            "setting"
+        )
         for name in ("cars196crops", "cub200_2010")
     }
     assert not {"eval_every", "patience"} & set(rows["cars196crops"].index)
@@ -514,7 +519,7 @@ def test_ledger_compares_the_crops_of_cars_with_cars196():
     assert rows["cub200_2010"].loc["stored images", "ours"].startswith("a square around each bird")
     assert rows["cars196crops"].loc["data set", "ours"] == "Cars crops"
     both = {name: fake_records(dataset=name, protocol=musgrave2020.FROZEN) for name in ("cars196crops", "grocery")}
-    row = deviations.ledger(both).set_index("setting").loc["patience"]
+    row = deviations.ledger("musgrave2020", both).set_index("setting").loc["patience"]
     assert row["the paper's"] == "cars196crops: 14; grocery: 9"
 
 
@@ -522,7 +527,7 @@ def test_a_partly_frozen_trunk_is_named_as_what_it_is():
     partly = replace(musgrave2020.FROZEN, frozen_trunk=False, train_from="features.12", augmentation="flip")
     records = fake_records(protocol=partly)
     assert labels.trunk(records.meta["protocol"]) == "SqueezeNet 1.0, last block trained"
-    rows = deviations.ledger({"ours": records}).set_index("setting")
+    rows = deviations.ledger("musgrave2020", {"ours": records}).set_index("setting")
     assert rows.loc["train_from", "ours"] == "features.12"
     assert "frozen_trunk" not in rows.index  # as in the paper
 

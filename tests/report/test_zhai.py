@@ -14,8 +14,7 @@ from factories import LOSSES, made, run_notebook
 
 from dmlrc import migrate
 from dmlrc.papers import zhai2019 as paper
-from dmlrc.report import published, starts
-from dmlrc.report.deviations import zhai2019 as deviations
+from dmlrc.report import deviations, published, starts
 from dmlrc.report.zhai2019 import figures, numbers, page
 
 MAIN = "glyphs-full"
@@ -242,7 +241,9 @@ def test_architecture_names_the_protocols_numbers():
 
 def test_ledger_names_what_differs_and_only_that():
     other = made("grocery-frozen-rate1e-4-zhai2019", score)
-    rows = deviations.ledger({MAIN: made(NAME, score), "grocery-frozen-rate1e-4": other}).set_index("setting")
+    rows = deviations.ledger("zhai2019", {MAIN: made(NAME, score), "grocery-frozen-rate1e-4": other}).set_index(
+        "setting"
+    )
     assert rows.loc["embedding_dim", "ours"] == "2048"
     assert rows.loc["frozen_trunk", "ours"] == "Glyphs: no; Grocery Store (first run): yes"
     assert rows.loc["lr", "the paper's"] == "0.01"

@@ -8,7 +8,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dmlrc.report import style, svg, titles
-from dmlrc.report.claims.rule import NOT_REPRODUCED, REPRODUCED, Claim, Region
+from dmlrc.report.claims.claim import Claim, Region
+from dmlrc.report.claims.rule import NOT_REPRODUCED, REPRODUCED
 from dmlrc.report.claims.verdicts import Judged
 from dmlrc.report.statistics import Estimate
 

@@ -9,21 +9,11 @@ from markupsafe import Markup
 from dmlrc import papers
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels
+from dmlrc.report.claims.claim import CLAIMS, OURS, Claim, Unit
 from dmlrc.report.claims.exhibits import link
 from dmlrc.report.claims.measures import SEEDS_ONLY
-from dmlrc.report.claims.rule import (
-    BELOW,
-    INCONCLUSIVE,
-    NOT_REPRODUCED,
-    OURS,
-    REPRODUCED,
-    VERDICTS,
-    Claim,
-    Judgement,
-    Low,
-    Unit,
-)
-from dmlrc.report.claims.verdicts import CLAIMS, Judged, in_paper, judged, of_section
+from dmlrc.report.claims.rule import BELOW, INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, VERDICTS, Judgement
+from dmlrc.report.claims.verdicts import Judged, in_paper, judged, of_section
 from dmlrc.report.method import notes
 
 PAPERS = {paper.id: paper for paper in papers.ALL}
@@ -45,7 +35,7 @@ def overview(
     studies = judged(edition)
     rows = [
         {
-            "Claim": _said(claim),
+            "Claim": f"{claim.claim} (exploratory)" if claim.exploratory else claim.claim,
             **{name: _verdict(judgements.get(claim.id)) for name, judgements in studies.items()},
             "paper": f"ours, on {PAPERS[claim.paper].label}" if claim.origin == OURS else PAPERS[claim.paper].label,
             "see": _see(claim),
@@ -65,7 +55,7 @@ def table(edition: Sequence[StudyRecords] | Judged, section: str | None = None) 
     studies = {name: judgements for name, judgements in judged(edition, section).items() if ids & set(judgements)}
     rows = [
         {
-            "Claim": _said(claim),
+            "Claim": f"{claim.claim} (exploratory)" if claim.exploratory else claim.claim,
             **{name: _cell(claim, judgements.get(claim.id)) for name, judgements in studies.items()},
             "the paper's numbers": in_paper(claim) or "–",
             "said in": said_in(claim),
@@ -87,10 +77,6 @@ def said_in(claim: Claim) -> Markup:
     return Markup('{}: "{}"').format(where, claim.quote) if claim.quote else where
 
 
-def _said(claim: Claim) -> str:
-    return f"{claim.claim} (exploratory)" if claim.exploratory else claim.claim
-
-
 def _with_marks(rows: list[dict], studies: Judged, claims: Sequence[Claim]) -> tuple[pd.DataFrame, pd.DataFrame]:
     cells = pd.DataFrame(rows, dtype=object).set_index("Claim")  # a column of plain strings would forget its `Markup`
     marks = pd.DataFrame("", index=cells.index, columns=cells.columns)
@@ -106,7 +92,8 @@ def _decided_by(claim: Claim) -> str:
         return "–"
     rationale = f" ({claim.rationale})" if claim.rationale else ""
     exploratory = f" Exploratory: {claim.exploratory}." if claim.exploratory else ""
-    return f"{claim.statistic}: {claim.region.text(claim.unit)}{rationale}. {_sentence(claim.interval)}.{exploratory}"
+    interval = claim.interval[0].upper() + claim.interval[1:]
+    return f"{claim.statistic}: {claim.region.text(claim.unit)}{rationale}. {interval}.{exploratory}"
 
 
 def _verdict(judgement: Judgement | None) -> str:
@@ -140,8 +127,8 @@ def _cell(claim: Claim, judgement: Judgement | None) -> str:
 def _value(unit: Unit, value: float) -> str:
     """A statistic as printed; one that is told in powers of ten as `labels.number` tells it.
 
-    >>> from dmlrc.report.claims.rule import POINTS, TINY
-    >>> _value(POINTS, 0.0123), _value(TINY, 2e-8), _value(TINY, 0.0)
+    >>> from dmlrc.report.claims.claim import UNITS
+    >>> _value(UNITS["points"], 0.0123), _value(UNITS["tiny"], 2e-8), _value(UNITS["tiny"], 0.0)
     ('+1.23', '2·10⁻⁸', '0')
     """
     return labels.number(value) if unit.form == "e" else unit.text(value)
@@ -162,7 +149,7 @@ def unsettled(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
 
 def _reason(judgement: Judgement) -> str:
     """Why a claim is open, without counts, so that claims stand together that share it."""
-    return MOST_LOW if judgement.low is Low.MOST else judgement.why
+    return MOST_LOW if judgement.most_low else judgement.why
 
 
 MOST_LOW = f"most of its rows lie {BELOW}"
@@ -182,21 +169,14 @@ _SENTENCES = {claim.id: claim.claim for claim in CLAIMS}
 def by_paper(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     """How many claims of each section have which verdict: a row a section, a column a main study."""
     studies = judged(edition)
-    rows = [
-        {
-            "Paper": title,
-            "claims": str(len(of_section(section))),
-            **{study: _counted(judgements, section) for study, judgements in studies.items()},
-        }
+    rows = {
+        title: {"claims": str(len(of_section(section)))}
+        | {study: _counted(judgements, section) for study, judgements in studies.items()}
         for section, title in SECTIONS.items()
-    ]
-    return pd.DataFrame(rows).set_index("Paper")
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Paper")
 
 
 def _counted(judgements: Mapping[str, Judgement], section: str) -> str:
     verdicts = [judgements[claim.id].verdict for claim in of_section(section) if claim.id in judgements]
     return ", ".join(f"{verdicts.count(each)} {each}" for each in VERDICTS if each in verdicts) or "–"
-
-
-def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:]

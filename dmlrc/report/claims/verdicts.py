@@ -2,41 +2,30 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from importlib import import_module
 
 import pandas as pd
 
-from dmlrc import papers, records
 from dmlrc.records import StudyRecords
 from dmlrc.report import editions
 from dmlrc.report.claims import rule
-from dmlrc.report.claims.rule import OURS, PAPER, VERDICTS, Claim, Judgement
+from dmlrc.report.claims.claim import CLAIMS, OURS, PAPER, Claim
+from dmlrc.report.claims.rule import VERDICTS, Judgement
 from dmlrc.report.statistics import Estimate
-
-CLAIMS: tuple[Claim, ...] = tuple(
-    claim for paper in papers.ALL for claim in import_module(f"dmlrc.report.claims.{paper.key}").CLAIMS
-)
-"""The claims of all papers, one module a paper."""
-
 
 WITHOUT_RECORDS = "judged once"
 """The column of the claims that need no records of a study: on published numbers and metrics, and the retracted."""
 
 
 def of_section(section: str | None) -> list[Claim]:
-    """The claims of a paper, "roth" for instance, that are its own sentences; `rule.OURS`: those of ours; None: all."""
+    """The claims of a paper, "roth" for instance, that are its own sentences; `OURS`: those of ours; None: all."""
     return [claim for claim in CLAIMS if section in (None, claim.paper if claim.origin == PAPER else OURS)]
 
 
-def judgements(main: str | StudyRecords, claims: Iterable[Claim] = CLAIMS) -> dict[str, Judgement]:
-    """The judgement of every one of these claims that needs records, by its id.
-
-    main: a study's name, or its records.
-    """
-    records_of_main = main if isinstance(main, StudyRecords) else records.load(main)
+def judgements(main: StudyRecords, claims: Iterable[Claim]) -> dict[str, Judgement]:
+    """The judgement of every one of these claims that needs records, by its id."""
     claims = [claim for claim in claims if claim.needs]
     needed = dict.fromkeys(name for claim in claims for name in (*claim.needs, *claim.more) if name != "main")
-    evidence = {name: editions.experiment_of(records_of_main.name, name) for name in needed} | {"main": records_of_main}
+    evidence = {name: editions.experiment_of(main.name, name) for name in needed} | {"main": main}
     lower = cache(rule.lower_than_untrained)  # of each study once, not for each claim
     return {claim.id: rule.evaluate(claim, evidence, lower) for claim in claims}
 
@@ -56,37 +45,26 @@ def judged_claims(edition: Sequence[StudyRecords], claims: Sequence[Claim]) -> J
     return {main.name: judgements(main, claims) for main in edition} | ({WITHOUT_RECORDS: once} if once else {})
 
 
-def judge(main: str | StudyRecords, section: str | None = None) -> pd.DataFrame:
-    """Every claim of a section (default of all) that needs records, with its verdict, a row a claim.
-
-    Columns: id, paper, origin, exploratory, claim, paper_value (the same statistic in the paper, as printed), ours,
-    low, high (in the statistic's own unit: accuracies are fractions), n, units, interval, verdict, why (it is no
-    firmer), needs, link.
-    """
-    return _frame(judgements(main, of_section(section)), section)
-
-
 def numbers(edition: Sequence[StudyRecords] | Judged, section: str | None = None) -> pd.DataFrame:
-    """`judge` of every main study, one below the other, told apart by the index, `study`; then `WITHOUT_RECORDS`."""
-    frames = [
-        _frame(judgements_of_study, section).assign(study=name)
-        for name, judgements_of_study in judged(edition, section).items()
+    """Every claim of a section (default of all) with its verdict: a row a claim and main study, or `WITHOUT_RECORDS`.
+
+    Index: study. Columns: id, paper, origin, exploratory, claim, paper_value (the same statistic in the paper, as
+    printed), ours, low, high (in the statistic's own unit: accuracies are fractions), n, units, interval, verdict, why
+    (it is no firmer), below_trunk, needs, link.
+    """
+    rows = [
+        {"study": name, **_row(claim, own[claim.id])}
+        for name, own in judged(edition, section).items()
+        for claim in of_section(section)
+        if claim.id in own
     ]
-    return pd.concat(frames, ignore_index=True).set_index("study")
+    return pd.DataFrame(rows).set_index("study")
 
 
 def counts(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     """How many claims have which verdict: a row a main study or `WITHOUT_RECORDS`, a column a verdict."""
-    rows = {
-        name: pd.Series([each.verdict for each in judgements_of_study.values()]).value_counts()
-        for name, judgements_of_study in judged(edition).items()
-    }
-    return pd.DataFrame(rows).T.reindex(columns=list(VERDICTS)).fillna(0).astype(int)
-
-
-def _frame(judgements_by_id: Mapping[str, Judgement], section: str | None) -> pd.DataFrame:
-    claims = [claim for claim in of_section(section) if claim.id in judgements_by_id]
-    return pd.DataFrame([_row(claim, judgements_by_id[claim.id]) for claim in claims])
+    given = {name: [each.verdict for each in own.values()] for name, own in judged(edition).items()}
+    return pd.DataFrame({verdict: {name: own.count(verdict) for name, own in given.items()} for verdict in VERDICTS})
 
 
 def _row(claim: Claim, judgement: Judgement) -> dict:
@@ -112,10 +90,9 @@ def _row(claim: Claim, judgement: Judgement) -> dict:
     }
 
 
-@cache  # once, not for every study
 def in_paper(claim: Claim) -> str:
     """The statistic in the paper's own numbers, as printed, and how many of these lie outside the region."""
-    values = claim.published() if claim.published else {}
+    values = claim.published
     if not values:
         return claim.printed
     text = ", ".join(f"{where} {claim.unit.text(value)}" for where, value in values.items())

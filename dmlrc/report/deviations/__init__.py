@@ -1,5 +1,9 @@
-"""The deviation ledgers: where studies differ from their papers, numbered, with the reason; one module a paper.
+"""The deviation ledgers: where studies differ from their papers, numbered, with the reason; one TOML file a paper.
 
-Two sources: the protocol's fields, compared by the machine (each module's `REASONS` adds the paper's section and the
-why), and what no field shows, written by hand (`BY_HAND`).
+Two sources: the protocol's fields, compared by the machine, and rows on what no field shows. What the rows say of ours
+is typed, or computed from the records by a function of `ours`.
 """
+
+from dmlrc.report.deviations.compare import ledger
+
+__all__ = ["ledger"]

@@ -81,10 +81,10 @@ def wrong_right(pairs: Sequence[Pair]) -> Figure:
     figure, axes = canvas(0.9 + 0.33 * len(pairs))
     axis = axes[0, 0]
     for row, pair in enumerate(pairs):
-        axis.plot([100 * pair.right, 100 * pair.wrong], [row, row], color=GREY, linewidth=1.5, zorder=1)
-        for value, face, told in ((pair.right, BLUE, "as it should be"), (pair.wrong, "white", "as the fault has it")):
-            (dot,) = axis.plot(100 * value, row, "o", color=BLUE, markerfacecolor=face, markersize=6)
-            svg.tips(dot, f"{pair.what}: {100 * value:.1f} %, {told}")
+        axis.plot([pair.right, pair.wrong], [row, row], color=GREY, linewidth=1.5, zorder=1)
+        for value, face, role in ((pair.right, BLUE, "as it should be"), (pair.wrong, "white", "as the fault has it")):
+            (dot,) = axis.plot(value, row, "o", color=BLUE, markerfacecolor=face, markersize=6)
+            svg.tips(dot, f"{pair.what}: {value:.1f} %, {role}")
     texts = ["\n".join(textwrap.wrap(pair.what, 26)) for pair in pairs]
     axis.set(yticks=range(len(pairs)), ylim=(len(pairs) - 0.5, -0.5), xlim=(-3, 103), xlabel="score, %")
     axis.set_yticklabels(texts, fontsize=8)

@@ -1,7 +1,7 @@
 """Findings about metrics: what evaluation code does in the cases that its authors did not think of.
 
-The faulty behaviours are restated here from their description, as short functions, so that right and wrong stand side
-by side. Everything is computed on made embeddings whose truth is known; accuracies are fractions.
+The faulty behaviours are restated here as short functions, so that right and wrong stand side by side. Everything is
+computed on made embeddings whose truth is known; accuracies are fractions.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,12 +32,15 @@ def _normalized(vectors: np.ndarray) -> np.ndarray:
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
+def _score(embeddings: np.ndarray, labels: np.ndarray, name: str) -> float:
+    return metrics.evaluate(embeddings, labels, names=(name,))[name]
+
+
 def hits_by_row_order(embeddings: np.ndarray, labels: np.ndarray, drop_first: bool = False) -> Iterator[np.ndarray]:
     """For each query, whether each neighbour is of its class, (N - 1,) bool, as naive evaluation code ranks them.
 
-    Wrong in two ways. Equal distances stay in the order of the rows (a stable argsort), so the score of tied images
-    depends on how the data set is sorted. With drop_first the query is removed by leaving out the first neighbour,
-    whoever that is: where an image has an exact copy, the copy may be dropped and the query stays its own neighbour.
+    Equal distances stay in the order of the rows. drop_first: the first neighbour is left out in the place of the
+    query, whoever that is.
     """
     squared = ((embeddings[:, None] - embeddings[None]) ** 2).sum(axis=2)  # exact: equal rows are at distance 0
     if not drop_first:
@@ -47,6 +50,12 @@ def hits_by_row_order(embeddings: np.ndarray, labels: np.ndarray, drop_first: bo
         yield labels[neighbours] == labels[query]
 
 
+def average_precision(hits: np.ndarray, depth: int) -> float:
+    """Sum of Precision@k over the hits among the first `depth` places; not yet divided by anything."""
+    hits = hits[:depth]
+    return float(np.sum(hits * np.cumsum(hits) / np.arange(1, len(hits) + 1)))
+
+
 def map_at_r_by_row_order(embeddings: np.ndarray, labels: np.ndarray, drop_first: bool = False) -> float:
     """MAP@R over the rankings of `hits_by_row_order`; every class needs two images."""
     positives = np.bincount(labels)[labels] - 1
@@ -54,45 +63,37 @@ def map_at_r_by_row_order(embeddings: np.ndarray, labels: np.ndarray, drop_first
     return float(np.mean([average_precision(hits, r) / r for hits, r in zip(rankings, positives, strict=True)]))
 
 
-def average_precision(hits: np.ndarray, depth: int) -> float:
-    """sum of Precision@k over the hits among the first `depth` places; not yet divided by anything."""
-    hits = hits[:depth]
-    return float(np.sum(hits * np.cumsum(hits) / np.arange(1, len(hits) + 1)))
+def map_at_c_per_query(embeddings: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """mAP@C of each query as one public code counts it, (N,): the sum of precisions is divided by C, not by C - 1."""
+    sizes = np.bincount(labels)[labels]
+    rankings = hits_by_row_order(embeddings, labels)
+    return np.array([average_precision(hits, c) / c for hits, c in zip(rankings, sizes, strict=True)])
 
 
-def ties(classes: int = 10, images: int = 10, orders: int = 10, seed: int = 0) -> pd.DataFrame:
-    """MAP@R of embeddings with ties under many orders of the same rows.
+def ties(classes: int = 10, images: int = 10, orders: int = 10) -> pd.DataFrame:
+    """MAP@R of embeddings with ties under many orders of the same rows, of naive code and ours.
 
-    Index: "collapsed" (every image at one point) and "8 bits" (the signs of a good embedding, so that many distances
-    are equal). Columns: sorted (naive code, rows sorted by class), lowest and highest (naive code, random orders),
-    ours_lowest and ours_highest (`metrics.evaluate`, all these orders).
+    8 bits: the signs of a good embedding, so that many distances are equal. sorted: rows sorted by class.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     good, labels = clustered(classes, images, dim=8)
     rows = {}
     for name, embeddings in {"collapsed": np.ones((len(labels), 1)), "8 bits": np.sign(good)}.items():
         permutations = [np.arange(len(labels)), *(rng.permutation(len(labels)) for _ in range(orders))]
-        naive = [map_at_r_by_row_order(embeddings[rows], labels[rows]) for rows in permutations]
-        ours = [
-            metrics.evaluate(embeddings[rows], labels[rows], names=("map_at_r",))["map_at_r"] for rows in permutations
-        ]
-        rows[name] = {
-            "sorted": naive[0],
-            "lowest": min(naive[1:]),
-            "highest": max(naive[1:]),
-            "ours_lowest": min(ours),
-            "ours_highest": max(ours),
-        }
+        first, *naive = (map_at_r_by_row_order(embeddings[order], labels[order]) for order in permutations)
+        ours = [_score(embeddings[order], labels[order], "map_at_r") for order in permutations]
+        rows[name] = {"sorted": first, "lowest": min(naive), "highest": max(naive)}
+        rows[name] |= {"ours_lowest": min(ours), "ours_highest": max(ours)}
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def duplicates(shares: Sequence[float] = (0.0, 0.1, 0.25, 0.5), seed: int = 0) -> pd.DataFrame:
+def duplicates(shares: Sequence[float] = (0.0, 0.1, 0.25, 0.5)) -> pd.DataFrame:
     """P@1 of an embedding in which a share of the images has an exact copy, of the same or of another class.
 
-    Columns: copies ("same class", "another class"), share, naive (the first neighbour dropped), ours (the query left
-    out by its index). A copy under another label is a mistake of the data, and the right P@1 of both images is 0.
+    naive: the first neighbour dropped; ours: the query left out by its index. A copy under another label is a mistake
+    of the data, and the right P@1 of both images is 0.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     embeddings, labels = clustered(classes=10, images=20, spread=0.05)
     rows = []
     for copies in ("same class", "another class"):
@@ -101,92 +102,58 @@ def duplicates(shares: Sequence[float] = (0.0, 0.1, 0.25, 0.5), seed: int = 0) -
             relabelled = labels[chosen] if copies == "same class" else (labels[chosen] + 1) % 10
             points, classes = np.concatenate([embeddings, embeddings[chosen]]), np.concatenate([labels, relabelled])
             naive = np.mean([hits[0] for hits in hits_by_row_order(points, classes, drop_first=True)])
-            ours = metrics.evaluate(points, classes, names=("precision_at_1",))["precision_at_1"]
+            ours = _score(points, classes, "precision_at_1")
             rows.append({"copies": copies, "share": share, "naive": naive, "ours": ours})
     return pd.DataFrame(rows)
 
 
-def map_at_c_per_query(embeddings: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """mAP@C of each query as one study's public code counts it, (N,).
-
-    The query is left out of its neighbours, but the sum of precisions over the first C of them, C the size of the
-    class, is divided by C. A class of C images has only C - 1 positives, so no query can reach 1; a query that is alone
-    in its class has C = 1 and no positive: it scores 0 instead of being left out.
-    """
-    sizes = np.bincount(labels)[labels]
-    return np.array(
-        [average_precision(hits, c) / c for hits, c in zip(hits_by_row_order(embeddings, labels), sizes, strict=True)]
-    )
-
-
-def singletons(counts: Sequence[int] = (0, 10, 50, 100), seed: int = 0) -> pd.DataFrame:
-    """Perfect embeddings with 100 images in classes of 5 and `counts` images alone in their class.
-
-    Columns: alone (images), share (of all), excluded (our P@1, and `num_excluded_queries`), as_zero (P@1 over all
-    queries, where an image without positives counts as a miss).
-    """
+def singletons(counts: Sequence[int] = (0, 10, 50, 100)) -> pd.DataFrame:
+    """P@1 of perfect embeddings with 100 images in classes of 5 and `counts` images alone in their class."""
     rows = []
     for count in counts:
         labels = np.concatenate([np.repeat(np.arange(20), 5), 20 + np.arange(count)])
         points = np.eye(20 + count)[labels]
         ours = metrics.evaluate(points, labels, names=("precision_at_1", "num_excluded_queries"))
-        as_zero = np.mean([hits[0] for hits in hits_by_row_order(points, labels)])
-        rows.append(
-            {
-                "alone": count,
-                "share": count / len(labels),
-                "ours": ours["precision_at_1"],
-                "excluded": int(ours["num_excluded_queries"]),
-                "as_zero": as_zero,
-            }
-        )
+        row = {"alone": count, "share": count / len(labels), "ours": ours["precision_at_1"]}
+        row["excluded"] = int(ours["num_excluded_queries"])
+        rows.append(row | {"as_zero": np.mean([hits[0] for hits in hits_by_row_order(points, labels)])})
     return pd.DataFrame(rows)
 
 
 def perfect_map_at_c(sizes: Sequence[int] = (2, 3, 5, 10, 50)) -> pd.DataFrame:
-    """mAP@C of a perfect embedding of 4 classes, by class size (the index).
-
-    Columns: ours, as_coded (`map_at_c_per_query`), formula ((C - 1) / C).
-    """
+    """mAP@C of a perfect embedding of 4 classes, by class size (the index)."""
     rows = {}
     for size in sizes:
         labels = np.repeat(np.arange(4), size)
         points = np.eye(4)[labels]
-        rows[size] = {
-            "ours": metrics.evaluate(points, labels, names=("map_at_c",))["map_at_c"],
-            "as_coded": map_at_c_per_query(points, labels).mean(),
-            "formula": (size - 1) / size,
-        }
+        coded = map_at_c_per_query(points, labels).mean()
+        rows[size] = {"ours": _score(points, labels, "map_at_c"), "as_coded": coded, "formula": (size - 1) / size}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("images a class")
 
 
-CLASS_METRICS = ("precision_at_1", "r_precision", "map_at_r", "jsd")
-
-
-def number_of_classes(counts: Sequence[int] = (25, 50, 100, 200), draws: int = 3, seed: int = 0) -> pd.DataFrame:
+def number_of_classes(counts: Sequence[int] = (25, 50, 100, 200), draws: int = 3) -> pd.DataFrame:
     """One embedding scored on random parts of its classes: metric means over `draws` parts, by number of classes.
 
-    The embedding is a mixture of 200 Gaussian classes of 10 images: every class is as good as every other, and only
-    how many there are changes. Columns: `CLASS_METRICS`.
+    Every class is as good as every other, and only how many there are changes.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     embeddings, labels = clustered(max(counts), images=10, spread=0.24)
     rows = {}
     for count in counts:
         scores = []
         for _ in range(draws if count < max(counts) else 1):
             part = np.isin(labels, rng.permutation(max(counts))[:count])
-            scores.append(metrics.evaluate(embeddings[part], labels[part], names=CLASS_METRICS))
+            names = ("precision_at_1", "r_precision", "map_at_r", "jsd")
+            scores.append(metrics.evaluate(embeddings[part], labels[part], names=names))
         rows[count] = pd.DataFrame(scores).mean()
     return pd.DataFrame(rows).T.rename_axis("classes")
 
 
 def validation_and_test(edition: Sequence[StudyRecords]) -> pd.DataFrame:
-    """MAP@R in cross-validation and on the test half, of the Reality Check and of these studies.
+    """MAP@R in cross-validation and on the test half, means over the methods, and how many classes either has.
 
-    Indexed by data set or study, means over the methods: validation, test (separated), ratio (validation / test), and
-    how many classes either has. The Reality Check's validation is the best trial of its published searches (batch 32);
-    ours is that of the reruns. The two parts hold different classes, so their number is not all that differs.
+    Of the Reality Check, whose validation is the best trial of its published searches (batch 32), and of these studies,
+    whose validation is that of the reruns. The two parts hold different classes: their number is not all that differs.
     """
     traces = published.search_traces()
     best = traces[traces["batch_size"] == 32].groupby(["dataset", "method"])["best"].max()
@@ -196,15 +163,16 @@ def validation_and_test(edition: Sequence[StudyRecords]) -> pd.DataFrame:
         reruns = records.runs[records.runs["kind"] == "rerun"].groupby("method")["val_map_at_r"].mean()
         pairs[records.name] = _side_by_side(reruns, tables.accuracy(records))
     counts = tables.class_counts(edition)
-    rows = {}
-    for name, pair in pairs.items():
-        if pair.empty:  # nothing has been retrained yet
-            continue
-        rows[name] = pair.mean().to_dict() | {
+    rows = {
+        name: pair.mean().to_dict()
+        | {
             "ratio": float((pair["validation"] / pair["test"]).mean()),
             "validation_classes": int(counts["validate"][name]),
             "test_classes": int(counts["test"][name]),
         }
+        for name, pair in pairs.items()
+        if len(pair)  # something has been retrained
+    }
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
@@ -217,9 +185,8 @@ def _side_by_side(validation: pd.Series, results: pd.DataFrame) -> pd.DataFrame:
 def random_nmi(layouts: Sequence[tuple[int, int]] = ((10, 100), (100, 10), (250, 4), (10_000, 4))) -> pd.DataFrame:
     """NMI where the clusters know nothing of the classes: rows classes x images a class.
 
-    Columns: classes, images, worst (each cluster holds one image each of `images` classes, NaN where there are fewer
-    classes than images), shuffled (clusters of equal size at random), kmeans (k-means of random 64-d directions; NaN
-    above 1,000 classes, where it would take minutes), formula (1 - log S / log C).
+    worst: `worst_clusters`, NaN for fewer classes than images; shuffled: clusters of equal size at random; kmeans: of
+    random 64-d directions, NaN above 1,000 classes, where it would take minutes; formula: 1 - log S / log C.
     """
     rng = np.random.default_rng(0)
     rows = []
@@ -230,8 +197,7 @@ def random_nmi(layouts: Sequence[tuple[int, int]] = ((10, 100), (100, 10), (250,
         row["shuffled"] = _nmi(labels, rng.permutation(labels))
         row["kmeans"] = np.nan
         if classes <= 1000:
-            directions = _normalized(rng.standard_normal((len(labels), 64)))
-            row["kmeans"] = metrics.evaluate(directions, labels, names=("nmi",))["nmi"]
+            row["kmeans"] = _score(_normalized(rng.standard_normal((len(labels), 64))), labels, "nmi")
         rows.append(row | {"formula": tables.nmi_of_random(classes, images)})
     return pd.DataFrame(rows)
 
@@ -247,33 +213,22 @@ def _nmi(labels: np.ndarray, clusters: np.ndarray) -> float:
 
 
 def kept_singular_values(dim: int = 32) -> pd.DataFrame:
-    """rho of two made spectra, by the singular values that are kept.
-
-    Index: "decaying" (each value 0.93 of the one before), "one idle direction" (all alike but the last, 1e-5 of them);
-    both with a largest one that stands out. Columns: all, paper (all but the largest), without_smallest (D - 1
-    components of a truncated decomposition), without_both.
-    """
-    decaying = 0.93 ** np.arange(dim)
-    idle = np.ones(dim)
+    """rho of two made spectra, both with a largest value that stands out, by the singular values that are kept."""
+    decaying, idle = 0.93 ** np.arange(dim), np.ones(dim)
     idle[-1] = 1e-5
+    kept = {"all": slice(None), "paper": slice(1, None), "without_smallest": slice(-1), "without_both": slice(1, -1)}
     rows = {}
     for name, values in {"decaying": decaying, "one idle direction": idle}.items():
         values = np.concatenate([[3.0], values[1:]])
-        rows[name] = {
-            "all": metrics.spectrum.spectral_decay(values),
-            "paper": metrics.spectrum.spectral_decay(values[1:]),
-            "without_smallest": metrics.spectrum.spectral_decay(values[:-1]),
-            "without_both": metrics.spectrum.spectral_decay(values[1:-1]),
-        }
+        rows[name] = {which: metrics.spectrum.spectral_decay(values[part]) for which, part in kept.items()}
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
 def ap_from_zero(positives: int = 3) -> pd.DataFrame:
     """AP@R of single rankings, the sum begun at k = 1 and, read in three ways, at k = 0.
 
-    Index: "perfect", "second place wrong", "last hit at place R + 1". Columns: from_one (ours, k = 1..R), literal (it
-    has a term Precision@0 = 0/0, so NaN), shifted (places counted from 0, so R + 1 neighbours count: this is mAP@C),
-    query (the 0th neighbour is the query itself, a hit).
+    literal: it has a term Precision@0 = 0/0; shifted: places counted from 0, so R + 1 neighbours count; query: the 0th
+    neighbour is the query itself, a hit.
     """
     rankings = {
         "perfect": [1, 1, 1, 0, 0, 0],
@@ -285,10 +240,7 @@ def ap_from_zero(positives: int = 3) -> pd.DataFrame:
         hits = np.array(hits)
         gallery = np.arange(1.0, len(hits) + 1)[:, None]  # the query lies at 0, so these are the places
         ours = metrics.evaluate(gallery, hits, names=("map_at_r",), query=([[0.0]], [1]))
-        rows[name] = {
-            "from_one": ours["map_at_r"],
-            "literal": np.nan,
-            "shifted": average_precision(hits, positives + 1) / positives,
-            "query": (1 + average_precision(hits, positives)) / positives,
-        }
+        shifted, query = average_precision(hits, positives + 1), 1 + average_precision(hits, positives)
+        rows[name] = {"from_one": ours["map_at_r"], "literal": np.nan}
+        rows[name] |= {"shifted": shifted / positives, "query": query / positives}
     return pd.DataFrame.from_dict(rows, orient="index")

@@ -9,7 +9,7 @@ import pandas as pd
 from dmlrc.papers import musgrave2020
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import labels, published, statistics, tables
-from dmlrc.report.claims.musgrave2020 import slope_since
+from dmlrc.report.claims.named import slope_since
 from dmlrc.report.first.page import span
 from dmlrc.report.statistics import Estimate
 

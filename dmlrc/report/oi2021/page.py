@@ -15,7 +15,7 @@ from dmlrc.metrics.histograms import jensen_shannon_divergence
 from dmlrc.papers import oi2021
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import claims, common, editions, labels, published, statistics, tables
-from dmlrc.report.claims.oi2021 import JSD_LIKE_MAP, by_order
+from dmlrc.report.claims.named import from_other_orders
 from dmlrc.report.common import ByStudy
 from dmlrc.report.statistics import Estimate, of_groups
 from dmlrc.studies import experiments
@@ -338,7 +338,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     found: dict[str, float | str] = {"withdrawn": len(withdrawn)}
     for each in edition:
         verdicts = {name: one.verdict for name, one in judged[each.name].items()}
-        together = judged[each.name][JSD_LIKE_MAP].estimate
+        together = judged[each.name]["oi-jsd-like-map"].estimate
         own = _of_orders(each.name) | verdicts | {"r": together.value if together else np.nan}
         best = tables.deciding(tables.accuracy(each)).set_index("method")["mean"].drop(PRETRAINED, errors="ignore")
         own["losses"] = 100 * float(best.max() - best.min())
@@ -359,9 +359,10 @@ def _of_orders(main: str) -> dict[str, float]:
         raise KeyError(f"no class orders around {main}")
     wide = 100 * frame.pivot(index="order", columns=["metric", "what"], values="score")
     drawn, default = wide.drop(index="default"), wide.loc["default"]
+    ordered, others = scored.pop(EXPERIMENTS["default"]), scored.values()
     numbers: dict[str, float] = {"orders": len(wide), "parted": parted(frame)}
     for short, metric in {"map": "map_at_r", "recall": "precision_at_1"}.items():
-        gain = by_order(metric)(scored)
+        gain = from_other_orders(ordered, *others, row=oi2021.METHODS[0].name, metric=metric)
         numbers[f"{short}.gain"] = -100 * gain.value
         numbers |= {f"{short}.gain_low": -100 * gain.high, f"{short}.gain_high": -100 * gain.low}
         numbers[f"{short}.untrained"] = float(drawn[metric, "untrained"].mean() - default[metric, "untrained"])

@@ -1,31 +1,32 @@
-"""Claims that need no training: statistics of made-up spaces and of two losses, seeded, each in a second or two."""
+"""The statistics of claims that need no records: of made-up spaces, of two losses, and of published numbers.
+
+What is drawn is seeded, and each takes a second or two.
+"""
 
 import functools
 
 import torch
 
 from dmlrc import data, losses
-from dmlrc.report import statistics, untrained
+from dmlrc.report import published, statistics, tables, untrained
 from dmlrc.report.statistics import Estimate
 
 SEEDS = 5
-POINTS, CLASSES = 1000, 250  # 4 images a class, as in the paper's example
-TRUNK_IMAGES = 4  # a class
 
 
 @functools.cache
-def nmi_against_formula() -> Estimate:
+def nmi_against_formula(*, points: int, classes: int) -> Estimate:
     """NMI of random 64-dimensional embeddings minus 1 - log S / log C; a unit is a seed."""
-    scores = [untrained.random_scores(POINTS, [CLASSES], seed=seed, names=("nmi",)) for seed in range(SEEDS)]
+    scores = [untrained.random_scores(points, [classes], seed=seed, names=("nmi",)) for seed in range(SEEDS)]
     return statistics.mean([float(each["nmi"].iloc[0] - each["nmi_expected"].iloc[0]) for each in scores])
 
 
 @functools.cache
-def nmi_of_random_trunk() -> Estimate:
-    """NMI of a conv4 with random weights on small glyphs, 4 images of each class; a unit is a seed of the weights."""
+def nmi_of_random_trunk(*, images_per_class: int) -> Estimate:
+    """NMI of a conv4 with random weights on small glyphs; a unit is a seed of the weights."""
     images = data.load("glyphs-small")
     scores = [
-        untrained.random_trunks(images, ["conv4"], images_per_class=TRUNK_IMAGES, seed=seed)["nmi"].iloc[0]
+        untrained.random_trunks(images, ["conv4"], images_per_class=images_per_class, seed=seed)["nmi"].iloc[0]
         for seed in range(SEEDS)
     ]
     return statistics.mean(scores)
@@ -60,3 +61,20 @@ def one_function() -> Estimate:
         one, other = float(nca(embeddings, labels)), float(softmax(embeddings, labels))
         differences.append(one / other - 1)
     return statistics.mean(differences)
+
+
+def claimed(*, baseline: str) -> Estimate:
+    """Mean relative gain that papers of 2017 to 2019 print over a classic; a unit is the mean of a paper."""
+    gains = tables.claimed_improvement(published.claims(), baseline)
+    return statistics.mean(gains.groupby("paper")["gain"].mean())
+
+
+def share_copied() -> Estimate:
+    """Share of the papers that print a contrastive baseline of which one is, to the digit, that of an earlier paper.
+
+    Of papers of the same year the one that stands first in the table counts as the earlier.
+    """
+    rows = published.claims()
+    rows = rows[rows["primary"] & (rows["role"] == "contrastive_baseline")].sort_values("year", kind="stable")
+    copied = rows.duplicated(["dataset", "r1"]).groupby(rows["paper"]).any()
+    return statistics.share(int(copied.sum()), len(copied))

@@ -1,0 +1,159 @@
+"""Claims: sentences of the papers, or ours about them, and the number that decides each; one TOML file a paper."""
+
+import math
+import tomllib
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, ConfigDict
+from pydantic.dataclasses import dataclass
+
+from dmlrc import papers
+from dmlrc.records import StudyRecords
+from dmlrc.report.claims import named, on_the_spot
+from dmlrc.report.statistics import Estimate
+
+PAPER, OURS = "paper", "ours"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """How a statistic is printed: points of accuracy are 100 times the fraction, with 2 digits."""
+
+    scale: float
+    digits: int
+    suffix: str = ""
+    name: str = ""
+    form: str = "f"
+
+    def text(self, value: float) -> str:
+        """The value with its sign, a dash for NaN.
+
+        >>> UNITS["points"].text(0.0123), UNITS["percent"].text(-0.05), UNITS["tiny"].text(2e-8)
+        ('+1.23', '-5.0 %', '+2.0e-08')
+        """
+        return "–" if math.isnan(value) else f"{self.scale * value:+.{self.digits}{self.form}}{self.suffix}"
+
+
+UNITS = {
+    "points": Unit(100, 2, name=" points"),
+    "percent": Unit(100, 1, " %"),
+    "number": Unit(1, 2),
+    "loss": Unit(1, 3),
+    "tiny": Unit(1, 1, form="e"),
+}
+
+
+@dataclass(frozen=True)
+class Region:
+    """The values of a statistic for which a claim is true: the open interval from low to high."""
+
+    low: float = -math.inf
+    high: float = math.inf
+
+    def holds(self, low: float, high: float) -> bool:
+        """Whether all of [low, high] lies in the region."""
+        return self.low < low and high < self.high
+
+    def excludes(self, low: float, high: float) -> bool:
+        """Whether none of [low, high] lies in the region or at its edge."""
+        return high < self.low or low > self.high
+
+    def text(self, unit: Unit) -> str:
+        """The region in words.
+
+        >>> Region(low=0).text(UNITS["points"]), Region(-0.005, 0.005).text(UNITS["points"])
+        ('above 0', 'within 0.50 points of 0')
+        """
+        if self.low == -self.high:
+            return f"within {unit.text(self.high).lstrip('+')}{unit.name} of 0"
+        word, limit = ("below", self.high) if math.isinf(self.low) else ("above", self.low)
+        return f"{word} {unit.text(limit) + unit.name if limit else 0}"
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class Claim:
+    """One sentence of a paper, or one of ours about it, and the number that decides it.
+
+    claim: the sentence, in our words; quote: a few of the paper's own. source: where the paper says it. origin:
+    "paper", or "ours" for what no sentence of the paper says. exploratory: why it is no test, "" where it is one: it
+    was chosen after a look at the results. retracted: why our records cannot test the sentence, "" where they can; a
+    retracted claim stays listed and gets no verdict. decides: the paper's tables and figures that the verdict counts
+    for on the report card; link: the table or figure here that shows the numbers, see `exhibits`.
+    statistic: the number, in words, and what its units are. interval: how its interval is made. region: where the
+    number lies if the sentence is true; rationale: why there, unless the sentence itself says so.
+    needs: the records that it takes, "main" or ids of `experiments.of`; none: computed on the spot, without training.
+    more: records that it takes too, where they are there.
+    measure: the name of the statistic's function in `named`, or where nothing is needed in `on_the_spot`, as `name`,
+    and its keywords. published: the same statistic in the paper: data set or place -> number; printed: as text.
+    rows: the rows that it compares, default all, as in `rule.lower_than_untrained`; trunk_alone: it is about the
+    untrained trunk itself, and asks nothing of any start. is_range: the statistic is a range of the rows' P@1, which
+    its two ends make. at_most: the statistic is at most what the sentence is about, and lies below the region even
+    where that does not.
+    """
+
+    id: str
+    paper: str
+    claim: str
+    source: str
+    link: str
+    quote: str = ""
+    origin: Literal["paper", "ours"] = PAPER
+    exploratory: str = ""
+    retracted: str = ""
+    decides: tuple[str, ...] = ()
+    statistic: str = ""
+    interval: str = ""
+    region: Region = Region()
+    rationale: str = ""
+    unit: Annotated[Unit, BeforeValidator(lambda unit: UNITS.get(unit, unit))] = UNITS["points"]
+    needs: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()
+    measure: Mapping[str, Any] | None = None
+    published: Mapping[str, float] | None = None
+    printed: str = ""
+    rows: tuple[str, ...] = ()
+    trunk_alone: bool = False
+    is_range: bool = False
+    at_most: bool = False
+
+    def __post_init__(self):
+        if self.measure is None and not self.retracted:
+            raise ValueError(f"claim {self.id} has neither a measure nor a reason why it is retracted")
+
+    def records(self, evidence: Mapping[str, StudyRecords | None]) -> list[StudyRecords]:
+        """Its part of the evidence, in the order of `needs` and `more`."""
+        return [evidence[name] for name in (*self.needs, *self.more) if evidence.get(name) is not None]
+
+    def estimate(self, evidence: Mapping[str, StudyRecords | None]) -> Estimate:
+        """The statistic by these records; raises `MissingRowsError` where rows are missing."""
+        keywords = dict(self.measure)
+        statistic = getattr(named if self.needs else on_the_spot, keywords.pop("name"))
+        return statistic(*self.records(evidence), **keywords)
+
+
+def _toml(name: str) -> dict[str, Any]:
+    return tomllib.loads((files(__package__) / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+INTERVALS = _toml("intervals")
+"""How intervals are made, by the name that claims give: what is printed."""
+
+
+def _read(paper: papers.Paper) -> list[Claim]:
+    """The claims of a paper's file, whose `groups` name lists of rows."""
+    file = _toml(paper.key)
+    claims = []
+    for row in file["claims"]:
+        for part in (row, row.get("measure", {})):
+            part.update({key: file["groups"][part[key]] for key in GROUPED if isinstance(part.get(key), str)})
+        interval = INTERVALS[row.pop("interval")] if "interval" in row else ""
+        claims.append(Claim(paper=paper.id, interval=interval, **row))
+    return claims
+
+
+GROUPED = ("rows", "others", "without", "merged")
+"""The keys that may name a group of the file."""
+
+CLAIMS: tuple[Claim, ...] = tuple(claim for paper in papers.ALL for claim in _read(paper))

@@ -1,0 +1,355 @@
+"""The statistics that claims name: functions of the records that a claim needs, in their order, and of keywords.
+
+Each raises MissingRowsError where rows are missing.
+"""
+
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from dmlrc.records import PRETRAINED, StudyRecords
+from dmlrc.report import statistics, tables, titles
+from dmlrc.report.claims.measures import (
+    R1,
+    SEEDS_ONLY,
+    MissingRowsError,
+    at_level,
+    column,
+    contrast,
+    curve_end,
+    doublings,
+    held_out,
+    means,
+    present,
+    properties,
+    range_in_blocks,
+    relative,
+    relative_levels,
+    relative_sweep,
+    repeated,
+    seeds_only,
+    smallest,
+    spread,
+    sweep,
+    wide,
+)
+from dmlrc.report.statistics import Estimate
+from dmlrc.report.tables import CLASSICS
+
+JOINED = "concatenated"
+
+# Rows against rows
+
+
+def lead(
+    records: StudyRecords,
+    *,
+    rows: Sequence[str],
+    others: Sequence[str] = (),
+    without: Sequence[str] = (),
+    level: str = "",
+    metric: str = R1,
+    setting: str = "separated",
+) -> Estimate:
+    """The mean of rows minus the best of others (default all), chosen by its mean; of a sweep, at one level.
+
+    Choosing the other by the same scores makes it look a little better than it is, so the difference errs against the
+    claim that the rows are best. With one other it is a plain difference.
+    """
+    table = at_level(records, level, metric) if level else wide(records, metric, setting)
+    rivals = table.mean().dropna().drop([*rows, *without], errors="ignore")
+    rivals = rivals[rivals.index.isin(others)] if others else rivals
+    if rivals.empty:
+        raise MissingRowsError(f"no finished rerun of a row beside {', '.join(rows)} in {records.name}")
+    return contrast(table, dict.fromkeys(rows, 1 / len(rows)) | {rivals.idxmax(): -1})
+
+
+def lead_of_searched(main: StudyRecords, *, metric: str, setting: str, **rows: Sequence[str]) -> Estimate:
+    """`lead` of rows that share no search: the luck of seeds alone says nothing of how far apart they may lie.
+
+    So it has no interval where each was searched once.
+    """
+    found = lead(main, metric=metric, setting=setting, **rows)
+    again = repeated(wide(main, metric, setting))
+    return found if again else Estimate(found.value, np.nan, np.nan, 1, "searches")
+
+
+def over_pairs(
+    records: StudyRecords, *, pairs: Sequence[Sequence[str]], metric: str = R1, setting: str = "separated"
+) -> Estimate:
+    """The mean difference of pairs of rows, first minus second; each pair is a unit, the mean of its reruns."""
+    table = wide(records, metric, setting)
+    return statistics.mean([contrast(table, {first: 1, second: -1}).value for first, second in pairs])
+
+
+def same_models(records: StudyRecords, *, row: str, settings: Sequence[str]) -> Estimate:
+    """R@1 of one row's models in one setting minus those of the same models in another: true pairs."""
+    one, two = (column(records, row, R1, setting) for setting in settings)
+    return seeds_only((one - two).dropna())
+
+
+def relative_range(records: StudyRecords, *, metric: str, setting: str, rows: Sequence[str] = ()) -> Estimate:
+    """`spread` of rows (default all) as a share of their mean, whose own error is much smaller and not counted."""
+    table = wide(records, metric, setting)
+    table = present(table[table.columns.intersection(rows)] if rows else table, least=3)
+    return spread(table).divided_by(float(table.mean().mean()))
+
+
+def relative_gain(main: StudyRecords, *, classics: Sequence[str], metric: str) -> Estimate:
+    """Relative gain of the newer methods' mean score over that of some classics; it ends where a score is perfect."""
+    table = present(wide(main, metric, JOINED))
+    new = table.columns.difference(CLASSICS)
+    if not set(classics) <= set(table) or new.empty:
+        raise MissingRowsError(f"no finished rerun of {' and '.join(classics)}, or of newer methods")
+    perfect = 1 / float(table[list(classics)].mean().mean()) - 1
+    return replace(relative(table, list(new), list(classics)), attainable=(-1.0, perfect))
+
+
+def standing(records: StudyRecords, *, row: str, without: Sequence[str], metrics: Sequence[str]) -> Estimate:
+    """How far a row stands above the mean of the others in one metric minus how far it does in another.
+
+    Each in standard deviations over the others, taken as known. Both numbers of a rerun are of the same model, so their
+    difference is taken first.
+    """
+    parts = [wide(records, metric).drop(columns=list(without), errors="ignore") for metric in metrics]
+    scaled = [part / part.mean().drop(row, errors="ignore").std() for part in parts]
+    table = (scaled[0] - scaled[1]).dropna(axis="columns", how="all")
+    others = table.columns.drop(row, errors="ignore")
+    if len(others) < 2:
+        raise MissingRowsError(f"fewer than two methods besides {row} in {records.name}")
+    return contrast(table, {row: 1} | dict.fromkeys(others, -1 / len(others)))
+
+
+# Over the methods
+
+
+def slope_over_years(main: StudyRecords, *, since: int = 0) -> Estimate:
+    """Slope of the methods' concatenated P@1 over their years, from the year `since` on."""
+    return slope_since(tables.accuracy(main), since)
+
+
+def slope_since(frame: pd.DataFrame, since: int = 0) -> Estimate:
+    """Slope of P@1 over the years of the methods in a table of results, see `tables.measured_by_year`.
+
+    Where the classics count, no rise, which is what the claim denies, can be steeper than that to newer methods that
+    are all perfect.
+    """
+    rows = tables.measured_by_year(frame)
+    rows = rows[rows["year"] >= since]
+    found, old = statistics.slope(rows["year"], rows["value"], "methods"), rows["method"].isin(CLASSICS)
+    if not old.any():
+        return found
+    return replace(found, attainable=(0.0, statistics.slope(rows["year"], rows["value"].where(old, 1.0)).value))
+
+
+def rank_correlation(
+    records: StudyRecords,
+    *,
+    first: tuple[str, str],
+    second: tuple[str, str],
+    rows: Sequence[str] = (),
+    merged: Mapping[str, str] | None = None,
+) -> Estimate:
+    """Spearman's correlation over the methods of two (metric, setting); rows, merged: see `properties`."""
+    both = properties(records, (first, second), rows, merged)
+    return statistics.correlation(both.iloc[:, 0], both.iloc[:, 1], ranks=True)
+
+
+def lead_in_correlation(
+    records: StudyRecords,
+    *,
+    first: str,
+    others: Sequence[str],
+    rows: Sequence[str],
+    merged: Mapping[str, str] | None = None,
+) -> Estimate:
+    """|rank correlation| of a property of the training embeddings with R@1, minus the largest one of some others."""
+
+    def statistic(values: np.ndarray) -> np.ndarray:  # (..., methods, properties): R@1, first, then the others
+        ranks = statistics.to_ranks(values, axis=-2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", stats.ConstantInputWarning)  # NaN where a resample is constant
+            strengths = np.abs(stats.pearsonr(ranks[..., :1], ranks[..., 1:], axis=-2).statistic)
+        return strengths[..., 0] - strengths[..., 1:].max(axis=-1)
+
+    keys = [(R1, "separated"), *((name, "train") for name in (first, *others))]
+    return statistics.bootstrap(properties(records, keys, rows, merged).to_numpy(), statistic)
+
+
+def over_pretrained(main: StudyRecords) -> Estimate:
+    """Concatenated P@1 of the trained methods minus that of the trunk alone, over the methods."""
+    scores = main.scores.set_index(["method", "setting", "metric"])["value"]
+    key = (PRETRAINED, JOINED, R1)
+    if key not in scores.index:
+        raise MissingRowsError(f"no pretrained row in {main.name}")
+    return statistics.mean(means(main, setting=JOINED) - float(scores[[key]].iloc[0]))
+
+
+def validation_over_test(main: StudyRecords) -> Estimate:
+    """MAP@R of the same models on the validation classes minus that on the more numerous test classes."""
+    runs = main.runs
+    validation = runs[runs["kind"] == "rerun"].groupby("method")["val_map_at_r"].mean()
+    return statistics.mean((validation - means(main, "map_at_r")).dropna())
+
+
+def tuning(main: StudyRecords) -> Estimate:
+    """Standard deviation over the methods of the validation MAP@R of the median trial minus that of the best trial."""
+    trials = tables.sensitivity(main)
+    if len(trials) < 2:
+        raise MissingRowsError(f"fewer than 2 methods with trials in {main.name}")
+    both = trials[["median", "best"]].to_numpy()
+    return statistics.bootstrap(both, lambda rows: -np.diff(rows.std(axis=-2, ddof=1))[..., 0])
+
+
+# Trunks against losses
+
+
+def trunks_over_methods(main: StudyRecords, trunks: StudyRecords) -> Estimate:
+    """Range of R@1 over trunks with ImageNet weights minus that over trained methods; a unit is a trunk."""
+    heights = at_level(trunks, "imagenet").mean().dropna()
+    apart, found = float(np.ptp(heights)), spread(present(wide(main, setting=JOINED)))
+    ends = {"value": apart - found.value, "low": apart - found.high, "high": apart - found.low}
+    return replace(found, **ends, n=len(heights), units="trunks")
+
+
+def trunks_over_rows(records: StudyRecords) -> Estimate:
+    """In a sweep over trunks: range of the pretrained ones' mean R@1, minus the range over rows; n counts trunks."""
+    table = sweep(records)
+    table = present(table[[key for key in table if not titles.trunk_level(key[1])[1]]])
+    places = table.columns.to_frame(index=False).assign(place=range(table.shape[1]))
+    places = places.pivot(index="row", columns="level", values="place").dropna().to_numpy(int)  # (rows, trunks)
+    both = 1 - (1 - statistics.LEVEL) / 2  # so that the two intervals hold together
+    trunks, losses = (spread(table, of, both) for of in (places.T, places))
+    ends = {
+        "value": trunks.value - losses.value,
+        "low": trunks.low - losses.high,
+        "high": trunks.high - losses.low,
+    }
+    return replace(trunks, **ends, n=places.shape[1], units="trunks")
+
+
+# Sweeps
+
+
+def levels_apart(
+    records: StudyRecords, *, first: Collection[str], second: Collection[str] = (), relative: bool = False
+) -> Estimate:
+    """Mean R@1 at some levels of a sweep minus that at others (default the rest); each method is a unit.
+
+    Levels that a study lacks do not count. relative: the relative performance in the place of R@1.
+    """
+    table = relative_levels(records) if relative else sweep(records).mean().unstack("level")
+    second = second or table.columns.difference(first)
+    one, other = (table[table.columns.intersection(levels)].mean(axis=1, skipna=False) for levels in (first, second))
+    gains = (one - other).dropna()
+    if gains.empty:
+        raise MissingRowsError("no method was run with both of the settings that it compares")
+    return statistics.mean(gains)
+
+
+def level_range(records: StudyRecords) -> Estimate:
+    """Best minus worst level in mean relative performance; the methods are blocks."""
+    table = relative_levels(records)
+    if len(table) < 2:
+        raise MissingRowsError("only one objective with every level")
+    return range_in_blocks(table)
+
+
+def largest_fall(records: StudyRecords) -> Estimate:
+    """Fall of the relative performance from the best to the worst level, for the method with the largest.
+
+    The method and its two levels are chosen by the other reruns, for each rerun anew.
+    """
+    table = relative_sweep(records)
+    means = table.mean().unstack("level").dropna()
+    if means.empty or means.shape[1] < 2 or len(table) < 2:
+        raise MissingRowsError(f"no objective with two levels of {records.name} and two reruns")
+    falls = []
+    for rerun in table.index:
+        others = table.drop(index=rerun).mean().unstack("level").dropna()
+        row = (1 - others.min(axis=1) / others.max(axis=1)).idxmax()
+        levels = others.loc[row]
+        falls.append(1 - table.loc[rerun, (row, levels.idxmin())] / table.loc[rerun, (row, levels.idxmax())])
+    return seeds_only(falls)
+
+
+def gains_apart(records: StudyRecords, *, first: str, second: str) -> Estimate:
+    """What the row that gains most from one level over another gains more than the one that gains least.
+
+    Both are chosen by the other reruns, see `held_out`.
+    """
+    table = sweep(records)
+    if not {first, second} <= set(table.columns.get_level_values("level")):
+        raise MissingRowsError(f"no objective with {first} and {second}")
+    gains = (table.xs(first, axis=1, level="level") - table.xs(second, axis=1, level="level")).dropna(axis=1)
+    if gains.shape[1] < 2 or len(gains) < 2:
+        raise MissingRowsError(f"fewer than two objectives with {first} and {second}, or than two reruns")
+    return seeds_only(held_out(gains))
+
+
+def doubling(records: StudyRecords, *, row: str = "") -> Estimate:
+    """The rise of R@1 for each doubling of a sweep's number, least squares.
+
+    Of one row, and each rerun is a unit; default of all, and each row is a unit, the mean of its reruns.
+    """
+    table = sweep(records)
+    if row and row not in table.columns.get_level_values("row"):
+        raise MissingRowsError(f"no finished rerun of {row} in {records.name}")
+    slopes = doublings(table[[row]] if row else table.mean().to_frame().T, records.level_numbers)
+    values = (slopes[row] if row else slopes.iloc[0]).dropna()
+    if values.empty:
+        raise MissingRowsError(f"no method with two values in the sweep {records.name}")
+    return seeds_only(values) if row else statistics.mean(values)
+
+
+def smallest_doubling(records: StudyRecords, *, without: Collection[str]) -> Estimate:
+    """As `doubling`, of the method that rises least, over the levels that all methods have."""
+    table = sweep(records).drop(columns=list(without), level="row", errors="ignore")
+    known = table.notna().any().unstack("level", fill_value=False)  # (methods, levels)
+    shared = known.columns[known.all()]
+    if len(shared) < 2:
+        raise MissingRowsError(f"fewer than two values that all methods of the sweep {records.name} have")
+    table = table.loc[:, table.columns.get_level_values("level").isin(shared)]
+    return smallest(doublings(table, records.level_numbers))
+
+
+# Training curves and class orders
+
+
+def ends_apart(records: StudyRecords, *, metric: str, first: str, second: str) -> Estimate:
+    """A metric at the end of the training curves of one row minus that of another, Welch's over the reruns."""
+    found = statistics.welch(*(curve_end(records, metric, row) for row in (first, second)), "reruns")
+    return replace(found, how=f"{found.how}, {SEEDS_ONLY}")
+
+
+def gap_at_the_end(records: StudyRecords, *, row: str, first: str, second: str) -> Estimate:
+    """One metric minus another at the end of the curves of a row, over the reruns."""
+    return seeds_only((curve_end(records, first, row) - curve_end(records, second, row)).dropna())
+
+
+def correlation_of_curves(records: StudyRecords, *, row: str, first: str, second: str) -> Estimate:
+    """Correlation over the epochs of two validation metrics: the mean over the reruns, taken in Fisher's z."""
+    curves = records.curves
+    curves = curves[(curves["method"] == row) & (curves["kind"] == "rerun")]
+    table = curves.pivot_table(index=["number", "fold", "step"], columns="metric", values="value")
+    if not {first, second} <= set(table):
+        raise MissingRowsError(f"no validation curves in {records.name}")
+    runs = table[[first, second]].dropna().groupby(["number", "fold"])
+    r = [statistics.pearson(run[first], run[second]) for _, run in runs]
+    z = statistics.mean(np.arctanh(np.clip(r, -1 + 1e-6, 1 - 1e-6)))
+    value, low, high = (float(np.tanh(each)) for each in (z.value, z.low, z.high))
+    return replace(z, value=value, low=low, high=high)
+
+
+def from_other_orders(default: StudyRecords, *orders: StudyRecords, row: str, metric: str) -> Estimate:
+    """A test score with the default class order minus that with a random one; a random order is a unit.
+
+    The interval is that of a further random order, see `statistics.from_another`: an order is lower than a random one
+    where most are higher, not where their mean is.
+    """
+    drawn = [column(records, row, metric).mean() for records in orders]
+    return replace(statistics.from_another(column(default, row, metric), drawn), units="random class orders")
