@@ -15,7 +15,7 @@ from dmlrc.report import editions, published, statistics, tables, titles
 from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, PAPER, REPRODUCED, UNDERESTIMATED, Claim
 from dmlrc.report.claims.verdicts import CLAIMS, Judged, judged
 from dmlrc.report.fehervari2019 import page as fehervari
-from dmlrc.report.roth2020 import numbers as roth
+from dmlrc.report.roth2020 import page as roth
 from dmlrc.report.roth2020 import toy
 from dmlrc.report.statistics import Estimate
 

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from dmlrc import losses, metrics, paths, provenance
 from dmlrc.metrics.spectrum import spectrum
 from dmlrc.models.embedder import l2_normalize
-from dmlrc.report import common, statistics, style
+from dmlrc.report import statistics, style
 from dmlrc.report.statistics import Estimate
 from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 
@@ -175,34 +175,30 @@ def change(frame: pd.DataFrame, name: str, measure: str) -> Estimate:
     return statistics.mean(wide[name] - wide[VARIANTS[name].partner], "seeds")
 
 
-def cells(frame: pd.DataFrame) -> pd.DataFrame:
-    """roth-f6-seeds, cells: means over the seeds with 95 % intervals, and the change of P@1 against the partner."""
-    rows = {}
+COLUMNS = {
+    "train_p1": ("P@1, training, %", ".0%"),
+    "test_p1": ("P@1, test, %", ".0%"),
+    "test_gap": ("distance of test classes", ".2f"),
+    "spectrum": ("second singular value, %", ".1%"),
+}
+
+
+def compare(frame: pd.DataFrame) -> pd.DataFrame:
+    """roth-f6-seeds: means over the seeds, and what P@1 of the test classes gains over the partner, seed by seed."""
+    rows = []
     for name, part in frame.groupby("variant", sort=False):
-        variant = VARIANTS.get(name)
-        summary = {key: statistics.mean(part[key]) for key in ("train_p1", "test_p1", "test_gap", "spectrum")}
-        rows[variant.label if variant else "before training"] = {
-            "P@1, training, %": _cell(summary["train_p1"], 100, 0),
-            "P@1, test, %": _cell(summary["test_p1"], 100, 0),
-            "distance of test classes": _cell(summary["test_gap"], 1, 2),
-            "second singular value, %": _cell(summary["spectrum"], 100, 1),
-            "compared with": VARIANTS[variant.partner].label if variant and variant.partner else "–",
-            "its test P@1 is higher": common.judged(change(frame, name, "test_p1"))
-            if variant and variant.partner
-            else "–",
-        }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Loss")
-
-
-def _cell(summary: Estimate, factor: float, digits: int) -> str:
-    text = f"{factor * summary.value:.{digits}f}"
-    return text if np.isnan(summary.half) else f"{text} ± {factor * summary.half:.{digits}f}"
-
-
-def toy_scalars(frame: pd.DataFrame) -> dict[str, float]:
-    """The named numbers of the toy that the chapter records."""
-    means = frame.groupby("variant")[["test_p1", "spectrum"]].mean()
-    return {f"toy.{name}.{key}": float(means[key][name]) for name in means.index for key in means}
+        variant = VARIANTS.get(name, Variant("before training", "", {}))
+        row, partner = {"row": variant.label}, VARIANTS.get(variant.partner)
+        found = {key: statistics.mean(part[key]) for key in COLUMNS}
+        rows += [
+            row | {"column": head, "form": form, "mean": found[key].value, "half": found[key].half}
+            for key, (head, form) in COLUMNS.items()
+        ]
+        rows += [row | {"column": "compared with", "text": partner.label if partner else np.nan}]
+        gain = change(frame, name, "test_p1") if partner else statistics.mean([])
+        gained = {"column": "difference in test P@1, points", "form": "+.1%"}
+        rows += [row | gained | {"mean": gain.value, "half": gain.half}]
+    return pd.DataFrame(rows)
 
 
 COLOURS = (BLUE, ORANGE, GREEN, RED), (SKY, PURPLE, GREY, "black")  # of the training and of the test classes
