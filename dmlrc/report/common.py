@@ -4,7 +4,6 @@
 """
 
 import math
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -25,7 +24,6 @@ from dmlrc.studies.adapted import WHOLE_IMAGES
 ByStudy = Mapping[str, StudyRecords | None]
 
 R1 = "precision_at_1"
-RECALL = re.compile(r"recall_at_(\d+)")
 
 
 def present(by_study: ByStudy) -> dict[str, StudyRecords]:
@@ -55,10 +53,7 @@ def levels(records: StudyRecords) -> pd.Series:
 
 
 def over_seeds(records: StudyRecords, metric: str | None = None, setting: str | None = None) -> pd.DataFrame:
-    """`seeds` over the reruns: method, row, value, setting, metric, mean, ci95, n.
-
-    ci95: half width of the 95 % interval of Student's t, NaN for a single rerun.
-    """
+    """`seeds` over the reruns: method, row, value, setting, metric, mean, ci95 (half of Student's 95 % interval), n."""
     groups = seeds(records, metric, setting).groupby(["method", "row", "value", "setting", "metric"], sort=False)
     return of_groups(groups["score"]).reset_index()
 
@@ -74,15 +69,11 @@ def sweep(records: StudyRecords, metric: str = R1) -> pd.DataFrame:
 
 def state(records: StudyRecords | None, method: str) -> str:
     """Why a method has no scores, as printed: "not run", "diverged", "failed", "unfinished"; "" where it has some."""
-    if records is None:
-        return "not run"
-    if (records.scores["method"] == method).any():
+    if records is not None and (records.scores["method"] == method).any():
         return ""
-    frames = (records.runs, records.trials, records.reruns)
-    states = pd.concat([frame["state"][frame["method"] == method] for frame in frames])
-    if states.empty:
-        return "not run"
-    return next((state for state in tables.NO_RESULT if (states == state).any()), "unfinished")
+    frames = (records.runs, records.trials, records.reruns) if records is not None else ()
+    states = {state for frame in frames for state in frame["state"][frame["method"] == method]}
+    return next((each for each in tables.NO_RESULT if each in states), "unfinished" if states else "not run")
 
 
 def settings(records: StudyRecords, method: str) -> dict:
@@ -91,10 +82,7 @@ def settings(records: StudyRecords, method: str) -> dict:
 
 
 def difference(scores: pd.DataFrame, first: str, second: str) -> Estimate:
-    """Difference of the means of two methods, with Welch's interval over their reruns: they are no pairs.
-
-    scores: `seeds` of one setting and metric.
-    """
+    """Difference of the means of two methods in `seeds` of one metric, by Welch over their reruns: no pairs."""
     one, other = (scores["score"][scores["method"] == name] for name in (first, second))
     return statistics.welch(one, other, "reruns")
 
@@ -102,14 +90,12 @@ def difference(scores: pd.DataFrame, first: str, second: str) -> Estimate:
 def doublings(records: StudyRecords) -> pd.DataFrame:
     """By how much R@1 rises when a sweep's number doubles, indexed by row: mean, ci95, n.
 
-    The least-squares slope over log2 of the number, for each rerun; then mean and 95 % interval over the reruns. Reruns
-    with fewer than two numbers are left out, and so are rows of no sweep, as the pretrained trunk.
+    The least-squares slope over log2 of the number, for each rerun with several; then over the reruns.
     """
     scores = seeds(records, R1, "separated")
     scores = scores[scores["value"] != ""]
-    x = np.log2(scores["level_number"])
     slopes = [
-        (row, statistics.slope(x[part.index], part["score"]).value)
+        (row, statistics.slope(np.log2(part["level_number"]), part["score"]).value)
         for (row, _), part in scores.groupby(["row", "rerun"])
         if part["value"].nunique() > 1
     ]
@@ -117,11 +103,12 @@ def doublings(records: StudyRecords) -> pd.DataFrame:
 
 
 class Ranks(NamedTuple):
-    """Which ranks a row of ours may have, counted from the best, by the luck of seeds; NaN where it has no result."""
-
     low: float
     high: float
     of: int
+
+
+"""Which ranks a row of ours may have, counted from the best, by the luck of seeds; NaN where it has no result."""
 
 
 def ranks(rows: pd.DataFrame, name: str) -> Ranks:
@@ -131,15 +118,13 @@ def ranks(rows: pd.DataFrame, name: str) -> Ranks:
 
 
 def metric_label(metric: str) -> str:
-    """A metric as these papers print it: precision_at_1 is R@1.
+    """A metric as these papers print it: P@1 is R@1.
 
     >>> metric_label("precision_at_1"), metric_label("recall_at_16"), metric_label("nmi")
     ('R@1', 'R@16', 'NMI')
     """
-    if metric == R1:
-        return "R@1"
-    recall = RECALL.fullmatch(metric)
-    return f"R@{recall[1]}" if recall else labels.METRIC_LABELS.get(metric, metric)
+    name = metric.replace("precision_at_", "R@").replace("recall_at_", "R@")
+    return labels.METRIC_LABELS.get(name, name)
 
 
 # Tables: ours beside a paper's
@@ -168,17 +153,16 @@ def under(frame: pd.DataFrame, *heading: str) -> pd.DataFrame:
     return frame.assign(column=[heading if len(heading) > 1 else heading[0]] * len(frame))
 
 
-def trunk(records: StudyRecords, metric: str = R1) -> pd.DataFrame:
-    """The untrained trunk as a row, without an interval."""
-    return pd.DataFrame({"method": [PRETRAINED], "mean": starts.of_trunk(records, metric), "n": 1})
+def trunk(records: StudyRecords) -> pd.DataFrame:
+    """R@1 of the untrained trunk as a row, without an interval."""
+    return pd.DataFrame({"method": [PRETRAINED], "mean": starts.of_trunk(records), "n": 1})
 
 
 def compared(frame: pd.DataFrame, beside: Collection[str] = (PRETRAINED,)) -> pd.DataFrame:
     """Rows as `results_table` takes them: ranks and ties of ours by the luck of seeds, of a paper the highest alone.
 
     frame: column, method, mean, ci95 and n, which is NaN of a paper, of whose luck nothing is known; may have block.
-    The rows of a column and block compete, but for the methods of `beside`; what is lower than its untrained trunk has
-    a sign.
+    The rows of a column and block compete, but for the methods of `beside`. untrained: the trunk's in the column.
     """
     frame = frame.reset_index(drop=True).reindex(columns=list(dict.fromkeys([*frame, "ci95", "n"])))
     groups = ["column", *({"block"} & set(frame))]
@@ -189,7 +173,12 @@ def compared(frame: pd.DataFrame, beside: Collection[str] = (PRETRAINED,)) -> pd
     placed["among_best"] = placed["among_best"].astype(object)
     placed.loc[competing.index.difference(ours.index), "among_best"] = False
     trunk = frame["mean"].where(frame["method"] == PRETRAINED).groupby(frame["column"]).transform("max")
-    return frame.assign(half=frame["ci95"], untrained=trunk, **placed)
+    return frame.assign(untrained=trunk, **placed)
+
+
+def in_order(methods: pd.Series, order: Sequence[str], label: Callable[[str], str]) -> pd.Categorical:
+    """Methods as printed, which stand in this order in a table."""
+    return pd.Categorical(methods, order).rename_categories(list(map(label, order)))
 
 
 def paper_first(scores: pd.DataFrame) -> pd.DataFrame:
@@ -207,10 +196,7 @@ def lost(records: StudyRecords) -> pd.DataFrame:
 
 
 def table(name: str, scores: pd.DataFrame, caption: str, index: str | Sequence[str] = "Method", **given) -> None:
-    """Publish what `results_table` makes of scores, in percent with a digit; of none, that nothing was run.
-
-    index: what the names of rows are. given: of `publish.table`.
-    """
+    """Publish `results_table` of scores, in percent with a digit; of none, that nothing was run. given: as there."""
     if scores.empty:
         return publish.table(name, NOT_RUN, caption)
     cells, marks = (each.rename_axis(index) for each in results_table(scores, 1))
@@ -235,11 +221,9 @@ def figure(
 NOT_RUN = pd.DataFrame({"ours": ["Not run here yet"], "how to run it": ["see the foot of the page"]}, ["experiment"])
 
 
-def ledger(
-    name: str, by_study: ByStudy, deviations: Callable[[dict[str, StudyRecords]], pd.DataFrame], caption: str
-) -> None:
+def ledger(name: str, by_study: ByStudy, deviations: Callable[[ByStudy], pd.DataFrame], caption: str) -> None:
     """Publish the deviations of the studies from their paper."""
-    rows = labels.in_words(deviations(ran)) if (ran := present(by_study)) else NOT_RUN
+    rows = labels.in_words(deviations(by_study)) if present(by_study) else NOT_RUN
     publish.table(name, rows, caption, wrap=True, folded="Every difference, with its reason")
 
 
@@ -250,14 +234,13 @@ def failures(by_study: ByStudy) -> str:
 
 
 def without_result(records: StudyRecords) -> list[str]:
-    """The methods of which at least one rerun has no result, as printed, with the count: "Margin, dim16 (1 of 3)"."""
+    """The methods of which a rerun has no result, as printed, with the count: "Margin, dim16 (1 of 3)"."""
     study = studies.known().get(records.name)
     known = {method.name: method.label for method in study.methods} if study else {}
     reruns = records.reruns
     failed = reruns["state"].isin(tables.NO_RESULT).groupby(reruns["method"], sort=False).agg(["sum", "size"])
-    return [
-        f"{known.get(each.Index, each.Index)} ({each.sum} of {each.size})" for each in failed.itertuples() if each.sum
-    ]
+    counts = failed[failed["sum"] > 0].itertuples(name=None)
+    return [f"{known.get(method, method)} ({some} of {of})" for method, some, of in counts]
 
 
 # Figures
@@ -284,14 +267,11 @@ def doubling_axis(axis: Axes, ticks: Iterable[float], **text) -> None:
 
 def publish_forest(name: str, studies: Sequence[StudyRecords] | claims.Judged, section: str, folded: str = "") -> None:
     """Publish the figure of a section's claims under a name; nothing where none has a number. folded: of `figure`."""
-    own = {claim.id for claim in claims.of_section(section)}
-    judged = {
-        study: found
-        for study, all_of_it in claims.judged(studies, section).items()
-        if (found := {name: each for name, each in all_of_it.items() if name in own})
-    }
-    drawings = draw_forest(judged, claims.of_section(section))
-    if drawings:
+    of_section = claims.of_section(section)
+    own = {claim.id for claim in of_section}
+    all_of_it = claims.judged(studies, section).items()
+    judged = {study: {name: each for name, each in found.items() if name in own} for study, found in all_of_it}
+    if drawings := draw_forest({study: found for study, found in judged.items() if found}, of_section):
         publish.figure(
             name,
             drawings,
@@ -314,9 +294,8 @@ def numbers(
 ) -> dict[str, float | str]:
     """What the text of a chapter rests on, a study by its data set: its own numbers and the verdicts of its claims.
 
-    judged: of the chapter's section. of_study: the numbers around a main study. spans: those of them of which the
-    lowest and the highest are told too. Of all studies: how many verdicts are settled, how many of these reproduced
-    and exploratory, and how many claims are withdrawn.
+    judged: of the chapter's section. of_study: the numbers around a main study. spans: those of which the lowest and
+    the highest are told too. Of all: how many verdicts are settled, reproduced, exploratory; how many claims withdrawn.
     """
     exploratory = {claim.id for claim in claims.CLAIMS if claim.exploratory}
     settled = [each for main in edition for each in judged[main.name].items() if each[1].settled]

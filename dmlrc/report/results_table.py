@@ -22,11 +22,11 @@ def results_table(scores: pd.DataFrame, digits: int = 2) -> tuple[pd.DataFrame, 
     scores
         A row a number. Columns: row and column (its place; a tuple is a heading of two lines; both in the order in
         which they first appear, or of their categories) and mean (a fraction, NaN for none). May have: half (of its
-        95 % interval, or its deviation), form (of `number`; NaN: a share in percent), note (what else stands behind
-        it), rank_low and rank_high (the ranks that it may have, behind it in brackets), among_best (whether it ties
-        with the best of its column; NaN where it does not compete), block (rows of a column that compete among
-        themselves), untrained (what a lower mean has a sign for), cut_off (the share of its runs that ended at the
-        limit of epochs), text (what stands there in place of a number, where it has none).
+        95 % interval, or its deviation; else it is ci95), form (of `number`; NaN: a share in percent), note (what else
+        stands behind it), rank_low and rank_high (the ranks that it may have, behind it in brackets), among_best
+        (whether it ties with the best of its column; NaN where it does not compete), block (rows of a column that
+        compete among themselves), untrained (what a lower mean has a sign for), cut_off (the share of its runs that
+        ended at the limit of epochs), text (what stands there in place of a number, where it has none).
     digits
         Behind the point, of percent.
 
@@ -66,7 +66,12 @@ def number(mean: float, half: float = float("nan"), form: str = ".2%") -> str:
 def _cells(scores: pd.DataFrame, digits: int) -> pd.Series:
     """What is printed of each number; its text where there is none."""
     forms = (scores["form"] if "form" in scores else pd.Series(dtype=object)).reindex(scores.index)
-    numbers = zip(scores["mean"], _optional(scores, "half"), forms.fillna(f".{digits}%"), strict=True)
+    numbers = zip(
+        scores["mean"],
+        _optional(scores, "half" if "half" in scores else "ci95"),
+        forms.fillna(f".{digits}%"),
+        strict=True,
+    )
     texts = pd.Series([number(*each) for each in numbers], scores.index, dtype=object)
     if "note" in scores:
         texts += scores["note"].fillna("")

@@ -174,12 +174,6 @@ def test_numbers_of_a_study(monkeypatch):
     assert (found["floats_low"], found["floats_high"]) == (1, 10)  # NPairs alone does not rise
 
 
-def test_gains_over_what_was_reported():
-    gained = page.gains("CUB200")
-    assert gained["triplet_semihard"] == pytest.approx(0.509 - 0.426)
-    assert "prototypical" not in gained.index  # nothing was reported
-
-
 def test_doublings_are_slopes_over_the_seeds():
     slopes = common.doublings(made(f"{NAME}-dims", rising))
     assert slopes.loc["margin", "mean"] == pytest.approx(0.015)

@@ -114,7 +114,7 @@ def test_the_interval_of_the_gain_is_welchs():
     scores = page.compare_orders(orders)
     gain = scores[(scores["order"] == "random less default") & (scores["where"] == MAIN) & (scores["metric"] == "jsd")]
     assert gain["mean"].item() == pytest.approx(0.1)
-    assert gain["half"].item() == pytest.approx(statistics.welch([0.4, 0.41], [0.5, 0.51]).half)
+    assert gain["ci95"].item() == pytest.approx(statistics.welch([0.4, 0.41], [0.5, 0.51]).half)
 
 
 def test_table_1_without_records_or_with_one_seed():

@@ -117,7 +117,7 @@ def test_published_trunks():
 
 
 def test_table_2_is_mean_and_standard_deviation_over_seeds():
-    frame = page.table2(table()).set_index(["method", "metric"])
+    frame = page.moments(table()).set_index(["method", "metric"])
     row = frame.loc[("contrastive", "precision_at_1")]  # method 2: 0.520, 0.521, 0.522
     assert row["mean"] == pytest.approx(0.521)
     assert row["std"] == pytest.approx(0.001)
@@ -185,21 +185,22 @@ def test_trunks_beside_the_papers():
 
 
 def test_regularisation_is_a_difference_of_two_groups_of_seeds():
-    frame = page.regularisation(table())
+    frame = page.regularisation(page.moments(table(), ["precision_at_1"]))
     row = frame.loc["contrastive"]  # r_contrastive is method 18, contrastive method 2
     assert row["gain"] == pytest.approx(0.16)
     # each three seeds with a standard deviation of 0.001: 4 degrees of freedom, though seeds of one number agree
     assert row["ci95"] == pytest.approx(2.776 * 0.001 * np.sqrt(2 / 3), rel=1e-3)
     assert (row["mean"], row["r_mean"]) == (pytest.approx(0.521), pytest.approx(0.681))
-    rho = page.regularisation(table(), "rho", "train").loc["contrastive"]
+    rho = page.regularisation(page.moments(table(), ["rho"], "train")).loc["contrastive"]
     assert rho["gain"] == pytest.approx(-0.8)
 
 
 def test_regularisation_with_one_seed_or_one_side():
-    one = page.regularisation(table(seeds=1))
+    one = page.regularisation(page.moments(table(seeds=1), ["precision_at_1"]))
     assert np.isnan(one["ci95"]).all()
     assert not results_table(page.compare_gains({MAIN: table(seeds=1)}))[0][MAIN].str.contains("±").any()
-    half = page.regularisation(table(methods=("contrastive", "snr", "r_snr")))
+    few = table(methods=("contrastive", "snr", "r_snr"))
+    half = page.regularisation(page.moments(few, ["precision_at_1"]))
     assert np.isnan(half["gain"]["contrastive"])
     assert half["gain"]["snr"] == pytest.approx(0.10)
     cells = results_table(page.compare_gains({MAIN: None}))[0]

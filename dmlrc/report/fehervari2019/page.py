@@ -34,16 +34,12 @@ def fehervari_label(method: str) -> str:
 def headline(records: StudyRecords) -> pd.DataFrame:
     """The rows of our table: method, metric, mean, ci95, n, each in the setting that the paper's row is in.
 
-    dreml: its ensemble. proxy_softmax: the bits of its embeddings, which are the row `FLOATS` as they are. All others:
-    their embeddings.
+    dreml: its ensemble. proxy_softmax: the bits of its embeddings, which are the row `FLOATS` as they are.
     """
     frame = common.over_seeds(records)
-    setting, bits, ensemble = frame["setting"], frame["method"] == "proxy_softmax", frame["method"] == "dreml"
-    by_floats = (setting == "separated") & ~ensemble & ~bits
-    by_bits = (setting == "separated_binary") & bits
-    joined = (setting == "concatenated") & ensemble
-    floats = frame[(setting == "separated") & bits].assign(method=FLOATS)
-    chosen = pd.concat([frame[by_floats | by_bits | joined], floats], ignore_index=True)
+    settings = frame["method"].map({"proxy_softmax": "separated_binary", "dreml": "concatenated"}).fillna("separated")
+    floats = frame[(frame["method"] == "proxy_softmax") & (frame["setting"] == "separated")].assign(method=FLOATS)
+    chosen = pd.concat([frame[frame["setting"] == settings], floats], ignore_index=True)
     return chosen[["method", "metric", "mean", "ci95", "n"]]
 
 
@@ -98,11 +94,6 @@ def _size(own: Mapping) -> str:
     return f"{members}{own['embedding_dim']}"
 
 
-def table_beside(dataset: str, by_study: ByStudy) -> pd.DataFrame:
-    """The numbers of fehervari-t2 to t4: the paper's, and ours in all metrics."""
-    return common.beside(pd.concat(by_trunk(dataset).values()), by_study, headline)
-
-
 def compare(dataset: str, by_study: ByStudy) -> pd.DataFrame:
     """fehervari-t2 to t4: R@1 and NMI of ours, then what the original papers report, then the paper's table.
 
@@ -126,13 +117,8 @@ def compare(dataset: str, by_study: ByStudy) -> pd.DataFrame:
     scores = common.compared(pd.concat(blocks), [PRETRAINED, FLOATS])
     scores.loc[scores["doubtful"].eq(True), "among_best"] = np.nan
     scores.loc[scores["metric"] == "nmi", ["rank_low", "rank_high"]] = np.nan
-    return scores.assign(row=_in_order(scores["method"]))
-
-
-def _in_order(methods: pd.Series) -> pd.Categorical:
-    """Methods as printed, in the order of the paper's tables, last the rows of ours alone."""
-    order = [*ORDER, *(method for method in (PRETRAINED, FLOATS) if method in set(methods))]
-    return pd.Categorical(methods, order).rename_categories(list(map(fehervari_label, order)))
+    order = [*ORDER, *(each for each in (PRETRAINED, FLOATS) if each in set(scores["method"]))]
+    return scores.assign(row=common.in_order(scores["method"], order, fehervari_label))
 
 
 # How the tables agree
@@ -151,11 +137,6 @@ def places(by_study: ByStudy) -> dict[str, pd.Series]:
             tables[f"{dataset} ({labels.TRUNK_LABELS[trunk]})"] = rows.set_index("method")["value"]
     ours = {name: of_metric(headline(records), R1)["mean"] for name, records in common.present(by_study).items()}
     return tables | {name: values.drop([FLOATS, PRETRAINED], errors="ignore") for name, values in ours.items()}
-
-
-def columns_of_orders(by_study: ByStudy) -> dict[str, pd.Series]:
-    """R@1 by method, a column a table: what the original papers report on CUB200, this paper's tables, ours."""
-    return {f"{REPORTED}CUB200": originals("CUB200")} | places(by_study)
 
 
 def orders(by_study: ByStudy) -> pd.DataFrame:
@@ -185,13 +166,6 @@ def compare_orders(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(row=frame["first"], column=column, mean=frame["rho"], note=notes, form="+.2f")
 
 
-def gains(dataset: str) -> pd.Series:
-    """R@1 with BN-Inception less what the original papers report, of the methods that have both."""
-    frame = by_trunk(dataset)["bn_inception"]
-    rows = frame[frame["metric"] == R1].set_index("method")
-    return (rows["value"] - originals(dataset)).dropna()
-
-
 # The figures
 
 
@@ -214,7 +188,7 @@ def compare_sweep(by_study: ByStudy) -> pd.DataFrame:
     columns = scores["number"].map("{:g}".format).replace("nan", "a doubling")
     order = [*map("{:g}".format, sorted(scores["number"].dropna().unique())), "a doubling"]
     names = list(zip(scores["source"], scores["method"].map(fehervari_label), strict=True))
-    return scores.assign(half=scores["ci95"], row=names, column=pd.Categorical(columns, order))
+    return scores.assign(row=names, column=pd.Categorical(columns, order))
 
 
 # The numbers of the text
@@ -234,10 +208,10 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
 
 def _of_paper() -> dict[str, float | str]:
     """The numbers of the paper's own tables; "own_": how alike the orders of these are."""
-    gained, table = gains("CUB200"), published.fehervari_settings()
+    printed, table = places({})["CUB200 (BN-Inception)"], published.fehervari_settings()
+    gained = (printed - originals("CUB200")).dropna()
     own = orders({})
     own = own["rho"][~own["second"].str.startswith(REPORTED)]
-    printed = places({})["CUB200 (BN-Inception)"]
     return {
         **{"paper.higher": int((gained > 0).sum()), "paper.compared": len(gained), "paper.fallen": gained.idxmin()},
         "paper.fall": -100 * gained.min(),

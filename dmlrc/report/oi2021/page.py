@@ -89,7 +89,6 @@ def compare_orders(orders: Orders) -> pd.DataFrame:
     return scores.assign(
         row=pd.Categorical(list(zip(where, scores["order"], strict=True)), rows),
         column=pd.Categorical(scores["metric"].map(METRICS), list(METRICS.values())),
-        half=scores["ci95"],
         form=forms.where(scores["order"].isin(list(EXPERIMENTS)), "+" + forms),
     )
 

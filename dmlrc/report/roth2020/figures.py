@@ -13,7 +13,6 @@ from matplotlib.ticker import NullFormatter
 from dmlrc.records import StudyRecords
 from dmlrc.report import common, labels, style, svg, titles
 from dmlrc.report.common import R1, ByStudy
-from dmlrc.report.results_table import number
 from dmlrc.report.roth2020.page import (
     FACTORS,
     REGULARISED,
@@ -28,7 +27,6 @@ from dmlrc.report.roth2020.page import (
     loss_spread,
     normalised,
     roth_label,
-    sampler_gap,
     spectra,
     structure,
     value_label,
@@ -135,12 +133,15 @@ def draw_effects(sweeps: Mapping[str, ByStudy]) -> list[Figure]:
 
     A row a factor, a figure a study; a diamond stands for one value of the factor.
     """
-    drawings = []
+    drawings, factors = [], list(FACTORS)
     for name, part in effects(sweeps).groupby("study", sort=False):
         own = {factor: by_study[name] for factor, by_study in sweeps.items() if by_study.get(name)}
-        figure, axis = _rows(3.0, name, [text.replace(", ", ",\n") for _, text in FACTORS.values()], margin=0.6)
+        figure, axes = style.canvas(3.0)
+        axis = axes[0, 0]
         _dots(axis, part, own)
-        axis.set_xlim(0, None)
+        axis.set_yticks(range(len(factors)), [FACTORS[factor][1].replace(", ", ",\n") for factor in factors])
+        axis.set(ylim=(len(factors) - 0.5, -0.6), xlim=(0, None))
+        axis.set_title(name, fontsize=9, loc="left")
         axis.set_xlabel("best above worst, share of the best score, %")
         between = Line2D([], [], color=RED, marker="D", linestyle="none", markersize=5, label="between the losses")
         handles = [*_loss_handles(own.values()), between]
@@ -160,35 +161,6 @@ def _dots(axis: Axes, frame: pd.DataFrame, sweeps: Mapping[str, StudyRecords]) -
         for value, spread in loss_spread(records).items():
             (mark,) = axis.plot(100 * spread, factors.index(factor) - 0.22, "D", color=RED, markersize=4.5)
             svg.tips(mark, f"the losses at {value_label(value, factor)}: {100 * spread:.1f} %")
-
-
-def _rows(height: float, title: str, names: Sequence[str], margin: float = 0.5) -> tuple[Figure, Axes]:
-    """A figure of one panel with these rows, the first on top."""
-    figure, axes = style.canvas(height)
-    axis = axes[0, 0]
-    axis.set_yticks(range(len(names)), names)
-    axis.set_ylim(len(names) - 0.5, -margin)
-    axis.set_title(title, fontsize=9, loc="left")
-    return figure, axis
-
-
-def draw_sampler_gaps(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
-    """How far each way to fill a batch is above SPC-4, with 95 % intervals over the losses; a figure a study."""
-    drawings, others = [], [key for key in SAMPLERS if key != "spc4"]
-    for name, records in by_study.items():
-        figure, axis = _rows(2.3, name, [SAMPLERS[key] for key in others])
-        for place, key in enumerate(others):
-            gap = sampler_gap(records, key, "spc4")
-            if np.isnan(gap.value):
-                continue
-            half = 100 * np.nan_to_num(gap.half)
-            bars = axis.errorbar(100 * gap.value, place, xerr=half, fmt="o", color=BLUE, markersize=5, capsize=2)
-            told = number(gap.value, gap.half, "+.1%")
-            svg.tips(bars[0], f"{SAMPLERS[key]} above SPC-4: {told} points, over {gap.n} losses")
-        axis.axvline(0, color="black", linewidth=0.8)
-        axis.set_xlabel("mean share above that of SPC-4, points")
-        drawings.append(figure)
-    return style.share(drawings, "x")
 
 
 def draw_samplers(by_study: Mapping[str, StudyRecords]) -> list[Figure]:

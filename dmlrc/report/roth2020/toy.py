@@ -12,7 +12,6 @@ plain partner, and the loss of the script, which only pushes.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -123,8 +122,7 @@ def second_share(embeddings: np.ndarray) -> float:
 
 
 def measures(toy: Toy) -> dict[str, float]:
-    """What became of a toy: train_p1, test_p1 (P@1 on training and test classes), spectrum (`second_share`, training),
-    test_gap (mean distance of the test classes' centres)."""
+    """P@1 on training and on test classes, mean distance of the test classes' centres, `second_share` in training."""
     _, labels, embedded = toy.train
     _, unseen_labels, unseen = toy.test
     p1 = ("precision_at_1",)
@@ -137,24 +135,19 @@ def measures(toy: Toy) -> dict[str, float]:
 
 
 def repeat(seeds: int, steps: int = STEPS) -> pd.DataFrame:
-    """`measures` of every variant, and of the network before training ("untrained"), over seeds 0, 1, ...
-
-    Columns: variant, seed, then the measures.
-    """
-    untrained = Variant("untrained", "contrastive", {})
-    variants = [("untrained", untrained, 0)] + [(name, each, steps) for name, each in VARIANTS.items()]
-    rows = [
+    """`measures` of every variant, and of the network before training ("untrained"), with variant and seed (from 0)."""
+    variants = {"untrained": (VARIANTS["plain"], 0)} | {name: (each, steps) for name, each in VARIANTS.items()}
+    return pd.DataFrame(
         {"variant": name, "seed": seed} | measures(train(each, seed, count))
-        for name, each, count in variants
+        for name, (each, count) in variants.items()
         for seed in range(seeds)
-    ]
-    return pd.DataFrame(rows)
+    )
 
 
 def recorded(seeds: int) -> pd.DataFrame:
     """`repeat`, from its records (`results/roth2020-toy.csv`) where these hold so many seeds."""
-    if _file().exists():
-        frame = pd.read_csv(_file())
+    if (file := paths.results() / "roth2020-toy.csv").exists():
+        frame = pd.read_csv(file)
         if frame["seed"].max() + 1 >= seeds:
             return frame[frame["seed"] < seeds].drop(columns="commit")
     return repeat(seeds)
@@ -162,11 +155,7 @@ def recorded(seeds: int) -> pd.DataFrame:
 
 def record(seeds: int) -> None:
     """Train the toy from so many seeds, and write the records that `recorded` reads."""
-    repeat(seeds).assign(commit=provenance.commit()).to_csv(_file(), index=False)
-
-
-def _file() -> Path:
-    return paths.results() / "roth2020-toy.csv"
+    repeat(seeds).assign(commit=provenance.commit()).to_csv(paths.results() / "roth2020-toy.csv", index=False)
 
 
 def change(frame: pd.DataFrame, name: str, measure: str) -> Estimate:

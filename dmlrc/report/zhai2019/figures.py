@@ -125,16 +125,10 @@ def _draw_layer_norm(title: str, records: StudyRecords) -> Figure:
     return figure
 
 
-def _box(
-    axis: Axes, centre: tuple[float, float], text: str, under: str, colour: str, width: float = 6.4, height: float = 1.3
-) -> None:
-    x, y = centre
-    corner = (x - width / 2, y - height / 2)
-    axis.add_patch(
-        FancyBboxPatch(
-            corner, width, height, boxstyle="round,pad=0,rounding_size=0.2", facecolor="white", edgecolor=colour
-        )
-    )
+def _box(axis: Axes, centre: tuple[float, float], text: str, under: str, colour: str, **size: float) -> None:
+    (x, y), width, height = centre, size.get("width", 6.4), size.get("height", 1.3)
+    look = {"boxstyle": "round,pad=0,rounding_size=0.2", "facecolor": "white", "edgecolor": colour}
+    axis.add_patch(FancyBboxPatch((x - width / 2, y - height / 2), width, height, **look))
     axis.text(x, y + height / 2 - 0.42, text, ha="center", va="center", fontsize=10, fontweight="bold")
     axis.text(x, y - 0.3, under, ha="center", va="center", fontsize=9)
 

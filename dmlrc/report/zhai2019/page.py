@@ -104,7 +104,7 @@ def compare_layouts(own: ByStudy, equal: ByStudy) -> pd.DataFrame:
                     blocks.append(common.under(pd.concat([part, trunk]), name, _layout(level) if level else "its own"))
     scores = common.compared(pd.concat(blocks))
     order = [*sorted({*scores["method"]} - {PRETRAINED}), PRETRAINED]
-    return scores.assign(row=pd.Categorical(scores["method"], order).rename_categories(list(map(zhai_label, order))))
+    return scores.assign(row=common.in_order(scores["method"], order, zhai_label))
 
 
 def _by_loss(records: StudyRecords) -> pd.DataFrame:
@@ -205,7 +205,7 @@ def sizes(records: StudyRecords) -> pd.DataFrame:
     rows = pd.concat(
         [frame.assign(untrained=starts.of_trunk(records)), gaps.assign(head="bits less floats", form="+.1%")]
     )
-    return rows.assign(row=rows["dim"].map("{:g}".format), half=rows["ci95"])
+    return rows.assign(row=rows["dim"].map("{:g}".format))
 
 
 def training_classes(records: StudyRecords, method: str) -> int:
@@ -240,7 +240,7 @@ def compare_layer_norm(by_study: ByStudy) -> pd.DataFrame:
 
     scores = common.ours(by_study, rows)
     names = list(zip(scores["source"], scores["method"].map(LAYER_NORM), strict=True))
-    return scores.assign(row=names, column=scores.get("part"), half=scores["ci95"])
+    return scores.assign(row=names, column=scores.get("part"))
 
 
 def compare_shares(by_study: ByStudy) -> pd.DataFrame:
@@ -252,7 +252,7 @@ def compare_shares(by_study: ByStudy) -> pd.DataFrame:
         [scores.sort_values("number", ascending=False, kind="stable"), common.ours(by_study, common.trunk)]
     )
     rows = (100 * scores["number"]).map("{:g} %".format).replace("nan %", labels.UNTRAINED)
-    return scores.assign(half=scores["ci95"], row=rows)
+    return scores.assign(row=rows)
 
 
 # The numbers of the text
