@@ -144,7 +144,7 @@ def test_table_2_beside_the_papers():
 
 def test_table_2_says_what_is_missing():
     records = table(methods=("margin_12", "snr"), seeds=1, diverged=[("histogram", 0)])
-    cells, marks = table2({MAIN: records, "grocery-frozen-rate1e-4": None})
+    cells, _ = table2({MAIN: records, "grocery-frozen-rate1e-4": None})
     column = cells[MAIN]
     assert column["Margin (D, β = 1.2)"] == "56.00 (1–2) ↓"  # one seed: no standard deviation
     assert (column["Hist."], column["Angular"]) == ("diverged", "–")

@@ -64,8 +64,7 @@ def draw_sweep(
 ) -> list[Figure]:
     """fehervari-f1 and f2: R@1 against a number that doubles; a figure a study, a panel a family of methods.
 
-    Bars: 95 % intervals over the seeds. The two panels of a study share their scale. starts: study -> the dashed curve,
-    of `starts.by_dimension`.
+    starts: study -> the dashed curve, of `starts.by_dimension`.
     """
     return [_draw_sweep(name, common.sweep(records), xlabel, starts.get(name)) for name, records in by_study.items()]
 

@@ -170,10 +170,7 @@ def compare_orders(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def compare_sweep(by_study: ByStudy) -> pd.DataFrame:
-    """The numbers of fehervari-f1 and f2: a row a study and method, a column a number; then points a doubling.
-
-    The floats of the embeddings count, those of ProxySoftmax too.
-    """
+    """The numbers of fehervari-f1 and f2: a row a study and method, a column a number; then points a doubling."""
 
     def rows(records: StudyRecords) -> pd.DataFrame:
         frame = common.sweep(records)

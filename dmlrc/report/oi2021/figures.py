@@ -18,10 +18,7 @@ from dmlrc.report.style import BLUE, GREY, ORANGE, RED
 
 
 def draw_orders(found: pd.DataFrame) -> Figure:
-    """The metrics with both class orders, a panel a metric: filled the data set's own order, hollow a random one.
-
-    found: `page.orders_scores`. Grey: the paper's. Bars: 95 % intervals over the seeds.
-    """
+    """`page.orders_scores`, a panel a metric: filled the data set's own order, hollow a random; grey: the paper's."""
     figure, axes, places = _rows_of_orders(found, ["where", "by"], METRICS)
     for axis, (metric, text) in zip(axes, METRICS.items(), strict=True):
         for line, (where, by) in enumerate(places):
@@ -42,10 +39,7 @@ def draw_orders(found: pd.DataFrame) -> Figure:
 
 
 def draw_every_order(found: pd.DataFrame) -> Figure:
-    """Accuracy with each class order, a panel a metric: filled the data set's own order, hollow the random ones.
-
-    found: `page.every_order`. Blue: after training, mean over the seeds. Grey: the untrained trunk.
-    """
+    """Accuracy of `page.every_order`: filled the data set's own order, hollow the random ones; grey: untrained."""
     figure, axes, places = _rows_of_orders(found, ["study", "what"], ACCURACIES)
     for axis, metric in zip(axes, ACCURACIES, strict=True):
         for line, (study, what) in enumerate(places):

@@ -70,10 +70,7 @@ def orders_scores(orders: Orders) -> pd.DataFrame:
 
 
 def compare_orders(orders: Orders) -> pd.DataFrame:
-    """oi-t1: every metric with default and random class order, and the difference, for each data set and study.
-
-    The test classes differ, so reruns are no pairs.
-    """
+    """oi-t1: every metric with default and random class order, and the difference (of other classes: no pairs)."""
     scores = orders_scores(orders)
     means = scores.pivot(index=["where", "by", "metric"], columns="order", values="mean")
     gains = (means["random"] - means["default"]).rename("mean").reset_index()
@@ -97,13 +94,10 @@ def compare_orders(orders: Orders) -> pd.DataFrame:
 
 
 def every_order(studies: str) -> pd.DataFrame:
-    """Test scores with every class order, where more than one random order was run.
-
-    Columns: study, order, metric, what, score, half.
+    """Test scores with every class order, where there are several random ones: study, order, metric, what, score, half.
 
     order: "default", or "random" with the number of its experiment. what: "trained", the mean over the reruns, or
-    "untrained", the trunk on the same test classes. score: fraction. half: of its 95 % interval over the reruns, 0 for
-    the trunk.
+    "untrained", the trunk on the same test classes. half: of the 95 % interval over the reruns, 0 for the trunk.
     """
     frames = [pd.DataFrame(columns=["study", "order", "metric", "what", "score", "half"])]
     for main in editions.names(studies):
@@ -168,10 +162,7 @@ def histogram_statistics(frame: pd.DataFrame) -> dict[str, float]:
 
 
 def jsd_by_bins(records: StudyRecords, setting: str = "test") -> pd.Series:
-    """JSD of the recorded histograms, merged into fewer bins, indexed by the number of bins.
-
-    Merging can only lower a JSD, since it hides differences inside a bin.
-    """
+    """JSD of the recorded histograms, merged into fewer bins, indexed by their number. Merging can only lower it."""
     frame = histograms(records, setting)
     fitting = [bins for bins in KEPT_BINS if len(frame) and len(frame) % bins == 0]
     merged = {
@@ -260,9 +251,8 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
 def of_study(main: str) -> dict[str, float]:
     """What the class order changes around one study.
 
-    Keys: of MAP@R and P@1 what the random orders gain on average, within what interval a further one lies, and what the
-    untrained trunk gains; how many of how many random orders score higher than the default one in both; in how many of
-    all orders the trained layer stays below the trunk in P@1; see `parted`.
+    gain: of the random orders on average, with the interval in which a further one lies; untrained: of the trunk;
+    higher: in how many random orders both accuracies are; below: in how many P@1 stays below the trunk's; see `parted`.
     """
     scored = {order: found for order, found in experiments.class_orders(main).items() if len(final_scores(found))}
     frame = every_order(main)
@@ -282,10 +272,7 @@ def of_study(main: str) -> dict[str, float]:
 
 
 def parted(found: pd.DataFrame) -> int:
-    """In how many orders training, from the untrained trunk, raises JSD and lowers MAP@R, each by more than its noise.
-
-    found: `every_order` of one study.
-    """
+    """In how many of `every_order` of a study training raises JSD and lowers MAP@R, each by more than its noise."""
     wide = found.pivot(index="order", columns=["metric", "what"], values=["score", "half"])
     score, half = wide["score"], wide["half"]
     rises, falls = (score[metric, "trained"] - score[metric, "untrained"] for metric in ("jsd", "map_at_r"))

@@ -129,10 +129,7 @@ def _blank(axis: Axes, text: str) -> None:
 
 
 def draw_effects(sweeps: Mapping[str, ByStudy]) -> list[Figure]:
-    """How far the best value of each factor is above the worst, a dot a loss; diamonds: the best loss above the worst.
-
-    A row a factor, a figure a study; a diamond stands for one value of the factor.
-    """
+    """How far the best value of each factor is above the worst, a dot a loss; diamonds: the best loss at one value."""
     drawings, factors = [], list(FACTORS)
     for name, part in effects(sweeps).groupby("study", sort=False):
         own = {factor: by_study[name] for factor, by_study in sweeps.items() if by_study.get(name)}
@@ -203,11 +200,7 @@ SYMBOLS = {"pi_intra": "$\\pi_{intra}$", "pi_inter": "$\\pi_{inter}$", "pi_ratio
 
 
 def draw_structure(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
-    """roth-f5: R@1 against the four properties of the training embeddings, a figure a study, a point a method.
-
-    Blue circles count in the correlation above the panel; green squares are regularised, grey crosses have embeddings
-    of another scale.
-    """
+    """roth-f5: R@1 against the four properties of the training embeddings, a figure a study, a point a method."""
     return [_draw_structure(name, structure(records)) for name, records in by_study.items()]
 
 
@@ -239,10 +232,7 @@ def _draw_structure(title: str, frame: pd.DataFrame) -> Figure:
 
 
 def draw_spectra(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
-    """roth-f7: singular values of the training embeddings, with and without regularisation; a panel a pair.
-
-    A figure a study. Bands: lowest to highest seed.
-    """
+    """roth-f7: singular values of the training embeddings, a figure a study, a panel a pair; bands: all seeds."""
     return [_draw_spectra(name, spectra(records)) for name, records in by_study.items()]
 
 

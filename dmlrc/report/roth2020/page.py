@@ -229,10 +229,7 @@ def effects(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
 
 
 def loss_spread(records: StudyRecords) -> pd.Series:
-    """How far the best loss is above the worst at each value of a sweep, as a share of the best; mean over the metrics.
-
-    The same scale as `effects`, with losses in the place of values.
-    """
+    """How far the best loss is above the worst at each value of a sweep, on the scale of `effects`."""
     means = swept(records).unstack("row")
     shares = 1 - means.min(axis=1) / means.max(axis=1)
     return shares[means.notna().sum(axis=1) > 1].groupby("value").mean()

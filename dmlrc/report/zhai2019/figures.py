@@ -100,10 +100,7 @@ def _canvas(height: float, title: str, ylabel: str, xlabel: str) -> tuple[Figure
 
 
 def draw_layer_norm(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
-    """zhai-f3: training loss and validation R@1 with and without LayerNorm; a figure a study.
-
-    Bands: 95 % intervals over the seeds. Dotted: ln C, the loss of a classifier of C classes that knows nothing.
-    """
+    """zhai-f3: training loss and validation R@1 with and without LayerNorm, with 95 % intervals; a figure a study."""
     return [_draw_layer_norm(name, records) for name, records in by_study.items()]
 
 

@@ -71,10 +71,7 @@ def losses_beside(table: str, by_study: ByStudy) -> pd.DataFrame:
 
 
 def compare_losses(frame: pd.DataFrame, by_study: ByStudy) -> pd.DataFrame:
-    """zhai-t1 to t3, of `losses_beside`: R@1 of ours, then for each data set of the paper sizes and R@1.
-
-    A method that the paper has in two sizes on one data set has two rows.
-    """
+    """zhai-t1 to t3, of `losses_beside`: R@1 of ours, then for each data set of the paper sizes and R@1."""
     frame = frame[frame["metric"] == R1].reset_index()
     theirs = frame[frame["source"] == common.PAPER]
     several = theirs["method"][theirs.duplicated(["dataset", "method"])].unique()
@@ -146,8 +143,7 @@ def compare_samples(frame: pd.DataFrame, by_study: ByStudy) -> pd.DataFrame:
 def embeddings(main: StudyRecords, dims: StudyRecords | None) -> pd.DataFrame:
     """Rows for Tables 5 and 6: method, dim, binary, metric, mean, ci95, n; without the pretrained trunk.
 
-    main: zhai2019. dims: zhai2019-dims, of which those sizes are taken that the paper's tables have, and only where the
-    main study, with more seeds, does not have the row.
+    dims: the sweep of sizes, of which those count that the paper has and the main study, with more seeds, does not.
     """
     keys = ["method", "dim", "binary"]
     frames = {"main": _single_models(main)} | ({"dims": _single_models(dims)} if dims else {})
@@ -164,10 +160,7 @@ def embeddings_beside(table: str, main: ByStudy, dims: ByStudy) -> pd.DataFrame:
 
 
 def compare_embeddings(frame: pd.DataFrame, main: ByStudy) -> pd.DataFrame:
-    """zhai-t5 and t6: R@1 of ours, then the paper's trunks and R@1; the paper's rows first, of these its own last.
-
-    frame: `embeddings_beside`.
-    """
+    """zhai-t5 and t6, of `embeddings_beside`: R@1 of ours, then the paper's trunks and R@1, its own rows last."""
     frame = frame[frame["metric"] == R1].reset_index()
     ours = pd.concat([frame[frame["source"] != common.PAPER], common.ours(main, common.trunk)])
     blocks = [common.under(part, name, "R@1") for name, part in ours.groupby("source", sort=False)]
