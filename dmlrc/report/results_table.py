@@ -3,6 +3,8 @@
 A page makes a tidy frame, a row a number; `results_table` makes of it what is printed, for HTML, LaTeX and CSV alike.
 """
 
+import math
+
 import pandas as pd
 
 from dmlrc.report import labels
@@ -19,11 +21,12 @@ def results_table(scores: pd.DataFrame, digits: int = 2) -> tuple[pd.DataFrame, 
     ----------
     scores
         A row a number. Columns: row and column (its place; a tuple is a heading of two lines; both in the order in
-        which they first appear) and mean (a fraction, NaN for none). May have: half (of its 95 % interval, or its
-        deviation), rank_low and rank_high (the ranks that it may have, behind it in brackets), among_best (whether it
-        ties with the best of its column; NaN where it does not compete), block (rows of a column that compete
-        among themselves), untrained (what a lower mean has a sign for), cut_off (the share of its runs that ended at
-        the limit of epochs), text (what stands there in place of a number, where it has none).
+        which they first appear, or of their categories) and mean (a fraction, NaN for none). May have: half (of its
+        95 % interval, or its deviation; else it is ci95), form (of `number`; NaN: a share in percent), note (what else
+        stands behind it), rank_low and rank_high (the ranks that it may have, behind it in brackets), among_best
+        (whether it ties with the best of its column; NaN where it does not compete), block (rows of a column that
+        compete among themselves), untrained (what a lower mean has a sign for), cut_off (the share of its runs that
+        ended at the limit of epochs), text (what stands there in place of a number, where it has none).
     digits
         Behind the point, of percent.
 
@@ -34,28 +37,49 @@ def results_table(scores: pd.DataFrame, digits: int = 2) -> tuple[pd.DataFrame, 
     """
     scores = scores.reset_index(drop=True)
     printed = scores.assign(cell=_cells(scores, digits), mark=_marks(scores))
-    rows, columns = (list(dict.fromkeys(scores[name])) for name in ("row", "column"))
-    keys = printed.set_index(["row", "column"])
-    cells, marks = (
-        pd.DataFrame({column: keys[name].xs(column, level="column").reindex(rows) for column in columns}, index=rows)
-        for name in ("cell", "mark")
-    )
-    return cells.fillna(ABSENT), marks.fillna("")
+    rows, columns = (_order(scores[name]) for name in ("row", "column"))
+    places = list(zip(scores["row"], scores["column"], strict=True))
+    tables = []
+    for name, absent in {"cell": ABSENT, "mark": ""}.items():
+        known = dict(zip(places, printed[name], strict=True))
+        texts = {column: [known.get((row, column), absent) for row in rows] for column in columns}
+        tables.append(pd.DataFrame(texts, index=pd.Index(rows)))
+    return tuple(tables)
+
+
+def _order(places: pd.Series) -> list:
+    return list(places.cat.categories if isinstance(places.dtype, pd.CategoricalDtype) else dict.fromkeys(places))
+
+
+def number(mean: float, half: float = float("nan"), form: str = ".2%") -> str:
+    """A number and its interval as printed.
+
+    form: as Python has it; ".1%" is a share in percent, "+.1%" a difference in points, ".3f" the number itself.
+
+    >>> number(0.6721, 0.0049), number(-0.0123, 0.004, "+.1%"), number(0.5, form=".3f")
+    ('67.21 ± 0.49', '-1.2 ± 0.4', '0.500')
+    """
+    interval = "" if math.isnan(half) else f" ± {half:{form.removeprefix('+')}}"
+    return f"{mean:{form}}{interval}".replace("%", "")
 
 
 def _cells(scores: pd.DataFrame, digits: int) -> pd.Series:
     """What is printed of each number; its text where there is none."""
-    halves = _optional(scores, "half")
-    texts = pd.Series(
-        [labels.percent(mean, half, digits=digits) for mean, half in zip(scores["mean"], halves, strict=True)],
-        scores.index,
-        dtype=object,
+    forms = (scores["form"] if "form" in scores else pd.Series(dtype=object)).reindex(scores.index)
+    numbers = zip(
+        scores["mean"],
+        _optional(scores, "half" if "half" in scores else "ci95"),
+        forms.fillna(f".{digits}%"),
+        strict=True,
     )
+    texts = pd.Series([number(*each) for each in numbers], scores.index, dtype=object)
+    if "note" in scores:
+        texts += scores["note"].fillna("")
     ranks = zip(_optional(scores, "rank_low"), _optional(scores, "rank_high"), strict=True)
     texts += [labels.brackets(*pair) for pair in ranks]
     texts = labels.against_untrained(texts, scores["mean"], _optional(scores, "untrained"))
     texts = labels.against_limit(texts, _optional(scores, "cut_off"))
-    instead = scores["text"] if "text" in scores else pd.Series(ABSENT, scores.index)
+    instead = scores["text"].astype(object).fillna(ABSENT) if "text" in scores else ABSENT
     return texts.where(scores["mean"].notna(), instead)
 
 

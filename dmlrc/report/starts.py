@@ -31,10 +31,7 @@ def by_dimension(main: str) -> pd.Series:
 
 
 def around(sweeps: Mapping[str, StudyRecords | None]) -> dict[str, pd.Series]:
-    """`by_dimension` of each study, from the smallest to the largest size of its sweep of sizes.
-
-    sweeps: study -> records, None where they are missing. Without the studies for which nothing is left.
-    """
+    """`by_dimension` within each sweep of sizes, by its study; without the studies for which nothing is left."""
     found = {}
     for name, sweep in sweeps.items():
         if sweep:
@@ -43,18 +40,15 @@ def around(sweeps: Mapping[str, StudyRecords | None]) -> dict[str, pd.Series]:
     return {name: curve for name, curve in found.items() if len(curve)}
 
 
-def scores(records: StudyRecords, metric: str = METRIC) -> pd.DataFrame:
-    """A metric of every run on the test half, alone and, where there are folds, joined: the rows of its scores."""
-    found = records.scores[records.scores["metric"] == metric]
+def scores(records: StudyRecords) -> pd.DataFrame:
+    """P@1 of every run on the test half, alone and, where there are folds, joined: the rows of its scores."""
+    found = records.scores[records.scores["metric"] == METRIC]
     return found[found["setting"].isin(["separated", "concatenated"]) & found["value"].notna()]
 
 
-def of_trunk(records: StudyRecords, metric: str = METRIC) -> float:
-    """A metric of the untrained trunk, at the most dimensions that the records have of it; NaN where they have none."""
-    return _of_trunk(scores(records, metric))
-
-
-def _of_trunk(found: pd.DataFrame) -> float:
+def of_trunk(records: StudyRecords) -> float:
+    """P@1 of the untrained trunk, at the most dimensions that the records have of it; NaN where they have none."""
+    found = scores(records)
     return float(found[found["method"] == PRETRAINED]["value"].max())
 
 
@@ -67,7 +61,7 @@ def of_rows(records: StudyRecords) -> pd.Series:
     where it is not there either, and where another order of the classes makes other test classes.
     """
     found, curve = scores(records), by_dimension(records.meta["parent"] or records.name)
-    trunk = _of_trunk(found)
+    trunk = of_trunk(records)
     keys = found[found["method"] != PRETRAINED][["method", "setting"]].drop_duplicates()
     if _has_other_test_classes(records):
         return pd.Series(np.nan, pd.MultiIndex.from_frame(keys))
@@ -96,10 +90,7 @@ def _width(protocol: Mapping, setting: str) -> float:
 
 
 def sizes_above(curve: pd.Series, sweep: StudyRecords) -> tuple[int, int]:
-    """At how many sizes the best row of a sweep lies above the untrained layer, by its mean, and of how many.
-
-    curve: `around` of the sweep.
-    """
+    """At how many sizes the best row of a sweep lies above `around` of it, by its mean, and of how many."""
     rows = scores(sweep).groupby(["row", "level_number"])["value"].mean()
     best = rows.groupby("level_number").max().reindex(curve.index).dropna()
     return int((best > curve[best.index]).sum()), len(best)

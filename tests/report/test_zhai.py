@@ -14,8 +14,9 @@ from factories import LOSSES, made, run_notebook
 
 from dmlrc import migrate
 from dmlrc.papers import zhai2019 as paper
-from dmlrc.report import deviations, published, starts
-from dmlrc.report.zhai2019 import figures, numbers, page
+from dmlrc.report import common, deviations, published, starts
+from dmlrc.report.results_table import results_table
+from dmlrc.report.zhai2019 import figures, page
 
 MAIN = "glyphs-full"
 NAME = f"{MAIN}-zhai2019"
@@ -39,6 +40,16 @@ def score(method, setting, metric, rerun):
     level = {"norm_softmax": 0.5, "lmcl": 0.45}.get(method.partition("@")[0], 0.4)
     bits = 0.02 + 0.01 * rerun if setting == "separated_binary" else 0.0
     return level - bits + (0.1 if metric != "precision_at_1" else 0.0)
+
+
+def losses(table, by_study):
+    """Cells and marks of one of Tables 1-3."""
+    return results_table(page.compare_losses(page.losses_beside(table, by_study), by_study), 1)
+
+
+def samples(by_study):
+    found = common.beside(published.zhai_samples_per_class(), by_study, page.samples)
+    return results_table(page.compare_samples(found, by_study), 1)
 
 
 def rising(method, setting, metric, rerun):
@@ -69,28 +80,29 @@ def test_reader_leaves_out_what_is_uncertain():
 
 
 def test_the_papers_loss_tables_are_as_printed():
-    cells, marks = page.compare_losses("Table 1", {MAIN: None})
-    assert cells.loc["Lifted Struct", "SOP"].tolist() == ["512", "62.1", "79.8", "91.3", "–"]
+    cells, marks = losses("Table 1", {MAIN: None})
+    assert cells.loc["Lifted Struct", "SOP"].tolist() == ["512", "62.1"]
     assert cells.loc["Lifted Struct", ("Cars196", "dim")] == "128"
-    assert cells.loc["NormSoftmax", "CUB200"].tolist() == ["512", "55.3", "67.0", "77.6", "85.4", "62.8"]
+    assert cells.loc["NormSoftmax", "CUB200"].tolist() == ["512", "55.3"]
     assert marks.loc["Angular Loss", ("SOP", "R@1")] == "best"
-    assert (cells[MAIN, "R@1"] == "not run here").all()
-    third = page.compare_losses("Table 3", {})[0]
+    assert MAIN not in cells
+    third = losses("Table 3", {})[0]
     assert third.index.tolist() == ["Margin", "NormSoftmax, 128-d", "NormSoftmax, 512-d"]
     assert third.loc["NormSoftmax, 512-d", ("CUB200", "R@1")] == "61.3"
 
 
 def test_our_losses_stand_beside_table_1_and_nowhere_else():
-    found = {MAIN: made(f"{NAME}-losses", score), "other": None}
-    cells, marks = page.compare_losses("Table 1", found)
+    lost = made(f"{NAME}-losses", score, diverged=[("angular", rerun) for rerun in range(3)])
+    found = {MAIN: lost, "other": None}
+    cells, marks = losses("Table 1", found)
     assert cells.loc["NormSoftmax", (MAIN, "R@1")] == "50.0 ± 0.0 (1)"
-    assert cells.loc["NormSoftmax", (MAIN, "dim")] == "512"
-    assert cells.loc["Margin", (MAIN, "NMI")] == "50.0 ± 0.0"
+    assert cells.loc["Angular Loss", (MAIN, "R@1")] == "diverged"
     assert cells.loc["Margin", ("SOP", "R@1")] == "–"  # not in the paper's Table 1
     assert marks[MAIN, "R@1"]["NormSoftmax"] == "best"
-    assert (cells["other", "R@1"] == "not run here").all()
+    assert cells.index[-1] == "Untrained trunk"
+    assert "other" not in cells
     for table in ("Table 2", "Table 3"):
-        assert (page.compare_losses(table, found)[0][MAIN, "R@1"] == "not run here").all()
+        assert MAIN not in losses(table, found)[0]
 
 
 def test_the_ranks_of_the_classifier_in_equal_batches():
@@ -99,18 +111,26 @@ def test_the_ranks_of_the_classifier_in_equal_batches():
 
     assert page.equal_ranks(made(f"{NAME}-losses-equal", score)) == (1, 1, 8)
     assert page.equal_ranks(made(f"{NAME}-losses-equal", worse)) == (8, 8, 8)
-    assert page.equal_ranks(made(f"{NAME}-losses-equal", score, missing=("norm_softmax@5x15",))) is None
+    assert np.isnan(page.equal_ranks(made(f"{NAME}-losses-equal", score, missing=("norm_softmax@5x15",))).low)
 
 
-def test_sizes_above_the_untrained_layer(monkeypatch):
-    dims = made(f"{NAME}-dims", rising)
+def test_numbers_of_a_study(monkeypatch):
+    by_name = {"": score, "-losses-equal": score, "-samples": layouts, "-dims": rising, "-layer_norm": score}
+    found = {f"zhai2019{name}": made(f"{NAME}{name}", each) for name, each in (by_name | {"-shares": score}).items()}
+    monkeypatch.setattr(page.editions, "experiment_of", lambda main, name: found[name])
     curve = pd.Series({16.0: 0.43, 64.0: 0.46, 2048.0: 0.5})  # floats: 0.431, 0.451 and 0.501
     monkeypatch.setattr(starts, "by_dimension", lambda main: curve)
-    assert page.sizes_above(MAIN, dims) == (2, 3)
+    numbers = page.of_study(MAIN)
+    assert (numbers["sizes_above"], numbers["sizes"]) == (2, 3)
+    assert (numbers["rank_low"], numbers["losses"]) == (1, 8)
+    assert (numbers["best_images"], numbers["worst_images"]) == (37, 75)
+    assert (numbers["bits"], numbers["small_bits"]) == (pytest.approx(3), pytest.approx(7))
+    assert numbers["tenth"] == numbers["layer_norm"] == pytest.approx(0)
 
 
 def test_batches_are_classes_x_images():
-    cells = page.compare_layouts({MAIN: made(f"{NAME}-losses", score)}, {MAIN: made(f"{NAME}-losses-equal", score)})[0]
+    own, equal = made(f"{NAME}-losses", score), made(f"{NAME}-losses-equal", score)
+    cells = results_table(page.compare_layouts({MAIN: own}, {MAIN: equal}), 1)[0]
     assert [head for _, head in cells] == ["its own", "15 x 5", "75 x 1", "3 x 25"]
     assert cells.loc["NormSoftmax", (MAIN, "3 x 25")].startswith("50.0")
     assert cells.loc["Margin", (MAIN, "3 x 25")] == "–"
@@ -119,13 +139,13 @@ def test_batches_are_classes_x_images():
 def test_trunk_decides_beside_which_table_ours_stand():
     records = made(f"{NAME}-losses", score)
     records.meta["protocol"]["trunk"] = "resnet50"
-    assert page.compare_losses("Table 3", {MAIN: records})[0].loc["NormSoftmax, 512-d", (MAIN, "dim")] == "512"
-    assert (page.compare_losses("Table 1", {MAIN: records})[0][MAIN, "R@1"] == "not run here").all()
+    assert losses("Table 3", {MAIN: records})[0].loc["NormSoftmax, 512-d", (MAIN, "R@1")].startswith("50.0")
+    assert MAIN not in losses("Table 1", {MAIN: records})[0]
 
 
 def test_samples_per_class():
     records = made(f"{NAME}-samples", layouts, diverged=(("norm_softmax@3x25", 0),))
-    cells, marks = page.compare_samples({MAIN: records, "other": None})
+    cells, marks = samples({MAIN: records, "other": None})
     assert cells.index.tolist() == [
         "no balancing",
         "75 x 1",
@@ -140,14 +160,15 @@ def test_samples_per_class():
     assert cells.loc["Untrained trunk", MAIN] == "20.0"
     assert cells.loc["6 x 12", MAIN] == "42.0 ± 0.0 (3)"
     assert marks.loc["2 x 37", MAIN] == "best"
-    assert (cells["other"] == "not run").all()
-    fewer = page.compare_samples({MAIN: made(f"{NAME}-samples", layouts, missing=("norm_softmax@1x75",))})[0]
-    assert fewer.loc["75 x 1", MAIN] == "not run"
+    assert "other" not in cells
+    fewer = samples({MAIN: made(f"{NAME}-samples", layouts, missing=("norm_softmax@1x75",))})[0]
+    assert fewer.loc["75 x 1", MAIN] == "–"
 
 
 def test_floats_and_bits_beside_tables_5_and_6():
     main, dims = made(NAME, score), made(f"{NAME}-dims", rising)
-    cells, marks = page.compare_embeddings("Table 6", {MAIN: main}, {MAIN: dims})
+    found = page.embeddings_beside("Table 6", {MAIN: main}, {MAIN: dims})
+    cells, marks = results_table(page.compare_embeddings(found, {MAIN: main}), 1)
     assert cells.loc["NormSoftmax, 2048 bits", ("Cars196", "R@1")] == "88.7"
     assert cells.loc["NormSoftmax, 2048 bits", (MAIN, "R@1")] == f"47.0 ± {STUDENT[3] / np.sqrt(3):.1f} (3–5)"
     assert cells.loc["NormSoftmax, 2048 d", (MAIN, "R@1")] == "50.0 ± 0.0 (1–2)"  # of the main study, not of the sweep
@@ -156,32 +177,28 @@ def test_floats_and_bits_beside_tables_5_and_6():
     assert marks.loc["NormSoftmax, 2048 d", (MAIN, "R@1")] == "best"
     assert marks.loc["NormSoftmax, 2048 d", ("CUB200", "R@1")] == "best"
     assert not any(row.startswith("NormSoftmax, 16 ") for row in cells.index)
-    nothing = page.compare_embeddings("Table 5", {MAIN: None}, {MAIN: None})[0]
-    assert nothing.loc["LMCL*, 2048 d", (MAIN, "R@1")] == "not run"
-    assert nothing.loc["HTL, 512 d", ("In-Shop", "R@10")] == "–"
+    found = page.embeddings_beside("Table 5", {MAIN: None}, {MAIN: None})
+    nothing = results_table(page.compare_embeddings(found, {MAIN: None}), 1)[0]
+    assert MAIN not in nothing
+    assert nothing.loc["HTL, 512 d", ("In-Shop", "R@1")] == "–"
     assert nothing.index.tolist().index("DREML, 9216 d") < nothing.index.tolist().index("LMCL, 512 d")
 
 
-def test_what_bits_cost_and_lmcl():
-    main = made(NAME, score)
-    found = numbers.bits_cost(main)
+def test_what_bits_cost():
+    found = page.bits_cost(made(NAME, score))
     assert (found.value, found.n) == (pytest.approx(-0.03), 3)
     assert found.half == pytest.approx(STUDENT[3] * 0.01 / np.sqrt(3), rel=1e-3)
-    assert numbers.over_lmcl(main).value == pytest.approx(0.05)
-    assert numbers.paper_bits("CUB200") == pytest.approx(-0.02)
-    assert np.isnan(numbers.bits_cost(made(NAME, score, missing=("norm_softmax",))).value)
-    assert page.zhai_scalars({MAIN: main, "other": None})[f"{MAIN}.bits_less_floats"] == pytest.approx(-0.03)
+    assert np.isnan(page.bits_cost(made(NAME, score, missing=("norm_softmax",))).value)
 
 
 def test_sizes_and_the_gap_between_floats_and_bits():
     dims = made(f"{NAME}-dims", rising, diverged=(("norm_softmax@dim16", 2),))
-    frame = numbers.sizes(dims)
-    assert frame[~frame["binary"]]["dim"].tolist() == list(paper.EMBEDDING_DIMS)
-    gaps = numbers.gaps(dims).set_index("dim")
+    frame = page.sizes(dims)
+    assert frame[frame["head"] == "floats"]["dim"].tolist() == list(paper.EMBEDDING_DIMS)
+    gaps = frame[frame["head"] == "bits less floats"].set_index("dim")
     assert gaps["mean"][2048] == pytest.approx(0.0, abs=1e-12)
     assert gaps["mean"][16] == pytest.approx(-0.07)
-    assert gaps["n"][16] == 2
-    cells = page.sizes_cells({MAIN: dims})
+    cells = results_table(common.ours({MAIN: dims}, page.sizes), 1)[0]
     assert cells.loc["64", (MAIN, "bits less floats")] == "-5.0 ± 0.0"
     [figure] = figures.draw_sizes({MAIN: dims})
     floats, bits = (container.lines[0].get_ydata(orig=False) for container in figure.axes[0].containers)
@@ -194,22 +211,21 @@ def test_sizes_and_the_gap_between_floats_and_bits():
 
 def test_layer_norm_curves_and_the_loss_of_knowing_nothing():
     records = made(f"{NAME}-layer_norm", lambda method, *_: 0.3 if "no-" in method else 0.4)
-    curves = numbers.layer_norm_curves(records).set_index(["method", "metric", "step"])
+    curves = page.layer_norm_curves(records).set_index(["method", "metric", "step"])
     first = curves.loc[("norm_softmax@layer-norm", "loss", 10)]
     assert first["mean"] == pytest.approx(LOSSES[0] + 1.0)  # of reruns 0, 1 and 2
     assert first["ci95"] == pytest.approx(STUDENT[3] / np.sqrt(3), rel=1e-3)
     # 180 classes: the first half is 90, a fifth of it validates
-    assert numbers.training_classes(records, "norm_softmax@layer-norm") == 72
-    assert numbers.training_classes(made(NAME, score), "norm_softmax") == 90
-    assert numbers.layer_norm_gain(records).value == pytest.approx(0.1)
-    cells = page.layer_norm_cells({MAIN: records})
+    assert page.training_classes(records, "norm_softmax@layer-norm") == 72
+    assert page.training_classes(made(NAME, score), "norm_softmax") == 90
+    cells = results_table(page.compare_layer_norm({MAIN: records}), 1)[0]
     assert cells.loc[(MAIN, "without"), "R@1, test"] == "30.0 ± 0.0"
     assert cells.loc[(MAIN, "with LayerNorm"), "ln C"] == f"{np.log(72):.2f}"
     [figure] = figures.draw_layer_norm({MAIN: records})
     dotted = [line for line in figure.axes[0].get_lines() if line.get_linestyle() == ":"]
     np.testing.assert_allclose(dotted[0].get_ydata(), np.log(72))
     lost = made(f"{NAME}-layer_norm", score, missing=("norm_softmax@no-layer-norm",))
-    assert page.layer_norm_cells({MAIN: lost}).loc[(MAIN, "without"), "R@1, test"] == "not run"
+    assert (MAIN, "without") not in results_table(page.compare_layer_norm({MAIN: lost}))[0].index
     [figure] = figures.draw_layer_norm({MAIN: lost})
     figure.savefig(io.BytesIO())
 
@@ -219,14 +235,11 @@ def test_shares_of_the_classes():
         return (0.5 if method.endswith("share1") else 0.49) + 1e-5 * rerun
 
     records = made(f"{NAME}-shares", score)
-    frame = numbers.shares(records)
-    assert sorted(frame["share"].unique()) == [0.1, 0.25, 0.5, 1.0]
-    cells = page.compare_shares({MAIN: records, "other": None})
+    cells = results_table(page.compare_shares({MAIN: records, "other": None}), 1)[0]
     assert cells.index.tolist() == ["100 %", "50 %", "25 %", "10 %", "1 %", "0.1 %", "Untrained trunk"]
     assert cells.loc["1 %", "the paper, SOP"] == "75.7"
     assert cells.loc["10 %", MAIN] == "49.0 ± 0.0"
-    assert cells.loc["1 %", MAIN] == "not run"
-    assert numbers.share_cost(records).value == pytest.approx(-0.01)
+    assert cells.loc["1 %", MAIN] == "–"
     lines = {container.get_label() for container in figures.draw_shares({MAIN: records})[0].axes[0].containers}
     assert lines == {"R@1", "R@10", "R@100"}
 

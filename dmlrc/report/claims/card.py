@@ -16,7 +16,7 @@ from dmlrc.report.claims.page import PAPERS
 from dmlrc.report.claims.rule import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, REPRODUCED, UNDERESTIMATED
 from dmlrc.report.claims.verdicts import Judged, judged
 from dmlrc.report.fehervari2019 import page as fehervari
-from dmlrc.report.roth2020 import numbers as roth
+from dmlrc.report.roth2020 import page as roth
 from dmlrc.report.roth2020 import toy
 from dmlrc.report.statistics import Estimate
 
@@ -179,6 +179,8 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     settled = frame[frame["verdict"].isin([REPRODUCED, NOT_REPRODUCED])]
     everywhere = (frame["verdict"] == REPRODUCED).groupby(frame["id"], sort=False).all()
     named: dict[str, float | str] = {
+        "sentences": frame["id"].nunique(),
+        "retracted": sum(bool(claim.retracted) for claim in CLAIMS),
         "verdicts": len(frame),
         "settled": len(settled),
         "firm": len(settled[(settled["exploratory"] == "") & ~settled["below_trunk"]]),

@@ -4,6 +4,6 @@ Two sources: the protocol's fields, compared by the machine, and rows on what no
 is typed, or computed from the records by a function of `ours`.
 """
 
-from dmlrc.report.deviations.compare import ledger
+from dmlrc.report.deviations.compare import ledger, show
 
-__all__ = ["ledger"]
+__all__ = ["ledger", "show"]

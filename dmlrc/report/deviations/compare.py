@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 from dmlrc.papers import fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
 from dmlrc.protocol import Protocol
 from dmlrc.records import StudyRecords
-from dmlrc.report import labels, titles
+from dmlrc.report import common, labels, publish, titles
 from dmlrc.report.common import ByStudy, present
 from dmlrc.report.deviations import ours as computed
 
@@ -138,3 +138,9 @@ def _joined(texts: Mapping[str, str], studies: int = 0) -> str:
     if len(set(texts.values())) == 1 and len(texts) >= studies:
         return next(iter(texts.values()))
     return "; ".join(f"{titles.in_label(name)}: {text}" for name, text in texts.items())
+
+
+def show(name: str, paper: str, by_study: ByStudy, caption: str) -> None:
+    """Publish the deviations of the studies from a paper."""
+    rows = labels.in_words(ledger(paper, by_study)) if present(by_study) else common.NOT_RUN
+    publish.table(name, rows, caption, wrap=True, folded="Every difference, with its reason")

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from dmlrc.records import StudyRecords
 from dmlrc.report import common, labels, style, svg, titles
-from dmlrc.report.fehervari2019.page import fehervari_label, sweep
+from dmlrc.report.fehervari2019.page import fehervari_label
 from dmlrc.report.style import BLUE, GREY, RED
 
 GROUPS = {
@@ -64,39 +64,29 @@ def draw_sweep(
 ) -> list[Figure]:
     """fehervari-f1 and f2: R@1 against a number that doubles; a figure a study, a panel a family of methods.
 
-    Bars: 95 % intervals over the seeds. The two panels of a study share their scale. starts: study -> the dashed curve,
-    of `starts.by_dimension`.
+    starts: study -> the dashed curve, of `starts.by_dimension`.
     """
-    return [_draw_sweep(name, sweep(records), xlabel, starts.get(name)) for name, records in by_study.items()]
+    return [_draw_sweep(name, common.sweep(records), xlabel, starts.get(name)) for name, records in by_study.items()]
 
 
 def _draw_sweep(title: str, frame: pd.DataFrame, xlabel: str, start: pd.Series | None) -> Figure:
     figure, axes = style.canvas(4.8, len(GROUPS), sharex=True, sharey=True)
     for axis, (family, members) in zip(axes[:, 0], GROUPS.items(), strict=True):
         for method in members:
-            part = frame[frame["method"] == method].sort_values("number")
-            look = style.method_style(method)
-            bars = axis.errorbar(
-                part["number"],
-                100 * part["mean"],
-                yerr=100 * part["ci95"].fillna(0.0),
-                color=look.colour,
-                marker=look.marker,
-                markersize=4,
-                linewidth=1.2,
-                elinewidth=0.8,
-                label=fehervari_label(method),
+            part, look, text = frame[frame["method"] == method], style.method_style(method), fehervari_label(method)
+            thin = {"markersize": 4, "linewidth": 1.2, "elinewidth": 0.8}
+            bars = common.errorbars(
+                axis, part["number"], part, color=look.colour, marker=look.marker, label=text, **thin
             )
-            svg.tips(bars[0], fehervari_label(method))
+            svg.tips(bars[0], text)
         axis.set_title(family, fontsize=9)
         common.doubling_axis(axis, frame["number"], fontsize=8)
         axis.set_ylabel("R@1, %")
         if start is not None:
             style.untrained_curve(axis, start)
     for axis, members in zip(axes[:, 0], GROUPS.values(), strict=True):  # the scale, which they share, is known now
-        last = frame[frame["method"].isin(members)].sort_values("number").groupby("method").last()
-        ends = {name: (row["number"], 100 * row["mean"]) for name, row in last.iterrows()}
-        style.name_ends(axis, ends, fehervari_label)
+        last = frame[frame["method"].isin(members)].groupby("method").last()
+        style.name_ends(axis, {row.Index: (row.number, 100 * row.mean) for row in last.itertuples()}, fehervari_label)
     axes[-1, 0].set_xlabel(xlabel)
     figure.suptitle(title, fontsize=9)
     return figure

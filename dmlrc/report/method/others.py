@@ -18,9 +18,8 @@ from dmlrc.report.fehervari2019 import page as fehervari
 from dmlrc.report.method.notes import ADDRESSES, OTHERS, SHOWN
 from dmlrc.report.method.page import noted
 from dmlrc.report.method.samplers import SAMPLERS
-from dmlrc.report.roth2020 import numbers as roth
-from dmlrc.report.zhai2019 import numbers as zhai
-from dmlrc.report.zhai2019 import page as zhai_page
+from dmlrc.report.roth2020 import page as roth
+from dmlrc.report.zhai2019 import page as zhai
 from dmlrc.studies import adapted
 
 
@@ -46,11 +45,11 @@ def _means(rows: Callable[[StudyRecords], pd.DataFrame]) -> Callable[[StudyRecor
     return lambda records: fehervari.of_metric(rows(records), "precision_at_1")
 
 
-ROTH = Table("roth2020", "roth2020", roth2020.METHODS, roth.roth_label, _means(roth.table2))
+ROTH = Table("roth2020", "roth2020", roth2020.METHODS, roth.roth_label, _means(roth.moments))
 FEHERVARI = Table(
     "fehervari2019", "fehervari2019", fehervari2019.METHODS, fehervari.fehervari_label, _means(fehervari.headline)
 )
-ZHAI = Table("zhai2019-losses", "zhai2019", adapted.ONE_PIPELINE, zhai_page.zhai_label, _means(zhai.losses))
+ZHAI = Table("zhai2019-losses", "zhai2019", adapted.ONE_PIPELINE, zhai.zhai_label, _means(zhai.losses))
 TABLES = (ROTH, FEHERVARI, ZHAI)
 
 Found = Mapping[str, ByStudy]
@@ -87,7 +86,7 @@ def sized_links(names: Iterable[str]) -> dict[str, str]:
     >>> sized_links(["NormSoftmax, 512 d", "Npairs, 64 d", "LMCL*, 2048 d", "HTL, 512 d"])["Npairs, 64 d"]
     '18_losses_of_the_other_papers.html#loss-n-pairs'
     """
-    known = ZHAI.links() | {zhai_page.zhai_label("lmcl"): ADDRESSES["cosface"]}
+    known = ZHAI.links() | {zhai.zhai_label("lmcl"): ADDRESSES["cosface"]}
     return {name: known[loss] for name in names if (loss := name.partition(", ")[0]) in known}
 
 
@@ -200,7 +199,9 @@ def place(means: pd.DataFrame, method: str) -> str:
     trained = means.drop(index=[PRETRAINED, fehervari.FLOATS], errors="ignore")
     value, ranks = means.loc[method, ["mean", "ci95"]], common.ranks(trained, method)
     below = labels.below(value["mean"], means["mean"].get(PRETRAINED, np.nan))
-    return f"{labels.percent(*value, digits=1)} ({common.ranks_text(ranks, '–')}){below}"
+    return (
+        f"{labels.percent(*value, digits=1)} ({labels.places(ranks.low, ranks.high, between='–')} of {ranks.of}){below}"
+    )
 
 
 @dataclass(frozen=True)

@@ -1,196 +1,362 @@
-"""The tables of Roth et al. 2020: cells for the page, and the numbers of its text."""
+"""The numbers of Roth et al. 2020, Revisiting Training Strategies and Generalization Performance in DML.
 
-from collections.abc import Mapping, Sequence
+Frames of scores, which `dmlrc.report.results_table` prints, and the numbers of the text. Experiments: trunks (Table 1),
+roth2020 (Table 2, Figs. 1, 5, 7), roth2020-batches, -decays, -preprocessing, -trunks and -dims (Fig. 2),
+roth2020-samplers (Fig. 3); Fig. 4 pools them all. Fig. 6 needs none: `toy`.
+"""
+
+import functools
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
+from dmlrc.building import normalized
+from dmlrc.papers import roth2020
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import claims, common, editions, labels, published, starts, statistics
-from dmlrc.report.common import ByStudy
+from dmlrc.report import claims, common, editions, labels, published, starts, statistics, titles
+from dmlrc.report.common import R1, ByStudy
 from dmlrc.report.roth2020 import toy
-from dmlrc.report.roth2020.numbers import (
-    FACTORS,
-    METHODS,
-    PLAIN,
-    REGULARISED,
-    SAMPLERS,
-    STRUCTURE,
-    TABLE,
-    agreement,
-    agreement_of_metrics,
-    carried,
-    columns,
-    correlation,
-    correlations,
-    effects,
-    gain_of,
-    influence,
-    loss_spread,
-    printed_table2,
-    published_regularisation,
-    r1_range,
-    regularisation,
-    regularisation_panels,
-    roth_label,
-    sampler_gap,
-    scores,
-    structure,
-    table2,
-    trunk_label,
-    trunks,
-    value_label,
-)
-from dmlrc.report.statistics import Estimate
+from dmlrc.report.statistics import Estimate, of_groups
+
+METHODS = {method.name: method for method in roth2020.METHODS}
+"""The methods of Table 2, in its order."""
+REGULARISED = {
+    "r_contrastive": "contrastive",
+    "r_margin_06": "margin_06",
+    "r_margin_12": "margin_12",
+    "r_snr": "snr",
+    "r_triplet": "triplet_distance",
+}
+"""The rho-regularised methods and the methods that they regularise."""
+PLAIN = tuple(name for name in METHODS if name not in REGULARISED)
+TABLE = (R1, "nmi")
+METRICS = (R1, "recall_at_2", "nmi", "f1", "map_at_c", "map_at_1000")
+"""The metrics of section 4.1, over which Figs. 2 and 3 average."""
+ALL_METRICS = roth2020.PROTOCOL.test_metrics
+STRUCTURE = {"pi_intra": "π intra", "pi_inter": "π inter", "pi_ratio": "π ratio", "rho": "ρ"}
+SCALED = ("pi_intra", "pi_inter")
+"""Properties in the unit of the embeddings: they compare only where embeddings have length 1."""
+FACTORS = {
+    "batches": ("batch", "images in a batch"),
+    "decays": ("decay", "weight decay"),
+    "preprocessing": ("", "preprocessing"),
+    "trunks": ("", "trunk, pretrained or random"),
+    "dims": ("dim", "embedding size"),
+}
+"""What Fig. 2 varies: the end of the experiment's id -> what stands before the number in a value, what it is."""
+SAMPLERS = {name: name.upper() for name in roth2020.SAMPLERS} | {
+    "spc2": "SPC-2",
+    "spc4": "SPC-4",
+    "spc8": "SPC-8",
+    "spcr": "SPC-R",
+}
+MINED = ("triplet_random", "triplet_semihard", "triplet_softhard")
+"""Triplet loss with the other minings than by distance."""
+
+
+def roth_label(method: str) -> str:
+    """A method as the paper prints it."""
+    return labels.UNTRAINED if method == PRETRAINED else METHODS[method].label if method in METHODS else method
+
 
 # Table 2
 
 
-def compare_table2(by_study: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """roth-t2, cells and marks: mean and standard deviation of every method, our columns and then the paper's.
+def moments(records: StudyRecords, metrics: Collection[str] = TABLE, setting: str = "separated") -> pd.DataFrame:
+    """Metrics of every method over the seeds: method, metric, mean, std, ci95, n; std, ci95 NaN for one seed."""
+    frame = common.seeds(records, setting=setting)
+    groups = frame[frame["metric"].isin(metrics)].groupby(["method", "metric"], sort=False)["score"]
+    return of_groups(groups).assign(std=groups.std()).reset_index()
 
-    Bold: the best of the rows without and of those with rho-regularisation, which the paper keeps apart too; italic: it
-    cannot be told from that. In brackets, behind ours: the ranks that a row may have among them. The trunk before
-    training does not compete; what is below it has a sign.
+
+def printed_table2(dataset: str) -> pd.DataFrame:
+    """Table 2 of the paper for one data set, as `moments`; ci95 follows from std and the paper's seeds."""
+    frame = published.roth_results()
+    frame = frame[frame["dataset"] == dataset].drop(columns=["dataset", "source_table"])
+    seeds = roth2020.BUDGET.reruns
+    return frame.assign(ci95=stats.t.ppf(0.975, seeds - 1) / np.sqrt(seeds) * frame["std"], n=seeds)
+
+
+def table2_beside(by_study: ByStudy) -> pd.DataFrame:
+    """Every Table 2, the paper's three and ours, told apart by `source`."""
+    frames = [printed_table2(name).assign(source=f"the paper, {name}") for name in published.DATASETS]
+    return pd.concat([*frames, common.ours(by_study, moments).drop(columns="column")]).set_index("source")
+
+
+def compare_table2(frame: pd.DataFrame, metric: str, by_study: ByStudy) -> pd.DataFrame:
+    """roth-t2 and roth-t2-nmi: mean and standard deviation of every method, our columns and then the paper's.
+
+    frame: `table2_beside`. Rows without and with rho-regularisation, which the paper keeps apart too, compete among
+    themselves; ranks stand behind ours.
     """
-    cells, marks = {}, {}
-    for head, frame in sorted(columns(by_study).items(), key=lambda column: column[0] not in by_study):
-        for metric in TABLE:
-            part = frame[frame["metric"] == metric].set_index("method").astype({"mean": float, "ci95": float})
-            column = (head, common.metric_label(metric))
-            texts = pd.Series({name: _cell(part, by_study, head, name) for name in (PRETRAINED, *METHODS)})
-            means = part["mean"].reindex(texts.index)
-            groups = [part[part.index.isin(group)] for group in (PLAIN, REGULARISED)]
-            told = pd.concat(map(statistics.by_luck_of_seeds, groups))
-            if head in by_study:
-                texts = texts.add(common.brackets(told).reindex(texts.index, fill_value=""))
-            cells[column] = labels.against_untrained(texts, means, means[PRETRAINED])
-            marks[column] = pd.concat(common.marks(group["mean"], told["among_best"]) for group in groups)
-    rows = [PRETRAINED, *METHODS]
-    cells, marks = pd.DataFrame(cells).reindex(rows), pd.DataFrame(marks).reindex(rows).fillna("")
-    for each in (cells, marks):
-        each.index = pd.Index([roth_label(name) for name in rows], name="Method")
-    return cells, marks
+    rows = frame[frame["metric"] == metric].reset_index()
+    ours = rows["source"].isin(list(by_study))
+    rows = pd.concat([rows[ours], common.ours(by_study, common.lost), rows[~ours]])
+    rows = rows.assign(column=rows["source"], block=rows["method"].isin(list(REGULARISED)))
+    compared = common.compared(rows)
+    compared.loc[~compared["source"].isin(list(by_study)), ["rank_low", "rank_high"]] = np.nan
+    row = common.in_order(compared["method"], [PRETRAINED, *METHODS], roth_label)
+    return compared.assign(row=row, half=compared["std"], form=".2%")
 
 
-def _cell(part: pd.DataFrame, by_study: ByStudy, head: str, method: str) -> str:
-    if method in part.index:
-        return labels.percent(part["mean"][method], part["std"][method])
-    return common.state(by_study[head], method) if head in by_study else "–"
-
-
-def table2_data(by_study: ByStudy) -> pd.DataFrame:
-    """The numbers behind roth-t2, the paper's and ours, told apart by `source`, for its CSV."""
-    frames = [frame.assign(source=head) for head, frame in columns(by_study).items() if len(frame)]
-    return pd.concat(frames, ignore_index=True).set_index("source")
+def agreement(by_study: ByStudy) -> pd.DataFrame:
+    """Rank correlation of our methods with each of the paper's columns: study, metric, dataset, rho, p, n."""
+    frame = table2_beside(by_study).reset_index()
+    trained = frame[frame["method"] != PRETRAINED]
+    means = trained.pivot(index="method", columns=["source", "metric"], values="mean").astype(float)
+    rows = [
+        {"study": name, "metric": metric, "dataset": dataset}
+        | statistics.rank_test(means[name, metric], means[f"the paper, {dataset}", metric])
+        for name in common.present(by_study)
+        for metric in TABLE
+        for dataset in published.DATASETS
+    ]
+    return pd.DataFrame(rows, columns=["study", "metric", "dataset", "rho", "p", "n"])
 
 
 # Table 1
 
 
-AS_THEY_ARE = "imagenet"
-"""The kind of `trunks` that has no seed."""
-KINDS = {"projection": "random linear layer", AS_THEY_ARE: "its features", "random": "random weights, its features"}
+KINDS = {"projection": "random linear layer", "imagenet": "its features", "random": "random weights, its features"}
+"""Of trunks before any training of ours: the level of the experiment -> as printed; the first is the paper's."""
+
+
+def trunks(records: StudyRecords) -> pd.DataFrame:
+    """R@1 of trunks before any training of ours: kind (of `KINDS`), trunk, mean, half (of a deviation over seeds)."""
+    frame = common.seeds(records, R1, "separated")
+    frame = frame[frame["method"] != PRETRAINED].rename(columns={"value": "kind", "row": "trunk"})
+    found = frame.groupby(["kind", "trunk"])["score"].agg(mean="mean", half="std").reset_index()
+    return found.assign(half=found["half"].mask(found["kind"] == "imagenet"))  # features as they are have no seed
 
 
 def compare_trunks(by_study: ByStudy) -> pd.DataFrame:
-    """roth-t1, cells: R@1 of every trunk before training, our columns and then the paper's."""
+    """roth-t1: R@1 of every trunk before training, our columns and then the paper's; the paper's kind first."""
     theirs = published.roth_trunks().replace({"network": {"Inception-BN": "BN-Inception"}})
-    cells = {}
-    for name, records in by_study.items():
-        ours = trunks(records)
-        cells[name] = {
-            (kind, trunk_label(trunk)): labels.percent(row["mean"], np.nan if kind == AS_THEY_ARE else row["std"])
-            for (kind, trunk), row in ours.iterrows()
-        }
-    cells |= {
-        f"the paper, {name}": {("projection", row.network): labels.percent(row.value) for row in part.itertuples()}
-        for name, part in theirs.groupby("dataset", sort=False)
-    }
-    rows = dict.fromkeys(key for column in cells.values() for key in column)
-    rows = sorted(rows, key=lambda key: list(KINDS).index(key[0]))  # the paper's kind first
-    table = pd.DataFrame({head: [column.get(key, "–") for key in rows] for head, column in cells.items()})
-    for name in by_study.keys() - common.present(by_study).keys():
-        table[name] = "not run"
-    table.index = pd.Index([f"{trunk}, {KINDS[kind]}" for kind, trunk in rows], name="Trunk, embedding used")
-    return table
+    theirs = theirs.rename(columns={"network": "trunk", "value": "mean"}).assign(kind="projection")
+    theirs["column"] = "the paper, " + theirs["dataset"]
+    found = pd.concat([common.ours(by_study, trunks), theirs])
+    found = found.sort_values("kind", key=lambda kinds: kinds.map(list(KINDS).index), kind="stable")
+    rows = found["trunk"].replace(labels.TRUNK_LABELS) + ", " + found["kind"].map(KINDS)
+    return found.assign(row=rows, form=".2%")
 
 
-# Figure 1: with and without regularisation
+# Figures 1 and 7: with and without regularisation
 
 
-def regularisation_cells(by_study: ByStudy) -> pd.DataFrame:
-    """The gain of every pair in points, as cells: with an interval, and whether it has the claimed sign."""
-    cells = {}
-    for head, frame in regularisation_panels(by_study).items():
-        if head not in by_study:
-            frame = frame.assign(ci95=[_welch(row) for _, row in frame.iterrows()])
-        cells[head] = {roth_label(plain): common.judged(gain_of(row)) for plain, row in frame.iterrows()}
-    for name in by_study:
-        cells.setdefault(name, dict.fromkeys(map(roth_label, REGULARISED.values()), "not run"))
-    return pd.DataFrame(cells).rename_axis("Regularised")
+def regularisation(rows: pd.DataFrame) -> pd.DataFrame:
+    """Each pair without and with rho-regularisation, from means and deviations of one metric, ours or the paper's.
+
+    rows: of `moments`. Columns: mean, std, r_mean, r_std, gain, ci95 (half width of Welch's 95 % interval of the gain);
+    index: the method that is regularised. NaN where one of a pair has no score.
+    """
+    rows = rows.set_index("method")[["mean", "std", "n"]].astype(float)
+    plain, regularised = rows.reindex(list(REGULARISED.values())), rows.reindex(list(REGULARISED))
+    found = plain.join(regularised.set_axis(plain.index).add_prefix("r_"))
+    variances = np.square(found[["std", "r_std"]].to_numpy()) / found[["n", "r_n"]].to_numpy()
+    with np.errstate(invalid="ignore"):  # seeds that do not differ have no interval
+        halves = [statistics.welch_half(*each) for each in zip(variances, found[["n", "r_n"]].to_numpy(), strict=True)]
+    return found.assign(gain=found["r_mean"] - found["mean"], ci95=halves).drop(columns=["n", "r_n"])
 
 
-def _welch(row: pd.Series) -> float:
-    """Half width of Welch's interval of a gain, from two standard deviations over as many seeds; NaN where unknown."""
-    return statistics.welch_half(row[["std", "r_std"]].to_numpy(float) ** 2 / row["n"], row["n"])
+def regularisation_panels(by_study: ByStudy) -> dict[str, pd.DataFrame]:
+    """`regularisation` of R@1, a panel of roth-f1 each: ours, then the paper's three data sets."""
+    tables = {name: moments(records) for name, records in common.present(by_study).items()}
+    tables |= {f"{name} (the paper)": printed_table2(name) for name in published.DATASETS}
+    return {name: regularisation(table[table["metric"] == R1]) for name, table in tables.items()}
+
+
+def compare_gains(by_study: ByStudy) -> pd.DataFrame:
+    """roth-f1-gains: what rho-regularisation adds to R@1 of every pair, in points; ours and the paper's."""
+    found = pd.concat(regularisation_panels(by_study), names=["column", "method"]).reset_index()
+    return found.assign(row=found["method"].map(roth_label), mean=found["gain"], form="+.2%")
+
+
+def decay(records: StudyRecords) -> pd.DataFrame:
+    """roth-f7-decay: rho of each pair without and with regularisation, and the difference; the paper finds a fall."""
+    frame = regularisation(moments(records, ["rho"], "train")).rename(index=roth_label).rename_axis("row")
+    columns = {"mean": "ρ without", "r_mean": "ρ with", "gain": "difference"}
+    found = frame[list(columns)].rename(columns=columns).reset_index().melt("row", var_name="head", value_name="mean")
+    gains = found["head"] == "difference"
+    half = found["row"].map(frame["ci95"]).where(gains)
+    return found.assign(half=half, form=gains.map({True: "+.3f", False: ".2f"}))
 
 
 # Figures 2 and 3: what the recipe is worth
 
 
-def effects_cells(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
-    """`effects` as cells: a row a factor, a column a study.
+def swept(records: StudyRecords) -> pd.Series:
+    """The mean over the seeds of every score that Figs. 2 and 3 count, by row (loss), value and metric."""
+    frame = common.seeds(records, setting="separated")
+    frame = frame[frame["metric"].isin(METRICS) & (frame["value"] != "")]
+    return frame.groupby(["row", "value", "metric"], sort=False)["score"].mean()
 
-    The mean over the losses, the lowest and the highest, and for how many losses each value is best.
+
+def normalised(records: StudyRecords) -> pd.DataFrame:
+    """`swept` as a share of the best value's for the same loss and metric (section 4.2): row, value, metric, score."""
+    means = swept(records)
+    best = means.groupby(["row", "metric"]).transform("max")
+    return (means[best > 0] / best[best > 0]).rename("score").reset_index()
+
+
+@functools.lru_cache(maxsize=64)  # the sweeps' figures, tables and sentences all ask for it
+def influence(records: StudyRecords) -> pd.DataFrame:
+    """`normalised`, averaged over the metrics: a row a value, a column a loss."""
+    return normalised(records).pivot_table(index="value", columns="row", values="score")
+
+
+def value_label(value: str, factor: str) -> str:
+    """A value of a sweep as printed: without what it is a value of, a trunk by its name."""
+    if factor == "decays":
+        return labels.number(float(value.removeprefix(FACTORS[factor][0])))
+    return titles.trunk(value) if factor == "trunks" else value.removeprefix(FACTORS[factor][0])
+
+
+def effects(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
+    """How much each factor of Fig. 2 is worth: study, factor, row (loss), effect (fraction), best (value).
+
+    sweeps: factor -> main study -> records. effect: the best value's mean share minus the worst's.
     """
-    frame = effects(sweeps)
-    cells = pd.DataFrame("not run", index=list(sweeps), columns=list(next(iter(sweeps.values()))))
-    for (name, factor), part in frame.groupby(["study", "factor"], sort=False):
+    frames = [pd.DataFrame(columns=["study", "factor", "row", "effect", "best"])]
+    for factor, by_study in sweeps.items():
+        for name, records in common.present(by_study).items():
+            shares = influence(records).dropna(axis=1, thresh=2)
+            effect = shares.max() - shares.min()
+            found = {"study": name, "factor": factor, "row": shares.columns, "effect": effect, "best": shares.idxmax()}
+            frames.append(pd.DataFrame(found))
+    return pd.concat(frames[1:] or frames, ignore_index=True)
+
+
+def loss_spread(records: StudyRecords) -> pd.Series:
+    """How far the best loss is above the worst at each value of a sweep, on the scale of `effects`."""
+    means = swept(records).unstack("row")
+    shares = 1 - means.min(axis=1) / means.max(axis=1)
+    return shares[means.notna().sum(axis=1) > 1].groupby("value").mean()
+
+
+def compare_effects(frame: pd.DataFrame) -> pd.DataFrame:
+    """roth-f2-effects: of `effects` the mean over the losses, lowest and highest, and which value is best how often."""
+    names = {factor: text for factor, (_, text) in FACTORS.items()} | {"batches": "images in a batch, equal steps"}
+    rows = []
+    for (factor, name), part in frame.groupby(["factor", "study"], sort=False):
         best = part["best"].value_counts()
         wins = ", ".join(f"{value_label(value, factor)} ({count})" for value, count in best.items())
-        cells.loc[factor, name] = (
-            f"{100 * part['effect'].mean():.1f} % ({100 * part['effect'].min():.1f} to "
-            f"{100 * part['effect'].max():.1f}); best: {wins}"
-        )
-    names = {factor: text for factor, (_, text) in FACTORS.items()} | {"batches": "images in a batch, equal steps"}
-    return cells.rename(index=names).rename_axis("Varied")
+        mean, low, high = (f"{100 * number:.1f}" for number in part["effect"].agg(["mean", "min", "max"]))
+        rows.append((names[factor], name, np.nan, f"{mean} % ({low} to {high}); best: {wins}"))
+    return pd.DataFrame(rows, columns=["row", "column", "mean", "text"])
 
 
-def effects_data(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
-    """`effects`, for the CSV of its cells; where no sweep was run the cells."""
-    frame = effects(sweeps)
-    return frame.set_index(["study", "factor"]) if len(frame) else effects_cells(sweeps)
+def sampler_gap(records: StudyRecords, first: str, second: str) -> Estimate:
+    """Mean share of a sampler minus that of another, over the losses."""
+    shares = influence(records)
+    both = {first, second} <= set(shares.index)
+    return statistics.mean(shares.loc[first] - shares.loc[second] if both else [], "losses")
 
 
-def samplers_cells(by_study: ByStudy) -> pd.DataFrame:
-    """The samplers as cells: mean share of each, and its difference to SPC-4 with an interval over the losses."""
-    columns = {}
-    for name, records in by_study.items():
-        shares = pd.Series(dtype=float) if records is None else influence(records).mean(axis=1)
-        missing = "not run" if records is None else "–"
-        columns[name, "mean share, %"] = {
-            key: labels.one_digit(shares[key]) if key in shares.index else missing for key in SAMPLERS
-        }
-        others = shares.index.drop("spc4", errors="ignore")
-        gaps = {key: sampler_gap(records, key, "spc4") for key in SAMPLERS if key in others}
-        columns[name, "above SPC-4, points"] = {
-            key: common.points(gaps[key].value, gaps[key].half) if key in gaps else missing for key in SAMPLERS
-        }
-    return pd.DataFrame(columns).rename(index=SAMPLERS).rename_axis("Sampler")
+def sampler_shares(records: StudyRecords) -> pd.DataFrame:
+    """roth-f3-gaps: mean share of each sampler, and its difference to SPC-4 with an interval over the losses."""
+    shares = influence(records).mean(axis=1)
+    gaps = {key: sampler_gap(records, key, "spc4") for key in SAMPLERS if key != "spc4"}
+    rows = [(SAMPLERS[key], "mean share, %", shares.get(key), np.nan, ".1%") for key in SAMPLERS]
+    rows += [(SAMPLERS[key], "above SPC-4, points", gap.value, gap.half, "+.1%") for key, gap in gaps.items()]
+    return pd.DataFrame(rows, columns=["row", "head", "mean", "half", "form"])
+
+
+# Figure 4: the metrics
+
+
+def correlations(experiments: Sequence[StudyRecords]) -> tuple[pd.DataFrame, int]:
+    """Pearson's correlations between the test metrics over all runs of these experiments, and the number of runs.
+
+    A training that several experiments share has the same scores in each and counts once. NaN for fewer than 3 runs.
+    """
+    frames = [common.seeds(records, setting="separated").assign(study=records.name) for records in experiments]
+    frame = pd.concat(frames)
+    frame = frame[(frame["method"] != PRETRAINED) & frame["metric"].isin(ALL_METRICS)]
+    wide = frame.pivot(index=["study", "method", "rerun"], columns="metric", values="score")
+    wide = wide[[name for name in ALL_METRICS if name in wide]].dropna().drop_duplicates()
+    return wide.corr(min_periods=3), len(wide)
+
+
+def pooled(*experiments: ByStudy) -> dict[str, list[StudyRecords]]:
+    """All experiments of each main study that has some."""
+    names = experiments[0]
+    return {name: found for name in names if (found := [each[name] for each in experiments if each[name]])}
 
 
 # Figures 5 and 7: the shape of the embedding space
 
 
-def structure_data(by_study: ByStudy) -> pd.DataFrame:
+def structure(records: StudyRecords) -> pd.DataFrame:
+    """R@1 on the test images and the shape of the training embeddings, a row a method, means over the seeds.
+
+    Columns: precision_at_1, those of `STRUCTURE`, group ("plain", "regularised"), unit (whether its embeddings are
+    L2-normalised).
+    """
+    train = common.seeds(records, setting="train")
+    frame = pd.concat([common.seeds(records, R1, "separated"), train[train["metric"].isin(STRUCTURE)]])
+    wide = frame.pivot_table(index="method", columns="metric", values="score")
+    wide = wide.reindex(index=[name for name in METHODS if name in wide.index], columns=[R1, *STRUCTURE])
+    return wide.assign(
+        group=["regularised" if name in REGULARISED else "plain" for name in wide.index],
+        unit=[normalized(METHODS[name]) for name in wide.index],
+    )
+
+
+def counted(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The rows of `structure` that a correlation counts: not regularised, and in a common unit where it matters."""
+    kept = (frame["group"] == "plain") & frame[[R1, name]].notna().all(axis=1)
+    return frame[kept & frame["unit"]] if name in SCALED else frame[kept]
+
+
+def correlation(frame: pd.DataFrame, name: str, ranks: bool = False) -> Estimate:
+    """Pearson's correlation of R@1 with a property over the `counted` methods of `structure`, or Spearman's."""
+    rows = counted(frame, name)
+    return statistics.correlation(rows[name], rows[R1], ranks=ranks, units="methods")
+
+
+CARRIES = 0.1
+"""A method without which a correlation moves by this much is named beside it."""
+
+
+def carried(frame: pd.DataFrame, name: str) -> tuple[str, Estimate]:
+    """The method without which `correlation` moves most, and what it is then; ("", the whole one) if little."""
+    whole = correlation(frame, name)
+    without = {method: correlation(frame.drop(index=method), name) for method in counted(frame, name).index}
+    moves = {method: abs(found.value - whole.value) for method, found in without.items() if not np.isnan(found.low)}
+    most = max(moves, key=moves.get, default="")
+    return (most, without[most]) if most and moves[most] >= CARRIES else ("", whole)
+
+
+def spectra(records: StudyRecords) -> pd.DataFrame:
+    """Singular values of the training embeddings, a row a place: method, place (from 2), mean, low, high.
+
+    Without the largest value, divided by their sum (section 5); mean, lowest and highest over the seeds.
+    """
+    arrays = records.arrays
+    arrays = arrays[(arrays["name"] == "spectrum") & (arrays["setting"] == "train")]
+    frames = []
+    for method, values in arrays.groupby("method")["values"]:
+        kept = np.stack([np.asarray(each, dtype=float)[1:] for each in values])  # (seeds, D - 1)
+        sums = kept.sum(axis=1, keepdims=True)
+        kept = kept[sums[:, 0] > 0] / sums[sums[:, 0] > 0]
+        if kept.size:
+            places = np.arange(2, kept.shape[1] + 2)
+            row = {"method": method, "place": places, "mean": kept.mean(0), "low": kept.min(0), "high": kept.max(0)}
+            frames.append(pd.DataFrame(row))
+    empty = pd.DataFrame(columns=["method", "place", "mean", "low", "high"], dtype=float)
+    return pd.concat(frames, ignore_index=True) if frames else empty
+
+
+def structure_data(by_study: ByStudy) -> pd.DataFrame | None:
     """The numbers behind roth-f5, a row a study and method, for its CSV."""
     frames = {name: structure(records) for name, records in common.present(by_study).items()}
-    return pd.concat(frames, names=["study", "method"]) if frames else correlation_cells(by_study)
+    return pd.concat(frames, names=["study", "method"]) if frames else None
 
 
 def correlation_cells(by_study: ByStudy) -> pd.DataFrame:
-    """The correlations of roth-f5 as cells, with what the paper says of each."""
+    """The correlations of roth-f5 as cells, Pearson's and by ranks, with what the paper says of each."""
     says = {
         "pi_intra": "not consistent over the data sets",
         "pi_inter": "not consistent over the data sets",
@@ -198,104 +364,49 @@ def correlation_cells(by_study: ByStudy) -> pd.DataFrame:
         "rho": "at most -0.63 on each data set",
     }
     cells = {}
-    for name, records in by_study.items():
-        frame = None if records is None else structure(records)
-        cells[name] = {key: "not run" if frame is None else _correlations(frame, key) for key in says}
-    return (
-        pd.DataFrame(cells | {"the paper": says})
-        .rename(index=dict(zip(STRUCTURE, PLAIN_STRUCTURE, strict=True)))
-        .rename_axis("R@1 with")
-    )
+    for name, records in common.present(by_study).items():
+        shape = structure(records)
+        found = {key: (correlation(shape, key), correlation(shape, key, ranks=True)) for key in says}
+        cells[name] = {
+            key: f"{interval(whole)}, n = {whole.n}; by ranks {interval(ranked)}"
+            for key, (whole, ranked) in found.items()
+        }
+    return pd.DataFrame(cells | {"the paper": says}).rename(index=STRUCTURE).rename_axis("R@1 with")
 
 
-def _correlations(frame: pd.DataFrame, key: str) -> str:
-    return f"{correlation_text(correlation(frame, key))}; by ranks {_interval(correlation(frame, key, ranks=True))}"
-
-
-def _interval(found: Estimate) -> str:
-    return f"{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]" if found.low == found.low else "unknown"
-
-
-PLAIN_STRUCTURE = ("π intra", "π inter", "π ratio", "ρ")
-
-
-def correlation_text(found: Estimate) -> str:
-    """A correlation with its interval.
-
-    >>> correlation_text(Estimate(-0.634, -0.86, -0.2, 18))
-    '-0.63 [-0.86, -0.20], n = 18'
-    """
-    if np.isnan(found.low):
-        return f"too few methods (n = {found.n})"
-    return f"{_interval(found)}, n = {found.n}"
-
-
-def decay_cells(by_study: ByStudy) -> pd.DataFrame:
-    """rho of each pair without and with regularisation, and the change, as cells; the paper finds that rho falls."""
-    cells = {}
-    for name, records in by_study.items():
-        frame = None if records is None else regularisation(records, "rho", "train")
-        for head in ("ρ without", "ρ with", "falls"):
-            cells[name, head] = dict.fromkeys(REGULARISED.values(), "not run")
-        if frame is None:
-            continue
-        for plain, row in frame.iterrows():
-            cells[name, "ρ without"][plain] = _plain_number(row["mean"])
-            cells[name, "ρ with"][plain] = _plain_number(row["r_mean"])
-            cells[name, "falls"][plain] = common.judged(gain_of(row), rises=False, scale=1, digits=2)
-    return pd.DataFrame(cells).rename(index=roth_label).rename_axis("Regularised")
-
-
-def _plain_number(value: float) -> str:
-    return "–" if np.isnan(value) else f"{value:.2f}"
+def interval(found: Estimate) -> str:
+    """A correlation with its interval; that of few methods is not known."""
+    return "unknown" if np.isnan(found.low) else f"{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
 
 
 # The numbers of the text
 
 
 def numbers(edition: Sequence[StudyRecords], toys: pd.DataFrame | None = None) -> dict[str, float | str]:
-    """What the text of the page rests on, a study by its data set; differences in points of R@1.
+    """What the text of the page rests on: `common.numbers`, and those of the paper and of the toy (default: recorded).
 
-    Verdicts stand under the ids of their claims; "more" or "less", than the losses move a score, under a factor's name.
-    toys: default its records.
+    "more" or "less", than the losses move a score, stands under a factor's name.
     """
     judged = claims.judged(edition, "roth")
-    exploratory = {claim.id for claim in claims.of_section("roth") if claim.exploratory}
-    settled = [each for main in edition for each in judged[main.name].items() if each[1].settled]
-    found: dict[str, float | str] = {
-        "settled": len(settled),
-        "reproduced": sum(each.verdict == claims.REPRODUCED for _, each in settled),
-        "exploratory": sum(name in exploratory for name, _ in settled),
+    found = {
+        **common.numbers(edition, judged, of_study, ("agreement", "nmi_rank", "least_metrics")),
         "withdrawn": ", ".join(judged[claims.WITHOUT_RECORDS]),
         **_of_paper(),
         **_of_toy(toy.recorded(10) if toys is None else toys),
     }
     for each in edition:
-        own = judged[each.name].values()
-        counts = {
-            "claims": len(own),
-            "settled": sum(one.settled for one in own),
-            "low": sum(one.from_low_rows for one in own),
-        }
-        own = counts | _of_study(each.name) | {name: one.verdict for name, one in judged[each.name].items()}
-        found |= {f"{each.meta['dataset']}.{name}": value for name, value in own.items()}
-    for name in ("agreement", "nmi_rank", "least_metrics"):
-        values = [
-            value for key, value in found.items() if key.partition(".")[2] in (name, f"{name}_low", f"{name}_high")
-        ]
-        found |= {f"{name}_low": min(values), f"{name}_high": max(values)}
+        found[f"{each.meta['dataset']}.low"] = sum(one.from_low_rows for one in judged[each.name].values())
     return found
 
 
 def _of_paper() -> dict[str, float | str]:
     """The numbers of the paper's own tables; "best": the methods with the highest R@1 on a data set."""
-    pairs = pd.concat(map(published_regularisation, published.DATASETS))
-    half = [_welch(row) for _, row in pairs.iterrows()]
+    pairs = pd.concat(regularisation_panels({}))
     tables = map(printed_table2, published.DATASETS)
-    plain = [frame[frame["metric"].eq(TABLE[0]) & frame["method"].isin(PLAIN)].set_index("method") for frame in tables]
+    plain = [frame[frame["metric"].eq(R1) & frame["method"].isin(PLAIN)].set_index("method") for frame in tables]
     return {
         "paper.pairs": len(pairs),
-        "paper.raised": int((pairs["gain"] > half).sum()),
+        "paper.raised": int((pairs["gain"] > pairs["ci95"]).sum()),
         "paper.best": ", ".join(sorted({frame["mean"].idxmax() for frame in plain})),
     }
 
@@ -307,7 +418,7 @@ def _of_toy(toys: pd.DataFrame) -> dict[str, float]:
     return shares | {"toy.low": min(each.low for each in changes), "toy.high": max(each.high for each in changes)}
 
 
-def _of_study(main: str) -> dict[str, float | str]:
+def of_study(main: str) -> dict[str, float | str]:
     """The numbers around one study."""
     suffixes = {"batches": "batches-equal"} | {factor: factor for factor in FACTORS if factor != "batches"}
     sweeps = {name: editions.experiment_of(main, f"roth2020-{suffix}") for name, suffix in suffixes.items()}
@@ -343,16 +454,15 @@ def against_losses(sweeps: Mapping[str, StudyRecords]) -> dict[str, str]:
 
 def _of_table(records: StudyRecords) -> dict[str, float | str]:
     """The numbers of Table 2 and of Figs. 1, 5 and 7."""
-    frame = table2(records)
-    r1 = frame[frame["metric"] == TABLE[0]].set_index("method").astype({"mean": float, "ci95": float})
+    frame = moments(records)
+    r1 = frame[frame["metric"] == R1].set_index("method").astype({"mean": float, "ci95": float})
     tied = statistics.by_luck_of_seeds(r1[r1.index.isin(PLAIN)])["among_best"]
-    trained = r1["mean"].drop(PRETRAINED)
-    gains, decay = regularisation(records), regularisation(records, "rho", "train")
-    scored = scores(records)
-    scored = scored[scored["metric"] == TABLE[0]]
+    trained, nmi = r1["mean"].drop(PRETRAINED), frame[frame["metric"] == "nmi"].set_index("method")["mean"]
+    gains, decay = regularisation(frame[frame["metric"] == R1]), regularisation(moments(records, ["rho"], "train"))
+    scored = common.seeds(records, R1, "separated")
     mined = [common.difference(scored, "triplet_distance", name) for name in MINED]
     order = agreement({"": records})
-    order = order[order["metric"] == TABLE[0]]["rho"]
+    order = order[order["metric"] == R1]["rho"]
     shape = structure(records)
     rank, whole, (_, without) = correlation(shape, "rho", ranks=True), correlation(shape, "rho"), carried(shape, "rho")
     return {
@@ -365,23 +475,5 @@ def _of_table(records: StudyRecords) -> dict[str, float | str]:
         "flatter": int((decay["gain"] < -decay["ci95"]).sum()),
         **{"rho": rank.value, "rho_low": rank.low, "rho_high": rank.high},
         **{"pearson_high": whole.high, "without_high": without.high},
-        "nmi_rank": agreement_of_metrics(records, "nmi").value,
+        "nmi_rank": statistics.rank_test(r1["mean"].reindex(PLAIN), nmi.reindex(PLAIN))["rho"],
     }
-
-
-MINED = ("triplet_random", "triplet_semihard", "triplet_softhard")
-"""Triplet loss with the other minings than by distance."""
-
-
-def roth_scalars(by_study: ByStudy) -> dict[str, float]:
-    """The named numbers that the chapter records."""
-    recorded: dict[str, float] = {"published_cells": len(published.roth_results())}
-    for name, records in common.present(by_study).items():
-        gains = regularisation(records)["gain"]
-        named = {
-            "range_r1": r1_range(table2(records))["range"],
-            "rho_with_r1": correlation(structure(records), "rho").value,
-            "mean_gain": float(gains.mean()),
-        }
-        recorded |= {f"{name}.{key}": value for key, value in named.items() if np.isfinite(value)}
-    return recorded

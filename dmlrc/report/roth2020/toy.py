@@ -12,7 +12,6 @@ plain partner, and the loss of the script, which only pushes.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -25,7 +24,7 @@ from torch import Tensor, nn
 from dmlrc import losses, metrics, paths, provenance
 from dmlrc.metrics.spectrum import spectrum
 from dmlrc.models.embedder import l2_normalize
-from dmlrc.report import common, statistics, style
+from dmlrc.report import statistics, style
 from dmlrc.report.statistics import Estimate
 from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 
@@ -123,8 +122,7 @@ def second_share(embeddings: np.ndarray) -> float:
 
 
 def measures(toy: Toy) -> dict[str, float]:
-    """What became of a toy: train_p1, test_p1 (P@1 on training and test classes), spectrum (`second_share`, training),
-    test_gap (mean distance of the test classes' centres)."""
+    """P@1 on training and on test classes, mean distance of the test classes' centres, `second_share` in training."""
     _, labels, embedded = toy.train
     _, unseen_labels, unseen = toy.test
     p1 = ("precision_at_1",)
@@ -137,24 +135,19 @@ def measures(toy: Toy) -> dict[str, float]:
 
 
 def repeat(seeds: int, steps: int = STEPS) -> pd.DataFrame:
-    """`measures` of every variant, and of the network before training ("untrained"), over seeds 0, 1, ...
-
-    Columns: variant, seed, then the measures.
-    """
-    untrained = Variant("untrained", "contrastive", {})
-    variants = [("untrained", untrained, 0)] + [(name, each, steps) for name, each in VARIANTS.items()]
-    rows = [
+    """`measures` of every variant, and of the network before training ("untrained"), with variant and seed (from 0)."""
+    variants = {"untrained": (VARIANTS["plain"], 0)} | {name: (each, steps) for name, each in VARIANTS.items()}
+    return pd.DataFrame(
         {"variant": name, "seed": seed} | measures(train(each, seed, count))
-        for name, each, count in variants
+        for name, (each, count) in variants.items()
         for seed in range(seeds)
-    ]
-    return pd.DataFrame(rows)
+    )
 
 
 def recorded(seeds: int) -> pd.DataFrame:
     """`repeat`, from its records (`results/roth2020-toy.csv`) where these hold so many seeds."""
-    if _file().exists():
-        frame = pd.read_csv(_file())
+    if (file := paths.results() / "roth2020-toy.csv").exists():
+        frame = pd.read_csv(file)
         if frame["seed"].max() + 1 >= seeds:
             return frame[frame["seed"] < seeds].drop(columns="commit")
     return repeat(seeds)
@@ -162,11 +155,7 @@ def recorded(seeds: int) -> pd.DataFrame:
 
 def record(seeds: int) -> None:
     """Train the toy from so many seeds, and write the records that `recorded` reads."""
-    repeat(seeds).assign(commit=provenance.commit()).to_csv(_file(), index=False)
-
-
-def _file() -> Path:
-    return paths.results() / "roth2020-toy.csv"
+    repeat(seeds).assign(commit=provenance.commit()).to_csv(paths.results() / "roth2020-toy.csv", index=False)
 
 
 def change(frame: pd.DataFrame, name: str, measure: str) -> Estimate:
@@ -175,34 +164,30 @@ def change(frame: pd.DataFrame, name: str, measure: str) -> Estimate:
     return statistics.mean(wide[name] - wide[VARIANTS[name].partner], "seeds")
 
 
-def cells(frame: pd.DataFrame) -> pd.DataFrame:
-    """roth-f6-seeds, cells: means over the seeds with 95 % intervals, and the change of P@1 against the partner."""
-    rows = {}
+COLUMNS = {
+    "train_p1": ("P@1, training, %", ".0%"),
+    "test_p1": ("P@1, test, %", ".0%"),
+    "test_gap": ("distance of test classes", ".2f"),
+    "spectrum": ("second singular value, %", ".1%"),
+}
+
+
+def compare(frame: pd.DataFrame) -> pd.DataFrame:
+    """roth-f6-seeds: means over the seeds, and what P@1 of the test classes gains over the partner, seed by seed."""
+    rows = []
     for name, part in frame.groupby("variant", sort=False):
-        variant = VARIANTS.get(name)
-        summary = {key: statistics.mean(part[key]) for key in ("train_p1", "test_p1", "test_gap", "spectrum")}
-        rows[variant.label if variant else "before training"] = {
-            "P@1, training, %": _cell(summary["train_p1"], 100, 0),
-            "P@1, test, %": _cell(summary["test_p1"], 100, 0),
-            "distance of test classes": _cell(summary["test_gap"], 1, 2),
-            "second singular value, %": _cell(summary["spectrum"], 100, 1),
-            "compared with": VARIANTS[variant.partner].label if variant and variant.partner else "–",
-            "its test P@1 is higher": common.judged(change(frame, name, "test_p1"))
-            if variant and variant.partner
-            else "–",
-        }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Loss")
-
-
-def _cell(summary: Estimate, factor: float, digits: int) -> str:
-    text = f"{factor * summary.value:.{digits}f}"
-    return text if np.isnan(summary.half) else f"{text} ± {factor * summary.half:.{digits}f}"
-
-
-def toy_scalars(frame: pd.DataFrame) -> dict[str, float]:
-    """The named numbers of the toy that the chapter records."""
-    means = frame.groupby("variant")[["test_p1", "spectrum"]].mean()
-    return {f"toy.{name}.{key}": float(means[key][name]) for name in means.index for key in means}
+        variant = VARIANTS.get(name, Variant("before training", "", {}))
+        row, partner = {"row": variant.label}, VARIANTS.get(variant.partner)
+        found = {key: statistics.mean(part[key]) for key in COLUMNS}
+        rows += [
+            row | {"column": head, "form": form, "mean": found[key].value, "half": found[key].half}
+            for key, (head, form) in COLUMNS.items()
+        ]
+        rows += [row | {"column": "compared with", "text": partner.label if partner else np.nan}]
+        gain = change(frame, name, "test_p1") if partner else statistics.mean([])
+        gained = {"column": "difference in test P@1, points", "form": "+.1%"}
+        rows += [row | gained | {"mean": gain.value, "half": gain.half}]
+    return pd.DataFrame(rows)
 
 
 COLOURS = (BLUE, ORANGE, GREEN, RED), (SKY, PURPLE, GREY, "black")  # of the training and of the test classes

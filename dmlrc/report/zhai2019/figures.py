@@ -1,4 +1,4 @@
-"""The figures of Zhai and Wu 2019: drawn from the numbers of `zhai2019`, and Fig. 1 from the paper's protocol."""
+"""The figures of Zhai and Wu 2019: drawn from the numbers of `page`, and Fig. 1 from the paper's protocol."""
 
 import itertools
 from collections.abc import Mapping
@@ -14,8 +14,9 @@ from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 from dmlrc.papers import zhai2019
 from dmlrc.records import StudyRecords
 from dmlrc.report import common, labels, style
+from dmlrc.report.common import R1
 from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, RED
-from dmlrc.report.zhai2019.numbers import LAYER_NORM, layer_norm_curves, shares, sizes, training_classes
+from dmlrc.report.zhai2019 import page
 
 
 def architecture() -> Figure:
@@ -55,45 +56,64 @@ def draw_sizes(
 
     starts: study -> the dashed curve of untrained floats, of `starts.by_dimension`.
     """
-    return [_draw_sizes(name, sizes(records), starts.get(name)) for name, records in by_study.items()]
+    drawings = []
+    for name, records in by_study.items():
+        frame = page.sizes(records)
+        figure, axis = _canvas(2.8, name, "R@1, %", "size of the embedding, numbers or bits")
+        for text, (colour, marker) in {"floats": (BLUE, "o"), "bits": (RED, "s")}.items():
+            part = frame[frame["head"] == text]
+            common.errorbars(axis, part["dim"], part, color=colour, marker=marker, label=text, **LINE)
+        common.doubling_axis(axis, frame["dim"])
+        if name in starts:
+            style.untrained_curve(axis, starts[name])
+        axis.legend()
+        drawings.append(figure)
+    return drawings
 
 
-def _draw_sizes(title: str, frame: pd.DataFrame, start: pd.Series | None) -> Figure:
-    figure, axes = style.canvas(2.8)
-    axis = axes[0, 0]
-    for binary, (text, colour, marker) in {False: ("floats", BLUE, "o"), True: ("bits", RED, "s")}.items():
-        part = frame[frame["binary"] == binary]
-        _line(axis, part["dim"], part, text, colour, marker)
-    common.doubling_axis(axis, frame["dim"])
-    axis.set(title=title, ylabel="R@1, %", xlabel="size of the embedding, numbers or bits")
-    if start is not None:
-        style.untrained_curve(axis, start)
-    axis.legend()
-    return figure
+def draw_shares(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
+    """zhai-f4: R@K against the share of the classes, with 95 % intervals; a figure a study."""
+    looks = {R1: (BLUE, "o"), "recall_at_10": (GREEN, "s"), "recall_at_100": (ORANGE, "D")}
+    drawings = []
+    for name, records in by_study.items():
+        figure, axis = _canvas(2.9, name, "R@K, %", "share of the classes in a step")
+        for metric, (colour, marker) in looks.items():
+            if len(part := common.sweep(records, metric)):
+                text = common.metric_label(metric)
+                common.errorbars(axis, part["number"], part, color=colour, marker=marker, label=text, **LINE)
+        axis.set_xscale("log")
+        axis.xaxis.set_major_locator(FixedLocator(common.sweep(records)["number"]))
+        axis.xaxis.set_minor_locator(NullLocator())
+        axis.xaxis.set_major_formatter(PercentFormatter(1, decimals=None))
+        figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+        drawings.append(figure)
+    return drawings
+
+
+LINE = {"markersize": 4.5, "capsize": 2, "linewidth": 1.4}
+
+
+def _canvas(height: float, title: str, ylabel: str, xlabel: str) -> tuple[Figure, Axes]:
+    figure, axes = style.canvas(height)
+    axes[0, 0].set(title=title, ylabel=ylabel, xlabel=xlabel)
+    return figure, axes[0, 0]
 
 
 def draw_layer_norm(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
-    """zhai-f3: training loss and validation R@1 with and without LayerNorm; a figure a study.
-
-    Bands: 95 % intervals over the seeds. Dotted: ln C, the loss of a classifier of C classes that knows nothing.
-    """
+    """zhai-f3: training loss and validation R@1 with and without LayerNorm, with 95 % intervals; a figure a study."""
     return [_draw_layer_norm(name, records) for name, records in by_study.items()]
 
 
 def _draw_layer_norm(title: str, records: StudyRecords) -> Figure:
     figure, axes = style.canvas(3.0, 1, 2, sharex=True)
-    looks = dict(zip(LAYER_NORM, ((BLUE, "-"), (RED, "--")), strict=True))
-    curves = layer_norm_curves(records)
-    for axis, (metric, scale) in zip(axes[0], {"loss": 1, "precision_at_1": 100}.items(), strict=True):
-        for method, (colour, dashes) in looks.items():
-            part = curves[(curves["method"] == method) & (curves["metric"] == metric)].sort_values("step")
-            half = part["ci95"].fillna(0.0)
-            axis.plot(part["step"], scale * part["mean"], dashes, color=colour, label=LAYER_NORM[method])
-            axis.fill_between(
-                part["step"], scale * (part["mean"] - half), scale * (part["mean"] + half), color=colour, alpha=0.2
-            )
+    curves = page.layer_norm_curves(records).sort_values("step").fillna({"ci95": 0.0})
+    for axis, (metric, scale) in zip(axes[0], {"loss": 1, R1: 100}.items(), strict=True):
+        for (method, text), (colour, dashes) in zip(page.LAYER_NORM.items(), ((BLUE, "-"), (RED, "--")), strict=True):
+            part = curves[(curves["method"] == method) & (curves["metric"] == metric)]
+            low, high = (scale * (part["mean"] + sign * part["ci95"]) for sign in (-1, 1))
+            common.band(axis, part["step"], scale * part["mean"], low, high, color=colour, linestyle=dashes, label=text)
         axis.set_xlabel("step")
-    nothing = np.log(training_classes(records, next(iter(LAYER_NORM))))
+    nothing = np.log(page.training_classes(records, next(iter(page.LAYER_NORM))))
     axes[0, 0].axhline(nothing, color="black", linestyle=":", label="ln C")
     axes[0, 0].set_title("training loss", fontsize=9)
     axes[0, 1].set_title("R@1, validation classes, %", fontsize=9)
@@ -102,57 +122,10 @@ def _draw_layer_norm(title: str, records: StudyRecords) -> Figure:
     return figure
 
 
-def draw_shares(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
-    """zhai-f4: R@K against the share of the classes, with 95 % intervals; a figure a study."""
-    return [_draw_shares(name, shares(records)) for name, records in by_study.items()]
-
-
-def _draw_shares(title: str, frame: pd.DataFrame) -> Figure:
-    figure, axes = style.canvas(2.9)
-    looks = {
-        "precision_at_1": (BLUE, "o"),
-        "recall_at_10": (GREEN, "s"),
-        "recall_at_100": (ORANGE, "D"),
-    }
-    axis = axes[0, 0]
-    for metric, (colour, marker) in looks.items():
-        part = frame[frame["metric"] == metric]
-        if len(part):
-            _line(axis, part["share"], part, common.metric_label(metric), colour, marker)
-    axis.set_xscale("log")
-    axis.xaxis.set_major_locator(FixedLocator(sorted(frame["share"].unique())))
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.xaxis.set_major_formatter(PercentFormatter(1, decimals=None))
-    axis.set(title=title, ylabel="R@K, %", xlabel="share of the classes in a step")
-    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    return figure
-
-
-def _line(axis: Axes, x: pd.Series, part: pd.DataFrame, text: str, colour: str, marker: str) -> None:
-    """A line of means in percent with 95 % intervals."""
-    axis.errorbar(
-        x,
-        100 * part["mean"],
-        yerr=100 * part["ci95"].fillna(0.0),
-        color=colour,
-        marker=marker,
-        markersize=4.5,
-        capsize=2,
-        linewidth=1.4,
-        label=text,
-    )
-
-
-def _box(
-    axis: Axes, centre: tuple[float, float], text: str, under: str, colour: str, width: float = 6.4, height: float = 1.3
-) -> None:
-    x, y = centre
-    corner = (x - width / 2, y - height / 2)
-    axis.add_patch(
-        FancyBboxPatch(
-            corner, width, height, boxstyle="round,pad=0,rounding_size=0.2", facecolor="white", edgecolor=colour
-        )
-    )
+def _box(axis: Axes, centre: tuple[float, float], text: str, under: str, colour: str, **size: float) -> None:
+    (x, y), width, height = centre, size.get("width", 6.4), size.get("height", 1.3)
+    look = {"boxstyle": "round,pad=0,rounding_size=0.2", "facecolor": "white", "edgecolor": colour}
+    axis.add_patch(FancyBboxPatch((x - width / 2, y - height / 2), width, height, **look))
     axis.text(x, y + height / 2 - 0.42, text, ha="center", va="center", fontsize=10, fontweight="bold")
     axis.text(x, y - 0.3, under, ha="center", va="center", fontsize=9)
 

@@ -1,64 +1,32 @@
-"""The tables of Zhai and Wu 2019: cells for the page, and the numbers of its text."""
+"""The numbers of Zhai and Wu 2019, Classification is a Strong Baseline for Deep Metric Learning: fractions.
 
-from collections.abc import Collection, Mapping, Sequence
+Frames of scores, which `dmlrc.report.results_table` prints, and the numbers of the text. Experiments: zhai2019-losses
+(Tables 1-3), zhai2019-losses-equal, zhai2019-samples (Table 4), zhai2019 and zhai2019-dims (Tables 5 and 6, Fig. 2),
+zhai2019-layer_norm (Fig. 3), zhai2019-shares (Fig. 4).
+"""
+
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
+from dmlrc.data import splits
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import claims, common, editions, labels, published, starts, statistics
-from dmlrc.report.common import ByStudy
-from dmlrc.report.statistics import Estimate
-from dmlrc.report.zhai2019.numbers import (
-    BEST_TABLES,
-    LAYER_NORM,
-    LOSS_METRICS,
-    LOSS_TABLES,
-    OWN,
-    PAPER_METRICS,
-    SOFTMAX,
-    TRUNK_LABELS,
-    _depth,
-    _r1,
-    bits_cost,
-    embeddings,
-    gaps,
-    layer_norm_curves,
-    layer_norm_gain,
-    losses,
-    of_table,
-    over_lmcl,
-    paper_bits,
-    printed_table,
-    samples,
-    share_cost,
-    shares,
-    sizes,
-    training_classes,
-)
+from dmlrc.report.common import R1, ByStudy
+from dmlrc.report.statistics import Estimate, of_groups
 
-LABELS = {
-    PRETRAINED: labels.UNTRAINED,
-    "contrastive": "Contrastive",
-    "lifted_structure": "Lifted Struct",
-    "histogram": "Hist Loss",
-    "binomial_deviance": "Bin. Deviance",
-    "n_pairs": "Npairs",
-    "angular": "Angular Loss",
-    "structured_clustering": "Clustering",
-    "proxy_nca": "Proxy NCA",
-    "margin": "Margin",
-    "htl": "HTL",
-    "hdc": "HDC",
-    "a_bier": "A-BIER",
-    "abe_8": "ABE-8",
-    "dreml": "DREML",
-    "lmcl_original": "LMCL",
-    "lmcl": "LMCL*",
-    "norm_softmax": "NormSoftmax",
-}
-SHARES_SAID = {1.0: np.nan, 0.1: np.nan, 0.01: 0.757, 0.001: 0.720}
-"""R@1 on SOP that section 4.5 names beside Fig. 4; of a tenth of the classes it says less than 1 point below all."""
+TRUNK_LABELS = labels.TRUNK_LABELS | {"googlenet_attention": "GoogLeNet + attention"}
+LOSS_TABLES = {"Table 1": "googlenet", "Table 2": "bn_inception", "Table 3": "resnet50"}
+"""Tables 1-3: the same comparison with three trunks."""
+BEST_TABLES = {"Table 5": ("SOP", "In-Shop"), "Table 6": ("Cars196", "CUB200")}
+OWN = ("lmcl_original", "lmcl", "norm_softmax")
+"""The rows of Tables 5 and 6 that the paper trained itself."""
+SOFTMAX = "norm_softmax"
+LAYER_NORM = {"norm_softmax@layer-norm": "with LayerNorm", "norm_softmax@no-layer-norm": "without"}
+EQUAL_LAYOUTS = ("5x15", "1x75", "25x3")
+"""The levels, images of a class x classes, of zhai2019-losses-equal: every loss in the first."""
+LABELS = {PRETRAINED: labels.UNTRAINED} | {name: label for label, name in reversed(published.ZHAI_METHODS.items())}
 
 
 def zhai_label(method: str) -> str:
@@ -66,384 +34,272 @@ def zhai_label(method: str) -> str:
     return LABELS.get(method, method)
 
 
+def printed_table(table: str) -> pd.DataFrame:
+    """One table of `published.zhai_results`."""
+    frame = published.zhai_results()
+    return frame[frame["source_table"] == table]
+
+
 # Tables 1-3: normalised softmax against other losses
 
 
-def compare_losses(table: str, by_study: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """zhai-t1 to t3, cells and marks: ours around each study where its trunk was run, and a table of losses.
+def losses(records: StudyRecords) -> pd.DataFrame:
+    """The losses of one pipeline, and the untrained trunk: method, trunk, dim, metric, mean, ci95, n; by floats."""
+    frame = _single_models(records)
+    return frame[~frame["binary"]][["method", "trunk", "dim", "metric", "mean", "ci95", "n"]]
 
-    by_study: zhai2019-losses. dim: the size of the embedding. A method that the paper has in two sizes on one data set
-    has two rows. Marks and brackets of ours: see `common.column`.
+
+def _single_models(records: StudyRecords) -> pd.DataFrame:
+    """`common.over_seeds` of floats and bits, with trunk, dim (without a linear layer the paper's 2048) and binary."""
+    frame = common.over_seeds(records)
+    frame = frame[frame["setting"].isin(["separated", "separated_binary"])]
+    own = [common.settings(records, method) for method in frame["method"]]
+    sizes = [each["embedding_dim"] or 2048 for each in own]
+    binary = frame["setting"] == "separated_binary"
+    return frame.assign(trunk=[each["trunk"] for each in own], dim=sizes, binary=binary, method=frame["row"])
+
+
+def losses_beside(table: str, by_study: ByStudy) -> pd.DataFrame:
+    """The numbers of one of Tables 1-3, and ours of its trunk; beside Table 1 all of other trunks too."""
+
+    def rows(records: StudyRecords) -> pd.DataFrame:
+        frame = losses(records)
+        trunks = frame["trunk"].where(frame["trunk"].isin(LOSS_TABLES.values()), LOSS_TABLES["Table 1"])
+        return frame[trunks == LOSS_TABLES[table]]
+
+    return common.beside(printed_table(table), by_study, rows)
+
+
+def compare_losses(frame: pd.DataFrame, by_study: ByStudy) -> pd.DataFrame:
+    """zhai-t1 to t3, of `losses_beside`: R@1 of ours, then for each data set of the paper sizes and R@1."""
+    frame = frame[frame["metric"] == R1].reset_index()
+    theirs = frame[frame["source"] == common.PAPER]
+    several = theirs["method"][theirs.duplicated(["dataset", "method"])].unique()
+    shown = {name: by_study[name] for name in frame["source"].unique() if name in by_study}
+    ours = pd.concat([frame[frame["source"] != common.PAPER], common.ours(shown, common.lost)])
+    blocks = [common.under(part, name, "R@1") for name, part in ours.groupby("source", sort=False)]
+    for dataset, part in theirs.groupby("dataset", sort=False):
+        blocks.append(common.under(part.assign(mean=np.nan, text=part["dim"].map("{:g}".format)), dataset, "dim"))
+        blocks.append(common.under(part, dataset, "R@1"))
+    scores = common.compared(pd.concat(blocks))
+    sizes = scores["dim"].map(", {:g}-d".format).where(scores["method"].isin(several) & scores["dim"].notna(), "")
+    return common.paper_first(scores.assign(row=scores["method"].map(zhai_label) + sizes))
+
+
+def compare_layouts(own: ByStudy, equal: ByStudy) -> pd.DataFrame:
+    """zhai-equal: R@1 of each loss in the batches of its paper, and in the same for all; the trunk last.
+
+    own: zhai2019-losses; equal: zhai2019-losses-equal. A layout of more classes than a study has is left out.
     """
-    theirs = printed_table(table)
-    sized = theirs.groupby(["dataset", "method"])["dim"].nunique().groupby("method").max()
-    several = set(sized[sized > 1].index)
-    blocks = []
-    for name, records in by_study.items():
-        frame = None if records is None else of_table(table, losses(records))
-        blocks.append(_our_losses(name, frame, several))
-    blocks += [
-        _loss_block(dataset, part, (*PAPER_METRICS[dataset], "nmi"), several)
-        for dataset, part in theirs.rename(columns={"value": "mean"}).groupby("dataset", sort=False)
-    ]
-    cells, marks = (pd.concat(parts, axis=1) for parts in zip(*blocks, strict=True))
-    order = [*dict.fromkeys(_keys(theirs, several)), *cells.index]
-    cells, marks = (frame.reindex(dict.fromkeys(order)) for frame in (cells, marks))
-    for name, records in by_study.items():
-        if records is None or of_table(table, losses(records)).empty:
-            cells[name, "R@1"] = "not run here"
-        elif (name, "R@1") in cells:  # else a loss that diverged looks like one that is not in the table
-            lost = {zhai_label(method): common.state(records, method) for method in records.reruns["method"].unique()}
-            states = pd.Series(lost).reindex(cells.index).replace("", np.nan)
-            cells[name, "R@1"] = cells[name, "R@1"].fillna(states)
-    return cells.fillna("–").rename_axis("Method"), marks.fillna("").rename_axis("Method")
+    blocks = [pd.DataFrame(columns=["method", "column", "mean", "n"])]
+    for name in common.present(own):
+        for source, levels in ((own, [""]), (equal, EQUAL_LAYOUTS)):
+            frame = common.ours({name: source[name]}, _by_loss)
+            frame, trunk = frame[frame["method"] != PRETRAINED], frame[frame["method"] == PRETRAINED]
+            for level in levels if len(frame) else []:
+                if len(part := frame[frame["value"] == level]):
+                    blocks.append(common.under(pd.concat([part, trunk]), name, _layout(level) if level else "its own"))
+    scores = common.compared(pd.concat(blocks))
+    order = [*sorted({*scores["method"]} - {PRETRAINED}), PRETRAINED]
+    return scores.assign(row=common.in_order(scores["method"], order, zhai_label))
 
 
-def _keys(frame: pd.DataFrame, several: set[str]) -> list[str]:
-    """The row of each number: its method, and its size where the table has several of it."""
-    pairs = zip(frame["method"], frame["dim"], strict=True)
-    return [f"{zhai_label(method)}, {dim:g}-d" if method in several else zhai_label(method) for method, dim in pairs]
+def _by_loss(records: StudyRecords) -> pd.DataFrame:
+    frame = common.over_seeds(records, R1, "separated")
+    return frame.assign(method=frame["row"])
 
 
-def _loss_block(
-    head: str, frame: pd.DataFrame, metrics: Sequence[str], several: set[str]
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The columns of one data set or study. frame: method, dim, metric, mean and, of ours, ci95."""
-    ours = "ci95" in frame
-    frame = frame.assign(key=_keys(frame, several))
-    sizes = frame.drop_duplicates("key").set_index("key")["dim"]
-    cells, marks = {(head, "dim"): sizes.map("{:g}".format)}, {(head, "dim"): pd.Series("", index=sizes.index)}
-    for metric in metrics:
-        rows = frame[frame["metric"] == metric].set_index("key").reindex(columns=["mean", "ci95", "n"])
-        if rows.empty:
-            continue
-        column, trunk = (head, common.metric_label(metric)), zhai_label(PRETRAINED)
-        cells[column], marks[column] = _column(rows, ours, metric, rows["mean"].get(trunk, np.nan), [trunk])
-    return pd.DataFrame(cells), pd.DataFrame(marks)
-
-
-def _column(
-    rows: pd.DataFrame, ours: bool, metric: str, untrained: float, beside: Collection = ()
-) -> tuple[pd.Series, pd.Series]:
-    """Cells and marks of a column: of ours with ranks behind R@1 (`common.column`), of the paper the best alone."""
-    if ours:
-        return common.column(rows, untrained, beside, ranks=metric == "precision_at_1")
-    return common.percents(rows), common.highest(rows["mean"])
-
-
-def _our_losses(name: str, frame: pd.DataFrame | None, several: set[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    if frame is None or frame.empty:
-        empty = pd.DataFrame(columns=pd.MultiIndex.from_tuples([(name, "R@1")]), dtype=object)
-        return empty, empty
-    return _loss_block(name, frame, LOSS_METRICS, several)
-
-
-EQUAL_LAYOUTS = ("5x15", "1x75", "25x3")
-"""The levels, images of a class x classes, of zhai2019-losses-equal: every loss in the first."""
-
-
-def compare_layouts(own: ByStudy, equal: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """zhai-equal, cells and marks: R@1 of each loss in the batches of its paper, and in the same for all.
-
-    own: zhai2019-losses; equal: zhai2019-losses-equal. Columns: the studies, and in each the layouts. Marks and
-    brackets: see `common.column`.
-    """
-    cells, marks = {}, {}
-    for name, records in own.items():
-        columns = {"its own": "", **{_layout(*map(int, each.split("x"))): each for each in EQUAL_LAYOUTS}}
-        for head, level in columns.items():
-            source = equal[name] if level else records
-            if source is None:
-                cells[name, head] = dict.fromkeys(_trained(records) if records is not None else (), "not run yet")
-                continue
-            rows = common.over_seeds(source)
-            rows = rows[(rows["setting"] == "separated") & (rows["metric"] == "precision_at_1")]
-            rows = rows[(rows["value"] == level) | (rows["method"] == PRETRAINED)].set_index("row")[
-                ["mean", "ci95", "n"]
-            ]
-            trained = rows.drop(index=PRETRAINED, errors="ignore")
-            if trained.empty:  # a layout of more classes than the study has
-                continue
-            cells[name, head], marked = common.column(rows, rows["mean"].get(PRETRAINED, np.nan), [PRETRAINED])
-            marks[name, head] = marked if len(trained) > 1 else {}
-    table = pd.DataFrame(cells)
-    table = table.loc[sorted(table.index, key=lambda row: row == PRETRAINED)]  # the trunk last
-    bold = pd.DataFrame(marks).reindex(index=table.index, columns=table.columns).astype(object).fillna("")
-    names = pd.Index(map(zhai_label, table.index), name="Loss")
-    return table.fillna("–").set_axis(names), bold.set_axis(names)
-
-
-def _trained(records: StudyRecords) -> list[str]:
-    """The losses of zhai2019-losses without the untrained trunk."""
-    return [name for name in records.scores["row"].unique() if name != PRETRAINED]
-
-
-def trunk_of(table: str) -> str:
-    """The trunk of one of Tables 1-3, as printed."""
-    return TRUNK_LABELS[LOSS_TABLES[table]]
-
-
-def losses_data(table: str, by_study: ByStudy) -> pd.DataFrame:
-    """The numbers behind zhai-t1 to t3; see `common.long`."""
-    ours = {name: of_table(table, losses(records)) for name, records in common.present(by_study).items()}
-    return common.long(printed_table(table), ours)
+def _layout(level: str) -> str:
+    """As in the rest of the book, classes x images; the paper and the levels of the studies have it the other way."""
+    return " x ".join(reversed(level.split("x")))
 
 
 # Table 4: samples per class
 
 
-def _layout(samples: float, classes: float) -> str:
-    """As in the rest of the book, classes x images; the paper and the rows of the studies have it the other way."""
-    return "no balancing" if np.isnan(samples) else f"{classes:g} x {samples:g}"
+def samples(records: StudyRecords) -> pd.DataFrame:
+    """R@1 against the layout of a batch: samples, classes (NaN: no balancing), mean, ci95, n."""
+    frame = common.over_seeds(records, R1, "separated")
+    frame = frame[frame["value"] != ""]
+    parts = frame["value"].str.extract(r"^(\d+)x(\d+)$").astype(float)
+    numbered = frame.assign(samples=parts[0], classes=parts[1])
+    return numbered[["samples", "classes", "mean", "ci95", "n"]].sort_values("samples", na_position="first")
 
 
-def compare_samples(by_study: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """zhai-t4, cells and marks: R@1 of each layout, classes x images of each, in the paper and around each study."""
-    paper = published.zhai_samples_per_class().rename(columns={"value": "mean"})
-    frames = {"the paper, CUB200": paper.assign(ci95=np.nan)}
-    frames |= {name: samples(records) for name, records in common.present(by_study).items()}
-    cells, marks = {}, {}
-    for name, frame in frames.items():
-        layouts = [_layout(*pair) for pair in frame[["samples", "classes"]].to_numpy()]
-        ours = name in by_study
-        untrained = starts.of_trunk(by_study[name]) if ours else np.nan
-        cells[name], marks[name] = _column(frame.set_axis(layouts), ours, "precision_at_1", untrained)
-        if ours:
-            cells[name][labels.UNTRAINED] = labels.percent(untrained, digits=1) or "–"
-    order = list(dict.fromkeys(layout for column in cells.values() for layout in column.index))
-    table = pd.DataFrame(cells).reindex(index=order, columns=[*by_study, *list(frames)[:1]])
-    table = table.astype(object).fillna(dict.fromkeys(list(frames)[:1], "–"))  # the paper has no untrained trunk
-    marked = pd.DataFrame(marks).reindex(index=order, columns=table.columns).astype(object).fillna("")
-    return table.fillna("not run").rename_axis("Classes x images"), marked.rename_axis("Classes x images")
-
-
-def samples_data(by_study: ByStudy) -> pd.DataFrame:
-    """The numbers behind zhai-t4; see `common.long`."""
-    ours = {name: samples(records) for name, records in common.present(by_study).items()}
-    return common.long(published.zhai_samples_per_class(), ours)
+def compare_samples(frame: pd.DataFrame, by_study: ByStudy) -> pd.DataFrame:
+    """zhai-t4: R@1 of each layout, classes x images of each. frame: `samples` beside the paper's."""
+    texts = frame["classes"].map("{:g} x ".format) + frame["samples"].map("{:g}".format)
+    frame = frame.assign(method=texts.replace("nan x nan", "no balancing")).reset_index()
+    names = frame["source"].replace(common.PAPER, "the paper, CUB200")
+    trunks = common.ours(by_study, common.trunk)
+    scores = common.compared(pd.concat([frame.assign(column=names), trunks]))
+    column = pd.Categorical(scores["column"], [*trunks["column"], "the paper, CUB200"])
+    return scores.assign(row=scores["method"].map(zhai_label), column=column)
 
 
 # Tables 5 and 6: floats and bits
 
 
-TRUNK_ROW = (PRETRAINED, 0, False)
-"""The untrained trunk, whose size is told nowhere, among rows of method, size and whether they are bits."""
+def embeddings(main: StudyRecords, dims: StudyRecords | None) -> pd.DataFrame:
+    """Rows for Tables 5 and 6: method, dim, binary, metric, mean, ci95, n; without the pretrained trunk.
 
-
-def compare_embeddings(table: str, main: ByStudy, dims: ByStudy) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """zhai-t5 and t6, cells and marks: the paper's table, and ours around each study.
-
-    A row a method, size and kind (floats or bits). Marks and brackets of ours: see `common.column`. The paper's rows of
-    other methods were not run here, and have a dash.
+    dims: the sweep of sizes, of which those count that the paper has and the main study, with more seeds, does not.
     """
-    theirs = printed_table(table)
     keys = ["method", "dim", "binary"]
-    trunks = theirs.drop_duplicates(keys).set_index(keys)["trunk"].map(TRUNK_LABELS)
-    own = trunks.index.get_level_values("method").isin(OWN)
-    trunks = pd.concat([trunks[~own], trunks[own]])  # as the paper has them, its own last
-    blocks = []
-    metrics = sorted({metric for dataset in BEST_TABLES[table] for metric in PAPER_METRICS[dataset]}, key=_depth)
-    ours = {name: embeddings(main[name], dims.get(name)) for name in main}
-    for name, frame in ours.items():
-        if len(frame):
-            trunk = {metric: starts.of_trunk(main[name], metric) for metric in metrics}
-            blocks.append(_embedding_block(name, frame, metrics, trunk))
-    blocks += [
-        _embedding_block(dataset, part.rename(columns={"value": "mean"}), PAPER_METRICS[dataset])
-        for dataset, part in theirs.groupby("dataset", sort=False)
-    ]
-    order = [*trunks.index, *(key for frame in ours.values() for key in frame.set_index(keys).index)]
-    order += [TRUNK_ROW] * any(len(frame) for frame in ours.values())
-    cells, marks = (
-        pd.concat(parts, axis=1).reindex(pd.MultiIndex.from_tuples(dict.fromkeys(order), names=keys))
-        for parts in zip(*blocks, strict=True)
+    frames = {"main": _single_models(main)} | ({"dims": _single_models(dims)} if dims else {})
+    frame = pd.concat(frames).drop_duplicates([*keys, "metric"])
+    printed = pd.MultiIndex.from_frame(frame[keys]).isin(pd.MultiIndex.from_frame(published.zhai_results()[keys]))
+    kept = (frame["method"] != PRETRAINED) & (printed | (frame.index.get_level_values(0) == "main"))
+    return frame[kept][[*keys, "metric", "mean", "ci95", "n"]]
+
+
+def embeddings_beside(table: str, main: ByStudy, dims: ByStudy) -> pd.DataFrame:
+    """The numbers of one of Tables 5 and 6, and of `embeddings`."""
+    swept = {records.name: dims[study] for study, records in common.present(main).items()}
+    return common.beside(printed_table(table), main, lambda records: embeddings(records, swept[records.name]))
+
+
+def compare_embeddings(frame: pd.DataFrame, main: ByStudy) -> pd.DataFrame:
+    """zhai-t5 and t6, of `embeddings_beside`: R@1 of ours, then the paper's trunks and R@1, its own rows last."""
+    frame = frame[frame["metric"] == R1].reset_index()
+    ours = pd.concat([frame[frame["source"] != common.PAPER], common.ours(main, common.trunk)])
+    blocks = [common.under(part, name, "R@1") for name, part in ours.groupby("source", sort=False)]
+    theirs = frame[frame["source"] == common.PAPER]
+    theirs = theirs.sort_values("method", key=lambda methods: methods.isin(OWN), kind="stable")
+    trunks = theirs.drop_duplicates(["method", "dim", "binary"])
+    blocks.append(common.under(trunks.assign(mean=np.nan, text=trunks["trunk"].map(TRUNK_LABELS)), "", "trunk"))
+    blocks += [common.under(part, dataset, "R@1") for dataset, part in theirs.groupby("dataset", sort=False)]
+    scores = common.compared(pd.concat(blocks))
+    sizes = scores["dim"].map(", {:g} ".format) + scores["binary"].map({True: "bits", False: "d"})
+    return common.paper_first(scores.assign(row=scores["method"].map(zhai_label) + sizes.fillna("")))
+
+
+# Figures 2, 3 and 4
+
+
+def bits_cost(records: StudyRecords, method: str = SOFTMAX) -> Estimate:
+    """R@1 of the bits less that of the floats, over the reruns: pairs, since both are of the same models."""
+    frames = [common.seeds(records, R1, setting) for setting in ("separated_binary", "separated")]
+    bits, floats = (frame[frame["method"] == method].set_index("rerun")["score"] for frame in frames)
+    return statistics.mean(bits - floats, "reruns")
+
+
+def sizes(records: StudyRecords) -> pd.DataFrame:
+    """zhai-f2-numbers: R@1 of floats and bits against the size of the embedding, and what bits cost, in points.
+
+    Columns: dim, head ("floats", "bits", "bits less floats"), mean, ci95, form. records: zhai2019-dims.
+    """
+    frame = _single_models(records)
+    frame = frame[(frame["metric"] == R1) & (frame["value"] != "")].sort_values(["binary", "dim"])
+    frame["head"] = frame["binary"].map({False: "floats", True: "bits"})
+    floats = frame[~frame["binary"]]
+    costs = [bits_cost(records, method) for method in floats["row"] + "@" + floats["value"]]
+    gaps = floats.assign(mean=[each.value for each in costs], ci95=[each.half for each in costs])
+    rows = pd.concat(
+        [frame.assign(untrained=starts.of_trunk(records)), gaps.assign(head="bits less floats", form="+.1%")]
     )
-    for name, frame in ours.items():
-        if frame.empty:
-            cells[name, "R@1"] = ["not run" if key[0] in OWN[1:] else np.nan for key in cells.index]
-            marks[name, "R@1"] = ""
-    heads = cells.columns.get_level_values(0)
-    place = list(heads.isin(list(theirs["dataset"]))).index(True)  # the paper's trunks stand before its numbers
-    cells.insert(place, ("", "trunk"), trunks.reindex(cells.index))
-    marks.insert(place, ("", "trunk"), "")
-    names = [
-        zhai_label(method) + f", {dim:g} {'bits' if bits else 'd'}" * bool(dim) for method, dim, bits in cells.index
-    ]
-    index = pd.Index(names, name="Method")
-    return cells.fillna("–").set_axis(index), marks.fillna("").set_axis(index)
+    return rows.assign(row=rows["dim"].map("{:g}".format))
 
 
-def _embedding_block(
-    head: str, frame: pd.DataFrame, metrics: Sequence[str], untrained: Mapping[str, float] | None = None
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """untrained: each metric of the untrained trunk; None for the paper's rows."""
-    ours = untrained is not None
-    cells, marks = {}, {}
-    for metric in metrics:
-        rows = frame[frame["metric"] == metric].set_index(["method", "dim", "binary"])
-        rows = rows.reindex(columns=["mean", "ci95", "n"]).astype(float)
-        column = (head, common.metric_label(metric))
-        cells[column], marks[column] = _column(rows, ours, metric, untrained[metric] if ours else np.nan)
-        if ours:
-            cells[column][TRUNK_ROW] = labels.percent(untrained[metric], digits=1) or "–"
-    return pd.DataFrame(cells), pd.DataFrame(marks)
+def training_classes(records: StudyRecords, method: str) -> int:
+    """How many classes a run of a method trains on."""
+    own, classes = common.settings(records, method), np.arange(records.meta["data"]["classes"])
+    if own["split"] == "ratio_4_1_5":
+        parts = splits.ratio_4_1_5(classes, order=records.meta["class_order"], seed=records.meta["seed"])
+    else:
+        parts = splits.halves(classes, own["folds"], records.meta["class_order"], records.meta["seed"])
+    return len(parts.folds[0].train)
 
 
-def embeddings_data(table: str, main: ByStudy, dims: ByStudy) -> pd.DataFrame:
-    """The numbers behind zhai-t5 and t6; see `common.long`."""
-    return common.long(printed_table(table), {name: embeddings(main[name], dims.get(name)) for name in main})
+def layer_norm_curves(records: StudyRecords) -> pd.DataFrame:
+    """The reruns' curves with and without LayerNorm: method, metric (loss, precision_at_1), step, mean, ci95, n."""
+    curves = records.curves[(records.curves["kind"] == "rerun") & records.curves["method"].isin(list(LAYER_NORM))]
+    curves = curves[curves["metric"].isin(["loss", R1])].dropna(subset=["value"])
+    return of_groups(curves.groupby(["method", "metric", "step"])["value"]).reset_index()
 
 
-# Figure 2: floats and bits against the size
+def compare_layer_norm(by_study: ByStudy) -> pd.DataFrame:
+    """zhai-f3-numbers, the ends of the curves: mean loss of epochs beside ln C, and R@1 of the best checkpoint."""
 
+    def rows(records: StudyRecords) -> pd.DataFrame:
+        curves = layer_norm_curves(records)
+        ends = curves[curves["metric"] == "loss"].groupby("method")["mean"]
+        table = pd.DataFrame({"loss, first epoch": ends.first(), "loss, last epoch": ends.last()})
+        table["ln C"] = [np.log(training_classes(records, method)) for method in table.index]
+        losses = table.reset_index().melt("method", var_name="part", value_name="mean").assign(form=".2f")
+        test = common.over_seeds(records, R1, "separated")
+        test = test[test["method"].isin(list(LAYER_NORM))].assign(part="R@1, test", untrained=starts.of_trunk(records))
+        return pd.concat([losses, test])
 
-def sizes_cells(by_study: ByStudy) -> pd.DataFrame:
-    """The numbers of zhai-f2 as cells: a row a size, and of each study floats, bits and what bits cost."""
-    blocks = []
-    for name, records in common.present(by_study).items():
-        frame = sizes(records)
-        texts = labels.against_untrained(common.percents(frame), frame["mean"], starts.of_trunk(records))
-        wide = frame.assign(text=texts).pivot(index="dim", columns="binary", values="text")
-        wide = wide.rename(columns={False: "floats", True: "bits"})
-        gap = gaps(records).set_index("dim")
-        wide["bits less floats"] = [
-            common.points(*pair) for pair in gap[["mean", "ci95"]].reindex(wide.index).to_numpy()
-        ]
-        wide.columns = pd.MultiIndex.from_product([[name], wide.columns])
-        blocks.append(wide)
-    cells = pd.concat(blocks, axis=1).sort_index().fillna("–")
-    cells.columns = cells.columns.set_names([None, None])
-    return cells.set_axis(pd.Index([f"{dim:g}" for dim in cells.index], name="Size"))
-
-
-# Figure 3: with and without LayerNorm
-
-
-def layer_norm_cells(by_study: ByStudy) -> pd.DataFrame:
-    """The ends of the curves as cells: mean loss of the first epoch beside ln C, and R@1 of the best checkpoint."""
-    rows = {}
-    for name, records in common.present(by_study).items():
-        curves, accuracy = layer_norm_curves(records), _r1(records).groupby("method")["score"]
-        for method, text in LAYER_NORM.items():
-            losses_ = curves[(curves["method"] == method) & (curves["metric"] == "loss")].sort_values("step")
-            test = statistics.mean(accuracy.get_group(method) if method in accuracy.groups else [])
-            rows[name, text] = {
-                "loss, first epoch": f"{losses_['mean'].iloc[0]:.2f}" if len(losses_) else "not run",
-                "loss, last epoch": f"{losses_['mean'].iloc[-1]:.2f}" if len(losses_) else "not run",
-                "ln C": f"{np.log(training_classes(records, method)):.2f}",
-                "R@1, test": _signed(test, starts.of_trunk(records)) or common.state(records, method),
-            }
-    cells = pd.DataFrame.from_dict(rows, orient="index")
-    return cells.set_axis(pd.MultiIndex.from_tuples(list(rows), names=["study", "LayerNorm"]))
-
-
-def _signed(test: Estimate, untrained: float) -> str:
-    return labels.percent(test.value, test.half, digits=1) + labels.below(test.value, untrained)
-
-
-# Figure 4: the share of the classes
+    scores = common.ours(by_study, rows)
+    names = list(zip(scores["source"], scores["method"].map(LAYER_NORM), strict=True))
+    return scores.assign(row=names, column=scores.get("part"))
 
 
 def compare_shares(by_study: ByStudy) -> pd.DataFrame:
-    """R@1 at every share as cells: what section 4.5 of the paper names, and ours around each study."""
-    columns = {"the paper, SOP": {share: labels.one_digit(value) or "–" for share, value in SHARES_SAID.items()}}
-    columns["the paper, SOP"][0.1] = "less than 1 point below all"
-    for name, records in common.present(by_study).items():
-        frame = shares(records)
-        frame = frame[frame["metric"] == "precision_at_1"].set_index("share")
-        columns[name] = labels.against_untrained(
-            common.percents(frame), frame["mean"], starts.of_trunk(records)
-        ).to_dict()
-    cells = pd.DataFrame(columns).reindex(columns=[*by_study, "the paper, SOP"]).sort_index(ascending=False)
-    ours = list(by_study)
-    cells[ours] = cells[ours].astype(object).fillna("not run")
-    cells = cells.fillna("–").set_axis(pd.Index([f"{100 * share:g} %" for share in cells.index], name="Classes"))
-    trunk = {
-        name: labels.percent(starts.of_trunk(each), digits=1) or "–" for name, each in common.present(by_study).items()
-    }
-    if trunk:
-        cells.loc[labels.UNTRAINED] = pd.Series(trunk).reindex(cells.columns, fill_value="–")
-    return cells
+    """zhai-f4-numbers: R@1 at every share of the classes, ours and what section 4.5 of the paper says of SOP."""
+    said = {"number": [1, 0.1, 0.01, 0.001], "mean": [np.nan, np.nan, 0.757, 0.720]}
+    paper = pd.DataFrame(said | {"text": [np.nan, "less than 1 point below all", np.nan, np.nan]})
+    scores = pd.concat([common.ours(by_study, common.sweep), common.under(paper, "the paper, SOP")])
+    scores = pd.concat(
+        [scores.sort_values("number", ascending=False, kind="stable"), common.ours(by_study, common.trunk)]
+    )
+    rows = (100 * scores["number"]).map("{:g} %".format).replace("nan %", labels.UNTRAINED)
+    return scores.assign(row=rows)
 
 
 # The numbers of the text
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
-    """What the text of the page rests on, a study by its data set; scores and differences in points of R@1.
-
-    Verdicts stand under the ids of their claims.
-    """
+    """What the text of the page rests on: `common.numbers`, and what the paper prints; in points of R@1."""
     paper = published.zhai_results()
-    first = paper[(paper["source_table"] == "Table 1") & (paper["metric"] == "precision_at_1")]
-    first = first.set_index(["dataset", "method"])["value"]
-    costs = [-100 * paper_bits(dataset) for dataset in PAPER_METRICS]
+    paper = paper[paper["metric"] == R1]
+    first = paper[paper["source_table"] == "Table 1"].set_index(["dataset", "method"])["value"]
+    best = paper[paper["source_table"].isin(BEST_TABLES) & (paper["trunk"] == "resnet50")]
+    best = best.set_index(["method", "dim", "dataset", "binary"])["value"].unstack().loc[SOFTMAX, 2048]
+    costs = 100 * (best[False] - best[True])
     layouts = published.zhai_samples_per_class().set_index("samples")["value"]
-    found: dict[str, float | str] = {"paper.bits_low": min(costs), "paper.bits_high": max(costs)}
-    for dataset in ("CUB200", "Cars196"):
-        found[f"paper.{dataset}"] = 100 * float(first[dataset, SOFTMAX] - first[dataset, "contrastive"])
-    found |= {"paper.best_images": float(layouts.idxmax()), "paper.one_class": 100 * (layouts.max() - layouts[75])}
-    judged = claims.judged(edition, "zhai")
-    found["withdrawn"] = sum(each.verdict == claims.RETRACTED for each in judged[claims.WITHOUT_RECORDS].values())
-    for each in edition:
-        own = _of_study(each.name) | {name: one.verdict for name, one in judged[each.name].items()}
-        found |= {f"{each.meta['dataset']}.{name}": value for name, value in own.items()}
-    parts = ("bits", "small_bits", "one_class", "from_own_batches")
-    for name in parts:
-        values = [found[f"{each.meta['dataset']}.{name}"] for each in edition]
-        found |= {f"{name}_low": min(values), f"{name}_high": max(values)}
-    return found
-
-
-def _of_study(main: str) -> dict[str, float]:
-    """The numbers around one study."""
-    records = {
-        name: editions.experiment_of(main, f"zhai2019{suffix}")
-        for name, suffix in {"main": "", **{part: f"-{part}" for part in PARTS}}.items()
+    leads = {
+        f"paper.{name}": 100 * (first[name, SOFTMAX] - first[name, "contrastive"]) for name in BEST_TABLES["Table 6"]
     }
-    ranks, equal = equal_ranks(records["losses-equal"]), _r1(records["losses-equal"])
-    if ranks is None:
-        raise KeyError(f"{SOFTMAX} has no score around {main}")
-    lead = common.difference(equal, f"{SOFTMAX}@{EQUAL_LAYOUTS[0]}", f"contrastive@{EQUAL_LAYOUTS[0]}")
-    own = common.difference(equal, f"{SOFTMAX}@{EQUAL_LAYOUTS[0]}", f"{SOFTMAX}@{EQUAL_LAYOUTS[2]}")
-    layouts = samples(records["samples"]).fillna({"samples": 0.0}).set_index("samples")["mean"]
-    norm, tenth = layer_norm_gain(records["layer_norm"]), share_cost(records["shares"])
-    cost = gaps(records["dims"]).set_index("dim")["mean"]
-    above, sizes_ = sizes_above(main, records["dims"])
+    return {
+        **{"paper.bits_low": costs.min(), "paper.bits_high": costs.max(), "paper.best_images": layouts.idxmax()},
+        **leads,
+        **common.numbers(
+            edition, claims.judged(edition, "zhai"), of_study, ("bits", "small_bits", "one_class", "from_own_batches")
+        ),
+    }
+
+
+def of_study(main: str) -> dict[str, float]:
+    """The numbers around one study."""
+    table, equal, batches, dims, norms, parts = (
+        editions.experiment_of(main, f"zhai2019{name}")
+        for name in ("", "-losses-equal", "-samples", "-dims", "-layer_norm", "-shares")
+    )
+    scores, ranks = common.seeds(equal, R1, "separated"), equal_ranks(equal)
+    lead, own = (
+        common.difference(scores, f"{SOFTMAX}@5x15", other) for other in ("contrastive@5x15", f"{SOFTMAX}@25x3")
+    )
+    norm = common.difference(common.seeds(norms, R1, "separated"), *LAYER_NORM)
+    tenth = common.difference(common.seeds(parts, R1, "separated"), f"{SOFTMAX}@share1", f"{SOFTMAX}@share0.1")
+    layouts = samples(batches).fillna({"samples": 0.0}).set_index("samples")["mean"]
+    [curve] = starts.around({main: dims}).values()
+    above, of = starts.sizes_above(curve, dims)
     return {
         **{"rank_low": ranks.low, "rank_high": ranks.high, "losses": ranks.of},
-        **{"lead": 100 * lead.value, "lead_low": 100 * lead.low, "lead_high": 100 * lead.high},
+        **{"lead_low": 100 * lead.low, "lead_high": 100 * lead.high},
         **{"from_own_batches": 100 * own.value, "from_own_batches_low": 100 * own.low},
-        **{"best_images": float(layouts.idxmax()), "one_class": 100 * (layouts.max() - layouts[75.0])},
-        **{"worst_images": float(layouts.idxmin()), "bits": -100 * bits_cost(records["main"]).value},
-        **{"small_bits": -100 * cost[min(cost.index)], "sizes_above": above, "sizes": sizes_},
+        **{"best_images": layouts.idxmax(), "worst_images": layouts.idxmin()},
+        **{"one_class": 100 * (layouts.max() - layouts[75.0]), "bits": -100 * bits_cost(table).value},
+        **{"small_bits": -100 * bits_cost(dims, f"{SOFTMAX}@dim16").value, "sizes_above": above, "sizes": of},
         **{"layer_norm": 100 * norm.value, "layer_norm_low": 100 * norm.low, "layer_norm_high": 100 * norm.high},
-        **{"tenth": -100 * tenth.value, "tenth_low": -100 * tenth.high},
+        **{"tenth": 100 * tenth.value, "tenth_low": 100 * tenth.low},
     }
 
 
-PARTS = ("losses-equal", "samples", "dims", "layer_norm", "shares")
-"""The experiments whose numbers the text has, beside zhai2019 itself."""
-
-
-def equal_ranks(records: StudyRecords) -> common.Ranks | None:
+def equal_ranks(records: StudyRecords) -> common.Ranks:
     """Which ranks normalised softmax may have by R@1 in equal batches. records: zhai2019-losses-equal."""
-    rows = common.over_seeds(records)
-    rows = rows[(rows["setting"] == "separated") & (rows["metric"] == "precision_at_1")]
-    of_layout = rows[rows["value"] == EQUAL_LAYOUTS[0]].set_index("row")
-    return common.ranks(of_layout.drop(index=PRETRAINED, errors="ignore"), SOFTMAX)
-
-
-def sizes_above(main: str, dims: StudyRecords) -> tuple[int, int]:
-    """At how many sizes floats or bits lie above the untrained linear layer, by their means, and of how many."""
-    [curve] = starts.around({main: dims}).values()
-    return starts.sizes_above(curve, dims)
-
-
-def zhai_scalars(main: ByStudy) -> dict[str, float]:
-    """The named numbers that the chapter records."""
-    recorded = {"published_cells": float(len(published.zhai_results()))}
-    for name, records in common.present(main).items():
-        named = {"bits_less_floats": bits_cost(records).value, "over_lmcl": over_lmcl(records).value}
-        recorded |= {f"{name}.{key}": value for key, value in named.items() if value == value}
-    return recorded
+    rows = _by_loss(records)
+    return common.ranks(rows[rows["value"] == EQUAL_LAYOUTS[0]].set_index("method"), SOFTMAX)
