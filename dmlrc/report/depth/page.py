@@ -1,72 +1,56 @@
 """Depths of training as the chapter prints them: cells of tables, and the numbers of its text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 
 from dmlrc import studies
-from dmlrc.report import labels, titles
+from dmlrc.report import labels, statistics
 from dmlrc.report.depth.measures import (
     ALONE,
     BLOCK,
     DATA,
     Depth,
     depths,
-    gains,
     luck,
     spread,
     surely_turned,
-    turned,
     turned_by_luck,
 )
 from dmlrc.report.rates import page as rates
-from dmlrc.report.significance.page import ranked_cells
-from dmlrc.report.statistics import Estimate
+from dmlrc.report.results_table import results_table
+from dmlrc.report.significance.page import scored
 
 RANGE, LUCK = "From worst to best", "The same by luck alone"
 
 
 def cells(found: Sequence[Depth]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Cells and marks of a row a method, a column a depth, see `ranked_cells`; below, what they lie between.
+    """Cells and marks of a row a method, a column a depth, percent; below, what they lie between.
 
-    That is the untrained trunk, and the ranges; percent.
+    That is the untrained trunk, and the ranges.
     """
-    columns, marks = {}, {}
+    parts = []
     for depth in found:
-        texts, looks = ranked_cells(depth.compared.summary, depth.untrained)
-        columns[depth.label] = dict(texts.rename(labels.method_label)) | {
-            labels.UNTRAINED: labels.percent(depth.untrained) or "–",
-            RANGE: _range(spread(depth)),
-            LUCK: labels.percent(luck(depth)),
+        parts.append(scored(depth.compared.summary.rename(index=labels.method_label), depth.label, depth.untrained))
+        ranged = spread(depth)
+        below = {
+            labels.UNTRAINED: {"mean": depth.untrained},
+            RANGE: {"mean": ranged.value, "low": ranged.low, "high": ranged.high},
+            LUCK: {"mean": luck(depth)},
         }
-        marks[depth.label] = dict(looks.rename(labels.method_label))
-    table = pd.DataFrame(columns).fillna("–").rename_axis("Method")
-    return table, pd.DataFrame(marks, index=table.index).fillna("")
-
-
-def _range(found: Estimate) -> str:
-    return f"{labels.percent(found.value)} [{labels.percent(found.low)}, {labels.percent(found.high)}]"
+        parts.append(pd.DataFrame([{"row": row, "column": depth.label, **each} for row, each in below.items()]))
+    both = results_table(pd.concat(parts, ignore_index=True))
+    return tuple(frame.rename_axis("Method") for frame in both)
 
 
 def score_numbers(found: Sequence[Depth]) -> pd.DataFrame:
     """The numbers behind `cells`, fractions, a row a depth and method, for the download."""
-    rows = [
-        {"depth": depth.label, "study": depth.compared.study, "method": name, "luck": depth.compared.luck}
-        | dict(told[["mean", "low", "high", "rank_low", "rank_high"]])
+    columns = ["study", "method", "luck", "mean", "low", "high", "rank_low", "rank_high"]
+    parts = {
+        depth.label: depth.compared.summary.reset_index().assign(study=depth.compared.study, luck=depth.compared.luck)
         for depth in found
-        for name, told in depth.compared.summary.iterrows()
-    ]
-    return pd.DataFrame(rows).set_index("depth")
-
-
-def missing_sentence(missing: Mapping[str, str]) -> str:
-    """Which studies of the chapter are not run, and how to run them; "" if none."""
-    if not missing:
-        return ""
-    named = "; ".join(f"{titles.title(name)}: {expected}" for name, expected in missing.items())
-    commands = "\n".join(f"dmlrc study run {name} --workers 2" for name in missing)
-    begin = f"Not finished so far, with the time that each takes: {named}. To run or resume them:"
-    return f"{begin}\n\n```shell\n{commands}\n```"
+    }
+    return pd.concat(parts, names=["depth", None]).droplevel(1)[columns]
 
 
 # The numbers of the text
@@ -92,7 +76,8 @@ def _of_step(alone: Depth, block: Depth) -> dict[str, float | str]:
     share: of the range in the mean score, percent; without_margin: the range with the block trained, divided by that of
     the embedder alone, of the other losses.
     """
-    (swapped, pairs), lucky, gained = turned(alone, block), turned_by_luck(alone, block), gains(alone, block)
+    swapped, pairs = statistics.turned(alone.scores, block.scores)
+    lucky, gained = turned_by_luck(alone, block), block.scores - alone.scores
     others = [each.scores.drop("margin", errors="ignore") for each in (alone, block)]
     return {
         "swapped": swapped,

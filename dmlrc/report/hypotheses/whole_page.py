@@ -16,46 +16,23 @@ KINDS = {True: "preregistered, not confirmatory", False: "exploratory"}
 
 def cells(found: Sequence[Whole]) -> pd.DataFrame:
     """The cells of `page.cells`, with what the preregistration wants said wherever a verdict stands."""
-    table = page.cells(found).drop(columns="repetitions missing")
     whole = [each for each in found for _ in each.findings or (None,)]
-    table["verdict"] = [f"{each.verdict}{_by_luck(each)}{_hangs_on(each)}" for each in whole]
-    table["methods, reruns"] = [f"{each.methods}, {each.reruns}" for each in whole]
-    table["found with a power of 80 %"] = [_power(each) for each in whole]
-    table["kind"] = [KINDS[each.study == CUB] for each in whole]
+    beside = {
+        "verdict": [each.verdict + _hangs_on(each) for each in whole],
+        "luck alone could make the range of": [", ".join(map(titles.title, each.by_luck)) or "–" for each in whole],
+        "methods, reruns": [f"{each.methods}, {each.reruns}" for each in whole],
+        "found with a power of 80 %": [_power(each) for each in whole],
+        "kind": [KINDS[each.study == CUB] for each in whole],
+    }
+    table = page.cells(found).drop(columns="repetitions missing").assign(**beside)
     return table.rename(index={number: f"{number}. {claim}" for number, claim in SENTENCES.items()}, level=0)
 
 
-def beside_cells(found: Sequence[Whole]) -> pd.DataFrame:
-    """What stands beside the verdicts and has none: other gains, and how many omissions would change a verdict."""
-    rows = [(each, what, page.value(each.hypothesis, other)) for each in found for what, other in each.beside.items()]
-    rows += [
-        (each, "omissions of a method that would change the verdict", f"{len(each.turning)} of {len(each.without)}")
-        for each in found
-        if each.without
-    ]
-    told = [
-        {"Hypothesis": each.hypothesis, "on": titles.title(each.study), "what": what, "value": text}
-        for each, what, text in rows
-    ]
-    return pd.DataFrame(told, columns=["Hypothesis", "on", "what", "value"]).set_index(["Hypothesis", "on"])
-
-
-def _by_luck(each: Whole) -> str:
-    """The range that noise alone could make."""
-    names = dict(zip(each.on, ("with everything trained", "with the embedder alone"), strict=False))
-    lucky = labels.listed(names[name] for name in each.by_luck)
-    return f", since luck alone could make the range {lucky}" if lucky else ""
-
-
 def _hangs_on(each: Whole) -> str:
-    """The methods on which the verdict hangs, or how many of them."""
+    """The methods without which the verdict would be another, which stand with it wherever it does."""
     if not each.turning or each.verdict == NO_VERDICT:
         return ""
-    if len(each.turning) > 3:
-        return f", which hangs on each of {len(each.turning)} methods"
-    verdicts = {name: each.without[name].verdict for name in each.turning}
-    named = labels.listed(f"{labels.method_label(name)} (without it: {verdict})" for name, verdict in verdicts.items())
-    return f", which hangs on {named}"
+    return f", which hangs on {labels.listed(map(labels.method_label, each.turning))}"
 
 
 def _power(each: Whole) -> str:
@@ -65,6 +42,19 @@ def _power(each: Whole) -> str:
     return "; ".join(
         f"{what} {'–' if np.isnan(end) else f'{100 * end:.1f} %' if percent else f'{end:.2f}'}" for what, end in ends
     )
+
+
+def beside_cells(found: Sequence[Whole]) -> pd.DataFrame:
+    """What stands beside the verdicts and has none: other gains, and how many omissions would change a verdict."""
+    rows = {}
+    for each in found:
+        key = each.hypothesis, titles.title(each.study)
+        rows |= {(*key, what): page.value(each.hypothesis, other) for what, other in each.beside.items()}
+        if each.without:
+            what = "omissions of a method that would change the verdict"
+            rows[*key, what] = f"{len(each.turning)} of {len(each.without)}"
+    index = pd.MultiIndex.from_tuples(rows, names=["Hypothesis", "on", "what"])
+    return pd.DataFrame({"value": list(rows.values())}, index)
 
 
 def omissions(found: Sequence[Whole]) -> pd.DataFrame:
@@ -82,16 +72,17 @@ def omissions(found: Sequence[Whole]) -> pd.DataFrame:
         for each in found
         for name, finding in each.without.items()
     ]
-    columns = ["hypothesis", "study", "without", "value", "low", "high", "verdict"]
-    return pd.DataFrame(rows, columns=columns).set_index("hypothesis")
+    return pd.DataFrame(rows).set_index("hypothesis") if rows else pd.DataFrame()
 
 
 def omission_cells(found: Sequence[Whole]) -> pd.DataFrame:
-    """The same as printed: a row a method, two columns a data set."""
-    columns = {}
-    for each in found:
-        for name, finding in each.without.items():
-            row = labels.method_label(name)
-            columns.setdefault(titles.title(each.study), {})[row] = page.value(each.hypothesis, finding.found)
-            columns.setdefault(f"{titles.title(each.study)}, verdict", {})[row] = finding.verdict
-    return pd.DataFrame(columns).fillna("–").rename_axis("Without")
+    """The same as printed: a row a data set and method."""
+    rows = {
+        (titles.title(each.study), labels.method_label(name)): {
+            "ratio": page.value(each.hypothesis, finding.found),
+            "verdict": finding.verdict,
+        }
+        for each in found
+        for name, finding in each.without.items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["on", "Without"])

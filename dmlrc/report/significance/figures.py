@@ -11,6 +11,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from dmlrc.report import charts, labels, style, svg, tables
+from dmlrc.report.results_table import number
 from dmlrc.report.significance.measures import ALPHA, Comparison, baseline, both_ways, effects, nemenyi, ranks
 
 VERDICTS = {"the row is higher": style.BLUE, "equal within a point": style.GREEN, "inconclusive": "#b5b5b5"}
@@ -28,10 +29,10 @@ def pairs(each: Comparison) -> Figure:
             continue
         verdict = differ if pair.holm < ALPHA else equal if pair.equal else unclear
         square = Rectangle((column - 0.42, row - 0.42), 0.84, 0.84, color=VERDICTS[verdict])
-        difference, low, high = (f"{100 * value:+.2f}" for value in (pair.difference, pair.low, pair.high))
+        difference = number(pair.difference, low=pair.low, high=pair.high, signed=True, unit=" points")
         svg.tips(
             square,
-            f"{labels.method_label(pair.a)} minus {labels.method_label(pair.b)}: {difference} points [{low}, {high}], "
+            f"{labels.method_label(pair.a)} minus {labels.method_label(pair.b)}: {difference}, "
             f"{'they differ' if verdict == differ else verdict}",
         )
         axis.add_patch(square)
