@@ -452,17 +452,17 @@ class TestLevers:
         found = levers.levers(replace(records, scores=scores), None)
         gain = scores[scores["setting"] == "concatenated"]["value"].mean()
         gain -= scores[scores["setting"] == "separated"]["value"].mean()
-        assert found[levers.JOINED].moves.value == pytest.approx(gain)
-        assert found[levers.LOSS].moves.value == pytest.approx(0.09)
-        assert found[levers.SEED].moves.value == pytest.approx(0, abs=1e-9)
-        assert found[levers.LOSS].losses == 4
+        assert found.loc["joined", "value"] == pytest.approx(gain)
+        assert found.loc["loss", "value"] == pytest.approx(0.09)
+        assert found.loc["seed", "value"] == pytest.approx(0, abs=1e-9)
+        assert found.loc["loss", "losses"] == 4
 
     def test_two_searches_lie_as_far_apart_as_two_draws(self):
         draws = np.random.default_rng(0).normal(0, 1, (2, 100_000))
         assert np.abs(draws[0] - draws[1]).mean() == pytest.approx(levers.TWO_DRAWS, abs=0.01)
         found, known = levers.levers(study(), None), part(study(), "search")
         expected = levers.TWO_DRAWS * known.against.value * known.mean
-        assert found[levers.SEARCH].moves.value == pytest.approx(expected)
+        assert found.loc["search", "value"] == pytest.approx(expected)
 
     def test_training_and_the_rate_are_differences_of_means(self, monkeypatch):
         scores = {"contrastive": 0.13, "triplet": 0.12, "margin": 0.11}
@@ -471,9 +471,9 @@ class TestLevers:
         monkeypatch.setattr(records, "load", {high.name: high}.__getitem__)
         monkeypatch.setattr(measures.experiments, "load", lambda main, name: None)
         found = levers.levers(chosen, measures.at_rates(chosen))
-        assert found[levers.RATE].moves.value == pytest.approx(0.03, abs=1e-3)
-        assert found[levers.TRAINED].moves.value == pytest.approx(0.02, abs=1e-3)
-        assert found[levers.RATE].moves.low < 0.03 < found[levers.RATE].moves.high
+        assert found.loc["rate", "value"] == pytest.approx(0.03, abs=1e-3)
+        assert found.loc["trained", "value"] == pytest.approx(0.02, abs=1e-3)
+        assert found.loc["rate", "low"] < 0.03 < found.loc["rate", "high"]
 
     def test_sizes_and_splits(self, monkeypatch):
         rows = [
@@ -491,23 +491,30 @@ class TestLevers:
         }
         monkeypatch.setattr(levers.experiments, "class_orders", lambda _: orders)
         found = levers.levers(study(), None)
-        assert found[levers.SIZE].moves.value == pytest.approx(0.15)  # the third loss has one size
-        assert found[levers.SIZE].losses == 2
+        assert found.loc["size", "value"] == pytest.approx(0.15)  # the third loss has one size
+        assert found.loc["size", "losses"] == 2
         means = [measures.significance.scores(each, setting="separated")["value"].mean() for each in orders.values()]
-        assert found[levers.SPLIT].moves.value == pytest.approx(np.mean(means[1:]) - means[0])
+        assert found.loc["split", "value"] == pytest.approx(np.mean(means[1:]) - means[0])
 
     def test_the_figure_and_its_table_have_the_strongest_on_top(self):
-        points = {"Birds": (1.0, 5.0), "Cars": (2.0, 1.0)}
+        points = {"Birds": [1.0, 5.0], "Cars": [2.0, 1.0]}
+        names = pd.Index(["loss", "joined"], name="lever")
         found = {
-            title: {
-                name: levers.Lever(Estimate.around(value / 100, 0.001, 3), 4)
-                for name, value in zip((levers.LOSS, levers.JOINED), values, strict=True)
-            }
+            title: pd.DataFrame({"value": values, "low": values, "high": values}, names).div(100).assign(losses=4)
             for title, values in points.items()
         }
-        assert levers.order(found) == [levers.JOINED, levers.LOSS]
-        assert levers.cells(found).loc[levers.LOSS].tolist() == ["1.00 [0.90, 1.10]", "2.00 [1.90, 2.10]", "4"]
+        for each in found.values():
+            each["low"], each["high"] = each["low"] - 0.001, each["high"] + 0.001
+        assert levers.order(found) == ["joined", "loss"]
+        assert levers.cells(found).loc[levers.LEVERS["loss"]].tolist() == [
+            "1.00 [0.90, 1.10]",
+            "2.00 [1.90, 2.10]",
+            "4",
+        ]
         figure = figures.moves(found)
-        assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == [levers.JOINED, levers.LOSS]
+        assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == [
+            levers.LEVERS["joined"],
+            levers.LEVERS["loss"],
+        ]
         dots = [line for line in figure.axes[0].get_lines() if line.get_marker() in "os"]
         assert [float(dot.get_xdata()[0]) for dot in dots] == pytest.approx([1, 5, 2, 1])

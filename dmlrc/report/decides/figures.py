@@ -8,36 +8,34 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from dmlrc.report import charts, labels, style, svg
+from dmlrc.report import charts, labels, rates, style, svg
 from dmlrc.report.decides import levers, page
 from dmlrc.report.decides.measures import AtRates, Part
-from dmlrc.report.rates import page as rates
 from dmlrc.report.results_table import number
 
 LEAST = 0.1
 """Percent; the left end of the scale of `parts`."""
 
 
-def moves(found: Mapping[str, Mapping[str, levers.Lever]]) -> Figure:
+def moves(found: Mapping[str, pd.DataFrame]) -> Figure:
     """A row a lever, a mark a data set, with 95 % intervals; the row of the loss is shaded. Title -> `levers`."""
     names = levers.order(found)
     drawing, axis = charts.panel(1.2 + 0.4 * len(names), xlabel="points of MAP@R")
     handles = []
-    for place, (title, own) in enumerate(found.items()):
-        look = {"marker": "osD^v"[place % 5], "color": f"C{place}"}
-        rows = pd.DataFrame(
-            {
-                **{end: [100 * getattr(each.moves, end) for each in own.values()] for end in ("value", "low", "high")},
-                "place": [names.index(name) + 0.2 * (place - (len(found) - 1) / 2) for name in own],
-                "tip": [f"{title}, {name}: {levers.text(each)} points" for name, each in own.items()],
-            }
-        )
+    for column, (title, own) in enumerate(found.items()):
+        look, aside = {"marker": "osD^v"[column % 5], "color": f"C{column}"}, 0.2 * (column - (len(found) - 1) / 2)
+        rows = 100 * own[["value", "low", "high"]]
+        texts = [number(row.value, low=row.low, high=row.high) for row in own.itertuples()]
+        rows["tip"] = [
+            f"{title}, {levers.LEVERS[name]}: {text} points" for name, text in zip(own.index, texts, strict=True)
+        ]
+        rows["place"] = [names.index(name) + aside for name in own.index]
         charts.forest(axis, rows.assign(colour=look["color"], marker=look["marker"]), width=1.2)
         handles.append(Line2D([], [], linestyle="none", label=title, **look))
-    if levers.LOSS in names:
-        axis.axhspan(names.index(levers.LOSS) - 0.5, names.index(levers.LOSS) + 0.5, color="0.88", zorder=0)
+    if "loss" in names:
+        axis.axhspan(names.index("loss") - 0.5, names.index("loss") + 0.5, color="0.88", zorder=0)
     axis.axvline(0, color=style.GREY, linewidth=1)
-    axis.set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.5, -0.5))
+    axis.set(yticks=range(len(names)), yticklabels=map(levers.LEVERS.get, names), ylim=(len(names) - 0.5, -0.5))
     axis.grid(visible=False, axis="y")
     drawing.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     return drawing
@@ -91,7 +89,7 @@ def _parts(title: str, parts: Sequence[Part]) -> Figure:
 
 
 def grid(title: str, best: pd.DataFrame) -> Figure:
-    """Validation MAP@R of the best trial against the rate, a line a method. best: `rates.page.best_trials`.
+    """Validation MAP@R of the best trial against the rate, a line a method. best: `rates.best_trials`.
 
     Dotted: the rate whose mean over the methods is highest.
     """

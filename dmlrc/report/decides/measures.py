@@ -19,8 +19,8 @@ from dmlrc import studies
 from dmlrc.methods import LEARNING_RATE
 from dmlrc.records import PRETRAINED, StudyRecords, find
 from dmlrc.report import common, editions, statistics, tables
+from dmlrc.report import rates as rate_grids
 from dmlrc.report.claims.rule import lower_than_untrained
-from dmlrc.report.rates import page as rate_grids
 from dmlrc.report.significance import measures as significance
 from dmlrc.report.statistics import LEVEL, Estimate
 from dmlrc.studies import experiments
@@ -265,21 +265,20 @@ def _of_recipes(records: StudyRecords, table: pd.DataFrame) -> Part | None:
 
 
 def _families(records: StudyRecords, level: str | None = None) -> pd.Series:
-    """The mean score of each of FAMILIES that a study trains, at this level of a sweep; single models."""
+    """The mean score of each of FAMILIES that a study trains, at this level of a sweep; single models.
+
+    Without those that end below an untrained layer of their size.
+    """
     means = significance.scores(records, METRIC, "separated").groupby("method")["value"].mean()
-    losses, low = _losses(records, level), _below_their_start(records)
+    lower = lower_than_untrained(records).reset_index()
+    low = set(lower["method"][lower["start"] & (lower["setting"] == "separated")])
+    losses = _losses(records, level)
     alike = _of_one_size(records, [method for method in means.index if method in losses and method not in low])
     scores = {
         family: means[[method for method in alike if losses[method] in names]].mean()
         for family, names in FAMILIES.items()
     }
     return pd.Series(scores, dtype=float).dropna()
-
-
-def _below_their_start(records: StudyRecords) -> Collection[str]:
-    """The methods whose single models end below an untrained layer of their size."""
-    lower = lower_than_untrained(records).reset_index()
-    return set(lower["method"][lower["start"] & (lower["setting"] == "separated")])
 
 
 def _of_one_size(records: StudyRecords, methods: Collection[str]) -> list[str]:
@@ -374,10 +373,6 @@ class AtRates:
         """The rate that all methods share."""
         return self.made[which].meta["protocol"]["lr"]
 
-    def knows_its_luck(self, which: str) -> bool:
-        """Whether the luck of search is known at this rate, be it borrowed."""
-        return self.compared[which].luck != significance.SEEDS
-
     def moved(self, which: str) -> tuple[int, int]:
         """Pairs of methods whose difference is another one than at the chosen rate, and of how many pairs.
 
@@ -391,12 +386,11 @@ class AtRates:
         return int((statistics.holm(p) < significance.ALPHA).sum()), len(p)
 
     def rates_found(self) -> pd.Series:
-        """The rate of each method's best trial where rates were searched; empty where they were not."""
-        if SEARCHED not in self.made:
-            return pd.Series(dtype=float)
-        methods, trials = self.compared[SEARCHED].methods, self.made[SEARCHED].trials
-        best = trials.loc[trials[trials["method"].isin(methods)].groupby("method")["value"].idxmax()]
-        return best.set_index("method")["params"].loc[methods].map(lambda params: params[LEARNING_RATE])
+        """The rate of each method's best trial, where rates were searched."""
+        trials = self.made[SEARCHED].trials
+        trials = trials[trials["method"].isin(self.compared[SEARCHED].methods)]
+        best = trials.loc[trials.groupby("method")["value"].idxmax()].set_index("method")
+        return best["params"].map(lambda params: params[LEARNING_RATE])
 
 
 def at_rates(records: StudyRecords) -> AtRates | None:

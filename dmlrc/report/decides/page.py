@@ -7,7 +7,8 @@ import pandas as pd
 
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import labels, tables
-from dmlrc.report.decides import levers
+from dmlrc.report import rates as rate_grids
+from dmlrc.report.decides.levers import LEVERS, levers  # noqa: F401
 from dmlrc.report.decides.measures import (
     CHOSEN,
     SEARCHED,
@@ -22,8 +23,8 @@ from dmlrc.report.decides.measures import (
     validation_and_test,
     without_each_recipe,
 )
-from dmlrc.report.rates import page as rate_grids
 from dmlrc.report.results_table import number, results_table
+from dmlrc.report.significance.measures import SEEDS
 from dmlrc.report.significance.page import scored
 
 
@@ -82,8 +83,9 @@ def rates_cells(found: AtRates) -> tuple[pd.DataFrame, pd.DataFrame]:
         trunk = pd.DataFrame({"row": [PRETRAINED], "column": head, "mean": found.untrained})
         parts += [scores.assign(cut_off=tables.cut_off(records)), trunk.dropna()]
     cells, marks = results_table(pd.concat(parts, ignore_index=True))
-    if len(rates := found.rates_found()):
-        cells["rate found"], marks["rate found"] = rates.map(labels.rate).reindex(cells.index).fillna("–"), ""
+    if SEARCHED in found.made:
+        rates = found.rates_found().map(labels.rate)
+        cells["rate found"], marks["rate found"] = rates.reindex(cells.index).fillna("–"), ""
     return tuple(frame.rename(index=labels.method_label).rename_axis("Method") for frame in (cells, marks))
 
 
@@ -93,7 +95,7 @@ def levels_cells(found: AtRates) -> pd.DataFrame:
     if frame.empty:
         return frame
     parts = [pd.DataFrame({"row": frame.index, "column": "worst to best", "mean": frame["spread"]})]
-    known = frame.index.map(found.knows_its_luck)
+    known = np.array([found.compared[which].luck != SEEDS for which in frame.index])
     for base in (name for name in tables.CLASSICS if name in frame):
         gains = {"mean": [each.value for each in frame[base]], "half": [each.half for each in frame[base]]}
         part = pd.DataFrame(gains | {"row": frame.index, "column": f"newer over {labels.method_label(base)}"})
@@ -113,27 +115,19 @@ def levelled_cells(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 # The numbers of the text
 
-LEVERS = {
-    "loss": levers.LOSS,
-    "joined": levers.JOINED,
-    "size": levers.SIZE,
-    "split": levers.SPLIT,
-    "trained": levers.TRAINED,
-    "rate": levers.RATE,
-    "search": levers.SEARCH,
-    "seed": levers.SEED,
-}
-"""What the levers are called in `numbers`."""
-
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on: points of MAP@R and percent, a study by its data set."""
     found: dict[str, float | str] = {}
     for each in edition:
         at = at_rates(each)
-        own = levers.levers(each, at)
-        named = {key: 100 * own[which].moves.value for key, which in LEVERS.items()}
-        named |= _of_parts(each) | _of_grid(each) | _of_rates(at) | _of_searches(each)
+        named = (
+            dict(100 * levers(each, at)["value"])
+            | _of_parts(each)
+            | _of_grid(each)
+            | _of_rates(at)
+            | _of_searches(each)
+        )
         found |= {f"{each.meta['dataset']}.{key}": value for key, value in named.items()}
     for key in ("loss", "joined", "newer.too_high", "newer.chosen", "spread_untuned"):
         values = [found[f"{each.meta['dataset']}.{key}"] for each in edition]

@@ -32,7 +32,7 @@ def leads(edition: Sequence[StudyRecords]) -> pd.DataFrame:
         if (found := lead(each, CONTRASTIVE, edition)) is not None:
             rows.append((OURS, titles.title(each.name), found.value, found.low, found.high))
     table = pd.DataFrame(rows, columns=["by", "where", "value", "low", "high"])
-    papers = table["where"].map(claimed["size"]).where(table["by"] == PAPERS, 0)
+    papers = table["where"].map(claimed["size"]).where(table["by"] == PAPERS, 0).astype(int)
     return table.assign(**100 * table[["value", "low", "high"]], papers=papers)
 
 

@@ -7,7 +7,6 @@ import pandas as pd
 
 from dmlrc import studies
 from dmlrc.report import titles
-from dmlrc.report.hypotheses import whole
 from dmlrc.report.hypotheses.measures import (
     CARS,
     CUB,
@@ -51,21 +50,14 @@ INCONCLUSIVE = {OPEN: "inconclusive"}
 
 def short_cells(found: Sequence[Judged]) -> pd.DataFrame:
     """A row a hypothesis, with its verdict and its numbers on each data set."""
-    table = pd.DataFrame(
-        {
-            f"{each.number}. {each.sentence}": {
-                "Expected": f"{STATISTICS[each.number]}: {_expected(each.number, found)}",
-                **{titles.title(one.study): _short(one) for one in found if one.hypothesis == each.number},
-            }
-            for each in HYPOTHESES
-        }
-    ).T
-    return table.fillna("–").rename_axis("Prediction")
-
-
-def _expected(number: str, found: Sequence[Judged]) -> str:
-    regions = [finding.region for each in found if each.hypothesis == number for finding in each.findings]
-    return region(number, regions[0]) if regions else "–"
+    rows = {}
+    for each in HYPOTHESES:
+        own = [one for one in found if one.hypothesis == each.number]
+        regions = [finding.region for one in own for finding in one.findings]
+        wanted = region(each.number, regions[0]) if regions else "–"
+        short = {titles.title(one.study): _short(one) for one in own}
+        rows[f"{each.number}. {each.sentence}"] = {"Expected": f"{STATISTICS[each.number]}: {wanted}", **short}
+    return pd.DataFrame.from_dict(rows, orient="index").fillna("–").rename_axis("Prediction")
 
 
 def _short(each: Judged) -> str:
@@ -89,9 +81,11 @@ def cells(found: Sequence[Judged]) -> pd.DataFrame:
         missing = "; ".join(map(titles.in_label, (*each.missing, *each.absent))) or "–"
         whole = {"verdict": each.verdict + _so_far(each), "repetitions missing": missing}
         for finding in each.findings:
+            most = finding.found.attainable[1]  # on this data, where scores are near their end
+            possible = f" (a perfect score would be {100 * most:+.1f} %)" if np.isfinite(most) else ""
             own = {
                 "statistic": finding.what,
-                "value": value(each.hypothesis, finding.found) + _possible(finding.found),
+                "value": value(each.hypothesis, finding.found) + possible,
                 "region": region(each.hypothesis, finding.region),
                 "this number": finding.verdict,
             }
@@ -162,12 +156,6 @@ def region(hypothesis: str, wanted: Region) -> str:
     return f"{high} {scale * wanted.high:g}{unit}"
 
 
-def _possible(found: Estimate) -> str:
-    """The most that a gain can be on this data, where scores are near their end."""
-    most = found.attainable[1]
-    return f" (a perfect score would be {100 * most:+.1f} %)" if np.isfinite(most) else ""
-
-
 def beside_cells(names: Sequence[str] = (CUB, CARS, GROCERY)) -> pd.DataFrame:
     """What the preregistration shows beside the hypotheses, which no verdict depends on: a row a number."""
     judged_on = {each.number: each.studies for each in HYPOTHESES}
@@ -226,7 +214,10 @@ def numbers() -> dict[str, float | str]:
             found |= {f"{key}.{name}": scale * end for name, end in ends.items()} | {f"{key}.n": first.found.n}
     for name in (CUB, CARS):
         for hypothesis, (scores, lucky) in ranges(name).items():
-            key, (over, under) = f"{hypothesis}.{studies.get(name).dataset}", whole.relative_range(scores.T)
+            key, (over, under) = (
+                f"{hypothesis}.{studies.get(name).dataset}",
+                np.ptp(scores, axis=0) / scores.mean(axis=0),
+            )
             found |= {f"{key}.under": 100 * np.ptp(scores[:, 1]), f"{key}.luck": 100 * lucky[1]}
             found[f"{key}.relative"] = over / under
     return found

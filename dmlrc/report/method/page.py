@@ -8,10 +8,9 @@ import pandas as pd
 from dmlrc.errors import unknown
 from dmlrc.methods import LOSS_WEIGHTS_LR, Float, Int, Method
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import claims, editions, everything, labels, published, tables, titles
+from dmlrc.report import claims, editions, everything, labels, published, rates, tables, titles
 from dmlrc.report.after2019 import page as after2019
 from dmlrc.report.method.notes import NOTES, SHOWN, Note
-from dmlrc.report.rates import page as rates
 from dmlrc.report.results_table import number, results_table
 
 

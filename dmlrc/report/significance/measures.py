@@ -62,6 +62,11 @@ class Comparison:
         return statistics.summary(self.runs, self.known)
 
     @cached_property
+    def range(self) -> Estimate:
+        """How far the best mean lies above the worst, see `statistics.range_of`."""
+        return statistics.range_of(self.summary["mean"], self.summary["error"] ** 2, self.known.df)
+
+    @cached_property
     def pairs(self) -> pd.DataFrame:
         """Every pair of methods, see `statistics.pairs`; equal: within MARGIN."""
         return statistics.pairs(self.runs, MARGIN, self.known)

@@ -140,12 +140,18 @@ def _interval(low: pd.Series, high: pd.Series) -> list[str]:
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float]:
-    """What the text of the page rests on, a study by its data set; scores in points of concatenated MAP@R."""
+    """What the text of the page rests on, a study by its data set; scores in points of concatenated MAP@R.
+
+    class_half, gap_half: half of the mean interval that other test classes give a score, and a gap to the best.
+    """
     blocks = datasets(edition)
     named = {"apart_over_sets": critical_difference(*blocks.shape), "friedman": friedman(blocks)}
     named["pairs_over_sets"] = float((nemenyi(blocks).to_numpy() < ALPHA).sum() / 2)
     for each in edition:
-        found = _of_study(compare(each, edition)) | _of_classes(each)
+        found = _of_study(compare(each, edition))
+        if (drawn := over_classes(each)) is not None:
+            found["class_half"] = 50 * (drawn["high"] - drawn["low"]).mean()
+            found["gap_half"] = 50 * (drawn["behind_high"] - drawn["behind_low"]).mean()
         named |= {f"{each.meta['dataset']}.{name}": float(value) for name, value in found.items()}
     return named
 
@@ -179,15 +185,4 @@ def _of_study(compared: Comparison) -> dict[str, float]:
         "neighbours_differ": differ[apart <= 1].sum(),
         "far": far.sum(),
         "far_differ": differ[far].sum(),
-    }
-
-
-def _of_classes(records: StudyRecords) -> dict[str, float]:
-    """Half of the mean interval that other test classes give a score, and a gap to the best; NaN where not known."""
-    found = over_classes(records)
-    if found is None:
-        return {"class_half": np.nan, "gap_half": np.nan}
-    return {
-        "class_half": 50 * (found["high"] - found["low"]).mean(),
-        "gap_half": 50 * (found["behind_high"] - found["behind_low"]).mean(),
     }
