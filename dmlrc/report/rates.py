@@ -1,7 +1,6 @@
 """Grids of learning rates: numbers and cells. Everything here is of validation classes."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -214,25 +213,15 @@ def settings_from(grid: StudyRecords) -> tuple[str, float]:
     return name, studies.get(name).protocol.lr
 
 
-class Turned(NamedTuple):
-    """How far the order of a grid's losses at some rate is another one than at the best rate.
+def turned_at(best: pd.DataFrame, rate: float, luck: float) -> tuple[int, int, Estimate]:
+    """How many pairs of losses stand in another order at a rate than at the best one, of how many; how many by luck.
 
-    pairs: in another order, of so many; lucky: how many of them another seed alone would turn.
-    """
-
-    pairs: int
-    of: int
-    lucky: Estimate
-
-
-def turned_at(best: pd.DataFrame, rate: float, luck: float) -> Turned:
-    """Of the losses that have a score at both rates. best: `best_trials`; luck: `seed_luck`.
-
-    The settings are the same at all rates, so only the seed turns pairs by luck.
+    Of the losses that have a score at both. best: `best_trials`; luck: `seed_luck`, since the settings are the same at
+    all rates, so only the seed turns pairs by luck.
     """
     there, here = best.loc[[best_rate(best), rate]].dropna(axis=1).to_numpy()
     lucky = statistics.turned_by_luck(there, *(luck * each.mean() for each in (there, here)))
-    return Turned(*statistics.turned(here, there), lucky)
+    return *statistics.turned(here, there), lucky
 
 
 def seed_luck(study: StudyRecords) -> float:

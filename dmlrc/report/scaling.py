@@ -50,11 +50,11 @@ def chains(records: StudyRecords, proposals: int = 1) -> list[Chain]:
         frame.sort_values(order).groupby(keys, sort=False)["seconds"].agg(list).to_dict()
         for frame, order in ((records.trials, "trial"), (records.reruns, "rerun"))
     )
-    return [(*_batches(trials.get(key, ()), proposals), reruns.get(key, ())) for key in reversed({**trials, **reruns})]
-
-
-def _batches(seconds: Sequence[float], size: int) -> list[Sequence[float]]:
-    return [seconds[first : first + size] for first in range(0, len(seconds), size)]
+    batches = {
+        key: [seconds[first : first + proposals] for first in range(0, len(seconds), proposals)]
+        for key, seconds in trials.items()
+    }
+    return [(*batches.get(key, ()), reruns.get(key, ())) for key in reversed({**trials, **reruns})]
 
 
 def speed_ups(records: StudyRecords) -> pd.DataFrame:

@@ -172,7 +172,8 @@ def name_ends(
             fontsize=8,
             va="center",
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour(name), "linewidth": 0.6, "shrinkA": 0},
+            # to the left edge of the name, or the line strikes it through
+            arrowprops={"arrowstyle": "-", "color": colour(name), "linewidth": 0.6, "shrinkA": 0, "relpos": (0, 0.5)},
         )
 
 

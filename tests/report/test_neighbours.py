@@ -137,7 +137,7 @@ def test_the_numbers_of_the_text_are_those_of_the_tables(photographs, monkeypatc
 def test_all_models_of_the_chapter_are_recorded(photographs, monkeypatch):
     monkeypatch.setenv("DMLRC_HOME", str(ROOT))
     for each in (photographs, gallery.glyphs()):
-        assert measures.is_recorded(each, measures.LOSSES[each.dataset], measures.EPOCHS[each.dataset])
+        assert measures.record_of(each, measures.LOSSES[each.dataset], measures.EPOCHS[each.dataset])
 
 
 def test_no_sentence_of_the_page_holds_of_models_that_are_otherwise(monkeypatch):

@@ -111,7 +111,7 @@ def test_the_order_at_the_best_rate_is_compared_with_that_at_another():
     orders = {1e-3: [3, 2, 1], 1e-4: [2, 1, 3], 1e-5: [4, 5, 6], 1e-6: [6, 5, 1]}
     best = pd.DataFrame.from_dict(orders, orient="index", columns=METHODS)
     assert [page.turned_at(best, rate, 1e-6)[:2] for rate in (1e-4, 1e-3)] == [(1, 3), (3, 3)]
-    assert [page.turned_at(best, 1e-3, luck).lucky.high for luck in (1e-6, 0.5)] == [0, 3]
+    assert [page.turned_at(best, 1e-3, luck)[2].high for luck in (1e-6, 0.5)] == [0, 3]
 
 
 def test_recorded_grids_are_those_of_the_edition_with_two_rates(monkeypatch):

@@ -226,8 +226,8 @@ def test_classes(records: StudyRecords) -> Part | None:
     own = drawn.sub(common, axis=0)
     variance, count = float((own.std() ** 2).mean()), len(found[0])
     mean, against = float(common.mean()), _deviation(variance, count - 1, 0.0, count)
-    found = float(common.std()) / mean, against.divided_by(mean)
-    return Part("test classes", count, drawn.shape[1], "test", mean, *found)
+    together = float(common.std()) / mean
+    return Part("test classes", count, drawn.shape[1], "test", mean, together, against.divided_by(mean))
 
 
 def recipe(records: StudyRecords) -> Part | None:

@@ -8,21 +8,9 @@ import pandas as pd
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import labels, tables
 from dmlrc.report import rates as rate_grids
+from dmlrc.report.decides import measures
 from dmlrc.report.decides.levers import LEVERS, levers  # noqa: F401
-from dmlrc.report.decides.measures import (
-    CHOSEN,
-    SEARCHED,
-    TOO_HIGH,
-    AtRates,
-    Part,
-    at_rates,
-    choosing,
-    levelled,
-    levels,
-    parts,
-    validation_and_test,
-    without_each_recipe,
-)
+from dmlrc.report.decides.measures import CHOSEN, SEARCHED, TOO_HIGH, AtRates, Part
 from dmlrc.report.results_table import number, results_table
 from dmlrc.report.significance.measures import SEEDS
 from dmlrc.report.significance.page import scored
@@ -91,7 +79,7 @@ def rates_cells(found: AtRates) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def levels_cells(found: AtRates) -> pd.DataFrame:
     """`measures.levels` as cells, in points; without a row where that is empty."""
-    frame = levels(found)
+    frame = measures.levels(found)
     if frame.empty:
         return frame
     parts = [pd.DataFrame({"row": frame.index, "column": "worst to best", "mean": frame["spread"]})]
@@ -108,7 +96,7 @@ def levels_cells(found: AtRates) -> pd.DataFrame:
 
 def levelled_cells(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """`levelled` as cells: a row a study, a column a number of trials; points."""
-    table = pd.DataFrame.from_dict({records.name: levelled(records) for records in edition}, orient="index")
+    table = pd.DataFrame.from_dict({records.name: measures.levelled(records) for records in edition}, orient="index")
     heads = {count: f"{count} random" for count in table if count != "search"} | {"search": "whole search"}
     return table.map(number).replace("", "–").rename(columns=heads).rename_axis("Study")
 
@@ -120,7 +108,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on: points of MAP@R and percent, a study by its data set."""
     found: dict[str, float | str] = {}
     for each in edition:
-        at = at_rates(each)
+        at = measures.at_rates(each)
         named = (
             dict(100 * levers(each, at)["value"])
             | _of_parts(each)
@@ -141,8 +129,8 @@ def _of_parts(records: StudyRecords) -> dict[str, float | str]:
     clearly: those whose interval lies above that of the loss; as_much: those whose value does; recipe.low and high:
     without each of the papers in turn.
     """
-    by_name = {part.name: part.against for part in drawable(parts(records))}
-    loss, recipes = by_name.pop("loss"), without_each_recipe(records).values()
+    by_name = {part.name: part.against for part in drawable(measures.parts(records))}
+    loss, recipes = by_name.pop("loss"), measures.without_each_recipe(records).values()
     return {
         "clearly": ", ".join(name for name, against in by_name.items() if against.low > loss.high),
         "as_much": ", ".join(sorted(name for name, against in by_name.items() if against.value >= loss.value)),
@@ -157,10 +145,10 @@ def _of_grid(records: StudyRecords) -> dict[str, float]:
     own: how many losses score higher at another rate than the best on average.
     """
     best = rate_grids.best_trials(rate_grids.grid_of(records))
-    turned = rate_grids.turned_at(best, best.index.max(), rate_grids.seed_luck(records))
+    swapped, _, lucky = rate_grids.turned_at(best, best.index.max(), rate_grids.seed_luck(records))
     return {
-        "swapped": turned.pairs,
-        "swapped_by_seed": turned.lucky.high,
+        "swapped": swapped,
+        "swapped_by_seed": lucky.high,
         "own_rate": int((best.max() > best.loc[rate_grids.best_rate(best)]).sum()),
     }
 
@@ -173,7 +161,7 @@ def _of_rates(at: AtRates) -> dict[str, float | str]:
     search of the rate ended furthest below the shared rate on validation classes, and below: whether that loss ends
     below the untrained trunk.
     """
-    table, (gaps, gaps_of) = levels(at), at.moved(TOO_HIGH)
+    table, (gaps, gaps_of) = measures.levels(at), at.moved(TOO_HIGH)
     stopped = at.made[TOO_HIGH].runs.query("kind == 'rerun'")["stopped"]
     found = {
         "times": at.rate(TOO_HIGH) / at.rate(CHOSEN),
@@ -185,9 +173,8 @@ def _of_rates(at: AtRates) -> dict[str, float | str]:
         lead = table.loc[which, tables.CLASSICS[0]]
         found |= {f"newer.{name}": 100 * lead.value, f"newer.{name}.least": 100 * lead.low}
     if SEARCHED in at.made:
-        shared, own = (
-            validation_and_test(at.made[which])["validation"].groupby("method").mean() for which in (CHOSEN, SEARCHED)
-        )
+        both = (measures.validation_and_test(at.made[which])["validation"] for which in (CHOSEN, SEARCHED))
+        shared, own = (each.groupby("method").mean() for each in both)
         short = (shared - own).dropna()
         found |= {"fell_short": short.idxmax(), "short": 100 * short.max()}
         found["below"] = ", ".join(at.means.index[at.means[SEARCHED] < at.untrained])
@@ -196,7 +183,7 @@ def _of_rates(at: AtRates) -> dict[str, float | str]:
 
 def _of_searches(records: StudyRecords) -> dict[str, float]:
     """What tuning takes away of the spread between losses, and what choosing a loss by validation classes changes."""
-    spread, chosen = levelled(records), choosing(records)
+    spread, chosen = measures.levelled(records), measures.choosing(records)
     return {
         "tuned_away": 100 * (1 - spread["search"] / spread["1"]),
         "spread_untuned": 100 * spread["1"],

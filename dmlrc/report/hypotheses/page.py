@@ -7,6 +7,7 @@ import pandas as pd
 
 from dmlrc import studies
 from dmlrc.report import titles
+from dmlrc.report.hypotheses import measures
 from dmlrc.report.hypotheses.measures import (
     CARS,
     CUB,
@@ -18,11 +19,6 @@ from dmlrc.report.hypotheses.measures import (
     OPEN,
     Judged,
     Region,
-    diverged,
-    equality,
-    judged,
-    ranges,
-    redrawn_correlations,
 )
 from dmlrc.report.results_table import number
 from dmlrc.report.statistics import LEVEL, Estimate, holm
@@ -170,12 +166,12 @@ def beside_cells(names: Sequence[str] = (CUB, CARS, GROCERY)) -> pd.DataFrame:
 
 
 def _beside(study: str) -> Iterator[tuple[str, str, str]]:
-    for name, found in redrawn_correlations(study).items():
+    for name, found in measures.redrawn_correlations(study).items():
         yield "H1", f"rank correlation with {name}, our scores redrawn with their errors", value("H1", found)
-    pairs = equality(study)
+    pairs = measures.equality(study)
     if pairs is None:
         return
-    for hypothesis, (scores, lucky) in ranges(study).items():
+    for hypothesis, (scores, lucky) in measures.ranges(study).items():
         yield hypothesis, "the two ranges of the ratio, points", " and ".join(map(number, np.ptp(scores, axis=0)))
         yield hypothesis, "the same by luck alone, points", " and ".join(map(number, lucky))
     if pairs["p_welch"].notna().any():
@@ -183,7 +179,7 @@ def _beside(study: str) -> Iterator[tuple[str, str, str]]:
         yield "H5", "pairs that differ by Welch's tests, Holm's correction", f"{differ} of {len(pairs)}"
     yield "H5", "pairs that are equal within a point", f"{pairs['equal'].sum()} of {len(pairs)}"
     yield "H5", "pairs that are equal within half a point", f"{pairs['equal_within_half'].sum()} of {len(pairs)}"
-    lost, trials = diverged(study)
+    lost, trials = measures.diverged(study)
     yield "H6", "trials that diverged, and are left out", f"{lost} of {trials:,}"
     same = pairs[pairs["a"].isin(SAME) & pairs["b"].isin(SAME)]["equal"]
     if len(same):
@@ -201,7 +197,7 @@ def numbers() -> dict[str, float | str]:
     make it, points; relative: the ratio of the ranges over their means.
     """
     found: dict[str, float | str] = {}
-    for each in judged():
+    for each in measures.judged():
         data = studies.get(each.study).dataset
         found |= {f"{data}.{verdict}": found.get(f"{data}.{verdict}", "") for verdict in (KEPT, NOT_KEPT, OPEN)}
         told = found.get(f"{data}.{each.verdict}")
@@ -213,7 +209,7 @@ def numbers() -> dict[str, float | str]:
             key = f"{each.hypothesis}.{data}"
             found |= {f"{key}.{name}": scale * end for name, end in ends.items()} | {f"{key}.n": first.found.n}
     for name in (CUB, CARS):
-        for hypothesis, (scores, lucky) in ranges(name).items():
+        for hypothesis, (scores, lucky) in measures.ranges(name).items():
             key, (over, under) = (
                 f"{hypothesis}.{studies.get(name).dataset}",
                 np.ptp(scores, axis=0) / scores.mean(axis=0),

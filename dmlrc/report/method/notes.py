@@ -45,12 +45,12 @@ class Note:
 T = TypeVar("T")
 
 
-def read(file: str, made: Callable[..., T]) -> Mapping[str, T]:
-    """The tables of a TOML file of this package by their names, each as what is made of its fields."""
+def read(file: str, kind: Callable[..., T]) -> Mapping[str, T]:
+    """The tables of a TOML file of this package by their names, each a `kind` of its fields."""
     rows = tomllib.loads((files(__package__) / file).read_text(encoding="utf-8"))
     return MappingProxyType(
         {
-            name: made(**{key: tuple(each) if isinstance(each, list) else each for key, each in row.items()})
+            name: kind(**{key: tuple(each) if isinstance(each, list) else each for key, each in row.items()})
             for name, row in rows.items()
         }
     )

@@ -185,8 +185,8 @@ def cost(title: str, methods: pd.DataFrame, known: tables.Methods = tables.METHO
                 linestyle="none",
                 alpha=1 if values["among_best"] else 0.35,
             )
-            found = f"{100 * values['mean']:.1f} %, {values['steps']:,.0f} steps, {values['seconds']:.0f} seconds"
-            svg.tips(bars[0], f"{named[name]}: {found}")
+            place = f"{100 * values['mean']:.1f} %, {values['steps']:,.0f} steps, {values['seconds']:.0f} seconds"
+            svg.tips(bars[0], f"{named[name]}: {place}")
         best, cheapest = methods["mean"].idxmax(), costs[methods["among_best"]].idxmin()
         top = 100 * np.nan_to_num(methods["high"][best], nan=methods["mean"][best])
         text = {"textcoords": "offset points", "fontsize": 7.5}

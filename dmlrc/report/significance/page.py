@@ -9,24 +9,8 @@ import pandas as pd
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import labels, statistics, tables
 from dmlrc.report.results_table import results_table
-from dmlrc.report.significance.measures import (
-    ALPHA,
-    BORROWED,
-    METRIC,
-    OWN,
-    Comparison,
-    baseline,
-    between_searches,
-    both_ways,
-    compare,
-    critical_difference,
-    datasets,
-    effects,
-    friedman,
-    nemenyi,
-    over_classes,
-    visible,
-)
+from dmlrc.report.significance import measures
+from dmlrc.report.significance.measures import ALPHA, BORROWED, METRIC, OWN, Comparison
 
 
 def luck(compared: Comparison) -> str:
@@ -58,7 +42,7 @@ def differences(compared: Comparison) -> tuple[pd.DataFrame, pd.DataFrame]:
     Bold where they differ (Holm's correction over all pairs), italic where they are equal within MARGIN.
     """
     names = compared.summary["mean"].sort_values(ascending=False).index.map(labels.method_label)
-    pairs = both_ways(compared.pairs)
+    pairs = measures.both_ways(compared.pairs)
     marks = np.select([pairs["holm"] < ALPHA, pairs["equal"].astype(bool)], ["best", "tie"], "")
     rows = {"row": pairs["a"].map(labels.method_label), "column": pairs["b"].map(labels.method_label), "text": ""}
     alone = pd.DataFrame({"row": names, "column": names, "mean": np.nan, "mark": "", "text": ""})
@@ -71,7 +55,7 @@ def effect_cells(compared: Sequence[Comparison]) -> pd.DataFrame:
     """`effects` of every study as cells: a row a method; points with their interval, Holm's p, whether equal."""
     parts = []
     for each in compared:
-        found = effects(each).rename_axis("row").reset_index().assign(signed=True)
+        found = measures.effects(each).rename_axis("row").reset_index().assign(signed=True)
         parts.append(found.rename(columns={"difference": "mean"}).assign(column=[(each.study, "points")] * len(found)))
         for name, texts in (("p", found["holm"].map(p_value)), ("equal", found["equal"].map({True: "yes"}))):
             parts.append(
@@ -97,7 +81,7 @@ def overview(edition: Sequence[StudyRecords], lenders: Sequence[StudyRecords]) -
     """
     rows = {}
     for each, setting, metric in itertools.product(edition, tables.SETTINGS, ("precision_at_1", METRIC)):
-        compared = compare(each, lenders, metric, setting)
+        compared = measures.compare(each, lenders, metric, setting)
         pairs, found = compared.pairs, compared.summary.sort_values("mean", ascending=False)
         welch = (statistics.holm(pairs["p_welch"]) < ALPHA).sum() if pairs["p_welch"].notna().any() else "–"
         rows[each.name, f"{labels.METRIC_LABELS[metric]}, {setting}"] = {
@@ -117,7 +101,7 @@ def class_cells(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
 
     Italic: it may be the best on other classes, see `over_classes`.
     """
-    found = over_classes(records).sort_values("mean", ascending=False, kind="stable")
+    found = measures.over_classes(records).sort_values("mean", ascending=False, kind="stable")
     untrained = tables.mean_of(tables.accuracy(records), PRETRAINED, METRIC)
     means = pd.concat([found["mean"], pd.Series({PRETRAINED: untrained}).dropna()])
     cut_off = tables.cut_off(records).reindex(means.index)
@@ -144,12 +128,12 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float]:
 
     class_half, gap_half: half of the mean interval that other test classes give a score, and a gap to the best.
     """
-    blocks = datasets(edition)
-    named = {"apart_over_sets": critical_difference(*blocks.shape), "friedman": friedman(blocks)}
-    named["pairs_over_sets"] = float((nemenyi(blocks).to_numpy() < ALPHA).sum() / 2)
+    blocks = measures.datasets(edition)
+    named = {"apart_over_sets": measures.critical_difference(*blocks.shape), "friedman": measures.friedman(blocks)}
+    named["pairs_over_sets"] = float((measures.nemenyi(blocks).to_numpy() < ALPHA).sum() / 2)
     for each in edition:
-        found = _of_study(compare(each, edition))
-        if (drawn := over_classes(each)) is not None:
+        found = _of_study(measures.compare(each, edition))
+        if (drawn := measures.over_classes(each)) is not None:
             found["class_half"] = 50 * (drawn["high"] - drawn["low"]).mean()
             found["gap_half"] = 50 * (drawn["behind_high"] - drawn["behind_low"]).mean()
         named |= {f"{each.meta['dataset']}.{name}": float(value) for name, value in found.items()}
@@ -159,7 +143,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float]:
 def _of_study(compared: Comparison) -> dict[str, float]:
     """neighbours and far: pairs next to one another in rank, and more than half the table apart."""
     pairs, ranks = compared.pairs, compared.summary
-    differ, found = pairs["holm"] < ALPHA, effects(compared)
+    differ, found = pairs["holm"] < ALPHA, measures.effects(compared)
     above = found["difference"][found["holm"] < ALPHA]
     places = ranks["mean"].rank(ascending=False)
     apart = (pairs["a"].map(places) - pairs["b"].map(places)).abs()
@@ -172,12 +156,12 @@ def _of_study(compared: Comparison) -> dict[str, float]:
         "equal": pairs["equal"].sum(),
         "differ_and_equal": (differ & pairs["equal"]).sum(),
         "range": 100 * (ranks["mean"].max() - ranks["mean"].min()),
-        "between_searches": 100 * between_searches(compared.runs),
+        "between_searches": 100 * measures.between_searches(compared.runs),
         "search_to_seed": np.sqrt(compared.known.search / compared.known.seed),
-        "visible": 100 * visible(compared),
+        "visible": 100 * measures.visible(compared),
         "clearly_above_oldest": (above > 0).sum(),
         "clearly_below_oldest": (above < 0).sum(),
-        "oldest_may_be_best": ranks["among_best"][baseline(compared.methods)],
+        "oldest_may_be_best": ranks["among_best"][measures.baseline(compared.methods)],
         "ms_is_best": ranks["mean"].idxmax() == "multi_similarity",
         "fewest_ranks": (ranks["rank_high"] - ranks["rank_low"]).min() + 1,
         "within_first_nine": (ranks["rank_high"] <= 9).sum(),
