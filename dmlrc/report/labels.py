@@ -500,14 +500,13 @@ def places(low: float, high: float, between: str = " to ") -> str:
     return f"{low:.0f}" if low == high else f"{low:.0f}{between}{high:.0f}"
 
 
-def brackets(low: float, high: float, of: float = float("nan")) -> str:
+def brackets(low: float, high: float) -> str:
     """The same behind a number in a table, where room is short; "" where nothing is known.
 
-    >>> brackets(1, 3), brackets(2, 2, 7), brackets(float("nan"), 1)
-    (' (1–3)', ' (2 of 7)', '')
+    >>> brackets(1, 3), brackets(2, 2), brackets(float("nan"), 1)
+    (' (1–3)', ' (2)', '')
     """
-    among = "" if np.isnan(of) else f" of {of:.0f}"
-    return "" if np.isnan(low) or np.isnan(high) else f" ({places(low, high, between='–')}{among})"
+    return "" if np.isnan(low) or np.isnan(high) else f" ({places(low, high, between='–')})"
 
 
 def listed(texts: Iterable[str]) -> str:

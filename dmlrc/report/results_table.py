@@ -3,7 +3,8 @@
 A page makes a tidy frame, a row a number; `results_table` makes of it what is printed, for HTML, LaTeX and CSV alike.
 """
 
-import numpy as np
+from math import isnan, nan
+
 import pandas as pd
 
 from dmlrc.report import labels
@@ -20,13 +21,13 @@ def results_table(scores: pd.DataFrame, digits: int = 2) -> tuple[pd.DataFrame, 
     ----------
     scores
         A row a number. Columns: row and column (its place; a tuple is a heading of two lines; both in the order in
-        which they first appear) and mean (a fraction, NaN for none). May have: half (of its 95 % interval, or its
-        deviation), or low and high (the ends of that interval), signed (whether it is a difference, with its sign),
-        rank_low and rank_high (the ranks that it may have, behind it in brackets), rank_of (of how many), among_best
-        (whether it ties with the best of its column; NaN where it does not compete), block (rows of a column that
-        compete among themselves), mark (in place of what follows from among_best), untrained (what a lower mean has a
-        sign for), cut_off (the share of its runs that ended at the limit of epochs), text (what stands there in place
-        of a number, where it has none).
+        which they first appear, or of their categories) and mean (a fraction, NaN for none). May have: half (of its
+        95 % interval, or its deviation), or low and high (the ends of that interval), form (of `number`; NaN: a share
+        in percent), note (what else stands behind it), rank_low and rank_high (the ranks that it may have, behind it in
+        brackets), among_best (whether it ties with the best of its column; NaN where it does not compete), block (rows
+        of a column that compete among themselves), mark (in place of what follows from among_best), untrained (what a
+        lower mean has a sign for), cut_off (the share of its runs that ended at the limit of epochs), text (what stands
+        there in place of a number, where it has none).
     digits
         Behind the point, of percent.
 
@@ -37,49 +38,56 @@ def results_table(scores: pd.DataFrame, digits: int = 2) -> tuple[pd.DataFrame, 
     """
     scores = scores.reset_index(drop=True)
     printed = scores.assign(cell=_cells(scores, digits), mark=_marks(scores))
-    rows, columns = (list(dict.fromkeys(scores[name])) for name in ("row", "column"))
-    keys = printed.set_index(["row", "column"])
-    cells, marks = (
-        pd.DataFrame({column: keys[name].xs(column, level="column").reindex(rows) for column in columns}, index=rows)
-        for name in ("cell", "mark")
-    )
-    return cells.fillna(ABSENT), marks.fillna("")
+    rows, columns = (_order(scores[name]) for name in ("row", "column"))
+    places = list(zip(scores["row"], scores["column"], strict=True))
+    tables = []
+    for name, absent in {"cell": ABSENT, "mark": ""}.items():
+        known = dict(zip(places, printed[name], strict=True))
+        texts = {column: [known.get((row, column), absent) for row in rows] for column in columns}
+        tables.append(pd.DataFrame(texts, index=pd.Index(rows)))
+    return tuple(tables)
 
 
-def _cells(scores: pd.DataFrame, digits: int) -> pd.Series:
-    """What is printed of each number; its text where there is none."""
-    intervals = (_optional(scores, name) for name in ("half", "low", "high"))
-    signed = scores["signed"] if "signed" in scores else [False] * len(scores)
-    numbers = zip(scores["mean"], *intervals, signed, strict=True)
-    texts = pd.Series([number(*each, digits=digits) for each in numbers], scores.index, dtype=object)
-    ranks = zip(*(_optional(scores, name) for name in ("rank_low", "rank_high", "rank_of")), strict=True)
-    texts += [labels.brackets(*each) for each in ranks]
-    texts = labels.against_untrained(texts, scores["mean"], _optional(scores, "untrained"))
-    texts = labels.against_limit(texts, _optional(scores, "cut_off"))
-    instead = scores["text"] if "text" in scores else pd.Series(ABSENT, scores.index)
-    return texts.where(scores["mean"].notna(), instead)
+def _order(places: pd.Series) -> list:
+    return list(places.cat.categories if isinstance(places.dtype, pd.CategoricalDtype) else dict.fromkeys(places))
 
 
 def number(
     mean: float,
-    half: float = np.nan,
-    low: float = np.nan,
-    high: float = np.nan,
-    signed: bool = False,
-    digits: int = 2,
+    half: float = nan,
+    form: str = ".2%",
+    low: float = nan,
+    high: float = nan,
     unit: str = "",
 ) -> str:
-    """A fraction in percent, or a difference in points, with its interval.
+    """A number and its interval as printed; "" for NaN.
 
-    >>> number(0.6721, 0.0049), number(0.016, low=0.01, high=0.02, signed=True, unit=" %"), number(float("nan"))
-    ('67.21 ± 0.49', '+1.60 % [+1.00, +2.00]', '')
+    form: as Python has it; ".1%" is a share in percent, "+.1%" a difference in points, ".3f" the number itself.
+
+    >>> number(0.6721, 0.0049), number(-0.0123, 0.004, "+.1%"), number(0.5, form=".3f")
+    ('67.21 ± 0.49', '-1.2 ± 0.4', '0.500')
+    >>> number(0.016, form="+.1%", low=0.01, high=0.02, unit=" points")
+    '+1.6 points [+1.0, +2.0]'
     """
-    if np.isnan(mean):
-        return ""
-    text, *ends = (f"{100 * value:{'+' if signed is True else ''}.{digits}f}" for value in (mean, low, high))
-    if not np.isnan(low):
-        return f"{text}{unit} [{', '.join(ends)}]"
-    return text if np.isnan(half) else f"{text} ± {100 * half:.{digits}f}"
+    interval = "" if isnan(half) else f" ± {half:{form.removeprefix('+')}}"
+    interval = interval if isnan(low) else f" [{low:{form}}, {high:{form}}]"
+    return "" if isnan(mean) else f"{mean:{form}}".replace("%", "") + unit + interval.replace("%", "")
+
+
+def _cells(scores: pd.DataFrame, digits: int) -> pd.Series:
+    """What is printed of each number; its text where there is none."""
+    forms = (scores["form"] if "form" in scores else pd.Series(dtype=object)).reindex(scores.index)
+    half, low, high = (_optional(scores, name) for name in ("half", "low", "high"))
+    numbers = zip(scores["mean"], half, forms.fillna(f".{digits}%"), low, high, strict=True)
+    texts = pd.Series([number(*each) for each in numbers], scores.index, dtype=object)
+    if "note" in scores:
+        texts += scores["note"].fillna("")
+    ranks = zip(_optional(scores, "rank_low"), _optional(scores, "rank_high"), strict=True)
+    texts += [labels.brackets(*pair) for pair in ranks]
+    texts = labels.against_untrained(texts, scores["mean"], _optional(scores, "untrained"))
+    texts = labels.against_limit(texts, _optional(scores, "cut_off"))
+    instead = scores["text"].astype(object).fillna(ABSENT) if "text" in scores else ABSENT
+    return texts.where(scores["mean"].notna(), instead)
 
 
 def _marks(scores: pd.DataFrame) -> pd.Series:

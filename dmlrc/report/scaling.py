@@ -105,7 +105,7 @@ def lost(played: pd.DataFrame) -> pd.DataFrame:
 def lost_cells(table: pd.DataFrame) -> pd.DataFrame:
     """`lost` as cells, in points of MAP@R."""
     several = table.index.get_level_values("at a time") > 1
-    lost = pd.Series([number(row.lost, row.ci95, signed=True) for row in table.itertuples()], table.index)
+    lost = pd.Series([number(row.lost, row.ci95, "+.2%") for row in table.itertuples()], table.index)
     cells = {
         "below the best there is": table["short"].map(number),
         "lost against one at a time": lost.where(several, "–"),

@@ -43,3 +43,9 @@ def test_places_stand_in_the_order_of_the_frame_and_missing_ones_have_a_dash_or_
     cells, _ = results_table(frame)
     assert [*cells.index, *cells.columns] == ["B", "A", "y", "x"]
     assert cells.to_numpy().tolist() == [["10.00", "–"], ["diverged", "20.00"]]
+
+
+def test_a_frame_may_give_the_form_of_its_numbers_and_the_order_of_its_rows():
+    frame = scores(form=["+.1%", np.nan, ".3f"], half=[0.01, np.nan, 0.02])
+    cells, _ = results_table(frame.assign(row=pd.Categorical(frame["row"], ["C", "D", "A", "B"])))
+    assert cells["CUB", "P@1"].to_dict() == {"C": "0.550 ± 0.020", "D": "–", "A": "+50.0 ± 1.0", "B": "60.00"}

@@ -17,7 +17,7 @@ from dmlrc.papers import after2019
 from dmlrc.records import FRAMES, PRETRAINED, StudyRecords
 from dmlrc.report import editions, labels, published, statistics, tables
 from dmlrc.report.musgrave2020 import page as musgrave
-from dmlrc.report.results_table import number, results_table
+from dmlrc.report.results_table import results_table
 
 METHODS = {method.name: method for method in after2019.METHODS}
 ALL = tables.METHODS | METHODS
@@ -163,19 +163,15 @@ def has_trend(table: pd.DataFrame) -> bool:
 def trend_cells(table: pd.DataFrame) -> pd.DataFrame:
     """`claimed_trends` as cells: a row a data set and trunk, points a year for all years and since 2020."""
     order = pd.Categorical(table["dataset"], published.DATASETS)
-    found = table.assign(order=order).sort_values("order", kind="stable").reset_index(drop=True)
-    slopes = [number(row.slope, row.ci95, signed=True) for row in found.itertuples()]
-    cells, _ = results_table(
-        pd.DataFrame(
-            {
-                "row": list(zip(found["dataset"], found["trunk"], strict=True)),
-                "column": "points a year, " + found["years"].replace("all", "all years"),
-                "mean": np.nan,
-                "text": [f"{slope} ({n})" for slope, n in zip(slopes, found["n"], strict=True)],
-            }
-        )
+    found = (
+        table.assign(order=order).sort_values("order", kind="stable").rename(columns={"slope": "mean", "ci95": "half"})
     )
-    return cells.set_axis(pd.MultiIndex.from_tuples(cells.index, names=["data set", "trunk"]))
+    shown = {
+        "row": list(zip(found["dataset"], found["trunk"], strict=True)),
+        "column": "points a year, " + found["years"].replace("all", "all years"),
+        "note": found["n"].map(" ({})".format),
+    }
+    return results_table(found.assign(form="+.2%", **shown))[0].rename_axis(["data set", "trunk"])
 
 
 def slopes(table: pd.DataFrame, trunk: str, years: str) -> pd.DataFrame:

@@ -135,7 +135,7 @@ def tests(compared: Comparison, name: str, known: Mapping[str, Method]) -> pd.Da
     found = against(compared, name)
     cells = pd.DataFrame(
         {
-            "points": [number(row.difference, low=row.low, high=row.high, signed=True) for row in found.itertuples()],
+            "points": [number(row.difference, low=row.low, high=row.high, form="+.2%") for row in found.itertuples()],
             "p (Holm)": found["holm"].map(significance.p_value).to_numpy(),
             "verdict": [_told(row) for row in found.itertuples()],
         },

@@ -62,7 +62,7 @@ def _parts(title: str, parts: Sequence[Part]) -> Figure:
         place=table.index,
         colour=np.where(table["part"] == "loss", style.RED, style.BLUE),
         tip=[
-            f"{row.part}: {number(row.against, low=row.low, high=row.high, digits=1, unit=' %')} of a mean of "
+            f"{row.part}: {number(row.against, low=row.low, high=row.high, form='.1%', unit=' %')} of a mean of "
             f"{100 * row.mean:.1f} % on {row.classes} classes, {row.methods} losses"
             for row in table.itertuples()
         ],

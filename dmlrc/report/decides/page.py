@@ -44,7 +44,7 @@ def part_cells(found: Sequence[Part]) -> pd.DataFrame:
     """`part_numbers` as cells; percent of the mean MAP@R, which is itself a column."""
     table = part_numbers(found)
     against, low, high, together = (
-        table[name].map(lambda share: number(share, digits=1)) for name in ("against", "low", "high", "together")
+        table[name].map(lambda share: number(share, form=".1%")) for name in ("against", "low", "high", "together")
     )
     cells = {
         "relative to one another": against.replace("", "one method only"),
@@ -87,7 +87,7 @@ def levels_cells(found: AtRates) -> pd.DataFrame:
     for base in (name for name in tables.CLASSICS if name in frame):
         gains = {"mean": [each.value for each in frame[base]], "half": [each.half for each in frame[base]]}
         part = pd.DataFrame(gains | {"row": frame.index, "column": f"newer over {labels.method_label(base)}"})
-        parts.append(part.assign(half=part["half"].where(known), signed=True))
+        parts.append(part.assign(half=part["half"].where(known), form="+.2%"))
     differ = (frame["differ"].astype(str) + " of " + frame["pairs"].astype(str)).where(known, "not known")
     parts.append(pd.DataFrame({"row": frame.index, "column": "pairs that differ", "text": differ}))
     cells, _ = results_table(pd.concat(parts, ignore_index=True))

@@ -23,8 +23,8 @@ from dmlrc.report.hypotheses.measures import (
 from dmlrc.report.results_table import number
 from dmlrc.report.statistics import LEVEL, Estimate, holm
 
-POINTS = {"H3": (" %", 1), "H8": (" points", 2), "H10": (" %", 1)}
-"""The hypotheses whose statistic is a fraction: its unit and digits."""
+POINTS = {"H3": (" %", "+.1%"), "H8": (" points", "+.2%"), "H10": (" %", "+.1%")}
+"""The hypotheses whose statistic is a fraction: its unit and form."""
 WITHOUT_ITS_END = ("H1", "H9", "H11")
 """The hypotheses whose region was written down without the number at its end."""
 SAME = ("normalized_softmax", "proxy_nca")
@@ -130,8 +130,8 @@ def value(hypothesis: str, found: Estimate) -> str:
     if np.isnan(found.low):
         return f"{found.value:.0f} of {found.n}"
     if hypothesis in POINTS:
-        unit, digits = POINTS[hypothesis]
-        return number(found.value, low=found.low, high=found.high, signed=True, digits=digits, unit=unit)
+        unit, form = POINTS[hypothesis]
+        return number(found.value, form=form, low=found.low, high=found.high, unit=unit)
     return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
 

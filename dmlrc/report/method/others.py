@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -169,7 +170,7 @@ def places(those: Sequence[tuple[Table, Method]], found: Found) -> pd.DataFrame:
             text = "not run" if records is None else "–"
             trunk = np.nan if records is None else table.means(records)["mean"].get(PRETRAINED, np.nan)
             rows.append(row | {"column": study, "mean": trunk, "text": text})
-    cells, _ = results_table(pd.DataFrame(rows).fillna({"text": "–"}), digits=1)
+    cells, _ = results_table(pd.DataFrame(rows), digits=1)
     return cells.loc[:, ~cells.isin(["not run", "–"]).all()].rename_axis("Row")
 
 
@@ -185,9 +186,10 @@ def _batches(method: Method, paper: str, around: Mapping[str, StudyRecords]) -> 
 def standing(means: pd.DataFrame) -> pd.DataFrame:
     """R@1 of the trained rows of a table as `results_table` has it, with the ranks that they may have, by method."""
     trained = means.drop(index=[PRETRAINED, fehervari.FLOATS], errors="ignore")
-    ranks = statistics.by_luck_of_seeds(trained)[["rank_low", "rank_high", "among_best"]]
-    untrained = means["mean"].get(PRETRAINED, np.nan)
-    return trained[["mean"]].assign(half=trained["ci95"], untrained=untrained, rank_of=len(trained)).join(ranks)
+    ranks, untrained = statistics.by_luck_of_seeds(trained), means["mean"].get(PRETRAINED, np.nan)
+    places = map(partial(labels.places, between="–"), ranks["rank_low"], ranks["rank_high"])
+    notes = {"note": [f" ({place} of {len(trained)})" for place in places], "among_best": ranks["among_best"]}
+    return trained[["mean"]].assign(half=trained["ci95"], untrained=untrained, **notes)
 
 
 def best(table: Table, records: StudyRecords) -> dict[str, float | str]:

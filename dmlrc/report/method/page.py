@@ -214,7 +214,7 @@ def rate_cells(edition: Sequence[StudyRecords], method: str) -> pd.DataFrame:
                 "best for it": labels.rate(own) + edge,
                 "best for all": labels.rate(rates.best_rate(best)),
                 "worst for it": labels.rate(scores.idxmin()),
-                "lost at the worst": number(scores.max() - scores.min(), digits=1),
+                "lost at the worst": number(scores.max() - scores.min(), form=".1%"),
             }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
 

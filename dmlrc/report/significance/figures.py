@@ -29,7 +29,7 @@ def pairs(each: Comparison) -> Figure:
             continue
         verdict = differ if pair.holm < ALPHA else equal if pair.equal else unclear
         square = Rectangle((column - 0.42, row - 0.42), 0.84, 0.84, color=VERDICTS[verdict])
-        difference = number(pair.difference, low=pair.low, high=pair.high, signed=True, unit=" points")
+        difference = number(pair.difference, low=pair.low, high=pair.high, form="+.2%", unit=" points")
         svg.tips(
             square,
             f"{labels.method_label(pair.a)} minus {labels.method_label(pair.b)}: {difference}, "

@@ -47,7 +47,7 @@ def differences(compared: Comparison) -> tuple[pd.DataFrame, pd.DataFrame]:
     rows = {"row": pairs["a"].map(labels.method_label), "column": pairs["b"].map(labels.method_label), "text": ""}
     alone = pd.DataFrame({"row": names, "column": names, "mean": np.nan, "mark": "", "text": ""})
     shown = pairs.rename(columns={"difference": "mean"}).drop(columns=["low", "high"]).assign(mark=marks, **rows)
-    cells, marks = results_table(pd.concat([alone, shown], ignore_index=True).assign(signed=True))
+    cells, marks = results_table(pd.concat([alone, shown], ignore_index=True).assign(form="+.2%"))
     return cells.rename_axis("Row minus column"), marks
 
 
@@ -55,13 +55,13 @@ def effect_cells(compared: Sequence[Comparison]) -> pd.DataFrame:
     """`effects` of every study as cells: a row a method; points with their interval, Holm's p, whether equal."""
     parts = []
     for each in compared:
-        found = measures.effects(each).rename_axis("row").reset_index().assign(signed=True)
+        found = measures.effects(each).rename_axis("row").reset_index().assign(form="+.2%")
         parts.append(found.rename(columns={"difference": "mean"}).assign(column=[(each.study, "points")] * len(found)))
         for name, texts in (("p", found["holm"].map(p_value)), ("equal", found["equal"].map({True: "yes"}))):
             parts.append(
                 pd.DataFrame({"row": found["row"], "column": [(each.study, name)] * len(found), "text": texts})
             )
-    cells, _ = results_table(pd.concat(parts, ignore_index=True).fillna({"text": "–"}))
+    cells, _ = results_table(pd.concat(parts, ignore_index=True))
     return cells.loc[tables.ordered(cells.index)].rename(index=labels.method_label).rename_axis("Method")
 
 
@@ -104,18 +104,17 @@ def class_cells(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
     found = measures.over_classes(records).sort_values("mean", ascending=False, kind="stable")
     untrained = tables.mean_of(tables.accuracy(records), PRETRAINED, METRIC)
     means = pd.concat([found["mean"], pd.Series({PRETRAINED: untrained}).dropna()])
-    cut_off = tables.cut_off(records).reindex(means.index)
-    ties = (found["behind_low"].round(4) <= 0).reindex(means.index).astype(object)
-    parts = [{"row": means.index, "column": "MAP@R", "mean": means, "untrained": untrained, "cut_off": cut_off}]
-    parts[0]["among_best"] = ties
+    scores = pd.DataFrame({"row": means.index, "column": "MAP@R", "mean": means, "untrained": untrained})
+    scores["cut_off"] = tables.cut_off(records).reindex(means.index)
+    scores["among_best"] = (found["behind_low"].round(4) <= 0).reindex(means.index).astype(object)
     texts = {
         "other classes": _interval(found["low"], found["high"]),
         "behind the best": found["behind"].map(labels.percent),
         "behind, other classes": _interval(found["behind_low"], found["behind_high"]),
         "leads": found["first"].map(lambda share: f"{100 * share:.0f} %"),
     }
-    parts += [{"row": found.index, "column": name, "text": each} for name, each in texts.items()]
-    both = results_table(pd.concat(map(pd.DataFrame, parts), ignore_index=True).fillna({"text": "–"}))
+    more = [pd.DataFrame({"row": found.index, "column": name, "text": each}) for name, each in texts.items()]
+    both = results_table(pd.concat([scores, *more], ignore_index=True))
     return tuple(frame.rename(index=labels.method_label).rename_axis("Method") for frame in both)
 
 
