@@ -7,8 +7,7 @@ import pandas as pd
 from dmlrc import papers, provenance, studies
 from dmlrc.protocol import Study
 from dmlrc.records import StudyRecords
-from dmlrc.report import labels, titles
-from dmlrc.report.rates import page as rates
+from dmlrc.report import labels, rates, titles
 from dmlrc.studies import experiments
 
 PAPERS = {paper.chapter: paper.key for paper in papers.ALL if paper.key != "musgrave2020"}

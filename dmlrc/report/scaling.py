@@ -9,6 +9,7 @@ from dmlrc import papers, paths, schedule
 from dmlrc.protocol import Study
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels
+from dmlrc.report.results_table import number
 from dmlrc.report.statistics import half_width
 
 WORKERS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -27,16 +28,16 @@ def makespan(chains: Sequence[Chain], workers: int) -> float:
     stages = [[list(stage) for stage in chain if len(stage)] for chain in chains]
     under_way, running, now = [0] * len(stages), [], 0.0
     while True:
-        for number, chain in enumerate(stages):
+        for place, chain in enumerate(stages):
             while chain and chain[0] and len(running) < workers:
-                heapq.heappush(running, (now + chain[0].pop(0), number))
-                under_way[number] += 1
+                heapq.heappush(running, (now + chain[0].pop(0), place))
+                under_way[place] += 1
         if not running:
             return now
-        now, number = heapq.heappop(running)
-        under_way[number] -= 1
-        if not stages[number][0] and not under_way[number]:
-            stages[number].pop(0)
+        now, place = heapq.heappop(running)
+        under_way[place] -= 1
+        if not stages[place][0] and not under_way[place]:
+            stages[place].pop(0)
 
 
 def chains(records: StudyRecords, proposals: int = 1) -> list[Chain]:
@@ -46,14 +47,14 @@ def chains(records: StudyRecords, proposals: int = 1) -> list[Chain]:
     """
     keys = ["method", "repetition"]
     trials, reruns = (
-        frame.sort_values(number).groupby(keys, sort=False)["seconds"].agg(list).to_dict()
-        for frame, number in ((records.trials, "trial"), (records.reruns, "rerun"))
+        frame.sort_values(order).groupby(keys, sort=False)["seconds"].agg(list).to_dict()
+        for frame, order in ((records.trials, "trial"), (records.reruns, "rerun"))
     )
-    return [(*_batches(trials.get(key, ()), proposals), reruns.get(key, ())) for key in reversed({**trials, **reruns})]
-
-
-def _batches(seconds: Sequence[float], size: int) -> list[Sequence[float]]:
-    return [seconds[first : first + size] for first in range(0, len(seconds), size)]
+    batches = {
+        key: [seconds[first : first + proposals] for first in range(0, len(seconds), proposals)]
+        for key, seconds in trials.items()
+    }
+    return [(*batches.get(key, ()), reruns.get(key, ())) for key in reversed({**trials, **reruns})]
 
 
 def speed_ups(records: StudyRecords) -> pd.DataFrame:
@@ -62,11 +63,10 @@ def speed_ups(records: StudyRecords) -> pd.DataFrame:
     NaN where nothing is recorded.
     """
     alone = makespan(chains(records), 1) or float("nan")
-    recorded = {count: chains(records, count) for count in PROPOSALS}
-    return pd.DataFrame(
-        {count: [alone / (makespan(each, workers) or 1) for workers in WORKERS] for count, each in recorded.items()},
-        index=pd.Index(WORKERS, name="workers"),
-    ).rename_axis(columns="proposals at a time")
+    gains = {
+        count: [alone / (makespan(chains(records, count), workers) or 1) for workers in WORKERS] for count in PROPOSALS
+    }
+    return pd.DataFrame(gains, pd.Index(WORKERS, name="workers")).rename_axis(columns="proposals at a time")
 
 
 def played() -> pd.DataFrame:
@@ -104,19 +104,14 @@ def lost(played: pd.DataFrame) -> pd.DataFrame:
 
 def lost_cells(table: pd.DataFrame) -> pd.DataFrame:
     """`lost` as cells, in points of MAP@R."""
-    return pd.DataFrame(
-        {
-            "below the best there is": table["short"].map(labels.percent),
-            "lost against one at a time": [
-                "–" if proposals == 1 else labels.signed(row.lost, 2, "") + f" ± {labels.percent(row.ci95)}"
-                for (_, proposals), row in table.iterrows()
-            ],
-            "in spreads of the trials": [
-                "–" if proposals == 1 else f"{row.lost_share:+.2f}" for (_, proposals), row in table.iterrows()
-            ],
-        },
-        index=table.index,
-    )
+    several = table.index.get_level_values("at a time") > 1
+    lost = pd.Series([number(row.lost, row.ci95, "+.2%") for row in table.itertuples()], table.index)
+    cells = {
+        "below the best there is": table["short"].map(number),
+        "lost against one at a time": lost.where(several, "–"),
+        "in spreads of the trials": table["lost_share"].map("{:+.2f}".format).where(several, "–"),
+    }
+    return pd.DataFrame(cells)
 
 
 def plan(studies: Iterable[Study]) -> pd.DataFrame:

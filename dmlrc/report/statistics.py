@@ -124,16 +124,16 @@ def slope(x: ArrayLike, y: ArrayLike, units: str = "") -> Estimate:
     return Estimate.around(float(fit.slope), float(half), len(x), units, STUDENT)
 
 
-def correlation(x: ArrayLike, y: ArrayLike, ranks: bool = False, units: str = "", lost: int = 0) -> Estimate:
+def correlation(x: ArrayLike, y: ArrayLike, ranks: bool = False, units: str = "") -> Estimate:
     """Pearson's correlation, or Spearman's, with Fisher's z interval; NaN where one of the two is constant.
 
     The variance of z is 1 / (n - 3), for ranks 1.06 / (n - 3) (Fieller, Hartley and Pearson 1957), for which scipy has
-    no interval. lost: how many means but one were taken off both: values centred in g groups count as n - (g - 1).
+    no interval.
     """
     x, y = np.asarray(x, float), np.asarray(y, float)
     if ranks:
         x, y = to_ranks(x), to_ranks(y)
-    value, free = pearson(x, y), len(x) - lost - 3
+    value, free = pearson(x, y), len(x) - 3
     if np.isnan(value) or free < 1:
         return Estimate(value, np.nan, np.nan, len(x), units, FISHER)
     half = stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt((1.06 if ranks else 1.0) / free)
@@ -830,12 +830,3 @@ def expected_best(values: ArrayLike) -> np.ndarray:
         # C(i - 1, k) / C(n, k + 1) from C(i - 1, k - 1) / C(n, k), for i = 1 to n
         weights = weights * np.maximum(np.arange(n) - (k - 1), 0) / k * (k + 1) / max(n - k, 1)
     return result
-
-
-def best_so_far(values: ArrayLike) -> np.ndarray:
-    """The best value after each trial of searches as they were made, (..., trials); NaN before the first that ended.
-
-    >>> best_so_far([float("nan"), 2.0, 1.0, 3.0])
-    array([nan,  2.,  2.,  3.])
-    """
-    return np.fmax.accumulate(np.asarray(values, float), axis=-1)

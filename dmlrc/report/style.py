@@ -160,8 +160,9 @@ def name_ends(
     low, high = axis.get_ylim()
     inches = axis.get_position().height * axis.figure.get_size_inches()[1]
     step = np.arange(len(names)) * 0.14 * (high - low) / inches
-    # the least moved places, in the lines' own order, at which neighbours are a step apart
-    places = isotonic_regression([ends[name][1] for name in names] - step).x + step if names else []
+    # the least moved places within the frame, in the lines' own order, at which neighbours are a step apart
+    places = isotonic_regression([ends[name][1] for name in names] - step).x if names else np.empty(0)
+    places = places.clip(low, max(low, high - step[-1:].sum())) + step
     for name, place in zip(names, places, strict=True):
         axis.annotate(
             drawn(label(name)),
@@ -171,7 +172,8 @@ def name_ends(
             fontsize=8,
             va="center",
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour(name), "linewidth": 0.6, "shrinkA": 0},
+            # to the left edge of the name, or the line strikes it through
+            arrowprops={"arrowstyle": "-", "color": colour(name), "linewidth": 0.6, "shrinkA": 0, "relpos": (0, 0.5)},
         )
 
 

@@ -91,7 +91,7 @@ def marks(frame: pd.DataFrame) -> pd.Series:
     A tie: it cannot be told from the best (among_best; by the luck of seeds alone where the frame has no such column).
     The pretrained row does not compete.
     """
-    competing = frame[frame["method"] != PRETRAINED]
+    competing = frame[(frame["method"] != PRETRAINED) & frame["mean"].notna()]
     result = pd.Series("", index=frame.index)
     for _, group in competing.groupby(["setting", "metric"]):
         told = group if "among_best" in group else by_luck_of_seeds(group)

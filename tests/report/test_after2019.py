@@ -15,6 +15,7 @@ from factories import fake_records, fake_runs, unit
 from dmlrc import records
 from dmlrc.papers import after2019, musgrave2020
 from dmlrc.records import PRETRAINED
+from dmlrc.report import labels as labels_of
 from dmlrc.report import published, style, tables
 from dmlrc.report.after2019 import figures, page
 
@@ -59,8 +60,6 @@ def test_every_loss_is_described_and_drawn_in_its_own_way():
         look = style.method_style(name)
         assert look.marker == "D"
         assert (look.colour == style.ORANGE) == (table.loc[name, "kind"] == "classification")
-    assert page.after2019_label("proxy_nca_pp") == "ProxyNCA++"
-    assert page.after2019_label("ntxent") == "NTXent"
 
 
 def test_identities_hold_and_could_fail():
@@ -129,8 +128,8 @@ def test_the_table_holds_the_classics_the_best_of_the_fourteen_and_the_new_losse
     best = tables.spread(tables.accuracy(main))["best_method"]
     assert best not in tables.CLASSICS
     assert page.rows(main) == [PRETRAINED, "contrastive", "triplet", best, *NAMES]
-    cells, marks = page.results(main, after)
-    labels = [page.after2019_label(name) for name in page.rows(main)]
+    cells, marks = page.results(page.joined(main, after))
+    labels = [labels_of.method_label(name, page.ALL) for name in page.rows(main)]
     assert cells.index.tolist() == marks.index.tolist() == labels
     concatenated = cells["Concatenated (512-d)", "MAP@R"]
     assert concatenated["Circle"].startswith("50.05 ± ")
@@ -147,58 +146,49 @@ def test_a_best_method_that_is_a_classic_stands_there_once():
 
 def test_what_is_not_run_says_so():
     main = main_study()
-    cells, _ = page.results(main, None)
+    cells, _ = page.results(main)
     assert cells.loc["Smooth-AP"].tolist() == [*["–"] * 6, "not run"]
-    assert set(page.after2019_scalars(main, None)) == {"one_function_range"}
-    assert list(page.measured_by_year(main, None)["method"]) == [m.name for m in musgrave2020.METHODS]
-    edition = {"fake-main": (main, None)}
-    assert page.absent(edition) == "On `fake-main` the losses after 2019 were not run."
+    assert page.against_the_fourteen(main) == {}
     partly = after_study({"circle": 0.5}, reruns=1)
-    cells, _ = page.results(main, partly)
+    cells, _ = page.results(page.joined(main, partly))
     assert cells.loc["Circle", ("", "reruns")] == "unfinished: 1"
     assert cells.loc["Smooth-AP", ("", "reruns")] == "not run"
-    assert page.absent({"fake-main": (main, partly)}) == ""
-    begun = replace(partly, scores=partly.scores[partly.scores["method"] == PRETRAINED])
-    assert f"{len(begun.trials)} trials so far" in page.absent({"fake-main": (main, begun)})
     empty = main_study(missing=[method.name for method in musgrave2020.METHODS])
     assert page.best_of_the_fourteen(empty) is None
-    assert page.against_the_fourteen(empty, partly) == {}
-    assert page.results(empty, None)[0].loc["Triplet", ("", "reruns")] == "not run"
+    assert page.against_the_fourteen(page.joined(empty, partly)) == {}
+    assert page.results(empty)[0].loc["Triplet", ("", "reruns")] == "not run"
 
 
 def test_new_losses_against_the_best_of_the_fourteen():
     main = main_study(reruns=3)
     top = tables.spread(tables.accuracy(main))
     levels = {"circle": 0.9, "supcon": top["best"], "proxy_nca_pp": 0.1}
-    found = page.against_the_fourteen(main, after_study(levels, reruns=3))
+    found = page.against_the_fourteen(page.joined(main, after_study(levels, reruns=3)))
     assert found["best_method"] == "circle"
     assert found["fourteen_method"] == top["best_method"]
-    assert (found["above"], found["below"], found["n"], found["older"]) == (1, 1, 3, 14)
-    contrastive = tables.accuracy(main).set_index(["method", "setting", "metric"])["mean"]
-    assert found["contrastive"] == contrastive["contrastive", "concatenated", "map_at_r"]
-    leads = page.leads(main, after_study(levels, reruns=3))
+    assert (found["above"], found["below"], found["n"]) == (1, 1, 3)
+    leads = page.leads(page.joined(main, after_study(levels, reruns=3)))
     assert leads["lead"]["circle"] == pytest.approx(found["best"] - found["fourteen"])
     assert leads["lead"][top["best_method"]] == 0
 
 
-def test_search_noise_is_the_range_of_one_function():
+def test_one_function_under_three_names():
     main, after = main_study(), after_study({"proxy_nca_pp": 0.9})
-    noise = page.search_noise(main, after)
-    assert list(noise.index) == list(page.ONE_FUNCTION)
-    assert noise["proxy_nca_pp"] == pytest.approx(0.9005)
-    span = noise.max() - noise.min()
-    assert page.after2019_scalars(main, after)["one_function_range"] == pytest.approx(span)
+    means = tables.deciding(tables.accuracy(main)).set_index("method")["mean"]
+    lowest = means[["proxy_nca", "normalized_softmax"]].min()
+    assert page.one_function(page.joined(main, after)) == pytest.approx(0.9005 - lowest)
 
 
 def test_the_numbers_of_the_text(monkeypatch):
     main, after = main_study(reruns=3), after_study({"circle": 0.9, "proxy_nca_pp": 0.1}, reruns=3)
     monkeypatch.setattr(page.editions, "experiment_of", lambda name, experiment: after)
     found, name = page.numbers([main]), main.meta["dataset"]
-    against, noise = page.against_the_fourteen(main, after), page.search_noise(main, after)
+    both = page.joined(main, after)
+    against = page.against_the_fourteen(both)
     assert found[f"{name}.gap"] == pytest.approx(100 * (against["fourteen"] - against["best"]))
     assert (found[f"{name}.above"], found[f"{name}.below"], found[f"{name}.n"]) == (1, 1, 2)
     assert found[f"{name}.tied"] == "circle"
-    assert found["one_function.low"] == found["one_function.high"] == pytest.approx(100 * (noise.max() - noise.min()))
+    assert found["one_function.low"] == found["one_function.high"] == pytest.approx(100 * page.one_function(both))
     assert found["claims.low"] < found["claims.high"]
     assert found["resnet50.low"] < found["resnet50.high"]
     assert (found["reruns.below"], found["reruns.n"]) == (4, 5)
@@ -220,9 +210,13 @@ def test_joined_records_keep_both_studies():
 # The figure
 
 
+def measured(both):
+    return tables.measured_by_year(tables.accuracy(both), methods=page.ALL)
+
+
 def test_the_figure_holds_claims_and_measurements():
     main, after = main_study(), after_study(dict.fromkeys(NAMES, 0.5))
-    panels = {"with": page.measured_by_year(main, after), "without": page.measured_by_year(main, None)}
+    panels = {"with": measured(page.joined(main, after)), "without": measured(main)}
     assert panels["with"].set_index("method").loc["recall_at_k", "year"] == 2022
     table = page.claims()
     axes = [axis for figure in figures.over_the_years(table, panels) for axis in figure.axes]
@@ -243,18 +237,18 @@ def test_the_figure_holds_claims_and_measurements():
 
 def test_a_loss_is_drawn_at_its_distance_from_the_best_older_one():
     main, after = main_study(reruns=3), after_study({"circle": 0.9}, reruns=3)
-    leads = page.leads(main, after)
+    leads = page.leads(page.joined(main, after))
     [axis] = figures.leads({main.name: leads}).axes
     [older] = [dots for dots in axis.collections if len(dots.get_offsets()) == 14]
     assert older.get_offsets()[:, 0].max() == 0
-    [drawn] = axis.containers
-    assert drawn.lines[0].get_xydata().tolist() == [[pytest.approx(100 * leads["lead"]["circle"]), 1]]
+    [drawn] = [line for line in axis.lines if line.get_marker() == "D"]
+    assert drawn.get_xydata().tolist() == [[pytest.approx(100 * leads["lead"]["circle"]), 1]]
 
 
 def test_the_figure_of_high_scores_and_of_none():
     main = main_study()
     high = pd.DataFrame({"method": ["triplet", "circle"], "year": [2006, 2020], "value": [0.99, 0.98]})
-    empty = page.measured_by_year(replace(main, scores=main.scores[main.scores["method"] == PRETRAINED]), None)
+    empty = measured(replace(main, scores=main.scores[main.scores["method"] == PRETRAINED]))
     axes = figures.over_the_years(page.claims(), {"high": high, "empty": empty})[-1].axes
     assert axes[-2].get_ylim() == (50, 100)
     assert [text.get_text() for text in axes[-1].texts] == ["not run"]

@@ -10,8 +10,8 @@ from factories import searched_study as study
 from test_hypotheses import EIGHT, flat
 
 from dmlrc.records import PRETRAINED
-from dmlrc.report import labels, style
-from dmlrc.report.depth import figures, measures, page
+from dmlrc.report import depth as measures
+from dmlrc.report import labels, statistics, style
 from dmlrc.report.hypotheses.measures import CARS, CUB, EMBEDDER, EVERYTHING, LAST_BLOCK
 
 ORDER = flat(0.04, EIGHT)
@@ -31,42 +31,28 @@ def depths(recorded):
 
 def test_depths_that_are_recorded_stand_from_the_shallowest(recorded, depths):
     assert [each.label for each in depths] == [measures.ALONE, measures.BLOCK, measures.ALL]
-    assert [each.compared.study for each in depths] == list(measures.wanted(CUB).values())
-    assert set(measures.missing()) == {EMBEDDER[CARS], LAST_BLOCK[CARS]}
+    assert [each.compared.study for each in depths] == [EMBEDDER[CUB], LAST_BLOCK[CUB], EVERYTHING]
     del recorded[LAST_BLOCK[CUB]]
     assert [each.label for each in measures.depths(CUB)] == [measures.ALONE, measures.ALL]
-    assert "dmlrc study run cub200-2010-last-block" in page.missing_sentence(measures.missing())
-    assert page.missing_sentence({}) == ""
 
 
 def test_nothing_recorded_is_no_depth(recorded):
     assert measures.depths(CUB) == measures.depths(CARS) == []
-    assert len(measures.missing()) == 5
 
 
 def test_the_range_and_its_interval(depths):
-    found = measures.spread(depths[0])
+    found = depths[0].compared.range
     scores = depths[0].scores
     assert found.value == pytest.approx(scores.max() - scores.min())
     assert found.low < 0.04 < found.high
-    assert measures.spread(depths[1]).value < found.value
-
-
-def test_orders_that_stay_and_orders_that_turn(depths):
-    alone, block, everything = depths
-    changed, pairs = measures.turned(block, everything)
-    one, other = block.scores, everything.scores
-    expected = sum((one[a] - one[b]) * (other[a] - other[b]) < 0 for i, a in enumerate(EIGHT) for b in EIGHT[i + 1 :])
-    assert (changed, pairs) == (expected, 28)
-    assert changed > 20
-    assert measures.turned(alone, alone) == (0, 28)
+    assert depths[1].compared.range.value < found.value
 
 
 def test_a_pair_surely_changes_places_where_both_depths_tell_it_apart(depths):
     alone, block, everything = depths
     assert measures.surely_turned(alone, alone) == []
     found = measures.surely_turned(block, everything)
-    assert 2 < len(found) <= measures.turned(block, everything)[0]
+    assert 2 < len(found) <= statistics.turned(block.scores, everything.scores)[0]
     for a, b in found:
         assert (block.scores[a] - block.scores[b]) * (everything.scores[a] - everything.scores[b]) < 0
     holm = block.compared.pairs.set_index(["a", "b"])["holm"]
@@ -93,7 +79,7 @@ def test_searches_that_end_earlier_scatter_more(recorded, depths, monkeypatch):
 def test_luck_turns_few_pairs_of_losses_that_lie_far_apart(depths):
     lucky = measures.turned_by_luck(depths[0], depths[1])
     assert (lucky.n, lucky.low) == (28, 0)
-    assert lucky.value < measures.turned(depths[1], depths[2])[0]
+    assert lucky.value < statistics.turned(depths[1].scores, depths[2].scores)[0]
 
 
 def test_a_method_that_one_depth_lacks_is_left_out_of_all(recorded, depths):
@@ -102,17 +88,18 @@ def test_a_method_that_one_depth_lacks_is_left_out_of_all(recorded, depths):
     recorded[name] = replace(recorded[name], scores=scores[scores["method"] != "margin"])
     found = measures.depths(CUB)
     assert all("margin" not in each.scores.index and len(each.scores) == 7 for each in found)
-    plt.close(figures.order_figure({"CUB": found})[0])
+    plt.close(measures.order("CUB", found))
 
 
 def test_no_depth_is_squashed_by_the_height_of_another(recorded, depths):
     high = dict(zip(EIGHT, np.linspace(0.31, 0.49, 8), strict=True))
     recorded[EVERYTHING] = study(EVERYTHING, high)
     depths = measures.depths(CUB)
-    [drawing] = figures.order_figure({"Birds": depths})
-    heights = np.array([bars.lines[0].get_ydata() for bars in drawing.axes[0].containers])
-    share = 100 * measures.spread(depths[2]).value / depths[2].scores.mean()
-    assert np.ptp(heights, axis=0)[2] == pytest.approx(share)
+    drawing = measures.order("Birds", depths)
+    drawn = [bars.lines[0] for bars in drawing.axes[0].containers]
+    heights = [line.get_ydata()[0] for line in drawn[8:]]
+    assert np.ptp(heights) == pytest.approx(100 * depths[2].compared.range.value / depths[2].scores.mean())
+    assert {line.get_linestyle() for line in drawn[8:]} == {"None"}  # Omniglot has other images
     plt.close(drawing)
 
 
@@ -121,8 +108,8 @@ def test_the_numbers_of_the_text(recorded, depths, monkeypatch):
     recorded[CARS], recorded[EMBEDDER[CARS]] = study(CARS, flat()), study(EMBEDDER[CARS], far)
     recorded[LAST_BLOCK[CARS]] = study(LAST_BLOCK[CARS], {name: value + 0.1 for name, value in TURNED.items()})
     told = {"study": LAST_BLOCK[CARS], "of_trunk": 1e-5, "rate": [1e-6, 1e-5, 1e-4], "mean": [0.2, 0.3, 0.31]}
-    monkeypatch.setattr(page.rates, "of_embedders", lambda: pd.DataFrame(told))
-    n = page.numbers()
+    monkeypatch.setattr(measures.rates, "of_embedders", lambda: pd.DataFrame(told))
+    n = measures.numbers()
     alone, block = measures.depths(CARS)[:2]
     assert n["cars196crops.own_rate"] == pytest.approx(1)
     assert n["cars196crops.gain"] == pytest.approx(100 * (block.scores.mean() - alone.scores.mean()))
@@ -137,18 +124,18 @@ def test_the_numbers_of_the_text(recorded, depths, monkeypatch):
 
 
 def test_cells_hold_every_method_the_untrained_trunk_and_the_range(depths):
-    cells, marks = page.cells(depths)
+    cells, marks = measures.cells(depths)
     assert list(cells.columns) == [each.label for each in depths]
     assert len(cells) == 11
-    assert float(cells.loc[page.LUCK, measures.ALONE]) == pytest.approx(100 * measures.luck(depths[0]), abs=0.01)
+    assert float(cells.loc[measures.LUCK, measures.ALONE]) == pytest.approx(100 * depths[0].luck, abs=0.01)
     assert cells.loc["Contrastive", measures.ALONE].startswith(f"{100 * depths[0].scores['contrastive']:.2f} ± ")
     assert cells.loc[labels.UNTRAINED].tolist() == ["–"] * 3  # the made-up studies have none
-    assert len(page.score_numbers(depths)) == 24
+    assert len(measures.score_numbers(depths)) == 24
     best = labels.method_label(depths[1].scores.idxmax())
     assert marks[measures.BLOCK][best] == "best"
     assert marks[measures.BLOCK].isin(["best", "tie"]).sum() == depths[1].compared.summary["among_best"].sum()
     ranks = depths[1].compared.summary.iloc[0][["rank_low", "rank_high"]]
-    assert cells.loc["Contrastive", measures.BLOCK].endswith(f"({labels.places(*ranks)})")
+    assert cells.loc["Contrastive", measures.BLOCK].endswith(labels.brackets(*ranks))
 
 
 def test_the_untrained_trunk_is_read_where_it_is_recorded(recorded, depths):
@@ -159,16 +146,14 @@ def test_the_untrained_trunk_is_read_where_it_is_recorded(recorded, depths):
     recorded[name] = replace(recorded[name], scores=frame)
     found = measures.depths(CUB)
     assert found[0].untrained == 0.25
-    assert page.cells(found)[0].loc[labels.UNTRAINED].tolist() == ["25.00", "–", "–"]
+    assert measures.cells(found)[0].loc[labels.UNTRAINED].tolist() == ["25.00", "–", "–"]
 
 
 def test_lines_are_centred_on_the_mean_of_the_methods(depths):
-    drawings = figures.order_figure({"CUB": depths, "Cars": depths[:2]})
-    for figure, shown in zip(drawings, (depths, depths[:2]), strict=True):
-        axis = figure.axes[0]
-        lines = [bars.lines[0] for bars in axis.containers]
-        assert len(lines) == 8
-        for place in range(len(shown)):
+    for shown in (depths, depths[:2]):
+        figure = measures.order("CUB", shown)
+        lines = [bars.lines[0] for bars in figure.axes[0].containers][:8]
+        for place in range(2):
             assert sum(line.get_ydata()[place] for line in lines) == pytest.approx(0, abs=1e-9)
         np.testing.assert_allclose(
             lines[0].get_ydata()[0], 100 * (shown[0].scores["contrastive"] / shown[0].scores.mean() - 1)

@@ -42,7 +42,7 @@ ALWAYS: dict[str, str] = {
         (
             "On photographs of groceries training did not help",
             "the untouched network stays ahead of all three losses",
-            "On the whole test half too",
+            "holds on the whole test half",
             "a random layer of that size already loses some accuracy",
             "Training wins part of that back",
             "On letters training helped a lot",

@@ -227,8 +227,9 @@ def test_the_ranges_of_luck_stand_beside_the_ratios(recorded):
     last, alone = measures.LAST_BLOCK[CUB], measures.EMBEDDER[CUB]
     recorded[CUB] = study(CUB, flat(), search=0.005)
     recorded[alone], recorded[last] = study(alone, flat(0.1, EIGHT)), study(last, flat(0.02, EIGHT))
-    [(hypothesis, (over, under))] = measures.ranges_by_luck(CUB).items()
+    [(hypothesis, (scores, (over, under)))] = measures.ranges(CUB).items()
     assert hypothesis == "H9"
+    assert scores.shape == (8, 2)
     assert 0 < under < 0.1
     ranges, lucky = page.beside_cells([CUB]).loc["H9", "value"]
     seen = float(ranges.split(" and ")[0]) / float(ranges.split(" and ")[1])
@@ -240,7 +241,7 @@ def test_the_ranges_of_luck_stand_beside_the_ratios(recorded):
     means = [each[each["metric"] == "map_at_r"].groupby("method")["value"].mean()[EIGHT] for each in scores]
     relative = [np.ptp(each) / each.mean() for each in means]
     assert found["H9.cub200_2010.relative"] == pytest.approx(relative[0] / relative[1], rel=0.01)
-    assert measures.ranges_by_luck(GROCERY) == {}
+    assert measures.ranges(GROCERY) == {}
 
 
 def test_h3_says_how_much_can_be_gained_at_all(recorded):

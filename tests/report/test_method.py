@@ -138,7 +138,7 @@ def test_a_claim_names_the_losses_that_it_is_about():
     assert {each for note in notes.OTHERS.values() for each in note.claims} <= known
 
 
-def test_the_rows_of_a_loss_in_the_tables_of_the_other_papers(monkeypatch):
+def test_the_rows_of_a_loss_in_the_tables_of_the_other_papers():
     table = others.ROTH
     rows = [("angular", 0.5), ("histogram", 0.4), ("contrastive", 0.6), (PRETRAINED, 0.9)]
     means = pd.DataFrame(rows, columns=["method", "mean"]).set_index("method").assign(ci95=0.01, n=4)
@@ -156,12 +156,12 @@ def test_the_rows_of_a_loss_in_the_tables_of_the_other_papers(monkeypatch):
     angular, absent, diverged = (next(each for each in table.methods if each.name == name) for name in names)
     cells = others.places([(made, angular), (made, absent), (made, diverged)], found)
     assert list(cells.columns) == ["grocery-quick", "batch", "fixed settings"]  # what was not run has no column
+    best = others.best(made, records)
+    assert (best["mean"], best["over_untrained"]) == pytest.approx((0.6, -0.3))
     assert cells.loc["Angular (Roth et al. 2020)", "grocery-quick"] == "50.0 ± 1.0 (2 of 3) ↓"
     assert cells.loc["Angular (Roth et al. 2020)", "batch"] == "32 x 2 (56 x 2)"  # as run, and the paper's
     assert cells.loc["Npair (Roth et al. 2020)", "grocery-quick"] == "not run"
     assert cells.loc["SNR (D) (Roth et al. 2020)", "grocery-quick"] == "diverged"
-    monkeypatch.setattr(others, "TABLES", (made,))
-    assert others.scalars(found) == {"sections": len(notes.OTHERS), "grocery-quick.roth2020.best": 0.6}
 
 
 def test_the_first_row_of_a_table_and_how_many_tie_with_it(monkeypatch):
@@ -203,16 +203,12 @@ def test_a_method_without_a_page_is_named_with_the_nearest():
 
 
 def test_the_place_of_the_best_and_of_the_others(found):
-    standing = page.standings(found)
-    [title] = standing
-    first, other = page.place(standing[title], BEST), page.place(standing[title], SECOND)
-    assert (first["rank_low"], first["rank_high"], first["tied"], first["n"]) == (1, 1, True, len(EIGHT))
-    assert other["rank_low"] >= 2
-    assert not other["tied"]
-    assert other["best_method"] == BEST
-    assert first["mean"] == pytest.approx(first["best"])
-    cells = page.places(found, BEST).loc[title]
-    assert cells["rank"] == f"1 of {len(EIGHT)}"
+    [title] = found
+    cells, other = page.places(found, BEST).loc[title], page.places(found, SECOND).loc[title]
+    assert cells[["rank", "tied with the best"]].tolist() == [f"1 of {len(EIGHT)}", "yes"]
+    assert int(other["rank"].split()[0]) >= 2
+    assert other["tied with the best"] == "no"
+    assert other["the best"].endswith(notes.SHOWN[BEST].label)
     precision = tables.mean_of(tables.accuracy(found[title]), BEST)
     assert cells["P@1"].startswith(labels.percent(precision))
 
@@ -223,8 +219,8 @@ def test_a_method_at_a_glance(found, monkeypatch):
     glance = page.glance(found, BEST)
     assert glance[["place", "behind", "tied with the best"]].iloc[0].tolist() == [f"1 of {len(EIGHT)}", "0.0", "yes"]
     assert page.glance(found, SECOND)["tied with the best"].tolist() == ["no"]
-    shares = page.median_shares(page.trials(found, BEST))
-    assert glance["median trial"].iloc[0] == f"{100 * shares[glance.index[0]]:.0f} %"
+    values = page.trials(found, BEST)["value"]
+    assert glance["median trial"].iloc[0] == f"{100 * values.median() / values.max():.0f} %"
     assert glance["a search, minutes"].iloc[0] == "2"
 
 
@@ -277,11 +273,6 @@ def test_the_winners_stand_below_the_ranges_and_ends_are_marked():
     assert cells.loc["Made, search 1", "validation MAP@R"] == "40.00"
     assert marks.loc["Made, search 1", "margin"] == "best"
     assert marks.loc["searched"].eq("").all()
-
-
-def test_how_much_a_method_depends_on_its_setting():
-    tried = made_trials(notes.SHOWN["triplet"])
-    assert page.median_shares(tried) == {"Made": pytest.approx(0.5)}  # the median of the six is 0.2, the best 0.4
 
 
 def test_one_starts_at_the_setting_of_the_best_trial():

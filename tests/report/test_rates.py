@@ -9,7 +9,8 @@ import pytest
 from factories import fake_records
 
 from dmlrc import records, studies
-from dmlrc.report.rates import figures, page
+from dmlrc.report import rates as page
+from dmlrc.report.decides import figures
 
 STUDY = studies.STUDIES["cars196crops-frozen-rates"]
 METHODS = ("contrastive", "triplet", "soft_triple")
@@ -71,9 +72,9 @@ def test_the_best_rate_has_a_worse_one_on_either_side():
     found = grid()
     assert page.chosen_rate(found) == 1e-5
     assert page.chosen_rate(grid(left_out=(1e-6, 3e-6))) is None  # at the edge of what was tried
-    told = page.summary(found)
-    assert told["range"][1e-5] == pytest.approx(0, abs=1e-9)
-    assert told["cut_off"].to_dict() == {rate: float(rate < 2e-6) for rate in told.index}
+    cells, _ = page.cells(found)
+    assert cells["range"]["10⁻⁵"] == "0.00"
+    assert cells["cut off"].tolist() == ["0 %"] * 5 + ["100 %"]
 
 
 def test_a_rate_that_is_not_finished_is_left_out():
@@ -90,26 +91,9 @@ def test_cells_and_figure():
     assert cells.loc["10⁻⁵", "Contrastive"] == "12.00"
     assert marks.loc["10⁻⁵", "mean"] == "best"
     assert cells.loc["10⁻⁶", "cut off"] == "100 %"
-    [figure] = figures.draw({"Cars": page.best_trials(grid())})
+    figure = figures.grid("Cars", page.best_trials(grid()))
     assert len(figure.axes[0].lines) == len(METHODS) + 1
     assert figure.axes[0].lines[-1].get_xdata() == [1e-5, 1e-5]  # dotted: the best rate
-
-
-def test_a_study_at_another_rate_is_warned_of_and_no_other(monkeypatch):
-    protocol = studies.get("cars196crops-frozen-rate1e-4").protocol
-    at_another = fake_records(study="mine", dataset="cars196crops", protocol=protocol)
-    monkeypatch.setattr(page, "grid_of", lambda study: grid())
-    told = page.warning([at_another])
-    assert told.startswith(
-        f"**`{at_another.name}` was trained at a learning rate that the validation classes would not have chosen, so "
-        "its rankings and verdicts are provisional.** "
-    )
-    other = fake_records(study="other", dataset="cars196crops", protocol=protocol)
-    assert page.warning([at_another, other]).startswith(f"**`{at_another.name}` and `other` were each trained at ")
-    assert "All methods of a study share one rate: these runs had 10⁻⁴ on Cars crops (10⁻⁵ is better)." in told
-    meta = at_another.meta | {"protocol": at_another.meta["protocol"] | {"lr": 1e-5}}
-    assert page.warning([records.StudyRecords(**{**vars(at_another), "meta": meta})]) == ""
-    assert page.warning([]) == ""
 
 
 def test_a_grid_is_found_by_data_set_and_trunk(monkeypatch):
@@ -127,7 +111,7 @@ def test_the_order_at_the_best_rate_is_compared_with_that_at_another():
     orders = {1e-3: [3, 2, 1], 1e-4: [2, 1, 3], 1e-5: [4, 5, 6], 1e-6: [6, 5, 1]}
     best = pd.DataFrame.from_dict(orders, orient="index", columns=METHODS)
     assert [page.turned_at(best, rate, 1e-6)[:2] for rate in (1e-4, 1e-3)] == [(1, 3), (3, 3)]
-    assert [page.turned_at(best, 1e-3, luck).lucky.high for luck in (1e-6, 0.5)] == [0, 3]
+    assert [page.turned_at(best, 1e-3, luck)[2].high for luck in (1e-6, 0.5)] == [0, 3]
 
 
 def test_recorded_grids_are_those_of_the_edition_with_two_rates(monkeypatch):
@@ -153,7 +137,7 @@ def test_the_rates_of_the_papers_are_told_beside_their_neighbours():
         ]
     )
     assert page.inside(told).tolist() == [True, False, False, False]
-    cells, marks = page.of_papers_cells(told)
+    cells, marks = page.peak_cells(told)
     assert cells.loc[("Grocery Store", "Roth et al. 2020")].tolist() == ["10⁻⁴", "10⁻⁴", "20.00", "40.00", "30.00"]
     assert cells.loc[("Cars crops", "Zhai and Wu 2019")].tolist() == ["10⁻²", "no grid", "–", "–", "–"]
     assert marks["rate in use"].tolist() == ["best", "", "best", ""]
@@ -208,7 +192,7 @@ def test_each_depth_is_run_at_the_rate_that_its_committed_grid_chose(monkeypatch
     assert list(told["in_use"]) == [studies.get(name).protocol.lr for name in told["study"]]
     assert (told["in_use"] == told["best"]).all()
     assert (told["at_best"] > told[["one_lower", "one_higher"]].max(axis=1, skipna=False)).all()
-    cells, marks = page.of_depths_cells(told)
+    cells, marks = page.peak_cells(told)
     assert (cells["best of the grid"] == cells["rate in use"]).all()
     assert (marks["rate in use"] == "best").all()
 

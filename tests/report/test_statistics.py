@@ -426,11 +426,6 @@ def test_expected_best_leaves_diverged_trials_out_and_of_none_there_is_none():
     assert len(statistics.expected_best([np.nan])) == 0
 
 
-def test_best_so_far_of_two_searches():
-    found = statistics.best_so_far([[1.0, 3.0, np.nan], [2.0, np.nan, 1.0]])
-    np.testing.assert_array_equal(found, [[1, 3, 3], [2, 2, 2]])
-
-
 def test_intervals_are_those_of_the_libraries():
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=12), rng.normal(size=12)

@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from dmlrc.report import published, style, svg
-from dmlrc.report.after2019.page import METHODS, SINCE, after2019_label, has_trend
+from dmlrc.report import charts, labels, published, style, svg
+from dmlrc.report.after2019.page import ALL, METHODS, SINCE, has_trend
 from dmlrc.report.style import GREY, LIGHT, Style
 
 TRUNK_STYLES = {
@@ -26,18 +26,16 @@ TRUNK_STYLES = {
 def over_the_years(table: pd.DataFrame, panels: Mapping[str, pd.DataFrame]) -> list[Figure]:
     """after2019-trend: claimed R@1 by trunk, a figure a data set, and last what was measured, a panel a study.
 
-    table: `claims`. panels: title -> `measured_by_year`. Lines are least squares, for trunks that `has_trend`; what was
-    measured has a red one too, without the two losses of 2006.
+    table: `claims`. panels: title -> `tables.measured_by_year`. Lines are least squares, for trunks that `has_trend`;
+    what was measured has a red one too, without the two losses of 2006.
     """
     drawings = [_over_the_years(dataset, table[table["dataset"] == dataset]) for dataset in published.DATASETS]
     return [*style.share(drawings, "x"), _measured(panels)]
 
 
 def _over_the_years(dataset: str, table: pd.DataFrame) -> Figure:
-    figure, axes = style.canvas(3.0)
-    axis = axes[0, 0]
+    figure, axis = charts.panel(3.0, f"{dataset}, as papers claim")
     _draw_claims(axis, table)
-    axis.set_title(f"{dataset}, as papers claim", fontsize=9)
     axis.set(xlabel="", ylabel="R@1, %")
     figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
     return figure
@@ -81,7 +79,7 @@ def leads(found: Mapping[str, pd.DataFrame]) -> Figure:
     for axis, (study, frame) in zip(axes[0], found.items(), strict=True):
         _draw_leads(axis, 100 * frame)
         axis.set_title(style.narrow(study), fontsize=9)
-    names = [after2019_label(name) for name in METHODS]
+    names = [method.label for method in METHODS.values()]
     axes[0, 0].set_yticks(range(len(names) + 1), [*names, "older fourteen"])
     axes[0, 0].set_ylim(len(names) + 0.5, -0.5)
     figure.supxlabel("points of MAP@R over the best older loss", fontsize=9)
@@ -90,13 +88,13 @@ def leads(found: Mapping[str, pd.DataFrame]) -> Figure:
 
 def _draw_leads(axis: Axes, frame: pd.DataFrame) -> None:
     axis.axvline(0, color="black", linewidth=0.8)
-    for row, name in enumerate(METHODS):
-        if name in frame.index:
-            lead, half = frame.loc[name]
-            axis.errorbar(lead, row, xerr=half, fmt="D", color=style.method_style(name).colour, markersize=4)
-    older = frame[~frame.index.isin(METHODS)]
+    tips = [f"{labels.method_label(name, ALL)}: {lead:+.2f} points" for name, lead in frame["lead"].items()]
+    rows = frame.assign(value=frame["lead"], low=frame["lead"] - frame["half"], high=frame["lead"] + frame["half"])
+    rows, newer = rows.assign(tip=tips), rows.index.isin(METHODS)
+    charts.forest(axis, rows[newer].assign(place=rows.index[newer].map(list(METHODS).index)), size=4)
+    older = rows[~newer]
     dots = axis.scatter(older["lead"], np.full(len(older), len(METHODS)), s=20, color=GREY, alpha=0.5, linewidths=0)
-    svg.tips(dots, [f"{after2019_label(name)}: {lead:+.2f} points" for name, lead in older["lead"].items()])
+    svg.tips(dots, list(older["tip"]))
 
 
 def _draw_measured(axis: Axes, frame: pd.DataFrame) -> None:
@@ -104,7 +102,7 @@ def _draw_measured(axis: Axes, frame: pd.DataFrame) -> None:
     for row in frame.itertuples():
         look = style.method_style(row.method)
         (dot,) = axis.plot(row.year, 100 * row.value, look.marker, color=look.colour, markersize=5)
-        svg.tips(dot, f"{after2019_label(row.method)}, {row.year}: {100 * row.value:.1f} %")
+        svg.tips(dot, f"{labels.method_label(row.method, ALL)}, {row.year}: {100 * row.value:.1f} %")
     if frame.empty:
         axis.text(0.5, 0.5, "not run", ha="center", transform=axis.transAxes)
     middle = 50 if frame.empty else np.clip(50 * (frame["value"].min() + frame["value"].max()), 25, 75)

@@ -17,8 +17,10 @@ from dmlrc.papers import after2019
 from dmlrc.records import FRAMES, PRETRAINED, StudyRecords
 from dmlrc.report import editions, labels, published, statistics, tables
 from dmlrc.report.musgrave2020 import page as musgrave
+from dmlrc.report.results_table import results_table
 
 METHODS = {method.name: method for method in after2019.METHODS}
+ALL = tables.METHODS | METHODS
 SINCE = 2020
 ONE_FUNCTION = ("proxy_nca", "normalized_softmax", "proxy_nca_pp")
 """Rows that are one function of embeddings and class vectors; see `identities`."""
@@ -38,18 +40,9 @@ TRUNKS = ("GoogLeNet", "BN-Inception", "ResNet50", "ResNet50, 2048-d", "ViT", "o
 """The trunks that claims are kept apart by."""
 
 
-def after2019_label(method: str) -> str:
-    """A method's name as printed."""
-    return METHODS[method].label if method in METHODS else labels.method_label(method)
-
-
-Pair = tuple[StudyRecords, StudyRecords | None]
-"""A main study, and the losses after 2019 beside it, None where they were not run."""
-
-
-def pairs(edition: Sequence[StudyRecords]) -> dict[str, Pair]:
-    """The studies of an edition by name, each with its losses after 2019."""
-    return {main.name: (main, editions.experiment_of(main.name, "after2019")) for main in edition}
+def beside(edition: Sequence[StudyRecords]) -> dict[str, StudyRecords]:
+    """The studies of an edition by name, each joined with the losses after 2019 beside it, where these were run."""
+    return {main.name: joined(main, editions.experiment_of(main.name, "after2019")) for main in edition}
 
 
 # What they are
@@ -70,39 +63,28 @@ def methods() -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
+PROXY_NCA_PP = ("ProxyNCA++, T = 1/9", "proxy_nca_pp", {})
+SUPCON = ("SupCon, T = 0.1", "supcon", {"temperature": 0.1})
+NTXENT = ("NTXent, T = 0.1", "ntxent", {"temperature": 0.1})
+IDENTITIES = (
+    (PROXY_NCA_PP, ("N. Softmax, T = 1/18", "normalized_softmax", {"temperature": 1 / 18}), 4),
+    (PROXY_NCA_PP, ("ProxyNCA, scale 9", "proxy_nca", {"softmax_scale": 9}), 4),
+    (SUPCON, NTXENT, 2),
+    (PROXY_NCA_PP, ("N. Softmax, T = 0.05", "normalized_softmax", {"temperature": 0.05}), 4),
+    (SUPCON, NTXENT, 4),
+)
+"""Two losses, and the images of a class in the batch; the last two are counter-examples: another temperature, and more
+than two images a class."""
+
+
 def identities(seed: int = 0) -> pd.DataFrame:
     """Pairs of losses on one random batch, float64: columns loss, other, batch, value, value_other, gradient.
 
-    gradient: the largest difference of the two gradients for an embedding, relative to the largest entry. The last two
-    rows are counter-examples: another temperature, and more than two images a class.
+    gradient: the largest difference of the two gradients for an embedding, relative to the largest entry.
     """
-    pairs = (
-        (
-            ("ProxyNCA++, T = 1/9", "proxy_nca_pp", {}),
-            ("N. Softmax, T = 1/18", "normalized_softmax", {"temperature": 1 / 18}),
-            4,
-        ),
-        (("ProxyNCA++, T = 1/9", "proxy_nca_pp", {}), ("ProxyNCA, scale 9", "proxy_nca", {"softmax_scale": 9}), 4),
-        (
-            ("SupCon, T = 0.1", "supcon", {"temperature": 0.1}),
-            ("NTXent, T = 0.1", "ntxent", {"temperature": 0.1}),
-            2,
-        ),
-        (
-            ("ProxyNCA++, T = 1/9", "proxy_nca_pp", {}),
-            ("N. Softmax, T = 0.05", "normalized_softmax", {"temperature": 0.05}),
-            4,
-        ),
-        (
-            ("SupCon, T = 0.1", "supcon", {"temperature": 0.1}),
-            ("NTXent, T = 0.1", "ntxent", {"temperature": 0.1}),
-            4,
-        ),
-    )
     rows = []
-    for (first, *ours), (second, *theirs), images in pairs:
-        value, gradient = _scored(*ours, images, seed)
-        other, other_gradient = _scored(*theirs, images, seed)
+    for (first, *ours), (second, *theirs), images in IDENTITIES:
+        (value, gradient), (other, other_gradient) = (_scored(*each, images, seed) for each in (ours, theirs))
         apart = float((gradient - other_gradient).abs().max() / other_gradient.abs().max())
         rows.append((first, second, f"{32 // images} x {images}", value, other, apart))
     return pd.DataFrame(rows, columns=["loss", "other", "batch", "value", "value_other", "gradient"])
@@ -125,16 +107,10 @@ def _scored(name: str, params: Mapping[str, float], images: int, seed: int) -> t
 
 def identity_cells(table: pd.DataFrame) -> pd.DataFrame:
     """`identities` as cells."""
-    return pd.DataFrame(
-        {
-            "loss": table["loss"],
-            "beside": table["other"],
-            "batch": table["batch"],
-            "its value": table["value"].map("{:.6f}".format),
-            "the other's": table["value_other"].map("{:.6f}".format),
-            "gradients apart": table["gradient"].map(lambda apart: "0" if apart < SAME else f"{100 * apart:.0f} %"),
-        }
-    ).set_index("loss")
+    apart = table["gradient"].map(lambda apart: "0" if apart < SAME else f"{100 * apart:.0f} %")
+    values = table.assign(gradient=apart, **table[["value", "value_other"]].map("{:.6f}".format))
+    heads = {"other": "beside", "value": "its value", "value_other": "the other's", "gradient": "gradients apart"}
+    return values.rename(columns=heads).set_index("loss")
 
 
 # What papers claim
@@ -186,23 +162,21 @@ def has_trend(table: pd.DataFrame) -> bool:
 
 def trend_cells(table: pd.DataFrame) -> pd.DataFrame:
     """`claimed_trends` as cells: a row a data set and trunk, points a year for all years and since 2020."""
-    cells = [f"{_slope(row)} ({row['n']})" for row in table.to_dict("records")]
-    wide = table.assign(cell=cells).pivot(index=["dataset", "trunk"], columns="years", values="cell")
-    order = list(dict.fromkeys(zip(table["dataset"], table["trunk"], strict=True)))
-    order = sorted(order, key=lambda key: list(published.DATASETS).index(key[0]))
-    heads = {"all": "points a year, all years", f"since {SINCE}": f"points a year, since {SINCE}"}
-    wide = wide.reindex(order).reindex(columns=list(heads)).rename(columns=heads)
-    return wide.fillna("–").rename_axis(["data set", "trunk"]).rename_axis(None, axis=1)
+    order = pd.Categorical(table["dataset"], published.DATASETS)
+    found = (
+        table.assign(order=order).sort_values("order", kind="stable").rename(columns={"slope": "mean", "ci95": "half"})
+    )
+    shown = {
+        "row": list(zip(found["dataset"], found["trunk"], strict=True)),
+        "column": "points a year, " + found["years"].replace("all", "all years"),
+        "note": found["n"].map(" ({})".format),
+    }
+    return results_table(found.assign(form="+.2%", **shown))[0].rename_axis(["data set", "trunk"])
 
 
-def slopes(table: pd.DataFrame, trunk: str, years: str) -> dict[str, dict]:
-    """Data set -> slope and ci95, of a trunk and span of `claimed_trends`."""
-    part = table[(table["trunk"] == trunk) & (table["years"] == years)]
-    return {row["dataset"]: row for row in part.to_dict("records")}
-
-
-def _slope(row: Mapping[str, float]) -> str:
-    return f"{labels.signed(row['slope'], 2, '')} ± {100 * row['ci95']:.2f}"
+def slopes(table: pd.DataFrame, trunk: str, years: str) -> pd.DataFrame:
+    """Slope and ci95 by data set, of a trunk and span of `claimed_trends`."""
+    return table[(table["trunk"] == trunk) & (table["years"] == years)].set_index("dataset")
 
 
 def reruns() -> pd.DataFrame:
@@ -217,14 +191,14 @@ def reruns() -> pd.DataFrame:
     own = own.set_index(["method", "dataset"])["r1"]
     theirs = table[table["role"].isin(["rerun", "contrastive_baseline", "triplet_baseline"])]
     theirs = theirs[~theirs["note"].str.contains("who ran it is not said", na=False)]
-    claimed = [own.get(key, np.nan) for key in zip(theirs["method"], theirs["dataset"], strict=True)]
-    chosen = theirs.assign(claimed=claimed, by=theirs["paper"])[["dataset", "method", "r1", "claimed", "by", "note"]]
+    theirs = theirs.join(own.rename("claimed"), on=["method", "dataset"]).rename(columns={"paper": "by"})
+    chosen = theirs[["dataset", "method", "r1", "claimed", "by", "note"]]
     return chosen.sort_values(["dataset", "by", "r1"], ignore_index=True)
 
 
 def rerun_cells(table: pd.DataFrame) -> pd.DataFrame:
     """`reruns` as cells."""
-    ours = {_bare(method.label): method.label for method in (*METHODS.values(), *tables.METHODS.values())}
+    ours = {_bare(method.label): method.label for method in ALL.values()}
     cells = table.assign(
         method=table["method"].map(lambda label: ours.get(_bare(label), label)),
         r1=table["r1"].map(labels.one_digit),
@@ -259,145 +233,86 @@ def joined(main: StudyRecords, after: StudyRecords | None) -> StudyRecords:
     return replace(main, **frames)
 
 
-def best_of_the_fourteen(main: StudyRecords) -> str | None:
+def best_of_the_fourteen(records: StudyRecords) -> str | None:
     """The method of the Reality Check with the highest concatenated MAP@R in a study; None without any."""
-    return tables.spread(tables.accuracy(main)).get("best_method")
+    scores = _map_at_r(records)["mean"]
+    return scores[scores.index.isin(tables.METHODS)].idxmax() if scores.index.isin(tables.METHODS).any() else None
 
 
-def rows(main: StudyRecords) -> list[str]:
+def _map_at_r(records: StudyRecords) -> pd.DataFrame:
+    """Concatenated MAP@R of the trained methods, by method."""
+    return tables.deciding(tables.accuracy(records)).set_index("method").drop(index=PRETRAINED, errors="ignore")
+
+
+def rows(records: StudyRecords) -> list[str]:
     """What stands in the table: the trunk, the two classics, the best of the fourteen, and the losses after 2019."""
-    best = best_of_the_fourteen(main)
-    return list(dict.fromkeys([PRETRAINED, *tables.CLASSICS, *([best] if best else []), *METHODS]))
+    return list(dict.fromkeys(filter(None, [PRETRAINED, *tables.CLASSICS, best_of_the_fourteen(records), *METHODS])))
 
 
-def accuracy(main: StudyRecords, after: StudyRecords | None) -> pd.DataFrame:
+def accuracy(records: StudyRecords) -> pd.DataFrame:
     """`tables.accuracy` of `rows`, in their order."""
-    names = rows(main)
-    frame = tables.accuracy(joined(main, after))
+    names, frame = rows(records), tables.accuracy(records)
     frame = frame[frame["method"].isin(names)]
     return frame.sort_values("method", key=lambda column: column.map(names.index), kind="stable", ignore_index=True)
 
 
-def status(main: StudyRecords, after: StudyRecords | None) -> pd.DataFrame:
-    """`tables.status` of `rows` but the trunk; a loss of which nothing was run is "not run"."""
-    everything = tables.status(joined(main, after))
-    names = [name for name in rows(main) if name != PRETRAINED]
-    none = dict.fromkeys(everything.columns, 0) | {"state": "not run", "cut_off": 0.0}
-    return pd.DataFrame(
-        [everything.loc[name] if name in everything.index else pd.Series(none) for name in names], index=names
-    )
-
-
-def results(main: StudyRecords, after: StudyRecords | None) -> tuple[pd.DataFrame, pd.DataFrame]:
+def results(records: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The cells and the marks of the results table, as `musgrave.results`; marks and ranks are among all rows."""
-    pair = musgrave.results(accuracy(main, after), *labels.dimensions(main), status(main, after))
-    for frame in pair:
-        frame.index = frame.index.map(after2019_label)
-    return pair
+    state = tables.status(records, ALL).loc[[name for name in rows(records) if name != PRETRAINED]]
+    return musgrave.results(accuracy(records), *labels.dimensions(records), state, ALL)
 
 
-def measured_by_year(main: StudyRecords, after: StudyRecords | None) -> pd.DataFrame:
-    """Concatenated P@1 at the year of each method, the fourteen and the losses after 2019: method, year, value."""
-    older = tables.measured_by_year(tables.accuracy(main))
-    older = older[~older["method"].isin(METHODS)]
-    if after is None:
-        return older
-    frame = tables.accuracy(after)
-    frame = frame[(frame["setting"] == "concatenated") & (frame["metric"] == "precision_at_1")]
-    frame = frame[frame["method"].isin(METHODS)]
-    newer = pd.DataFrame(
-        {"method": frame["method"], "year": [METHODS[name].year for name in frame["method"]], "value": frame["mean"]}
-    )
-    return pd.concat([older, newer], ignore_index=True)
+def one_function(records: StudyRecords) -> float:
+    """How far apart the rows end that are one function (`ONE_FUNCTION`), from the lowest mean MAP@R to the highest."""
+    return float(np.ptp(_map_at_r(records)["mean"].reindex(ONE_FUNCTION).dropna()))
 
 
-def _map_at_r(main: StudyRecords, after: StudyRecords | None) -> pd.DataFrame:
-    """Concatenated MAP@R of all methods: columns mean, ci95, index method."""
-    frame = tables.deciding(tables.accuracy(joined(main, after)))
-    return frame.set_index("method")[["mean", "ci95"]].drop(index=PRETRAINED, errors="ignore")
-
-
-def search_noise(main: StudyRecords, after: StudyRecords | None) -> pd.Series:
-    """Concatenated MAP@R of the rows that are one function (`ONE_FUNCTION`), as far as they have results."""
-    means = _map_at_r(main, after)["mean"]
-    return means.reindex([name for name in ONE_FUNCTION if name in means.index])
-
-
-def leads(main: StudyRecords, after: StudyRecords | None) -> pd.DataFrame:
+def leads(records: StudyRecords) -> pd.DataFrame:
     """What every method has over the best of the fourteen in concatenated MAP@R, by method: lead, half; fractions.
 
     half: of the 95 % interval of the difference, each loss by itself.
     """
-    scores, best = _map_at_r(main, after), best_of_the_fourteen(main)
-    if best is None:
-        return pd.DataFrame(columns=["lead", "half"], dtype=float)
-    return pd.DataFrame(
-        {"lead": scores["mean"] - scores["mean"][best], "half": np.hypot(scores["ci95"], scores["ci95"][best])}
-    )
+    scores, best = _map_at_r(records), best_of_the_fourteen(records)
+    half = np.hypot(scores["ci95"], scores["ci95"].get(best, np.nan))
+    return pd.DataFrame({"lead": scores["mean"] - scores["mean"].get(best, np.nan), "half": half})
 
 
-def against_the_fourteen(main: StudyRecords, after: StudyRecords | None) -> dict[str, float | str]:
+def against_the_fourteen(records: StudyRecords) -> dict[str, float | str]:
     """The best loss after 2019 beside the best of the fourteen, in concatenated MAP@R; {} where one has no results.
 
-    Keys: best, best_method, fourteen, fourteen_method, contrastive (means; NaN without), older (how many of the
-    fourteen have results), n (how many of the losses after 2019 have), above and below (how many of these differ from
-    the best of the fourteen, above or below it, by more than the 95 % interval of the difference).
+    Keys: best, best_method, fourteen, fourteen_method, n (how many of the losses after 2019 have results), above and
+    below (how many of these differ from the best of the fourteen, above or below it, by more than the 95 % interval of
+    the difference).
     """
-    scores, best = _map_at_r(main, after), best_of_the_fourteen(main)
+    scores, best = _map_at_r(records)["mean"], best_of_the_fourteen(records)
     newer = scores[scores.index.isin(METHODS)]
     if newer.empty or best is None:
         return {}
-    lead = leads(main, after).loc[newer.index]  # its half is NaN where no luck is known: neither above nor below
+    lead = leads(records).loc[newer.index]  # its half is NaN where no luck is known: neither above nor below
     return {
-        "best": float(newer["mean"].max()),
-        "best_method": newer["mean"].idxmax(),
-        "fourteen": float(scores["mean"][best]),
+        "best": float(newer.max()),
+        "best_method": newer.idxmax(),
+        "fourteen": float(scores[best]),
         "fourteen_method": best,
-        "contrastive": float(scores["mean"].get("contrastive", np.nan)),
-        "older": int((~scores.index.isin(METHODS)).sum()),
         "above": int((lead["lead"] > lead["half"]).sum()),
         "below": int((lead["lead"] < -lead["half"]).sum()),
         "n": len(newer),
     }
 
 
-def absent(edition: Mapping[str, Pair]) -> str:
-    """Around which main studies the losses after 2019 have no results; "" where all have some. edition: by name."""
-    missing = {name: after for name, (main, after) in edition.items() if not against_the_fourteen(main, after)}
-    return " ".join(f"On `{name}` {_absent(after)}." for name, after in missing.items())
-
-
-def _absent(after: StudyRecords | None) -> str:
-    if after is None or after.trials.empty:
-        return "the losses after 2019 were not run"
-    return f"the losses after 2019 are being searched ({len(after.trials):,} trials so far), and none has a result yet"
-
-
-def after2019_scalars(main: StudyRecords, after: StudyRecords | None) -> dict[str, float | str]:
-    """The named numbers of a study that the chapter records."""
-    numbers = {name: value for name, value in against_the_fourteen(main, after).items() if value == value}
-    noise = search_noise(main, after)
-    return numbers | ({"one_function_range": float(noise.max() - noise.min())} if len(noise) > 1 else {})
-
-
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the chapter rests on, in points; a study by its data set."""
     found = of_papers()
-    for main, after in pairs(edition).values():
-        name, lead = main.meta["dataset"], against_the_fourteen(main, after)
-        one_function = search_noise(main, after)
+    for records in beside(edition).values():
+        name, lead = records.meta["dataset"], against_the_fourteen(records)
         found |= {f"{name}.{key}": lead[key] for key in ("above", "below", "n", "fourteen_method")}
         found[f"{name}.gap"] = 100 * (lead["fourteen"] - lead["best"])
-        found[f"{name}.one_function"] = 100 * (one_function.max() - one_function.min())
-        found[f"{name}.tied"] = ", ".join(_tied(main, after))
+        found[f"{name}.one_function"] = 100 * one_function(records)
+        frame = tables.deciding(tables.accuracy(records))
+        tied = {*frame["method"][tables.marks(frame) != ""]} & {*METHODS}
+        found[f"{name}.tied"] = ", ".join(sorted(tied))
     spans = [value for key, value in found.items() if key.endswith(".one_function")]
     return found | {"one_function.low": min(spans), "one_function.high": max(spans)}
-
-
-def _tied(main: StudyRecords, after: StudyRecords | None) -> list[str]:
-    """The losses after 2019 that tie with the best of all in concatenated MAP@R."""
-    frame = tables.deciding(tables.accuracy(joined(main, after)))
-    return sorted({*frame["method"][tables.marks(frame) != ""]} & {*METHODS})
 
 
 def of_papers() -> dict[str, float | str]:
@@ -406,11 +321,11 @@ def of_papers() -> dict[str, float | str]:
     every, within = slopes(trends, "all trunks", "all"), slopes(trends, "ResNet50", f"since {SINCE}")
     change, apart = 100 * (compared["r1"] - compared["claimed"]), identities()["gradient"]
     return {
-        "claims.low": 100 * min(row["slope"] for row in every.values()),
-        "claims.high": 100 * max(row["slope"] for row in every.values()),
-        "resnet50.low": 100 * min(row["slope"] for row in within.values()),
-        "resnet50.high": 100 * max(row["slope"] for row in within.values()),
-        "resnet50.rising": ", ".join(name for name, row in within.items() if row["slope"] > row["ci95"]),
+        "claims.low": 100 * every["slope"].min(),
+        "claims.high": 100 * every["slope"].max(),
+        "resnet50.low": 100 * within["slope"].min(),
+        "resnet50.high": 100 * within["slope"].max(),
+        "resnet50.rising": ", ".join(within.index[within["slope"] > within["ci95"]]),
         "reruns.n": len(compared),
         "reruns.below": int((change < 0).sum()),
         "reruns.change": change.mean(),

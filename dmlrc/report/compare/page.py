@@ -14,9 +14,10 @@ from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import about, labels, publish, published, statistics, tables, titles
 from dmlrc.report.musgrave2020 import figures
 from dmlrc.report.musgrave2020 import page as musgrave
+from dmlrc.report.results_table import number
+from dmlrc.report.significance import figures as drawn
 from dmlrc.report.significance import measures
 from dmlrc.report.significance import page as significance
-from dmlrc.report.significance.figures import cost_figure
 from dmlrc.report.significance.measures import ALPHA, MARGIN, SEEDS, Comparison
 
 FEW = 10
@@ -32,7 +33,7 @@ def show(recorded: StudyRecords, methods: Sequence[Method]) -> dict[str, float |
     compared = measures.compare(recorded, lenders(recorded))
     caption, accuracy = labels.caption(recorded), tables.accuracy(recorded)
     told = [verdict(recorded, compared, method) for method in methods]
-    publish.takeaways(*told, significance.luck([compared]))
+    publish.takeaways(*told, significance.luck(compared))
 
     cells, marks = musgrave.results(accuracy, *labels.dimensions(recorded), tables.status(recorded, known), known)
     heading = f"The results table with your rows at its end. {labels.ties(accuracy)} {labels.signs(cells)}"
@@ -53,13 +54,13 @@ def show(recorded: StudyRecords, methods: Sequence[Method]) -> dict[str, float |
     )
     cost = measures.cost_and_accuracy(compared, recorded)
     if len(cost):
-        drawing = cost_figure({title: cost}, known)
+        drawing = drawn.cost(title, cost, known)
         publish.figure(
             "fork-cost",
             drawing,
             f"Concatenated MAP@R with its 95 % interval against the steps and the seconds of a rerun. Pale: "
             f"methods that can be told from the best. {caption}",
-            significance.cheapest_sentence(compared, recorded),
+            "Accuracy with its interval against training steps, and against seconds.",
         )
     publish.table(
         "fork-sensitivity",
@@ -123,10 +124,8 @@ def _searched_again(name: str) -> bool:
 
 def against(compared: Comparison, name: str) -> pd.DataFrame:
     """This method minus every other one, indexed by these: difference, low, high, holm (over these alone), equal."""
-    pairs = compared.pairs
-    after = pairs[pairs["b"] == name]
-    turned = after.assign(a=name, b=after["a"], difference=-after["difference"], low=-after["high"], high=-after["low"])
-    own = pd.concat([pairs[pairs["a"] == name], turned]).set_index("b").rename_axis("method")
+    pairs = measures.both_ways(compared.pairs)
+    own = pairs[pairs["a"] == name].set_index("b").rename_axis("method")
     others = [each for each in compared.summary["mean"].sort_values(ascending=False).index if each != name]
     return own.loc[others].assign(holm=lambda found: statistics.holm(found["p"]))
 
@@ -136,11 +135,7 @@ def tests(compared: Comparison, name: str, known: Mapping[str, Method]) -> pd.Da
     found = against(compared, name)
     cells = pd.DataFrame(
         {
-            "points": [
-                f"{labels.signed(row.difference, 2, '')} [{labels.signed(row.low, 2, '')}, "
-                f"{labels.signed(row.high, 2, '')}]"
-                for row in found.itertuples()
-            ],
+            "points": [number(row.difference, low=row.low, high=row.high, form="+.2%") for row in found.itertuples()],
             "p (Holm)": found["holm"].map(significance.p_value).to_numpy(),
             "verdict": [_told(row) for row in found.itertuples()],
         },

@@ -19,8 +19,8 @@ from dmlrc import studies
 from dmlrc.methods import LEARNING_RATE
 from dmlrc.records import PRETRAINED, StudyRecords, find
 from dmlrc.report import common, editions, statistics, tables
+from dmlrc.report import rates as rate_grids
 from dmlrc.report.claims.rule import lower_than_untrained
-from dmlrc.report.rates import page as rate_grids
 from dmlrc.report.significance import measures as significance
 from dmlrc.report.statistics import LEVEL, Estimate
 from dmlrc.studies import experiments
@@ -70,11 +70,6 @@ class Part:
     against: Estimate
 
 
-def _part(name: str, levels: int, methods: int, on: str, mean: float, together: float, against: Estimate) -> Part:
-    """A part from standard deviations that are not yet divided by the mean score."""
-    return Part(name, levels, methods, on, mean, together / mean, against.divided_by(mean))
-
-
 def parts(records: StudyRecords) -> list[Part]:
     """All parts of which the records of a study, its rate grid and the experiments around it know something.
 
@@ -104,35 +99,26 @@ def two_way(table: pd.DataFrame, error: float = 0.0) -> tuple[float, Estimate]:
     is taken out of the rest. The rest's interval is that of a variance of normal values (chi square). NaN without
     degrees of freedom.
     """
-    rows, columns = np.nonzero(table.notna().to_numpy())
-    values = table.to_numpy(float)[rows, columns]
-    design = np.zeros((len(values), sum(table.shape)))
-    design[np.arange(len(values)), rows] = 1
-    design[np.arange(len(values)), table.shape[0] + columns] = 1
-    fitted, _, rank, _ = np.linalg.lstsq(design, values, rcond=None)
-    df = len(values) - rank
-    present = np.unique(columns)
-    together = float(np.std(fitted[table.shape[0] :][present], ddof=1)) if len(present) > 1 else float("nan")
+    cells = table.stack().dropna()
+    rows, columns = (pd.get_dummies(cells.index.get_level_values(level), dtype=float) for level in (0, 1))
+    design = np.hstack([rows, columns])
+    fitted, _, rank, _ = np.linalg.lstsq(design, cells.to_numpy(float), rcond=None)
+    together = float(np.std(fitted[rows.shape[1] :], ddof=1)) if columns.shape[1] > 1 else float("nan")
+    df = len(cells) - rank
     if not df:
-        return together, Estimate(np.nan, np.nan, np.nan, len(values), "cells", _CHI)
-    square = float(np.sum((values - design @ fitted) ** 2))
-    return together, _deviation(square / df, df, error, len(values), "cells")
+        return together, Estimate(np.nan, np.nan, np.nan, len(cells), how=_CHI)
+    square = float(np.sum((cells - design @ fitted) ** 2))
+    return together, _deviation(square / df, df, error, len(cells))
 
 
 _CHI = "chi-square interval of a variance"
 
 
-def _deviation(variance: float, df: float, error: float, n: int, units: str) -> Estimate:
+def _deviation(variance: float, df: float, error: float, n: int) -> Estimate:
     """The square root of a mean square less the variance of noise in it, with the interval of the mean square."""
     quantiles = stats.chi2.ppf([(1 + LEVEL) / 2, (1 - LEVEL) / 2], df)
     ends = [variance, *(df * variance / quantiles)]
-    return Estimate(*(float(np.sqrt(max(each - error, 0))) for each in ends), n, units, _CHI)
-
-
-def _noise(records: StudyRecords, setting: str) -> statistics.Noise | None:
-    """The luck of a study's single searches, where it was repeated."""
-    compared = significance.compare(records, metric=METRIC, setting=setting)
-    return compared.known if compared.luck == significance.OWN else None
+    return Estimate(*(float(np.sqrt(max(each - error, 0))) for each in ends), n, how=_CHI)
 
 
 def _cell_error(records: StudyRecords, setting: str) -> float:
@@ -151,8 +137,14 @@ def loss(records: StudyRecords) -> Part | None:
     if len(means) < 3:
         return None
     error = _cell_error(records, significance.SETTING)
-    spread = _deviation(means.var(ddof=1), len(means) - 1, error, len(means), "methods")
-    return _part("loss", len(means), len(means), "test", float(means.mean()), float("nan"), spread)
+    spread = _deviation(means.var(ddof=1), len(means) - 1, error, len(means))
+    return _of_luck("loss", len(means), records, spread)
+
+
+def _of_luck(name: str, levels: int, records: StudyRecords, spread: Estimate) -> Part:
+    """A part without levels in common: of the scores of joined models on test classes."""
+    means = significance.means(records)
+    return Part(name, levels, len(means), "test", means.mean(), float("nan"), spread.divided_by(means.mean()))
 
 
 def learning_rate(records: StudyRecords) -> list[Part]:
@@ -161,9 +153,8 @@ def learning_rate(records: StudyRecords) -> list[Part]:
     if grid is None:
         return []
     best = rate_grids.best_trials(grid).sort_index().T  # methods x rates
-    chosen = rate_grids.chosen_rate(grid)
     found = []
-    if chosen is not None:
+    if (chosen := rate_grids.chosen_rate(grid)) is not None:
         place = list(best.columns).index(chosen)
         found.append(_of_table("learning rate, a factor of 3 off", best.iloc[:, place - 1 : place + 2], "validation"))
     if best.shape[1] > 1:
@@ -173,19 +164,19 @@ def learning_rate(records: StudyRecords) -> list[Part]:
 
 def _of_table(name: str, table: pd.DataFrame, on: str = "test", error: float = 0.0) -> Part:
     """The part that a table of methods (rows) and levels (columns) shows. error: as in `two_way`."""
-    return _part(name, table.shape[1], len(table), on, float(table.stack().mean()), *two_way(table, error))
+    mean, (together, against) = float(table.stack().mean()), two_way(table, error)
+    return Part(name, table.shape[1], len(table), on, mean, together / mean, against.divided_by(mean))
 
 
 def search(records: StudyRecords) -> Part | None:
     """The luck of one search; None where no method was searched twice."""
-    known = _noise(records, significance.SETTING)
-    if known is None:
+    compared = significance.compare(records, metric=METRIC)
+    if compared.luck != significance.OWN:
         return None
-    spread = _deviation(
-        float(known.repetition), float(known.df), float(known.seed * known.share), int(known.df), "repetitions"
-    )
-    runs, mean = significance.scores(records), float(significance.means(records).mean())
-    return _part("search", runs["repetition"].nunique(), runs["method"].nunique(), "test", mean, float("nan"), spread)
+    known = compared.known
+    variances = float(known.repetition), float(known.df), float(known.seed * known.share)
+    spread = _deviation(*variances, int(known.df))
+    return _of_luck("search", compared.runs["repetition"].nunique(), records, spread)
 
 
 def seed(records: StudyRecords) -> Part | None:
@@ -194,9 +185,8 @@ def seed(records: StudyRecords) -> Part | None:
     known = statistics.noise(statistics.as_array(runs)[1]) if len(runs) else None
     if known is None or not known.seed_df:
         return None
-    spread = _deviation(float(known.seed), float(known.seed_df), 0.0, int(known.seed_df), "reruns")
-    mean = float(significance.means(records).mean())
-    return _part("seed", int(runs["rerun"].nunique()), runs["method"].nunique(), "test", mean, float("nan"), spread)
+    spread = _deviation(float(known.seed), float(known.seed_df), 0.0, int(known.seed_df))
+    return _of_luck("seed", int(runs["rerun"].nunique()), records, spread)
 
 
 def folds(records: StudyRecords) -> Part | None:
@@ -217,16 +207,13 @@ def class_order(records: StudyRecords) -> Part | None:
 
     Without the data set's own order, whose distance from the random ones is another question.
     """
-    means = {}
-    for name, found in experiments.class_orders(records.name).items():
-        if found.meta["class_order"] != "random":
-            continue
-        scores = significance.scores(found, METRIC, "separated")
-        means[name] = scores.groupby("method")["value"].mean()
+    means = {
+        name: significance.scores(found, METRIC, "separated").groupby("method")["value"].mean()
+        for name, found in experiments.class_orders(records.name).items()
+        if found.meta["class_order"] == "random"
+    }
     table = pd.DataFrame(means)
-    if table.shape[1] < 2 or table.empty:
-        return None
-    return _of_table("class split", table)
+    return None if table.shape[1] < 2 or table.empty else _of_table("class split", table)
 
 
 def test_classes(records: StudyRecords) -> Part | None:
@@ -238,8 +225,9 @@ def test_classes(records: StudyRecords) -> Part | None:
     common = drawn.mean(axis=1)
     own = drawn.sub(common, axis=0)
     variance, count = float((own.std() ** 2).mean()), len(found[0])
-    against = _deviation(variance, count - 1, 0.0, count, "test classes")
-    return _part("test classes", count, drawn.shape[1], "test", float(common.mean()), float(common.std()), against)
+    mean, against = float(common.mean()), _deviation(variance, count - 1, 0.0, count)
+    together = float(common.std()) / mean
+    return Part("test classes", count, drawn.shape[1], "test", mean, together, against.divided_by(mean))
 
 
 def recipe(records: StudyRecords) -> Part | None:
@@ -277,21 +265,20 @@ def _of_recipes(records: StudyRecords, table: pd.DataFrame) -> Part | None:
 
 
 def _families(records: StudyRecords, level: str | None = None) -> pd.Series:
-    """The mean score of each of FAMILIES that a study trains, at this level of a sweep; single models."""
+    """The mean score of each of FAMILIES that a study trains, at this level of a sweep; single models.
+
+    Without those that end below an untrained layer of their size.
+    """
     means = significance.scores(records, METRIC, "separated").groupby("method")["value"].mean()
-    losses, low = _losses(records, level), _below_their_start(records)
+    lower = lower_than_untrained(records).reset_index()
+    low = set(lower["method"][lower["start"] & (lower["setting"] == "separated")])
+    losses = _losses(records, level)
     alike = _of_one_size(records, [method for method in means.index if method in losses and method not in low])
     scores = {
         family: means[[method for method in alike if losses[method] in names]].mean()
         for family, names in FAMILIES.items()
     }
     return pd.Series(scores, dtype=float).dropna()
-
-
-def _below_their_start(records: StudyRecords) -> Collection[str]:
-    """The methods whose single models end below an untrained layer of their size."""
-    lower = lower_than_untrained(records).reset_index()
-    return set(lower["method"][lower["start"] & (lower["setting"] == "separated")])
 
 
 def _of_one_size(records: StudyRecords, methods: Collection[str]) -> list[str]:
@@ -316,12 +303,9 @@ def tuning(records: StudyRecords) -> pd.DataFrame:
 
     The best trial so far of the searches as they were made, mean over the repetitions.
     """
-    trials = records.trials.sort_values("trial")
-    best = {}
-    for method, part in trials.groupby("method"):
-        wide = part.pivot(index="repetition", columns="trial", values="value")
-        best[method] = pd.Series(statistics.best_so_far(wide.to_numpy(float)).mean(axis=0), index=wide.columns + 1)
-    return pd.DataFrame(best)[[name for name in tables.ordered(best) if name in best]].rename_axis("trials")
+    best = tables.best_so_far(records).pivot(index=["method", "repetition"], columns="trial", values="best")
+    means = {method: part.mean(skipna=False) for method, part in best.groupby(level="method")}
+    return pd.DataFrame(means)[tables.ordered(means)].rename_axis("trials")
 
 
 def random_tuning(records: StudyRecords) -> pd.DataFrame:
@@ -331,9 +315,7 @@ def random_tuning(records: StudyRecords) -> pd.DataFrame:
     """
     drawn = records.trials[records.trials["trial"] < FIRST_RANDOM]
     best = {method: pd.Series(statistics.expected_best(part["value"])) for method, part in drawn.groupby("method")}
-    table = pd.DataFrame(best)
-    table.index += 1
-    return table[[name for name in tables.ordered(table.columns) if name in table]].rename_axis("trials")
+    return pd.DataFrame(best)[tables.ordered(best)].rename(lambda row: row + 1).rename_axis("trials")
 
 
 def levelled(records: StudyRecords) -> pd.Series:
@@ -391,10 +373,6 @@ class AtRates:
         """The rate that all methods share."""
         return self.made[which].meta["protocol"]["lr"]
 
-    def knows_its_luck(self, which: str) -> bool:
-        """Whether the luck of search is known at this rate, be it borrowed."""
-        return self.compared[which].luck != significance.SEEDS
-
     def moved(self, which: str) -> tuple[int, int]:
         """Pairs of methods whose difference is another one than at the chosen rate, and of how many pairs.
 
@@ -408,12 +386,11 @@ class AtRates:
         return int((statistics.holm(p) < significance.ALPHA).sum()), len(p)
 
     def rates_found(self) -> pd.Series:
-        """The rate of each method's best trial where rates were searched; empty where they were not."""
-        if SEARCHED not in self.made:
-            return pd.Series(dtype=float)
-        methods, trials = self.compared[SEARCHED].methods, self.made[SEARCHED].trials
-        best = trials.loc[trials[trials["method"].isin(methods)].groupby("method")["value"].idxmax()]
-        return best.set_index("method")["params"].loc[methods].map(lambda params: params[LEARNING_RATE])
+        """The rate of each method's best trial, where rates were searched."""
+        trials = self.made[SEARCHED].trials
+        trials = trials[trials["method"].isin(self.compared[SEARCHED].methods)]
+        best = trials.loc[trials.groupby("method")["value"].idxmax()].set_index("method")
+        return best["params"].map(lambda params: params[LEARNING_RATE])
 
 
 def at_rates(records: StudyRecords) -> AtRates | None:
@@ -478,37 +455,27 @@ def validation_and_test(records: StudyRecords) -> pd.DataFrame:
     return pd.DataFrame({"validation": validation, "test": test}).dropna()
 
 
-def choosing(records: StudyRecords) -> dict[str, float | bool | Estimate]:
+def choosing(records: StudyRecords) -> dict[str, float]:
     """What it costs to choose the loss by its validation score, without a look at the test classes.
 
-    rho (of the methods, Spearman), n, regret (the test score of the method that is best on test less that of the chosen
-    one, mean over the repetitions), held_out (whether both are scored by the other repetitions; in the one in which it
-    is found, the best owes a part of its score to luck), uncertain (half the 95 % interval of a difference of two
-    methods so scored, by the luck of search and seed; NaN where not held out), within (Pearson's, inside the methods,
-    over their repetitions: is a better search better on test?), with its 95 % interval.
+    rho (of the methods, Spearman), regret (the test score of the method that is best on test less that of the chosen
+    one, mean over the repetitions; where there are several, both are scored by the others, since in the one in which it
+    is found the best owes a part of its score to luck), uncertain (half the 95 % interval of a difference of two
+    methods so scored, by the luck of search and seed; NaN for one repetition).
     """
     both = validation_and_test(records)
     means = both.groupby(level="method").mean()
-    test = statistics.rank_test(means["validation"], means["test"])
     repetitions = both.index.get_level_values("repetition").nunique()
-    held_out = repetitions > 1
     regrets = []
     for repetition, part in both.groupby(level="repetition"):
-        scored = both.drop(index=repetition, level="repetition") if held_out else both
+        scored = both.drop(index=repetition, level="repetition") if repetitions > 1 else both
         test_scores = scored["test"].groupby(level="method").mean()
         best, chosen = (part[by].idxmax()[0] for by in ("test", "validation"))
         regrets.append(test_scores.get(best, np.nan) - test_scores.get(chosen, np.nan))
     known = statistics.noise(both["test"].unstack("repetition").to_numpy()[..., None])
-    error = np.sqrt(2 * known.repetition / (repetitions - 1)) if held_out else np.nan
-    repeated = both.groupby(level="method").filter(lambda part: len(part) > 1)
-    groups = repeated.groupby(level="method")
-    centred = repeated - groups.transform("mean")
-    within = statistics.correlation(centred["validation"], centred["test"], lost=max(0, groups.ngroups - 1))
+    error = np.sqrt(2 * known.repetition / (repetitions - 1)) if repetitions > 1 else np.nan
     return {
-        "rho": test["rho"],
-        "n": test["n"],
+        "rho": statistics.rank_test(means["validation"], means["test"])["rho"],
         "regret": float(np.nanmean(regrets)) if len(regrets) else np.nan,
-        "held_out": held_out,
         "uncertain": float(stats.t.ppf((1 + LEVEL) / 2, known.df) * error),
-        "within": within,
     }

@@ -7,23 +7,13 @@ import pandas as pd
 
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import labels, tables
-from dmlrc.report.decides import levers
-from dmlrc.report.decides.measures import (
-    CHOSEN,
-    SEARCHED,
-    TOO_HIGH,
-    AtRates,
-    Part,
-    at_rates,
-    choosing,
-    levelled,
-    levels,
-    parts,
-    validation_and_test,
-    without_each_recipe,
-)
-from dmlrc.report.rates import page as rate_grids
-from dmlrc.report.significance.page import ranked_cells
+from dmlrc.report import rates as rate_grids
+from dmlrc.report.decides import measures
+from dmlrc.report.decides.levers import LEVERS, levers  # noqa: F401
+from dmlrc.report.decides.measures import CHOSEN, SEARCHED, TOO_HIGH, AtRates, Part
+from dmlrc.report.results_table import number, results_table
+from dmlrc.report.significance.measures import SEEDS
+from dmlrc.report.significance.page import scored
 
 
 def drawable(found: Sequence[Part]) -> list[Part]:
@@ -31,35 +21,8 @@ def drawable(found: Sequence[Part]) -> list[Part]:
     return [part for part in found if not np.isnan(part.against.value)]
 
 
-def part_cells(found: Sequence[Part]) -> pd.DataFrame:
-    """Parts as cells; percent of the mean MAP@R, which is itself a column."""
-    rows = {
-        part.name: {
-            "relative to one another": _percent(part.against.value) or "one method only",
-            "interval": _interval(part),
-            "together": _percent(part.together) or "–",
-            "levels": f"{part.levels:,}",
-            "methods": str(part.methods),
-            "classes": part.on,
-            "mean MAP@R": labels.percent(part.mean),
-        }
-        for part in found
-    }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Part")
-
-
-def _percent(share: float) -> str:
-    return labels.percent(share, digits=1)
-
-
-def _interval(part: Part) -> str:
-    if np.isnan(part.against.value):
-        return "–"
-    return f"{_percent(part.against.low)} to {_percent(part.against.high)}"
-
-
 def part_numbers(found: Sequence[Part]) -> pd.DataFrame:
-    """The numbers of `part_cells`, fractions, for the download."""
+    """A row a part, fractions, for the download."""
     rows = {
         part.name: {
             "against": part.against.value,
@@ -77,82 +40,83 @@ def part_numbers(found: Sequence[Part]) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("part")
 
 
+def part_cells(found: Sequence[Part]) -> pd.DataFrame:
+    """`part_numbers` as cells; percent of the mean MAP@R, which is itself a column."""
+    table = part_numbers(found)
+    against, low, high, together = (
+        table[name].map(lambda share: number(share, form=".1%")) for name in ("against", "low", "high", "together")
+    )
+    cells = {
+        "relative to one another": against.replace("", "one method only"),
+        "interval": (low + " to " + high).where(against != "", "–"),
+        "together": together.replace("", "–"),
+        "levels": table["levels"].map("{:,}".format),
+        "methods": table["methods"].map(str),
+        "classes": table["classes"],
+        "mean MAP@R": table["mean"].map(number),
+    }
+    return pd.DataFrame(cells).rename_axis("Part")
+
+
 def rate_head(found: AtRates, which: str) -> str:
     """The heading of one of the rates: the rate, and how it came to be."""
     return which if which == SEARCHED else f"{labels.rate(found.rate(which))} ({which})"
 
 
 def rates_cells(found: AtRates) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Test scores at each rate as cells and marks, see `ranked_cells`; CUT_OFF where many runs were.
-
-    Last, where rates were searched, those that were found; below the methods the untrained trunk.
-    """
-    columns, marks = {}, {}
+    """Test scores at each rate as cells and marks, a row a method; last, where rates were searched, those found."""
+    parts = []
     for which, records in found.made.items():
-        head, scores = rate_head(found, which), found.scores[which].dropna(subset="mean")
-        texts, marks[head] = ranked_cells(scores, found.untrained)
-        columns[head] = labels.against_limit(texts, tables.cut_off(records).reindex(texts.index))
-    if len(rates := found.rates_found()):
-        columns["rate found"] = rates.map(labels.rate)
-    cells = pd.DataFrame(columns, index=found.scores.index)
-    if not np.isnan(found.untrained):
-        cells.loc[PRETRAINED] = pd.Series(labels.percent(found.untrained), list(marks))
-    cells = cells.fillna("–")
-    marked = pd.DataFrame(marks, index=cells.index, columns=cells.columns).fillna("")
-    names = pd.Index(map(labels.method_label, cells.index), name="Method")
-    return cells.set_axis(names), marked.set_axis(names)
+        scores = scored(found.scores[which], head := rate_head(found, which), found.untrained)
+        trunk = pd.DataFrame({"row": [PRETRAINED], "column": head, "mean": found.untrained})
+        parts += [scores.assign(cut_off=tables.cut_off(records)), trunk.dropna()]
+    cells, marks = results_table(pd.concat(parts, ignore_index=True))
+    if SEARCHED in found.made:
+        rates = found.rates_found().map(labels.rate)
+        cells["rate found"], marks["rate found"] = rates.reindex(cells.index).fillna("–"), ""
+    return tuple(frame.rename(index=labels.method_label).rename_axis("Method") for frame in (cells, marks))
 
 
 def levels_cells(found: AtRates) -> pd.DataFrame:
     """`measures.levels` as cells, in points; without a row where that is empty."""
-    frame = levels(found)
+    frame = measures.levels(found)
     if frame.empty:
         return frame
-    known = frame.index.map(found.knows_its_luck)
-    cells = {"worst to best": frame["spread"].map(labels.percent)}
+    parts = [pd.DataFrame({"row": frame.index, "column": "worst to best", "mean": frame["spread"]})]
+    known = np.array([found.compared[which].luck != SEEDS for which in frame.index])
     for base in (name for name in tables.CLASSICS if name in frame):
-        gains = [
-            f"{labels.signed(each.value, 2, '')}{f' ± {labels.percent(each.half)}' * luck}"
-            for each, luck in zip(frame[base], known, strict=True)
-        ]
-        cells[f"newer over {labels.method_label(base)}"] = pd.Series(gains, frame.index)
-    differ = frame["differ"].astype(str) + " of " + frame["pairs"].astype(str)
-    cells["pairs that differ"] = differ.where(known, "not known")
-    return pd.DataFrame(cells).rename(index=lambda which: rate_head(found, which)).rename_axis("Learning rate")
+        gains = {"mean": [each.value for each in frame[base]], "half": [each.half for each in frame[base]]}
+        part = pd.DataFrame(gains | {"row": frame.index, "column": f"newer over {labels.method_label(base)}"})
+        parts.append(part.assign(half=part["half"].where(known), form="+.2%"))
+    differ = (frame["differ"].astype(str) + " of " + frame["pairs"].astype(str)).where(known, "not known")
+    parts.append(pd.DataFrame({"row": frame.index, "column": "pairs that differ", "text": differ}))
+    cells, _ = results_table(pd.concat(parts, ignore_index=True))
+    return cells.rename(index=lambda which: rate_head(found, which)).rename_axis("Learning rate")
 
 
 def levelled_cells(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """`levelled` as cells: a row a study, a column a number of trials; points."""
-    rows = {records.name: levelled(records).map(labels.percent) for records in edition}
-    table = pd.DataFrame.from_dict(rows, orient="index").fillna("–")
+    table = pd.DataFrame.from_dict({records.name: measures.levelled(records) for records in edition}, orient="index")
     heads = {count: f"{count} random" for count in table if count != "search"} | {"search": "whole search"}
-    return table.rename(columns=heads).rename_axis("Study")
+    return table.map(number).replace("", "–").rename(columns=heads).rename_axis("Study")
 
 
 # The numbers of the text
-
-LEVERS = {
-    "loss": levers.LOSS,
-    "joined": levers.JOINED,
-    "size": levers.SIZE,
-    "split": levers.SPLIT,
-    "trained": levers.TRAINED,
-    "rate": levers.RATE,
-    "search": levers.SEARCH,
-    "seed": levers.SEED,
-}
-"""What the levers are called in `numbers`."""
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on: points of MAP@R and percent, a study by its data set."""
     found: dict[str, float | str] = {}
     for each in edition:
-        name, at = each.meta["dataset"], at_rates(each)
-        own = levers.levers(each, at)
-        found |= {f"{name}.{key}": own[which].points.value for key, which in LEVERS.items()}
-        found |= {f"{name}.{key}": value for key, value in (_of_parts(each) | _of_grid(each)).items()}
-        found |= {f"{name}.{key}": value for key, value in (_of_rates(at) | _of_searches(each)).items()}
+        at = measures.at_rates(each)
+        named = (
+            dict(100 * levers(each, at)["value"])
+            | _of_parts(each)
+            | _of_grid(each)
+            | _of_rates(at)
+            | _of_searches(each)
+        )
+        found |= {f"{each.meta['dataset']}.{key}": value for key, value in named.items()}
     for key in ("loss", "joined", "newer.too_high", "newer.chosen", "spread_untuned"):
         values = [found[f"{each.meta['dataset']}.{key}"] for each in edition]
         found |= {f"{key}.low": min(values), f"{key}.high": max(values)}
@@ -165,10 +129,9 @@ def _of_parts(records: StudyRecords) -> dict[str, float | str]:
     clearly: those whose interval lies above that of the loss; as_much: those whose value does; recipe.low and high:
     without each of the papers in turn.
     """
-    by_name = {part.name: part.against for part in drawable(parts(records))}
-    loss, recipes = by_name.pop("loss"), without_each_recipe(records).values()
+    by_name = {part.name: part.against for part in drawable(measures.parts(records))}
+    loss, recipes = by_name.pop("loss"), measures.without_each_recipe(records).values()
     return {
-        "part.loss": 100 * loss.value,
         "clearly": ", ".join(name for name, against in by_name.items() if against.low > loss.high),
         "as_much": ", ".join(sorted(name for name, against in by_name.items() if against.value >= loss.value)),
         "recipe.low": 100 * min(recipes),
@@ -182,10 +145,10 @@ def _of_grid(records: StudyRecords) -> dict[str, float]:
     own: how many losses score higher at another rate than the best on average.
     """
     best = rate_grids.best_trials(rate_grids.grid_of(records))
-    turned = rate_grids.turned_at(best, best.index.max(), rate_grids.seed_luck(records))
+    swapped, _, lucky = rate_grids.turned_at(best, best.index.max(), rate_grids.seed_luck(records))
     return {
-        "swapped": turned.pairs,
-        "swapped_by_seed": turned.lucky.high,
+        "swapped": swapped,
+        "swapped_by_seed": lucky.high,
         "own_rate": int((best.max() > best.loc[rate_grids.best_rate(best)]).sum()),
     }
 
@@ -198,21 +161,20 @@ def _of_rates(at: AtRates) -> dict[str, float | str]:
     search of the rate ended furthest below the shared rate on validation classes, and below: whether that loss ends
     below the untrained trunk.
     """
-    table, moved = levels(at), at.moved(TOO_HIGH)
+    table, (gaps, gaps_of) = measures.levels(at), at.moved(TOO_HIGH)
     stopped = at.made[TOO_HIGH].runs.query("kind == 'rerun'")["stopped"]
     found = {
         "times": at.rate(TOO_HIGH) / at.rate(CHOSEN),
-        "gaps": moved[0],
-        "gaps_of": moved[1],
+        "gaps": gaps,
+        "gaps_of": gaps_of,
         "cut_off": 100 * float((stopped == "limit").mean()),
     }
     for which, name in ((TOO_HIGH, "too_high"), (CHOSEN, "chosen")):
         lead = table.loc[which, tables.CLASSICS[0]]
         found |= {f"newer.{name}": 100 * lead.value, f"newer.{name}.least": 100 * lead.low}
     if SEARCHED in at.made:
-        shared, own = (
-            validation_and_test(at.made[which])["validation"].groupby("method").mean() for which in (CHOSEN, SEARCHED)
-        )
+        both = (measures.validation_and_test(at.made[which])["validation"] for which in (CHOSEN, SEARCHED))
+        shared, own = (each.groupby("method").mean() for each in both)
         short = (shared - own).dropna()
         found |= {"fell_short": short.idxmax(), "short": 100 * short.max()}
         found["below"] = ", ".join(at.means.index[at.means[SEARCHED] < at.untrained])
@@ -221,7 +183,7 @@ def _of_rates(at: AtRates) -> dict[str, float | str]:
 
 def _of_searches(records: StudyRecords) -> dict[str, float]:
     """What tuning takes away of the spread between losses, and what choosing a loss by validation classes changes."""
-    spread, chosen = levelled(records), choosing(records)
+    spread, chosen = measures.levelled(records), measures.choosing(records)
     return {
         "tuned_away": 100 * (1 - spread["search"] / spread["1"]),
         "spread_untuned": 100 * spread["1"],

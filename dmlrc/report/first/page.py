@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import choosing, editions, labels, published, statistics, tables, titles
+from dmlrc.report import choosing, labels, published, statistics, tables, titles
 from dmlrc.report.after2019 import page as after2019
 from dmlrc.report.decides import measures as parts
 from dmlrc.report.hypotheses.measures import gain
@@ -26,17 +26,14 @@ def leads(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """
     read = tables.claimed_improvement(published.claims(), CONTRASTIVE)
     claimed = read.groupby("dataset")["gain"].agg(["mean", "size"])
-    rows = [_row(PAPERS, name, claimed["mean"][name], papers=claimed["size"][name]) for name in published.DATASETS]
-    rows += [_row(CHECK, name, value) for name, value in published_leads(CONTRASTIVE).items()]
+    rows = [(PAPERS, name, claimed["mean"][name], np.nan, np.nan) for name in published.DATASETS]
+    rows += [(CHECK, name, value, np.nan, np.nan) for name, value in published_leads(CONTRASTIVE).items()]
     for each in edition:
         if (found := lead(each, CONTRASTIVE, edition)) is not None:
-            rows.append(_row(OURS, titles.title(each.name), found.value, found.low, found.high))
-    return pd.DataFrame(rows)
-
-
-def _row(by: str, where: str, value: float, low: float = np.nan, high: float = np.nan, papers: int = 0) -> dict:
-    percent = {"value": 100 * value, "low": 100 * low, "high": 100 * high}
-    return {"by": by, "where": where, **percent, "papers": papers}
+            rows.append((OURS, titles.title(each.name), found.value, found.low, found.high))
+    table = pd.DataFrame(rows, columns=["by", "where", "value", "low", "high"])
+    papers = table["where"].map(claimed["size"]).where(table["by"] == PAPERS, 0).astype(int)
+    return table.assign(**100 * table[["value", "low", "high"]], papers=papers)
 
 
 def published_leads(baseline: str) -> dict[str, float]:
@@ -87,17 +84,18 @@ def span(low: float, high: float) -> str:
 
 def _of_study(study: StudyRecords, edition: Sequence[StudyRecords]) -> dict[str, float]:
     """What the page says of one study: scores are of concatenated MAP@R but where a name says otherwise."""
-    frame = tables.accuracy(study)
     compared = significance.compare(study, edition)
-    newer = after2019.against_the_fourteen(study, editions.experiment_of(study.name, "after2019"))
+    means = tables.accuracy(study).query("metric == 'map_at_r' and method in @tables.METHODS")
+    means = means.pivot(index="method", columns="setting", values="mean")
+    newer = after2019.against_the_fourteen(after2019.beside([study])[study.name])
     below, of = labels.below_untrained(study, "map_at_r", "separated")
     levels = parts.levelled(study)
     return {
-        "range": 100 * tables.spread(frame)["range"],
-        "joined": _joined(frame),
+        "range": 100 * float(np.ptp(means["concatenated"])),
+        "joined": 100 * float((means["concatenated"] - means["separated"]).mean()),
         "pairs": float(len(compared.pairs)),
         "pairs_apart": float((compared.pairs["holm"] < 1 - statistics.LEVEL).sum()),
-        "visible": _visible(compared),
+        "visible": 100 * significance.visible(compared),
         "tuned_away": 100 * (1 - levels["search"] / levels["1"]),
         "trials": float(tables.trials_to_reach(tables.best_so_far(study)).median()),
         "split": _random_split(study.name),
@@ -106,21 +104,6 @@ def _of_study(study: StudyRecords, edition: Sequence[StudyRecords]) -> dict[str,
         "below_alone": float(below),
         "losses": float(of),
     }
-
-
-def _joined(frame: pd.DataFrame) -> float:
-    """What joining the models of the folds adds to MAP@R, mean over the losses, in points."""
-    rows = frame[(frame["metric"] == "map_at_r") & frame["method"].isin(tables.METHODS)]
-    means = rows.pivot(index="method", columns="setting", values="mean")
-    return 100 * float((means["concatenated"] - means["separated"]).mean())
-
-
-def _visible(compared: significance.Comparison) -> float:
-    """The smallest difference of two losses that a study of this size finds four times of five, in points."""
-    runs, known = compared.runs, compared.known
-    searches, reruns = runs["repetition"].nunique(), runs["rerun"].nunique()
-    luck = (float(np.sqrt(known.search)), float(np.sqrt(known.seed)))
-    return 100 * statistics.least_difference(*luck, len(compared.methods), searches, reruns, len(compared.pairs))
 
 
 def _random_split(study: str) -> float:

@@ -80,7 +80,7 @@ class Judged:
     absent: tuple[str, ...] = ()
 
 
-def all_of(findings: Iterable[Finding], wanted: int = 1) -> str:
+def all_of(findings: Sequence[Finding], wanted: int = 1) -> str:
     """Not kept if one is not; else not tested while one is missing; kept if all are; otherwise it cannot be told.
 
     wanted: how many findings the hypothesis has.
@@ -171,18 +171,28 @@ def _published_scores() -> dict[str, pd.Series]:
     return {name: part.set_index("method")["mean"] for name, part in chosen.groupby("dataset", sort=False)}
 
 
+def _judge(hypothesis: str, ours: Counted, findings: Sequence[Finding]) -> Judged:
+    """A hypothesis on one study; not tested without findings."""
+    return Judged(hypothesis, ours.name, tuple(findings), all_of(findings), ours.missing)
+
+
+def _lucky(ours: Counted, study: str, metric: str = significance.METRIC) -> Comparison | None:
+    """The methods of a study; None where nothing is recorded, or no luck of search is known."""
+    compared = compare(ours, lenders(study), metric) if ours.records is not None else None
+    return None if compared is None or compared.luck == significance.SEEDS else compared
+
+
 def order_is_predicted(study: str) -> Judged:
     """H1: rank correlation with the concatenated MAP@R of each of the three published tables."""
-    ours = counted(study)
-    if ours.records is None:
-        return Judged("H1", study, (), NOT_TESTED, ours.missing)
-    scores = significance.means(ours.records)
-    findings, lacking = [], left_out((ours,), scores.index)
-    for name, theirs in _published_scores().items():
-        both = pd.concat([scores, theirs], axis=1, join="inner").dropna()
-        found = statistics.correlation(*both.to_numpy().T, ranks=True, units="methods")
-        findings.append(Finding.by_interval(f"rank correlation with {name}{lacking}", found, Region(low=AGREEMENT)))
-    return Judged("H1", study, tuple(findings), all_of(findings), ours.missing)
+    ours, findings = counted(study), []
+    if ours.records is not None:
+        scores = significance.means(ours.records)
+        for name, theirs in _published_scores().items():
+            both = pd.concat([scores, theirs], axis=1, join="inner").dropna()
+            found = statistics.correlation(*both.to_numpy().T, ranks=True, units="methods")
+            what = f"rank correlation with {name}{left_out((ours,), scores.index)}"
+            findings.append(Finding.by_interval(what, found, Region(low=AGREEMENT)))
+    return _judge("H1", ours, findings)
 
 
 def redrawn_correlations(study: str, draws: int = 10_000) -> dict[str, Estimate]:
@@ -213,11 +223,8 @@ def equality(study: str) -> pd.DataFrame | None:
 
     None where no luck of search is known.
     """
-    ours = counted(study)
-    if ours.records is None:
-        return None
-    compared = compare(ours, lenders(study))
-    if compared.luck == significance.SEEDS:
+    compared = _lucky(counted(study), study)
+    if compared is None:
         return None
     closer = statistics.pairs(compared.runs, HALF_A_POINT, compared.known)["equal"]
     return compared.pairs.assign(equal_within_half=closer)
@@ -256,23 +263,22 @@ def _ranges(hypothesis: str, study: str, what: str, over: Counted, under: Counte
 
 def _in_both(study: str, *found: Counted) -> list[pd.DataFrame] | None:
     """The summary of each of these studies, of the methods that all have; None where no luck of search is known."""
-    compared = [compare(each, lenders(study)) for each in found]
-    if any(each.luck == significance.SEEDS for each in compared):
+    compared = [_lucky(each, study) for each in found]
+    if any(each is None for each in compared):
         return None
     both = set.intersection(*(set(each.methods) for each in compared))
     return [each.summary[each.summary.index.isin(both)] for each in compared]
 
 
-def ranges_by_luck(study: str) -> dict[str, tuple[float, float]]:
-    """Beside H2 and H9: the ranges that luck alone would give the methods, over and under the line of the ratio."""
+def ranges(study: str) -> dict[str, tuple[np.ndarray, tuple[float, float]]]:
+    """Beside H2 and H9: the scores of the ratio, a column over and one under the line, and the ranges by luck alone."""
     pairs = {"H2": (study, TOO_HIGH.get(study)), "H9": (LAST_BLOCK.get(study), EMBEDDER.get(study))}
     found = {}
     for hypothesis, names in pairs.items():
         both = [counted(name) for name in names if name]
-        if len(both) < 2 or any(each.records is None for each in both):
-            continue
-        if (told := _in_both(study, *both)) is not None:
-            found[hypothesis] = tuple(statistics.range_by_luck(each["error"]) for each in told)
+        if len(both) == 2 and (told := _in_both(study, *both)) is not None:
+            scores = np.stack([each["mean"].to_numpy() for each in told], axis=1)
+            found[hypothesis] = scores, tuple(statistics.range_by_luck(each["error"]) for each in told)
     return found
 
 
@@ -285,19 +291,13 @@ def left_out(compared: Iterable[Counted], kept: Iterable[str]) -> str:
 
 def newer_gain_little(study: str) -> Judged:
     """H3: mean concatenated P@1 of the newer methods over that of contrastive, and of triplet, less 1."""
-    ours = counted(study)
-    if ours.records is None:
-        return Judged("H3", study, (), NOT_TESTED, ours.missing)
-    compared = compare(ours, lenders(study), "precision_at_1")
-    if compared.luck == significance.SEEDS:
-        return Judged("H3", study, (), NOT_TESTED, ours.missing)
-    newer = [name for name in compared.methods if name not in CLASSICS]
-    lacking = left_out((ours,), compared.methods)
-    findings = [
-        Finding.by_interval(f"newer methods over {base}{lacking}", gain(compared, newer, base), Region(high=LITTLE))
-        for base in CLASSICS
-    ]
-    return Judged("H3", study, tuple(findings), all_of(findings), ours.missing)
+    ours, findings = counted(study), []
+    if compared := _lucky(ours, study, "precision_at_1"):
+        newer = [name for name in compared.methods if name not in CLASSICS]
+        for base in CLASSICS:
+            what = f"newer methods over {base}{left_out((ours,), compared.methods)}"
+            findings.append(Finding.by_interval(what, gain(compared, newer, base), Region(high=LITTLE)))
+    return _judge("H3", ours, findings)
 
 
 def gain(compared: Comparison, newer: Sequence[str], base: str) -> Estimate:
@@ -317,50 +317,43 @@ def gain(compared: Comparison, newer: Sequence[str], base: str) -> Estimate:
 
 def search_outweighs_seed(study: str) -> Judged:
     """H4: the median over the methods of the ratio of search SD to seed SD."""
-    ours = counted(study)
-    if ours.records is None or ours.finished < 2:
-        return Judged("H4", study, (), NOT_TESTED, ours.missing)
-    told = significance.compare(ours.records).summary
-    found = statistics.median(told["search_to_seed"], "methods")
-    what = "median of search SD / seed SD" + left_out((ours,), told.index)
-    finding = Finding.by_interval(what, found, Region(low=2))
-    return Judged("H4", study, (finding,), finding.verdict, ours.missing)
+    ours, findings = counted(study), []
+    if ours.finished > 1:
+        told = significance.compare(ours.records).summary
+        what = "median of search SD / seed SD" + left_out((ours,), told.index)
+        found = statistics.median(told["search_to_seed"], "methods")
+        findings.append(Finding.by_interval(what, found, Region(low=2)))
+    return _judge("H4", ours, findings)
 
 
 def few_pairs_differ(study: str) -> Judged:
     """H5: pairs that differ by a t test with search and seed, Holm's correction. A count, judged by the region."""
-    ours = counted(study)
-    if ours.records is None:
-        return Judged("H5", study, (), NOT_TESTED, ours.missing)
-    compared = compare(ours, lenders(study))
-    if compared.luck == significance.SEEDS:
-        return Judged("H5", study, (), NOT_TESTED, ours.missing)
-    count = int((compared.pairs["holm"] < 1 - LEVEL).sum())
-    found = Estimate(count, np.nan, np.nan, len(compared.pairs), "pairs", "a count has no interval")
-    verdict = KEPT if count <= FEW_PAIRS else NOT_KEPT
-    what = "pairs that differ" + left_out((ours,), compared.methods)
-    return Judged("H5", study, (Finding(what, found, Region(high=FEW_PAIRS), verdict),), verdict, ours.missing)
+    ours, findings = counted(study), []
+    if compared := _lucky(ours, study):
+        count = int((compared.pairs["holm"] < 1 - LEVEL).sum())
+        found = Estimate(count, np.nan, np.nan, len(compared.pairs), "pairs", "a count has no interval")
+        what = "pairs that differ" + left_out((ours,), compared.methods)
+        verdict = KEPT if count <= FEW_PAIRS else NOT_KEPT
+        findings.append(Finding(what, found, Region(high=FEW_PAIRS), verdict))
+    return _judge("H5", ours, findings)
 
 
 def tuning_levels(study: str) -> Judged:
     """H6: SD over methods of the expected best validation MAP@R after 1 random trial / after the whole search."""
-    ours = counted(study)
-    if ours.records is None:
-        return Judged("H6", study, (), NOT_TESTED, ours.missing)
-    trials = ours.records.trials.dropna(subset=["value"])
-    random = trials[trials["trial"] < decides.FIRST_RANDOM].groupby("method")["value"]
-    best = trials.groupby(["method", "repetition"])["value"].max().unstack()
-    after_one = (random.mean().to_numpy(), random.sem().to_numpy())
-    pooled = float(np.sqrt(best.var(axis=1, ddof=1).mean())) if best.shape[1] > 1 else np.nan
-    if np.isnan(pooled):
-        return Judged("H6", study, (), NOT_TESTED, ours.missing)
-    after_all = (best.mean(axis=1).to_numpy(), np.full(len(best), pooled / np.sqrt(best.shape[1])))
-    found = statistics.redrawn(
-        [after_one, after_all], lambda one, other: one.std(axis=-1, ddof=1) / other.std(axis=-1, ddof=1)
-    )
-    what = "SD over methods after 1 trial / after the search" + left_out((ours,), best.index)
-    finding = Finding.by_interval(what, found, Region(low=2))
-    return Judged("H6", study, (finding,), finding.verdict, ours.missing)
+    ours, findings = counted(study), []
+    if ours.finished > 1:
+        trials = ours.records.trials.dropna(subset=["value"])
+        random = trials[trials["trial"] < decides.FIRST_RANDOM].groupby("method")["value"]
+        best = trials.groupby(["method", "repetition"])["value"].max().unstack()
+        pooled = float(np.sqrt(best.var(axis=1, ddof=1).mean()))
+        after_one = (random.mean().to_numpy(), random.sem().to_numpy())
+        after_all = (best.mean(axis=1).to_numpy(), np.full(len(best), pooled / np.sqrt(best.shape[1])))
+        found = statistics.redrawn(
+            [after_one, after_all], lambda one, other: one.std(axis=-1, ddof=1) / other.std(axis=-1, ddof=1)
+        )
+        what = "SD over methods after 1 trial / after the search" + left_out((ours,), best.index)
+        findings.append(Finding.by_interval(what, found, Region(low=2)))
+    return _judge("H6", ours, findings)
 
 
 def order_at_every_depth(study: str) -> Judged:
@@ -370,36 +363,29 @@ def order_at_every_depth(study: str) -> Judged:
         "embedder alone and last block": (alone, last),
         "last block and everything (Omniglot)": (last, all_trained),
     }
-    findings, missing, absent = [], [], []
+    findings, missing, absent = [], {}, {}
     for what, pair in pairs.items():
-        lacking = [text for each in pair for text in each.missing]
-        if any(each.records is None for each in pair):
-            absent += lacking
-            continue
-        missing += lacking
-        both = pd.concat([significance.means(each.records) for each in pair], axis=1)
-        what += left_out(pair, both.dropna().index)
-        found = statistics.correlation(*both.dropna().to_numpy().T, ranks=True, units="methods")
-        findings.append(Finding.by_interval(f"rank correlation: {what}", found, Region(low=0.5)))
-    absent = [text for text in dict.fromkeys(absent) if text not in missing]
+        whole = all(each.records is not None for each in pair)
+        (missing if whole else absent).update(dict.fromkeys(text for each in pair for text in each.missing))
+        if whole:
+            both = pd.concat([significance.means(each.records) for each in pair], axis=1).dropna()
+            found = statistics.correlation(*both.to_numpy().T, ranks=True, units="methods")
+            what += left_out(pair, both.index)
+            findings.append(Finding.by_interval(f"rank correlation: {what}", found, Region(low=0.5)))
+    verdict = all_of(findings, len(pairs))
     return Judged(
-        "H7", study, tuple(findings), all_of(findings, len(pairs)), tuple(dict.fromkeys(missing)), tuple(absent)
+        "H7", study, tuple(findings), verdict, tuple(missing), tuple(text for text in absent if text not in missing)
     )
 
 
 def one_function_one_result(study: str) -> Judged:
     """H8: N. Softmax minus ProxyNCA; kept if the interval contains 0."""
-    ours = counted(study)
-    if ours.records is None:
-        return Judged("H8", study, (), NOT_TESTED, ours.missing)
-    compared = compare(ours, lenders(study))
-    found = significance.same_function(compared)
-    if found is None or compared.luck == significance.SEEDS:
-        return Judged("H8", study, (), NOT_TESTED, ours.missing)
-    verdict = KEPT if found.low <= 0 <= found.high else NOT_KEPT
-    return Judged(
-        "H8", study, (Finding("N. Softmax minus ProxyNCA", found, Region(0, 0), verdict),), verdict, ours.missing
-    )
+    ours, findings = counted(study), []
+    compared = _lucky(ours, study)
+    if compared and (found := significance.same_function(compared)):
+        verdict = KEPT if found.low <= 0 <= found.high else NOT_KEPT
+        findings.append(Finding("N. Softmax minus ProxyNCA", found, Region(0, 0), verdict))
+    return _judge("H8", ours, findings)
 
 
 def depth_levels(study: str) -> Judged:

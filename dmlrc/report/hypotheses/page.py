@@ -6,34 +6,25 @@ import numpy as np
 import pandas as pd
 
 from dmlrc import studies
-from dmlrc.report import labels, titles
-from dmlrc.report.hypotheses import whole
+from dmlrc.report import titles
+from dmlrc.report.hypotheses import measures
 from dmlrc.report.hypotheses.measures import (
     CARS,
     CUB,
-    EMBEDDER,
     GROCERY,
     HYPOTHESES,
     KEPT,
-    LAST_BLOCK,
     NOT_KEPT,
     NOT_TESTED,
     OPEN,
-    TOO_HIGH,
     Judged,
     Region,
-    counted,
-    diverged,
-    equality,
-    judged,
-    ranges_by_luck,
-    redrawn_correlations,
 )
-from dmlrc.report.significance import measures as significance
+from dmlrc.report.results_table import number
 from dmlrc.report.statistics import LEVEL, Estimate, holm
 
-POINTS = ("H3", "H8", "H10")
-"""The hypotheses whose statistic is a fraction, shown in percent."""
+POINTS = {"H3": (" %", "+.1%"), "H8": (" points", "+.2%"), "H10": (" %", "+.1%")}
+"""The hypotheses whose statistic is a fraction: its unit and form."""
 WITHOUT_ITS_END = ("H1", "H9", "H11")
 """The hypotheses whose region was written down without the number at its end."""
 SAME = ("normalized_softmax", "proxy_nca")
@@ -55,21 +46,14 @@ INCONCLUSIVE = {OPEN: "inconclusive"}
 
 def short_cells(found: Sequence[Judged]) -> pd.DataFrame:
     """A row a hypothesis, with its verdict and its numbers on each data set."""
-    table = pd.DataFrame(
-        {
-            f"{each.number}. {each.sentence}": {
-                "Expected": f"{STATISTICS[each.number]}: {_expected(each.number, found)}",
-                **{titles.title(one.study): _short(one) for one in found if one.hypothesis == each.number},
-            }
-            for each in HYPOTHESES
-        }
-    ).T
-    return table.fillna("–").rename_axis("Prediction")
-
-
-def _expected(number: str, found: Sequence[Judged]) -> str:
-    regions = [finding.region for each in found if each.hypothesis == number for finding in each.findings]
-    return region(number, regions[0]) if regions else "–"
+    rows = {}
+    for each in HYPOTHESES:
+        own = [one for one in found if one.hypothesis == each.number]
+        regions = [finding.region for one in own for finding in one.findings]
+        wanted = region(each.number, regions[0]) if regions else "–"
+        short = {titles.title(one.study): _short(one) for one in own}
+        rows[f"{each.number}. {each.sentence}"] = {"Expected": f"{STATISTICS[each.number]}: {wanted}", **short}
+    return pd.DataFrame.from_dict(rows, orient="index").fillna("–").rename_axis("Prediction")
 
 
 def _short(each: Judged) -> str:
@@ -89,28 +73,26 @@ def cells(found: Sequence[Judged]) -> pd.DataFrame:
     """A row a hypothesis, study and number; a hypothesis without numbers has one row."""
     rows = []
     for each in found:
-        for finding in each.findings or (None,):
-            rows.append(
-                {
-                    "Hypothesis": each.hypothesis,
-                    "on": titles.title(each.study),
-                    "statistic": finding.what if finding else "–",
-                    "value": value(each.hypothesis, finding.found) + _possible(finding.found) if finding else "–",
-                    "region": region(each.hypothesis, finding.region) if finding else "–",
-                    "this number": finding.verdict if finding else "–",
-                    "verdict": _verdict(each),
-                    "repetitions missing": "; ".join(map(titles.in_label, (*each.missing, *each.absent))) or "–",
-                }
-            )
+        row = {"Hypothesis": each.hypothesis, "on": titles.title(each.study)}
+        missing = "; ".join(map(titles.in_label, (*each.missing, *each.absent))) or "–"
+        whole = {"verdict": each.verdict + _so_far(each), "repetitions missing": missing}
+        for finding in each.findings:
+            most = finding.found.attainable[1]  # on this data, where scores are near their end
+            possible = f" (a perfect score would be {100 * most:+.1f} %)" if np.isfinite(most) else ""
+            own = {
+                "statistic": finding.what,
+                "value": value(each.hypothesis, finding.found) + possible,
+                "region": region(each.hypothesis, finding.region),
+                "this number": finding.verdict,
+            }
+            rows.append(row | own | whole)
+        if not each.findings:
+            rows.append(row | dict.fromkeys(("statistic", "value", "region", "this number"), "–") | whole)
     return pd.DataFrame(rows).set_index(["Hypothesis", "on"])
 
 
-def _verdict(each: Judged) -> str:
-    """The verdict, "so far" where repetitions are missing that may still change a number."""
-    return each.verdict + _so_far(each)
-
-
 def _so_far(each: Judged) -> str:
+    """Where repetitions are missing that may still change a number."""
     return " so far" if each.missing and each.verdict != NOT_TESTED else ""
 
 
@@ -134,8 +116,7 @@ def finding_numbers(found: Sequence[Judged]) -> pd.DataFrame:
         for each in found
         for finding in each.findings
     ]
-    columns = ["hypothesis", "study", "statistic", "value", "low", "high", "interval", "region_low", "region_high"]
-    return pd.DataFrame(rows, columns=[*columns, "verdict_alone", "verdict", "missing"]).set_index("hypothesis")
+    return pd.DataFrame(rows).set_index("hypothesis") if rows else pd.DataFrame()
 
 
 def value(hypothesis: str, found: Estimate) -> str:
@@ -148,10 +129,9 @@ def value(hypothesis: str, found: Estimate) -> str:
     """
     if np.isnan(found.low):
         return f"{found.value:.0f} of {found.n}"
-    if hypothesis == "H8":
-        return f"{100 * found.value:+.2f} points [{100 * found.low:+.2f}, {100 * found.high:+.2f}]"
     if hypothesis in POINTS:
-        return f"{100 * found.value:+.1f} % [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
+        unit, form = POINTS[hypothesis]
+        return number(found.value, form=form, low=found.low, high=found.high, unit=unit)
     return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
 
@@ -172,54 +152,38 @@ def region(hypothesis: str, wanted: Region) -> str:
     return f"{high} {scale * wanted.high:g}{unit}"
 
 
-def _possible(found: Estimate) -> str:
-    """The most that a gain can be on this data, where scores are near their end."""
-    most = found.attainable[1]
-    return f" (a perfect score would be {100 * most:+.1f} %)" if np.isfinite(most) else ""
-
-
 def beside_cells(names: Sequence[str] = (CUB, CARS, GROCERY)) -> pd.DataFrame:
     """What the preregistration shows beside the hypotheses, which no verdict depends on: a row a number."""
     judged_on = {each.number: each.studies for each in HYPOTHESES}
     rows = [
-        {"Hypothesis": number, "on": titles.title(name), "what": what, "value": text}
+        {"Hypothesis": hypothesis, "on": titles.title(name), "what": what, "value": text}
         for name in names
-        for number, what, text in _beside(name)
-        if name in judged_on[number]
+        for hypothesis, what, text in _beside(name)
+        if name in judged_on[hypothesis]
     ]
     table = pd.DataFrame(rows, columns=["Hypothesis", "on", "what", "value"])
     return table.sort_values("Hypothesis", kind="stable").set_index(["Hypothesis", "on"])
 
 
 def _beside(study: str) -> Iterator[tuple[str, str, str]]:
-    for name, found in redrawn_correlations(study).items():
+    for name, found in measures.redrawn_correlations(study).items():
         yield "H1", f"rank correlation with {name}, our scores redrawn with their errors", value("H1", found)
-    pairs = equality(study)
+    pairs = measures.equality(study)
     if pairs is None:
         return
-    for number, (scores, lucky) in _compared(study).items():
-        yield number, "the two ranges of the ratio, points", " and ".join(map(labels.percent, np.ptp(scores, axis=0)))
-        yield number, "the same by luck alone, points", " and ".join(map(labels.percent, lucky))
+    for hypothesis, (scores, lucky) in measures.ranges(study).items():
+        yield hypothesis, "the two ranges of the ratio, points", " and ".join(map(number, np.ptp(scores, axis=0)))
+        yield hypothesis, "the same by luck alone, points", " and ".join(map(number, lucky))
     if pairs["p_welch"].notna().any():
         differ = int((holm(pairs["p_welch"]) < 1 - LEVEL).sum())
         yield "H5", "pairs that differ by Welch's tests, Holm's correction", f"{differ} of {len(pairs)}"
     yield "H5", "pairs that are equal within a point", f"{pairs['equal'].sum()} of {len(pairs)}"
     yield "H5", "pairs that are equal within half a point", f"{pairs['equal_within_half'].sum()} of {len(pairs)}"
-    lost, trials = diverged(study)
+    lost, trials = measures.diverged(study)
     yield "H6", "trials that diverged, and are left out", f"{lost} of {trials:,}"
     same = pairs[pairs["a"].isin(SAME) & pairs["b"].isin(SAME)]["equal"]
     if len(same):
         yield "H8", "equal within a point", "yes" if same.iloc[0] else "not shown"
-
-
-def _compared(study: str) -> dict[str, tuple[np.ndarray, tuple[float, float]]]:
-    """The scores in the ratios of H2 and H9, a column over and one under the line, and their ranges by luck alone."""
-    names = {"H2": (study, TOO_HIGH.get(study)), "H9": (LAST_BLOCK.get(study), EMBEDDER.get(study))}
-    found = {}
-    for number, lucky in ranges_by_luck(study).items():
-        both = [significance.means(counted(name).records) for name in names[number]]
-        found[number] = pd.concat(both, axis=1, join="inner").to_numpy(), lucky
-    return found
 
 
 # The numbers of the text
@@ -229,10 +193,11 @@ def numbers() -> dict[str, float | str]:
     """What the text of the page rests on, by data set: its verdicts, and the findings with their intervals.
 
     A verdict -> the hypotheses that have it. value, low, high, n: of the first finding of a hypothesis; most: that can
-    be gained at all; fractions in percent.
+    be gained at all; fractions in percent. under, luck: the range under the line of a ratio and what luck alone would
+    make it, points; relative: the ratio of the ranges over their means.
     """
     found: dict[str, float | str] = {}
-    for each in judged():
+    for each in measures.judged():
         data = studies.get(each.study).dataset
         found |= {f"{data}.{verdict}": found.get(f"{data}.{verdict}", "") for verdict in (KEPT, NOT_KEPT, OPEN)}
         told = found.get(f"{data}.{each.verdict}")
@@ -244,12 +209,11 @@ def numbers() -> dict[str, float | str]:
             key = f"{each.hypothesis}.{data}"
             found |= {f"{key}.{name}": scale * end for name, end in ends.items()} | {f"{key}.n": first.found.n}
     for name in (CUB, CARS):
-        for number, both in _compared(name).items():
-            found |= _of_ranges(f"{number}.{studies.get(name).dataset}", *both)
+        for hypothesis, (scores, lucky) in measures.ranges(name).items():
+            key, (over, under) = (
+                f"{hypothesis}.{studies.get(name).dataset}",
+                np.ptp(scores, axis=0) / scores.mean(axis=0),
+            )
+            found |= {f"{key}.under": 100 * np.ptp(scores[:, 1]), f"{key}.luck": 100 * lucky[1]}
+            found[f"{key}.relative"] = over / under
     return found
-
-
-def _of_ranges(key: str, scores: np.ndarray, lucky: tuple[float, float]) -> dict[str, float]:
-    """The range under the line and what luck alone would make it, points; the ratio of the ranges over their means."""
-    over, under = whole.relative_range(scores.T)
-    return {f"{key}.under": 100 * np.ptp(scores[:, 1]), f"{key}.luck": 100 * lucky[1], f"{key}.relative": over / under}

@@ -5,14 +5,16 @@ No method of these studies is searched, so each number has two intervals: that o
 search that H9 borrows too, decides; that of seeds alone stands beside it.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 
 from dmlrc import studies
-from dmlrc.report import statistics
+from dmlrc.report import labels, statistics, titles
+from dmlrc.report.hypotheses import page
 from dmlrc.report.hypotheses.measures import (
     CARS,
     CUB,
@@ -147,19 +149,14 @@ def newer_gain_little(data: str) -> Whole:
     )
     error = findings[0].found.half / stats.t.ppf((1 + LEVEL) / 2, decides.known.df)
     least = statistics.least_effect(float(error), float(decides.known.df))
-    beside = _other_gains(decides, readings(everything, data)[DECIDES], newer)
-    told = (LITTLE - least, LITTLE + least)
-    return Whole("H10", data, findings, findings[0].verdict, on=on, beside=beside, told=told, **_size(decides))
-
-
-def _other_gains(accuracy: Comparison, precision: Comparison, newer: Sequence[str]) -> dict[str, Estimate]:
-    """The gains over both losses of 2006, in P@1 and in MAP@R, but the one that is judged."""
-    return {
+    beside = {
         f"over {base} in {metric}": gain(compared, newer, base)
-        for metric, compared in (("P@1", accuracy), ("MAP@R", precision))
+        for metric, compared in (("P@1", decides), ("MAP@R", readings(everything, data)[DECIDES]))
         for base in CLASSICS
         if base in compared.methods and (base, metric) != (BASE, "P@1")
     }
+    told = (LITTLE - least, LITTLE + least)
+    return Whole("H10", data, findings, findings[0].verdict, on=on, beside=beside, told=told, **_size(decides))
 
 
 def losses_matter_less(data: str) -> Whole:
@@ -169,21 +166,21 @@ def losses_matter_less(data: str) -> Whole:
         return _not_run("H11", data)
     on = tuple(each.name for each in pair)
     read = [readings(each, data) for each in pair]
-    decides, seeds = ([each[luck] for each in read] for luck in (DECIDES, BESIDE))
-    common = [name for name in decides[0].methods if name in decides[1].methods]
+    common = [name for name in read[0][DECIDES].methods if name in read[1][DECIDES].methods]
+    both = {luck: [each[luck].only(common) for each in read] for luck in (DECIDES, BESIDE)}
+    decides = both[DECIDES]
     if any(each.luck == significance.SEEDS for each in decides) or len(common) < 3:
         return Whole("H11", data, (), NOT_TESTED, on=on)
     what = f"range / mean, everything trained / embedder alone{left_out(pair, common)}"
-    lucky = tuple(name for name, each in zip(on, decides, strict=True) if not above_luck(each.only(common)))
-    findings = tuple(
-        _judged_ratio(f"{what} ({luck})", each, common, bool(lucky))
-        for luck, each in ((DECIDES, decides), (BESIDE, seeds))
-    )
-    without = {name: _without(decides, [each for each in common if each != name], name) for name in common}
-    over, under = (relative_error(each.only(common)) for each in decides)
-    told = statistics.least_ratio(over, under, float(relative_range(decides[1].only(common).summary["mean"])))
-    size = _size(*(each.only(common) for each in decides))
-    return Whole("H11", data, findings, findings[0].verdict, on=on, without=without, by_luck=lucky, told=told, **size)
+    lucky = tuple(name for name, each in zip(on, decides, strict=True) if not each.range.low > 0)
+    findings = tuple(_judged_ratio(f"{what} ({luck})", each, bool(lucky)) for luck, each in both.items())
+    without = {}
+    for name in common:
+        left = [each.only([other for other in common if other != name]) for each in decides]
+        without[name] = _judged_ratio(f"without {name}", left, not all(each.range.low > 0 for each in left))
+    told = statistics.least_ratio(*map(relative_error, decides), float(relative_range(decides[1].summary["mean"])))
+    more = {"without": without, "by_luck": lucky, "told": told, **_size(*decides)}
+    return Whole("H11", data, findings, findings[0].verdict, on=on, **more)
 
 
 def _size(*compared: Comparison) -> dict[str, int]:
@@ -192,16 +189,11 @@ def _size(*compared: Comparison) -> dict[str, int]:
     return {"methods": len(reruns[0]), "reruns": int(min(each.min() for each in reruns))}
 
 
-def _without(both: Sequence[Comparison], kept: Collection[str], name: str) -> Finding:
-    lucky = not all(above_luck(each.only(kept)) for each in both)
-    return _judged_ratio(f"without {name}", both, kept, lucky)
-
-
-def _judged_ratio(what: str, both: Sequence[Comparison], methods: Collection[str], lucky: bool) -> Finding:
-    """The ratio of these methods; no verdict where luck alone could make one of its ranges."""
-    told = [each.only(methods).summary for each in both]
-    found, region = ratio([(each["mean"].to_numpy(), each["error"].to_numpy()) for each in told]), Region(high=1)
-    return Finding(what, found, region, NO_VERDICT) if lucky else Finding.by_interval(what, found, region)
+def _judged_ratio(what: str, both: Sequence[Comparison], lucky: bool) -> Finding:
+    """The ratio of two studies; no verdict where luck alone could make one of its ranges."""
+    found = ratio([(each.summary["mean"].to_numpy(), each.summary["error"].to_numpy()) for each in both])
+    finding = Finding.by_interval(what, found, Region(high=1))
+    return replace(finding, verdict=NO_VERDICT) if lucky else finding
 
 
 def ratio(groups: Sequence[tuple[np.ndarray, np.ndarray]], draws: int = 10_000) -> Estimate:
@@ -219,12 +211,6 @@ def relative_range(scores: np.ndarray) -> np.ndarray:
     return np.ptp(scores, axis=-1) / scores.mean(axis=-1)
 
 
-def above_luck(compared: Comparison) -> bool:
-    """Whether Tukey's test of the studentised range rejects at 5 % that all methods are equal."""
-    told = compared.summary
-    return statistics.range_of(told["mean"], told["error"] ** 2, compared.known.df).low > 0
-
-
 def relative_error(compared: Comparison) -> float:
     """The standard error of a method's score, relative to the mean score."""
     told = compared.summary
@@ -240,3 +226,83 @@ SENTENCES = {
 def judged() -> list[Whole]:
     """Both hypotheses on both data sets."""
     return [judge(data) for judge in (newer_gain_little, losses_matter_less) for data in PAIRS]
+
+
+# Shown
+
+KINDS = {True: "preregistered, not confirmatory", False: "exploratory"}
+"""What the preregistration calls the two hypotheses on CUB-200 (2010), and elsewhere."""
+
+
+def cells(found: Sequence[Whole]) -> pd.DataFrame:
+    """The cells of `page.cells`, with what the preregistration wants said wherever a verdict stands."""
+    whole = [each for each in found for _ in each.findings or (None,)]
+    beside = {
+        "verdict": [each.verdict + _hangs_on(each) for each in whole],
+        "luck alone could make the range of": [", ".join(map(titles.title, each.by_luck)) or "–" for each in whole],
+        "methods, reruns": [f"{each.methods}, {each.reruns}" for each in whole],
+        "found with a power of 80 %": [_power(each) for each in whole],
+        "kind": [KINDS[each.study == CUB] for each in whole],
+    }
+    table = page.cells(found).drop(columns="repetitions missing").assign(**beside)
+    return table.rename(index={number: f"{number}. {claim}" for number, claim in SENTENCES.items()}, level=0)
+
+
+def _hangs_on(each: Whole) -> str:
+    """The methods without which the verdict would be another, which stand with it wherever it does."""
+    if not each.turning or each.verdict == NO_VERDICT:
+        return ""
+    return f", which hangs on {labels.listed(map(labels.method_label, each.turning))}"
+
+
+def _power(each: Whole) -> str:
+    """From which true values a verdict is found in four of five studies."""
+    ends = zip(("kept: at most", "not kept: at least"), each.told, strict=True)
+    percent = each.hypothesis in page.POINTS
+    return "; ".join(
+        f"{what} {'–' if np.isnan(end) else f'{100 * end:.1f} %' if percent else f'{end:.2f}'}" for what, end in ends
+    )
+
+
+def beside_cells(found: Sequence[Whole]) -> pd.DataFrame:
+    """What stands beside the verdicts and has none: other gains, and how many omissions would change a verdict."""
+    rows = {}
+    for each in found:
+        key = each.hypothesis, titles.title(each.study)
+        rows |= {(*key, what): page.value(each.hypothesis, other) for what, other in each.beside.items()}
+        if each.without:
+            what = "omissions of a method that would change the verdict"
+            rows[*key, what] = f"{len(each.turning)} of {len(each.without)}"
+    index = pd.MultiIndex.from_tuples(rows, names=["Hypothesis", "on", "what"])
+    return pd.DataFrame({"value": list(rows.values())}, index)
+
+
+def omissions(found: Sequence[Whole]) -> pd.DataFrame:
+    """The number, its interval and the verdict without each method in turn, a row a data set and method."""
+    rows = [
+        {
+            "hypothesis": each.hypothesis,
+            "study": each.study,
+            "without": labels.method_label(name),
+            "value": finding.found.value,
+            "low": finding.found.low,
+            "high": finding.found.high,
+            "verdict": finding.verdict,
+        }
+        for each in found
+        for name, finding in each.without.items()
+    ]
+    return pd.DataFrame(rows).set_index("hypothesis") if rows else pd.DataFrame()
+
+
+def omission_cells(found: Sequence[Whole]) -> pd.DataFrame:
+    """The same as printed: a row a data set and method."""
+    rows = {
+        (titles.title(each.study), labels.method_label(name)): {
+            "ratio": page.value(each.hypothesis, finding.found),
+            "verdict": finding.verdict,
+        }
+        for each in found
+        for name, finding in each.without.items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["on", "Without"])

@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from dmlrc.methods import Method
-from dmlrc.report import labels, svg
+from dmlrc.report import charts, labels, svg
 from dmlrc.report.method.notes import SHOWN
 from dmlrc.report.style import GREY, GROUPS, RED, canvas, drawn, method_style, untrained_line
 
@@ -15,31 +15,25 @@ def places(gains: pd.DataFrame, method: Method) -> Figure:
 
     The wide interval counts search and seed, the narrow one the seeds alone.
     """
+    gains = gains.assign(tip=gains["method"].map(lambda name: f"{labels.method_label(name, SHOWN)}: "))
+    gains["tip"] += gains["mean"].map(lambda gain: f"{100 * gain:+.2f} points")
     studies = list(dict.fromkeys(gains["study"]))
-    figure, axes = canvas(0.7 + 0.45 * len(studies))
-    axis = axes[0, 0]
+    figure, axis = charts.panel(0.7 + 0.45 * len(studies), xlabel="MAP@R over the untrained trunk, points")
     for row, study in enumerate(studies):
         part = gains[gains["study"] == study].set_index("method")
-        others = part.drop(index=method.name)
-        points = axis.scatter(
-            100 * others["mean"], np.full(len(others), row), s=22, color=GREY, alpha=0.45, linewidths=0
-        )
-        svg.tips(points, [_tip(name, value) for name, value in others["mean"].items()])
-        own, look = part.loc[method.name], method_style(method.name)
+        others, own, look = part.drop(index=method.name), part.loc[method.name], method_style(method.name)
+        dots = {"color": GREY, "alpha": 0.45, "linewidths": 0}
+        points = axis.scatter(100 * others["mean"], np.full(len(others), row), s=22, **dots)
+        svg.tips(points, list(others["tip"]))
         for half, width, alpha in ((own["seed_ci95"], 5, 0.35), (own["ci95"], 2, 1.0)):
             if half == half:
                 reach = [100 * (own["mean"] - half), 100 * (own["mean"] + half)]
                 axis.plot(reach, [row, row], color=look.colour, linewidth=width, alpha=alpha, solid_capstyle="butt")
         point = axis.scatter(100 * own["mean"], row, s=46, color=look.colour, marker=look.marker, zorder=3)
-        svg.tips(point, [_tip(method.name, own["mean"])])
+        svg.tips(point, [own["tip"]])
     untrained_line(axis, 0.0)
-    axis.set(yticks=range(len(studies)), yticklabels=studies, xlabel="MAP@R over the untrained trunk, points")
-    axis.set_ylim(len(studies) - 0.5, -0.5)
+    axis.set(yticks=range(len(studies)), yticklabels=studies, ylim=(len(studies) - 0.5, -0.5))
     return figure
-
-
-def _tip(method: str, gain: float) -> str:
-    return f"{labels.method_label(method, SHOWN)}: {100 * gain:+.2f} points"
 
 
 def trials(tried: pd.DataFrame, method: Method) -> Figure:

@@ -1,10 +1,11 @@
 """What a page says of a loss that no record shows: its idea and equation, where ours differs, who claims it."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from types import MappingProxyType
+from typing import TypeVar
 
 from dmlrc.methods import Method
 from dmlrc.papers import after2019, musgrave2020
@@ -41,12 +42,18 @@ class Note:
     losses: tuple[str, ...] = ()
 
 
-def _read() -> dict[str, Note]:
-    rows = tomllib.loads((files(__package__) / "notes.toml").read_text(encoding="utf-8"))
-    return {
-        name: Note(**{key: tuple(each) if isinstance(each, list) else each for key, each in row.items()})
-        for name, row in rows.items()
-    }
+T = TypeVar("T")
+
+
+def read(file: str, kind: Callable[..., T]) -> Mapping[str, T]:
+    """The tables of a TOML file of this package by their names, each a `kind` of its fields."""
+    rows = tomllib.loads((files(__package__) / file).read_text(encoding="utf-8"))
+    return MappingProxyType(
+        {
+            name: kind(**{key: tuple(each) if isinstance(each, list) else each for key, each in row.items()})
+            for name, row in rows.items()
+        }
+    )
 
 
 def page(method: str) -> str:
@@ -69,7 +76,7 @@ def heading(method: Method) -> str:
     return f"({anchor(method.name)})=\n# {method.label}"
 
 
-_ALL = _read()
+_ALL = read("notes.toml", Note)
 NOTES: Mapping[str, Note] = MappingProxyType({name: note for name, note in _ALL.items() if not note.losses})
 """Of the methods of `SHOWN`, by their names."""
 OTHERS: Mapping[str, Note] = MappingProxyType({name: note for name, note in _ALL.items() if note.losses})

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from dmlrc.report.fehervari2019 import page as fehervari
 from dmlrc.report.method.notes import ADDRESSES, OTHERS, SHOWN
 from dmlrc.report.method.page import noted
 from dmlrc.report.method.samplers import SAMPLERS
+from dmlrc.report.results_table import results_table
 from dmlrc.report.roth2020 import page as roth
 from dmlrc.report.zhai2019 import page as zhai
 from dmlrc.studies import adapted
@@ -45,7 +47,7 @@ def _means(rows: Callable[[StudyRecords], pd.DataFrame]) -> Callable[[StudyRecor
     return lambda records: fehervari.of_metric(rows(records), "precision_at_1")
 
 
-ROTH = Table("roth2020", "roth2020", roth2020.METHODS, roth.roth_label, _means(roth.moments))
+ROTH = Table("roth2020", "roth2020", roth2020.METHODS, roth.roth_label, _means(roth.table2))
 FEHERVARI = Table(
     "fehervari2019", "fehervari2019", fehervari2019.METHODS, fehervari.fehervari_label, _means(fehervari.headline)
 )
@@ -147,33 +149,28 @@ def systems() -> pd.DataFrame:
     return cells.rename(columns={"sampler": "filled"}).set_index(["paper", "method"])
 
 
-def places(those: Iterable[tuple[Table, Method]], found: Found) -> pd.DataFrame:
-    """Rows of tables as cells: settings and batch of the paper, and our R@1 with its ranks around each study.
+def places(those: Sequence[tuple[Table, Method]], found: Found) -> pd.DataFrame:
+    """Rows of tables as cells: our R@1 with its ranks around each study, settings and batch of the paper.
 
-    Last, what the untrained trunk has in each paper's pipeline.
+    Last, what the untrained trunk has in each paper's pipeline. What was not run has no column.
     """
-    cells = {}
+    rows = []
     for table, method in those:
-        ours = {
-            study: common.state(records, method.name) or place(table.means(records), method.name)
-            for study, records in found[table.experiment].items()
-        }
-        cells[row_label(table, method)] = {
-            **ours,
-            "batch": _batches(method, table.paper, common.present(found[table.experiment])),
-            "fixed settings": settings(method),
-        }
+        row, ours = {"row": row_label(table, method)}, found[table.experiment]
+        for study, records in ours.items():
+            state = common.state(records, method.name)
+            score = {"text": state} if state else standing(table.means(records)).loc[method.name].to_dict()
+            rows.append(row | {"column": study} | score)
+        rows.append(row | {"column": "batch", "text": _batches(method, table.paper, common.present(ours))})
+        rows.append(row | {"column": "fixed settings", "text": settings(method)})
     for table in {table.paper: table for table, _ in those}.values():
-        cells[f"{labels.UNTRAINED} ({labels.paper(table.paper)})"] = {
-            **{
-                study: "not run" if records is None else _of_trunk(table.means(records))
-                for study, records in found[table.experiment].items()
-            },
-            "batch": "–",
-            "fixed settings": "–",
-        }
-    shown = pd.DataFrame.from_dict(cells, orient="index").rename_axis("Row")
-    return shown.loc[:, (shown != "not run").any()]
+        row = {"row": f"{labels.UNTRAINED} ({labels.paper(table.paper)})"}
+        for study, records in found[table.experiment].items():
+            text = "not run" if records is None else "–"
+            trunk = np.nan if records is None else table.means(records)["mean"].get(PRETRAINED, np.nan)
+            rows.append(row | {"column": study, "mean": trunk, "text": text})
+    cells, _ = results_table(pd.DataFrame(rows), digits=1)
+    return cells.loc[:, ~cells.isin(["not run", "–"]).all()].rename_axis("Row")
 
 
 def _batches(method: Method, paper: str, around: Mapping[str, StudyRecords]) -> str:
@@ -185,60 +182,30 @@ def _batches(method: Method, paper: str, around: Mapping[str, StudyRecords]) -> 
     return f"{' or '.join(ours)} ({theirs})" if ours and [*ours] != [theirs] else theirs
 
 
-def _of_trunk(means: pd.DataFrame) -> str:
-    return labels.percent(means["mean"].get(PRETRAINED, np.nan), digits=1) or "–"
-
-
-def place(means: pd.DataFrame, method: str) -> str:
-    """R@1 of a row in percent with its interval, and the ranks that it may have among the table's trained rows.
-
-    >>> means = pd.DataFrame({"mean": [0.65, 0.7, 0.6], "ci95": 0.01, "n": 5}, ["pretrained", "a", "b"])
-    >>> place(means, "a"), place(means.assign(ci95=0.2), "b")
-    ('70.0 ± 1.0 (1 of 2)', '60.0 ± 20.0 (1–2 of 2) ↓')
-    """
+def standing(means: pd.DataFrame) -> pd.DataFrame:
+    """R@1 of the trained rows of a table as `results_table` has it, with the ranks that they may have, by method."""
     trained = means.drop(index=[PRETRAINED, fehervari.FLOATS], errors="ignore")
-    value, ranks = means.loc[method, ["mean", "ci95"]], common.ranks(trained, method)
-    below = labels.below(value["mean"], means["mean"].get(PRETRAINED, np.nan))
-    return (
-        f"{labels.percent(*value, digits=1)} ({labels.places(ranks.low, ranks.high, between='–')} of {ranks.of}){below}"
-    )
+    ranks, untrained = statistics.by_luck_of_seeds(trained), means["mean"].get(PRETRAINED, np.nan)
+    places = map(partial(labels.places, between="–"), ranks["rank_low"], ranks["rank_high"])
+    notes = {"note": [f" ({place} of {len(trained)})" for place in places], "among_best": ranks["among_best"]}
+    return trained[["mean"]].assign(half=trained["ci95"], untrained=untrained, **notes)
 
 
-@dataclass(frozen=True)
-class Best:
-    """The row of a table with the highest mean R@1, as printed; how many of its others cannot be told from it.
+def best(table: Table, records: StudyRecords) -> dict[str, float | str]:
+    """The row of a table with the highest mean R@1, as printed: first, mean, tied and over_untrained; {} without any.
 
-    tied: None where each row was run once, so that nothing can be told. untrained: of the trunk, NaN if not known.
+    tied: how many of its others cannot be told from it by the luck of seeds; NaN where each row was run once.
     """
-
-    label: str
-    mean: float
-    tied: int | None
-    others: int
-    untrained: float
-
-
-def best(table: Table, records: StudyRecords) -> Best | None:
-    """None where no row has an R@1. What is tied is so by the luck of seeds alone."""
     names = {method.name: table.label(method.name) for method in table.methods}
     means = table.means(records)
-    trained = means[means.index.isin(names)]
+    trained = standing(means[means.index.isin([*names, PRETRAINED])])
     if trained.empty:
-        return None
-    first, told = trained["mean"].idxmax(), statistics.by_luck_of_seeds(trained)
-    tied = None if trained["ci95"].isna().all() else int(told["among_best"].drop(first).sum())
-    untrained = float(means["mean"].get(PRETRAINED, np.nan))
-    return Best(names[first], float(trained["mean"][first]), tied, len(trained) - 1, untrained)
-
-
-def scalars(found: Found) -> dict[str, float]:
-    """How many sections there are, and the highest R@1 of each table."""
-    leads = {
-        f"{study}.{table.experiment}.best": best(table, records)
-        for table in TABLES
-        for study, records in common.present(found[table.experiment]).items()
-    }
-    return {"sections": len(OTHERS)} | {name: lead.mean for name, lead in leads.items() if lead}
+        return {}
+    first = trained["mean"].idxmax()
+    lead, once = trained.loc[first], trained["half"].isna().all()
+    tied = np.nan if once else float(trained["among_best"].drop(first).sum())
+    over = float(lead["mean"] - lead["untrained"])
+    return {"first": names[first], "mean": float(lead["mean"]), "tied": tied, "over_untrained": over}
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
@@ -249,8 +216,8 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
             records = around[table.experiment][main.name]
             if lead := records and best(table, records):
                 key = f"{main.meta['dataset']}.{table.paper}"
-                found |= {f"{key}.first": lead.label, f"{key}.tied": np.nan if lead.tied is None else lead.tied}
-                found[f"{key}.over_untrained"] = 100 * (lead.mean - lead.untrained)
+                found |= {f"{key}.first": lead["first"], f"{key}.tied": lead["tied"]}
+                found[f"{key}.over_untrained"] = 100 * lead["over_untrained"]
     if records := next(iter(common.present(around.get(FEHERVARI.experiment, {})).values()), None):
         found["bits"] = float(common.settings(records, "proxy_softmax")["embedding_dim"])
         found["floats"] = float(common.settings(records, "triplet_semihard")["embedding_dim"])

@@ -8,10 +8,10 @@ import pandas as pd
 from dmlrc.errors import unknown
 from dmlrc.methods import LOSS_WEIGHTS_LR, Float, Int, Method
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import claims, editions, everything, labels, published, tables, titles
+from dmlrc.report import claims, editions, everything, labels, published, rates, tables, titles
 from dmlrc.report.after2019 import page as after2019
 from dmlrc.report.method.notes import NOTES, SHOWN, Note
-from dmlrc.report.rates import page as rates
+from dmlrc.report.results_table import number, results_table
 
 
 def get(name: str) -> Method:
@@ -26,7 +26,7 @@ def records_of(edition: Sequence[StudyRecords], method: str) -> dict[str, StudyR
     found = {}
     for main in edition:
         beside = method in after2019.METHODS and method not in set(main.scores["method"])
-        records = after2019.joined(main, editions.experiment_of(main.name, "after2019")) if beside else main
+        records = after2019.beside([main])[main.name] if beside else main
         if method in set(records.scores["method"]):
             found[titles.title(main.name)] = records
     return found
@@ -76,23 +76,6 @@ def standings(found: Mapping[str, StudyRecords]) -> dict[str, pd.DataFrame]:
     return standing
 
 
-def place(frame: pd.DataFrame, method: str) -> pd.Series:
-    """A method among those of one of `standings`.
-
-    mean, ci95, seed_ci95 (NaN where each method was searched once), rank_low, rank_high, tied (with the best), n (how
-    many methods), best (mean), best_method, untrained (mean).
-    """
-    means = frame["mean"].drop(index=PRETRAINED, errors="ignore")
-    row = frame.loc[method].reindex(["mean", "ci95", "seed_ci95", "rank_low", "rank_high", "tied"])
-    told = {
-        "n": len(means),
-        "best": means.max(),
-        "best_method": means.idxmax(),
-        "untrained": frame["mean"].get(PRETRAINED, np.nan),
-    }
-    return pd.concat([row, pd.Series(told)])
-
-
 def gains(standing: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """MAP@R of every method over that of the untrained trunk: study, method, mean, ci95, seed_ci95; fractions.
 
@@ -111,40 +94,46 @@ def glance(found: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
 
     behind: points below the best mean of the table.
     """
-    rows, shares = {}, median_shares(trials(found, method))
+    values = trials(found, method).groupby("study")["value"]
+    rows, shares = {}, (100 * values.median() / values.max()).map("{:.0f} %".format)
     for study, frame in standings(found).items():
-        row = place(frame, method)
-        above = int((frame["mean"].drop(index=PRETRAINED, errors="ignore") > row["mean"]).sum())
+        means = frame["mean"].drop(index=PRETRAINED, errors="ignore")
         rows[study] = {
-            "place": f"{above + 1} of {row['n']}",
-            "behind": f"{100 * (row['best'] - row['mean']):.1f}",
-            "tied with the best": "yes" if row["tied"] else "no",
-            "median trial": f"{100 * shares[study]:.0f} %" if study in shares else "–",
+            "place": f"{(means > means[method]).sum() + 1} of {len(means)}",
+            "behind": f"{100 * (means.max() - means[method]):.1f}",
+            "tied with the best": "yes" if frame["tied"][method] else "no",
+            "median trial": shares.get(study, "–"),
             "a search, minutes": f"{tables.cost(found[study])['search_seconds'][method] / 60:.0f}",
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
 
 
+def _score(study: str, records: StudyRecords, method: str, metric: str) -> dict:
+    """The score of a method with its folds joined, as a row of `results_table`."""
+    frame = tables.accuracy(records)
+    frame = frame[(frame["setting"] == "concatenated") & (frame["metric"] == metric)].set_index("method")
+    own = {"mean": frame["mean"][method], "half": frame["ci95"][method]}
+    own["untrained"] = frame["mean"].get(PRETRAINED, np.nan)
+    return {"row": study, "column": labels.METRIC_LABELS[metric], **own}
+
+
 def places(found: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
-    """`place` in every table as cells, with P@1."""
-    rows = {}
+    """MAP@R and P@1 of a method in every table as cells, with the ranks that it may have, and the best."""
+    rows = []
     for study, frame in standings(found).items():
-        row, cut_off = place(frame, method), tables.cut_off(found[study]).get(method, 0.0)
-        accuracy = tables.accuracy(found[study])
-        precision = accuracy[(accuracy["setting"] == "concatenated") & (accuracy["metric"] == "precision_at_1")]
-        precision = precision.set_index("method")[["mean", "ci95"]]
-        untrained = precision["mean"].get(PRETRAINED, np.nan)
-        rows[study] = {
-            "MAP@R": labels.percent(row["mean"], row["ci95"])
-            + labels.below(row["mean"], row["untrained"])
-            + labels.limited(cut_off),
-            "rank": f"{labels.places(row['rank_low'], row['rank_high'])} of {row['n']}",
-            "tied with the best": "yes" if row["tied"] else "no",
-            "P@1": labels.percent(*precision.loc[method]) + labels.below(precision["mean"][method], untrained),
-            "the best": f"{labels.percent(row['best'])} {labels.method_label(row['best_method'], SHOWN)}",
-            "untrained trunk": labels.percent(row["untrained"]),
+        own, means = frame.loc[method], frame["mean"].drop(index=PRETRAINED, errors="ignore")
+        score, precision = (_score(study, found[study], method, each) for each in ("map_at_r", "precision_at_1"))
+        texts = {
+            "rank": f"{labels.places(own['rank_low'], own['rank_high'])} of {len(means)}",
+            "tied with the best": "yes" if own["tied"] else "no",
+            "the best": f"{number(means.max())} {labels.method_label(means.idxmax(), SHOWN)}",
+            "untrained trunk": number(score["untrained"]),
         }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
+        rows += [score | {"cut_off": tables.cut_off(found[study]).get(method, 0.0)}, precision]
+        rows += [{"row": study, "column": name, "text": text} for name, text in texts.items()]
+    cells, _ = results_table(pd.DataFrame(rows))
+    order = ["MAP@R", "rank", "tied with the best", "P@1", "the best", "untrained trunk"]
+    return cells[order].rename_axis("Study")
 
 
 def elsewhere(edition: Sequence[StudyRecords], method: str) -> pd.DataFrame:
@@ -153,34 +142,15 @@ def elsewhere(edition: Sequence[StudyRecords], method: str) -> pd.DataFrame:
     Intervals of seeds alone: each was searched once.
     """
     at_rates = [editions.experiment_of(main.name, name) for main in edition for name in titles.RATES]
-    rows = {}
+    rows = []
     for records in [*filter(None, at_rates), *editions.beside(edition)]:
-        frame = tables.deciding(tables.accuracy(records)).set_index("method")
-        if method in frame.index:
-            value, untrained = frame.loc[method], frame["mean"].get(PRETRAINED, np.nan)
-            rows[titles.title(records.name)] = {
-                "MAP@R": labels.percent(value["mean"], value["ci95"])
-                + labels.below(value["mean"], untrained)
-                + labels.limited(tables.cut_off(records).get(method, 0.0)),
-                "reruns": f"{value['n']:.0f}",
-                "untrained trunk": labels.percent(untrained) or "–",
-            }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
-
-
-def cost(found: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
-    """What a search and a rerun of the method cost, as cells, beside the median of the table's methods."""
-    rows = {}
-    for study, records in found.items():
-        table = tables.cost(records)
-        own, median = table.loc[method], table.median()
-        rows[study] = {
-            "search, minutes": f"{own['search_seconds'] / 60:.1f}",
-            "a rerun, seconds": f"{own['seconds']:.1f}",
-            "a rerun, steps": f"{own['steps']:,.0f}",
-            "steps, median of all": f"{median['steps']:,.0f}",
-        }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
+        if method in set(tables.accuracy(records)["method"]):
+            score = _score(titles.title(records.name), records, method, "map_at_r")
+            reruns = records.scores.loc[records.scores["method"] == method, "rerun"].nunique()
+            rows += [score | {"cut_off": tables.cut_off(records).get(method, 0.0)}]
+            rows += [{"row": score["row"], "column": "reruns", "text": str(reruns)}]
+            rows += [{"row": score["row"], "column": "untrained trunk", "mean": score["untrained"]}]
+    return results_table(pd.DataFrame(rows))[0].rename_axis("Study") if rows else pd.DataFrame()
 
 
 # What its searches found
@@ -202,12 +172,6 @@ def trials(found: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def median_shares(tried: pd.DataFrame) -> dict[str, float]:
-    """Which share of the best trial's value the median trial of each study reaches."""
-    values = tried.groupby("study", sort=False)["value"]
-    return (values.median() / values.max()).to_dict()
-
-
 def start_here(tried: pd.DataFrame, method: Method) -> pd.DataFrame:
     """The setting with the highest validation score of each study as cells: a row a hyperparameter, and its range."""
     best = tried.loc[tried.groupby("study", sort=False)["value"].idxmax()].set_index("study")
@@ -221,19 +185,16 @@ def start_here(tried: pd.DataFrame, method: Method) -> pd.DataFrame:
 
 def winners(tried: pd.DataFrame, method: Method) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The setting that won each search as cells, below the ranges; marked: within 2 % of an end of its range."""
-    names = {name: labels.parameter(name) for name in method.space}
-    ranges = {words: _range(method.space[name]) for name, words in names.items()}
-    rows, ends = {"searched": ranges | {"validation MAP@R": ""}}, []
-    for trial in tried[tried["best"]].to_dict("records"):
-        won = f"{trial['study']}, search {trial['repetition'] + 1}"
-        rows[won] = {words: labels.number(trial[name]) for name, words in names.items()}
-        rows[won] |= {"validation MAP@R": labels.percent(trial["value"])}
-        ends += [(won, names[name]) for name, space in method.space.items() if tables.at_edge(trial[name], space)]
-    cells = pd.DataFrame.from_dict(rows, orient="index").rename_axis("Search")
-    marks = pd.DataFrame("", index=cells.index, columns=cells.columns)
-    for end in ends:
-        marks.loc[end] = "best"
-    return cells, marks
+    won = tried[tried["best"]]
+    names = pd.Index([f"{row.study}, search {row.repetition + 1}" for row in won.itertuples()])
+    cells, marks = ({} for _ in range(2))
+    for name, space in method.space.items():
+        values = won[name].set_axis(names)
+        cells[labels.parameter(name)] = pd.concat([pd.Series({"searched": _range(space)}), values.map(labels.number)])
+        marks[labels.parameter(name)] = values.map(lambda value, space=space: tables.at_edge(value, space))
+    table = pd.DataFrame(cells).assign(**{"validation MAP@R": won["value"].set_axis(names).map(number)}).fillna("")
+    ends = pd.DataFrame(marks).reindex_like(table).replace({True: "best", False: ""}).fillna("")
+    return table.rename_axis("Search"), ends
 
 
 def _range(space: Float | Int) -> str:
@@ -245,16 +206,15 @@ def _range(space: Float | Int) -> str:
 def rate_cells(edition: Sequence[StudyRecords], method: str) -> pd.DataFrame:
     """What the learning rate does to the method on validation classes, as cells, a row a study whose grid has it."""
     rows = {}
-    for study, grid in rates.recorded(edition).items():
-        best = rates.best_trials(grid)
+    for study, best in ((study, rates.best_trials(grid)) for study, grid in rates.recorded(edition).items()):
         if method in best:
-            own = best[method].idxmax()
+            own, scores = best[method].idxmax(), best[method]
             edge = " (end of the grid)" * (own in (min(best.index), max(best.index)))
             rows[study] = {
                 "best for it": labels.rate(own) + edge,
                 "best for all": labels.rate(rates.best_rate(best)),
-                "worst for it": labels.rate(best[method].idxmin()),
-                "lost at the worst": f"{100 * (best[method].max() - best[method].min()):.1f}",
+                "worst for it": labels.rate(scores.idxmin()),
+                "lost at the worst": number(scores.max() - scores.min(), form=".1%"),
             }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
 

@@ -1,13 +1,10 @@
 """What the page of the other papers' losses says of each way to fill a batch, and its code."""
 
 import inspect
-import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
-from types import MappingProxyType
 
 from dmlrc.data import batches
+from dmlrc.report.method.notes import read
 
 
 @dataclass(frozen=True)
@@ -26,12 +23,7 @@ class Sampler:
     code: tuple[str, ...]
 
 
-def _read() -> dict[str, Sampler]:
-    rows = tomllib.loads((files(__package__) / "samplers.toml").read_text(encoding="utf-8"))
-    return {name: Sampler(**row | {"code": tuple(row["code"])}) for name, row in rows.items()}
-
-
-SAMPLERS: Mapping[str, Sampler] = MappingProxyType(_read())
+SAMPLERS = read("samplers.toml", Sampler)
 """By their names in `dmlrc.data.batches.SAMPLERS`, in that order."""
 
 

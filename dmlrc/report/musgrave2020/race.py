@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import published, tables
-from dmlrc.report.rates import page as rates
+from dmlrc.report import published, rates, tables
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:

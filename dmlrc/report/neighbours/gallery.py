@@ -47,11 +47,11 @@ def grocery() -> Gallery:
     return _gallery("grocery-lite0", features.labels, features.class_names, GROCERY_CLASSES, _SHEET.read_bytes())
 
 
-def glyphs(classes: tuple[int, ...] | None = None) -> Gallery:
-    """Letters of data set "glyphs"; default: twelve neighbours in the alphabet, from the middle of its test half."""
+def glyphs() -> Gallery:
+    """Letters of data set "glyphs": twelve neighbours in the alphabet, from the middle of its test half."""
     images = data.load("glyphs")
     first = 3 * len(images.class_names) // 4
-    classes = classes or tuple(range(first, first + 12))
+    classes = tuple(range(first, first + 12))
     rows = chosen(images.labels, classes)
     tiles = [Image.fromarray(255 - np.asarray(images.images[row]).reshape(images.shape[-2:])) for row in rows]
     return _gallery("glyphs", images.labels, images.class_names, classes, sheet(tiles, "PNG"), "png")

@@ -68,26 +68,26 @@ def spaces(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) 
 
 def recorded_spaces(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) -> list[Space]:
     """`spaces`, from the record where this gallery was embedded with these epochs and by all of these methods."""
-    if is_recorded(gallery, methods, epochs):
-        with np.load(_file(gallery)) as stored:
-            return [_read(name, stored, gallery) for name in (UNTRAINED, *methods)]
-    return spaces(gallery, methods, epochs)
+    stored = record_of(gallery, methods, epochs)
+    if stored is None:
+        return spaces(gallery, methods, epochs)
+    scores = dict(zip(stored["methods"], map(float, stored["test_map_at_r"]), strict=True))
+    return [_seen(name, stored[name], gallery, scores[name]) for name in (UNTRAINED, *methods)]
 
 
-def is_recorded(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) -> bool:
-    """Whether `recorded_spaces` reads the record, and trains nothing."""
+def record_of(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) -> dict[str, np.ndarray] | None:
+    """What `recorded_spaces` reads; None where it trains."""
     if not _file(gallery).exists():
-        return False
+        return None
     with np.load(_file(gallery)) as stored:
-        return bool(stored["epochs"] == (epochs or 0)) and set(methods) <= set(stored.files)
+        found = dict(stored)
+    return found if found["epochs"] == (epochs or 0) and set(methods) <= set(found) else None
 
 
 def made_with(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) -> str:
     """The commit at which the models of `recorded_spaces` were trained."""
-    if not is_recorded(gallery, methods, epochs):
-        return provenance.commit()
-    with np.load(_file(gallery)) as stored:
-        return str(stored["commit"])
+    stored = record_of(gallery, methods, epochs)
+    return provenance.commit() if stored is None else str(stored["commit"])
 
 
 def record(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) -> None:
@@ -105,11 +105,6 @@ def record(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) 
 
 def _file(gallery: Gallery) -> Path:
     return paths.results() / f"neighbours-{gallery.dataset}.npz"
-
-
-def _read(name: str, stored: np.lib.npyio.NpzFile, gallery: Gallery) -> Space:
-    [place] = np.flatnonzero(stored["methods"] == name)
-    return _seen(name, stored[name], gallery, float(stored["test_map_at_r"][place]))
 
 
 def _space(name: str, prepared: inputs.PreparedData, gallery: Gallery, model: torch.nn.Module | None) -> Space:

@@ -1,15 +1,15 @@
 """Queries and their neighbours as HTML, and the numbers of the page."""
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 
 import numpy as np
 import pandas as pd
 
-from dmlrc.report import labels
 from dmlrc.report.neighbours.gallery import COLUMNS, Gallery, glyphs, grocery
-from dmlrc.report.neighbours.measures import EPOCHS, LOSSES, STUDIES, Space, at_random, made_with, recorded_spaces
+from dmlrc.report.neighbours.measures import EPOCHS, LOSSES, Space, at_random, recorded_spaces
+from dmlrc.report.results_table import results_table
 
 SHOWN = 6
 
@@ -59,21 +59,17 @@ def _tile(name: str, gallery: Gallery, place: int, kind: str) -> str:
 
 
 def scores(gallery: Gallery, spaces: Sequence[Space]) -> pd.DataFrame:
-    """MAP@R and P@1 of the gallery under each model, and MAP@R of the whole test half."""
-    first = [np.mean(gallery.labels[each.neighbours[:, 0]] == gallery.labels) for each in spaces]
-    return pd.DataFrame(
-        {
-            "MAP@R, these images": _against_the_first([each.scores.mean() for each in spaces]),
-            "P@1, these images": _against_the_first(first),
-            "MAP@R, whole test half": _against_the_first([each.test_map_at_r for each in spaces]),
-        },
-        index=pd.Index([each.label for each in spaces], name="Model"),
-    )
-
-
-def _against_the_first(scores: Sequence[float]) -> list[str]:
-    """In percent, with a sign where a score is lower than the first, the untrained trunk's."""
-    return [labels.percent(score, digits=1) + labels.below(score, scores[0]) for score in scores]
+    """MAP@R and P@1 of the gallery under each model, and MAP@R of the whole test half, as cells; first untrained."""
+    columns = {
+        "MAP@R, these images": [each.scores.mean() for each in spaces],
+        "P@1, these images": [np.mean(gallery.labels[each.neighbours[:, 0]] == gallery.labels) for each in spaces],
+        "MAP@R, whole test half": [each.test_map_at_r for each in spaces],
+    }
+    parts = [
+        pd.DataFrame({"row": [each.label for each in spaces], "column": head, "mean": values, "untrained": values[0]})
+        for head, values in columns.items()
+    ]
+    return results_table(pd.concat(parts), digits=1)[0].rename_axis("Model")
 
 
 def numbers() -> dict[str, float]:
@@ -95,13 +91,3 @@ def numbers() -> dict[str, float]:
             told[f"{name}.random"] = at_random(gallery, before, trained[0].embeddings.shape[1])
         lost += [each.scores.mean() - each.test_map_at_r for each in found]
     return {name: float(100 * value) for name, value in (told | {"least_lost": min(lost)}).items()}
-
-
-def made(models: Mapping[str, tuple]) -> str:
-    """Of what the numbers are made, a bullet a gallery. models: what a page calls it -> as of `recorded_spaces`."""
-    return "\n".join(
-        f"- {name.capitalize()}: one model per loss "
-        f"({labels.listed([labels.method_label(each) for each in asked[1]])}), under the protocol of "
-        f"`{STUDIES[asked[0].dataset]}`, at settings that an earlier search found; seed 0; commit {made_with(*asked)}"
-        for name, asked in models.items()
-    )

@@ -1,39 +1,40 @@
 """Which methods differ, drawn: noise, effect sizes, ranks and what joins them, other test classes, cost."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from dmlrc.report import labels, style, svg, tables
-from dmlrc.report.significance.measures import ALPHA, Comparison, baseline, effects, nemenyi, ranks
+from dmlrc.report import charts, labels, style, svg, tables
+from dmlrc.report.results_table import number
+from dmlrc.report.significance.measures import ALPHA, Comparison, baseline, both_ways, effects, nemenyi, ranks
 
-OPEN = "inconclusive"
-VERDICTS = {"the row is higher": style.BLUE, "equal within a point": style.GREEN, OPEN: "#b5b5b5"}
-"""What a cell of `pairs_figure` says, and its colour."""
-
-
-def pairs_figure(compared: Sequence[Comparison]) -> list[Figure]:
-    """All pairs of methods, a square each, the best mean on top: whether the two differ. A figure a study."""
-    return [_pairs_figure(each) for each in compared]
+VERDICTS = {"the row is higher": style.BLUE, "equal within a point": style.GREEN, "inconclusive": "#b5b5b5"}
+"""What a square of `pairs` says, and its colour."""
 
 
-def _pairs_figure(each: Comparison) -> Figure:
+def pairs(each: Comparison) -> Figure:
+    """All pairs of a study's methods, a square each, the best mean on top: whether the two differ."""
     names = list(each.summary["mean"].sort_values(ascending=False).index)
-    figure, axes = style.canvas(1.6 + 0.2 * len(names))
-    axis = axes[0, 0]
-    for pair in each.pairs.itertuples():
-        swapped = names.index(pair.a) > names.index(pair.b)
-        row, column = (names.index(name) for name in ((pair.b, pair.a) if swapped else (pair.a, pair.b)))
-        verdict = "the row is higher" if pair.holm < ALPHA else "equal within a point" if pair.equal else OPEN
+    figure, axis = charts.panel(1.6 + 0.2 * len(names))
+    differ, equal, unclear = VERDICTS
+    for pair in both_ways(each.pairs).itertuples():
+        row, column = names.index(pair.a), names.index(pair.b)
+        if row > column:
+            continue
+        verdict = differ if pair.holm < ALPHA else equal if pair.equal else unclear
         square = Rectangle((column - 0.42, row - 0.42), 0.84, 0.84, color=VERDICTS[verdict])
-        svg.tips(square, _pair_tip(pair, verdict, swapped))
+        difference = number(pair.difference, low=pair.low, high=pair.high, form="+.2%", unit=" points")
+        svg.tips(
+            square,
+            f"{labels.method_label(pair.a)} minus {labels.method_label(pair.b)}: {difference}, "
+            f"{'they differ' if verdict == differ else verdict}",
+        )
         axis.add_patch(square)
     style.method_rows(axis, names)
     heads = [style.drawn(labels.method_label(name)) for name in names]
@@ -46,114 +47,75 @@ def _pairs_figure(each: Comparison) -> Figure:
     return figure
 
 
-def _pair_tip(pair: tuple, verdict: str, swapped: bool) -> str:
-    """A pair in words, the higher mean first."""
-    first, second = map(labels.method_label, (pair.b, pair.a) if swapped else (pair.a, pair.b))
-    found = (-pair.difference, -pair.high, -pair.low) if swapped else (pair.difference, pair.low, pair.high)
-    difference, low, high = (f"{100 * value:+.2f}" for value in found)
-    words = "they differ" if verdict == "the row is higher" else verdict
-    return f"{first} minus {second}: {difference} points [{low}, {high}], {words}"
-
-
 SEARCHES = ((style.BLUE, "o"), (style.ORANGE, "^"), (style.GREEN, "s"), (style.PURPLE, "D"), (style.RED, "v"))
 """Colours and marks of the searches of one method, in their order; a sixth looks like the first."""
 
 
-def noise_figure(runs: Mapping[str, pd.DataFrame]) -> list[Figure]:
-    """Every rerun of every method, a dot each in the look of its search; a figure a study, the best mean on top.
+def noise(title: str, runs: pd.DataFrame) -> Figure:
+    """Every rerun of every method of a study, a dot each in the look of its search, the best mean on top.
 
-    runs: title -> `measures.scores`. Shaded: from the lowest mean of a method to the highest.
+    runs: `measures.scores`. Shaded: from the lowest mean of a method to the highest.
     """
-    return [_noise_figure(title, frame) for title, frame in runs.items()]
-
-
-def _noise_figure(title: str, runs: pd.DataFrame) -> Figure:
     searches = runs.groupby(["method", "repetition"])["value"].mean()
     means = searches.groupby("method").mean().sort_values(ascending=False)
     names = list(means.index)
-    figure, axes = style.canvas(1.4 + 0.22 * len(names))
-    axis = axes[0, 0]
+    figure, axis = charts.panel(1.4 + 0.22 * len(names), title)
     axis.axvspan(100 * means.min(), 100 * means.max(), color=style.GREY, alpha=0.12, linewidth=0)
     handles = []
-    for number, part in runs.groupby("repetition"):
-        colour, marker = SEARCHES[int(number) % len(SEARCHES)]
-        rows = part["method"].map(names.index) + 0.22 * (number % 3 - 1)
+    for repetition, part in runs.groupby("repetition"):
+        colour, marker = SEARCHES[int(repetition) % len(SEARCHES)]
+        rows, search = part["method"].map(names.index) + 0.22 * (repetition % 3 - 1), f"search {repetition + 1:.0f}"
         dots = axis.scatter(100 * part["value"], rows, s=14, color=colour, marker=marker, alpha=0.8, linewidths=0)
-        svg.tips(dots, [_rerun_tip(row) for row in part.itertuples()])
-        handles.append(
-            Line2D(
-                [], [], color=colour, marker=marker, linestyle="none", markersize=5, label=f"search {number + 1:.0f}"
-            )
-        )
+        named = zip(part["method"].map(labels.method_label), part["value"], strict=True)
+        svg.tips(dots, [f"{name}, {search}: {100 * value:.2f} %" for name, value in named])
+        look = {"color": colour, "marker": marker, "linestyle": "none", "markersize": 5}
+        handles.append(Line2D([], [], label=search, **look))
     style.method_rows(axis, names)
-    axis.set_title(title, fontsize=9)
     axis.set_xlabel("MAP@R of a rerun, %")
     handles.append(Patch(color=style.GREY, alpha=0.12, label="from the last mean to the first"))
     figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8, columnspacing=1.2)
     return figure
 
 
-def _rerun_tip(row: tuple) -> str:
-    return f"{labels.method_label(row.method)}, search {row.repetition + 1:.0f}: {100 * row.value:.2f} %"
+def rank_intervals(each: Comparison) -> Figure:
+    """The ranks that each method of a study may have: a bar from the first to the last, a marker at that of its mean.
 
-
-def ranks_figure(compared: Sequence[Comparison]) -> list[Figure]:
-    """The ranks that each method may have: a bar from the first to the last, a marker at that of its mean.
-
-    Shaded: it ties with the best. The best mean on top; a figure a study.
+    Shaded: it ties with the best. The best mean on top.
     """
-    return [_ranks_figure(each) for each in compared]
-
-
-def _ranks_figure(each: Comparison) -> Figure:
     table = each.summary.sort_values("mean", ascending=False)
-    figure, axes = style.canvas(1.2 + 0.2 * len(table))
-    axis = axes[0, 0]
-    for place, row in enumerate(table.itertuples()):
-        look = style.method_style(row.Index)
-        if row.among_best:
-            axis.axhspan(place - 0.5, place + 0.5, color=style.GREEN, alpha=0.15, linewidth=0)
-        axis.plot([row.rank_low, row.rank_high], [place, place], color=look.colour, linewidth=2.5, alpha=0.5)
-        (dot,) = axis.plot(place + 1, place, color=look.colour, marker=look.marker, markersize=5)
-        svg.tips(dot, f"{labels.method_label(row.Index)}: rank {row.rank_low:.0f} to {row.rank_high:.0f}")
-    style.method_rows(axis, list(table.index))
-    axis.set(xlim=(0.5, len(table) + 0.5), xlabel="rank")
-    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axis.set_title(each.study, fontsize=9)
-    style.family_legend(figure, list(table.index), [Patch(color=style.GREEN, alpha=0.15, label="may be the best")])
+    rows = table[["rank_low", "rank_high"]].set_axis(["low", "high"], axis=1).assign(value=range(1, len(table) + 1))
+    tips = [f"{labels.method_label(row.Index)}: rank {row.low:.0f} to {row.high:.0f}" for row in rows.itertuples()]
+    rows = rows.assign(tip=tips, shade=np.where(table["among_best"], style.GREEN, ""))
+    may_be = [Patch(color=style.GREEN, alpha=0.15, label="may be the best")]
+    figure = charts.of_methods(each.study, rows, "rank", may_be, width=2.5, size=5, faint=0.5)
+    figure.axes[0].set_xlim(0.5, len(table) + 0.5)
+    figure.axes[0].xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
 
 
-def critical_difference_figure(blocks: pd.DataFrame) -> Figure:
+def critical_difference(blocks: pd.DataFrame) -> Figure:
     """Mean ranks over data sets, best on the left; a bar joins methods that Nemenyi's test cannot tell apart.
 
     blocks: `measures.datasets`.
     """
-    figure, axes = style.canvas(1.1 + 0.16 * blocks.shape[1])
-    _draw_ranks(axes[0, 0], blocks)
-    return figure
-
-
-def _draw_ranks(axis: Axes, each: pd.DataFrame) -> None:
     from scikit_posthocs import critical_difference_diagram
 
-    positions = ranks(each).rename(labels.method_label)
-    p = nemenyi(each).rename(index=labels.method_label, columns=labels.method_label)
-    colours = {labels.method_label(name): style.method_style(name).colour for name in each.columns}
+    figure, axis = charts.panel(1.1 + 0.16 * blocks.shape[1])
+    named = labels.method_label
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the library warns where no bar is to be drawn
         drawn = critical_difference_diagram(
-            positions,
-            p,
+            ranks(blocks).rename(named),
+            nemenyi(blocks).rename(index=named, columns=named),
             ax=axis,
-            color_palette=colours,
+            color_palette={named(name): style.method_style(name).colour for name in blocks},
             label_fmt_left="{label} {rank:.1f} ",
             label_fmt_right=" {rank:.1f} {label}",
             label_props={"fontsize": 8},
             crossbar_props={"linewidth": 2.5},
             marker_props={"s": 14},
             elbow_props={"linewidth": 0.8},
-            text_h_margin=0.02 * each.shape[1],
+            text_h_margin=0.02 * blocks.shape[1],
         )
     for (bar,) in drawn["crossbars"]:
         bar.set_xdata(np.sort(bar.get_xdata()))  # else in the order of a set, another one in every process
@@ -161,9 +123,10 @@ def _draw_ranks(axis: Axes, each: pd.DataFrame) -> None:
     for text in drawn["labels"]:
         text.set_color("black")  # the paler colours cannot be read as letters
     axis.grid(False)
+    return figure
 
 
-def effects_figure(compared: Sequence[Comparison]) -> Figure:
+def distances(compared: Sequence[Comparison]) -> Figure:
     """How far every method is above the `baseline`, with 95 % intervals; pale: no difference is shown. A panel a study.
 
     The rows stand in one order in all panels, by the mean place of a method.
@@ -172,19 +135,13 @@ def effects_figure(compared: Sequence[Comparison]) -> Figure:
     names = tables.pooled_order([frame["difference"] for frame in found.values()])
     figure, axes = style.canvas(1.3 + 0.22 * len(names), 1, len(found), sharey=True)
     for axis, (title, frame) in zip(axes.flat, found.items(), strict=True):
-        for row in frame.itertuples():
-            look = style.method_style(row.Index)
-            bars = axis.errorbar(
-                100 * row.difference,
-                names.index(row.Index),
-                xerr=100 * np.nan_to_num(row.high - row.difference),
-                color=look.colour,
-                marker=look.marker,
-                markersize=5,
-                alpha=1 if row.holm < ALPHA else 0.35,
-            )
-            told = f"{100 * row.difference:+.2f} points [{100 * row.low:+.2f}, {100 * row.high:+.2f}]"
-            svg.tips(bars[0], f"{labels.method_label(row.Index)}: {told}")
+        rows = 100 * frame[["difference", "low", "high"]].set_axis(["value", "low", "high"], axis=1)
+        rows["tip"] = [
+            f"{labels.method_label(row.Index)}: {row.value:+.2f} points [{row.low:+.2f}, {row.high:+.2f}]"
+            for row in rows.itertuples()
+        ]
+        pale = np.where(frame["holm"] < ALPHA, 1, 0.35)
+        charts.forest(axis, rows.assign(place=rows.index.map(names.index), alpha=pale), size=5)
         axis.axvline(0, color="black", linewidth=0.8)
         style.method_rows(axis, names)
         axis.set_title(style.narrow(title), fontsize=8)
@@ -195,52 +152,31 @@ def effects_figure(compared: Sequence[Comparison]) -> Figure:
     return figure
 
 
-def classes_figure(resampled: Mapping[str, pd.DataFrame]) -> list[Figure]:
-    """How far every method is behind the best on other test classes, with 95 % intervals; a figure a study.
-
-    resampled: title -> `over_classes`.
-    """
-    return style.share([_classes_figure(title, found) for title, found in resampled.items()], "x")
-
-
-def _classes_figure(title: str, found: pd.DataFrame) -> Figure:
+def other_classes(title: str, found: pd.DataFrame) -> Figure:
+    """How far every method is behind the best on other test classes, with 95 % intervals. found: `over_classes`."""
     table = found.sort_values("behind")
-    figure, axes = style.canvas(1.1 + 0.2 * len(table))
-    axis = axes[0, 0]
-    for place, row in enumerate(table.itertuples()):
-        look = style.method_style(row.Index)
-        axis.plot([100 * row.behind_low, 100 * row.behind_high], [place, place], color=look.colour, linewidth=1.5)
-        (dot,) = axis.plot(100 * row.behind, place, color=look.colour, marker=look.marker)
-        svg.tips(dot, f"{labels.method_label(row.Index)}: {100 * row.behind:.2f} points behind")
-    axis.axvline(0, color="black", linewidth=0.8)
-    style.method_rows(axis, list(table.index))
-    axis.set_title(title, fontsize=9)
-    axis.set_xlabel("points of MAP@R behind the best method")
-    style.family_legend(figure, list(table.index))
+    rows = 100 * table[["behind", "behind_low", "behind_high"]].set_axis(["value", "low", "high"], axis=1)
+    rows["tip"] = [f"{labels.method_label(name)}: {value:.2f} points behind" for name, value in rows["value"].items()]
+    figure = charts.of_methods(title, rows, "points of MAP@R behind the best method")
+    figure.axes[0].axvline(0, color="black", linewidth=0.8)
     return figure
 
 
-def _cost_tip(label: str, values: pd.Series) -> str:
-    return f"{label}: {100 * values['mean']:.1f} %, {values['steps']:,.0f} steps, {values['seconds']:.0f} seconds"
+def cost(title: str, methods: pd.DataFrame, known: tables.Methods = tables.METHODS) -> Figure:
+    """MAP@R against the steps (left) and the seconds (right) of a rerun.
 
-
-def cost_figure(costs: Mapping[str, pd.DataFrame], known: tables.Methods = tables.METHODS) -> list[Figure]:
-    """MAP@R against the steps (left) and the seconds (right) of a rerun; a figure a study.
-
-    costs: title -> `measures.cost_and_accuracy`. Pale: methods that can be told from the best. Named: the best and, of
-        those that cannot be told from it, the cheapest.
+    methods: `measures.cost_and_accuracy`. Pale: methods that can be told from the best. Named: the best and, of those
+    that cannot be told from it, the cheapest.
     """
-    return [_cost_figure(title, methods, known) for title, methods in costs.items()]
-
-
-def _cost_figure(title: str, methods: pd.DataFrame, known: tables.Methods) -> Figure:
     figure, axes = style.canvas(3.3, 1, 2, sharey=True)
-    for axis, cost, unit in zip(axes[0], ("steps", "seconds"), ("steps, thousands", "seconds"), strict=True):
-        scale = 1000 if cost == "steps" else 1
+    named = {name: labels.method_label(name, known) for name in methods.index}
+    for axis, unit, costs in zip(
+        axes[0], ("steps, thousands", "seconds"), (methods["steps"] / 1000, methods["seconds"]), strict=True
+    ):
         for name, values in methods.iterrows():
             look = style.method_style(name)
             bars = axis.errorbar(
-                values[cost] / scale,
+                costs[name],
                 100 * values["mean"],
                 yerr=100 * np.nan_to_num((values["high"] - values["low"]) / 2),
                 color=look.colour,
@@ -249,19 +185,17 @@ def _cost_figure(title: str, methods: pd.DataFrame, known: tables.Methods) -> Fi
                 linestyle="none",
                 alpha=1 if values["among_best"] else 0.35,
             )
-            svg.tips(bars[0], _cost_tip(labels.method_label(name, known), values))
-        best, cheapest = methods["mean"].idxmax(), methods.loc[methods["among_best"], cost].idxmin()
-        top = np.nan_to_num(methods["high"][best], nan=methods["mean"][best])
-        named = {best: {"xy": (methods[cost][best] / scale, 100 * top), "xytext": (0, 3), "ha": "center"}}
+            place = f"{100 * values['mean']:.1f} %, {values['steps']:,.0f} steps, {values['seconds']:.0f} seconds"
+            svg.tips(bars[0], f"{named[name]}: {place}")
+        best, cheapest = methods["mean"].idxmax(), costs[methods["among_best"]].idxmin()
+        top = 100 * np.nan_to_num(methods["high"][best], nan=methods["mean"][best])
+        text = {"textcoords": "offset points", "fontsize": 7.5}
+        axis.annotate(style.drawn(named[best]), (costs[best], top), (0, 3), ha="center", **text)
         if cheapest != best:
-            at = methods[cost][cheapest] / scale, 100 * methods["mean"][cheapest]
-            named[cheapest] = {"xy": at, "xytext": (-5, 0), "ha": "right", "va": "center"}
-        for name, place in named.items():
-            text = style.drawn(labels.method_label(name, known))
-            axis.annotate(text, textcoords="offset points", fontsize=7.5, **place)
-        low, high = methods[cost].min() / scale, methods[cost].max() / scale
-        room = (high - low) or high
-        axis.set_xlim(low - 0.6 * room, high + 0.25 * room)
+            at = costs[cheapest], 100 * methods["mean"][cheapest]
+            axis.annotate(style.drawn(named[cheapest]), at, (-5, 0), ha="right", va="center", **text)
+        room = np.ptp(costs) or costs.max()
+        axis.set_xlim(costs.min() - 0.6 * room, costs.max() + 0.25 * room)
         axis.margins(y=0.12)
         axis.set_xlabel(f"{unit} a rerun")
     axes[0, 0].set_ylabel("MAP@R, %")

@@ -62,6 +62,11 @@ class Comparison:
         return statistics.summary(self.runs, self.known)
 
     @cached_property
+    def range(self) -> Estimate:
+        """How far the best mean lies above the worst, see `statistics.range_of`."""
+        return statistics.range_of(self.summary["mean"], self.summary["error"] ** 2, self.known.df)
+
+    @cached_property
     def pairs(self) -> pd.DataFrame:
         """Every pair of methods, see `statistics.pairs`; equal: within MARGIN."""
         return statistics.pairs(self.runs, MARGIN, self.known)
@@ -128,16 +133,17 @@ def baseline(methods: Sequence[str]) -> str:
     return CLASSICS[0] if CLASSICS[0] in methods else methods[0]
 
 
-def effects(compared: Comparison) -> pd.DataFrame:
-    """The pairs with the `baseline`, turned so that they say how far a method is above it; indexed by method.
+def both_ways(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Every pair of `Comparison.pairs`, and then each of them with a and b exchanged."""
+    turned = {"difference": -pairs["difference"], "low": -pairs["high"], "high": -pairs["low"]}
+    return pd.concat([pairs, pairs.assign(a=pairs["b"], b=pairs["a"], **turned)], ignore_index=True)
 
-    The corrections are those over all pairs of the study.
-    """
-    name, pairs = baseline(compared.methods), compared.pairs
-    before, after = pairs[pairs["a"] == name], pairs[pairs["b"] == name]
-    turned = {"difference": -before["difference"], "low": -before["high"], "high": -before["low"]}
-    both = pd.concat([before.assign(a=before["b"], b=name, **turned), after])
-    return both.set_index("a").drop(columns="b").rename_axis("method").loc[[m for m in compared.methods if m != name]]
+
+def effects(compared: Comparison) -> pd.DataFrame:
+    """How far each method is above the `baseline`: the pairs with it, indexed by method, corrected over all pairs."""
+    name, pairs = baseline(compared.methods), both_ways(compared.pairs)
+    found = pairs[pairs["b"] == name].set_index("a").drop(columns="b").rename_axis("method")
+    return found.loc[[method for method in compared.methods if method != name]]
 
 
 def between_searches(runs: pd.DataFrame) -> float:
@@ -187,16 +193,10 @@ def ranks(blocks: pd.DataFrame) -> pd.Series:
     return blocks.rank(axis=1, ascending=False).mean().sort_values()
 
 
-def friedman(blocks: pd.DataFrame) -> dict[str, float]:
-    """Friedman's test that no method ranks higher than another: statistic, p, blocks, methods; NaN for too few.
-
-    It needs 3 methods and 2 blocks.
-    """
+def friedman(blocks: pd.DataFrame) -> float:
+    """The p of Friedman's test that no method ranks higher than another; NaN below 3 methods and 2 blocks."""
     count, methods = blocks.shape
-    if count < 2 or methods < 3:
-        return {"statistic": float("nan"), "p": float("nan"), "blocks": count, "methods": methods}
-    test = stats.friedmanchisquare(*blocks.to_numpy().T)
-    return {"statistic": float(test.statistic), "p": float(test.pvalue), "blocks": count, "methods": methods}
+    return float(stats.friedmanchisquare(*blocks.to_numpy().T).pvalue) if count > 1 and methods > 2 else float("nan")
 
 
 def critical_difference(blocks: int, methods: int, alpha: float = ALPHA) -> float:

@@ -1,7 +1,6 @@
-"""Grids of learning rates: numbers, cells and sentences. Everything here is of validation classes."""
+"""Grids of learning rates: numbers and cells. Everything here is of validation classes."""
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -10,8 +9,9 @@ from dmlrc import papers, records, studies
 from dmlrc.protocol import TrunkInput
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels, statistics, titles
+from dmlrc.report.results_table import number
 from dmlrc.report.statistics import Estimate
-from dmlrc.report.tables import METHODS, Methods, ordered
+from dmlrc.report.tables import ordered
 from dmlrc.studies import experiments, tuned
 from dmlrc.studies.catalogue import DEPTHS
 
@@ -66,23 +66,6 @@ def best_rate(best: pd.DataFrame) -> float:
     return float(scores.idxmax()) if len(scores) else float("nan")
 
 
-def summary(grid: StudyRecords) -> pd.DataFrame:
-    """A row a rate: mean and range of the methods' best trials, steps to the plateau, share cut off.
-
-    steps: mean over all runs; cut_off: of the runs that ended at the limit of epochs.
-    """
-    best = best_trials(grid)
-    runs = grid.runs.groupby("level_number")
-    return pd.DataFrame(
-        {
-            "mean": means(best),
-            "range": best.max(axis=1) - best.min(axis=1),
-            "steps": runs["steps"].mean().reindex(best.index),
-            "cut_off": runs["stopped"].agg(lambda stopped: (stopped == "limit").mean()).reindex(best.index),
-        }
-    )
-
-
 def chosen_rate(grid: StudyRecords) -> float | None:
     """The rate with the highest mean, if a worse one stands on either side of it; else None."""
     best = best_trials(grid)
@@ -90,21 +73,20 @@ def chosen_rate(grid: StudyRecords) -> float | None:
     return rate if best.index.min() < rate < best.index.max() else None
 
 
-def cells(grid: StudyRecords, methods: Methods = METHODS) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The grid as cells and marks: percent, the best rate of each method and of the mean in bold."""
-    best, told = best_trials(grid).sort_index(ascending=False), summary(grid)
-    table = best[[name for name in ordered(best.columns, methods) if name in best]]
-    table = table.assign(mean=told["mean"], range=told["range"])
-    marks = table.eq(table.max()).replace({True: "best", False: ""})
-    marks["range"] = ""
-    texts = table.map(labels.percent).assign(
-        steps=told["steps"].map("{:,.0f}".format),
-        **{"cut off": told["cut_off"].map(lambda share: f"{100 * share:.0f} %")},
-    )
-    marks = marks.assign(steps="", **{"cut off": ""})
-    names = {name: labels.method_label(name, methods) for name in best.columns}
-    index = pd.Index([labels.rate(rate) for rate in table.index], name="Rate")
-    return tuple(frame.set_axis(index).rename(columns=names) for frame in (texts, marks))
+def cells(grid: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The grid as cells and marks: percent, the best rate of each method and of the mean in bold.
+
+    steps: mean over all runs; cut off: of the runs that ended at the limit of epochs.
+    """
+    best = best_trials(grid).sort_index(ascending=False)
+    table = best[ordered(best.columns)].assign(mean=means(best))
+    runs = grid.runs.groupby("level_number")
+    cut_off = runs["stopped"].agg(lambda stopped: f"{100 * (stopped == 'limit').mean():.0f} %")
+    texts = table.map(number).assign(range=(best.max(axis=1) - best.min(axis=1)).map(number))
+    texts = texts.assign(steps=runs["steps"].mean().map("{:,.0f}".format), **{"cut off": cut_off})
+    marks = table.eq(table.max()).replace({True: "best", False: ""}).reindex(columns=texts.columns, fill_value="")
+    names = texts.columns.map(labels.method_label)
+    return tuple(frame.set_axis(names, axis=1).rename(labels.rate).rename_axis("Rate") for frame in (texts, marks))
 
 
 def of_papers(edition: Sequence[StudyRecords]) -> pd.DataFrame:
@@ -161,19 +143,26 @@ def of_embedders() -> pd.DataFrame:
 
 def of_embedders_cells(told: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """`of_embedders` as cells and marks: MAP@R in percent; in bold the best rate of each study."""
-    shared = told["rate"].eq(told["of_trunk"])
-    keys = {"Study": told["study"].map(titles.title), "rate of the trunk": told["of_trunk"].map(labels.rate)}
+    shared, best = told["rate"] == told["of_trunk"], told.groupby("study")["mean"].transform("max")
+    turned = (told["turned"].astype(str) + " of " + told["pairs"].astype(str)).mask(shared, "–")
     shown = {
         "rate of the embedder": told["rate"].map(labels.rate),
-        "mean": told["mean"].map(labels.percent),
-        "range": told["range"].map(labels.percent),
-        "pairs that change places": (told["turned"].astype(str) + " of " + told["pairs"].astype(str)).mask(shared, "–"),
+        "mean": told["mean"].map(number),
+        "range": told["range"].map(number),
+        "pairs that change places": turned,
     }
-    cells = told.assign(**keys, **shown).set_index(list(keys))[list(shown)]
-    best = told["mean"].eq(told.groupby("study")["mean"].transform("max"))
+    keys = [
+        told["study"].map(titles.title).rename("Study"),
+        told["of_trunk"].map(labels.rate).rename("rate of the trunk"),
+    ]
+    cells = pd.DataFrame(shown).set_index(keys)
+    return cells, _bold(cells, "mean", told["mean"] == best)
+
+
+def _bold(cells: pd.DataFrame, column: str, which: pd.Series) -> pd.DataFrame:
+    """Marks: the cells of a column that are bold."""
     marks = pd.DataFrame("", cells.index, cells.columns)
-    marks["mean"] = best.map({True: "best", False: ""}).to_numpy()
-    return cells, marks
+    return marks.assign(**{column: np.where(which, "best", "")})
 
 
 def _is_whole(grid: StudyRecords) -> bool:
@@ -193,29 +182,23 @@ def _peak(grid: StudyRecords | None) -> dict[str, float]:
     }
 
 
-def of_papers_cells(told: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """`of_papers` as cells and marks: MAP@R in percent; in bold the rate where it is the best of its grid."""
-    named = {"Data set": told["study"].map(titles.title), "Experiments of": told["paper"].map(labels.paper)}
-    return _peak_cells(told, named)
+def peak_cells(told: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """`of_papers` or `of_depths` as cells and marks: MAP@R in percent; bold: the rate is the best of its grid."""
+    names = told["study"].map(titles.title)
+    keys = {"Study": names}
+    if "paper" in told:
+        keys = {"Data set": names, "Experiments of": told["paper"].map(labels.paper)}
+    shown = {
+        "rate in use": told["in_use"].map(labels.rate),
+        "best of the grid": told["best"].map(lambda rate: "no grid" if np.isnan(rate) else labels.rate(rate)),
+        **{head: told[column].map(number).replace("", "–") for head, column in PEAK.items()},
+    }
+    cells = pd.DataFrame(keys | shown).set_index(list(keys))
+    return cells, _bold(cells, "rate in use", told["in_use"] == told["best"])
 
 
-def of_depths_cells(told: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """`of_depths` as cells and marks, as `of_papers_cells`."""
-    return _peak_cells(told, {"Study": told["study"].map(titles.title)})
-
-
-def _peak_cells(told: pd.DataFrame, named: Mapping[str, pd.Series]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    table = told.assign(
-        **named,
-        **{"rate in use": told["in_use"].map(labels.rate)},
-        **{"best of the grid": told["best"].map(lambda rate: "no grid" if np.isnan(rate) else labels.rate(rate))},
-        **{"at the best": told["at_best"], "one lower": told["one_lower"], "one higher": told["one_higher"]},
-    ).set_index(list(named))
-    numbers = ["one lower", "at the best", "one higher"]
-    shown = table[["rate in use", "best of the grid"]].join(table[numbers].map(labels.percent).replace("", "–"))
-    marks = pd.DataFrame("", shown.index, shown.columns)
-    marks["rate in use"] = table["in_use"].eq(table["best"]).map({True: "best", False: ""})
-    return shown, marks
+PEAK = {"one lower": "one_lower", "at the best": "at_best", "one higher": "one_higher"}
+"""The scores around a peak: heading -> column of `of_papers`."""
 
 
 def inside(told: pd.DataFrame) -> pd.Series:
@@ -230,25 +213,15 @@ def settings_from(grid: StudyRecords) -> tuple[str, float]:
     return name, studies.get(name).protocol.lr
 
 
-class Turned(NamedTuple):
-    """How far the order of a grid's losses at some rate is another one than at the best rate.
+def turned_at(best: pd.DataFrame, rate: float, luck: float) -> tuple[int, int, Estimate]:
+    """How many pairs of losses stand in another order at a rate than at the best one, of how many; how many by luck.
 
-    pairs: in another order, of so many; lucky: how many of them another seed alone would turn.
-    """
-
-    pairs: int
-    of: int
-    lucky: Estimate
-
-
-def turned_at(best: pd.DataFrame, rate: float, luck: float) -> Turned:
-    """Of the losses that have a score at both rates. best: `best_trials`; luck: `seed_luck`.
-
-    The settings are the same at all rates, so only the seed turns pairs by luck.
+    Of the losses that have a score at both. best: `best_trials`; luck: `seed_luck`, since the settings are the same at
+    all rates, so only the seed turns pairs by luck.
     """
     there, here = best.loc[[best_rate(best), rate]].dropna(axis=1).to_numpy()
     lucky = statistics.turned_by_luck(there, *(luck * each.mean() for each in (there, here)))
-    return Turned(*statistics.turned(here, there), lucky)
+    return *statistics.turned(here, there), lucky
 
 
 def seed_luck(study: StudyRecords) -> float:
@@ -261,22 +234,3 @@ def seed_luck(study: StudyRecords) -> float:
     if scores.empty:
         return float("nan")
     return float(np.sqrt(statistics.noise(statistics.as_array(scores)[1]).seed) / scores["value"].mean())
-
-
-def warning(edition: Sequence[StudyRecords]) -> str:
-    """That the rankings of some studies stand at a rate that a grid does not choose; "" where none does."""
-    made = {}
-    for study in edition:
-        grid = grid_of(study)
-        best = chosen_rate(grid) if grid else None
-        if best is not None and best != study.meta["protocol"]["lr"]:
-            rate = labels.rate(study.meta["protocol"]["lr"])
-            made[f"`{study.name}`"] = f"{rate} on {labels.dataset(study)} ({labels.rate(best)} is better)"
-    if not made:
-        return ""
-    was, its = ("was", "its") if len(made) == 1 else ("were each", "their")
-    return (
-        f"**{labels.listed(made)} {was} trained at a learning rate that the validation classes would not have chosen, "
-        f"so {its} rankings and verdicts are provisional.** All methods of a study share one rate: these runs had "
-        f"{labels.listed(made.values())}. {{doc}}`08_what_moves_a_score` shows what a rate does to an order."
-    )

@@ -1,0 +1,78 @@
+"""Charts that chapters share."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from dmlrc.report import labels, style, svg
+
+
+def panel(height: float, title: str = "", **settings: object) -> tuple[Figure, Axes]:
+    """A figure of one panel of this height (inches) under a title. settings: of the axes, as xlabel."""
+    figure, axes = style.canvas(height)
+    axes[0, 0].set_title(title, fontsize=9)
+    axes[0, 0].set(**settings)
+    return figure, axes[0, 0]
+
+
+def forest(axis: Axes, rows: pd.DataFrame, width: float = 1.5, size: float = 6, faint: float = 1) -> None:
+    """Draw a dot and its 95 % interval in each row, the first on top.
+
+    rows: value, low, high (NaN: no interval) and tip (what is shown when a reader points at the dot). May have: place
+    (default: one row below the other), colour and marker (default: those of the method that the index names), alpha,
+    and shade (the colour of the ground of the row, or ""). width: of the intervals. size: of the dots. faint: the alpha
+    of the intervals relative to that of the dots.
+    """
+    looks = [style.method_style(str(name)) for name in rows.index]
+    defaults = {"place": range(len(rows)), "colour": [look.colour for look in looks], "alpha": 1.0, "shade": ""}
+    defaults["marker"] = [look.marker for look in looks]
+    for row in rows.assign(**{name: each for name, each in defaults.items() if name not in rows}).itertuples():
+        if row.shade:
+            axis.axhspan(row.place - 0.5, row.place + 0.5, color=row.shade, alpha=0.15, linewidth=0)
+        interval = {"color": row.colour, "alpha": faint * row.alpha, "linewidth": width}
+        axis.plot([row.low, row.high], [row.place, row.place], **interval)
+        look = {"color": row.colour, "alpha": row.alpha, "marker": row.marker, "markersize": size}
+        [dot] = axis.plot(row.value, row.place, **look)
+        svg.tips(dot, row.tip)
+
+
+def of_methods(title: str, rows: pd.DataFrame, xlabel: str, handles: Sequence[Artist] = (), **look: float) -> Figure:
+    """A `forest` of methods, the first on top. handles: for the legend, behind the families. look: of `forest`."""
+    names = list(rows.index)
+    figure, axis = panel(1.2 + 0.2 * len(rows), title)
+    forest(axis, rows, **look)
+    style.method_rows(axis, names)
+    axis.set_xlabel(xlabel)
+    style.family_legend(figure, names, handles)
+    return figure
+
+
+def curves(
+    axis: Axes,
+    lines: pd.DataFrame,
+    tips: Mapping[str, str] = MappingProxyType({}),
+    halves: pd.DataFrame | None = None,
+    aside: Sequence[float] | None = None,
+    **look: object,
+) -> dict[str, tuple[float, float]]:
+    """Draw a line a method, and return where each ends, for `style.name_ends`.
+
+    lines: a column a method, over the index. tips: what is shown when a reader points at a line, default its method.
+    halves: of the intervals. aside: how far each line is moved along the axis, so that intervals can be told apart.
+    """
+    ends = {}
+    for place, name in enumerate(lines):
+        known = slice(lines[name].first_valid_index(), lines[name].last_valid_index())
+        line, own = lines[name].loc[known], style.method_style(name)
+        marks = {"color": own.colour, "linestyle": own.dashes, "marker": own.marker, "markersize": 4, "elinewidth": 0.7}
+        half = None if halves is None else halves[name].loc[known]
+        at = line.index + (0 if aside is None else aside[place])
+        drawn, *_ = axis.errorbar(at, line, half, **marks | look)
+        svg.tips(drawn, tips.get(name, labels.method_label(name)))
+        if line.notna().any():
+            ends[name] = at[-1], line.iloc[-1]
+    return ends
