@@ -28,6 +28,8 @@ def makespan(chains: Sequence[Chain], workers: int) -> float:
     under_way, running, now = [0] * len(stages), [], 0.0
     while True:
         for number, chain in enumerate(stages):
+            if len(running) == workers:
+                break
             while chain and chain[0] and len(running) < workers:
                 heapq.heappush(running, (now + chain[0].pop(0), number))
                 under_way[number] += 1

@@ -6,6 +6,7 @@ have a value. Everything reads the test classes unless it says otherwise.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -39,6 +40,7 @@ BOOTSTRAP_ROWS = "bootstrap of the rows, percentiles, seeded"
 Measure = Callable[[Evidence], Estimate]
 
 
+@lru_cache(maxsize=256)  # many claims rest on the same scores
 def wide(records: StudyRecords, metric: str = R1, setting: str = "separated") -> pd.DataFrame:
     """The scores of every trained row: a row a repetition and rerun, a column a method.
 
