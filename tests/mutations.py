@@ -273,14 +273,6 @@ MUTATIONS = (
         ("tests/test_golden.py", "-k", "fehervari-bump"),
     ),
     Mutation(
-        "interval-of-one",
-        "dmlrc/report/statistics.py",
-        "< 2 or np.ptp",
-        "< 2 and np.ptp",
-        "one number has an interval",
-        ("tests/report/test_statistics.py", "-k", "welch or few or single or one"),
-    ),
-    Mutation(
         "claim-53.23",
         "dmlrc/report/published_numbers/claims_over_time.csv",
         ',53.32,"public',
