@@ -46,13 +46,13 @@ def tiny(tmp_path_factory):
 
 
 class Cluster:
-    """A scheduler and three workers with a nanny each, as the command line starts them."""
+    """A scheduler and workers with a nanny each, as the command line starts them."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, workers):
         self._file = folder / "scheduler.json"
         arguments = ("--no-dashboard", "--scheduler-file", str(self._file))
         self.scheduler = self._start("scheduler", "--port", "0", "--host", "127.0.0.1", *arguments)
-        self._workers = self._start("worker", "--nworkers", "3", "--nthreads", "1", *arguments)
+        self._workers = self._start("worker", "--nworkers", str(workers), "--nthreads", "1", *arguments)
 
     @property
     def address(self):
@@ -70,12 +70,12 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def running_cluster(tmp_path_factory):
+def running_cluster(tmp_path_factory, workers=3):
     """A cluster: its processes keep the environment that they were started with."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DMLRC_DEVICE", "cpu")
         patch.setenv("DMLRC_CACHE", str(tmp_path_factory.mktemp("cache")))
-        made = Cluster(tmp_path_factory.mktemp("cluster"))
+        made = Cluster(tmp_path_factory.mktemp("cluster"), workers)
     deadline = time.monotonic() + 100
     try:
         while not made._file.exists():
@@ -83,7 +83,7 @@ def running_cluster(tmp_path_factory):
             assert time.monotonic() < deadline, "the scheduler does not say where it is"
             time.sleep(0.1)
         with distributed.Client(made.address, set_as_default=False) as client:
-            client.wait_for_workers(3, timeout=100)
+            client.wait_for_workers(workers, timeout=100)
         yield made
     finally:
         made.close()
@@ -303,7 +303,7 @@ def test_a_scheduler_that_is_killed_is_one_clear_error_and_the_study_goes_on(tin
             own.scheduler.kill()
 
     with (
-        running_cluster(tmp_path_factory) as own,
+        running_cluster(tmp_path_factory, workers=1) as own,
         cluster.Dask(own.address) as executor,
         pytest.MonkeyPatch.context() as patch,
     ):

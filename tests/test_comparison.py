@@ -147,8 +147,7 @@ def test_a_method_of_ones_own_may_change_the_protocol(committed, made_up):
     assert "other" in set(records.load("base").trials["method"])
 
 
-@pytest.mark.parametrize("part", ["space", "settings", "changes"])
-@pytest.mark.parametrize("given", [None, [1], {1: 2}])
+@pytest.mark.parametrize(("part", "given"), [("space", None), ("settings", [1]), ("changes", {1: 2})])
 def test_parts_of_a_method_that_name_nothing_are_refused(part, given):
     with pytest.raises(UsageError, match=f"the {part} of method .mine. is"):
         replace(MINE, **{part: given})

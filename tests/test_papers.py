@@ -112,7 +112,12 @@ def _data(root, monkeypatch):
 
 
 def shrunk(name, methods=1, **changes):
-    """A registered study with one step of 2 x 2 images, without weights, which are not here."""
+    """A registered study with one step of 2 x 2 images, without weights, which are not here.
+
+    With the trunk for characters the images are small too: their real size is for the real trunks.
+    """
+    if changes.get("trunk") == "conv4":
+        changes = {"image_size": 64, "crop_size": 56} | changes
     found = studies.get(name)
     small = tuple(replace(each, classes_per_batch=2, images_per_class=2, space={}) for each in found.methods[:methods])
     return replace(
@@ -150,8 +155,6 @@ def test_each_study_reads_trains_and_tests_its_data(name):
     [
         ("cub200-roth2020", {}),
         ("cub200-fehervari2019", {}),
-        ("cub200-fehervari2019-resnet50", {}),
-        ("cub200-zhai2019", {}),
         ("sop-zhai2019-trunks", {}),
         ("cub200-oi2021", {}),
         ("cub200-musgrave2020", {"folds": 2}),
@@ -226,7 +229,7 @@ def test_inshop_queries_search_the_gallery_only():
 def test_zhai_squashes_photographs_and_the_others_cut_them():
     found = {}
     for paper in ("zhai2019", "roth2020"):
-        tiny = shrunk(f"cub200-{paper}", trunk="conv4")
+        tiny = shrunk(f"cub200-{paper}", trunk="conv4", image_size=256, crop_size=224)
         prepare.cache_clear()
         found[paper] = prepare(tiny.dataset, tiny.protocol, "default", 0).source
     squashed, cut = (source.images.images[0] for source in found.values())
@@ -239,15 +242,10 @@ def test_zhai_squashes_photographs_and_the_others_cut_them():
 
 METHODS = [
     *(("musgrave2020", musgrave2020.FROZEN, each) for each in musgrave2020.METHODS),
-    *(("roth2020", roth2020.PROTOCOL, each) for each in (*roth2020.METHODS, *roth2020.SOP_METHODS)),
-    *(
-        (f"roth2020-{level.name}", replace(roth2020.PROTOCOL, **level.changes), level.methods[0])
-        for level in roth2020.sweeps(roth2020.METHODS)["samplers"]
-    ),
+    *(("roth2020", roth2020.PROTOCOL, each) for each in roth2020.METHODS),
     *(("zhai2019", zhai2019.PROTOCOL, each) for each in (*zhai2019.METHODS, *zhai2019.FEW_IMAGES_METHODS)),
     *((f"zhai2019-{samples}", zhai2019.PROTOCOL, zhai2019.balanced(samples)) for samples in zhai2019.SAMPLES_PER_CLASS),
     *(("fehervari2019", fehervari2019.PROTOCOL, each) for each in fehervari2019.METHODS),
-    *(("fehervari2019-sop", fehervari2019.PROTOCOL, each) for each in fehervari2019.SOP_METHODS),
     ("oi2021", oi2021.PROTOCOL, oi2021.METHODS[0]),
 ]
 
@@ -288,10 +286,13 @@ def test_every_method_takes_a_step_in_its_own_batch(features, protocol, method, 
     assert sizes[0] == method.classes_per_batch * method.images_per_class
 
 
-@pytest.mark.parametrize("name", studies.STUDIES)
-def test_every_registered_study_can_begin(name):
+def test_every_registered_study_says_what_it_takes():
+    assert all(each.expected for each in studies.STUDIES.values())
+
+
+@pytest.mark.parametrize("name", {repr(each.methods): name for name, each in studies.STUDIES.items()}.values())
+def test_every_list_of_methods_of_a_registered_study_can_begin(name):
     each = studies.get(name)
-    assert each.expected
     assert len({method.name for method in each.methods}) == len(each.methods)
     for method in each.methods:
         unit, *others = schedule.next_units(each, method, 0, [])
@@ -507,7 +508,6 @@ def start_of(study, method, classes=300, dim=512):
     return weights if len(weights) == dim else weights.T
 
 
-@pytest.mark.parametrize("dim", [64, 2048])
 @pytest.mark.parametrize(
     ("study", "method"),
     [
@@ -516,10 +516,10 @@ def start_of(study, method, classes=300, dim=512):
         *(("cub200-roth2020", name) for name in ("arcface", "softmax")),
     ],
 )
-def test_class_weights_begin_as_long_as_in_the_papers_code(study, method, dim):
+def test_class_weights_begin_as_long_as_in_the_papers_code(study, method):
     """There they are drawn uniformly within 1 / sqrt(D), the default of the linear layer that torch has."""
-    theirs = torch.nn.Linear(dim, 300, bias=False).weight.detach().norm(dim=1).mean()
-    ours = start_of(study, method, dim=dim)
+    theirs = torch.nn.Linear(64, 300, bias=False).weight.detach().norm(dim=1).mean()
+    ours = start_of(study, method, dim=64)
     assert ours.norm(dim=0).mean().item() == pytest.approx(theirs.item(), rel=0.02)
     assert (ours / ours.norm(dim=0)).mean(dim=1).norm().item() < 0.1  # all directions alike
 

@@ -4,6 +4,7 @@ Where a test compares, the CPU is the oracle: numbers are computed by the same o
 """
 
 import contextlib
+import itertools
 from collections import Counter
 from dataclasses import replace
 
@@ -42,7 +43,6 @@ READ_BACKS = {
 
 LABELS = {
     "balanced": torch.arange(8).repeat_interleave(4),
-    "one class": torch.zeros(32, dtype=torch.int64),
     "no pairs": torch.arange(32),
     "uneven": torch.cat([torch.zeros(20, dtype=torch.int64), torch.arange(1, 13)]),
 }
@@ -61,8 +61,14 @@ def step(name, labels, mode=None):
     return [value.detach(), embeddings.grad, *(weight.grad for weight in loss.parameters())]
 
 
-@pytest.mark.parametrize("batch", LABELS)
-@pytest.mark.parametrize("name", losses.names())
+# A loss that reads nothing back runs the same operations on any labels.
+@pytest.mark.parametrize(
+    ("name", "batch"),
+    [
+        *((name, "balanced") for name in losses.names()),
+        *itertools.product(READ_BACKS, ("no pairs", "uneven")),
+    ],
+)
 def test_a_loss_stays_on_its_device_and_reads_back_what_its_method_demands(name, batch):
     expected = step(name, LABELS[batch])
     with SecondDevice() as mode:

@@ -366,8 +366,7 @@ def test_a_last_step_that_overflows_is_a_divergence_too(blobs):
 # Rates
 
 
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
-@pytest.mark.parametrize("decay", [0.0, 1e-2])
+@pytest.mark.parametrize(("momentum", "decay"), [(0.0, 0.0), (0.9, 1e-2)])
 def test_rmsprop_is_torchs_to_the_bit(momentum, decay):
     values, gradients = torch.randn(2, 5, 7), torch.randn(20, 2, 5, 7)
     gradients[:, 1, 2] = 0  # without decay nothing is known of these weights but 0 / (0 + 1e-8)
@@ -515,7 +514,7 @@ def test_the_seconds_of_the_folds_are_shares_of_one_time(blobs):
     assert 0 < sum(run.seconds for run in runs) <= time.perf_counter() - started
 
 
-@pytest.mark.parametrize("name", ["SGD", "sdg", "adadelta"])
+@pytest.mark.parametrize("name", ["SGD", "adadelta"])
 def test_an_optimiser_that_nobody_knows_is_refused(name):
     with pytest.raises(UsageError, match=f"unknown optimizer '{name}'"):
         optimizers.create(name, [], 0.9)

@@ -48,6 +48,7 @@ from matplotlib.ticker import FixedLocator
 from dmlrc.errors import DmlrcError
 from dmlrc.records import StudyRecords
 from dmlrc.report import build, claims, editions, publish, titles
+from dmlrc.report.claims import rule
 from dmlrc.report.hypotheses import measures as hypotheses
 
 Files = dict[str, str]
@@ -405,7 +406,7 @@ def _equal(old: object, new: object) -> bool:
 def export(edition: str = editions.PUBLISHED, only: Collection[str] = ()) -> Files:
     """The tables, the figures and their index, and the verdicts. only: the files that are wanted, default all."""
     shown = [path for path in only if not path.startswith("verdicts/")]
-    with _judging_once():
+    with judging_once():
         files = chapters(edition, shown) if shown or not only else {}
         if len(shown) < len(only) or not only:
             files |= verdicts(edition)
@@ -413,22 +414,18 @@ def export(edition: str = editions.PUBLISHED, only: Collection[str] = ()) -> Fil
 
 
 @contextmanager
-def _judging_once() -> Iterator[None]:
-    """Most chapters ask for some claims, and all claims together take as long as the longest chapter."""
-    judge, known = claims.judged, {}
+def judging_once() -> Iterator[None]:
+    """Judge each claim once: most chapters ask for some, and all together take as long as the longest chapter."""
+    judge, known = rule.evaluate, {}
 
-    def judged(edition: claims.Judged | Sequence[StudyRecords], section: str | None = None) -> claims.Judged:
-        if isinstance(edition, Mapping):
-            return edition
-        names = tuple(each.name for each in edition)
-        if names not in known:
-            known[names] = judge(edition)
-        ids = {claim.id for claim in claims.of_section(section)}
-        chosen = {study: {id: each[id] for id in each if id in ids} for study, each in known[names].items()}
-        return {study: each for study, each in chosen.items() if each}
+    def evaluate(claim: rule.Claim, evidence: Mapping[str, StudyRecords | None], *more) -> rule.Judgement:
+        key = claim.id, evidence["main"].name if evidence else ""
+        if key not in known:
+            known[key] = judge(claim, evidence, *more)
+        return known[key]
 
     with (
-        mock.patch.object(claims, "judged", judged),
+        mock.patch.object(rule, "evaluate", evaluate),
         mock.patch.object(hypotheses, "judged", cache(hypotheses.judged)),
     ):
         yield

@@ -22,12 +22,12 @@ def results_table(scores: pd.DataFrame, digits: int = 2) -> tuple[pd.DataFrame, 
     scores
         A row a number. Columns: row and column (its place; a tuple is a heading of two lines; both in the order in
         which they first appear, or of their categories) and mean (a fraction, NaN for none). May have: half (of its
-        95 % interval, or its deviation; else it is ci95), or low and high (the ends of that interval), form (of `number`; NaN: a share
-        in percent), note (what else stands behind it), rank_low and rank_high (the ranks that it may have, behind it in
-        brackets), among_best (whether it ties with the best of its column; NaN where it does not compete), block (rows
-        of a column that compete among themselves), mark (in place of what follows from among_best), untrained (what a
-        lower mean has a sign for), cut_off (the share of its runs that ended at the limit of epochs), text (what stands
-        there in place of a number, where it has none).
+        95 % interval, or its deviation; else it is ci95), or low and high (the ends of that interval), form (of
+        `number`; NaN: a share in percent), note (what else stands behind it), rank_low and rank_high (the ranks that it
+        may have, behind it in brackets), among_best (whether it ties with the best of its column; NaN where it does not
+        compete), block (rows of a column that compete among themselves), mark (in place of what follows from
+        among_best), untrained (what a lower mean has a sign for), cut_off (the share of its runs that ended at the
+        limit of epochs), text (what stands there in place of a number, where it has none).
     digits
         Behind the point, of percent.
 

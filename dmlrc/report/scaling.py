@@ -29,6 +29,8 @@ def makespan(chains: Sequence[Chain], workers: int) -> float:
     under_way, running, now = [0] * len(stages), [], 0.0
     while True:
         for place, chain in enumerate(stages):
+            if len(running) == workers:
+                break
             while chain and chain[0] and len(running) < workers:
                 heapq.heappush(running, (now + chain[0].pop(0), place))
                 under_way[place] += 1

@@ -578,7 +578,6 @@ def pairs(runs: pd.DataFrame, margin: float, known: Noise | None = None) -> pd.D
     half = stats.t.ppf((1 + LEVEL) / 2, known.df) * error
     _, means = _repetitions(values)
     first, second = np.triu_indices(len(methods), 1)
-    own = [_welch_p(_finite(means[a]), _finite(means[b])) for a, b in zip(first, second, strict=True)]
     equal = equivalence(difference, error, known.df, margin)
     columns = {
         "a": np.array(methods, object)[first],
@@ -588,17 +587,26 @@ def pairs(runs: pd.DataFrame, margin: float, known: Noise | None = None) -> pd.D
         "high": difference + half,
         "p": p,
         "holm": holm(p),
-        "p_welch": own,
+        "p_welch": _welch_p(means, first, second),
         "p_equal": equal,
         "equal": equal < 1 - LEVEL,
     }
     return pd.DataFrame(columns)
 
 
-def _welch_p(first: np.ndarray, second: np.ndarray) -> float:
-    if min(len(first), len(second)) < 2 or np.ptp(first) == np.ptp(second) == 0:
-        return float("nan")
-    return float(stats.ttest_ind(first, second, equal_var=False).pvalue)
+def _welch_p(means: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Welch's p of pairs of rows of `means`, (M, R) with NaN where there is none; NaN for rows of one number.
+
+    first, second: the rows of each pair.
+    """
+    counts = np.isfinite(means).sum(1)
+    centre = np.nansum(means, axis=1) / np.maximum(counts, 1)
+    deviation = np.sqrt(np.nansum((means - centre[:, None]) ** 2, axis=1) / np.maximum(counts - 1, 1))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        sides = [(centre[each], deviation[each], counts[each]) for each in (first, second)]
+        p = stats.ttest_ind_from_stats(*sides[0], *sides[1], equal_var=False).pvalue
+    told = (np.minimum(counts[first], counts[second]) > 1) & (deviation[first] + deviation[second] > 0)
+    return np.where(told, p, np.nan)
 
 
 def range_of(centre: ArrayLike, variance: ArrayLike, df: float, level: float = LEVEL) -> Estimate:

@@ -160,8 +160,9 @@ def test_no_affine_change_is_the_identity(generator):
     torch.testing.assert_close(same, images.float() / 255, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize(("height", "width"), [(40, 40), (40, 61), (75, 40), (12, 17)])
-@pytest.mark.parametrize(("resize", "crop"), [(20, 17), (20, 20), (33, 28)])
+@pytest.mark.parametrize(
+    ("height", "width", "resize", "crop"), [(40, 40, 20, 20), (40, 61, 20, 17), (75, 40, 33, 28), (12, 17, 33, 28)]
+)
 def test_centre_crop_is_torchvisions(height, width, resize, crop):
     images = noise(2, 3, height, width)
     theirs = TF.center_crop(TF.resize(images.float() / 255, resize, antialias=True), crop)

@@ -153,7 +153,7 @@ def test_greedy_coreset_on_a_line():
     assert batches.greedy_coreset(points, 4, first=0).tolist() == [0, 4, 5, 2]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(3))
 def test_greedy_coreset_covers_within_twice_the_optimum(seed):
     points = embeddings(11, 2, seed)
     chosen = batches.greedy_coreset(points, 4, first=seed)

@@ -227,7 +227,7 @@ def test_a_server_that_continues_in_another_place_starts_again(server, root, cub
     assert len(data.load("cub200", size=16).labels) == 2
 
 
-@pytest.mark.parametrize("length", ["many", "-7", "", "1e3", "\u00b2"])
+@pytest.mark.parametrize("length", ["many", "-7", "\u00b2"])
 def test_a_length_that_is_none_is_not_believed(server, root, cub200, length):
     server.length = length
     if length == "\u00b2":  # a digit, but not one that int() takes

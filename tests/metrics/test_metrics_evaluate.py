@@ -25,7 +25,9 @@ def test_all_metrics_by_default():
     } < set(scores)
 
 
-@pytest.mark.parametrize("name", [*metrics.names(), "recall_at_16"])
+@pytest.mark.parametrize(
+    "name", ["recall_at_16", "map_at_1000", "nmi", "f1", "jsd", "rho", "pi_ratio", "mean_negative"]
+)
 def test_each_metric_alone_is_the_same(name):
     embeddings, labels = embedding()
     together = metrics.evaluate(embeddings, labels, (*metrics.names(), "recall_at_16"))
@@ -100,7 +102,7 @@ def test_mistakes_of_the_parts_are_too():
             metrics.histograms.pair_histograms(EMBEDDINGS, LABELS, bins=bins)
 
 
-@pytest.mark.parametrize("name", metrics.names())
+@pytest.mark.parametrize("name", ["map_at_r", "nmi", "jsd", "rho"])  # a metric of every module
 def test_bad_embeddings(name):
     embeddings, labels = embedding()
     with pytest.raises(UsageError, match="shape"):

@@ -237,8 +237,7 @@ def test_bn_inception_parameters():
     assert sum(p.numel() for p in trunk.parameters() if p.requires_grad) == 11_295_240 - 1_025_000
 
 
-@pytest.mark.parametrize("vectors", ["flat", "two-dimensional"])
-@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize(("vectors", "zipped"), [("flat", True), ("two-dimensional", False)])
 def test_bn_inception_loads_old_files_strictly(vectors, zipped, tmp_path):
     state = public_state()
     stored = OrderedDict(
@@ -305,7 +304,7 @@ def test_bn_inception_equals_the_network_written_out(size):
         assert relative_error(trunk(images.flip(1)), maps.mean((2, 3))) > 1e-3  # BGR in place of RGB is seen
 
 
-@pytest.mark.parametrize(("size", "side"), [(224, 7), (227, 7), (112, 4), (113, 4), (256, 8)])
+@pytest.mark.parametrize(("size", "side"), [(224, 7), (227, 7), (113, 4)])
 def test_bn_inception_map_sizes(size, side):
     with torch.no_grad():
         assert BNInception().eval().feature_maps(torch.zeros(1, 3, size, size)).shape == (1, 1024, side, side)
@@ -365,8 +364,7 @@ def test_a_pickle_with_code_is_refused_and_not_run(tmp_path):
     assert not marker.exists()
 
 
-@pytest.mark.parametrize("keep", [0, 1, 100, 0.5, 0.99])
-@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize(("keep", "zipped"), [(0, True), (0.5, True), (0.5, False), (0.99, True), (0.99, False)])
 def test_a_damaged_file_is_named(keep, zipped, tmp_path):
     path = tmp_path / "weights.pth"
     torch.save(models.create_trunk("conv4").state_dict(), path, _use_new_zipfile_serialization=zipped)

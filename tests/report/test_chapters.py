@@ -16,7 +16,7 @@ from IPython.utils.capture import capture_output
 from dmlrc import studies
 from dmlrc.papers import musgrave2020
 from dmlrc.report import build as bookmaking
-from dmlrc.report import editions, fanova, publish
+from dmlrc.report import editions, fanova, golden, publish
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
@@ -88,7 +88,7 @@ def book(edition, tmp_path_factory):
     chapters = source / "chapters"
     chapters.mkdir()
     (home / "notebooks").symlink_to(ROOT / "notebooks")
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, golden.judging_once():
         patch.setenv("DMLRC_HOME", str(home))
         patch.delenv("DMLRC_RUNS", raising=False)
         patch.delenv("DMLRC_DATA", raising=False)

@@ -6,6 +6,7 @@ from pathlib import Path
 import nbformat
 import papermill
 import pytest
+from factories import fake_units, write_units
 
 from dmlrc import records, studies
 from dmlrc.report import missing
@@ -17,6 +18,11 @@ STUDY = "glyphs-smoke"
 def test_a_chapter_trains_what_it_lacks_and_shows_it(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("DMLRC_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("DMLRC_EXPORTS", str(tmp_path / "exports"))
+    smoke = studies.get(STUDY)
+    units, meta = fake_units(
+        STUDY, smoke.dataset, smoke.effective_protocol, trials=2, reruns=2, missing=["contrastive"]
+    )
+    write_units(units, meta | smoke.configuration())  # three seconds a method that is trained
     chapter = ROOT / "notebooks" / "04_which_loss_wins.ipynb"
     executed = papermill.execute_notebook(
         chapter, tmp_path / "out.ipynb", {"studies": STUDY, "train": True}, cwd=chapter.parent, progress_bar=False

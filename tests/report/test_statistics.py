@@ -15,7 +15,7 @@ from statsmodels.stats.weightstats import CompareMeans, DescrStatsW, ttost_ind
 from dmlrc.report import statistics
 
 STUDIES, METHODS, REPETITIONS, RERUNS = 2000, 14, 3, 3
-RATIOS = (0.0, 0.5, 1.0, 2.0, 5.0)  # SD of search to SD of seed
+RATIOS = (0.0, 1.0, 5.0)  # SD of search to SD of seed
 SEED_SD = 0.1
 COVERS = (0.93, 0.97)
 MONTE_CARLO = 3 * np.sqrt(0.05 * 0.95 / STUDIES)  # how far a share of 5 % strays by chance
@@ -318,8 +318,7 @@ def test_equivalence_is_that_of_statsmodels():
     assert found == pytest.approx(ttost_ind(first, second, -1.5, 1.5)[0])
 
 
-@pytest.mark.parametrize(("methods", "df"), [(2, 1), (3, 4), (14, 28), (29, 116), (60, 2)])
-@pytest.mark.parametrize("level", [0.9, 0.95])
+@pytest.mark.parametrize(("methods", "df", "level"), [(2, 1, 0.95), (14, 28, 0.9), (14, 28, 0.95), (60, 2, 0.95)])
 def test_tukeys_quantile_is_that_of_scipy(methods, df, level):
     expected = stats.studentized_range.ppf(level, methods, df) / np.sqrt(2)
     assert statistics._tukey(methods, df, level) == pytest.approx(expected, rel=1e-6)

@@ -5,6 +5,7 @@ Rows are methods; the rows of a sweep have a level. Everything reads the test cl
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -26,6 +27,7 @@ class MissingRowsError(LookupError):
 # What the statistics read
 
 
+@lru_cache(maxsize=256)  # many claims rest on the same scores
 def wide(records: StudyRecords, metric: str = R1, setting: str = "separated") -> pd.DataFrame:
     """The scores of every trained row: a row a repetition and rerun, a column a method.
 

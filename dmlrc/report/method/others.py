@@ -47,7 +47,7 @@ def _means(rows: Callable[[StudyRecords], pd.DataFrame]) -> Callable[[StudyRecor
     return lambda records: fehervari.of_metric(rows(records), "precision_at_1")
 
 
-ROTH = Table("roth2020", "roth2020", roth2020.METHODS, roth.roth_label, _means(roth.table2))
+ROTH = Table("roth2020", "roth2020", roth2020.METHODS, roth.roth_label, _means(roth.moments))
 FEHERVARI = Table(
     "fehervari2019", "fehervari2019", fehervari2019.METHODS, fehervari.fehervari_label, _means(fehervari.headline)
 )
