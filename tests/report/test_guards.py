@@ -119,7 +119,6 @@ ALWAYS: dict[str, str] = {
     ),
     "ten times the chosen one on birds and cars, three times on groceries": "a setting of the runs, no score",
     "So we withdrew two claims about size": "as above",
-    "72 sentences of the five papers, and of 11 sentences of ours": "it counts claims, whatever comes of them",
     "Weight decay moves it less": "the editions change scores at all settings alike, so decay matters as little",
     "the change of test P@1 is inconclusive": "the toy is trained without a study",
     "Their ten scores on CUB200 come from three trunks and four embedding sizes": "these are papers' numbers",
