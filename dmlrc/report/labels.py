@@ -314,15 +314,6 @@ def number(value: float) -> str:
     return ten if factor == "1" else f"{factor}·{ten}"
 
 
-def p_value(p: float) -> str:
-    """The p of a test with two digits.
-
-    >>> p_value(0.043), p_value(0.0001)
-    ('p = 0.04', 'p < 0.01')
-    """
-    return "p < 0.01" if p < 0.01 else f"p = {p:.2f}"
-
-
 def signed(value: float, digits: int = 1, unit: str = " %") -> str:
     """A gain (fraction) with its sign.
 
@@ -518,29 +509,6 @@ def listed(texts: Iterable[str]) -> str:
     return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
 
 
-def by_study(texts: Mapping[str, str]) -> str:
-    """What is told of each study, in one sentence; once where it is told of all.
-
-    >>> by_study({"a": "1 of 2", "b": "2 of 2"}), by_study({"a": "1 of 2", "b": "1 of 2"})
-    ('1 of 2 on `a` and 2 of 2 on `b`', '1 of 2 on `a` and `b`')
-    """
-    if len(told := set(texts.values())) == 1:
-        return f"{told.pop()} on {listed(f'`{name}`' for name in texts)}"
-    return listed(f"{text} on `{name}`" for name, text in texts.items())
-
-
-def led(leaders: Mapping[str, tuple[str, str]]) -> str:
-    """Who leads each study, and by which score; a leader of all is named once.
-
-    >>> led({"a": ("X", "5 %"), "b": ("Y", "6 %")}), led({"a": ("X", "5 %, tied"), "b": ("X", "6 %")})
-    ('X (5 %) on `a` and Y (6 %) on `b`', 'X: 5 % (tied) on `a` and 6 % on `b`')
-    """
-    names = {name for name, _ in leaders.values()}
-    if len(leaders) > 1 and len(names) == 1:
-        return f"{names.pop()}: {by_study({study: aside(score) for study, (_, score) in leaders.items()})}"
-    return by_study({study: f"{name} ({score})" for study, (name, score) in leaders.items()})
-
-
 def aside(text: str) -> str:
     """A name for a list: what stands behind its comma in brackets.
 
@@ -549,26 +517,6 @@ def aside(text: str) -> str:
     """
     name, comma, rest = text.partition(", ")
     return f"{name} ({rest})" if comma else name
-
-
-def bullets(sentences: Iterable[str]) -> str:
-    """What is told of several studies as a list, of one as it is; "" of none. Text may stand before it and behind it.
-
-    >>> bullets(["One.", ""]), bullets(["One.", "Two."])
-    ('One.', '\\n\\n- One.\\n- Two.\\n\\n')
-    """
-    told = list(filter(None, sentences))
-    return "\n\n" + "\n".join(f"- {each}" for each in told) + "\n\n" if len(told) > 1 else "".join(told)
-
-
-def span(values: Iterable[float], text: Callable[[float], str] = "{:.2f}".format) -> str:
-    """The least and the greatest of some values, as texts; one where they read alike, a dash where none is known.
-
-    >>> span([0.25, 0.5]), span([0.5, 0.501]), span([float("nan")])
-    ('0.25 to 0.50', '0.50', '–')
-    """
-    known = [value for value in values if value == value]
-    return " to ".join(dict.fromkeys((text(min(known)), text(max(known))))) if known else "–"
 
 
 def each(values: Mapping, text: Callable[..., str]) -> str:

@@ -22,7 +22,6 @@ from dmlrc.report import fanova, published
 from dmlrc.report.statistics import by_luck_of_seeds, of_groups, rank_test, summary
 
 SETTINGS = ("concatenated", "separated")
-METRICS = ("precision_at_1", "r_precision", "map_at_r")
 CLASSICS = ("contrastive", "triplet")
 Methods = Mapping[str, Method]
 METHODS: Methods = MappingProxyType({method.name: method for method in musgrave2020.METHODS})
