@@ -66,3 +66,56 @@ def test_a_typed_result_is_found():
     assert not results("with the 95 % interval of section 3.2, `0.5` and $x = 0.1$")
     (shown,) = shown_strings('publish.text(f"It is {value:.2f} %, not 12.5 %")')
     assert results(shown) == ["12.5"]
+
+
+WRITERS = {
+    "ranking.py": "the command line, and answers on a reader's own data",
+    "yours.py": "answers on a reader's own data",
+    "labels.py": "what a reader's own studies cannot show",
+    "common.py": "which runs of a reader's own studies failed",
+    "significance/page.py": "which luck a comparison of a reader's own loss counts",
+    "claims/page.py": "a caption, with a sign in it",
+    "method/samplers.py": "texts that are typed, one behind the other",
+    "speed/page.py": "the machine of a measurement, at the foot of its page",
+    **dict.fromkeys(("compare/page.py", "photos/answer.py", "photos/page.py"), "answers on a reader's own data"),
+}
+"""Where Python may make a sentence from values, and of what; nowhere of published studies."""
+
+
+def made_sentences(code, captions=False):
+    """The strings with values in them that read as a sentence: six words, and a full stop at their end or within.
+
+    captions: those that hold names and whole numbers, and no score, are typed captions.
+    """
+    tree = ast.parse(code)
+    errors = {id(part) for node in ast.walk(tree) if isinstance(node, ast.Raise) for part in ast.walk(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr) and id(node) not in errors and not (captions and _of_names(node)):
+            text = "\N{NULL}".join(part.value for part in node.values if isinstance(part, ast.Constant))
+            words = re.findall(r"[A-Za-z]{2,}", re.sub(r"<[^>]*>|\{[a-z-]+\}|[:`]{3,}", "", text))
+            if len(words) > 5 and re.search(r"[a-z)%\x00]\.(\s|$)", text):
+                yield text
+
+
+def _of_names(node):
+    specs = [part.format_spec for part in node.values if isinstance(part, ast.FormattedValue)]
+    return not any(spec and set(ast.unparse(spec)) & set(".%+") for spec in specs)
+
+
+def test_python_makes_no_sentence_about_published_studies():
+    report = ROOT / "dmlrc" / "report"
+    codes = {str(path.relative_to(report)): path.read_text() for path in sorted(report.rglob("*.py"))}
+    for path in (*NOTEBOOKS, *sorted((ROOT / "book" / "_ext").glob("*.py"))):
+        cells = nbformat.read(path, as_version=4).cells if path.suffix == ".ipynb" else ()
+        source = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+        codes[path.name] = source if cells else path.read_text()
+    found = {name: list(made_sentences(code, name.endswith(".ipynb"))) for name, code in codes.items()}
+    assert {name: texts for name, texts in found.items() if texts and name not in WRITERS} == {}
+    assert [name for name in WRITERS if not found[name]] == []
+
+
+def test_a_made_sentence_is_found():
+    assert list(made_sentences('f"The highest MAP@R of {study} belongs to {best}."'))
+    assert list(made_sentences('f"{best} leads. It is {count} points above all of the others"'))
+    assert not list(made_sentences('raise ValueError(f"the file {name} is not there any more, so name another one.")'))
+    assert not list(made_sentences('f"{count} trials, 95 % of them"'))

@@ -614,10 +614,7 @@ def test_the_numbers_of_the_race_are_those_of_trials_and_runs():
 def test_cells_of_the_smaller_tables():
     records = fake_records(trials=3)
     assert page.cost(records).loc["ArcFace"].tolist() == ["0.2", "10.0", "400"]
-    cells, text = page.sensitivity(records, min_trials=20)
-    assert "anecdotes" in text
-    assert cells.loc["ArcFace", "trials"] == 3
-    assert "median trial reaches" in page.sensitivity(records, min_trials=3)[1]
+    assert page.sensitivity(records).loc["ArcFace", "trials"] == 3
     cells = page.best_hyperparameters(records)
     assert ("Triplet", "margin") in cells.index
     gains = tables.claimed_improvement(published.claims(), "triplet")

@@ -219,20 +219,12 @@ def cost(records: StudyRecords) -> pd.DataFrame:
     ).rename(index=labels.method_label)
 
 
-def sensitivity(records: StudyRecords, min_trials: int) -> tuple[pd.DataFrame, str]:
-    """`tables.sensitivity` as cells, and what to see in them."""
+def sensitivity(records: StudyRecords) -> pd.DataFrame:
+    """`tables.sensitivity` as cells."""
     table = tables.sensitivity(records)
     cells = table[["best", "median", "worst", "median_share"]].map(labels.percent)
-    cells = cells.assign(trials=table["trials"]).rename(
+    return cells.assign(trials=table["trials"]).rename(
         index=labels.method_label, columns={"median_share": "median / best"}
-    )
-    if records.meta["budget"]["trials"] < min_trials:
-        return cells, f"With {records.meta['budget']['trials']} trials a method these shares are anecdotes."
-    share = table["median_share"]
-    return cells, (
-        f"On `{records.name}` {labels.method_label(share.idxmax())} depends least on its "
-        f"hyperparameters (the median trial reaches {100 * share.max():.0f} % of the best one), "
-        f"{labels.method_label(share.idxmin())} most ({100 * share.min():.0f} %)."
     )
 
 
