@@ -258,7 +258,7 @@ def running(study: str, methods: Iterable[str]) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            for name in methods:
+            for name in dict.fromkeys(methods):
                 refusal = f"another process runs {name} of study {study!r}: let it end, or run other methods of it"
                 stack.enter_context(locks.kept(folder / f".{study}.{name}.lock", refusal))
         except OSError as error:

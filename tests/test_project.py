@@ -108,8 +108,8 @@ def test_a_paper_has_its_modules_its_chapter_and_its_entry():
         assert paper.protocol.name == paper.key
         assert f"{{{paper.key}," in references
         assert (ROOT / "notebooks" / f"{paper.chapter}.ipynb").exists()
-        for folder in ("papers", "report/claims", "report/deviations"):
-            assert (ROOT / "dmlrc" / folder / f"{paper.key}.py").exists()
+        for folder, kind in (("papers", "py"), ("report/claims", "toml"), ("report/deviations", "toml")):
+            assert (ROOT / "dmlrc" / folder / f"{paper.key}.{kind}").exists()
 
 
 @pytest.mark.parametrize("page", ["CONTRIBUTING.md", "README.md"])

@@ -82,12 +82,12 @@ def test_what_the_caller_has_set_changes_no_number_and_stays():
 @pytest.mark.parametrize("import_it", [True, False])
 def test_a_file_edited_since_its_import_is_what_was_imported_in_every_worker(tmp_path, monkeypatch, import_it):
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "of_mine.py").write_text("SCALE = 1\ndef scaled(x):\n    return SCALE * x\n")
+    (tmp_path / "edited_since.py").write_text("SCALE = 1\ndef scaled(x):\n    return SCALE * x\n")
     importlib.invalidate_caches()
-    module = importlib.import_module("of_mine")
+    module = importlib.import_module("edited_since")
     monkeypatch.setattr(module, "SCALE", 2)  # by hand, on no disk
-    (tmp_path / "of_mine.py").write_text("SCALE = 3\ndef scaled(x):\n    return -SCALE * x\n")
+    (tmp_path / "edited_since.py").write_text("SCALE = 3\ndef scaled(x):\n    return -SCALE * x\n")
     task = module.scaled if import_it else (lambda x: module.scaled(x))
     with executors.pool(2) as pool:
         assert pool.submit(task, 5).result() == 10
-    monkeypatch.delitem(importlib.import_module("sys").modules, "of_mine")
+    monkeypatch.delitem(importlib.import_module("sys").modules, "edited_since")

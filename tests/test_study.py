@@ -492,8 +492,9 @@ def test_the_precision_of_a_gpu_is_that_of_the_protocol(precision, convolutions)
 
 
 def test_a_cpu_knows_float32_alone():
-    with pytest.raises(UsageError, match="'bfloat16' is that of a GPU, and this runs on cpu: take float32"):
-        settled(torch.device("cpu"), "bfloat16")
+    refused = pytest.raises(UsageError, match="'bfloat16' is that of a GPU, and this runs on cpu: take float32")
+    with refused, settled(torch.device("cpu"), "bfloat16"):
+        pass
 
 
 def test_export_keeps_every_fact_and_a_new_method_joins_the_committed_ones(tiny, home, finished):

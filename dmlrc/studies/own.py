@@ -40,7 +40,7 @@ from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from dmlrc import data, locks, models, paths, records
+from dmlrc import data, locks, models, paths
 from dmlrc.errors import DmlrcError, UsageError, unknown
 from dmlrc.models.files import TIMM
 from dmlrc.protocol import BELOW, FULL, QUICK, SMOKE, Budget, Protocol, Study
@@ -248,6 +248,8 @@ def enter(entry: str) -> None:
 
     Raises DmlrcError where that cannot be written, or holds another study of this name by now.
     """
+    from dmlrc import records  # which loads pandas; lists of studies want none
+
     file = paths.home() / "studies.toml"
     with locks.kept(
         paths.home() / ".studies.toml.lock", f"another command writes {file}: give this one again", wait=60

@@ -116,7 +116,9 @@ def finding_numbers(found: Sequence[Judged]) -> pd.DataFrame:
         for each in found
         for finding in each.findings
     ]
-    return pd.DataFrame(rows).set_index("hypothesis") if rows else pd.DataFrame()
+    columns = ["hypothesis", "study", "statistic", "value", "low", "high", "interval", "region_low", "region_high"]
+    columns += ["verdict_alone", "verdict", "missing"]
+    return pd.DataFrame(rows, columns=columns).set_index("hypothesis")
 
 
 def value(hypothesis: str, found: Estimate) -> str:
