@@ -79,7 +79,8 @@ def places_figure(found: pd.DataFrame) -> Figure:
             axis.plot(column, row, "o", color="C0", markerfacecolor="C0" if tie else "none", markersize=9)
             axis.annotate(cells.loc[method, head], (column, row), (9, 0), textcoords="offset points", va="center")
     axis.set_yticks(range(len(cells)), cells.index)
-    axis.set_xticks(range(len(cells.columns)), [head.replace(", ", " ").replace(" ", "\n") for head in cells.columns])
+    heads = [head.replace(", published", " (paper)").replace(" ", "\n") for head in cells.columns]
+    axis.set_xticks(range(len(heads)), heads)
     axis.set_xlim(-0.5, len(cells.columns) - 0.3)
     axis.invert_yaxis()
     axis.xaxis.tick_top()

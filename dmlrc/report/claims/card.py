@@ -180,7 +180,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     everywhere = (frame["verdict"] == REPRODUCED).groupby(frame["id"], sort=False).all()
     named: dict[str, float | str] = {
         "sentences": frame["id"].nunique(),
-        "retracted": sum(bool(claim.retracted) for claim in CLAIMS),
+        "retracted": sum(bool(claim.retracted) for claim in CLAIMS if claim.origin == PAPER),
         "verdicts": len(frame),
         "settled": len(settled),
         "firm": len(settled[(settled["exploratory"] == "") & ~settled["below_trunk"]]),
