@@ -162,7 +162,7 @@ def frozen_features(images: ImageSet, given: TrunkInput, device: torch.device, m
     where it is not a CPU, since others round otherwise. Random weights are those of seed 0, so that every process has
     the same. Parts are kept while the rest is computed: what was stopped goes on where it was.
     """
-    trunk = _trunk_of_seed_0(given).to(**_LAYOUT)
+    trunk = models.fixed_trunk(given.trunk, given.weights).to(**_LAYOUT)
     name = f"features-{'mirrored-' if mirrored else ''}{_key(images, given, trunk, device)}"
 
     def crop(batch: Tensor) -> Tensor:
@@ -195,7 +195,7 @@ def frozen_maps(images: ImageSet, given: TrunkInput, device: torch.device) -> np
     V is 2 where training flips: the evaluation crop and its mirror image; else 1. The file's name and random weights
     are as in `frozen_features`. Raises DmlrcError for maps with values beyond what float16 holds, 65504.
     """
-    trunk = _trunk_of_seed_0(given)
+    trunk = models.fixed_trunk(given.trunk, given.weights)
     stem, _ = models.split(trunk, given.train_from)
     stem.to(device, **_LAYOUT).eval()
     flips = _flips(images, given)
@@ -217,12 +217,6 @@ def frozen_maps(images: ImageSet, given: TrunkInput, device: torch.device) -> np
     one = maps_of(images.images[:1])
     filename = f"maps-{given.train_from}-{one.shape[1]}-{_key(images, given, trunk, device)}.npy"
     return cache.streamed(filename, (len(images.images), *one.shape[1:]), "<f2", make)
-
-
-def _trunk_of_seed_0(given: TrunkInput) -> models.Trunk:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        return models.create_trunk(given.trunk, given.weights)
 
 
 def _key(images: ImageSet, given: TrunkInput, trunk: models.Trunk, device: torch.device) -> str:

@@ -433,6 +433,8 @@ def export(study: str, complete: bool) -> Path:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         _recover(target)
+        if target.exists():
+            shutil.rmtree(before, ignore_errors=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{study}-") as temporary:
             made = Path(temporary, study)
             made.mkdir()  # with the usual permissions, which the temporary folder does not have
@@ -440,6 +442,7 @@ def export(study: str, complete: bool) -> Path:
             if target.exists():
                 target.rename(before)  # stays there until the new one is in its place, whatever happens
             made.rename(target)
+        shutil.rmtree(before, ignore_errors=True)
     except OSError as error:
         raise DmlrcError(f"cannot write {target} ({error.strerror}): {_way_out(error)}, and export again") from None
     finally:
@@ -454,10 +457,9 @@ def _before(target: Path) -> Path:
 
 def _recover(target: Path) -> None:
     """Put committed records back that an export left aside which was stopped at a bad moment."""
-    with contextlib.suppress(OSError):
-        if _before(target).exists() and not target.exists():
+    if not target.exists():
+        with contextlib.suppress(OSError):  # there are none, as nearly always
             _before(target).rename(target)
-    shutil.rmtree(_before(target), ignore_errors=True)
 
 
 def _write_parquet(records: StudyRecords, folder: Path, complete: bool) -> None:

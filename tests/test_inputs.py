@@ -282,7 +282,7 @@ def test_features_that_were_stopped_go_on_where_they_were_and_parts_change_no_nu
     found = inputs.frozen_features(images, given, torch.device("cpu"))
     assert sum(calls) == len(images.labels) + 256  # the part that was stopped, a second time; no other
     assert [path.name for path in paths.cache().glob("*-part*")] == []
-    trunk = inputs._trunk_of_seed_0(given).to(memory_format=torch.channels_last)
+    trunk = models.fixed_trunk(given.trunk, given.weights).to(memory_format=torch.channels_last)
     whole = embed(trunk, images.images, lambda batch: inputs._crop(batch, given), 16)
     np.testing.assert_array_equal(found, whole)
 

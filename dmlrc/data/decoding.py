@@ -15,7 +15,7 @@ not say where white is: it is the smallest of 1 (floats only), 255, 65,535 and (
 that no pixel exceeds. Negative pixels, NaN and larger floats are refused.
 """
 
-import warnings
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,8 +70,7 @@ def decode(file: Path, form: Form) -> np.ndarray:
     Raises MissingDataError for a file that is not there, DmlrcError for one that cannot be decoded.
     """
     try:
-        with warnings.catch_warnings(), Image.open(file, formats=readable()) as image:
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        with Image.open(file, formats=readable()) as image:
             _fit(image, form.size)
             return stored(image, form)
     except FileNotFoundError:
@@ -82,6 +81,7 @@ def decode(file: Path, form: Form) -> np.ndarray:
         ) from error
 
 
+@functools.cache
 def readable() -> list[str]:
     """Those of `FORMATS` that PIL can read here."""
     Image.init()

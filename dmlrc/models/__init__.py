@@ -11,6 +11,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "files": ["find_weights"],
         "partial": ["split"],
         "saved": ["RetrievalModel", "load"],
-        "trunks": ["create_trunk"],
+        "trunks": ["create_trunk", "fixed_trunk"],
     },
 )

@@ -22,8 +22,8 @@ from dmlrc.data.decoding import Form, decode, stored
 from dmlrc.data.listing import is_image
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.models import partial
-from dmlrc.models.embedder import EmbeddingModel, FeatureTrunk, freeze_batch_norm, l2_normalize
-from dmlrc.models.trunks import create_trunk
+from dmlrc.models.embedder import EmbeddingModel, FeatureTrunk, embed, freeze_batch_norm, l2_normalize
+from dmlrc.models.trunks import fixed_trunk
 
 SUFFIX = ".safetensors"
 BATCH = 32
@@ -71,9 +71,7 @@ class RetrievalModel(nn.Module):
     def __init__(self, configuration: Configuration, weights: Sequence[Weights]):
         super().__init__()
         self.configuration = given = configuration
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)  # as `dmlrc.inputs` makes the part of a network without weights that stays as it is
-            trunk = create_trunk(given.trunk, given.weights)
+        trunk = fixed_trunk(given.trunk, given.weights)  # as `dmlrc.inputs` makes the part that stays as it is
         self.stem = nn.Identity()
         if given.frozen_trunk:
             self.stem, trunk = trunk, FeatureTrunk(trunk.out_features)
@@ -98,7 +96,6 @@ class RetrievalModel(nn.Module):
         embeddings = [model(inputs) for model in self.models]
         return l2_normalize(torch.cat(embeddings, dim=1)) if len(embeddings) > 1 else embeddings[0]
 
-    @torch.no_grad()
     def embed(self, images: Tensor | Sequence) -> np.ndarray:
         """The embeddings (N, F * D) float32 of many images, in batches.
 
@@ -107,26 +104,33 @@ class RetrievalModel(nn.Module):
 
         Raises UsageError for none, and for what is no image.
         """
-        count = len(images)
-        if not count:
-            raise UsageError("there are no images to embed")
-        device = next(self.parameters()).device
-        batches = []
-        for start in range(0, count, BATCH):
-            some = [self._tensor(images[place]) for place in range(start, min(start + BATCH, count))]
-            batches.append(self(torch.stack(some).to(device)).float().cpu().numpy())
-        return np.concatenate(batches)
-
-    def _tensor(self, image: object) -> Tensor:
         given = self.configuration
-        image = image[0] if isinstance(image, tuple) else image
         form = Form(given.side, given.channels, given.square, upright=given.dataset.startswith("folder:"))
+        device = next(self.parameters()).device
+        return embed(self, _Decoded(images, form), lambda batch: batch, BATCH, device)
+
+
+@dataclass(frozen=True)
+class _Decoded:
+    """Images as `embed` takes them: a slice is an array (B, C, H, W)."""
+
+    images: Tensor | Sequence
+    form: Form
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, some: slice) -> np.ndarray:
+        return np.stack([self._pixels(self.images[place]) for place in range(*some.indices(len(self)))])
+
+    def _pixels(self, image: object) -> np.ndarray:
+        image = image[0] if isinstance(image, tuple) else image
         if isinstance(image, str | Path):
-            return torch.from_numpy(decode(Path(image), form).copy())
+            return decode(Path(image), self.form)
         if isinstance(image, Image.Image):
-            return torch.from_numpy(stored(image, form).copy())
+            return stored(image, self.form)
         if isinstance(image, Tensor) and image.ndim == 3:
-            return image
+            return image.cpu().numpy()
         raise UsageError(f"an image is a PIL image, a path or a tensor (C, H, W), not {type(image).__name__}")
 
 
@@ -165,7 +169,7 @@ def embed_folder(model: Path, folder: Path, output: Path) -> tuple[int, int]:
 
     Raises MissingDataError for a folder without images, DmlrcError where one cannot be read or the file not be written.
     """
-    images = sorted(path for path in folder.rglob("*") if path.is_file() and is_image(path))
+    images = sorted(path for path in folder.rglob("*") if is_image(path))
     if not images:
         raise MissingDataError(f"there are no images in {folder}: name a folder of photographs")
     embeddings = load(model).embed(images)

@@ -85,6 +85,13 @@ TRUNKS: dict[str, Callable[[], Trunk]] = {
 }
 
 
+def fixed_trunk(name: str, weights: str | Path | None = None) -> Trunk:
+    """A trunk that is the same in every process: as `create_trunk`, random weights those of seed 0."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return create_trunk(name, weights)
+
+
 def create_trunk(name: str, weights: str | Path | None = None) -> Trunk:
     """Make a trunk: a module that turns images (B, 1 or 3, H, W), RGB in [0, 1], into features (B, trunk.out_features).
 

@@ -231,10 +231,8 @@ def without_result(records: StudyRecords) -> list[str]:
     """The methods of which a rerun has no result, as printed, with the count: "Margin, dim16 (1 of 3)"."""
     study = studies.known().get(records.name)
     known = {method.name: method.label for method in study.methods} if study else {}
-    reruns = records.reruns
-    failed = reruns["state"].isin(tables.NO_RESULT).groupby(reruns["method"], sort=False).agg(["sum", "size"])
-    counts = failed[failed["sum"] > 0].itertuples(name=None)
-    return [f"{known.get(method, method)} ({some} of {of})" for method, some, of in counts]
+    counts = tables.lost_reruns(records).itertuples(name=None)
+    return [f"{known.get(method, method)} ({lost} of {of})" for method, lost, of in counts]
 
 
 # Figures

@@ -45,20 +45,17 @@ def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
     columns = [_column(frame, *pair) for pair in shown]
     first = columns[0].sort_values("mean", ascending=False, kind="stable")
     marks = tables.marks(first.reset_index()).set_axis(first.index)
+    lost = tables.lost_reruns(records)["lost"]
     rows = [("rank", "method", heads[0], "", *heads[1:])]
     for name, rank in zip(first.index, _ranks(first), strict=True):
         cells = [_cell(column, name) for column in columns]
         cells[0] += labels.limited(cut_off.get(name, 0.0))
+        cells[0] += f" ({lost[name]} lost)" if name in lost else ""
         rows.append((rank, name, cells[0], "*" if marks[name] else "", *cells[1:]))
-    lost = tables.lost_reruns(records)
-    for place, (rank, name, *cells) in enumerate(rows[1:], 1):
-        if lost.get(name, 0):
-            rows[place] = (rank, name, f"{cells[0]} ({lost[name]} lost)", *cells[1:])
     rows += [("", name, state, *[""] * (len(rows[0]) - 3)) for name, state in tables.fallen(records).items()]
     signs = labels.signs(pd.DataFrame(rows[1:]))
-    legend = _legend(
-        first, settings[0], bool(records.meta["budget"]["trials"]), any(lost[lost.index.isin(first.index)])
-    )
+    some_lost = not lost.index.intersection(first.index).empty
+    legend = _legend(first, settings[0], bool(records.meta["budget"]["trials"]), some_lost)
     return rows, [*legend, *filter(None, [signs])]
 
 

@@ -129,9 +129,11 @@ def fallen(records: StudyRecords) -> dict[str, str]:
     return {name: states[name] for name in ordered(ran)}
 
 
-def lost_reruns(records: StudyRecords) -> pd.Series:
-    """How many reruns of each method came to nothing, by method."""
-    return records.reruns["state"].isin(NO_RESULT).groupby(records.reruns["method"]).sum()
+def lost_reruns(records: StudyRecords) -> pd.DataFrame:
+    """The methods of which reruns came to nothing, in their order, by method: lost (how many), of (how many)."""
+    reruns = records.reruns
+    counts = reruns["state"].isin(NO_RESULT).groupby(reruns["method"], sort=False).agg(lost="sum", of="size")
+    return counts[counts["lost"] > 0]
 
 
 MOST_CUT_OFF = 0.05

@@ -38,9 +38,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from pydantic import TypeAdapter, ValidationError
-
-from dmlrc import data, locks, models, paths
+from dmlrc import data, models, paths
 from dmlrc.errors import DmlrcError, UsageError, unknown
 from dmlrc.models.files import TIMM
 from dmlrc.protocol import BELOW, FULL, QUICK, SMOKE, Budget, Protocol, Study
@@ -209,6 +207,8 @@ def _check(name: str, key: str, value: object, tables: Mapping[str, Study]) -> N
 
 
 def _check_setting(name: str, key: str, value: object) -> None:
+    from pydantic import TypeAdapter, ValidationError  # a tenth of a second, which lists of studies do not need
+
     try:
         TypeAdapter(SETTINGS[key]).validate_python(tuple(value) if isinstance(value, list) else value, strict=True)
     except ValidationError as error:
@@ -248,7 +248,7 @@ def enter(entry: str) -> None:
 
     Raises DmlrcError where that cannot be written, or holds another study of this name by now.
     """
-    from dmlrc import records  # which loads pandas; lists of studies want none
+    from dmlrc import locks, records  # which load filelock and pandas; lists of studies want neither
 
     file = paths.home() / "studies.toml"
     with locks.kept(

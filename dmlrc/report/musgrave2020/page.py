@@ -69,8 +69,6 @@ def _compared(scores: pd.DataFrame, state: pd.DataFrame | None) -> pd.DataFrame:
     """The rows of `accuracy` as `results_table` takes them: ranks and cut-off runs beside joined MAP@R alone."""
     untrained = scores[scores["method"] == PRETRAINED].set_index(["setting", "metric"])["mean"]
     scores = scores.join(untrained.rename("untrained"), on=["setting", "metric"])
-    competing = scores["method"] != PRETRAINED
-    ties = marks(scores).map({"best": True, "tie": True, "": False}).where(competing)
     decides = scores["metric"] == "map_at_r"
     if state is not None:
         scores["cut_off"] = scores["method"].map(state["cut_off"]).where(decides)
@@ -79,7 +77,7 @@ def _compared(scores: pd.DataFrame, state: pd.DataFrame | None) -> pd.DataFrame:
         scores[["rank_low", "rank_high"]] = scores[["rank_low", "rank_high"]].where(ranked)
     else:
         scores = scores.drop(columns=["rank_low", "rank_high"], errors="ignore")
-    return scores.assign(half=scores["ci95"], among_best=ties)
+    return scores.assign(mark=marks(scores))
 
 
 def _reruns(state: pd.DataFrame, method: str) -> str:
