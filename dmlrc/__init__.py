@@ -13,7 +13,7 @@ __getattr__, __dir__, _ = lazy_loader.attach(
     __name__,
     submodules=[
         *("data", "losses", "metrics", "models"),
-        *("cluster", "comparison", "executors", "exports", "methods", "papers", "paths", "protocol"),
-        *("readiness", "recorded", "records", "schedule", "studies", "study"),
+        *("cluster", "comparison", "executors", "exports", "methods", "names", "papers", "paths", "protocol"),
+        *("readiness", "recorded", "records", "rewriting", "schedule", "studies", "study"),
     ],
 )

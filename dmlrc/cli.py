@@ -3,7 +3,7 @@
 import contextlib
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +15,7 @@ from dmlrc import extras
 from dmlrc.errors import DmlrcError, UsageError
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
-study_app = typer.Typer(no_args_is_help=True, help="List, run, show and export studies.")
+study_app = typer.Typer(no_args_is_help=True, help="List, run, show, export and rewrite studies.")
 data_app = typer.Typer(no_args_is_help=True, help="List, fetch and check data sets.")
 app.add_typer(study_app, name="study")
 app.add_typer(data_app, name="data")
@@ -134,8 +134,9 @@ def study_check(
     ] = None,
 ) -> None:
     """Verify every record that is here: damaged, foreign, doubled and impossible ones are named, with what to do."""
-    folders = (*dmlrc.paths.runs().glob("*"), *dmlrc.paths.results().glob("*"))
-    names = [dmlrc.studies.get(name).name] if name else sorted({folder.name for folder in folders if folder.is_dir()})
+    roots = dmlrc.paths.runs(), dmlrc.paths.results()
+    here = {each for root in roots for each in dmlrc.records.recorded_in(root)}
+    names = [dmlrc.studies.get(name).name] if name else sorted(here)
     known = dmlrc.studies.known()
     said = []
     for each in names:
@@ -169,6 +170,16 @@ def study_export(
         typer.echo(dmlrc.exports.to_csv(chosen, csv))
     if not optuna and not csv:
         typer.echo(dmlrc.study.export(chosen))
+
+
+@study_app.command("rewrite")
+def study_rewrite(
+    folder: Annotated[Path | None, typer.Argument(help="With records; default both runs/ and results/ here.")] = None,
+) -> None:
+    """Bring records of earlier versions to today's form and names; may be given again."""
+    for each in [folder] if folder else [dmlrc.paths.runs(), dmlrc.paths.results()]:
+        if folder or each.is_dir():
+            _print_lines(dmlrc.rewriting.rewrite(each))
 
 
 @data_app.command("list")
@@ -292,7 +303,9 @@ def compare(
     from dmlrc.report.compare import page
 
     recorded = comparison.load(chosen, methods)
-    target = page.write(recorded, methods, dmlrc.paths.home() / "compare" / f"{study}-{file.stem}")
+    target = page.write(
+        recorded, methods, dmlrc.paths.home() / "compare" / f"{dmlrc.names.folded(base.name)}-{file.stem}"
+    )
     said, without = page.sentences(recorded, methods)
     _print_lines(said)
     typer.echo(f"open {target}")
@@ -321,7 +334,7 @@ def _progress(each: "dmlrc.protocol.Study") -> str:
     return "{} of {} units".format(*dmlrc.schedule.progress(each))
 
 
-def _print_lines(lines: list[str]) -> None:
+def _print_lines(lines: Iterable[str]) -> None:
     for line in lines:
         typer.echo(line)
 

@@ -29,6 +29,24 @@ def results() -> Path:
     return home() / "results"
 
 
+BEFORE = ".before"
+"""The folder, in that of a study, with its committed records as they were while new ones take their place."""
+
+
+def committed(study: str) -> Path:
+    """Where the committed records of a study are to be read: results/<study>/, which need not be there.
+
+    While an export replaces them, and where one was killed meanwhile, the folder with what was there before.
+    """
+    folder = results() / study
+    return folder / BEFORE if (folder / BEFORE).is_dir() else folder
+
+
+def measured() -> Path:
+    """Committed measurements that are no records of a study: results/measured/."""
+    return results() / "measured"
+
+
 def cache() -> Path:
     """Decoded images, unpacked archives and features: $DMLRC_CACHE, else the user's cache folder of the platform."""
     named = _named("DMLRC_CACHE")

@@ -13,7 +13,7 @@ from dmlrc import paths
 from dmlrc.methods import PRETRAINED
 from dmlrc.protocol import Study
 
-_FILE = re.compile(r"(?:(\d+)-)?(trial|rerun|pretrained)-(\d+)")
+_FILE = re.compile(r"(\d+)-(trial|rerun|pretrained)-(\d+)")
 
 Unit = tuple[str, int, str, int]
 """Method, repetition, kind and number."""
@@ -21,10 +21,10 @@ Unit = tuple[str, int, str, int]
 
 def count(study: Study) -> tuple[int, int]:
     """How many units of a study are recorded, here or committed, and how many it has."""
-    budget, committed = study.budget, paths.results() / study.name
+    budget, committed = study.budget, paths.committed(study.name)
     meta = _meta(committed / "meta.json")
     whole = {"complete": True, "budget": vars(budget), "repetitions": study.repetitions}
-    if {"repetitions": 1, **meta}.items() >= whole.items():
+    if meta.items() >= whole.items():
         return study.units, study.units
     most = {"trial": budget.trials, "rerun": budget.reruns, PRETRAINED: 1}
     known = {PRETRAINED, *(method.name for method in study.methods)}
@@ -46,7 +46,7 @@ def _meta(path: Path) -> dict[str, Any]:
 
 def _written_here(folder: Path) -> set[Unit]:
     named = ((path.parent.name, _FILE.fullmatch(path.stem)) for path in folder.glob("*/*.json"))
-    return {(method, int(found[1] or 0), found[2], int(found[3])) for method, found in named if found}
+    return {(method, int(found[1]), found[2], int(found[3])) for method, found in named if found}
 
 
 def _committed(folder: Path) -> set[Unit]:
@@ -57,6 +57,5 @@ def _committed(folder: Path) -> set[Unit]:
         scored = parquet.read_table(folder / "scores.parquet", columns=["method"]).to_pydict()["method"]
     except (OSError, ArrowException):
         return set()
-    repetitions = runs.get("repetition", [0] * len(runs["method"]))
-    units = set(zip(runs["method"], repetitions, runs["kind"], runs["number"], strict=True))
+    units = set(zip(*(runs[name] for name in ("method", "repetition", "kind", "number")), strict=True))
     return units | ({(PRETRAINED, 0, PRETRAINED, 0)} if PRETRAINED in scored else set())

@@ -2,7 +2,8 @@
 
 While a study runs, each finished trial or rerun is one JSON file in runs/<study>/<method>/, written
 atomically by one process. A finished study is exported to results/<study>/ as a few Parquet files, which
-are committed. `load` reads either, into the same data frames.
+are committed. `load` reads either, into the same data frames. In the folder of a methods table lie those of the
+experiments around it, which have names of their own. `dmlrc.rewriting` brings records of earlier versions to this form.
 """
 
 import contextlib
@@ -16,7 +17,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -26,10 +27,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dmlrc import fingerprint, locks, migrate, paths
+from dmlrc import fingerprint, locks, names, paths
 from dmlrc.errors import DmlrcError, MissingDataError
 from dmlrc.methods import PRETRAINED
-from dmlrc.protocol import Study, digest
+from dmlrc.protocol import Protocol, Study, digest
 from dmlrc.schema import MADE_AGAIN, Meta, Unit, check_frame, checked
 
 _METHOD = ("method", "row", "level", "level_number", "repetition")
@@ -109,7 +110,8 @@ def load(study: str) -> StudyRecords:
     They are read again only where a file has changed since the last time. The frames are the caller's own: what is
     written to is copied then.
     """
-    folders = paths.runs() / study, paths.results() / study
+    study = names.current(study)
+    folders = paths.runs() / study, paths.committed(study)
     found = _load(study, folders, tuple(map(_state, folders)))
     frames = {name: getattr(found, name).copy(deep=False) for name in FRAMES}
     return StudyRecords(**frames, meta=copy.deepcopy(found.meta))
@@ -124,9 +126,9 @@ def find(study: str) -> StudyRecords | None:
 
 
 def _state(folder: Path) -> tuple:
-    """What differs when a file in a folder was written again, or one came or went."""
+    """What differs when a record in a folder was written again, or one came or went."""
     found = []
-    for path in sorted(folder.rglob("*")):
+    for path in sorted([*folder.glob("*"), *unit_files(folder)]):
         with contextlib.suppress(FileNotFoundError):  # another run has renamed it since
             told = path.stat()
             if stat.S_ISREG(told.st_mode):
@@ -147,10 +149,10 @@ def _load(study: str, folders: tuple[Path, Path], states: tuple) -> StudyRecords
 
 def is_published_whole(study: Study) -> bool:
     """Whether all records of a study are committed, and none was made here: told by its meta alone."""
-    path = paths.results() / study.name / "meta.json"
-    if (paths.runs() / study.name / "meta.json").exists() or not path.exists():
+    folder = paths.committed(study.name)
+    if (paths.runs() / study.name / "meta.json").exists() or not (folder / "meta.json").exists():
         return False
-    meta, asked = _read_meta(path.parent), json.loads(json.dumps(study.configuration()))
+    meta, asked = _read_meta(folder, study.name), json.loads(json.dumps(study.configuration()))
     return bool(meta.get("complete")) and all(meta[name] == asked[name] for name in (*CONFIGURATION, *GROWING))
 
 
@@ -159,7 +161,7 @@ def published_fingerprints(study: str) -> list[tuple[str, dict | None]]:
 
     Empty for records that are older than fingerprints. Of the files this column alone is read.
     """
-    files = [paths.results() / study / f"{kind}.parquet" for kind in ("trials", "reruns")]
+    files = [paths.committed(study) / f"{kind}.parquet" for kind in ("trials", "reruns")]
     told = [
         pd.read_parquet(file, columns=["method", "fingerprint"]).drop_duplicates()
         for file in files
@@ -202,7 +204,7 @@ def finished_units(study: str, configuration: dict) -> list[dict]:
 
 def _make_room(study: str) -> str:
     """What to do about the records of a study that were made here; committed ones stay where they are."""
-    return f"move {paths.runs() / study} away, or " if is_begun(study) else ""
+    return f"move what it has in {paths.runs() / study} away, or " if is_begun(study) else ""
 
 
 def _fingerprint(told: str | None) -> dict | None:
@@ -240,7 +242,7 @@ def is_begun(study: str) -> bool:
     Raises DmlrcError for records without a meta.json, which would be taken for none, and made again over them.
     """
     folder = paths.runs() / study
-    begun = any(folder.glob("*/*.json"))
+    begun = any(unit_files(folder))
     if begun and not (folder / "meta.json").exists():
         raise DmlrcError(
             f"the records in {folder} have no meta.json: restore it, or move the folder away and begin the study anew"
@@ -252,15 +254,18 @@ def is_begun(study: str) -> bool:
 def running(study: str, methods: Iterable[str]) -> Iterator[None]:
     """Keep these methods of a study to this process, until the end of the block or of the process, even killed.
 
-    Raises DmlrcError where another process keeps one of them.
+    Raises DmlrcError where another process keeps one of them, or records of it are here under a former name.
     """
     folder = paths.runs()
+    for before, now in names.former().items():
+        if now == study and (folder / before / "meta.json").exists():
+            raise DmlrcError(f"{folder / before} holds records of {study}: `dmlrc study rewrite` renames them")
     with contextlib.ExitStack() as stack:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for name in dict.fromkeys(methods):
                 refusal = f"another process runs {name} of study {study!r}: let it end, or run other methods of it"
-                stack.enter_context(locks.kept(folder / f".{study}.{name}.lock", refusal))
+                stack.enter_context(locks.kept(lock_file(folder, study, name), refusal))
         except OSError as error:
             raise _unwritable(folder, error) from None
         yield
@@ -269,8 +274,13 @@ def running(study: str, methods: Iterable[str]) -> Iterator[None]:
 @contextlib.contextmanager
 def writing_meta(study: str) -> Iterator[Path]:
     """Keep the meta.json of a study, which is read and then written, to this block."""
-    with locks.kept(paths.runs() / f".{study}.lock", f"another process writes meta.json of {study!r}", wait=60):
+    with locks.kept(lock_file(paths.runs(), study), f"another process writes meta.json of {study!r}", wait=60):
         yield paths.runs() / study / "meta.json"
+
+
+def lock_file(folder: Path, *of: str) -> Path:
+    """What a process locks in a folder of runs: of a study and a method while it runs it, of a study its meta.json."""
+    return folder / f".{'.'.join(of).replace('/', '.')}.lock"
 
 
 def _way_out(error: OSError) -> str:
@@ -286,16 +296,15 @@ def _run_here(study: str) -> StudyRecords | None:
     folder = paths.runs() / study
     if not is_begun(study):
         return None
-    meta = _read_meta(folder)
+    meta = _read_meta(folder, study)
     return _whole(from_units(read_units(folder, digest(meta)), meta), folder)
 
 
 def _committed(study: str) -> StudyRecords | None:
-    folder = paths.results() / study
-    _recover(folder)
+    folder = paths.committed(study)
     if not (folder / "meta.json").exists():
         return None
-    found = _read_parquet(folder)
+    found = _read_parquet(folder, study)
     return found if "sha256" in found.meta else _whole(found, folder)  # these were whole when they were exported
 
 
@@ -350,8 +359,7 @@ def joined(here: StudyRecords, committed: StudyRecords) -> StudyRecords:
 def grown(old: Mapping, new: Mapping) -> dict[str, Any]:
     """The part of meta that may grow, of two metas of one study: the larger numbers, of which there are records."""
     larger = {name: max(old["budget"][name], new["budget"][name]) for name in ("trials", "reruns")}
-    repetitions = max(old.get("repetitions", 1), new["repetitions"])  # the oldest records do not say theirs
-    return {"budget": new["budget"] | larger, "repetitions": repetitions}
+    return {"budget": new["budget"] | larger, "repetitions": max(old["repetitions"], new["repetitions"])}
 
 
 def only(found: StudyRecords, units: Iterable[Mapping]) -> StudyRecords:
@@ -400,8 +408,7 @@ def _configuration(meta: dict) -> dict:
 def _differences(old: Any, new: Any, path: str = "") -> list[str]:
     """The fields in which two nested dictionaries differ, each as 'protocol.lr 0.01 -> 0.001'.
 
-    A field that only the new one has was introduced later, with a default that does what was done before
-    (those of a protocol are filled in by `dmlrc.migrate`).
+    A field that only the new one has was introduced later, with a default that does what was done before.
     """
     if isinstance(old, dict) and isinstance(new, dict):
         return [line for key in sorted(old) for line in _differences(old[key], new.get(key), f"{path}.{key}")]
@@ -410,18 +417,32 @@ def _differences(old: Any, new: Any, path: str = "") -> list[str]:
 
 def published() -> list[str]:
     """The studies whose full-budget records are committed and complete."""
-    metas = {path.parent.name: read_raw_meta(path) for path in sorted(paths.results().glob("*/meta.json"))}
+    metas = {name: read_raw_meta(paths.committed(name) / "meta.json") for name in recorded_in(paths.results())}
     return [name for name, meta in metas.items() if meta["budget"]["name"] == "full" and meta["complete"]]
+
+
+def recorded_in(root: Path) -> list[str]:
+    """The studies with records in a folder, `paths.runs()` or `paths.results()`, in the order of their names.
+
+    Those are told by their meta.json, and in runs/ also by records without one, which `is_begun` refuses.
+    """
+    files = [(file, file.parent) for file in root.rglob("meta.json")]
+    files += [(file, file.parents[1]) for file in root.rglob("*/[0-9]*-*.json")]
+    apart = (".", _ASIDE)
+    found = (
+        folder for file, folder in files if not any(each.startswith(apart) for each in file.relative_to(root).parts)
+    )
+    return sorted({folder.relative_to(root).as_posix() for folder in found})
 
 
 def export(study: str, complete: bool) -> Path:
     """Write the records of a study that was run here to results/<study>/ as Parquet, with those already there.
 
-    The folder is replaced whole or not at all. complete: whether nothing of the study is missing; only such studies are
-    published.
+    Its records there are replaced whole or not at all; those of other studies in folders below it stay. complete:
+    whether nothing of the study is missing; only such studies are published.
     """
     if _run_here(study) is None:
-        if (paths.results() / study / "meta.json").exists():
+        if (paths.committed(study) / "meta.json").exists():
             raise MissingDataError(
                 f"study {study!r} was not run here, and what is known of it is in {paths.results() / study} already: "
                 "--csv FOLDER writes it elsewhere"
@@ -429,37 +450,56 @@ def export(study: str, complete: bool) -> Path:
         raise MissingDataError(f"study {study!r} was not run here: run it with `dmlrc study run {study}`, then export")
     records = load(study)
     target = paths.results() / study
-    before = _before(target)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        target.mkdir(parents=True, exist_ok=True)
         _recover(target)
-        if target.exists():
-            shutil.rmtree(before, ignore_errors=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{study}-") as temporary:
-            made = Path(temporary, study)
-            made.mkdir()  # with the usual permissions, which the temporary folder does not have
+        with replaced_files(target) as made:
             _write_parquet(records, made, complete)
-            if target.exists():
-                target.rename(before)  # stays there until the new one is in its place, whatever happens
-            made.rename(target)
-        shutil.rmtree(before, ignore_errors=True)
     except OSError as error:
         raise DmlrcError(f"cannot write {target} ({error.strerror}): {_way_out(error)}, and export again") from None
     finally:
         _recover(target)
+        with contextlib.suppress(OSError):
+            target.rmdir()  # where nothing could be written
     return target
 
 
-def _before(target: Path) -> Path:
-    """Where the committed records of a study are while new ones take their place."""
-    return target.with_name(f".{target.name}.before")
+@contextlib.contextmanager
+def replaced_files(target: Path) -> Iterator[Path]:
+    """An empty folder, whose files take the place of those of `target` at the end of the block; its folders stay.
+
+    Stopped at any moment, it leaves what was there before, see `paths.committed` and `_recover`.
+    """
+    with tempfile.TemporaryDirectory(dir=target, prefix=".") as temporary:
+        made, old = Path(temporary, "made"), Path(temporary, "old")
+        made.mkdir()
+        yield made
+        old.mkdir()
+        for path in _files(target):
+            shutil.copy2(path, old)
+        old.rename(target / paths.BEFORE)  # from now on what is there before counts, until this folder is gone
+        for path in _files(target):
+            path.unlink()
+        for path in _files(made):
+            path.rename(target / path.name)
+        (target / paths.BEFORE).rename(old)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_file())
 
 
 def _recover(target: Path) -> None:
     """Put committed records back that an export left aside which was stopped at a bad moment."""
-    if not target.exists():
-        with contextlib.suppress(OSError):  # there are none, as nearly always
-            _before(target).rename(target)
+    before = target / paths.BEFORE
+    if not before.is_dir():
+        return
+    for path in _files(target):
+        path.unlink()
+    for path in _files(before):
+        shutil.copy2(path, target)
+    with tempfile.TemporaryDirectory(dir=target, prefix=".") as temporary:
+        before.rename(Path(temporary, "old"))
 
 
 def _write_parquet(records: StudyRecords, folder: Path, complete: bool) -> None:
@@ -469,11 +509,12 @@ def _write_parquet(records: StudyRecords, folder: Path, complete: bool) -> None:
             frame = frame.assign(params=frame["params"].map(json.dumps))
         if name != "arrays" or len(frame):
             frame.to_parquet(folder / f"{name}.parquet", index=False, compression="zstd")
-    written = {path.name: _sha256(path) for path in sorted(folder.glob("*.parquet"))}
+    written = {path.name: sha256(path) for path in sorted(folder.glob("*.parquet"))}
     write_json(folder / "meta.json", records.meta | {"complete": complete, "sha256": written})
 
 
-def _sha256(path: Path) -> str:
+def sha256(path: Path) -> str:
+    """The checksum of a file, as meta.json of finished records has it."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -487,28 +528,40 @@ def read_raw_meta(path: Path) -> dict:
     return read_json(path, _RESTORE)
 
 
-def _read_meta(folder: Path) -> dict:
-    """The meta of a study; settings that are younger than its records have their defaults."""
+def _read_meta(folder: Path, study: str) -> dict:
+    """The meta of a study in its folder."""
     path = folder / "meta.json"
     told = checked(Meta, read_raw_meta(path), path, _RESTORE)
-    if told["study"] != folder.name:
+    settings = {each.name for each in fields(Protocol)}
+    if lacks := {*META_FIELDS} - told.keys() | settings - told["protocol"].keys():
+        raise _earlier(path, lacks)
+    if told["study"] != study:
         raise DmlrcError(f"{path} is of study {told['study']!r}: rename the folder, or move it away")
-    return migrate.meta(told)
+    return told
 
 
-def _read_parquet(folder: Path) -> StudyRecords:
-    meta = _read_meta(folder)
+META_FIELDS = (*CONFIGURATION, *GROWING, "kind", "parent", "experiment")
+"""What meta.json says of the study, besides facts of its data and machine; records of earlier versions lack some."""
+
+
+def _earlier(path: Path, lacks: Iterable[str]) -> DmlrcError:
+    return DmlrcError(
+        f"{path} is of an earlier version ({', '.join(sorted(lacks))} is not there): `dmlrc study rewrite` brings "
+        "records to today's form"
+    )
+
+
+def _read_parquet(folder: Path, study: str) -> StudyRecords:
+    meta = _read_meta(folder, study)
     files = {name: folder / f"{name}.parquet" for name in FRAMES}
     for name, digest_ in meta.get("sha256", {}).items():
         if not (folder / name).exists():
             raise _missing(folder / name)
-        if _sha256(folder / name) != digest_:
+        if sha256(folder / name) != digest_:
             raise DmlrcError(f"{folder / name} is not what was exported: restore it, for instance with `git checkout`")
-    optional = ("arrays", "reruns")  # only some protocols ask for arrays; old records have no reruns
-    read = {name: _parquet(file) for name, file in files.items() if file.exists() or name not in optional}
-    try:
-        frames = migrate.frames(read, meta)
-        frames = {name: _typed(frames[name], name) if name in frames else _frame([], name) for name in FRAMES}
+    read = {name: _parquet(file) for name, file in files.items() if file.exists() or name != "arrays"}
+    try:  # only some protocols ask for arrays
+        frames = {name: _typed(read[name], name) if name in read else _frame([], name) for name in FRAMES}
         for name in ("trials", "reruns"):
             frames[name] = frames[name].assign(params=frames[name]["params"].map(json.loads))
         frames["arrays"] = frames["arrays"].assign(values=frames["arrays"]["values"].map(list))
@@ -544,9 +597,17 @@ def unit_path(record: Mapping) -> Path:
     return Path(record["method"], f"{record['repetition']}-{record['kind']}-{record['number']:03d}.json")
 
 
+def unit_files(folder: Path) -> list[Path]:
+    """The files with records of units in the folder of a study under way, in their order.
+
+    Experiments around it lie in the same folder; the meta.json of one is where a method has its records.
+    """
+    return sorted(path for path in folder.glob("*/*.json") if path.name != "meta.json")
+
+
 def read_units(folder: Path, configuration: str) -> list[dict]:
     """Every record of a study under way, in the order of method, repetition, kind and number; see `read_unit`."""
-    return [read_unit(path, configuration) for path in sorted(folder.glob("*/*.json"))]
+    return [read_unit(path, configuration) for path in unit_files(folder)]
 
 
 def read_unit(path: Path, configuration: str) -> dict:
@@ -556,18 +617,16 @@ def read_unit(path: Path, configuration: str) -> dict:
     configuration.
     """
     told = read_json(path)
-    unit = checked(Unit, migrate.unit(told) if _names_method(told) else told, path)
-    _check_place(path, unit, path.parents[1].name)
+    if isinstance(told, dict) and "method" in told and (lacks := {"repetition", "row"} - told.keys()):
+        raise _earlier(path, lacks)
+    unit = checked(Unit, told, path)
+    _check_place(path, unit, path.parents[1].relative_to(paths.runs()).as_posix())
     if unit.get("digest", configuration) != configuration:
         raise DmlrcError(
             f"the record {path} was made under another configuration than meta.json of its study says: move it away, "
             "and it is made again"
         )
     return unit
-
-
-def _names_method(told: object) -> bool:
-    return isinstance(told, dict) and isinstance(told.get("method"), str)
 
 
 def model_path(record: Mapping, study: str) -> Path:
@@ -578,9 +637,7 @@ def model_path(record: Mapping, study: str) -> Path:
 def write_unit(record: Mapping, study: str) -> None:
     """Write the record of a unit where it belongs, if it holds what a record may hold."""
     path = paths.runs() / study / unit_path(record)
-    write_json(path, checked(Unit, migrate.unit(_finite(record)), path))
-    if (old := _before_repetitions(path)) != path:
-        old.unlink(missing_ok=True)  # the same unit, which must not count twice
+    write_json(path, checked(Unit, _finite(record), path))
 
 
 SAME = 1e-4
@@ -608,16 +665,18 @@ def problems(study: str) -> list[str]:
     said = []
     folder = paths.runs() / study
     try:
-        configuration = digest(_read_meta(folder)) if is_begun(study) or (folder / "meta.json").exists() else None
+        configuration = (
+            digest(_read_meta(folder, study)) if is_begun(study) or (folder / "meta.json").exists() else None
+        )
     except DmlrcError as error:
         said.append(str(error))
         configuration = None
     for path in sorted(folder.glob("*/*")) if configuration else []:
         try:
-            if path.suffix == _PART or (path.is_dir() and path.name.startswith(_ASIDE)):
+            if path.suffix in (_PART, ".safetensors") or path.name == "meta.json":
                 continue
-            if path.suffix == ".safetensors":
-                continue
+            if path.is_dir() and (path.name.startswith(_ASIDE) or any(path.parent.rglob("meta.json"))):
+                continue  # set aside, or an experiment around this one
             if path.suffix != ".json":
                 raise DmlrcError(f"{path} is no record: move it away")
             read_unit(path, configuration)
@@ -630,18 +689,10 @@ def problems(study: str) -> list[str]:
     return said
 
 
-def _before_repetitions(path: Path) -> Path:
-    """Where the record lay before a study had repetitions."""
-    return path.with_name(path.name.removeprefix("0-"))
-
-
 def _check_place(path: Path, unit: Mapping, study: str) -> None:
     """Raise DmlrcError for a record that lies where another one belongs: a copy must not count as a run of its own."""
     right = unit_path(unit)
-    if (
-        path.relative_to(path.parents[1]) not in (right, _before_repetitions(right))
-        or unit.get("study", study) != study
-    ):
+    if path.relative_to(path.parents[1]) != right or unit.get("study", study) != study:
         raise DmlrcError(
             f"the record {path} says that it is {right} of study {unit.get('study', study)!r}: move it there, or away"
         )
@@ -651,7 +702,6 @@ def from_units(units: Iterable[dict], meta: dict) -> StudyRecords:
     """The data frames of these records."""
     rows = {name: [] for name in FRAMES}
     for unit in units:
-        unit = migrate.unit(unit)
         of_method = {name: unit[name] for name in _METHOD}
         run_key = of_method | {"kind": unit["kind"], "number": unit["number"]}
         test_key = of_method | {"rerun": unit["number"]}

@@ -7,7 +7,7 @@ import nbformat
 import numpy as np
 import pandas as pd
 
-from dmlrc import migrate, paths, records, studies
+from dmlrc import paths, records, rewriting, studies
 from dmlrc.data import registry
 from dmlrc.methods import Int
 from dmlrc.papers import musgrave2020
@@ -38,7 +38,7 @@ def write_units(units, meta):
     folder = paths.runs() / meta["study"]
     records.write_json(folder / "meta.json", meta)
     for each in units:
-        records.write_json(folder / each["method"] / f"{each['kind']}-{each['number']:03d}.json", each)
+        records.write_json(folder / records.unit_path(each), each)
 
 
 def write_fake_experiments(main, missing=()):
@@ -131,8 +131,10 @@ def fake_units(
         "dataset": dataset,
         "protocol": asdict(protocol),
         "budget": asdict(Budget("fake", trials=trials, reruns=reruns)),
+        "repetitions": 1,
         "seed": 0,
         "class_order": "default",
+        "contents": None,
         "data": {"name": dataset, "images": 16776, "classes": 1398, "shape": [1, 28, 28]},
         **FACTS,
     }
@@ -159,6 +161,9 @@ def unit(method, kind, number, runs, params=None, scores=None, failed=False):
     values = [run["val"]["map_at_r"] for run in runs if "map_at_r" in run["val"]]
     return {
         "method": method,
+        **rewriting.place(method),
+        "repetition": 0,
+        "proposals": 1,
         "kind": kind,
         "number": number,
         "params": params or {},
@@ -260,7 +265,7 @@ def made_records(name, scores=(), curves=(), arrays=(), diverged=()):
         "curves": frame.assign(kind="rerun", fold=0).astype({"value": float}),
         "arrays": pd.DataFrame(arrays, columns=["method", "rerun", "setting", "name", "values"]),
     }
-    told = {name: frame.reindex(columns=list(COLUMNS[name])) for name, frame in migrate.frames(frames, meta).items()}
+    told = {name: frame.reindex(columns=list(COLUMNS[name])) for name, frame in rewriting.frames(frames, meta).items()}
     return records.StudyRecords(**told, meta=meta)
 
 

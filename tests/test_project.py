@@ -132,8 +132,8 @@ def test_a_loss_can_be_run_by_the_command_of_the_contributors_page():
     """The page names three studies: of a loss of the Reality Check, of one after 2019, of one of another paper."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     (row,) = [line for line in text.splitlines() if line.startswith("| a loss ")]
-    named = {"glyphs-smoke": "arcface", "glyphs-smoke-after2019": "circle", "glyphs-smoke-roth2020": "quadruplet"}
-    assert set(re.findall(r"glyphs-smoke[\w-]*", row)) == set(named)
+    named = {"glyphs-smoke": "arcface", "glyphs-smoke/after2019": "circle", "glyphs-smoke/roth2020": "quadruplet"}
+    assert set(re.findall(r"glyphs-smoke[\w/-]*", row)) == set(named)
     for study, method in named.items():
         assert studies.get(study).method(method)
 
@@ -141,7 +141,7 @@ def test_a_loss_can_be_run_by_the_command_of_the_contributors_page():
 def test_the_readme_is_short_and_counts_the_published_studies():
     readme = (ROOT / "README.md").read_text()
     assert len(readme.splitlines()) <= 110
-    complete = [path for path in ROOT.glob("results/*/meta.json") if json.loads(path.read_text())["complete"]]
+    complete = [path for path in ROOT.glob("results/**/meta.json") if json.loads(path.read_text())["complete"]]
     assert f"The records of {len(complete)} studies are committed" in " ".join(readme.split())
 
 

@@ -21,7 +21,7 @@ def test_records_here(smoke):
     assert recorded.count(smoke) == schedule.progress(smoke)
     made, total = recorded.count(smoke)
     assert made == total == smoke.units
-    (paths.runs() / "glyphs-smoke" / "contrastive" / "trial-001.json").unlink()
+    (paths.runs() / "glyphs-smoke" / "contrastive" / "0-trial-001.json").unlink()
     assert recorded.count(smoke) == (total - 1, total)
     (paths.runs() / "glyphs-smoke" / "contrastive" / "notes.json").write_text("{}")
     assert recorded.count(smoke) == (total - 1, total)

@@ -12,13 +12,14 @@ import pandas as pd
 import pytest
 from factories import fake_units, write_fake_study
 
-from dmlrc import cli, migrate, paths, records, schedule, studies
+from dmlrc import cli, paths, records, schedule, studies
 from dmlrc.errors import DmlrcError
 
 COMMITTED = Path(__file__).parents[1] / "results"
 UNIT = {
     "study": "fake-study",
     "method": "contrastive",
+    "proposals": 1,
     "row": "contrastive",
     "level": None,
     "level_number": None,
@@ -187,14 +188,6 @@ def test_a_fold_that_is_missing_is_noticed(committed):
     kept.to_parquet(committed / "scores.parquet", index=False)
     with pytest.raises(DmlrcError, match=r"rerun 1 of triplet .* lacks its scores"):
         records.load("fake-study")
-
-
-def test_a_record_in_the_old_place_gives_way_to_the_one_that_is_made_again(unit_file):
-    path = unit_file(UNIT)
-    path.rename(path.with_name("trial-000.json"))  # before repetitions
-    assert len(records.load("fake-study").trials) == 1
-    records.write_unit(changed(value=0.4), "fake-study")
-    assert records.load("fake-study").trials["value"].tolist() == [0.4]
 
 
 def test_records_set_aside_one_right_after_the_other_are_all_kept(unit_file):
@@ -441,7 +434,7 @@ def test_the_command_that_checks_names_every_problem(committed, capsys, monkeypa
     assert "Traceback" not in told.err
 
 
-@pytest.mark.parametrize("name", sorted(path.parent.name for path in COMMITTED.glob("*/meta.json")))
+@pytest.mark.parametrize("name", records.recorded_in(COMMITTED))
 def test_committed_records_are_sound(monkeypatch, name):
     monkeypatch.setattr(paths, "results", lambda: COMMITTED)
     study = studies.get(name)  # reading them checks them; what they lack would be a sentence
@@ -482,21 +475,6 @@ def test_what_was_asked_for_grows_and_does_not_shrink(committed):
 # Older records
 
 
-def test_what_older_records_do_not_say_is_filled_in(committed):
-    """Records from before repetitions, levels and a frame of reruns; the names of sweeps held the rest."""
-    for file in committed.glob("*.parquet"):
-        table = pd.read_parquet(file)
-        table.drop(columns=["row", "level", "level_number", "repetition"]).to_parquet(file, index=False)
-    (committed / "reruns.parquet").unlink()
-    without_checksums(committed)
-    found = records.load("fake-study")
-    assert set(found.trials["repetition"]) == {0}
-    assert found.scores["row"].equals(found.scores["method"])
-    assert found.reruns["params"].isna().all()
-    assert len(found.reruns) == found.runs[found.runs["kind"] == "rerun"].groupby(["method", "number"]).ngroups
-    assert found.meta["repetitions"] == 1
-
-
 def test_records_say_where_and_with_which_torch_each_was_made_beside_older_ones_that_do_not(committed):
     columns = ["device", "torch"]
     for name in ("trials", "reruns"):
@@ -513,33 +491,3 @@ def test_records_say_where_and_with_which_torch_each_was_made_beside_older_ones_
     made_again = (trials["method"] == "contrastive") & (trials["trial"] == 0)
     assert trials[made_again][columns].to_dict("records") == [here]
     assert trials[~made_again][columns].isna().all(axis=None)
-
-
-@pytest.mark.parametrize(
-    ("name", "level", "number"),
-    [
-        ("margin_12@decay4e-05", "decay4e-05", 4e-05),
-        ("margin_12@dim128", "dim128", 128.0),
-        ("softmax@227px", "227px", 227.0),
-        ("norm_softmax@25x3", "25x3", None),
-        ("squeezenet1_0@imagenet", "imagenet", None),
-        ("softmax@spc4", "spc4", None),
-        ("triplet", None, None),
-    ],
-)
-def test_the_names_of_old_sweeps_are_read_in_one_way(name, level, number):
-    place = migrate.place(name)
-    assert place == {"row": name.partition("@")[0], "level": level, "level_number": number}
-
-
-@pytest.mark.parametrize(
-    ("name", "budget", "kinship"),
-    [
-        ("grocery-frozen-rate1e-4", "full", ("table", None, None)),
-        ("grocery-frozen-rate1e-4-roth2020-dims", "full", ("experiment", "grocery-frozen-rate1e-4", "roth2020-dims")),
-        ("glyphs-quick-oi2021-rates", "rate", ("rates", "glyphs-quick", "oi2021-rates")),
-    ],
-)
-def test_the_kinship_of_old_studies(name, budget, kinship):
-    meta = migrate.meta({"study": name, "budget": {"name": budget}, "protocol": {}})
-    assert (meta["kind"], meta["parent"], meta["experiment"]) == kinship

@@ -117,7 +117,7 @@ def _on_sop(method: Method) -> Method:
 SOP_METHODS = tuple(map(_on_sop, METHODS))
 
 # The same rules with a trunk that a CPU can train: nothing but the fields below differs.
-# The rate is for short runs: the best of four on validation folds of the glyphs, results/glyphs-quick-rate-*. RMSprop's
+# The rate is for short runs: the best of four on validation folds of the glyphs, results/glyphs-quick/rate-*. RMSprop's
 # first step is ten times its rate.
 CHARACTERS = replace(
     PROTOCOL,
@@ -132,7 +132,7 @@ CHARACTERS = replace(
 )
 
 # The same rules on fixed ImageNet features: only the linear embedder trains. The rate of each data set is the best of
-# six on its validation classes, with a worse one on either side: results/<data set>-frozen-rates.
+# six on its validation classes, with a worse one on either side: results/<data set>-frozen/rates.
 FROZEN = replace(
     PROTOCOL,
     name="musgrave2020-frozen",
@@ -146,7 +146,7 @@ FROZEN = replace(
 # What the first studies ran, at the edge of three rates and with many runs cut off.
 FROZEN_RATE1E4 = replace(
     FROZEN,
-    lr=1e-4,  # the best of 1e-4, 3e-4, 1e-3 on validation folds: results/grocery-frozen-rate1e-4-rate-*
+    lr=1e-4,  # the best of 1e-4, 3e-4, 1e-3 on validation folds: results/first-runs/grocery-frozen/rate-*
     patience=5,
     max_epochs=20,
     per_class=False,

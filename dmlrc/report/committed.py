@@ -20,10 +20,10 @@ with suppress(DmlrcError):  # damaged ones are named in the chapter that reads t
     _replaced = {first for main, first in TOO_HIGH_A_RATE.items() if main in _published}
 _around = {study.name for study in catalogue.known().values() if study.parent in _replaced}
 
-for meta in sorted(paths.results().glob("*/meta.json")):
-    if meta.parent.name not in _around:
+for name in records.recorded_in(paths.results()):
+    if name not in _around:
         with suppress(DmlrcError):
-            found = records.load(meta.parent.name)
+            found = records.load(name)
             if found.searches > 1:
                 tables.accuracy(found)
 

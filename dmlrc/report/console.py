@@ -50,7 +50,8 @@ def matching(word: str) -> list[str]:
     Raises UsageError where there is none.
     """
     own = tuple(dmlrc.studies.own_studies())
-    found = [each for name, each in dmlrc.studies.known().items() if word in name]
+    known, word = dmlrc.studies.known(), dmlrc.names.current(word)
+    found = [each for name, each in known.items() if word in name]
     if not found:
         raise UsageError(f"no study has {word!r} in its name: `dmlrc study list --all` has every one")
     found.sort(key=lambda each: not {each.name, each.parent} & {*own})

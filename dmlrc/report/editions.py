@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from dmlrc import records, studies
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
+from dmlrc.names import current
 from dmlrc.protocol import TABLE
 from dmlrc.records import StudyRecords
 from dmlrc.report import missing, repetitions
@@ -60,7 +61,7 @@ def _parts(edition: str) -> list[str]:
 def _named(part: str) -> list[str]:
     """The studies of one part of an edition."""
     if part != PUBLISHED:
-        return [QUICK_STUDY if part == QUICK else part]
+        return [QUICK_STUDY if part == QUICK else current(part)]
     recorded = records.published()
     replaced = {high for name, high in TOO_HIGH_A_RATE.items() if name in recorded}
     apart = {*experiments.around(), *DEPTHS, *MOBILENETS, *ICONS, *replaced}

@@ -160,6 +160,6 @@ def linked(table: pd.DataFrame) -> pd.DataFrame:
     address = os.environ.get("DMLRC_REPOSITORY")
     root = f"{address}/tree/{provenance.commit().removesuffix('-dirty')}" if address else "../../.."
     link = Markup('<a href="{}/results/{}/">{}</a>')
-    here = {name: (paths.results() / name).exists() for name in table["record"].unique()}
+    here = {name: (paths.committed(name) / "meta.json").exists() for name in table["record"].unique()}
     links = [link.format(root, name, name) if here[name] else name for name in table["record"]]
     return table.assign(record=pd.Series(links, table.index, dtype=object))  # plain strings would forget their `Markup`

@@ -46,6 +46,7 @@ from matplotlib.text import Annotation, Text
 from matplotlib.ticker import FixedLocator
 
 from dmlrc.errors import DmlrcError
+from dmlrc.names import folded as id_of
 from dmlrc.records import StudyRecords
 from dmlrc.report import build, claims, editions, publish, titles
 from dmlrc.report.claims import rule
@@ -135,12 +136,13 @@ def _recorded(only: Collection[str]) -> Iterator[Files]:
             files[path] = text()
 
     def table(name, cells, caption, data=None, marks=None, **_):
+        name = id_of(name)
         keep(f"tables/{name}.csv", lambda: cells_as_seen(cells, marks))
         if data is not None:
             keep(f"numbers/{name}.csv", lambda: _csv(data))
 
     def figure(name, drawings, *_, **__):
-        keep(f"figures/{name}.json", lambda: drawn(drawings))
+        keep(f"figures/{id_of(name)}.json", lambda: drawn(drawings))
         plt.close("all")
 
     silent = {name: lambda *_, **__: None for name in SILENT if hasattr(publish, name)}

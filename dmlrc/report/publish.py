@@ -1,8 +1,9 @@
 """How a chapter shows things: tables, figures, sentences with computed numbers, and the scalars it records.
 
 Each display carries two forms: HTML for JupyterLab, and MyST text for the book, where a table or figure gets its id as
-a label, a caption, and download links. The downloads lie in book/chapters/exports/ (or $DMLRC_EXPORTS). Studies that go
-by their slugs in what is shown here are printed by their titles (`dmlrc.report.titles`); downloads keep the slugs.
+a label, a caption, and download links; the slash in the name of a study is a dash there. The downloads lie in
+book/chapters/exports/ (or $DMLRC_EXPORTS). Studies that go by their slugs in what is shown here are printed by their
+titles (`dmlrc.report.titles`); downloads keep the slugs.
 
 What a user named (a folder of images, the label of a method) may hold anything. In cells all text is shown as it is,
 unless it is `Markup`; in sentences and captions, which are Markdown, `dmlrc.report.labels.prose` must stand around it.
@@ -30,6 +31,7 @@ from matplotlib.text import Text
 from pandas.io.formats.style import Styler
 
 from dmlrc import paths
+from dmlrc.names import folded as id_of
 from dmlrc.report import about, editions, labels, svg, titles
 
 SCALARS = "application/vnd.dmlrc.scalars+json"
@@ -182,6 +184,7 @@ def table(
     filters: the page lets its reader choose among the rows. folded: what the line says behind which the table is
     folded; for the numbers behind a figure, and for what only a checker reads. links: where the names of rows lead to.
     """
+    name = id_of(name)
     plain = cells.map(lambda cell: cell.striptags() if isinstance(cell, Markup) else cell)  # links are of pages
     _export(f"{name}.csv", (plain if data is None else data).to_csv(float_format="%.6g"))
     plain, cells = titles.in_headings(plain), titles.in_headings(cells)
@@ -218,6 +221,7 @@ def figure(name: str, drawings: Figure | Sequence[Figure], caption: str, message
     several stand side by side where the page has room, else one below another; from the second on their files are
     `<name>-<number>.svg`. folded: of `table`.
     """
+    name = id_of(name)
     several = [drawings] if isinstance(drawings, Figure) else drawings
     files = {f"{name}-{number}" if number > 1 else name: each for number, each in enumerate(several, 1)}
     panels = "".join(svg.inline(_written(each, file)) for file, each in files.items())
@@ -246,6 +250,7 @@ def _written(drawing: Figure, name: str) -> str:
 
 def pictures(name: str, html: str, caption: str) -> None:
     """Show pictures that are HTML under their id; there is nothing to download."""
+    name = id_of(name)
     caption = _printed(caption)
     _display(
         f"{html}<p>{_html(caption)}</p>",

@@ -31,7 +31,7 @@ def grid_of(study: StudyRecords) -> StudyRecords | None:
 
 def embedder_grid_of(study: StudyRecords) -> StudyRecords | None:
     """The grid of the embedder's own rate beside a study's trunk; None where none was run."""
-    return records.find(f"{study.name}-embedder-rates")
+    return records.find(f"{study.name}/embedder-rates")
 
 
 def recorded(edition: Sequence[StudyRecords]) -> dict[str, StudyRecords]:
@@ -101,7 +101,7 @@ def of_papers(edition: Sequence[StudyRecords]) -> pd.DataFrame:
         for paper in papers.ALL:
             if (found := experiments.load(main.name, paper.key)) is not None:
                 told = {"study": main.name, "paper": paper.key, "in_use": found.meta["protocol"]["lr"]}
-                rows.append(told | _peak(records.find(f"{main.name}-{paper.key}-rates")))
+                rows.append(told | _peak(records.find(f"{main.name}/{paper.key}/rates")))
     return pd.DataFrame(rows, columns=["study", "paper", "in_use", *_peak(None)])
 
 
@@ -110,7 +110,7 @@ def of_depths() -> pd.DataFrame:
 
     A row a study whose grid is recorded whole: of one that is not, the best rate may still be to come.
     """
-    grids = {name: records.find(f"{name}-rates") for name in DEPTHS}
+    grids = {name: records.find(f"{name}/rates") for name in DEPTHS}
     rows = [
         {"study": name, "in_use": studies.STUDIES[name].protocol.lr} | _peak(grid)
         for name, grid in grids.items()
@@ -128,7 +128,7 @@ def of_embedders() -> pd.DataFrame:
     """
     rows = []
     for name in DEPTHS:
-        shared, own = (records.find(f"{name}-{which}") for which in ("rates", "embedder-rates"))
+        shared, own = (records.find(f"{name}/{which}") for which in ("rates", "embedder-rates"))
         if shared is None or own is None or not (_is_whole(shared) and _is_whole(own)):
             continue
         of_trunk = studies.STUDIES[name].protocol.lr

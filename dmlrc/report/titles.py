@@ -149,11 +149,11 @@ def experiment(name: str, of: str) -> str:
         return OURS[name]
     if name in RATES:  # ours, under the paper's protocol
         return f"{METHODS_TABLE}, {SWEEPS[name]}"
-    sweep = re.sub(r"^order(?=\d)", f"{SWEEPS['random']} ", name.removeprefix(of).removeprefix("-"))
+    sweep = re.sub(r"^order-(?=\d)", f"{SWEEPS['random']} ", name.removeprefix(of).removeprefix("/"))
     return f"{paper(of)}: {SWEEPS.get(sweep, sweep)}" if sweep else paper(of)
 
 
-_QUOTED, _BARE = re.compile(r"(?<!`)`([\w-]+)`(?!`)"), re.compile(r"(?<!study run )(?<![\w`/=-])([\w-]+)(?![\w`/-])")
+_QUOTED, _BARE = re.compile(r"(?<!`)`([\w/-]+)`(?!`)"), re.compile(r"(?<!study run )(?<![\w`/=-])([\w/-]+)(?![\w`/-])")
 """What may be the slug of a study."""
 
 

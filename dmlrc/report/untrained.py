@@ -198,7 +198,7 @@ def _recorded(name: str, settings: Mapping[str, object], wanted: Mapping[str, Se
 
 
 def _file(name: str) -> Path:
-    return paths.results() / f"{name}.csv"
+    return paths.measured() / f"{name}.csv"
 
 
 @torch.no_grad()

@@ -7,9 +7,9 @@ far as the trunk allows. What differs stands in the deviation ledger of the pape
 Batches are smaller than the papers', since half of Grocery Store has 40 classes: 64 (Roth et al.: 112), 60 (Fehervari
 et al.: 120).
 
-Rates: around each of the tables of `GRIDS_OF` the best of a wide grid on its validation folds, `<main>-<paper>-rates`;
+Rates: around each of the tables of `GRIDS_OF` the best of a wide grid on its validation folds, `<main>/<paper>/rates`;
 around a reader's own table of that kind one between those that the grids chose. Elsewhere the best of three, from
-results/grocery-frozen-rate1e-4-*-rates for frozen trunks and results/glyphs-quick-*-rates for trained ones, so those
+results/first-runs/grocery-frozen/*/rates for frozen trunks and results/glyphs-quick/*/rates for trained ones, so those
 are rates for short runs; that of Zhai and Wu is the lowest of its three.
 """
 
@@ -55,7 +55,7 @@ _RATE_METHODS = {
 }
 WHOLE_IMAGES = "227px"
 """The level of images that are not made smaller, by the pixels that most trunks here see; pages print a study's own."""
-RATES_OF = ("grocery-frozen-rate1e-4", "glyphs-quick")
+RATES_OF = ("first-runs/grocery-frozen", "glyphs-quick")
 """The studies on whose validation classes the rates of most were chosen: of frozen trunks, and of trained ones."""
 GRIDS_OF = ("cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen")
 """The studies around which each paper's rate is chosen on their own validation classes; first the grid, then these."""
@@ -65,7 +65,7 @@ _CHOSEN_RATES: dict[str, dict[str, float]] = {
     "grocery-frozen": {"roth2020": 3e-4, "fehervari2019": 3e-4, "zhai2019": 3e-2, "oi2021": 1e-1},
 }
 _BETWEEN_THEM = {"roth2020": 3e-4, "fehervari2019": 3e-4, "zhai2019": 1e-2, "oi2021": 1e-2}
-FIRST_RUNS = ("grocery-frozen-rate1e-4", "cars196crops-frozen-rate1e-4")
+FIRST_RUNS = ("first-runs/grocery-frozen", "first-runs/cars196crops-frozen")
 """Tables that are run again at another learning rate; around them all rates are those of short runs, class weights and
 proxies begin longer than in the papers' code, and those of Roth et al.'s Softmax hardly move."""
 _GRID_RATES = {  # run from the last to the first; the second stands in the protocol of the records
@@ -82,7 +82,7 @@ _GRID_METHODS = {
 
 
 def experiments(main: Study) -> Iterator[Study]:
-    """Every experiment around a main study, named `<main>-<experiment>`.
+    """Every experiment around a main study, named `<main>/<experiment>`.
 
     On a data set of features those rows are left out that want another trunk or input, and experiments that then vary
     nothing any more.
@@ -123,7 +123,7 @@ def _experiments(main: Study) -> Iterator[Study]:
     yield from _oi(main)
     yield replace(
         main,
-        name=f"{main.name}-after2019",
+        name=f"{main.name}/after2019",
         methods=after2019.METHODS,
         kind="experiment",
         parent=main.name,
@@ -150,7 +150,7 @@ def _study(
 ) -> Study:
     budget = main.budget.base
     return Study(
-        f"{main.name}-{name}",
+        f"{main.name}/{name}",
         _dataset(main),
         protocol,
         Budget(budget, trials=0, reruns=_SEEDS[budget][sweep], **_caps(main)),
@@ -260,9 +260,9 @@ def _roth(main: Study) -> Iterator[Study]:
     yield _study(main, "roth2020", protocol, methods)
     for name, sweep in sweeps.items():
         # spectra are only shown of the table's runs
-        yield _study(main, f"roth2020-{name}", replace(protocol, arrays=()), rows(sweep), sweep=True)
+        yield _study(main, f"roth2020/{name}", replace(protocol, arrays=()), rows(sweep), sweep=True)
     equal = _same_images(main, protocol, (8, 16, 32, 64), six, 64)
-    yield _study(main, "roth2020-batches-equal", replace(protocol, arrays=()), rows(equal), sweep=True)
+    yield _study(main, "roth2020/batches-equal", replace(protocol, arrays=()), rows(equal), sweep=True)
 
 
 def _same_images(
@@ -290,9 +290,9 @@ def _fehervari(main: Study) -> Iterator[Study]:
     yield _study(main, "fehervari2019", protocol, methods)
     few = _few(main, methods[:-1])  # all but the ensemble
     for name, sweep in fehervari2019.sweeps(few).items():
-        yield _study(main, f"fehervari2019-{name}", protocol, rows(sweep), sweep=True)
+        yield _study(main, f"fehervari2019/{name}", protocol, rows(sweep), sweep=True)
     equal = _same_images(main, protocol, fehervari2019.BATCH_SIZES, few, 60)
-    yield _study(main, "fehervari2019-batches-equal", protocol, rows(equal), sweep=True)
+    yield _study(main, "fehervari2019/batches-equal", protocol, rows(equal), sweep=True)
 
 
 def _zhai_protocol(main: Study) -> Protocol:
@@ -308,12 +308,12 @@ def _zhai(main: Study) -> Iterator[Study]:
     shares = levels("share", _SHARES, softmax, "class_share")
     at_512 = replace(protocol, embedding_dim=512)
     yield _study(main, "zhai2019", protocol, zhai2019.METHODS)
-    yield _study(main, "zhai2019-losses", at_512, ONE_PIPELINE, sweep=True)
-    yield _study(main, "zhai2019-losses-equal", at_512, rows(_equal_losses(_classes(main))), sweep=True)
-    yield _study(main, "zhai2019-dims", protocol, rows(dims), sweep=True)
-    yield _study(main, "zhai2019-samples", at_512, rows(samples), sweep=True)
-    yield _study(main, "zhai2019-layer_norm", at_512, rows(zhai2019.layer_norm(softmax)), sweep=True)
-    yield _study(main, "zhai2019-shares", at_512, rows(shares), sweep=True)
+    yield _study(main, "zhai2019/losses", at_512, ONE_PIPELINE, sweep=True)
+    yield _study(main, "zhai2019/losses-equal", at_512, rows(_equal_losses(_classes(main))), sweep=True)
+    yield _study(main, "zhai2019/dims", protocol, rows(dims), sweep=True)
+    yield _study(main, "zhai2019/samples", at_512, rows(samples), sweep=True)
+    yield _study(main, "zhai2019/layer_norm", at_512, rows(zhai2019.layer_norm(softmax)), sweep=True)
+    yield _study(main, "zhai2019/shares", at_512, rows(shares), sweep=True)
 
 
 _SHARES = (1.0, 0.5, 0.25, 0.1)  # a thousandth of our classes would be none
@@ -363,11 +363,11 @@ _ORDERS = 10
 def _oi(main: Study) -> Iterator[Study]:
     protocol = _like(main, oi2021.PROTOCOL)
     for order in oi2021.CLASS_ORDERS:
-        name = "oi2021" if order == "default" else f"oi2021-{order}"
+        name = "oi2021" if order == "default" else f"oi2021/{order}"
         yield _study(main, name, protocol, oi2021.METHODS, class_order=order, seed=oi2021.SEED + main.seed)
     for number in range(2, _ORDERS + 1) if main.repetitions > 1 else ():  # the first random one stands above
         seed = oi2021.SEED + main.seed + number
-        yield _study(main, f"oi2021-order{number}", protocol, oi2021.METHODS, class_order="random", seed=seed)
+        yield _study(main, f"oi2021/order-{number}", protocol, oi2021.METHODS, class_order="random", seed=seed)
 
 
 def _rates(main: Study, protocol: Protocol, methods: tuple[Method, ...]) -> Study:
@@ -397,6 +397,6 @@ def _watched(main: Study, protocol: Protocol, sweep: Sequence[Level]) -> Study:
         **{"folds": 4, "split": "halves", "arrays": (), "train_metrics": (), "binary": False},
         val_metrics=("map_at_r", "precision_at_1"),
     )
-    study = _study(main, f"{protocol.paper}-rates", watched, rows(sweep))
+    study = _study(main, f"{protocol.paper}/rates", watched, rows(sweep))
     budget = replace(study.budget, name="rate", trials=1, reruns=0)
     return replace(study, kind="rates", budget=budget, expected="3 minutes, 2 cores")

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dmlrc import paths
+from dmlrc import names, paths
 from dmlrc.errors import UsageError, unknown
 from dmlrc.methods import LEARNING_RATE, Float, Level, Method, levels, rows
 from dmlrc.papers import after2019, fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
@@ -18,7 +18,7 @@ def rate_study(study: Study, rate: float) -> Study:
     """The short search that judges one learning rate: a few methods, random settings, validation folds only."""
     return replace(
         study,
-        name=f"{study.name}-rate-{rate:.0e}",
+        name=f"{study.name}/rate-{rate:.0e}",
         kind="rates",
         parent=study.name,
         experiment=f"rate-{rate:.0e}",
@@ -99,7 +99,7 @@ def _fehervari() -> list[Study]:
     sop = replace(fehervari2019.PROTOCOL, split="official")
     return [
         _fixed("cub200", fehervari2019.PROTOCOL, fehervari2019.METHODS, fehervari2019.BUDGET),
-        _fixed("cub200", fehervari2019.RESNET50, fehervari2019.RESNET50_METHODS, fehervari2019.BUDGET, "-resnet50"),
+        _fixed("cub200", fehervari2019.RESNET50, fehervari2019.RESNET50_METHODS, fehervari2019.BUDGET, "/resnet50"),
         _fixed("cars196", fehervari2019.PROTOCOL, fehervari2019.METHODS, fehervari2019.BUDGET),
         _fixed("sop", sop, fehervari2019.SOP_METHODS, fehervari2019.BUDGET),
     ]
@@ -112,7 +112,7 @@ def _oi(dataset: str) -> list[Study]:
             oi2021.PROTOCOL,
             oi2021.METHODS,
             oi2021.BUDGET,
-            "" if order == "default" else f"-{order}",
+            "" if order == "default" else f"/{order}",
             class_order=order,
             seed=oi2021.SEED,
         )
@@ -169,10 +169,13 @@ def _depths() -> list[Study]:
     Methods tables, but of one question, which has its own chapter. Their rates are what the grids chose.
     """
     tables = {
-        "cars196crops-last-block": ("cars196crops", musgrave2020.LAST_BLOCK),
-        "cars196crops-embedder-alone": ("cars196crops", replace(musgrave2020.EMBEDDER_ALONE, lr=1e-4)),
-        "cub200-2010-last-block": ("cub200_2010", replace(musgrave2020.LAST_BLOCK, lr=1e-5)),
-        "cub200-2010-embedder-alone": ("cub200_2010", musgrave2020.EMBEDDER_ALONE),
+        "cars196crops-depths/squeezenet-last-block": ("cars196crops", musgrave2020.LAST_BLOCK),
+        "cars196crops-depths/squeezenet-embedder-alone": (
+            "cars196crops",
+            replace(musgrave2020.EMBEDDER_ALONE, lr=1e-4),
+        ),
+        "cub200-2010-depths/squeezenet-last-block": ("cub200_2010", replace(musgrave2020.LAST_BLOCK, lr=1e-5)),
+        "cub200-2010-depths/squeezenet-embedder-alone": ("cub200_2010", musgrave2020.EMBEDDER_ALONE),
         "omniglot-scratch": ("omniglot", musgrave2020.SCRATCH),
     }
     methods = tuple(each for each in musgrave2020.METHODS if each.name in _EIGHT)
@@ -220,7 +223,7 @@ def _mobilenet(dataset: str, depth: str, epochs: int) -> Study:
     )
     expected = {"embedder": "10 minutes, 1 core", "last-block": "1 hour, 1 core", "half": "20 hours, 1 core"}
     return Study(
-        f"{dataset.replace('_', '-')}-mobilenetv2-{depth}{'-2000' if epochs == 20 else ''}",
+        f"{dataset.replace('_', '-')}-depths/mobilenetv2-{depth}{'-2000' if epochs == 20 else ''}",
         dataset,
         protocol,
         Budget("full", trials=0, reruns=3),
@@ -249,9 +252,9 @@ ICONS = (_icons().name,)
 DEPTHS = tuple(study.name for study in _depths())
 """The studies of depths of training."""
 TOO_HIGH_A_RATE = {
-    "cub200-2010-frozen": "cub200-2010-frozen-rate-tenfold",
-    "cars196crops-frozen": "cars196crops-frozen-rate1e-4",
-    "grocery-frozen": "grocery-frozen-rate1e-4",
+    "cub200-2010-frozen": "cub200-2010-frozen/rate-tenfold",
+    "cars196crops-frozen": "first-runs/cars196crops-frozen",
+    "grocery-frozen": "first-runs/grocery-frozen",
 }
 """The same methods table at a rate too high for it: for two of them that is the first run, at 1e-4."""
 
@@ -295,7 +298,7 @@ def _beside(study: Study, experiment: str, methods: tuple[Method, ...], expected
     """An experiment around a methods table that is searched like it."""
     return replace(
         study,
-        name=f"{study.name}-{experiment}",
+        name=f"{study.name}/{experiment}",
         methods=methods,
         kind="experiment",
         parent=study.name,
@@ -308,7 +311,7 @@ def tenfold_rate(study: Study) -> Study:
     """The methods of the grid at ten times the study's rate, once: the second hypothesis of the preregistration."""
     return replace(
         study,
-        name=f"{study.name}-rate-tenfold",
+        name=f"{study.name}/rate-tenfold",
         protocol=replace(study.protocol, lr=10 * study.protocol.lr),
         methods=tuple(map(study.method, _EIGHT)),
         repetitions=1,
@@ -319,7 +322,7 @@ def tenfold_rate(study: Study) -> Study:
     )
 
 
-_RATES = {"grocery-frozen-rate1e-4": (1e-4, 3e-4, 1e-3), "glyphs-quick": (3e-5, 1e-4, 3e-4, 1e-3)}
+_RATES = {"first-runs/grocery-frozen": (1e-4, 3e-4, 1e-3), "glyphs-quick": (3e-5, 1e-4, 3e-4, 1e-3)}
 _REPEATED = Budget("full", trials=50, reruns=3)  # three times, each a search of its own
 _ALL = (
     _methods_table("glyphs-smoke", "glyphs-small", musgrave2020.CHARACTERS, SMOKE, "1 minute, 2 cores"),
@@ -327,9 +330,9 @@ _ALL = (
     _methods_table("glyphs-quick", "glyphs", musgrave2020.CHARACTERS, QUICK, "10 minutes, 2 cores"),
     _methods_table("glyphs-full", "glyphs", musgrave2020.CHARACTERS, FULL, "some GPU hours, not measured"),
     _methods_table("omniglot-full", "omniglot", musgrave2020.CHARACTERS, FULL, "some GPU hours, not measured"),
-    _methods_table("grocery-frozen-rate1e-4", "grocery", musgrave2020.FROZEN_RATE1E4, FULL, "1 hour, 2 cores"),
+    _methods_table("first-runs/grocery-frozen", "grocery", musgrave2020.FROZEN_RATE1E4, FULL, "1 hour, 2 cores"),
     _methods_table(
-        "cars196crops-frozen-rate1e-4", "cars196crops", musgrave2020.FROZEN_RATE1E4, FULL, "4 hours, 2 cores"
+        "first-runs/cars196crops-frozen", "cars196crops", musgrave2020.FROZEN_RATE1E4, FULL, "4 hours, 2 cores"
     ),
     *_frozen(),
     *_depths(),
@@ -352,11 +355,11 @@ def _swept(study: Study, name: str, sweep: Sequence[Level]) -> Study:
     expected = gpu_hours(study.dataset, study.protocol, methods, study.budget.reruns)
     return replace(
         study,
-        name=f"{study.name}-{name}",
+        name=f"{study.name}/{name}",
         methods=methods,
         kind="experiment",
         parent=study.parent or study.name,
-        experiment=f"{study.experiment}-{name}",
+        experiment=f"{study.experiment}/{name}",
         expected=expected,
     )
 
@@ -410,7 +413,7 @@ def _grid(
 ) -> Study:
     return replace(
         study,
-        name=f"{study.name}-{experiment}",
+        name=f"{study.name}/{experiment}",
         budget=replace(study.budget, name="rate", trials=1, reruns=0),
         repetitions=1,
         methods=rows(levels(level, rates, judged, changed)),
@@ -460,7 +463,7 @@ def own_studies(more: str = "") -> dict[str, Study]:
     return own.parse((file.read_text(encoding="utf-8") if file.exists() else "") + more, file, _TABLES, _TAKEN)
 
 
-_TAKEN = {*STUDIES, *(name.removesuffix("-musgrave2020") for name in STUDIES)}
+_TAKEN = {*STUDIES, *names.former(), *(name.removesuffix("-musgrave2020") for name in STUDIES)}
 
 
 def check_name(name: str) -> None:
@@ -473,7 +476,7 @@ def changed(like: str, settings: Mapping[str, Any], name: str) -> tuple[Study, s
 
     Raises UsageError as `own.read` does, and where there is another study of this name.
     """
-    entry = own.entry(name, {"like": like, **settings})
+    entry = own.entry(name, {"like": names.current(like), **settings})
     there = own_studies().get(name)
     if there is None:
         check_name(name)
@@ -486,12 +489,18 @@ def changed(like: str, settings: Mapping[str, Any], name: str) -> tuple[Study, s
 def known() -> dict[str, Study]:
     """All studies: those of this package, the reader's own, and the experiments around them."""
     mine = own_studies()
-    return STUDIES | mine | {each.name: each for study in mine.values() for each in _around(study)}
+    return STUDIES | mine | {each.name: each for study in mine.values() for each in map(_flat, _around(study))}
+
+
+def _flat(study: Study) -> Study:
+    """An experiment around a reader's own table, as those have been called from the first: in one word."""
+    return replace(study, name=names.folded(study.name).replace("-order-", "-order"))
 
 
 def get(name: str) -> Study:
-    """The study of this name."""
+    """The study of this name; of a former name that of today, which a sentence on standard error says."""
     found = known()
+    name = name if name in found else names.current(name)
     if name not in found:
         raise unknown("study", name, found, "`dmlrc study list WORD` finds those with a word in their names")
     return found[name]

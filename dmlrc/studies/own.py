@@ -18,7 +18,7 @@ They stand in `studies.toml` in the folder of the project, a table each. Only `l
     repetitions = 3                     # of search and reruns
 
     [birds-of-lite0]
-    like = "cub200-2010-last-block"     # where the end of the trunk trains
+    like = "cub200-2010-depths/squeezenet-last-block"     # where the end of the trunk trains
     trunk = "timm:tf_efficientnet_lite0"
     weights = "package"
     train_from = "blocks.6"             # from this layer on, see `dmlrc.models.split`
@@ -38,7 +38,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from dmlrc import data, models, paths
+from dmlrc import data, models, names, paths
 from dmlrc.errors import DmlrcError, UsageError, unknown
 from dmlrc.models.files import TIMM
 from dmlrc.protocol import BELOW, FULL, QUICK, SMOKE, Budget, Protocol, Study
@@ -55,7 +55,7 @@ SETTINGS = {
 """The other settings of a protocol, and their types."""
 
 # Seconds on one thread, of a step and of an evaluation; runs that end on a plateau take some 2,000 steps. From
-# results/grocery-frozen-rate1e-4 and -quick-rates, glyphs-quick-rate-*; a frozen trunk's features come on top.
+# results/first-runs/grocery-frozen, grocery-quick/rates and glyphs-quick/rate-*; a frozen trunk's features come on top.
 _STEP, _EVALUATION = {True: 1.2e-3, False: 12e-3}, {True: 0.06, False: 1.5}  # of a frozen trunk, of conv4
 _PLATEAU = 2000
 
@@ -93,6 +93,8 @@ def _study(name: str, changes: object, tables: Mapping[str, Study], taken: set[s
     check_name(name, taken)
     if not isinstance(changes, dict) or "like" not in changes:
         raise UsageError(f'study {name!r} does not say what it is like: write like = "{min(tables)}" below [{name}]')
+    if isinstance(changes["like"], str):
+        changes = changes | {"like": names.current(changes["like"])}
     for key, value in changes.items():
         _check(name, key, value, tables)
     base = tables[changes["like"]]
@@ -149,7 +151,7 @@ def _protocol(base: Protocol, changes: Mapping) -> Protocol:
         raise UsageError(
             f"train_from names the layer from which on a trunk trains, and in {changes['like']!r} "
             f"{'none does' if base.frozen_trunk else 'all of it does'}: leave it out, or be like "
-            "'cub200-2010-last-block'"
+            "'cub200-2010-depths/squeezenet-last-block'"
         )
     if own.get("trunk", base.trunk) != base.trunk and base.train_from and "train_from" not in own:
         raise UsageError(

@@ -61,8 +61,8 @@ SEARCHED_ON = {"cars196crops-frozen-rate1e-4": CARS, "grocery-frozen-rate1e-4": 
 def searched_on(dataset: str, method: str) -> str:
     """The study whose first search found a method's setting of `OF_DEPTHS`."""
     table = dataset.replace("_", "-")
-    frozen = {"cosface": f"{table}-frozen", "proxy_anchor": f"{table}-frozen-after2019"}
-    return frozen.get(method, f"{table}-last-block")
+    frozen = {"cosface": f"{table}-frozen", "proxy_anchor": f"{table}-frozen/after2019"}
+    return frozen.get(method, f"{table}-depths/squeezenet-last-block")
 
 
 def of(dataset: str) -> dict[str, dict[str, float]]:

@@ -96,9 +96,9 @@ def book(edition, tmp_path_factory):
         patch.setattr(fanova, "TREES", 8)  # of 64, which the tests of tables and figures have
         if edition == STUDIES:
             write_made_studies()
-            (home / "results").mkdir(exist_ok=True)
-            for path in (ROOT / "results").glob("neighbours-*"):
-                shutil.copy(path, home / "results")
+            (home / "results" / "measured").mkdir(parents=True, exist_ok=True)
+            for path in (ROOT / "results" / "measured").glob("neighbours-*"):
+                shutil.copy(path, home / "results" / "measured")
         else:
             for name in ("results", "benchmarks"):
                 (home / name).symlink_to(ROOT / name)

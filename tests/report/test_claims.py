@@ -14,7 +14,7 @@ import pytest
 import statsmodels.formula.api as smf
 from factories import fake_records, write_fake_experiments, write_fake_study
 
-from dmlrc import migrate, records
+from dmlrc import records, rewriting
 from dmlrc.papers import fehervari2019, musgrave2020, roth2020
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import claims, labels, published, starts, statistics, tables
@@ -118,7 +118,7 @@ def made(study, rows, metrics=(R1,), settings=("separated",), budget="full", cur
         "curves": pd.DataFrame(points, columns=["method", "kind", "number", "fold", "step", "metric", "value"]),
         "arrays": pd.DataFrame(columns=["method", "rerun", "setting", "name", "values"]),
     }
-    return StudyRecords(**migrate.frames(frames, {"commit": "0000000000"}), meta=meta)
+    return StudyRecords(**rewriting.frames(frames, {"commit": "0000000000"}), meta=meta)
 
 
 def sweep_rows(rows, values):
@@ -281,7 +281,7 @@ def doublings(need, rows=None, without=(), **settings):
 
     def factor(name):
         row, _, value = name.partition("@")
-        return np.log2(migrate.place(f"{row}@{value}")["level_number"]) * (
+        return np.log2(rewriting.place(f"{row}@{value}")["level_number"]) * (
             row not in without and (rows is None or row in rows)
         )
 

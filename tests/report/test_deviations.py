@@ -32,7 +32,7 @@ def ledger(paper, *names):
 
 def around(paper, *mains):
     """The names of the studies of a paper around methods tables."""
-    return mains if paper == "musgrave2020" else [f"{main}-{paper}" for main in mains]
+    return mains if paper == "musgrave2020" else [f"{main}/{paper}" for main in mains]
 
 
 @pytest.mark.parametrize("paper", PAPERS)

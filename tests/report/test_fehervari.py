@@ -12,14 +12,14 @@ from factories import made, run_notebook
 from matplotlib.colors import to_hex
 from scipy import stats
 
-from dmlrc import migrate
+from dmlrc import rewriting
 from dmlrc.methods import LOSS_WEIGHTS_LR
 from dmlrc.report import common, deviations, published, statistics, style
 from dmlrc.report.fehervari2019 import figures, page
 from dmlrc.report.results_table import results_table
 
 MAIN = "glyphs-full"
-NAME = f"{MAIN}-fehervari2019"
+NAME = f"{MAIN}/fehervari2019"
 IDS = (
     *(f"fehervari-t{number}" for number in range(1, 5)),
     *(
@@ -47,7 +47,7 @@ def score(method, setting, metric, rerun):
 
 def rising(method, setting, metric, rerun):
     """A doubling is worth 1 point to all but N-pairs, and half a point more in each further rerun."""
-    place = migrate.place(method)
+    place = rewriting.place(method)
     slope = 0.0 if place["row"] == "n_pairs" else 0.01 + 0.005 * rerun
     return 0.1 + slope * np.log2(place["level_number"])
 
@@ -241,7 +241,7 @@ def test_chapter_publishes_every_exhibit(state, tmp_path, monkeypatch):
     curves = {f"{NAME}-{swept}": rising for swept in ("dims", "batches", "batches-equal")}
 
     def load(main, experiment):
-        name = f"{main}-{experiment}"
+        name = f"{main}/{experiment}"
         if state == "nothing" or experiment == "projections":
             return None
         lost = "margin" if name == NAME else "margin@dim16"

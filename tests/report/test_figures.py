@@ -174,7 +174,7 @@ def test_records_of_random_trunks_are_what_is_computed_anew(committed):
 
 
 def test_only_what_has_no_record_is_computed(home, monkeypatch):
-    (home / "results").mkdir()
+    (home / "results" / "measured").mkdir(parents=True)
     untrained.record(40, [4, 8], ["conv4"], [12], dim=2)
     recorded = untrained.recorded_scores(40, [8, 4], dim=2)
     pd.testing.assert_frame_equal(recorded, untrained.random_scores(40, [8, 4], dim=2))

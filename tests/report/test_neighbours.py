@@ -70,7 +70,7 @@ def test_spaces_hold_the_untrained_features_and_trained_embeddings(photographs, 
 
 
 def test_the_record_is_what_training_gives(photographs, spaces, home, monkeypatch):
-    (home / "results").mkdir()
+    (home / "results" / "measured").mkdir(parents=True)
     monkeypatch.setattr(measures, "spaces", lambda *_: spaces)
     measures.record(photographs, ("normalized_softmax",), 1)
     monkeypatch.setattr(measures, "spaces", lambda *_: "trained")

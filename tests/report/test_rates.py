@@ -12,7 +12,7 @@ from dmlrc import records, studies
 from dmlrc.report import rates as page
 from dmlrc.report.decides import figures
 
-STUDY = studies.STUDIES["cars196crops-frozen-rates"]
+STUDY = studies.STUDIES["cars196crops-frozen/rates"]
 METHODS = ("contrastive", "triplet", "soft_triple")
 TABLES = ("cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen")
 
@@ -100,10 +100,10 @@ def test_a_grid_is_found_by_data_set_and_trunk(monkeypatch):
     asked = []
     monkeypatch.setattr(records, "load", lambda name: asked.append(name) or grid())
     study = fake_records(
-        study="mine", dataset="cars196crops", protocol=studies.get("cars196crops-frozen-rate1e-4").protocol
+        study="mine", dataset="cars196crops", protocol=studies.get("first-runs/cars196crops-frozen").protocol
     )
-    assert page.grid_of(study).name == "cars196crops-frozen-rates"
-    assert asked == ["cars196crops-frozen-rates"]
+    assert page.grid_of(study).name == "cars196crops-frozen/rates"
+    assert asked == ["cars196crops-frozen/rates"]
     assert page.grid_of(fake_records()) is None
 
 
@@ -145,7 +145,7 @@ def test_the_rates_of_the_papers_are_told_beside_their_neighbours():
 
 def test_the_best_rate_of_a_papers_grid_and_its_neighbours(monkeypatch):
     monkeypatch.setattr(page.records, "load", lambda name: grid())
-    experiment = fake_records(study="cars196crops-frozen-roth2020")
+    experiment = fake_records(study="cars196crops-frozen/roth2020")
     monkeypatch.setattr(page.experiments, "load", lambda main, name: experiment if name == "roth2020" else None)
     [told] = page.of_papers([fake_records(study="cars196crops-frozen")]).to_dict("records")
     assert (told["study"], told["paper"], told["best"]) == ("cars196crops-frozen", "roth2020", 1e-5)
@@ -167,7 +167,7 @@ def test_a_rate_at_which_a_method_diverged_is_ruled_out():
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_is_run_at_the_rate_that_its_committed_grid_chose_with_worse_ones_on_both_sides(name, monkeypatch):
     monkeypatch.setenv("DMLRC_HOME", str(Path(__file__).parents[2]))
-    grid = records.load(f"{name}-rates")
+    grid = records.load(f"{name}/rates")
     assert page.best_trials(grid).shape[1] >= 6  # methods
     assert page.chosen_rate(grid) == studies.get(name).protocol.lr == records.load(name).meta["protocol"]["lr"]
 
@@ -176,7 +176,7 @@ def test_a_table_is_run_at_the_rate_that_its_committed_grid_chose_with_worse_one
 @pytest.mark.parametrize("main", TABLES)
 def test_experiments_run_at_the_rate_that_their_committed_grid_chose(main, paper, monkeypatch):
     monkeypatch.setenv("DMLRC_HOME", str(Path(__file__).parents[2]))
-    grid = page.best_trials(records.load(f"{main}-{paper}-rates"))
+    grid = page.best_trials(records.load(f"{main}/{paper}/rates"))
     means = page.means(grid)
     place = int(means.argmax())
     assert 0 < place < len(means) - 1
@@ -206,8 +206,9 @@ def test_the_grid_of_a_depth_is_shown_when_it_is_whole(monkeypatch):
 
 
 def test_what_a_rate_of_its_own_would_give_the_embedder(monkeypatch):
-    name = "cars196crops-last-block"  # its trunk at 3e-5, where all made-up losses score less than at 1e-5
-    found = {each: grid(study=studies.STUDIES[each]) for each in (f"{name}-rates", f"{name}-embedder-rates")}
+    # its trunk at 3e-5, where all made-up losses score less than at 1e-5
+    name = "cars196crops-depths/squeezenet-last-block"
+    found = {each: grid(study=studies.STUDIES[each]) for each in (f"{name}/rates", f"{name}/embedder-rates")}
     monkeypatch.setattr(page.records, "find", found.get)
     told = page.of_embedders()
     assert list(told["rate"]) == [1e-5, 3e-5, 1e-4, 3e-4]
@@ -215,17 +216,17 @@ def test_what_a_rate_of_its_own_would_give_the_embedder(monkeypatch):
     expected = [np.mean([value(row, rate) for row in METHODS]) for rate in told["rate"]]
     np.testing.assert_allclose(told["mean"], expected)
     assert list(told["turned"]) == [0, 0, 0, 0]  # at 1e-5 they are equal, so nothing turns
-    turned = replace(found[f"{name}-embedder-rates"])
+    turned = replace(found[f"{name}/embedder-rates"])
     swapped = {"contrastive": "triplet", "triplet": "contrastive"}
     trials = turned.trials.assign(row=turned.trials["row"].replace(swapped))
-    monkeypatch.setitem(found, f"{name}-embedder-rates", replace(turned, trials=trials))
+    monkeypatch.setitem(found, f"{name}/embedder-rates", replace(turned, trials=trials))
     assert list(page.of_embedders()["turned"]) == [0, 0, 1, 1]
-    monkeypatch.setitem(found, f"{name}-embedder-rates", turned)
+    monkeypatch.setitem(found, f"{name}/embedder-rates", turned)
     assert set(told["pairs"]) == {3}
     cells, marks = page.of_embedders_cells(told)
     assert list(marks["mean"]) == ["best", "", "", ""]
     assert list(cells["pairs that change places"]) == ["0 of 3", "–", "0 of 3", "0 of 3"]
-    del found[f"{name}-embedder-rates"]
+    del found[f"{name}/embedder-rates"]
     assert page.of_embedders().empty
 
 

@@ -43,12 +43,12 @@ def table(seeds=3, methods=tuple(page.METHODS), diverged=(), rho=None, arrays=()
             shape = {"rho": rho(i, s), "pi_intra": 1 + r1, "pi_inter": 2 - r1, "pi_ratio": (-1) ** i}
             rows += [(method, s, "train", name, value) for name, value in shape.items()]
     rows += [("pretrained", 0, "separated", name, 0.9) for name in page.ALL_METRICS]
-    return made_records(f"{MAIN}-roth2020", rows, arrays=arrays, diverged=diverged)
+    return made_records(f"{MAIN}/roth2020", rows, arrays=arrays, diverged=diverged)
 
 
 def sweep(experiment, score, seeds=1, metrics=page.METRICS):
     """Records of a sweep: score(row, value, metric, seed) -> a number, or None for no record."""
-    study = studies.STUDIES[f"{MAIN}-roth2020-{experiment}"]
+    study = studies.STUDIES[f"{MAIN}/roth2020/{experiment}"]
     rows = []
     for method in study.methods:
         row, _, value = method.name.partition("@")
@@ -498,7 +498,7 @@ def test_toy_with_one_seed_and_few_steps():
 
 
 def test_the_records_of_the_toy_are_what_its_training_gives(home, monkeypatch):
-    (home / "results").mkdir()
+    (home / "results" / "measured").mkdir(parents=True)
     monkeypatch.setattr(toy, "repeat", lambda seeds: pd.DataFrame({"seed": range(seeds)}))
     assert toy.recorded(2)["seed"].tolist() == [0, 1]  # nothing is recorded: trained
     toy.record(3)

@@ -490,7 +490,7 @@ def test_a_first_run_is_explained_and_so_is_an_experiment_around_it():
     assert labels.first_runs([records]) == ""
     records.meta["study"] = titles.FIRST_RUNS[0]
     assert labels.first_runs([records]).startswith("{term}`First run`: ")
-    records.meta.update(study=f"{titles.FIRST_RUNS[0]}-roth2020", parent=titles.FIRST_RUNS[0])
+    records.meta.update(study=f"{titles.FIRST_RUNS[0]}/roth2020", parent=titles.FIRST_RUNS[0])
     assert labels.caveats([records]).startswith("{term}`First run`: ")
 
 

@@ -12,14 +12,14 @@ import pandas as pd
 import pytest
 from factories import LOSSES, made, run_notebook
 
-from dmlrc import migrate
+from dmlrc import rewriting
 from dmlrc.papers import zhai2019 as paper
 from dmlrc.report import common, deviations, published, starts
 from dmlrc.report.results_table import results_table
 from dmlrc.report.zhai2019 import figures, page
 
 MAIN = "glyphs-full"
-NAME = f"{MAIN}-zhai2019"
+NAME = f"{MAIN}/zhai2019"
 IDS = (
     *(f"zhai-t{number}" for number in range(1, 7)),
     *(f"zhai-f{number}" for number in range(1, 5)),
@@ -54,7 +54,7 @@ def samples(by_study):
 
 def rising(method, setting, metric, rerun):
     """A doubling is worth 1 point to floats and 2 points to bits, which meet at 2048."""
-    below = 11 - np.log2(migrate.place(method)["level_number"])
+    below = 11 - np.log2(rewriting.place(method)["level_number"])
     return 0.5 - (0.02 if setting == "separated_binary" else 0.01) * below + 0.001 * rerun
 
 
@@ -269,7 +269,7 @@ def test_chapter_publishes_every_exhibit(state, tmp_path, monkeypatch):
     scores = {f"{NAME}-dims": rising, f"{NAME}-samples": layouts}
 
     def load(main, experiment):
-        name = f"{main}-{experiment}"
+        name = f"{main}/{experiment}"
         if state == "nothing" or experiment == "projections":
             return None
         lost = {NAME: "lmcl", f"{NAME}-dims": "norm_softmax@dim64", f"{NAME}-losses": "margin"}.get(name, "")

@@ -47,7 +47,7 @@ def test_the_tables_on_frozen_trunks(name):
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_grid_varies_the_rate_alone(name):
-    grid = studies.get(f"{name}-rates")
+    grid = studies.get(f"{name}/rates")
     rates = {method.changes[LEARNING_RATE] for method in grid.methods}
     assert len(rates) >= 5
     assert min(rates) < studies.get(name).protocol.lr < max(rates)
@@ -59,7 +59,7 @@ def test_a_grid_varies_the_rate_alone(name):
 
 @pytest.mark.parametrize("name", ["cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen"])
 def test_equal_tuning_searches_the_rate_of_each_method_from_the_shared_one(name):
-    searched, shared = studies.get(f"{name}-rates-searched"), studies.get(name).protocol.lr
+    searched, shared = studies.get(f"{name}/rates-searched"), studies.get(name).protocol.lr
     assert (len(searched.methods), searched.budget.trials, searched.repetitions, searched.parent) == (8, 100, 3, name)
     for method in searched.methods:
         rate = method.space[LEARNING_RATE]
@@ -70,7 +70,7 @@ def test_equal_tuning_searches_the_rate_of_each_method_from_the_shared_one(name)
 
 @pytest.mark.parametrize("name", ["cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen"])
 def test_scales_in_logarithms_have_the_ends_of_the_linear_ones(name):
-    logs = studies.get(f"{name}-log-scales")
+    logs = studies.get(f"{name}/log-scales")
     assert [method.name for method in logs.methods] == ["proxy_nca", "cosface"]
     for method in logs.methods:
         before = studies.get(name).method(method.name).space
@@ -106,7 +106,7 @@ def test_the_long_studies_that_the_makefile_runs_exist():
     assert set(TABLES) <= set(named)
     place = {name: number for number, name in enumerate(named)}
     for name in named:  # a rate is chosen before it is used
-        assert place.get(f"{name}-rates", -1) < place[name]
+        assert place.get(f"{name}/rates", -1) < place[name]
 
 
 def test_icons_are_trained_from_scratch_beside_the_published_edition():

@@ -108,13 +108,13 @@ def lenders(recorded: StudyRecords) -> list[StudyRecords]:
     """
     if recorded.searches > 1:
         return []
-    found = {path.parent.name for folder in (paths.runs(), paths.results()) for path in folder.glob("*/meta.json")}
+    found = {name for folder in (paths.runs(), paths.results()) for name in records.recorded_in(folder)}
     metas = [records.load(name) for name in sorted(found - {recorded.name}) if _searched_again(name)]
     return [each for each in metas if each.searches > 1]
 
 
 def _searched_again(name: str) -> bool:
-    files = [folder / name / "meta.json" for folder in (paths.runs(), paths.results())]
+    files = [folder / "meta.json" for folder in (paths.runs() / name, paths.committed(name))]
     metas = [records.read_raw_meta(file) for file in files if file.exists()]
     return any(
         meta.get("repetitions", 1) > 1 and meta.get("kind", TABLE) == TABLE and meta["budget"]["trials"] >= FEW

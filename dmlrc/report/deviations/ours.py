@@ -102,7 +102,7 @@ def rates_of_losses(records: StudyRecords) -> str:
 
 def batches_of_the_grid(records: StudyRecords) -> str:
     """How the batches in which a study's rate was chosen differ from its own."""
-    grid = studies.known().get(f"{records.meta['parent']}-roth2020-rates")
+    grid = studies.known().get(f"{records.meta['parent']}/roth2020/rates")
     if grid is None:
         return ""
     classes = records.meta["data"]["classes"] // 2

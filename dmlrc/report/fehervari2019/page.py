@@ -238,7 +238,7 @@ def _of_orders(edition: Sequence[StudyRecords], frame: pd.DataFrame) -> dict[str
 def of_study(main: str) -> dict[str, float | str]:
     """The numbers around one study."""
     table, dims, batches = (
-        editions.experiment_of(main, f"fehervari2019{name}") for name in ("", "-dims", "-batches-equal")
+        editions.experiment_of(main, f"fehervari2019{name}") for name in ("", "/dims", "/batches-equal")
     )
     values = of_metric(headline(table), R1)
     trained = values.drop([PRETRAINED, FLOATS])

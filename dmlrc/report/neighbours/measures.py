@@ -104,7 +104,7 @@ def record(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) 
 
 
 def _file(gallery: Gallery) -> Path:
-    return paths.results() / f"neighbours-{gallery.dataset}.npz"
+    return paths.measured() / f"neighbours-{gallery.dataset}.npz"
 
 
 def _space(name: str, prepared: inputs.PreparedData, gallery: Gallery, model: torch.nn.Module | None) -> Space:

@@ -104,7 +104,7 @@ def every_order(studies: str) -> pd.DataFrame:
         found = experiments.class_orders(main)
         if len(found) > len(EXPERIMENTS):
             for name, records in found.items():
-                order = "default" if name == EXPERIMENTS["default"] else name.removeprefix("oi2021-")
+                order = "default" if name == EXPERIMENTS["default"] else name.removeprefix("oi2021/").replace("-", "")
                 frames.append(_both(records).assign(study=main, order=order))
     return pd.concat(frames[1:] or frames, ignore_index=True)[frames[0].columns]
 

@@ -421,7 +421,7 @@ def _of_toy(toys: pd.DataFrame) -> dict[str, float]:
 def of_study(main: str) -> dict[str, float | str]:
     """The numbers around one study."""
     suffixes = {"batches": "batches-equal"} | {factor: factor for factor in FACTORS if factor != "batches"}
-    sweeps = {name: editions.experiment_of(main, f"roth2020-{suffix}") for name, suffix in suffixes.items()}
+    sweeps = {name: editions.experiment_of(main, f"roth2020/{suffix}") for name, suffix in suffixes.items()}
     steps = editions.experiment_of(main, "roth2020-batches")
     samplers, table = editions.experiment_of(main, "roth2020-samplers"), editions.experiment_of(main, "roth2020")
     matrix, _ = correlations([table, samplers, steps, *(sweeps[name] for name in FACTORS if name != "batches")])

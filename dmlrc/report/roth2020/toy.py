@@ -145,8 +145,8 @@ def repeat(seeds: int, steps: int = STEPS) -> pd.DataFrame:
 
 
 def recorded(seeds: int) -> pd.DataFrame:
-    """`repeat`, from its records (`results/roth2020-toy.csv`) where these hold so many seeds."""
-    if (file := paths.results() / "roth2020-toy.csv").exists():
+    """`repeat`, from its records (`results/measured/roth2020-toy.csv`) where these hold so many seeds."""
+    if (file := paths.measured() / "roth2020-toy.csv").exists():
         frame = pd.read_csv(file)
         if frame["seed"].max() + 1 >= seeds:
             return frame[frame["seed"] < seeds].drop(columns="commit")
@@ -155,7 +155,7 @@ def recorded(seeds: int) -> pd.DataFrame:
 
 def record(seeds: int) -> None:
     """Train the toy from so many seeds, and write the records that `recorded` reads."""
-    repeat(seeds).assign(commit=provenance.commit()).to_csv(paths.results() / "roth2020-toy.csv", index=False)
+    repeat(seeds).assign(commit=provenance.commit()).to_csv(paths.measured() / "roth2020-toy.csv", index=False)
 
 
 def change(frame: pd.DataFrame, name: str, measure: str) -> Estimate:

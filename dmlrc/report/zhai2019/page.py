@@ -276,7 +276,7 @@ def of_study(main: str) -> dict[str, float]:
     """The numbers around one study."""
     table, equal, batches, dims, norms, parts = (
         editions.experiment_of(main, f"zhai2019{name}")
-        for name in ("", "-losses-equal", "-samples", "-dims", "-layer_norm", "-shares")
+        for name in ("", "/losses-equal", "/samples", "/dims", "/layer_norm", "/shares")
     )
     scores, ranks = common.seeds(equal, R1, "separated"), equal_ranks(equal)
     lead, own = (

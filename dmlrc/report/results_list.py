@@ -1,0 +1,71 @@
+"""The list of what is committed: `python -m dmlrc.report.results_list` writes results/README.md."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dmlrc import paths, records
+from dmlrc.protocol import TABLE
+from dmlrc.report import labels, titles
+
+HEAD = """# Records
+
+What the studies left, a folder a study: `TABLE/` has the records of a methods table, and in it `EXPERIMENT/` those of
+what stands around it. `meta.json` says what was run, when, where and with which versions; the Parquet files are the
+trials, the reruns, their runs, test scores, curves and arrays. `first-runs/` holds what was run first, at a learning
+rate too high; `measured/` measurements that are no study's.
+
+```python
+from dmlrc import records
+records.load("cub200-2010-frozen").scores  # a data frame; its columns stand in `records.StudyRecords`
+```
+
+`python -m dmlrc.report.results_list` writes this file. Each command makes missing records anew.
+"""
+MEASURED = {
+    "neighbours-": "nearest neighbours in trained and untrained spaces: `python -m dmlrc.report.neighbours`",
+    "random-": "what was never trained: `dmlrc.report.untrained.record` makes it",
+    "roth2020-toy": "the toy problem of Roth et al. 2020: `dmlrc.report.roth2020.toy.record` makes it",
+}
+"""What the files of results/measured/ are, by how their names begin."""
+
+
+def text() -> str:
+    """The list as Markdown, from the meta.json of every study in results/ and from the catalogue."""
+    by_folder: dict[str, list[str]] = {}
+    for name in records.recorded_in(paths.results()):
+        parts = name.split("/")
+        by_folder.setdefault("/".join(parts[: 2 if parts[0] == "first-runs" else 1]), []).append(name)
+    sections = [HEAD]
+    for folder, found in by_folder.items():
+        lines = ["| study | what it is | begun | commit | command |", "|---|---|---|---|---|"]
+        sections.append("\n".join([f"## {folder}\n", *lines, *map(_line, found), ""]))
+    return "\n".join([*sections, "## measured\n", *_measured(), ""])
+
+
+def _line(name: str) -> str:
+    meta = records.read_raw_meta(paths.committed(name) / "meta.json")
+    part = "" if meta["complete"] else ", in part"
+    return (
+        f"| [{name}]({name}/) | {_what(name, meta)}{part} | {meta['created'][:10]} | `{meta['commit'][:10]}` | "
+        f"`dmlrc study run {name}` |"
+    )
+
+
+def _what(name: str, meta: Mapping[str, Any]) -> str:
+    if meta["kind"] == TABLE:
+        return f"{titles.METHODS_TABLE}: {titles.title(name)}, {labels.trunk(meta['protocol'])}"
+    if meta["kind"] == "rates":
+        paper = titles.paper(meta["protocol"]["paper"])
+        of = "of the embedder alone, " if meta["experiment"] == "embedder-rates" else ""
+        return f"learning rates tried on validation classes, {of}for the protocol of {paper}"
+    return titles.experiment(meta["experiment"], meta["protocol"]["paper"])
+
+
+def _measured() -> Iterable[str]:
+    for path in sorted(paths.measured().glob("*")):
+        what = next(said for begin, said in MEASURED.items() if path.name.startswith(begin))
+        yield f"- [{path.name}](measured/{path.name}): {what}"
+
+
+if __name__ == "__main__":
+    (paths.results() / "README.md").write_text(text(), encoding="utf-8")
