@@ -104,7 +104,7 @@ def study_run(
         chosen = replace(chosen, repetitions=repetitions)
     methods = [chosen.method(each) for each in method] if method else None
     with _interruptible(), dmlrc.cluster.Dask(scheduler) if scheduler else contextlib.nullcontext() as executor:
-        dmlrc.study.run(
+        dmlrc.run.run(
             chosen,
             methods,
             executor,
@@ -122,7 +122,7 @@ def _changed(like: str, settings: list[str], name: str) -> "dmlrc.protocol.Study
 
     chosen, entry = dmlrc.studies.changed(like, own.settings(settings), name)
     if entry:
-        dmlrc.study.check(chosen)  # before anything is written
+        dmlrc.preflight.fitting(chosen, chosen.methods)  # before anything is written
         own.enter(entry)
     return chosen
 
@@ -139,7 +139,7 @@ def study_check(
     known = dmlrc.studies.known()
     said = []
     for each in names:
-        said += dmlrc.schedule.problems(known[each]) if each in known else dmlrc.records.problems(each)
+        said += dmlrc.plan.problems(known[each]) if each in known else dmlrc.records.problems(each)
     for sentence in said:
         typer.echo(sentence)
     if said:
@@ -168,7 +168,7 @@ def study_export(
     if csv:
         typer.echo(dmlrc.exports.to_csv(chosen, csv))
     if not optuna and not csv:
-        typer.echo(dmlrc.study.export(chosen))
+        typer.echo(dmlrc.run.export(chosen))
 
 
 @data_app.command("list")
@@ -221,13 +221,14 @@ def photos(
     given = {key: value for key, value in numbers.items() if value is not None}
     chosen, entry = own_photos.study_of(found, name, given)
     _print_lines(own_photos.plan(found, chosen))
-    dmlrc.study.check(chosen)  # a photo that is damaged, or too few for a fold, before anything is written
+    # a photo that is damaged, or too few for a fold, is told before anything is written
+    dmlrc.preflight.fitting(chosen, chosen.methods)
     if check:
         return
     extras.require("search", "a search for hyperparameters")  # before anything is written
     own.enter(entry)
     with _interruptible():
-        dmlrc.study.run(chosen, workers=workers)
+        dmlrc.run.run(chosen, workers=workers)
     from dmlrc.report import photos as page
 
     typer.echo(f"open {page.write(chosen)}")
@@ -318,7 +319,7 @@ def _interruptible() -> Iterator[None]:
 
 
 def _progress(each: "dmlrc.protocol.Study") -> str:
-    return "{} of {} units".format(*dmlrc.schedule.progress(each))
+    return "{} of {} units".format(*dmlrc.plan.progress(each))
 
 
 def _print_lines(lines: list[str]) -> None:

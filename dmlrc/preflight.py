@@ -1,6 +1,8 @@
-"""What can be said of a loss in a second, before anything trains: it is built, and called on a few made-up batches."""
+"""What can be said before anything trains: of names, of data that is too small, of a loss on random batches."""
 
-from collections.abc import Iterator, Mapping
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -11,13 +13,51 @@ from dmlrc import data, fingerprint, papers
 from dmlrc.building import build_loss, checked_value, failure, normalized
 from dmlrc.data import ImageSet
 from dmlrc.errors import DmlrcError, UsageError
-from dmlrc.inputs import device, split
+from dmlrc.inputs import device, load_images, split
 from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, Float, Int, Method
 from dmlrc.models import l2_normalize
 from dmlrc.protocol import Protocol, Study
-from dmlrc.training import batch_layout
+from dmlrc.training import batch_layout, check_batches, check_pairs
 
 BATCHES = 3
+
+
+def check_names(study: Study, methods: Sequence[Method]) -> None:
+    """Raise UsageError for a method with the name of another one of the study, of the papers, or of these methods."""
+    known = {}
+    for method in (*(method for paper in papers.ALL for method in paper.methods), *study.methods):
+        known.setdefault(method.name, []).append(fingerprint.of(method))
+    for name, count in Counter(method.name for method in methods).items():
+        if count > 1:
+            raise UsageError(f"{count} methods are called {name!r}: give each a name of its own")
+    for method in methods:
+        if method.name in known and fingerprint.of(method) not in known[method.name]:
+            raise UsageError(
+                f"there is another method {method.name!r}, whose records yours would mix with: give yours another name"
+            )
+
+
+def fitting(study: Study, methods: Sequence[Method], named: bool = False) -> list[Method]:
+    """The methods whose splits and batches the data has room for; the others are said on standard error.
+
+    Raises UsageError where it has room for none, or, of methods that were named by the user, not for all.
+    """
+    images, fit, reasons = load_images(study.dataset, study.effective_protocol), [], {}
+    for method in methods:
+        protocol = study.protocol_of(method)
+        try:
+            splits = split(images, protocol, study.class_order, study.seed)
+            check_batches(method, protocol, images.labels, splits, study.methods)
+            check_pairs(images.labels, splits, protocol.validates)
+            fit.append(method)
+        except UsageError as error:
+            reasons[method.name] = str(error)
+    if reasons and (named or not fit):
+        name, reason = next(iter(reasons.items()))
+        raise UsageError(f"{name} does not fit data set {study.dataset!r}: {reason}")
+    for name, reason in reasons.items():
+        print(f"{study.name}: {name} is left out, {reason}", file=sys.stderr)
+    return fit
 
 
 def check(method: Method, study: Study) -> list[str]:

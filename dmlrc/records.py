@@ -604,7 +604,7 @@ def is_repeated(record: Mapping, study: str) -> bool:
 
 
 def problems(study: str) -> list[str]:
-    """What is wrong with the files of a study, here and committed, a sentence each; see `schedule.problems`."""
+    """What is wrong with the files of a study, here and committed, a sentence each; see `dmlrc.plan.problems`."""
     said = []
     folder = paths.runs() / study
     try:

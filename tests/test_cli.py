@@ -9,7 +9,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import dmlrc
-from dmlrc import cli, extras, paths, records, studies, study
+from dmlrc import cli, extras, paths, records, run, studies
 from dmlrc.models import files
 from dmlrc.report import labels
 
@@ -249,7 +249,7 @@ def test_an_interruption_says_that_nothing_is_lost(call, monkeypatch):
     def interrupted(unit):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(study, "run_unit", interrupted)
+    monkeypatch.setattr(run, "run_unit", interrupted)
     returned, _, errors = call("study", "run", "glyphs-smoke")
     assert returned == 1
     assert "finished records are kept" in errors

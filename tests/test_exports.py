@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from dmlrc import cli, exports, paths, records, studies
 from dmlrc.errors import MissingDataError, UsageError
-from dmlrc.schedule import repetition_seed
+from dmlrc.plan import repetition_seed
 
 SMOKE = studies.get("glyphs-smoke")
 BEGIN = datetime(2025, 1, 2, 3, 4, 5, 678, tzinfo=UTC)

@@ -14,7 +14,7 @@ from factories import complete_with
 from PIL import Image
 from scipy.io import savemat
 
-from dmlrc import building, losses, models, paths, readiness, records, schedule, studies, study, training
+from dmlrc import building, losses, models, paths, plan, readiness, records, run, studies, training
 from dmlrc.data import splits
 from dmlrc.errors import UsageError
 from dmlrc.evaluation import evaluate_test
@@ -127,7 +127,7 @@ def shrunk(name, methods=1, **changes):
 
 def rerun(tiny):
     prepare.cache_clear()
-    return run_unit(schedule.next_units(tiny, tiny.methods[0], 0, [])[0])
+    return run_unit(plan.next_units(tiny, plan.Chain(tiny.methods[0]))[0])
 
 
 # Every paper's data sets, with its splits, image sizes and metrics
@@ -190,7 +190,7 @@ def check_one_step(tiny):
 def test_a_study_without_search_runs_resumes_and_exports(root):
     tiny = shrunk("inshop-zhai2019", methods=2, trunk="conv4", arrays=("spectrum", "histograms"))
     prepare.cache_clear()
-    study.run(tiny)
+    run.run(tiny)
     found = records.load(tiny.name)
     assert len(found.trials) == 0
     assert found.runs["kind"].tolist() == ["rerun", "rerun"]
@@ -200,11 +200,11 @@ def test_a_study_without_search_runs_resumes_and_exports(root):
     assert set(found.arrays["setting"]) == {"test", "train", "untrained"}
     spectrum = found.arrays[found.arrays["name"] == "spectrum"]["values"].iloc[0]
     assert len(spectrum) == min(models.create_trunk("conv4").out_features, CLASSES)
-    study.export(tiny)
+    run.export(tiny)
     (paths.runs() / tiny.name).rename(root / "elsewhere")
     again = records.load(tiny.name)
     assert [list(values) for values in again.arrays["values"]] == [list(values) for values in found.arrays["values"]]
-    assert schedule.progress(tiny) == (3, 3)
+    assert plan.progress(tiny) == (3, 3)
 
 
 def test_inshop_queries_search_the_gallery_only():
@@ -295,7 +295,7 @@ def test_every_list_of_methods_of_a_registered_study_can_begin(name):
     each = studies.get(name)
     assert len({method.name for method in each.methods}) == len(each.methods)
     for method in each.methods:
-        unit, *others = schedule.next_units(each, method, 0, [])
+        unit, *others = plan.next_units(each, plan.Chain(method))
         assert unit.kind == ("trial" if each.budget.trials else "rerun")
         assert len(others) == (0 if each.budget.trials else each.budget.reruns - 1)
         known = {**method.settings, **unit.params}
@@ -354,7 +354,7 @@ def test_experiments_on_features_leave_out_what_wants_images():
 def test_an_experiment_runs_and_is_read_back(name, tmp_path, monkeypatch):
     monkeypatch.setenv("DMLRC_RUNS", str(tmp_path))
     assert experiments.load("glyphs-smoke", name) is None
-    study.run(experiments.of("glyphs-smoke")[name])
+    run.run(experiments.of("glyphs-smoke")[name])
     found = experiments.load("glyphs-smoke", name)
     assert (found.runs["state"] == "complete").all()
     assert set(found.scores["method"]) - {"pretrained"} == {
@@ -404,19 +404,19 @@ def test_a_search_without_validation_is_refused():
     searched = Method("searched", "triplet", {"margin": Float(0, 1)})
     tiny = replace(studies.get("cub200-roth2020"), methods=(searched,))
     with pytest.raises(UsageError, match="'searched' has parameters to search"):
-        schedule.next_units(tiny, searched, 0, [])
+        plan.next_units(tiny, plan.Chain(searched))
 
 
 def test_one_trial_of_fixed_settings_works_too(features):
     tiny = replace(studies.get("cub200-roth2020"), budget=Budget("one", trials=1, reruns=2))
     method = tiny.methods[0]
-    (unit,) = schedule.next_units(tiny, method, 0, [])
+    (unit,) = plan.next_units(tiny, plan.Chain(method))
     assert (unit.kind, unit.params) == ("trial", {})
     done = [
         {"method": method.name, "repetition": 0}
         | {"kind": "trial", "number": 0, "params": {}, "value": None, "state": "complete"}
     ]
-    units = schedule.next_units(tiny, method, 0, done)
+    units = plan.next_units(tiny, plan.Chain(method), done)
     assert [(unit.kind, unit.number, unit.params) for unit in units] == [("rerun", 0, {}), ("rerun", 1, {})]
 
 
@@ -487,7 +487,7 @@ def test_members_of_an_ensemble_have_partitions_and_seeds_of_their_own():
     tiny = shrunk("cub200-fehervari2019", trunk="conv4", members=3, meta_classes=4)
     prepare.cache_clear()
     bench = prepare(tiny.dataset, tiny.protocol, "default", 0)
-    (unit,) = schedule.next_units(tiny, tiny.methods[0], 0, [])
+    (unit,) = plan.next_units(tiny, plan.Chain(tiny.methods[0]))
     made = fold_runs(unit, bench)
     assert [each.fold for each in made] == [0, 1, 2]
     assert len({each.seed for each in made}) == 3

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from factories import fake_units, write_fake_study
 
-from dmlrc import cli, migrate, paths, records, schedule, studies
+from dmlrc import cli, migrate, paths, plan, records, studies
 from dmlrc.errors import DmlrcError
 
 COMMITTED = Path(__file__).parents[1] / "results"
@@ -445,9 +445,9 @@ def test_the_command_that_checks_names_every_problem(committed, capsys, monkeypa
 def test_committed_records_are_sound(monkeypatch, name):
     monkeypatch.setattr(paths, "results", lambda: COMMITTED)
     study = studies.get(name)  # reading them checks them; what they lack would be a sentence
-    chains = schedule.chains(study, study.methods)
-    assert schedule.stale(study, chains) == []
-    assert schedule.finished(study, chains)[1] == []  # they are records of the methods of today
+    todo = plan.Plan(study)
+    assert todo.stale == []
+    assert todo.outdated == []  # they are records of the methods of today
     found = records.load(name)
     told = pd.concat([found.trials, found.reruns])[["method", "fingerprint"]].dropna().drop_duplicates()
     settings = {method: json.loads(each)["settings"] for method, each in told.itertuples(index=False)}

@@ -14,7 +14,7 @@ import pytest
 from factories import fake_units, write_fake_study, write_units
 from test_chapters import executed
 
-from dmlrc import paths, records, studies, study
+from dmlrc import paths, records, run, studies
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.report import build, editions, labels, prose
 from dmlrc.report.method import notes
@@ -50,7 +50,7 @@ def test_the_book_of_the_smoke_study_from_scratch(checkout, monkeypatch):
     trained = ("contrastive", "arcface", "soft_triple")  # the others' records are made up: each takes three seconds
     units, meta = fake_units(smoke.name, smoke.dataset, smoke.effective_protocol, trials=2, reruns=2, missing=trained)
     write_units([each for each in units if each["kind"] != "pretrained"], meta | smoke.configuration())
-    study.run(smoke)
+    run.run(smoke)
     assert set(records.load(smoke.name).trials["method"]) == {method.name for method in smoke.methods}
     for path in (ROOT / "results").glob("neighbours-*"):
         shutil.copy(path, paths.results())
@@ -110,7 +110,7 @@ def test_your_run_has_the_tables_of_what_was_trained_and_trains_it_when_asked(ho
     write_fake_study(study=smoke.name, dataset=smoke.dataset, protocol=smoke.effective_protocol, trials=3, reruns=3)
     monkeypatch.setenv("DMLRC_EXPORTS", str(home / "exports"))
     trained = []
-    monkeypatch.setattr(study, "run", lambda chosen, workers: trained.append((chosen.name, workers)))
+    monkeypatch.setattr(run, "run", lambda chosen, workers: trained.append((chosen.name, workers)))
     page = build.Page(ROOT / "notebooks" / "your_run.ipynb", "your_run.ipynb")
     for given in ({"train": False}, {"train": True, "workers": 2}):
         found = executed(page.notebook, smoke.name, given)

@@ -9,7 +9,7 @@ import torch
 from factories import fake_records
 from PIL import Image
 
-from dmlrc import paths, records, study, unit
+from dmlrc import paths, records, run, unit
 from dmlrc.report import labels
 from dmlrc.report import photos as written
 from dmlrc.report.photos import answer, neighbours
@@ -123,7 +123,7 @@ def test_the_page_of_a_run_shows_its_photos_and_not_where_they_lie(tmp_path, hom
             Image.fromarray(pixels).save(tmp_path / "fruit" / f"kind-{label}" / f"{place}.png")
     chosen, entry = photos.study_of(photos.look(str(tmp_path / "fruit")), None, {"trials": 1, "reruns": 2})
     own.enter(entry)
-    study.run(chosen, methods=[chosen.method("contrastive")])
+    run.run(chosen, methods=[chosen.method("contrastive")])
     file = paths.runs() / chosen.name / "contrastive" / "0-rerun-000.json"
     lost = {"state": "diverged", "reason": "on the test images", "scores": {}, "arrays": {}}
     records.write_json(file, records.read_json(file) | lost)
