@@ -1,21 +1,14 @@
-"""Where a number comes from: commit, versions, hardware, and what else all records of a study share."""
+"""Where a number comes from: commit, versions, hardware."""
 
 import functools
 import os
 import platform
 import subprocess
-from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import torch
-
-from dmlrc import records
-from dmlrc.inputs import device, load_images
-from dmlrc.methods import Method
-from dmlrc.protocol import Study
 
 PACKAGES = ("torch", "torchvision", "numpy", "scikit-learn", "optuna", "faiss-gpu", "faiss-cpu")
 
@@ -34,49 +27,6 @@ def commit() -> str:
 def _git(*arguments: str, folder: Path) -> str:
     done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True)
     return done.stdout.strip()
-
-
-def begin(study: Study, methods: Sequence[Method]) -> None:
-    """Write the study's meta.json, with the facts of its data set and of this machine; beside records it may grow.
-
-    methods: those that are run, which need not be the study's own.
-    """
-    with records.writing_meta(study.name) as path:
-        records.write_json(path, _grown(study, methods, path) if records.is_begun(study.name) else _new(study, methods))
-
-
-def _new(study: Study, methods: Sequence[Method]) -> dict[str, Any]:
-    images = load_images(study.dataset, study.effective_protocol)
-    facts = {
-        "name": study.dataset,
-        "images": len(images.labels),
-        "classes": len(images.class_names),
-        "shape": list(images.shape),
-    }
-    return study.configuration() | {
-        "data": facts,
-        "environment": environment(device()),
-        "settings": {method.name: dict(method.settings) for method in study.methods},
-        "changes": _changes({}, [*study.methods, *methods]),
-        "commit": commit(),
-        "created": now(),
-    }
-
-
-def _grown(study: Study, methods: Sequence[Method], path: Path) -> dict[str, Any]:
-    before = records.read_raw_meta(path)
-    settings = {method.name: dict(method.settings) for method in methods if method in study.methods}
-    of_methods = {
-        "settings": before.get("settings", {}) | settings,
-        "changes": _changes(before.get("changes", {}), methods),
-    }
-    return before | records.grown(before, study.configuration()) | of_methods
-
-
-def _changes(before: Mapping[str, Mapping], methods: Sequence[Method]) -> dict[str, dict]:
-    """What each method changes of the protocol, where it changes something. before: of those that may have run."""
-    changes = {**before, **{method.name: dict(method.changes) for method in methods}}
-    return {name: changed for name, changed in changes.items() if changed}
 
 
 def environment(device: torch.device) -> dict:

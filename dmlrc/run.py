@@ -14,6 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExec
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
@@ -21,7 +22,7 @@ from dmlrc import extras, plan, preflight, provenance, records
 from dmlrc.cluster import Dask
 from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.executors import pool
-from dmlrc.inputs import prepare
+from dmlrc.inputs import device, load_images, prepare
 from dmlrc.methods import Method
 from dmlrc.plan import Chain, Outdated, Plan, Unit
 from dmlrc.protocol import Study
@@ -123,7 +124,7 @@ def _run(todo: Plan, methods: Sequence[Method], executor: Executor | None, how: 
     with in_time, contextlib.nullcontext(executor) if executor else pool(how.most) as used, bar:
         for record in how.records(todo, used, bar):
             if not begun:  # a run that fails before its first unit leaves nothing behind
-                provenance.begin(study, methods)
+                _begin(study, methods)
                 begun = True
             _write(study.name, record)
             todo.add(record)
@@ -139,6 +140,49 @@ def _run(todo: Plan, methods: Sequence[Method], executor: Executor | None, how: 
                 f"{units[-1]['reason']}",
                 file=sys.stderr,
             )
+
+
+def _begin(study: Study, methods: Sequence[Method]) -> None:
+    """Write the study's meta.json, with the facts of its data set and of this machine; beside records it may grow.
+
+    methods: those that are run, which need not be the study's own.
+    """
+    with records.writing_meta(study.name) as path:
+        records.write_json(path, _grown(study, methods, path) if records.is_begun(study.name) else _new(study, methods))
+
+
+def _new(study: Study, methods: Sequence[Method]) -> dict[str, Any]:
+    images = load_images(study.dataset, study.effective_protocol)
+    facts = {
+        "name": study.dataset,
+        "images": len(images.labels),
+        "classes": len(images.class_names),
+        "shape": list(images.shape),
+    }
+    return study.configuration() | {
+        "data": facts,
+        "environment": provenance.environment(device()),
+        "settings": {method.name: dict(method.settings) for method in study.methods},
+        "changes": _changes({}, [*study.methods, *methods]),
+        "commit": provenance.commit(),
+        "created": provenance.now(),
+    }
+
+
+def _grown(study: Study, methods: Sequence[Method], path: Path) -> dict[str, Any]:
+    before = records.read_raw_meta(path)
+    settings = {method.name: dict(method.settings) for method in methods if method in study.methods}
+    of_methods = {
+        "settings": before.get("settings", {}) | settings,
+        "changes": _changes(before.get("changes", {}), methods),
+    }
+    return before | records.grown(before, study.configuration()) | of_methods
+
+
+def _changes(before: Mapping[str, Mapping], methods: Sequence[Method]) -> dict[str, dict]:
+    """What each method changes of the protocol, where it changes something. before: of those that may have run."""
+    changes = {**before, **{method.name: dict(method.changes) for method in methods}}
+    return {name: changed for name, changed in changes.items() if changed}
 
 
 def _write(study: str, record: dict) -> None:
