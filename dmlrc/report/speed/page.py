@@ -96,8 +96,9 @@ def numbers() -> dict[str, float | str]:
     """What the text of the page rests on.
 
     cpu.median: without the peers that do a part of the work alone. cpu.least_over_library: the least ratio to
-    pytorch-metric-learning. cpu.slower_than_a_part: of the slower ones those whose peer does a part of the work. gpu.steps_slower: the share of training steps that a core of a CPU does in less
-    time. workers.two, workers.most: how many times as fast a small study is with two workers, and with more than cores.
+    pytorch-metric-learning. cpu.slower_than_a_part: of the slower ones those whose peer does a part of the work.
+    gpu.steps_slower: the share of training steps that a core of a CPU does in less time. workers.two, workers.most: how
+    many times as fast a small study is with two workers, and with more than cores.
     """
     found, grown, fitted = peers(), growth(), exponents()
     ratio, peer = found["ratio"], found["peer"]
