@@ -75,9 +75,9 @@ def random_scores(scores: pd.DataFrame) -> Figure:
             scores.index,
             100 * scores[name],
             color=look.colour,
-            linewidth=1.2 + 0.9 * (len(shown) - 1 - number),  # a line that a later one covers shows at its edges
+            linewidth=1.2 + 0.5 * (len(shown) - 1 - number),  # a line that a later one covers shows at its edges
             marker=look.marker,
-            markersize=4 + 0.9 * (len(shown) - 1 - number),
+            markersize=3.5 + 0.5 * (len(shown) - 1 - number),
             label=labels.METRIC_LABELS[name],
         )
     axis.plot(scores.index, 100 * scores["nmi_expected"], color="black", linestyle=":", label="1 − log S / log C")
