@@ -151,7 +151,7 @@ def tests(compared: Comparison, name: str, known: Mapping[str, Method]) -> pd.Da
 def _told(row) -> str:
     if row.holm < ALPHA:
         return "better" if row.difference > 0 else "worse"
-    return "equal" if row.equal else "cannot be told"
+    return "equal" if row.equal else "inconclusive"
 
 
 def sensitivity(recorded: StudyRecords, known: Mapping[str, Method]) -> pd.DataFrame:

@@ -68,14 +68,16 @@ def random_scores(scores: pd.DataFrame) -> Figure:
     """musgrave-f2: metrics of random embeddings against the number of classes. scores: `untrained.random_scores`."""
     figure, axes = canvas(3.6)
     axis = axes[0, 0]
-    for name in scores.columns.intersection(list(METRICS)):
+    shown = scores.columns.intersection(list(METRICS))
+    for number, name in enumerate(shown):
         look = METRICS[name]
         axis.plot(
             scores.index,
             100 * scores[name],
             color=look.colour,
+            linewidth=1.2 + 0.5 * (len(shown) - 1 - number),  # a line that a later one covers shows at its edges
             marker=look.marker,
-            markersize=4,
+            markersize=3.5 + 0.5 * (len(shown) - 1 - number),
             label=labels.METRIC_LABELS[name],
         )
     axis.plot(scores.index, 100 * scores["nmi_expected"], color="black", linestyle=":", label="1 − log S / log C")
