@@ -18,9 +18,15 @@ LONGEST = (
 
 
 def pytest_collection_modifyitems(items):
-    """The files that take a minute or more first, so that no worker of pytest-xdist is left with one at the end."""
+    """A file's tests run in one worker of pytest-xdist, but for those that share a book of `books` with other files.
+
+    The files that take a minute or more come first, so that no worker is left with one at the end.
+    """
     place = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.stem, len(place)))
+    for item in items:
+        if not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 def pytest_runtest_setup(item):

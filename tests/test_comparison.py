@@ -26,31 +26,38 @@ BASE = replace(studies.STUDIES["glyphs-smoke"], name="base", methods=METHODS, bu
 MINE = Method("mine", lambda embeddings, labels, margin: embeddings.sum() * margin, {"margin": Float(0, 1)})
 
 
+def run_unit(asked):
+    """A unit that gives a number without training: of a trial one that its seed draws, and scores around it."""
+    rng = np.random.default_rng([asked.seed, asked.number, sum(map(ord, asked.kind + str(asked.params)))])
+    scores = fake_scores(rng, 0.3) if asked.kind != "trial" else {}
+    runs = [] if asked.kind == "pretrained" else fake_runs(rng)[: asked.protocol.folds]
+    return unit("-", asked.kind, asked.number, runs, asked.params, scores) | units._identity(asked)
+
+
 @pytest.fixture(autouse=True)
 def made_up(monkeypatch):
-    """Units that give a number without training: of a trial one that its seed draws, and scores around it."""
+    """The units that are asked for and not trained."""
     ran = []
-
-    def run_unit(asked):
-        ran.append(asked)
-        rng = np.random.default_rng([asked.seed, asked.number, sum(map(ord, asked.kind + str(asked.params)))])
-        scores = fake_scores(rng, 0.3) if asked.kind != "trial" else {}
-        runs = [] if asked.kind == "pretrained" else fake_runs(rng)[: asked.protocol.folds]
-        made = unit("-", asked.kind, asked.number, runs, asked.params, scores)
-        return made | units._identity(asked)
-
-    monkeypatch.setattr(run, "run_unit", run_unit)
+    monkeypatch.setattr(run, "run_unit", lambda asked: ran.append(asked) or run_unit(asked))
     return ran
 
 
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """The whole study, as it is committed: six trials of each method, and three reruns of the best."""
+    home = tmp_path_factory.mktemp("exported")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DMLRC_HOME", str(home))
+        patch.setenv("DMLRC_CACHE", str(home / "cache"))
+        patch.setattr(run, "run_unit", run_unit)
+        run.run(BASE)
+        records.export("base", complete=True)
+    return home / "results" / "base"
+
+
 @pytest.fixture
-def committed(made_up):
-    """The whole study, committed: six trials of each method, and three reruns of the best."""
-    run.run(BASE)
-    records.export("base", complete=True)
-    shutil.rmtree(paths.runs())
-    made_up.clear()
-    return paths.results() / "base"
+def committed(exported):
+    return shutil.copytree(exported, paths.results() / "base")
 
 
 def best_of(trials, method, count):

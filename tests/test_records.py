@@ -441,17 +441,19 @@ def test_the_command_that_checks_names_every_problem(committed, capsys, monkeypa
     assert "Traceback" not in told.err
 
 
-@pytest.mark.parametrize("name", sorted(path.parent.name for path in COMMITTED.glob("*/meta.json")))
-def test_committed_records_are_sound(monkeypatch, name):
+def test_committed_records_are_sound(monkeypatch):
     monkeypatch.setattr(paths, "results", lambda: COMMITTED)
-    study = studies.get(name)  # reading them checks them; what they lack would be a sentence
-    todo = plan.Plan(study)
-    assert todo.stale == []
-    assert todo.outdated == []  # they are records of the methods of today
-    found = records.load(name)
-    told = pd.concat([found.trials, found.reruns])[["method", "fingerprint"]].dropna().drop_duplicates()
-    settings = {method: json.loads(each)["settings"] for method, each in told.itertuples(index=False)}
-    assert {method: found.meta["settings"][method] for method in settings} == settings
+    names = sorted(path.parent.name for path in COMMITTED.glob("*/meta.json"))
+    assert names
+    for name in names:
+        study = studies.get(name)  # reading them checks them; what they lack would be a sentence
+        todo = plan.Plan(study)
+        assert todo.stale == [], name
+        assert todo.outdated == [], name  # they are records of the methods of today
+        found = records.load(name)
+        told = pd.concat([found.trials, found.reruns])[["method", "fingerprint"]].dropna().drop_duplicates()
+        settings = {method: json.loads(each)["settings"] for method, each in told.itertuples(index=False)}
+        assert {method: found.meta["settings"][method] for method in settings} == settings, name
 
 
 def test_a_rerun_that_came_to_nothing_here_leaves_none_of_its_predecessors_numbers(committed):
