@@ -1,6 +1,7 @@
 """Losses of deep metric learning under one fair protocol: run studies, read their records, make the book of them."""
 
 import contextlib
+import errno
 import signal
 import sys
 from collections.abc import Iterator
@@ -134,7 +135,7 @@ def study_check(
     ] = None,
 ) -> None:
     """Verify every record that is here: damaged, foreign, doubled and impossible ones are named, with what to do."""
-    folders = (*dmlrc.paths.runs().glob("*"), *dmlrc.paths.results().glob("*"))
+    folders = (*dmlrc.paths.runs().glob("[!.]*"), *dmlrc.paths.results().glob("[!.]*"))
     names = [dmlrc.studies.get(name).name] if name else sorted({folder.name for folder in folders if folder.is_dir()})
     known = dmlrc.studies.known()
     said = []
@@ -333,3 +334,20 @@ def main() -> None:
     except DmlrcError as error:
         print(f"dmlrc: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except (OSError, MemoryError) as error:  # of this machine, wherever it came up
+        print(f"dmlrc: {_refused(error)}", file=sys.stderr)
+        sys.exit(1)
+
+
+def _refused(error: OSError | MemoryError) -> str:
+    """What the machine refuses, and the way out, as one sentence."""
+    if isinstance(error, MemoryError):
+        return f"the memory does not suffice ({error or 'no room'}): take smaller images, or fewer workers"
+    way_out = {
+        errno.EMFILE: "raise the limit of open files (`ulimit -n 1024`)",
+        errno.ENOSPC: "make room",
+        errno.EACCES: "make it writable, or name other folders in DMLRC_HOME, DMLRC_RUNS and DMLRC_CACHE",
+    }
+    way_out[errno.EROFS] = way_out[errno.EPERM] = way_out[errno.EACCES]
+    where = f" with {error.filename}" if error.filename else ""
+    return f"{error.strerror or error}{where}: {way_out.get(error.errno, 'look what the machine lacks, and try again')}"

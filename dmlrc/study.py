@@ -24,7 +24,7 @@ from dmlrc.executors import pool
 from dmlrc.inputs import device, load_images, prepare, split
 from dmlrc.methods import Method
 from dmlrc.protocol import COMPARISON, Study
-from dmlrc.training import check_batches, check_pairs
+from dmlrc.training import check_batches, check_choices, check_pairs
 from dmlrc.unit import defaults, failed, run_unit
 
 
@@ -165,6 +165,7 @@ def check_names(study: Study, methods: Sequence[Method]) -> None:
         if count > 1:
             raise UsageError(f"{count} methods are called {name!r}: give each a name of its own")
     for each in methods:
+        check_choices(each, study.protocol_of(each))
         if each.name in known and fingerprint.of(each) not in known[each.name]:
             raise UsageError(
                 f"there is another method {each.name!r}, whose records yours would mix with: give yours another name"

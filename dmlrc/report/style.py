@@ -200,7 +200,9 @@ def canvas(height: float, rows: int = 1, columns: int = 1, **settings) -> tuple[
             "legend.fontsize": 9,
         },
     )
-    return plt.subplots(max(rows, 1), max(columns, 1), figsize=(WIDTH, height), layout="constrained", squeeze=False, **settings)
+    return plt.subplots(
+        max(rows, 1), max(columns, 1), figsize=(WIDTH, height), layout="constrained", squeeze=False, **settings
+    )
 
 
 def jitter(positions: ArrayLike) -> np.ndarray:

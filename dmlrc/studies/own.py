@@ -46,6 +46,8 @@ from dmlrc.protocol import BELOW, FULL, QUICK, SMOKE, Budget, Protocol, Study
 BUDGETS = {budget.name: budget for budget in (FULL, QUICK, SMOKE)}
 WHOLE_NUMBERS = {"crop_size": 1, "seed": 0, "folds": 2, "trials": 1, "reruns": 1, "repetitions": 1}
 """The keys that are whole numbers, with the least that they may be."""
+RESERVED = ("published", "quick", "index", "search", "genindex")
+"""Names of editions, and of pages that every book has."""
 KEYS = ("like", "dataset", "trunk", "weights", "train_from", "class_order", "budget", *WHOLE_NUMBERS)
 SETTINGS = {
     setting.name: get_type_hints(Protocol)[setting.name]
@@ -169,8 +171,12 @@ def _protocol(base: Protocol, changes: Mapping) -> Protocol:
 
 def check_name(name: str, taken: set[str]) -> None:
     """Raise UsageError for what no study can be called, or not beside those of these names; see `read`."""
-    if not re.fullmatch(r"[\w-]+", name):
-        raise UsageError(f"study {name!r} names a folder too: take a name of letters, digits, - and _")
+    if not re.fullmatch(r"\w[\w-]*", name):
+        raise UsageError(f"study {name!r} names a folder too: take a name of letters, digits, - and _, the first no -")
+    if name in RESERVED:
+        raise UsageError(
+            f"a study cannot be called {name!r}, which is an edition or a page of every book: choose another name"
+        )
     for other in sorted(taken):
         if name == other or name.startswith(f"{other}-") or other.startswith(f"{name}-"):
             raise UsageError(f"the name {name!r} would mix with {other!r} and its experiments: choose another")
