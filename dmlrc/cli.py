@@ -86,7 +86,7 @@ def study_run(
         bool, typer.Option("--save-models", help="Keep the models of the reruns, as runs/NAME/METHOD/*.safetensors.")
     ] = False,
     scheduler: Annotated[
-        str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://HOST:8786: its workers train.")
+        str | None, typer.Option(help="Address of a Dask scheduler, such as tls://HOST:8786: its workers train.")
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Another setting, embedding_dim=512; may be repeated; needs --as.")
@@ -221,7 +221,7 @@ def photos(
     found = own_photos.look(folder)
     given = {key: value for key, value in numbers.items() if value is not None}
     chosen, entry = own_photos.study_of(found, name, given)
-    _print_lines(own_photos.plan(found, chosen))
+    _print_lines(own_photos.plan(found, chosen, workers))
     dmlrc.study.check(chosen)  # a photo that is damaged, or too few for a fold, before anything is written
     if check:
         return
@@ -230,7 +230,9 @@ def photos(
     with _interruptible():
         dmlrc.study.run(chosen, workers=workers)
     from dmlrc.report import photos as page
+    from dmlrc.report.photos import answer
 
+    _print_lines(answer.sentences(dmlrc.records.load(chosen.name)))
     typer.echo(f"open {page.write(chosen)}")
 
 

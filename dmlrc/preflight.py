@@ -45,12 +45,13 @@ def check(method: Method, study: Study) -> list[str]:
         )
     if set(broken) == set(points):
         raise UsageError(
-            f"the loss of method {method.name!r}, or its gradient, is NaN or infinite on every batch of random embeddings"
+            f"the loss of method {method.name!r}, or its gradient, is NaN or infinite on every batch of random "
+            "embeddings"
         )
     if not moved:
         raise UsageError(
-            f"the loss of method {method.name!r} trains nothing: its gradient is 0 on every batch of random embeddings, "
-            "in the middle and at both ends of its space"
+            f"the loss of method {method.name!r} trains nothing: its gradient is 0 on every batch of random "
+            "embeddings, in the middle and at both ends of its space"
         )
     if broken:
         where = " and ".join(dict.fromkeys(broken))

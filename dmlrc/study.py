@@ -17,7 +17,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from dmlrc import extras, fingerprint, papers, provenance, records, schedule
+from dmlrc import data, extras, fingerprint, models, papers, provenance, records, schedule
 from dmlrc.cluster import Dask
 from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.executors import pool
@@ -351,7 +351,14 @@ def _meta(study: Study, methods: Sequence[Method], path: Path) -> dict[str, Any]
             "settings": begun.get("settings", {}) | settings,
             "changes": _changes(methods, begun.get("changes", {})),
         }
-        return begun | records.grown(begun, study.configuration()) | of_methods
+        before, inputs = begun.get("inputs", {}), _inputs(study)
+        for what, told in inputs.items():
+            if before.get(what, told) != told:
+                raise DmlrcError(
+                    f"the {what} are others than those with which study {study.name!r} was begun: put them back, or "
+                    "give the study another name"
+                )
+        return begun | records.grown(begun, study.configuration()) | of_methods | {"inputs": before | inputs}
     images = load_images(study.dataset, study.effective_protocol)
     facts = {
         "name": study.dataset,
@@ -364,9 +371,20 @@ def _meta(study: Study, methods: Sequence[Method], path: Path) -> dict[str, Any]
         "environment": provenance.environment(device()),
         "settings": {method.name: dict(method.settings) for method in study.methods},
         "changes": _changes([*study.methods, *methods]),
+        "inputs": _inputs(study),
         "commit": provenance.commit(),
         "created": provenance.now(),
     }
+
+
+def _inputs(study: Study) -> dict[str, str]:
+    """What is read from files of a known name, by its contents: the images of a data set, the weights of a trunk."""
+    protocol = study.protocol
+    told = {
+        f"images of {study.dataset!r}": data.digest(study.dataset),
+        f"weights {protocol.weights!r}": models.weights_digest(protocol.weights),
+    }
+    return {what: each for what, each in told.items() if each}
 
 
 def _changes(methods: Sequence[Method], before: Mapping[str, Mapping] | None = None) -> dict[str, dict]:

@@ -9,7 +9,6 @@ import os
 import signal
 import tempfile
 from multiprocessing.context import ForkServerProcess
-from pathlib import Path
 
 from ipykernel.kernelapp import launch_new_instance
 from jupyter_client import AsyncKernelManager
@@ -46,7 +45,7 @@ class _Forked(LocalProvisioner):
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(PRELOADED)
         arguments = cmd[cmd.index("-f") :]  # behind: python -m ipykernel_launcher
-        process = context.Process(target=_kernel, args=(arguments, cwd, _from_here(env or dict(os.environ))))
+        process = context.Process(target=_kernel, args=(arguments, cwd, env or dict(os.environ)))
         process.start()
         self.process, self.pid = _Process(process), process.pid
         return self.connection_info
@@ -54,13 +53,6 @@ class _Forked(LocalProvisioner):
 
 _LONGEST = 60
 """Of the folder of temporary files: the path of a socket in it has 108 bytes at most."""
-_FOLDERS = ("DMLRC_HOME", "DMLRC_RUNS", "DMLRC_CACHE", "DMLRC_DATA", "DMLRC_EXPORTS")
-
-
-def _from_here(env: dict[str, str]) -> dict[str, str]:
-    """The environment for a kernel, which works in another folder, with folders that are relative to this one."""
-    named = {name: Path(env[name]).expanduser().absolute() for name in _FOLDERS if env.get(name)}
-    return env | {name: str(path) for name, path in named.items()}
 
 
 def _kernel(arguments: list[str], cwd: str | None, env: dict[str, str]) -> None:

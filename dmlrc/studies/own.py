@@ -112,8 +112,8 @@ def _budget(named: Budget, numbers: Mapping[str, int]) -> Budget:
     return replace(changed, name=f"{BELOW}{named.name}") if below else changed
 
 
-def expected(study: Study) -> str:
-    """How long a study takes on 2 cores, computed: its runs, times a step and an evaluation that were measured.
+def expected(study: Study, cores: int = 2) -> str:
+    """How long a study takes on so many cores, computed: its runs, times a step and an evaluation that were measured.
 
     "" for a trunk that trains and is not conv4: how long a step takes depends on the machine.
     """
@@ -124,7 +124,8 @@ def expected(study: Study) -> str:
     evaluations = steps / (protocol.iterations_per_epoch * protocol.eval_every)
     frozen = protocol.frozen_trunk
     runs = study.units * max(protocol.folds, 1)
-    return f"{duration(runs * (steps * _STEP[frozen] + evaluations * _EVALUATION[frozen]) / 2)}, 2 cores"
+    seconds = runs * (steps * _STEP[frozen] + evaluations * _EVALUATION[frozen]) / cores
+    return f"{duration(seconds)}, {cores} core{'s' * (cores > 1)}"
 
 
 def duration(seconds: float) -> str:
