@@ -1,7 +1,8 @@
 """Ends that were no answer: each wrong input ends in a sentence that names it and the way out."""
 
 import os
-import sys
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import torchvision
 from PIL import Image
 
 from dmlrc import cli, comparison, data, losses, models, paths, records, studies, study
-from dmlrc.data import cache
+from dmlrc.data import cache, download
 from dmlrc.data.decoding import Form
 from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.methods import Method
@@ -73,7 +74,7 @@ def test_damaged_images_are_named_all_at_once(tmp_path):
     files[1].write_bytes(b"no image")
     with pytest.raises(DmlrcError, match=r"^image .*1\.png is damaged"):
         cache.decoded("some", files, Form(8))
-    files[3].write_bytes(files[0].read_bytes()[:60])
+    files[3].write_bytes(b"none either")
     with pytest.raises(DmlrcError, match=r"^2 images cannot be read: image .*1\.png .*; image .*3\.png"):
         cache.decoded("some", files, Form(8))
 
@@ -87,7 +88,7 @@ def test_an_empty_meta(folder, home):
         assert records.published() == []
         return
     for read in (records.published, lambda: records.load(folder)):
-        with pytest.raises(DmlrcError, match="does not say of which study and budget it is. Restore it"):
+        with pytest.raises(DmlrcError, match="does not say of which study and budget it is"):
             read()
 
 
@@ -104,8 +105,6 @@ def test_the_list_of_data_says_that_its_folder_is_missing(home, monkeypatch):
 
 
 def test_a_download_that_fails_leaves_no_folders(home, monkeypatch):
-    from dmlrc.data import download
-
     monkeypatch.setattr(download, "_archive", lambda *_: (_ for _ in ()).throw(DmlrcError("no network")))
     with pytest.raises(DmlrcError, match="no network"):
         data.fetch("omniglot", home / "data")
@@ -135,8 +134,6 @@ def test_what_the_machine_refuses_is_a_sentence(error, says, monkeypatch, capsys
     with pytest.raises(SystemExit) as left:
         cli.main()
     assert left.value.code == 1
-    import re
-
     assert re.match(f"dmlrc: .*{says}", capsys.readouterr().err)
 
 
@@ -164,13 +161,10 @@ def test_weights_that_were_replaced_are_noticed(tmp_path, monkeypatch):
     file = tmp_path / "conv4.pth"
     torch.save(models.create_trunk("conv4").state_dict(), file)
     smoke = studies.get("glyphs-smoke")
-    from dataclasses import replace
-
     mine = replace(smoke, name="mine", protocol=replace(smoke.protocol, weights=str(file)))
     study.run(mine, [mine.method("contrastive")])
     torch.save(models.create_trunk("conv4").state_dict(), file)
     with pytest.raises(
-        DmlrcError, match="the weights .*conv4.pth' are others than those with which study 'mine' was begun"
+        DmlrcError, match=r"the weights .*conv4.pth' are others than those with which study 'mine' was begun"
     ):
         study.run(mine, [mine.method("triplet")])
-    assert sys.modules

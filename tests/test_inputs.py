@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
-
 from small_units import PHOTOGRAPHS
+from torch import nn
 
 import dmlrc.unit
 from dmlrc import data, evaluation, inputs, metrics, models, paths, readiness, records, studies, training

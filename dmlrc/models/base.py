@@ -53,8 +53,8 @@ class Trunk(nn.Module, ABC):
             if min(images.shape[2:]) >= self.image_size:
                 raise
             raise UsageError(
-                f"{self.name} cannot take images of {images.shape[2]} x {images.shape[3]} pixels ({error}): give larger "
-                f"ones (crop_size), such as its own {self.image_size}"
+                f"{self.name} cannot take images of {images.shape[2]} x {images.shape[3]} pixels ({error}): give "
+                f"larger ones (crop_size), such as its own {self.image_size}"
             ) from error
 
 
