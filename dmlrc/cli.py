@@ -1,6 +1,7 @@
 """Losses of deep metric learning under one fair protocol: run studies, read their records, make the book of them."""
 
 import contextlib
+import errno
 import signal
 import sys
 from collections.abc import Iterator
@@ -85,7 +86,7 @@ def study_run(
         bool, typer.Option("--save-models", help="Keep the models of the reruns, as runs/NAME/METHOD/*.safetensors.")
     ] = False,
     scheduler: Annotated[
-        str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://HOST:8786: its workers train.")
+        str | None, typer.Option(help="Address of a Dask scheduler, such as tls://HOST:8786: its workers train.")
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Another setting, embedding_dim=512; may be repeated; needs --as.")
@@ -134,7 +135,7 @@ def study_check(
     ] = None,
 ) -> None:
     """Verify every record that is here: damaged, foreign, doubled and impossible ones are named, with what to do."""
-    folders = (*dmlrc.paths.runs().glob("*"), *dmlrc.paths.results().glob("*"))
+    folders = (*dmlrc.paths.runs().glob("[!.]*"), *dmlrc.paths.results().glob("[!.]*"))
     names = [dmlrc.studies.get(name).name] if name else sorted({folder.name for folder in folders if folder.is_dir()})
     known = dmlrc.studies.known()
     said = []
@@ -220,7 +221,7 @@ def photos(
     found = own_photos.look(folder)
     given = {key: value for key, value in numbers.items() if value is not None}
     chosen, entry = own_photos.study_of(found, name, given)
-    _print_lines(own_photos.plan(found, chosen))
+    _print_lines(own_photos.plan(found, chosen, workers))
     # a photo that is damaged, or too few for a fold, is told before anything is written
     dmlrc.preflight.fitting(chosen, chosen.methods)
     if check:
@@ -230,7 +231,9 @@ def photos(
     with _interruptible():
         dmlrc.run.run(chosen, workers=workers)
     from dmlrc.report import photos as page
+    from dmlrc.report.photos import answer
 
+    _print_lines(answer.sentences(dmlrc.records.load(chosen.name)))
     typer.echo(f"open {page.write(chosen)}")
 
 
@@ -334,3 +337,20 @@ def main() -> None:
     except DmlrcError as error:
         print(f"dmlrc: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except (OSError, MemoryError) as error:  # of this machine, wherever it came up
+        print(f"dmlrc: {_refused(error)}", file=sys.stderr)
+        sys.exit(1)
+
+
+def _refused(error: OSError | MemoryError) -> str:
+    """What the machine refuses, and the way out, as one sentence."""
+    if isinstance(error, MemoryError):
+        return f"the memory does not suffice ({error or 'no room'}): take smaller images, or fewer workers"
+    way_out = {
+        errno.EMFILE: "raise the limit of open files (`ulimit -n 1024`)",
+        errno.ENOSPC: "make room",
+        errno.EACCES: "make it writable, or name other folders in DMLRC_HOME, DMLRC_RUNS and DMLRC_CACHE",
+    }
+    way_out[errno.EROFS] = way_out[errno.EPERM] = way_out[errno.EACCES]
+    where = f" with {error.filename}" if error.filename else ""
+    return f"{error.strerror or error}{where}: {way_out.get(error.errno, 'look what the machine lacks, and try again')}"

@@ -53,6 +53,14 @@ def read(file: Path) -> list[Method]:
     if found := list({id(each): each for each in values if isinstance(each, Method)}.values()):
         return found
     losses = [each for each in scope.values() if callable(each) and getattr(each, "__module__", None) == name]
+    imported = [
+        key for key, each in scope.items() if isinstance(each, type) and each.__module__ not in (name, "dmlrc.methods")
+    ]
+    if not losses and imported:
+        raise UsageError(
+            f"{file} only imports {', '.join(imported)}, and no loss of its own says which is meant: add "
+            f'methods = [Method("mine", {imported[0]}, {{"margin": Float(0, 1)}})], with the hyperparameters to search'
+        )
     if len(losses) != 1:
         raise UsageError(f"{file} defines {len(losses)} functions and classes, and no method: add {_EXAMPLE}")
     return [Method(losses[0].__name__, losses[0], scope.get("space", {}))]

@@ -17,7 +17,7 @@ from dmlrc.inputs import device, load_images, split
 from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, Float, Int, Method
 from dmlrc.models import l2_normalize
 from dmlrc.protocol import Protocol, Study
-from dmlrc.training import batch_layout, check_batches, check_pairs
+from dmlrc.training import batch_layout, check_batches, check_choices, check_pairs
 
 BATCHES = 3
 
@@ -31,6 +31,7 @@ def check_names(study: Study, methods: Sequence[Method]) -> None:
         if count > 1:
             raise UsageError(f"{count} methods are called {name!r}: give each a name of its own")
     for method in methods:
+        check_choices(method, study.protocol_of(method))
         if method.name in known and fingerprint.of(method) not in known[method.name]:
             raise UsageError(
                 f"there is another method {method.name!r}, whose records yours would mix with: give yours another name"
@@ -75,26 +76,32 @@ def check(method: Method, study: Study) -> list[str]:
     for where, params in points.items():
         for place in dict.fromkeys((torch.device("cpu"), device())):
             loss, values, gradients = _called(method, params, study, place)
-            if not all(map(torch.isfinite, values)):
+            if not all(map(torch.isfinite, [*values, *gradients])):
                 broken.append(where)
-            moved = moved or bool(torch.stack(gradients).nan_to_num().any())
+            moved = moved or bool(torch.stack(gradients).any())  # NaN too, which is another fault
     if changed := fingerprint.changed(before, fingerprint.description(method.loss)):
         raise UsageError(
             f"the loss of method {method.name!r} changes {changed} of its own file when it is called, and so becomes "
             "another loss than the one that is recorded: keep such state inside a class, which every run makes anew"
         )
     if set(broken) == set(points):
-        raise UsageError(f"the loss of method {method.name!r} is NaN or infinite on every batch of random embeddings")
+        raise UsageError(
+            f"the loss of method {method.name!r}, or its gradient, is NaN or infinite on every batch of random "
+            "embeddings"
+        )
+    if not moved:
+        raise UsageError(
+            f"the loss of method {method.name!r} trains nothing: its gradient is 0 on every batch of random "
+            "embeddings, in the middle and at both ends of its space"
+        )
     if broken:
         where = " and ".join(dict.fromkeys(broken))
-        said.append(f"it is NaN or infinite at {where}: trials there will count as diverged")
+        said.append(f"it, or its gradient, is NaN or infinite at {where}: trials there will count as diverged")
     if not method.space and study.budget.trials > 1:
         said.append(
             f"its space is empty, so that all {study.budget.trials} trials of a search are one setting and the luck of "
             "the seed picks the best: name what is to be searched"
         )
-    if not moved:
-        said.append("no gradient reaches the embeddings from random batches, so that it may train nothing")
     return [f"{method.label}: {each}." for each in [*said, *_rate(method, loss, study)]]
 
 

@@ -410,8 +410,8 @@ def _differences(old: Any, new: Any, path: str = "") -> list[str]:
 
 def published() -> list[str]:
     """The studies whose full-budget records are committed and complete."""
-    metas = {path.parent.name: read_raw_meta(path) for path in sorted(paths.results().glob("*/meta.json"))}
-    return [name for name, meta in metas.items() if meta["budget"]["name"] == "full" and meta["complete"]]
+    metas = {path.parent.name: read_raw_meta(path) for path in sorted(paths.results().glob("[!.]*/meta.json"))}
+    return [name for name, meta in metas.items() if meta["budget"]["name"] == "full" and meta.get("complete")]
 
 
 def export(study: str, complete: bool) -> Path:
@@ -483,8 +483,11 @@ _RESTORE = (
 
 
 def read_raw_meta(path: Path) -> dict:
-    """A meta.json as it is; a damaged one is named, with what to do about it."""
-    return read_json(path, _RESTORE)
+    """A meta.json as it is; a damaged one, or one that says neither study nor budget, is named, with what to do."""
+    told = read_json(path, _RESTORE)
+    if not isinstance(told, dict) or not {"study", "budget"} <= told.keys():
+        raise DmlrcError(f"{path} does not say of which study and budget it is. {_RESTORE}")
+    return told
 
 
 def _read_meta(folder: Path) -> dict:

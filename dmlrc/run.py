@@ -18,7 +18,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from dmlrc import extras, plan, preflight, provenance, records
+from dmlrc import data, extras, models, plan, preflight, provenance, records
 from dmlrc.cluster import Dask
 from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.executors import pool
@@ -164,6 +164,7 @@ def _new(study: Study, methods: Sequence[Method]) -> dict[str, Any]:
         "environment": provenance.environment(device()),
         "settings": {method.name: dict(method.settings) for method in study.methods},
         "changes": _changes({}, [*study.methods, *methods]),
+        "inputs": _inputs(study),
         "commit": provenance.commit(),
         "created": provenance.now(),
     }
@@ -171,12 +172,30 @@ def _new(study: Study, methods: Sequence[Method]) -> dict[str, Any]:
 
 def _grown(study: Study, methods: Sequence[Method], path: Path) -> dict[str, Any]:
     before = records.read_raw_meta(path)
+    inputs = before.get("inputs", {}) | (now := _inputs(study))
+    for name, digest in before.get("inputs", {}).items():
+        if now.get(name, digest) != digest:
+            raise DmlrcError(
+                f"the {name} are others than those with which study {study.name!r} was begun: put them back, or give "
+                "the study another name"
+            )
     settings = {method.name: dict(method.settings) for method in methods if method in study.methods}
     of_methods = {
         "settings": before.get("settings", {}) | settings,
         "changes": _changes(before.get("changes", {}), methods),
+        "inputs": inputs,
     }
     return before | records.grown(before, study.configuration()) | of_methods
+
+
+def _inputs(study: Study) -> dict[str, str]:
+    """What is read from files of a known name, by its contents: the images of a data set, the weights of a trunk."""
+    weights = study.protocol.weights
+    digests = {
+        f"images of {study.dataset!r}": data.digest(study.dataset),
+        f"weights {weights!r}": models.weights_digest(weights),
+    }
+    return {name: digest for name, digest in digests.items() if digest}
 
 
 def _changes(before: Mapping[str, Mapping], methods: Sequence[Method]) -> dict[str, dict]:

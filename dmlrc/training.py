@@ -377,6 +377,16 @@ def batch_layout(method: Method, num_classes: int) -> tuple[int, int]:
     return classes, images
 
 
+def check_choices(method: Method, protocol: Protocol) -> None:
+    """Raise UsageError where there is no such sampler or optimiser as a method, or its protocol, names."""
+    for what, name, known in (
+        ("sampler", method.sampler or protocol.sampler, batches.SAMPLERS),
+        ("optimizer", method.optimizer or protocol.optimizer, optimizers.NAMES),
+    ):
+        if name not in known:
+            raise unknown(f"{what} of method {method.name!r}", name, known)
+
+
 def check_batches(
     method: Method, protocol: Protocol, labels: np.ndarray, splits: Splits, beside: Sequence[Method] = ()
 ) -> None:

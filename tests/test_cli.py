@@ -285,7 +285,7 @@ def test_a_study_runs_shows_and_exports(call):
     assert shown[0].startswith("glyphs-smoke: ")
     (best,) = (line.split() for line in shown if line.startswith("1 "))
     assert best[1:3] == ["(1-1)", "contrastive"]
-    assert best[6:8] == [labels.CUT_OFF, "*"]  # after mean, sign and interval; a smoke run is cut off
+    assert best[best.index(labels.CUT_OFF) + 1] == "*"  # after mean, sign and interval; a smoke run is cut off
     assert "Each method was searched once" in "\n".join(shown)
     returned, out, errors = call("study", "run", "glyphs-smoke", "--method", "contrastive", "--repetitions", "2")
     assert returned == 0, errors

@@ -123,6 +123,7 @@ def execute(parameters: Mapping[str, object], workers: int = 1, yours: Sequence[
     target, waiting = paths.home() / "book" / "chapters", chapters()
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
+    os.environ.update(_absolute())  # kernels work in the folder of the notebooks
     if workers > 1:  # each chapter in one thread: kernels side by side that use all cores slow each other badly
         os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -169,6 +170,12 @@ def execute(parameters: Mapping[str, object], workers: int = 1, yours: Sequence[
         except BaseException:  # Ctrl-C too
             pool.shutdown(wait=False, cancel_futures=True)  # the chapters that have not begun
             raise
+
+
+def _absolute() -> dict[str, str]:
+    """The folders that the environment names, as paths that do not depend on where one is."""
+    names = ("DMLRC_HOME", "DMLRC_RUNS", "DMLRC_CACHE", "DMLRC_DATA", "DMLRC_EXPORTS")
+    return {name: str(Path(folder).expanduser().absolute()) for name in names if (folder := os.environ.get(name))}
 
 
 def pages() -> Path:

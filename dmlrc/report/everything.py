@@ -124,6 +124,7 @@ def cells(found: pd.DataFrame) -> pd.DataFrame:
     keys = ["record", "study", "experiment", "paper", "label", "setting"]
     found = found.drop_duplicates([*keys, "metric"])
     texts = found.assign(cell=[labels.percent(*pair) for pair in found[["mean", "ci95"]].to_numpy()])
+    texts["cell"] = texts["cell"].astype(object)
     texts["cell"] = labels.against_untrained(texts["cell"], texts["mean"], texts["untrained"])
     texts["cell"] = labels.against_limit(texts["cell"], texts["cut_off"].where(texts["metric"] == METRICS[0]))
     wide = texts.pivot(index=keys, columns="metric", values="cell").reindex(columns=list(METRICS))

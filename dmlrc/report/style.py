@@ -187,7 +187,7 @@ def share(drawings: Sequence[Figure], which: str) -> list[Figure]:
 
 
 def canvas(height: float, rows: int = 1, columns: int = 1, **settings) -> tuple[Figure, np.ndarray]:
-    """A figure of the book's width and this height (inches), and its axes (rows, columns)."""
+    """A figure of the book's width and this height (inches), and its axes (rows, columns), one where there is none."""
     sns.set_theme(
         context="paper",
         style="whitegrid",
@@ -200,7 +200,9 @@ def canvas(height: float, rows: int = 1, columns: int = 1, **settings) -> tuple[
             "legend.fontsize": 9,
         },
     )
-    return plt.subplots(rows, columns, figsize=(WIDTH, height), layout="constrained", squeeze=False, **settings)
+    return plt.subplots(
+        max(rows, 1), max(columns, 1), figsize=(WIDTH, height), layout="constrained", squeeze=False, **settings
+    )
 
 
 def jitter(positions: ArrayLike) -> np.ndarray:

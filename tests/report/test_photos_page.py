@@ -73,7 +73,7 @@ def test_the_answer_names_the_loss_how_sure_it_is_and_what_training_gains():
 @pytest.mark.parametrize(
     ("own", "says"),
     [
-        ([0.29, 0.29, 0.29], "no loss improves on that here"),
+        ([0.29, 0.29, 0.29], "one model of this loss does not improve on that"),
         ([0.20, 0.31, 0.42], "+1.00 points of MAP@R, which may be chance, and"),
         ([0.39, 0.40, 0.41], "training brings +10.00 points of MAP@R and"),
         ([0.40], "training brings +10.00 points of MAP@R, which may be chance, and"),
