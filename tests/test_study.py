@@ -140,7 +140,7 @@ def test_a_study_killed_after_any_unit_and_resumed_equals_one_that_was_not(tiny,
 
 
 def test_a_study_whose_process_is_killed_loses_no_finished_unit(tiny, finished, home):
-    script = "import pickle, sys; from dmlrc import study; run.run(pickle.load(sys.stdin.buffer))"
+    script = "import pickle, sys; from dmlrc import run; run.run(pickle.load(sys.stdin.buffer))"
     process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
     process.stdin.write(pickle.dumps(tiny))
     process.stdin.close()
