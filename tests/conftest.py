@@ -17,6 +17,7 @@ LONGEST = (
 )
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items):
     """A file's tests run in one worker of pytest-xdist, but for those that share a book of `books` with other files.
 
