@@ -24,10 +24,10 @@ single: .venv/ready
 lab: .venv/ready
 	$(BIN)/jupyter lab
 
-# A file's tests run in one worker, and so do all that share a book: it is made once. tests/conftest.py groups them, the
-# long files first.
+# A file's tests run in one worker, and so do all that share a book: it is made once. tests/conftest.py puts them
+# together, the long files first.
 test: .venv/ready
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 lint: .venv/ready
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports --no-cache

@@ -71,8 +71,7 @@ def proposal(trials: int) -> tuple[float, float]:
 
 def study(workers: int) -> tuple[float, float]:
     """Seconds on the clock of a small study with so many workers, the start of these included."""
-    from dmlrc import studies
-    from dmlrc import study as engine
+    from dmlrc import run, studies
     from dmlrc.executors import pool
     from dmlrc.protocol import Budget
 
@@ -82,7 +81,7 @@ def study(workers: int) -> tuple[float, float]:
     short = replace(quick, name="bench", budget=budget, methods=quick.methods[:8])
     started = time.perf_counter()
     with pool(workers) as executor:
-        engine.run(short, executor=executor, workers=workers)
+        run.run(short, executor=executor, workers=workers)
     return time.perf_counter() - started, float("nan")
 
 

@@ -17,8 +17,6 @@ from dmlrc.report import build, editions, fanova, golden
 
 ROOT = Path(__file__).parents[1]
 MADE, PUBLISHED = "made", "published"
-EDITIONS = tuple(pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in (MADE, PUBLISHED))
-"""For tests that look at both books."""
 GOLDEN = golden.written(ROOT / "tests" / "golden")
 STUDIES = "grocery-quick,grocery-frozen-rate1e-4"
 METHODS = ("contrastive", "snr", "soft_triple", "proxy_anchor")  # in one of the made-up studies, snr diverged

@@ -18,15 +18,25 @@ LONGEST = (
 
 
 def pytest_collection_modifyitems(items):
-    """A file's tests run in one worker of pytest-xdist, but for those that share a book of `books` with other files.
-
-    The files that take a minute or more come first, so that no worker is left with one at the end.
-    """
+    """The files that take a minute or more first, so that no worker of pytest-xdist is left with one at the end."""
     place = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.stem, len(place)))
-    for item in items:
-        if not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
+@pytest.hookimpl(optionalhook=True)  # where pytest-xdist is
+def pytest_xdist_make_scheduler(config, log):
+    """A file's tests run in one worker, and so do all that share a book of `books`."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneBookOneWorker(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            if "test_browser.py" in nodeid or nodeid.endswith("[made]"):
+                return "made"
+            if "test_golden.py" in nodeid or nodeid.endswith("[published]"):
+                return "published"
+            return super()._split_scope(nodeid)
+
+    return OneBookOneWorker(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_runtest_setup(item):

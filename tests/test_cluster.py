@@ -272,7 +272,7 @@ def test_workers_that_cannot_be_used_are_named():
 
 def test_two_processes_on_a_shared_folder_give_the_records_of_one(tiny, serial, home):
     """As the jobs of an array: one a method, each with the pretrained trunk too."""
-    script = "import pickle, sys; from dmlrc import study; run.run(*pickle.load(sys.stdin.buffer))"
+    script = "import pickle, sys; from dmlrc import run; run.run(*pickle.load(sys.stdin.buffer))"
     command, jobs = [sys.executable, "-c", script], []
     for methods in (PICKED[:1], PICKED[1:]):
         jobs.append(subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL))

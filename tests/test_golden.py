@@ -34,7 +34,6 @@ def exported(factory, only):
         return golden.export(only=only)
 
 
-@pytest.mark.xdist_group(PUBLISHED)
 @pytest.mark.parametrize("path", OLD)
 def test_what_the_book_shows_is_what_it_was(path, new):
     found = golden.differences({path: OLD[path]}, {path: new[path]} if path in new else {})

@@ -36,7 +36,6 @@ POINTED_AT = (  # figures with marks that are hard to read off
     ("15_wrong_numbers", "findings-wrong-right"),
 )
 WIDTHS = (400, 900, 1400)
-pytestmark = pytest.mark.xdist_group(books.MADE)
 
 
 @pytest.fixture(scope="module")

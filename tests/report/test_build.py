@@ -1,6 +1,7 @@
 """From nothing to a rendered book in one call, at the smallest budget: train, execute with papermill, build."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -28,16 +29,27 @@ def checkout(home):
     return books.checkout(home)
 
 
-@pytest.fixture
-def smoke(checkout):
-    """The smoke study alone, with no study around it: trained in part, else made up, since each takes three seconds."""
-    found = studies.get("glyphs-smoke")
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """The records of the smoke study: trained in part, else made up, since each method takes three seconds."""
+    home, found = tmp_path_factory.mktemp("runs"), studies.get("glyphs-smoke")
     trained = ("contrastive", "arcface", "soft_triple")
-    units, meta = fake_units(found.name, found.dataset, found.effective_protocol, trials=2, reruns=2, missing=trained)
-    write_units([each for each in units if each["kind"] != "pretrained"], meta | found.configuration())
-    run.run(found)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("HOME", home), ("CACHE", home / "cache"), ("DEVICE", "cpu")):
+            patch.setenv(f"DMLRC_{name}", str(value))
+        protocol = found.effective_protocol
+        units, meta = fake_units(found.name, found.dataset, protocol, trials=2, reruns=2, missing=trained)
+        write_units([each for each in units if each["kind"] != "pretrained"], meta | found.configuration())
+        run.run(found)
+    return home / "runs"
+
+
+@pytest.fixture
+def smoke(checkout, runs):
+    """The smoke study alone, with no study around it."""
+    shutil.copytree(runs, paths.runs())
     books.copy_measurements(checkout)
-    return found
+    return studies.get("glyphs-smoke")
 
 
 def test_the_book_of_the_smoke_study_from_scratch(checkout, smoke, monkeypatch):

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import books
 import nbformat
 import pytest
-from books import EDITIONS, NAMED, ROOT, ROW, STUDIES
+from books import MADE, NAMED, PUBLISHED, ROOT, ROW, STUDIES
 
 from dmlrc.report import build as bookmaking
 from dmlrc.report import publish
@@ -47,7 +47,7 @@ IDS = (
 )
 
 
-@pytest.fixture(scope="module", params=EDITIONS)
+@pytest.fixture(scope="module", params=(MADE, PUBLISHED))
 def edition(request, tmp_path_factory):
     """The book of made-up studies, or of those whose records are committed."""
     return books.of(request.param, tmp_path_factory)
