@@ -146,6 +146,6 @@ def winning_settings(edition: Sequence[StudyRecords], methods: Sequence[str] = F
         for each in edition
     }
     table = pd.DataFrame(columns)
-    table = table[table.index.get_level_values(0).isin(methods)]
+    table = table.loc[[each for each in methods if each in table.index.get_level_values(0)]]
     table.index = [f"{labels.method_label(method)}: {labels.parameter(name)}" for method, name in table.index]
     return table.map(lambda value: f"{value:.3g}")
