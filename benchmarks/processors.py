@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.scaling import written
-from dmlrc import provenance
+from dmlrc.records import provenance
 
 Unit = tuple[str, str]  # of a study the first trial of a method
 UNITS = tuple(("grocery-quick", method) for method in ("contrastive", "normalized_softmax", "fast_ap"))

@@ -26,7 +26,8 @@ import numpy as np
 import torch
 
 from benchmarks.evaluation import NAMES, embedded
-from dmlrc import metrics, provenance
+from dmlrc import metrics
+from dmlrc.records import provenance
 from dmlrc.report.speed.page import exponent
 
 CLASS_SIZE = 5  # about that of SOP

@@ -24,13 +24,14 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from dmlrc import provenance, studies
+from dmlrc import studies
 from dmlrc.data import ImageSet
 from dmlrc.inputs import ImageSource, PreparedData, device
 from dmlrc.methods import Method
 from dmlrc.papers import musgrave2020
 from dmlrc.plan import Chain, next_units
 from dmlrc.protocol import PRECISIONS, Protocol
+from dmlrc.records import provenance
 from dmlrc.training import FoldRun, Learner, Run, Task, Trainer
 from dmlrc.unit import run_unit, settled
 

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import dmlrc  # its parts are imported by the commands that use them
-from dmlrc import extras
+from dmlrc import errors
 from dmlrc.errors import DmlrcError, UsageError
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
@@ -104,7 +104,7 @@ def study_run(
     if repetitions:
         chosen = replace(chosen, repetitions=repetitions)
     methods = [chosen.method(each) for each in method] if method else None
-    with _interruptible(), dmlrc.cluster.Dask(scheduler) if scheduler else contextlib.nullcontext() as executor:
+    with _interruptible(), _dask(scheduler) if scheduler else contextlib.nullcontext() as executor:
         dmlrc.run.run(
             chosen,
             methods,
@@ -115,6 +115,12 @@ def study_run(
             save_models=save_models,
         )
     typer.echo(f"study {chosen.name}: {_progress(chosen)}")
+
+
+def _dask(scheduler: str) -> "dmlrc.executors.cluster.Dask":
+    from dmlrc.executors.cluster import Dask
+
+    return Dask(scheduler)
 
 
 def _changed(like: str, settings: list[str], name: str) -> "dmlrc.protocol.Study":
@@ -163,11 +169,13 @@ def study_export(
     csv: Annotated[Path | None, typer.Option(help="Write its records as CSV files into this folder.")] = None,
 ) -> None:
     """Write the records of a study that was run here to results/, to be committed; or all its records elsewhere."""
+    from dmlrc.studies import exports
+
     chosen = dmlrc.studies.get(name)
     if optuna:
-        typer.echo(f"{optuna}: {len(dmlrc.exports.to_journal(chosen, optuna))} searches")
+        typer.echo(f"{optuna}: {len(exports.to_journal(chosen, optuna))} searches")
     if csv:
-        typer.echo(dmlrc.exports.to_csv(chosen, csv))
+        typer.echo(exports.to_csv(chosen, csv))
     if not optuna and not csv:
         typer.echo(dmlrc.run.export(chosen))
 
@@ -226,7 +234,7 @@ def photos(
     dmlrc.preflight.fitting(chosen, chosen.methods)
     if check:
         return
-    extras.require("search", "a search for hyperparameters")  # before anything is written
+    errors.require("search", "a search for hyperparameters")  # before anything is written
     own.enter(entry)
     with _interruptible():
         dmlrc.run.run(chosen, workers=workers)
@@ -284,7 +292,7 @@ def compare(
     """Compare a loss of your own with the methods of a study: look it over, search it, rerun it, make a page of it."""
     from dmlrc import comparison, preflight
 
-    extras.require("book", "the page of a comparison")  # before anything is trained
+    errors.require("book", "the page of a comparison")  # before anything is trained
     base = dmlrc.studies.get(study)
     chosen, methods = comparison.of(base, trials, reruns, repetitions), comparison.read(file)
     for each in methods:

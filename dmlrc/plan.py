@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from dmlrc import fingerprint, records, search
+from dmlrc import records, search
 from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.methods import PRETRAINED, Method
 from dmlrc.protocol import Protocol, Study
+from dmlrc.records import fingerprint
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dmlrc import data, fingerprint, papers
+from dmlrc import data, papers
 from dmlrc.building import build_loss, checked_value, failure, normalized
 from dmlrc.data import ImageSet
 from dmlrc.errors import DmlrcError, UsageError
@@ -17,6 +17,7 @@ from dmlrc.inputs import device, load_images, split
 from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, Float, Int, Method
 from dmlrc.models import l2_normalize
 from dmlrc.protocol import Protocol, Study
+from dmlrc.records import fingerprint
 from dmlrc.training import batch_layout, check_batches, check_choices, check_pairs
 
 BATCHES = 3

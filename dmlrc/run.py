@@ -18,14 +18,15 @@ from typing import Any
 
 from tqdm import tqdm
 
-from dmlrc import data, extras, models, plan, preflight, provenance, records
-from dmlrc.cluster import Dask
+from dmlrc import data, errors, models, plan, preflight, records
 from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.executors import pool
+from dmlrc.executors.cluster import Dask
 from dmlrc.inputs import device, load_images, prepare
 from dmlrc.methods import Method
 from dmlrc.plan import Chain, Outdated, Plan, Unit
 from dmlrc.protocol import Study
+from dmlrc.records import provenance
 from dmlrc.unit import defaults, failed, run_unit
 
 
@@ -44,9 +45,9 @@ def run(
 
     Stopped at any moment, the next call goes on where this one was. A unit that failed is tried again. Records of a
     method that has changed since are not used: they are set aside, and what changed is said on standard error. (Of a
-    loss of this library its name alone is known, see `dmlrc.fingerprint`.) Several processes may run a study at once,
-    each other methods of it, as the jobs of an array do. A method for whose batches or splits the data is too small is
-    left out, which is said too; all others are run.
+    loss of this library its name alone is known, see `dmlrc.records.fingerprint`.) Several processes may run a study
+    at once, each other methods of it, as the jobs of an array do. A method for whose batches or splits the data is too
+    small is left out, which is said too; all others are run.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ def run(
     methods : sequence of Method, optional
         Only these, which need not be the study's own; default all of the study.
     executor : concurrent.futures.Executor, optional
-        Of processes; for a Dask cluster `dmlrc.cluster.Dask`. Default a `pool` of `workers`.
+        Of processes; for a Dask cluster `dmlrc.executors.cluster.Dask`. Default a `pool` of `workers`.
     workers : int, optional
         How many units are handed out at most at once; default as many as can run with an executor, else one. A cluster
         never gets more than its workers can run at once.
@@ -101,7 +102,7 @@ def run(
         if todo.is_done:
             return
         if any(map(todo.lacks_trials, todo.chains)):
-            extras.require("search", "a search for hyperparameters")
+            errors.require("search", "a search for hyperparameters")
         fitting = preflight.fitting(study, chosen, named=methods is not None)
         todo.keep([chain for chain in todo.chains if not chain.method or chain.method in fitting])
         most = workers or (len(todo.chains) * max(proposals, study.budget.reruns) if executor else 1)

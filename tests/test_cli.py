@@ -9,7 +9,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import dmlrc
-from dmlrc import cli, extras, paths, records, run, studies
+from dmlrc import cli, paths, records, run, studies
 from dmlrc.models import files
 from dmlrc.report import labels
 
@@ -236,8 +236,8 @@ def test_one_bad_folder_leaves_the_list_of_studies_as_it_is(call, home, path):
     ],
 )
 def test_what_an_extra_brings_is_asked_for_before_anything_is_run(call, monkeypatch, home, arguments, lacking, extra):
-    find = extras.find_spec
-    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == lacking else find(name))
+    find = dmlrc.errors.find_spec
+    monkeypatch.setattr(dmlrc.errors, "find_spec", lambda name: None if name == lacking else find(name))
     (home / "notebooks").mkdir()
     returned, _, errors = call(*arguments)
     assert returned == 1

@@ -20,8 +20,9 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from dmlrc import cli, cluster, paths, records, run, studies
+from dmlrc import cli, paths, records, run, studies
 from dmlrc.errors import DmlrcError, UsageError
+from dmlrc.executors import cluster
 from dmlrc.methods import Float, Method
 from dmlrc.papers import musgrave2020
 from dmlrc.protocol import Budget, Study

@@ -8,7 +8,8 @@ from importlib.metadata import version
 import pytest
 import torch
 
-from dmlrc import plan, provenance, records, studies, unit
+from dmlrc import plan, records, studies, unit
+from dmlrc.records import provenance
 
 
 @pytest.mark.parametrize("name", ["cpu", "mps"])

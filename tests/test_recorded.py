@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 from factories import write_fake_study
 
-from dmlrc import paths, plan, recorded, records, studies
+from dmlrc import paths, plan, records, studies
 from dmlrc.protocol import Study
+from dmlrc.studies import recorded
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ import pandas as pd
 import pytest
 from factories import fake_units, write_fake_study
 
-from dmlrc import cli, migrate, paths, plan, records, studies
+from dmlrc import cli, paths, plan, records, studies
 from dmlrc.errors import DmlrcError
+from dmlrc.records import migrate
 
 COMMITTED = Path(__file__).parents[1] / "results"
 UNIT = {

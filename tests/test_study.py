@@ -22,7 +22,7 @@ from factories import write_fake_study
 from PIL import Image
 from threadpoolctl import threadpool_info
 
-from dmlrc import data, extras, paths, plan, preflight, records, run, studies, training
+from dmlrc import data, errors, paths, plan, preflight, records, run, studies, training
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.inputs import prepare
 from dmlrc.methods import Float, Method
@@ -785,7 +785,7 @@ def test_a_deleted_trial_is_made_again_and_no_other_is_touched(tiny, finished):
 def test_reruns_of_a_search_that_is_whole_need_no_optuna(tiny, finished, monkeypatch):
     run.run(tiny, methods=PICKED[:1])
     (paths.runs() / "tiny" / "contrastive" / "0-rerun-001.json").unlink()
-    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    monkeypatch.setattr(errors, "find_spec", lambda name: None)
     run.run(tiny, methods=PICKED[:1])
     with pytest.raises(DmlrcError, match="needs optuna"):
         run.run(tiny)

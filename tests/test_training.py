@@ -11,13 +11,14 @@ import pytest
 import torch
 from pytorch_metric_learning import losses as pml_losses
 
-from dmlrc import metrics, models, optimizers, training
+from dmlrc import metrics, models, training
 from dmlrc.building import FunctionLoss, build_loss, normalized
 from dmlrc.data import batches, splits
 from dmlrc.errors import DivergedError, UsageError
 from dmlrc.inputs import FeatureSource
 from dmlrc.methods import LOSS_WEIGHTS_LR, Level, Method, batch_levels, levels, rows
 from dmlrc.papers import musgrave2020, roth2020
+from dmlrc.training import optimizers
 
 PROTOCOL = replace(
     musgrave2020.FROZEN, embedding_dim=4, lr=1e-2, momentum=0.0, iterations_per_epoch=10, eval_every=1, max_epochs=6

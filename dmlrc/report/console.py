@@ -139,6 +139,8 @@ def _time(study: "dmlrc.protocol.Study") -> str:
 
 def _recorded(study: "dmlrc.protocol.Study") -> str:
     """How much is recorded; of what is not at all, what it lacks here."""
-    made, total = dmlrc.recorded.count(study)
+    from dmlrc.studies import recorded
+
+    made, total = recorded.count(study)
     lacks = dmlrc.readiness.missing(study)
     return f"no {', '.join(lacks)}" if lacks and not made else f"{made} of {total}"

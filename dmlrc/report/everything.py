@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from dmlrc import papers, paths, provenance
+from dmlrc import papers, paths
 from dmlrc.methods import Method
 from dmlrc.papers import after2019
-from dmlrc.records import PRETRAINED, StudyRecords
+from dmlrc.records import PRETRAINED, StudyRecords, provenance
 from dmlrc.report import common, editions, labels, statistics, tables, titles
 from dmlrc.report.after2019.page import joined
 from dmlrc.studies import experiments

@@ -38,7 +38,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from dmlrc import data, models, paths
+from dmlrc import data, models
 from dmlrc.errors import DmlrcError, UsageError, unknown
 from dmlrc.models.files import TIMM
 from dmlrc.protocol import BELOW, FULL, QUICK, SMOKE, Budget, Protocol, Study
@@ -255,10 +255,10 @@ def enter(entry: str) -> None:
 
     Raises DmlrcError where that cannot be written, or holds another study of this name by now.
     """
-    from dmlrc import locks, records  # which load filelock and pandas; lists of studies want neither
+    from dmlrc import paths, records  # which load filelock and pandas; lists of studies want neither
 
     file = paths.home() / "studies.toml"
-    with locks.kept(
+    with paths.kept(
         paths.home() / ".studies.toml.lock", f"another command writes {file}: give this one again", wait=60
     ):
         try:

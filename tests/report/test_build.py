@@ -171,8 +171,8 @@ def test_what_stops_a_book_leaves_the_chapters_that_wait(home, monkeypatch, stop
 
 def test_two_books_of_one_clone_are_not_made_at_once(home):
     hold = (
-        "import sys; from pathlib import Path; from dmlrc import locks\n"
-        "with locks.kept(Path(sys.argv[1]), ''): print('held', flush=True), input()"
+        "import sys; from pathlib import Path; from dmlrc import paths\n"
+        "with paths.kept(Path(sys.argv[1]), ''): print('held', flush=True), input()"
     )
     (home / "_build").mkdir()
     command = [sys.executable, "-c", hold, str(home / "_build" / ".lock")]

@@ -12,8 +12,8 @@ from factories import made, run_notebook
 from matplotlib.colors import to_hex
 from scipy import stats
 
-from dmlrc import migrate
 from dmlrc.methods import LOSS_WEIGHTS_LR
+from dmlrc.records import migrate
 from dmlrc.report import common, deviations, published, statistics, style
 from dmlrc.report.fehervari2019 import figures, page
 from dmlrc.report.results_table import results_table

@@ -79,7 +79,7 @@ def test_the_record_is_what_training_gives(photographs, spaces, home, monkeypatc
         assert (each.label, each.test_map_at_r) == (expected.label, expected.test_map_at_r)
         assert (each.embeddings == expected.embeddings).all()
         assert (each.scores == expected.scores).all()
-    monkeypatch.setattr("dmlrc.provenance.commit", lambda: "now")
+    monkeypatch.setattr("dmlrc.records.provenance.commit", lambda: "now")
     assert measures.made_with(photographs, ("normalized_softmax",), 1) != "now"
     assert measures.made_with(photographs, ("normalized_softmax",), 2) == "now"
     assert measures.recorded_spaces(photographs, ("normalized_softmax",), 2) == "trained"

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 from factories import LOSSES, made, run_notebook
 
-from dmlrc import migrate
 from dmlrc.papers import zhai2019 as paper
+from dmlrc.records import migrate
 from dmlrc.report import common, deviations, published, starts
 from dmlrc.report.results_table import results_table
 from dmlrc.report.zhai2019 import figures, page

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dmlrc import metrics, optimizers
+from dmlrc import metrics
 from dmlrc.building import build_loss, checked_value, failure, normalized
 from dmlrc.data import batches
 from dmlrc.data.batches import FromMemory
@@ -24,6 +24,7 @@ from dmlrc.losses.subsampling import SubsampledClasses
 from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, Method
 from dmlrc.models import EmbeddingModel, l2_normalize
 from dmlrc.protocol import Protocol
+from dmlrc.training import optimizers
 
 EVAL_BATCH = 128
 LR_DECAYS = ("none", "linear")

@@ -26,11 +26,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dmlrc import fingerprint, locks, migrate, paths
+from dmlrc import paths
 from dmlrc.errors import DmlrcError, MissingDataError
 from dmlrc.methods import PRETRAINED
 from dmlrc.protocol import Study, digest
-from dmlrc.schema import MADE_AGAIN, Meta, Unit, check_frame, checked
+from dmlrc.records import fingerprint, migrate
+from dmlrc.records.schema import MADE_AGAIN, Meta, Unit, check_frame, checked
 
 _METHOD = ("method", "row", "level", "level_number", "repetition")
 MADE_BY = ("commit", "processor", "device", "torch")
@@ -260,7 +261,7 @@ def running(study: str, methods: Iterable[str]) -> Iterator[None]:
             folder.mkdir(parents=True, exist_ok=True)
             for name in dict.fromkeys(methods):
                 refusal = f"another process runs {name} of study {study!r}: let it end, or run other methods of it"
-                stack.enter_context(locks.kept(folder / f".{study}.{name}.lock", refusal))
+                stack.enter_context(paths.kept(folder / f".{study}.{name}.lock", refusal))
         except OSError as error:
             raise _unwritable(folder, error) from None
         yield
@@ -269,7 +270,7 @@ def running(study: str, methods: Iterable[str]) -> Iterator[None]:
 @contextlib.contextmanager
 def writing_meta(study: str) -> Iterator[Path]:
     """Keep the meta.json of a study, which is read and then written, to this block."""
-    with locks.kept(paths.runs() / f".{study}.lock", f"another process writes meta.json of {study!r}", wait=60):
+    with paths.kept(paths.runs() / f".{study}.lock", f"another process writes meta.json of {study!r}", wait=60):
         yield paths.runs() / study / "meta.json"
 
 
@@ -401,7 +402,7 @@ def _differences(old: Any, new: Any, path: str = "") -> list[str]:
     """The fields in which two nested dictionaries differ, each as 'protocol.lr 0.01 -> 0.001'.
 
     A field that only the new one has was introduced later, with a default that does what was done before
-    (those of a protocol are filled in by `dmlrc.migrate`).
+    (those of a protocol are filled in by `dmlrc.records.migrate`).
     """
     if isinstance(old, dict) and isinstance(new, dict):
         return [line for key in sorted(old) for line in _differences(old[key], new.get(key), f"{path}.{key}")]
