@@ -181,8 +181,8 @@ class Plan:
     @property
     def total(self) -> int:
         """How many units these chains have."""
-        each = self.study.budget.trials + self.study.budget.reruns
-        return sum(each if chain.method else 1 for chain in self.chains)
+        of_method = self.study.budget.trials + self.study.budget.reruns
+        return sum(of_method if chain.method else 1 for chain in self.chains)
 
     @property
     def never_made(self) -> int:

@@ -113,7 +113,7 @@ def _called(
     protocol = study.protocol_of(method)
     number = _training_classes(study, protocol) or 2 * method.classes_per_batch
     classes, images = batch_layout(method, number)
-    classes = min(classes, number)  # where these are too few for the method's batches, `dmlrc.study.run` says so
+    classes = min(classes, number)  # where these are too few for the method's batches, `dmlrc.run.run` says so
     dim = protocol.embedding_dim or 64  # where the features are the embedding, any size will do
     generator = torch.Generator().manual_seed(0)
     with torch.random.fork_rng(), _told(method, f"{classes} x {images} embeddings of {dim} numbers"):

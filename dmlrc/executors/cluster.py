@@ -1,4 +1,4 @@
-"""The workers of a Dask cluster as an executor, for `dmlrc.study.run`."""
+"""The workers of a Dask cluster as an executor, for `dmlrc.run.run`."""
 
 import contextlib
 import logging
