@@ -24,8 +24,8 @@ single: .venv/ready
 lab: .venv/ready
 	$(BIN)/jupyter lab
 
-# A file's tests run in one worker: what they share, the books above all, is made once. The long files come first, in the
-# order of tests/conftest.py.
+# A file's tests run in one worker, and so do all that share a book: it is made once. tests/conftest.py puts them
+# together, the long files first.
 test: .venv/ready
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 

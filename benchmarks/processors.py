@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.scaling import written
-from dmlrc import provenance
+from dmlrc.records import provenance
 
 Unit = tuple[str, str]  # of a study the first trial of a method
 UNITS = tuple(("grocery-quick", method) for method in ("contrastive", "normalized_softmax", "fast_ap"))
@@ -38,11 +38,11 @@ KERNELS = {
 
 def first_trial(name: str, method: str, repetition: int = 0) -> dict:
     """Validation MAP@R of the first trial of a study's method, and the step of each fold's best checkpoint."""
-    from dmlrc import schedule, studies
+    from dmlrc import plan, studies
     from dmlrc.unit import run_unit
 
     study = studies.get(name)
-    unit, *_ = schedule.next_units(study, study.method(method), repetition, [])
+    unit, *_ = plan.next_units(study, plan.Chain(study.method(method), repetition))
     record = run_unit(unit)
     return {"value": record["value"], "best_steps": [run["best_step"] for run in record["runs"]]}
 

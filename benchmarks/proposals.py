@@ -74,7 +74,7 @@ class Surrogate:
 def play(
     method: Method, value: Callable[[Sequence[dict]], np.ndarray], noise: float, count: int, proposals: int, seed: int
 ) -> list[dict]:
-    """A search of `count` trials on a surrogate, as `dmlrc.schedule` proposes them: params, value (noisy) and mean."""
+    """A search of `count` trials on a surrogate, as `dmlrc.plan` proposes them: params, value (noisy) and mean."""
     errors = noise * np.random.default_rng(seed).standard_normal(count)
     trials = []
     while len(trials) < count:

@@ -26,7 +26,8 @@ import numpy as np
 import torch
 
 from benchmarks.evaluation import NAMES, embedded
-from dmlrc import metrics, provenance
+from dmlrc import metrics
+from dmlrc.records import provenance
 from dmlrc.report.speed.page import exponent
 
 CLASS_SIZE = 5  # about that of SOP
@@ -71,8 +72,7 @@ def proposal(trials: int) -> tuple[float, float]:
 
 def study(workers: int) -> tuple[float, float]:
     """Seconds on the clock of a small study with so many workers, the start of these included."""
-    from dmlrc import studies
-    from dmlrc import study as engine
+    from dmlrc import run, studies
     from dmlrc.executors import pool
     from dmlrc.protocol import Budget
 
@@ -82,7 +82,7 @@ def study(workers: int) -> tuple[float, float]:
     short = replace(quick, name="bench", budget=budget, methods=quick.methods[:8])
     started = time.perf_counter()
     with pool(workers) as executor:
-        engine.run(short, executor=executor, workers=workers)
+        run.run(short, executor=executor, workers=workers)
     return time.perf_counter() - started, float("nan")
 
 

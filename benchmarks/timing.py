@@ -14,8 +14,8 @@ import torch
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-from dmlrc import provenance
 from dmlrc.inputs import device
+from dmlrc.records import provenance
 
 DEVICE = device()
 

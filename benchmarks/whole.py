@@ -24,13 +24,14 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from dmlrc import provenance, studies
+from dmlrc import studies
 from dmlrc.data import ImageSet
 from dmlrc.inputs import ImageSource, PreparedData, device
 from dmlrc.methods import Method
 from dmlrc.papers import musgrave2020
+from dmlrc.plan import Chain, next_units
 from dmlrc.protocol import PRECISIONS, Protocol
-from dmlrc.schedule import chains, next_units
+from dmlrc.records import provenance
 from dmlrc.training import FoldRun, Learner, Run, Task, Trainer
 from dmlrc.unit import run_unit, settled
 
@@ -177,7 +178,7 @@ def scores(study: str) -> Iterator[dict]:
     """Validation MAP@R of the first trials of a grid at the rate of its last level, at every precision."""
     chosen = studies.get(study)
     for method in chosen.methods[-3:]:
-        (unit,) = next_units(chosen, *next(chain for chain in chains(chosen, [method]) if chain[0]), [])
+        (unit,) = next_units(chosen, Chain(method))
         for precision in PRECISIONS:
             record = run_unit(replace(unit, protocol=replace(unit.protocol, precision=precision)))
             yield {

@@ -1,7 +1,7 @@
 """dmlrc: a reproducibility study of deep metric learning.
 
 The public interface: `dmlrc.losses`, `dmlrc.metrics`, `dmlrc.models`, `dmlrc.data`; studies are found by name in
-`dmlrc.studies`, run by `dmlrc.study` and read by `dmlrc.records`. Nothing is imported before it is asked for.
+`dmlrc.studies`, run by `dmlrc.run` and read by `dmlrc.records`. Nothing is imported before it is asked for.
 """
 
 from importlib.metadata import version
@@ -13,7 +13,7 @@ __getattr__, __dir__, _ = lazy_loader.attach(
     __name__,
     submodules=[
         *("data", "losses", "metrics", "models"),
-        *("cluster", "comparison", "executors", "exports", "methods", "names", "papers", "paths", "protocol"),
-        *("readiness", "recorded", "records", "rewriting", "schedule", "studies", "study"),
+        *("comparison", "executors", "methods", "names", "papers", "paths", "plan", "preflight", "protocol"),
+        *("readiness", "records", "run", "studies", "study"),
     ],
 )

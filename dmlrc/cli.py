@@ -1,6 +1,7 @@
 """Losses of deep metric learning under one fair protocol: run studies, read their records, make the book of them."""
 
 import contextlib
+import errno
 import signal
 import sys
 from collections.abc import Iterable, Iterator
@@ -11,7 +12,7 @@ from typing import Annotated
 import typer
 
 import dmlrc  # its parts are imported by the commands that use them
-from dmlrc import extras
+from dmlrc import errors
 from dmlrc.errors import DmlrcError, UsageError
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
@@ -85,7 +86,7 @@ def study_run(
         bool, typer.Option("--save-models", help="Keep the models of the reruns, as runs/NAME/METHOD/*.safetensors.")
     ] = False,
     scheduler: Annotated[
-        str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://HOST:8786: its workers train.")
+        str | None, typer.Option(help="Address of a Dask scheduler, such as tls://HOST:8786: its workers train.")
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Another setting, embedding_dim=512; may be repeated; needs --as.")
@@ -103,8 +104,8 @@ def study_run(
     if repetitions:
         chosen = replace(chosen, repetitions=repetitions)
     methods = [chosen.method(each) for each in method] if method else None
-    with _interruptible(), dmlrc.cluster.Dask(scheduler) if scheduler else contextlib.nullcontext() as executor:
-        dmlrc.study.run(
+    with _interruptible(), _dask(scheduler) if scheduler else contextlib.nullcontext() as executor:
+        dmlrc.run.run(
             chosen,
             methods,
             executor,
@@ -116,13 +117,19 @@ def study_run(
     typer.echo(f"study {chosen.name}: {_progress(chosen)}")
 
 
+def _dask(scheduler: str) -> "dmlrc.executors.cluster.Dask":
+    from dmlrc.executors.cluster import Dask
+
+    return Dask(scheduler)
+
+
 def _changed(like: str, settings: list[str], name: str) -> "dmlrc.protocol.Study":
     """The study that is as another one but for these settings; it stands in studies.toml from now on."""
     from dmlrc.studies import own
 
     chosen, entry = dmlrc.studies.changed(like, own.settings(settings), name)
     if entry:
-        dmlrc.study.check(chosen)  # before anything is written
+        dmlrc.preflight.fitting(chosen, chosen.methods)  # before anything is written
         own.enter(entry)
     return chosen
 
@@ -140,7 +147,7 @@ def study_check(
     known = dmlrc.studies.known()
     said = []
     for each in names:
-        said += dmlrc.schedule.problems(known[each]) if each in known else dmlrc.records.problems(each)
+        said += dmlrc.plan.problems(known[each]) if each in known else dmlrc.records.problems(each)
     for sentence in said:
         typer.echo(sentence)
     if said:
@@ -163,13 +170,15 @@ def study_export(
     csv: Annotated[Path | None, typer.Option(help="Write its records as CSV files into this folder.")] = None,
 ) -> None:
     """Write the records of a study that was run here to results/, to be committed; or all its records elsewhere."""
+    from dmlrc.studies import exports
+
     chosen = dmlrc.studies.get(name)
     if optuna:
-        typer.echo(f"{optuna}: {len(dmlrc.exports.to_journal(chosen, optuna))} searches")
+        typer.echo(f"{optuna}: {len(exports.to_journal(chosen, optuna))} searches")
     if csv:
-        typer.echo(dmlrc.exports.to_csv(chosen, csv))
+        typer.echo(exports.to_csv(chosen, csv))
     if not optuna and not csv:
-        typer.echo(dmlrc.study.export(chosen))
+        typer.echo(dmlrc.run.export(chosen))
 
 
 @study_app.command("rewrite")
@@ -179,7 +188,7 @@ def study_rewrite(
     """Bring records of earlier versions to today's form and names; may be given again."""
     for each in [folder] if folder else [dmlrc.paths.runs(), dmlrc.paths.results()]:
         if folder or each.is_dir():
-            _print_lines(dmlrc.rewriting.rewrite(each))
+            _print_lines(dmlrc.records.rewriting.rewrite(each))
 
 
 @data_app.command("list")
@@ -231,16 +240,19 @@ def photos(
     found = own_photos.look(folder)
     given = {key: value for key, value in numbers.items() if value is not None}
     chosen, entry = own_photos.study_of(found, name, given)
-    _print_lines(own_photos.plan(found, chosen))
-    dmlrc.study.check(chosen)  # a photo that is damaged, or too few for a fold, before anything is written
+    _print_lines(own_photos.plan(found, chosen, workers))
+    # a photo that is damaged, or too few for a fold, is told before anything is written
+    dmlrc.preflight.fitting(chosen, chosen.methods)
     if check:
         return
-    extras.require("search", "a search for hyperparameters")  # before anything is written
+    errors.require("search", "a search for hyperparameters")  # before anything is written
     own.enter(entry)
     with _interruptible():
-        dmlrc.study.run(chosen, workers=workers)
+        dmlrc.run.run(chosen, workers=workers)
     from dmlrc.report import photos as page
+    from dmlrc.report.photos import answer
 
+    _print_lines(answer.sentences(dmlrc.records.load(chosen.name)))
     typer.echo(f"open {page.write(chosen)}")
 
 
@@ -291,7 +303,7 @@ def compare(
     """Compare a loss of your own with the methods of a study: look it over, search it, rerun it, make a page of it."""
     from dmlrc import comparison, preflight
 
-    extras.require("book", "the page of a comparison")  # before anything is trained
+    errors.require("book", "the page of a comparison")  # before anything is trained
     base = dmlrc.studies.get(study)
     chosen, methods = comparison.of(base, trials, reruns, repetitions), comparison.read(file)
     for each in methods:
@@ -331,7 +343,7 @@ def _interruptible() -> Iterator[None]:
 
 
 def _progress(each: "dmlrc.protocol.Study") -> str:
-    return "{} of {} units".format(*dmlrc.schedule.progress(each))
+    return "{} of {} units".format(*dmlrc.plan.progress(each))
 
 
 def _print_lines(lines: Iterable[str]) -> None:
@@ -346,3 +358,20 @@ def main() -> None:
     except DmlrcError as error:
         print(f"dmlrc: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except (OSError, MemoryError) as error:  # of this machine, wherever it came up
+        print(f"dmlrc: {_refused(error)}", file=sys.stderr)
+        sys.exit(1)
+
+
+def _refused(error: OSError | MemoryError) -> str:
+    """What the machine refuses, and the way out, as one sentence."""
+    if isinstance(error, MemoryError):
+        return f"the memory does not suffice ({error or 'no room'}): take smaller images, or fewer workers"
+    way_out = {
+        errno.EMFILE: "raise the limit of open files (`ulimit -n 1024`)",
+        errno.ENOSPC: "make room",
+        errno.EACCES: "make it writable, or name other folders in DMLRC_HOME, DMLRC_RUNS and DMLRC_CACHE",
+    }
+    way_out[errno.EROFS] = way_out[errno.EPERM] = way_out[errno.EACCES]
+    where = f" with {error.filename}" if error.filename else ""
+    return f"{error.strerror or error}{where}: {way_out.get(error.errno, 'look what the machine lacks, and try again')}"

@@ -1,5 +1,7 @@
 """The errors a user can meet: each message is one sentence that names the thing and the way out."""
 
+from importlib.util import find_spec
+
 
 class DmlrcError(Exception):
     """Something that the user can put right; the command line prints it and exits with 1."""
@@ -51,3 +53,31 @@ def unknown(kind: str, name: object, known, finder: str = "") -> UsageError:
         nearest = difflib.get_close_matches(str(name), known, n=3, cutoff=0)
         hint = f"the nearest are {', '.join(nearest)}; {finder}"
     return UsageError(f"unknown {kind} {name!r}: {hint}")
+
+
+_SEARCH = ("optuna",)
+MODULES = {
+    "search": _SEARCH,
+    "dask": ("distributed", "dask_jobqueue"),
+    "heic": ("pi_heif",),
+    "book": (*_SEARCH, "jupyter_book", "papermill", "ipykernel", "nbformat", "seaborn", "scikit_posthocs"),
+}
+"""What each extra installs, as it is imported."""
+
+
+def has(extra: str) -> bool:
+    """Whether everything of an extra is installed."""
+    return not _lacking(extra)
+
+
+def require(extra: str, what: str) -> None:
+    """Raise DmlrcError unless everything of an extra is installed. what: that needs it, to begin the sentence with."""
+    if lacking := _lacking(extra):
+        raise DmlrcError(
+            f"{what} needs {', '.join(lacking)}: install dmlrc with its extra {extra!r}, in a clone of the project "
+            f"`pip install '.[{extra}]'`"
+        )
+
+
+def _lacking(extra: str) -> list[str]:
+    return [module for module in MODULES[extra] if find_spec(module) is None]

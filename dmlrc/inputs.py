@@ -222,8 +222,9 @@ def frozen_maps(images: ImageSet, given: TrunkInput, device: torch.device) -> np
 def _key(images: ImageSet, given: TrunkInput, trunk: models.Trunk, device: torch.device) -> str:
     """What tells the cached values of these images and this trunk from all others."""
     digest = hashlib.sha256(images.images)
-    for name, tensor in trunk.state_dict().items():
-        digest.update(name.encode() + tensor.cpu().numpy().tobytes())
+    # with the mean and deviation of its input, which torchvision's networks keep out of their state
+    for name, tensor in (trunk.state_dict(keep_vars=True) | dict(trunk.named_buffers())).items():
+        digest.update(name.encode() + tensor.detach().cpu().numpy().tobytes())
     computed = "" if device.type == "cpu" else f"-{device.type}"
     return f"{images.name}-{given.trunk}-{given.image_size}-{given.crop_size}-{digest.hexdigest()[:16]}{computed}"
 

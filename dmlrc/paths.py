@@ -1,9 +1,13 @@
 """Where things lie on disk: records being written, committed results, data, cached features."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import platformdirs
+
+from dmlrc.errors import DmlrcError
 
 _CHECKOUT = Path(__file__).resolve().parents[1]
 
@@ -51,3 +55,26 @@ def cache() -> Path:
     """Decoded images, unpacked archives and features: $DMLRC_CACHE, else the user's cache folder of the platform."""
     named = _named("DMLRC_CACHE")
     return named.absolute() if named else platformdirs.user_cache_path("dmlrc", appauthor=False)
+
+
+@contextmanager
+def kept(file: Path, refusal: str, wait: float = 0) -> Iterator[None]:
+    """Keep a file, which holds nothing, to this block. wait: seconds, for another that holds it.
+
+    Where the folder knows no locks, as some shared ones, do nothing.
+
+    Raises DmlrcError with the refusal where another process, or another block of this one, still keeps it.
+    """
+    import filelock  # which lists of studies do not want
+
+    lock = filelock.FileLock(file)
+    try:
+        lock.acquire(timeout=wait)
+    except filelock.Timeout:
+        raise DmlrcError(refusal) from None
+    except NotImplementedError:
+        pass
+    try:
+        yield
+    finally:
+        lock.release()

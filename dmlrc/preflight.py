@@ -1,23 +1,65 @@
-"""What can be said of a loss in a second, before anything trains: it is built, and called on a few made-up batches."""
+"""What can be said before anything trains: of names, of data that is too small, of a loss on random batches."""
 
-from collections.abc import Iterator, Mapping
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dmlrc import data, fingerprint, papers
+from dmlrc import data, papers
 from dmlrc.building import build_loss, checked_value, failure, normalized
 from dmlrc.data import ImageSet
 from dmlrc.errors import DmlrcError, UsageError
-from dmlrc.inputs import device, split
+from dmlrc.inputs import device, load_images, split
 from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, Float, Int, Method
 from dmlrc.models import l2_normalize
 from dmlrc.protocol import Protocol, Study
-from dmlrc.training import batch_layout
+from dmlrc.records import fingerprint
+from dmlrc.training import batch_layout, check_batches, check_choices, check_pairs
 
 BATCHES = 3
+
+
+def check_names(study: Study, methods: Sequence[Method]) -> None:
+    """Raise UsageError for a method with the name of another one of the study, of the papers, or of these methods."""
+    known = {}
+    for method in (*(method for paper in papers.ALL for method in paper.methods), *study.methods):
+        known.setdefault(method.name, []).append(fingerprint.of(method))
+    for name, count in Counter(method.name for method in methods).items():
+        if count > 1:
+            raise UsageError(f"{count} methods are called {name!r}: give each a name of its own")
+    for method in methods:
+        check_choices(method, study.protocol_of(method))
+        if method.name in known and fingerprint.of(method) not in known[method.name]:
+            raise UsageError(
+                f"there is another method {method.name!r}, whose records yours would mix with: give yours another name"
+            )
+
+
+def fitting(study: Study, methods: Sequence[Method], named: bool = False) -> list[Method]:
+    """The methods whose splits and batches the data has room for; the others are said on standard error.
+
+    Raises UsageError where it has room for none, or, of methods that were named by the user, not for all.
+    """
+    images, fit, reasons = load_images(study.dataset, study.effective_protocol), [], {}
+    for method in methods:
+        protocol = study.protocol_of(method)
+        try:
+            splits = split(images, protocol, study.class_order, study.seed)
+            check_batches(method, protocol, images.labels, splits, study.methods)
+            check_pairs(images.labels, splits, protocol.validates)
+            fit.append(method)
+        except UsageError as error:
+            reasons[method.name] = str(error)
+    if reasons and (named or not fit):
+        name, reason = next(iter(reasons.items()))
+        raise UsageError(f"{name} does not fit data set {study.dataset!r}: {reason}")
+    for name, reason in reasons.items():
+        print(f"{study.name}: {name} is left out, {reason}", file=sys.stderr)
+    return fit
 
 
 def check(method: Method, study: Study) -> list[str]:
@@ -35,26 +77,32 @@ def check(method: Method, study: Study) -> list[str]:
     for where, params in points.items():
         for place in dict.fromkeys((torch.device("cpu"), device())):
             loss, values, gradients = _called(method, params, study, place)
-            if not all(map(torch.isfinite, values)):
+            if not all(map(torch.isfinite, [*values, *gradients])):
                 broken.append(where)
-            moved = moved or bool(torch.stack(gradients).nan_to_num().any())
+            moved = moved or bool(torch.stack(gradients).any())  # NaN too, which is another fault
     if changed := fingerprint.changed(before, fingerprint.description(method.loss)):
         raise UsageError(
             f"the loss of method {method.name!r} changes {changed} of its own file when it is called, and so becomes "
             "another loss than the one that is recorded: keep such state inside a class, which every run makes anew"
         )
     if set(broken) == set(points):
-        raise UsageError(f"the loss of method {method.name!r} is NaN or infinite on every batch of random embeddings")
+        raise UsageError(
+            f"the loss of method {method.name!r}, or its gradient, is NaN or infinite on every batch of random "
+            "embeddings"
+        )
+    if not moved:
+        raise UsageError(
+            f"the loss of method {method.name!r} trains nothing: its gradient is 0 on every batch of random "
+            "embeddings, in the middle and at both ends of its space"
+        )
     if broken:
         where = " and ".join(dict.fromkeys(broken))
-        said.append(f"it is NaN or infinite at {where}: trials there will count as diverged")
+        said.append(f"it, or its gradient, is NaN or infinite at {where}: trials there will count as diverged")
     if not method.space and study.budget.trials > 1:
         said.append(
             f"its space is empty, so that all {study.budget.trials} trials of a search are one setting and the luck of "
             "the seed picks the best: name what is to be searched"
         )
-    if not moved:
-        said.append("no gradient reaches the embeddings from random batches, so that it may train nothing")
     return [f"{method.label}: {each}." for each in [*said, *_rate(method, loss, study)]]
 
 
@@ -65,7 +113,7 @@ def _called(
     protocol = study.protocol_of(method)
     number = _training_classes(study, protocol) or 2 * method.classes_per_batch
     classes, images = batch_layout(method, number)
-    classes = min(classes, number)  # where these are too few for the method's batches, `dmlrc.study.run` says so
+    classes = min(classes, number)  # where these are too few for the method's batches, `dmlrc.run.run` says so
     dim = protocol.embedding_dim or 64  # where the features are the embedding, any size will do
     generator = torch.Generator().manual_seed(0)
     with torch.random.fork_rng(), _told(method, f"{classes} x {images} embeddings of {dim} numbers"):

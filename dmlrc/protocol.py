@@ -17,8 +17,6 @@ from dmlrc.methods import Method
 
 TABLE = "table"
 """The kind of study that compares methods, and around which others stand."""
-COMPARISON = "comparison"
-"""The kind of study that takes over what its parent has recorded, see `dmlrc.comparison`."""
 
 TEST_METRICS = ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r")
 

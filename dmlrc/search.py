@@ -14,7 +14,7 @@ from zlib import crc32
 
 import lazy_loader
 
-from dmlrc import extras
+from dmlrc import errors
 from dmlrc.methods import Float, Int, Method
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def propose(
     (Bergstra et al. 2011) with the settings of `TPE`; until 10 trials are complete they are uniform in the space, but
     for those of the first trial that a range names.
     """
-    extras.require("search", "a search for hyperparameters")
+    errors.require("search", "a search for hyperparameters")
     # the rows of a sweep draw the same random settings
     number = len(trials) + len(running)
     sampler = optuna.samplers.TPESampler(seed=crc32(f"{seed}/{method.row}/{number}".encode()), **TPE)
@@ -71,7 +71,7 @@ def write_journal(path: Path, name: str, method: Method, trials: Sequence[Mappin
     trials: as for `propose`, each with started and finished (datetime) and attributes (of the trial) besides.
     attributes: of the search.
     """
-    extras.require("search", "a journal of Optuna")
+    errors.require("search", "a journal of Optuna")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     journal = optuna.storages.journal
     lock = journal.JournalFileOpenLock(str(path))

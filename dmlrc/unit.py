@@ -11,15 +11,16 @@ import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 
-from dmlrc import data, provenance, training
+from dmlrc import data, training
 from dmlrc.building import normalized
 from dmlrc.data.meta_classes import meta_labels
 from dmlrc.errors import DivergedError, DmlrcError, LossError, UsageError
 from dmlrc.evaluation import pretrained_scores, test_embeddings, test_results
 from dmlrc.inputs import PreparedData, device, load_images, prepare
+from dmlrc.methods import PRETRAINED
 from dmlrc.models import saved
-from dmlrc.records import PRETRAINED
-from dmlrc.schedule import Unit
+from dmlrc.plan import Unit
+from dmlrc.records import provenance
 
 
 def run_unit(unit: Unit) -> dict:

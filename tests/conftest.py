@@ -23,6 +23,22 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: place.get(item.path.stem, len(place)))
 
 
+@pytest.hookimpl(optionalhook=True)  # where pytest-xdist is
+def pytest_xdist_make_scheduler(config, log):
+    """A file's tests run in one worker, and so do all that share a book of `books`."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneBookOneWorker(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            if "test_browser.py" in nodeid or nodeid.endswith("[made]"):
+                return "made"
+            if "test_golden.py" in nodeid or nodeid.endswith("[published]"):
+                return "published"
+            return super()._split_scope(nodeid)
+
+    return OneBookOneWorker(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
 def pytest_runtest_setup(item):
     if item.get_closest_marker("gpu") and not torch.cuda.is_available():
         pytest.skip("needs a CUDA device")

@@ -7,12 +7,12 @@ import nbformat
 import numpy as np
 import pandas as pd
 
-from dmlrc import paths, records, rewriting, studies
+from dmlrc import paths, records, studies
 from dmlrc.data import registry
 from dmlrc.methods import Int
 from dmlrc.papers import musgrave2020
 from dmlrc.protocol import Budget
-from dmlrc.records import COLUMNS
+from dmlrc.records import COLUMNS, rewriting
 from dmlrc.report.claims import verdicts
 from dmlrc.studies import experiments
 

@@ -20,8 +20,9 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from dmlrc import cli, cluster, paths, records, studies, study
+from dmlrc import cli, paths, records, run, studies
 from dmlrc.errors import DmlrcError, UsageError
+from dmlrc.executors import cluster
 from dmlrc.methods import Float, Method
 from dmlrc.papers import musgrave2020
 from dmlrc.protocol import Budget, Study
@@ -123,7 +124,7 @@ def serial(tiny, tmp_path_factory):
         patch.setenv("DMLRC_HOME", str(home))
         patch.setenv("DMLRC_CACHE", str(home / "cache"))
         patch.setenv("DMLRC_DEVICE", "cpu")
-        study.run(tiny)
+        run.run(tiny)
         return facts()
 
 
@@ -137,7 +138,7 @@ def test_records_are_those_of_a_serial_run_to_the_bit(tiny, serial, workers, mon
         return future
 
     monkeypatch.setattr(workers, "submit", submit)
-    study.run(tiny, executor=workers)
+    run.run(tiny, executor=workers)
     same(facts(), serial)
     assert len(most) == 10
     assert max(most) == workers.slots() == 3  # of four chains
@@ -160,7 +161,7 @@ def test_a_poison_unit_is_given_up(tiny, serial, workers, home):
 
 def _beside(serial, tiny, deadly, workers):
     """The records of a deadly method and of one beside it, which is as it is alone."""
-    study.run(tiny, [deadly, PICKED[0]], workers)
+    run.run(tiny, [deadly, PICKED[0]], workers)
     found = records.load("tiny")
     undisturbed = found.trials.query("method == 'contrastive'").sort_values("trial")["value"]
     expected = serial[0].query("method == 'contrastive'").sort_values("trial")["value"]
@@ -192,7 +193,7 @@ def test_losses_of_a_notebook_and_of_a_local_file_are_sent_by_value(tiny, worker
     monkeypatch.syspath_prepend(tmp_path)
     mine = [Method("cell", cell["mine"], {"margin": Float(0, 1)})]
     mine.append(Method("file", importlib.import_module("of_a_file").Mine, {"margin": Float(0, 1)}))
-    study.run(tiny, methods=mine, executor=workers)
+    run.run(tiny, methods=mine, executor=workers)
     found = records.load("tiny")
     assert set(found.trials["state"]) == {"complete"}
     assert set(found.runs["method"]) == {"cell", "file"}
@@ -272,7 +273,7 @@ def test_workers_that_cannot_be_used_are_named():
 
 def test_two_processes_on_a_shared_folder_give_the_records_of_one(tiny, serial, home):
     """As the jobs of an array: one a method, each with the pretrained trunk too."""
-    script = "import pickle, sys; from dmlrc import study; study.run(*pickle.load(sys.stdin.buffer))"
+    script = "import pickle, sys; from dmlrc import run; run.run(*pickle.load(sys.stdin.buffer))"
     command, jobs = [sys.executable, "-c", script], []
     for methods in (PICKED[:1], PICKED[1:]):
         jobs.append(subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL))
@@ -309,7 +310,7 @@ def test_a_scheduler_that_is_killed_is_one_clear_error_and_the_study_goes_on(tin
     ):
         patch.setattr(records, "write_unit", kill_after_three)
         with pytest.raises(DmlrcError, match="is gone: finished records are kept, and the same command goes on"):
-            study.run(tiny, executor=executor)
+            run.run(tiny, executor=executor)
     assert len(list((paths.runs() / "tiny").glob("*/*.json"))) >= 3
-    study.run(tiny)
+    run.run(tiny)
     same(facts(), serial)

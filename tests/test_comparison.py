@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from factories import fake_runs, fake_scores, unit
 
-from dmlrc import comparison, paths, preflight, records, schedule, studies, study
+from dmlrc import comparison, paths, plan, preflight, records, run, studies
 from dmlrc import unit as units
 from dmlrc.errors import UsageError
 from dmlrc.methods import Float, Method
@@ -26,31 +26,38 @@ BASE = replace(studies.STUDIES["glyphs-smoke"], name="base", methods=METHODS, bu
 MINE = Method("mine", lambda embeddings, labels, margin: embeddings.sum() * margin, {"margin": Float(0, 1)})
 
 
+def run_unit(asked):
+    """A unit that gives a number without training: of a trial one that its seed draws, and scores around it."""
+    rng = np.random.default_rng([asked.seed, asked.number, sum(map(ord, asked.kind + str(asked.params)))])
+    scores = fake_scores(rng, 0.3) if asked.kind != "trial" else {}
+    runs = [] if asked.kind == "pretrained" else fake_runs(rng)[: asked.protocol.folds]
+    return unit("-", asked.kind, asked.number, runs, asked.params, scores) | units._identity(asked)
+
+
 @pytest.fixture(autouse=True)
 def made_up(monkeypatch):
-    """Units that give a number without training: of a trial one that its seed draws, and scores around it."""
+    """The units that are asked for and not trained."""
     ran = []
-
-    def run_unit(asked):
-        ran.append(asked)
-        rng = np.random.default_rng([asked.seed, asked.number, sum(map(ord, asked.kind + str(asked.params)))])
-        scores = fake_scores(rng, 0.3) if asked.kind != "trial" else {}
-        runs = [] if asked.kind == "pretrained" else fake_runs(rng)[: asked.protocol.folds]
-        made = unit("-", asked.kind, asked.number, runs, asked.params, scores)
-        return made | units._identity(asked)
-
-    monkeypatch.setattr(study, "run_unit", run_unit)
+    monkeypatch.setattr(run, "run_unit", lambda asked: ran.append(asked) or run_unit(asked))
     return ran
 
 
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """The whole study, as it is committed: six trials of each method, and three reruns of the best."""
+    home = tmp_path_factory.mktemp("exported")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DMLRC_HOME", str(home))
+        patch.setenv("DMLRC_CACHE", str(home / "cache"))
+        patch.setattr(run, "run_unit", run_unit)
+        run.run(BASE)
+        records.export("base", complete=True)
+    return home / "results" / "base"
+
+
 @pytest.fixture
-def committed(made_up):
-    """The whole study, committed: six trials of each method, and three reruns of the best."""
-    study.run(BASE)
-    records.export("base", complete=True)
-    shutil.rmtree(paths.runs())
-    made_up.clear()
-    return paths.results() / "base"
+def committed(exported):
+    return shutil.copytree(exported, paths.results() / "base")
 
 
 def best_of(trials, method, count):
@@ -110,14 +117,31 @@ def test_a_comparison_that_cuts_nothing_says_so(committed, made_up):
     assert comparison.load(more, [MINE]).meta["first_of"] is None
 
 
-def test_the_studys_own_budget_needs_no_study_of_its_own(committed, made_up):
-    for same in (comparison.of(BASE), comparison.of(BASE, trials=6, reruns=3, repetitions=1)):
-        assert same == BASE
-    comparison.run(BASE, BASE, [MINE])
+def test_at_the_studys_own_budget_nothing_of_it_is_run_again_and_nothing_of_mine_stands_in_it(committed, made_up):
+    wanted = comparison.of(BASE)
+    assert wanted == comparison.of(BASE, trials=6, reruns=3, repetitions=1)
+    comparison.run(wanted, BASE, [MINE])
     assert all(each.method == MINE for each in made_up)
-    found = comparison.load(BASE, [MINE])
-    assert set(found.trials.groupby("method").size()) == {6}
-    assert "first_of" not in found.meta
+    found = comparison.load(wanted, [MINE])
+    assert found.trials.groupby("method").size().to_dict() == dict.fromkeys([*(m.name for m in METHODS), "mine"], 6)
+    assert found.meta["first_of"] is None
+    assert "mine" not in set(records.load("base").trials["method"])
+
+
+def test_another_loss_beside_mine_changes_nothing_of_its_comparison(committed):
+    wanted = comparison.of(BASE)
+    comparison.run(wanted, BASE, [MINE])
+    before = comparison.load(wanted, [MINE])
+    comparison.run(wanted, BASE, [replace(MINE, name="other")])
+    after = comparison.load(wanted, [MINE])
+    for name in records.FRAMES:
+        pd.testing.assert_frame_equal(getattr(before, name), getattr(after, name))
+
+
+def test_methods_without_records_are_run_in_the_study_where_the_budget_is_its_own(made_up):
+    comparison.run(comparison.of(BASE), BASE, [MINE])
+    assert set(records.load("base").trials["method"]) == {method.name for method in METHODS}
+    assert set(records.load("base-compare").trials["method"]) == {"mine"}
 
 
 def test_more_searches_of_mine_than_of_theirs(committed, made_up):
@@ -133,10 +157,10 @@ def test_more_searches_of_mine_than_of_theirs(committed, made_up):
 
 
 def test_a_method_of_ones_own_may_change_the_protocol(committed, made_up):
-    own = replace(MINE, changes={"folds": 2})
-    comparison.run(BASE, BASE, [MINE])
-    comparison.run(BASE, BASE, [replace(own, name="other")])  # beside records that were made without it
-    found = comparison.load(BASE, [MINE])
+    other = replace(MINE, name="other", changes={"folds": 2})
+    run.run(BASE, [MINE])
+    run.run(BASE, [other])  # beside records that were made without it
+    found = records.load("base")
     assert found.runs.groupby("method")["fold"].nunique().to_dict() == {
         **{method.name: 4 for method in (*METHODS, MINE)},
         "other": 2,
@@ -184,12 +208,12 @@ def test_without_records_the_methods_of_the_study_are_run_at_the_same_budget(cap
     )
     found = comparison.load(wanted, [MINE])
     assert found.trials.groupby("method").size().to_dict() == dict.fromkeys([*(m.name for m in METHODS), "mine"], 1)
-    assert schedule.progress(BASE)[0] == 0
+    assert plan.progress(BASE)[0] == 0
 
 
 def test_methods_with_fewer_trials_are_left_out_and_named(made_up, capsys):
-    study.run(replace(BASE, budget=Budget("full", 1, 1, 1, 3)))
-    study.run(BASE, methods=METHODS[:1])
+    run.run(replace(BASE, budget=Budget("full", 1, 1, 1, 3)))
+    run.run(BASE, methods=METHODS[:1])
     capsys.readouterr()
     made_up.clear()
     wanted = comparison.of(BASE, trials=2, reruns=1)
@@ -202,7 +226,7 @@ def test_methods_with_fewer_trials_are_left_out_and_named(made_up, capsys):
 
 def test_a_name_that_is_taken_is_refused_before_anything_runs(made_up):
     with pytest.raises(UsageError, match="give yours another name"):
-        comparison.run(BASE, BASE, [replace(MINE, name="soft_triple")])
+        comparison.run(comparison.of(BASE), BASE, [replace(MINE, name="soft_triple")])
     assert made_up == []
 
 

@@ -15,9 +15,10 @@ import pytest
 import torch
 from pytorch_metric_learning import losses as pml
 
-from dmlrc import fingerprint, losses, studies
+from dmlrc import losses, studies
 from dmlrc.methods import Float, Int, Method
 from dmlrc.papers import musgrave2020
+from dmlrc.records import fingerprint
 
 SOURCE = """
 import torch.nn.functional as F

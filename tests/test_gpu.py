@@ -10,11 +10,12 @@ import torch
 import torch.nn.functional as F
 from small_units import ARCFACE, CONTRASTIVE, FROZEN, IMAGES, PARTIAL, assert_alike, run
 
-from dmlrc import inputs, losses, metrics, models, records, studies, study, training, unit
+from dmlrc import inputs, losses, metrics, models, records, studies, training, unit
 from dmlrc.executors import pool
 from dmlrc.methods import Method
 from dmlrc.metrics import histograms, neighbours
 from dmlrc.protocol import Budget
+from dmlrc.run import run as run_study
 
 pytestmark = pytest.mark.gpu
 
@@ -159,7 +160,7 @@ def test_a_study_is_run_and_says_where(workers):
     budget = Budget("test", trials=2, reruns=1, max_epochs=1, iterations_per_epoch=4)
     short = replace(quick, name=f"test{workers}", budget=budget, methods=quick.methods[:2])
     with pool(workers) as executor:
-        study.run(short, executor=executor, workers=workers)
+        run_study(short, executor=executor, workers=workers)
     reruns = records.load(short.name).reruns
     assert set(reruns["device"]) == {torch.cuda.get_device_name(0)}
     assert (reruns["state"] == "complete").all()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from small_units import PHOTOGRAPHS
 from torch import nn
 
 import dmlrc.unit
@@ -307,3 +308,12 @@ def test_an_augmentation_that_nobody_knows_is_refused():
     source = inputs.ImageSource(images, protocol, torch.device("cpu"))
     with pytest.raises(UsageError, match="unknown augmentation 'Affine': did you mean 'affine'"):
         next(iter(source.train(np.array([[0, 1]]), torch.Generator())))
+
+
+def test_the_key_of_cached_features_holds_the_mean_and_deviation_of_the_trunk():
+    trunk = models.fixed_trunk("conv4")
+    given = musgrave2020.CHARACTERS.trunk_input
+    before = inputs._key(PHOTOGRAPHS, given, trunk, torch.device("cpu"))
+    assert inputs._key(PHOTOGRAPHS, given, models.fixed_trunk("conv4"), torch.device("cpu")) == before
+    trunk.std *= 2
+    assert inputs._key(PHOTOGRAPHS, given, trunk, torch.device("cpu")) != before

@@ -101,13 +101,23 @@ def test_a_hyperparameter_that_the_loss_does_not_have_is_refused():
         preflight.check(Method("mine", Weighted, {"margn": Float(0, 1)}), STUDY)
 
 
-def test_what_is_broken_somewhere_or_trains_nothing_is_said():
+def test_what_is_broken_somewhere_is_said():
     root = Method("mine", lambda embeddings, labels, x: embeddings.sum() * torch.tensor(x).log(), {"x": Float(0, 1)})
     (said,) = preflight.check(root, STUDY)
     assert "NaN or infinite at the lower ends of its space" in said
-    nothing = Method("mine", lambda embeddings, labels: 0 * embeddings.sum(), label="Mine")
-    (said,) = preflight.check(nothing, STUDY)
-    assert said.startswith("Mine: no gradient reaches the embeddings")
+
+
+@pytest.mark.parametrize(
+    ("loss", "says"),
+    [
+        (lambda embeddings, labels: 0 * embeddings.sum(), "'mine' trains nothing: its gradient is 0"),
+        (lambda embeddings, labels: (embeddings.sum() - 1e9).relu(), "'mine' trains nothing"),
+        (lambda embeddings, labels: (embeddings - embeddings).norm(dim=1).pow(0.5).sum(), "or its gradient, is NaN"),
+    ],
+)
+def test_a_loss_whose_gradient_is_zero_or_nan_is_refused(loss, says):
+    with pytest.raises(UsageError, match=says):
+        preflight.check(Method("mine", loss), STUDY)
 
 
 def test_a_search_of_nothing_is_said():

@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from dmlrc import extras, papers, studies
+from dmlrc import errors, papers, studies
 from dmlrc.report import build
 
 ROOT = Path(__file__).parents[1]
@@ -38,7 +38,7 @@ def test_what_the_library_needs_is_pinned():
 
 def test_the_extras_that_commands_ask_for_are_those_of_the_package():
     optional = PROJECT["project"]["optional-dependencies"]
-    for extra, modules in extras.MODULES.items():
+    for extra, modules in errors.MODULES.items():
         named = {
             name for each in optional[extra] for name in (optional["search"] if each == "dmlrc[search]" else [each])
         }

@@ -8,7 +8,8 @@ from importlib.metadata import version
 import pytest
 import torch
 
-from dmlrc import provenance, records, schedule, studies, unit
+from dmlrc import plan, records, studies, unit
+from dmlrc.records import provenance
 
 
 @pytest.mark.parametrize("name", ["cpu", "mps"])
@@ -19,7 +20,7 @@ def test_the_device_that_trained_is_named(name):
 def test_a_record_says_where_it_was_made_and_with_which_torch(monkeypatch):
     monkeypatch.setattr(unit, "device", lambda: torch.device("mps"))
     study = studies.get("glyphs-smoke")
-    [asked] = schedule.next_units(study, study.methods[0], 0, [])
+    [asked] = plan.next_units(study, plan.Chain(study.methods[0]))
     record = unit.failed(asked, "made to fail")
     assert (record["device"], record["torch"]) == ("mps", version("torch"))
     records.write_unit(record, study.name)

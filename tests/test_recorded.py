@@ -1,12 +1,13 @@
-"""How much is recorded, told without reading records: as `schedule.progress` says where nothing is stale."""
+"""How much is recorded, told without reading records: as `plan.progress` says where nothing is stale."""
 
 from dataclasses import replace
 
 import pytest
 from factories import write_fake_study
 
-from dmlrc import paths, recorded, records, schedule, studies
+from dmlrc import paths, plan, records, studies
 from dmlrc.protocol import Study
+from dmlrc.studies import recorded
 
 
 @pytest.fixture
@@ -18,7 +19,7 @@ def smoke(home):
 
 
 def test_records_here(smoke):
-    assert recorded.count(smoke) == schedule.progress(smoke)
+    assert recorded.count(smoke) == plan.progress(smoke)
     made, total = recorded.count(smoke)
     assert made == total == smoke.units
     (paths.runs() / "glyphs-smoke" / "contrastive" / "0-trial-001.json").unlink()
@@ -43,4 +44,4 @@ def test_only_units_of_the_study_count(smoke):
 def test_nothing_is_recorded_of_a_study_without_files(home):
     for each in studies.STUDIES.values():
         assert isinstance(each, Study)
-        assert recorded.count(each) == (0, schedule.total(each, schedule.chains(each, each.methods)))
+        assert recorded.count(each) == (0, plan.Plan(each).total)

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from factories import fake_units, write_fake_study
 
-from dmlrc import cli, paths, records, schedule, studies
+from dmlrc import cli, paths, plan, records, studies
 from dmlrc.errors import DmlrcError
 
 COMMITTED = Path(__file__).parents[1] / "results"
@@ -434,17 +434,19 @@ def test_the_command_that_checks_names_every_problem(committed, capsys, monkeypa
     assert "Traceback" not in told.err
 
 
-@pytest.mark.parametrize("name", records.recorded_in(COMMITTED))
-def test_committed_records_are_sound(monkeypatch, name):
+def test_committed_records_are_sound(monkeypatch):
     monkeypatch.setattr(paths, "results", lambda: COMMITTED)
-    study = studies.get(name)  # reading them checks them; what they lack would be a sentence
-    chains = schedule.chains(study, study.methods)
-    assert schedule.stale(study, chains) == []
-    assert schedule.finished(study, chains)[1] == []  # they are records of the methods of today
-    found = records.load(name)
-    told = pd.concat([found.trials, found.reruns])[["method", "fingerprint"]].dropna().drop_duplicates()
-    settings = {method: json.loads(each)["settings"] for method, each in told.itertuples(index=False)}
-    assert {method: found.meta["settings"][method] for method in settings} == settings
+    names = records.recorded_in(COMMITTED)
+    assert names
+    for name in names:
+        study = studies.get(name)  # reading them checks them; what they lack would be a sentence
+        todo = plan.Plan(study)
+        assert todo.stale == [], name
+        assert todo.outdated == [], name  # they are records of the methods of today
+        found = records.load(name)
+        told = pd.concat([found.trials, found.reruns])[["method", "fingerprint"]].dropna().drop_duplicates()
+        settings = {method: json.loads(each)["settings"] for method, each in told.itertuples(index=False)}
+        assert {method: found.meta["settings"][method] for method in settings} == settings, name
 
 
 def test_a_rerun_that_came_to_nothing_here_leaves_none_of_its_predecessors_numbers(committed):

@@ -8,10 +8,11 @@ import pytest
 from factories import fake_units, write_units
 from filelock import FileLock
 
-from dmlrc import paths, records, rewriting
+from dmlrc import paths, records
 from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.papers import musgrave2020
 from dmlrc.protocol import digest
+from dmlrc.records import rewriting
 
 FORMER, NOW = "grocery-frozen-oi2021-order10", "grocery-frozen/oi2021/order-10"
 TABLE_FORMER, TABLE_NOW = "cars196crops-frozen-rate1e-4", "first-runs/cars196crops-frozen"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from dmlrc import executors, schedule, studies
+from dmlrc import executors, plan, studies
 from dmlrc.methods import Method
 from dmlrc.protocol import Budget
 from dmlrc.unit import run_unit
@@ -28,7 +28,7 @@ def by_chance(embeddings, labels):
 
 def record(loss="contrastive"):
     method = Method("mine", loss) if callable(loss) else SHORT.method(loss)
-    [unit] = schedule.next_units(replace(SHORT, methods=(method,)), method, 0, [])
+    [unit] = plan.next_units(replace(SHORT, methods=(method,)), plan.Chain(method))
     found = run_unit(unit)
     return found["value"], [run["curve"] for run in found["runs"]]
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from dmlrc import extras, search
+from dmlrc import errors, search
 from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.methods import LOSS_WEIGHTS_LR, Float, Int, Method
 from dmlrc.papers import musgrave2020
@@ -42,7 +42,7 @@ def test_a_search_broken_off_and_resumed_proposes_the_same():
 
 
 def test_a_search_without_optuna_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(extras, "find_spec", lambda module: None)
+    monkeypatch.setattr(errors, "find_spec", lambda module: None)
     with pytest.raises(DmlrcError, match=r"needs optuna: install dmlrc with its extra 'search'"):
         search.propose(METHOD, [], 0)
 

@@ -22,7 +22,7 @@ from factories import write_fake_study
 from PIL import Image
 from threadpoolctl import threadpool_info
 
-from dmlrc import data, extras, paths, records, schedule, studies, study, training
+from dmlrc import data, errors, paths, plan, preflight, records, run, studies, training
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.inputs import prepare
 from dmlrc.methods import Float, Method
@@ -50,7 +50,7 @@ def pictures(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def tiny(pictures):
-    protocol = replace(musgrave2020.CHARACTERS, image_size=16, crop_size=16)
+    protocol = replace(musgrave2020.CHARACTERS, image_size=16, crop_size=16, folds=2)
     return Study("tiny", f"folder:{pictures}", protocol, SMOKE, methods=PICKED)
 
 
@@ -78,7 +78,7 @@ def finished(tmp_path_factory, tiny):
         patch.setenv("DMLRC_HOME", str(home))
         patch.setenv("DMLRC_CACHE", str(home / "cache"))
         patch.setenv("DMLRC_DEVICE", "cpu")
-        study.run(tiny)
+        run.run(tiny)
         return facts(), records.load("tiny")
 
 
@@ -87,9 +87,9 @@ def test_a_study_leaves_every_record(tiny, finished):
     budget = tiny.budget
     assert found.trials.groupby("method").size().to_dict() == {"contrastive": budget.trials, "arcface": budget.trials}
     runs = found.runs.groupby(["method", "kind"]).size()
-    assert runs["contrastive", "trial"] == 4 * budget.trials
-    assert runs["arcface", "rerun"] == 4 * budget.reruns
-    settings = {"separated", "concatenated", "fold0", "fold1", "fold2", "fold3"}
+    assert runs["contrastive", "trial"] == 2 * budget.trials
+    assert runs["arcface", "rerun"] == 2 * budget.reruns
+    settings = {"separated", "concatenated", "fold0", "fold1"}
     reruns = found.scores[found.scores["method"] == "contrastive"]
     assert set(reruns["setting"]) == settings
     assert set(reruns["rerun"]) == set(range(budget.reruns))
@@ -102,7 +102,7 @@ def test_a_study_leaves_every_record(tiny, finished):
 def test_separated_is_the_mean_over_the_folds_models(finished):
     scores = finished[1].scores.query("method == 'arcface' and rerun == 0 and metric == 'map_at_r'")
     by_setting = scores.set_index("setting")["value"]
-    assert by_setting["separated"] == pytest.approx(by_setting[[f"fold{n}" for n in range(4)]].mean())
+    assert by_setting["separated"] == pytest.approx(by_setting[["fold0", "fold1"]].mean())
 
 
 def test_the_value_of_a_trial_is_the_mean_over_the_folds(finished):
@@ -127,20 +127,20 @@ def run_until_killed(tiny, units, monkeypatch):
         return real(unit)
 
     with monkeypatch.context() as patch:
-        patch.setattr(study, "run_unit", limited)
+        patch.setattr(run, "run_unit", limited)
         with pytest.raises(Killed):
-            study.run(tiny)
+            run.run(tiny)
 
 
 def test_a_study_killed_after_any_unit_and_resumed_equals_one_that_was_not(tiny, finished, monkeypatch):
     for limit in range(3):
         run_until_killed(tiny, limit, monkeypatch)
-    study.run(tiny)
+    run.run(tiny)
     same(facts(), finished[0])
 
 
 def test_a_study_whose_process_is_killed_loses_no_finished_unit(tiny, finished, home):
-    script = "import pickle, sys; from dmlrc import study; study.run(pickle.load(sys.stdin.buffer))"
+    script = "import pickle, sys; from dmlrc import run; run.run(pickle.load(sys.stdin.buffer))"
     process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
     process.stdin.write(pickle.dumps(tiny))
     process.stdin.close()
@@ -151,14 +151,9 @@ def test_a_study_whose_process_is_killed_loses_no_finished_unit(tiny, finished, 
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL  # it had not ended by itself
     kept = {path: path.stat().st_mtime_ns for path in folder.glob("*/*.json")}
-    assert 3 <= len(kept) < schedule.total(tiny, schedule.chains(tiny, tiny.methods))
-    study.run(tiny)
+    assert 3 <= len(kept) < tiny.units
+    run.run(tiny)
     assert all(path.stat().st_mtime_ns == written for path, written in kept.items())
-    same(facts(), finished[0])
-
-
-def test_processes_give_the_records_that_one_process_gives(tiny, finished):
-    study.run(tiny, workers=2)
     same(facts(), finished[0])
 
 
@@ -169,18 +164,9 @@ def test_a_method_that_another_process_runs_is_refused(tiny):
     with subprocess.Popen([sys.executable, "-u", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         other.stdout.readline()
         with pytest.raises(DmlrcError, match="another process runs arcface of study 'tiny'"):
-            study.run(tiny)
+            run.run(tiny)
         other.stdin.close()
     assert not (paths.runs() / "tiny").exists()
-
-
-def test_processes_take_a_loss_that_a_notebook_defines(tiny):
-    """Its module is __main__, which a worker cannot import it from."""
-    cell = {"__name__": "__main__"}
-    exec("def mine(embeddings, labels, margin):\n    return (embeddings @ embeddings.T).mean() * margin", cell)
-    mine = Method("mine", cell["mine"], {"margin": Float(0, 1)})
-    study.run(tiny, methods=[mine], workers=2)
-    assert set(records.load("tiny").runs["method"]) == {"mine"}
 
 
 def _deadly(folder, deaths):
@@ -196,27 +182,23 @@ def _deadly(folder, deaths):
     return Method("deadly", loss, {"margin": Float(0, 1)})
 
 
-def test_a_unit_whose_worker_dies_is_tried_again_and_the_others_go_on(tiny, home, finished, capsys):
-    study.run(tiny, methods=[_deadly(home, 1), PICKED[0]], workers=2)
+def test_a_unit_whose_worker_dies_is_tried_again_thrice_and_the_others_go_on(tiny, home, finished, capsys):
+    """The first trial of the deadly loss kills each of three workers, the second one more, and is tried again."""
+    deadly = _deadly(home, 4)
+    run.run(tiny, methods=[deadly, PICKED[0]], workers=2)
     found = records.load("tiny")
-    assert found.trials.groupby("method")["state"].agg(set).to_dict() == {
-        "contrastive": {"complete"},
-        "deadly": {"complete"},
-    }
-    assert "deadly trial 0 died (1 of 3 times)" in capsys.readouterr().err
-
-
-def test_a_unit_that_kills_all_its_workers_is_recorded_as_failed(tiny, home):
-    study.run(tiny, methods=[_deadly(home, 3)], workers=2)
-    trials = records.load("tiny").trials.set_index("trial")
+    trials = found.trials.query("method == 'deadly'").set_index("trial")
     assert trials["state"].to_dict() == {0: "failed", 1: "complete"}
     assert "each of 3 workers" in trials["reason"][0]
-    alone = replace(tiny, methods=(_deadly(home, 3),))
-    assert schedule.progress(alone) == (4, 5)  # the next call tries it again
-    study.export(alone)
+    assert "deadly trial 1 died (1 of 3 times)" in capsys.readouterr().err
+    of_contrastive = [[frame.query("method == 'contrastive'") for frame in all] for all in (facts(), finished[0])]
+    same(*of_contrastive)  # in a process of its own, beside one that dies
+    alone = replace(tiny, methods=(deadly,))
+    assert plan.progress(alone) == (4, 5)  # the next call tries it again
+    run.export(alone)
     assert records.read_json(paths.results() / "tiny" / "meta.json")["complete"] is False
     shutil.rmtree(paths.results())
-    study.run(tiny, methods=[_deadly(home, 3)], workers=2)  # what killed them is over
+    run.run(tiny, methods=[deadly])  # what killed them is over
     assert set(records.load("tiny").trials["state"]) == {"complete"}
     [kept] = (paths.runs() / "tiny" / "deadly").glob("replaced-*/0-trial-000.json")
     assert json.loads(kept.read_text())["state"] == "failed"
@@ -239,31 +221,31 @@ class Broken(Executor):
 
 def test_an_executor_that_is_broken_is_one_sentence_and_loses_nothing(tiny, finished):
     with pytest.raises(DmlrcError, match=r"the executor's processes are gone.*finished records are kept"):
-        study.run(tiny, executor=Broken(), workers=1)
-    assert schedule.progress(tiny)[0] == 1
-    study.run(tiny)
+        run.run(tiny, executor=Broken(), workers=1)
+    assert plan.progress(tiny)[0] == 1
+    run.run(tiny)
     same(facts(), finished[0])
 
 
 def test_a_loss_that_fails_with_some_hyperparameters_is_recorded_and_the_search_goes_on(tiny, capsys):
-    second = schedule.next_units(tiny, cell(), 0, [], proposals=2)[1].params["margin"]
+    second = plan.next_units(tiny, plan.Chain(cell()), proposals=2)[1].params["margin"]
     fails = "    if abs(margin - {}) < 1e-9:\n        raise ValueError('no root')\n    return -pull"
     mine = cell(LOSS.replace("    return -pull", fails.format(second)))
-    study.run(tiny, methods=[mine], proposals=2)
+    run.run(tiny, methods=[mine], proposals=2)
     trials = records.load("tiny").trials.set_index("trial")
     assert trials["state"].to_dict() == {0: "complete", 1: "failed"}
     assert "the loss of method 'mine' fails on a batch" in trials["reason"][1]
     assert "mine trial 1 failed: the loss of method 'mine' fails" in capsys.readouterr().err
     always = cell(LOSS.replace("return -pull", "raise ValueError('no root')\n    return -pull"))
     with pytest.raises(UsageError, match="no root"):  # the first trial of a search, where it may always fail
-        study.run(tiny, methods=[replace(always, name="always")])
+        run.run(tiny, methods=[replace(always, name="always")])
 
 
 def test_a_method_that_takes_its_changes_back_is_run_again_without_them(tiny):
-    study.run(tiny, methods=[cell(changes={"members": 2})])
-    assert (records.load("tiny").runs.groupby(["kind", "number"]).size() == 8).all()
-    study.run(tiny, methods=[cell()])
+    run.run(tiny, methods=[cell(changes={"members": 2})])
     assert (records.load("tiny").runs.groupby(["kind", "number"]).size() == 4).all()
+    run.run(tiny, methods=[cell()])
+    assert (records.load("tiny").runs.groupby(["kind", "number"]).size() == 2).all()
 
 
 def test_changes_that_are_lists_are_those_of_a_protocol(tiny):
@@ -272,50 +254,50 @@ def test_changes_that_are_lists_are_those_of_a_protocol(tiny):
 
 
 def test_a_published_study_whose_method_has_changed_is_not_whole(tiny, finished):
-    study.run(tiny)
-    study.export(tiny)
+    run.run(tiny)
+    run.export(tiny)
     shutil.rmtree(paths.runs() / "tiny")
-    done, total = schedule.progress(tiny)
+    done, total = plan.progress(tiny)
     assert done == total
     wider = replace(PICKED[0], space=PICKED[0].space | {"pos_margin": Float(0, 9)})
-    assert schedule.progress(replace(tiny, methods=(wider, *PICKED[1:])))[0] == total - 4
+    assert plan.progress(replace(tiny, methods=(wider, *PICKED[1:])))[0] == total - 4
 
 
 def test_a_study_with_a_method_that_comes_to_no_result_can_be_whole(tiny):
     nothing = cell(LOSS.replace("return -pull", "return float('nan') * pull"))
     alone = replace(tiny, methods=(nothing,))
-    study.run(alone)
-    done, total = schedule.progress(alone)
+    run.run(alone)
+    done, total = plan.progress(alone)
     assert done == total == 5
-    study.export(alone)
+    run.export(alone)
     assert records.read_json(paths.results() / "tiny" / "meta.json")["complete"] is True
 
 
 def test_images_that_change_during_a_run_end_it(tiny):
-    (unit,) = schedule.next_units(tiny, PICKED[0], 0, [])
+    (unit,) = plan.next_units(tiny, plan.Chain(PICKED[0]))
     with pytest.raises(DmlrcError, match=r"the images of .* have changed since study 'tiny' was begun"):
         run_unit(replace(unit, contents="of other images"))
 
 
 def test_records_are_set_aside_only_when_they_can_be_made_again(tiny, monkeypatch):
-    study.run(tiny, methods=[cell()])
+    run.run(tiny, methods=[cell()])
     before = facts()
 
     def away(*_):
         raise MissingDataError("the disk is not plugged in")
 
     with monkeypatch.context() as patch:
-        patch.setattr(study, "load_images", away)
+        patch.setattr(preflight, "load_images", away)
         with pytest.raises(MissingDataError):
-            study.run(tiny, methods=[cell(LOSS.replace("-pull", "pull"))])
+            run.run(tiny, methods=[cell(LOSS.replace("-pull", "pull"))])
     same(facts(), before)
 
 
 def test_an_export_that_fails_leaves_the_one_before(tiny, finished, monkeypatch):
-    study.run(tiny, methods=PICKED[:1])
-    study.export(tiny)
+    run.run(tiny, methods=PICKED[:1])
+    run.export(tiny)
     before = {path.name: path.read_bytes() for path in (paths.results() / "tiny").iterdir()}
-    study.run(tiny)
+    run.run(tiny)
 
     def full(*_):
         raise OSError(28, "No space left on device")
@@ -323,7 +305,7 @@ def test_an_export_that_fails_leaves_the_one_before(tiny, finished, monkeypatch)
     with monkeypatch.context() as patch:
         patch.setattr(records, "_write_parquet", full)
         with pytest.raises(DmlrcError, match=r"cannot write .*tiny .No space left.*make room on the disk, and export"):
-            study.export(tiny)
+            run.export(tiny)
     assert {path.name: path.read_bytes() for path in (paths.results() / "tiny").iterdir()} == before
     assert [path.name for path in paths.results().iterdir()] == ["tiny"]
     kind, renamed = type(paths.results()), []
@@ -338,10 +320,10 @@ def test_an_export_that_fails_leaves_the_one_before(tiny, finished, monkeypatch)
     with monkeypatch.context() as patch:
         patch.setattr(kind, "rename", stopped)
         with pytest.raises(KeyboardInterrupt):
-            study.export(tiny)
+            run.export(tiny)
     assert {path.name: path.read_bytes() for path in (paths.results() / "tiny").iterdir()} == before
     assert [path.name for path in paths.results().iterdir()] == ["tiny"]
-    study.export(tiny)
+    run.export(tiny)
     same(facts(), finished[0])
 
 
@@ -349,7 +331,7 @@ def test_several_trials_of_a_search_at_a_time(tiny, home, monkeypatch):
     more = replace(
         tiny, methods=PICKED[:1], budget=Budget("more", trials=12, reruns=3, max_epochs=1, iterations_per_epoch=3)
     )
-    chain = schedule.chains(more, more.methods)[1]
+    chain = plan.Chain(more.methods[0])
 
     def finish(done, units):  # values that tell the trials apart, and no training
         return [
@@ -362,12 +344,12 @@ def test_several_trials_of_a_search_at_a_time(tiny, home, monkeypatch):
         ]
 
     done, sizes = [], []
-    while batch := schedule.next_units(more, *chain, done, 5):
+    while batch := plan.next_units(more, chain, done, 5):
         sizes.append([(each.kind, each.number) for each in batch])
         # whatever ends first, a trial that is missing is proposed again as it was
         for lost in range(len(batch)):
             others = finish(done, batch[:lost] + batch[lost + 1 :])
-            assert schedule.next_units(more, *chain, others, 5) == [batch[lost]]
+            assert plan.next_units(more, chain, others, 5) == [batch[lost]]
         done = finish(done, batch)
     trials = [("trial", number) for number in range(12)]
     reruns = [("rerun", number) for number in range(3)]
@@ -378,24 +360,26 @@ def test_several_trials_of_a_search_at_a_time(tiny, home, monkeypatch):
 def test_all_missing_reruns_are_handed_out_whatever_the_number_of_proposals(tiny):
     fixed = replace(tiny, budget=Budget("mine", trials=0, reruns=3))
     method = Method("fixed", "contrastive", settings={"pos_margin": 0.0, "neg_margin": 0.5})
-    units = schedule.next_units(fixed, method, 0, [])
+    units = plan.next_units(fixed, plan.Chain(method))
     assert [(unit.kind, unit.number) for unit in units] == [("rerun", number) for number in range(3)]
 
 
 def test_trials_at_a_time_are_the_same_in_one_process_and_in_several(tiny, home):
-    alone = replace(tiny, methods=PICKED)
-    study.run(alone, proposals=2)
+    """A worker cannot import the loss of a cell, whose module is __main__."""
+    methods = [*PICKED, cell()]
+    run.run(tiny, methods, proposals=2)
     one = facts()
     assert set(records.load("tiny").trials["proposals"]) == {2}
     shutil.rmtree(paths.runs())
-    study.run(alone, workers=2, proposals=2)
+    run.run(tiny, methods, workers=2, proposals=2)
     same(facts(), one)
+    assert set(records.load("tiny").runs["method"]) == {"contrastive", "arcface", "mine"}
 
 
 def test_a_finished_study_does_no_work(tiny, finished, monkeypatch):
-    study.run(tiny, methods=PICKED[:1])
-    monkeypatch.setattr(study, "run_unit", lambda unit: pytest.fail("nothing was missing"))
-    study.run(tiny, methods=PICKED[:1])
+    run.run(tiny, methods=PICKED[:1])
+    monkeypatch.setattr(run, "run_unit", lambda unit: pytest.fail("nothing was missing"))
+    run.run(tiny, methods=PICKED[:1])
 
 
 def test_trials_never_see_the_test_half(tiny, monkeypatch):
@@ -407,7 +391,7 @@ def test_trials_never_see_the_test_half(tiny, monkeypatch):
         monkeypatch.setattr(
             bench.source, name, lambda i, *rest, real=real: (seen.extend(np.ravel(i).tolist()), real(i, *rest))[1]
         )
-    (unit,) = schedule.next_units(tiny, PICKED[0], 0, [])
+    (unit,) = plan.next_units(tiny, plan.Chain(PICKED[0]))
     run_unit(unit)
     assert seen
     assert not test & set(seen)
@@ -436,7 +420,7 @@ def test_a_unit_leaves_its_process_as_it_was(tiny, monkeypatch):
     torch.set_num_threads(2)
     before = _settings()
     assert before["smallest"] > 0
-    run_unit(schedule.next_units(tiny, PICKED[0], 0, [])[0])
+    run_unit(plan.next_units(tiny, plan.Chain(PICKED[0]))[0])
     assert (within[0]["threads"], within[0]["threads of NumPy"], within[0]["smallest"]) == (1, {1}, 0)
     assert _settings() == before
 
@@ -460,29 +444,27 @@ def _slow(embeddings, labels):
 
 
 def test_a_run_stops_by_itself_when_its_time_is_up_and_keeps_what_ended(tiny, home, monkeypatch):
-    study.run(tiny, seconds=0)
+    run.run(tiny, seconds=0)
     assert not records.is_begun("tiny")
     left, write = [math.inf], records.write_unit
-    monkeypatch.setattr(study.Limit, "left", property(lambda limit: left[0]))
+    monkeypatch.setattr(run.Limit, "left", property(lambda limit: left[0]))
     # the time is up when the first record is there
     monkeypatch.setattr(records, "write_unit", lambda *args: (write(*args), left.__setitem__(0, 0.0)))
     timed = replace(tiny, name="timed", methods=(Method("fast", "triplet"), Method("slow", _slow)))
     begun = time.monotonic()
-    study.run(timed, workers=2)
+    run.run(timed, workers=2)
     assert time.monotonic() - begun < 60  # what is under way is not waited for
     assert [unit["method"] for unit in records.finished_units("timed", timed.configuration())] == ["fast"]
 
 
 def test_no_unit_is_begun_that_would_not_end_in_time(tiny, home, monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr(study.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(
-        study, "run_unit", lambda unit, real=run_unit: clock.__setitem__(0, clock[0] + 10) or real(unit)
-    )
-    study.run(tiny, seconds=35)  # after three units 5 seconds are left
-    assert schedule.progress(tiny)[0] == 3
-    study.run(tiny)
-    assert schedule.progress(tiny)[0] == schedule.progress(tiny)[1]
+    monkeypatch.setattr(run.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(run, "run_unit", lambda unit, real=run_unit: clock.__setitem__(0, clock[0] + 10) or real(unit))
+    run.run(tiny, seconds=35)  # after three units 5 seconds are left
+    assert plan.progress(tiny)[0] == 3
+    run.run(tiny)
+    assert plan.progress(tiny)[0] == plan.progress(tiny)[1]
 
 
 @pytest.mark.parametrize(("precision", "convolutions"), [("float32", "ieee"), ("tf32", "tf32"), ("bfloat16", "ieee")])
@@ -498,84 +480,84 @@ def test_a_cpu_knows_float32_alone():
 
 
 def test_export_keeps_every_fact_and_a_new_method_joins_the_committed_ones(tiny, home, finished):
-    study.run(tiny)
+    run.run(tiny)
     before = facts()
-    study.export(tiny)
+    run.export(tiny)
     (paths.runs() / "tiny").rename(home / "elsewhere")
     same(facts(), before)
-    study.run(tiny)  # nothing is missing, so nothing is begun
+    run.run(tiny)  # nothing is missing, so nothing is begun
     assert not (paths.runs() / "tiny").exists()
     mine = Method("mine", lambda embeddings, labels, margin: (embeddings**2).sum() * margin, {"margin": Float(0, 1)})
-    study.run(tiny, methods=[mine])
+    run.run(tiny, methods=[mine])
     assert set(records.load("tiny").trials["method"]) == {"contrastive", "arcface", "mine"}
 
 
 def test_a_study_goes_on_from_half_of_its_records_committed(tiny, home, finished, monkeypatch):
     run_until_killed(tiny, 5, monkeypatch)
-    study.export(tiny)
+    run.export(tiny)
     assert records.read_json(paths.results() / "tiny" / "meta.json")["complete"] is False
     (paths.runs() / "tiny").rename(home / "lost")
-    study.run(tiny)
+    run.run(tiny)
     same(facts(), finished[0])
-    study.export(tiny)
+    run.export(tiny)
     assert records.read_json(paths.results() / "tiny" / "meta.json")["complete"] is True
 
 
 def test_records_of_another_configuration_are_not_mixed(tiny):
-    study.run(tiny, methods=PICKED[:1])
+    run.run(tiny, methods=PICKED[:1])
     changed = replace(tiny, protocol=replace(tiny.protocol, lr=0.5))
     with pytest.raises(DmlrcError, match=r"protocol.lr .* -> 0.5.*move .*runs.* away, or give the study another name"):
-        study.run(changed)
-    study.export(tiny)
+        run.run(changed)
+    run.export(tiny)
     shutil.rmtree(paths.runs())
     with pytest.raises(DmlrcError, match=r"\): give the study another name$"):  # committed records stay where they are
-        study.run(changed)
+        run.run(changed)
 
 
 def test_records_of_other_photographs_are_not_mixed(tiny, pictures, tmp_path):
     own = replace(tiny, dataset=f"folder:{shutil.copytree(pictures, tmp_path / 'pictures')}", methods=PICKED[:1])
-    study.run(own)
+    run.run(own)
     before = prepare(own.dataset, own.effective_protocol, "default", 0, data.contents(own.dataset))
     image = tmp_path / "pictures" / "class07" / "0.png"
     shutil.copy(tmp_path / "pictures" / "class08" / "0.png", image)
     again = replace(own)  # as it is looked up again
     with pytest.raises(DmlrcError, match=r"the images of .* are not those .*384 images of 64 classes then"):
-        study.run(again)
+        run.run(again)
     after = prepare(own.dataset, own.effective_protocol, "default", 0, data.contents(own.dataset))
     assert not np.array_equal(before.source.evaluate(np.array([42])), after.source.evaluate(np.array([42])))
     shutil.copy(pictures / "class07" / "0.png", image)
-    assert schedule.progress(replace(own)) == (5, 5)
+    assert plan.progress(replace(own)) == (5, 5)
     (tmp_path / "pictures").rename(tmp_path / "away")  # a disk that is not plugged in: the records stay
-    assert schedule.progress(replace(own)) == (5, 5)
+    assert plan.progress(replace(own)) == (5, 5)
 
 
 def test_a_run_that_fails_before_its_first_unit_leaves_nothing(tiny, home):
     with pytest.raises(UsageError, match="must return a scalar"):
-        study.run(tiny, methods=[Method("mine", lambda embeddings, labels: None)])
+        run.run(tiny, methods=[Method("mine", lambda embeddings, labels: None)])
     assert not (paths.runs() / "tiny" / "meta.json").exists()
     records.write_json(paths.runs() / "tiny" / "meta.json", tiny.configuration())  # as earlier versions left it
     changed = replace(tiny, protocol=replace(tiny.protocol, lr=0.5), methods=PICKED[:1])
-    study.run(changed)
+    run.run(changed)
     assert records.load("tiny").meta["protocol"]["lr"] == 0.5
 
 
 def test_rows_that_the_data_is_too_small_for_are_left_out_and_named_before_the_first_unit(tiny, capsys, monkeypatch):
     large = replace(PICKED[0], name="large", classes_per_batch=63, images_per_class=1)
     ran = []
-    monkeypatch.setattr(study, "run_unit", lambda unit: (ran.append(unit.method), run_unit(unit))[1])
-    study.run(replace(tiny, methods=(large, PICKED[0])))
+    monkeypatch.setattr(run, "run_unit", lambda unit: (ran.append(unit.method), run_unit(unit))[1])
+    run.run(replace(tiny, methods=(large, PICKED[0])))
     said = capsys.readouterr().err
-    assert "tiny: large is left out, a batch of 63 different classes cannot be drawn from 24" in said
+    assert "tiny: large is left out, a batch of 63 different classes cannot be drawn from 16" in said
     found = records.load("tiny")
     assert set(found.runs["method"]) == {"contrastive"}
     assert large not in ran
     with pytest.raises(UsageError, match="large does not fit data set"):
-        study.run(tiny, methods=[large, PICKED[1]])
+        run.run(tiny, methods=[large, PICKED[1]])
     assert set(records.load("tiny").runs["method"]) == {"contrastive"}
 
 
 def test_a_damaged_record_is_named(tiny, home):
-    study.run(tiny, methods=PICKED[:1])
+    run.run(tiny, methods=PICKED[:1])
     damaged = paths.runs() / "tiny" / "contrastive" / "0-trial-000.json"
     damaged.write_text(damaged.read_text()[:50])
     with pytest.raises(DmlrcError, match=r"0-trial-000\.json is damaged. Move it away"):
@@ -599,36 +581,36 @@ class Ended(Executor):
 
 def test_what_ended_well_beside_an_error_is_recorded(tiny, home):
     with pytest.raises(OSError, match="the disk is full"):
-        study.run(tiny, executor=Ended(), workers=3)
-    assert schedule.progress(tiny)[0] == 2
+        run.run(tiny, executor=Ended(), workers=3)
+    assert plan.progress(tiny)[0] == 2
 
 
 def test_a_study_under_way_with_more_repetitions_is_not_exported_as_complete(home):
     """By the catalogue it has one, which is whole."""
     smoke = studies.get("glyphs-smoke")
     write_fake_study(study=smoke.name, dataset=smoke.dataset, protocol=smoke.effective_protocol, trials=2, reruns=2)
-    assert json.loads((study.export(smoke) / "meta.json").read_text())["complete"]
+    assert json.loads((run.export(smoke) / "meta.json").read_text())["complete"]
     meta = paths.runs() / smoke.name / "meta.json"
     records.write_json(meta, json.loads(meta.read_text()) | {"repetitions": 2})
-    assert not json.loads((study.export(smoke) / "meta.json").read_text())["complete"]
+    assert not json.loads((run.export(smoke) / "meta.json").read_text())["complete"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
 def test_an_unwritable_folder_is_named(tiny, home):
     home.chmod(0o500)
     with pytest.raises(DmlrcError, match="DMLRC_RUNS"):
-        study.run(tiny)
+        run.run(tiny)
 
 
 def test_a_folder_that_cannot_be_made_is_named(tiny, home):
     (home / "runs").write_text("a file where a folder should be")
     with pytest.raises(DmlrcError, match=r"cannot write .*DMLRC_RUNS"):
-        study.run(tiny)
+        run.run(tiny)
 
 
 def test_a_method_whose_trials_all_diverge_is_recorded_as_such(tiny, capsys):
     broken = Method("broken", lambda embeddings, labels: embeddings.sum() * torch.nan)
-    study.run(tiny, methods=[broken])
+    run.run(tiny, methods=[broken])
     said = capsys.readouterr().err
     assert "tiny: broken comes to no result, since every trial diverged: the loss became NaN or infinite" in said
     found = records.load("tiny")
@@ -666,10 +648,10 @@ def shown():
 
 
 def test_an_edited_loss_never_shows_the_numbers_of_the_one_before(tiny, capsys):
-    study.run(tiny, methods=[cell()])
+    run.run(tiny, methods=[cell()])
     before = shown()
     capsys.readouterr()
-    study.run(tiny, methods=[cell(LOSS.replace("-pull", "pull"))])
+    run.run(tiny, methods=[cell(LOSS.replace("-pull", "pull"))])
     said = capsys.readouterr().err
     assert "method 'mine' has changed" in said
     assert "the source of its loss" in said
@@ -677,7 +659,7 @@ def test_an_edited_loss_never_shows_the_numbers_of_the_one_before(tiny, capsys):
     worse = shown()
     assert set(worse[0]).isdisjoint(before[0])
     assert set(worse[1]).isdisjoint(before[1])
-    study.run(tiny, methods=[cell(LOSS.replace("-pull", "pull"), space={"margin": Float(0, 2)})])
+    run.run(tiny, methods=[cell(LOSS.replace("-pull", "pull"), space={"margin": Float(0, 2)})])
     assert "margin 0 to 1 -> 0 to 2" in capsys.readouterr().err
     kept = sorted((paths.runs() / "tiny" / "mine").glob("replaced-*/*.json"))
     assert len(kept) == 8  # nothing was deleted
@@ -685,33 +667,33 @@ def test_an_edited_loss_never_shows_the_numbers_of_the_one_before(tiny, capsys):
 
 
 def test_a_change_of_what_the_loss_calls_is_a_change_of_the_loss(tiny, capsys, monkeypatch):
-    study.run(tiny, methods=[cell()])
-    monkeypatch.setattr(study, "run_unit", lambda unit: pytest.fail("nothing was missing"))
-    study.run(tiny, methods=[cell("# the same, with a comment" + LOSS)])
+    run.run(tiny, methods=[cell()])
+    monkeypatch.setattr(run, "run_unit", lambda unit: pytest.fail("nothing was missing"))
+    run.run(tiny, methods=[cell("# the same, with a comment" + LOSS)])
     with pytest.raises(pytest.fail.Exception):
-        study.run(tiny, methods=[cell(LOSS.replace("STRENGTH = 1.0", "STRENGTH = 3.0"))])
+        run.run(tiny, methods=[cell(LOSS.replace("STRENGTH = 1.0", "STRENGTH = 3.0"))])
     assert "the source of its loss" in capsys.readouterr().err
 
 
 def test_a_run_broken_off_after_an_edit_shows_nothing_of_the_loss_before(tiny, monkeypatch):
-    study.run(tiny, methods=[cell()])
+    run.run(tiny, methods=[cell()])
     with monkeypatch.context() as patch:
-        patch.setattr(study, "run_unit", lambda unit: (_ for _ in ()).throw(Killed))
+        patch.setattr(run, "run_unit", lambda unit: (_ for _ in ()).throw(Killed))
         with pytest.raises(Killed):
-            study.run(tiny, methods=[cell(LOSS.replace("-pull", "pull"))])
+            run.run(tiny, methods=[cell(LOSS.replace("-pull", "pull"))])
     assert "mine" not in set(records.load("tiny").scores["method"])
 
 
 def test_committed_records_of_an_edited_loss_are_not_shown(tiny, home):
-    study.run(tiny, methods=[cell()])
+    run.run(tiny, methods=[cell()])
     before = shown()
-    study.export(tiny)
+    run.export(tiny)
     (paths.runs() / "tiny").rename(home / "elsewhere")
-    study.run(tiny, methods=[cell()])
+    run.run(tiny, methods=[cell()])
     assert shown() == before
     assert not (paths.runs() / "tiny").exists()
     once = replace(tiny, budget=replace(tiny.budget, reruns=1))
-    study.run(once, methods=[cell(LOSS.replace("-pull", "pull"))])
+    run.run(once, methods=[cell(LOSS.replace("-pull", "pull"))])
     assert len(shown()[1]) == 1  # the second rerun of the committed ones is of the loss before
     assert set(shown()[1]).isdisjoint(before[1])
 
@@ -722,11 +704,11 @@ def test_the_settings_that_a_study_tells_are_those_of_its_records(tiny, home, co
     first, *others = tiny.methods
     before = replace(tiny, methods=(replace(first, settings={"neg_margin": 0.5}, space={}), *others))
     after = replace(tiny, methods=(replace(first, settings={"neg_margin": 1.0}, space={}), *others))
-    study.run(before)
+    run.run(before)
     if committed:
-        study.export(before)
+        run.export(before)
         (paths.runs() / "tiny").rename(home / "elsewhere")
-    study.run(after, methods=after.methods[:1])
+    run.run(after, methods=after.methods[:1])
     found = records.load("tiny")
     assert found.meta["settings"] == {each.name: dict(each.settings) for each in after.methods}
     fingerprints = found.trials.query("method == @first.name")["fingerprint"]
@@ -734,30 +716,30 @@ def test_the_settings_that_a_study_tells_are_those_of_its_records(tiny, home, co
 
 
 def test_records_without_a_fingerprint_are_those_of_the_librarys_losses_alone(tiny, monkeypatch, capsys):
-    study.run(tiny, methods=[PICKED[0], cell()])
+    run.run(tiny, methods=[PICKED[0], cell()])
     for path in (paths.runs() / "tiny").glob("*/*.json"):
         told = json.loads(path.read_text())
         told.pop("fingerprint")
         path.write_text(json.dumps(told))
-    monkeypatch.setattr(study, "run_unit", lambda unit: pytest.fail("nothing was missing"))
-    study.run(tiny, methods=[PICKED[0]])
+    monkeypatch.setattr(run, "run_unit", lambda unit: pytest.fail("nothing was missing"))
+    run.run(tiny, methods=[PICKED[0]])
     with pytest.raises(pytest.fail.Exception):
-        study.run(tiny, methods=[cell()])
+        run.run(tiny, methods=[cell()])
     assert "was not written down" in capsys.readouterr().err
 
 
 def test_a_method_with_the_name_of_another_is_refused(tiny):
     studied = replace(PICKED[0], label="The same")
-    study.check_names(tiny, [studied])  # what is printed makes no other method of it
+    preflight.check_names(tiny, [studied])  # what is printed makes no other method of it
     for other in (
         replace(cell(), name="contrastive"),
         replace(PICKED[0], space={"pos_margin": Float(0, 9)}),
         replace(cell(), name="triplet"),  # of the papers, if not of this study
     ):
         with pytest.raises(UsageError, match="give yours another name"):
-            study.run(tiny, methods=[other])
+            run.run(tiny, methods=[other])
     with pytest.raises(UsageError, match="2 methods are called 'mine'"):
-        study.run(tiny, methods=[cell(), cell()])
+        run.run(tiny, methods=[cell(), cell()])
     assert not (paths.runs() / "tiny").exists()
 
 
@@ -783,61 +765,61 @@ def test_unknown_names_are_errors_with_a_hint(tiny):
     with pytest.raises(UsageError, match="did you mean 'contrastive'"):
         tiny.method("contrastve")
     with pytest.raises(UsageError, match="cannot be called 'pretrained'"):
-        study.run(tiny, methods=[Method("pretrained", "triplet")])
+        run.run(tiny, methods=[Method("pretrained", "triplet")])
     with pytest.raises(MissingDataError, match="dmlrc study run"):
         records.load("glyphs-full")
 
 
 def test_a_deleted_trial_is_made_again_and_no_other_is_touched(tiny, finished):
-    study.run(tiny, methods=PICKED[:1])
+    run.run(tiny, methods=PICKED[:1])
     folder = paths.runs() / "tiny" / "contrastive"
     lost, kept = (folder / f"0-trial-00{number}.json" for number in (0, 1))
     before, untouched = json.loads(lost.read_text()), kept.read_bytes()
     lost.unlink()
-    study.run(tiny, methods=PICKED[:1])
+    run.run(tiny, methods=PICKED[:1])
     assert kept.read_bytes() == untouched
     again = json.loads(lost.read_text())
     assert (again["params"], again["value"]) == (before["params"], before["value"])
 
 
 def test_reruns_of_a_search_that_is_whole_need_no_optuna(tiny, finished, monkeypatch):
-    study.run(tiny, methods=PICKED[:1])
+    run.run(tiny, methods=PICKED[:1])
     (paths.runs() / "tiny" / "contrastive" / "0-rerun-001.json").unlink()
-    monkeypatch.setattr(extras, "find_spec", lambda name: None)
-    study.run(tiny, methods=PICKED[:1])
+    monkeypatch.setattr(errors, "find_spec", lambda name: None)
+    run.run(tiny, methods=PICKED[:1])
     with pytest.raises(DmlrcError, match="needs optuna"):
-        study.run(tiny)
+        run.run(tiny)
 
 
 def test_a_rerun_of_another_setting_than_the_best_is_made_again(tiny, finished, capsys):
-    study.run(tiny, methods=PICKED[:1])
+    run.run(tiny, methods=PICKED[:1])
     path = paths.runs() / "tiny" / "contrastive" / "0-rerun-001.json"
     right = json.loads(path.read_text())
     stale = right | {"params": {name: value / 2 for name, value in right["params"].items()}}
     path.write_text(json.dumps(stale))
-    done, total = schedule.progress(replace(tiny, methods=PICKED[:1]))
+    done, total = plan.progress(replace(tiny, methods=PICKED[:1]))
     assert done == total - 1
-    study.run(tiny, methods=PICKED[:1])
+    run.run(tiny, methods=PICKED[:1])
     assert "rerun 1 of contrastive in the records of study 'tiny'" in capsys.readouterr().err
     assert json.loads(path.read_text())["params"] == right["params"]
 
 
 def test_a_right_rerun_is_kept_while_a_trial_is_missing(tiny, finished):
-    study.run(tiny, methods=PICKED[:1])
+    run.run(tiny, methods=PICKED[:1])
     alone = replace(tiny, methods=PICKED[:1])
     folder = paths.runs() / "tiny" / "contrastive"
     values = {path.name: json.loads(path.read_text())["value"] for path in folder.glob("*-trial-*")}
     lost = folder / max(values, key=values.get)
     reruns = {path: path.stat().st_mtime_ns for path in folder.glob("*-rerun-*")}
     lost.unlink()
-    done, total = schedule.progress(alone)
-    assert (done, schedule.stale(alone, schedule.chains(alone, PICKED[:1]))) == (total - 1, [])
-    study.run(alone)
+    done, total = plan.progress(alone)
+    assert (done, plan.Plan(alone, PICKED[:1]).stale) == (total - 1, [])
+    run.run(alone)
     assert {path: path.stat().st_mtime_ns for path in folder.glob("*-rerun-*")} == reruns
 
 
 def test_parameters_outside_the_space_are_refused(tiny, finished, capsys):
-    study.run(tiny, methods=PICKED[:1])
+    run.run(tiny, methods=PICKED[:1])
     path = paths.runs() / "tiny" / "contrastive" / "0-trial-000.json"
     own = json.loads(path.read_text())
     wrong = own | {"params": own["params"] | {"neg_margin": 7.0}}
@@ -851,11 +833,11 @@ def test_parameters_outside_the_space_are_refused(tiny, finished, capsys):
     ):
         path.write_text(json.dumps(wrong | {"params": params}))
         with pytest.raises(DmlrcError, match=f"trial 0 of contrastive in the records of study 'tiny', .*{says}"):
-            study.run(tiny, methods=PICKED[:1])
+            run.run(tiny, methods=PICKED[:1])
 
 
 def test_a_copy_of_records_does_not_count_as_a_sample(tiny):
-    study.run(tiny, methods=PICKED[:1])
+    run.run(tiny, methods=PICKED[:1])
     folder = paths.runs() / "tiny"
     shutil.copytree(folder / "contrastive", folder / "contrastive.bak")
     with pytest.raises(DmlrcError, match=r"says that it is contrastive/0-rerun-000\.json"):
@@ -863,7 +845,7 @@ def test_a_copy_of_records_does_not_count_as_a_sample(tiny):
 
 
 def test_records_of_another_study_or_configuration_are_refused(tiny):
-    study.run(tiny, methods=PICKED[:1])
+    run.run(tiny, methods=PICKED[:1])
     path = paths.runs() / "tiny" / "contrastive" / "0-trial-000.json"
     own = json.loads(path.read_text())
     path.write_text(json.dumps(own | {"study": "other"}))
@@ -875,24 +857,24 @@ def test_records_of_another_study_or_configuration_are_refused(tiny):
 
 
 def test_committed_records_are_not_all_of_a_larger_study(tiny):
-    study.run(tiny)
-    study.export(tiny)
+    run.run(tiny)
+    run.export(tiny)
     shutil.rmtree(paths.runs() / "tiny")
     assert records.is_published_whole(tiny)
     for larger in (replace(tiny, repetitions=2), replace(tiny, budget=replace(tiny.budget, reruns=3))):
         assert not records.is_published_whole(larger)
-        done, total = schedule.progress(larger)
-        assert done == schedule.progress(tiny)[1] < total
+        done, total = plan.progress(larger)
+        assert done == plan.progress(tiny)[1] < total
 
 
 def test_a_repetition_is_a_search_of_its_own_on_the_same_splits(tiny, finished):
     twice = replace(tiny, methods=PICKED[:1], repetitions=2)
-    study.run(twice)
+    run.run(twice)
     found = records.load("tiny")
-    assert schedule.progress(twice) == (9, 9)
-    assert schedule.progress(replace(twice, repetitions=1)) == (5, 5)
+    assert plan.progress(twice) == (9, 9)
+    assert plan.progress(replace(twice, repetitions=1)) == (5, 5)
     (paths.runs() / "tiny" / "contrastive" / "0-rerun-001.json").unlink()
-    study.run(replace(twice, repetitions=1))
+    run.run(replace(twice, repetitions=1))
     assert records.load("tiny").meta["repetitions"] == 2
     first, second = (found.trials[found.trials["repetition"] == number] for number in (0, 1))
     assert len(first) == len(second) == 2
@@ -906,7 +888,7 @@ def test_a_repetition_is_a_search_of_its_own_on_the_same_splits(tiny, finished):
 
 def test_the_scores_of_the_test_classes_are_recorded_where_the_protocol_asks(tiny):
     asked = replace(tiny, name="classes", protocol=replace(tiny.protocol, per_class=True), methods=PICKED[:1])
-    study.run(asked)
+    run.run(asked)
     found = records.load("classes")
     scores = found.scores.set_index(["method", "rerun", "setting", "metric"])["value"]
     for (rerun, setting), part in found.arrays.groupby(["rerun", "setting"]):
@@ -925,10 +907,10 @@ def test_the_scores_of_the_test_classes_are_recorded_where_the_protocol_asks(tin
 )
 def test_names_in_the_place_of_a_study_or_its_methods_are_refused(wanted):
     with pytest.raises(UsageError, match=r"not their names: `dmlrc.studies.get` finds a study by its name"):
-        study.run(*wanted)
+        run.run(*wanted)
 
 
 def test_threads_would_mix_their_random_numbers_and_are_refused(home):
     with ThreadPoolExecutor(1) as threads, pytest.raises(UsageError, match="use an executor of processes"):
-        study.run(studies.get("glyphs-smoke"), executor=threads)
+        run.run(studies.get("glyphs-smoke"), executor=threads)
     assert not paths.runs().exists()

@@ -253,6 +253,7 @@ def _write_header(stream: BinaryIO, shape: tuple[int, ...], dtype: str) -> None:
 def _write_images(stream: BinaryIO, name: str, files: Sequence[Path], form: Form) -> None:
     shape = (len(files), form.channels, form.size, form.size)
     _write_header(stream, shape, "|u1")
+    bad = []
     # Threads, because PIL decodes and resizes outside the interpreter's lock.
     with (
         ThreadPoolExecutor() as pool,
@@ -260,6 +261,20 @@ def _write_images(stream: BinaryIO, name: str, files: Sequence[Path], form: Form
     ):
         for start in range(0, len(files), _CHUNK):
             chunk = files[start : start + _CHUNK]
-            for pixels in pool.map(lambda file: decode(file, form), chunk):
-                stream.write(pixels.tobytes())
+            for pixels in pool.map(lambda file: _decoded(file, form), chunk):
+                if isinstance(pixels, DmlrcError):
+                    bad.append(pixels)
+                else:
+                    stream.write(pixels.tobytes())
             progress.update(len(chunk))
+    if len(bad) > 1:
+        raise DmlrcError(f"{len(bad)} images cannot be read: {'; '.join(map(str, bad))}")
+    if bad:
+        raise bad[0]
+
+
+def _decoded(file: Path, form: Form) -> np.ndarray | DmlrcError:
+    try:
+        return decode(file, form)
+    except DmlrcError as error:  # with all others of its set, so that they can be mended at once
+        return error

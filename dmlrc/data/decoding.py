@@ -22,10 +22,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps
 
-from dmlrc import extras
+from dmlrc import errors
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 
-if extras.has("heic"):
+if errors.has("heic"):
     import pi_heif
 
     pi_heif.register_heif_opener()

@@ -21,7 +21,7 @@ import tarfile
 import time
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import pooch
@@ -136,8 +136,15 @@ def _archives(name: str, source: Source, root: Path) -> list[Path]:
     folder = downloads_folder(name, root)
     if any(archive.url is None and not (folder / archive.filename).exists() for archive in source.archives):
         raise MissingDataError(f"data set {name!r} cannot be downloaded: {way_to_get(name, root)}")
+    new = [each for each in (folder, folder.parent, root) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
-    return [_archive(name, archive, folder, source.most_bytes) for archive in source.archives]
+    try:
+        return [_archive(name, archive, folder, source.most_bytes) for archive in source.archives]
+    except BaseException:
+        with suppress(OSError):  # what has arrived stays, to be continued
+            for each in new:
+                each.rmdir()
+        raise
 
 
 def _archive(name: str, archive: Archive, folder: Path, most: int) -> Path:

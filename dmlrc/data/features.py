@@ -1,8 +1,8 @@
 """Data sets of features: what a frozen trunk makes of photographs, kept in the package in the place of these.
 
-A folder each, made by `python -m dmlrc.feature_sets NAME`: `features.npy.xz` (float16, compressed without loss),
-`classes.csv` (name, images; the images of a class stand together), `made.json` (of which data set, by which trunk), the
-licence of the photographs, and a README with their authors.
+A folder each, made by `python -m dmlrc.studies.feature_sets NAME`: `features.npy.xz` (float16, compressed without
+loss), `classes.csv` (name, images; the images of a class stand together), `made.json` (of which data set, by which
+trunk), the licence of the photographs, and a README with their authors.
 """
 
 import csv

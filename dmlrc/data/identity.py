@@ -1,4 +1,4 @@
-"""What is in a data set of one's own, whose folder may change. Known sets are told by their name alone."""
+"""What is in a data set of one's own, whose folder may change. Known sets go by their name; see `digest`."""
 
 import hashlib
 import json
@@ -9,7 +9,9 @@ import numpy as np
 
 from dmlrc.data import cache, folder
 from dmlrc.data.available import folder_path
-from dmlrc.data.listing import Listing
+from dmlrc.data.download import locate
+from dmlrc.data.listing import Listing, data_root
+from dmlrc.data.registry import SOURCES
 from dmlrc.errors import DmlrcError
 
 
@@ -23,12 +25,24 @@ def contents(name: str) -> str | None:
         return None
     try:
         home = folder_path(name)
-        listing = folder.read(home)
-        digests = cache.computed(
-            f"contents-{cache.fingerprint(listing.files, 'contents')}.npy", lambda: _digests(listing)
-        )
+        return _digest_of(home, folder.read(home))
     except DmlrcError:
         return None
+
+
+def digest(name: str) -> str | None:
+    """The same of a data set of image files that has a name; None for one that is part of the package, or not here."""
+    if name not in SOURCES:
+        return None
+    try:
+        home = locate(name, data_root())
+        return _digest_of(home, SOURCES[name].listing(home))
+    except DmlrcError:
+        return None
+
+
+def _digest_of(home: Path, listing: Listing) -> str:
+    digests = cache.computed(f"contents-{cache.fingerprint(listing.files, 'contents')}.npy", lambda: _digests(listing))
     names = [file.relative_to(home).as_posix() for file in listing.files]  # begins with that of the class
     told = json.dumps([listing.class_names, names, digests.tobytes().hex()])
     return hashlib.sha256(told.encode(errors="surrogateescape")).hexdigest()[:16]

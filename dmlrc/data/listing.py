@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dmlrc import extras
+from dmlrc import errors
 from dmlrc.errors import MissingDataError
 
 HEIC_SUFFIXES = (".heic", ".heif")
@@ -17,7 +17,7 @@ IMAGE_SUFFIXES = frozenset(
         ".avif",
         ".bmp",
         ".gif",
-        *(HEIC_SUFFIXES if extras.has("heic") else ()),
+        *(HEIC_SUFFIXES if errors.has("heic") else ()),
         ".jfif",
         ".jp2",
         ".jpe",

@@ -155,6 +155,6 @@ def create(name: str, *, num_classes: int | None = None, embedding_dim: int | No
         reason = str(error).partition("\n")[0]
         raise UsageError(f"loss {name!r} cannot be made with {params}: {reason}") from error
     loss.register_forward_pre_hook(inputs.convert, with_kwargs=True)
-    loss.unseen = loss.normalized  # see `inputs.notice_lengths`
+    loss.unseen, loss.dim = loss.normalized, params.get("embedding_dim")  # see `inputs.convert`
     loss.extra_repr = functools.partial(str, inputs.described(known, params))
     return loss

@@ -47,11 +47,22 @@ def convert(loss: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict] | 
     ):
         if loss.unseen:
             notice_lengths(loss, embeddings)
+        _check_dim(loss, embeddings)
         return None
     embeddings = _embeddings(embeddings, next((weight.dtype for weight in loss.parameters()), None))
+    _check_dim(loss, embeddings)
     if loss.unseen:
         notice_lengths(loss, embeddings)
     return (embeddings, _labels(labels, embeddings.device)), {}
+
+
+def _check_dim(loss: nn.Module, embeddings: Tensor) -> None:
+    """Raise UsageError for embeddings (B, D) of another size than the proxies or class weights of a loss."""
+    if loss.dim is not None and embeddings.ndim == 2 and (dim := embeddings.shape[1]) != loss.dim:
+        raise UsageError(
+            f"{type(loss).__name__} was made for embeddings of {loss.dim} numbers, and these have {dim}: make "
+            f"it with embedding_dim={dim}"
+        )
 
 
 def notice_lengths(loss: nn.Module, embeddings: Tensor) -> None:

@@ -8,7 +8,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "available": ["has_weights", "names", "to_bring"],
         "base": ["Trunk"],
         "embedder": ["EmbeddingModel", "FeatureTrunk", "embed", "freeze_batch_norm", "l2_normalize"],
-        "files": ["find_weights"],
+        "files": ["find_weights", "weights_digest"],
         "partial": ["split"],
         "saved": ["RetrievalModel", "load"],
         "trunks": ["create_trunk", "fixed_trunk"],

@@ -46,7 +46,16 @@ class Trunk(nn.Module, ABC):
 
     def forward(self, images: Tensor) -> Tensor:
         """Images (B, 1 or 3, H, W), float RGB in [0, 1] -> features (B, out_features)."""
-        return self.pool(self.feature_maps(standardise(images, self.mean, self.std)))
+        standard = standardise(images, self.mean, self.std)
+        try:
+            return self.pool(self.feature_maps(standard))
+        except RuntimeError as error:
+            if min(images.shape[2:]) >= self.image_size:
+                raise
+            raise UsageError(
+                f"{self.name} cannot take images of {images.shape[2]} x {images.shape[3]} pixels ({error}): give "
+                f"larger ones (crop_size), such as its own {self.image_size}"
+            ) from error
 
 
 def standardise(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:

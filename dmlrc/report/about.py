@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
 
-from dmlrc import papers, provenance, studies
+from dmlrc import papers, studies
 from dmlrc.protocol import Study
-from dmlrc.records import StudyRecords
+from dmlrc.records import StudyRecords, provenance
 from dmlrc.report import labels, rates, titles
 from dmlrc.studies import experiments
 

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING
 
 from tqdm import tqdm
 
-from dmlrc import extras, locks, paths, studies
+from dmlrc import errors, paths, studies
 from dmlrc.errors import DmlrcError
 from dmlrc.report import editions, missing, prose
 from dmlrc.report.method import notes
@@ -41,7 +41,7 @@ def build(names: Sequence[str], workers: int = 1, train: Sequence[str] = (), you
     for each in map(studies.get, (*train, *yours)):
         editions.require_table(each.name, each.kind, each.parent, each.budget.trials)
     _require_clone()
-    extras.require("book", "a book")
+    errors.require("book", "a book")
     if train:
         missing.train(train, missing.ALL, workers)
     with _alone():
@@ -123,6 +123,7 @@ def execute(parameters: Mapping[str, object], workers: int = 1, yours: Sequence[
     target, waiting = paths.home() / "book" / "chapters", chapters()
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
+    os.environ.update(_absolute())  # kernels work in the folder of the notebooks
     if workers > 1:  # each chapter in one thread: kernels side by side that use all cores slow each other badly
         os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -171,6 +172,12 @@ def execute(parameters: Mapping[str, object], workers: int = 1, yours: Sequence[
             raise
 
 
+def _absolute() -> dict[str, str]:
+    """The folders that the environment names, as paths that do not depend on where one is."""
+    names = ("DMLRC_HOME", "DMLRC_RUNS", "DMLRC_CACHE", "DMLRC_DATA", "DMLRC_EXPORTS")
+    return {name: str(Path(folder).expanduser().absolute()) for name in names if (folder := os.environ.get(name))}
+
+
 def pages() -> Path:
     """Build the HTML pages from the executed chapters, warnings as errors."""
     return _jupyter_book("html") / "index.html"
@@ -200,7 +207,7 @@ def _alone() -> Iterator[None]:
     """Keep the book of this clone to this process, since two would write the same pages."""
     folder = paths.home() / "_build"
     folder.mkdir(exist_ok=True)
-    with locks.kept(folder / ".lock", f"another process makes a book in {paths.home()}: let it end"):
+    with paths.kept(folder / ".lock", f"another process makes a book in {paths.home()}: let it end"):
         yield
 
 
@@ -226,7 +233,7 @@ def _contents() -> Path:
 
 
 def _jupyter_book(builder: str) -> Path:
-    extras.require("book", "a book")
+    errors.require("book", "a book")
     home = paths.home()
     # in a process of its own: Sphinx keeps global state; jupyter-book has no `python -m`
     command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", home / "book", "--all"]

@@ -145,6 +145,7 @@ def winning_settings(edition: Sequence[StudyRecords], methods: Sequence[str] = F
         titles.title(each.name): tables.best_hyperparameters(each).set_index(["method", "hyperparameter"])["value"]
         for each in edition
     }
-    table = pd.DataFrame(columns).loc[list(methods)]
+    table = pd.DataFrame(columns)
+    table = table.loc[[each for each in methods if each in table.index.get_level_values(0)]]
     table.index = [f"{labels.method_label(method)}: {labels.parameter(name)}" for method, name in table.index]
     return table.map(lambda value: f"{value:.3g}")

@@ -13,7 +13,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from dmlrc import studies
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import claims, labels, publish, starts, statistics, tables
 from dmlrc.report.claims.figures import forest as draw_forest
@@ -221,20 +220,6 @@ def figure(
 NOT_RUN = pd.DataFrame({"ours": ["Not run here yet"], "how to run it": ["see the foot of the page"]}, ["experiment"])
 
 
-def failures(by_study: ByStudy) -> str:
-    """Which reruns diverged or failed, in one sentence; "" where none did."""
-    lost = {name: ", ".join(rows) for name, records in present(by_study).items() if (rows := without_result(records))}
-    return " ".join(f"On `{name}` reruns have no result and are left out: {rows}." for name, rows in lost.items())
-
-
-def without_result(records: StudyRecords) -> list[str]:
-    """The methods of which a rerun has no result, as printed, with the count: "Margin, dim16 (1 of 3)"."""
-    study = studies.known().get(records.name)
-    known = {method.name: method.label for method in study.methods} if study else {}
-    counts = tables.lost_reruns(records).itertuples(name=None)
-    return [f"{known.get(method, method)} ({lost} of {of})" for method, lost, of in counts]
-
-
 # Figures
 
 
@@ -288,6 +273,7 @@ def numbers(
 
     judged: of the chapter's section. of_study: the numbers around a main study. spans: those of which the lowest and
     the highest are told too. Of all: how many verdicts are settled, reproduced, exploratory; how many claims withdrawn.
+    most_low: how many of a study's claims are open since most of their models lie below the untrained start.
     """
     exploratory = {claim.id for claim in claims.CLAIMS if claim.exploratory}
     settled = [each for main in edition for each in judged[main.name].items() if each[1].settled]
@@ -303,6 +289,7 @@ def numbers(
         verdicts = judged[main.name]
         own |= {name: each.verdict for name, each in verdicts.items()}
         own |= {"claims": len(verdicts), "settled": sum(each.settled for each in verdicts.values())}
+        own["most_low"] = sum(each.most_low for each in verdicts.values())
         found |= {f"{main.meta['dataset']}.{name}": value for name, value in own.items()}
     for name in spans:
         parts = [name] if name in of_studies[0] else [f"{name}_low", f"{name}_high"]

@@ -4,9 +4,11 @@ Lists are made without torch, pandas or a look into records: they answer at once
 """
 
 import math
+import os
 import re
 import textwrap
 from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 
 import dmlrc  # its parts are imported by the lists that use them
 from dmlrc.errors import UsageError
@@ -90,7 +92,17 @@ def data_sets() -> list[str]:
         images, classes, shape = dmlrc.data.extent(name)
         taken = f"{images * math.prod(shape) / 1e6:,.0f} MB" if len(shape) == 3 else ""
         rows.append((name, f"{images:,}", f"{classes:,}", _shape(shape), taken, dmlrc.data.state(name)))
-    return columns(rows, right=(1, 2, 4))
+    return [*columns(rows, right=(1, 2, 4)), *_no_folder()]
+
+
+def _no_folder() -> list[str]:
+    """Why no data set is found: the folder of all of them is not named, or is not there."""
+    named = os.environ.get("DMLRC_DATA")
+    if not named:
+        return ["", "no data folder is named: set DMLRC_DATA to the folder of the data sets"]
+    if Path(named).expanduser().is_dir():
+        return []
+    return ["", f"DMLRC_DATA names {named}, where there is no folder: make it, or name another"]
 
 
 def weights() -> list[str]:
@@ -128,6 +140,8 @@ def _time(study: "dmlrc.protocol.Study") -> str:
 
 def _recorded(study: "dmlrc.protocol.Study") -> str:
     """How much is recorded; of what is not at all, what it lacks here."""
-    made, total = dmlrc.recorded.count(study)
+    from dmlrc.studies import recorded
+
+    made, total = recorded.count(study)
     lacks = dmlrc.readiness.missing(study)
     return f"no {', '.join(lacks)}" if lacks and not made else f"{made} of {total}"

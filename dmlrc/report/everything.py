@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from dmlrc import papers, paths, provenance
+from dmlrc import papers, paths
 from dmlrc.methods import Method
 from dmlrc.papers import after2019
-from dmlrc.records import PRETRAINED, StudyRecords
+from dmlrc.records import PRETRAINED, StudyRecords, provenance
 from dmlrc.report import common, editions, labels, statistics, tables, titles
 from dmlrc.report.after2019.page import joined
 from dmlrc.studies import experiments
@@ -124,6 +124,7 @@ def cells(found: pd.DataFrame) -> pd.DataFrame:
     keys = ["record", "study", "experiment", "paper", "label", "setting"]
     found = found.drop_duplicates([*keys, "metric"])
     texts = found.assign(cell=[labels.percent(*pair) for pair in found[["mean", "ci95"]].to_numpy()])
+    texts["cell"] = texts["cell"].astype(object)
     texts["cell"] = labels.against_untrained(texts["cell"], texts["mean"], texts["untrained"])
     texts["cell"] = labels.against_limit(texts["cell"], texts["cut_off"].where(texts["metric"] == METRICS[0]))
     wide = texts.pivot(index=keys, columns="metric", values="cell").reindex(columns=list(METRICS))

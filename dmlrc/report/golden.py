@@ -67,7 +67,7 @@ def chapters(edition: str, only: Collection[str] = ()) -> Files:
     files: Files = {}
     rows = []
     for page in build.chapters():
-        with _recorded(only) as found:
+        with recorded(only) as found:
             _run(page, {**parameters, **page.parameters}, {Path(path).stem for path in only})
         if twice := files.keys() & found.keys():
             raise DmlrcError(f"two chapters show {sorted(twice)}")
@@ -125,9 +125,10 @@ SILENT = ("text", "takeaways", "code", "rerun", "remade", "pictures", "record")
 
 
 @contextmanager
-def _recorded(only: Collection[str]) -> Iterator[Files]:
-    """What is published in this block is kept in the place of being shown."""
+def recorded(only: Collection[str], shown: bool = False) -> Iterator[Files]:
+    """What is published in this block is kept; it is shown too, or nothing is."""
     files: Files = {}
+    show_table, show_figure = publish.table, publish.figure
 
     def keep(path: str, text: Callable[[], str]) -> None:
         if not only or path in only:
@@ -135,17 +136,21 @@ def _recorded(only: Collection[str]) -> Iterator[Files]:
                 raise DmlrcError(f"a chapter shows {path} twice")
             files[path] = text()
 
-    def table(name, cells, caption, data=None, marks=None, **_):
+    def table(name, cells, caption, data=None, marks=None, **more):
         name = id_of(name)
         keep(f"tables/{name}.csv", lambda: cells_as_seen(cells, marks))
         if data is not None:
             keep(f"numbers/{name}.csv", lambda: _csv(data))
+        if shown:
+            show_table(name, cells, caption, data, marks, **more)
 
-    def figure(name, drawings, *_, **__):
+    def figure(name, drawings, *words, **more):
         keep(f"figures/{id_of(name)}.json", lambda: drawn(drawings))
+        if shown:
+            show_figure(name, drawings, *words, **more)
         plt.close("all")
 
-    silent = {name: lambda *_, **__: None for name in SILENT if hasattr(publish, name)}
+    silent = {name: lambda *_, **__: None for name in SILENT if hasattr(publish, name) and not shown}
     with mock.patch.multiple(publish, table=table, figure=figure, **silent):
         yield files
 

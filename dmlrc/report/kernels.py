@@ -7,6 +7,7 @@ much of the rest into reading the same records again.
 import multiprocessing
 import os
 import signal
+import tempfile
 from multiprocessing.context import ForkServerProcess
 
 from ipykernel.kernelapp import launch_new_instance
@@ -39,6 +40,8 @@ class ForkedKernelManager(AsyncKernelManager):
 
 class _Forked(LocalProvisioner):
     async def launch_kernel(self, cmd, cwd=None, env=None, **kwargs):
+        if len(tempfile.gettempdir()) > _LONGEST:
+            tempfile.tempdir = "/tmp"
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(PRELOADED)
         arguments = cmd[cmd.index("-f") :]  # behind: python -m ipykernel_launcher
@@ -46,6 +49,10 @@ class _Forked(LocalProvisioner):
         process.start()
         self.process, self.pid = _Process(process), process.pid
         return self.connection_info
+
+
+_LONGEST = 60
+"""Of the folder of temporary files: the path of a socket in it has 108 bytes at most."""
 
 
 def _kernel(arguments: list[str], cwd: str | None, env: dict[str, str]) -> None:

@@ -223,6 +223,17 @@ def percent(mean: float, ci95: float = float("nan"), digits: int = 2) -> str:
     return f"{100 * mean:.{digits}f}{half}"
 
 
+def score(mean: float, ci95: float) -> str:
+    """As `percent` of a score, whose interval ends where the scale does.
+
+    >>> score(0.6721, 0.0049), score(0.9881, 0.1513)
+    ('67.21 ± 0.49', '98.81 (83.68 to 100.00)')
+    """
+    if np.isnan(mean + ci95) or 0 <= mean - ci95 <= mean + ci95 <= 1:
+        return percent(mean, ci95)
+    return f"{percent(mean)} ({percent(max(mean - ci95, 0))} to {percent(min(mean + ci95, 1))})"
+
+
 def rate(value: float) -> str:
     """A learning rate in powers of ten.
 

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from dmlrc import papers as catalogue
-from dmlrc import readiness, schedule, studies, study
+from dmlrc import plan, readiness, run, studies
 from dmlrc.errors import UsageError
 from dmlrc.protocol import Study
 from dmlrc.studies import experiments
@@ -24,7 +24,7 @@ def train(names: Sequence[str], papers: Iterable[str] = (), workers: int = 1) ->
     waiting = [each for name in names for each in _family(name, papers) if _lacks_units(each)]
     if not waiting:
         return
-    with study.pool(workers) as executor:  # the same for all: a worker's start costs as much as some small units
+    with run.pool(workers) as executor:  # the same for all: a worker's start costs as much as some small units
         for place, each in enumerate(waiting, 1):
             begin = f"[{place}/{len(waiting)}] {each.name}"
             if each.name not in names and (lacks := readiness.missing(each)):
@@ -32,7 +32,7 @@ def train(names: Sequence[str], papers: Iterable[str] = (), workers: int = 1) ->
                 continue
             print(f"{begin} ({each.expected})", file=sys.stderr)
             try:
-                study.run(each, executor=executor, workers=workers)
+                run.run(each, executor=executor, workers=workers)
             except UsageError as error:  # a reader's own data may have too few classes for the batches of a paper
                 if each.name in (*names, *studies.STUDIES):
                     raise
@@ -46,5 +46,5 @@ def _family(name: str, papers: Iterable[str]) -> list[Study]:
 
 
 def _lacks_units(each: Study) -> bool:
-    finished, all_of_them = schedule.progress(each)
+    finished, all_of_them = plan.progress(each)
     return finished < all_of_them

@@ -5,11 +5,11 @@ from itertools import pairwise
 
 from IPython import get_ipython
 
-from dmlrc.errors import unknown
+from dmlrc.errors import UsageError, unknown
 
 
 def check() -> None:
-    """Raise UsageError for a parameter that papermill was given and this notebook does not have.
+    """Raise UsageError for a parameter that papermill was given and this notebook does not have, or not of this kind.
 
     Papermill warns of it and goes on, so that a page with the defaults would be taken for the one that was asked for.
     Called behind the cell of parameters, where papermill puts its own; outside a notebook nothing happens.
@@ -18,11 +18,34 @@ def check() -> None:
     for defaults, given in pairwise(shell.user_ns["In"] if shell else ()):
         if given.startswith("# Parameters\n"):
             known = _assigned(defaults)
-            for name in _assigned(given):
+            for name, value in _assigned(given).items():
                 if name not in known:
                     raise unknown("parameter", name, known)
+                shell.user_ns[name] = _as_wanted(name, value, known[name])
 
 
-def _assigned(cell: str) -> list[str]:
-    names = (each for each in ast.walk(ast.parse(cell)) if isinstance(each, ast.Name))
-    return [each.id for each in names if isinstance(each.ctx, ast.Store)]
+def _as_wanted(name: str, value: object, default: object) -> object:
+    """The value of a parameter as the notebook takes it: papermill makes a number of "10". UsageError for another kind.
+
+    >>> _as_wanted("class_counts", 10, "10,30"), _as_wanted("epochs", 3, 5)
+    ('10', 3)
+    """
+    if isinstance(default, str):
+        return str(value)
+    if isinstance(default, bool) and not isinstance(value, bool):
+        raise UsageError(f"parameter {name!r} is {value!r}: it is True or False")
+    if type(default) is int and (type(value) is not int or value < 1):
+        raise UsageError(f"parameter {name!r} is {value!r}: it is a whole number above 0, such as {default}")
+    return value
+
+
+def _assigned(cell: str) -> dict[str, object]:
+    """What a cell of parameters sets: name -> value, None for what is no plain value."""
+    return {each.targets[0].id: _value(each.value) for each in ast.parse(cell).body if isinstance(each, ast.Assign)}
+
+
+def _value(node: ast.expr) -> object:
+    try:
+        return ast.literal_eval(node)
+    except ValueError:  # as float("nan")
+        return None

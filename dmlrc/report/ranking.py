@@ -64,7 +64,7 @@ def _cell(column: pd.DataFrame, name: str) -> str:
     if name not in column.index:
         return ""
     below = labels.below(column["mean"][name], column["mean"].get(PRETRAINED, np.nan))
-    return labels.percent(*column.loc[name, ["mean", "ci95"]]) + below
+    return labels.score(*column.loc[name, ["mean", "ci95"]]) + below
 
 
 def _column(frame: pd.DataFrame, setting: str, metric: str) -> pd.DataFrame:

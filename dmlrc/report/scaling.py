@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from dmlrc import papers, paths, schedule
+from dmlrc import papers, paths
 from dmlrc.protocol import Study
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels
@@ -43,7 +43,7 @@ def makespan(chains: Sequence[Chain], workers: int) -> float:
 
 
 def chains(records: StudyRecords, proposals: int = 1) -> list[Chain]:
-    """The recorded chains of a study, the last methods first, as `dmlrc.study.run` takes them.
+    """The recorded chains of a study, the last methods first, as `dmlrc.run.run` takes them.
 
     proposals: how many trials are proposed at a time: those of one batch are a stage.
     """
@@ -127,15 +127,14 @@ def plan(studies: Iterable[Study]) -> pd.DataFrame:
         protocol = study.protocol
         if protocol.computes_once or protocol.trunk == "conv4" or study.experiment not in (None, *_PAPERS):
             continue
-        every = schedule.chains(study, study.methods)
         rows[study.name] = {
             "protocol of": labels.paper(study.protocol.paper),
-            "units": schedule.total(study, every),
+            "units": study.units,
             "training runs": sum(
                 max(study.protocol_of(method).folds, 1) * (study.budget.trials + study.budget.reruns)
-                for method, _ in every[1:]
+                for method in study.methods * study.repetitions
             ),
-            "at once": 1 + len(every[1:]) * study.budget.reruns,
+            "at once": 1 + len(study.methods) * study.repetitions * study.budget.reruns,
             "in a row": study.budget.trials + 1,
             "expected": study.expected,
             "name": study.name,

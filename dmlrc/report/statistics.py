@@ -396,7 +396,7 @@ def as_array(runs: pd.DataFrame) -> tuple[list[str], np.ndarray]:
     wide = runs.pivot(index=["method", "repetition"], columns="rerun", values="value")
     repetitions = sorted(runs["repetition"].unique())
     values = wide.reindex(pd.MultiIndex.from_product([methods, repetitions])).to_numpy(float)
-    values = values.reshape(len(methods), len(repetitions), -1)  # (M, R, S)
+    values = values.reshape(len(methods), len(repetitions), wide.shape[1])  # (M, R, S), all of them 0 without a run
     return methods, np.where(np.isfinite(values), values, np.nan)
 
 

@@ -126,14 +126,14 @@ def untrained_line(axis: Axes, value: float, across: bool = False, start: float 
 
 def measured_trends(axis: Axes, frame: pd.DataFrame) -> None:
     """Draw the least-squares lines of `tables.measured_by_year`, in percent: red without the two losses of 2006."""
-    for part, colour in ((frame, "black"), (frame[frame["year"] >= NEWER], RED)):
+    for part, colour, width in ((frame, "black", 1.2), (frame[frame["year"] >= NEWER], RED, 2.6)):
         if part["year"].nunique() > 1:
-            trend(axis, part["year"], 100 * part["value"], colour)
+            trend(axis, part["year"], 100 * part["value"], colour, width)  # the red one is short
 
 
-def trend(axis: Axes, years: pd.Series, values: pd.Series, colour: str) -> None:
+def trend(axis: Axes, years: pd.Series, values: pd.Series, colour: str, width: float = 1.2) -> None:
     """Draw the least-squares line of values over the years."""
-    line = {"color": colour, "linewidth": 1.2, "zorder": 3}  # above the dots, which would hide it
+    line = {"color": colour, "linewidth": width, "zorder": 3}  # above the dots, which would hide it
     sns.regplot(x=years, y=values, ci=None, scatter=False, line_kws=line, color=colour, ax=axis)
     axis.set(xlabel="", ylabel="")
 
@@ -187,7 +187,7 @@ def share(drawings: Sequence[Figure], which: str) -> list[Figure]:
 
 
 def canvas(height: float, rows: int = 1, columns: int = 1, **settings) -> tuple[Figure, np.ndarray]:
-    """A figure of the book's width and this height (inches), and its axes (rows, columns)."""
+    """A figure of the book's width and this height (inches), and its axes (rows, columns), one where there is none."""
     sns.set_theme(
         context="paper",
         style="whitegrid",
@@ -200,7 +200,9 @@ def canvas(height: float, rows: int = 1, columns: int = 1, **settings) -> tuple[
             "legend.fontsize": 9,
         },
     )
-    return plt.subplots(rows, columns, figsize=(WIDTH, height), layout="constrained", squeeze=False, **settings)
+    return plt.subplots(
+        max(rows, 1), max(columns, 1), figsize=(WIDTH, height), layout="constrained", squeeze=False, **settings
+    )
 
 
 def jitter(positions: ArrayLike) -> np.ndarray:

@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 import torch
 
-from dmlrc import data, metrics, models, paths, provenance
+from dmlrc import data, metrics, models, paths
 from dmlrc.data import ImageSet, augment
 from dmlrc.data.splits import halves
 from dmlrc.errors import MissingDataError
-from dmlrc.records import StudyRecords
+from dmlrc.records import StudyRecords, provenance
 from dmlrc.report import published, tables
 from dmlrc.report.tables import nmi_of_random
 from dmlrc.studies import experiments

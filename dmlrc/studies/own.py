@@ -46,6 +46,8 @@ from dmlrc.protocol import BELOW, FULL, QUICK, SMOKE, Budget, Protocol, Study
 BUDGETS = {budget.name: budget for budget in (FULL, QUICK, SMOKE)}
 WHOLE_NUMBERS = {"crop_size": 1, "seed": 0, "folds": 2, "trials": 1, "reruns": 1, "repetitions": 1}
 """The keys that are whole numbers, with the least that they may be."""
+RESERVED = ("published", "quick", "index", "search", "genindex")
+"""Names of editions, and of pages that every book has."""
 KEYS = ("like", "dataset", "trunk", "weights", "train_from", "class_order", "budget", *WHOLE_NUMBERS)
 SETTINGS = {
     setting.name: get_type_hints(Protocol)[setting.name]
@@ -112,8 +114,8 @@ def _budget(named: Budget, numbers: Mapping[str, int]) -> Budget:
     return replace(changed, name=f"{BELOW}{named.name}") if below else changed
 
 
-def expected(study: Study) -> str:
-    """How long a study takes on 2 cores, computed: its runs, times a step and an evaluation that were measured.
+def expected(study: Study, cores: int = 2) -> str:
+    """How long a study takes on so many cores, computed: its runs, times a step and an evaluation that were measured.
 
     "" for a trunk that trains and is not conv4: how long a step takes depends on the machine.
     """
@@ -124,7 +126,8 @@ def expected(study: Study) -> str:
     evaluations = steps / (protocol.iterations_per_epoch * protocol.eval_every)
     frozen = protocol.frozen_trunk
     runs = study.units * max(protocol.folds, 1)
-    return f"{duration(runs * (steps * _STEP[frozen] + evaluations * _EVALUATION[frozen]) / 2)}, 2 cores"
+    seconds = runs * (steps * _STEP[frozen] + evaluations * _EVALUATION[frozen]) / cores
+    return f"{duration(seconds)}, {cores} core{'s' * (cores > 1)}"
 
 
 def duration(seconds: float) -> str:
@@ -171,8 +174,12 @@ def _protocol(base: Protocol, changes: Mapping) -> Protocol:
 
 def check_name(name: str, taken: set[str]) -> None:
     """Raise UsageError for what no study can be called, or not beside those of these names; see `read`."""
-    if not re.fullmatch(r"[\w-]+", name):
-        raise UsageError(f"study {name!r} names a folder too: take a name of letters, digits, - and _")
+    if not re.fullmatch(r"\w[\w-]*", name):
+        raise UsageError(f"study {name!r} names a folder too: take a name of letters, digits, - and _, the first no -")
+    if name in RESERVED:
+        raise UsageError(
+            f"a study cannot be called {name!r}, which is an edition or a page of every book: choose another name"
+        )
     for other in sorted(taken):
         if name == other or name.startswith(f"{other}-") or other.startswith(f"{name}-"):
             raise UsageError(f"the name {name!r} would mix with {other!r} and its experiments: choose another")
@@ -250,10 +257,10 @@ def enter(entry: str) -> None:
 
     Raises DmlrcError where that cannot be written, or holds another study of this name by now.
     """
-    from dmlrc import locks, records  # which load filelock and pandas; lists of studies want neither
+    from dmlrc import records  # which load filelock and pandas; lists of studies want neither
 
     file = paths.home() / "studies.toml"
-    with locks.kept(
+    with paths.kept(
         paths.home() / ".studies.toml.lock", f"another command writes {file}: give this one again", wait=60
     ):
         try:

@@ -1,5 +1,6 @@
 """From a folder of one's own photographs to a study: what is in it, what it suffices for, its entry in studies.toml."""
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -116,8 +117,8 @@ def _trunk() -> dict[str, str]:
     )
 
 
-def plan(photos: Photos, study: Study) -> list[str]:
-    """What is there and what will be done, a line each."""
+def plan(photos: Photos, study: Study, workers: int = 1) -> list[str]:
+    """What is there and what will be done by so many workers, a line each."""
     sizes, classes, folds = photos.sizes.values(), len(photos.sizes), study.protocol.folds
     each = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
     said = [f"photos    {photos.images:,} in {classes} classes, {each} of each"]
@@ -133,8 +134,9 @@ def plan(photos: Photos, study: Study) -> list[str]:
     if folds < MOST_FOLDS:
         said.append(f"          {MOST_FOLDS} folds, as in the paper, want {MOST_FOLDS * _PER_FOLD} classes")
     budget = study.budget
-    said.append(f"losses    {len(study.methods)}, each with {budget.trials} trials and {budget.reruns} reruns")
-    features = own.duration(photos.images * _PER_IMAGE / 2)
-    said.append(f"time      {features} for the features, once, then {study.expected}")
+    numbers = [f"{n} {what}{'s' * (n > 1)}" for n, what in ((budget.trials, "trial"), (budget.reruns, "rerun"))]
+    said.append(f"losses    {len(study.methods)}, each with {' and '.join(numbers)}")
+    features = own.duration(photos.images * _PER_IMAGE / (os.cpu_count() or 1))
+    said.append(f"time      {features} for the features, once, then {own.expected(study, workers) or study.expected}")
     said.append(f"study     {study.name}, in {paths.home() / 'studies.toml'}")
     return said

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dmlrc import data, feature_sets, inputs, studies
+from dmlrc import data, inputs, studies
 from dmlrc.data import ImageSet, features
 from dmlrc.errors import MissingDataError, UsageError
 from dmlrc.papers import musgrave2020
+from dmlrc.studies import feature_sets
 
 CONV4 = replace(musgrave2020.FROZEN, trunk="conv4", weights=None, image_size=28, crop_size=28)
 
@@ -50,7 +51,7 @@ def test_grocery_comes_with_its_licence_its_authors_and_the_command_that_makes_i
     assert "MIT License" in (folder / "LICENSE.txt").read_text()
     readme = (folder / "README.md").read_text()
     assert "Klasson" in readme
-    assert "python -m dmlrc.feature_sets grocery-lite0" in readme
+    assert "python -m dmlrc.studies.feature_sets grocery-lite0" in readme
     assert sum(file.stat().st_size for file in folder.iterdir()) < 8e6
     _, given = feature_sets.MADE["grocery-lite0"]
     assert grocery.made_by == given._asdict()

@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 from typer.testing import CliRunner
 
-from dmlrc import cli, metrics, models, records, studies, study
+from dmlrc import cli, metrics, models, records, run, studies
 from dmlrc.data.splits import halves
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.inputs import load_images
@@ -44,15 +44,15 @@ def photos(home):
 
 def test_a_loaded_model_gives_the_recorded_scores_from_photographs(photos, tmp_path):
     chosen, runs = studies.get("mine"), photos.parent / "runs"
-    study.run(chosen, [chosen.method("contrastive")])
+    run.run(chosen, [chosen.method("contrastive")])
     dates = records.load("mine").reruns["finished"].tolist()
-    study.run(chosen, [chosen.method("contrastive")], save_models=True)
+    run.run(chosen, [chosen.method("contrastive")], save_models=True)
     found = records.load("mine")
     assert found.reruns["finished"].tolist() == dates  # the rerun was made again for its model; its record stays
     assert not list(runs.rglob("replaced-*"))
     [path] = runs.rglob("*.safetensors")
     written = path.stat().st_mtime_ns
-    study.run(chosen, [chosen.method("contrastive")], save_models=True)  # nothing is left to do
+    run.run(chosen, [chosen.method("contrastive")], save_models=True)  # nothing is left to do
     assert path.stat().st_mtime_ns == written
     assert records.problems("mine") == []
     model = models.load(path)

@@ -9,12 +9,10 @@ import shutil
 from pathlib import Path
 from urllib.parse import unquote
 
+import books
 import pytest
-from factories import write_fake_study
-from test_chapters import ROOT, executed
 
-from dmlrc import studies
-from dmlrc.report import build, published, svg, tables
+from dmlrc.report import published, svg, tables
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -38,35 +36,12 @@ POINTED_AT = (  # figures with marks that are hard to read off
     ("15_wrong_numbers", "findings-wrong-right"),
 )
 WIDTHS = (400, 900, 1400)
-SHOWN = ("grocery-quick", "glyphs-quick")
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """A few chapters of made-up records as a book of their own: the folder of its pages."""
-    import nbformat
-
-    home = tmp_path_factory.mktemp("home")
-    shutil.copytree(ROOT / "book", home / "book", ignore=shutil.ignore_patterns("chapters", "_build"))
-    chapters = home / "book" / "chapters"
-    chapters.mkdir()
-    shutil.copy(ROOT / "_config.yml", home)
-    (home / "notebooks").symlink_to(ROOT / "notebooks")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DMLRC_HOME", str(home))
-        patch.setenv("DMLRC_EXPORTS", str(chapters / "exports"))
-        for name in ("DMLRC_RUNS", "DMLRC_DATA"):
-            patch.delenv(name, raising=False)
-        for study in map(studies.get, SHOWN):
-            write_fake_study(study=study.name, dataset=study.dataset, protocol=study.protocol, trials=3, reruns=3)
-        for page in build.chapters():
-            bare = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(f"# {page.name}")])  # links lead to it
-            shown = Path(page.name).stem in PAGES
-            made = page.finished(
-                executed(page.notebook, ",".join(SHOWN), page.parameters) if shown else bare, list(SHOWN)
-            )
-            nbformat.write(made, chapters / page.name)
-        return build.pages().parent / "chapters"
+    """The chapters of the book of made-up studies: the folder of its pages."""
+    return books.of(books.MADE, tmp_path_factory).pages / "chapters"
 
 
 @pytest.fixture(scope="module")

@@ -5,57 +5,67 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
+import books
 import nbformat
 import papermill
 import pytest
+from books import ROOT
 from factories import fake_units, write_fake_study, write_units
-from test_chapters import executed
 
-from dmlrc import paths, records, studies, study
+from dmlrc import paths, records, run, studies
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
-from dmlrc.report import build, editions, labels, prose
-from dmlrc.report.method import notes
+from dmlrc.report import build, editions, fanova, golden, labels, prose
 
-ROOT = Path(__file__).parents[2]
-LIVE = {  # what the chapters compute themselves, small
-    "02_which_score_to_trust": {"num_points": 300, "class_counts": "10,100", "trunks": "conv4", "trunk_classes": "12"},
-    "11_roth2020": {"toy_seeds": 1},
-}
+OF_NO_STUDY = ("01_what_a_score_looks_like", "02_which_score_to_trust", "15_wrong_numbers", "21_speed")
+"""Chapters that show the same in every edition."""
+PAGES = ("00_introduction", "04_which_loss_wins", "20_provenance", "method_contrastive")  # each in a kernel of its own
 
 
 @pytest.fixture
 def checkout(home):
     """A study folder with the notebooks and the pages of this checkout, and nothing run."""
-    for name in ("notebooks", "book"):
-        shutil.copytree(ROOT / name, home / name, ignore=shutil.ignore_patterns("chapters", "_build"))
-    shutil.copy(ROOT / "_config.yml", home)
-    return home
+    return books.checkout(home)
 
 
-def test_the_book_of_the_smoke_study_from_scratch(checkout, monkeypatch):
-    some = ("contrastive", "proxy_anchor")  # a kernel for each of the twenty would take half a minute
-    monkeypatch.setattr(notes, "SHOWN", {name: notes.SHOWN[name] for name in some})
-    contents = checkout / "book" / "_toc.yml"
-    lines = contents.read_text().splitlines(keepends=True)
-    kept = [line for line in lines if "chapters/method_" not in line or line.strip().endswith(some)]
-    contents.write_text("".join(kept))
-    pages = [
-        replace(page, parameters={**page.parameters, **LIVE.get(page.notebook.stem, {})}) for page in build.chapters()
-    ]
-    monkeypatch.setattr(build, "chapters", lambda: pages)
-    smoke = studies.get("glyphs-smoke")
-    trained = ("contrastive", "arcface", "soft_triple")  # the others' records are made up: each takes three seconds
-    units, meta = fake_units(smoke.name, smoke.dataset, smoke.effective_protocol, trials=2, reruns=2, missing=trained)
-    write_units([each for each in units if each["kind"] != "pretrained"], meta | smoke.configuration())
-    study.run(smoke)
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """The records of the smoke study: trained in part, else made up, since each method takes three seconds."""
+    home, found = tmp_path_factory.mktemp("runs"), studies.get("glyphs-smoke")
+    trained = ("contrastive", "arcface", "soft_triple")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("HOME", home), ("CACHE", home / "cache"), ("DEVICE", "cpu")):
+            patch.setenv(f"DMLRC_{name}", str(value))
+        protocol = found.effective_protocol
+        units, meta = fake_units(found.name, found.dataset, protocol, trials=2, reruns=2, missing=trained)
+        write_units([each for each in units if each["kind"] != "pretrained"], meta | found.configuration())
+        run.run(found)
+    return home / "runs"
+
+
+@pytest.fixture
+def smoke(checkout, runs):
+    """The smoke study alone, with no study around it."""
+    shutil.copytree(runs, paths.runs())
+    books.copy_measurements(checkout)
+    return studies.get("glyphs-smoke")
+
+
+def test_the_book_of_the_smoke_study_from_scratch(checkout, smoke, monkeypatch):
     assert set(records.load(smoke.name).trials["method"]) == {method.name for method in smoke.methods}
-    paths.measured().mkdir(parents=True)
-    for path in (ROOT / "results" / "measured").glob("neighbours-*"):
-        shutil.copy(path, paths.measured())
-    build.execute({"studies": "glyphs-smoke"}, workers=2)
+    every = build.chapters()
+    monkeypatch.setattr(build, "chapters", lambda: [page for page in every if Path(page.name).stem in PAGES])
+    build.execute({"studies": smoke.name}, workers=2)
+    chapters = checkout / "book" / "chapters"
+    made = sorted(chapters.glob("*.ipynb"))
+    assert [path.stem for path in made] == [*PAGES]
+    for path in made:
+        executed = nbformat.read(path, as_version=4)
+        assert all(cell.get("execution_count") for cell in executed.cells if cell.cell_type == "code"), path.name
+    for page in every:
+        if page not in build.chapters():
+            nbformat.write(books.bare(page, smoke.name), chapters / page.name)
     page = build.pages()
     assert page.name == "index.html"
     results = (page.parent / "chapters" / "04_which_loss_wins.html").read_text()
@@ -66,9 +76,15 @@ def test_the_book_of_the_smoke_study_from_scratch(checkout, monkeypatch):
     assert f"{100 * mean:.2f}" in results
     assert "glyphs-smoke" in results
     assert "# Parameters" not in results
-    for path in (checkout / "book" / "chapters").glob("*.ipynb"):
-        executed = nbformat.read(path, as_version=4)
-        assert all(cell.get("execution_count") for cell in executed.cells if cell.cell_type == "code"), path.name
+
+
+def test_every_other_chapter_takes_a_table_with_no_study_around_it(smoke, monkeypatch):
+    monkeypatch.setenv("DMLRC_EXPORTS", str(paths.home() / "exports"))
+    monkeypatch.setattr(fanova, "TREES", 8)
+    with golden.judging_once():
+        for page in build.chapters():
+            if not page.parameters and Path(page.name).stem not in (*PAGES, *OF_NO_STUDY):
+                books.executed(page.notebook, smoke.name, {})
 
 
 def test_the_cell_of_parameters_is_on_no_page():
@@ -100,7 +116,6 @@ def test_the_contents_name_your_run_only_where_there_is_one(checkout):
     whole = (checkout / "book" / "_toc.yml").read_text()
     assert whole.count("chapters/your_run") == 1
     assert build._contents().read_text() == whole.replace("      - file: chapters/your_run\n", "")
-    (checkout / "book" / "chapters").mkdir()
     (checkout / "book" / "chapters" / "your_run.ipynb").write_text("{}")
     assert build._contents() == checkout / "book" / "_toc.yml"
     assert build.your_run(["a", "b"], 2).parameters == {"studies": "a,b", "train": True, "workers": 2}
@@ -111,10 +126,10 @@ def test_your_run_has_the_tables_of_what_was_trained_and_trains_it_when_asked(ho
     write_fake_study(study=smoke.name, dataset=smoke.dataset, protocol=smoke.effective_protocol, trials=3, reruns=3)
     monkeypatch.setenv("DMLRC_EXPORTS", str(home / "exports"))
     trained = []
-    monkeypatch.setattr(study, "run", lambda chosen, workers: trained.append((chosen.name, workers)))
+    monkeypatch.setattr(run, "run", lambda chosen, workers: trained.append((chosen.name, workers)))
     page = build.Page(ROOT / "notebooks" / "your_run.ipynb", "your_run.ipynb")
     for given in ({"train": False}, {"train": True, "workers": 2}):
-        found = executed(page.notebook, smoke.name, given)
+        found = books.executed(page.notebook, smoke.name, given)
     assert trained == [(smoke.name, 2)]
     shown = str([cell.get("outputs") for cell in found.cells])
     for name in ("results-glyphs-smoke", "yours-results", "yours-trials", "yours-best-glyphs-smoke"):
@@ -156,8 +171,8 @@ def test_what_stops_a_book_leaves_the_chapters_that_wait(home, monkeypatch, stop
 
 def test_two_books_of_one_clone_are_not_made_at_once(home):
     hold = (
-        "import sys; from pathlib import Path; from dmlrc import locks\n"
-        "with locks.kept(Path(sys.argv[1]), ''): print('held', flush=True), input()"
+        "import sys; from pathlib import Path; from dmlrc import paths\n"
+        "with paths.kept(Path(sys.argv[1]), ''): print('held', flush=True), input()"
     )
     (home / "_build").mkdir()
     command = [sys.executable, "-c", hold, str(home / "_build" / ".lock")]

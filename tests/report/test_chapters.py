@@ -1,45 +1,19 @@
 """Every chapter runs from top to bottom on made-up records, and the book made of them is whole and needs no network."""
 
 import re
-import shutil
 from html import escape, unescape
 from html.parser import HTMLParser
-from pathlib import Path
 from urllib.parse import unquote
 
+import books
 import nbformat
 import pytest
-from factories import write_fake_experiments, write_fake_study
-from IPython.core.interactiveshell import InteractiveShell
-from IPython.utils.capture import capture_output
+from books import MADE, NAMED, PUBLISHED, ROOT, ROW, STUDIES
 
-from dmlrc import studies
-from dmlrc.papers import musgrave2020
 from dmlrc.report import build as bookmaking
-from dmlrc.report import editions, fanova, golden, publish
+from dmlrc.report import publish
 
-ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
-STUDIES = "grocery-quick,grocery-frozen-rate1e-4"
-METHODS = ("contrastive", "snr", "soft_triple", "proxy_anchor")  # in one of the made-up studies, snr diverged
-SMALL = {  # where no record saves the chapter from computing
-    "02_which_score_to_trust": 'num_points, class_counts, trunks, trunk_classes = 300, "10,100", "conv4", "12"',
-    "11_roth2020": "toy_seeds = 1",
-}
-# What users may name: a folder of images, and the row of a loss of their own, as `notebooks/fork_a_loss.ipynb` shows it
-NAMED = "<script>alert(1)<x> & $x$ `y` *z* [u](v) {cite:p}`w`"
-FOLDER = f"folder:/tmp/{NAMED}"
-ROW = "a <img src=x onerror=alert(1)> & $x$ | `y` *z* ```"
-OWN_ROW = f"""
-from dataclasses import replace
-mine = tables.METHODS | {{"contrastive": replace(tables.METHODS["contrastive"], label={ROW!r})}}
-accuracy = tables.accuracy(edition[1])
-cells, marks = page.results(accuracy, *labels.dimensions(edition[1]), tables.status(edition[1], mine), mine)
-publish.table("own-row", cells, labels.prose({ROW!r}), marks=marks)
-told = labels.prose({ROW!r}) + " stands where its numbers are, beside all other methods of this made-up study."
-publish.figure("own-figure", figures.results({{"own": accuracy}}, methods=mine), labels.prose({ROW!r}), told)
-publish.text(labels.prose({ROW!r}))
-"""
 CHECKLIST = (  # the tables and figures of the five papers
     *(f"musgrave-t{number}" for number in range(1, 7)),
     *(f"musgrave-f{number}" for number in range(1, 6)),
@@ -73,87 +47,16 @@ IDS = (
 )
 
 
-@pytest.fixture(scope="module", params=("made", "published"))
-def edition(request):
-    """The studies of a book: made-up ones, or those whose records are committed."""
-    return STUDIES if request.param == "made" else ",".join(editions.names("published"))
+@pytest.fixture(scope="module", params=(MADE, PUBLISHED))
+def edition(request, tmp_path_factory):
+    """The book of made-up studies, or of those whose records are committed."""
+    return books.of(request.param, tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
-def book(edition, tmp_path_factory):
-    """The book of an edition, with every chapter executed: the folder of its HTML pages, and its chapters."""
-    home = tmp_path_factory.mktemp("home")
-    source = home / "book"
-    shutil.copytree(ROOT / "book", source, ignore=shutil.ignore_patterns("chapters", "_build"))
-    chapters = source / "chapters"
-    chapters.mkdir()
-    (home / "notebooks").symlink_to(ROOT / "notebooks")
-    with pytest.MonkeyPatch.context() as patch, golden.judging_once():
-        patch.setenv("DMLRC_HOME", str(home))
-        patch.delenv("DMLRC_RUNS", raising=False)
-        patch.delenv("DMLRC_DATA", raising=False)
-        patch.setenv("DMLRC_EXPORTS", str(chapters / "exports"))
-        patch.setattr(fanova, "TREES", 8)  # of 64, which the tests of tables and figures have
-        if edition == STUDIES:
-            write_made_studies()
-            (home / "results" / "measured").mkdir(parents=True, exist_ok=True)
-            for path in (ROOT / "results" / "measured").glob("neighbours-*"):
-                shutil.copy(path, home / "results" / "measured")
-        else:
-            for name in ("results", "benchmarks"):
-                (home / name).symlink_to(ROOT / name)
-        for page in bookmaking.chapters():
-            nbformat.write(finished(page, edition), chapters / page.name)
-        shutil.copy(ROOT / "_config.yml", home)
-        return bookmaking.pages().parent, chapters
-
-
-def finished(page, edition):
-    """A page with its outputs; of most methods the heading alone, since their pages are made of one notebook."""
-    if page.parameters and page.parameters["method"] not in METHODS:
-        bare = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell()])
-        return page.finished(bare, edition.split(","))
-    return page.finished(executed(page.notebook, edition, page.parameters), edition.split(","))
-
-
-def write_made_studies():
-    quick = studies.get("grocery-quick")
-    write_fake_study(study=quick.name, dataset=quick.dataset, protocol=quick.protocol, trials=3, reruns=2)
-    write_fake_experiments(quick.name)
-    write_fake_experiments("grocery-frozen-rate1e-4", missing=("roth2020-samplers", "zhai2019-shares", "oi2021-random"))
-    write_fake_study(
-        study="grocery-frozen-rate1e-4",
-        dataset=FOLDER,
-        protocol=musgrave2020.FROZEN,
-        trials=21,
-        reruns=3,
-        diverged=["snr"],
-        missing=["fast_ap"],
-    )
-
-
-def executed(path, edition, parameters):
-    """A notebook with its outputs, run in this process: a kernel for each would take most of a minute."""
-    notebook = nbformat.read(path, as_version=4)
-    InteractiveShell.clear_instance()
-    shell = InteractiveShell.instance()
-    if (path.stem, edition) == ("04_which_loss_wins", STUDIES):
-        notebook.cells.append(nbformat.v4.new_code_cell(OWN_ROW, metadata={"tags": ["remove-input"]}))
-    for cell in notebook.cells:
-        if cell.cell_type != "code":
-            continue
-        code = cell.source
-        if "parameters" in cell.metadata.get("tags", []):
-            code += f'\nstudies = "{edition}"\n' + (SMALL.get(path.stem, "") if edition == STUDIES else "")
-            code += "".join(f"\n{name} = {value!r}" for name, value in parameters.items())
-        with capture_output() as captured:
-            result = shell.run_cell(code)
-        assert result.success, f"{path.name}: {result.error_in_exec or result.error_before_exec!r}"
-        cell.outputs = [
-            nbformat.v4.new_output("display_data", output.data, metadata=output.metadata or {})
-            for output in captured.outputs
-        ]
-    return notebook
+def book(edition):
+    """The folder of its HTML pages, and its chapters."""
+    return edition.pages, edition.chapters
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -170,7 +73,7 @@ def test_chapters_record_their_scalars(book, edition):
     metrics = publish.recorded(chapters / "02_which_score_to_trust.ipynb")
     assert metrics["toy_map_at_r_c"] > metrics["toy_map_at_r_a"]
     results = publish.recorded(chapters / "04_which_loss_wins.ipynb")
-    for name in edition.split(","):
+    for name in edition.studies.split(","):
         assert results[f"{name}.best"] > results[f"{name}.worst"]
     for path in NOTEBOOKS:
         assert publish.recorded(chapters / path.name)
@@ -184,7 +87,7 @@ def test_every_table_and_figure_is_in_the_book_and_not_empty(book, edition):
         assert found, name
         kind, body = found.groups()
         assert body.count("<td") > 1 if kind == "table" else "<svg" in body, name
-        if edition != STUDIES:  # there everything was run
+        if edition.studies != STUDIES:  # there everything was run
             assert "Not run here yet" not in body, name
             assert kind == "figure" or not re.search(r"-f\d$", name), name
     ids = re.findall(r'<div class="dml-[^"]*"\s+id="([^"]+)"', html)
@@ -247,7 +150,7 @@ class Page(HTMLParser):
 
 
 def test_what_a_user_named_is_shown_as_it_is(book, edition):
-    if edition != STUDIES:
+    if edition.studies != STUDIES:
         pytest.skip("the made-up studies have hostile names")
     folder, chapters = book
     pages = {path.stem: Page(path) for path in sorted((folder / "chapters").glob("*.html"))}
@@ -296,7 +199,7 @@ def test_every_link_inside_the_book_leads_somewhere(book):
 
 
 def test_the_book_as_one_page(book, edition, monkeypatch):
-    if edition != STUDIES:
+    if edition.studies != STUDIES:
         pytest.skip("one of the two books is enough")
     _, chapters = book
     monkeypatch.setenv("DMLRC_HOME", str(chapters.parents[1]))
@@ -312,7 +215,7 @@ def test_the_book_as_one_page(book, edition, monkeypatch):
 
 
 def test_pages_say_what_was_not_run(book, edition):
-    if edition != STUDIES:
+    if edition.studies != STUDIES:
         pytest.skip("the made-up studies have rows that were not run and rows that diverged")
     pages, _ = book
     results = (pages / "chapters" / "04_which_loss_wins.html").read_text()

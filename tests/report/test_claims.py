@@ -14,9 +14,9 @@ import pytest
 import statsmodels.formula.api as smf
 from factories import fake_records, write_fake_experiments, write_fake_study
 
-from dmlrc import records, rewriting
+from dmlrc import records
 from dmlrc.papers import fehervari2019, musgrave2020, roth2020
-from dmlrc.records import PRETRAINED, StudyRecords
+from dmlrc.records import PRETRAINED, StudyRecords, rewriting
 from dmlrc.report import claims, labels, published, starts, statistics, tables
 from dmlrc.report.claims import card, figures, measures, named, on_the_spot, page, rule, verdicts
 from dmlrc.report.claims.claim import INTERVALS, Claim, Region

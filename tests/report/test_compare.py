@@ -10,11 +10,12 @@ from factories import fake_records, fake_runs, fake_scores, fake_units, unit
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from dmlrc import cli, comparison, records, studies, study
+from dmlrc import cli, comparison, records, studies
 from dmlrc.methods import Float, Method
 from dmlrc.report import labels
 from dmlrc.report.compare import page
 from dmlrc.report.significance import measures
+from dmlrc.run import run as run_study
 
 MINE = Method("mine", "triplet", label="My loss", year=2026)
 
@@ -191,7 +192,7 @@ def test_a_loss_that_diverges_ends_with_an_error(tiny, home, monkeypatch, capsys
     (home / "my_loss.py").write_text(LOSS)
     wanted = comparison.of(tiny, 1, 1)
     broken = Method("mine", lambda embeddings, labels, margin: embeddings.sum() * np.nan, {"margin": Float(0, 1)})
-    study.run(wanted, [broken])
+    run_study(wanted, [broken])
     monkeypatch.setattr(comparison, "read", lambda file: [broken])
     monkeypatch.setattr("dmlrc.preflight.check", lambda method, study: [])
     code, out, errors = run(monkeypatch, capsys, "x.py", "--study", "tiny", "--trials", "1", "--reruns", "1")

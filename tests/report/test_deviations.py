@@ -81,6 +81,11 @@ def test_the_birds_have_the_rate_that_zhai_and_wu_have_on_cub200():
     assert ledger("zhai2019", "grocery-frozen-zhai2019").loc["lr", "the paper's"] == "0.01"
 
 
+def test_what_a_paper_has_on_two_data_sets_stands_with_its_own_names():
+    told = ledger("zhai2019", *around("zhai2019", "cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen"))
+    assert told.loc["lr", "the paper's"] == "CUB200: 10⁻³; Cars196: 0.01"
+
+
 def test_rows_that_concern_one_data_set_stand_with_it_alone():
     told = {name: ledger("musgrave2020", name) for name in ("grocery-frozen", "cub200-2010-frozen", "sop-musgrave2020")}
     found = {

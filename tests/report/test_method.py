@@ -9,9 +9,9 @@ import nbformat
 import numpy as np
 import pandas as pd
 import pytest
+from books import ROOT
 from docutils.utils.math.latex2mathml import tex2mathml
 from factories import searched_study as study
-from test_chapters import ROOT
 from test_hypotheses import EIGHT
 
 from dmlrc import losses, papers

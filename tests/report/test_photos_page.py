@@ -9,7 +9,7 @@ import torch
 from factories import fake_records
 from PIL import Image
 
-from dmlrc import paths, records, study, unit
+from dmlrc import paths, records, run, unit
 from dmlrc.report import labels
 from dmlrc.report import photos as written
 from dmlrc.report.photos import answer, neighbours
@@ -73,7 +73,7 @@ def test_the_answer_names_the_loss_how_sure_it_is_and_what_training_gains():
 @pytest.mark.parametrize(
     ("own", "says"),
     [
-        ([0.29, 0.29, 0.29], "no loss improves on that here"),
+        ([0.29, 0.29, 0.29], "one model of this loss does not improve on that"),
         ([0.20, 0.31, 0.42], "+1.00 points of MAP@R, which may be chance, and"),
         ([0.39, 0.40, 0.41], "training brings +10.00 points of MAP@R and"),
         ([0.40], "training brings +10.00 points of MAP@R, which may be chance, and"),
@@ -123,7 +123,7 @@ def test_the_page_of_a_run_shows_its_photos_and_not_where_they_lie(tmp_path, hom
             Image.fromarray(pixels).save(tmp_path / "fruit" / f"kind-{label}" / f"{place}.png")
     chosen, entry = photos.study_of(photos.look(str(tmp_path / "fruit")), None, {"trials": 1, "reruns": 2})
     own.enter(entry)
-    study.run(chosen, methods=[chosen.method("contrastive")])
+    run.run(chosen, methods=[chosen.method("contrastive")])
     file = paths.runs() / chosen.name / "contrastive" / "0-rerun-000.json"
     lost = {"state": "diverged", "reason": "on the test images", "scores": {}, "arrays": {}}
     records.write_json(file, records.read_json(file) | lost)

@@ -72,7 +72,6 @@ WRITERS = {
     "ranking.py": "the command line, and answers on a reader's own data",
     "yours.py": "answers on a reader's own data",
     "labels.py": "what a reader's own studies cannot show",
-    "common.py": "which runs of a reader's own studies failed",
     "significance/page.py": "which luck a comparison of a reader's own loss counts",
     "claims/page.py": "a caption, with a sign in it",
     "method/samplers.py": "texts that are typed, one behind the other",

@@ -54,7 +54,7 @@ def test_numbers_of_made_up_measurements(tmp_path):
     frame.assign(commit="0").to_csv(tmp_path / "peers.csv", index=False)
     frame.assign(ours_ms=2.5, commit="0").to_csv(tmp_path / "peers-gpu.csv", index=False)
     assert page.numbers() == {
-        "cpu.median": 1.0,
+        "cpu.median": 1.5,
         "cpu.least_over_library": 1.5,
         "cpu.slower": 1,
         "cpu.slower_than_a_part": 1,

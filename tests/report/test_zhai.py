@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 from factories import LOSSES, made, run_notebook
 
-from dmlrc import rewriting
 from dmlrc.papers import zhai2019 as paper
+from dmlrc.records import rewriting
 from dmlrc.report import common, deviations, published, starts
 from dmlrc.report.results_table import results_table
 from dmlrc.report.zhai2019 import figures, page
@@ -131,9 +131,7 @@ def test_numbers_of_a_study(monkeypatch):
 def test_batches_are_classes_x_images():
     own, equal = made(f"{NAME}-losses", score), made(f"{NAME}-losses-equal", score)
     cells = results_table(page.compare_layouts({MAIN: own}, {MAIN: equal}), 1)[0]
-    assert [head for _, head in cells] == ["its own", "15 x 5", "75 x 1", "3 x 25"]
-    assert cells.loc["NormSoftmax", (MAIN, "3 x 25")].startswith("50.0")
-    assert cells.loc["Margin", (MAIN, "3 x 25")] == "–"
+    assert [head for _, head in cells] == ["its own", "15 x 5"]
 
 
 def test_trunk_decides_beside_which_table_ours_stand():

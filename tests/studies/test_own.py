@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from dmlrc import cli, records, schedule, studies
+from dmlrc import cli, plan, records, studies
 from dmlrc.errors import UsageError
 from dmlrc.report import missing
 from dmlrc.studies import adapted, experiments, own
@@ -178,7 +178,7 @@ def test_it_runs_from_the_command_line_and_is_read_back(photos):
 def test_rows_that_the_data_is_too_small_for_are_left_out_of_its_book(photos, monkeypatch, capsys):
     few = {name: experiments.of("photos")[name] for name in ("zhai2019-samples", "oi2021")}
     monkeypatch.setattr(experiments, "of", lambda main: few)
-    monkeypatch.setattr(schedule, "progress", lambda each: (int(each.name == "photos"), 1))
+    monkeypatch.setattr(plan, "progress", lambda each: (int(each.name == "photos"), 1))
     missing.train(["photos"], missing.ALL)
     said = capsys.readouterr().err
     rows = [each.name for each in few["zhai2019-samples"].methods]

@@ -187,6 +187,8 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
         "spared": int((frame["why"] == UNDERESTIMATED).sum()),
         "reproduced.everywhere": ", ".join(everywhere.index[everywhere]),
         "claims": len(CLAIMS),
+        "not_run": ", ".join(frame.loc[frame["verdict"] == NOT_RUN, "id"].unique()),
+        "not_run.count": int((frame["verdict"] == NOT_RUN).sum()),
         **_counts(frame["verdict"]),
     }
     for paper, part in frame.groupby("paper")["verdict"]:

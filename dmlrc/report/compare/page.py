@@ -40,13 +40,7 @@ def show(recorded: StudyRecords, methods: Sequence[Method]) -> dict[str, float |
     publish.table("fork-results", cells, f"{heading} {caption}", data=accuracy, marks=marks)
     for method in methods:
         if method.name in compared.methods and len(compared.methods) > 1:
-            cells = tests(compared, method.name, known)
-            heading = (
-                f"{method.label} minus every other method: points of concatenated MAP@R with their 95 % interval, p "
-                f"corrected by Holm for {len(cells)} tests ({compared.luck}); equal: shown to be within "
-                f"{labels.percent(MARGIN, digits=0)} point."
-            )
-            publish.table(f"fork-tests-{method.name}", cells, f"{heading} {caption}")
+            _against_all(compared, method, known, caption)
     title = titles.title(recorded.meta.get("parent") or recorded.name)
     caption_of_scores = f"MAP@R of every method with its 95 % interval, your rows included. {caption}"
     publish.figure(
@@ -72,6 +66,16 @@ def show(recorded: StudyRecords, methods: Sequence[Method]) -> dict[str, float |
     publish.table("fork-runs", runs, "What the numbers were made of.", wrap=True)
     publish.text(labels.caveats([recorded]))
     return {"methods": len(methods), "best": tables.spread(accuracy).get("best_method", "")}
+
+
+def _against_all(compared: Comparison, method: Method, known: Mapping[str, Method], caption: str) -> None:
+    cells = tests(compared, method.name, known)
+    heading = (
+        f"{method.label} minus every other method: points of concatenated MAP@R with their 95 % interval, p "
+        f"corrected by Holm for {len(cells)} tests ({compared.luck}); equal: shown to be within "
+        f"{labels.percent(MARGIN, digits=0)} point."
+    )
+    publish.table(f"fork-tests-{method.name}", cells, f"{heading} {caption}")
 
 
 def trend(title: str, recorded: StudyRecords, accuracy: pd.DataFrame, known: Mapping[str, Method]) -> None:
@@ -147,7 +151,7 @@ def tests(compared: Comparison, name: str, known: Mapping[str, Method]) -> pd.Da
 def _told(row) -> str:
     if row.holm < ALPHA:
         return "better" if row.difference > 0 else "worse"
-    return "equal" if row.equal else "cannot be told"
+    return "equal" if row.equal else "inconclusive"
 
 
 def sensitivity(recorded: StudyRecords, known: Mapping[str, Method]) -> pd.DataFrame:

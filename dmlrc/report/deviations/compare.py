@@ -20,6 +20,9 @@ from dmlrc.report.deviations import ours as computed
 COLUMNS = ("setting", "ours", "the paper's", "where", "why")
 NOT_GIVEN = "not given"
 
+THEIRS = {"cub200_2010": "CUB200", "cars196crops": "Cars196"}
+"""Data set -> the one of the papers that has the same classes; ours are other images of them."""
+
 _STRICT = ConfigDict(extra="forbid")
 
 
@@ -105,10 +108,19 @@ def _field(
     ours = {study: _ours(records, name) for study, records in ran.items()}
     if ours == theirs and field.where != NOT_GIVEN:
         return ()
-    paper = _joined(theirs)
+    paper = _of_paper(ran, theirs)
     if field.where == NOT_GIVEN:
         paper = f"not given; {paper} in our version of its system"
     return name, _joined(ours), paper, field.where, field.why
+
+
+def _of_paper(ran: Mapping[str, StudyRecords], texts: Mapping[str, str]) -> str:
+    """The one text of a paper, or each with the data set of its own that it is of."""
+    datasets = {study: records.meta["dataset"] for study, records in ran.items()}
+    named = {THEIRS[dataset]: texts[study] for study, dataset in datasets.items() if dataset in THEIRS}
+    if len(set(texts.values())) == 1 or set(named.values()) != set(texts.values()):
+        return _joined(texts)
+    return "; ".join(f"{dataset}: {text}" for dataset, text in named.items())
 
 
 def _ours(records: StudyRecords, name: str) -> str:

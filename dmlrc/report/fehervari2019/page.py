@@ -97,24 +97,28 @@ def _size(own: Mapping) -> str:
     return f"{members}{own['embedding_dim']}"
 
 
-def compare(dataset: str, by_study: ByStudy) -> pd.DataFrame:
+def compare(dataset: str, by_study: ByStudy, metrics: Sequence[str] = SHOWN) -> pd.DataFrame:
     """fehervari-t2 to t4: R@1 and NMI of ours, then what the original papers report, then the paper's table.
+
+    metrics: those of `SHOWN` that the table has; what the papers report is R@1.
 
     Cells that are taken for slips do not compete, nor do the rows that the paper does not have. Ranks stand behind R@1.
     """
 
     def rows(records: StudyRecords) -> pd.DataFrame:
-        found = pd.concat([headline(records), *(common.lost(records).assign(metric=metric) for metric in SHOWN)])
+        found = pd.concat([headline(records), *(common.lost(records).assign(metric=metric) for metric in metrics)])
         found["head"] = found["metric"].map(common.metric_label)
-        return found[found["metric"].isin(SHOWN)]
+        return found[found["metric"].isin(metrics)]
 
     reported = originals(dataset).rename("mean").rename_axis("method").reset_index()
-    blocks = [common.ours(by_study, rows), common.under(reported, "originally reported", "R@1")]
+    blocks = [common.ours(by_study, rows)]
+    if R1 in metrics:
+        blocks.append(common.under(reported, "originally reported", "R@1"))
     for trunk, frame in by_trunk(dataset).items():
         signs = np.where(frame["doubtful"], "‡", np.where(frame["plotted"].notna(), "†", ""))
         form = ".1%" if dataset == "CUB200" else ".2%"
         theirs = frame.rename(columns={"value": "mean"}).assign(note=signs, form=form)
-        for metric in SHOWN:
+        for metric in metrics:
             heading = f"the paper, {labels.TRUNK_LABELS[trunk]}", common.metric_label(metric)
             blocks.append(common.under(theirs[theirs["metric"] == metric], *heading))
     scores = common.compared(pd.concat(blocks), [PRETRAINED, FLOATS])

@@ -86,7 +86,7 @@ def wrong_right(pairs: Sequence[Pair]) -> Figure:
             (dot,) = axis.plot(value, row, "o", color=BLUE, markerfacecolor=face, markersize=6)
             svg.tips(dot, f"{pair.what}: {value:.1f} %, {role}")
     texts = ["\n".join(textwrap.wrap(pair.what, 26)) for pair in pairs]
-    axis.set(yticks=range(len(pairs)), ylim=(len(pairs) - 0.5, -0.5), xlim=(-3, 103), xlabel="score, %")
+    axis.set(yticks=range(len(pairs)), ylim=(len(pairs) - 0.5, -0.5), xlim=(-3, 103), xlabel="%")
     axis.set_yticklabels(texts, fontsize=8)
     handles = [
         Line2D([], [], color=BLUE, marker="o", markerfacecolor=face, linestyle="none", label=text)

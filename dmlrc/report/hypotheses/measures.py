@@ -22,7 +22,7 @@ from dmlrc.studies.catalogue import TOO_HIGH_A_RATE
 
 LITTLE = 0.05
 """What newer losses may gain in P@1 by H3, as a fraction of that of a loss of 2006."""
-KEPT, NOT_KEPT, OPEN, NOT_TESTED = "kept", "not kept", "cannot be told", "not tested"
+KEPT, NOT_KEPT, OPEN, NOT_TESTED = "kept", "not kept", "inconclusive", "not tested"
 
 CUB, CARS, GROCERY = "cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen"
 TOO_HIGH = {name: TOO_HIGH_A_RATE[name] for name in (CUB, CARS)}

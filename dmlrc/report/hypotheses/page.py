@@ -40,8 +40,6 @@ STATISTICS = {
     "H9": "range with the last block / embedder alone",
 }
 """What is measured, in a few words."""
-INCONCLUSIVE = {OPEN: "inconclusive"}
-"""Verdicts that the page calls otherwise than the preregistration."""
 
 
 def short_cells(found: Sequence[Judged]) -> pd.DataFrame:
@@ -65,7 +63,7 @@ def _short(each: Judged) -> str:
     'inconclusive: 0.80'
     """
     values = ", ".join(value(each.hypothesis, finding.found).split(" [")[0] for finding in each.findings)
-    verdict = INCONCLUSIVE.get(each.verdict, each.verdict) + _so_far(each)
+    verdict = each.verdict + _so_far(each)
     return f"{verdict}: {values}" if values else verdict
 
 

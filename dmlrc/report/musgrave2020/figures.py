@@ -68,14 +68,16 @@ def random_scores(scores: pd.DataFrame) -> Figure:
     """musgrave-f2: metrics of random embeddings against the number of classes. scores: `untrained.random_scores`."""
     figure, axes = canvas(3.6)
     axis = axes[0, 0]
-    for name in scores.columns.intersection(list(METRICS)):
+    shown = scores.columns.intersection(list(METRICS))
+    for number, name in enumerate(shown):
         look = METRICS[name]
         axis.plot(
             scores.index,
             100 * scores[name],
             color=look.colour,
+            linewidth=1.2 + 0.5 * (len(shown) - 1 - number),  # a line that a later one covers shows at its edges
             marker=look.marker,
-            markersize=4,
+            markersize=3.5 + 0.5 * (len(shown) - 1 - number),
             label=labels.METRIC_LABELS[name],
         )
     axis.plot(scores.index, 100 * scores["nmi_expected"], color="black", linestyle=":", label="1 − log S / log C")
@@ -315,9 +317,9 @@ def beside_published(points: pd.DataFrame) -> Figure:
         axis.set_title(f"ρ = {rho:+.2f}", fontsize=8, loc="left", pad=2)
         axis.xaxis.set_major_locator(MaxNLocator(3))
         axis.yaxis.set_major_locator(MaxNLocator(4))
-    for axis, dataset in zip(axes[-1], datasets, strict=True):
+    for axis, dataset in zip(axes[-1], datasets, strict=False):
         axis.set_xlabel(dataset, fontsize=9)
-    for row, study in zip(axes, studies, strict=True):
+    for row, study in zip(axes, studies, strict=False):
         row[0].set_ylabel(titles.title(study).replace(" (", "\n("), fontsize=8)
     figure.supxlabel("published MAP@R, fine-tuned, %", fontsize=9)
     figure.supylabel("our MAP@R, %", fontsize=9)
@@ -422,7 +424,7 @@ SPAN = 50
 def _span(low: float, high: float) -> tuple[float, float]:
     """The limits of an axis in percent that spans so many points, or all that there is to show."""
     half = max(SPAN, high - low + 4) / 2
-    middle = np.clip((low + high) / 2, half, max(100 - half, half))
+    middle = np.clip(np.nan_to_num((low + high) / 2, nan=50), half, max(100 - half, half))
     return middle - half, middle + half
 
 

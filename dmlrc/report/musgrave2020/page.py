@@ -152,9 +152,8 @@ def pretrained_trunks(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     cells = table[list(published.DATASETS)].rename(index=AS_ELSEWHERE).map(labels.percent, digits=1)
     for records in edition:
         frame = accuracy(records).set_index(["method", "setting", "metric"])["mean"]
-        cells.loc[_pretrained_trunk(records), records.name] = labels.percent(
-            frame[PRETRAINED, "concatenated", "precision_at_1"], digits=1
-        )
+        if (key := (PRETRAINED, "concatenated", "precision_at_1")) in frame.index:
+            cells.loc[_pretrained_trunk(records), records.name] = labels.percent(frame[key], digits=1)
     return cells.fillna("–").rename_axis("Trunk").rename_axis(None, axis=1)
 
 

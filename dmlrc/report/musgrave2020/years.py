@@ -69,7 +69,7 @@ def spread(edition: Sequence[StudyRecords]) -> pd.DataFrame:
             **{f"over {baseline}": labels.signed(gain) for baseline, gain in gains.items()},
             "range": labels.percent(apart["range"]),
             **{end: _end(frame, apart, end) for end in ("best", "worst")},
-            "tied with the best": str((tables.marks(tables.deciding(frame)) == "tie").sum()),
+            "others tied with it": str((tables.marks(tables.deciding(frame)) == "tie").sum()),
             "untrained trunk": labels.percent(tables.mean_of(frame, PRETRAINED, "map_at_r")) or "–",
             "trunk": labels.trunk(trunks[name]),
         }

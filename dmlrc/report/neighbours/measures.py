@@ -11,9 +11,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from dmlrc import inputs, metrics, paths, provenance, studies, training
+from dmlrc import inputs, metrics, paths, studies, training
 from dmlrc.building import normalized
 from dmlrc.protocol import Protocol
+from dmlrc.records import provenance
 from dmlrc.report.labels import method_label
 from dmlrc.report.neighbours.gallery import Gallery
 from dmlrc.studies import tuned

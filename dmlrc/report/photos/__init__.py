@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dmlrc import paths, records, schedule, unit
+from dmlrc import paths, plan, records, unit
 from dmlrc.inputs import load_images
 from dmlrc.protocol import Study
 from dmlrc.report.photos import answer, neighbours, page
@@ -18,7 +18,7 @@ def write(study: Study) -> Path:
     found = records.load(study.name)
     best = answer.best(found)
     images = load_images(study.dataset, study.effective_protocol)
-    rerun = schedule.rerun(study, study.method(best), answer.rerun(found, best))
+    rerun = plan.rerun(study, study.method(best), answer.rerun(found, best))
     places, embeddings = unit.embeddings_of(rerun)
     target = paths.runs() / study.name / "photos.html"
     text = page.page(found, images, neighbours.search(places, images.labels[places], embeddings))

@@ -8,7 +8,12 @@ from dmlrc.report import labels, tables
 
 
 def best(records: StudyRecords) -> str:
-    """The method whose best trial is highest on the validation classes, of those with a result on the test classes.
+    """The first of `order`."""
+    return order(records)[0]
+
+
+def order(records: StudyRecords) -> list[str]:
+    """The methods by their best trials on the validation classes, of those with a result on the test classes.
 
     The test classes choose nothing: of 14 losses that are alike the highest there would be the luckiest. Raises
     DmlrcError where no method has a result.
@@ -18,7 +23,7 @@ def best(records: StudyRecords) -> str:
         raise DmlrcError(f"no method of study {records.name!r} has a result: `dmlrc study show` says why")
     trials = records.trials[records.trials["method"].isin(trained.index)]
     of_searches = trials.groupby(["method", "repetition"])["value"].max()
-    return of_searches.groupby("method").mean().idxmax()
+    return of_searches.groupby("method").mean().sort_values(ascending=False, kind="stable").index.tolist()
 
 
 def rerun(records: StudyRecords, method: str) -> pd.Series:
@@ -35,7 +40,8 @@ def sentences(records: StudyRecords) -> list[str]:
     fallen = {labels.method_label(name): state for name, state in tables.fallen(records).items()}
     said = [
         f"{labels.method_label(first)} does best of {len(trained) + len(fallen)} losses on the validation classes. "
-        "With it, on the test classes, which chose nothing, the nearest other photo is of the same class for "
+        f"With it, the models of {records.meta['protocol']['folds']} folds joined, on the test classes, which chose "
+        "nothing, the nearest other photo is of the same class for "
         f"{_percent(precision.loc[first])} % of the photos (P@1); MAP@R, which also counts how many of the others come "
         f"next, is {_percent(found.loc[first])} %.",
         _how_sure(records, trained, first),
@@ -43,7 +49,7 @@ def sentences(records: StudyRecords) -> list[str]:
     if fallen:
         said.append(f"Without a result: {_listed([f'{name} ({state})' for name, state in fallen.items()])}.")
     if PRETRAINED in found.index:
-        said.append(_over_the_trunk(records, found, precision, first))
+        said.append(_over_the_trunk(records, first))
     return said
 
 
@@ -60,36 +66,39 @@ def _how_sure(records: StudyRecords, trained: pd.DataFrame, first: str) -> str:
     else:
         sure = "No other loss may be the best instead."
     if records.searches < 2:
-        reruns = f"{budget['reruns']} rerun{'s' * (budget['reruns'] > 1)}"
+        trials, reruns = (labels.counted(budget[what], what.removesuffix("s")) for what in ("trials", "reruns"))
         sure += (
-            f" Each loss was searched once, with {budget['trials']} trials and {reruns}: another search may change the "
+            f" Each loss was searched once, with {trials} and {reruns}: another search may change the "
             f"order{'' if unknown.all() else ', which the intervals do not count'}."
         )
     return sure
 
 
-def _over_the_trunk(records: StudyRecords, found: pd.DataFrame, precision: pd.DataFrame, first: str) -> str:
+def _over_the_trunk(records: StudyRecords, first: str) -> str:
+    """What training gains: one model against one trunk, whose features are reduced to as many numbers."""
+    found, precision = _of(records, "map_at_r", "separated"), _of(records, "precision_at_1", "separated")
     before, after = found["mean"][PRETRAINED], found["mean"][first]
     reached = (
-        f"The trunk alone, {labels.trunk(records.meta['protocol'])}, reaches P@1 "
+        f"One model against the trunk alone, {labels.trunk(records.meta['protocol'])}, at the same size: the trunk "
+        "reaches P@1 "
         f"{labels.percent(precision['mean'][PRETRAINED])} % and MAP@R {labels.percent(before)} % without any training"
     )
     if after <= before:
-        return f"{reached}; no loss improves on that here, so its features can be used as they are."
+        return f"{reached}; one model of this loss does not improve on that, so the trunk can be used as it is."
     gains = f"{100 * (after - before):+.2f} points of MAP@R"
     change = f"{100 * (precision['mean'][first] - precision['mean'][PRETRAINED]):+.2f} of P@1"
     sure = after - found["ci95"][first] > before  # of one run nobody knows
     return f"{reached}; training brings {gains}{'' if sure else ', which may be chance,'} and {change}."
 
 
-def _of(records: StudyRecords, metric: str) -> pd.DataFrame:
-    """The rows of `tables.accuracy` of the joined embeddings, by method."""
+def _of(records: StudyRecords, metric: str, setting: str = "concatenated") -> pd.DataFrame:
+    """The rows of `tables.accuracy` of the joined embeddings, or of another setting, by method."""
     frame = tables.accuracy(records)
-    return frame[(frame["setting"] == "concatenated") & (frame["metric"] == metric)].set_index("method")
+    return frame[(frame["setting"] == setting) & (frame["metric"] == metric)].set_index("method")
 
 
 def _percent(row: pd.Series) -> str:
-    return labels.percent(row["mean"], row["ci95"])
+    return labels.score(row["mean"], row["ci95"])
 
 
 def _listed(names: list[str]) -> str:

@@ -42,8 +42,8 @@ def page(records: StudyRecords, images: ImageSet, found: Found) -> str:
         *_paragraphs(answer.sentences(records)),
         f"<p>Its setting: {escape(settings)}.</p>",
         "<h2>All losses</h2>",
-        _table(rows),
-        *_paragraphs(legend),
+        _table(_in_order(rows, answer.order(records))),
+        *_paragraphs(["Order: by the best trials on the validation classes, which choose.", *legend]),
         "<h2>What is found</h2>",
         "<p>Photos of classes that no training saw, drawn at random, and next to each the photos nearest to it, by "
         f"{escape(labels.method_label(best))}. Solid green: the same class. Dashed red: another one.</p>",
@@ -112,6 +112,15 @@ def _picture(pixels: np.ndarray) -> str:
 
 def _paragraphs(sentences: Iterable[str]) -> list[str]:
     return [f"<p>{escape(sentence)}</p>" for sentence in sentences]
+
+
+def _in_order(rows: Sequence[Sequence[str]], chosen: Sequence[str]) -> list[tuple[str, ...]]:
+    """The rows of `ranking.ranked` in this order of methods, which is the first column; others stand below."""
+    head, *body = rows
+    body = sorted(body, key=lambda row: chosen.index(row[1]) if row[1] in chosen else len(chosen))
+    places = [str(place) if row[1] in chosen else "" for place, row in enumerate(body, 1)]
+    heads = ("order", head[1], "rank on the test classes", *head[2:])
+    return [heads, *((place, row[1], row[0], *row[2:]) for place, row in zip(places, body, strict=True))]
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:

@@ -21,9 +21,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from torch import Tensor, nn
 
-from dmlrc import losses, metrics, paths, provenance
+from dmlrc import losses, metrics, paths
 from dmlrc.metrics.spectrum import spectrum
 from dmlrc.models.embedder import l2_normalize
+from dmlrc.records import provenance
 from dmlrc.report import statistics, style
 from dmlrc.report.statistics import Estimate
 from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY

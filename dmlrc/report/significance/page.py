@@ -91,7 +91,7 @@ def overview(edition: Sequence[StudyRecords], lenders: Sequence[StudyRecords]) -
             "uncorrected": str((pairs["p"] < ALPHA).sum()),
             "Welch": str(welch),
             "equal": str(pairs["equal"].sum()),
-            "cannot be told from the best": ", ".join(map(labels.method_label, found.index[found["among_best"]])),
+            "tied with the best": ", ".join(map(labels.method_label, found.index[found["among_best"]])),
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["Study", "accuracy"])
 

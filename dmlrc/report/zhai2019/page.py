@@ -24,7 +24,7 @@ OWN = ("lmcl_original", "lmcl", "norm_softmax")
 """The rows of Tables 5 and 6 that the paper trained itself."""
 SOFTMAX = "norm_softmax"
 LAYER_NORM = {"norm_softmax@layer-norm": "with LayerNorm", "norm_softmax@no-layer-norm": "without"}
-EQUAL_LAYOUTS = ("5x15", "1x75", "25x3")
+EQUAL = "5x15"
 """The levels, images of a class x classes, of zhai2019-losses-equal: every loss in the first."""
 LABELS = {PRETRAINED: labels.UNTRAINED} | {name: label for label, name in reversed(published.ZHAI_METHODS.items())}
 
@@ -89,16 +89,15 @@ def compare_losses(frame: pd.DataFrame, by_study: ByStudy) -> pd.DataFrame:
 def compare_layouts(own: ByStudy, equal: ByStudy) -> pd.DataFrame:
     """zhai-equal: R@1 of each loss in the batches of its paper, and in the same for all; the trunk last.
 
-    own: zhai2019-losses; equal: zhai2019-losses-equal. A layout of more classes than a study has is left out.
+    own: zhai2019-losses; equal: zhai2019-losses-equal, whose other layouts are those of Table 4 and of one loss.
     """
     blocks = [pd.DataFrame(columns=["method", "column", "mean", "n"])]
     for name in common.present(own):
-        for source, levels in ((own, [""]), (equal, EQUAL_LAYOUTS)):
+        for source, level in ((own, ""), (equal, EQUAL)):
             frame = common.ours({name: source[name]}, _by_loss)
             frame, trunk = frame[frame["method"] != PRETRAINED], frame[frame["method"] == PRETRAINED]
-            for level in levels if len(frame) else []:
-                if len(part := frame[frame["value"] == level]):
-                    blocks.append(common.under(pd.concat([part, trunk]), name, _layout(level) if level else "its own"))
+            if len(part := frame[frame["value"] == level] if len(frame) else frame):
+                blocks.append(common.under(pd.concat([part, trunk]), name, _layout(level) if level else "its own"))
     scores = common.compared(pd.concat(blocks))
     order = [*sorted({*scores["method"]} - {PRETRAINED}), PRETRAINED]
     return scores.assign(row=common.in_order(scores["method"], order, zhai_label))
@@ -278,7 +277,7 @@ def of_study(main: str) -> dict[str, float]:
         editions.experiment_of(main, f"zhai2019{name}")
         for name in ("", "/losses-equal", "/samples", "/dims", "/layer_norm", "/shares")
     )
-    scores, ranks = common.seeds(equal, R1, "separated"), equal_ranks(equal)
+    scores, ranks, trunk = common.seeds(equal, R1, "separated"), equal_ranks(equal), starts.of_trunk(equal)
     lead, own = (
         common.difference(scores, f"{SOFTMAX}@5x15", other) for other in ("contrastive@5x15", f"{SOFTMAX}@25x3")
     )
@@ -289,6 +288,7 @@ def of_study(main: str) -> dict[str, float]:
     above, of = starts.sizes_above(curve, dims)
     return {
         **{"rank_low": ranks.low, "rank_high": ranks.high, "losses": ranks.of},
+        "below": bool(scores.loc[scores["row"].eq(SOFTMAX) & scores["value"].eq(EQUAL), "score"].mean() < trunk),
         **{"lead_low": 100 * lead.low, "lead_high": 100 * lead.high},
         **{"from_own_batches": 100 * own.value, "from_own_batches_low": 100 * own.low},
         **{"best_images": layouts.idxmax(), "worst_images": layouts.idxmin()},
@@ -302,4 +302,4 @@ def of_study(main: str) -> dict[str, float]:
 def equal_ranks(records: StudyRecords) -> common.Ranks:
     """Which ranks normalised softmax may have by R@1 in equal batches. records: zhai2019-losses-equal."""
     rows = _by_loss(records)
-    return common.ranks(rows[rows["value"] == EQUAL_LAYOUTS[0]].set_index("method"), SOFTMAX)
+    return common.ranks(rows[rows["value"] == EQUAL].set_index("method"), SOFTMAX)

@@ -3,11 +3,12 @@
 import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from itertools import product
 from pathlib import Path
 
 import pandas as pd
 
-from dmlrc import records, schedule, search
+from dmlrc import plan, records, search
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.methods import Method
 from dmlrc.protocol import Study
@@ -29,8 +30,7 @@ def to_journal(study: Study, path: Path, methods: Sequence[Method] | None = None
         problem = "exists" if path.exists() else "is in a folder that does not exist"
         raise UsageError(f"{path} {problem}: name a new file in a folder that exists")
     found, written = records.load(study.name), []
-    chains = schedule.chains(study, study.methods if methods is None else methods)
-    for method, repetition in (chain for chain in chains if chain[0]):  # the untrained trunk has no search
+    for repetition, method in product(range(study.repetitions), study.methods if methods is None else methods):
         of_search = (found.trials["method"] == method.name) & (found.trials["repetition"] == repetition)
         trials = found.trials[of_search].sort_values("trial").to_dict("records")
         if not trials:
@@ -42,7 +42,7 @@ def to_journal(study: Study, path: Path, methods: Sequence[Method] | None = None
             "dataset": study.dataset,
             "method": method.name,
             "repetition": repetition,
-            "seed": schedule.repetition_seed(study.seed, repetition),
+            "seed": plan.repetition_seed(study.seed, repetition),
             "commit": found.meta["commit"],
             "dates": "recorded" if dated else "durations are recorded, dates are not",
         }

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dmlrc import metrics, optimizers
+from dmlrc import metrics
 from dmlrc.building import build_loss, checked_value, failure, normalized
 from dmlrc.data import batches
 from dmlrc.data.batches import FromMemory
@@ -24,6 +24,7 @@ from dmlrc.losses.subsampling import SubsampledClasses
 from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, Method
 from dmlrc.models import EmbeddingModel, l2_normalize
 from dmlrc.protocol import Protocol
+from dmlrc.training import optimizers
 
 EVAL_BATCH = 128
 LR_DECAYS = ("none", "linear")
@@ -375,6 +376,16 @@ def batch_layout(method: Method, num_classes: int) -> tuple[int, int]:
     while classes > num_classes and classes % 2 == 0:
         classes, images = classes // 2, images * 2
     return classes, images
+
+
+def check_choices(method: Method, protocol: Protocol) -> None:
+    """Raise UsageError where there is no such sampler or optimiser as a method, or its protocol, names."""
+    for what, name, known in (
+        ("sampler", method.sampler or protocol.sampler, batches.SAMPLERS),
+        ("optimizer", method.optimizer or protocol.optimizer, optimizers.NAMES),
+    ):
+        if name not in known:
+            raise unknown(f"{what} of method {method.name!r}", name, known)
 
 
 def check_batches(

@@ -3,7 +3,8 @@
 While a study runs, each finished trial or rerun is one JSON file in runs/<study>/<method>/, written
 atomically by one process. A finished study is exported to results/<study>/ as a few Parquet files, which
 are committed. `load` reads either, into the same data frames. In the folder of a methods table lie those of the
-experiments around it, which have names of their own. `dmlrc.rewriting` brings records of earlier versions to this form.
+experiments around it, which have names of their own. `dmlrc.records.rewriting` brings records of earlier versions to
+this form.
 """
 
 import contextlib
@@ -27,11 +28,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dmlrc import fingerprint, locks, names, paths
+from dmlrc import names, paths
 from dmlrc.errors import DmlrcError, MissingDataError
 from dmlrc.methods import PRETRAINED
 from dmlrc.protocol import Protocol, Study, digest
-from dmlrc.schema import MADE_AGAIN, Meta, Unit, check_frame, checked
+from dmlrc.records import fingerprint
+from dmlrc.records.schema import MADE_AGAIN, Meta, Unit, check_frame, checked
 
 _METHOD = ("method", "row", "level", "level_number", "repetition")
 MADE_BY = ("commit", "processor", "device", "torch")
@@ -265,7 +267,7 @@ def running(study: str, methods: Iterable[str]) -> Iterator[None]:
             folder.mkdir(parents=True, exist_ok=True)
             for name in dict.fromkeys(methods):
                 refusal = f"another process runs {name} of study {study!r}: let it end, or run other methods of it"
-                stack.enter_context(locks.kept(lock_file(folder, study, name), refusal))
+                stack.enter_context(paths.kept(lock_file(folder, study, name), refusal))
         except OSError as error:
             raise _unwritable(folder, error) from None
         yield
@@ -274,7 +276,7 @@ def running(study: str, methods: Iterable[str]) -> Iterator[None]:
 @contextlib.contextmanager
 def writing_meta(study: str) -> Iterator[Path]:
     """Keep the meta.json of a study, which is read and then written, to this block."""
-    with locks.kept(lock_file(paths.runs(), study), f"another process writes meta.json of {study!r}", wait=60):
+    with paths.kept(lock_file(paths.runs(), study), f"another process writes meta.json of {study!r}", wait=60):
         yield paths.runs() / study / "meta.json"
 
 
@@ -418,7 +420,7 @@ def _differences(old: Any, new: Any, path: str = "") -> list[str]:
 def published() -> list[str]:
     """The studies whose full-budget records are committed and complete."""
     metas = {name: read_raw_meta(paths.committed(name) / "meta.json") for name in recorded_in(paths.results())}
-    return [name for name, meta in metas.items() if meta["budget"]["name"] == "full" and meta["complete"]]
+    return [name for name, meta in metas.items() if meta["budget"]["name"] == "full" and meta.get("complete")]
 
 
 def recorded_in(root: Path) -> list[str]:
@@ -524,8 +526,11 @@ _RESTORE = (
 
 
 def read_raw_meta(path: Path) -> dict:
-    """A meta.json as it is; a damaged one is named, with what to do about it."""
-    return read_json(path, _RESTORE)
+    """A meta.json as it is; a damaged one, or one that says neither study nor budget, is named, with what to do."""
+    told = read_json(path, _RESTORE)
+    if not isinstance(told, dict) or not {"study", "budget"} <= told.keys():
+        raise DmlrcError(f"{path} does not say of which study and budget it is. {_RESTORE}")
+    return told
 
 
 def _read_meta(folder: Path, study: str) -> dict:
@@ -661,7 +666,7 @@ def is_repeated(record: Mapping, study: str) -> bool:
 
 
 def problems(study: str) -> list[str]:
-    """What is wrong with the files of a study, here and committed, a sentence each; see `schedule.problems`."""
+    """What is wrong with the files of a study, here and committed, a sentence each; see `dmlrc.plan.problems`."""
     said = []
     folder = paths.runs() / study
     try:

@@ -55,7 +55,7 @@ class Unit(_Strict):
     digest: str | None = None
     method: str
     method_digest: str | None = None  # of records that are older than fingerprints
-    fingerprint: dict[str, Any] | None = None  # see `dmlrc.fingerprint`
+    fingerprint: dict[str, Any] | None = None  # see `dmlrc.records.fingerprint`
     row: str
     level: str | None
     level_number: Finite | None

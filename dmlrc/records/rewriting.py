@@ -26,7 +26,7 @@ from typing import Any
 
 import pandas as pd
 
-from dmlrc import locks, names, records
+from dmlrc import names, records
 from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.protocol import default_settings, digest
 
@@ -45,7 +45,7 @@ def rewrite(root: Path) -> Iterator[str]:
         with contextlib.ExitStack() as stack:
             try:
                 for file in (held := _locks(root, name)):
-                    stack.enter_context(locks.kept(file, "in use"))
+                    stack.enter_context(paths.kept(file, "in use"))
             except DmlrcError:
                 yield f"{name} is left as it is: a process runs it"
                 continue

@@ -1,6 +1,6 @@
 """How much of a study is recorded, told by file names and a few columns: for lists, which read no record whole.
 
-What a run would do is told by `dmlrc.schedule.progress`, which reads the records and knows which of them are stale or
+What a run would do is told by `dmlrc.plan.progress`, which reads the records and knows which of them are stale or
 failed.
 """
 

@@ -1,4 +1,4 @@
-"""How the data sets of features of the package are made: `python -m dmlrc.feature_sets grocery-lite0`.
+"""How the data sets of features of the package are made: `python -m dmlrc.studies.feature_sets grocery-lite0`.
 
 It wants the photographs in $DMLRC_DATA, and takes about three minutes on one core.
 """

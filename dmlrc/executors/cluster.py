@@ -1,4 +1,4 @@
-"""The workers of a Dask cluster as an executor, for `dmlrc.study.run`."""
+"""The workers of a Dask cluster as an executor, for `dmlrc.run.run`."""
 
 import contextlib
 import logging
@@ -9,9 +9,10 @@ from concurrent.futures.process import BrokenProcessPool
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from dmlrc import extras, provenance
+from dmlrc import errors
 from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.executors import by_value, call
+from dmlrc.records import provenance
 
 if TYPE_CHECKING:
     import distributed
@@ -34,7 +35,7 @@ class Dask(Executor):
     """
 
     def __init__(self, cluster: "str | distributed.Client | distributed.deploy.Cluster"):
-        extras.require("dask", "a Dask cluster")
+        errors.require("dask", "a Dask cluster")
         import distributed
 
         self._name = cluster if isinstance(cluster, str) else "this cluster"
@@ -155,7 +156,7 @@ def versions() -> dict[str, str]:
 
 def _asked_of_workers() -> Callable[[], dict[str, str]]:
     def ask() -> dict[str, str]:  # defined here, so that a worker without dmlrc can say so
-        from dmlrc.cluster import versions
+        from dmlrc.executors.cluster import versions
 
         return versions()
 

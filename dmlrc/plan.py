@@ -1,0 +1,371 @@
+"""What of a study is finished and what is to be run next, from the records alone.
+
+Nothing here trains, and nothing imports torch.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dmlrc import records, search
+from dmlrc.errors import DmlrcError, UsageError
+from dmlrc.methods import PRETRAINED, Method
+from dmlrc.protocol import Protocol, Study
+from dmlrc.records import fingerprint
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A trial or a rerun of one method, everything that it needs: it can be sent to another process."""
+
+    study: str
+    digest: str  # of the study's configuration, see `dmlrc.protocol.digest`
+    dataset: str
+    protocol: Protocol
+    class_order: str
+    study_seed: int
+    method: Method | None  # None: the pretrained trunk
+    repetition: int
+    kind: str  # "trial", "rerun" or "pretrained"
+    number: int
+    params: dict[str, float]
+    contents: str | None = None  # of one's own images, see `dmlrc.data.contents`
+    proposals: int = 1  # of its search at a time
+    fingerprint: dict[str, Any] | None = None  # of the method, made where its source is: a worker may not have it
+    keeps_model: bool = False  # of a rerun: its record comes with the model, see `dmlrc.models.saved`
+
+    @property
+    def seed(self) -> int:
+        """The seed of the repetition; of the first one, that of the study."""
+        return repetition_seed(self.study_seed, self.repetition)
+
+    def __str__(self) -> str:
+        return f"{self.method.name if self.method else PRETRAINED} {self.kind} {self.number}"
+
+
+def repetition_seed(study_seed: int, repetition: int) -> int:
+    """The seed of a whole search and its reruns. The splits keep that of the study."""
+    if not repetition:
+        return study_seed
+    return int(np.random.SeedSequence([study_seed, repetition]).generate_state(1)[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """What runs one after the other: a method's trials in one repetition, then its reruns.
+
+    method: None for the untrained trunk, whose chain is a single unit.
+    """
+
+    method: Method | None
+    repetition: int = 0
+
+    @property
+    def name(self) -> str:
+        """The name under which its units are recorded."""
+        return self.method.name if self.method else PRETRAINED
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What tells it apart in a study."""
+        return self.name, self.repetition
+
+
+@dataclass(frozen=True)
+class Outdated:
+    """The recorded units of a method of another fingerprint, and what changed of the method, a few words each."""
+
+    method: str
+    units: tuple[Mapping, ...]
+    changed: tuple[str, ...]
+
+
+class Plan:
+    """What of a study is finished, what counts no longer and why, and what can be run next.
+
+    It is made once, from the records; whoever runs a unit adds its record.
+
+    Parameters
+    ----------
+    study : Study
+    methods : sequence of Method, optional
+        Only these, which need not be the study's own; default all of the study.
+    beside : sequence of mappings
+        Finished units of another study that count as this one's where it has none of its own, as
+        `records.finished_units` gives them.
+    models : bool
+        Whether a rerun is finished only with its model beside its record.
+
+    Attributes
+    ----------
+    chains : list of Chain
+    ended : list of mappings
+        The recorded units that the budget asks for, those that failed among them.
+    stale : list of mappings
+        Reruns of another setting than the best trial's, which are made again.
+    outdated : list of Outdated
+        Units of methods that have changed since, which are made again.
+
+    Raises
+    ------
+    DmlrcError
+        For a unit whose parameters are no point of its method's space, and for records of another configuration.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        methods: Sequence[Method] | None = None,
+        beside: Iterable[Mapping] = (),
+        models: bool = False,
+    ):
+        self.study, self.models = study, models
+        self.chains = _chains(study, study.methods if methods is None else methods)
+        self.ended: list[Mapping] = []
+        self.stale: list[Mapping] = []
+        recorded, changed = _of_today(_recorded(study, beside), self.chains)
+        self.outdated = changed
+        self._done: dict[tuple, dict[tuple, Mapping]] = {}
+        for chain in self.chains:
+            counting, stale = _counting(study, chain, recorded.get(chain.key, []))
+            self.ended += counting
+            self.stale += stale
+            # what failed is tried again: what killed its workers may be over
+            finished = [unit for unit in counting if unit.get("state") != "failed" and not self._lacks_model(unit)]
+            self._done[chain.key] = {(unit["kind"], unit["number"]): unit for unit in finished}
+
+    def _lacks_model(self, unit: Mapping) -> bool:
+        is_rerun = (unit["kind"], unit.get("state")) == ("rerun", "complete")
+        return self.models and is_rerun and not records.model_path(unit, self.study.name).exists()
+
+    def keep(self, chains: Iterable[Chain]) -> None:
+        """Leave all other chains out."""
+        kept = {chain.key for chain in chains}
+        self.chains = [chain for chain in self.chains if chain.key in kept]
+
+    def add(self, record: Mapping) -> None:
+        """Take up the record of a unit that has ended."""
+        self._done[record["method"], record["repetition"]][record["kind"], record["number"]] = record
+
+    def done(self, chain: Chain) -> list[Mapping]:
+        """The finished units of a chain."""
+        return list(self._done[chain.key].values())
+
+    def next_units(self, chain: Chain, proposals: int = 1) -> list[Unit]:
+        """What a chain can run now, see `next_units`."""
+        units = next_units(self.study, chain, self.done(chain), proposals)
+        return [replace(unit, keeps_model=self.models and unit.kind == "rerun") for unit in units]
+
+    def lacks_trials(self, chain: Chain) -> bool:
+        """Whether the search of a chain is not whole yet."""
+        trials = sum(unit["kind"] == "trial" for unit in self.done(chain))
+        return chain.method is not None and trials < self.study.budget.trials
+
+    @property
+    def searched(self) -> list[Chain]:
+        """The chains of methods whose search is whole."""
+        return [chain for chain in self.chains if chain.method and not self.lacks_trials(chain)]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is to be run."""
+        return not self.outdated and not any(self.next_units(chain) for chain in self.chains)
+
+    @property
+    def finished(self) -> int:
+        """How many units are finished."""
+        return sum(len(self._done[chain.key]) for chain in self.chains)
+
+    @property
+    def total(self) -> int:
+        """How many units these chains have."""
+        of_method = self.study.budget.trials + self.study.budget.reruns
+        return sum(of_method if chain.method else 1 for chain in self.chains)
+
+    @property
+    def never_made(self) -> int:
+        """How many reruns are never made, since no trial of their whole search has a result."""
+        empty = [chain for chain in self.searched if self.study.budget.trials and not search.best(self._trials(chain))]
+        return len(empty) * self.study.budget.reruns
+
+    def _trials(self, chain: Chain) -> list[Mapping]:
+        return [unit for unit in self.done(chain) if unit["kind"] == "trial"]
+
+    def warnings(self) -> list[str]:
+        """The stale reruns, as said to a user."""
+        return [
+            f"rerun {unit['number']} of {unit['method']} in the records of study {self.study.name!r}, repetition "
+            f"{unit['repetition']}, took another setting than the best trial's: `dmlrc study run` makes it again"
+            for unit in self.stale
+        ]
+
+
+def _chains(study: Study, methods: Sequence[Method]) -> list[Chain]:
+    """All chains of these methods in a study, and that of the untrained trunk.
+
+    What chooses a learning rate reads no test class, and so has none of the trunk.
+    """
+    if any(method.name == PRETRAINED for method in methods):
+        raise UsageError(f"a method cannot be called {PRETRAINED!r}: that is the row of the untrained trunk")
+    untrained = [] if study.kind == "rates" else [Chain(None)]
+    return untrained + [Chain(method, repetition) for repetition in range(study.repetitions) for method in methods]
+
+
+def _recorded(study: Study, beside: Iterable[Mapping]) -> list[Mapping]:
+    """What is recorded of a study, and of what stands beside it the units that it has not."""
+    own = records.finished_units(study.name, study.configuration())
+    known = {_key(unit) for unit in own}
+    return own + [unit for unit in beside if _key(unit) not in known]
+
+
+def _key(unit: Mapping) -> tuple:
+    return unit["method"], unit["repetition"], unit["kind"], unit["number"]
+
+
+def _of_today(units: Iterable[Mapping], chains: Sequence[Chain]) -> tuple[dict[tuple, list[Mapping]], list[Outdated]]:
+    """The units of these chains, by chain, and those of methods that have changed since, by method."""
+    prints = {chain.key: fingerprint.of(chain.method) for chain in chains if chain.method}
+    untrained = Chain(None).key
+    of_today: dict[tuple, list[Mapping]] = {}
+    others: dict[str, list[tuple[Mapping, Sequence[str]]]] = {}
+    for unit in units:
+        key = unit["method"], unit["repetition"]
+        if key in prints and (changed := fingerprint.differences(unit["fingerprint"], prints[key])):
+            others.setdefault(unit["method"], []).append((unit, changed))
+        elif key in prints or key == untrained:
+            of_today.setdefault(key, []).append(unit)
+    return of_today, [
+        Outdated(name, tuple(unit for unit, _ in pairs), tuple({word: None for _, words in pairs for word in words}))
+        for name, pairs in others.items()
+    ]
+
+
+def _counting(study: Study, chain: Chain, own: Sequence[Mapping]) -> tuple[list[Mapping], list[Mapping]]:
+    """Those of a chain's units that the budget asks for, and the reruns of another setting than the best trial's.
+
+    While a trial is missing nobody knows which is the best, and all reruns count.
+    """
+    if chain.method is None:
+        return list(own), []
+    asked = {"trial": study.budget.trials, "rerun": study.budget.reruns}
+    within = [unit for unit in own if unit["number"] < asked[unit["kind"]]]
+    trials = [unit for unit in within if unit["kind"] == "trial"]
+    if study.budget.trials:
+        for unit in within:
+            _check_params(study, chain.method, unit)
+    if len(trials) < study.budget.trials:
+        return within, []
+    best = search.best(trials) if trials else {"params": chain.method.settings}
+    reruns = [unit for unit in within if unit["kind"] == "rerun"]
+    counting = [unit for unit in reruns if best and _is_of(unit, best)]
+    return trials + counting, [unit for unit in reruns if not (best and _is_of(unit, best))]
+
+
+def _is_of(rerun: Mapping, best: Mapping) -> bool:
+    """Whether a rerun took the setting of the best trial; in the oldest records that was not written down."""
+    return rerun["params"] is None or dict(rerun["params"]) == dict(best["params"])
+
+
+def _check_params(study: Study, method: Method, unit: Mapping) -> None:
+    misfit = method.misfit(unit["params"]) if unit["params"] is not None else None  # the oldest reruns do not say
+    if misfit:
+        raise DmlrcError(
+            f"{unit['kind']} {unit['number']} of {method.name} in the records of study {study.name!r}, repetition "
+            f"{unit['repetition']}, {misfit}: move its record away, and it is made again; if the space was changed on "
+            "purpose, give the method another name"
+        )
+
+
+def next_units(study: Study, chain: Chain, done: Sequence[Mapping] = (), proposals: int = 1) -> list[Unit]:
+    """What a chain can run now: trials, then reruns of the best, then nothing.
+
+    The trials of a search come in batches: each is proposed from the values of those before its batch and the
+    hyperparameters of those before it in the batch. So what a trial is does not depend on which of its batch ended
+    first, and one that is missing is made again as it was. Reruns depend on no other, and all that are missing come
+    together. A rerun of another setting than the best trial's is stale and made again. Without trials in the budget,
+    the reruns take the method's fixed settings.
+
+    done: the chain's finished units. proposals: how many trials are proposed at a time.
+
+    Raises UsageError if a method without trials has hyperparameters to search.
+    """
+    method, budget = chain.method, study.budget
+    if method is None:
+        return [] if done else [_unit(study, chain, PRETRAINED, 0, {})]
+    if not budget.trials and method.space:
+        raise UsageError(f"study {study.name} has no trials, but method {method.name!r} has parameters to search")
+    trials = {unit["number"]: unit for unit in done if unit["kind"] == "trial"}
+    for first in range(0, budget.trials, proposals):
+        batch = range(first, min(first + proposals, budget.trials))
+        if missing := [number for number in batch if number not in trials]:
+            params = _batch(method, trials, batch, repetition_seed(study.seed, chain.repetition))
+            return [_unit(study, chain, "trial", number, params[number], proposals) for number in missing]
+    best = search.best(list(trials.values())) if budget.trials else {"params": method.settings}
+    if best is None:
+        return []
+    reruns = {unit["number"] for unit in done if unit["kind"] == "rerun" and _is_of(unit, best)}
+    missing = [number for number in range(budget.reruns) if number not in reruns]
+    return [_unit(study, chain, "rerun", number, best["params"]) for number in missing]
+
+
+def _batch(method: Method, trials: Mapping[int, Mapping], batch: range, seed: int) -> dict[int, Mapping[str, float]]:
+    """The hyperparameters of the trials of a batch, of which some may be finished. trials: the finished ones."""
+    before, params = [trials[number] for number in range(batch.start)], {}
+    for number in batch:
+        found = trials.get(number)
+        params[number] = found["params"] if found else search.propose(method, before, seed, list(params.values()))
+    return params
+
+
+def rerun(study: Study, method: Method, recorded: Mapping) -> Unit:
+    """A recorded rerun, with its repetition, rerun and params, to be run once more: it gives the same model again."""
+    return _unit(study, Chain(method, recorded["repetition"]), "rerun", recorded["rerun"], recorded["params"])
+
+
+def _unit(study: Study, chain: Chain, kind: str, number: int, params: Mapping[str, float], proposals: int = 1) -> Unit:
+    method = chain.method
+    return Unit(
+        study=study.name,
+        digest=study.digest,
+        dataset=study.dataset,
+        protocol=study.protocol_of(method),
+        class_order=study.class_order,
+        study_seed=study.seed,
+        method=method,
+        repetition=chain.repetition,
+        kind=kind,
+        number=number,
+        params=dict(params),
+        contents=study.contents,
+        proposals=proposals,
+        fingerprint=fingerprint.of(method) if method else None,
+    )
+
+
+def progress(study: Study) -> tuple[int, int]:
+    """How many units of a study are finished, here or committed, and how many it has."""
+    if is_published_whole(study):
+        return study.units, study.units
+    plan = Plan(study)
+    return plan.finished + plan.never_made, plan.total
+
+
+def is_published_whole(study: Study) -> bool:
+    """Whether a study is committed whole, of the methods of today, and nothing was made here: no frame is read."""
+    if not records.is_published_whole(study):
+        return False
+    prints = {method.name: fingerprint.of(method) for method in study.methods}
+    return not any(
+        name in prints and fingerprint.differences(each, prints[name])
+        for name, each in records.published_fingerprints(study.name)
+    )
+
+
+def problems(study: Study) -> list[str]:
+    """What is wrong with the records of a study, here and committed, a sentence each; see `dmlrc study check`."""
+    try:
+        return records.problems(study.name) or Plan(study).warnings()
+    except DmlrcError as error:
+        return [str(error)]

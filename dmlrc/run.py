@@ -1,0 +1,365 @@
+"""How a study is run: search (validation folds only), reruns of the best trial with new seeds, then the test half.
+
+A finished unit is a record on disk, and what to do next follows from the records alone: a `Plan` is made of them once,
+then units are proposed, handed out, and their records written, until nothing is left.
+"""
+
+import contextlib
+import math
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from dmlrc import data, errors, models, plan, preflight, records
+from dmlrc.errors import DmlrcError, UsageError
+from dmlrc.executors import pool
+from dmlrc.executors.cluster import Dask
+from dmlrc.inputs import device, load_images, prepare
+from dmlrc.methods import Method
+from dmlrc.plan import Chain, Outdated, Plan, Unit
+from dmlrc.protocol import Study
+from dmlrc.records import provenance
+from dmlrc.unit import defaults, failed, run_unit
+
+
+def run(
+    study: Study,
+    methods: Sequence[Method] | None = None,
+    executor: Executor | None = None,
+    workers: int | None = None,
+    searched_only: bool = False,
+    proposals: int = 1,
+    seconds: float | None = None,
+    save_models: bool = False,
+    beside: Iterable[Mapping] = (),
+) -> None:
+    """Run what is missing of a study; a record is written as each trial or rerun ends.
+
+    Stopped at any moment, the next call goes on where this one was. A unit that failed is tried again. Records of a
+    method that has changed since are not used: they are set aside, and what changed is said on standard error. (Of a
+    loss of this library its name alone is known, see `dmlrc.records.fingerprint`.) Several processes may run a study
+    at once, each other methods of it, as the jobs of an array do. A method for whose batches or splits the data is too
+    small is left out, which is said too; all others are run.
+
+    Parameters
+    ----------
+    study : Study
+    methods : sequence of Method, optional
+        Only these, which need not be the study's own; default all of the study.
+    executor : concurrent.futures.Executor, optional
+        Of processes; for a Dask cluster `dmlrc.executors.cluster.Dask`. Default a `pool` of `workers`.
+    workers : int, optional
+        How many units are handed out at most at once; default as many as can run with an executor, else one. A cluster
+        never gets more than its workers can run at once.
+    searched_only : bool
+        The reruns of searches that are whole, and nothing else.
+    proposals : int
+        How many trials of a search run at a time; more finish earlier and search less well, see
+        `dmlrc.plan.next_units`. The reruns after it run at a time as `workers` allow.
+    seconds : float, optional
+        After which this returns, whatever is left. No unit is begun of which the slowest so far would not end in time;
+        what is still under way at the end is given up. This process alone cannot be stopped in a unit.
+    save_models : bool
+        Also keep the model of every rerun, beside its record (`dmlrc.records.model_path`), for `dmlrc.models.load`; a
+        rerun without one is made again, and gives the same numbers.
+    beside : sequence of mappings
+        Finished units of another study that count as this one's, see `dmlrc.plan.Plan`.
+
+    Raises
+    ------
+    UsageError
+        For a name in the place of a study or a method, for a method that has the name of another one, for an executor
+        of threads, and where the data is too small for all methods, or for one of those that were asked for.
+    DmlrcError
+        Where another process runs one of them.
+    """
+    if isinstance(executor, ThreadPoolExecutor):
+        raise UsageError("units cannot run in threads, whose random numbers would mix: use an executor of processes")
+    if not isinstance(study, Study) or not all(isinstance(method, Method) for method in methods or ()):
+        raise UsageError(
+            "a study and its methods are wanted themselves, not their names: `dmlrc.studies.get` finds a study by its "
+            "name, and the study's `method` one of its methods"
+        )
+    chosen = study.methods if methods is None else methods
+    preflight.check_names(study, chosen)
+    if methods is None and plan.is_published_whole(study) and not save_models:
+        return
+    limit = Limit(seconds)
+    with records.running(study.name, [method.name for method in chosen]):
+        todo = Plan(study, chosen, beside, save_models)
+        if searched_only:
+            todo.keep([chain for chain in todo.chains if not chain.method or chain in todo.searched])
+        for sentence in todo.warnings():
+            print(sentence, file=sys.stderr)
+        if todo.is_done:
+            return
+        if any(map(todo.lacks_trials, todo.chains)):
+            errors.require("search", "a search for hyperparameters")
+        fitting = preflight.fitting(study, chosen, named=methods is not None)
+        todo.keep([chain for chain in todo.chains if not chain.method or chain.method in fitting])
+        most = workers or (len(todo.chains) * max(proposals, study.budget.reruns) if executor else 1)
+        _run(todo, fitting, executor, Dispatch(most, proposals, limit))
+
+
+def _run(todo: Plan, methods: Sequence[Method], executor: Executor | None, how: "Dispatch") -> None:
+    """Run what is left of a plan, whose methods no other process runs, and write each record as it ends."""
+    study = todo.study
+    if study.protocol.computes_once:  # here, with all threads, and not in each worker again
+        with defaults():
+            prepare(study.dataset, study.effective_protocol, study.class_order, study.seed, study.contents)
+    for outdated in todo.outdated:
+        if outdated.method in {method.name for method in methods}:  # else nothing would take the place of its records
+            _set_aside(study, outdated)
+    begun = False
+    bar = tqdm(total=todo.total, initial=todo.finished, desc=study.name)
+    # what is given up at the limit of time leaves by an error, on which a pool does not wait for it
+    in_time = contextlib.suppress(_TimeUpError)
+    with in_time, contextlib.nullcontext(executor) if executor else pool(how.most) as used, bar:
+        for record in how.records(todo, used, bar):
+            if not begun:  # a run that fails before its first unit leaves nothing behind
+                _begin(study, methods)
+                begun = True
+            _write(study.name, record)
+            todo.add(record)
+            if record["state"] == "failed":
+                unit = f"{record['method']} {record['kind']} {record['number']}"
+                bar.write(f"{study.name}: {unit} failed: {record['reason']}", file=sys.stderr)
+            bar.update()
+    for chain in todo.chains:
+        units = todo.done(chain) if chain.method else []
+        if units and not any(unit["state"] == "complete" for unit in units):
+            print(
+                f"{study.name}: {chain.name} comes to no result, since every trial {units[-1]['state']}: "
+                f"{units[-1]['reason']}",
+                file=sys.stderr,
+            )
+
+
+def _begin(study: Study, methods: Sequence[Method]) -> None:
+    """Write the study's meta.json, with the facts of its data set and of this machine; beside records it may grow.
+
+    methods: those that are run, which need not be the study's own.
+    """
+    with records.writing_meta(study.name) as path:
+        records.write_json(path, _grown(study, methods, path) if records.is_begun(study.name) else _new(study, methods))
+
+
+def _new(study: Study, methods: Sequence[Method]) -> dict[str, Any]:
+    images = load_images(study.dataset, study.effective_protocol)
+    facts = {
+        "name": study.dataset,
+        "images": len(images.labels),
+        "classes": len(images.class_names),
+        "shape": list(images.shape),
+    }
+    return study.configuration() | {
+        "data": facts,
+        "environment": provenance.environment(device()),
+        "settings": {method.name: dict(method.settings) for method in study.methods},
+        "changes": _changes({}, [*study.methods, *methods]),
+        "inputs": _inputs(study),
+        "commit": provenance.commit(),
+        "created": provenance.now(),
+    }
+
+
+def _grown(study: Study, methods: Sequence[Method], path: Path) -> dict[str, Any]:
+    before = records.read_raw_meta(path)
+    inputs = before.get("inputs", {}) | (now := _inputs(study))
+    for name, digest in before.get("inputs", {}).items():
+        if now.get(name, digest) != digest:
+            raise DmlrcError(
+                f"the {name} are others than those with which study {study.name!r} was begun: put them back, or give "
+                "the study another name"
+            )
+    settings = {method.name: dict(method.settings) for method in methods if method in study.methods}
+    of_methods = {
+        "settings": before.get("settings", {}) | settings,
+        "changes": _changes(before.get("changes", {}), methods),
+        "inputs": inputs,
+    }
+    return before | records.grown(before, study.configuration()) | of_methods
+
+
+def _inputs(study: Study) -> dict[str, str]:
+    """What is read from files of a known name, by its contents: the images of a data set, the weights of a trunk."""
+    weights = study.protocol.weights
+    digests = {
+        f"images of {study.dataset!r}": data.digest(study.dataset),
+        f"weights {weights!r}": models.weights_digest(weights),
+    }
+    return {name: digest for name, digest in digests.items() if digest}
+
+
+def _changes(before: Mapping[str, Mapping], methods: Sequence[Method]) -> dict[str, dict]:
+    """What each method changes of the protocol, where it changes something. before: of those that may have run."""
+    changes = {**before, **{method.name: dict(method.changes) for method in methods}}
+    return {name: changed for name, changed in changes.items() if changed}
+
+
+def _write(study: str, record: dict) -> None:
+    """Write a record, and before it the model that came with it; in the place of one that failed, or is stale.
+
+    A rerun that was made again for its model alone, and came to the same scores, keeps its record.
+    """
+    if model := record.pop("model", None):
+        records.write_whole(records.model_path(record, study), model)
+        if records.is_repeated(record, study):
+            return
+    records.set_aside(study, [record])
+    records.write_unit(record, study)
+
+
+def _set_aside(study: Study, outdated: Outdated) -> None:
+    """Set the records of a method aside that has changed since, and say so."""
+    folder = records.set_aside(study.name, outdated.units)
+    kinds = Counter(unit["kind"] for unit in outdated.units)
+    count = " and ".join(f"{number} {kind}{'s' if number > 1 else ''}" for kind, number in kinds.items())
+    where = f"are kept in {folder}" if folder else "stay where they are, unused"
+    print(
+        f"{study.name}: method {outdated.method!r} has changed since it was run ({'; '.join(outdated.changed)}): "
+        f"{count} will be made again; the earlier records {where}",
+        file=sys.stderr,
+    )
+
+
+class _TimeUpError(Exception):
+    """Some units are under way when the time is over."""
+
+
+class Limit:
+    """How long a call may work, in seconds from now; None: as long as it takes."""
+
+    def __init__(self, seconds: float | None):
+        self._end = math.inf if seconds is None else time.monotonic() + seconds
+        self._slowest = 0.0
+
+    @property
+    def left(self) -> float:
+        return max(0.0, self._end - time.monotonic())
+
+    @property
+    def is_near(self) -> bool:
+        """Whether a unit that takes as long as the slowest so far would not end in time."""
+        return self.left <= self._slowest
+
+    def took(self, seconds: float) -> None:
+        """Note that a unit has ended, so long after it was handed out."""
+        self._slowest = max(self._slowest, seconds)
+
+
+MOST_DEATHS = 3
+"""How many workers a unit may kill before it is recorded as failed."""
+_GLANCE = 10  # seconds after which a cluster is looked at again: workers may have come
+
+
+@dataclass
+class _Batch:
+    """The units of a chain that run side by side; its next ones are proposed once all of them have ended."""
+
+    chain: Chain
+    left: int
+
+
+@dataclass
+class _Task:
+    """A unit on its way: how many workers it has killed, and when it was handed out."""
+
+    unit: Unit
+    batch: _Batch
+    deaths: int = 0
+    begun: float = field(default_factory=time.monotonic)
+
+
+@dataclass
+class Dispatch:
+    """How units are handed out: `most` at once, a search's trials `proposals` at a time, within a limit of time."""
+
+    most: int
+    proposals: int
+    limit: Limit
+
+    def records(self, todo: Plan, executor: Executor, bar: tqdm) -> Iterator[dict]:
+        """Yield each record as its unit ends; the caller adds it to the plan before the chain's next are proposed.
+
+        A method's trials follow one another, since each is proposed from those before it, and its reruns run side by
+        side; as many units run at once as a cluster has workers, which may come and go.
+        """
+        # the last methods first: SoftTriple's steps are the dearest, and a long chain at the end leaves workers idle
+        waiting = todo.chains[::-1]
+        waiting.sort(key=lambda chain: chain.repetition)
+        ready: list[_Task] = []
+        pending: dict[Future, _Task] = {}
+        try:
+            while waiting or ready or pending:
+                width = min(self.most, executor.slots()) if isinstance(executor, Dask) else self.most
+                while (waiting or ready) and len(pending) < width and not self.limit.is_near:
+                    if ready:
+                        task = ready.pop(0)
+                        pending[_handed_out(executor, task, bar)] = task
+                    else:
+                        units = todo.next_units(chain := waiting.pop(0), self.proposals)
+                        batch = _Batch(chain, len(units))
+                        ready = [_Task(unit, batch) for unit in units]
+                if not pending:  # what is left would not end in time
+                    return
+                for task, record in self._ended(pending, bar):
+                    if record is None:
+                        pending[_handed_out(executor, task, bar)] = task
+                        continue
+                    yield record
+                    task.batch.left -= 1
+                    if not task.batch.left:
+                        waiting.insert(0, task.batch.chain)
+        except Exception:  # what ended well beside it is recorded all the same
+            yield from [future.result() for future in pending if future.done() and not future.exception()]
+            raise
+
+    def _ended(self, pending: dict[Future, _Task], bar: tqdm) -> Iterator[tuple[_Task, dict | None]]:
+        """Wait for some tasks, and yield each with its record; None where its worker died and it is to run again."""
+        finished, _ = wait(pending, timeout=min(_GLANCE, self.limit.left), return_when=FIRST_COMPLETED)
+        if not finished and not self.limit.left:
+            raise _TimeUpError
+        for future in finished:
+            task = pending.pop(future)
+            self.limit.took(time.monotonic() - task.begun)
+            if not isinstance(future.exception(), BrokenProcessPool):
+                yield task, future.result()
+                continue
+            task.deaths += 1
+            bar.write(f"the worker that ran {task.unit} died ({task.deaths} of {MOST_DEATHS} times)", file=sys.stderr)
+            reason = (
+                f"each of {task.deaths} workers that ran it died, perhaps for want of memory; the next "
+                "`dmlrc study run` tries it again"
+            )
+            yield task, failed(task.unit, reason) if task.deaths == MOST_DEATHS else None
+
+
+def _handed_out(executor: Executor, task: _Task, bar: tqdm) -> Future:
+    """Submit a task. Raises DmlrcError for an executor whose processes are gone for good."""
+    bar.set_postfix_str(str(task.unit))
+    task.begun = time.monotonic()
+    try:
+        return executor.submit(run_unit, task.unit)
+    except BrokenProcessPool:  # of an executor that starts no new process, unlike `Workers` and `Dask`
+        raise DmlrcError(
+            f"the executor's processes are gone, perhaps for want of memory, and {task.unit.study} has work left: run "
+            "it again, finished records are kept"
+        ) from None
+
+
+def export(study: Study) -> Path:
+    """Write the records made here to results/, to be committed; a study is published once it is complete."""
+    if records.is_begun(study.name):  # with --repetitions it may have more than are its own
+        begun = records.load(study.name).meta.get("repetitions", 1)
+        study = replace(study, repetitions=max(study.repetitions, begun))
+    finished, total = plan.progress(study)
+    return records.export(study.name, finished == total)

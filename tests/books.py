@@ -1,0 +1,166 @@
+"""Books that the tests of several files look at: each is executed once in a worker, in its process, and built once."""
+
+import shutil
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import nbformat
+import pytest
+from factories import write_fake_experiments, write_fake_study
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+
+from dmlrc import studies
+from dmlrc.papers import musgrave2020
+from dmlrc.report import build, editions, fanova, golden
+
+ROOT = Path(__file__).parents[1]
+MADE, PUBLISHED = "made", "published"
+GOLDEN = golden.written(ROOT / "tests" / "golden")
+STUDIES = "grocery-quick,grocery-frozen-rate1e-4"
+METHODS = ("contrastive", "snr", "soft_triple", "proxy_anchor")  # in one of the made-up studies, snr diverged
+SMALL = {  # where no record saves the chapter from computing
+    "02_which_score_to_trust": 'num_points, class_counts, trunks, trunk_classes = 300, "10,100", "conv4", "12"',
+    "11_roth2020": "toy_seeds = 1",
+}
+# What users may name: a folder of images, and the row of a loss of their own, as `notebooks/fork_a_loss.ipynb` shows it
+NAMED = "<script>alert(1)<x> & $x$ `y` *z* [u](v) {cite:p}`w`"
+FOLDER = f"folder:/tmp/{NAMED}"
+ROW = "a <img src=x onerror=alert(1)> & $x$ | `y` *z* ```"
+OWN_ROW = f"""
+from dataclasses import replace
+mine = tables.METHODS | {{"contrastive": replace(tables.METHODS["contrastive"], label={ROW!r})}}
+accuracy = tables.accuracy(edition[1])
+cells, marks = page.results(accuracy, *labels.dimensions(edition[1]), tables.status(edition[1], mine), mine)
+publish.table("own-row", cells, labels.prose({ROW!r}), marks=marks)
+told = labels.prose({ROW!r}) + " stands where its numbers are, beside all other methods of this made-up study."
+publish.figure("own-figure", figures.results({{"own": accuracy}}, methods=mine), labels.prose({ROW!r}), told)
+publish.text(labels.prose({ROW!r}))
+"""
+
+_known: dict[str, "Book"] = {}
+
+
+@dataclass(frozen=True)
+class Book:
+    """A book whose chapters have been executed: its studies, its folder, and what it has of the files of `GOLDEN`."""
+
+    studies: str
+    home: Path
+    golden: dict[str, str]
+
+    @property
+    def chapters(self) -> Path:
+        return self.home / "book" / "chapters"
+
+    @cached_property
+    def pages(self) -> Path:
+        """The folder of its HTML."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("DMLRC_HOME", str(self.home))
+            return build.pages().parent
+
+
+def of(name: str, factory: pytest.TempPathFactory) -> Book:
+    """The book of made-up studies, or that of those whose records are committed."""
+    if name not in _known:
+        shown = STUDIES if name == MADE else ",".join(editions.names("published"))
+        home = checkout(factory.mktemp("home"))
+        with pytest.MonkeyPatch.context() as patch, golden.judging_once():
+            patch.setenv("DMLRC_HOME", str(home))
+            patch.delenv("DMLRC_RUNS", raising=False)
+            patch.delenv("DMLRC_DATA", raising=False)
+            patch.setenv("DMLRC_EXPORTS", str(home / "book" / "chapters" / "exports"))
+            patch.setattr(fanova, "TREES", 8)  # of 64, which the tests of tables and figures have
+            if name == MADE:
+                copy_measurements(home)
+                write_made_studies()
+            else:
+                for folder in ("results", "benchmarks"):
+                    (home / folder).symlink_to(ROOT / folder)
+            _known[name] = Book(shown, home, _chapters(shown, home))
+    return _known[name]
+
+
+def checkout(home: Path) -> Path:
+    """The folder with the notebooks and the pages of this checkout, and no chapter executed."""
+    shutil.copytree(ROOT / "book", home / "book", ignore=shutil.ignore_patterns("chapters", "_build"))
+    (home / "book" / "chapters").mkdir()
+    (home / "notebooks").symlink_to(ROOT / "notebooks")
+    shutil.copy(ROOT / "_config.yml", home)
+    return home
+
+
+def copy_measurements(home: Path) -> None:
+    """What is committed beside the records of studies: without it pages train toys and draw letters, for minutes."""
+    (home / "results").mkdir(exist_ok=True)
+    for path in (ROOT / "results").iterdir():
+        if path.is_file():
+            shutil.copy(path, home / "results")
+
+
+def _chapters(shown: str, home: Path) -> dict[str, str]:
+    """Write every chapter with its outputs; return what they have of the files of `GOLDEN`."""
+    found: dict[str, str] = {}
+    for page in build.chapters():
+        with golden.recorded(GOLDEN, shown=True) as files:
+            notebook = finished(page, shown)
+        nbformat.write(notebook, home / "book" / "chapters" / page.name)
+        found |= files
+    if shown != STUDIES:
+        found |= golden.verdicts("published")
+    return found
+
+
+def finished(page: build.Page, shown: str) -> nbformat.NotebookNode:
+    """A page with its outputs; of most methods the heading alone, since their pages are made of one notebook."""
+    if page.parameters and page.parameters["method"] not in METHODS:
+        return bare(page, shown)
+    return page.finished(executed(page.notebook, shown, page.parameters), shown.split(","))
+
+
+def bare(page: build.Page, shown: str) -> nbformat.NotebookNode:
+    """A page without outputs, to which links lead."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(f"# {page.name}")])
+    return page.finished(notebook, shown.split(","))
+
+
+def write_made_studies():
+    quick = studies.get("grocery-quick")
+    write_fake_study(study=quick.name, dataset=quick.dataset, protocol=quick.protocol, trials=3, reruns=2)
+    write_fake_experiments(quick.name)
+    write_fake_experiments("grocery-frozen-rate1e-4", missing=("roth2020-samplers", "zhai2019-shares", "oi2021-random"))
+    write_fake_study(
+        study="grocery-frozen-rate1e-4",
+        dataset=FOLDER,
+        protocol=musgrave2020.FROZEN,
+        trials=21,
+        reruns=3,
+        diverged=["snr"],
+        missing=["fast_ap"],
+    )
+
+
+def executed(path, edition, parameters):
+    """A notebook with its outputs, run in this process: a kernel for each would take most of a minute."""
+    notebook = nbformat.read(path, as_version=4)
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance()
+    if (path.stem, edition) == ("04_which_loss_wins", STUDIES):
+        notebook.cells.append(nbformat.v4.new_code_cell(OWN_ROW, metadata={"tags": ["remove-input"]}))
+    for cell in notebook.cells:
+        if cell.cell_type != "code":
+            continue
+        code = cell.source
+        if "parameters" in cell.metadata.get("tags", []):
+            code += f'\nstudies = "{edition}"\n' + (SMALL.get(path.stem, "") if edition == STUDIES else "")
+            code += "".join(f"\n{name} = {value!r}" for name, value in parameters.items())
+        with capture_output() as captured:
+            result = shell.run_cell(code)
+        assert result.success, f"{path.name}: {result.error_in_exec or result.error_before_exec!r}"
+        cell.outputs = [
+            nbformat.v4.new_output("display_data", output.data, metadata=output.metadata or {})
+            for output in captured.outputs
+        ]
+    return notebook

@@ -1,0 +1,32 @@
+"""Chapters of a study without any result: they say so, and none stops."""
+
+from pathlib import Path
+
+import nbformat
+import pytest
+from factories import NOTEBOOKS, fake_units, write_units
+
+from dmlrc import studies
+from dmlrc.report import fanova
+
+CHAPTERS = (
+    *("00_introduction", "04_which_loss_wins", "06_claimed_gains", "08_what_moves_a_score"),
+    *("10_choosing_a_loss", "17_report_card", "19_all_results"),
+)
+STUDY = studies.get("grocery-quick")
+EVERY = [method.name for method in STUDY.methods]
+
+
+@pytest.mark.parametrize(("what", "with_trunk"), [("diverged", True), ("diverged", False), ("missing", True)])
+def test_no_chapter_stops_where_no_method_has_a_result(what, with_trunk, home, monkeypatch):
+    monkeypatch.setenv("DMLRC_EXPORTS", str(home / "exports"))
+    monkeypatch.setattr(fanova, "TREES", 4)
+    for name in ("results", "benchmarks"):
+        (home / name).symlink_to(Path(__file__).parents[2] / name)
+    units, meta = fake_units(STUDY.name, STUDY.dataset, STUDY.protocol, **{what: EVERY})
+    write_units(units if with_trunk else units[1:], meta)
+    for name in CHAPTERS:
+        scope = {"__name__": "chapter"}
+        for cell in nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells:
+            if cell.cell_type == "code":
+                exec(cell.source, scope)

@@ -1,0 +1,170 @@
+"""Ends that were no answer: each wrong input ends in a sentence that names it and the way out."""
+
+import os
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import torchvision
+from PIL import Image
+
+from dmlrc import cli, comparison, data, losses, models, paths, records, run, studies
+from dmlrc.data import cache, download
+from dmlrc.data.decoding import Form
+from dmlrc.errors import DmlrcError, UsageError
+from dmlrc.methods import Method
+from dmlrc.report import build, console, parameters
+from dmlrc.studies import own
+
+WITH_PROXIES = ("proxy_nca", "cosface", "arcface", "soft_triple", "proxy_triplet", "proxy_anchor", "sphereface")
+
+
+@pytest.mark.parametrize("name", WITH_PROXIES)
+def test_embeddings_of_another_size_than_the_proxies(name):
+    loss = losses.create(name, num_classes=4, embedding_dim=8)
+    points = torch.nn.functional.normalize(torch.randn(8, 16), dim=1)
+    for given in (points, points.half(), points.tolist()):
+        with pytest.raises(
+            UsageError, match=r"embeddings of 8 numbers, and these have 16: make it with embedding_dim=16"
+        ):
+            loss(given, torch.arange(4).repeat_interleave(2))
+
+
+@pytest.mark.parametrize("network", [torchvision.models.resnet18(), torch.nn.ReLU(), "resnet18"])
+def test_a_network_that_does_not_say_how_many_features_it_gives(network):
+    with pytest.raises(UsageError, match="does not say how many features it gives"):
+        models.EmbeddingModel(network, 64)
+
+
+@pytest.mark.parametrize("name", ["conv4", "resnet18", "inception_v3"])
+def test_images_too_small_for_a_trunk(name):
+    trunk = models.create_trunk(name).eval()
+    if name == "resnet18":  # takes any
+        assert trunk(torch.rand(1, 3, 4, 4)).shape == (1, 512)
+        return
+    with pytest.raises(UsageError, match=rf"{name} cannot take images of 4 x 4 pixels .*crop_size"):
+        trunk(torch.rand(1, 3, 4, 4))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"sampler": "x"}, {"optimizer": "x"}, {"changes": {"sampler": "x"}}, {"changes": {"optimizer": "x"}}]
+)
+def test_a_sampler_or_an_optimiser_that_there_is_not_is_told_before_anything_runs(wrong):
+    mine = Method("mine", "contrastive", settings={"pos_margin": 0, "neg_margin": 1}, **wrong)
+    with pytest.raises(UsageError, match=r"unknown (sampler|optimizer) of method 'mine' 'x': known are"):
+        run.run(studies.get("glyphs-smoke"), [mine])
+    assert not paths.runs().exists()
+
+
+def test_a_file_that_only_imports_losses(tmp_path):
+    file = tmp_path / "theirs.py"
+    file.write_text("from torch.nn import TripletMarginLoss, CrossEntropyLoss\n")
+    with pytest.raises(UsageError, match=r"only imports TripletMarginLoss, CrossEntropyLoss, .*add methods = "):
+        comparison.read(file)
+    file.write_text("from torch.nn import TripletMarginLoss\n\n\ndef mine(x, y):\n    return x.sum()\n")
+    assert [each.name for each in comparison.read(file)] == ["mine"]
+
+
+def test_damaged_images_are_named_all_at_once(tmp_path):
+    files = [tmp_path / f"{number}.png" for number in range(4)]
+    for file in files:
+        Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(file)
+    files[1].write_bytes(b"no image")
+    with pytest.raises(DmlrcError, match=r"^image .*1\.png is damaged"):
+        cache.decoded("some", files, Form(8))
+    files[3].write_bytes(b"none either")
+    with pytest.raises(DmlrcError, match=r"^2 images cannot be read: image .*1\.png .*; image .*3\.png"):
+        cache.decoded("some", files, Form(8))
+
+
+@pytest.mark.parametrize("folder", [".hidden", "glyphs-smoke"])
+def test_an_empty_meta(folder, home):
+    file = home / "results" / folder / "meta.json"
+    file.parent.mkdir(parents=True)
+    file.write_text("{}")
+    if folder == ".hidden":
+        assert records.published() == []
+        return
+    for read in (records.published, lambda: records.load(folder)):
+        with pytest.raises(DmlrcError, match="does not say of which study and budget it is"):
+            read()
+
+
+def test_the_list_of_data_says_that_its_folder_is_missing(home, monkeypatch):
+    monkeypatch.delenv("DMLRC_DATA", raising=False)
+    assert console.data_sets()[-1].startswith("no data folder is named: set DMLRC_DATA")
+    monkeypatch.setenv("DMLRC_DATA", str(home / "none"))
+    assert (
+        console.data_sets()[-1]
+        == f"DMLRC_DATA names {home / 'none'}, where there is no folder: make it, or name another"
+    )
+    (home / "none").mkdir()
+    assert "DMLRC_DATA" not in console.data_sets()[-1]
+
+
+def test_a_download_that_fails_leaves_no_folders(home, monkeypatch):
+    monkeypatch.setattr(download, "_archive", lambda *_: (_ for _ in ()).throw(DmlrcError("no network")))
+    with pytest.raises(DmlrcError, match="no network"):
+        data.fetch("omniglot", home / "data")
+    assert not (home / "data").exists()
+
+
+@pytest.mark.parametrize("name", ["published", "quick", "index", "search", "-zz"])
+def test_names_that_no_study_can_have(name):
+    with pytest.raises(UsageError, match=rf"study .*{name}"):
+        own.check_name(name, set())
+    assert own.check_name("quick-one", set()) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (OSError(24, "Too many open files"), r"Too many open files: raise the limit of open files"),
+        (PermissionError(13, "Permission denied", "/clone/_build"), "with '?/clone/_build'?: make it writable"),
+        (MemoryError("Unable to allocate 135 GiB"), "the memory does not suffice .*135 GiB.*: take smaller images"),
+    ],
+)
+def test_what_the_machine_refuses_is_a_sentence(error, says, monkeypatch, capsys):
+    def refuse():
+        raise error
+
+    monkeypatch.setattr(cli, "app", refuse)
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    assert left.value.code == 1
+    assert re.match(f"dmlrc: .*{says}", capsys.readouterr().err)
+
+
+def test_relative_folders_are_the_same_for_the_chapters(home, monkeypatch):
+    monkeypatch.chdir(home)
+    monkeypatch.setenv("DMLRC_RUNS", "mine")
+    assert build._absolute()["DMLRC_RUNS"] == os.path.join(home, "mine")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "default", "wanted"),
+    [("counts", 10, "10,30", "10"), ("epochs", 3, 5, 3), ("train", True, False, True)],
+)
+def test_a_parameter_of_papermill_is_of_the_kind_that_the_notebook_takes(name, value, default, wanted):
+    assert parameters._as_wanted(name, value, default) == wanted
+
+
+@pytest.mark.parametrize(("value", "default"), [("abc", 5), (0, 5), (2.5, 5), (True, 5), (3, False)])
+def test_a_parameter_of_another_kind_is_refused(value, default):
+    with pytest.raises(UsageError, match="parameter 'x' is"):
+        parameters._as_wanted("x", value, default)
+
+
+def test_weights_that_were_replaced_are_noticed(tmp_path, monkeypatch):
+    file = tmp_path / "conv4.pth"
+    torch.save(models.create_trunk("conv4").state_dict(), file)
+    smoke = studies.get("glyphs-smoke")
+    mine = replace(smoke, name="mine", protocol=replace(smoke.protocol, weights=str(file)))
+    run.run(mine, [mine.method("contrastive")])
+    torch.save(models.create_trunk("conv4").state_dict(), file)
+    with pytest.raises(
+        DmlrcError, match=r"the weights .*conv4.pth' are others than those with which study 'mine' was begun"
+    ):
+        run.run(mine, [mine.method("triplet")])
