@@ -26,7 +26,7 @@ from typing import Any
 
 import pandas as pd
 
-from dmlrc import names, records
+from dmlrc import names, paths, records
 from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.protocol import default_settings, digest
 
