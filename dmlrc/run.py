@@ -93,16 +93,16 @@ def run(
     if methods is None and plan.is_published_whole(study) and not save_models:
         return
     limit = Limit(seconds)
-    with records.running(study.name, [method.name for method in chosen]):
-        todo = Plan(study, chosen, beside, save_models)
-        if searched_only:
-            todo.keep([chain for chain in todo.chains if not chain.method or chain in todo.searched])
-        for sentence in todo.warnings():
-            print(sentence, file=sys.stderr)
-        if todo.is_done:
-            return
-        if any(map(todo.lacks_trials, todo.chains)):
-            errors.require("search", "a search for hyperparameters")
+    todo = Plan(study, chosen, beside, save_models)
+    if searched_only:
+        todo.keep([chain for chain in todo.chains if not chain.method or chain in todo.searched])
+    for sentence in todo.warnings():
+        print(sentence, file=sys.stderr)
+    if todo.is_done:
+        return
+    if any(map(todo.lacks_trials, todo.chains)):
+        errors.require("search", "a search for hyperparameters")
+    with records.running(study.name, [chain.name for chain in todo.chains if chain.method]):
         fitting = preflight.fitting(study, chosen, named=methods is not None)
         todo.keep([chain for chain in todo.chains if not chain.method or chain.method in fitting])
         most = workers or (len(todo.chains) * max(proposals, study.budget.reruns) if executor else 1)

@@ -244,7 +244,7 @@ def test_spaces_settings_batches_and_changes_are_named_with_both_values():
 
 def test_it_is_the_same_in_another_process():
     code = (
-        "from dmlrc import fingerprint; from dmlrc.methods import Method\n"
+        "from dmlrc.records import fingerprint; from dmlrc.methods import Method\n"
         "def loss(e, l):\n    return sum(x in {'a', 'b', 'c'} for x in 'abc') * (lambda y: y)(e).sum()\n"
         "print(fingerprint.of(Method('mine', loss)))"
     )

@@ -390,7 +390,8 @@ def test_rmsprop_is_torchs_to_the_bit(momentum, decay):
 def test_rmsprop_needs_no_compiler():
     """Importing torch._dynamo costs more than a second in each worker; torch's own optimisers do."""
     script = (
-        "import sys, torch; from dmlrc import optimizers, training; weight = torch.zeros(3, requires_grad=True);"
+        "import sys, torch; from dmlrc import training; from dmlrc.training import optimizers;"
+        "weight = torch.zeros(3, requires_grad=True);"
         "weight.sum().backward()\n"
         "for name in ('rmsprop', 'sgd'):\n"
         "    made = optimizers.create(name, [dict(params=[weight], lr=0.1, weight_decay=0.0)], 0.9)\n"

@@ -36,6 +36,8 @@ POINTED_AT = (  # figures with marks that are hard to read off
     ("15_wrong_numbers", "findings-wrong-right"),
 )
 WIDTHS = (400, 900, 1400)
+SCROLLED = {"differences-grocery-frozen-rate1e-4", "results-all"}
+"""Tables that may move sideways in their own frame: all losses against all, and the list of everything."""
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +94,7 @@ def test_a_page_fits_every_window(opened, name):
     scrolled = page.eval_on_selector_all(
         ".dml-scroll", "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).map(each => each.ariaLabel)"
     )
-    assert not scrolled or name not in PAGES
+    assert name not in PAGES or not {*scrolled} - SCROLLED
 
 
 def test_the_first_screen_has_the_picture(opened):
@@ -177,7 +179,7 @@ def test_all_results_sort_and_filter(opened):
 
     def values():
         texts = table.locator(f"tbody tr:not([hidden]) > :nth-child({column})").all_inner_texts()
-        return [float(text.split()[0]) for text in texts]
+        return [float(text.split()[0]) for text in texts if text != "–"]  # of a method that came to no result
 
     before = values()
     head = table.locator("thead th").nth(column - 1)
@@ -194,9 +196,11 @@ def test_all_results_sort_and_filter(opened):
     page.get_by_label("setting", exact=True).select_option("separated (one model)")
     assert 0 < len(values()) < len(before)
     page.get_by_label("setting", exact=True).select_option("")
-    page.get_by_label("Method", exact=True).select_option("Triplet")
-    names = table.locator("tbody tr:not([hidden]) > :first-child").all_inner_texts()
-    assert set(names) == {"Triplet"}
+    study = page.get_by_label("study", exact=True)
+    study.select_option(index=1)
+    column = heads.index("study") + 1
+    shown = table.locator(f"tbody tr:not([hidden]) > :nth-child({column})").all_inner_texts()
+    assert set(shown) == {study.input_value()}
 
 
 def test_the_search_finds_a_method_by_its_label(browser, pages):

@@ -218,13 +218,13 @@ def test_a_published_book_begins_with_the_data_set_of_all_papers(home):
     )
     for name in (*complete, "grocery-frozen"):
         found = studies.get(name)
-        meta = {"budget": vars(found.budget), "complete": name in complete}
+        meta = {"study": name, "budget": vars(found.budget), "complete": name in complete}
         (home / "results" / name).mkdir(parents=True)
         (home / "results" / name / "meta.json").write_text(json.dumps(meta))
     assert editions.names("published") == ["cub200-2010-frozen", "cars196crops-frozen-rate1e-4"]
     path = home / "results" / "cars196crops-frozen"
     path.mkdir()
-    (path / "meta.json").write_text(json.dumps(meta | {"complete": True}))
+    (path / "meta.json").write_text(json.dumps(meta | {"study": path.name, "complete": True}))
     assert editions.names("published") == ["cub200-2010-frozen", "cars196crops-frozen"]  # its first run steps back
     assert editions.names("published,quick") == ["cub200-2010-frozen", "cars196crops-frozen", "grocery-quick"]
     assert editions.chapters("published,quick") == editions.names("published")
@@ -240,7 +240,7 @@ def test_a_run_of_the_readers_own_stands_beside_published_ones(home):
     assert not editions.is_yours("glyphs-smoke")  # there is nothing to tell it from
     found = studies.get("cub200-2010-frozen")
     (home / "results" / found.name).mkdir(parents=True)
-    meta = {"budget": vars(found.budget), "complete": True}
+    meta = {"study": found.name, "budget": vars(found.budget), "complete": True}
     (home / "results" / found.name / "meta.json").write_text(json.dumps(meta))
     assert editions.is_yours("glyphs-smoke")
     assert not editions.is_yours(found.name)

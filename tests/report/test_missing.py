@@ -41,5 +41,5 @@ def test_a_chapter_trains_what_it_lacks_and_shows_it(tmp_path, monkeypatch, caps
 def test_every_chapter_of_studies_can_train_them(path):
     cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
     if any("editions.load(studies" in cell for cell in cells):
-        assert any("editions.load(studies, train" in cell or "study.run(" in cell for cell in cells)
+        assert any("editions.load(studies, train" in cell or "run.run(" in cell for cell in cells)
         assert sum("\ntrain = False" in cell for cell in cells) == 1
