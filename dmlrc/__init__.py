@@ -14,6 +14,6 @@ __getattr__, __dir__, _ = lazy_loader.attach(
     submodules=[
         *("data", "losses", "metrics", "models"),
         *("comparison", "executors", "methods", "names", "papers", "paths", "plan", "preflight", "protocol"),
-        *("readiness", "records", "run", "studies", "study"),
+        *("records", "run", "studies", "study"),
     ],
 )

@@ -20,8 +20,8 @@ from dmlrc import data, models
 from dmlrc.data import FeatureSet, ImageSet, augment, cache
 from dmlrc.data.splits import Splits, halves, official, ratio_4_1_5
 from dmlrc.errors import DmlrcError, UsageError, unknown
+from dmlrc.models.devices import check_device
 from dmlrc.protocol import Protocol, TrunkInput
-from dmlrc.readiness import check_device
 
 AUGMENTATIONS = ("none", "flip", "affine", "place", "crop")
 SPLITS = ("halves", "ratio_4_1_5", "official")

@@ -10,10 +10,11 @@ from small_units import PHOTOGRAPHS
 from torch import nn
 
 import dmlrc.unit
-from dmlrc import data, evaluation, inputs, metrics, models, paths, readiness, records, studies, training
+from dmlrc import data, evaluation, inputs, metrics, models, paths, records, studies, training
 from dmlrc.data import ImageSet, splits
 from dmlrc.errors import DivergedError, DmlrcError, UsageError
 from dmlrc.papers import musgrave2020
+from dmlrc.studies import readiness
 from dmlrc.unit import Unit, run_unit
 
 

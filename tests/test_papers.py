@@ -14,7 +14,7 @@ from factories import complete_with
 from PIL import Image
 from scipy.io import savemat
 
-from dmlrc import building, losses, models, paths, plan, readiness, records, run, studies, training
+from dmlrc import building, losses, models, paths, plan, records, run, studies, training
 from dmlrc.data import splits
 from dmlrc.errors import UsageError
 from dmlrc.evaluation import evaluate_test
@@ -22,7 +22,7 @@ from dmlrc.inputs import FeatureSource, prepare
 from dmlrc.methods import Float, Method
 from dmlrc.papers import fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
 from dmlrc.protocol import Budget
-from dmlrc.studies import experiments
+from dmlrc.studies import experiments, readiness
 from dmlrc.unit import fold_runs, run_unit
 
 ONE_STEP = Budget("one step", trials=0, reruns=1, max_epochs=1, iterations_per_epoch=1)

@@ -140,8 +140,8 @@ def _time(study: "dmlrc.protocol.Study") -> str:
 
 def _recorded(study: "dmlrc.protocol.Study") -> str:
     """How much is recorded; of what is not at all, what it lacks here."""
-    from dmlrc.studies import recorded
+    from dmlrc.studies import readiness, recorded
 
     made, total = recorded.count(study)
-    lacks = dmlrc.readiness.missing(study)
+    lacks = readiness.missing(study)
     return f"no {', '.join(lacks)}" if lacks and not made else f"{made} of {total}"

@@ -4,10 +4,10 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from dmlrc import papers as catalogue
-from dmlrc import plan, readiness, run, studies
+from dmlrc import plan, run, studies
 from dmlrc.errors import UsageError
 from dmlrc.protocol import Study
-from dmlrc.studies import experiments
+from dmlrc.studies import experiments, readiness
 
 ALL = tuple(paper.key for paper in catalogue.ALL)
 """The papers whose experiments a whole book shows."""

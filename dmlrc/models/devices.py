@@ -1,23 +1,9 @@
-"""What a study lacks on this machine: answered without importing torch."""
+"""What models run on, answered without importing torch."""
 
 import glob
 import os
 
-from dmlrc import data, models
 from dmlrc.errors import UsageError
-from dmlrc.protocol import Study
-
-
-def missing(study: Study) -> tuple[str, ...]:
-    """What a study lacks on this machine: of "data", "weights" and "GPU". Weights of torchvision are downloaded."""
-    protocol, lacks = study.protocol, []
-    if data.state(study.dataset) == "missing":
-        lacks.append("data")
-    if not models.has_weights(protocol.trunk, protocol.weights):
-        lacks.append("weights")
-    if protocol.trunk != "conv4" and not protocol.computes_once and not _has_gpu():
-        lacks.append("GPU")
-    return tuple(lacks)
 
 
 def check_device(named: str, gpus: int) -> str:
@@ -37,7 +23,7 @@ def check_device(named: str, gpus: int) -> str:
     return named
 
 
-def _has_gpu() -> bool:
+def has_gpu() -> bool:
     """Whether studies run on a GPU here, by the files of its driver; torch itself is asked once a study runs."""
     gpus = len(glob.glob("/dev/nvidia[0-9]*"))
     named = os.environ.get("DMLRC_DEVICE")
