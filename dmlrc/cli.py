@@ -186,9 +186,11 @@ def study_rewrite(
     folder: Annotated[Path | None, typer.Argument(help="With records; default both runs/ and results/ here.")] = None,
 ) -> None:
     """Bring records of earlier versions to today's form and names; may be given again."""
+    from dmlrc.records import rewriting
+
     for each in [folder] if folder else [dmlrc.paths.runs(), dmlrc.paths.results()]:
         if folder or each.is_dir():
-            _print_lines(dmlrc.records.rewriting.rewrite(each))
+            _print_lines(rewriting.rewrite(each))
 
 
 @data_app.command("list")
