@@ -44,22 +44,22 @@ mutations: .venv/ready
 
 # The long studies, in their order; days of two cores. Resumable: stop it at any moment, call it again.
 # `make book STUDY=NAME` runs the other papers' experiments around a table; their rates are chosen here.
-EVIDENCE = cars196crops-frozen-rates cub200-2010-frozen-rates grocery-frozen-rates \
-	cub200-2010-frozen-oi2021-rates cub200-2010-frozen-zhai2019-rates \
-	cub200-2010-frozen-roth2020-rates cub200-2010-frozen-fehervari2019-rates \
-	cars196crops-frozen-oi2021-rates cars196crops-frozen-zhai2019-rates \
-	cars196crops-frozen-roth2020-rates cars196crops-frozen-fehervari2019-rates \
-	grocery-frozen-oi2021-rates grocery-frozen-zhai2019-rates \
-	grocery-frozen-roth2020-rates grocery-frozen-fehervari2019-rates \
+EVIDENCE = cars196crops-frozen/rates cub200-2010-frozen/rates grocery-frozen/rates \
+	cub200-2010-frozen/oi2021/rates cub200-2010-frozen/zhai2019/rates \
+	cub200-2010-frozen/roth2020/rates cub200-2010-frozen/fehervari2019/rates \
+	cars196crops-frozen/oi2021/rates cars196crops-frozen/zhai2019/rates \
+	cars196crops-frozen/roth2020/rates cars196crops-frozen/fehervari2019/rates \
+	grocery-frozen/oi2021/rates grocery-frozen/zhai2019/rates \
+	grocery-frozen/roth2020/rates grocery-frozen/fehervari2019/rates \
 	cub200-2010-frozen cars196crops-frozen grocery-frozen \
-	cub200-2010-frozen-after2019 cars196crops-frozen-after2019 grocery-frozen-after2019 \
-	cub200-2010-frozen-rate-tenfold cars196crops-frozen-rate-searched \
-	cub200-2010-frozen-rates-searched grocery-frozen-rates-searched cars196crops-frozen-rates-searched \
-	cub200-2010-frozen-log-scales cars196crops-frozen-log-scales grocery-frozen-log-scales \
-	cars196crops-last-block-rates cars196crops-embedder-alone-rates cub200-2010-last-block-rates \
-	cub200-2010-embedder-alone-rates omniglot-scratch-rates \
-	cars196crops-last-block cars196crops-embedder-alone cub200-2010-last-block cub200-2010-embedder-alone \
-	omniglot-scratch cars196crops-last-block-embedder-rates cub200-2010-last-block-embedder-rates
+	cub200-2010-frozen/after2019 cars196crops-frozen/after2019 grocery-frozen/after2019 \
+	cub200-2010-frozen/rate-tenfold cars196crops-frozen/rate-searched \
+	cub200-2010-frozen/rates-searched grocery-frozen/rates-searched cars196crops-frozen/rates-searched \
+	cub200-2010-frozen/log-scales cars196crops-frozen/log-scales grocery-frozen/log-scales \
+	cars196crops-depths/squeezenet-last-block/rates cars196crops-depths/squeezenet-embedder-alone/rates cub200-2010-depths/squeezenet-last-block/rates \
+	cub200-2010-depths/squeezenet-embedder-alone/rates omniglot-scratch/rates \
+	cars196crops-depths/squeezenet-last-block cars196crops-depths/squeezenet-embedder-alone cub200-2010-depths/squeezenet-last-block cub200-2010-depths/squeezenet-embedder-alone \
+	omniglot-scratch cars196crops-depths/squeezenet-last-block/embedder-rates cub200-2010-depths/squeezenet-last-block/embedder-rates
 
 evidence: .venv/ready
 	set -e; for study in $(EVIDENCE); do $(BIN)/dmlrc study run $$study --workers $(WORKERS); done

@@ -23,10 +23,10 @@ from dmlrc import records, search, studies
 from dmlrc.methods import Method
 
 STUDIES = (
-    "grocery-frozen-rate1e-4",
-    "cars196crops-frozen-rate1e-4",
-    "grocery-frozen-rate1e-4-after2019",
-    "cars196crops-frozen-rate1e-4-after2019",
+    "first-runs/grocery-frozen",
+    "first-runs/cars196crops-frozen",
+    "first-runs/grocery-frozen/after2019",
+    "first-runs/cars196crops-frozen/after2019",
 )
 TRIALS = (20, 50)
 PROPOSALS = (1, 2, 4, 8)

@@ -180,7 +180,7 @@ class Study:
     repetitions: how often the whole search and its reruns are done, each time with another seed, on the same splits.
     kind: "table" (methods compared), "experiment" (something varied around a table) or "rates" (a grid of learning
     rates, on validation classes alone). parent: the table around which an experiment stands, or whose rates were tried;
-    experiment: its id there, such as "roth2020-samplers".
+    experiment: its id there, such as "roth2020/samplers".
     expected: the time that the whole study takes, and on what; shown by `dmlrc study list`.
     """
 

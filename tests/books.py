@@ -18,7 +18,7 @@ from dmlrc.report import build, editions, fanova, golden
 ROOT = Path(__file__).parents[1]
 MADE, PUBLISHED = "made", "published"
 GOLDEN = golden.written(ROOT / "tests" / "golden")
-STUDIES = "grocery-quick,grocery-frozen-rate1e-4"
+STUDIES = "grocery-quick,first-runs/grocery-frozen"
 METHODS = ("contrastive", "snr", "soft_triple", "proxy_anchor")  # in one of the made-up studies, snr diverged
 SMALL = {  # where no record saves the chapter from computing
     "02_which_score_to_trust": 'num_points, class_counts, trunks, trunk_classes = 300, "10,100", "conv4", "12"',
@@ -130,9 +130,11 @@ def write_made_studies():
     quick = studies.get("grocery-quick")
     write_fake_study(study=quick.name, dataset=quick.dataset, protocol=quick.protocol, trials=3, reruns=2)
     write_fake_experiments(quick.name)
-    write_fake_experiments("grocery-frozen-rate1e-4", missing=("roth2020-samplers", "zhai2019-shares", "oi2021-random"))
+    write_fake_experiments(
+        "first-runs/grocery-frozen", missing=("roth2020/samplers", "zhai2019/shares", "oi2021/random")
+    )
     write_fake_study(
-        study="grocery-frozen-rate1e-4",
+        study="first-runs/grocery-frozen",
         dataset=FOLDER,
         protocol=musgrave2020.FROZEN,
         trials=21,

@@ -185,7 +185,7 @@ def test_methods_lists_those_of_all_papers():
         (["study", "run", "cub200-musgrave2020"], 1, "set DMLRC_DATA to the folder of the data sets\n"),
         (["data", "check", "nothing"], 2, "unknown data set 'nothing'"),
         (["book", "nothing"], 2, "unknown study 'nothing'"),
-        (["book", "glyphs-smoke-roth2020"], 2, "is an experiment around 'glyphs-smoke'"),
+        (["book", "glyphs-smoke/roth2020"], 2, "is an experiment around 'glyphs-smoke'"),
         (["book", "published"], 1, "no study is published yet"),
         (["book", "glyphs-smoke"], 1, "a book is made of the chapters in a clone of the project"),
     ],

@@ -76,7 +76,7 @@ def test_every_search_is_in_the_journal_with_its_trials_and_true_times(units, ho
 
 
 def test_the_searches_of_a_grid_of_rates_are_all_there(home):
-    grid = studies.get("glyphs-quick-rate-1e-04")
+    grid = studies.get("glyphs-quick/rate-1e-04")
     made, meta = fake_units(grid.name, grid.dataset, grid.effective_protocol, methods=grid.methods, reruns=0)
     write_units([each for each in made if each["kind"] == "trial"], meta)
     path = home / "journal.log"

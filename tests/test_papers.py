@@ -156,7 +156,7 @@ def test_each_study_reads_trains_and_tests_its_data(name):
     [
         ("cub200-roth2020", {}),
         ("cub200-fehervari2019", {}),
-        ("sop-zhai2019-trunks", {}),
+        ("sop-zhai2019/trunks", {}),
         ("cub200-oi2021", {}),
         ("cub200-musgrave2020", {"folds": 2}),
     ],
@@ -169,11 +169,11 @@ def test_each_real_trunk_trains_under_its_protocol(name, changes):
     ("name", "row", "changes"),
     [
         ("cub200-fehervari2019", "proxy_softmax", SMALL),
-        ("cub200-fehervari2019-resnet50", "dreml", {"members": 2, "meta_classes": 4, **SMALL}),
-        ("cub200-zhai2019-trunks", "norm_softmax@bninception", SMALL),
-        ("cub200-roth2020-trunks", "softmax@googlenet", SMALL),
-        ("cub200-roth2020-preprocessing", "softmax@big", {"trunk": "conv4"}),
-        ("cub200-roth2020-preprocessing", "softmax@red", {"trunk": "conv4"}),
+        ("cub200-fehervari2019/resnet50", "dreml", {"members": 2, "meta_classes": 4, **SMALL}),
+        ("cub200-zhai2019/trunks", "norm_softmax@bninception", SMALL),
+        ("cub200-roth2020/trunks", "softmax@googlenet", SMALL),
+        ("cub200-roth2020/preprocessing", "softmax@big", {"trunk": "conv4"}),
+        ("cub200-roth2020/preprocessing", "softmax@red", {"trunk": "conv4"}),
     ],
 )
 def test_rows_with_settings_of_their_own_train_under_them(name, row, changes):
@@ -305,31 +305,31 @@ def test_every_list_of_methods_of_a_registered_study_can_begin():
 
 
 def test_sweeps_vary_one_thing_and_say_so_in_the_name():
-    dims = studies.get("cub200-zhai2019-dims")
+    dims = studies.get("cub200-zhai2019/dims")
     assert [dims.protocol_of(each).embedding_dim for each in dims.methods] == [16, 32, 64, 128, 256, 512, 1024, None]
     assert dims.methods[0].name == "norm_softmax@dim16"
     assert dims.protocol == studies.get("cub200-zhai2019").protocol
-    (googlenet, *_) = studies.get("sop-zhai2019-trunks").methods
+    (googlenet, *_) = studies.get("sop-zhai2019/trunks").methods
     assert googlenet.changes["new_lr"] == 0.1
-    assert "new_lr" not in studies.get("cub200-zhai2019-trunks").methods[0].changes
-    trunks = {each.level: each.changes for each in studies.get("cub200-zhai2019-trunks").methods}
+    assert "new_lr" not in studies.get("cub200-zhai2019/trunks").methods[0].changes
+    trunks = {each.level: each.changes for each in studies.get("cub200-zhai2019/trunks").methods}
     assert trunks["bninception"]["embedding_dim"] == 512
     assert (
         trunks["bninception1024"]["embedding_dim"] is None
     )  # as many as the trunk has features: no layer, as in the code
     sizes = {}
-    for each in studies.get("cub200-fehervari2019-batches").methods:
+    for each in studies.get("cub200-fehervari2019/batches").methods:
         sizes.setdefault(each.name.partition("@")[2], set()).add(each.classes_per_batch * each.images_per_class)
     assert sizes["batch2"] == {2}
     assert max(sizes["batch128"]) == 128
 
 
 def test_experiments_stand_around_their_methods_table():
-    found = experiments.of("grocery-frozen-rate1e-4")
-    assert found["roth2020-samplers"].name == "grocery-frozen-rate1e-4-roth2020-samplers"
+    found = experiments.of("first-runs/grocery-frozen")
+    assert found["roth2020/samplers"].name == "first-runs/grocery-frozen/roth2020/samplers"
     assert {each.dataset for each in found.values()} == {"grocery"}
     assert {each.protocol.trunk for each in found.values()} == {"squeezenet1_0"}
-    assert found["oi2021-random"].class_order == "random"
+    assert found["oi2021/random"].class_order == "random"
     assert not any("rate" in name for name in found)
     assert experiments.of("cub200-musgrave2020")["roth2020"] is studies.get("cub200-roth2020")
     assert "roth2020" not in experiments.of("cub200-roth2020")
@@ -342,7 +342,7 @@ def test_experiments_stand_around_their_methods_table():
 def test_experiments_on_features_leave_out_what_wants_images():
     found = experiments.of("grocery-quick")
     left_out = set(experiments.of("glyphs-quick")) - set(found)
-    assert left_out == {"roth2020-trunks", "roth2020-preprocessing"}
+    assert left_out == {"roth2020/trunks", "roth2020/preprocessing"}
     assert [each.level for each in found["trunks"].methods] == ["imagenet", "projection"]
     for each in found.values():
         assert {each.protocol_of(method).trunk_input for method in each.methods} == {each.protocol.trunk_input}
@@ -350,7 +350,7 @@ def test_experiments_on_features_leave_out_what_wants_images():
         assert steps >= 100 or each.experiment in ("trunks", "projections")
 
 
-@pytest.mark.parametrize("name", ["trunks", "zhai2019", "oi2021-random", "fehervari2019"])
+@pytest.mark.parametrize("name", ["trunks", "zhai2019", "oi2021/random", "fehervari2019"])
 def test_an_experiment_runs_and_is_read_back(name, tmp_path, monkeypatch):
     monkeypatch.setenv("DMLRC_RUNS", str(tmp_path))
     assert experiments.load("glyphs-smoke", name) is None
@@ -472,7 +472,7 @@ def test_arrays_and_curves_are_those_of_the_paper():
 
 def test_oi_splits_the_classes_in_both_orders():
     found = {}
-    for name in ("cub200-oi2021", "cub200-oi2021-random"):
+    for name in ("cub200-oi2021", "cub200-oi2021/random"):
         tiny = shrunk(name, trunk="conv4")
         prepare.cache_clear()
         bench = prepare(tiny.dataset, tiny.protocol, tiny.class_order, tiny.seed)
@@ -480,7 +480,7 @@ def test_oi_splits_the_classes_in_both_orders():
         found[name] = [sorted(set(bench.labels[part].tolist())) for part in (fold.train, fold.val, bench.splits.test)]
         assert [len(part) for part in found[name]] == [6, 2, 8]
     assert found["cub200-oi2021"] == [[*range(6)], [6, 7], [*range(8, 16)]]
-    assert found["cub200-oi2021"] != found["cub200-oi2021-random"]
+    assert found["cub200-oi2021"] != found["cub200-oi2021/random"]
 
 
 def test_members_of_an_ensemble_have_partitions_and_seeds_of_their_own():
@@ -511,8 +511,8 @@ def start_of(study, method, classes=300, dim=512):
 @pytest.mark.parametrize(
     ("study", "method"),
     [
-        *(("cub200-2010-frozen-zhai2019", name) for name in ("norm_softmax", "lmcl")),
-        *(("cub200-2010-frozen-roth2020", name) for name in ("arcface", "softmax")),
+        *(("cub200-2010-frozen/zhai2019", name) for name in ("norm_softmax", "lmcl")),
+        *(("cub200-2010-frozen/roth2020", name) for name in ("arcface", "softmax")),
         *(("cub200-roth2020", name) for name in ("arcface", "softmax")),
     ],
 )
@@ -537,7 +537,7 @@ def test_proxies_begin_as_long_as_in_the_papers_code(paper, method, std):
 
 
 def test_the_proxies_of_a_softmax_begin_as_long_as_in_the_papers_code():
-    lengths = start_of("cub200-2010-frozen-fehervari2019", "proxy_softmax").norm(dim=0)
+    lengths = start_of("cub200-2010-frozen/fehervari2019", "proxy_softmax").norm(dim=0)
     torch.testing.assert_close(lengths, torch.full_like(lengths, 0.0566))
 
 
@@ -545,7 +545,7 @@ def test_the_proxies_of_a_softmax_begin_as_long_as_in_the_papers_code():
     ("study", "method"), [("zhai2019", "norm_softmax"), ("roth2020", "proxy_nca"), ("fehervari2019", "proxy_nca")]
 )
 def test_first_runs_keep_the_start_that_they_had(study, method):
-    around = {name: start_of(f"{name}-{study}", method) for name in ("grocery-frozen-rate1e-4", "grocery-frozen")}
+    around = {name: start_of(f"{name}-{study}", method) for name in ("first-runs/grocery-frozen", "grocery-frozen")}
     first, now = around.values()
     assert first.std().item() == pytest.approx(1, rel=0.01)
     torch.testing.assert_close(now / now.norm(dim=0), first / first.norm(dim=0))

@@ -3,7 +3,7 @@
 Expected (Table 2, CUB200, R@1, Inception-BN): Triplet Semihard 50.9, NPairs 53.7, Struct Clust 56.4, Margin 51.3,
 ProxyNCA 54.6, ProxySoftmax (2048 bits) 58.3; DREML (ResNet18) 59.0.
 Commands: `dmlrc study run cub200-fehervari2019`; the same for cars196 and sop (no DREML), and
-`cub200-fehervari2019-resnet50`.
+`cub200-fehervari2019/resnet50`.
 
 The settings are fixed: no search, no validation. The paper chose its own by grid search: "These parameters are
 published along the codebase" (section 4). There the defaults of the scripts can be read, and logs of five methods on

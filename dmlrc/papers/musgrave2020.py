@@ -202,5 +202,5 @@ LITE0 = {
     "image_size": 224,
     "crop_size": 224,
 }
-# Few steps, and a rate for them: the best of five on validation classes, results/grocery-quick-rates.
+# Few steps, and a rate for them: the best of five on validation classes, results/grocery-quick/rates.
 SHORT = {"lr": 3e-5, "eval_every": 1}

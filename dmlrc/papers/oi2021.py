@@ -3,7 +3,7 @@ Deep Metric Learning. 2021.
 
 Expected (Table 1; Recall@1, MAP@R, JSD): Cars196 in default order 0.673, 0.168, 0.439, in random order 0.721, 0.226,
 0.472; CUB200 0.481, 0.164, 0.401 and 0.659, 0.260, 0.579.
-Commands: `dmlrc study run cub200-oi2021`, `cub200-oi2021-random`; the same for cars196.
+Commands: `dmlrc study run cub200-oi2021`, `cub200-oi2021/random`; the same for cars196.
 
 One method, fixed settings; the checkpoint is the best of 20 epochs by validation MAP@R (the paper: by each score).
 Section 4. Not in the paper, and ours: the batch (32 images), weight decay (AdamW's default) and the number of reruns.

@@ -16,7 +16,7 @@ EXPERIMENTS = {
     "07_losses_after_2019": ("after2019",),
     "method": ("after2019",),
     "11_roth2020": ("trunks",),
-    "18_losses_of_the_other_papers": ("roth2020", "fehervari2019", "zhai2019-losses"),
+    "18_losses_of_the_other_papers": ("roth2020", "fehervari2019", "zhai2019/losses"),
 }
 """Experiments that a page shows besides those of its own paper."""
 GRIDS = ("03_a_fair_race", "08_what_moves_a_score", "09_how_much_of_the_network_trains")

@@ -217,7 +217,7 @@ def jitter(positions: ArrayLike) -> np.ndarray:
 def narrow(title: str) -> str:
     """The title of a panel of which three stand side by side, on two lines where it is long.
 
-    >>> narrow("SOP"), narrow("cars196crops-frozen-rate1e-4")
+    >>> narrow("SOP"), narrow("first-runs/cars196crops-frozen")
     ('SOP', 'Cars crops\\n(first run)')
     """
     return "\n".join(textwrap.wrap(titles.in_label(title), 16))

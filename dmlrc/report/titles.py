@@ -67,13 +67,13 @@ SWEEPS = {
 def title(study: str) -> str:
     """A study's name as printed; an experiment has that of the study it stands around, a reader's own its slug.
 
-    >>> title("cars196crops-frozen"), title("grocery-quick"), title("cars196crops-last-block")
+    >>> title("cars196crops-frozen"), title("grocery-quick"), title("cars196crops-depths/squeezenet-last-block")
     ('Cars crops', 'Grocery Store (quick)', 'Cars crops (last block trained)')
-    >>> title("grocery-frozen-roth2020"), title("cub200-musgrave2020"), title("my-photos")
+    >>> title("grocery-frozen/roth2020"), title("cub200-musgrave2020"), title("my-photos")
     ('Grocery Store', 'CUB200 (fine-tuned)', 'my-photos')
-    >>> title("cub200-2010-last-block"), title("cars196crops-embedder-alone")
+    >>> title("cub200-2010-depths/squeezenet-last-block"), title("cars196crops-depths/squeezenet-embedder-alone")
     ('CUB-200 (2010), last block trained', 'Cars crops (embedder alone)')
-    >>> title("cub200-2010-frozen-rate-tenfold")
+    >>> title("cub200-2010-frozen/rate-tenfold")
     'CUB-200 (2010), at ten times the rate'
     """
     known = STUDIES.get(study)
@@ -136,11 +136,11 @@ def trunk(level: str) -> str:
 def experiment(name: str, of: str) -> str:
     """An experiment in words; of: the key of the paper whose protocol it follows.
 
-    >>> experiment("roth2020-dims", "roth2020"), experiment("methods table", "musgrave2020")
+    >>> experiment("roth2020/dims", "roth2020"), experiment("methods table", "musgrave2020")
     ('Roth et al. 2020: embedding size', 'methods table')
     >>> experiment("after2019", "musgrave2020"), experiment("trunks", "musgrave2020")
     ('losses after 2019', 'Musgrave et al. 2020: trunks')
-    >>> experiment("rate-tenfold", "musgrave2020"), experiment("oi2021-order2", "oi2021")
+    >>> experiment("rate-tenfold", "musgrave2020"), experiment("oi2021/order-2", "oi2021")
     ('methods table, ten times the learning rate', 'Oi et al. 2021: random class order 2')
     """
     if name == METHODS_TABLE:

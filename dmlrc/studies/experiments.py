@@ -7,7 +7,7 @@ from dmlrc.studies import catalogue
 
 
 def of(main: str) -> dict[str, Study]:
-    """The experiments around a methods table: id -> study, as "roth2020-samplers"."""
+    """The experiments around a methods table: id -> study, as "roth2020/samplers"."""
     known = catalogue.known().values()
     return {each.experiment: each for each in known if each.parent == main and each.kind == "experiment"}
 

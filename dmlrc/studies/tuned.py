@@ -1,7 +1,7 @@
 """The settings with which grids of learning rates compare methods: the best trials of the first searches, at 1e-4.
 
 They were chosen at a high rate, so what a grid finds for a lower one is found against them. Three digits; the trials
-stand in results/cars196crops-frozen-rate1e-4 and results/grocery-frozen-rate1e-4.
+stand in results/first-runs/cars196crops-frozen and results/first-runs/grocery-frozen.
 """
 
 from dmlrc.methods import LOSS_WEIGHTS_LR
@@ -54,7 +54,7 @@ OF_DEPTHS = {
 }
 """The settings of the depths of MobileNetV2: of eight methods the best of the search with SqueezeNet's last block
 trained, of CosFace and Proxy-Anchor, which that does not have, of the first search on its frozen features."""
-SEARCHED_ON = {"cars196crops-frozen-rate1e-4": CARS, "grocery-frozen-rate1e-4": GROCERY}
+SEARCHED_ON = {"first-runs/cars196crops-frozen": CARS, "first-runs/grocery-frozen": GROCERY}
 """The study whose searches found them."""
 
 

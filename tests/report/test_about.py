@@ -52,7 +52,7 @@ def test_the_budget_of_a_table_and_of_an_experiment_without_a_search():
 def test_rows_of_an_experiment_go_by_their_labels(mixed):
     rows = {"triplet": "proxy_nca@resnet18-random"}
     frames = {name: getattr(mixed, name).replace({"method": rows}) for name in ("trials", "reruns")}
-    meta = mixed.meta | {"study": "cub200-2010-frozen-roth2020-trunks"}
+    meta = mixed.meta | {"study": "cub200-2010-frozen/roth2020/trunks"}
     told = about.made(replace(mixed, **frames, meta=meta), "commit")
     assert told.endswith("1111111111 (Pnca (ResNet18-random))")
 

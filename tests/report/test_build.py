@@ -210,10 +210,10 @@ def test_a_study_without_a_finished_rerun_is_no_chapter_yet(home):
 
 def test_a_published_book_begins_with_the_data_set_of_all_papers(home):
     complete = (
-        "cars196crops-frozen-rate1e-4",
+        "first-runs/cars196crops-frozen",
         "cub200-2010-frozen",
-        "cub200-2010-last-block",
-        "cub200-2010-frozen-rates",
+        "cub200-2010-depths/squeezenet-last-block",
+        "cub200-2010-frozen/rates",
         "icons-scratch",
     )
     for name in (*complete, "grocery-frozen"):
@@ -221,7 +221,7 @@ def test_a_published_book_begins_with_the_data_set_of_all_papers(home):
         meta = {"study": name, "budget": vars(found.budget), "complete": name in complete}
         (home / "results" / name).mkdir(parents=True)
         (home / "results" / name / "meta.json").write_text(json.dumps(meta))
-    assert editions.names("published") == ["cub200-2010-frozen", "cars196crops-frozen-rate1e-4"]
+    assert editions.names("published") == ["cub200-2010-frozen", "first-runs/cars196crops-frozen"]
     path = home / "results" / "cars196crops-frozen"
     path.mkdir()
     (path / "meta.json").write_text(json.dumps(meta | {"study": path.name, "complete": True}))

@@ -31,7 +31,7 @@ RERUNS = 5
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 SIX = roth2020.SAMPLED
 AGGREGATED = (R1, "recall_at_2", "nmi", "f1", "map_at_c", "map_at_1000")
-ORDERS = ("oi2021-random", *BY_ID["oi-default-order-map"].more)
+ORDERS = ("oi2021/random", *BY_ID["oi-default-order-map"].more)
 OBJECTIVES = BY_ID["roth-saturation"].rows
 
 
@@ -147,24 +147,24 @@ def base():
             (*AGGREGATED, "rho", "pi_intra", "pi_inter", "pi_ratio"),
             ("separated", "train"),
         ),
-        "roth2020-samplers": made("roth2020-samplers", sweep_rows(SIX, roth2020.SAMPLERS), AGGREGATED),
-        "roth2020-batches-equal": made("roth2020-batches-equal", sweep_rows(SIX, ["batch8", "batch16", "batch32"])),
-        "roth2020-decays": made("roth2020-decays", sweep_rows(SIX, ["decay0", "decay4e-05", "decay0.004"]), AGGREGATED),
-        "roth2020-dims": made("roth2020-dims", sweep_rows(SIX, ["dim128", "dim512", "dim1024"])),
-        "roth2020-preprocessing": made("roth2020-preprocessing", sweep_rows(SIX, ["base", "big", "red"])),
-        "roth2020-trunks": made("roth2020-trunks", sweep_rows(SIX, ["one", "two", "three", "four-random"])),
+        "roth2020/samplers": made("roth2020/samplers", sweep_rows(SIX, roth2020.SAMPLERS), AGGREGATED),
+        "roth2020/batches-equal": made("roth2020/batches-equal", sweep_rows(SIX, ["batch8", "batch16", "batch32"])),
+        "roth2020/decays": made("roth2020/decays", sweep_rows(SIX, ["decay0", "decay4e-05", "decay0.004"]), AGGREGATED),
+        "roth2020/dims": made("roth2020/dims", sweep_rows(SIX, ["dim128", "dim512", "dim1024"])),
+        "roth2020/preprocessing": made("roth2020/preprocessing", sweep_rows(SIX, ["base", "big", "red"])),
+        "roth2020/trunks": made("roth2020/trunks", sweep_rows(SIX, ["one", "two", "three", "four-random"])),
         "fehervari2019": made("fehervari2019", fehervari, (R1, "nmi"), (*binary, "concatenated")),
-        "fehervari2019-dims": made("fehervari2019-dims", sweep_rows(fehervari[:-1], ["dim16", "dim64", "dim512"])),
-        "fehervari2019-batches-equal": made(
-            "fehervari2019-batches-equal", sweep_rows(fehervari[:-1], ["batch8", "batch32", "batch128"])
+        "fehervari2019/dims": made("fehervari2019/dims", sweep_rows(fehervari[:-1], ["dim16", "dim64", "dim512"])),
+        "fehervari2019/batches-equal": made(
+            "fehervari2019/batches-equal", sweep_rows(fehervari[:-1], ["batch8", "batch32", "batch128"])
         ),
         "zhai2019": made("zhai2019", ["norm_softmax", "lmcl"], settings=binary),
-        "zhai2019-losses-equal": made(
-            "zhai2019-losses-equal",
+        "zhai2019/losses-equal": made(
+            "zhai2019/losses-equal",
             [*sweep_rows(["norm_softmax", "contrastive", "margin"], ["5x15"]), "norm_softmax@1x75"],
         ),
-        "zhai2019-layer_norm": made(
-            "zhai2019-layer_norm", sweep_rows(["norm_softmax"], ["layer-norm", "no-layer-norm"]), curves=("loss",)
+        "zhai2019/layer_norm": made(
+            "zhai2019/layer_norm", sweep_rows(["norm_softmax"], ["layer-norm", "no-layer-norm"]), curves=("loss",)
         ),
         "oi2021": made("oi2021", ["normalized_softmax"], oi, curves=(*oi, *(f"train_{name}" for name in oi))),
     }
@@ -339,30 +339,30 @@ LEVERS = {
     "roth-regularisation-rho": (lift("roth2020", REGULARISED, "rho"), -0.1, (0.1,)),
     "roth-nmi-recall": (lift("roth2020", metric="nmi", by=own), 0, (-3,)),
     "roth-map-recall": (lift("roth2020", metric="map_at_c", by=own), 0, (-3,)),
-    "roth-spc2-over-spc4": (lift("roth2020-samplers", value="spc2"), 0.1, (-0.1,)),
-    "roth-best-samplers": (lift("roth2020-samplers", value=["spc2", "frd"]), 0.1, (-0.1,)),
-    "roth-sampling-effect": (quietly("roth2020-samplers", lift("roth2020-samplers", value="gc")), 0.1, (0,)),
-    "roth-batch-size": (doublings("roth2020-batches-equal"), 0.02, (-0.02,)),
-    "roth-weight-decay": (lift("roth2020-decays", "histogram", value="decay0"), 0.2, (0,)),
-    "roth-dims-128": (lift("roth2020-dims", "histogram", value="dim128"), -0.1, (0,)),
-    "roth-augmentation": (lift("roth2020-preprocessing", value="red"), -0.1, (0.1,)),
+    "roth-spc2-over-spc4": (lift("roth2020/samplers", value="spc2"), 0.1, (-0.1,)),
+    "roth-best-samplers": (lift("roth2020/samplers", value=["spc2", "frd"]), 0.1, (-0.1,)),
+    "roth-sampling-effect": (quietly("roth2020/samplers", lift("roth2020/samplers", value="gc")), 0.1, (0,)),
+    "roth-batch-size": (doublings("roth2020/batches-equal"), 0.02, (-0.02,)),
+    "roth-weight-decay": (lift("roth2020/decays", "histogram", value="decay0"), 0.2, (0,)),
+    "roth-dims-128": (lift("roth2020/dims", "histogram", value="dim128"), -0.1, (0,)),
+    "roth-augmentation": (lift("roth2020/preprocessing", value="red"), -0.1, (0.1,)),
     "roth-trunk-over-loss": (
-        seesaw(lift("roth2020-trunks", value="one"), lift("roth2020-trunks", "histogram")),
+        seesaw(lift("roth2020/trunks", value="one"), lift("roth2020/trunks", "histogram")),
         0.2,
         (-0.2,),
     ),
     "fehervari-clustering-nmi": (lift("fehervari2019", "structured_clustering", "nmi"), 0.1, (-0.1,)),
     "fehervari-clustering-recall": (lift("fehervari2019", "structured_clustering", R1), -0.1, (0.1,)),
     "fehervari-margin-like-npairs": (lift("fehervari2019", "margin", R1), 0, (0.1, -0.1)),
-    "fehervari-batches": (doublings("fehervari2019-batches-equal", without=["proxy_softmax"]), 0.02, (-0.02,)),
-    "fehervari-batches-proxy-softmax": (doublings("fehervari2019-batches-equal", ["proxy_softmax"]), -0.02, (0.02,)),
-    "fehervari-batches-margin": (lift("fehervari2019-batches-equal", "margin", value="batch128"), -0.1, (0.1,)),
-    "zhai-strong-baseline": (lift("zhai2019-losses-equal", "norm_softmax"), 0, (-0.1,)),
-    "zhai-far-above-contrastive": (lift("zhai2019-losses-equal", "contrastive"), -0.3, (0,)),
+    "fehervari-batches": (doublings("fehervari2019/batches-equal", without=["proxy_softmax"]), 0.02, (-0.02,)),
+    "fehervari-batches-proxy-softmax": (doublings("fehervari2019/batches-equal", ["proxy_softmax"]), -0.02, (0.02,)),
+    "fehervari-batches-margin": (lift("fehervari2019/batches-equal", "margin", value="batch128"), -0.1, (0.1,)),
+    "zhai-strong-baseline": (lift("zhai2019/losses-equal", "norm_softmax"), 0, (-0.1,)),
+    "zhai-far-above-contrastive": (lift("zhai2019/losses-equal", "contrastive"), -0.3, (0,)),
     "zhai-bits-match-floats": (lift("zhai2019", "norm_softmax", setting="separated_binary"), 0, (-0.1,)),
-    "zhai-layer-norm": (lift("zhai2019-layer_norm", value="layer-norm"), 0.1, (-0.1,)),
+    "zhai-layer-norm": (lift("zhai2019/layer_norm", value="layer-norm"), 0.1, (-0.1,)),
     "zhai-layer-norm-loss": (
-        curve("zhai2019-layer_norm", "loss", LAST, "norm_softmax@layer-norm"),
+        curve("zhai2019/layer_norm", "loss", LAST, "norm_softmax@layer-norm"),
         -0.1,
         (0.1,),
     ),
@@ -578,7 +578,7 @@ def test_best_and_worst_are_not_chosen_on_the_unit_where_they_are_compared():
 
 
 def test_all_losses_benefit_only_if_each_does_where_all_can_be_trained(base):
-    claim, need = BY_ID["fehervari-batches"], "fehervari2019-batches-equal"
+    claim, need = BY_ID["fehervari-batches"], "fehervari2019/batches-equal"
     lever, true, _ = LEVERS["fehervari-batches"]
     found = lever(base, true)
     one = doublings(need, ["angular"])(found, -0.05)  # it falls, all others rise
@@ -603,12 +603,12 @@ def test_a_method_that_is_merely_not_first_does_not_fall_behind_in_retrieval(bas
 def test_the_objective_of_weight_decay_is_not_chosen_on_the_rerun_that_scores_it():
     rows = sweep_rows(SIX, ["decay0", "decay4e-05", "decay0.004"])
     falls = [
-        named.largest_fall(made("roth2020-decays", rows, AGGREGATED, reruns=3, order=order)).value
+        named.largest_fall(made("roth2020/decays", rows, AGGREGATED, reruns=3, order=order)).value
         for order in range(20)
     ]
-    own_rows = {"roth2020-decays": made("roth2020-decays", rows, AGGREGATED)}
-    lifted = lift("roth2020-decays", "histogram", value="decay0")(own_rows, 0.2)
-    assert named.largest_fall(lifted["roth2020-decays"]).value == pytest.approx(1 - 0.6 / 0.8, abs=0.02)
+    own_rows = {"roth2020/decays": made("roth2020/decays", rows, AGGREGATED)}
+    lifted = lift("roth2020/decays", "histogram", value="decay0")(own_rows, 0.2)
+    assert named.largest_fall(lifted["roth2020/decays"]).value == pytest.approx(1 - 0.6 / 0.8, abs=0.02)
     assert np.mean(falls) < 0.02  # the rows differ, by 0.002, for good
 
 

@@ -136,9 +136,9 @@ def test_a_table_of_cut_searches_says_so():
     recorded = with_mine(0.5)
     assert "trials of a search count" not in labels.caption(recorded)
     budget = {"trials": 50, "reruns": 10}
-    recorded.meta["first_of"] = {"study": "grocery-frozen-rate1e-4", "budget": budget, "repetitions": 1}
+    recorded.meta["first_of"] = {"study": "first-runs/grocery-frozen", "budget": budget, "repetitions": 1}
     said = labels.caption(recorded)
-    assert "`grocery-frozen-rate1e-4` is cut to the first 12 of 50 trials of each search" in said
+    assert "`first-runs/grocery-frozen` is cut to the first 12 of 50 trials of each search" in said
     assert "and at most 3 of 10 reruns of the best of them" in said
     recorded.meta["first_of"]["budget"] = {"trials": 12, "reruns": 10}
     assert "is cut to at most 3 of 10 reruns of the best of them." in labels.caption(recorded)

@@ -180,7 +180,7 @@ class TestPipeline:
             }
             for method, value in (("contrastive", 0.2), ("margin_06", 0.3), ("margin_12", 0.5), ("histogram", 0.9))
         ]
-        records = replace(study(name="grocery-frozen-rate1e-4-roth2020"), scores=pd.DataFrame(scores))
+        records = replace(study(name="first-runs/grocery-frozen/roth2020"), scores=pd.DataFrame(scores))
         assert measures._families(records).to_dict() == {"contrastive": 0.2, "margin": pytest.approx(0.4)}
 
     def test_a_row_below_its_own_start_is_no_loss_of_a_recipe(self, monkeypatch):
@@ -192,11 +192,11 @@ class TestPipeline:
         lower = pd.DataFrame({"start": [True, True, False]}, index=list(scores))
         lower.index = pd.MultiIndex.from_arrays([scores, ["separated", "concatenated", "separated"]])
         monkeypatch.setattr(measures, "lower_than_untrained", lambda _: lower.rename_axis(["method", "setting"]))
-        records = replace(study(name="grocery-frozen-rate1e-4-roth2020"), scores=pd.DataFrame(rows))
+        records = replace(study(name="first-runs/grocery-frozen/roth2020"), scores=pd.DataFrame(rows))
         assert measures._families(records).to_dict() == {"margin": pytest.approx(0.4)}
 
     def test_of_a_sweep_over_batches_one_level_counts(self):
-        records = replace(study(), meta=study().meta | {"study": "grocery-frozen-zhai2019-losses-equal"})
+        records = replace(study(), meta=study().meta | {"study": "grocery-frozen/zhai2019/losses-equal"})
         losses = measures._losses(records, "5x15")
         assert losses["norm_softmax@5x15"] == "normalized_softmax"
         assert "norm_softmax@25x3" not in losses
@@ -340,8 +340,8 @@ def table(name, scores, lr, searches=1, untrained=0.10):
 
 def test_a_study_at_other_rates(monkeypatch):
     chosen = table("cub200-2010-frozen", {"contrastive": 0.13, "triplet": 0.12, "margin": 0.11, "snr": 0.14}, 1e-6, 3)
-    high = table("cub200-2010-frozen-rate-tenfold", {"margin": 0.12, "triplet": 0.09, "contrastive": 0.08}, 1e-5)
-    searched = table("cars196crops-frozen-rate-searched", {"contrastive": 0.14, "triplet": 0.12, "margin": 0.13}, 1e-6)
+    high = table("cub200-2010-frozen/rate-tenfold", {"margin": 0.12, "triplet": 0.09, "contrastive": 0.08}, 1e-5)
+    searched = table("cars196crops-frozen/rate-searched", {"contrastive": 0.14, "triplet": 0.12, "margin": 0.13}, 1e-6)
     rates = searched.trials["method"].map({"contrastive": 1.6e-6, "triplet": 1e-4, "margin": 1e-5})
     alike = {"params": [{"lr": rate} for rate in rates], "value": chosen.trials["value"]}
     searched = replace(searched, trials=searched.trials.assign(**alike))
@@ -416,7 +416,7 @@ def test_differences_that_change_by_more_than_luck():
 def test_a_study_of_searched_rates_that_is_under_way_takes_nothing_from_the_other_rate(monkeypatch):
     scores = {"contrastive": 0.13, "triplet": 0.12, "margin": 0.11}
     chosen = table("cub200-2010-frozen", scores, 1e-6, 3)
-    high = table("cub200-2010-frozen-rate-tenfold", scores, 1e-5)
+    high = table("cub200-2010-frozen/rate-tenfold", scores, 1e-5)
     searched = table("cub200-2010-frozen-rate-searched", scores, 1e-6)
     rates = [{"lr": 1e-5}] * len(searched.trials)
     searched = replace(searched, trials=searched.trials.assign(params=rates))
@@ -467,7 +467,7 @@ class TestLevers:
     def test_training_and_the_rate_are_differences_of_means(self, monkeypatch):
         scores = {"contrastive": 0.13, "triplet": 0.12, "margin": 0.11}
         chosen = table("cub200-2010-frozen", scores, 1e-6, 3)
-        high = table("cub200-2010-frozen-rate-tenfold", {name: value - 0.03 for name, value in scores.items()}, 1e-5)
+        high = table("cub200-2010-frozen/rate-tenfold", {name: value - 0.03 for name, value in scores.items()}, 1e-5)
         monkeypatch.setattr(records, "load", {high.name: high}.__getitem__)
         monkeypatch.setattr(measures.experiments, "load", lambda main, name: None)
         found = levers.levers(chosen, measures.at_rates(chosen))

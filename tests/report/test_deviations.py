@@ -58,7 +58,7 @@ def test_features_are_of_photographs_that_were_stored_too():
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_no_number_of_a_ledger_is_written_as_computers_do(paper):
-    told = ledger(paper, *around(paper, "cub200-2010-frozen", "cars196crops-frozen-rate1e-4", "glyphs-full"))
+    told = ledger(paper, *around(paper, "cub200-2010-frozen", "first-runs/cars196crops-frozen", "glyphs-full"))
     assert not re.findall(r"\de[-+]?\d", told.to_string(max_colwidth=None))
 
 
@@ -77,8 +77,8 @@ def test_what_a_paper_leaves_open_is_told_where_ours_is_our_version_of_its_syste
 
 
 def test_the_birds_have_the_rate_that_zhai_and_wu_have_on_cub200():
-    assert "lr" not in ledger("zhai2019", "cub200-2010-frozen-zhai2019").index
-    assert ledger("zhai2019", "grocery-frozen-zhai2019").loc["lr", "the paper's"] == "0.01"
+    assert "lr" not in ledger("zhai2019", "cub200-2010-frozen/zhai2019").index
+    assert ledger("zhai2019", "grocery-frozen/zhai2019").loc["lr", "the paper's"] == "0.01"
 
 
 def test_what_a_paper_has_on_two_data_sets_stands_with_its_own_names():
@@ -106,7 +106,7 @@ def test_batches_in_which_a_rate_was_chosen_are_told_where_they_are_others_than_
         "Grocery Store: 16 classes of 4 images in the place of the table's 32 of 2, since a fold of the grid has 30 "
         "classes"
     )
-    assert row not in ledger("roth2020", "cub200-2010-frozen-roth2020", "cub200-roth2020").index
+    assert row not in ledger("roth2020", "cub200-2010-frozen/roth2020", "cub200-roth2020").index
 
 
 def test_classes_between_the_folds_are_counted():
@@ -120,7 +120,7 @@ def test_classes_between_the_folds_are_counted():
 def test_the_order_of_crop_and_resizing_is_told_where_images_are_cropped_at_random():
     row = "order of crop and resizing"
     assert "299 x 299" in ledger("oi2021", "cub200-oi2021").loc[row, "ours"]
-    assert row not in ledger("oi2021", "cub200-2010-frozen-oi2021").index
+    assert row not in ledger("oi2021", "cub200-2010-frozen/oi2021").index
 
 
 @pytest.mark.parametrize("paper", PAPERS)

@@ -76,7 +76,11 @@ def test_a_study_that_searched_once_has_no_ranks_beside_one_that_repeated_its_se
 
 
 def test_first_runs_and_depths_of_training_stand_beside_their_tables(monkeypatch):
-    published = ("cub200-2010-embedder-alone", "cub200-2010-frozen-rate-tenfold", "grocery-frozen-rate1e-4")
+    published = (
+        "cub200-2010-depths/squeezenet-embedder-alone",
+        "cub200-2010-frozen/rate-tenfold",
+        "first-runs/grocery-frozen",
+    )
     monkeypatch.setattr(editions.records, "published", lambda: list(published))
     monkeypatch.setattr(editions.records, "load", lambda name: fake_records(study=name))
 
@@ -84,8 +88,10 @@ def test_first_runs_and_depths_of_training_stand_beside_their_tables(monkeypatch
         return [each.name for each in editions.beside([fake_records(study=name)])]
 
     assert beside("grocery-quick") == []
-    assert beside("grocery-frozen") == ["grocery-frozen-rate1e-4", "cub200-2010-embedder-alone"]
-    assert beside("cub200-2010-frozen") == ["cub200-2010-embedder-alone"]  # ten times its rate is an experiment of it
+    assert beside("grocery-frozen") == ["first-runs/grocery-frozen", "cub200-2010-depths/squeezenet-embedder-alone"]
+    assert beside("cub200-2010-frozen") == [
+        "cub200-2010-depths/squeezenet-embedder-alone"
+    ]  # ten times its rate is an experiment of it
     monkeypatch.setattr(everything.experiments, "load", lambda main, name: None)
     found = everything.results([fake_records(study="grocery-frozen")])
     assert list(dict.fromkeys(found["record"])) == ["grocery-frozen", *beside("grocery-frozen")]
@@ -129,7 +135,7 @@ def test_a_committed_record_is_a_link_and_another_is_a_name(main, home):
     (home / "results" / "grocery-quick" / "meta.json").touch()
     links = set(everything.linked(found)["record"])
     assert '<a href="../../../results/grocery-quick/">grocery-quick</a>' in links
-    assert "grocery-quick-roth2020" in links
+    assert "grocery-quick/roth2020" in links
 
 
 def test_a_published_book_links_to_the_records_in_its_repository(main, home, monkeypatch):

@@ -212,11 +212,11 @@ def test_common_statistics_know_their_edges():
 
 
 def test_ledger_names_what_differs_and_only_that():
-    other = made("grocery-frozen-rate1e-4-fehervari2019", score)
+    other = made("first-runs/grocery-frozen/fehervari2019", score)
     ours = made(NAME, score)
     ours.meta["settings"] = {"proxy_nca": {"proxy_std": 0.00125}, "margin": {LOSS_WEIGHTS_LR: 1e-4}}
     ours.meta["changes"] = {"margin": {"loss_weight_decay": 0.0}}
-    table = deviations.ledger("fehervari2019", {MAIN: ours, "grocery-frozen-rate1e-4": other, "absent": None})
+    table = deviations.ledger("fehervari2019", {MAIN: ours, "first-runs/grocery-frozen": other, "absent": None})
     rows = table.set_index("setting")
     assert rows.loc["images in a batch", "ours"] == "60"
     assert rows.loc["images in a batch", "the paper's"] == "120"

@@ -144,7 +144,7 @@ def test_records_of_random_embeddings_are_what_is_computed_anew(committed):
 
 
 def test_random_trunks_of_a_study_are_read_where_they_are_recorded(committed, monkeypatch):
-    study = records.load("grocery-frozen-rate1e-4")
+    study = records.load("first-runs/grocery-frozen")
     committed("random_trunks")
     found = untrained.trunks_of(study, ["conv4"])
     assert sorted(found["trunk"]) == ["conv4", "resnet18", "squeezenet1_0"]  # those recorded, not those asked for

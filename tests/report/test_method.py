@@ -40,7 +40,7 @@ def found():
 
 def test_a_method_at_other_rates_and_depths(found, monkeypatch):
     (records,) = found.values()
-    alone = study("cub200-2010-embedder-alone", dict.fromkeys(EIGHT, 0.2))
+    alone = study("cub200-2010-depths/squeezenet-embedder-alone", dict.fromkeys(EIGHT, 0.2))
     high = study(f"{CUB}-rate-tenfold", dict.fromkeys(EIGHT[1:], 0.05))
     monkeypatch.setattr(page.editions, "beside", lambda edition: [alone])
     monkeypatch.setattr(page.editions, "experiment_of", lambda main, name: high if name == "rate-tenfold" else None)
@@ -145,7 +145,7 @@ def test_the_rows_of_a_loss_in_the_tables_of_the_other_papers():
     made = replace(table, means=lambda records: means)
     nothing = pd.DataFrame({"method": [], "state": []})
     records = SimpleNamespace(
-        name="grocery-quick-roth2020",
+        name="grocery-quick/roth2020",
         scores=pd.DataFrame({"method": means.index}),
         runs=pd.DataFrame({"method": ["snr"], "state": ["diverged"]}),
         trials=nothing,

@@ -252,7 +252,7 @@ def test_the_chapter_shows_everything(present, tmp_path, monkeypatch):
     def load(main, experiment):
         return run("random" if experiment.endswith("random") else "default") if present and main == MAIN else None
 
-    exports = run_chapter("14_oi2021", f"{MAIN},grocery-frozen-rate1e-4", load, tmp_path, monkeypatch)
+    exports = run_chapter("14_oi2021", f"{MAIN},first-runs/grocery-frozen", load, tmp_path, monkeypatch)
     for name in IDS:
         drawing = present and name in ("oi-f1", "oi-f2", "oi-f3", "oi-f4")
         assert (exports / f"{name}.{'svg' if drawing else 'csv'}").stat().st_size > 60, name
@@ -270,7 +270,7 @@ def one_order(monkeypatch, lifts):
 
 
 def test_every_class_order_stands_with_the_untrained_trunk(monkeypatch):
-    one_order(monkeypatch, {"oi2021": 0.0, "oi2021-random": 0.1, "oi2021-order2": 0.2, "zhai2019": 0.3})
+    one_order(monkeypatch, {"oi2021": 0.0, "oi2021/random": 0.1, "oi2021/order-2": 0.2, "zhai2019": 0.3})
     found = page.every_order(MAIN)
     accuracy = found[found["metric"] == "precision_at_1"].set_index(["order", "what"])["score"].to_dict()
     assert accuracy == pytest.approx(
@@ -295,7 +295,7 @@ def test_every_class_order_stands_with_the_untrained_trunk(monkeypatch):
 
 
 def test_two_class_orders_are_no_more_than_the_papers(monkeypatch):
-    one_order(monkeypatch, {"oi2021": 0.0, "oi2021-random": 0.1})
+    one_order(monkeypatch, {"oi2021": 0.0, "oi2021/random": 0.1})
     assert page.every_order(MAIN).empty
     with pytest.raises(KeyError, match="no class orders around"):
         page.of_study(MAIN)

@@ -190,8 +190,8 @@ def test_the_foot_of_a_page_says_what_was_run_and_how_it_is_cited(home):
 def test_the_foot_of_a_page_tells_of_experiments_too(home):
     """The hypotheses rest on studies at another learning rate, which are no tables of a book."""
     write_fake_experiments("cub200-2010-frozen")
-    data = shown(publish.rerun, "16_predictions", "cub200-2010-frozen-rate-tenfold")["text/markdown"]
-    assert "dmlrc study run cub200-2010-frozen-rate-tenfold\n" in data
+    data = shown(publish.rerun, "16_predictions", "cub200-2010-frozen/rate-tenfold")["text/markdown"]
+    assert "dmlrc study run cub200-2010-frozen/rate-tenfold\n" in data
     assert "at ten times the rate" in data
 
 

@@ -143,11 +143,11 @@ def test_table_2_beside_the_papers():
 
 def test_table_2_says_what_is_missing():
     records = table(methods=("margin_12", "snr"), seeds=1, diverged=[("histogram", 0)])
-    cells, _ = table2({MAIN: records, "grocery-frozen-rate1e-4": None})
+    cells, _ = table2({MAIN: records, "first-runs/grocery-frozen": None})
     column = cells[MAIN]
     assert column["Margin (D, β = 1.2)"] == "56.00 (1–2) ↓"  # one seed: no standard deviation
     assert (column["Hist."], column["Angular"]) == ("diverged", "–")
-    assert "grocery-frozen-rate1e-4" not in cells
+    assert "first-runs/grocery-frozen" not in cells
 
 
 def test_agreement_is_spearmans_with_each_column():
@@ -170,12 +170,12 @@ def test_trunks_beside_the_papers():
     rows += [("squeezenet1_0@imagenet", 0, "separated", "precision_at_1", 0.4)]
     rows += [("conv4@random", 0, "separated", "precision_at_1", 0.1)]
     rows += [("conv4@random", 0, "separated", "nmi", 0.9), ("pretrained", 0, "separated", "precision_at_1", 0.8)]
-    found = {"grocery-frozen-rate1e-4": made_records("grocery-frozen-rate1e-4-trunks", rows), "other": None}
+    found = {"first-runs/grocery-frozen": made_records("first-runs/grocery-frozen/trunks", rows), "other": None}
     cells = results_table(page.compare_trunks(found))[0]
     assert cells.loc["ResNet50, random linear layer", "the paper, CUB200"] == "43.77"
-    assert cells.loc["SqueezeNet 1.0, random linear layer", "grocery-frozen-rate1e-4"] == "25.00 ± 7.07"
-    assert cells.loc["conv4, random weights, its features", "grocery-frozen-rate1e-4"] == "10.00"
-    assert cells.loc["ResNet50, random linear layer", "grocery-frozen-rate1e-4"] == "–"
+    assert cells.loc["SqueezeNet 1.0, random linear layer", "first-runs/grocery-frozen"] == "25.00 ± 7.07"
+    assert cells.loc["conv4, random weights, its features", "first-runs/grocery-frozen"] == "10.00"
+    assert cells.loc["ResNet50, random linear layer", "first-runs/grocery-frozen"] == "–"
     assert "other" not in cells
     assert len(results_table(page.compare_trunks({"other": None}))[0]) == 3
 
@@ -563,13 +563,13 @@ def test_the_chapter_shows_everything(present, tmp_path, monkeypatch):
     monkeypatch.setattr(toy, "train", lambda variant: train(variant, steps=2))
 
     def load(main, experiment):
-        if not present or main != MAIN or experiment == "roth2020-trunks" or not experiment.startswith("roth2020"):
+        if not present or main != MAIN or experiment == "roth2020/trunks" or not experiment.startswith("roth2020"):
             return None
         if experiment == "roth2020":
             return table(arrays=spectra(), diverged=[("snr", 3)])
         return sweep(experiment.removeprefix("roth2020-"), sampled, metrics=page.ALL_METRICS)
 
-    exports = run_chapter("11_roth2020", f"{MAIN},grocery-frozen-rate1e-4", load, tmp_path, monkeypatch)
+    exports = run_chapter("11_roth2020", f"{MAIN},first-runs/grocery-frozen", load, tmp_path, monkeypatch)
     for name in (*FIGURES, *TABLES):
         drawing = name in FIGURES and (present or name in LIVE)
         assert (exports / f"{name}.{'svg' if drawing else 'csv'}").stat().st_size > 60, name

@@ -88,6 +88,6 @@ def test_without_records_there_is_no_speed_up():
 def test_the_plan_has_the_papers_own_studies():
     table = scaling.plan(studies.STUDIES.values())
     assert {"cub200-musgrave2020", "sop-roth2020", "inshop-zhai2019"} <= set(table.index)
-    assert "grocery-frozen-rate1e-4" not in table.index
+    assert "first-runs/grocery-frozen" not in table.index
     numbers = [14 * 60 + 1, 14 * 60 * 4, 14 * 10 + 1, 51]
     assert table.loc["cub200-musgrave2020"].tolist()[:5] == ["Musgrave et al. 2020", *numbers]

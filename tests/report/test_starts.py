@@ -40,7 +40,7 @@ def test_a_row_begins_where_a_random_layer_of_its_size_is(measured):
 
 def test_the_levels_of_a_sweep_have_their_own_sizes(measured):
     rows = [("triplet_random@dim64", "separated", 0.3), ("triplet_random@dim512", "separated", 0.3)]
-    found = starts.of_rows(made("cub200-2010-frozen-roth2020-dims", rows))
+    found = starts.of_rows(made("cub200-2010-frozen/roth2020/dims", rows))
     assert found.tolist() == pytest.approx([0.4, 0.6])
 
 

@@ -541,7 +541,7 @@ def test_a_study_that_has_just_begun_can_be_shown():
 
 def test_rates_come_from_the_short_searches(home):
     assert tables.rates("musgrave2020-frozen").empty
-    write_fake_study(study="grocery-frozen-rate1e-4-rate-1e-04", protocol=musgrave2020.FROZEN_RATE1E4)
+    write_fake_study(study="first-runs/grocery-frozen/rate-1e-04", protocol=musgrave2020.FROZEN_RATE1E4)
     table = tables.rates("musgrave2020-frozen")
     own = musgrave2020.FROZEN_RATE1E4
     assert table.index.tolist() == [(1e-4, 9, 50), (1e-4, own.patience, own.max_epochs)]

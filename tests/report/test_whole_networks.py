@@ -52,12 +52,12 @@ def only(found, methods, reruns=9):
 class TestWhatIsJudged:
     def test_the_studies_are_those_of_the_preregistration(self):
         assert [pair.everything for pair in whole.PAIRS[CARS]] == [
-            "cars196crops-mobilenetv2-whole-2000",
-            "cars196crops-mobilenetv2-whole",
+            "cars196crops-depths/mobilenetv2-whole-2000",
+            "cars196crops-depths/mobilenetv2-whole",
         ]
-        assert [pair.alone for pair in whole.PAIRS[CUB]] == ["cub200-2010-mobilenetv2-embedder-2000"]
-        assert set(whole.FEWER) == {"cars196crops-mobilenetv2-whole"}
-        assert whole.FEWER["cars196crops-mobilenetv2-whole"] == (tuple(FOUR), 2)
+        assert [pair.alone for pair in whole.PAIRS[CUB]] == ["cub200-2010-depths/mobilenetv2-embedder-2000"]
+        assert set(whole.FEWER) == {"cars196crops-depths/mobilenetv2-whole"}
+        assert whole.FEWER["cars196crops-depths/mobilenetv2-whole"] == (tuple(FOUR), 2)
 
     def test_without_records_nothing_is_run(self, recorded):
         found = whole.judged()

@@ -251,8 +251,8 @@ def test_architecture_names_the_protocols_numbers():
 
 
 def test_ledger_names_what_differs_and_only_that():
-    other = made("grocery-frozen-rate1e-4-zhai2019", score)
-    rows = deviations.ledger("zhai2019", {MAIN: made(NAME, score), "grocery-frozen-rate1e-4": other}).set_index(
+    other = made("first-runs/grocery-frozen/zhai2019", score)
+    rows = deviations.ledger("zhai2019", {MAIN: made(NAME, score), "first-runs/grocery-frozen": other}).set_index(
         "setting"
     )
     assert rows.loc["embedding_dim", "ours"] == "2048"

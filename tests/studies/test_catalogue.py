@@ -31,7 +31,7 @@ def test_kinship_stands_in_fields():
             assert study.parent in STUDIES, name
             assert study.experiment, name
     found = experiments.of("cars196crops-frozen")
-    assert found["roth2020-dims"].name == "cars196crops-frozen-roth2020-dims"
+    assert found["roth2020/dims"].name == "cars196crops-frozen/roth2020/dims"
     assert not any(study.kind == "rates" for study in found.values())
     assert not experiments.of("cars196crops-frozen").keys() & {"full"}  # another table's name begins alike
 
@@ -81,7 +81,7 @@ def test_scales_in_logarithms_have_the_ends_of_the_linear_ones(name):
 
 @pytest.mark.parametrize("main", ["grocery-quick", "glyphs-quick", "grocery-frozen"])
 def test_batches_of_all_sizes_see_as_many_images_as_the_table(main):
-    table, sweep = experiments.of(main)["roth2020"], experiments.of(main)["roth2020-batches-equal"]
+    table, sweep = experiments.of(main)["roth2020"], experiments.of(main)["roth2020/batches-equal"]
     images = {sweep.protocol_of(each).iterations_per_epoch * each.level_number for each in sweep.methods}
     assert images == {64 * table.effective_protocol.iterations_per_epoch}
 
@@ -110,7 +110,7 @@ def test_the_long_studies_that_the_makefile_runs_exist():
 
 
 def test_icons_are_trained_from_scratch_beside_the_published_edition():
-    study, grid = studies.get("icons-scratch"), studies.get("icons-scratch-rates")
+    study, grid = studies.get("icons-scratch"), studies.get("icons-scratch/rates")
     assert (len(study.methods), study.budget.trials, study.budget.reruns, study.repetitions) == (8, 12, 3, 3)
     assert study.protocol.image_size == study.protocol.crop_size == 32
     assert (study.protocol.trunk, study.protocol.augmentation) == ("conv4", "affine")

@@ -61,7 +61,7 @@ def test_the_other_papers_come_along_on_its_data_with_its_seed(photos):
 
 
 def test_every_methods_table_can_be_changed_also_at_another_budget(home):
-    for like in ("grocery-frozen-rate1e-4", "cub200-musgrave2020"):
+    for like in ("first-runs/grocery-frozen", "cub200-musgrave2020"):
         (home / "studies.toml").write_text(f'[mine]\nlike = "{like}"\nbudget = "quick"\n')
         assert studies.get("mine").budget.name == "quick"
         assert studies.get("mine").protocol == studies.get(like).protocol
@@ -97,38 +97,42 @@ def test_a_budget_below_the_one_that_it_names_is_called_so_and_the_experiments_k
 
 
 def test_another_trunk_comes_with_its_own_weights(home):
-    (home / "studies.toml").write_text('[mine]\nlike = "grocery-frozen-rate1e-4"\ntrunk = "resnet50"\n')
-    mine, base = studies.get("mine").protocol, studies.get("grocery-frozen-rate1e-4").protocol
+    (home / "studies.toml").write_text('[mine]\nlike = "first-runs/grocery-frozen"\ntrunk = "resnet50"\n')
+    mine, base = studies.get("mine").protocol, studies.get("first-runs/grocery-frozen").protocol
     assert mine == replace(base, trunk="resnet50", weights="imagenet")
     assert {each.protocol.trunk for each in experiments.of("mine").values()} == {"resnet50"}
     (home / "studies.toml").write_text('[mine]\nlike = "glyphs-quick"\ntrunk = "resnet18"\n')
     assert studies.get("mine").protocol.weights is None
-    (home / "studies.toml").write_text('[mine]\nlike = "cub200-2010-last-block"\ntrunk = "squeezenet1_0"\n')
-    assert studies.get("mine").protocol == studies.get("cub200-2010-last-block").protocol  # the same, spelled out
+    (home / "studies.toml").write_text(
+        '[mine]\nlike = "cub200-2010-depths/squeezenet-last-block"\ntrunk = "squeezenet1_0"\n'
+    )
+    assert (
+        studies.get("mine").protocol == studies.get("cub200-2010-depths/squeezenet-last-block").protocol
+    )  # the same, spelled out
     for key in ("train_from", "weights"):
-        (home / "studies.toml").write_text(f'[mine]\nlike = "cub200-2010-last-block"\n{key} = ""\n')
+        (home / "studies.toml").write_text(f'[mine]\nlike = "cub200-2010-depths/squeezenet-last-block"\n{key} = ""\n')
         with pytest.raises(UsageError, match=f"{key} of study 'mine' is empty: leave it out"):
             studies.get("mine")
 
 
 def test_a_trunk_of_timm_with_weights_and_a_size_of_its_own(home):
-    mine = '[mine]\nlike = "grocery-frozen-rate1e-4"\ntrunk = "timm:tf_efficientnet_lite0"\nweights = "package"\n'
+    mine = '[mine]\nlike = "first-runs/grocery-frozen"\ntrunk = "timm:tf_efficientnet_lite0"\nweights = "package"\n'
     (home / "studies.toml").write_text(mine)
-    base = studies.get("grocery-frozen-rate1e-4").protocol
+    base = studies.get("first-runs/grocery-frozen").protocol
     assert studies.get("mine").protocol == replace(
         base, trunk="timm:tf_efficientnet_lite0", weights="package", image_size=253, crop_size=224
     )  # the size is timm's; 253: 256 * 224 / 227
     (home / "studies.toml").write_text(f"{mine}crop_size = 128\n")
     assert studies.get("mine").protocol.crop_size == 128
-    (home / "studies.toml").write_text('[mine]\nlike = "grocery-frozen-rate1e-4"\nweights = "mine.pth"\n')
+    (home / "studies.toml").write_text('[mine]\nlike = "first-runs/grocery-frozen"\nweights = "mine.pth"\n')
     assert studies.get("mine").protocol == replace(base, weights="mine.pth")
 
 
 def test_from_which_layer_on_a_trunk_trains(home):
-    mine = '[mine]\nlike = "cub200-2010-last-block"\n'
+    mine = '[mine]\nlike = "cub200-2010-depths/squeezenet-last-block"\n'
     lite0 = 'trunk = "timm:tf_efficientnet_lite0"\nweights = "package"\ncrop_size = 112\n'
     (home / "studies.toml").write_text(f'{mine}train_from = "features.10"\n')
-    base = studies.get("cub200-2010-last-block").protocol
+    base = studies.get("cub200-2010-depths/squeezenet-last-block").protocol
     assert studies.get("mine").protocol == replace(base, train_from="features.10")
     (home / "studies.toml").write_text(f'{mine}{lite0}train_from = "blocks.6"\n')
     assert (studies.get("mine").protocol.trunk, studies.get("mine").protocol.train_from) == (
@@ -140,17 +144,19 @@ def test_from_which_layer_on_a_trunk_trains(home):
         studies.get("mine")
     for like, how in (("grocery-frozen", "none does"), ("glyphs-quick", "all of it does")):
         (home / "studies.toml").write_text(f'[mine]\nlike = "{like}"\ntrain_from = "features.12"\n')
-        with pytest.raises(UsageError, match=f"in '{like}' {how}: leave it out, or be like 'cub200-2010-last-block'"):
+        with pytest.raises(
+            UsageError, match=f"in '{like}' {how}: leave it out, or be like 'cub200-2010-depths/squeezenet-last-block'"
+        ):
             studies.get("mine")
 
 
 def test_a_folder_gets_the_batches_that_the_smallest_set_gets(home):
-    (home / "studies.toml").write_text('[mine]\nlike = "grocery-frozen-rate1e-4"\ndataset = "folder:pictures"\n')
-    rows = [each.name for each in experiments.of("mine")["zhai2019-samples"].methods]
-    assert rows == [each.name for each in experiments.of("grocery-frozen-rate1e-4")["zhai2019-samples"].methods]
-    (home / "studies.toml").write_text('[mine]\nlike = "grocery-frozen-rate1e-4"\ndataset = "cub200"\n')
-    assert len(experiments.of("mine")["zhai2019-samples"].methods) > len(rows)
-    assert adapted.RATES_OF == ("grocery-frozen-rate1e-4", "glyphs-quick")  # rates are judged around these alone
+    (home / "studies.toml").write_text('[mine]\nlike = "first-runs/grocery-frozen"\ndataset = "folder:pictures"\n')
+    rows = [each.name for each in experiments.of("mine")["zhai2019/samples"].methods]
+    assert rows == [each.name for each in experiments.of("first-runs/grocery-frozen")["zhai2019/samples"].methods]
+    (home / "studies.toml").write_text('[mine]\nlike = "first-runs/grocery-frozen"\ndataset = "cub200"\n')
+    assert len(experiments.of("mine")["zhai2019/samples"].methods) > len(rows)
+    assert adapted.RATES_OF == ("first-runs/grocery-frozen", "glyphs-quick")  # rates are judged around these alone
     assert not any(name.endswith("rates") for name in studies.known() if name.startswith("mine"))
 
 
@@ -176,12 +182,12 @@ def test_it_runs_from_the_command_line_and_is_read_back(photos):
 
 
 def test_rows_that_the_data_is_too_small_for_are_left_out_of_its_book(photos, monkeypatch, capsys):
-    few = {name: experiments.of("photos")[name] for name in ("zhai2019-samples", "oi2021")}
+    few = {name: experiments.of("photos")[name] for name in ("zhai2019/samples", "oi2021")}
     monkeypatch.setattr(experiments, "of", lambda main: few)
     monkeypatch.setattr(plan, "progress", lambda each: (int(each.name == "photos"), 1))
     missing.train(["photos"], missing.ALL)
     said = capsys.readouterr().err
-    rows = [each.name for each in few["zhai2019-samples"].methods]
+    rows = [each.name for each in few["zhai2019/samples"].methods]
     named = re.findall(r"photos-zhai2019-samples: (\S+) is left out, a batch of \d+ different ", said)
     assert named
     assert set(named) < set(rows)

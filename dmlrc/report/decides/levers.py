@@ -79,7 +79,7 @@ def _mean(runs: pd.DataFrame, known: statistics.Noise | None = None) -> tuple[Es
 
 
 def _size(records: StudyRecords) -> Lever:
-    sweep = editions.experiment_of(records.name, "roth2020-dims")
+    sweep = editions.experiment_of(records.name, "roth2020/dims")
     if sweep is None:
         return None
     scores = sweep.scores[(sweep.scores["metric"] == METRIC) & (sweep.scores["setting"] == "separated")]

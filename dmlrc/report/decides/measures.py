@@ -45,7 +45,7 @@ FAMILIES = {
 
 RECIPES = {
     "Roth et al.": ("roth2020", None),
-    "Zhai & Wu": ("zhai2019-losses-equal", "5x15"),
+    "Zhai & Wu": ("zhai2019/losses-equal", "5x15"),
     "Fehervari et al.": ("fehervari2019", None),
 }
 """The experiments that train several losses as a paper does, and of a sweep over batches the level that all share."""

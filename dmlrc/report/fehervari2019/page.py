@@ -1,7 +1,7 @@
 """The tables and figures of Fehervari et al. 2019, Unbiased Evaluation of Deep Metric Learning Algorithms.
 
 Numbers first (frames of fractions), then cells for the page, then the numbers of its text. Experiments: fehervari2019
-(Tables 2-4), fehervari2019-dims (Fig. 1) and fehervari2019-batches (Fig. 2).
+(Tables 2-4), fehervari2019/dims (Fig. 1) and fehervari2019/batches (Fig. 2).
 """
 
 import math

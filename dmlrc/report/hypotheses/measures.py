@@ -26,8 +26,8 @@ KEPT, NOT_KEPT, OPEN, NOT_TESTED = "kept", "not kept", "inconclusive", "not test
 
 CUB, CARS, GROCERY = "cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen"
 TOO_HIGH = {name: TOO_HIGH_A_RATE[name] for name in (CUB, CARS)}
-LAST_BLOCK = {CUB: "cub200-2010-last-block", CARS: "cars196crops-last-block"}
-EMBEDDER = {CUB: "cub200-2010-embedder-alone", CARS: "cars196crops-embedder-alone"}
+LAST_BLOCK = {CUB: "cub200-2010-depths/squeezenet-last-block", CARS: "cars196crops-depths/squeezenet-last-block"}
+EMBEDDER = {CUB: "cub200-2010-depths/squeezenet-embedder-alone", CARS: "cars196crops-depths/squeezenet-embedder-alone"}
 EVERYTHING = "omniglot-scratch"
 
 AGREEMENT = 0.53  # the mean correlation of the published tables with one another

@@ -52,13 +52,13 @@ class Pair:
 
 PAIRS = {
     CARS: (
-        Pair("cars196crops-mobilenetv2-whole-2000", "cars196crops-mobilenetv2-embedder-2000"),
-        Pair("cars196crops-mobilenetv2-whole", "cars196crops-mobilenetv2-embedder"),
+        Pair("cars196crops-depths/mobilenetv2-whole-2000", "cars196crops-depths/mobilenetv2-embedder-2000"),
+        Pair("cars196crops-depths/mobilenetv2-whole", "cars196crops-depths/mobilenetv2-embedder"),
     ),
-    CUB: (Pair("cub200-2010-mobilenetv2-whole-2000", "cub200-2010-mobilenetv2-embedder-2000"),),
+    CUB: (Pair("cub200-2010-depths/mobilenetv2-whole-2000", "cub200-2010-depths/mobilenetv2-embedder-2000"),),
 }
 """Each data set's pairs; it is judged on the first one that is complete."""
-FEWER = {"cars196crops-mobilenetv2-whole": ((*CLASSICS, "normalized_softmax", "multi_similarity"), 2)}
+FEWER = {"cars196crops-depths/mobilenetv2-whole": ((*CLASSICS, "normalized_softmax", "multi_similarity"), 2)}
 """What is enough of a study where only a CPU can be had: these methods, with so many reruns."""
 
 

@@ -51,7 +51,7 @@ ROTH = Table("roth2020", "roth2020", roth2020.METHODS, roth.roth_label, _means(r
 FEHERVARI = Table(
     "fehervari2019", "fehervari2019", fehervari2019.METHODS, fehervari.fehervari_label, _means(fehervari.headline)
 )
-ZHAI = Table("zhai2019-losses", "zhai2019", adapted.ONE_PIPELINE, zhai.zhai_label, _means(zhai.losses))
+ZHAI = Table("zhai2019/losses", "zhai2019", adapted.ONE_PIPELINE, zhai.zhai_label, _means(zhai.losses))
 TABLES = (ROTH, FEHERVARI, ZHAI)
 
 Found = Mapping[str, ByStudy]

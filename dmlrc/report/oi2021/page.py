@@ -2,7 +2,7 @@
 Negative Pairs in Deep Metric Learning.
 
 Frames of scores, which `dmlrc.report.results_table` prints, and the numbers of the text. Experiments: oi2021 (the data
-set's own class order: Figs. 1-4), oi2021-random (Table 1) and more random orders. One method, normalised softmax.
+set's own class order: Figs. 1-4), oi2021/random (Table 1) and more random orders. One method, normalised softmax.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from dmlrc.report.common import R1, ByStudy
 from dmlrc.report.statistics import Estimate, of_groups
 from dmlrc.studies import experiments
 
-EXPERIMENTS = {"default": "oi2021", "random": "oi2021-random"}
+EXPERIMENTS = {"default": "oi2021", "random": "oi2021/random"}
 """The class order -> the experiment."""
 METRICS = {R1: "R@1", "map_at_r": "MAP@R", "jsd": "JSD"}
 ACCURACIES = (R1, "map_at_r")

@@ -1,8 +1,8 @@
 """The numbers of Roth et al. 2020, Revisiting Training Strategies and Generalization Performance in DML.
 
 Frames of scores, which `dmlrc.report.results_table` prints, and the numbers of the text. Experiments: trunks (Table 1),
-roth2020 (Table 2, Figs. 1, 5, 7), roth2020-batches, -decays, -preprocessing, -trunks and -dims (Fig. 2),
-roth2020-samplers (Fig. 3); Fig. 4 pools them all. Fig. 6 needs none: `toy`.
+roth2020 (Table 2, Figs. 1, 5, 7), roth2020/batches, -decays, -preprocessing, -trunks and -dims (Fig. 2),
+roth2020/samplers (Fig. 3); Fig. 4 pools them all. Fig. 6 needs none: `toy`.
 """
 
 import functools
@@ -422,8 +422,8 @@ def of_study(main: str) -> dict[str, float | str]:
     """The numbers around one study."""
     suffixes = {"batches": "batches-equal"} | {factor: factor for factor in FACTORS if factor != "batches"}
     sweeps = {name: editions.experiment_of(main, f"roth2020/{suffix}") for name, suffix in suffixes.items()}
-    steps = editions.experiment_of(main, "roth2020-batches")
-    samplers, table = editions.experiment_of(main, "roth2020-samplers"), editions.experiment_of(main, "roth2020")
+    steps = editions.experiment_of(main, "roth2020/batches")
+    samplers, table = editions.experiment_of(main, "roth2020/samplers"), editions.experiment_of(main, "roth2020")
     matrix, _ = correlations([table, samplers, steps, *(sweeps[name] for name in FACTORS if name != "batches")])
     untrained = starts.by_dimension(main)
     gaps = [sampler_gap(samplers, name, "spc4") for name in SAMPLERS if name != "spc4"]

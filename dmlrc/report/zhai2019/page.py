@@ -1,8 +1,8 @@
 """The numbers of Zhai and Wu 2019, Classification is a Strong Baseline for Deep Metric Learning: fractions.
 
-Frames of scores, which `dmlrc.report.results_table` prints, and the numbers of the text. Experiments: zhai2019-losses
-(Tables 1-3), zhai2019-losses-equal, zhai2019-samples (Table 4), zhai2019 and zhai2019-dims (Tables 5 and 6, Fig. 2),
-zhai2019-layer_norm (Fig. 3), zhai2019-shares (Fig. 4).
+Frames of scores, which `dmlrc.report.results_table` prints, and the numbers of the text. Experiments: zhai2019/losses
+(Tables 1-3), zhai2019/losses-equal, zhai2019/samples (Table 4), zhai2019 and zhai2019/dims (Tables 5 and 6, Fig. 2),
+zhai2019/layer_norm (Fig. 3), zhai2019/shares (Fig. 4).
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ OWN = ("lmcl_original", "lmcl", "norm_softmax")
 SOFTMAX = "norm_softmax"
 LAYER_NORM = {"norm_softmax@layer-norm": "with LayerNorm", "norm_softmax@no-layer-norm": "without"}
 EQUAL = "5x15"
-"""The levels, images of a class x classes, of zhai2019-losses-equal: every loss in the first."""
+"""The levels, images of a class x classes, of zhai2019/losses-equal: every loss in the first."""
 LABELS = {PRETRAINED: labels.UNTRAINED} | {name: label for label, name in reversed(published.ZHAI_METHODS.items())}
 
 
@@ -89,7 +89,7 @@ def compare_losses(frame: pd.DataFrame, by_study: ByStudy) -> pd.DataFrame:
 def compare_layouts(own: ByStudy, equal: ByStudy) -> pd.DataFrame:
     """zhai-equal: R@1 of each loss in the batches of its paper, and in the same for all; the trunk last.
 
-    own: zhai2019-losses; equal: zhai2019-losses-equal, whose other layouts are those of Table 4 and of one loss.
+    own: zhai2019/losses; equal: zhai2019/losses-equal, whose other layouts are those of Table 4 and of one loss.
     """
     blocks = [pd.DataFrame(columns=["method", "column", "mean", "n"])]
     for name in common.present(own):
@@ -186,7 +186,7 @@ def bits_cost(records: StudyRecords, method: str = SOFTMAX) -> Estimate:
 def sizes(records: StudyRecords) -> pd.DataFrame:
     """zhai-f2-numbers: R@1 of floats and bits against the size of the embedding, and what bits cost, in points.
 
-    Columns: dim, head ("floats", "bits", "bits less floats"), mean, ci95, form. records: zhai2019-dims.
+    Columns: dim, head ("floats", "bits", "bits less floats"), mean, ci95, form. records: zhai2019/dims.
     """
     frame = _single_models(records)
     frame = frame[(frame["metric"] == R1) & (frame["value"] != "")].sort_values(["binary", "dim"])
@@ -300,6 +300,6 @@ def of_study(main: str) -> dict[str, float]:
 
 
 def equal_ranks(records: StudyRecords) -> common.Ranks:
-    """Which ranks normalised softmax may have by R@1 in equal batches. records: zhai2019-losses-equal."""
+    """Which ranks normalised softmax may have by R@1 in equal batches. records: zhai2019/losses-equal."""
     rows = _by_loss(records)
     return common.ranks(rows[rows["value"] == EQUAL].set_index("method"), SOFTMAX)
