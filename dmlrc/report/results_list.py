@@ -16,6 +16,7 @@ rate too high; `measured/` measurements that are no study's.
 
 ```python
 from dmlrc import records
+
 records.load("cub200-2010-frozen").scores  # a data frame; its columns stand in `records.StudyRecords`
 ```
 

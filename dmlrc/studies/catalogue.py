@@ -9,7 +9,7 @@ from dmlrc.errors import UsageError, unknown
 from dmlrc.methods import LEARNING_RATE, Float, Level, Method, levels, rows
 from dmlrc.papers import after2019, fehervari2019, musgrave2020, oi2021, roth2020, zhai2019
 from dmlrc.protocol import FULL, QUICK, SMOKE, TABLE, Budget, Protocol, Study
-from dmlrc.studies import adapted, own, tuned
+from dmlrc.studies import adapted, gpu_hours, own, tuned
 
 _RATE_METHODS = ("contrastive", "triplet", "normalized_softmax", "multi_similarity")
 
@@ -37,26 +37,6 @@ def _musgrave(dataset: str) -> Study:
     )
 
 
-_TRAINING_IMAGES = {"cub200": 5_864, "cars196": 8_054, "sop": 59_551, "inshop": 25_882}
-_MULTIPLY_ADDS = {  # of one image at the papers' sizes, in 1e9, forward
-    "resnet18": 1.8,
-    "resnet50": 4.1,
-    "bn_inception": 2.0,
-    "googlenet": 1.5,
-    "inception_v3": 5.7,
-}
-_FLOPS = 8e12  # what a V100 reaches in float32: 8e12 / (6 x 4.1e9) is 325 images a second with ResNet50
-
-
-def gpu_hours(dataset: str, protocol: Protocol, methods: tuple[Method, ...], reruns: int) -> str:
-    """How long the training steps of a study take on a V100, as a calculation: a step is three forward passes."""
-    protocols = [replace(protocol, **method.changes) for method in methods]
-    passes = sum(each.max_epochs * each.members * _MULTIPLY_ADDS[each.trunk] for each in protocols)
-    hours = _TRAINING_IMAGES[dataset] * reruns * passes * 6e9 / _FLOPS / 3600
-    about = float(f"{hours:.1g}" if hours < 10 else f"{hours:.2g}")
-    return f"about {about:g} GPU hour{'s' * (about != 1)}, calculated for a V100"
-
-
 def _fixed(
     dataset: str, protocol: Protocol, methods: tuple[Method, ...], budget: Budget, suffix: str = "", **changes
 ) -> Study:
@@ -72,7 +52,7 @@ def _fixed(
         kind=TABLE if dataset == "inshop" else "experiment",
         parent=None if dataset == "inshop" else f"{dataset}-musgrave2020",
         experiment=experiment,
-        expected=gpu_hours(dataset, protocol, methods, budget.reruns),
+        expected=gpu_hours.calculated(dataset, protocol, methods, budget.reruns),
         **changes,
     )
 
@@ -352,7 +332,7 @@ STUDIES |= {
 
 def _swept(study: Study, name: str, sweep: Sequence[Level]) -> Study:
     methods = rows(sweep)
-    expected = gpu_hours(study.dataset, study.protocol, methods, study.budget.reruns)
+    expected = gpu_hours.calculated(study.dataset, study.protocol, methods, study.budget.reruns)
     return replace(
         study,
         name=f"{study.name}/{name}",
