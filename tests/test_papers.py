@@ -245,7 +245,7 @@ METHODS = [
     *(("musgrave2020", musgrave2020.FROZEN, each) for each in musgrave2020.METHODS),
     *(("roth2020", roth2020.PROTOCOL, each) for each in roth2020.METHODS),
     *(("zhai2019", zhai2019.PROTOCOL, each) for each in (*zhai2019.METHODS, *zhai2019.FEW_IMAGES_METHODS)),
-    *((f"zhai2019-{samples}", zhai2019.PROTOCOL, zhai2019.balanced(samples)) for samples in zhai2019.SAMPLES_PER_CLASS),
+    *((f"zhai2019/{samples}", zhai2019.PROTOCOL, zhai2019.balanced(samples)) for samples in zhai2019.SAMPLES_PER_CLASS),
     *(("fehervari2019", fehervari2019.PROTOCOL, each) for each in fehervari2019.METHODS),
     ("oi2021", oi2021.PROTOCOL, oi2021.METHODS[0]),
 ]
@@ -533,7 +533,7 @@ def test_class_weights_begin_as_long_as_in_the_papers_code(study, method):
     ],
 )
 def test_proxies_begin_as_long_as_in_the_papers_code(paper, method, std):
-    assert start_of(f"cub200-2010-frozen-{paper}", method).std().item() == pytest.approx(std, rel=0.01)
+    assert start_of(f"cub200-2010-frozen/{paper}", method).std().item() == pytest.approx(std, rel=0.01)
 
 
 def test_the_proxies_of_a_softmax_begin_as_long_as_in_the_papers_code():
@@ -545,7 +545,7 @@ def test_the_proxies_of_a_softmax_begin_as_long_as_in_the_papers_code():
     ("study", "method"), [("zhai2019", "norm_softmax"), ("roth2020", "proxy_nca"), ("fehervari2019", "proxy_nca")]
 )
 def test_first_runs_keep_the_start_that_they_had(study, method):
-    around = {name: start_of(f"{name}-{study}", method) for name in ("first-runs/grocery-frozen", "grocery-frozen")}
+    around = {name: start_of(f"{name}/{study}", method) for name in ("first-runs/grocery-frozen", "grocery-frozen")}
     first, now = around.values()
     assert first.std().item() == pytest.approx(1, rel=0.01)
     torch.testing.assert_close(now / now.norm(dim=0), first / first.norm(dim=0))

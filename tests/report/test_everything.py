@@ -131,16 +131,14 @@ def test_a_method_alone_has_no_rank(main):
 def test_a_committed_record_is_a_link_and_another_is_a_name(main, home):
     found = everything.cells(everything.results([main]))
     assert set(everything.linked(found)["record"]) == set(found["record"])
-    (home / "results" / "grocery-quick").mkdir(parents=True, exist_ok=True)
-    (home / "results" / "grocery-quick" / "meta.json").touch()
+    records.write_json(home / "results" / "grocery-quick" / "meta.json", main.meta)
     links = set(everything.linked(found)["record"])
     assert '<a href="../../../results/grocery-quick/">grocery-quick</a>' in links
     assert "grocery-quick/roth2020" in links
 
 
 def test_a_published_book_links_to_the_records_in_its_repository(main, home, monkeypatch):
-    (home / "results" / "grocery-quick").mkdir(parents=True, exist_ok=True)
-    (home / "results" / "grocery-quick" / "meta.json").touch()
+    records.write_json(home / "results" / "grocery-quick" / "meta.json", main.meta)
     monkeypatch.setenv("DMLRC_REPOSITORY", "https://git.example/me/dmlrc")
     monkeypatch.setattr(everything.provenance, "commit", lambda: "0123456789-dirty")
     links = everything.linked(everything.cells(everything.results([main])))["record"]

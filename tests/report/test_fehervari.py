@@ -161,7 +161,7 @@ def test_numbers_of_the_orders():
 
 def test_numbers_of_a_study(monkeypatch):
     by_name = {"fehervari2019": made(NAME, score)}
-    by_name |= {f"fehervari2019-{swept}": made(f"{NAME}-{swept}", rising) for swept in ("dims", "batches-equal")}
+    by_name |= {f"fehervari2019/{swept}": made(f"{NAME}/{swept}", rising) for swept in ("dims", "batches-equal")}
     monkeypatch.setattr(page.editions, "experiment_of", lambda main, name: by_name[name])
     monkeypatch.setattr(page.starts, "by_dimension", lambda main: pd.Series({16.0: 0.2, 512.0: 0.9}))
     found = page.of_study(MAIN)
@@ -173,16 +173,16 @@ def test_numbers_of_a_study(monkeypatch):
 
 
 def test_doublings_are_slopes_over_the_seeds():
-    slopes = common.doublings(made(f"{NAME}-dims", rising))
+    slopes = common.doublings(made(f"{NAME}/dims", rising))
     assert slopes.loc["margin", "mean"] == pytest.approx(0.015)
     assert slopes.loc["margin", "ci95"] == pytest.approx(4.303 * 0.005 / np.sqrt(3), rel=1e-3)
     assert slopes.loc["n_pairs", "mean"] == pytest.approx(0.0, abs=1e-12)
-    single = common.doublings(made(f"{NAME}-dims", rising, reruns=1))
+    single = common.doublings(made(f"{NAME}/dims", rising, reruns=1))
     assert single["ci95"].isna().all()
 
 
 def test_figure_draws_every_method_at_its_numbers():
-    records = made(f"{NAME}-dims", rising)
+    records = made(f"{NAME}/dims", rising)
     figure, _ = figures.draw_sweep({MAIN: records, "other": records}, "size")
     left, right = figure.axes
     lines = {container.get_label(): container.lines[0] for axis in (left, right) for container in axis.containers}
@@ -237,7 +237,7 @@ def test_ledger_names_what_differs_and_only_that():
 
 @pytest.mark.parametrize("state", ["nothing", "one seed"])
 def test_chapter_publishes_every_exhibit(state, tmp_path, monkeypatch):
-    curves = {f"{NAME}-{swept}": rising for swept in ("dims", "batches", "batches-equal")}
+    curves = {f"{NAME}/{swept}": rising for swept in ("dims", "batches", "batches-equal")}
 
     def load(main, experiment):
         name = f"{main}/{experiment}"

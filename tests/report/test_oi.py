@@ -71,7 +71,7 @@ def run(order="default", seeds=2, lift=0.0, gap=0.1, **own):
         for row in counted(setting, seed, spread)
     ]
     return made_records(
-        f"{MAIN}-{page.EXPERIMENTS[order]}", **{"scores": scores, "curves": curves, "arrays": arrays} | own
+        f"{MAIN}/{page.EXPERIMENTS[order]}", **{"scores": scores, "curves": curves, "arrays": arrays} | own
     )
 
 
@@ -264,7 +264,7 @@ def test_the_chapter_shows_everything(present, tmp_path, monkeypatch):
 def one_order(monkeypatch, lifts):
     """Records of class orders around one study: experiment -> what its scores are lifted by."""
     found = {name: run(lift=lift) for name, lift in lifts.items()}
-    known = {name: studies.get(f"cub200-2010-frozen-{name}") for name in lifts}
+    known = {name: studies.get(f"cub200-2010-frozen/{name}") for name in lifts}
     monkeypatch.setattr(page.experiments, "of", lambda main: known)
     monkeypatch.setattr(page.experiments, "load", lambda main, name: found[name])
 

@@ -567,7 +567,7 @@ def test_the_chapter_shows_everything(present, tmp_path, monkeypatch):
             return None
         if experiment == "roth2020":
             return table(arrays=spectra(), diverged=[("snr", 3)])
-        return sweep(experiment.removeprefix("roth2020-"), sampled, metrics=page.ALL_METRICS)
+        return sweep(experiment.removeprefix("roth2020/"), sampled, metrics=page.ALL_METRICS)
 
     exports = run_chapter("11_roth2020", f"{MAIN},first-runs/grocery-frozen", load, tmp_path, monkeypatch)
     for name in (*FIGURES, *TABLES):

@@ -92,7 +92,7 @@ def test_the_papers_loss_tables_are_as_printed():
 
 
 def test_our_losses_stand_beside_table_1_and_nowhere_else():
-    lost = made(f"{NAME}-losses", score, diverged=[("angular", rerun) for rerun in range(3)])
+    lost = made(f"{NAME}/losses", score, diverged=[("angular", rerun) for rerun in range(3)])
     found = {MAIN: lost, "other": None}
     cells, marks = losses("Table 1", found)
     assert cells.loc["NormSoftmax", (MAIN, "R@1")] == "50.0 ± 0.0 (1)"
@@ -109,14 +109,14 @@ def test_the_ranks_of_the_classifier_in_equal_batches():
     def worse(method, setting, metric, rerun):
         return 0.3 if method == "norm_softmax@5x15" else score(method, setting, metric, rerun)
 
-    assert page.equal_ranks(made(f"{NAME}-losses-equal", score)) == (1, 1, 8)
-    assert page.equal_ranks(made(f"{NAME}-losses-equal", worse)) == (8, 8, 8)
-    assert np.isnan(page.equal_ranks(made(f"{NAME}-losses-equal", score, missing=("norm_softmax@5x15",))).low)
+    assert page.equal_ranks(made(f"{NAME}/losses-equal", score)) == (1, 1, 8)
+    assert page.equal_ranks(made(f"{NAME}/losses-equal", worse)) == (8, 8, 8)
+    assert np.isnan(page.equal_ranks(made(f"{NAME}/losses-equal", score, missing=("norm_softmax@5x15",))).low)
 
 
 def test_numbers_of_a_study(monkeypatch):
-    by_name = {"": score, "-losses-equal": score, "-samples": layouts, "-dims": rising, "-layer_norm": score}
-    found = {f"zhai2019{name}": made(f"{NAME}{name}", each) for name, each in (by_name | {"-shares": score}).items()}
+    by_name = {"": score, "/losses-equal": score, "/samples": layouts, "/dims": rising, "/layer_norm": score}
+    found = {f"zhai2019{name}": made(f"{NAME}{name}", each) for name, each in (by_name | {"/shares": score}).items()}
     monkeypatch.setattr(page.editions, "experiment_of", lambda main, name: found[name])
     curve = pd.Series({16.0: 0.43, 64.0: 0.46, 2048.0: 0.5})  # floats: 0.431, 0.451 and 0.501
     monkeypatch.setattr(starts, "by_dimension", lambda main: curve)
@@ -129,20 +129,20 @@ def test_numbers_of_a_study(monkeypatch):
 
 
 def test_batches_are_classes_x_images():
-    own, equal = made(f"{NAME}-losses", score), made(f"{NAME}-losses-equal", score)
+    own, equal = made(f"{NAME}/losses", score), made(f"{NAME}/losses-equal", score)
     cells = results_table(page.compare_layouts({MAIN: own}, {MAIN: equal}), 1)[0]
     assert [head for _, head in cells] == ["its own", "15 x 5"]
 
 
 def test_trunk_decides_beside_which_table_ours_stand():
-    records = made(f"{NAME}-losses", score)
+    records = made(f"{NAME}/losses", score)
     records.meta["protocol"]["trunk"] = "resnet50"
     assert losses("Table 3", {MAIN: records})[0].loc["NormSoftmax, 512-d", (MAIN, "R@1")].startswith("50.0")
     assert MAIN not in losses("Table 1", {MAIN: records})[0]
 
 
 def test_samples_per_class():
-    records = made(f"{NAME}-samples", layouts, diverged=(("norm_softmax@3x25", 0),))
+    records = made(f"{NAME}/samples", layouts, diverged=(("norm_softmax@3x25", 0),))
     cells, marks = samples({MAIN: records, "other": None})
     assert cells.index.tolist() == [
         "no balancing",
@@ -159,12 +159,12 @@ def test_samples_per_class():
     assert cells.loc["6 x 12", MAIN] == "42.0 ± 0.0 (3)"
     assert marks.loc["2 x 37", MAIN] == "best"
     assert "other" not in cells
-    fewer = samples({MAIN: made(f"{NAME}-samples", layouts, missing=("norm_softmax@1x75",))})[0]
+    fewer = samples({MAIN: made(f"{NAME}/samples", layouts, missing=("norm_softmax@1x75",))})[0]
     assert fewer.loc["75 x 1", MAIN] == "–"
 
 
 def test_floats_and_bits_beside_tables_5_and_6():
-    main, dims = made(NAME, score), made(f"{NAME}-dims", rising)
+    main, dims = made(NAME, score), made(f"{NAME}/dims", rising)
     found = page.embeddings_beside("Table 6", {MAIN: main}, {MAIN: dims})
     cells, marks = results_table(page.compare_embeddings(found, {MAIN: main}), 1)
     assert cells.loc["NormSoftmax, 2048 bits", ("Cars196", "R@1")] == "88.7"
@@ -190,7 +190,7 @@ def test_what_bits_cost():
 
 
 def test_sizes_and_the_gap_between_floats_and_bits():
-    dims = made(f"{NAME}-dims", rising, diverged=(("norm_softmax@dim16", 2),))
+    dims = made(f"{NAME}/dims", rising, diverged=(("norm_softmax@dim16", 2),))
     frame = page.sizes(dims)
     assert frame[frame["head"] == "floats"]["dim"].tolist() == list(paper.EMBEDDING_DIMS)
     gaps = frame[frame["head"] == "bits less floats"].set_index("dim")
@@ -208,7 +208,7 @@ def test_sizes_and_the_gap_between_floats_and_bits():
 
 
 def test_layer_norm_curves_and_the_loss_of_knowing_nothing():
-    records = made(f"{NAME}-layer_norm", lambda method, *_: 0.3 if "no-" in method else 0.4)
+    records = made(f"{NAME}/layer_norm", lambda method, *_: 0.3 if "no-" in method else 0.4)
     curves = page.layer_norm_curves(records).set_index(["method", "metric", "step"])
     first = curves.loc[("norm_softmax@layer-norm", "loss", 10)]
     assert first["mean"] == pytest.approx(LOSSES[0] + 1.0)  # of reruns 0, 1 and 2
@@ -222,7 +222,7 @@ def test_layer_norm_curves_and_the_loss_of_knowing_nothing():
     [figure] = figures.draw_layer_norm({MAIN: records})
     dotted = [line for line in figure.axes[0].get_lines() if line.get_linestyle() == ":"]
     np.testing.assert_allclose(dotted[0].get_ydata(), np.log(72))
-    lost = made(f"{NAME}-layer_norm", score, missing=("norm_softmax@no-layer-norm",))
+    lost = made(f"{NAME}/layer_norm", score, missing=("norm_softmax@no-layer-norm",))
     assert (MAIN, "without") not in results_table(page.compare_layer_norm({MAIN: lost}))[0].index
     [figure] = figures.draw_layer_norm({MAIN: lost})
     figure.savefig(io.BytesIO())
@@ -232,7 +232,7 @@ def test_shares_of_the_classes():
     def score(method, setting, metric, rerun):
         return (0.5 if method.endswith("share1") else 0.49) + 1e-5 * rerun
 
-    records = made(f"{NAME}-shares", score)
+    records = made(f"{NAME}/shares", score)
     cells = results_table(page.compare_shares({MAIN: records, "other": None}), 1)[0]
     assert cells.index.tolist() == ["100 %", "50 %", "25 %", "10 %", "1 %", "0.1 %", "Untrained trunk"]
     assert cells.loc["1 %", "the paper, SOP"] == "75.7"
@@ -264,13 +264,13 @@ def test_ledger_names_what_differs_and_only_that():
 
 @pytest.mark.parametrize("state", ["nothing", "one seed"])
 def test_chapter_publishes_every_exhibit(state, tmp_path, monkeypatch):
-    scores = {f"{NAME}-dims": rising, f"{NAME}-samples": layouts}
+    scores = {f"{NAME}/dims": rising, f"{NAME}/samples": layouts}
 
     def load(main, experiment):
         name = f"{main}/{experiment}"
         if state == "nothing" or experiment == "projections":
             return None
-        lost = {NAME: "lmcl", f"{NAME}-dims": "norm_softmax@dim64", f"{NAME}-losses": "margin"}.get(name, "")
+        lost = {NAME: "lmcl", f"{NAME}/dims": "norm_softmax@dim64", f"{NAME}/losses": "margin"}.get(name, "")
         return made(name, scores.get(name, score), reruns=1, diverged=((lost, 0),))
 
     exports = run_notebook("13_zhai2019", MAIN, "zhai", load, tmp_path, monkeypatch)
