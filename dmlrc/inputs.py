@@ -21,7 +21,7 @@ from dmlrc.data import FeatureSet, ImageSet, augment, cache
 from dmlrc.data.splits import Splits, halves, official, ratio_4_1_5
 from dmlrc.errors import DmlrcError, UsageError, unknown
 from dmlrc.models.devices import check_device
-from dmlrc.protocol import Protocol, TrunkInput
+from dmlrc.protocol import Protocol, SplitSettings, TrunkInput, TrunkSettings
 
 AUGMENTATIONS = ("none", "flip", "affine", "place", "crop")
 SPLITS = ("halves", "ratio_4_1_5", "official")
@@ -273,7 +273,7 @@ class PreparedData:
         return model
 
 
-def make_trunk(protocol: Protocol) -> torch.nn.Module:
+def make_trunk(protocol: TrunkSettings) -> torch.nn.Module:
     """What trains of a trunk that is not frozen: all of it, or its head."""
     trunk = models.create_trunk(protocol.trunk, protocol.weights)
     if protocol.freeze_batch_norm:
@@ -339,7 +339,7 @@ def _computed_once(dataset: str, given: TrunkInput, contents: str | None) -> np.
     return frozen_features(images, given, device())
 
 
-def split(images: ImageSet | FeatureSet, protocol: Protocol, class_order: str, seed: int) -> Splits:
+def split(images: ImageSet | FeatureSet, protocol: SplitSettings, class_order: str, seed: int) -> Splits:
     """The splits of a protocol. Raises UsageError where the data set has no such ones, or too few classes for them."""
     if protocol.split not in SPLITS:
         raise unknown("split", protocol.split, SPLITS)

@@ -19,8 +19,6 @@ TABLE = "table"
 """The kind of study that compares methods, and around which others stand."""
 
 TEST_METRICS = ("precision_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r")
-
-
 PRECISIONS = ("float32", "tf32", "bfloat16")
 
 
@@ -37,83 +35,131 @@ class TrunkInput(NamedTuple):
     train_from: str | None = None
 
 
-@dataclass(frozen=True)
-class Protocol:
-    """Every setting that all methods share. Sizes in pixels, rates per step, patience in epochs.
+@dataclass(frozen=True, kw_only=True)
+class TrunkSettings:
+    """What turns an image into an embedding. Sizes in pixels.
 
-    weights: None (random), "imagenet", or a file (relative to the data folder). frozen_trunk: the trunk's
-    features are computed once, on the evaluation crop (and its mirror image, if the augmentation is "flip"), and
-    only the embedder trains.
-    embedding_dim: None leaves the linear layer out: the trunk's features are the embedding.
-    augmentation: "crop" is the random resized crop, "place" a random place for a crop that keeps its size
-    (both flipped where the data set allows it), "affine" the small affine changes for characters, "none" the
-    evaluation crop, "flip" that crop, flipped where the data set allows it.
-    folds: of the cross-validation; 0: no validation, one model trains on all training classes for max_epochs
-    and its last weights count.
-    eval_every, patience, max_epochs are counted in epochs of iterations_per_epoch batches; None: an epoch is
-    as many batches as the training images fill.
-
-    The settings with defaults are those of the other papers; the defaults are what the Reality Check does.
+    weights: None (random), "imagenet", or a file (relative to the data folder).
+    frozen_trunk: its features are computed once, on the evaluation crop (and its mirror image, if the augmentation is
+    "flip"), and only the embedder trains.
     train_from: the layer from which on the trunk trains, see `dmlrc.models.split`; what comes before it is computed
     once for every image, so that the augmentation is "flip" or "none". None: all of it, or nothing if frozen_trunk.
-    split: "halves", "official" (the data set's own classes), "ratio_4_1_5"; see `dmlrc.data.splits`.
+    embedding_dim: None leaves the linear layer out: the trunk's features are the embedding.
+    layer_norm: see `EmbeddingModel`.
     square: how a photograph becomes square when it is stored, "crop" or "squash".
-    sampler: one of `dmlrc.data.batches.SAMPLERS`; a method may have its own. layer_norm: see `EmbeddingModel`.
-    new_lr: the rate of the embedder and of the loss's weights, where it differs from lr; a method may have its
-    own for the loss's weights. loss_weight_decay: of the loss's weights, where it differs from weight_decay.
-    warmup_epochs: before all others, in which the trunk's weights stay. lr_steps: after each of these epochs
-    all rates are divided by 10. lr_decay: "none", or "linear" for rates that fall by the same amount after every epoch
-    and would be 0 after max_epochs. class_share: of all classes, how many a step's softmax sees.
-    members, meta_classes: DREML, see `dmlrc.data.meta_classes`.
-    test_metrics: what is recorded on the test classes; val_metrics (map_at_r among them): on the validation
-    classes, after every eval_every epochs; train_metrics: on the training images, then and at the end.
     precision: of what trains of a trunk on a GPU: "float32"; "tf32", in which the factors of convolutions have ten
     bits; or "bfloat16". A CPU knows float32 alone.
-    binary: retrieval by Hamming distance of the signs is recorded too. arrays: of ("histograms", "spectrum"), see
-    `dmlrc.evaluation.arrays_of`. per_class: MAP@R and P@1 of every test class are recorded.
     """
 
-    name: str
-    paper: str
     trunk: str
     weights: str | None
     frozen_trunk: bool
+    train_from: str | None = None
+    freeze_batch_norm: bool = True
     embedding_dim: int | None
+    layer_norm: bool = False
     image_size: int
     crop_size: int
+    square: str = "crop"
+    precision: str = "float32"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchSettings:
+    """Which images a step sees, and how they are changed.
+
+    augmentation: "crop" is the random resized crop, "place" a random place for a crop that keeps its size (both
+    flipped where the data set allows it), "affine" the small affine changes for characters, "none" the evaluation
+    crop, "flip" that crop, flipped where the data set allows it.
+    crop_scale, crop_ratio: of the random resized crop, its share of the area and width over height, from and to.
+    sampler: one of `dmlrc.data.batches.SAMPLERS`; a method may have its own.
+    class_share: of all classes, how many a step's softmax sees.
+    """
+
     augmentation: str
     crop_scale: tuple[float, float]
     crop_ratio: tuple[float, float]
+    sampler: str = "class_balanced"
+    class_share: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimisationSettings:
+    """How weights change, and for how long. Rates and decays are those of a step.
+
+    new_lr: the rate of the embedder and of the loss's weights, where it differs from lr; a method may have its own for
+    the loss's weights. loss_weight_decay: of the loss's weights, where it differs from weight_decay.
+    iterations_per_epoch: batches; None: as many as the training images fill.
+    eval_every, patience, max_epochs, warmup_epochs, lr_steps: in epochs.
+    warmup_epochs: before all others, in which the trunk's weights stay.
+    lr_steps: after each of these epochs all rates are divided by 10. lr_decay: "none", or "linear" for rates that fall
+    by the same amount after every epoch and would be 0 after max_epochs.
+    """
+
     optimizer: str
     lr: float
+    new_lr: float | None = None
     weight_decay: float
+    loss_weight_decay: float | None = None
     momentum: float
-    folds: int
     iterations_per_epoch: int | None
     eval_every: int
     patience: int
     max_epochs: int
-    split: str = "halves"
-    square: str = "crop"
-    sampler: str = "class_balanced"
-    layer_norm: bool = False
-    freeze_batch_norm: bool = True
-    new_lr: float | None = None
-    loss_weight_decay: float | None = None
     warmup_epochs: int = 0
     lr_steps: tuple[int, ...] = ()
     lr_decay: str = "none"
-    class_share: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitSettings:
+    """Which classes train, validate and test, and how many models there are.
+
+    split: "halves", "official" (the data set's own classes), "ratio_4_1_5"; see `dmlrc.data.splits`.
+    folds: of the cross-validation; 0: no validation, one model trains on all training classes for max_epochs and its
+    last weights count.
+    members, meta_classes: DREML, see `dmlrc.data.meta_classes`.
+    """
+
+    split: str = "halves"
+    folds: int
     members: int = 1
     meta_classes: int | None = None
+
+    @property
+    def validates(self) -> bool:
+        """Whether classes are held out, on which checkpoints and trials are chosen."""
+        return self.folds > 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationSettings:
+    """What is recorded.
+
+    test_metrics: on the test classes. val_metrics (map_at_r among them): on the validation classes, after every
+    eval_every epochs. train_metrics: on the training images, then and at the end.
+    binary: retrieval by Hamming distance of the signs too.
+    arrays: of ("histograms", "spectrum"), see `dmlrc.evaluation.arrays_of`.
+    per_class: MAP@R and P@1 of every test class.
+    """
+
     test_metrics: tuple[str, ...] = TEST_METRICS
     val_metrics: tuple[str, ...] = ("map_at_r", "precision_at_1")
     train_metrics: tuple[str, ...] = ()
     binary: bool = False
     arrays: tuple[str, ...] = ()
     per_class: bool = False
-    train_from: str | None = None
-    precision: str = "float32"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol(EvaluationSettings, SplitSettings, OptimisationSettings, BatchSettings, TrunkSettings):
+    """Every setting that all methods share: each stands, under one name, in the group that it belongs to.
+
+    The settings with defaults are those of the other papers; the defaults are what the Reality Check does.
+    """
+
+    name: str
+    paper: str
 
     def __post_init__(self):
         if self.precision not in PRECISIONS:
@@ -130,11 +176,6 @@ class Protocol:
     def computes_once(self) -> bool:
         """Whether something of the trunk, or all of it, is computed once for each image."""
         return self.frozen_trunk or self.train_from is not None
-
-    @property
-    def validates(self) -> bool:
-        """Whether classes are held out, on which checkpoints and trials are chosen."""
-        return self.folds > 0
 
     @property
     def trunk_input(self) -> TrunkInput:

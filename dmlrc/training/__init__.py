@@ -23,7 +23,7 @@ from dmlrc.inputs import Source
 from dmlrc.losses.subsampling import SubsampledClasses
 from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, Method
 from dmlrc.models import EmbeddingModel, l2_normalize
-from dmlrc.protocol import Protocol
+from dmlrc.protocol import OptimisationSettings, Protocol
 from dmlrc.training import optimizers
 
 EVAL_BATCH = 128
@@ -442,7 +442,7 @@ def param_groups(learner: Learner) -> list[dict[str, Any]]:
     ]
 
 
-def rate_factor(protocol: Protocol, epoch: int) -> float:
+def rate_factor(protocol: OptimisationSettings, epoch: int) -> float:
     """What all rates are multiplied by in an epoch, counted from 1.
 
     A tenth for each of `lr_steps` that has passed; with linear decay from 1 in the first epoch down to one
