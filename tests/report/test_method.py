@@ -41,7 +41,7 @@ def found():
 def test_a_method_at_other_rates_and_depths(found, monkeypatch):
     (records,) = found.values()
     alone = study("cub200-2010-depths/squeezenet-embedder-alone", dict.fromkeys(EIGHT, 0.2))
-    high = study(f"{CUB}-rate-tenfold", dict.fromkeys(EIGHT[1:], 0.05))
+    high = study(f"{CUB}/rate-tenfold", dict.fromkeys(EIGHT[1:], 0.05))
     monkeypatch.setattr(page.editions, "beside", lambda edition: [alone])
     monkeypatch.setattr(page.editions, "experiment_of", lambda main, name: high if name == "rate-tenfold" else None)
     cells = page.elsewhere([records], SECOND)
