@@ -15,9 +15,10 @@ import dmlrc  # its parts are imported by the commands that use them
 from dmlrc import errors
 from dmlrc.errors import DmlrcError, UsageError
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
-study_app = typer.Typer(no_args_is_help=True, help="List, run, show, export and rewrite studies.")
-data_app = typer.Typer(no_args_is_help=True, help="List, fetch and check data sets.")
+_PLAIN = {"no_args_is_help": True, "rich_markup_mode": None}  # with rich, a switch has the type <bool> in its help
+app = typer.Typer(**_PLAIN, pretty_exceptions_enable=False)
+study_app = typer.Typer(**_PLAIN, help="List, run, show, export and rewrite studies.")
+data_app = typer.Typer(**_PLAIN, help="List, fetch and check data sets.")
 app.add_typer(study_app, name="study")
 app.add_typer(data_app, name="data")
 

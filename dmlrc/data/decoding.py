@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from dmlrc import errors
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
@@ -76,8 +76,9 @@ def decode(file: Path, form: Form) -> np.ndarray:
     except FileNotFoundError:
         raise absent(file) from None
     except Exception as error:  # a damaged file can raise anything
+        why = "" if isinstance(error, UnidentifiedImageError) else f" ({error})"
         raise DmlrcError(
-            f"image {file} is damaged or not an image ({error}): restore it from the original data set, or remove it"
+            f"image {file} is damaged or not an image{why}: restore it from the original data set, or remove it"
         ) from error
 
 

@@ -454,9 +454,11 @@ def check_name(name: str) -> None:
 def changed(like: str, settings: Mapping[str, Any], name: str) -> tuple[Study, str]:
     """The study of this name, which is as another one but for these settings, and what studies.toml lacks of it.
 
+    The other one may be a table of this package or a reader's own.
     Raises UsageError as `own.read` does, and where there is another study of this name.
     """
-    entry = own.entry(name, {"like": names.current(like), **settings})
+    base = own.entries(paths.home() / "studies.toml").get(like, {"like": names.current(like)})
+    entry = own.entry(name, {**base, **settings})
     there = own_studies().get(name)
     if there is None:
         check_name(name)

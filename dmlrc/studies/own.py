@@ -70,21 +70,32 @@ def read(file: Path, tables: Mapping[str, Study], taken: set[str]) -> dict[str, 
 
     Raises UsageError, which names the file, the study and the key, for what is not as above.
     """
+    return _studies(entries(file), file, tables, taken)
+
+
+def entries(file: Path) -> dict[str, Any]:
+    """What stands in a file, as it is; nothing where there is no such file. Raises UsageError for what is no TOML."""
     try:
-        text = file.read_text(encoding="utf-8")
+        return _parsed(file.read_text(encoding="utf-8"), file)
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{file} cannot be read ({error}): correct it, or move it away") from None
-    return parse(text, file, tables, taken)
 
 
 def parse(text: str, file: Path, tables: Mapping[str, Study], taken: set[str]) -> dict[str, Study]:
     """The studies in the text of a file; see `read`."""
+    return _studies(_parsed(text, file), file, tables, taken)
+
+
+def _parsed(text: str, file: Path) -> dict[str, Any]:
     try:
-        found = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{file} cannot be read ({error}): correct it, or move it away") from None
+
+
+def _studies(found: Mapping[str, Any], file: Path, tables: Mapping[str, Study], taken: set[str]) -> dict[str, Study]:
     try:
         return {name: _study(name, changes, tables, taken | found.keys() - {name}) for name, changes in found.items()}
     except UsageError as error:

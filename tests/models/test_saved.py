@@ -113,3 +113,28 @@ def test_what_trained_of_a_network_is_put_on_what_did_not(tmp_path):
         maps = stem.eval()(images).half().float()
         joined = torch.nn.functional.normalize(torch.cat([model(maps) for model in trained], dim=1))
         assert torch.allclose(models.load(tmp_path / "a.safetensors")(images), joined, atol=1e-6)
+
+
+def test_from_photographs_to_a_search_among_them(photos, tmp_path, monkeypatch):
+    """A first hour's commands: bad files are listed, one setting differs, a model is kept and finds neighbours."""
+    call, home = CliRunner().invoke, photos.parent
+    bad = [photos / f"class {label}" / "bad.jpg" for label in range(3)]
+    for file, content in zip(
+        bad, (b"", b"%!PS-Adobe\nshowpage\n", (photos / "class 0" / "0.png").read_bytes()[:90]), strict=True
+    ):
+        file.write_bytes(content)
+    run_small = ["study", "run", "mine", "--set", "embedding_dim=16", "--as", "small", "--method", "contrastive"]
+    error = call(cli.app, run_small).exception
+    assert isinstance(error, DmlrcError)
+    assert all(f"image {file} is damaged" in str(error) for file in bad)
+    for file in bad:
+        file.unlink()
+    result = call(cli.app, [*run_small, "--save-models"])
+    assert result.exit_code == 0, result.output
+    assert records.load("small").meta["dataset"] == f"folder:{photos}"  # of the reader's own study, not of its table
+    [path] = (home / "runs" / "small").rglob("*.safetensors")
+    assert call(cli.app, ["embed", str(path), str(photos), "--output", str(tmp_path / "e.npz")]).exit_code == 0
+    embeddings = np.load(tmp_path / "e.npz")["embeddings"]
+    assert embeddings.shape == (32, 2 * 16)
+    similar = embeddings @ embeddings.T
+    assert (similar.argmax(1) == np.arange(32)).all()

@@ -1,7 +1,9 @@
 """The page of a comparison: the verdict, tests of one's own loss against every other, and the file."""
 
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -157,13 +159,9 @@ def run(monkeypatch, capsys, *arguments):
     return code, told.out, told.err
 
 
-LOSS = """
-from dmlrc.methods import Float
-space = {"margin": Float(0, 1)}
-def mine(embeddings, labels, margin=0.1):
-    same = labels[:, None] == labels[None]
-    return (embeddings @ embeddings.T)[~same].mean() - (1 + margin) * (embeddings @ embeddings.T)[same].mean()
-"""
+README = (Path(__file__).parents[2] / "README.md").read_text()
+LOSS = re.search(r"```python\n(# my_loss.py\n.*?)```", README, re.DOTALL)[1]
+"""The loss that the README shows."""
 
 
 @pytest.fixture
@@ -178,7 +176,7 @@ def test_the_command_compares_a_file(tiny, home, monkeypatch, capsys):
     asked = (str(home / "my_loss.py"), "--study", "tiny", "--trials", "1", "--reruns", "1")
     code, out, errors = run(monkeypatch, capsys, *asked)
     assert code == 0, errors
-    assert "mine is number" in out
+    assert "my_loss is number" in out
     assert f"open {home / 'compare' / 'tiny-my_loss' / 'index.html'}" in out
     assert (home / "compare" / "tiny-my_loss" / "index.html").exists()
     (home / "my_loss.py").write_text(LOSS.replace(".mean()", ".mean() * float('nan')"))
@@ -191,11 +189,11 @@ def test_the_command_compares_a_file(tiny, home, monkeypatch, capsys):
 def test_a_loss_that_diverges_ends_with_an_error(tiny, home, monkeypatch, capsys):
     (home / "my_loss.py").write_text(LOSS)
     wanted = comparison.of(tiny, 1, 1)
-    broken = Method("mine", lambda embeddings, labels, margin: embeddings.sum() * np.nan, {"margin": Float(0, 1)})
+    broken = Method("my_loss", lambda embeddings, labels, margin: embeddings.sum() * np.nan, {"margin": Float(0, 1)})
     run_study(wanted, [broken])
     monkeypatch.setattr(comparison, "read", lambda file: [broken])
     monkeypatch.setattr("dmlrc.preflight.check", lambda method, study: [])
     code, out, errors = run(monkeypatch, capsys, "x.py", "--study", "tiny", "--trials", "1", "--reruns", "1")
     assert code == 1
     assert "its only trial diverged, since the loss became NaN" in out
-    assert "mine came to no result" in errors
+    assert "my_loss came to no result" in errors
