@@ -2,8 +2,9 @@
 # Train on a GPU machine that is lent for minutes, bare and closed: no network, another Python, 64 MiB a transfer.
 #
 #   bash benchmarks/lent_gpu.sh setup FOLDER            once, and again with each part of the images
-#   bash benchmarks/lent_gpu.sh check                   the GPU tests
+#   bash benchmarks/lent_gpu.sh check                   the GPU tests, and a chapter that trains a small study there
 #   bash benchmarks/lent_gpu.sh run STUDY SECONDS       as many units as fit, two side by side; resumes what is in $OUT/runs
+#   bash benchmarks/lent_gpu.sh run STUDY SECONDS --check    both, one after the other
 #
 # In FOLDER, each if it is there: whl/*.whl (what the machine lacks: pip download --no-deps for its Python), repo.bundle
 # (git bundle create FOLDER/repo.bundle BASE..HEAD, so that records name their commit), and data/NAME/ with archives or
@@ -15,6 +16,12 @@ OUT=${OUT:-$PWD/out}
 export OMP_NUM_THREADS=1 PYTHONPATH=$PWD:/tmp/dmlrc-site:$PWD/tests PYTHONUNBUFFERED=1
 export DMLRC_DATA=/tmp/dmlrc-data DMLRC_CACHE=/tmp/dmlrc-cache DMLRC_RUNS=$OUT/runs
 mkdir -p "$DMLRC_DATA" "$DMLRC_RUNS" /tmp/dmlrc-site/dmlrc-0.dist-info
+
+check() {
+	python3 -m pytest -m gpu tests/test_gpu.py -q -p no:cacheprovider
+	python3 -m papermill --cwd notebooks notebooks/04_which_loss_wins.ipynb "$OUT/04_which_loss_wins.ipynb" \
+		-p studies glyphs-smoke -p train True
+}
 
 case $1 in
 setup)
@@ -28,7 +35,10 @@ setup)
 	[ -d "$2/data" ] && cp -r "$2"/data/. "$DMLRC_DATA"/
 	git describe --always --dirty
 	;;
-check) python3 -m pytest -m gpu tests/test_gpu.py -q -p no:cacheprovider ;;
-run) python3 -m dmlrc study run "$2" --workers 2 --seconds "$3" ;;
-*) sed -n '2,12p' "$0" >&2 && exit 2 ;;
+check) check ;;
+run)
+	[ "${4-}" != --check ] || check
+	python3 -m dmlrc study run "$2" --workers 2 --seconds "$3"
+	;;
+*) sed -n '2,13p' "$0" >&2 && exit 2 ;;
 esac
