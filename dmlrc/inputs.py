@@ -171,7 +171,7 @@ def frozen_features(images: ImageSet, given: TrunkInput, device: torch.device, m
 
     def part(start: int) -> np.ndarray:
         some = images.images[start : start + _PART]
-        return cache.computed(
+        return cache.cached_array(
             f"{name}-part{start}.npy", lambda: models.embed(trunk, some, crop, _BATCH, device, desc=None)
         )
 
@@ -184,8 +184,8 @@ def frozen_features(images: ImageSet, given: TrunkInput, device: torch.device, m
                 bar.update(len(parts[-1]))
         return np.concatenate(parts)
 
-    features = cache.computed(f"{name}.npy", make)
-    cache.forget(f"{name}-part")
+    features = cache.cached_array(f"{name}.npy", make)
+    cache.clear(f"{name}-part")
     return features
 
 
@@ -216,7 +216,7 @@ def frozen_maps(images: ImageSet, given: TrunkInput, device: torch.device) -> np
 
     one = maps_of(images.images[:1])
     filename = f"maps-{given.train_from}-{one.shape[1]}-{_key(images, given, trunk, device)}.npy"
-    return cache.streamed(filename, (len(images.images), *one.shape[1:]), "<f2", make)
+    return cache.cached_rows(filename, (len(images.images), *one.shape[1:]), "<f2", make)
 
 
 def _key(images: ImageSet, given: TrunkInput, trunk: models.Trunk, device: torch.device) -> str:

@@ -23,7 +23,7 @@ _SEED = 2020
 _OVERSAMPLING = 2  # drawn at twice the size, so that the affine change and the reduction are one clean resampling
 
 
-def load(size: int = SIZE, every: int = 1) -> ImageSet:
+def draw_glyphs(size: int = SIZE, every: int = 1) -> ImageSet:
     """The glyphs as (N, 1, size, size) uint8 images. The same bytes on every run.
 
     every: draw only each so-many-th letter. "glyphs-small" draws each eighth, for tests: about 180 classes.

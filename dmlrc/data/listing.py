@@ -13,26 +13,9 @@ from dmlrc.errors import MissingDataError
 HEIC_SUFFIXES = (".heic", ".heif")
 """Photographs of iPhones, which Pillow reads with a plugin only: the extra "heic"."""
 IMAGE_SUFFIXES = frozenset(
-    [
-        ".avif",
-        ".bmp",
-        ".gif",
-        *(HEIC_SUFFIXES if errors.has("heic") else ()),
-        ".jfif",
-        ".jp2",
-        ".jpe",
-        ".jpeg",
-        ".jpg",
-        ".pbm",
-        ".pgm",
-        ".png",
-        ".pnm",
-        ".ppm",
-        ".tga",
-        ".tif",
-        ".tiff",
-        ".webp",
-    ]
+    (".avif", ".bmp", ".gif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".pnm", ".ppm", ".tga")
+    + (".tif", ".tiff", ".webp")
+    + (HEIC_SUFFIXES if errors.has("heic") else ())
 )
 
 
@@ -69,8 +52,8 @@ def counted(labels: np.ndarray, class_names: Sequence[str]) -> str:
     """How many there are of what: "12 images of 3 classes (a, b, c), 2 to 6 of each"."""
     sizes = np.bincount(labels, minlength=len(class_names))
     shown = [*class_names[:3], *(["..."] if len(class_names) > 3 else [])]
-    each = f"{sizes.min()}" if sizes.min() == sizes.max() else f"{sizes.min()} to {sizes.max()}"
-    return f"{len(labels):,} images of {len(class_names):,} classes ({', '.join(shown)}), {each} of each"
+    size = f"{sizes.min()}" if sizes.min() == sizes.max() else f"{sizes.min()} to {sizes.max()}"
+    return f"{len(labels):,} images of {len(class_names):,} classes ({', '.join(shown)}), {size} of each"
 
 
 @dataclass(frozen=True)
@@ -104,11 +87,6 @@ def is_image(file: Path) -> bool:
 def sub_folders(folder: Path) -> list[Path]:
     """The folders inside a folder in name order, without the hidden ones."""
     return sorted(p for p in folder.iterdir() if p.is_dir() and p.name[0] != ".")
-
-
-def rows(file: Path) -> list[list[str]]:
-    """The lines of a text file that are not empty, split at white space."""
-    return [line.split() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
 def data_root(root: str | os.PathLike | None = None) -> Path:

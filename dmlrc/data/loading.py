@@ -6,7 +6,7 @@ from dataclasses import replace
 from dmlrc.data import features, glyphs, icons
 from dmlrc.data import folder as class_folders
 from dmlrc.data.available import FEATURES, folder_path, names
-from dmlrc.data.cache import decoded
+from dmlrc.data.cache import cached_images
 from dmlrc.data.decoding import Form
 from dmlrc.data.download import locate, require_whole
 from dmlrc.data.features import FeatureSet
@@ -36,14 +36,15 @@ def load(
         raise unknown("data set", name, [*names(), "folder:PATH"])
     if name in ("glyphs", "glyphs-small"):
         form = _form(Form(glyphs.SIZE, channels=1), size, square)
-        return glyphs.load(form.size, every=1 if name == "glyphs" else 8)
+        return glyphs.draw_glyphs(form.size, every=1 if name == "glyphs" else 8)
     if name == "icons":
-        return icons.load(_form(Form(icons.SIZE, channels=1), size, square).size)
+        return icons.load_icons(_form(Form(icons.SIZE, channels=1), size, square).size)
     if name in FEATURES:
-        return features.load(name)
+        return features.load_features(name)
     if name.startswith("folder:"):
         path = folder_path(name)
-        return _decode(f"folder:{path.name}", class_folders.read(path), _form(OWN_PHOTOGRAPH, size, square), flip=True)
+        listing = class_folders.read_class_folders(path)
+        return _decode(f"folder:{path.name}", listing, _form(OWN_PHOTOGRAPH, size, square), flip=True)
     if name not in SOURCES:
         raise unknown("data set", name, [*names(), "folder:PATH"])
     folder, source = locate(name, data_root(root)), SOURCES[name]
@@ -57,5 +58,5 @@ def _form(default: Form, size: int | None, square: str) -> Form:
 
 
 def _decode(name: str, listing: Listing, form: Form, flip: bool) -> ImageSet:
-    images = decoded(name, listing.files, form)
+    images = cached_images(name, listing.files, form)
     return ImageSet(name, images, listing.labels, listing.class_names, flip, listing.partition)

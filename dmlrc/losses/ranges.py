@@ -43,6 +43,6 @@ RANGES: dict[str, Range] = {
 """The name of a hyperparameter, or loss.hyperparameter -> its range."""
 
 
-def of(loss: str, name: str) -> Range:
-    """The range of a hyperparameter of a loss; of most that of all numbers."""
+def allowed_range(loss: str, name: str) -> Range:
+    """Find the range of a hyperparameter of a loss; of most that of all numbers."""
     return RANGES.get(f"{loss}.{name}") or RANGES.get(name) or Range(-math.inf)
