@@ -196,7 +196,7 @@ def frozen_maps(images: ImageSet, given: TrunkInput, device: torch.device) -> np
     are as in `frozen_features`. Raises DmlrcError for maps with values beyond what float16 holds, 65504.
     """
     trunk = models.fixed_trunk(given.trunk, given.weights)
-    stem, _ = models.split(trunk, given.train_from)
+    stem, _ = models.split_trunk(trunk, given.train_from)
     stem.to(device, **_LAYOUT).eval()
     flips = _flips(images, given)
 
@@ -278,7 +278,7 @@ def make_trunk(protocol: Protocol) -> torch.nn.Module:
     trunk = models.create_trunk(protocol.trunk, protocol.weights)
     if protocol.freeze_batch_norm:
         trunk = models.freeze_batch_norm(trunk)
-    return models.split(trunk, protocol.train_from)[1] if protocol.train_from else trunk
+    return models.split_trunk(trunk, protocol.train_from)[1] if protocol.train_from else trunk
 
 
 @functools.lru_cache(maxsize=4)

@@ -32,8 +32,8 @@ def hamming_distances(query_codes: Tensor, reference_codes: Tensor) -> Tensor:
     return _distances(_signs(query_codes), _signs(reference_codes))
 
 
-def evaluate(embeddings, labels, names=retrieval.NAMES, query=None) -> dict[str, float]:
-    """`retrieval.evaluate` with the signs of the embeddings, ranked by Hamming distance.
+def evaluate_binary(embeddings, labels, names=retrieval.NAMES, query=None) -> dict[str, float]:
+    """`retrieval_scores` with the signs of the embeddings, ranked by Hamming distance.
 
     Same arguments, names, errors and treatment of ties (of which there are many: D + 1 distances for all images).
     It is not the accuracy of a network trained for binary codes, only of its thresholded output.

@@ -55,7 +55,7 @@ def pair_histograms(embeddings, labels, bins: int = BINS) -> tuple[np.ndarray, n
         everything += _count(place, bins)
         if columns.start < ends[rows.stop - 1]:
             positive += _count(place.masked_fill_(labels[rows, None] != labels[columns], bins + 1), bins)
-    everything, positive = (torch.cat([each[:-2], each[-2:].sum(0, keepdim=True)]) for each in (everything, positive))
+    everything, positive = (torch.cat([c[:-2], c[-2:].sum(0, keepdim=True)]) for c in (everything, positive))
     return np.linspace(-bound, bound, bins + 1), positive.cpu().numpy(), (everything - positive).cpu().numpy()
 
 

@@ -67,7 +67,7 @@ def inner_products(queries: Tensor, references: Tensor) -> Tensor:
         settings.fp32_precision = before
 
 
-def squared_distances(queries: Tensor, references: Tensor, reference_norms: Tensor) -> Tensor:
+def squared_euclidean(queries: Tensor, references: Tensor, reference_norms: Tensor) -> Tensor:
     """(B, D), (N, D), squared norms (N,) -> (B, N); rounding may leave a distance a little below zero."""
     distances = inner_products(-2 * queries, references)
     return distances.add_(reference_norms).add_(squared_norms(queries)[:, None])
@@ -119,8 +119,8 @@ def _nearest_by_faiss(
     """batch: the fewest queries of one call."""
     points = references.cpu().numpy()
     for rows in torch.arange(len(queries), device=queries.device).tensor_split(len(queries) // batch):
-        found = knn(queries[rows].cpu().numpy(), points, k if own is None else k + 1)
-        near, columns = (torch.from_numpy(each).to(queries.device) for each in found)
+        nearest = knn(queries[rows].cpu().numpy(), points, k if own is None else k + 1)
+        near, columns = (torch.from_numpy(array).to(queries.device) for array in nearest)
         if own is not None:
             itself = columns == own[rows, None]
             itself[:, -1] |= ~itself.any(dim=1)  # more than k duplicates may hide it
@@ -163,14 +163,14 @@ def smallest(distances: Tensor, k: int) -> tuple[Tensor, Tensor]:
         return _partial_sort(values, k)
     minima = distances[:, : width - width % heaps].view(count, -1, heaps).amin(dim=1).numpy()
     limits = np.partition(minima, k - 1, axis=1)[:, k - 1 : k]  # (B, 1)
-    found = np.flatnonzero(values <= limits)
-    rows = found // width
+    places = np.flatnonzero(values <= limits)
+    rows = places // width
     counts = np.bincount(rows, minlength=count)
     if counts.max() > heaps:
         return _partial_sort(values, k)
     filled = np.arange(counts.max()) < counts[:, None]
     columns, near = np.zeros(filled.shape, np.int64), np.full(filled.shape, np.inf, values.dtype)
-    columns[filled], near[filled] = found - rows * width, values.ravel()[found]
+    columns[filled], near[filled] = places - rows * width, values.ravel()[places]
     return _sorted(near, columns, k)
 
 

@@ -37,7 +37,7 @@ class Trunk(nn.Module, ABC):
 
     @property
     def chain(self) -> dict[str, nn.Module]:
-        """The layers by name, pooling at the end; for networks whose layers follow one another, see `split`."""
+        """The layers by name, pooling at the end; for networks whose layers follow one another, see `split_trunk`."""
         return {**dict(self.named_children()), "pool": MeanOverPositions()}
 
     def pool(self, maps: Tensor) -> Tensor:

@@ -78,7 +78,7 @@ class RetrievalModel(nn.Module):
         elif given.freeze_batch_norm:
             trunk = freeze_batch_norm(trunk)
         if given.train_from:
-            self.stem, trunk = partial.split(trunk, given.train_from)
+            self.stem, trunk = partial.split_trunk(trunk, given.train_from)
         self.models = nn.ModuleList(
             EmbeddingModel(copy.deepcopy(trunk), given.embedding_dim, given.normalize, given.layer_norm)
             for _ in weights
