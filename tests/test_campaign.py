@@ -256,7 +256,7 @@ def inputs_of(name):
     ]
 
 
-# Images and caches
+# Images
 
 KINDS = {  # mode of an image: formats that hold it
     "1": (".png", ".tif", ".bmp"),
@@ -267,8 +267,6 @@ KINDS = {  # mode of an image: formats that hold it
     "LA": (".png", ".tif"),
     "CMYK": (".tif", ".jpg"),
     "I;16": (".png", ".tif"),
-    "I": (".tif",),
-    "F": (".tif",),
 }
 
 
@@ -278,10 +276,6 @@ def image_file(rng, folder, grey):
     size = (int(2 ** rng.uniform(0, 7)), int(2 ** rng.uniform(0, 7)))
     if mode == "I;16":
         image = Image.fromarray(np.full(size, grey * 257, dtype=np.uint16))
-    elif mode == "I":
-        image = Image.fromarray(np.full(size, grey * 257, dtype=np.int32))
-    elif mode == "F":
-        image = Image.fromarray(np.full(size, grey / 255, dtype=np.float32))
     elif mode == "1":
         grey = 255 * (grey > 127)
         image = Image.new("1", size, grey)

@@ -313,7 +313,7 @@ SAMPLERS = ("class_balanced", "random", "spc_r", "episodes", "greedy_coreset", "
 _FROM_MEMORY = {"greedy_coreset": GreedyCoreset, "distribution_matching": DistributionMatching, "frechet": Frechet}
 
 
-def create(
+def create_sampler(
     name: str,
     labels: np.ndarray,
     classes_per_batch: int,

@@ -130,7 +130,7 @@ def _places(count: int, device: torch.device) -> tuple[Tensor, Tensor]:
         return above_diagonal, (pair + pair.T).flatten()
 
 
-def unit(x: Tensor, dim: int) -> Tensor:
+def unit_length(x: Tensor, dim: int) -> Tensor:
     """The vectors along a dimension at length 1, as `F.normalize`, at half its time."""
     return _Unit.apply(x, dim)
 

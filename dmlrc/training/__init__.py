@@ -45,7 +45,7 @@ class FoldRun:
 
 
 @dataclass
-class Run:
+class TrainingRun:
     """What one training run gave.
 
     curve: one row an evaluation (step, mean training loss since the last row, metrics on the validation fold, and as
@@ -87,7 +87,7 @@ class Task:
     protocol: Protocol
 
 
-def train(folds: Sequence[FoldRun], task: Task) -> list[Run]:
+def train(folds: Sequence[FoldRun], task: Task) -> list[TrainingRun]:
     """Train a model on each fold until its validation MAP@R has not risen for over `patience` epochs; keep the best.
 
     Without validation, train for `max_epochs` and keep the last weights. A run whose loss or embeddings are not finite
@@ -106,8 +106,8 @@ def train(folds: Sequence[FoldRun], task: Task) -> list[Run]:
     return runs
 
 
-def _train_together(folds: Sequence[FoldRun], task: Task) -> list[Run]:
-    runs = [Run(fold.fold, fold.seed) for fold in folds]
+def _train_together(folds: Sequence[FoldRun], task: Task) -> list[TrainingRun]:
+    runs = [TrainingRun(fold.fold, fold.seed) for fold in folds]
     with torch.random.fork_rng(), _chance_of_its_own():
         try:
             _train(runs, folds, task)
@@ -135,7 +135,7 @@ def _chance_of_its_own() -> Iterator[None]:
         random.setstate(states[1])
 
 
-def _train(runs: Sequence[Run], folds: Sequence[FoldRun], task: Task) -> None:
+def _train(runs: Sequence[TrainingRun], folds: Sequence[FoldRun], task: Task) -> None:
     protocol, clock = task.protocol, time.perf_counter()
     learners = [Learner(run, fold, task) for run, fold in zip(runs, folds, strict=True)]
     trainer = Trainer(learners, task)
@@ -160,7 +160,7 @@ def _train(runs: Sequence[Run], folds: Sequence[FoldRun], task: Task) -> None:
 class Learner:
     """A model in training on a fold, with what is its own: loss, batches, random numbers."""
 
-    def __init__(self, run: Run, fold: FoldRun, task: Task):
+    def __init__(self, run: TrainingRun, fold: FoldRun, task: Task):
         self.run, self.fold, self.task = run, fold, task
         method, protocol, device = task.method, task.protocol, task.source.device
         targets = task.labels[fold.train] if fold.targets is None else fold.targets
@@ -179,7 +179,9 @@ class Learner:
         layout = batch_layout(method, len(classes))
         sampler, rng = method.sampler or protocol.sampler, np.random.default_rng(fold.seed)
         with self.watched():
-            self.sampler = batches.create(sampler, targets, *layout, rng, lambda: self.embed(fold.train).cpu().numpy())
+            self.sampler = batches.create_sampler(
+                sampler, targets, *layout, rng, lambda: self.embed(fold.train).cpu().numpy()
+            )
         self.iterations = protocol.iterations_per_epoch or max(1, len(targets) // (layout[0] * layout[1]))
         self.generator = torch.Generator(device).manual_seed(fold.seed)
 
@@ -218,7 +220,7 @@ class Learner:
         return value
 
     def embed(self, images: np.ndarray) -> Tensor:
-        return embed(self.model, self.task.source, images)
+        return embed_images(self.model, self.task.source, images)
 
     def check_losses(self) -> None:
         with self.watched():
@@ -266,7 +268,7 @@ class Trainer:
         groups = _merged([group for learner in learners for group in param_groups(learner)])
         self.weights = [weight for group in groups for weight in group["params"]]
         name = task.method.optimizer or task.protocol.optimizer
-        self.optimizer = optimizers.create(name, groups, task.protocol.momentum)
+        self.optimizer = optimizers.create_optimizer(name, groups, task.protocol.momentum)
 
     def warm_up(self, epochs: int) -> None:
         """Train for some epochs all but the trunks."""
@@ -397,7 +399,7 @@ def check_batches(
     its own layout: in fewer classes with more images it would be another level under its name.
     """
     own = (method.classes_per_batch, method.images_per_class)
-    is_varied = len({each.images_per_class for each in beside if each.row == method.row}) > 1
+    is_varied = len({other.images_per_class for other in beside if other.row == method.row}) > 1
     for fold in splits.folds:
         targets = labels[fold.train]
         if protocol.meta_classes:
@@ -405,7 +407,7 @@ def check_batches(
         classes, targets = np.unique(targets, return_inverse=True)
         layout = own if is_varied else batch_layout(method, len(classes))
         nowhere = np.zeros((len(targets), 2), np.float32)
-        batches.create(method.sampler or protocol.sampler, targets, *layout, 0, lambda nowhere=nowhere: nowhere)
+        batches.create_sampler(method.sampler or protocol.sampler, targets, *layout, 0, lambda nowhere=nowhere: nowhere)
 
 
 def check_pairs(labels: np.ndarray, splits: Splits, validates: bool) -> None:
@@ -455,7 +457,7 @@ def rate_factor(protocol: Protocol, epoch: int) -> float:
 
 
 @torch.no_grad()
-def embed(model: nn.Module, source: Source, indices: np.ndarray) -> Tensor:
+def embed_images(model: nn.Module, source: Source, indices: np.ndarray) -> Tensor:
     """Embeddings (N, D) of the images at these indices, in evaluation mode, on the source's device.
 
     Raises DivergedError if one of them is not finite, or larger than the metrics take.
