@@ -172,7 +172,7 @@ def test_values_that_float16_cannot_hold_are_named(monkeypatch):
         def forward(self, images):
             return 1e6 * images
 
-    monkeypatch.setattr(models, "split", lambda trunk, layer: (Loud(), None))
+    monkeypatch.setattr(models, "split_trunk", lambda trunk, layer: (Loud(), None))
     with pytest.raises(DmlrcError, match=r"maps of squeezenet1_0 in front of features\.12 are beyond float16"):
         inputs.frozen_maps(photographs(), PARTIAL.trunk_input, torch.device("cpu"))
 

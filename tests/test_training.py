@@ -296,7 +296,7 @@ def test_warming_up_trains_all_but_the_trunk(blobs):
 def made_optimizers(monkeypatch):
     """The optimiser of every run."""
     made, real = [], optimizers.create_optimizer
-    monkeypatch.setattr(optimizers, "create", lambda *settings: made.append(real(*settings)) or made[-1])
+    monkeypatch.setattr(optimizers, "create_optimizer", lambda *settings: made.append(real(*settings)) or made[-1])
     return made
 
 
