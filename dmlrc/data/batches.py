@@ -64,7 +64,16 @@ class ClassBalanced(Sampler):
     Also known as C x M, S x C (Zhai and Wu: 25 images of each of 3 classes) and SPC-M (Roth et al.: C = B / M).
     A class with fewer than M images is sampled with replacement (Musgrave et al.).
 
-    labels: (N,) int. Raises UsageError if there are fewer than C classes.
+    Parameters
+    ----------
+    labels : (N,) int
+    classes_per_batch, images_per_class : C and M
+    rng : numpy Generator, or a seed
+
+    Raises
+    ------
+    UsageError
+        If there are fewer than C classes.
     """
 
     def __init__(self, labels: np.ndarray, classes_per_batch: int, images_per_class: int, rng: Rng):
@@ -321,7 +330,7 @@ def create_sampler(
     rng: Rng,
     embed: Callable[[], np.ndarray],
 ) -> Sampler:
-    """The sampler of this name, for batches of classes_per_batch x images_per_class images.
+    """Make the sampler of this name, for batches of classes_per_batch x images_per_class images.
 
     "random" and "spc_r" keep the size of the batch only. Episodes have half of a class's images, rounded down, as
     support. embed: gives the embeddings (N, D) that a memory bank begins with; called by the samplers that have one.

@@ -36,10 +36,23 @@ _TIMEOUT = 30  # seconds without a byte
 
 
 def fetch(name: str, root: str | os.PathLike | None = None) -> Path:
-    """Makes sure that a data set is there and complete, downloading it if need be; returns its folder.
+    """Make sure that a data set is there and complete, downloading it if need be.
 
-    root: the folder of all data sets, defaults to $DMLRC_DATA. Raises MissingDataError with the way out for a dead link
-    or a file that only a person can get, DmlrcError for a wrong checksum, an unsafe archive or a wrong count.
+    Parameters
+    ----------
+    name : of a data set of image files
+    root : the folder of all data sets; defaults to $DMLRC_DATA
+
+    Returns
+    -------
+    Its folder
+
+    Raises
+    ------
+    MissingDataError
+        With the way out, for a dead link or a file that only a person can get.
+    DmlrcError
+        For a wrong checksum, an unsafe archive or a wrong count.
     """
     source, home = _source(name), data_root(root)
     if unpacked(name, home) or packed(name, home):
@@ -59,7 +72,7 @@ def fetch(name: str, root: str | os.PathLike | None = None) -> Path:
 
 
 def check(name: str, root: str | os.PathLike | None = None) -> Listing:
-    """Counts the images and classes of a data set against those of the complete one, without decoding any image.
+    """Count the images and classes of a data set against those of the complete one, without decoding any image.
 
     Raises MissingDataError if the set or one of its files is not there, DmlrcError if a count is wrong.
     """
@@ -68,7 +81,7 @@ def check(name: str, root: str | os.PathLike | None = None) -> Listing:
 
 
 def locate(name: str, root: Path) -> Path:
-    """The folder of a data set, in the cache if the root holds only its archives, which are then unpacked once.
+    """Find the folder of a data set, in the cache if the root holds only its archives, which are then unpacked once.
 
     Raises MissingDataError with the way to get the set, DmlrcError for archives that are damaged, unsafe or incomplete.
     """
@@ -169,7 +182,7 @@ def _archive(name: str, archive: Archive, folder: Path) -> Path:
 
 
 def _unpack_all(name: str, source: DataSource, folder: Path, files: list[Path]) -> None:
-    """Unpacks the archives into the folder and counts what they gave."""
+    """Unpack the archives into the folder and count what they gave."""
     for archive, file in zip(source.archives, files, strict=True):
         into = folder / archive.into
         into.mkdir(parents=True, exist_ok=True)

@@ -18,19 +18,31 @@ from dmlrc.errors import unknown
 def load(
     name: str, root: str | os.PathLike | None = None, size: int | None = None, square: str = "crop"
 ) -> ImageSet | FeatureSet:
-    """The images of a data set with their labels; image files are decoded once and then read from the cache.
+    """Load the images of a data set with their labels; image files are decoded once and then read from the cache.
 
-    name: one of `names()`, or "folder:PATH" for a folder with one sub-folder a class. "grocery-lite0" gives features in
-        the place of images.
-    root: the folder that holds the data sets, each in a folder of its name; defaults to $DMLRC_DATA. A set that lies
-        there as its archives is unpacked into the cache once; the folder itself may be read-only.
-    size: side of the images in pixels; the default is 28 for characters, 32 for icons, 112 for Grocery Store and the
-        cropped cars, 224 for CUB-200 (2010), 256 for other photographs.
-    square: how a photograph becomes square, "crop" (the centre) or "squash"; see `dmlrc.data.decoding`.
+    Parameters
+    ----------
+    name : one of `names()`, or "folder:PATH" for a folder with one sub-folder a class
+    root : the folder that holds the data sets, each in a folder of its name; defaults to $DMLRC_DATA
+        A set that lies there as its archives is unpacked into the cache once; the folder itself may be read-only.
+    size : side of the images in pixels
+        Default 28 for characters, 32 for icons, 112 for Grocery Store and the cropped cars, 224 for CUB-200 (2010), 256
+        for other photographs.
+    square : how a photograph becomes square, "crop" (the centre) or "squash"; see `dmlrc.data.decoding`
 
-    Raises UsageError for an unknown name, MissingDataError with the way to get the set where it is not there, and
-    DmlrcError for damaged files, or for a set that has a name but not all of its images: its numbers would be mixed
-    with those of the complete one.
+    Returns
+    -------
+    `ImageSet`, or for "grocery-lite0" `FeatureSet`
+
+    Raises
+    ------
+    UsageError
+        For an unknown name.
+    MissingDataError
+        With the way to get the set where it is not there.
+    DmlrcError
+        For damaged files, or a set that has a name but not all of its images: its numbers would be mixed with those of
+        the complete one.
     """
     if not isinstance(name, str):
         raise unknown("data set", name, [*names(), "folder:PATH"])

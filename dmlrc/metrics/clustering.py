@@ -18,7 +18,7 @@ and stops after about as many."""
 
 
 def find_clusters(embeddings, k: int, seed: int = 0) -> np.ndarray:
-    """k-means: embeddings (N, D) -> the cluster of each row (N,), in 0..k-1.
+    """Run k-means: embeddings (N, D) -> the cluster of each row (N,), in 0..k-1.
 
     scikit-learn's Lloyd iterations from k random rows, one start, on the CPU wherever the embeddings are. The outcome
     depends on the seed and, through it, on the order of the rows. Raises UsageError for a seed that is none.
@@ -35,7 +35,7 @@ def find_clusters(embeddings, k: int, seed: int = 0) -> np.ndarray:
 
 
 def pairwise_f1(labels: np.ndarray, clusters: np.ndarray) -> float:
-    """The F1 score of "these two images are in one cluster" as a prediction of "they are of one class".
+    """Compute the F1 score of "these two images are in one cluster" as a prediction of "they are of one class".
 
     labels: (N,) classes, clusters: (N,). Over all N (N - 1) / 2 pairs, counted from the contingency table. NaN
     where no two images share a class or a cluster.
@@ -55,7 +55,7 @@ def pairwise_f1(labels: np.ndarray, clusters: np.ndarray) -> float:
 
 
 def clustering_scores(embeddings, labels, seed: int = 0) -> dict[str, float]:
-    """nmi and f1 of one k-means clustering with k = the number of classes. embeddings: (N, D), labels: (N,).
+    """Score one k-means clustering, k = the number of classes, by nmi and f1. embeddings: (N, D), labels: (N,).
 
     - nmi: 2 I(X; Y) / (H(X) + H(Y)), X the classes, Y the clusters (Musgrave et al. 2020, Eq. 7). It is not adjusted
       for chance: random embeddings of C classes with S images each score about 1 - log S / log C, 0.849 for 10,000

@@ -10,7 +10,7 @@ CLOSE = 1e-8
 
 
 def density_scores(embeddings, labels) -> dict[str, float]:
-    """pi_intra, pi_inter and pi_ratio of embeddings (N, D) with labels (N,), by Euclidean distance, as given.
+    """Measure pi_intra, pi_inter and pi_ratio of embeddings (N, D) with labels (N,), by Euclidean distance, as given.
 
     - pi_intra: the mean distance of two images of one class, over all such pairs (so a class counts by its pairs).
     - pi_inter: the mean distance of two class centres, over all pairs of classes. A centre is the mean of its class,
