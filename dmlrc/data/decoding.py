@@ -40,8 +40,11 @@ _LONGEST = 8  # times the shorter side: an image longer than that is a strip
 
 @dataclass(frozen=True)
 class Form:
-    """How an image is stored. size: side in pixels. channels: 1 (grey) or 3 (RGB). square: "crop" or "squash", see the
-    module. ink: invert, so that dark strokes on light become light on dark. upright: as its orientation tag says."""
+    """Form in which an image is stored, see the module.
+
+    size: side in pixels. channels: 1 (grey) or 3 (RGB). square: "crop" or "squash". ink: invert, so that dark strokes
+    on light become light on dark. upright: as its orientation tag says.
+    """
 
     size: int
     channels: int = 3
@@ -60,7 +63,7 @@ class Form:
 
 
 def decode(file: Path, form: Form) -> np.ndarray:
-    """One image file as a (channels, size, size) uint8 array; of an animation the first frame.
+    """Decode one image file as a (channels, size, size) uint8 array; of an animation the first frame.
 
     Raises MissingDataError for a file that is not there, DmlrcError for one that cannot be decoded.
     """
@@ -78,7 +81,7 @@ def decode(file: Path, form: Form) -> np.ndarray:
 
 @functools.cache
 def readable() -> list[str]:
-    """Those of `FORMATS` that PIL can read here."""
+    """List those of `FORMATS` that PIL can read here."""
     Image.init()
     return [name for name in FORMATS if name in Image.OPEN]
 
@@ -93,7 +96,7 @@ def _fit(image: Image.Image, size: int) -> None:
 
 
 def stored(image: Image.Image, form: Form) -> np.ndarray:
-    """An image as it is stored: (channels, size, size) uint8."""
+    """Bring an image to the form in which it is stored: (channels, size, size) uint8."""
     image = _eight_bits(image)
     if form.upright:
         image = ImageOps.exif_transpose(image)

@@ -1,4 +1,4 @@
-"""Where a data set is read from: its folder, its archives, or a checked download from its official source.
+"""Sources of a data set: its folder, its archives, or a checked download from its official source.
 
 An archive is downloaded into DMLRC_DATA/downloads/<set>/, where a file that was brought by hand is found too; its MD5
 sum is compared where an official one is known (CUB200, SOP, Omniglot, Cars196; not for In-Shop and Grocery Store). It

@@ -48,7 +48,7 @@ class FeatureSet:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of what stands for one image: (F,)."""
+        """Shape of what stands for one image: (F,)."""
         return self.features.shape[1:]
 
     def __repr__(self) -> str:
@@ -57,7 +57,7 @@ class FeatureSet:
 
 
 def feature_folder(name: str) -> Path:
-    """Where the package keeps a data set of features."""
+    """Find the folder of the package that holds a data set of features."""
     return _FOLDER / name
 
 

@@ -1,4 +1,4 @@
-"""How the data set "icons" is made: `python -m dmlrc.data.icon_set iconify-json-ic-1.2.4.tgz`.
+"""Maker of the data set "icons": `python -m dmlrc.data.icon_set iconify-json-ic-1.2.4.tgz`.
 
 The archive is that of the npm package `@iconify-json/ic`, which holds Google's Material Icons as SVG; nothing is
 downloaded here. resvg draws them (`pip install resvg-py`, as the environment has it), which takes a minute on one core;
@@ -84,7 +84,7 @@ def pack_icons(names: Iterable[str], images: np.ndarray) -> Drawn:
 
 
 def counts(icons: int, drawn: Drawn) -> str:
-    """How many icons, classes and images there are, and how many classes of how many images."""
+    """Count icons, classes and images, and the classes of how many images."""
     of_class = Counter(row[0] for row in drawn.rows)
     sizes = ", ".join(f"{many} of {size}" for size, many in sorted(Counter(of_class.values()).items()))
     return f"{icons:,} icons, {len(drawn.rows):,} images, {len(of_class):,} classes by their images: {sizes}"

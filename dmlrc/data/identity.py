@@ -1,4 +1,4 @@
-"""What is in a data set of one's own, whose folder may change. Known sets go by their name; see `images_digest`."""
+"""Digests of the images of data sets: of one's own, whose folder may change, and of those that have a name."""
 
 import hashlib
 import json

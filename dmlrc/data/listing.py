@@ -1,4 +1,4 @@
-"""What a data set is, before decoding (`Listing`) and after (`ImageSet`), and what the readers of the sets share."""
+"""A data set before decoding (`Listing`) and after (`ImageSet`), and what the readers of the sets share."""
 
 import os
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ class ImageSet:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of an image: (C, H, W)."""
+        """Shape of an image: (C, H, W)."""
         return self.images.shape[1:]
 
     def __repr__(self) -> str:
@@ -49,7 +49,7 @@ class ImageSet:
 
 
 def counted(labels: np.ndarray, class_names: Sequence[str]) -> str:
-    """How many there are of what: "12 images of 3 classes (a, b, c), 2 to 6 of each"."""
+    """Count images and classes: "12 images of 3 classes (a, b, c), 2 to 6 of each"."""
     sizes = np.bincount(labels, minlength=len(class_names))
     shown = [*class_names[:3], *(["..."] if len(class_names) > 3 else [])]
     size = f"{sizes.min()}" if sizes.min() == sizes.max() else f"{sizes.min()} to {sizes.max()}"
@@ -58,7 +58,7 @@ def counted(labels: np.ndarray, class_names: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Listing:
-    """Which image files a data set consists of and what their classes are; nothing is decoded yet.
+    """The image files of a data set and their classes; nothing is decoded yet.
 
     files: N paths. labels, class_names and partition as in `ImageSet`.
     """
@@ -80,7 +80,7 @@ def from_class_folders(folders: Sequence[Path], class_names: Sequence[str]) -> L
 
 
 def is_image(file: Path) -> bool:
-    """Whether a file is an image by its name, and not hidden."""
+    """Tell whether a file is an image by its name, and not hidden."""
     return file.suffix.lower() in IMAGE_SUFFIXES and file.name[0] != "." and file.is_file()
 
 

@@ -1,4 +1,4 @@
-"""The data sets of image files: how each is found, read and stored, what it holds, and where it comes from."""
+"""Data sets of image files: how each is found, read and stored, what it holds, and where it comes from."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class DataSource:
     flip: bool = True
 
     def listing(self, folder: Path) -> Listing:
-        """What `read` gives. Raises DmlrcError for lists that cannot be understood."""
+        """Call `read`. Raises DmlrcError for lists that cannot be understood."""
         try:
             listing = self.read(folder)
             if len(listing.labels) and not 0 <= listing.labels.min() <= listing.labels.max() < len(listing.class_names):
@@ -187,7 +187,7 @@ SOURCES = {
 
 
 def downloads_folder(name: str, root: Path) -> Path:
-    """Where the archives of a data set are downloaded to, or put by hand."""
+    """Folder that the archives of a data set are downloaded to, or put into by hand."""
     return root / "downloads" / name
 
 
@@ -210,7 +210,7 @@ def unpacked(name: str, root: Path) -> Path | None:
 
 
 def packed(name: str, root: Path) -> list[Path] | None:
-    """All archives of a data set, where they lie in one of its folders below the root."""
+    """Find all archives of a data set, where they lie in one of its folders below the root."""
     source = SOURCES[name]
     places = ([root / folder / archive.filename for archive in source.archives] for folder in source.folders)
     return next((files for files in places if all(file.is_file() for file in files)), None)

@@ -1,4 +1,4 @@
-"""What runs units: this process, or several of one thread each, of which one may die without the others."""
+"""Executors of units: this process, or several of one thread each, of which one may die without the others."""
 
 import functools
 import os
@@ -38,7 +38,7 @@ def check_workers(workers: int) -> int:
 
 
 def pool(workers: int) -> Executor:
-    """What runs units: this process, or several of one thread each, which end with this one.
+    """Make what runs units: this process, or several of one thread each, which end with this one.
 
     Raises UsageError as `check_workers` does.
     """
@@ -133,6 +133,6 @@ def by_value(task: tuple) -> bytes:
 
 @functools.cache
 def _is_local(file: str | None) -> bool:
-    """Whether a module's file lies in none of the folders where Python and its packages are installed."""
+    """Tell whether a module's file lies in none of the folders where Python and its packages are installed."""
     installed = {*sysconfig.get_paths().values(), sys.prefix, sys.base_prefix}
     return bool(file) and not any(Path(file).resolve().is_relative_to(Path(folder).resolve()) for folder in installed)

@@ -60,7 +60,7 @@ class Dask(Executor):
             raise
 
     def slots(self) -> int:
-        """How many tasks the workers can run at once; at least one, which waits for a worker.
+        """Number of tasks that the workers can run at once; at least one, which waits for a worker.
 
         Raises as the constructor does, and DmlrcError where the scheduler is gone.
         """
@@ -121,7 +121,7 @@ class Dask(Executor):
         return workers
 
     def _allow_deaths(self, count: int) -> int:
-        """How many workers a task may kill before Dask gives it up: set it, and return what was set before."""
+        """Set how many workers a task may kill before Dask gives it up, and return what was set before."""
 
         def change(dask_scheduler) -> int:  # defined here, since a scheduler need not be able to import dmlrc
             before, dask_scheduler.allowed_failures = dask_scheduler.allowed_failures, count
@@ -149,7 +149,7 @@ def _has_gpu(worker: Mapping[str, Any]) -> bool:
 
 
 def versions() -> dict[str, str]:
-    """What must be the same on all machines for records to be."""
+    """Versions that must be the same on all machines for records to be."""
     return {"dmlrc": provenance.commit(), "torch": version("torch"), "Python": platform.python_version()}
 
 

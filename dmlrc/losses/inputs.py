@@ -1,4 +1,4 @@
-"""What a loss is made of and given: hyperparameters in their ranges; batches as float32 or float64 and int64."""
+"""Checks of a loss's hyperparameters, and of its batches, which become float32 or float64 and int64."""
 
 import inspect
 import numbers

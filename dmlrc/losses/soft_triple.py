@@ -116,6 +116,6 @@ class _Spread(torch.autograd.Function):
 
 
 def _pairs(centres: Tensor) -> int:
-    """How many ordered pairs the classes have between their centres (C, K, D)."""
+    """Number of ordered pairs that the classes have between their centres (C, K, D)."""
     classes, count, _ = centres.shape
     return classes * count * (count - 1)

@@ -294,19 +294,19 @@ def _untied_ranking(positive: Tensor) -> Ranking:
 
 
 def _groups(joined: Tensor) -> Tensor:
-    """(B, K - 1) is a place joined to the one before it? -> (B, K) 0, 0, 1, 2, 2, ...: joined places share a number"""
+    """Number the places, joined ones alike: (B, K - 1) joined to the one before -> (B, K) 0, 0, 1, 2, 2, ..."""
     return torch.nn.functional.pad((~joined).long(), (1, 0)).cumsum(dim=1)
 
 
 def _tally(group: Tensor, positive: Tensor) -> tuple[Tensor, Tensor]:
-    """(B, K) the group of each place and its relevance -> (B, K) items and positives of that group"""
+    """Count items and positives of the group of each place: (B, K) group, (B, K) relevance -> (B, K) both"""
     sizes = torch.zeros_like(group).scatter_add_(1, group, torch.ones_like(group))
     hits = torch.zeros_like(group).scatter_add_(1, group, positive.long())
     return sizes.gather(1, group), hits.gather(1, group)
 
 
 def _tie_width(distances: Tensor, query_norms: Tensor) -> Tensor:
-    """How close the next squared distance must be for a tie: distances (B, K), query_norms (B,) -> (B, K)"""
+    """Width within which the next squared distance ties: distances (B, K), query_norms (B,) -> (B, K)"""
     return TIE * (2 * query_norms[:, None].double() + distances.clamp(min=0))
 
 
@@ -320,14 +320,14 @@ def _exact_distances(queries: Tensor, references: Tensor, rows: Tensor, columns:
 
 
 def _class_sizes(query_labels: Tensor, labels: Tensor) -> Tensor:
-    """(Q,), (N,) -> (Q,): how many of `labels` are the query's label."""
+    """Count how many of `labels` (N,) are the query's label: (Q,) -> (Q,)."""
     values, counts = labels.unique(return_counts=True)
     place = torch.searchsorted(values, query_labels).clamp(max=len(values) - 1)
     return torch.where(values[place] == query_labels, counts[place], 0)
 
 
 def _cutoff(name: str, positives: Tensor, sizes: Tensor) -> Tensor:
-    """How many neighbours of each query this metric looks at; positives, sizes: (Q,) -> (Q,)"""
+    """Number of neighbours of each query that this metric looks at; positives, sizes: (Q,) -> (Q,)"""
     if name in ("r_precision", "map_at_r"):
         return positives
     if name == "map_at_c":

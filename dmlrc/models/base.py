@@ -1,4 +1,4 @@
-"""What every trunk shares: the check of its images, their standardisation, and the mean over positions."""
+"""Base of every trunk: the check of its images, their standardisation, and the mean over positions."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""From features to embeddings: the linear embedder, the stand-in for a frozen trunk, and bulk embedding."""
+"""Embeddings from features: the linear embedder, the stand-in for a frozen trunk, and bulk embedding."""
 
 import functools
 from collections.abc import Callable

@@ -55,7 +55,7 @@ class TimmTrunk(Trunk):
         return dict(self.network.named_children())  # its pooling is one of them
 
     def pool(self, maps: Tensor) -> Tensor:
-        """What `feature_maps` gives -> (B, out_features), by the network's own pooling."""
+        """Pool what `feature_maps` gives -> (B, out_features), by the network's own pooling."""
         return self.network.forward_head(maps)
 
 

@@ -64,7 +64,7 @@ def split_trunk(trunk: Trunk, layer: str) -> tuple[Stem, Head]:
 
 @torch.no_grad()
 def _is_whole(trunk: Trunk, stem: Stem, head: Head) -> bool:
-    """Whether the halves do to an image what the trunk does to it."""
+    """Tell whether the halves do to an image what the trunk does to it."""
     training = trunk.training
     trunk.eval()
     image = torch.rand(1, 3, trunk.image_size, trunk.image_size, generator=torch.Generator().manual_seed(0))

@@ -33,7 +33,7 @@ Weights = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class Configuration:
-    """What a saved model is made of, and what it was trained for.
+    """Configuration of a saved model: what it is made of, and was trained for.
 
     trunk, weights, frozen_trunk, train_from, freeze_batch_norm, embedding_dim, layer_norm, image_size, crop_size: as in
     `dmlrc.protocol.Protocol`. normalize: whether its loss was on embeddings of length 1. side, channels, square: how an

@@ -32,7 +32,7 @@ LR_DECAYS = ("none", "linear")
 
 @dataclass(frozen=True)
 class FoldRun:
-    """What tells the runs of a trial apart: fold, seed, and images (indices into the source).
+    """Settings that tell the runs of a trial apart: fold, seed, and images (indices into the source).
 
     targets: (len(train),) int, what the loss sees in the place of the labels of the training images, if anything.
     """
@@ -46,7 +46,7 @@ class FoldRun:
 
 @dataclass
 class TrainingRun:
-    """What one training run gave.
+    """Outcome of one training run.
 
     curve: one row an evaluation (step, mean training loss since the last row, metrics on the validation fold, and as
     "train_..." on the training images).
@@ -74,7 +74,7 @@ class TrainingRun:
 
 @dataclass(frozen=True)
 class Task:
-    """What the runs of a trial share: a method with its hyperparameters, the images, and how it is trained.
+    """Settings that the runs of a trial share: a method with its hyperparameters, the images, and how it is trained.
 
     labels: (N,) of all images. make_model builds the untrained model. params: hyperparameters of this trial.
     """
@@ -196,7 +196,7 @@ class Learner:
             raise
 
     def batches(self, iterations: int) -> Iterator[tuple[np.ndarray, Tensor, Tensor]]:
-        """Of each batch the positions in the fold's training images (B,), the model's input (B, ...), the targets (B,).
+        """Yield of each batch positions in the fold's training images (B,), the model's input (B, ...), targets (B,).
 
         Many batches are drawn and looked up at once, which takes a fraction of the time.
         """
@@ -326,7 +326,7 @@ class Trainer:
 
 
 def by_graphs(task: Task) -> bool:
-    """Whether models train as a `Graph` each: networks on a GPU; a linear layer has hardly a kernel."""
+    """Tell whether models train as a `Graph` each: networks on a GPU; a linear layer has hardly a kernel."""
     return task.source.device.type == "cuda" and not task.protocol.frozen_trunk
 
 
@@ -349,7 +349,7 @@ class Graph:
 
 
 class _Projection(nn.Module):
-    """What of a model is a graph: its embeddings before they are normalised."""
+    """Part of a model that is a graph: its embeddings before they are normalised."""
 
     def __init__(self, model: EmbeddingModel):
         super().__init__()
@@ -421,7 +421,7 @@ def check_pairs(labels: np.ndarray, splits: Splits, validates: bool) -> None:
 
 
 def param_groups(learner: Learner) -> list[dict[str, Any]]:
-    """Those of trunk, embedder and loss that have weights, each with its rate and weight decay, for the optimiser.
+    """Group the weights of trunk, embedder and loss, each with its rate and weight decay, for the optimiser.
 
     A hyperparameter LEARNING_RATE stands for both rates of the protocol, of the trunk and of what is new;
     LOSS_WEIGHTS_LR is the rate of the loss's weights, which otherwise have that of the embedder.
@@ -445,7 +445,7 @@ def param_groups(learner: Learner) -> list[dict[str, Any]]:
 
 
 def rate_factor(protocol: Protocol, epoch: int) -> float:
-    """What all rates are multiplied by in an epoch, counted from 1.
+    """Factor of all rates in an epoch, counted from 1.
 
     A tenth for each of `lr_steps` that has passed; with linear decay from 1 in the first epoch down to one
     max_epochs-th in the last, so that it would be 0 in the one after it.
