@@ -27,7 +27,7 @@ def conv4(device: torch.device) -> tuple[nn.Module, Tensor]:
 
 def last_block(device: torch.device) -> tuple[nn.Module, Tensor]:
     """The last module of SqueezeNet with the embedder, and its maps of images of 112 pixels."""
-    stem, head = models.split(models.create_trunk("squeezenet1_0"), "features.12")
+    stem, head = models.split_trunk(models.create_trunk("squeezenet1_0"), "features.12")
     with torch.no_grad():
         maps = stem(torch.rand(BATCH, 3, 112, 112))
     return EmbeddingModel(head, DIM).to(device), maps.to(device)

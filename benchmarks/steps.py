@@ -20,7 +20,7 @@ from dmlrc.inputs import FeatureSource
 from dmlrc.methods import Method
 from dmlrc.models import EmbeddingModel, FeatureTrunk
 from dmlrc.papers import musgrave2020
-from dmlrc.training import FoldRun, Learner, Run, Task, Trainer
+from dmlrc.training import FoldRun, Learner, Task, Trainer, TrainingRun
 
 FOLDS, STEPS, FEATURES, IMAGES = 4, 100, 512, 40
 """Folds side by side, steps an epoch, features an image, images a class."""
@@ -39,7 +39,7 @@ def our_epoch(method: Method, features: np.ndarray, labels: np.ndarray, device: 
     """A call trains all folds for an epoch."""
     source, images = FeatureSource(features, device), np.arange(len(labels))
     task = Task(method, {}, source, labels, lambda: EmbeddingModel(FeatureTrunk(FEATURES), DIM), PROTOCOL)
-    learners = [Learner(Run(fold, fold), FoldRun(fold, fold, images, images[:0]), task) for fold in range(FOLDS)]
+    learners = [Learner(TrainingRun(n, n), FoldRun(n, n, images, images[:0]), task) for n in range(FOLDS)]
     trainer = Trainer(learners, task)
 
     def epoch() -> None:

@@ -32,7 +32,7 @@ from dmlrc.papers import musgrave2020
 from dmlrc.plan import Chain, next_units
 from dmlrc.protocol import PRECISIONS, Protocol
 from dmlrc.records import provenance
-from dmlrc.training import FoldRun, Learner, Run, Task, Trainer
+from dmlrc.training import FoldRun, Learner, Task, Trainer, TrainingRun
 from dmlrc.unit import run_unit, settled
 
 SIZE, CLASSES, IMAGES, BATCH = 112, 64, 8, 32
@@ -56,7 +56,7 @@ def ours(protocol: Protocol, place: torch.device) -> tuple[Callable[[int], None]
     source, everything = ImageSource(images, protocol, place), np.arange(len(images.labels))
     prepared = PreparedData(images.labels, None, source, protocol)
     task = Task(CONTRASTIVE, {}, source, images.labels, prepared.make_model, protocol)
-    learners = [Learner(Run(n, n), FoldRun(n, n, everything, everything[:0]), task) for n in range(folds)]
+    learners = [Learner(TrainingRun(n, n), FoldRun(n, n, everything, everything[:0]), task) for n in range(folds)]
     trainer = Trainer(learners, task)
 
     def train(steps: int) -> None:

@@ -13,7 +13,7 @@ from dmlrc.metrics.histograms import pair_histograms
 from dmlrc.metrics.spectrum import spectrum
 
 
-def test_results(prepared: PreparedData, method: Method, runs: Sequence[training.Run]) -> dict[str, dict]:
+def test_results(prepared: PreparedData, method: Method, runs: Sequence[training.TrainingRun]) -> dict[str, dict]:
     """Scores and arrays of a rerun: this function reads the test half, after the search, and no other that trains does.
 
     runs: one a fold, with its best checkpoint.
@@ -27,12 +27,13 @@ def test_results(prepared: PreparedData, method: Method, runs: Sequence[training
     protocol, test = prepared.protocol, prepared.splits.test
     train = [fold.train for fold in prepared.splits.folds for _ in range(protocol.members)]  # of each run
     trained = [_restored(prepared, method, run) for run in runs]
-    embeddings = [training.embed(model, prepared.source, test) for model in trained]  # (N, D) each
+    embeddings = [training.embed_images(model, prepared.source, test) for model in trained]  # (N, D) each
     scores = _test_scores(prepared, embeddings)
     if protocol.binary:
         scores |= {f"{name}_binary": values for name, values in _test_scores(prepared, embeddings, binary=True).items()}
     if protocol.train_metrics:
-        seen = [training.embed(model, prepared.source, images) for model, images in zip(trained, train, strict=True)]
+        pairs = zip(trained, train, strict=True)
+        seen = [training.embed_images(model, prepared.source, images) for model, images in pairs]
         scores["train"] = _mean(
             [
                 metrics.evaluate(each, prepared.labels[images], protocol.train_metrics)
@@ -48,19 +49,19 @@ def test_results(prepared: PreparedData, method: Method, runs: Sequence[training
         "untrained": (_untrained(prepared, method, runs[0].seed), test),
     }
     arrays = {
-        name: arrays_of(training.embed(model, prepared.source, images), prepared.labels[images], protocol.arrays)
+        name: arrays_of(training.embed_images(model, prepared.source, images), prepared.labels[images], protocol.arrays)
         for name, (model, images) in views.items()
     }
     return {"scores": scores, "arrays": arrays | classes}
 
 
-def test_embeddings(prepared: PreparedData, method: Method, runs: Sequence[training.Run]) -> torch.Tensor:
+def test_embeddings(prepared: PreparedData, method: Method, runs: Sequence[training.TrainingRun]) -> torch.Tensor:
     """The joined embeddings of the test images (N, F * D), in the order of `prepared.splits.test`; to be looked at.
 
     runs: as for `test_results`.
     """
     trained = [_restored(prepared, method, run) for run in runs]
-    return _joined([training.embed(model, prepared.source, prepared.splits.test) for model in trained])
+    return _joined([training.embed_images(model, prepared.source, prepared.splits.test) for model in trained])
 
 
 def _test_scores(
@@ -139,7 +140,7 @@ def arrays_of(embeddings: torch.Tensor, labels: np.ndarray, names: Sequence[str]
     return arrays
 
 
-def _restored(prepared: PreparedData, method: Method, run: training.Run) -> torch.nn.Module:
+def _restored(prepared: PreparedData, method: Method, run: training.TrainingRun) -> torch.nn.Module:
     """The model of a run at its best checkpoint."""
     model = _untrained(prepared, method, run.seed)
     model.load_state_dict(run.weights)
@@ -176,7 +177,7 @@ def pretrained_scores(prepared: PreparedData) -> dict[str, dict[str, float]]:
         with torch.random.fork_rng():
             torch.manual_seed(0)  # a trunk without weights is random, but the same on every run
             trunk = make_trunk(prepared.protocol).to(prepared.source.device)
-        features = training.embed(trunk, prepared.source, prepared.splits.test)
+        features = training.embed_images(trunk, prepared.source, prepared.splits.test)
     standard = StandardScaler().fit_transform(features.cpu().numpy())
     copies = {"separated": 1}
     if (models_joined := prepared.protocol.folds * prepared.protocol.members) > 1:

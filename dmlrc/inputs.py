@@ -171,7 +171,7 @@ def frozen_features(images: ImageSet, given: TrunkInput, device: torch.device, m
 
     def part(start: int) -> np.ndarray:
         some = images.images[start : start + _PART]
-        return cache.computed(
+        return cache.cached_array(
             f"{name}-part{start}.npy", lambda: models.embed(trunk, some, crop, _BATCH, device, desc=None)
         )
 
@@ -184,8 +184,8 @@ def frozen_features(images: ImageSet, given: TrunkInput, device: torch.device, m
                 bar.update(len(parts[-1]))
         return np.concatenate(parts)
 
-    features = cache.computed(f"{name}.npy", make)
-    cache.forget(f"{name}-part")
+    features = cache.cached_array(f"{name}.npy", make)
+    cache.clear(f"{name}-part")
     return features
 
 
@@ -196,7 +196,7 @@ def frozen_maps(images: ImageSet, given: TrunkInput, device: torch.device) -> np
     are as in `frozen_features`. Raises DmlrcError for maps with values beyond what float16 holds, 65504.
     """
     trunk = models.fixed_trunk(given.trunk, given.weights)
-    stem, _ = models.split(trunk, given.train_from)
+    stem, _ = models.split_trunk(trunk, given.train_from)
     stem.to(device, **_LAYOUT).eval()
     flips = _flips(images, given)
 
@@ -216,7 +216,7 @@ def frozen_maps(images: ImageSet, given: TrunkInput, device: torch.device) -> np
 
     one = maps_of(images.images[:1])
     filename = f"maps-{given.train_from}-{one.shape[1]}-{_key(images, given, trunk, device)}.npy"
-    return cache.streamed(filename, (len(images.images), *one.shape[1:]), "<f2", make)
+    return cache.cached_rows(filename, (len(images.images), *one.shape[1:]), "<f2", make)
 
 
 def _key(images: ImageSet, given: TrunkInput, trunk: models.Trunk, device: torch.device) -> str:
@@ -278,7 +278,7 @@ def make_trunk(protocol: TrunkSettings) -> torch.nn.Module:
     trunk = models.create_trunk(protocol.trunk, protocol.weights)
     if protocol.freeze_batch_norm:
         trunk = models.freeze_batch_norm(trunk)
-    return models.split(trunk, protocol.train_from)[1] if protocol.train_from else trunk
+    return models.split_trunk(trunk, protocol.train_from)[1] if protocol.train_from else trunk
 
 
 @functools.lru_cache(maxsize=4)

@@ -193,7 +193,7 @@ def _inputs(study: Study) -> dict[str, str]:
     """What is read from files of a known name, by its contents: the images of a data set, the weights of a trunk."""
     weights = study.protocol.weights
     digests = {
-        f"images of {study.dataset!r}": data.digest(study.dataset),
+        f"images of {study.dataset!r}": data.images_digest(study.dataset),
         f"weights {weights!r}": models.weights_digest(weights),
     }
     return {name: digest for name, digest in digests.items() if digest}

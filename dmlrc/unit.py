@@ -191,7 +191,7 @@ def _repeatable(convolutions: str = "ieee") -> Iterator[None]:
             del os.environ[_WORKSPACE]
 
 
-def _trained(unit: Unit, prepared: PreparedData) -> list[training.Run]:
+def _trained(unit: Unit, prepared: PreparedData) -> list[training.TrainingRun]:
     task = training.Task(unit.method, unit.params, prepared.source, prepared.labels, prepared.make_model, unit.protocol)
     return training.train(fold_runs(unit, prepared), task)
 
@@ -239,7 +239,7 @@ def fold_runs(unit: Unit, prepared: PreparedData) -> list[training.FoldRun]:
     return made
 
 
-def _value(runs: Sequence[training.Run]) -> float | None:
+def _value(runs: Sequence[training.TrainingRun]) -> float | None:
     """Mean validation MAP@R; None where a run diverged or nothing validates."""
     if runs[-1].state != "complete" or not runs[-1].val:
         return None

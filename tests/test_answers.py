@@ -73,10 +73,10 @@ def test_damaged_images_are_named_all_at_once(tmp_path):
         Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(file)
     files[1].write_bytes(b"no image")
     with pytest.raises(DmlrcError, match=r"^image .*1\.png is damaged"):
-        cache.decoded("some", files, Form(8))
+        cache.cached_images("some", files, Form(8))
     files[3].write_bytes(b"none either")
     with pytest.raises(DmlrcError, match=r"^2 images cannot be read: image .*1\.png .*; image .*3\.png"):
-        cache.decoded("some", files, Form(8))
+        cache.cached_images("some", files, Form(8))
 
 
 @pytest.mark.parametrize("folder", [".hidden", "glyphs-smoke"])

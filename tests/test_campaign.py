@@ -18,7 +18,7 @@ import requests
 import torch
 from PIL import Image
 
-from dmlrc import data, executors, inputs, losses, paths
+from dmlrc import data, executors, inputs, losses
 from dmlrc.data import available, cache, download, registry
 from dmlrc.data.decoding import Form, decode
 from dmlrc.errors import DmlrcError
@@ -29,7 +29,6 @@ CASES = {
     "hyperparameters": 2000,
     "images": 1000,
     "damaged images": 1000,
-    "damaged caches": 1000,
     "names": 2000,
     "folders": 200,
     "lists": 400,
@@ -147,9 +146,7 @@ POINTS = [
     lambda x: x.numpy(),
     lambda x: x.tolist(),
     lambda x: x.double().numpy(),
-    lambda x: x.numpy().astype(">f4"),
     lambda x: x.numpy()[::-1].copy()[::-1],
-    lambda x: tuple(x),
     lambda x: x.T.contiguous().T if x.ndim == 2 else x,
 ]
 LABELS = [
@@ -159,8 +156,6 @@ LABELS = [
     lambda y: y.char(),
     lambda y: y.numpy(),
     lambda y: y.tolist(),
-    lambda y: y.numpy().astype(">i2"),
-    lambda y: list(y),
 ]
 WRONG = [
     None,
@@ -170,7 +165,6 @@ WRONG = [
     [[1.0], [1.0, 2.0]],
     {},
     object(),
-    torch.ones(4, 2).to_sparse(),
     b"bytes",
     np.array([None]),
 ]
@@ -262,7 +256,7 @@ def inputs_of(name):
     ]
 
 
-# Images and caches
+# Images
 
 KINDS = {  # mode of an image: formats that hold it
     "1": (".png", ".tif", ".bmp"),
@@ -273,8 +267,6 @@ KINDS = {  # mode of an image: formats that hold it
     "LA": (".png", ".tif"),
     "CMYK": (".tif", ".jpg"),
     "I;16": (".png", ".tif"),
-    "I": (".tif",),
-    "F": (".tif",),
 }
 
 
@@ -284,10 +276,6 @@ def image_file(rng, folder, grey):
     size = (int(2 ** rng.uniform(0, 7)), int(2 ** rng.uniform(0, 7)))
     if mode == "I;16":
         image = Image.fromarray(np.full(size, grey * 257, dtype=np.uint16))
-    elif mode == "I":
-        image = Image.fromarray(np.full(size, grey * 257, dtype=np.int32))
-    elif mode == "F":
-        image = Image.fromarray(np.full(size, grey / 255, dtype=np.float32))
     elif mode == "1":
         grey = 255 * (grey > 127)
         image = Image.new("1", size, grey)
@@ -325,30 +313,16 @@ def test_damaged_images(tmp_path):
     assert named > CASES["damaged images"] / 4
 
 
-def test_damaged_caches():
-    """Nothing but the true array ever comes out of the cache."""
-    warnings.simplefilter("ignore")  # that say that it is made again
-    array = np.arange(60, dtype=np.int16).reshape(5, 12)
-    file = paths.cache() / "array.npy"
-    for number, rng in cases("damaged caches"):
-        cache.computed(file.name, array.copy)
-        file.write_bytes(damaged(rng, file.read_bytes()))
-        again = cache.computed(file.name, array.copy)
-        assert again.dtype == array.dtype, number
-        assert np.array_equal(again, array), number
-
-
 # Names, folders, lists, archives
 
 
 def test_names(tmp_path, monkeypatch):
     """Any text as a data set's name is one of those that are known, or refused in one sentence."""
 
-    def no_network(*about):
+    def no_network(*about, **how):
         raise requests.ConnectionError
 
-    monkeypatch.setattr(download, "_continue", no_network)
-    monkeypatch.setattr(download, "_PAUSE", 0.0)
+    monkeypatch.setattr(requests, "get", no_network)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DMLRC_DATA", str(tmp_path / "data"))
     for number, rng in cases("names"):
@@ -458,7 +432,7 @@ def test_archives(tmp_path):
         (home / "archive").write_bytes(content if rng.random() < 0.5 else damaged(rng, content))
         got = result(unpack, home)
         assert {path.name for path in home.iterdir()} == {"into", "archive"}, number
-        assert not any(path.is_symlink() for path in home.rglob("*")), number
+        assert all(path.resolve().is_relative_to(home / "into") for path in (home / "into").rglob("*")), number
         unpacked += got is None
     assert unpacked > CASES["archives"] / 20
 
@@ -466,7 +440,7 @@ def test_archives(tmp_path):
 def unpack(home):
     """As the loaders do, whose errors of the file system are explained there."""
     with download._explained(f"data set in {home}"):
-        download._unpack(home / "archive", home / "into", download._Room(registry.SOURCES["grocery"]))
+        download._unpack(home / "archive", home / "into")
 
 
 # Weights, devices, workers
@@ -481,7 +455,7 @@ def test_weights(tmp_path):
     read = 0
     for number, rng in cases("weights"):
         file.write_bytes(damaged(rng, whole))
-        got = result(weight_files.read, file)
+        got = result(weight_files.read_weights, file)
         if not isinstance(got, DmlrcError):
             assert got.keys() == weights.keys(), number
             assert all(torch.equal(got[name], weights[name]) for name in weights), number

@@ -89,7 +89,7 @@ def test_maps_are_those_of_the_images_that_the_whole_trunk_would_see(augmentatio
     assert maps.shape == (5, 2 if (augmentation, flip) == ("flip", True) else 1, 512, 3, 3)
 
     torch.manual_seed(0)
-    stem, _ = models.split(models.create_trunk(protocol.trunk), protocol.train_from)
+    stem, _ = models.split_trunk(models.create_trunk(protocol.trunk), protocol.train_from)
     whole = inputs.ImageSource(images, protocol, torch.device("cpu"))
     cached = inputs.MapSource(maps, torch.device("cpu"))
     batch = np.array([4, 0, 0, 3, 1, 0, 2, 2])
@@ -137,7 +137,7 @@ def test_the_embedder_alone_sees_what_it_would_see_on_a_trunk_that_stays_as_it_i
     alone = folder_of_photographs(True)
     maps = inputs.frozen_maps(photographs(), PARTIAL.trunk_input, torch.device("cpu"))
     torch.manual_seed(0)
-    _, head = models.split(models.create_trunk(PARTIAL.trunk).eval(), PARTIAL.train_from)
+    _, head = models.split_trunk(models.create_trunk(PARTIAL.trunk).eval(), PARTIAL.train_from)
     batches = np.array([[4, 0, 0, 3], [1, 0, 2, 2]])
     twin = inputs.MapSource(maps, torch.device("cpu")).train(batches, torch.Generator().manual_seed(1))
     with torch.no_grad():
@@ -173,7 +173,7 @@ def test_values_that_float16_cannot_hold_are_named(monkeypatch):
         def forward(self, images):
             return 1e6 * images
 
-    monkeypatch.setattr(models, "split", lambda trunk, layer: (Loud(), None))
+    monkeypatch.setattr(models, "split_trunk", lambda trunk, layer: (Loud(), None))
     with pytest.raises(DmlrcError, match=r"maps of squeezenet1_0 in front of features\.12 are beyond float16"):
         inputs.frozen_maps(photographs(), PARTIAL.trunk_input, torch.device("cpu"))
 

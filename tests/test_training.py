@@ -55,7 +55,7 @@ def test_the_checkpoint_is_the_best_point_of_the_curve(blobs):
     best = max(run.curve, key=lambda row: row["map_at_r"])
     assert (run.best_step, run.val["map_at_r"]) == (best["step"], best["map_at_r"])
     member = members(blobs[1])[0]
-    embeddings = training.embed(restored(make_model, run), source, member.val)
+    embeddings = training.embed_images(restored(make_model, run), source, member.val)
     again = metrics.evaluate(embeddings, blobs[1][member.val], names=("map_at_r",))
     assert again["map_at_r"] == pytest.approx(run.val["map_at_r"], abs=1e-6)
 
@@ -66,7 +66,7 @@ def test_training_learns(blobs):
     torch.manual_seed(10)
     scores = []
     for model in (make_model(), restored(make_model, run)):
-        embeddings = training.embed(model, source, test)
+        embeddings = training.embed_images(model, source, test)
         scores.append(metrics.evaluate(embeddings, blobs[1][test], names=("map_at_r",))["map_at_r"])
     assert scores[1] > scores[0] + 0.1
 
@@ -230,7 +230,7 @@ def test_embedding_nan_weights_is_an_error(blobs):
     model = make_model()
     model.embedder.weight.data.fill_(torch.nan)
     with pytest.raises(DivergedError, match="NaN"):
-        training.embed(model, source, np.arange(5))
+        training.embed_images(model, source, np.arange(5))
 
 
 # What the other papers' protocols add
@@ -295,8 +295,8 @@ def test_warming_up_trains_all_but_the_trunk(blobs):
 @pytest.fixture
 def made_optimizers(monkeypatch):
     """The optimiser of every run."""
-    made, real = [], optimizers.create
-    monkeypatch.setattr(optimizers, "create", lambda *settings: made.append(real(*settings)) or made[-1])
+    made, real = [], optimizers.create_optimizer
+    monkeypatch.setattr(optimizers, "create_optimizer", lambda *settings: made.append(real(*settings)) or made[-1])
     return made
 
 
@@ -373,7 +373,7 @@ def test_rmsprop_is_torchs_to_the_bit(momentum, decay):
     gradients[:, 1, 2] = 0  # without decay nothing is known of these weights but 0 / (0 + 1e-8)
     ours, theirs = ([values[0].clone(), values[1].clone()] for _ in range(2))
     groups = [{"params": ours[:1], "lr": 0.1}, {"params": ours[1:], "lr": 0.01}]
-    made = optimizers.create("rmsprop", [group | {"weight_decay": decay} for group in groups], momentum)
+    made = optimizers.create_optimizer("rmsprop", [group | {"weight_decay": decay} for group in groups], momentum)
     for weight in theirs:
         weight.requires_grad_()
     groups = [{"params": theirs[:1], "lr": 0.1}, {"params": theirs[1:], "lr": 0.01}]
@@ -394,7 +394,7 @@ def test_rmsprop_needs_no_compiler():
         "weight = torch.zeros(3, requires_grad=True);"
         "weight.sum().backward()\n"
         "for name in ('rmsprop', 'sgd'):\n"
-        "    made = optimizers.create(name, [dict(params=[weight], lr=0.1, weight_decay=0.0)], 0.9)\n"
+        "    made = optimizers.create_optimizer(name, [dict(params=[weight], lr=0.1, weight_decay=0.0)], 0.9)\n"
         "    made.step(); print('torch._dynamo' in sys.modules)"
     )
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout
@@ -518,4 +518,4 @@ def test_the_seconds_of_the_folds_are_shares_of_one_time(blobs):
 @pytest.mark.parametrize("name", ["SGD", "adadelta"])
 def test_an_optimiser_that_nobody_knows_is_refused(name):
     with pytest.raises(UsageError, match=f"unknown optimizer '{name}'"):
-        optimizers.create(name, [], 0.9)
+        optimizers.create_optimizer(name, [], 0.9)

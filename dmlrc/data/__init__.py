@@ -14,7 +14,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "available": ["extent", "folder_name", "names", "state"],
         "download": ["check", "fetch"],
         "features": ["FeatureSet"],
-        "identity": ["contents", "digest"],
+        "identity": ["contents", "images_digest"],
         "listing": ["ImageSet"],
         "loading": ["load"],
     },

@@ -19,7 +19,7 @@ _ATTEMPTS = 10  # torchvision's RandomResizedCrop gives up after as many
 def random_resized_crop(
     images: Tensor, size: int, scale: tuple[float, float], ratio: tuple[float, float], generator: torch.Generator
 ) -> Tensor:
-    """A random part of each image, resized: (B, C, H, W) -> (B, C, size, size).
+    """Resize a random part of each image: (B, C, H, W) -> (B, C, size, size).
 
     The training crop of Musgrave et al., Roth et al. and Oi et al.; that of the other two papers is `random_place`.
 
@@ -36,7 +36,7 @@ def random_resized_crop(
 
 
 def random_place(images: Tensor, size: int, generator: torch.Generator) -> Tensor:
-    """A (size, size) part of each image at a random place, not resized: (B, C, H, W) -> (B, C, size, size).
+    """Cut a (size, size) part out of each image at a random place, not resized: (B, C, H, W) -> (B, C, size, size).
 
     The training crop of Fehervari et al. and of Zhai and Wu: 224 of 256 pixels. Raises UsageError if it does not fit.
     """
@@ -57,7 +57,7 @@ def crop_boxes(
     ratio: tuple[float, float],
     generator: torch.Generator,
 ) -> Tensor:
-    """Random parts of images: (B, 4) int64 rows of top, left, height, width, on the generator's device.
+    """Draw random parts of images: (B, 4) int64 rows of top, left, height, width, on the generator's device.
 
     Area scale * height * width with scale uniform, width / height log-uniform, both sides rounded; drawn again, up to
     10 times, where the part does not fit, then the largest central part within the bounds of ratio. The place is
@@ -92,7 +92,7 @@ def _central_part(height: int, width: int, ratio: tuple[float, float]) -> tuple[
 
 
 def resized_crop(images: Tensor, boxes: Tensor, size: int) -> Tensor:
-    """The box of each image resized to (size, size), bilinear: (B, C, H, W), (B, 4) -> (B, C, size, size).
+    """Resize the box of each image to (size, size), bilinear: (B, C, H, W), (B, 4) -> (B, C, size, size).
 
     boxes: rows of top, left, height, width in pixels. Nothing outside its box enters an image.
     """
@@ -112,7 +112,7 @@ def _within(start: Tensor, length: Tensor, steps: Tensor) -> Tensor:
 
 
 def random_flip(images: Tensor, generator: torch.Generator, p: float = 0.5) -> Tensor:
-    """Each image mirrored left to right with probability p: (B, C, H, W) -> the same.
+    """Mirror each image left to right with probability p: (B, C, H, W) -> the same.
 
     All five papers mirror; the default is the probability of those that give it.
     """
@@ -133,7 +133,7 @@ def random_affine(
 
 
 def affine_matrices(batch: int, degrees: float, zoom: float, shift: float, generator: torch.Generator) -> Tensor:
-    """(B, 2, 3) random maps from output to input coordinates, both in -1..1, for square images."""
+    """Draw (B, 2, 3) random maps from output to input coordinates, both in -1..1, for square images."""
     draws = 2 * torch.rand((4, batch), generator=generator, device=generator.device) - 1  # in -1..1
     angle = math.radians(degrees) * draws[0]
     scale = 1 / (1 + zoom * draws[1])  # the map goes from output to input: a larger letter reads from a smaller part

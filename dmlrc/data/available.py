@@ -15,12 +15,12 @@ _EMBEDDED_EXTENT |= {"icons": (7_333, 2_008, (1, 32, 32)), "grocery-lite0": (5_4
 
 
 def names() -> tuple[str, ...]:
-    """The data sets that `load` knows by name; "folder:PATH" is one more, for images of one's own."""
+    """List the data sets that `load` knows by name; "folder:PATH" is one more, for images of one's own."""
     return (*EMBEDDED, *sorted(SOURCES))
 
 
 def state(name: str, root: str | os.PathLike | None = None) -> str:
-    """Whether a data set can be loaded: "embedded", "here", "packed" (as its archives) or "missing".
+    """Tell whether a data set can be loaded: "embedded", "here", "packed" (as its archives) or "missing".
 
     Raises UsageError for an unknown name.
     """
@@ -44,7 +44,7 @@ def state(name: str, root: str | os.PathLike | None = None) -> str:
 
 
 def extent(name: str) -> tuple[int, int, tuple[int, ...]]:
-    """How large a data set is by its name: images, classes, and the shape of an image as it is stored.
+    """Tell how large a data set is by its name: images, classes, and the shape of an image as it is stored.
 
     Of the glyphs, whose letters may differ by a few, with the FreeType that they were counted with. Raises KeyError for
     a folder of one's own.
@@ -56,12 +56,12 @@ def extent(name: str) -> tuple[int, int, tuple[int, ...]]:
 
 
 def folder_name(name: str) -> str:
-    """The last part of the path of "folder:PATH", by which it is named where the path concerns nobody."""
+    """Take the last part of the path of "folder:PATH", by which it is named where the path concerns nobody."""
     return Path(name.removeprefix("folder:")).name
 
 
 def folder_path(name: str) -> Path:
-    """The folder that "folder:PATH" names. Raises UsageError for what cannot be one on this machine."""
+    """Find the folder that "folder:PATH" names. Raises UsageError for what cannot be one on this machine."""
     try:
         if not (path := name.removeprefix("folder:")):
             raise ValueError("it is empty")

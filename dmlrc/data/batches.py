@@ -15,17 +15,17 @@ Rng = np.random.Generator | int
 
 
 class Sampler(Iterator[np.ndarray]):
-    """What all samplers share. ahead: how many batches can be drawn at once; 1 where a batch depends on the last."""
+    """Base of all samplers. ahead: how many batches can be drawn at once; 1 where a batch depends on the last."""
 
     ahead = 100
 
     def draw(self, count: int) -> np.ndarray:
-        """(count, B): the next batches. Drawn at once they are others than drawn one by one, from the same seed."""
+        """Draw the next batches: (count, B). Drawn at once they are others than drawn one by one, of one seed."""
         return np.stack([next(self) for _ in range(count)])
 
 
 def distinct(sizes: np.ndarray, m: int, rng: np.random.Generator) -> np.ndarray:
-    """(R,) sizes -> (R, m): in each row m different whole numbers below its size, uniformly, in random order.
+    """Draw for each of (R,) sizes m different whole numbers below it, uniformly, in random order: (R, m).
 
     Floyd's algorithm (Bentley and Floyd 1987) for all rows at once. sizes: at least m.
     """
@@ -50,7 +50,7 @@ class _Classes:
         return len(self.sizes)
 
     def draw(self, classes: np.ndarray, m: int, rng: np.random.Generator) -> np.ndarray:
-        """(K,) classes -> (K, m) images of each, different ones, or with replacement where a class has fewer than m."""
+        """Draw (K, m) images of (K,) classes: different ones, or with replacement where a class has fewer than m."""
         sizes = self.sizes[classes]
         drawn = distinct(np.maximum(sizes, m), m, rng)
         if (small := sizes < m).any():
@@ -64,7 +64,16 @@ class ClassBalanced(Sampler):
     Also known as C x M, S x C (Zhai and Wu: 25 images of each of 3 classes) and SPC-M (Roth et al.: C = B / M).
     A class with fewer than M images is sampled with replacement (Musgrave et al.).
 
-    labels: (N,) int. Raises UsageError if there are fewer than C classes.
+    Parameters
+    ----------
+    labels : (N,) int
+    classes_per_batch, images_per_class : C and M
+    rng : numpy Generator, or a seed
+
+    Raises
+    ------
+    UsageError
+        If there are fewer than C classes.
     """
 
     def __init__(self, labels: np.ndarray, classes_per_batch: int, images_per_class: int, rng: Rng):
@@ -143,7 +152,7 @@ class Episodes(Sampler):
 
 
 class FromMemory(Sampler):
-    """What the embedded samplers share: a memory bank of the embeddings of all training images.
+    """Base of the embedded samplers: a memory bank of the embeddings of all training images.
 
     Batches are chosen from a random pool B* of it.
 
@@ -198,7 +207,7 @@ class GreedyCoreset(FromMemory):
         return np.column_stack([anchors, self._mates(anchors)]).reshape(-1)
 
     def _mates(self, anchors: np.ndarray) -> np.ndarray:
-        """(K,) images -> (K, n - 1) images of the same class: of n drawn ones the anchor, else the last, falls out."""
+        """Draw (K, n - 1) images of the classes of (K,): of n drawn ones the anchor, else the last, falls out."""
         drawn = self._classes.draw(self._labels[anchors], self.images_per_class, self._rng)
         hits = drawn == anchors[:, None]
         out = np.where(hits.any(axis=1), hits.argmax(axis=1), drawn.shape[1] - 1)
@@ -240,7 +249,7 @@ class _Matching(FromMemory):
         return groups[batches[int(np.argmin(self._distances(points, within)))]].reshape(-1)
 
     def _pool(self) -> tuple[np.ndarray, np.ndarray]:
-        """(G, n) images in groups of one class, and (G,) the class of each."""
+        """Draw (G, n) images in groups of one class, and (G,) the class of each."""
         count = self.pool_size // self.images_per_class
         turns = [self._rng.permutation(len(self._classes)) for _ in range(-(-count // len(self._classes)))]
         classes = np.concatenate(turns)[:count]
@@ -275,7 +284,7 @@ def _heights(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 def frechet_distances(points: np.ndarray, batches: list[np.ndarray]) -> list[float]:
-    """|mu_B - mu|^2 + Tr(S_B + S - 2 (S_B S)^(1/2)), the Frechet distances between a pool and batches of it.
+    """Frechet distances between a pool and batches of it, |mu_B - mu|^2 + Tr(S_B + S - 2 (S_B S)^(1/2)).
 
     points: (P, D). batches: positions into points, at least two each. mu and S are mean and unbiased covariance. With
     S = R^T R the trace of the root is the sum of the singular values of R_B R^T, so that no matrix root is needed and
@@ -313,7 +322,7 @@ SAMPLERS = ("class_balanced", "random", "spc_r", "episodes", "greedy_coreset", "
 _FROM_MEMORY = {"greedy_coreset": GreedyCoreset, "distribution_matching": DistributionMatching, "frechet": Frechet}
 
 
-def create(
+def create_sampler(
     name: str,
     labels: np.ndarray,
     classes_per_batch: int,
@@ -321,7 +330,7 @@ def create(
     rng: Rng,
     embed: Callable[[], np.ndarray],
 ) -> Sampler:
-    """The sampler of this name, for batches of classes_per_batch x images_per_class images.
+    """Make the sampler of this name, for batches of classes_per_batch x images_per_class images.
 
     "random" and "spc_r" keep the size of the batch only. Episodes have half of a class's images, rounded down, as
     support. embed: gives the embeddings (N, D) that a memory bank begins with; called by the samplers that have one.

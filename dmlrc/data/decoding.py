@@ -10,9 +10,8 @@ Pixels are those of the file: orientation tags, which the papers' loaders pass o
 one's own alone (`Form.upright`); PIL itself applies those of TIFF files. Resizing is bilinear with anti-aliasing, which
 is torchvision's `Resize` on a PIL image.
 
-What has more than 8 bits is brought to 8 first. A 16-bit image is white at 65,535. Integers of 32 bits and floats do
-not say where white is: it is the smallest of 1 (floats only), 255, 65,535 and (integers only) the largest of the type
-that no pixel exceeds. Negative pixels, NaN and larger floats are refused.
+A 16-bit image, white at 65,535, is brought to 8 bits first. Integers of 32 bits and floats do not say where white is:
+they are refused.
 """
 
 import functools
@@ -37,13 +36,15 @@ MOST_PIXELS = 89_478_485
 SQUARES = ("crop", "squash")
 LARGEST_SIZE = 4096  # an RGB image of this side takes 50 MB in the cache
 _LONGEST = 8  # times the shorter side: an image longer than that is a strip
-_UNSIGNED, _SAMPLE_FORMAT = (1,), 339  # of a TIFF file's samples; PIL gives unsigned 32-bit integers as signed
 
 
 @dataclass(frozen=True)
 class Form:
-    """How an image is stored. size: side in pixels. channels: 1 (grey) or 3 (RGB). square: "crop" or "squash", see the
-    module. ink: invert, so that dark strokes on light become light on dark. upright: as its orientation tag says."""
+    """Form in which an image is stored, see the module.
+
+    size: side in pixels. channels: 1 (grey) or 3 (RGB). square: "crop" or "squash". ink: invert, so that dark strokes
+    on light become light on dark. upright: as its orientation tag says.
+    """
 
     size: int
     channels: int = 3
@@ -54,18 +55,15 @@ class Form:
     def __post_init__(self):
         if self.square not in SQUARES:
             raise UsageError(f"square is 'crop' or 'squash', not {self.square!r}")
-        if not _is_size(self.size):
+        is_whole = isinstance(self.size, int | np.integer) and not isinstance(self.size, bool)
+        if not (is_whole and 1 <= self.size <= LARGEST_SIZE):
             raise UsageError(
                 f"the image size is a positive whole number of pixels, at most {LARGEST_SIZE}, not {self.size!r}"
             )
 
 
-def _is_size(size: object) -> bool:
-    return isinstance(size, int | np.integer) and not isinstance(size, bool) and 1 <= size <= LARGEST_SIZE
-
-
 def decode(file: Path, form: Form) -> np.ndarray:
-    """One image file as a (channels, size, size) uint8 array; of an animation the first frame.
+    """Decode one image file as a (channels, size, size) uint8 array; of an animation the first frame.
 
     Raises MissingDataError for a file that is not there, DmlrcError for one that cannot be decoded.
     """
@@ -84,7 +82,7 @@ def decode(file: Path, form: Form) -> np.ndarray:
 
 @functools.cache
 def readable() -> list[str]:
-    """Those of `FORMATS` that PIL can read here."""
+    """List those of `FORMATS` that PIL can read here."""
     Image.init()
     return [name for name in FORMATS if name in Image.OPEN]
 
@@ -99,7 +97,7 @@ def _fit(image: Image.Image, size: int) -> None:
 
 
 def stored(image: Image.Image, form: Form) -> np.ndarray:
-    """An image as it is stored: (channels, size, size) uint8."""
+    """Bring an image to the form in which it is stored: (channels, size, size) uint8."""
     image = _eight_bits(image)
     if form.upright:
         image = ImageOps.exif_transpose(image)
@@ -117,28 +115,15 @@ def absent(image: str | Path) -> MissingDataError:
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:
-    """An image of one 16-bit, 32-bit or float channel at its true range, see the module; any other as it is."""
-    if not image.mode.startswith(("I", "F")):
+    """An image of one 16-bit channel in 8 bits; any other as it is. Raises ValueError for one of 32 bits."""
+    if image.mode != "F" and not image.mode.startswith("I"):
         return image
-    pixels = np.asarray(image)  # (H, W)
-    if image.mode.startswith("I;16"):
-        levels = np.rint(np.arange(65_536) * (255 / 65_535)).astype(np.uint8)  # of a large image no float copy
-        converted = Image.fromarray(levels[pixels])
-    else:
-        if image.mode == "I" and image.format == "TIFF" and image.tag_v2.get(_SAMPLE_FORMAT, _UNSIGNED) == _UNSIGNED:
-            pixels = pixels.view(np.uint32)
-        converted = Image.fromarray(np.rint(pixels * (255 / _white(pixels))).astype(np.uint8))
+    if image.mode == "F" or (image.mode == "I" and image.format != "PPM"):  # PIL gives 16 bits of a PGM file as 32
+        raise ValueError("its pixels have 32 bits, which do not say where white is: save it with 8 or 16")
+    levels = np.rint(np.arange(65_536) * (255 / 65_535)).astype(np.uint8)  # of a large image no float copy
+    converted = Image.fromarray(levels[np.asarray(image)])
     converted.getexif().update(image.getexif())  # its orientation tag
     return converted
-
-
-def _white(pixels: np.ndarray) -> int:
-    """The smallest usual value of white that no pixel of a 32-bit or float image exceeds."""
-    whites = (1, 255, 65_535) if pixels.dtype.kind == "f" else (255, 65_535, np.iinfo(pixels.dtype).max)
-    low, high = pixels.min(), pixels.max()
-    if not (low >= 0 and high <= whites[-1]):  # NaN is neither
-        raise ValueError(f"its pixels run from {low:g} to {high:g} instead of from 0 to 1, 255 or 65535")
-    return next(white for white in whites if high <= white)
 
 
 def _to_square(image: Image.Image, form: Form) -> Image.Image:

@@ -48,43 +48,40 @@ class FeatureSet:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of what stands for one image: (F,)."""
+        """Shape of what stands for one image: (F,)."""
         return self.features.shape[1:]
 
     def __repr__(self) -> str:
-        made = f"{self.shape[0]} features of each, by {self.made_by['trunk']}, {self.features.dtype}"
-        return f"FeatureSet {self.name!r}: {counted(self.labels, self.class_names)}\n  {made}"
+        origin = f"{self.shape[0]} features of each, by {self.made_by['trunk']}, {self.features.dtype}"
+        return f"FeatureSet {self.name!r}: {counted(self.labels, self.class_names)}\n  {origin}"
 
 
-def load(name: str) -> FeatureSet:
-    """A data set of features that the package holds, one of `available.FEATURES`."""
-    return read(name, folder(name))
-
-
-def folder(name: str) -> Path:
-    """Where the package keeps a data set of features."""
+def feature_folder(name: str) -> Path:
+    """Find the folder of the package that holds a data set of features."""
     return _FOLDER / name
 
 
-def read(name: str, folder: Path) -> FeatureSet:
-    """What `write` wrote."""
+def load_features(name: str, folder: Path | None = None) -> FeatureSet:
+    """Load a data set of features that `write_features` wrote; by default one that the package holds."""
+    folder = folder or feature_folder(name)
     with lzma.open(folder / "features.npy.xz") as stream:
         features = np.ascontiguousarray(np.load(stream))  # a batch is rows
     with (folder / "classes.csv").open(newline="", encoding="utf-8") as stream:
         classes = list(csv.DictReader(stream))
-    made = json.loads((folder / "made.json").read_text())
-    labels = np.repeat(np.arange(len(classes)), [int(each["images"]) for each in classes])
-    return FeatureSet(name, features, labels, tuple(each["class"] for each in classes), made.pop("photographs"), made)
+    origin = json.loads((folder / "made.json").read_text())
+    labels = np.repeat(np.arange(len(classes)), [int(row["images"]) for row in classes])
+    class_names = tuple(row["class"] for row in classes)
+    return FeatureSet(name, features, labels, class_names, origin.pop("photographs"), origin)
 
 
-def write(found: FeatureSet, folder: Path) -> None:
+def write_features(data: FeatureSet, folder: Path) -> None:
     """Write a data set of features, whose labels ascend, into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     with lzma.open(folder / "features.npy.xz", "wb", filters=_FILTERS) as stream:
-        np.save(stream, np.asfortranarray(found.features))
+        np.save(stream, np.asfortranarray(data.features))
     with (folder / "classes.csv").open("w", newline="", encoding="utf-8") as stream:
         rows = csv.writer(stream, lineterminator="\n")
         rows.writerow(("class", "images"))
-        rows.writerows(zip(found.class_names, np.bincount(found.labels), strict=True))
-    made = {"photographs": found.photographs, **found.made_by}
-    (folder / "made.json").write_text(json.dumps(made, indent=2) + "\n")
+        rows.writerows(zip(data.class_names, np.bincount(data.labels), strict=True))
+    origin = {"photographs": data.photographs, **data.made_by}
+    (folder / "made.json").write_text(json.dumps(origin, indent=2) + "\n")

@@ -9,11 +9,16 @@ from dmlrc.data.listing import Listing, from_class_folders, is_image, sub_folder
 from dmlrc.errors import DmlrcError, MissingDataError
 
 
-def read(folder: Path) -> Listing:
-    """All images of all sub-folders.
+def read_class_folders(folder: Path) -> Listing:
+    """List all images of all sub-folders; hidden files do not count.
 
-    Raises DmlrcError for a sub-folder without images, which would be no class, and for an image anywhere else, which
-    would be left out; MissingDataError where there is no folder, or nothing in it; hidden files do not count.
+    Raises
+    ------
+    MissingDataError
+        Where there is no folder, or nothing in it.
+    DmlrcError
+        For a sub-folder without images, which would be no class, for an image anywhere else, which would be left out,
+        and for a folder that may not be read.
     """
     try:
         return _read(folder)
@@ -27,7 +32,11 @@ def _read(folder: Path) -> Listing:
     classes = sub_folders(folder)
     if not classes:
         raise MissingDataError(f"folder {folder} has no sub-folders: put the images of each class into one")
-    _refuse_misplaced(folder, classes)
+    if image := next(_misplaced(folder, classes), None):
+        raise DmlrcError(
+            f"image {image} does not lie directly in a sub-folder of {folder}, where its class would be clear: move it "
+            "and others like it into the folders of their classes, or away"
+        )
     listing = from_class_folders(classes, [c.name for c in classes])
     if empty := set(range(len(classes))) - set(listing.labels.tolist()):
         raise DmlrcError(
@@ -36,25 +45,17 @@ def _read(folder: Path) -> Listing:
     return listing
 
 
-def left_out(folder: Path) -> dict[str, int]:
-    """How many files of the class folders are no images by their names, by the ending, the commonest first."""
-    files = (file for inner in sub_folders(folder) for file in inner.iterdir() if file.is_file())
-    others = (file.suffix.lower() for file in files if file.name[0] != "." and not is_image(file))
-    return dict(Counter(others).most_common())
-
-
-def _refuse_misplaced(folder: Path, classes: list[Path]) -> None:
-    """Raise DmlrcError for an image beside the class folders, or deeper than directly inside one."""
-    if image := next(_misplaced(folder, classes), None):
-        raise DmlrcError(
-            f"image {image} does not lie directly in a sub-folder of {folder}, where its class would be clear: move it "
-            "and others like it into the folders of their classes, or away"
-        )
-
-
 def _misplaced(folder: Path, classes: list[Path]) -> Iterator[Path]:
+    """Yield the images beside the class folders, or deeper than directly inside one."""
     yield from sorted(filter(is_image, folder.iterdir()))
-    for inner in (inner for each in classes for inner in sub_folders(each)):
+    for inner in (inner for own in classes for inner in sub_folders(own)):
         for home, folders, names in os.walk(inner):
             folders[:] = sorted(name for name in folders if name[0] != ".")
             yield from filter(is_image, (Path(home, name) for name in sorted(names)))
+
+
+def left_out(folder: Path) -> dict[str, int]:
+    """Count the files of the class folders that are no images by their names, by the ending, the commonest first."""
+    files = (file for inner in sub_folders(folder) for file in inner.iterdir() if file.is_file())
+    others = (file.suffix.lower() for file in files if file.name[0] != "." and not is_image(file))
+    return dict(Counter(others).most_common())

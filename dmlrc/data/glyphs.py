@@ -23,7 +23,7 @@ _SEED = 2020
 _OVERSAMPLING = 2  # drawn at twice the size, so that the affine change and the reduction are one clean resampling
 
 
-def load(size: int = SIZE, every: int = 1) -> ImageSet:
+def draw_glyphs(size: int = SIZE, every: int = 1) -> ImageSet:
     """The glyphs as (N, 1, size, size) uint8 images. The same bytes on every run.
 
     every: draw only each so-many-th letter. "glyphs-small" draws each eighth, for tests: about 180 classes.
@@ -60,7 +60,7 @@ def _common_letters(faces: list[Path]) -> list[str]:
 
 
 def _draw(letters: list[str], faces: list[Path], canvas: int) -> np.ndarray:
-    """Every letter in every face, all at one font size and on one baseline: (letters, faces, canvas, canvas) uint8.
+    """Draw every letter in every face, at one font size and on one baseline: (letters, faces, canvas, canvas) uint8.
 
     The tallest letters reach 1.12 font sizes above the baseline and 0.29 below it: 0.64 x (1.12 + 0.29) = 0.90 of the
     canvas, and a baseline at 0.75 leaves 0.03 above and 0.06 below.

@@ -1,4 +1,4 @@
-"""How the data set "icons" is made: `python -m dmlrc.data.icon_set iconify-json-ic-1.2.4.tgz`.
+"""Maker of the data set "icons": `python -m dmlrc.data.icon_set iconify-json-ic-1.2.4.tgz`.
 
 The archive is that of the npm package `@iconify-json/ic`, which holds Google's Material Icons as SVG; nothing is
 downloaded here. resvg draws them (`pip install resvg-py`, as the environment has it), which takes a minute on one core;
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from dmlrc.data.icons import FOLDER, SIZE, STYLES, Drawn, write
+from dmlrc.data.icons import FOLDER, SIZE, STYLES, Drawn, write_icons
 
 ALIKE = 1
 """Of 15 greys, by which each pixel of two images may differ that count as one: what rounding alone can do."""
@@ -69,7 +69,7 @@ def alike(images: np.ndarray) -> Iterator[tuple[int, int]]:
                 yield int(one), int(other)
 
 
-def pack(names: Iterable[str], images: np.ndarray) -> Drawn:
+def pack_icons(names: Iterable[str], images: np.ndarray) -> Drawn:
     """Icons with their images (N, styles, 32, 32), by class, each image once."""
     names, first = list(names), classes(images)
     styles = images.shape[1]
@@ -84,15 +84,15 @@ def pack(names: Iterable[str], images: np.ndarray) -> Drawn:
 
 
 def counts(icons: int, drawn: Drawn) -> str:
-    """How many icons, classes and images there are, and how many classes of how many images."""
+    """Count icons, classes and images, and the classes of how many images."""
     of_class = Counter(row[0] for row in drawn.rows)
-    told = ", ".join(f"{many} of {size}" for size, many in sorted(Counter(of_class.values()).items()))
-    return f"{icons:,} icons, {len(drawn.rows):,} images, {len(of_class):,} classes by their images: {told}"
+    sizes = ", ".join(f"{many} of {size}" for size, many in sorted(Counter(of_class.values()).items()))
+    return f"{icons:,} icons, {len(drawn.rows):,} images, {len(of_class):,} classes by their images: {sizes}"
 
 
 if __name__ == "__main__":
     [_, archive] = sys.argv
-    found = bodies(Path(archive))
-    drawn = pack(found, np.array([[greys(body) for body in styles] for styles in found.values()]))
-    write(drawn, FOLDER)
-    print(counts(len(found), drawn))
+    icons = bodies(Path(archive))
+    drawn = pack_icons(icons, np.array([[greys(body) for body in styles] for styles in icons.values()]))
+    write_icons(drawn, FOLDER)
+    print(counts(len(icons), drawn))

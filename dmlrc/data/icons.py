@@ -33,18 +33,18 @@ class Drawn:
     rows: tuple[tuple[str, str, str], ...]
 
 
-def load(size: int = SIZE) -> ImageSet:
+def load_icons(size: int = SIZE) -> ImageSet:
     """The icons as (N, 1, size, size) uint8 images; at another size than 32 pixels the bitmaps are resized."""
-    drawn = read(FOLDER)
+    drawn = read_icons(FOLDER)
     pixels = drawn.greys * np.uint8(255 // _GREYS)
     if size != SIZE:
-        pixels = np.stack([Image.fromarray(each).resize((size, size), Image.Resampling.BILINEAR) for each in pixels])
+        pixels = np.stack([Image.fromarray(icon).resize((size, size), Image.Resampling.BILINEAR) for icon in pixels])
     names, labels = np.unique([row[0] for row in drawn.rows], return_inverse=True)
     return ImageSet("icons", pixels[:, None], labels.astype(np.int64), tuple(names.tolist()), flip=False)
 
 
-def read(folder: Path) -> Drawn:
-    """What `write` wrote."""
+def read_icons(folder: Path) -> Drawn:
+    """Read what `write_icons` wrote."""
     with lzma.open(folder / "images.npy.xz") as stream:
         pairs = np.load(stream)  # (N, 32, 16)
     with (folder / "images.csv").open(newline="", encoding="utf-8") as stream:
@@ -52,7 +52,7 @@ def read(folder: Path) -> Drawn:
     return Drawn(np.stack([pairs >> 4, pairs & 15], axis=-1).reshape(len(pairs), SIZE, SIZE), tuple(rows))
 
 
-def write(drawn: Drawn, folder: Path) -> None:
+def write_icons(drawn: Drawn, folder: Path) -> None:
     """Write icons into a folder: two pixels a byte, compressed without loss."""
     folder.mkdir(parents=True, exist_ok=True)
     with lzma.open(folder / "images.npy.xz", "wb", preset=9) as stream:

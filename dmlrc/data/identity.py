@@ -1,4 +1,4 @@
-"""What is in a data set of one's own, whose folder may change. Known sets go by their name; see `digest`."""
+"""Digests of the images of data sets: of one's own, whose folder may change, and of those that have a name."""
 
 import hashlib
 import json
@@ -25,12 +25,12 @@ def contents(name: str) -> str | None:
         return None
     try:
         home = folder_path(name)
-        return _digest_of(home, folder.read(home))
+        return _digest_of(home, folder.read_class_folders(home))
     except DmlrcError:
         return None
 
 
-def digest(name: str) -> str | None:
+def images_digest(name: str) -> str | None:
     """The same of a data set of image files that has a name; None for one that is part of the package, or not here."""
     if name not in SOURCES:
         return None
@@ -42,16 +42,14 @@ def digest(name: str) -> str | None:
 
 
 def _digest_of(home: Path, listing: Listing) -> str:
-    digests = cache.computed(f"contents-{cache.fingerprint(listing.files, 'contents')}.npy", lambda: _digests(listing))
+    def make() -> np.ndarray:
+        with ThreadPoolExecutor() as pool:
+            return np.array(list(pool.map(_digest, listing.files)), dtype=np.uint8)  # (N, 16)
+
+    digests = cache.cached_array(f"contents-{cache.fingerprint(listing.files, 'contents')}.npy", make)
     names = [file.relative_to(home).as_posix() for file in listing.files]  # begins with that of the class
-    told = json.dumps([listing.class_names, names, digests.tobytes().hex()])
-    return hashlib.sha256(told.encode(errors="surrogateescape")).hexdigest()[:16]
-
-
-def _digests(listing: Listing) -> np.ndarray:
-    """Of each file's bytes, (N, 16) uint8."""
-    with ThreadPoolExecutor() as pool:
-        return np.array(list(pool.map(_digest, listing.files)), dtype=np.uint8)
+    content = json.dumps([listing.class_names, names, digests.tobytes().hex()])
+    return hashlib.sha256(content.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 def _digest(file: Path) -> list[int]:

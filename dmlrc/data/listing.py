@@ -1,4 +1,4 @@
-"""What a data set is, before decoding (`Listing`) and after (`ImageSet`), and what the readers of the sets share."""
+"""A data set before decoding (`Listing`) and after (`ImageSet`), and what the readers of the sets share."""
 
 import os
 from collections.abc import Sequence
@@ -13,26 +13,9 @@ from dmlrc.errors import MissingDataError
 HEIC_SUFFIXES = (".heic", ".heif")
 """Photographs of iPhones, which Pillow reads with a plugin only: the extra "heic"."""
 IMAGE_SUFFIXES = frozenset(
-    [
-        ".avif",
-        ".bmp",
-        ".gif",
-        *(HEIC_SUFFIXES if errors.has("heic") else ()),
-        ".jfif",
-        ".jp2",
-        ".jpe",
-        ".jpeg",
-        ".jpg",
-        ".pbm",
-        ".pgm",
-        ".png",
-        ".pnm",
-        ".ppm",
-        ".tga",
-        ".tif",
-        ".tiff",
-        ".webp",
-    ]
+    (".avif", ".bmp", ".gif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".pnm", ".ppm", ".tga")
+    + (".tif", ".tiff", ".webp")
+    + (HEIC_SUFFIXES if errors.has("heic") else ())
 )
 
 
@@ -57,7 +40,7 @@ class ImageSet:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of an image: (C, H, W)."""
+        """Shape of an image: (C, H, W)."""
         return self.images.shape[1:]
 
     def __repr__(self) -> str:
@@ -66,16 +49,16 @@ class ImageSet:
 
 
 def counted(labels: np.ndarray, class_names: Sequence[str]) -> str:
-    """How many there are of what: "12 images of 3 classes (a, b, c), 2 to 6 of each"."""
+    """Count images and classes: "12 images of 3 classes (a, b, c), 2 to 6 of each"."""
     sizes = np.bincount(labels, minlength=len(class_names))
     shown = [*class_names[:3], *(["..."] if len(class_names) > 3 else [])]
-    each = f"{sizes.min()}" if sizes.min() == sizes.max() else f"{sizes.min()} to {sizes.max()}"
-    return f"{len(labels):,} images of {len(class_names):,} classes ({', '.join(shown)}), {each} of each"
+    size = f"{sizes.min()}" if sizes.min() == sizes.max() else f"{sizes.min()} to {sizes.max()}"
+    return f"{len(labels):,} images of {len(class_names):,} classes ({', '.join(shown)}), {size} of each"
 
 
 @dataclass(frozen=True)
 class Listing:
-    """Which image files a data set consists of and what their classes are; nothing is decoded yet.
+    """The image files of a data set and their classes; nothing is decoded yet.
 
     files: N paths. labels, class_names and partition as in `ImageSet`.
     """
@@ -97,18 +80,13 @@ def from_class_folders(folders: Sequence[Path], class_names: Sequence[str]) -> L
 
 
 def is_image(file: Path) -> bool:
-    """Whether a file is an image by its name, and not hidden."""
+    """Tell whether a file is an image by its name, and not hidden."""
     return file.suffix.lower() in IMAGE_SUFFIXES and file.name[0] != "." and file.is_file()
 
 
 def sub_folders(folder: Path) -> list[Path]:
     """The folders inside a folder in name order, without the hidden ones."""
     return sorted(p for p in folder.iterdir() if p.is_dir() and p.name[0] != ".")
-
-
-def rows(file: Path) -> list[list[str]]:
-    """The lines of a text file that are not empty, split at white space."""
-    return [line.split() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
 def data_root(root: str | os.PathLike | None = None) -> Path:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from dmlrc.data import features, glyphs, icons
 from dmlrc.data import folder as class_folders
 from dmlrc.data.available import FEATURES, folder_path, names
-from dmlrc.data.cache import decoded
+from dmlrc.data.cache import cached_images
 from dmlrc.data.decoding import Form
 from dmlrc.data.download import locate, require_whole
 from dmlrc.data.features import FeatureSet
@@ -18,32 +18,45 @@ from dmlrc.errors import unknown
 def load(
     name: str, root: str | os.PathLike | None = None, size: int | None = None, square: str = "crop"
 ) -> ImageSet | FeatureSet:
-    """The images of a data set with their labels; image files are decoded once and then read from the cache.
+    """Load the images of a data set with their labels; image files are decoded once and then read from the cache.
 
-    name: one of `names()`, or "folder:PATH" for a folder with one sub-folder a class. "grocery-lite0" gives features in
-        the place of images.
-    root: the folder that holds the data sets, each in a folder of its name; defaults to $DMLRC_DATA. A set that lies
-        there as its archives is unpacked into the cache once; the folder itself may be read-only.
-    size: side of the images in pixels; the default is 28 for characters, 32 for icons, 112 for Grocery Store and the
-        cropped cars, 224 for CUB-200 (2010), 256 for other photographs.
-    square: how a photograph becomes square, "crop" (the centre) or "squash"; see `dmlrc.data.decoding`.
+    Parameters
+    ----------
+    name : one of `names()`, or "folder:PATH" for a folder with one sub-folder a class
+    root : the folder that holds the data sets, each in a folder of its name; defaults to $DMLRC_DATA
+        A set that lies there as its archives is unpacked into the cache once; the folder itself may be read-only.
+    size : side of the images in pixels
+        Default 28 for characters, 32 for icons, 112 for Grocery Store and the cropped cars, 224 for CUB-200 (2010), 256
+        for other photographs.
+    square : how a photograph becomes square, "crop" (the centre) or "squash"; see `dmlrc.data.decoding`
 
-    Raises UsageError for an unknown name, MissingDataError with the way to get the set where it is not there, and
-    DmlrcError for damaged files, or for a set that has a name but not all of its images: its numbers would be mixed
-    with those of the complete one.
+    Returns
+    -------
+    `ImageSet`, or for "grocery-lite0" `FeatureSet`
+
+    Raises
+    ------
+    UsageError
+        For an unknown name.
+    MissingDataError
+        With the way to get the set where it is not there.
+    DmlrcError
+        For damaged files, or a set that has a name but not all of its images: its numbers would be mixed with those of
+        the complete one.
     """
     if not isinstance(name, str):
         raise unknown("data set", name, [*names(), "folder:PATH"])
     if name in ("glyphs", "glyphs-small"):
         form = _form(Form(glyphs.SIZE, channels=1), size, square)
-        return glyphs.load(form.size, every=1 if name == "glyphs" else 8)
+        return glyphs.draw_glyphs(form.size, every=1 if name == "glyphs" else 8)
     if name == "icons":
-        return icons.load(_form(Form(icons.SIZE, channels=1), size, square).size)
+        return icons.load_icons(_form(Form(icons.SIZE, channels=1), size, square).size)
     if name in FEATURES:
-        return features.load(name)
+        return features.load_features(name)
     if name.startswith("folder:"):
         path = folder_path(name)
-        return _decode(f"folder:{path.name}", class_folders.read(path), _form(OWN_PHOTOGRAPH, size, square), flip=True)
+        listing = class_folders.read_class_folders(path)
+        return _decode(f"folder:{path.name}", listing, _form(OWN_PHOTOGRAPH, size, square), flip=True)
     if name not in SOURCES:
         raise unknown("data set", name, [*names(), "folder:PATH"])
     folder, source = locate(name, data_root(root)), SOURCES[name]
@@ -57,5 +70,5 @@ def _form(default: Form, size: int | None, square: str) -> Form:
 
 
 def _decode(name: str, listing: Listing, form: Form, flip: bool) -> ImageSet:
-    images = decoded(name, listing.files, form)
+    images = cached_images(name, listing.files, form)
     return ImageSet(name, images, listing.labels, listing.class_names, flip, listing.partition)

@@ -1,10 +1,10 @@
-"""The data sets of image files: how each is found, read and stored, what it holds, and where it comes from."""
+"""Data sets of image files: how each is found, read and stored, what it holds, and where it comes from."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dmlrc.data import cars196, cub200, cub200_2010, grocery, inshop, omniglot, sop
+from dmlrc.data import sets
 from dmlrc.data.decoding import Form
 from dmlrc.data.listing import Listing
 from dmlrc.errors import DmlrcError, MissingDataError
@@ -13,7 +13,6 @@ PHOTOGRAPH = Form(size=256)
 OWN_PHOTOGRAPH = Form(size=256, upright=True)
 SMALL_PHOTOGRAPH = Form(size=112)
 CHARACTER = Form(size=28, channels=1, ink=True)
-_LISTS = 64 << 20  # bytes for what is no image
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Archive:
 
 
 @dataclass(frozen=True)
-class Source:
+class DataSource:
     """A data set of image files.
 
     read: from the set's folder to its listing. markers: what the unpacked set has below that folder, and nothing else.
@@ -50,13 +49,8 @@ class Source:
     form: Form = PHOTOGRAPH
     flip: bool = True
 
-    @property
-    def most_bytes(self) -> int:
-        """More than the set takes, packed or unpacked: 1 MiB an image, several times the largest mean of all sets."""
-        return (self.images << 20) + _LISTS
-
     def listing(self, folder: Path) -> Listing:
-        """What `read` gives. Raises DmlrcError for lists that cannot be understood."""
+        """Call `read`. Raises DmlrcError for lists that cannot be understood."""
         try:
             listing = self.read(folder)
             if len(listing.labels) and not 0 <= listing.labels.min() <= listing.labels.max() < len(listing.class_names):
@@ -76,8 +70,8 @@ class Source:
 
 SOURCES = {
     # Checksums: the two of torchvision's Omniglot.
-    "omniglot": Source(
-        omniglot.read,
+    "omniglot": DataSource(
+        sets.read_omniglot,
         folders=("omniglot",),
         markers=("images_background", "images_evaluation"),
         images=32_460,
@@ -94,8 +88,8 @@ SOURCES = {
         form=CHARACTER,
         flip=False,
     ),
-    "grocery": Source(
-        grocery.read,
+    "grocery": DataSource(
+        sets.read_grocery,
         folders=("grocery", "grocery-store-112", "GroceryStoreDataset"),
         markers=("dataset/classes.csv",),
         images=5_421,
@@ -110,8 +104,8 @@ SOURCES = {
         form=SMALL_PHOTOGRAPH,
     ),
     # The official links (ai.stanford.edu/~jkrause) are dead; the checksums are those of the files they gave.
-    "cars196": Source(
-        cars196.read,
+    "cars196": DataSource(
+        sets.read_cars196,
         folders=("cars196",),
         markers=("cars_annos.mat", "car_ims"),
         images=16_185,
@@ -122,8 +116,8 @@ SOURCES = {
         ),
         origin="the links on Stanford's page ai.stanford.edu/~jkrause/cars/car_dataset.html are dead, copies circulate",
     ),
-    "cars196crops": Source(
-        cars196.read,
+    "cars196crops": DataSource(
+        sets.read_cars196,
         folders=("cars196crops", "cars196-cropped112"),
         markers=("cars_annos.mat", "car_ims"),
         images=16_185,
@@ -136,8 +130,8 @@ SOURCES = {
         origin="the cropped images are nowhere published in this form",
         form=SMALL_PHOTOGRAPH,
     ),
-    "cub200": Source(
-        cub200.read,
+    "cub200": DataSource(
+        sets.read_cub200,
         folders=("cub200", "CUB_200_2011"),
         markers=("image_class_labels.txt",),
         images=11_788,
@@ -150,8 +144,8 @@ SOURCES = {
             ),
         ),
     ),
-    "cub200_2010": Source(
-        cub200_2010.read,
+    "cub200_2010": DataSource(
+        sets.read_cub200_2010,
         folders=("cub200_2010", "cub200-2010-224"),
         markers=("images",),
         images=6_033,
@@ -160,8 +154,8 @@ SOURCES = {
         origin="the squares around the birds are nowhere published as an archive",
         form=Form(size=224),
     ),
-    "sop": Source(
-        sop.read,
+    "sop": DataSource(
+        sets.read_sop,
         folders=("sop", "Stanford_Online_Products"),
         markers=("Ebay_train.txt",),
         images=120_053,
@@ -174,8 +168,8 @@ SOURCES = {
             ),
         ),
     ),
-    "inshop": Source(
-        inshop.read,
+    "inshop": DataSource(
+        sets.read_inshop,
         folders=("inshop", "In-shop Clothes Retrieval Benchmark"),
         markers=("Eval/list_eval_partition.txt",),
         images=52_712,
@@ -193,7 +187,7 @@ SOURCES = {
 
 
 def downloads_folder(name: str, root: Path) -> Path:
-    """Where the archives of a data set are downloaded to, or put by hand."""
+    """Folder that the archives of a data set are downloaded to, or put into by hand."""
     return root / "downloads" / name
 
 
@@ -216,7 +210,7 @@ def unpacked(name: str, root: Path) -> Path | None:
 
 
 def packed(name: str, root: Path) -> list[Path] | None:
-    """All archives of a data set, where they lie in one of its folders below the root."""
+    """Find all archives of a data set, where they lie in one of its folders below the root."""
     source = SOURCES[name]
     places = ([root / folder / archive.filename for archive in source.archives] for folder in source.folders)
     return next((files for files in places if all(file.is_file() for file in files)), None)

@@ -37,25 +37,33 @@ class Splits:
 
 
 def halves(labels: np.ndarray, folds: int = 4, order: str = "default", seed: int = 0) -> Splits:
-    """First half of the classes for cross-validation in contiguous parts, second half for testing (Musgrave et al.).
+    """Cross-validate on the first half of the classes, in contiguous parts, and test on the second (Musgrave et al.).
 
-    labels: (N,) int64 in 0..C-1, every class present. With C classes the first n = floor(C / 2) are for
-    cross-validation. Part i of the k folds starts at class ceil(i n / k) and has floor(n / k) classes; it validates
-    while the other n - floor(n / k) classes train. Where k does not divide n, the n mod k classes between the parts
-    never validate, as in the authors' code.
+    With C classes the first n = floor(C / 2) are for cross-validation. Part i of the k folds starts at class
+    ceil(i n / k) and has floor(n / k) classes; it validates while the other n - floor(n / k) classes train. Where k
+    does not divide n, the n mod k classes between the parts never validate, as in the authors' code.
 
     Classes train / val / test: CUB200 75 / 25 / 100; Cars196 74 / 24 / 98, where the classes at 24 and 73 never
     validate; SOP 8488 / 2829 / 11317 (not the official split, see `official`).
 
-    folds: 0 for no validation: one fold that trains on the whole first half and validates on nothing.
-    seed: of the permutation, for order="random". Raises UsageError where a part would have fewer than 2 classes.
+    Parameters
+    ----------
+    labels : (N,) int64 in 0..C-1, every class present
+    folds : 0 for no validation: one fold that trains on the whole first half and validates on nothing
+    order : "default" or "random"
+    seed : of the permutation, for order="random"
+
+    Raises
+    ------
+    UsageError
+        Where a part would have fewer than 2 classes.
     """
     class_order = _ordered_classes(labels, order, seed)
     return _cross_validated(labels, class_order, len(class_order) // 2, folds)
 
 
 def official(labels: np.ndarray, partition: np.ndarray, folds: int = 4) -> Splits:
-    """The data set's own division into training and testing classes, where it is by class (SOP, In-Shop).
+    """Take the data set's own division into training and testing classes, where it is by class (SOP, In-Shop).
 
     partition: (N,) str, `ImageSet.partition`; the classes with images in "train" are for cross-validation, in folds
     like those of `halves`, all others for testing. SOP: 11318 / 11316 classes, where `halves` gives 11317 / 11317 and
@@ -70,7 +78,7 @@ def official(labels: np.ndarray, partition: np.ndarray, folds: int = 4) -> Split
 
 
 def ratio_4_1_5(labels: np.ndarray, order: str = "default", seed: int = 1) -> Splits:
-    """Classes split 4 : 1 : 5 into training, validation and test, as one fold (Oi et al. 2021, seed 1).
+    """Split the classes 4 : 1 : 5 into training, validation and test, as one fold (Oi et al. 2021, seed 1).
 
     The test classes are the second half as in `halves`; the last fifth of the first half, rounded, validates.
     CUB200: 80 / 20 / 100 classes, Cars196: 78 / 20 / 98 (the paper prints no counts).

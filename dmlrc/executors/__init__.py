@@ -1,4 +1,4 @@
-"""What runs units: this process, or several of one thread each, of which one may die without the others."""
+"""Executors of units: this process, or several of one thread each, of which one may die without the others."""
 
 import functools
 import os
@@ -21,7 +21,7 @@ from dmlrc.errors import UsageError
 # between two tasks loky restarts a worker that has grown by 300 MB, as one does that reads data sets: nothing is lost
 warnings.filterwarnings("ignore", "A worker was restarted while some jobs were given", UserWarning)
 
-_FEW = 16  # workers that any machine may be asked for
+_SOME = 16  # workers that any machine may be asked for
 # two threads of one process and a busy neighbour slow each other badly
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -29,7 +29,7 @@ _ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 def check_workers(workers: int) -> int:
     """The number as it is. Raises UsageError for one of processes that this machine cannot sensibly run."""
     cores = os.cpu_count() or 1
-    most = max(_FEW, 4 * cores)
+    most = max(_SOME, 4 * cores)
     if not isinstance(workers, int) or isinstance(workers, bool) or not 1 <= workers <= most:
         raise UsageError(
             f"{workers!r} workers cannot run on the {cores} cores of this machine: give a whole number from 1 to {most}"
@@ -38,7 +38,7 @@ def check_workers(workers: int) -> int:
 
 
 def pool(workers: int) -> Executor:
-    """What runs units: this process, or several of one thread each, which end with this one.
+    """Make what runs units: this process, or several of one thread each, which end with this one.
 
     Raises UsageError as `check_workers` does.
     """
@@ -133,6 +133,6 @@ def by_value(task: tuple) -> bytes:
 
 @functools.cache
 def _is_local(file: str | None) -> bool:
-    """Whether a module's file lies in none of the folders where Python and its packages are installed."""
+    """Tell whether a module's file lies in none of the folders where Python and its packages are installed."""
     installed = {*sysconfig.get_paths().values(), sys.prefix, sys.base_prefix}
-    return bool(file) and not any(Path(file).resolve().is_relative_to(Path(each).resolve()) for each in installed)
+    return bool(file) and not any(Path(file).resolve().is_relative_to(Path(folder).resolve()) for folder in installed)

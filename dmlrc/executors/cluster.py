@@ -60,7 +60,7 @@ class Dask(Executor):
             raise
 
     def slots(self) -> int:
-        """How many tasks the workers can run at once; at least one, which waits for a worker.
+        """Number of tasks that the workers can run at once; at least one, which waits for a worker.
 
         Raises as the constructor does, and DmlrcError where the scheduler is gone.
         """
@@ -113,16 +113,15 @@ class Dask(Executor):
                     "its whole process: start workers with one thread (`dask worker ADDRESS --nthreads 1`)"
                 )
         new = [address for address in workers if address not in self._checked]
-        told = self._client.run(_asked_of_workers(), workers=new, on_error="return") if new else {}
-        for address, versions in told.items():
-            if isinstance(versions, OSError):  # it died while it was asked
-                continue
-            check_versions(address, versions)
-            self._checked.add(address)
+        answers = self._client.run(_asked_of_workers(), workers=new, on_error="return") if new else {}
+        for address, answer in answers.items():
+            if not isinstance(answer, OSError):  # else it died while it was asked
+                check_versions(address, answer)
+                self._checked.add(address)
         return workers
 
     def _allow_deaths(self, count: int) -> int:
-        """How many workers a task may kill before Dask gives it up: set it, and return what was set before."""
+        """Set how many workers a task may kill before Dask gives it up, and return what was set before."""
 
         def change(dask_scheduler) -> int:  # defined here, since a scheduler need not be able to import dmlrc
             before, dask_scheduler.allowed_failures = dask_scheduler.allowed_failures, count
@@ -150,7 +149,7 @@ def _has_gpu(worker: Mapping[str, Any]) -> bool:
 
 
 def versions() -> dict[str, str]:
-    """What must be the same on all machines for records to be."""
+    """Versions that must be the same on all machines for records to be."""
     return {"dmlrc": provenance.commit(), "torch": version("torch"), "Python": platform.python_version()}
 
 
@@ -163,11 +162,11 @@ def _asked_of_workers() -> Callable[[], dict[str, str]]:
     return ask
 
 
-def check_versions(address: str, told: Mapping[str, str] | BaseException) -> None:
+def check_versions(address: str, there: Mapping[str, str] | BaseException) -> None:
     """Raise UsageError where a worker has other versions than this process, or could not tell its own."""
-    if isinstance(told, BaseException):
-        raise UsageError(f"the worker {address} cannot run dmlrc ({type(told).__name__}: {told}): install it there")
-    other = [f"{name} {told[name]} instead of {here}" for name, here in versions().items() if told[name] != here]
+    if isinstance(there, BaseException):
+        raise UsageError(f"the worker {address} cannot run dmlrc ({type(there).__name__}: {there}): install it there")
+    other = [f"{name} {there[name]} instead of {here}" for name, here in versions().items() if there[name] != here]
     if other:
         raise UsageError(
             f"the worker {address} has {', '.join(other)}: its numbers would differ. Start it from the same environment"

@@ -124,37 +124,46 @@ def names() -> list[str]:
 def create(name: str, *, num_classes: int | None = None, embedding_dim: int | None = None, **params) -> nn.Module:
     """Make the loss of a method.
 
-    name: one of `names()`. num_classes and embedding_dim: needed by the losses that own class weights.
-    params: the loss's hyperparameters, finite numbers, see `dmlrc.losses.ranges`; an unknown one is an error that lists
-    the known ones.
-
     What it is called with is converted where that is safe, see `dmlrc.losses.inputs.convert`. Its first batch is
     looked at: a loss for L2-normalised embeddings warns of others, once.
+
+    Parameters
+    ----------
+    name : one of `names()`
+    num_classes, embedding_dim : needed by the losses that own class weights
+    params : the loss's hyperparameters, finite numbers within `dmlrc.losses.ranges`
+
+    Returns
+    -------
+    A module: embeddings (B, D) float, labels (B,) int64 -> scalar tensor
+
+    Raises
+    ------
+    UsageError
+        For an unknown name or hyperparameter, with the known ones, and for a value that cannot be.
 
     >>> create("contrastive", neg_margin=0.5)
     Contrastive(pos_margin=0, neg_margin=0.5)
     """
     if not isinstance(name, str) or name not in REGISTRY:
         raise unknown("loss", name, REGISTRY)
-    cls = REGISTRY[name]
-    known = inputs.known_parameters(inspect.signature(cls).parameters)
+    known = inputs.parameters_of(REGISTRY[name])
+    for size, value in (("num_classes", num_classes), ("embedding_dim", embedding_dim)):
+        if size in known and value is not None:
+            params[size] = value
+        elif size in known and known[size].default is inspect.Parameter.empty:
+            raise UsageError(f"loss {name!r} needs {size}")
     for parameter, value in params.items():
         if parameter not in known:
             own = [p for p in known if p not in ("num_classes", "embedding_dim")]
             raise UsageError(f"loss {name!r} has no parameter {parameter!r}: it takes {', '.join(own) or 'none'}")
         params[parameter] = inputs.check_parameter(name, parameter, value, known[parameter])
-    for parameter, value in (("num_classes", num_classes), ("embedding_dim", embedding_dim)):
-        if parameter in known:
-            if value is None and known[parameter].default is inspect.Parameter.empty:
-                raise UsageError(f"loss {name!r} needs {parameter}")
-            if value is not None:
-                params[parameter] = inputs.check_size(name, parameter, value)
     try:
-        loss = cls(**params)
+        loss = REGISTRY[name](**params)
     except (TypeError, ValueError, ArithmeticError, RuntimeError, MemoryError) as error:  # a size that none can have
         reason = str(error).partition("\n")[0]
         raise UsageError(f"loss {name!r} cannot be made with {params}: {reason}") from error
     loss.register_forward_pre_hook(inputs.convert, with_kwargs=True)
     loss.unseen, loss.dim = loss.normalized, params.get("embedding_dim")  # see `inputs.convert`
-    loss.extra_repr = functools.partial(str, inputs.described(known, params))
+    loss.extra_repr = functools.partial(str, inputs.describe(known, params))
     return loss

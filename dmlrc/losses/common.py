@@ -1,4 +1,4 @@
-"""What several losses share: the checked batch, pair masks, distances, and the reductions of the field."""
+"""Parts that several losses share: the checked batch, pair masks, distances, and the reductions of the field."""
 
 import functools
 import math
@@ -49,7 +49,7 @@ def pair_masks(labels: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def unordered_pair_masks(labels: Tensor) -> tuple[Tensor, Tensor]:
-    """As `pair_masks`, but every pair once, in the order of `torch.pdist`: both (B (B - 1) / 2,) bool."""
+    """Make `pair_masks` with every pair once, in the order of `torch.pdist`: both (B (B - 1) / 2,) bool."""
     above_diagonal, _ = _places(len(labels), labels.device)
     same = (labels.unsqueeze(1) == labels).view(-1).index_select(0, above_diagonal)
     return same, ~same
@@ -81,7 +81,7 @@ def distances(x: Tensor) -> Tensor:
 
 
 def unordered_pair_distances(x: Tensor) -> Tensor:
-    """As `distances`, but every pair once, in the order of `torch.pdist`: (B, D) -> (B (B - 1) / 2,)."""
+    """Compute `distances` with every pair once, in the order of `torch.pdist`: (B, D) -> (B (B - 1) / 2,)."""
     # The gradient of torch.pdist is the faster one up to about 128 rows.
     return torch.pdist(x) if len(x) <= 128 else _LargePdist.apply(x)
 
@@ -116,7 +116,7 @@ def _square(pairs: Tensor, count: int) -> Tensor:
 
 @functools.lru_cache(maxsize=4)
 def _places(count: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Between the (B, B) places of a matrix of pairs and the order of `torch.pdist`, which has each pair once.
+    """Indices between the (B, B) places of a matrix of pairs and the order of `torch.pdist`, which has each pair once.
 
     The first, (P,): where in the flattened matrix each pair above the diagonal stands. The second, (B B,): 1
     plus the number of the pair that stands there, 0 on the diagonal. They depend on the size of the batch alone.
@@ -130,7 +130,7 @@ def _places(count: int, device: torch.device) -> tuple[Tensor, Tensor]:
         return above_diagonal, (pair + pair.T).flatten()
 
 
-def unit(x: Tensor, dim: int) -> Tensor:
+def unit_length(x: Tensor, dim: int) -> Tensor:
     """The vectors along a dimension at length 1, as `F.normalize`, at half its time."""
     return _Unit.apply(x, dim)
 

@@ -42,9 +42,9 @@ class FastAP(nn.Module):
         histogram = position.new_zeros(len(position), 3 * L)
         histogram = histogram.scatter_add(1, bins, 1 - above_share).scatter_add(1, bins + 1, above_share)
         negatives, positives, _ = histogram.view(-1, 3, L).unbind(1)  # (B, L): h-_l and h+_l
-        found, retrieved = positives.cumsum(1), (positives + negatives).cumsum(1)  # H+_l and H_l
+        hits, retrieved = positives.cumsum(1), (positives + negatives).cumsum(1)  # H+_l and H_l
         # Where a bin and all before it are empty, 0 / 0 counts as 0.
-        precision = positives * found / retrieved.clamp(min=torch.finfo(found.dtype).tiny)  # (B, L)
+        precision = positives * hits / retrieved.clamp(min=torch.finfo(hits.dtype).tiny)  # (B, L)
         num_positives = positive.sum(1, keepdim=True)
         queries = torch.count_nonzero(num_positives)
         return (queries - (precision / num_positives.clamp(min=1)).sum()) / queries.clamp(min=1)

@@ -176,7 +176,7 @@ def switch_negatives(triplets: Triplets, probability: float, generator: torch.Ge
 
 
 def ranks_in_class(labels: Tensor) -> Tensor:
-    """How many samples of its own class stand before each sample of the batch: (B,) -> (B,) int64."""
+    """Count the samples of its own class that stand before each sample of the batch: (B,) -> (B,) int64."""
     return (labels[:, None] == labels[None, :]).tril(-1).sum(1)
 
 

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dmlrc.losses.common import check_batch, unit
+from dmlrc.losses.common import check_batch, unit_length
 
 
 class ProxyNCA(nn.Module):
@@ -36,5 +36,5 @@ class ProxyNCA(nn.Module):
 
     def logits(self, embeddings: Tensor) -> Tensor:
         """-s |x_i - p_c|^2 up to a number for each embedding, which no softmax sees: 2 s x_i.p_c, (B, D) -> (B, C)."""
-        proxies = unit(self.proxies.to(embeddings.dtype), dim=1)
+        proxies = unit_length(self.proxies.to(embeddings.dtype), dim=1)
         return 2 * self.softmax_scale * (embeddings @ proxies.T)

@@ -1,4 +1,4 @@
-"""Where hyperparameters of losses may lie: elsewhere a loss is NaN, infinite, or not what its formula is for.
+"""Ranges of the hyperparameters of losses: elsewhere a loss is NaN, infinite, or not what its formula is for.
 
 A hyperparameter that is not in the table may be any finite number.
 """
@@ -15,7 +15,7 @@ class Range(NamedTuple):
     is_open: bool = False
 
     def holds(self, value: float) -> bool:
-        """Whether the value lies in the range."""
+        """Tell whether the value lies in the range."""
         return self.low < value < self.high if self.is_open else self.low <= value <= self.high
 
     def __str__(self) -> str:
@@ -43,6 +43,6 @@ RANGES: dict[str, Range] = {
 """The name of a hyperparameter, or loss.hyperparameter -> its range."""
 
 
-def of(loss: str, name: str) -> Range:
-    """The range of a hyperparameter of a loss; of most that of all numbers."""
+def allowed_range(loss: str, name: str) -> Range:
+    """Find the range of a hyperparameter of a loss; of most that of all numbers."""
     return RANGES.get(f"{loss}.{name}") or RANGES.get(name) or Range(-math.inf)

@@ -5,7 +5,7 @@ from torch import Tensor
 
 
 def smooth_lead(similarities: Tensor, temperature: float) -> Tensor:
-    """How far sample j is ahead of sample i in the ranking of query q: sigmoid((s_qj - s_qi) / temperature).
+    """Lead of sample j over sample i in the ranking of query q: sigmoid((s_qj - s_qi) / temperature).
 
     (B, B) -> (B, B, B), by q, i, j, in (0, 1); no sample is ahead of itself (0). The sum over the j of a gallery is the
     smooth number of its samples in front of i: its rank less 1.

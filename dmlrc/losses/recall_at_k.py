@@ -38,7 +38,7 @@ class RecallAtK(nn.Module):
         ranks = 1 + (lead * (positive | negative)[:, None, :]).sum(2)  # (B, B): query, ranked
         ks = torch.tensor(self.ks, dtype=ranks.dtype, device=ranks.device)  # (K,)
         near = torch.sigmoid((ks - ranks[:, :, None]) / self.rank_temperature)  # (B, B, K)
-        found = (near * positive[:, :, None]).sum(1).minimum(ks)  # (B, K)
+        hits = (near * positive[:, :, None]).sum(1).minimum(ks)  # (B, K)
         num_positives = positive.sum(1)
-        recall = found / num_positives[:, None].clamp(min=1).minimum(ks)
+        recall = hits / num_positives[:, None].clamp(min=1).minimum(ks)
         return mean_over(1 - recall.mean(1), num_positives > 0)

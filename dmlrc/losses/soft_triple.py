@@ -100,8 +100,8 @@ class _Spread(torch.autograd.Function):
         cosines = products * scale
         squares = 2 - 2 * cosines
         distances = squares.clamp(min=1e-14).sqrt_()
-        for each in (squares, distances):
-            each.diagonal(dim1=1, dim2=2).zero_()
+        for matrices in (squares, distances):
+            matrices.diagonal(dim1=1, dim2=2).zero_()
         pulls = torch.where(squares > 1e-14, -1 / distances, 0.0)  # of each distance, by the cosine
         ctx.save_for_backward(w, lengths, scale, cosines, pulls)
         return (distances.sum() / _pairs(centres)).to(centres.dtype)
@@ -116,6 +116,6 @@ class _Spread(torch.autograd.Function):
 
 
 def _pairs(centres: Tensor) -> int:
-    """How many ordered pairs the classes have between their centres (C, K, D)."""
+    """Number of ordered pairs that the classes have between their centres (C, K, D)."""
     classes, count, _ = centres.shape
     return classes * count * (count - 1)

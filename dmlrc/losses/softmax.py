@@ -11,10 +11,26 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dmlrc.losses.common import check_batch, unit
+from dmlrc.losses.common import check_batch, unit_length
 
 
-class NormalizedSoftmax(nn.Module):
+class _ClassDirections(nn.Module):
+    """A loss that owns `W`, see the module."""
+
+    normalized = True
+
+    def __init__(self, num_classes: int, embedding_dim: int, weight_length: float | None):
+        super().__init__()
+        weights = torch.randn(embedding_dim, num_classes)
+        self.W = nn.Parameter(weights if weight_length is None else weight_length * unit_length(weights, dim=0))
+
+    def cosines(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """The checked batch's cosines to every class: (B, D), (B,) -> (B, C)."""
+        check_batch(embeddings, labels, self.W.shape[1])
+        return embeddings @ unit_length(self.W.to(embeddings.dtype), dim=0)
+
+
+class NormalizedSoftmax(_ClassDirections):
     """Cross-entropy over the cosines to the class weights, divided by a temperature.
 
     mean_i -log( e^(cos_iy / T) / sum over classes c of e^(cos_ic / T) )
@@ -25,29 +41,24 @@ class NormalizedSoftmax(nn.Module):
     Default: temperature 0.05, of Zhai and Wu and of pytorch-metric-learning.
     """
 
-    normalized = True
-
     def __init__(
         self, num_classes: int, embedding_dim: int, temperature: float = 0.05, weight_length: float | None = None
     ):
-        super().__init__()
+        super().__init__(num_classes, embedding_dim, weight_length)
         self.temperature = temperature
-        self.W = nn.Parameter(_class_weights(embedding_dim, num_classes, weight_length))
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) in [0, num_classes) -> scalar."""
-        return F.cross_entropy(_class_cosines(embeddings, labels, self.W) / self.temperature, labels)
+        return F.cross_entropy(self.cosines(embeddings, labels) / self.temperature, labels)
 
 
-class CosFace(nn.Module):
+class CosFace(_ClassDirections):
     """Normalised softmax with a margin taken off the cosine to the own class.
 
     mean_i -log( e^(s (cos_iy - m)) / (e^(s (cos_iy - m)) + sum over other classes c of e^(s cos_ic)) )
 
     Source: Wang et al. 2018 (CosFace), Eq. 4. Defaults: margin 0.35 and scale 64, as in pytorch-metric-learning.
     """
-
-    normalized = True
 
     def __init__(
         self,
@@ -57,18 +68,17 @@ class CosFace(nn.Module):
         scale: float = 64.0,
         weight_length: float | None = None,
     ):
-        super().__init__()
+        super().__init__(num_classes, embedding_dim, weight_length)
         self.margin, self.scale = margin, scale
-        self.W = nn.Parameter(_class_weights(embedding_dim, num_classes, weight_length))
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) in [0, num_classes) -> scalar."""
-        cosines = _class_cosines(embeddings, labels, self.W)
+        cosines = self.cosines(embeddings, labels)
         margins = torch.zeros_like(cosines).scatter_(1, labels[:, None], self.margin)
         return F.cross_entropy(self.scale * (cosines - margins), labels)
 
 
-class ArcFace(nn.Module):
+class ArcFace(_ClassDirections):
     """Normalised softmax with a margin added to the angle to the own class.
 
     mean_i -log( e^(s cos(theta_iy + m)) / (e^(s cos(theta_iy + m)) + sum over other classes c of e^(s cos theta_ic)) )
@@ -80,8 +90,6 @@ class ArcFace(nn.Module):
     margin: degrees, in [0, 180]. Defaults: margin 28.6 degrees (0.5 rad) and scale 64, as in both.
     """
 
-    normalized = True
-
     def __init__(
         self,
         num_classes: int,
@@ -90,28 +98,15 @@ class ArcFace(nn.Module):
         scale: float = 64.0,
         weight_length: float | None = None,
     ):
-        super().__init__()
+        super().__init__(num_classes, embedding_dim, weight_length)
         self.margin, self.scale = margin, scale
-        self.W = nn.Parameter(_class_weights(embedding_dim, num_classes, weight_length))
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """embeddings: (B, D), L2-normalised; labels: (B,) in [0, num_classes) -> scalar."""
-        cosines = _class_cosines(embeddings, labels, self.W)
+        cosines = self.cosines(embeddings, labels)
         own = labels[:, None]
         cosines = cosines.scatter(1, own, _add_angle(cosines.gather(1, own), math.radians(self.margin)))
         return F.cross_entropy(self.scale * cosines, labels)
-
-
-def _class_weights(embedding_dim: int, num_classes: int, length: float | None) -> Tensor:
-    """(D, C): standard normal, each column of this length if one is given."""
-    weights = torch.randn(embedding_dim, num_classes)
-    return weights if length is None else length * unit(weights, dim=0)
-
-
-def _class_cosines(embeddings: Tensor, labels: Tensor, W: Tensor) -> Tensor:
-    """The checked batch's cosines to every class: (B, D), (B,), (D, C) -> (B, C)."""
-    check_batch(embeddings, labels, W.shape[1])
-    return embeddings @ unit(W.to(embeddings.dtype), dim=0)
 
 
 def _add_angle(cosine: Tensor, margin: float) -> Tensor:

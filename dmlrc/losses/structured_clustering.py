@@ -119,7 +119,7 @@ def normalized_mutual_information(clusters: Tensor, classes: Tensor, dtype: torc
 
 
 def _entropy(shares: Tensor) -> Tensor:
-    """In nats: (A, n) -> (A,)."""
+    """Entropy in nats: (A, n) -> (A,)."""
     return -torch.special.xlogy(shares, shares).sum(1)
 
 

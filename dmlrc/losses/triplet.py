@@ -36,7 +36,7 @@ class Triplet(nn.Module):
 
 
 def active_triplets(reach: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-    """In how many triplets with a hinge above 0 a pair stands, all (B, B): a negative pair's number is below 0.
+    """Count the triplets with a hinge above 0 that a pair stands in, all (B, B): a negative pair's number is below 0.
 
     reach: d_an, and d_ap + margin; a triplet's hinge is above 0 where the positive's is larger. The sum of the hinges
     is that of these numbers times reach. They are counted in the sorted rows, without the B^3 triplets.

@@ -7,15 +7,17 @@ density (the shape of the embedding space), binary (Hamming search). `evaluate` 
 from collections.abc import Iterable
 
 from dmlrc.errors import UsageError, unknown
-from dmlrc.metrics import binary, clustering, density, histograms, retrieval, spectrum
+from dmlrc.metrics import clustering, density, histograms, retrieval, spectrum
+from dmlrc.metrics.binary import evaluate_binary as evaluate_binary
 from dmlrc.metrics.inputs import LARGEST as LARGEST
 from dmlrc.metrics.inputs import as_embeddings, as_labels, as_query
+from dmlrc.metrics.retrieval import per_class as per_class
 
 _WHOLE_SET = {
-    clustering.NAMES: lambda embeddings, labels, seed: clustering.evaluate(embeddings, labels, seed),
+    clustering.NAMES: clustering.clustering_scores,
     ("jsd",): lambda embeddings, labels, seed: {"jsd": histograms.jsd(embeddings, labels)},
     ("rho",): lambda embeddings, labels, seed: {"rho": spectrum.rho(embeddings)},
-    ("pi_intra", "pi_inter", "pi_ratio"): lambda embeddings, labels, seed: density.evaluate(embeddings, labels),
+    ("pi_intra", "pi_inter", "pi_ratio"): lambda embeddings, labels, seed: density.density_scores(embeddings, labels),
     ("mean_positive", "mean_negative"): lambda embeddings, labels, seed: histograms.mean_inner_products(
         embeddings, labels
     ),
@@ -26,32 +28,35 @@ _NAMES = (
     "num_excluded_queries",
 )
 
-evaluate_binary = binary.evaluate
-per_class = retrieval.per_class
-
 
 def names() -> tuple[str, ...]:
-    """The metrics that `evaluate` computes if none are named; it knows recall_at_{k} for every other k too."""
+    """List the metrics that `evaluate` computes if none are named; it knows recall_at_{k} for every other k too."""
     return _NAMES
 
 
 def evaluate(embeddings, labels, names: Iterable[str] | None = None, query=None, seed: int = 0) -> dict[str, float]:
     """Score an embedding: metric name -> value, in the order of names.
 
-    embeddings: (N, D), numpy or torch, CPU or CUDA, normalised or not (nothing is normalised here, and distances and
-    inner products are taken as they come). labels: (N,) integers of any value.
-    names: the metrics (default `names()`, that is all). query: (embeddings (Q, D), labels (Q,)) of a separate query
-    set; embeddings and labels are then the gallery, and the metrics that know no queries (clustering, pairs, spectrum,
-    density) describe the gallery alone. seed: of k-means; nothing else is random.
+    Retrieval (`retrieval_scores`): precision_at_1, recall_at_{k}, r_precision, map_at_r, map_at_c, map_at_1000. A query
+    is excluded from its own neighbours by index; ties get their expected value; images alone in their class are no
+    queries, and num_excluded_queries says how many they are. Clustering (`clustering_scores`): nmi, f1. All pairs (see
+    `histograms`): jsd, mean_positive, mean_negative. Shape: rho (`spectrum`); pi_intra, pi_inter, pi_ratio (`density`).
 
-    Retrieval: precision_at_1, recall_at_{k}, r_precision, map_at_r, map_at_c, map_at_1000, see `retrieval.evaluate`.
-    A query is excluded from its own neighbours by index; ties get their expected value; images alone in their class
-    are no queries, and num_excluded_queries says how many they are.
-    Clustering: nmi, f1, see `clustering.evaluate`. All pairs: jsd, mean_positive, mean_negative, see `histograms`.
-    Shape: rho, see `spectrum.rho`; pi_intra, pi_inter, pi_ratio, see `density.evaluate`.
+    Parameters
+    ----------
+    embeddings : (N, D), numpy or torch, CPU or CUDA, normalised or not: nothing is normalised here
+    labels : (N,) integers of any value
+    names : the metrics; default `names()`, that is all
+    query : (embeddings (Q, D), labels (Q,)) of a separate query set
+        embeddings and labels are then the gallery, and the metrics that know no queries describe the gallery alone.
+    seed : of k-means; nothing else is random
 
-    Errors: UsageError for an unknown name, wrong shapes, a seed that is none, only one class or no class with two
-    images; DivergedError for NaN or infinite values.
+    Raises
+    ------
+    UsageError
+        For an unknown name, wrong shapes, a seed that is none, only one class or no class with two images.
+    DivergedError
+        For NaN or infinite values.
 
     >>> evaluate([[0.0, 1.0], [0.0, 0.5], [1.0, 0.0], [0.5, 0.0]], [7, 7, 3, 3], names=("map_at_r", "pi_intra"))
     {'map_at_r': 1.0, 'pi_intra': 0.5}
@@ -66,7 +71,7 @@ def evaluate(embeddings, labels, names: Iterable[str] | None = None, query=None,
     labels = as_labels(labels, embeddings)
     scores = {}
     if ranked := [name for name in wanted if retrieval.is_retrieval(name)]:
-        scores |= retrieval.evaluate(embeddings, labels, ranked, query)
+        scores |= retrieval.retrieval_scores(embeddings, labels, ranked, query)
     if "num_excluded_queries" in wanted:
         asked = None if query is None else as_query(query)[1]
         scores["num_excluded_queries"] = float(retrieval.count_excluded(labels, asked))

@@ -11,7 +11,7 @@ from dmlrc.metrics.neighbours import blocks, exclude, inner_products
 
 
 def pack_signs(embeddings) -> Tensor:
-    """embeddings (N, D) -> codes (N, ceil(D / 8)) uint8: bit 1 where a coordinate is above 0, else 0.
+    """Pack embeddings (N, D) into codes (N, ceil(D / 8)) uint8: bit 1 where a coordinate is above 0, else 0.
 
     The first coordinate is the highest bit, as in numpy.packbits; the last byte is filled up with zeros.
 
@@ -32,8 +32,8 @@ def hamming_distances(query_codes: Tensor, reference_codes: Tensor) -> Tensor:
     return _distances(_signs(query_codes), _signs(reference_codes))
 
 
-def evaluate(embeddings, labels, names=retrieval.NAMES, query=None) -> dict[str, float]:
-    """`retrieval.evaluate` with the signs of the embeddings, ranked by Hamming distance.
+def evaluate_binary(embeddings, labels, names=retrieval.NAMES, query=None) -> dict[str, float]:
+    """Score as `retrieval_scores` with the signs of the embeddings, ranked by Hamming distance.
 
     Same arguments, names, errors and treatment of ties (of which there are many: D + 1 distances for all images).
     It is not the accuracy of a network trained for binary codes, only of its thresholded output.
@@ -48,7 +48,7 @@ def evaluate(embeddings, labels, names=retrieval.NAMES, query=None) -> dict[str,
 def _rankings(
     queries: Tensor, query_labels: Tensor, references: Tensor, labels: Tensor, own: Tensor | None, needed: Tensor
 ) -> Iterator[tuple[Tensor, retrieval.Ranking]]:
-    """As `retrieval.euclidean_rankings`; whole numbers need no second look."""
+    """Rank as `retrieval.euclidean_rankings`; whole numbers need no second look."""
     signs, reference_signs = _signs(pack_signs(queries)), _signs(pack_signs(references))
     for block in blocks(len(queries), len(references), queries.device):
         rows = torch.arange(block.start, block.stop, device=labels.device)
@@ -58,13 +58,13 @@ def _rankings(
 
 
 def _signs(codes: Tensor) -> Tensor:
-    """(N, bytes) -> (N, 8 bytes) float32, +1 for a bit that is set and -1 for one that is not."""
+    """Unpack codes (N, bytes) to (N, 8 bytes) float32, +1 for a bit that is set and -1 for one that is not."""
     bits = codes[:, :, None] >> _places(codes) & 1  # (N, bytes, 8)
     return bits.flatten(1).float().mul_(2).sub_(1)
 
 
 def _places(codes: Tensor) -> Tensor:
-    """7, 6, ..., 0: by how much to shift the bits of a byte."""
+    """Shifts of the bits of a byte: 7, 6, ..., 0."""
     return torch.arange(7, -1, -1, dtype=torch.uint8, device=codes.device)
 
 

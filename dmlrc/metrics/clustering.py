@@ -17,8 +17,8 @@ ITERATIONS = 20
 and stops after about as many."""
 
 
-def clusters(embeddings, k: int, seed: int = 0) -> np.ndarray:
-    """k-means: embeddings (N, D) -> the cluster of each row (N,), in 0..k-1.
+def find_clusters(embeddings, k: int, seed: int = 0) -> np.ndarray:
+    """Run k-means: embeddings (N, D) -> the cluster of each row (N,), in 0..k-1.
 
     scikit-learn's Lloyd iterations from k random rows, one start, on the CPU wherever the embeddings are. The outcome
     depends on the seed and, through it, on the order of the rows. Raises UsageError for a seed that is none.
@@ -34,10 +34,10 @@ def clusters(embeddings, k: int, seed: int = 0) -> np.ndarray:
         return kmeans.fit_predict(as_embeddings(embeddings).cpu().numpy())
 
 
-def pairwise_f1(labels: np.ndarray, found: np.ndarray) -> float:
-    """The F1 score of "these two images are in one cluster" as a prediction of "they are of one class".
+def pairwise_f1(labels: np.ndarray, clusters: np.ndarray) -> float:
+    """Compute the F1 score of "these two images are in one cluster" as a prediction of "they are of one class".
 
-    labels: (N,) classes, found: (N,) clusters. Over all N (N - 1) / 2 pairs, counted from the contingency table. NaN
+    labels: (N,) classes, clusters: (N,). Over all N (N - 1) / 2 pairs, counted from the contingency table. NaN
     where no two images share a class or a cluster.
 
     >>> round(pairwise_f1(np.array([0, 0, 0, 1]), np.array([5, 5, 6, 6])), 4)  # 1 pair right of 2, of 3 to find
@@ -45,7 +45,7 @@ def pairwise_f1(labels: np.ndarray, found: np.ndarray) -> float:
     """
     from sklearn.metrics.cluster import contingency_matrix
 
-    table = contingency_matrix(labels, found, sparse=True).astype(np.int64)  # (C, k)
+    table = contingency_matrix(labels, clusters, sparse=True).astype(np.int64)  # (C, k)
 
     def pairs(counts: np.ndarray) -> int:
         return int((counts * (counts - 1) // 2).sum())
@@ -54,15 +54,15 @@ def pairwise_f1(labels: np.ndarray, found: np.ndarray) -> float:
     return 2 * pairs(table.data) / together if together else float("nan")
 
 
-def evaluate(embeddings, labels, seed: int = 0) -> dict[str, float]:
-    """nmi and f1 of one k-means clustering with k = the number of classes. embeddings: (N, D), labels: (N,).
+def clustering_scores(embeddings, labels, seed: int = 0) -> dict[str, float]:
+    """Score one k-means clustering, k = the number of classes, by nmi and f1. embeddings: (N, D), labels: (N,).
 
     - nmi: 2 I(X; Y) / (H(X) + H(Y)), X the classes, Y the clusters (Musgrave et al. 2020, Eq. 7). It is not adjusted
       for chance: random embeddings of C classes with S images each score about 1 - log S / log C, 0.849 for 10,000
       classes of 4, so it says little where classes are small.
     - f1: `pairwise_f1`.
 
-    >>> scores = evaluate([[0.0], [0.1], [5.0], [5.1]], [0, 0, 1, 1])
+    >>> scores = clustering_scores([[0.0], [0.1], [5.0], [5.1]], [0, 0, 1, 1])
     >>> [round(scores[name], 6) for name in ("nmi", "f1")]
     [1.0, 1.0]
     """
@@ -72,6 +72,6 @@ def evaluate(embeddings, labels, seed: int = 0) -> dict[str, float]:
     labels = as_labels(labels, embeddings)
     require_pairs(labels)
     labels = labels.cpu().numpy()
-    found = clusters(embeddings, k=len(np.unique(labels)), seed=seed)
-    nmi = normalized_mutual_info_score(labels, found, average_method="arithmetic")
-    return {"nmi": min(1.0, float(nmi)), "f1": pairwise_f1(labels, found)}  # rounding can take a perfect one above 1
+    clusters = find_clusters(embeddings, k=len(np.unique(labels)), seed=seed)
+    nmi = normalized_mutual_info_score(labels, clusters, average_method="arithmetic")
+    return {"nmi": min(1.0, float(nmi)), "f1": pairwise_f1(labels, clusters)}  # rounding can take a perfect one above 1

@@ -3,14 +3,14 @@
 import torch
 
 from dmlrc.metrics.inputs import as_embeddings, as_labels, require_pairs
-from dmlrc.metrics.neighbours import blocks, squared_distances, squared_norms
+from dmlrc.metrics.neighbours import blocks, squared_euclidean, squared_norms
 
 CLOSE = 1e-8
 """A squared distance that is this share of a squared norm keeps 8 digits in float64."""
 
 
-def evaluate(embeddings, labels) -> dict[str, float]:
-    """pi_intra, pi_inter and pi_ratio of embeddings (N, D) with labels (N,), by Euclidean distance, as given.
+def density_scores(embeddings, labels) -> dict[str, float]:
+    """Measure pi_intra, pi_inter and pi_ratio of embeddings (N, D) with labels (N,), by Euclidean distance, as given.
 
     - pi_intra: the mean distance of two images of one class, over all such pairs (so a class counts by its pairs).
     - pi_inter: the mean distance of two class centres, over all pairs of classes. A centre is the mean of its class,
@@ -20,7 +20,7 @@ def evaluate(embeddings, labels) -> dict[str, float]:
     pi_intra and pi_inter grow with the scale of the embeddings; the ratio does not. They are not the numbers of Roth et
     al.'s public code, which has cosine distances, normalises the centres again and lets every class count alike.
 
-    >>> evaluate([[0.0, 0.0], [0.0, 2.0], [4.0, 1.0]], [0, 0, 1])
+    >>> density_scores([[0.0, 0.0], [0.0, 2.0], [4.0, 1.0]], [0, 0, 1])
     {'pi_intra': 2.0, 'pi_inter': 4.0, 'pi_ratio': 0.5}
     """
     embeddings = as_embeddings(embeddings)
@@ -35,7 +35,7 @@ def evaluate(embeddings, labels) -> dict[str, float]:
 
 
 def _sum_of_distances(points: torch.Tensor) -> float:
-    """(N, D) -> the sum of the distances of all ordered pairs; close points lose no digits."""
+    """Sum the distances of all ordered pairs of (N, D); close points lose no digits."""
     total = 0.0
     for rows in blocks(len(points), len(points), points.device):
         distances = _distances(points[rows], points[rows.start :])
@@ -45,14 +45,14 @@ def _sum_of_distances(points: torch.Tensor) -> float:
 
 
 def _distances(points: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
-    """(B, D), (N, D), the first B of them the same -> (B, N).
+    """Distances of (B, D) and (N, D), the first B of them the same -> (B, N).
 
     From differences, but for many points in float64 from a matrix product: a tenth of the time. It loses half of the
     digits where two points are 1e-4 times as far from each other as from the origin; then differences serve as well.
     """
     if points.dtype == torch.float64 and len(others) > 100:
         norms = squared_norms(others)
-        squares = squared_distances(points, others, norms).fill_diagonal_(torch.inf)
+        squares = squared_euclidean(points, others, norms).fill_diagonal_(torch.inf)
         if squares.min() > CLOSE * norms.max():
             return squares.fill_diagonal_(0).sqrt_()
     return torch.cdist(points, others, compute_mode="donot_use_mm_for_euclid_dist")

@@ -26,9 +26,18 @@ BYTE_BINS = 126
 def pair_histograms(embeddings, labels, bins: int = BINS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Count the inner products of the positive and of the negative pairs, in blocks of bounded memory.
 
-    embeddings: (N, D), labels: (N,) -> edges (bins + 1,) float64, positive counts and negative counts (bins,) int64.
     The bins are of equal width, on [-1, 1] for L2-normalised embeddings. Otherwise on [-m, m], m the largest squared
     norm, which holds every inner product, so that scaling the embeddings does not change the counts.
+
+    Parameters
+    ----------
+    embeddings : (N, D)
+    labels : (N,) integers
+    bins : how many, of equal width
+
+    Returns
+    -------
+    edges (bins + 1,) float64, positive counts and negative counts (bins,) int64
 
     >>> edges, positive, negative = pair_histograms([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]], [0, 0, 1], bins=4)
     >>> edges.tolist(), positive.tolist(), negative.tolist()
@@ -55,7 +64,7 @@ def pair_histograms(embeddings, labels, bins: int = BINS) -> tuple[np.ndarray, n
         everything += _count(place, bins)
         if columns.start < ends[rows.stop - 1]:
             positive += _count(place.masked_fill_(labels[rows, None] != labels[columns], bins + 1), bins)
-    everything, positive = (torch.cat([each[:-2], each[-2:].sum(0, keepdim=True)]) for each in (everything, positive))
+    everything, positive = (torch.cat([c[:-2], c[-2:].sum(0, keepdim=True)]) for c in (everything, positive))
     return np.linspace(-bound, bound, bins + 1), positive.cpu().numpy(), (everything - positive).cpu().numpy()
 
 
@@ -81,7 +90,7 @@ def _count(place: torch.Tensor, bins: int) -> torch.Tensor:
 
 
 def jensen_shannon_divergence(positive_counts, negative_counts) -> float:
-    """The divergence of two histograms over the same bins, each divided by its area; in bits, from 0 to 1.
+    """Compute the divergence of two histograms over the same bins, each divided by its area; in bits, from 0 to 1.
 
     JSD(P || Q) = (KL(P || M) + KL(Q || M)) / 2 with M = (P + Q) / 2 and the logarithm to base 2. Not its square root,
     which scipy calls the Jensen-Shannon distance.
@@ -97,7 +106,7 @@ def jensen_shannon_divergence(positive_counts, negative_counts) -> float:
 
 
 def jsd(embeddings, labels, bins: int = BINS) -> float:
-    """The Jensen-Shannon divergence between the inner products of positive and of negative pairs.
+    """Compute the Jensen-Shannon divergence between the inner products of positive and of negative pairs.
 
     0: alike; 1: no bin holds pairs of both kinds, which need not lie on two sides of one threshold. It looks at all
     pairs, not at neighbours. It grows with the number of bins where a bin holds few pairs.
@@ -110,7 +119,7 @@ def jsd(embeddings, labels, bins: int = BINS) -> float:
 
 
 def mean_inner_products(embeddings, labels) -> dict[str, float]:
-    """mean_positive and mean_negative: the means of x.y over all positive and over all negative pairs.
+    """Compute mean_positive and mean_negative: the means of x.y over all positive and over all negative pairs.
 
     embeddings: (N, D), labels: (N,). Exact and without looking at pairs: over the ordered pairs of a set,
     sum x.y = |sum x|^2 - sum |x|^2.

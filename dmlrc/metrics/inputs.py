@@ -1,4 +1,4 @@
-"""What every metric accepts: numpy arrays or torch tensors, checked once, as tensors on one device."""
+"""The arguments of every metric: numpy arrays or torch tensors, checked once, as tensors on one device."""
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ LARGEST = 1e15
 
 
 def as_embeddings(embeddings, what: str = "embeddings") -> Tensor:
-    """embeddings: (N, D) finite real numbers, N and D at least 1 -> the same as a float32 or float64 tensor.
+    """Check embeddings (N, D), finite real numbers, N and D at least 1, and bring them to float32 or float64.
 
     A tensor stays on its device, anything else goes to the CPU; float64 is kept, all else becomes float32.
     Nothing is normalised. what: how an error message calls them.
@@ -31,7 +31,7 @@ def as_embeddings(embeddings, what: str = "embeddings") -> Tensor:
 
 
 def as_labels(labels, embeddings: Tensor, what: str = "labels") -> Tensor:
-    """labels: (N,) integers, one for each row of embeddings -> int64 on the device of the embeddings."""
+    """Check labels (N,), integers, one for each row of embeddings -> int64 on the device of the embeddings."""
     labels = as_classes(labels, what)
     if labels.shape != embeddings.shape[:1]:
         raise UsageError(
@@ -41,7 +41,7 @@ def as_labels(labels, embeddings: Tensor, what: str = "labels") -> Tensor:
 
 
 def as_classes(labels, what: str = "labels") -> Tensor:
-    """labels: integers of any kind -> int64."""
+    """Check labels, integers of any kind -> int64."""
     labels = as_tensor(labels, what)
     if labels.is_floating_point() or labels.is_complex():
         raise UsageError(f"{what} must be integers, not {labels.dtype}")
@@ -49,7 +49,7 @@ def as_classes(labels, what: str = "labels") -> Tensor:
 
 
 def as_query(query) -> tuple:
-    """The embeddings and the labels of a query set, as they are."""
+    """Take apart the embeddings and the labels of a query set, as they are."""
     try:
         embeddings, labels = query
     except (TypeError, ValueError):
@@ -67,32 +67,15 @@ def require_pairs(labels: Tensor) -> None:
 
 
 def as_tensor(values, what: str) -> Tensor:
-    """Any array of numbers as a dense tensor: a tensor as it is, without its gradient; anything else as a copy.
+    """Bring any array of numbers to a tensor: a tensor without its gradient, anything else as a copy.
 
-    A copy, since an array may be read-only, reversed or of another byte order. Numbers that are not there (a mask, a
-    meta tensor) are refused: whoever left them out must say what takes their place.
+    A copy, since an array may be read-only, reversed or of another byte order. what: how an error message calls them.
     """
     if isinstance(values, Tensor):
-        return _dense(values, what).detach()
-    if np.ma.is_masked(values):
-        raise UsageError(f"{what} hold masked values: leave these rows out, or pass .filled(value)")
+        return values.detach()
     try:
-        array = np.array(values)
-        if array.dtype.kind == "f" and array.dtype.itemsize > 8:
-            array = array.astype(np.float64)
+        array = np.array(values, order="C")
         return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
     except (TypeError, ValueError, RuntimeError):
         kind = f"an array of {values.dtype}" if isinstance(values, np.ndarray) else type(values).__name__
         raise UsageError(f"{what} must be an array or a tensor of numbers, not {kind}") from None
-
-
-def _dense(tensor: Tensor, what: str) -> Tensor:
-    if isinstance(tensor, torch.masked.MaskedTensor):
-        raise UsageError(f"{what} are a masked tensor: leave the masked rows out, or pass .to_tensor(value)")
-    if tensor.is_nested:
-        raise UsageError(f"{what} are a nested tensor: pass torch.cat(list(tensor.unbind()))")
-    if tensor.is_quantized:
-        raise UsageError(f"{what} are a quantised tensor: pass .dequantize()")
-    if type(tensor) is Tensor and tensor.is_meta:  # a subclass may well hold numbers
-        raise UsageError(f"{what} are on the device 'meta', which holds no numbers: compute them on a real device")
-    return tensor.to_dense() if tensor.layout != torch.strided else tensor

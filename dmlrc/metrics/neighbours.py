@@ -45,12 +45,12 @@ def blocks(rows: int, columns: int, device: torch.device) -> Iterator[slice]:
 
 
 def squared_norms(vectors: Tensor) -> Tensor:
-    """(N, D) -> (N,)"""
+    """Squared lengths: (N, D) -> (N,)"""
     return (vectors * vectors).sum(dim=1)
 
 
 def inner_products(queries: Tensor, references: Tensor) -> Tensor:
-    """(B, D), (N, D) -> (B, N), in full precision where TF32 or autocast is switched on too.
+    """Inner products of (B, D) and (N, D) -> (B, N), in full precision where TF32 or autocast is switched on too.
 
     float32 on one thread of the CPU goes through numpy: its OpenBLAS takes 0.6 of the time of torch's MKL on an AMD
     EPYC. On several its threads and those of torch's other operations are in each other's way: five times slower.
@@ -67,14 +67,14 @@ def inner_products(queries: Tensor, references: Tensor) -> Tensor:
         settings.fp32_precision = before
 
 
-def squared_distances(queries: Tensor, references: Tensor, reference_norms: Tensor) -> Tensor:
-    """(B, D), (N, D), squared norms (N,) -> (B, N); rounding may leave a distance a little below zero."""
+def squared_euclidean(queries: Tensor, references: Tensor, reference_norms: Tensor) -> Tensor:
+    """Distances of (B, D) and (N, D), squared norms (N,) -> (B, N); rounding may leave one a little below zero."""
     distances = inner_products(-2 * queries, references)
     return distances.add_(reference_norms).add_(squared_norms(queries)[:, None])
 
 
 def rounding_error(distances: Tensor, query_norms: Tensor, dim: int) -> Tensor:
-    """By how much rounding may change the differences of these squared distances (B, K); query_norms: (B,), squared.
+    """Bound what rounding may change of differences of squared distances (B, K); query_norms: (B,), squared.
 
     The terms are of the size |q|^2 + |x|^2 <= 3 |q|^2 + 2 d^2, the errors of `dim` summands add up like a random walk.
     Twice the largest error of one distance seen, with 2 to 2,048 dimensions, normalised and not, clustered and not.
@@ -119,8 +119,8 @@ def _nearest_by_faiss(
     """batch: the fewest queries of one call."""
     points = references.cpu().numpy()
     for rows in torch.arange(len(queries), device=queries.device).tensor_split(len(queries) // batch):
-        found = knn(queries[rows].cpu().numpy(), points, k if own is None else k + 1)
-        near, columns = (torch.from_numpy(each).to(queries.device) for each in found)
+        nearest = knn(queries[rows].cpu().numpy(), points, k if own is None else k + 1)
+        near, columns = (torch.from_numpy(array).to(queries.device) for array in nearest)
         if own is not None:
             itself = columns == own[rows, None]
             itself[:, -1] |= ~itself.any(dim=1)  # more than k duplicates may hide it
@@ -149,7 +149,7 @@ def exclude(distances: Tensor, own: Tensor | None, rows: Tensor) -> Tensor:
 
 
 def smallest(distances: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """(B, N) -> the k smallest of each row in ascending order and their columns, both (B, k).
+    """Find the k smallest of each row of (B, N) in ascending order and their columns, both (B, k).
 
     On the CPU a row is dealt into 3 k heaps: k of their minima, and so k distances of the row, are no larger than the
     k-th smallest minimum. Of N random distances 1.2 k are, and only these are sorted: a fifth to a third of the time of
@@ -163,14 +163,14 @@ def smallest(distances: Tensor, k: int) -> tuple[Tensor, Tensor]:
         return _partial_sort(values, k)
     minima = distances[:, : width - width % heaps].view(count, -1, heaps).amin(dim=1).numpy()
     limits = np.partition(minima, k - 1, axis=1)[:, k - 1 : k]  # (B, 1)
-    found = np.flatnonzero(values <= limits)
-    rows = found // width
+    places = np.flatnonzero(values <= limits)
+    rows = places // width
     counts = np.bincount(rows, minlength=count)
     if counts.max() > heaps:
         return _partial_sort(values, k)
     filled = np.arange(counts.max()) < counts[:, None]
     columns, near = np.zeros(filled.shape, np.int64), np.full(filled.shape, np.inf, values.dtype)
-    columns[filled], near[filled] = found - rows * width, values.ravel()[found]
+    columns[filled], near[filled] = places - rows * width, values.ravel()[places]
     return _sorted(near, columns, k)
 
 

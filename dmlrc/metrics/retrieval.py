@@ -29,7 +29,7 @@ from dmlrc.metrics.neighbours import (
     nearest,
     rounding_error,
     smallest,
-    squared_distances,
+    squared_euclidean,
     squared_norms,
 )
 
@@ -55,11 +55,8 @@ class Ranking(NamedTuple):
     miss: Tensor  # P(no positive among the first k places)
 
 
-def evaluate(embeddings, labels, names: Iterable[str] = NAMES, query=None) -> dict[str, float]:
-    """The means over the queries of these retrieval metrics.
-
-    embeddings: (N, D), labels: (N,): the images searched, and the queries too unless query = (embeddings (Q, D),
-    labels (Q,)) is a separate query set; then nothing is excluded and R counts the gallery's images of the class.
+def retrieval_scores(embeddings, labels, names: Iterable[str] = NAMES, query=None) -> dict[str, float]:
+    """Average retrieval metrics over the queries.
 
     For a query with R positives, rel(k) is 1 if its k-th neighbour is one, else 0, and
     Precision@k = 1/k sum_{i=1..k} rel(i):
@@ -74,26 +71,43 @@ def evaluate(embeddings, labels, names: Iterable[str] = NAMES, query=None) -> di
       score is Roth's. With a separate gallery C = R, and this is map_at_r.
     - map_at_1000: the sum up to k = 1000, over min(R, 1000) (Roth et al. 2020, mAP@1000, again over C in their code).
 
-    They fall with the number of classes, so they do not compare between sets with different classes.
-    Errors: UsageError for wrong shapes, an unknown name, no class with two images, only one class; DivergedError for
-    NaN. See the head of this file for what ties get.
+    They fall with the number of classes, so they do not compare between sets with different classes. See the head of
+    this file for what ties get.
+
+    Parameters
+    ----------
+    embeddings : (N, D), the images searched, and the queries too where there are no others
+    labels : (N,) integers
+    names : of metrics
+    query : (embeddings (Q, D), labels (Q,)), a separate query set: nothing is excluded, R counts the gallery's images
+
+    Returns
+    -------
+    name -> mean over the queries that have a positive
+
+    Raises
+    ------
+    UsageError
+        For wrong shapes, an unknown name, no class with two images, only one class.
+    DivergedError
+        For NaN or infinite values.
 
     >>> embeddings, labels = [[0.0], [1.0], [3.0], [4.5]], [0, 0, 1, 1]
-    >>> evaluate(embeddings, labels, ["precision_at_1", "map_at_r"])
+    >>> retrieval_scores(embeddings, labels, ["precision_at_1", "map_at_r"])
     {'precision_at_1': 1.0, 'map_at_r': 1.0}
-    >>> evaluate([[0.0], [0.0], [0.0], [0.0]], labels, ["precision_at_1", "recall_at_2"])
+    >>> retrieval_scores([[0.0], [0.0], [0.0], [0.0]], labels, ["precision_at_1", "recall_at_2"])
     {'precision_at_1': 0.3333333333333333, 'recall_at_2': 0.6666666666666666}
     """
     return mean_scores(euclidean_rankings, as_embeddings(embeddings), labels, names, query)
 
 
 def is_retrieval(name: str) -> bool:
-    """Is it the name of a retrieval metric? recall_at_{k} is one for every k >= 1."""
+    """Tell whether it is the name of a retrieval metric; recall_at_{k} is one for every k >= 1."""
     return name in NAMES or RECALL.fullmatch(str(name)) is not None
 
 
 def count_excluded(labels, query_labels=None) -> int:
-    """How many queries have no positive and so no score: images alone in their class.
+    """Count the queries without a positive, which have no score: images alone in their class.
 
     With a separate query set, the queries whose class is not in the gallery (labels). Raises UsageError for labels that
     are no integers.
@@ -116,14 +130,14 @@ class ClassScores(NamedTuple):
 
 
 def per_class(embeddings, labels, names: Iterable[str] = ("map_at_r", "precision_at_1"), query=None) -> ClassScores:
-    """`evaluate` for each class: one search, and the mean over the queries of each class.
+    """Score as `retrieval_scores`, class by class: one search, and the mean over the queries of each class.
 
-    Arguments and errors as in `evaluate`. A class has queries if it has two images (with a separate query set: if the
-    gallery holds one), else its scores are NaN. The mean of the others, weighted by `queries`, is what `evaluate`
-    gives, so nobody needs a second search for it.
+    Arguments and errors as there. A class has queries if it has two images (with a separate query set: if the
+    gallery holds one), else its scores are NaN. The mean of the others, weighted by `queries`, is what
+    `retrieval_scores` gives, so nobody needs a second search for it.
 
-    >>> found = per_class([[0.0], [1.0], [3.0], [7.0], [8.0], [50.0]], [4, 4, 4, 2, 2, 3], ["precision_at_1"])
-    >>> found.classes.tolist(), found.queries.tolist(), found.scores["precision_at_1"].tolist()
+    >>> result = per_class([[0.0], [1.0], [3.0], [7.0], [8.0], [50.0]], [4, 4, 4, 2, 2, 3], ["precision_at_1"])
+    >>> result.classes.tolist(), result.queries.tolist(), result.scores["precision_at_1"].tolist()
     ([2, 3, 4], [2, 0, 3], [1.0, nan, 1.0])
     """
     embeddings = as_embeddings(embeddings)
@@ -142,7 +156,7 @@ def per_class(embeddings, labels, names: Iterable[str] = ("map_at_r", "precision
 
 
 def mean_scores(rankings: Callable, references: Tensor, labels, names: Iterable[str], query=None) -> dict[str, float]:
-    """`evaluate` by any distance: rankings is called like `euclidean_rankings`. references: (N, D), checked."""
+    """Score as `retrieval_scores` by any distance: rankings as `euclidean_rankings`; references: (N, D), checked."""
     scores, _ = query_scores(rankings, references, labels, names, query)
     return {name: float(values.mean()) for name, values in scores.items()}
 
@@ -150,7 +164,7 @@ def mean_scores(rankings: Callable, references: Tensor, labels, names: Iterable[
 def query_scores(
     rankings: Callable, references: Tensor, labels, names: Iterable[str], query=None
 ) -> tuple[dict[str, Tensor], Tensor]:
-    """name -> (Q,) float64, the metric of each query that has a positive, and these queries' labels (Q,)."""
+    """Score each query that has a positive: name -> (Q,) float64, and these queries' labels (Q,)."""
     names = list(names)
     if not names:
         raise UsageError(f"names is empty: give at least one metric, such as {NAMES[0]!r}")
@@ -196,21 +210,21 @@ def euclidean_rankings(
     device, nor on the order of the rows.
     """
     depth = int(needed.max())
-    found = min(depth + depth // 8 + RESERVE, len(labels))
+    count = min(depth + depth // 8 + RESERVE, len(labels))
     origin = references.double().mean(dim=0)  # distances do not depend on it, their rounding errors do
     points, batches = ((vectors.double() - origin).float() for vectors in (references, queries))
     norms, unknown = squared_norms(batches), []
-    for rows, near, columns in nearest(batches, points, found, own):
+    for rows, near, columns in nearest(batches, points, count, own):
         positive = labels[columns] == query_labels[rows, None]
         close = near.diff(dim=1) <= rounding_error(near[:, :-1], norms[rows], points.shape[1])
         unsure = (close & (positive[:, 1:] != positive[:, :-1])).any(dim=1)
-        if found < len(labels):
+        if count < len(labels):
             unsure |= close[:, -1]
         yield rows[~unsure], _untied_ranking(positive[~unsure, :depth])
         rows, near, columns, positive = (every[unsure] for every in (rows, near, columns, positive))
         group = _groups(close[unsure])  # (B, K), runs of places that float32 cannot tell apart
         counts = group <= group.gather(1, needed[rows, None] - 1)  # runs that begin within the places that count
-        beyond = counts[:, -1] & (found < len(labels))
+        beyond = counts[:, -1] & (count < len(labels))
         unknown.append(rows[beyond])
         sizes, hits = _tally(group, positive)
         again = counts & (hits > 0) & (hits < sizes) & ~beyond[:, None]
@@ -223,7 +237,7 @@ def euclidean_rankings(
         split = (tied & (positive[:, 1:] != positive[:, :-1])).any(dim=1)
         yield rows[~split], _untied_ranking(positive[~split, :depth])
         group, positive = _groups(tied[split]), positive[split]
-        yield rows[split], Ranking(*(each[:, :depth] for each in _expected(group, *_tally(group, positive))))
+        yield rows[split], Ranking(*(part[:, :depth] for part in _expected(group, *_tally(group, positive))))
     unknown = torch.cat(unknown)
     if not len(unknown):
         return
@@ -232,7 +246,7 @@ def euclidean_rankings(
     for block in blocks(len(unknown), len(references), unknown.device):
         rows = unknown[block]
         batch = queries[rows].double() - origin
-        distances = exclude(squared_distances(batch, points, norms), own, rows)
+        distances = exclude(squared_euclidean(batch, points, norms), own, rows)
         yield rows, tied_ranking(distances, labels == query_labels[rows, None], depth, squared_norms(batch))
 
 
@@ -265,34 +279,34 @@ def _expected(group: Tensor, sizes: Tensor, hits: Tensor) -> Ranking:
     first[:, 1:] = group.diff(dim=1) > 0
     start = torch.where(first, places, 0).cummax(dim=1).values
     drawn = (places - start).double()  # places of the group before this one
-    found = torch.where(first, p, 0).cumsum(dim=1) - p  # positives before the group
+    before = torch.where(first, p, 0).cumsum(dim=1) - p  # positives before the group
     also = drawn * (p - 1) / (n - 1).clamp(min=1)  # positives on the group's earlier places, if this is one
     miss = (1 - p / (n - drawn)).clamp(min=0).cumprod(dim=1)  # a miss at each place, given misses so far
-    return Ranking(hit=p / n, precision=p / n * (found + also + 1) / (places + 1), miss=miss)
+    return Ranking(hit=p / n, precision=p / n * (before + also + 1) / (places + 1), miss=miss)
 
 
 def _untied_ranking(positive: Tensor) -> Ranking:
     """positive: (B, K) bool, the relevance of the first K neighbours."""
     hit = positive.double()
-    found = hit.cumsum(dim=1)
+    hits = hit.cumsum(dim=1)
     place = torch.arange(1, positive.shape[1] + 1, dtype=torch.float64, device=positive.device)
-    return Ranking(hit=hit, precision=hit * found / place, miss=(found == 0).double())
+    return Ranking(hit=hit, precision=hit * hits / place, miss=(hits == 0).double())
 
 
 def _groups(joined: Tensor) -> Tensor:
-    """(B, K - 1) is a place joined to the one before it? -> (B, K) 0, 0, 1, 2, 2, ...: joined places share a number"""
+    """Number the places, joined ones alike: (B, K - 1) joined to the one before -> (B, K) 0, 0, 1, 2, 2, ..."""
     return torch.nn.functional.pad((~joined).long(), (1, 0)).cumsum(dim=1)
 
 
 def _tally(group: Tensor, positive: Tensor) -> tuple[Tensor, Tensor]:
-    """(B, K) the group of each place and its relevance -> (B, K) items and positives of that group"""
+    """Count items and positives of the group of each place: (B, K) group, (B, K) relevance -> (B, K) both"""
     sizes = torch.zeros_like(group).scatter_add_(1, group, torch.ones_like(group))
     hits = torch.zeros_like(group).scatter_add_(1, group, positive.long())
     return sizes.gather(1, group), hits.gather(1, group)
 
 
 def _tie_width(distances: Tensor, query_norms: Tensor) -> Tensor:
-    """How close the next squared distance must be for a tie: distances (B, K), query_norms (B,) -> (B, K)"""
+    """Width within which the next squared distance ties: distances (B, K), query_norms (B,) -> (B, K)"""
     return TIE * (2 * query_norms[:, None].double() + distances.clamp(min=0))
 
 
@@ -306,14 +320,14 @@ def _exact_distances(queries: Tensor, references: Tensor, rows: Tensor, columns:
 
 
 def _class_sizes(query_labels: Tensor, labels: Tensor) -> Tensor:
-    """(Q,), (N,) -> (Q,): how many of `labels` are the query's label."""
+    """Count how many of `labels` (N,) are the query's label: (Q,) -> (Q,)."""
     values, counts = labels.unique(return_counts=True)
     place = torch.searchsorted(values, query_labels).clamp(max=len(values) - 1)
     return torch.where(values[place] == query_labels, counts[place], 0)
 
 
 def _cutoff(name: str, positives: Tensor, sizes: Tensor) -> Tensor:
-    """How many neighbours of each query this metric looks at; positives, sizes: (Q,) -> (Q,)"""
+    """Number of neighbours of each query that this metric looks at; positives, sizes: (Q,) -> (Q,)"""
     if name in ("r_precision", "map_at_r"):
         return positives
     if name == "map_at_c":

@@ -10,7 +10,7 @@ RESOLUTION = float(np.finfo(np.float32).eps)
 
 
 def spectrum(embeddings) -> np.ndarray:
-    """(N, D) -> its min(N, D) singular values, descending, float64. The embeddings are not centred.
+    """Compute of (N, D) the min(N, D) singular values, descending, float64. The embeddings are not centred.
 
     As square roots of the eigenvalues of the smaller Gram matrix, in float64: exact to 1e-8 of the largest.
 
@@ -23,7 +23,7 @@ def spectrum(embeddings) -> np.ndarray:
 
 
 def spectral_decay(singular_values) -> float:
-    """KL(U || S) in nats: S the singular values divided by their sum, U uniform over as many.
+    """Compute KL(U || S) in nats: S the singular values divided by their sum, U uniform over as many.
 
     0: all alike; the larger, the fewer directions are used. One zero makes it infinite. (K,) -> number.
 
@@ -38,7 +38,7 @@ def spectral_decay(singular_values) -> float:
 
 
 def rho(embeddings) -> float:
-    """The spectral decay of embeddings (N, D) without their largest singular value, which hides the others.
+    """Compute the spectral decay of embeddings (N, D) without their largest singular value, which hides the others.
 
     Roth et al. compute it on the training set; lower means more directions of variance. It needs no labels and says
     nothing about their separation. The number of values kept changes it: here min(N, D) - 1, all but the largest;

@@ -5,11 +5,10 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "available": ["has_weights", "names", "to_bring"],
         "base": ["Trunk"],
         "embedder": ["EmbeddingModel", "FeatureTrunk", "embed", "freeze_batch_norm", "l2_normalize"],
-        "files": ["find_weights", "weights_digest"],
-        "partial": ["split"],
+        "files": ["find_weights", "has_weights", "names", "to_bring", "weights_digest"],
+        "partial": ["split_trunk"],
         "saved": ["RetrievalModel", "load"],
         "trunks": ["create_trunk", "fixed_trunk"],
     },

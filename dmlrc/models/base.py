@@ -1,4 +1,4 @@
-"""What every trunk shares: the check of its images, their standardisation, and the mean over positions."""
+"""Base of every trunk: the check of its images, their standardisation, and the mean over positions."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class Trunk(nn.Module, ABC):
 
     @property
     def chain(self) -> dict[str, nn.Module]:
-        """The layers by name, pooling at the end; for networks whose layers follow one another, see `split`."""
+        """The layers by name, pooling at the end; for networks whose layers follow one another, see `split_trunk`."""
         return {**dict(self.named_children()), "pool": MeanOverPositions()}
 
     def pool(self, maps: Tensor) -> Tensor:

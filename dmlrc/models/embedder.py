@@ -1,4 +1,4 @@
-"""From features to embeddings: the linear embedder, the stand-in for a frozen trunk, and bulk embedding."""
+"""Embeddings from features: the linear embedder, the stand-in for a frozen trunk, and bulk embedding."""
 
 import functools
 from collections.abc import Callable
@@ -14,12 +14,14 @@ from dmlrc.errors import UsageError
 class EmbeddingModel(nn.Module):
     """Trunk, one linear layer, L2 normalisation: images (B, C, H, W) -> embeddings (B, embedding_dim).
 
-    trunk: a module with `out_features`, whose output is (B, out_features).
-    embedding_dim: the size D of an embedding; None leaves the linear layer out, D = out_features.
-    normalize: L2-normalise the embeddings; False for losses on un-normalised ones.
-    layer_norm: LayerNorm without affine parameters in front of the linear layer, which then has no bias
-    (Zhai & Wu 2019, section 3.2).
-    bfloat16: the trunk computes in it, by autocast; the linear layer in float32.
+    Parameters
+    ----------
+    trunk : a module with `out_features`, whose output is (B, out_features)
+    embedding_dim : the size D of an embedding; None leaves the linear layer out, D = out_features
+    normalize : L2-normalise the embeddings; False for losses on un-normalised ones
+    layer_norm : LayerNorm without affine parameters in front of the linear layer, which then has no bias
+        Zhai & Wu 2019, section 3.2.
+    bfloat16 : the trunk computes in it, by autocast; the linear layer in float32
     """
 
     def __init__(
@@ -141,12 +143,20 @@ def embed(
     device: str | torch.device = "cpu",
     desc: str | None = "embedding",
 ) -> np.ndarray:
-    """The outputs of `model` in evaluation mode for all images, in order: (N, ...) -> (N, D) float32.
+    """Compute the outputs of a model in evaluation mode for all images, in order.
 
-    images: uint8 (N, C, H, W), or whatever `preprocess` takes, such as cached features (N, F); may be a
-    read-only memory map, of which one batch at a time is read.
-    preprocess: a batch of `images` on `device` -> the model's input. desc: of the progress bar; None for none.
     The model is moved to `device`, and left in the mode (train or eval) that it came in.
+
+    Parameters
+    ----------
+    images : uint8 (N, C, H, W), or whatever `preprocess` takes, such as cached features (N, F)
+        May be a read-only memory map, of which one batch at a time is read.
+    preprocess : a batch of `images` on `device` -> the model's input
+    desc : of the progress bar; None for none
+
+    Returns
+    -------
+    (N, D) float32
     """
     if len(images) == 0:
         raise UsageError("there are no images to embed")

@@ -1,4 +1,4 @@
-"""Where the files of weights lie: in a package, in $DMLRC_DATA, or where a path says. Nothing here imports torch."""
+"""Trunks by name, and where their files of weights lie: answered without importing torch."""
 
 import glob
 import hashlib
@@ -74,13 +74,60 @@ BROUGHT = {
 """Files of weights that neither a library nor a package brings, by the name of the trunk: where they come from."""
 
 
+# Those of torchvision, and the files of their weights IMAGENET1K_V1.
+TORCHVISION = {
+    "squeezenet1_0": "squeezenet1_0-b66bff10.pth",
+    "googlenet": "googlenet-1378be20.pth",
+    "resnet18": "resnet18-f37072fd.pth",
+    "resnet50": "resnet50-0676ba61.pth",
+    "inception_v3": "inception_v3_google-0cc3c7bd.pth",
+}
+OWN = ("conv4", "bn_inception", "inception_v3_mixed7a")
+
+
+def names() -> list[str]:
+    """List our own trunks and torchvision's by name; "timm:NAME" is one more for every model of timm."""
+    return [*OWN, *TORCHVISION]
+
+
+def has_weights(name: str, weights: str | Path | None) -> bool:
+    """Tell whether `dmlrc.models.create_trunk` with these arguments would find its weights here, without a download."""
+    try:
+        if weights == "package":
+            package = packaged(name)
+            return package is not None and packaged_file(package).is_file()
+        if weights == "imagenet" and name.startswith(TIMM):
+            from dmlrc.models import from_timm  # it imports torch, for names that no study of ours has
+
+            return from_timm.downloaded_file(name) is not None
+        if weights == "imagenet" and name != "bn_inception":
+            return name in TORCHVISION and torchvision_file(name)[0].is_file()
+        return weights is None or find_weights(BN_INCEPTION_FILE if weights == "imagenet" else weights).exists()
+    except MissingDataError:
+        return False
+
+
+def to_bring() -> list[tuple[str, bool, str]]:
+    """List the files of weights that do not download themselves: name, whether it is here, how to get it."""
+    packages = [(Path(own.file).name, has_weights(name, "package"), own.how) for name, own in PACKAGED.items()]
+    files = [(file, has_weights(name, file), how) for name, (file, how) in BROUGHT.items()]
+    return [(file, here, how.strip("`")) for file, here, how in packages + files]
+
+
+def torchvision_file(name: str) -> tuple[Path, str]:
+    """Find where torchvision's ImageNet weights of a network lie once torch.hub has them, and their address."""
+    cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
+    hub = Path(os.environ.get("TORCH_HOME", f"{cache}/torch")).expanduser() / "hub"
+    return hub / "checkpoints" / TORCHVISION[name], f"https://download.pytorch.org/models/{TORCHVISION[name]}"
+
+
 def packaged(name: str) -> Packaged | None:
-    """The weights of this trunk that a package has; timm's names may end in a tag, the weights that they mean."""
+    """Find the weights of this trunk that a package has; timm's names may end in a tag, the weights that they mean."""
     return PACKAGED.get(name.partition(".")[0])
 
 
 def packaged_file(weights: Packaged) -> Path:
-    """The file of these weights: in its package, which is not imported, or unpacked from it, see `find_weights`.
+    """Find the file of these weights: in its package, which is not imported, or unpacked from it, see `find_weights`.
 
     Raises MissingDataError where neither is here.
     """
@@ -97,7 +144,7 @@ def packaged_file(weights: Packaged) -> Path:
 
 
 def weights_digest(weights: str | Path | None) -> str | None:
-    """The SHA-256 of a file of weights that is named by its path; None for weights that are told otherwise."""
+    """Compute the SHA-256 of a file of weights that is named by its path; None for weights that are told otherwise."""
     if weights in (None, "imagenet", "package"):
         return None
     try:
@@ -108,7 +155,7 @@ def weights_digest(weights: str | Path | None) -> str | None:
 
 
 def find_weights(path: str | Path) -> Path:
-    """The weight file at `path`, or at `path` inside the folder $DMLRC_DATA; a bare file name also one folder below."""
+    """Find the weight file at `path`, or inside the folder $DMLRC_DATA; a bare file name also one folder below."""
     path = Path(path)
     candidates = [path.expanduser()]
     if root := os.environ.get("DMLRC_DATA"):

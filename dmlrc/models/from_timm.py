@@ -36,8 +36,8 @@ class TimmTrunk(Trunk):
         made_for = network.pretrained_cfg
         size = tuple(made_for["input_size"][1:])
         super().__init__(name, network.head_hidden_size, size[0], mean or made_for["mean"], std or made_for["std"])
-        for each in ("mean", "std"):  # here they belong to the weights, so that the state_dict holds them too
-            self.register_buffer(each, getattr(self, each))
+        for buffer in ("mean", "std"):  # here they belong to the weights, so that the state_dict holds them too
+            self.register_buffer(buffer, getattr(self, buffer))
         self.network = network
         self.only_size = size if made_for["fixed_input_size"] else None
 
@@ -55,27 +55,27 @@ class TimmTrunk(Trunk):
         return dict(self.network.named_children())  # its pooling is one of them
 
     def pool(self, maps: Tensor) -> Tensor:
-        """What `feature_maps` gives -> (B, out_features), by the network's own pooling."""
+        """Pool what `feature_maps` gives -> (B, out_features), by the network's own pooling."""
         return self.network.forward_head(maps)
 
 
-def create(name: str, weights: str | Path | None) -> TimmTrunk:
-    """The trunk "timm:NAME", see `dmlrc.models.create_trunk`."""
+def create_timm_trunk(name: str, weights: str | Path | None) -> TimmTrunk:
+    """Make the trunk "timm:NAME", see `dmlrc.models.create_trunk`."""
     network = _network(name, pretrained=weights == "imagenet")
     if weights is None or weights == "imagenet":
         return TimmTrunk(name, network)
     if weights == "package":
-        found = packaged(name)
-        path = packaged_file(found)
-        weight_files.load(network, _headless(packaged_state(path, found, network), network), path, name)
-        return TimmTrunk(name, network, found.mean, found.std)
+        package = packaged(name)
+        path = packaged_file(package)
+        weight_files.load_weights(network, _headless(packaged_state(path, package, network), network), path, name)
+        return TimmTrunk(name, network, package.mean, package.std)
     path = find_weights(weights)
-    weight_files.load(network, _headless(weight_files.read(path), network), path, name)
+    weight_files.load_weights(network, _headless(weight_files.read_weights(path), network), path, name)
     return TimmTrunk(name, network)
 
 
 def image_size(name: str) -> int:
-    """The side, in pixels, of the images that timm's weights of a trunk were made for.
+    """Find the side, in pixels, of the images that timm's weights of a trunk were made for.
 
     Raises UsageError for a name that timm does not know.
     """
@@ -86,7 +86,7 @@ def image_size(name: str) -> int:
 
 
 def packaged_state(path: Path, weights: Packaged, network: nn.Module) -> dict[str, Tensor]:
-    """A package's tensors under timm's names, a classifier included where the file has one.
+    """Read a package's tensors under timm's names, a classifier included where the file has one.
 
     Raises DmlrcError for a file that is another.
     """
@@ -94,19 +94,16 @@ def packaged_state(path: Path, weights: Packaged, network: nn.Module) -> dict[st
         raise DmlrcError(
             f"{path} is not the file that {weights.package} {weights.version} has: get it again, {weights.how}"
         )
-    tensors = [tensor for name, tensor in weight_files.read(path).items() if not name.endswith("num_batches_tracked")]
+    tensors = [
+        tensor for name, tensor in weight_files.read_weights(path).items() if not name.endswith("num_batches_tracked")
+    ]
     names = [name for name in network.state_dict() if not name.endswith("num_batches_tracked")]
     heads = [f"{classifier}.{kind}" for classifier in _classifiers(network) for kind in ("weight", "bias")]
     return dict(zip(names + heads[: len(tensors) - len(names)], tensors, strict=True))
 
 
-def is_downloaded(name: str) -> bool:
-    """Whether timm's weights of a trunk are on this machine already."""
-    return _stored(name) is not None
-
-
-def _stored(name: str) -> Path | None:
-    """The file of timm's weights of a trunk, if it is on this machine already."""
+def downloaded_file(name: str) -> Path | None:
+    """Find the file of timm's weights of a trunk, if it is on this machine already."""
     import timm
     from huggingface_hub import try_to_load_from_cache
 
@@ -117,14 +114,8 @@ def _stored(name: str) -> Path | None:
         return file if wanted.url and file.exists() else None
     repository, _, revision = wanted.hf_hub_id.partition("@")
     files = [wanted.hf_hub_filename] if wanted.hf_hub_filename else ["model.safetensors", "pytorch_model.bin"]
-    found = (try_to_load_from_cache(repository, file, revision=revision or None) for file in files)
-    return next((Path(file) for file in found if isinstance(file, str)), None)
-
-
-def _check_stored(name: str) -> None:
-    """Raise DmlrcError for a stored file that has been damaged: the Hub's cache names the content by its SHA-256."""
-    if (file := _stored(name)) and len(digest := file.resolve().name) == 64:
-        weight_files.check(file, digest, "remove it and what it links to, it will be downloaded again")
+    cached = (try_to_load_from_cache(repository, file, revision=revision or None) for file in files)
+    return next((Path(file) for file in cached if isinstance(file, str)), None)
 
 
 def _check(name: str) -> None:
@@ -152,7 +143,8 @@ def _network(name: str, pretrained: bool) -> nn.Module:
     repository, url = bare.pretrained_cfg.get("hf_hub_id"), bare.pretrained_cfg.get("url")
     if not repository and not url:
         raise UsageError(f"timm has no weights of {name}: leave weights out, or give the path of a state_dict")
-    _check_stored(name)
+    if (file := downloaded_file(name)) and len(digest := file.resolve().name) == 64:  # the Hub's cache: its SHA-256
+        weight_files.check_digest(file, digest, "remove it and what it links to, it will be downloaded again")
     try:
         return timm.create_model(name.removeprefix(TIMM), pretrained=True, num_classes=0)
     except Exception as error:  # of whatever library does the download

@@ -34,7 +34,7 @@ class Head(nn.Module):
         return self.layers(maps)
 
 
-def split(trunk: Trunk, layer: str) -> tuple[Stem, Head]:
+def split_trunk(trunk: Trunk, layer: str) -> tuple[Stem, Head]:
     """Cut a trunk in front of a layer: `head(stem(images))` is `trunk(images)`, with the trunk's own layers.
 
     layer: a name in `trunk.chain`, with those of the nested layers after dots: "features.12" is the last fire module
@@ -64,14 +64,14 @@ def split(trunk: Trunk, layer: str) -> tuple[Stem, Head]:
 
 @torch.no_grad()
 def _is_whole(trunk: Trunk, stem: Stem, head: Head) -> bool:
-    """Whether the halves do to an image what the trunk does to it."""
+    """Tell whether the halves do to an image what the trunk does to it."""
     training = trunk.training
     trunk.eval()
     image = torch.rand(1, 3, trunk.image_size, trunk.image_size, generator=torch.Generator().manual_seed(0))
     try:
-        found, expected = head(stem(image)), trunk(image)
+        joined, expected = head(stem(image)), trunk(image)
     except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError):  # shapes that do not fit
         return False
     finally:
         trunk.train(training)
-    return found.shape == expected.shape and bool((found - expected).abs().max() <= 1e-4 * expected.abs().max())
+    return joined.shape == expected.shape and bool((joined - expected).abs().max() <= 1e-4 * expected.abs().max())

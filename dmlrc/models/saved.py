@@ -33,7 +33,7 @@ Weights = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class Configuration:
-    """What a saved model is made of, and what it was trained for.
+    """Configuration of a saved model: what it is made of, and was trained for.
 
     trunk, weights, frozen_trunk, train_from, freeze_batch_norm, embedding_dim, layer_norm, image_size, crop_size: as in
     `dmlrc.protocol.Protocol`. normalize: whether its loss was on embeddings of length 1. side, channels, square: how an
@@ -78,7 +78,7 @@ class RetrievalModel(nn.Module):
         elif given.freeze_batch_norm:
             trunk = freeze_batch_norm(trunk)
         if given.train_from:
-            self.stem, trunk = partial.split(trunk, given.train_from)
+            self.stem, trunk = partial.split_trunk(trunk, given.train_from)
         self.models = nn.ModuleList(
             EmbeddingModel(copy.deepcopy(trunk), given.embedding_dim, given.normalize, given.layer_norm)
             for _ in weights

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from dmlrc.errors import MissingDataError, UsageError, unknown
 from dmlrc.models import from_timm, weight_files
-from dmlrc.models.available import TORCHVISION
 from dmlrc.models.base import Trunk
 from dmlrc.models.bn_inception import BNInception
 from dmlrc.models.conv4 import Conv4
@@ -20,8 +19,10 @@ from dmlrc.models.files import (
     MIXED7A_SHA256,
     PACKAGED,
     TIMM,
+    TORCHVISION,
     find_weights,
     packaged,
+    torchvision_file,
 )
 
 # What torchvision's pretrained networks expect of RGB in [0, 1].
@@ -86,7 +87,7 @@ TRUNKS: dict[str, Callable[[], Trunk]] = {
 
 
 def fixed_trunk(name: str, weights: str | Path | None = None) -> Trunk:
-    """A trunk that is the same in every process: as `create_trunk`, random weights those of seed 0."""
+    """Make a trunk that is the same in every process: as `create_trunk`, random weights those of seed 0."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return create_trunk(name, weights)
@@ -95,17 +96,25 @@ def fixed_trunk(name: str, weights: str | Path | None = None) -> Trunk:
 def create_trunk(name: str, weights: str | Path | None = None) -> Trunk:
     """Make a trunk: a module that turns images (B, 1 or 3, H, W), RGB in [0, 1], into features (B, trunk.out_features).
 
-    name: one of `names()`, or "timm:NAME" with any name that timm has.
-    weights: None for a random initialisation (torch's global generator); "imagenet" for torchvision's
-    IMAGENET1K_V1 weights or those of timm, downloaded once into the cache of torch or of the Hugging Face Hub;
-    "package" for those that a Python package brings, of `files.PACKAGED`; or the path of a state_dict file,
-    see `find_weights`. The file is read with `weights_only=True` and must fit exactly; only the classifiers, which a
-    trunk does not have, are left out. BN-Inception's ImageNet weights have no official download: "imagenet" takes the
-    file bn_inception-52deb4733.pth from the folder $DMLRC_DATA. Those of Inception-v3 up to Mixed_7a are a file too,
-    which is given by its name, inception_v3_mixed7a.pth: its BatchNorm is to be frozen where the trunk trains.
+    Parameters
+    ----------
+    name : one of `names()`, or "timm:NAME" with any name that timm has
+    weights : None, "imagenet", "package" or a path
+        None: a random initialisation by torch's global generator. "imagenet": torchvision's IMAGENET1K_V1 weights or
+        those of timm, downloaded once into the cache of torch or of the Hugging Face Hub; BN-Inception's, which have no
+        official download, are the file bn_inception-52deb4733.pth in the folder $DMLRC_DATA. "package": those that a
+        Python package brings, of `files.PACKAGED`. A path: that of a state_dict, see `find_weights`, read with
+        `weights_only=True`; it must fit exactly, but for the classifiers, which a trunk does not have. The BatchNorm of
+        Inception-v3 up to Mixed_7a, whose weights are the file inception_v3_mixed7a.pth, is to be frozen in training.
 
-    Raises UsageError for an unknown name or weights that the trunk does not have, MissingDataError for a file
-    that is not there or cannot be downloaded, DmlrcError for one that is damaged or does not fit.
+    Raises
+    ------
+    UsageError
+        For an unknown name or weights that the trunk does not have.
+    MissingDataError
+        For a file that is not there or cannot be downloaded.
+    DmlrcError
+        For a file that is damaged or does not fit.
     """
     if not isinstance(name, str):
         raise unknown("trunk", name, TRUNKS)
@@ -114,16 +123,16 @@ def create_trunk(name: str, weights: str | Path | None = None) -> Trunk:
     if weights == "package" and not packaged(name):
         raise UsageError(f"{name} has no weights 'package', only {' and '.join(PACKAGED)} have")
     if name.startswith(TIMM):
-        return from_timm.create(name, weights)
+        return from_timm.create_timm_trunk(name, weights)
     if name not in TRUNKS:
         raise unknown("trunk", name, TRUNKS)
     trunk = TRUNKS[name]()
     if weights is not None:
         path = _imagenet_file(name) if weights == "imagenet" else find_weights(weights)
         _check_known(name, path)
-        state = weight_files.read(path)
-        kept = {each: value for each, value in state.items() if each.split(".")[0] not in HEAD}
-        weight_files.load(trunk, kept, path, name)
+        state = weight_files.read_weights(path)
+        kept = {key: value for key, value in state.items() if key.split(".")[0] not in HEAD}
+        weight_files.load_weights(trunk, kept, path, name)
     return trunk
 
 
@@ -144,7 +153,7 @@ def _imagenet_file(name: str) -> Path:
                 f"the ImageNet weights of bn_inception have no official download: put {BN_INCEPTION_FILE}, the file of "
                 "pretrained-models.pytorch, into the folder $DMLRC_DATA, or pass its path as weights"
             ) from None
-    path, url = _torchvision_file(name)
+    path, url = torchvision_file(name)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -159,22 +168,14 @@ def _imagenet_file(name: str) -> Path:
 def _check_known(name: str, path: Path) -> None:
     """Raise DmlrcError for a file that has the name of a trunk's known weights and is another."""
     if name == "inception_v3_mixed7a" and path.name == MIXED7A_FILE:
-        weight_files.check(path, MIXED7A_SHA256, "get it again, or give yours another name")
+        weight_files.check_digest(path, MIXED7A_SHA256, "get it again, or give yours another name")
     if name not in TORCHVISION:
         return
-    official, url = _torchvision_file(name)
+    official, url = torchvision_file(name)
     if path.name == official.name:
-        weight_files.check(path, _checksum(path), f"remove it and get {url} again")
+        weight_files.check_digest(path, _checksum(path), f"remove it and get {url} again")
 
 
 def _checksum(path: Path) -> str:
     """The start of their SHA-256, with which the names of torchvision's files end."""
     return path.stem.rsplit("-", 1)[1]
-
-
-def _torchvision_file(name: str) -> tuple[Path, str]:
-    """Where torchvision's ImageNet weights of a network lie once they are downloaded, and their address."""
-    from torchvision import models
-
-    url = models.get_model_weights(name)["IMAGENET1K_V1"].url
-    return Path(torch.hub.get_dir()) / "checkpoints" / url.rsplit("/", 1)[1], url

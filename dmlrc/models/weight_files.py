@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from dmlrc.errors import DmlrcError
 
 
-def read(path: Path) -> dict[str, Tensor]:
-    """The state_dict in a file that torch.save wrote, or in a .safetensors file. Never runs code of the file.
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Read the state_dict of a file that torch.save wrote, or in a .safetensors file. Never runs code of the file.
 
     The checksums that torch.save writes are compared here, since torch.load does not: with one bit flipped it would
     give other weights without a word.
@@ -36,11 +36,11 @@ def read(path: Path) -> dict[str, Tensor]:
     return state
 
 
-def check(path: Path, sha256: str, way_out: str) -> None:
+def check_digest(path: Path, sha256: str, way_out: str) -> None:
     """Raise DmlrcError unless the file's SHA-256 begins with these hexadecimal digits."""
     with path.open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-    if not found.startswith(sha256):
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    if not digest.startswith(sha256):
         raise DmlrcError(f"{path} is damaged or another file, its SHA-256 does not begin with {sha256}: {way_out}")
 
 
@@ -54,7 +54,7 @@ def _check_zip(path: Path) -> None:
             raise ValueError(f"{bad} does not fit its checksum")
 
 
-def load(network: nn.Module, state: dict[str, Tensor], path: Path, name: str) -> None:
+def load_weights(network: nn.Module, state: dict[str, Tensor], path: Path, name: str) -> None:
     """Load a state_dict strictly; path and name say in the error what does not fit what."""
     try:
         # A plain dict does not name the version of its layers, so that an old file may lack `num_batches_tracked`.

@@ -31,4 +31,4 @@ if __name__ == "__main__":
     if name not in MADE:
         raise SystemExit(str(unknown("data set of features", name, MADE)))
     photographs, given = MADE[name]
-    features.write(make(name, data.load(photographs), given), features.folder(name))
+    features.write_features(make(name, data.load(photographs), given), features.feature_folder(name))

@@ -21,7 +21,7 @@ They stand in `studies.toml` in the folder of the project, a table each. Only `l
     like = "cub200-2010-depths/squeezenet-last-block"     # where the end of the trunk trains
     trunk = "timm:tf_efficientnet_lite0"
     weights = "package"
-    train_from = "blocks.6"             # from this layer on, see `dmlrc.models.split`
+    train_from = "blocks.6"             # from this layer on, see `dmlrc.models.split_trunk`
 
 Any other setting of `dmlrc.protocol.Protocol` may stand there too (embedding_dim = 512, lr = 1e-4, optimizer = "adam");
 it holds for all methods but those that have one of their own.

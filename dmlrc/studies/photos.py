@@ -50,14 +50,14 @@ def look(path: str) -> Photos:
     """What is in a folder with one sub-folder a class; the images are not opened.
 
     Raises UsageError for too few classes, none with two images, or a name that is no text, and as
-    `dmlrc.data.folder.read` does.
+    `dmlrc.data.folder.read_class_folders` does.
     """
     home = folder_path(f"folder:{path}")
     try:
         str(home).encode()
     except UnicodeEncodeError as error:
         raise UsageError(f"the name of folder {str(home)!a} is no valid text (UTF-8): rename it") from error
-    listing = class_folders.read(home)
+    listing = class_folders.read_class_folders(home)
     counts = np.bincount(listing.labels, minlength=len(listing.class_names)).tolist()
     found = Photos(home, dict(zip(listing.class_names, counts, strict=True)), class_folders.left_out(home))
     if found.folds < 2:

@@ -32,7 +32,7 @@ LR_DECAYS = ("none", "linear")
 
 @dataclass(frozen=True)
 class FoldRun:
-    """What tells the runs of a trial apart: fold, seed, and images (indices into the source).
+    """Settings that tell the runs of a trial apart: fold, seed, and images (indices into the source).
 
     targets: (len(train),) int, what the loss sees in the place of the labels of the training images, if anything.
     """
@@ -45,8 +45,8 @@ class FoldRun:
 
 
 @dataclass
-class Run:
-    """What one training run gave.
+class TrainingRun:
+    """Outcome of one training run.
 
     curve: one row an evaluation (step, mean training loss since the last row, metrics on the validation fold, and as
     "train_..." on the training images).
@@ -74,7 +74,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Task:
-    """What the runs of a trial share: a method with its hyperparameters, the images, and how it is trained.
+    """Settings that the runs of a trial share: a method with its hyperparameters, the images, and how it is trained.
 
     labels: (N,) of all images. make_model builds the untrained model. params: hyperparameters of this trial.
     """
@@ -87,7 +87,7 @@ class Task:
     protocol: Protocol
 
 
-def train(folds: Sequence[FoldRun], task: Task) -> list[Run]:
+def train(folds: Sequence[FoldRun], task: Task) -> list[TrainingRun]:
     """Train a model on each fold until its validation MAP@R has not risen for over `patience` epochs; keep the best.
 
     Without validation, train for `max_epochs` and keep the last weights. A run whose loss or embeddings are not finite
@@ -106,8 +106,8 @@ def train(folds: Sequence[FoldRun], task: Task) -> list[Run]:
     return runs
 
 
-def _train_together(folds: Sequence[FoldRun], task: Task) -> list[Run]:
-    runs = [Run(fold.fold, fold.seed) for fold in folds]
+def _train_together(folds: Sequence[FoldRun], task: Task) -> list[TrainingRun]:
+    runs = [TrainingRun(fold.fold, fold.seed) for fold in folds]
     with torch.random.fork_rng(), _chance_of_its_own():
         try:
             _train(runs, folds, task)
@@ -135,7 +135,7 @@ def _chance_of_its_own() -> Iterator[None]:
         random.setstate(states[1])
 
 
-def _train(runs: Sequence[Run], folds: Sequence[FoldRun], task: Task) -> None:
+def _train(runs: Sequence[TrainingRun], folds: Sequence[FoldRun], task: Task) -> None:
     protocol, clock = task.protocol, time.perf_counter()
     learners = [Learner(run, fold, task) for run, fold in zip(runs, folds, strict=True)]
     trainer = Trainer(learners, task)
@@ -160,7 +160,7 @@ def _train(runs: Sequence[Run], folds: Sequence[FoldRun], task: Task) -> None:
 class Learner:
     """A model in training on a fold, with what is its own: loss, batches, random numbers."""
 
-    def __init__(self, run: Run, fold: FoldRun, task: Task):
+    def __init__(self, run: TrainingRun, fold: FoldRun, task: Task):
         self.run, self.fold, self.task = run, fold, task
         method, protocol, device = task.method, task.protocol, task.source.device
         targets = task.labels[fold.train] if fold.targets is None else fold.targets
@@ -179,7 +179,9 @@ class Learner:
         layout = batch_layout(method, len(classes))
         sampler, rng = method.sampler or protocol.sampler, np.random.default_rng(fold.seed)
         with self.watched():
-            self.sampler = batches.create(sampler, targets, *layout, rng, lambda: self.embed(fold.train).cpu().numpy())
+            self.sampler = batches.create_sampler(
+                sampler, targets, *layout, rng, lambda: self.embed(fold.train).cpu().numpy()
+            )
         self.iterations = protocol.iterations_per_epoch or max(1, len(targets) // (layout[0] * layout[1]))
         self.generator = torch.Generator(device).manual_seed(fold.seed)
 
@@ -194,7 +196,7 @@ class Learner:
             raise
 
     def batches(self, iterations: int) -> Iterator[tuple[np.ndarray, Tensor, Tensor]]:
-        """Of each batch the positions in the fold's training images (B,), the model's input (B, ...), the targets (B,).
+        """Yield of each batch positions in the fold's training images (B,), the model's input (B, ...), targets (B,).
 
         Many batches are drawn and looked up at once, which takes a fraction of the time.
         """
@@ -218,7 +220,7 @@ class Learner:
         return value
 
     def embed(self, images: np.ndarray) -> Tensor:
-        return embed(self.model, self.task.source, images)
+        return embed_images(self.model, self.task.source, images)
 
     def check_losses(self) -> None:
         with self.watched():
@@ -266,7 +268,7 @@ class Trainer:
         groups = _merged([group for learner in learners for group in param_groups(learner)])
         self.weights = [weight for group in groups for weight in group["params"]]
         name = task.method.optimizer or task.protocol.optimizer
-        self.optimizer = optimizers.create(name, groups, task.protocol.momentum)
+        self.optimizer = optimizers.create_optimizer(name, groups, task.protocol.momentum)
 
     def warm_up(self, epochs: int) -> None:
         """Train for some epochs all but the trunks."""
@@ -324,7 +326,7 @@ class Trainer:
 
 
 def by_graphs(task: Task) -> bool:
-    """Whether models train as a `Graph` each: networks on a GPU; a linear layer has hardly a kernel."""
+    """Tell whether models train as a `Graph` each: networks on a GPU; a linear layer has hardly a kernel."""
     return task.source.device.type == "cuda" and not task.protocol.frozen_trunk
 
 
@@ -347,7 +349,7 @@ class Graph:
 
 
 class _Projection(nn.Module):
-    """What of a model is a graph: its embeddings before they are normalised."""
+    """Part of a model that is a graph: its embeddings before they are normalised."""
 
     def __init__(self, model: EmbeddingModel):
         super().__init__()
@@ -397,7 +399,7 @@ def check_batches(
     its own layout: in fewer classes with more images it would be another level under its name.
     """
     own = (method.classes_per_batch, method.images_per_class)
-    is_varied = len({each.images_per_class for each in beside if each.row == method.row}) > 1
+    is_varied = len({other.images_per_class for other in beside if other.row == method.row}) > 1
     for fold in splits.folds:
         targets = labels[fold.train]
         if protocol.meta_classes:
@@ -405,7 +407,7 @@ def check_batches(
         classes, targets = np.unique(targets, return_inverse=True)
         layout = own if is_varied else batch_layout(method, len(classes))
         nowhere = np.zeros((len(targets), 2), np.float32)
-        batches.create(method.sampler or protocol.sampler, targets, *layout, 0, lambda nowhere=nowhere: nowhere)
+        batches.create_sampler(method.sampler or protocol.sampler, targets, *layout, 0, lambda nowhere=nowhere: nowhere)
 
 
 def check_pairs(labels: np.ndarray, splits: Splits, validates: bool) -> None:
@@ -419,7 +421,7 @@ def check_pairs(labels: np.ndarray, splits: Splits, validates: bool) -> None:
 
 
 def param_groups(learner: Learner) -> list[dict[str, Any]]:
-    """Those of trunk, embedder and loss that have weights, each with its rate and weight decay, for the optimiser.
+    """Group the weights of trunk, embedder and loss, each with its rate and weight decay, for the optimiser.
 
     A hyperparameter LEARNING_RATE stands for both rates of the protocol, of the trunk and of what is new;
     LOSS_WEIGHTS_LR is the rate of the loss's weights, which otherwise have that of the embedder.
@@ -443,7 +445,7 @@ def param_groups(learner: Learner) -> list[dict[str, Any]]:
 
 
 def rate_factor(protocol: OptimisationSettings, epoch: int) -> float:
-    """What all rates are multiplied by in an epoch, counted from 1.
+    """Factor of all rates in an epoch, counted from 1.
 
     A tenth for each of `lr_steps` that has passed; with linear decay from 1 in the first epoch down to one
     max_epochs-th in the last, so that it would be 0 in the one after it.
@@ -455,7 +457,7 @@ def rate_factor(protocol: OptimisationSettings, epoch: int) -> float:
 
 
 @torch.no_grad()
-def embed(model: nn.Module, source: Source, indices: np.ndarray) -> Tensor:
+def embed_images(model: nn.Module, source: Source, indices: np.ndarray) -> Tensor:
     """Embeddings (N, D) of the images at these indices, in evaluation mode, on the source's device.
 
     Raises DivergedError if one of them is not finite, or larger than the metrics take.

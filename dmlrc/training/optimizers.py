@@ -59,7 +59,7 @@ Optimizer = RMSprop | torch.optim.Optimizer
 NAMES = ("rmsprop", "sgd", "adam", "adamw")
 
 
-def create(name: str, param_groups: Sequence[dict[str, Any]], momentum: float) -> Optimizer:
+def create_optimizer(name: str, param_groups: Sequence[dict[str, Any]], momentum: float) -> Optimizer:
     """The optimiser of this name, one of NAMES; Adam and AdamW have no use for momentum. UsageError for another one."""
     if name not in NAMES:
         raise unknown("optimizer", name, NAMES)

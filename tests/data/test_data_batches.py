@@ -21,7 +21,7 @@ def embeddings(count, dim=6, seed=0):
 
 def test_an_unknown_sampler_is_named_with_the_nearest_one():
     with pytest.raises(UsageError, match="unknown sampler 'spc-r': did you mean 'spc_r'"):
-        batches.create("spc-r", np.arange(8) // 2, 4, 2, 0, lambda: None)
+        batches.create_sampler("spc-r", np.arange(8) // 2, 4, 2, 0, lambda: None)
 
 
 def samplers(labels, rng):
@@ -328,5 +328,5 @@ def test_bad_input(make, message):
 
 def test_episodes_take_labels_as_a_list():
     labels = [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]
-    drawn = batches.create("episodes", labels, 2, 4, 0, lambda: None).draw(3)
+    drawn = batches.create_sampler("episodes", labels, 2, 4, 0, lambda: None).draw(3)
     assert drawn.shape == (3, 8)

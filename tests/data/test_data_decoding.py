@@ -30,12 +30,6 @@ def saved(tmp_path, pixels, suffix, **options):
         (65_535, np.uint16, ".png"),
         (65_535, np.uint16, ".tif"),
         (65_535, np.uint16, ".pgm"),
-        (65_535, np.int32, ".tif"),
-        (255, np.int32, ".tif"),
-        (2**31 - 1, np.int32, ".tif"),
-        (1, np.float32, ".tif"),
-        (255, np.float32, ".tif"),
-        (65_535, np.float32, ".tif"),
     ],
 )
 def test_a_gradient_is_the_same_gradient_at_every_depth(tmp_path, white, dtype, suffix):
@@ -110,30 +104,10 @@ def test_16_bit_colours(tmp_path):
     assert (abs(got[1] - np.arange(256)[::-1]) <= 1).all()
 
 
-def test_unsigned_32_bit_integers_above_the_signed_range(tmp_path):
-    pixels = (np.tile(RAMP, (256, 1)) * (2**32 - 1)).astype(np.uint32)
-    file = tmp_path / "a.tif"
-    Image.fromarray(pixels.view(np.int32)).save(file)
-    signed = struct.pack("<HHII", 339, 3, 1, 2)  # the tag "sample format" with its value, which PIL always writes so
-    content = file.read_bytes()
-    assert signed in content
-    file.write_bytes(content.replace(signed, struct.pack("<HHII", 339, 3, 1, 1)))
-    assert (abs(decode(file, Form(256))[0, 0].astype(int) - np.arange(256)) <= 1).all()
-
-
-@pytest.mark.parametrize(
-    ("pixels", "message"),
-    [
-        (np.array([0.0, -0.5], np.float32), "run from -0.5 to 0"),
-        (np.array([0.0, np.nan], np.float32), "nan"),
-        (np.array([0.0, np.inf], np.float32), "to inf"),
-        (np.array([0.0, 1e6], np.float32), r"to 1e\+06"),
-        (np.array([-1, 5], np.int32), "from -1 to 5"),
-    ],
-)
-def test_pixels_without_a_range_are_refused(tmp_path, pixels, message):
-    with pytest.raises(DmlrcError, match=message):
-        decode(saved(tmp_path, pixels, ".tif"), Form(8))
+@pytest.mark.parametrize("dtype", [np.int32, np.float32])
+def test_pixels_of_32_bits_are_refused(tmp_path, dtype):
+    with pytest.raises(DmlrcError, match=r"\(its pixels have 32 bits, .*: save it with 8 or 16\)"):
+        decode(saved(tmp_path, np.ones(8, dtype), ".tif"), Form(8))
 
 
 @pytest.mark.parametrize("shape", [(1, 20_000), (20_000, 1), (3, 30_000)])

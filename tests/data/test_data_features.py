@@ -27,8 +27,8 @@ def photographs():
 def test_what_is_made_written_and_read_are_the_features_of_the_frozen_trunk_by_class(tmp_path):
     images, given = photographs(), CONV4.trunk_input
     made = feature_sets.make("small", images, given)
-    features.write(made, tmp_path / "small")
-    found = features.read("small", tmp_path / "small")
+    features.write_features(made, tmp_path / "small")
+    found = features.load_features("small", tmp_path / "small")
     of_all = inputs.frozen_features(images, given, inputs.device())
     assert found.labels.tolist() == [0, 0, 0, 1, 1, 2, 2]
     assert np.array_equal(found.features, of_all[[1, 3, 6, 2, 5, 0, 4]].astype(np.float16))
@@ -47,7 +47,7 @@ def test_grocery_is_whole_and_trains_without_a_photograph(grocery):
 
 
 def test_grocery_comes_with_its_licence_its_authors_and_the_command_that_makes_it(grocery):
-    folder = features.folder("grocery-lite0")
+    folder = features.feature_folder("grocery-lite0")
     assert "MIT License" in (folder / "LICENSE.txt").read_text()
     readme = (folder / "README.md").read_text()
     assert "Klasson" in readme

@@ -455,7 +455,7 @@ def test_the_cache_lies_where_the_environment_says_or_in_the_users_and_never_in_
 def test_a_cache_that_cannot_be_written(root, grocery, tmp_path, monkeypatch):
     (tmp_path / "occupied").write_text("")
     monkeypatch.setenv("DMLRC_CACHE", str(tmp_path / "occupied"))
-    with pytest.raises(DmlrcError, match=r"cannot be written to .*occupied .*: set DMLRC_CACHE"):
+    with pytest.raises(DmlrcError, match=r"the cache .*occupied.* cannot be written .*set DMLRC_CACHE"):
         data.load("grocery")
 
 
@@ -487,7 +487,7 @@ def test_computed_arrays_are_made_once(tmp_path):
         calls.append(1)
         return np.arange(6.0).reshape(2, 3)
 
-    arrays = [cache.computed("features-x.npy", make) for _ in range(2)]
+    arrays = [cache.cached_array("features-x.npy", make) for _ in range(2)]
     assert len(calls) == 1
     assert all(np.array_equal(array, np.arange(6.0).reshape(2, 3)) for array in arrays)
 
@@ -500,7 +500,7 @@ def test_streamed_arrays_are_written_some_rows_at_a_time_and_once(tmp_path):
             calls.append(start)
             yield rows[start : start + 2]
 
-    arrays = [cache.streamed("maps-x.npy", rows.shape, "<f2", make) for _ in range(2)]
+    arrays = [cache.cached_rows("maps-x.npy", rows.shape, "<f2", make) for _ in range(2)]
     assert calls == [0, 2, 4]
     for array in arrays:
         assert isinstance(array, np.memmap)

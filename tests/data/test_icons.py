@@ -62,11 +62,11 @@ def test_what_is_packed_is_written_and_read(tmp_path):
     rng = np.random.default_rng(0)
     images = rng.integers(0, 16, (3, 5, 32, 32), dtype=np.uint8)
     images[0, 1], images[2, 4] = images[0, 0], images[0, 0]
-    packed = icon_set.pack(["a", "b", "c"], images)
+    packed = icon_set.pack_icons(["a", "b", "c"], images)
     assert [row[:2] for row in packed.rows] == [("a", "a")] * 4 + [("a", "c")] * 4 + [("b", "b")] * 5
     assert [row[2] for row in packed.rows[:4]] == ["baseline", "round", "sharp", "twotone"]
-    icons.write(packed, tmp_path / "icons")
-    found = icons.read(tmp_path / "icons")
+    icons.write_icons(packed, tmp_path / "icons")
+    found = icons.read_icons(tmp_path / "icons")
     assert found.rows == packed.rows
     assert np.array_equal(found.greys, packed.greys)
     assert np.array_equal(found.greys[4:8], images[2, :4])
@@ -108,7 +108,7 @@ def test_icons_are_the_bytes_that_were_drawn(drawn):
 
 
 def test_pixels_are_those_of_the_icons_that_the_rows_name():
-    stored = icons.read(icons.FOLDER)
+    stored = icons.read_icons(icons.FOLDER)
     place = stored.rows.index(("fiber-manual-record", "fiber-manual-record", "baseline"))
     circle = icon_set.greys('<circle cx="12" cy="12" r="8"/>')
     assert np.abs(stored.greys[place].astype(int) - circle).max() <= 1

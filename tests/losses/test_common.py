@@ -76,11 +76,12 @@ def test_unit_is_normalize(dim):
     x = torch.randn(5, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     x[2] *= 1e-3
     weights = torch.randn(5, 7, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    torch.testing.assert_close(common.unit(x, dim), F.normalize(x, dim=dim), rtol=1e-14, atol=0)
+    torch.testing.assert_close(common.unit_length(x, dim), F.normalize(x, dim=dim), rtol=1e-14, atol=0)
     torch.testing.assert_close(
-        gradient(lambda x: common.unit(x, dim), x, weights), gradient(lambda x: F.normalize(x, dim=dim), x, weights)
+        gradient(lambda x: common.unit_length(x, dim), x, weights),
+        gradient(lambda x: F.normalize(x, dim=dim), x, weights),
     )
-    assert torch.equal(common.unit(torch.zeros(3, 4), dim), torch.zeros(3, 4))
+    assert torch.equal(common.unit_length(torch.zeros(3, 4), dim), torch.zeros(3, 4))
 
 
 # --- identical embeddings ---

@@ -60,7 +60,7 @@ def score(glyphs, model):
     """MAP@R on the test classes."""
     source, labels, member = glyphs
     test = np.setdiff1d(np.arange(len(labels)), member.train)
-    return metrics.evaluate(training.embed(model, source, test), labels[test], names=("map_at_r",))["map_at_r"]
+    return metrics.evaluate(training.embed_images(model, source, test), labels[test], names=("map_at_r",))["map_at_r"]
 
 
 def gain(glyphs, method, protocol=PROTOCOL):

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dmlrc.errors import DivergedError, UsageError
-from dmlrc.metrics.clustering import clusters, evaluate, pairwise_f1
+from dmlrc.metrics.clustering import clustering_scores, find_clusters, pairwise_f1
 
 assignments = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=12)
 
@@ -41,8 +41,8 @@ def test_scores_of_separate_blobs_and_of_their_mixture():
 
     for spread in (0.1, 2.0):
         embeddings, labels = blobs(spread=spread)
-        found = clusters(embeddings, k=6, seed=3)
-        scores = evaluate(embeddings, labels, seed=3)
+        found = find_clusters(embeddings, k=6, seed=3)
+        scores = clustering_scores(embeddings, labels, seed=3)
         assert scores["nmi"] == pytest.approx(homogeneity_completeness_v_measure(labels, found)[2])
         (_, wrong), (missed, right) = pair_confusion_matrix(labels, found)
         assert scores["f1"] == pytest.approx(2 * right / (2 * right + wrong + missed))
@@ -50,7 +50,7 @@ def test_scores_of_separate_blobs_and_of_their_mixture():
 
 def test_perfect_clusters_score_one():
     labels = np.repeat([0, 1], [3, 7])
-    scores = evaluate(100.0 * np.eye(2)[labels], labels)
+    scores = clustering_scores(100.0 * np.eye(2)[labels], labels)
     assert scores == pytest.approx({"nmi": 1.0, "f1": 1.0})
 
 
@@ -60,7 +60,7 @@ def test_no_nmi_is_above_one():
 
     labels = np.random.default_rng(4).integers(0, 8, 40)
     assert normalized_mutual_info_score(labels, labels) > 1
-    found = [evaluate(100.0 * np.eye(8)[labels], labels, seed=seed)["nmi"] for seed in range(60)]
+    found = [clustering_scores(100.0 * np.eye(8)[labels], labels, seed=seed)["nmi"] for seed in range(60)]
     assert max(found) == 1.0
 
 
@@ -72,28 +72,30 @@ def test_nmi_of_random_embeddings_is_the_chance_level(classes, images):
     embeddings = rng.normal(size=(classes * images, 64))
     embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
     labels = rng.permutation(np.arange(classes * images) % classes)
-    scores = evaluate(embeddings, labels)
+    scores = clustering_scores(embeddings, labels)
     assert scores["nmi"] == pytest.approx(1 - np.log(images) / np.log(classes), abs=0.02)
     assert scores["f1"] < 0.02
 
 
 def test_the_seed_decides():
     embeddings, labels = blobs(spread=1.5)
-    assert evaluate(embeddings, labels, seed=1) == evaluate(torch.from_numpy(embeddings), labels, seed=1)
-    assert len({evaluate(embeddings, labels, seed=seed)["nmi"] for seed in range(5)}) > 1
+    assert clustering_scores(embeddings, labels, seed=1) == clustering_scores(
+        torch.from_numpy(embeddings), labels, seed=1
+    )
+    assert len({clustering_scores(embeddings, labels, seed=seed)["nmi"] for seed in range(5)}) > 1
 
 
 @pytest.mark.filterwarnings("error")
 def test_a_collapsed_embedding_is_one_cluster():
     """All found together: f1 is that of a single cluster, nmi 0."""
-    scores = evaluate(np.ones((8, 3)), np.repeat([0, 1], 4))
+    scores = clustering_scores(np.ones((8, 3)), np.repeat([0, 1], 4))
     assert scores == pytest.approx({"nmi": 0.0, "f1": 2 * 12 / (12 + 28)})
 
 
 def test_bad_input():
     with pytest.raises(UsageError, match="two classes"):
-        evaluate(np.ones((3, 2)), [1, 1, 1])
+        clustering_scores(np.ones((3, 2)), [1, 1, 1])
     with pytest.raises(UsageError, match="two images"):
-        evaluate(np.ones((3, 2)), [1, 2, 3])
+        clustering_scores(np.ones((3, 2)), [1, 2, 3])
     with pytest.raises(DivergedError):
-        evaluate(np.full((3, 2), np.nan), [1, 1, 2])
+        clustering_scores(np.full((3, 2), np.nan), [1, 1, 2])

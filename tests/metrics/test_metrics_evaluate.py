@@ -88,7 +88,7 @@ def test_mistakes_are_one_sentence(given, says):
 
 
 def test_mistakes_of_the_parts_are_too():
-    for function in (metrics.retrieval.evaluate, metrics.per_class, metrics.evaluate_binary):
+    for function in (metrics.retrieval.retrieval_scores, metrics.per_class, metrics.evaluate_binary):
         with pytest.raises(UsageError, match="unknown retrieval metric 3"):
             function(EMBEDDINGS, LABELS, names=(3,))
         with pytest.raises(UsageError, match="a query set is a pair"):

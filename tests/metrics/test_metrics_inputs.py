@@ -1,7 +1,5 @@
 """What `metrics.evaluate` accepts, and the sentence for what it does not."""
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,12 +19,10 @@ TENSOR = torch.from_numpy(EMBEDDINGS)
     [
         EMBEDDINGS.tolist(),
         tuple(map(tuple, EMBEDDINGS)),
-        list(TENSOR),
         pd.DataFrame(EMBEDDINGS),
-        np.ma.masked_array(EMBEDDINGS, mask=False),
-        *(EMBEDDINGS.astype(dtype) for dtype in (np.float16, np.longdouble, np.int8, ">f4", ">f8")),
+        *(EMBEDDINGS.astype(dtype) for dtype in (np.float16, np.int8, ">f4", ">f8")),
         *(TENSOR.to(dtype) for dtype in (torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.int16)),
-        *(TENSOR.to_sparse(), TENSOR.to_sparse_csr(), torch.nn.Parameter(TENSOR)),
+        torch.nn.Parameter(TENSOR),
     ],
 )
 def test_embeddings_of_every_kind(embeddings):
@@ -40,7 +36,6 @@ def test_embeddings_of_every_kind(embeddings):
         *(LABELS.astype(dtype) for dtype in ("int8", "int16", "int32", "uint8", "uint16", "uint32", "uint64", ">i4")),
         *(torch.from_numpy(LABELS).to(dtype) for dtype in (torch.int8, torch.uint8, torch.uint32, torch.uint64)),
         LABELS.astype(np.uint64) + np.uint64(2**64 - 4),
-        torch.from_numpy(LABELS).to_sparse(),
         pd.Series(LABELS),
     ],
 )
@@ -57,19 +52,9 @@ def test_two_classes_are_never_a_mask(dtype):
     assert metrics.evaluate(EMBEDDINGS, torch.from_numpy(two.astype(dtype))) == expected
 
 
-def masked_tensor():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return torch.masked.masked_tensor(TENSOR, TENSOR > 0)
-
-
 @pytest.mark.parametrize(
     ("embeddings", "sentence"),
     [
-        (np.ma.masked_array(EMBEDDINGS, mask=EMBEDDINGS > 0), r"embeddings hold masked values: .*\.filled"),
-        (masked_tensor(), r"embeddings are a masked tensor: .*\.to_tensor"),
-        (TENSOR.to("meta"), "embeddings are on the device 'meta'"),
-        (torch.nested.nested_tensor([TENSOR[:6], TENSOR[6:]], layout=torch.jagged), "embeddings are a nested tensor"),
         (torch.zeros(12, 4, dtype=torch.complex64), "embeddings must be real"),
         (EMBEDDINGS.astype(object), "embeddings must be an array or a tensor of numbers, not an array of object"),
         ([[1.0, 2.0], [3.0]], "embeddings must be an array or a tensor of numbers, not list"),
@@ -85,8 +70,6 @@ def test_embeddings_that_hold_no_numbers(embeddings, sentence):
 @pytest.mark.parametrize(
     ("labels", "sentence"),
     [
-        (np.ma.masked_array(LABELS, mask=LABELS == 1), "labels hold masked values"),
-        (torch.from_numpy(LABELS).to("meta"), "labels are on the device 'meta'"),
         (LABELS.astype(float), "labels must be integers, not torch.float64"),
         (list("aaabbbcccddd"), "labels must be an array or a tensor of numbers, not list"),
         (LABELS[:, None], r"labels must have the shape \(12,\)"),

@@ -45,12 +45,12 @@ def test_blocks_do_not_matter(elements, monkeypatch):
     """Whole blocks and the last, shorter one: every pair is counted once."""
     embeddings, labels = sphere(n=61)
     expected = histograms.pair_histograms(embeddings, labels)
-    distances = density.evaluate(embeddings, labels)
+    distances = density.density_scores(embeddings, labels)
     monkeypatch.setattr(neighbours, "BLOCK_ELEMENTS", elements)
     monkeypatch.setattr(histograms, "SIDE", math.isqrt(elements))
     for ours, theirs in zip(histograms.pair_histograms(embeddings, labels), expected, strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    assert density.evaluate(embeddings, labels) == pytest.approx(distances, rel=1e-12)
+    assert density.density_scores(embeddings, labels) == pytest.approx(distances, rel=1e-12)
 
 
 def test_every_pair_is_in_the_histogram():
@@ -208,12 +208,12 @@ def test_density_equals_the_loop():
     centres = [embeddings[labels == c].mean(axis=0) for c in np.unique(labels)]
     inter = [np.linalg.norm(a - b) for a, b in combinations(centres, 2)]
     expected = {"pi_intra": np.mean(intra), "pi_inter": np.mean(inter), "pi_ratio": np.mean(intra) / np.mean(inter)}
-    assert density.evaluate(embeddings, labels) == pytest.approx(expected)
+    assert density.density_scores(embeddings, labels) == pytest.approx(expected)
 
 
 def test_a_class_counts_by_its_pairs():
     """Three pairs at distance 0 and one at 4: 1, where the mean of the classes' means would be 2."""
-    assert density.evaluate([[0.0], [0.0], [0.0], [6.0], [10.0]], [0, 0, 0, 1, 1])["pi_intra"] == 1.0
+    assert density.density_scores([[0.0], [0.0], [0.0], [6.0], [10.0]], [0, 0, 0, 1, 1])["pi_intra"] == 1.0
 
 
 @pytest.mark.parametrize("shift", [0, 1e6])
@@ -222,21 +222,21 @@ def test_density_of_many_classes(shift):
     from scipy.spatial.distance import pdist
 
     centres = np.random.default_rng(0).normal(size=(300, 5)) + shift
-    scores = density.evaluate(np.repeat(centres, 2, axis=0), np.repeat(np.arange(300), 2))
+    scores = density.density_scores(np.repeat(centres, 2, axis=0), np.repeat(np.arange(300), 2))
     assert scores["pi_inter"] == pytest.approx(pdist(centres).mean(), rel=1e-9)
     assert scores["pi_intra"] == 0
 
 
 def test_density_scales():
     embeddings, labels = sphere()
-    once, thrice = density.evaluate(embeddings, labels), density.evaluate(3 * embeddings + 5, labels)
+    once, thrice = density.density_scores(embeddings, labels), density.density_scores(3 * embeddings + 5, labels)
     assert thrice["pi_intra"] == pytest.approx(3 * once["pi_intra"])
     assert thrice["pi_inter"] == pytest.approx(3 * once["pi_inter"])
     assert thrice["pi_ratio"] == pytest.approx(once["pi_ratio"])
 
 
 def test_density_of_a_collapsed_embedding():
-    scores = density.evaluate(np.full((6, 3), 0.1, np.float32), [0, 0, 1, 1, 2, 2])
+    scores = density.density_scores(np.full((6, 3), 0.1, np.float32), [0, 0, 1, 1, 2, 2])
     assert scores["pi_intra"] == scores["pi_inter"] == 0
     assert np.isnan(scores["pi_ratio"])
 
@@ -245,7 +245,7 @@ def test_density_of_a_collapsed_embedding():
 
 
 @pytest.mark.parametrize(
-    "function", [histograms.pair_histograms, histograms.jsd, histograms.mean_inner_products, density.evaluate]
+    "function", [histograms.pair_histograms, histograms.jsd, histograms.mean_inner_products, density.density_scores]
 )
 def test_bad_input(function):
     with pytest.raises(UsageError, match="two classes"):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dmlrc.errors import DivergedError, UsageError
 from dmlrc.metrics import neighbours, retrieval
-from dmlrc.metrics.retrieval import NAMES, TIE, count_excluded, evaluate, per_class
+from dmlrc.metrics.retrieval import NAMES, TIE, count_excluded, per_class, retrieval_scores
 
 CHECKED = (*NAMES, "recall_at_3", "recall_at_16")
 
@@ -85,7 +85,7 @@ def test_hand_drawn_case():
     query 7 (a, R = 2): neighbours 8 b, 3 b, 1 a, 0 a   0, 0, 0, AP@C (1/3) / 2, AP@1000 (1/3 + 2/4) / 2
     query 8 (b, R = 1): neighbours 7 a, 3 b, 1 a, 0 a   0, 0, 0, AP@C 1/2
     """
-    scores = evaluate([[0.0], [1.0], [3.0], [7.0], [8.0]], [0, 0, 1, 0, 1], CHECKED)
+    scores = retrieval_scores([[0.0], [1.0], [3.0], [7.0], [8.0]], [0, 0, 1, 0, 1], CHECKED)
     average_precision = (1 + 2 / 3) / 2
     expected = {
         "precision_at_1": 2 / 5,
@@ -109,9 +109,9 @@ def test_equals_the_mean_over_all_orders_of_ties(points):
     embeddings, labels = split(points)
     assume(1 < len(set(labels)) < len(labels))
     expected = oracle(CHECKED, embeddings, labels)
-    assert_close(evaluate(np.array(embeddings, np.float32), labels, CHECKED), expected)
+    assert_close(retrieval_scores(np.array(embeddings, np.float32), labels, CHECKED), expected)
     for name in CHECKED:  # alone: only as many neighbours are looked at as it needs, and a tie may go on behind them
-        assert_close(evaluate(np.array(embeddings, np.float32), labels, [name])[name], expected[name])
+        assert_close(retrieval_scores(np.array(embeddings, np.float32), labels, [name])[name], expected[name])
 
 
 @settings(max_examples=100)
@@ -119,7 +119,9 @@ def test_equals_the_mean_over_all_orders_of_ties(points):
 def test_separate_queries_equal_the_mean_over_all_orders_of_ties(gallery, queries):
     (embeddings, labels), (query, query_labels) = split(gallery), split(queries)
     assume(len(set(labels)) > 1 and set(labels) & set(query_labels))
-    ours = evaluate(np.array(embeddings, np.float32), labels, CHECKED, (np.array(query, np.float32), query_labels))
+    ours = retrieval_scores(
+        np.array(embeddings, np.float32), labels, CHECKED, (np.array(query, np.float32), query_labels)
+    )
     assert_close(ours, oracle(CHECKED, embeddings, labels, query, query_labels))
 
 
@@ -131,7 +133,7 @@ def test_equals_pytorch_metric_learning_without_ties(dim):
         include=("precision_at_1", "r_precision", "mean_average_precision_at_r"), k="max_bin_count"
     )
     theirs = judge.get_accuracy(torch.from_numpy(embeddings), torch.from_numpy(labels))
-    ours = evaluate(embeddings, labels, ("precision_at_1", "r_precision", "map_at_r"))
+    ours = retrieval_scores(embeddings, labels, ("precision_at_1", "r_precision", "map_at_r"))
     theirs = dict(zip(ours, (theirs[n] for n in ("precision_at_1", "r_precision", "mean_average_precision_at_r"))))  # noqa: B905
     assert_close(ours, theirs, 1e-5)
 
@@ -146,7 +148,9 @@ def test_map_at_1000_equals_scikit_learn_where_all_are_retrieved():
     for i in range(len(labels)):
         others = np.arange(len(labels)) != i
         expected.append(average_precision_score(labels[others] == labels[i], -distances[i, others]))
-    assert evaluate(embeddings, labels, ("map_at_1000",))["map_at_1000"] == pytest.approx(np.mean(expected), abs=1e-9)
+    assert retrieval_scores(embeddings, labels, ("map_at_1000",))["map_at_1000"] == pytest.approx(
+        np.mean(expected), abs=1e-9
+    )
 
 
 def test_neighbours_equal_faiss():
@@ -157,7 +161,7 @@ def test_neighbours_equal_faiss():
     theirs, _ = index.search(embeddings, 10)
     tensor = torch.from_numpy(embeddings)
     ours, columns = neighbours.smallest(
-        neighbours.squared_distances(tensor, tensor, neighbours.squared_norms(tensor)), 10
+        neighbours.squared_euclidean(tensor, tensor, neighbours.squared_norms(tensor)), 10
     )
     np.testing.assert_allclose(ours, theirs, atol=2e-6)
     direct = (tensor[:, None] - tensor[columns]).square().sum(-1)
@@ -171,13 +175,13 @@ def test_a_perfect_embedding_scores_one_everywhere():
     """map_at_c too, where the published code gives (n - 1) / n; and duplicates of the query are found, not dropped."""
     labels = np.repeat(np.arange(5), [2, 3, 4, 5, 6])
     embeddings = np.eye(5)[labels]
-    assert evaluate(embeddings, labels, CHECKED) == dict.fromkeys(CHECKED, 1.0)
+    assert retrieval_scores(embeddings, labels, CHECKED) == dict.fromkeys(CHECKED, 1.0)
 
 
 def test_map_at_1000_of_larger_classes():
     """1,100 positives, of which 1,000 are looked at: a perfect embedding scores 1, not 1,000 / 1,100."""
     labels = np.repeat([0, 1], 1101)
-    scores = evaluate(labels[:, None], labels, ("map_at_1000",), query=([[0.0], [1.0]], [0, 1]))
+    scores = retrieval_scores(labels[:, None], labels, ("map_at_1000",), query=([[0.0], [1.0]], [0, 1]))
     assert scores["map_at_1000"] == pytest.approx(1.0)
 
 
@@ -189,7 +193,7 @@ def test_dropping_the_first_column_is_another_metric():
     second = np.argsort(distances, axis=1, kind="stable")[:, 1]
     naive = np.mean(np.array(labels)[second] == labels)
     assert naive == 0.5
-    assert evaluate(embeddings, labels, ("precision_at_1",))["precision_at_1"] == 0.0
+    assert retrieval_scores(embeddings, labels, ("precision_at_1",))["precision_at_1"] == 0.0
 
 
 @pytest.mark.parametrize("scale", [0.0, 1.0, 3.7])
@@ -197,7 +201,7 @@ def test_a_collapsed_embedding_scores_chance(scale):
     """Any other of the N - 1 images is equally likely at each place."""
     labels = np.repeat(np.arange(4), 5)
     chance = 4 / 19
-    scores = evaluate(np.full((20, 7), scale, np.float32), labels, CHECKED)
+    scores = retrieval_scores(np.full((20, 7), scale, np.float32), labels, CHECKED)
     assert scores["precision_at_1"] == pytest.approx(chance, abs=1e-12)
     assert scores["r_precision"] == pytest.approx(chance, abs=1e-12)
     assert scores["recall_at_2"] == pytest.approx(1 - (15 / 19) * (14 / 18), abs=1e-12)
@@ -214,7 +218,7 @@ def test_row_order_changes_naive_scores_but_not_ours():
         return np.mean([labels[others[i][0]] == labels[i] for i in range(6)])
 
     assert naive(labels[orders[0]]) != naive(labels[orders[1]])
-    ours = [evaluate(np.ones((6, 3)), labels[order], CHECKED) for order in orders]
+    ours = [retrieval_scores(np.ones((6, 3)), labels[order], CHECKED) for order in orders]
     assert ours[0] == pytest.approx(ours[1], abs=1e-15)
 
 
@@ -228,11 +232,11 @@ def test_row_order_does_not_matter(seed, dim, n, duplicates):
         embeddings = embeddings[rng.integers(n // 3, size=n)]
         embeddings[: n // 4] *= np.float32(1 + 1e-7)  # and some that differ in the last digit
     names = CHECKED if rng.integers(2) else CHECKED[:7]  # all neighbours, or those up to R only
-    before = evaluate(embeddings, labels, names)
+    before = retrieval_scores(embeddings, labels, names)
     order = rng.permutation(n)
     elements, neighbours.BLOCK_ELEMENTS = neighbours.BLOCK_ELEMENTS, int(rng.integers(1, 20 * n))
     try:
-        after = evaluate(embeddings[order], labels[order], names)
+        after = retrieval_scores(embeddings[order], labels[order], names)
     finally:
         neighbours.BLOCK_ELEMENTS = elements
     assert_close(after, before, 1e-13)
@@ -245,14 +249,16 @@ def test_rotation_shift_and_scale_do_not_matter(seed, scale, dim):
     embeddings, labels = clusters(80, classes=5, dim=dim, seed=seed)
     rotation, _ = np.linalg.qr(rng.normal(size=(dim, dim)))
     moved = scale * (embeddings.astype(np.float64) @ rotation + rng.normal(size=dim))
-    assert_close(evaluate(moved, labels, CHECKED), evaluate(embeddings.astype(np.float64), labels, CHECKED), 1e-9)
+    assert_close(
+        retrieval_scores(moved, labels, CHECKED), retrieval_scores(embeddings.astype(np.float64), labels, CHECKED), 1e-9
+    )
 
 
 @settings(max_examples=30)
 @given(st.integers(0, 10**6))
 def test_order_of_the_metrics(seed):
     embeddings, labels = clusters(60, classes=7, dim=3, seed=seed)
-    s = evaluate(embeddings, labels, CHECKED)
+    s = retrieval_scores(embeddings, labels, CHECKED)
     assert s["map_at_r"] <= s["r_precision"] + 1e-12
     assert s["map_at_r"] <= s["map_at_c"] + 1e-12 <= s["map_at_1000"] + 2e-12
     assert s["precision_at_1"] == s["recall_at_1"] <= s["recall_at_2"] <= s["recall_at_3"] <= s["recall_at_4"]
@@ -260,7 +266,7 @@ def test_order_of_the_metrics(seed):
 
 def test_relabelling_does_not_matter():
     embeddings, labels = clusters()
-    assert evaluate(embeddings, labels, CHECKED) == evaluate(embeddings, 1000 - 7 * labels, CHECKED)
+    assert retrieval_scores(embeddings, labels, CHECKED) == retrieval_scores(embeddings, 1000 - 7 * labels, CHECKED)
 
 
 # --- what is done with the numbers -----------------------------------------------------------------------------------
@@ -269,16 +275,16 @@ def test_relabelling_does_not_matter():
 def test_nothing_is_normalised():
     """The nearest by distance is not the nearest by angle."""
     embeddings = [[1.0, 0.0], [1.2, 0.6], [10.0, 0.0], [10.0, 6.0]]
-    assert evaluate(embeddings, [0, 0, 1, 1], ("precision_at_1",))["precision_at_1"] == 1.0
-    assert evaluate(embeddings, [0, 1, 0, 1], ("precision_at_1",))["precision_at_1"] == 0.0
+    assert retrieval_scores(embeddings, [0, 0, 1, 1], ("precision_at_1",))["precision_at_1"] == 1.0
+    assert retrieval_scores(embeddings, [0, 1, 0, 1], ("precision_at_1",))["precision_at_1"] == 0.0
 
 
 def test_float32_is_checked_where_it_cannot_tell():
     """Far from the origin, float32 distances by the expansion are noise; the ranking is still right."""
     embeddings, labels = clusters(200, dim=8)
-    exact = evaluate(np.float64(np.float32(embeddings + 1000)) - 1000, labels, CHECKED)
+    exact = retrieval_scores(np.float64(np.float32(embeddings + 1000)) - 1000, labels, CHECKED)
     far = np.float32(embeddings + 1000)
-    assert_close(evaluate(far, labels, CHECKED), exact, 1e-9)
+    assert_close(retrieval_scores(far, labels, CHECKED), exact, 1e-9)
     squares = (far**2).sum(1)
     naive = squares[:, None] + squares - 2 * far @ far.T
     np.fill_diagonal(naive, np.inf)
@@ -289,8 +295,8 @@ def test_rounding_error_bounds_what_float32_does():
     for dim in (2, 32, 512):
         for shift in (0, 10):
             x = torch.from_numpy(clusters(200, dim=dim)[0]) + shift
-            single = neighbours.squared_distances(x, x, neighbours.squared_norms(x))
-            double = neighbours.squared_distances(x.double(), x.double(), neighbours.squared_norms(x.double()))
+            single = neighbours.squared_euclidean(x, x, neighbours.squared_norms(x))
+            double = neighbours.squared_euclidean(x.double(), x.double(), neighbours.squared_norms(x.double()))
             bound = neighbours.rounding_error(single, neighbours.squared_norms(x), dim)
             assert ((single - double).abs() <= bound / 2).all()
             norms = neighbours.squared_norms(x.double())
@@ -309,22 +315,22 @@ def test_blocks_cover_all_rows():
 def test_dtypes(dtype):
     embeddings, labels = clusters()
     given = torch.from_numpy(embeddings).to(dtype).requires_grad_()
-    assert evaluate(given, labels, CHECKED) == evaluate(given.detach().float().numpy(), labels, CHECKED)
+    assert retrieval_scores(given, labels, CHECKED) == retrieval_scores(given.detach().float().numpy(), labels, CHECKED)
 
 
 def test_inside_autocast():
     embeddings, labels = clusters()
     tensor = torch.from_numpy(embeddings)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert evaluate(tensor, labels, CHECKED) == evaluate(embeddings, labels, CHECKED)
-        assert evaluate(tensor.double(), labels, CHECKED) == evaluate(embeddings, labels, CHECKED)
+        assert retrieval_scores(tensor, labels, CHECKED) == retrieval_scores(embeddings, labels, CHECKED)
+        assert retrieval_scores(tensor.double(), labels, CHECKED) == retrieval_scores(embeddings, labels, CHECKED)
 
 
 def test_read_only_and_reversed_arrays():
     embeddings, labels = clusters()
-    expected = evaluate(embeddings[::-1].copy(), labels[::-1].copy(), CHECKED)
+    expected = retrieval_scores(embeddings[::-1].copy(), labels[::-1].copy(), CHECKED)
     embeddings.flags.writeable = False
-    assert evaluate(embeddings[::-1], labels[::-1], CHECKED) == expected
+    assert retrieval_scores(embeddings[::-1], labels[::-1], CHECKED) == expected
 
 
 @pytest.mark.gpu
@@ -334,7 +340,7 @@ def test_cuda_equals_cpu():
     tensors = torch.from_numpy(embeddings).cuda(), torch.from_numpy(labels).cuda()
     torch.set_float32_matmul_precision("high")
     try:
-        assert_close(evaluate(*tensors, CHECKED), evaluate(embeddings, labels, CHECKED))
+        assert_close(retrieval_scores(*tensors, CHECKED), retrieval_scores(embeddings, labels, CHECKED))
     finally:
         torch.set_float32_matmul_precision("highest")
 
@@ -345,14 +351,14 @@ def test_cuda_equals_cpu():
 def test_classes_of_one_image_are_references_but_not_queries():
     """The single image of class 2 stands nearest to the first; it costs that query, and has no score itself."""
     embeddings, labels = [[0.0], [1.0], [0.1], [10.0], [11.0]], [0, 0, 2, 1, 1]
-    assert evaluate(embeddings, labels, ("precision_at_1",))["precision_at_1"] == 2 / 4
+    assert retrieval_scores(embeddings, labels, ("precision_at_1",))["precision_at_1"] == 2 / 4
     assert count_excluded(labels) == 1
     assert count_excluded([0, 0, 1], query_labels=[0, 0, 7, 8, 1]) == 2
 
 
 def test_a_separate_gallery_excludes_nothing():
     embeddings, labels = clusters(100, classes=5)
-    scores = evaluate(embeddings, labels, ("precision_at_1", "recall_at_1"), query=(embeddings, labels))
+    scores = retrieval_scores(embeddings, labels, ("precision_at_1", "recall_at_1"), query=(embeddings, labels))
     assert scores == {"precision_at_1": 1.0, "recall_at_1": 1.0}
 
 
@@ -374,7 +380,7 @@ def test_a_separate_gallery_excludes_nothing():
 )
 def test_bad_input_is_named(embeddings, labels, message):
     with pytest.raises(UsageError, match=message):
-        evaluate(embeddings, labels, NAMES)
+        retrieval_scores(embeddings, labels, NAMES)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -382,25 +388,25 @@ def test_nan_is_a_divergence(bad):
     embeddings, labels = clusters()
     embeddings[[3, 7], 0] = bad
     with pytest.raises(DivergedError, match="2 of 300 embeddings"):
-        evaluate(embeddings, labels, NAMES)
+        retrieval_scores(embeddings, labels, NAMES)
 
 
 def test_bad_queries_are_named():
     embeddings, labels = clusters()
     with pytest.raises(UsageError, match="3-dimensional"):
-        evaluate(embeddings, labels, NAMES, query=(np.zeros((2, 3)), [0, 1]))
+        retrieval_scores(embeddings, labels, NAMES, query=(np.zeros((2, 3)), [0, 1]))
     with pytest.raises(UsageError, match="at least one class of the queries"):
-        evaluate(embeddings, labels, NAMES, query=(embeddings, labels + 100))
+        retrieval_scores(embeddings, labels, NAMES, query=(embeddings, labels + 100))
     with pytest.raises(UsageError, match="query labels"):
-        evaluate(embeddings, labels, NAMES, query=(embeddings, labels[1:]))
+        retrieval_scores(embeddings, labels, NAMES, query=(embeddings, labels[1:]))
     with pytest.raises(DivergedError, match="query embeddings"):
-        evaluate(embeddings, labels, NAMES, query=(embeddings * np.nan, labels))
+        retrieval_scores(embeddings, labels, NAMES, query=(embeddings * np.nan, labels))
 
 
 @pytest.mark.parametrize("name", ["recall_at_0", "recall_at_k", "map_at_2"])
 def test_unknown_names(name):
     with pytest.raises(UsageError, match=name):
-        evaluate(*clusters(), (name,))
+        retrieval_scores(*clusters(), (name,))
 
 
 # --- how it is found -------------------------------------------------------------------------------------------------
@@ -435,7 +441,7 @@ def test_a_second_look_at_what_float32_cannot_tell_equals_ranking_in_float64(see
     needed = torch.from_numpy(rng.integers(1, 60, size=400))[rows]
     centred = x.double() - x.double().mean(dim=0)
     norms = neighbours.squared_norms(centred)
-    distances = neighbours.exclude(neighbours.squared_distances(centred[rows], centred, norms), own, torch.arange(400))
+    distances = neighbours.exclude(neighbours.squared_euclidean(centred[rows], centred, norms), own, torch.arange(400))
     expected = retrieval.tied_ranking(distances, y == y[rows, None], 60, norms[rows])
     seen = torch.zeros(len(needed), dtype=torch.bool)
     for found, ranking in retrieval.euclidean_rankings(x[rows], y[rows], x, y, own, needed):
@@ -483,19 +489,19 @@ def test_scores_do_not_depend_on_faiss(separate, monkeypatch):
     monkeypatch.setattr(neighbours, "FAISS_COORDINATES", 200)
     for least in (1, 10**9):
         monkeypatch.setattr(neighbours, "FAISS_FROM", least)
-        scores.append(evaluate(embeddings, labels, CHECKED[:7], query))
+        scores.append(retrieval_scores(embeddings, labels, CHECKED[:7], query))
     assert_close(scores[0], scores[1], 1e-13)
 
 
 def test_without_faiss_the_product_serves(monkeypatch):
     import sys
 
-    expected = evaluate(*clusters(), CHECKED)
+    expected = retrieval_scores(*clusters(), CHECKED)
     monkeypatch.setitem(sys.modules, "faiss", None)
     monkeypatch.setattr(neighbours, "FAISS_FROM", 1)
     monkeypatch.setattr(neighbours, "FAISS_COORDINATES", 1)
     assert neighbours._faiss_knn(torch.device("cpu")) is None
-    assert_close(evaluate(*clusters(), CHECKED), expected, 1e-13)
+    assert_close(retrieval_scores(*clusters(), CHECKED), expected, 1e-13)
 
 
 # --- class by class --------------------------------------------------------------------------------------------------
@@ -507,7 +513,7 @@ def test_classes_weighted_by_their_queries_give_the_overall_score(separate):
     labels[:3] = [500, -7, 77]  # alone: no queries, but references
     query = (embeddings[:50] + np.float32(0.1), np.where(np.arange(50) < 2, 999, labels[:50])) if separate else None
     found = per_class(embeddings, labels, CHECKED, query)
-    overall = evaluate(embeddings, labels, CHECKED, query)
+    overall = retrieval_scores(embeddings, labels, CHECKED, query)
     asked = np.array(labels if query is None else query[1])
     np.testing.assert_array_equal(found.classes, np.unique(asked))
     for name in CHECKED:

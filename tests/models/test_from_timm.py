@@ -285,7 +285,7 @@ def test_mobilenets_features_are_those_that_were_checked(monkeypatch):
 
 @pytest.mark.parametrize("layer", ["blocks.3", "blocks.4", "blocks.6"])
 def test_mobilenet_can_be_cut_where_its_depths_begin(layer):
-    stem, head = models.split(models.create_trunk(MOBILENET), layer)
+    stem, head = models.split_trunk(models.create_trunk(MOBILENET), layer)
     assert head(stem(torch.rand(2, 3, 112, 112))).shape == (2, 1280)
 
 

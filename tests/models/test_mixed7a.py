@@ -98,7 +98,7 @@ def test_it_can_be_cut_at_its_last_six_blocks():
     with torch.no_grad():
         expected = trunk(images)
         for block in ("Mixed_6a", "Mixed_6b", "Mixed_6c", "Mixed_6d", "Mixed_6e", "Mixed_7a"):
-            stem, head = models.split(trunk, block)
+            stem, head = models.split_trunk(trunk, block)
             assert next(iter(head.layers)) is getattr(trunk, block)
             torch.testing.assert_close(head(stem(images)), expected)
 

@@ -18,7 +18,7 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 
 from dmlrc import models
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
-from dmlrc.models import available, trunks
+from dmlrc.models import files, trunks
 from dmlrc.models.bn_inception import BNInception
 
 SIZES = {  # trunk: (side of its images, length of its features)
@@ -145,23 +145,23 @@ def test_torchvision_checkpoint_gives_torchvision_features(name, size, options, 
         assert relative_error(trunk(images.flip(1)), expected) > 1e-3  # RGB, not BGR
 
 
-@pytest.mark.parametrize("name", available.TORCHVISION)
+@pytest.mark.parametrize("name", files.TORCHVISION)
 def test_torchvisions_weights_are_found_by_their_file(name, tmp_path, monkeypatch):
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     folder = tmp_path / "hub" / "checkpoints"
     folder.mkdir(parents=True)
-    files = {
+    names = {
         each: torchvision.models.get_model_weights(each)["IMAGENET1K_V1"].url.rsplit("/", 1)[1]
-        for each in available.TORCHVISION
+        for each in files.TORCHVISION
     }
-    for other, file in files.items():
+    for other, file in names.items():
         if other != name:
             (folder / file).touch()
     for weights in torchvision.models.get_model_weights(name):
         if weights.name != "IMAGENET1K_V1":
             (folder / weights.url.rsplit("/", 1)[1]).touch()
     assert not models.has_weights(name, "imagenet")
-    (folder / files[name]).touch()
+    (folder / names[name]).touch()
     assert models.has_weights(name, "imagenet")
 
 
@@ -412,7 +412,7 @@ def test_imagenet_weights_are_downloaded_once_and_checked(tmp_path, monkeypatch)
     network = classifier("resnet18")
     torch.save(network.state_dict(), tmp_path / "made.pth")
     checksum = hashlib.sha256((tmp_path / "made.pth").read_bytes()).hexdigest()[:8]
-    _, url = trunks._torchvision_file("resnet18")
+    _, url = trunks.torchvision_file("resnet18")
     assert url == "https://download.pytorch.org/models/resnet18-f37072fd.pth"
     calls = []
 
@@ -421,7 +421,7 @@ def test_imagenet_weights_are_downloaded_once_and_checked(tmp_path, monkeypatch)
         shutil.copy(tmp_path / "made.pth", path)
 
     stored = tmp_path / f"resnet18-{checksum}.pth"
-    monkeypatch.setattr(trunks, "_torchvision_file", lambda name: (stored, url))
+    monkeypatch.setattr(trunks, "torchvision_file", lambda name: (stored, url))
     monkeypatch.setattr(torch.hub, "download_url_to_file", download)
     for _ in range(2):
         trunk = models.create_trunk("resnet18", weights="imagenet")

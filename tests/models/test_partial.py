@@ -29,7 +29,7 @@ def furthest(found: list[torch.Tensor], expected: list[torch.Tensor]) -> float:
 @pytest.mark.parametrize(("name", "layer", "size"), CUTS)
 def test_outputs_and_gradients_are_those_of_the_whole(name, layer, size):
     trunk = trunk_of(name)
-    stem, head = models.split(trunk, layer)
+    stem, head = models.split_trunk(trunk, layer)
     assert (head.name, head.out_features) == (name, trunk.out_features)
     images, weighting = torch.rand(4, 3, size, size), torch.randn(4, trunk.out_features)
     whole = trunk(images)
@@ -49,7 +49,7 @@ def test_outputs_and_gradients_are_those_of_the_whole(name, layer, size):
 @pytest.mark.parametrize(("name", "layer", "size"), CUTS)
 def test_the_halves_share_the_layers_between_them(name, layer, size):
     trunk = trunk_of(name)
-    stem, head = models.split(trunk, layer)
+    stem, head = models.split_trunk(trunk, layer)
     first, last = ({id(each) for each in half.parameters()} for half in (stem, head))
     assert not first & last
     assert first | last == {id(each) for each in trunk.parameters()}
@@ -59,7 +59,7 @@ def test_the_halves_share_the_layers_between_them(name, layer, size):
 
 
 def test_a_head_trains_with_frozen_batch_norm_and_fits_an_embedding_model():
-    _, head = models.split(trunk_of(LITE0), "blocks.6")
+    _, head = models.split_trunk(trunk_of(LITE0), "blocks.6")
     model = models.EmbeddingModel(head, 8).train()
     layers = [layer for layer in model.modules() if isinstance(layer, nn.BatchNorm2d)]
     assert layers
@@ -79,7 +79,7 @@ def test_a_head_trains_with_frozen_batch_norm_and_fits_an_embedding_model():
 )
 def test_other_chains(name, layer):
     trunk = models.create_trunk(name).eval()
-    stem, head = models.split(trunk, layer)
+    stem, head = models.split_trunk(trunk, layer)
     images = torch.rand(2, 3, trunk.image_size, trunk.image_size)
     with torch.no_grad():
         assert furthest([head(stem(images))], [trunk(images)]) < 1e-4
@@ -96,7 +96,7 @@ def test_other_chains(name, layer):
 )
 def test_what_is_no_chain_is_refused(name, layer):
     with pytest.raises(UsageError, match=f"{name} cannot be cut at '{layer}', its layers there are no plain chain"):
-        models.split(models.create_trunk(name), layer)
+        models.split_trunk(models.create_trunk(name), layer)
 
 
 @pytest.mark.parametrize(
@@ -108,11 +108,11 @@ def test_what_is_no_chain_is_refused(name, layer):
 )
 def test_an_unknown_layer_lists_those_that_there_are(layer, says):
     with pytest.raises(UsageError, match=f"squeezenet1_0 has no layer '{layer}': {says}"):
-        models.split(models.create_trunk("squeezenet1_0"), layer)
+        models.split_trunk(models.create_trunk("squeezenet1_0"), layer)
 
 
 def test_the_check_compares_what_the_halves_do():
     trunk = trunk_of("squeezenet1_0")
-    stem, head = models.split(trunk, "features.12")
+    stem, head = models.split_trunk(trunk, "features.12")
     del stem.layers[-1]  # a pooling layer: all shapes still fit
     assert not partial._is_whole(trunk, stem, head)

@@ -96,7 +96,7 @@ def test_what_is_no_model_is_said_in_a_sentence(tmp_path):
 def test_what_trained_of_a_network_is_put_on_what_did_not(tmp_path):
     torch.manual_seed(0)
     trunk = models.create_trunk("conv4", None)
-    stem, head = models.split(trunk, "layers.4")
+    stem, head = models.split_trunk(trunk, "layers.4")
     trained = [models.EmbeddingModel(copy.deepcopy(head), 8).eval() for _ in range(2)]
     for weight in (weight for model in trained for weight in model.parameters()):
         torch.nn.init.normal_(weight, std=0.1)

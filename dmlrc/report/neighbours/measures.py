@@ -112,7 +112,7 @@ def _space(name: str, prepared: inputs.PreparedData, gallery: Gallery, model: to
     def embedded(rows: np.ndarray) -> torch.Tensor:
         if model is None and prepared.protocol.frozen_trunk:
             return F.normalize(prepared.source.evaluate(rows))
-        return F.normalize(training.embed(model or _random(prepared), prepared.source, rows))
+        return F.normalize(training.embed_images(model or _random(prepared), prepared.source, rows))
 
     test = prepared.splits.test
     whole = metrics.evaluate(embedded(test), torch.from_numpy(prepared.labels[test]), ("map_at_r",))
