@@ -2,8 +2,8 @@
 
     python tests/drawn_mutations.py [SEED [COUNT]]
 
-The seventeen under "Drawn by chance" there are the first of seed 2026. Left out were one that moves the edge of a figure,
-one that came twice, and two that change nothing: a part of the records has numbers throughout or none, and scipy has no
+The seventeen that were drawn, there, are the first of seed 2026. Left out were one that moves the edge of a figure, one
+that came twice, and two that change nothing: a part of the records has numbers throughout or none, and scipy has no
 interval either where `welch` gives none. They are kept as they were drawn: when the code changes, others would be.
 """
 
