@@ -76,6 +76,12 @@ def first_home(tmp_path_factory):
     return tmp_path_factory.mktemp("finished")
 
 
+@pytest.fixture(autouse=True)
+def _one_cache(first_home, monkeypatch):
+    """The pictures are decoded once, not for every test that runs a study."""
+    monkeypatch.setenv("DMLRC_CACHE", str(first_home / "cache"))
+
+
 @pytest.fixture(scope="session")
 def finished(first_home, tiny):
     """The tiny study, run once without a break."""
