@@ -25,9 +25,9 @@ lab: .venv/ready
 	$(BIN)/jupyter lab
 
 # A file's tests run in one worker, and so do all that share a book: it is made once. tests/conftest.py puts them
-# together, the long files first.
+# together, the long files first. Bytecode is written here too: many tests start processes, and each would compile all.
 test: .venv/ready
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 lint: .venv/ready
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports --no-cache

@@ -10,10 +10,11 @@ import pytest
 from factories import write_fake_experiments, write_fake_study
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
+from matplotlib.figure import Figure
 
 from dmlrc import studies
 from dmlrc.papers import musgrave2020
-from dmlrc.report import build, editions, fanova, golden
+from dmlrc.report import build, editions, fanova, golden, statistics
 
 ROOT = Path(__file__).parents[1]
 MADE, PUBLISHED = "made", "published"
@@ -74,6 +75,7 @@ def of(name: str, factory: pytest.TempPathFactory) -> Book:
             patch.setenv("DMLRC_EXPORTS", str(home / "book" / "chapters" / "exports"))
             patch.setattr(fanova, "TREES", 8)  # of 64, which the tests of tables and figures have
             if name == MADE:
+                patch.setattr(statistics, "RESAMPLES", 100)  # of 2,000: no number of this book is looked at
                 copy_measurements(home)
                 write_made_studies()
             else:
@@ -111,6 +113,12 @@ def _chapters(shown: str, home: Path) -> dict[str, str]:
     if shown != STUDIES:
         found |= golden.verdicts("published")
     return found
+
+
+def drawn_without_a_file(figure: Figure, salt: str) -> str:
+    """In the place of `svg.drawn` where nobody looks at the picture: it fails where that does, in half of the time."""
+    figure.draw_without_rendering()
+    return '<svg width="9pt" height="9pt"></svg>'
 
 
 def finished(page: build.Page, shown: str) -> nbformat.NotebookNode:

@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(optionalhook=True)  # where pytest-xdist is
 def pytest_xdist_make_scheduler(config, log):
-    """A file's tests run in one worker, and so do all that share a book of `books`."""
+    """A file's tests run in one worker, and so do all that share a book of `books` or the process of all kernels."""
     from xdist.scheduler import LoadFileScheduling
 
     class OneBookOneWorker(LoadFileScheduling):
@@ -34,6 +34,8 @@ def pytest_xdist_make_scheduler(config, log):
                 return "made"
             if "test_golden.py" in nodeid or nodeid.endswith("[published]"):
                 return "published"
+            if any(f"{name}.py" in nodeid for name in ("test_build", "test_kernels")):
+                return "kernels"  # both fork them from one process, which takes seconds to begin
             return super()._split_scope(nodeid)
 
     return OneBookOneWorker(config, log) if config.getvalue("dist") == "loadfile" else None

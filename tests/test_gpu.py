@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
+from cases import loop
 from small_units import ARCFACE, CONTRASTIVE, FROZEN, IMAGES, PARTIAL, assert_alike, run
 
 from dmlrc import inputs, losses, metrics, models, records, studies, training, unit
@@ -85,7 +86,7 @@ def test_another_precision_trains_and_repeats_itself(photographs, precision):
     assert run(protocol, CONTRASTIVE)["state"] == "complete"
 
 
-@pytest.mark.parametrize("name", losses.names())
+@loop("name", losses.names())
 def test_the_same_batch_gives_the_same_gradients(name):
     labels = torch.arange(8).repeat_interleave(4).cuda()
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from cases import loop
 from factories import complete_with
 from PIL import Image
 from scipy.io import savemat
@@ -258,11 +259,8 @@ def features():
     return (rng.normal(size=(len(labels), 16)) + rng.normal(size=(160, 16))[labels]).astype(np.float32), labels
 
 
-@pytest.mark.parametrize(
-    ("protocol", "method"),
-    [pytest.param(protocol, method, id=f"{paper}-{method.name}") for paper, protocol, method in METHODS],
-)
-def test_every_method_takes_a_step_in_its_own_batch(features, protocol, method, monkeypatch):
+@loop("paper, protocol, method", METHODS)
+def test_every_method_takes_a_step_in_its_own_batch(features, paper, protocol, method, monkeypatch):
     values, labels = features
     sizes = []
     real = training.build_loss
@@ -272,7 +270,6 @@ def test_every_method_takes_a_step_in_its_own_batch(features, protocol, method, 
         loss.register_forward_pre_hook(lambda module, inputs: sizes.append(len(inputs[1])))
         return loss
 
-    monkeypatch.setattr(training, "build_loss", watched)
     protocol = replace(protocol, **method.changes)
     protocol = replace(protocol, iterations_per_epoch=1, max_epochs=1, warmup_epochs=0, split="halves", folds=0)
     member = training.FoldRun(0, 1, *vars(splits.halves(labels, folds=0).folds[0]).values())
@@ -281,7 +278,9 @@ def test_every_method_takes_a_step_in_its_own_batch(features, protocol, method, 
     def make_model():
         return models.EmbeddingModel(models.FeatureTrunk(16), protocol.embedding_dim, layer_norm=protocol.layer_norm)
 
-    (run,) = training.train([member], training.Task(method, {}, source, labels, make_model, protocol))
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "build_loss", watched)
+        (run,) = training.train([member], training.Task(method, {}, source, labels, make_model, protocol))
     assert run.state == "complete", run.reason
     assert np.isfinite(run.curve[0]["loss"])
     assert sizes[0] == method.classes_per_batch * method.images_per_class

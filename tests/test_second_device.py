@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from cases import loop
 from second_device import DEVICE, MixedDevicesError, Placed, SecondDevice
 from small_units import ARCFACE, CONTRASTIVE, FROZEN, IMAGES, PARTIAL, assert_alike, run
 
@@ -62,8 +63,8 @@ def step(name, labels, mode=None):
 
 
 # A loss that reads nothing back runs the same operations on any labels.
-@pytest.mark.parametrize(
-    ("name", "batch"),
+@loop(
+    "name, batch",
     [
         *((name, "balanced") for name in losses.names()),
         *itertools.product(READ_BACKS, ("no pairs", "uneven")),

@@ -71,15 +71,38 @@ def same(left, right):
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory, tiny):
+def first_home(tmp_path_factory):
+    """Where `finished` has its records."""
+    return tmp_path_factory.mktemp("finished")
+
+
+@pytest.fixture(autouse=True)
+def _one_cache(first_home, monkeypatch):
+    """The pictures are decoded once, not for every test that runs a study."""
+    monkeypatch.setenv("DMLRC_CACHE", str(first_home / "cache"))
+
+
+@pytest.fixture(scope="session")
+def finished(first_home, tiny):
     """The tiny study, run once without a break."""
-    home = tmp_path_factory.mktemp("finished")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DMLRC_HOME", str(home))
-        patch.setenv("DMLRC_CACHE", str(home / "cache"))
+        patch.setenv("DMLRC_HOME", str(first_home))
+        patch.setenv("DMLRC_CACHE", str(first_home / "cache"))
         patch.setenv("DMLRC_DEVICE", "cpu")
         run.run(tiny)
         return facts(), records.load("tiny")
+
+
+@pytest.fixture
+def whole(finished, first_home, home):
+    """The tiny study has been run here."""
+    shutil.copytree(first_home / "runs", home / "runs", copy_function=shutil.copyfile)
+
+
+@pytest.fixture
+def contrastive(whole, home):
+    """Of the tiny study, the first method alone has been run here."""
+    shutil.rmtree(home / "runs" / "tiny" / "arcface")
 
 
 def test_a_study_leaves_every_record(tiny, finished):
@@ -253,8 +276,7 @@ def test_changes_that_are_lists_are_those_of_a_protocol(tiny):
     assert hash(protocol) == hash(tiny.protocol_of(cell(changes={"lr_steps": (5,)})))
 
 
-def test_a_published_study_whose_method_has_changed_is_not_whole(tiny, finished):
-    run.run(tiny)
+def test_a_published_study_whose_method_has_changed_is_not_whole(tiny, whole):
     run.export(tiny)
     shutil.rmtree(paths.runs() / "tiny")
     done, total = plan.progress(tiny)
@@ -293,8 +315,7 @@ def test_records_are_set_aside_only_when_they_can_be_made_again(tiny, monkeypatc
     same(facts(), before)
 
 
-def test_an_export_that_fails_leaves_the_one_before(tiny, finished, monkeypatch):
-    run.run(tiny, methods=PICKED[:1])
+def test_an_export_that_fails_leaves_the_one_before(tiny, contrastive, finished, monkeypatch):
     run.export(tiny)
     before = {path.name: path.read_bytes() for path in (paths.results() / "tiny").iterdir()}
     run.run(tiny)
@@ -376,8 +397,7 @@ def test_trials_at_a_time_are_the_same_in_one_process_and_in_several(tiny, home)
     assert set(records.load("tiny").runs["method"]) == {"contrastive", "arcface", "mine"}
 
 
-def test_a_finished_study_does_no_work(tiny, finished, monkeypatch):
-    run.run(tiny, methods=PICKED[:1])
+def test_a_finished_study_does_no_work(tiny, contrastive, monkeypatch):
     monkeypatch.setattr(run, "run_unit", lambda unit: pytest.fail("nothing was missing"))
     run.run(tiny, methods=PICKED[:1])
 
@@ -479,8 +499,7 @@ def test_a_cpu_knows_float32_alone():
         pass
 
 
-def test_export_keeps_every_fact_and_a_new_method_joins_the_committed_ones(tiny, home, finished):
-    run.run(tiny)
+def test_export_keeps_every_fact_and_a_new_method_joins_the_committed_ones(tiny, whole, home):
     before = facts()
     run.export(tiny)
     (paths.runs() / "tiny").rename(home / "elsewhere")
@@ -503,8 +522,7 @@ def test_a_study_goes_on_from_half_of_its_records_committed(tiny, home, finished
     assert records.read_json(paths.results() / "tiny" / "meta.json")["complete"] is True
 
 
-def test_records_of_another_configuration_are_not_mixed(tiny):
-    run.run(tiny, methods=PICKED[:1])
+def test_records_of_another_configuration_are_not_mixed(tiny, contrastive):
     changed = replace(tiny, protocol=replace(tiny.protocol, lr=0.5))
     with pytest.raises(DmlrcError, match=r"protocol.lr .* -> 0.5.*move .*runs.* away, or give the study another name"):
         run.run(changed)
@@ -556,8 +574,7 @@ def test_rows_that_the_data_is_too_small_for_are_left_out_and_named_before_the_f
     assert set(records.load("tiny").runs["method"]) == {"contrastive"}
 
 
-def test_a_damaged_record_is_named(tiny, home):
-    run.run(tiny, methods=PICKED[:1])
+def test_a_damaged_record_is_named(tiny, contrastive, home):
     damaged = paths.runs() / "tiny" / "contrastive" / "0-trial-000.json"
     damaged.write_text(damaged.read_text()[:50])
     with pytest.raises(DmlrcError, match=r"0-trial-000\.json is damaged. Move it away"):
@@ -770,8 +787,7 @@ def test_unknown_names_are_errors_with_a_hint(tiny):
         records.load("glyphs-full")
 
 
-def test_a_deleted_trial_is_made_again_and_no_other_is_touched(tiny, finished):
-    run.run(tiny, methods=PICKED[:1])
+def test_a_deleted_trial_is_made_again_and_no_other_is_touched(tiny, contrastive):
     folder = paths.runs() / "tiny" / "contrastive"
     lost, kept = (folder / f"0-trial-00{number}.json" for number in (0, 1))
     before, untouched = json.loads(lost.read_text()), kept.read_bytes()
@@ -782,8 +798,7 @@ def test_a_deleted_trial_is_made_again_and_no_other_is_touched(tiny, finished):
     assert (again["params"], again["value"]) == (before["params"], before["value"])
 
 
-def test_reruns_of_a_search_that_is_whole_need_no_optuna(tiny, finished, monkeypatch):
-    run.run(tiny, methods=PICKED[:1])
+def test_reruns_of_a_search_that_is_whole_need_no_optuna(tiny, contrastive, monkeypatch):
     (paths.runs() / "tiny" / "contrastive" / "0-rerun-001.json").unlink()
     monkeypatch.setattr(errors, "find_spec", lambda name: None)
     run.run(tiny, methods=PICKED[:1])
@@ -791,8 +806,7 @@ def test_reruns_of_a_search_that_is_whole_need_no_optuna(tiny, finished, monkeyp
         run.run(tiny)
 
 
-def test_a_rerun_of_another_setting_than_the_best_is_made_again(tiny, finished, capsys):
-    run.run(tiny, methods=PICKED[:1])
+def test_a_rerun_of_another_setting_than_the_best_is_made_again(tiny, contrastive, capsys):
     path = paths.runs() / "tiny" / "contrastive" / "0-rerun-001.json"
     right = json.loads(path.read_text())
     stale = right | {"params": {name: value / 2 for name, value in right["params"].items()}}
@@ -804,8 +818,7 @@ def test_a_rerun_of_another_setting_than_the_best_is_made_again(tiny, finished, 
     assert json.loads(path.read_text())["params"] == right["params"]
 
 
-def test_a_right_rerun_is_kept_while_a_trial_is_missing(tiny, finished):
-    run.run(tiny, methods=PICKED[:1])
+def test_a_right_rerun_is_kept_while_a_trial_is_missing(tiny, contrastive):
     alone = replace(tiny, methods=PICKED[:1])
     folder = paths.runs() / "tiny" / "contrastive"
     values = {path.name: json.loads(path.read_text())["value"] for path in folder.glob("*-trial-*")}
@@ -818,8 +831,7 @@ def test_a_right_rerun_is_kept_while_a_trial_is_missing(tiny, finished):
     assert {path: path.stat().st_mtime_ns for path in folder.glob("*-rerun-*")} == reruns
 
 
-def test_parameters_outside_the_space_are_refused(tiny, finished, capsys):
-    run.run(tiny, methods=PICKED[:1])
+def test_parameters_outside_the_space_are_refused(tiny, contrastive, capsys):
     path = paths.runs() / "tiny" / "contrastive" / "0-trial-000.json"
     own = json.loads(path.read_text())
     wrong = own | {"params": own["params"] | {"neg_margin": 7.0}}
@@ -836,16 +848,14 @@ def test_parameters_outside_the_space_are_refused(tiny, finished, capsys):
             run.run(tiny, methods=PICKED[:1])
 
 
-def test_a_copy_of_records_does_not_count_as_a_sample(tiny):
-    run.run(tiny, methods=PICKED[:1])
+def test_a_copy_of_records_does_not_count_as_a_sample(tiny, contrastive):
     folder = paths.runs() / "tiny"
     shutil.copytree(folder / "contrastive", folder / "contrastive.bak")
     with pytest.raises(DmlrcError, match=r"says that it is contrastive/0-rerun-000\.json"):
         records.load("tiny")
 
 
-def test_records_of_another_study_or_configuration_are_refused(tiny):
-    run.run(tiny, methods=PICKED[:1])
+def test_records_of_another_study_or_configuration_are_refused(tiny, contrastive):
     path = paths.runs() / "tiny" / "contrastive" / "0-trial-000.json"
     own = json.loads(path.read_text())
     path.write_text(json.dumps(own | {"study": "other"}))
@@ -856,8 +866,7 @@ def test_records_of_another_study_or_configuration_are_refused(tiny):
         records.load("tiny")
 
 
-def test_committed_records_are_not_all_of_a_larger_study(tiny):
-    run.run(tiny)
+def test_committed_records_are_not_all_of_a_larger_study(tiny, whole):
     run.export(tiny)
     shutil.rmtree(paths.runs() / "tiny")
     assert records.is_published_whole(tiny)

@@ -1,5 +1,6 @@
 """Reading a data set: images, labels, class names."""
 
+import functools
 import os
 from dataclasses import replace
 
@@ -48,7 +49,7 @@ def load(
         raise unknown("data set", name, [*names(), "folder:PATH"])
     if name in ("glyphs", "glyphs-small"):
         form = _form(Form(glyphs.SIZE, channels=1), size, square)
-        return glyphs.draw_glyphs(form.size, every=1 if name == "glyphs" else 8)
+        return _drawn(form.size, every=1 if name == "glyphs" else 8)
     if name == "icons":
         return icons.load_icons(_form(Form(icons.SIZE, channels=1), size, square).size)
     if name in FEATURES:
@@ -63,6 +64,14 @@ def load(
     listing = source.listing(folder)
     require_whole(name, listing, str(folder))
     return _decode(name, listing, _form(source.form, size, square), source.flip)
+
+
+@functools.lru_cache(maxsize=4)
+def _drawn(size: int, every: int) -> ImageSet:
+    """The glyphs, drawn once in a process, which takes seconds; nobody can write to them, as to a memory map."""
+    found = glyphs.load(size, every)
+    found.images.flags.writeable = False
+    return found
 
 
 def _form(default: Form, size: int | None, square: str) -> Form:

@@ -39,6 +39,10 @@ def _euclidean(a, b):
     return torch.sqrt(square) if square > 0 else square * 0
 
 
+def _distances(x):
+    return [[_euclidean(a, b) for b in x] for a in x]
+
+
 def _contrastive(x, labels, distance, pos_margin, neg_margin):
     pull, push = [], []
     for i in range(len(labels)):
@@ -67,25 +71,26 @@ def _triplets(labels):
 
 
 def triplet(x, labels, margin=0.05):
-    terms = [_euclidean(x[a], x[p]) - _euclidean(x[a], x[n]) + margin for a, p, n in _triplets(labels)]
+    d = _distances(x)
+    terms = [d[a][p] - d[a][n] + margin for a, p, n in _triplets(labels)]
     return _mean([t for t in terms if t > 0], x)
 
 
 def margin(x, labels, beta, margin=0.2):
     """beta: one boundary for each class, as a list of scalar tensors."""
-    terms = []
+    terms, d = [], _distances(x)
     for a, p, n in _triplets(labels):
-        terms.append(_euclidean(x[a], x[p]) - beta[labels[a]] + margin)
-        terms.append(beta[labels[a]] - _euclidean(x[a], x[n]) + margin)
+        terms.append(d[a][p] - beta[labels[a]] + margin)
+        terms.append(beta[labels[a]] - d[a][n] + margin)
     return _mean([t for t in terms if t > 0], x)
 
 
 def ntxent(x, labels, temperature=0.07):
     terms = []
     for i in range(len(labels)):
+        others = sum(torch.exp(x[i] @ x[k] / temperature) for k in _negatives(labels, i))
         for j in _positives(labels, i):
             own = torch.exp(x[i] @ x[j] / temperature)
-            others = sum(torch.exp(x[i] @ x[k] / temperature) for k in _negatives(labels, i))
             terms.append(-torch.log(own / (own + others)))
     return _mean(terms, x)
 

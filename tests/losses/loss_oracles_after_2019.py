@@ -60,7 +60,8 @@ def _sigmoid(t, temperature):
 
 def _smooth_rank(x, q, i, among, temperature):
     """1 + the smooth number of those among which are in front of i, i itself left out."""
-    return 1 + sum((_sigmoid(x[q] @ x[j] - x[q] @ x[i], temperature) for j in among if j != i), _zero(x))
+    own = x[q] @ x[i]
+    return 1 + sum((_sigmoid(x[q] @ x[j] - own, temperature) for j in among if j != i), _zero(x))
 
 
 def smooth_ap(x, labels, temperature=0.01, rank_query=False):
@@ -85,8 +86,8 @@ def recall_at_k(x, labels, rank_temperature=1.0, temperature=0.01, max_k=16, ks=
     for q in range(len(labels)):
         positives, found = _positives(labels, q), []
         gallery = positives + _negatives(labels, q) + [q] * rank_query
+        ranks = [_smooth_rank(x, q, i, gallery, temperature) for i in positives]
         for k in ks:
-            ranks = [_smooth_rank(x, q, i, gallery, temperature) for i in positives]
             near = sum((_sigmoid(k - rank, rank_temperature) for rank in ranks), _zero(x))
             found.append(min(near, _zero(x) + k) / max(min(k, len(positives)), 1))
         if positives:

@@ -1,5 +1,6 @@
 """The losses after 2019: against loops, against pytorch-metric-learning where it is right, and at their limits."""
 
+import itertools
 import math
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import loss_oracles_after_2019 as oracles
 import pytest
 import torch
 import torch.nn.functional as F
+from cases import loop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loss_oracles import LAYOUTS
@@ -86,8 +88,7 @@ def test_registry():
     assert losses.names()[-len(NAMES) :] == NAMES == [method.loss for method in METHODS]
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", NAMES)
+@loop("name, layout", itertools.product(NAMES, LAYOUTS))
 def test_loss_is_the_loop_over_its_equation(name, layout):
     loss = make(name)
     oracle = Oracle(name, loss)
@@ -96,7 +97,7 @@ def test_loss_is_the_loop_over_its_equation(name, layout):
         assert_same(value_and_gradients(loss, raw, labels), value_and_gradients(oracle, raw, labels), 1e-9)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@loop("name", NAMES)
 def test_every_hyperparameter_matters(name):
     """The comparison with the loops would notice a hyperparameter that is a tenth off, or not read at all."""
     raw, labels = batch(LAYOUTS["6x4"])
@@ -106,8 +107,7 @@ def test_every_hyperparameter_matters(name):
         assert abs(make(name, **{parameter: changed})(F.normalize(raw), labels) - value) > 1e-5, parameter
 
 
-@pytest.mark.parametrize("layout", ["6x4", "uneven"])
-@pytest.mark.parametrize("name", ["proxy_anchor", "circle", "supcon", "proxy_nca_pp"])
+@loop("name, layout", itertools.product(["proxy_anchor", "circle", "supcon", "proxy_nca_pp"], ["6x4", "uneven"]))
 def test_loss_is_that_of_pytorch_metric_learning(name, layout):
     for dtype, tolerance in ((torch.float64, 1e-9), (torch.float32, 2e-5)):
         loss = make(name, dtype)
@@ -117,7 +117,7 @@ def test_loss_is_that_of_pytorch_metric_learning(name, layout):
             assert_same(value_and_gradients(loss, raw, labels), value_and_gradients(theirs, raw, labels), tolerance)
 
 
-@pytest.mark.parametrize("name", ["proxy_anchor", "circle", "supcon", "proxy_nca_pp"])
+@loop("name", ["proxy_anchor", "circle", "supcon", "proxy_nca_pp"])
 def test_real_batches_are_those_of_pytorch_metric_learning(name):
     """With the defaults of both, those of the papers; proxy_nca_pp has a scale of its own there."""
     dim, labels = 128, torch.arange(8).repeat_interleave(4) % NUM_CLASSES
@@ -321,7 +321,7 @@ def test_recall_at_k_of_a_perfect_batch_and_of_the_authors_code():
 # Batches and settings at the limit
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+@loop("method", METHODS)
 def test_value_and_gradient_are_finite_in_every_corner_of_the_search_space(method):
     labels = torch.arange(32) // 4 % NUM_CLASSES
     random = torch.randn(32, 16, generator=torch.Generator().manual_seed(0))
@@ -340,7 +340,7 @@ def test_value_and_gradient_are_finite_in_every_corner_of_the_search_space(metho
             assert all(torch.isfinite(gradient).all() for gradient in gradients), params
 
 
-@pytest.mark.parametrize("name", NAMES)
+@loop("name", NAMES)
 def test_bad_batches(name):
     loss = make(name, torch.float32)
     with pytest.raises(DivergedError, match="NaN"):
@@ -367,7 +367,7 @@ def test_methods_follow_the_fair_protocol():
     assert spaces["proxy_nca_pp"] == spaces["proxy_nca"]
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+@loop("method", METHODS)
 def test_the_papers_own_values_are_inside_the_search_space(method):
     """The defaults of the losses are the papers' values, but for k, which the batch bounds."""
     loss = losses.create(method.loss, num_classes=NUM_CLASSES, embedding_dim=DIM)

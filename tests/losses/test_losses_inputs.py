@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import itertools
 import pickle
 import warnings
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from cases import loop
 
 from dmlrc import losses, studies
 from dmlrc.errors import UsageError
@@ -63,8 +65,7 @@ def test_labels_of_any_integer_kind_are_classes(name):
         assert torch.equal(got, expected_of_two if "bool" in kind else expected), kind
 
 
-@pytest.mark.parametrize("name", SOME)
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@loop("dtype, name", itertools.product([torch.float16, torch.bfloat16], SOME))
 def test_half_precision_is_computed_in_single_and_its_gradient_comes_back(name, dtype):
     points = embeddings(dtype).requires_grad_()
     labels = torch.tensor(LABELS)
@@ -76,8 +77,12 @@ def test_half_precision_is_computed_in_single_and_its_gradient_comes_back(name, 
     assert torch.isfinite(points.grad).all()
 
 
-@pytest.mark.parametrize("convert", [torch.Tensor.numpy, torch.Tensor.tolist, lambda x: x.numpy().astype("f8")])
-@pytest.mark.parametrize("name", ["contrastive", "arcface"])
+@loop(
+    "name, convert",
+    itertools.product(
+        ["contrastive", "arcface"], [torch.Tensor.numpy, torch.Tensor.tolist, lambda x: x.numpy().astype("f8")]
+    ),
+)
 def test_arrays_and_lists_of_embeddings(name, convert):
     labels = torch.tensor(LABELS)
     assert torch.equal(value(name, convert(embeddings()), labels), value(name, embeddings(), labels))
@@ -113,7 +118,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("what", BAD)
+@loop("what", BAD)
 def test_what_cannot_be_converted_is_one_sentence(what):
     points, labels, message = BAD[what]
     with pytest.raises(UsageError, match=message) as error:
@@ -160,8 +165,8 @@ def test_hyperparameters_of_numpy_and_whole_floats():
     assert losses.create("contrastive", neg_margin=np.float32(0.5)).neg_margin == 0.5
 
 
-@pytest.mark.parametrize(
-    ("name", "parameter", "value", "allowed"),
+@loop(
+    "name, parameter, value, allowed",
     [
         *((name, "temperature", 0, "above 0") for name in ("ntxent", "supcon", "smooth_ap", "normalized_softmax")),
         ("ntxent", "temperature", -0.07, "above 0"),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from cases import loop
 from loss_oracles import LAYOUTS
 from pytorch_metric_learning import losses as pml
 from pytorch_metric_learning.distances import DotProductSimilarity, LpDistance
@@ -169,8 +170,7 @@ def test_registry():
     assert losses.names()[14:-6] == NAMES
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", NAMES)
+@loop("name, layout", itertools.product(NAMES, LAYOUTS))
 def test_equals_loops(name, layout):
     loss = make(name)
     raw, labels = batch(LAYOUTS[layout])
@@ -179,7 +179,7 @@ def test_equals_loops(name, layout):
     )
 
 
-@pytest.mark.parametrize("name", NAMES)
+@loop("name", NAMES)
 def test_float32_and_duplicates_stay_finite(name):
     """A collapsed embedding (all points equal), and classes that share a point, have finite values and gradients."""
     loss = make(name, torch.float32)
@@ -192,7 +192,7 @@ def test_float32_and_duplicates_stay_finite(name):
         assert all(torch.isfinite(t).all() for t in (value, *gradients))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@loop("name", NAMES)
 def test_bad_batches(name):
     loss = make(name, torch.float32)
     with pytest.raises(DivergedError, match="NaN"):
@@ -242,8 +242,7 @@ PML = {
 
 
 @pytest.mark.filterwarnings("ignore")  # of pytorch-metric-learning under a later NumPy and torch
-@pytest.mark.parametrize("labels", [LAYOUTS["6x4"], [2, 0, 1, 1, 0, 2, 2, 1, 0]], ids=["6x4", "shuffled"])
-@pytest.mark.parametrize("name", PML)
+@loop("name, labels", itertools.product(PML, [LAYOUTS["6x4"], [2, 0, 1, 1, 0, 2, 2, 1, 0]]))
 def test_equals_pytorch_metric_learning(name, labels):
     loss = make(name, **dict.fromkeys(PENALTY & PARAMS[name].keys(), 0.0))
     theirs = PML[name](PARAMS[name]).double()

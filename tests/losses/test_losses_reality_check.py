@@ -8,6 +8,7 @@ import loss_oracles as oracles
 import pytest
 import torch
 import torch.nn.functional as F
+from cases import loop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loss_oracles import LAYOUTS
@@ -160,8 +161,7 @@ def make_pml(name, ours=None, dim=DIM, **params):
 # --- against the loops and against pytorch-metric-learning ---
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", NAMES)
+@loop("name, layout", itertools.product(NAMES, LAYOUTS))
 def test_loss_is_the_loop_over_its_equation(name, layout):
     loss = make(name)
     oracle = Oracle(name, loss)
@@ -170,7 +170,7 @@ def test_loss_is_the_loop_over_its_equation(name, layout):
         assert_same(value_and_gradients(loss, raw, labels), value_and_gradients(oracle, raw, labels), 1e-9)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@loop("name", NAMES)
 def test_every_hyperparameter_matters(name):
     """The comparison with the loops would notice a hyperparameter that is a tenth off, or not read at all."""
     raw, labels = batch(LAYOUTS["6x4"])
@@ -182,8 +182,7 @@ def test_every_hyperparameter_matters(name):
         assert abs(make(name, **{parameter: changed})(F.normalize(raw), labels) - value) > 1e-6, parameter
 
 
-@pytest.mark.parametrize("layout", ["6x4", "uneven"])
-@pytest.mark.parametrize("name", NAMES)
+@loop("name, layout", itertools.product(NAMES, ["6x4", "uneven"]))
 def test_loss_is_that_of_pytorch_metric_learning(name, layout):
     for dtype, tolerance in ((torch.float64, 1e-9), (torch.float32, 2e-5)):
         loss = make(name, dtype)
@@ -193,7 +192,7 @@ def test_loss_is_that_of_pytorch_metric_learning(name, layout):
             assert_same(value_and_gradients(loss, raw, labels), value_and_gradients(theirs, raw, labels), tolerance)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@loop("name", NAMES)
 def test_real_batches_are_those_of_pytorch_metric_learning(name):
     dim, labels = 128, torch.arange(8).repeat_interleave(4) % NUM_CLASSES
     raw, _ = batch(labels.tolist(), torch.float32, dim)
@@ -202,7 +201,7 @@ def test_real_batches_are_those_of_pytorch_metric_learning(name):
     assert_same(value_and_gradients(loss, raw, labels), value_and_gradients(theirs, raw, labels), 5e-5)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@loop("name", NAMES)
 def test_defaults_and_initial_weights_are_those_of_pytorch_metric_learning(name):
     torch.manual_seed(3)
     loss = losses.create(name, num_classes=NUM_CLASSES, embedding_dim=DIM)
@@ -425,7 +424,7 @@ def corners(method):
     return [dict(zip(space, values, strict=True)) for values in itertools.product(*space.values())]
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+@loop("method", METHODS)
 def test_value_and_gradient_are_finite_in_every_corner_of_the_search_space(method):
     labels = torch.arange(32) // 4 % NUM_CLASSES
     random = torch.randn(32, 16, generator=torch.Generator().manual_seed(0))
@@ -451,8 +450,7 @@ def test_value_and_gradient_are_finite_in_every_corner_of_the_search_space(metho
             assert all(torch.isfinite(gradient).all() for gradient in gradients), (kind, params)
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@loop("bad, name", itertools.product([math.nan, math.inf], NAMES))
 def test_nan_is_an_error_on_the_cpu_and_a_nan_elsewhere(name, bad, monkeypatch):
     raw, labels = batch(LAYOUTS["6x4"])
     x = F.normalize(raw.detach())
@@ -460,11 +458,12 @@ def test_nan_is_an_error_on_the_cpu_and_a_nan_elsewhere(name, bad, monkeypatch):
     with pytest.raises(DivergedError, match="NaN or infinite"):
         make(name)(x, labels)
     if math.isnan(bad):  # on a GPU nobody looks at the embeddings: the loss itself must show it
-        monkeypatch.setattr(common, "math", SimpleNamespace(isfinite=lambda _: True))
-        assert torch.isnan(make(name)(x, labels))
+        with monkeypatch.context() as patch:
+            patch.setattr(common, "math", SimpleNamespace(isfinite=lambda _: True))
+            assert torch.isnan(make(name)(x, labels))
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if list(make(name).parameters())])
+@loop("name", [name for name in NAMES if list(make(name).parameters())])
 def test_nan_weights_are_not_hidden(name):
     loss = make(name)
     weights = next(loss.parameters()).data
@@ -510,8 +509,12 @@ def test_a_batch_that_cannot_be_scored_is_an_error(embeddings, labels, message):
             losses.create(name)(embeddings, labels)
 
 
-@pytest.mark.parametrize("label", [-1, NUM_CLASSES])
-@pytest.mark.parametrize("name", ["proxy_nca", "margin_per_class", "normalized_softmax", "arcface", "soft_triple"])
+@loop(
+    "name, label",
+    itertools.product(
+        ["proxy_nca", "margin_per_class", "normalized_softmax", "arcface", "soft_triple"], [-1, NUM_CLASSES]
+    ),
+)
 def test_a_label_outside_the_classes_is_an_error(name, label):
     with pytest.raises(UsageError, match=f"classes 0 to {NUM_CLASSES - 1}"):
         make(name)(torch.ones(2, DIM).double(), torch.tensor([0, label]))

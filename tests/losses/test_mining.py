@@ -1,5 +1,6 @@
 """Tuple mining: which triplets are drawn, how often, and that chance follows its seed."""
 
+import itertools
 import math
 from collections import Counter
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from cases import loop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytorch_metric_learning import distances as pml_distances
@@ -87,8 +89,7 @@ def test_every_miner_gives_triplets(labels, seed):
             assert len(set(triplets)) == len(triplets) == min(len(labels), len(every))
 
 
-@pytest.mark.parametrize("labels", [[0], [0, 1, 2], [3, 3, 3]])
-@pytest.mark.parametrize("name", MINERS)
+@loop("name, labels", itertools.product(MINERS, [[0], [0, 1, 2], [3, 3, 3]]))
 def test_batches_without_triplets(name, labels):
     for indices in MINERS[name](sphere(len(labels)), torch.tensor(labels)):
         assert indices.shape == (0,)

@@ -1,4 +1,4 @@
-"""From nothing to a rendered book in one call, at the smallest budget: train, execute with papermill, build."""
+"""From nothing to executed chapters, at the smallest budget, and what else makes a book."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ from factories import fake_units, write_fake_study, write_units
 
 from dmlrc import paths, records, run, studies
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
-from dmlrc.report import build, editions, fanova, golden, labels, prose
+from dmlrc.report import build, editions, fanova, golden, labels, prose, svg
 
 OF_NO_STUDY = ("01_what_a_score_looks_like", "02_which_score_to_trust", "15_wrong_numbers", "21_speed")
 """Chapters that show the same in every edition."""
@@ -52,35 +52,31 @@ def smoke(checkout, runs):
     return studies.get("glyphs-smoke")
 
 
-def test_the_book_of_the_smoke_study_from_scratch(checkout, smoke, monkeypatch):
+def test_chapters_of_the_smoke_study_in_kernels_of_their_own(checkout, smoke, monkeypatch):
     assert set(records.load(smoke.name).trials["method"]) == {method.name for method in smoke.methods}
     every = build.chapters()
     monkeypatch.setattr(build, "chapters", lambda: [page for page in every if Path(page.name).stem in PAGES])
     build.execute({"studies": smoke.name}, workers=2)
-    chapters = checkout / "book" / "chapters"
-    made = sorted(chapters.glob("*.ipynb"))
-    assert [path.stem for path in made] == [*PAGES]
-    for path in made:
-        executed = nbformat.read(path, as_version=4)
-        assert all(cell.get("execution_count") for cell in executed.cells if cell.cell_type == "code"), path.name
-    for page in every:
-        if page not in build.chapters():
-            nbformat.write(books.bare(page, smoke.name), chapters / page.name)
-    page = build.pages()
-    assert page.name == "index.html"
-    results = (page.parent / "chapters" / "04_which_loss_wins.html").read_text()
-    scores = records.load("glyphs-smoke").scores
+    made = {path.stem: nbformat.read(path, as_version=4) for path in (checkout / "book" / "chapters").glob("*.ipynb")}
+    assert set(made) == set(PAGES)
+    for name, executed in made.items():
+        assert all(cell.get("execution_count") for cell in executed.cells if cell.cell_type == "code"), name
+        [given] = [cell for cell in executed.cells if "injected-parameters" in cell.metadata.get("tags", [])]
+        assert smoke.name in given.source
+        assert "remove-cell" in given.metadata.tags
+    shown = json.dumps([cell.get("outputs", []) for cell in made["04_which_loss_wins"].cells])
+    scores = records.load(smoke.name).scores
     mean = scores.query("method == 'contrastive' and setting == 'concatenated' and metric == 'map_at_r'")[
         "value"
     ].mean()
-    assert f"{100 * mean:.2f}" in results
-    assert "glyphs-smoke" in results
-    assert "# Parameters" not in results
+    assert f"{100 * mean:.2f}" in shown
+    assert smoke.name in shown
 
 
 def test_every_other_chapter_takes_a_table_with_no_study_around_it(smoke, monkeypatch):
     monkeypatch.setenv("DMLRC_EXPORTS", str(paths.home() / "exports"))
     monkeypatch.setattr(fanova, "TREES", 8)
+    monkeypatch.setattr(svg, "drawn", books.drawn_without_a_file)
     with golden.judging_once():
         for page in build.chapters():
             if not page.parameters and Path(page.name).stem not in (*PAGES, *OF_NO_STUDY):

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
+from cases import loop
 from factories import fake_records, write_fake_experiments, write_fake_study
 
 from dmlrc import records
@@ -387,7 +388,7 @@ def test_every_claim_that_needs_records_has_a_lever():
     assert set(LEVERS) == {claim.id for claim in claims.CLAIMS if claim.needs}
 
 
-@pytest.mark.parametrize("name", LEVERS)
+@loop("name", LEVERS)
 def test_claim_gives_every_verdict(name, base, quick_bootstrap):
     claim, (lever, true, false) = BY_ID[name], LEVERS[name]
     judged = rule.evaluate(claim, lever(base, true))
@@ -418,7 +419,7 @@ def edge(claim, found, lever, true, false):
     return (true + false) / 2
 
 
-@pytest.mark.parametrize("name", LEVERS)
+@loop("name", LEVERS)
 def test_claim_is_not_run_where_its_rows_are_missing(name, base):
     claim = BY_ID[name]
     for need in claim.needs:
@@ -714,7 +715,7 @@ def test_claims_are_well_formed():
         assert claim.rationale or 0 in limits or claim.id in STATED, f"{claim.id}: a limit without a reason"
 
 
-@pytest.mark.parametrize("claim", claims.CLAIMS, ids=lambda claim: claim.id)
+@loop("claim", claims.CLAIMS)
 def test_a_claim_leads_to_something_that_its_chapter_shows(claim):
     chapter = (NOTEBOOKS / f"{EXHIBITS[claim.link].chapter}.ipynb").read_text()
     ids = re.findall(r'\\"([\w{}-]+)\\"|\(([\w-]+)\)=', chapter)  # of tables and figures, and of sections
@@ -817,7 +818,7 @@ OF_THE_PAPERS = {
 """What the claims have as `published`, from the transcribed tables."""
 
 
-@pytest.mark.parametrize("name", OF_THE_PAPERS)
+@loop("name", OF_THE_PAPERS)
 def test_numbers_of_the_papers(name):
     expected = {where: value for where, value in OF_THE_PAPERS[name]().items() if not math.isnan(value)}
     assert dict(BY_ID[name].published) == pytest.approx(expected, abs=1e-6)
@@ -955,7 +956,7 @@ def test_a_number_is_as_far_inside_its_region_as_its_interval_says():
     assert np.isnan(inside(above(0), 1.0, np.nan, np.nan))
 
 
-@pytest.mark.parametrize("seed", range(50))
+@loop("seed", range(50))
 def test_the_figure_says_what_the_rule_says(seed):
     rng = np.random.default_rng(seed)
     low, value, high = np.sort(rng.normal(0, 2, 3))
@@ -982,7 +983,7 @@ def test_the_card_has_every_exhibit_once():
     assert sorted(ids) == sorted(expected | {"musgrave-search"})
 
 
-@pytest.mark.parametrize("id", [id for id, each in EXHIBITS.items() if each.paper != "ours"])
+@loop("id", [id for id, each in EXHIBITS.items() if each.paper != "ours"])
 def test_a_row_of_the_card_leads_to_its_exhibit(id):
     chapter = (NOTEBOOKS / f"{EXHIBITS[id].chapter}.ipynb").read_text()
     names = [re.sub(r"\{[^}]*\}", "[a-z0-9]+", name) for name in re.findall(r'\\"([\w{}-]+)\\"', chapter)]

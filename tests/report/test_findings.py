@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import torch
 import torch.nn.functional as F
+from cases import loop
 from factories import fake_records, write_fake_study
 from pytorch_metric_learning import distances as pml_distances
 from pytorch_metric_learning import losses as pml
@@ -625,7 +626,7 @@ def test_there_is_a_note_for_every_finding():
     assert {*NOTES} == {each.name for each in page.FINDINGS}
 
 
-@pytest.mark.parametrize("name", NOTES)
+@loop("name", NOTES)
 def test_what_was_noted_stands(name, found):
     checks = list(NOTES[name](found))
     assert any(checks)

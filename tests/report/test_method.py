@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from books import ROOT
+from cases import loop
 from docutils.utils.math.latex2mathml import tex2mathml
 from factories import searched_study as study
 from test_hypotheses import EIGHT
@@ -51,7 +52,7 @@ def test_a_method_at_other_rates_and_depths(found, monkeypatch):
     assert list(page.elsewhere([records], BEST).index) == ["CUB-200 (2010), embedder alone"]
 
 
-@pytest.mark.parametrize("name", notes.SHOWN)
+@loop("name", notes.SHOWN)
 def test_every_searched_hyperparameter_stands_in_the_formulas(name):
     note = notes.NOTES[name]
     assert set(note.symbols) == set(notes.SHOWN[name].space) - {LOSS_WEIGHTS_LR}
@@ -75,7 +76,7 @@ def test_every_fixed_setting_of_another_paper_stands_in_the_formulas():
             assert symbol in " ".join((*note.formulas, note.where)), section
 
 
-@pytest.mark.parametrize("name", [*notes.SHOWN, *notes.OTHERS])
+@loop("name", [*notes.SHOWN, *notes.OTHERS])
 def test_every_formula_can_be_shown(name):
     text = publish._printed(page.formulas(notes.SHOWN[name]) if name in notes.SHOWN else others.what(name))
     shown = re.findall(r"\$\$\n(.*?)\n\$\$", text, re.DOTALL)

@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
+import books
 import nbformat
 import pytest
 from factories import NOTEBOOKS, fake_units, write_units
 
 from dmlrc import studies
-from dmlrc.report import fanova
+from dmlrc.report import fanova, svg
 
 CHAPTERS = (
     *("00_introduction", "04_which_loss_wins", "06_claimed_gains", "08_what_moves_a_score"),
@@ -21,6 +22,7 @@ EVERY = [method.name for method in STUDY.methods]
 def test_no_chapter_stops_where_no_method_has_a_result(what, with_trunk, home, monkeypatch):
     monkeypatch.setenv("DMLRC_EXPORTS", str(home / "exports"))
     monkeypatch.setattr(fanova, "TREES", 4)
+    monkeypatch.setattr(svg, "drawn", books.drawn_without_a_file)
     for name in ("results", "benchmarks"):
         (home / name).symlink_to(Path(__file__).parents[2] / name)
     units, meta = fake_units(STUDY.name, STUDY.dataset, STUDY.protocol, **{what: EVERY})

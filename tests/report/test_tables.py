@@ -1,6 +1,7 @@
 """Tables against numbers worked out by hand, and against what the papers say about their own tables."""
 
 import copy
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy import stats
 
 from dmlrc import records as records_module
 from dmlrc.papers import musgrave2020
+from dmlrc.records import PRETRAINED
 from dmlrc.report import deviations, labels, published, statistics, tables, titles
 from dmlrc.report.deviations import compare
 from dmlrc.report.musgrave2020 import page, race, winners, years
@@ -546,6 +548,28 @@ def test_rates_come_from_the_short_searches(home):
     own = musgrave2020.FROZEN_RATE1E4
     assert table.index.tolist() == [(1e-4, 9, 50), (1e-4, own.patience, own.max_epochs)]
     assert table["arcface"].between(0.2, 0.4).all()
+    for other in ("grocery-frozen", "grocery-quick-rates", "glyphs-quick-rate-1e-03"):  # a table, a sweep, a protocol
+        write_fake_study(study=other, protocol=musgrave2020.FROZEN_RATE1E4)
+    assert tables.rates("musgrave2020-frozen").equals(table)
+
+
+def test_years_stand_beside_the_p_at_1_of_one_setting():
+    rows = [
+        (method, setting, metric, number)
+        for number, (method, setting, metric) in enumerate(
+            itertools.product(
+                (PRETRAINED, "contrastive", "snr"),
+                ("separated", "concatenated"),
+                ("precision_at_1", "map_at_r"),
+            )
+        )
+    ]
+    frame = pd.DataFrame(rows, columns=["method", "setting", "metric", "mean"])
+    expected = {"concatenated": [["contrastive", 2006, 6], ["snr", 2019, 10]]}
+    expected["separated"] = [["contrastive", 2006, 4], ["snr", 2019, 8]]
+    assert tables.measured_by_year(frame).to_numpy().tolist() == expected["concatenated"]
+    assert tables.measured_by_year(frame, setting="separated").to_numpy().tolist() == expected["separated"]
+    assert tables.measured_by_year(frame, metric="map_at_r")["value"].tolist() == [7, 11]
 
 
 def test_the_share_of_cut_off_reruns_is_counted_method_by_method():
