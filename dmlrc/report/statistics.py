@@ -483,9 +483,9 @@ def of_methods(values: np.ndarray, known: Noise) -> tuple[np.ndarray, np.ndarray
 
 
 def moderated(pooled: ArrayLike, around: ArrayLike, own_df: ArrayLike, most: ArrayLike) -> tuple[np.ndarray, ...]:
-    """A variance between the pooled one, of which most are the df, and around / own_df, and its df, see `of_methods`."""
+    """A variance between the pooled one, which has most df, and around / own_df; and its df: see `of_methods`."""
     prior = np.minimum(own_df, PRIOR)
-    variance = np.where(prior, (prior * pooled + around) / (prior + own_df), pooled)
+    variance = np.where(prior, (prior * pooled + around) / np.maximum(prior + own_df, 1), pooled)
     return variance, np.where(prior, np.minimum(prior + own_df, most), most)
 
 
@@ -518,10 +518,11 @@ def _mean(means: np.ndarray) -> np.ndarray:
 def summary(runs: pd.DataFrame, known: Noise | None = None) -> pd.DataFrame:
     """Every method of `runs`, indexed by method, in their order.
 
-    Columns: mean, error (standard, by search and seed), df (of it), low, high (95 %, search and seed), seed_low, seed_high (95 %,
-    seed alone), repetitions, reruns, search, seed (the method's own standard deviations; search NaN for one
-    repetition), search_to_seed, rank_low, rank_high (`rank_intervals`), among_best. known: default estimated from the
-    runs. Where neither gives a variance, intervals are NaN, ranks go from 1 to M and all methods are among the best.
+    Columns: mean, error (standard, by search and seed), df (of it), low, high (95 %, search and seed), seed_low,
+    seed_high (95 %, seed alone), repetitions, reruns, search, seed (the method's own standard deviations; search NaN
+    for one repetition), search_to_seed, rank_low, rank_high (`rank_intervals`), among_best. known: default estimated
+    from the runs. Where neither gives a variance, intervals are NaN, ranks go from 1 to M and all methods are among the
+    best.
     """
     methods, values = as_array(runs)
     known = known or noise(values)

@@ -348,8 +348,8 @@ class AtRates:
     def scores(self) -> pd.DataFrame:
         """Fractions: a row a method, NaN where it was not run at a rate.
 
-        Columns: the keys of `made`, and below each mean, its standard error and the df of it, low and high, the ends of the 95 %
-        interval, rank_low and rank_high, and among_best, whether it cannot be told from the best.
+        Columns: the keys of `made`, and below each mean, its standard error and the df of it, low and high, the ends of
+        the 95 % interval, rank_low and rank_high, and among_best, whether it cannot be told from the best.
         """
         columns = ["mean", "error", "df", "low", "high", "rank_low", "rank_high", "among_best"]
         parts = {which: each.summary[columns] for which, each in self.compared.items()}
