@@ -6,12 +6,11 @@ others. Differences, and the standard deviations of search and seed, are in one 
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 from scipy import optimize, stats
 
-from dmlrc.report.statistics import LEVEL, SEED, above_one, at_whole, moderated, satterthwaite
+from dmlrc.report.statistics import LEVEL, SEED, above_one, moderated, satterthwaite
 
 POWER = 0.8
 """With which the smallest effect that is told is found: in four of five studies."""
@@ -54,7 +53,7 @@ class Design:
         variance, df = moderated(around.sum(1, keepdims=True) / most, around[:, :2], used, most)
         free = satterthwaite(variance, df, most)
         if test == BEST:
-            quantile = at_whole(partial(above_one, self.methods), free)
+            quantile = above_one(self.methods, free)
         else:
             comparisons = math.comb(self.methods, 2) if test == ALL else 1
             quantile = stats.t.isf((1 - LEVEL) / 2 / comparisons, free)

@@ -650,7 +650,7 @@ def range_of(centre: ArrayLike, variance: ArrayLike, df: ArrayLike, most: ArrayL
     centre, variance, df = (np.asarray(each, float) for each in (centre, variance, df))
     if len(centre) == 1:
         return Estimate(0.0, 0.0, 0.0, 1, "methods", TUKEY)
-    difference, half = _every_pair(centre, variance, df, most, lambda free: _tukey(len(centre), free, level))
+    difference, half = _every_pair(centre, variance, df, most, lambda free: all_pairs(len(centre), free, level))
     low, high = np.maximum(0, (difference - half).max()), (difference + half).max()
     return Estimate(float(np.ptp(centre)), float(low), float(high), len(centre), "methods", TUKEY)
 
@@ -665,7 +665,7 @@ def rank_intervals(
     their intervals in 95 % of studies (Al Mohamad, Goeman and van Zwet 2022), also where methods are equal and search
     varies three times as much in one as in another. Where methods are equal each of them may have any of their ranks.
     """
-    difference, half = _every_pair(centre, variance, df, most, functools.partial(_tukey, centre.shape[-1]))
+    difference, half = _every_pair(centre, variance, df, most, functools.partial(all_pairs, centre.shape[-1]))
     sure = difference > half
     return 1 + sure.sum(-2), centre.shape[-1] - sure.sum(-1)
 
@@ -709,7 +709,11 @@ def by_luck_of_seeds(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame
 
 
 def _every_pair(
-    centre: np.ndarray, variance: np.ndarray, df: np.ndarray, most: ArrayLike, quantile: Callable[[int], float]
+    centre: np.ndarray,
+    variance: np.ndarray,
+    df: np.ndarray,
+    most: ArrayLike,
+    quantile: Callable[[np.ndarray], np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray]:
     """By how much the row's method is above the column's, and by how much it must be to be surely above: (..., M, M).
 
@@ -718,13 +722,13 @@ def _every_pair(
     parts = np.stack(np.broadcast_arrays(variance[..., :, None], variance[..., None, :]), axis=-1)
     own = np.stack(np.broadcast_arrays(df[..., :, None], df[..., None, :]), axis=-1)
     free = satterthwaite(parts, own, np.asarray(most)[..., None, None])
-    return centre[..., :, None] - centre[..., None, :], at_whole(quantile, free) * np.sqrt(parts.sum(-1))
+    return centre[..., :, None] - centre[..., None, :], quantile(free) * np.sqrt(parts.sum(-1))
 
 
-def at_whole(quantile: Callable[[int], float], df: np.ndarray) -> np.ndarray:
-    """A quantile at each of these degrees of freedom, rounded down."""
+def all_pairs(methods: int, df: np.ndarray, level: float = LEVEL) -> np.ndarray:
+    """The quantile for the t statistics of all pairs, at each of these df, rounded down; NaN where there are none."""
     distinct, places = np.unique(np.floor(df + 1e-9), return_inverse=True)
-    return np.array([quantile(int(each)) for each in distinct])[places].reshape(df.shape)
+    return np.array([_tukey(methods, int(each), level) for each in distinct])[places].reshape(df.shape)
 
 
 @functools.cache
@@ -748,12 +752,10 @@ def _tukey(methods: int, df: int, level: float = LEVEL) -> float:
     return optimize.brentq(missing, 0, 1000, xtol=1e-8) / math.sqrt(2)
 
 
-@functools.cache
-def above_one(methods: int, df: int) -> float:
+def above_one(methods: int, df: np.ndarray) -> np.ndarray:
     """The quantile for the t statistics of all other methods against one; NaN where there is nothing to test."""
-    if methods < 2 or df < 1:
-        return float("nan")
-    return min(_tukey(methods, df), float(stats.t.isf((1 - LEVEL) / (methods - 1), df)))
+    behind = stats.t.isf((1 - LEVEL) / (methods - 1), df) if methods > 1 else np.nan
+    return np.fmin(all_pairs(methods, df), behind)
 
 
 _NORMAL = np.linspace(-8, 8, 129)
