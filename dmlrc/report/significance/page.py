@@ -142,7 +142,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float]:
 
 
 def _of_more_searches(compared: Comparison) -> dict[str, float]:
-    """ten: the gap that ten searches would show in all pairs; top_five: the searches that show that of fifth and sixth."""
+    """ten: the gap that ten searches show in all pairs; top_five: the searches that show that of fifth and sixth."""
     ten, five = replace(planning.in_points(compared), searches=10).least(power.ALL), planning.top_five(compared)
     return {"ten": ten, "top_five": np.nan if five is None else five[1] or np.inf}
 
