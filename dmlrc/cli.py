@@ -260,6 +260,37 @@ def photos(
 
 
 @app.command()
+def power(
+    difference: Annotated[float, typer.Option(help="Of two methods, to be told; points of MAP@R, or your unit.")],
+    study: Annotated[
+        str | None, typer.Option(autocompletion=_study_names, help="Whose luck and hours; its searches are repeated.")
+    ] = None,
+    search_sd: Annotated[float | None, typer.Option(help="Standard deviation of a method's searches.")] = None,
+    seed_sd: Annotated[float | None, typer.Option(help="Standard deviation of the reruns of one search.")] = None,
+    methods: Annotated[
+        int | None, typer.Option(min=2, help="How many are compared; default the study's, or 14.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw what more searches tell into this picture.")] = None,
+) -> None:
+    """How many searches and reruns tell two methods apart, and how long that takes: before you run them."""
+    from dmlrc.report import planning
+
+    given = [each is not None for each in (search_sd, seed_sd)]
+    if any(given) if study else not all(given):
+        raise UsageError("name a study with --study, or give both --search-sd and --seed-sd")
+    if study:
+        design, cost = planning.of_study(dmlrc.studies.get(study).name)
+        cost = cost if methods is None else tuple(each * methods / design.methods for each in cost)
+        design = replace(design, methods=methods or design.methods)
+    else:
+        design, cost = planning.of_numbers(search_sd, seed_sd, methods or 14), None
+    _print_lines(planning.lines(design, difference, cost))
+    if plot:
+        planning.draw(design, difference, plot)
+        typer.echo(f"open {plot}")
+
+
+@app.command()
 def embed(
     model: Annotated[Path, typer.Argument(help="A model that `dmlrc study run --save-models` kept.")],
     folder: Annotated[Path, typer.Argument(help="A folder of images, searched whole.")],

@@ -90,7 +90,8 @@ def shorter(donor: str, trials: int) -> float:
 def _told_apart(depth: Depth) -> pd.DataFrame:
     """The pairs of methods: a, b, difference, and p by `Depth.errors` and Holm's correction."""
     variance = depth.errors.to_numpy() ** 2
-    _, _, p = statistics.pairwise(depth.scores.to_numpy(), variance, depth.compared.known.df)
+    df = depth.compared.summary["df"].to_numpy()
+    *_, p = statistics.pairwise(depth.scores.to_numpy(), variance, df, depth.compared.known.df)
     return depth.compared.pairs[["a", "b", "difference"]].assign(holm=statistics.holm(p))
 
 

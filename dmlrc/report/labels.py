@@ -269,8 +269,8 @@ def ties(frame: pd.DataFrame) -> str:
     if "seed_ci95" in frame:
         return (
             "In brackets: the ranks that a method may have, all pairs compared. Bold: the highest mean. Italic: not to "
-            "be told from the best, with which alone it is compared, counting the luck of search and seed. The "
-            "variance is pooled over the methods, so ± is the same in a column."
+            "be told from the best, with which alone it is compared, counting the luck of search and seed. A "
+            "method's variance is its own, moved towards the mean of all."
         )
     ranks = "In brackets: the ranks that a method may have. " if "rank_low" in frame else ""
     return f"{ranks}Bold: the highest mean. Italic: not to be told from the best, counting the luck of seeds alone."

@@ -25,8 +25,8 @@ from scipy import optimize, special, stats
 
 LEVEL = 0.95
 """Of every interval; tests are at 1 - LEVEL."""
-POWER = 0.8
-"""With which the smallest effect that is told is found: in four of five studies."""
+PRIOR = 2
+"""Degrees of freedom with which the mean of all methods counts in the variance of one, see `of_methods`."""
 RESAMPLES = 2000
 SEED = 0
 
@@ -411,7 +411,8 @@ class Noise:
 
     search, seed: the two components; search is not below 0. seed_df: the degrees of freedom of seed. repetition: the
     variance of a repetition's mean, which has both, with df degrees of freedom. share: how much of seed is in it, the
-    mean of 1 / reruns.
+    mean of 1 / reruns. pooled: every method is taken to vary as much as they all do on average, as preregistered;
+    otherwise `of_methods` moves this variance towards what the method's own searches show.
     """
 
     search: np.ndarray
@@ -420,6 +421,7 @@ class Noise:
     repetition: np.ndarray
     df: np.ndarray
     share: np.ndarray
+    pooled: bool = False
 
 
 def noise(values: np.ndarray) -> Noise:
@@ -447,29 +449,44 @@ def borrowed(values: np.ndarray, other: Noise, scale: float) -> Noise:
     """The noise of a study with one repetition a method: seed is its own, search that of another study.
 
     scale: the other's standard deviation of search is multiplied by it, with the ratio of the mean scores for instance.
-    The degrees of freedom are the other's; search is taken to dominate.
+    The degrees of freedom are the other's; search is taken to dominate. How much one method's searches vary cannot be
+    seen here, so all have the pooled variance: right on average over the methods, too little for those that vary most.
     """
     counts, _ = _repetitions(values)
     own = noise(values)
     search = other.search * scale**2
     share = float(np.mean(1 / counts[counts > 0]))
-    return Noise(search, own.seed, own.seed_df, search + own.seed * share, other.df, np.asarray(share))
+    return Noise(search, own.seed, own.seed_df, search + own.seed * share, other.df, np.asarray(share), pooled=True)
 
 
-def of_methods(values: np.ndarray, known: Noise) -> tuple[np.ndarray, np.ndarray]:
-    """Each method's score, the mean of its repetitions' means, and its variance by search and seed: both (..., M).
+def of_methods(values: np.ndarray, known: Noise) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Each method's score, the mean of its repetitions' means, its variance by search and seed, and its df: (..., M).
 
-    The variance is the pooled one of a repetition's mean over the number of repetitions, with known.df degrees of
-    freedom: three repetitions alone give a method 2. It is exact where search varies as much in every method; where it
-    does not, the intervals are right on average over the methods, too wide for the steady and too narrow for the
-    others. A method with one repetition gets the pooled variance too. Fewer reruns than usual add their share of seed.
+    The variance is that of a repetition's mean over the number of repetitions. It lies between the method's own, from
+    its R repetitions, and the pooled one, as in Smyth 2004, but towards their mean and with a weight that is fixed:
+    14 variances of 2 degrees of freedom cannot tell how much variances differ. The own one has R - 1 degrees of
+    freedom, the pooled one as many, at most PRIOR, and the mean of both, so weighted, has their sum (at most known.df).
+    A method with one repetition has the pooled variance with known.df, as all have where known is pooled: right on
+    average over the methods, too wide for the steady and too narrow for the others. Fewer reruns than usual add their
+    share of seed.
     """
     counts, means = _repetitions(values)
     repetitions = (counts > 0).sum(-1)
+    centre, own_df = _mean(means), np.maximum(repetitions - 1, 0) * (not known.pooled)
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.where(counts > 0, 1 / counts, 0).sum(-1) / repetitions
         extra = known.seed[..., None] * np.maximum(share - known.share[..., None], 0)
-        return _mean(means), (known.repetition[..., None] + np.nan_to_num(extra)) / repetitions
+        pooled = known.repetition[..., None] + np.nan_to_num(extra)
+        around = np.nansum((means - centre[..., None]) ** 2, axis=-1)
+        variance, df = moderated(pooled, around, own_df, known.df[..., None])
+        return centre, variance / repetitions, df
+
+
+def moderated(pooled: ArrayLike, around: ArrayLike, own_df: ArrayLike, most: ArrayLike) -> tuple[np.ndarray, ...]:
+    """A variance between the pooled one, which has most df, and around / own_df; and its df: see `of_methods`."""
+    prior = np.minimum(own_df, PRIOR)
+    variance = np.where(prior, (prior * pooled + around) / np.maximum(prior + own_df, 1), pooled)
+    return variance, np.where(prior, np.minimum(prior + own_df, most), most)
 
 
 def by_seed(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -501,22 +518,24 @@ def _mean(means: np.ndarray) -> np.ndarray:
 def summary(runs: pd.DataFrame, known: Noise | None = None) -> pd.DataFrame:
     """Every method of `runs`, indexed by method, in their order.
 
-    Columns: mean, error (standard, by search and seed), low, high (95 %, search and seed), seed_low, seed_high (95 %,
-    seed alone), repetitions, reruns, search, seed (the method's own standard deviations; search NaN for one
-    repetition), search_to_seed, rank_low, rank_high (`rank_intervals`), among_best. known: default estimated from the
-    runs. Where neither gives a variance, intervals are NaN, ranks go from 1 to M and all methods are among the best.
+    Columns: mean, error (standard, by search and seed), df (of it), low, high (95 %, search and seed), seed_low,
+    seed_high (95 %, seed alone), repetitions, reruns, search, seed (the method's own standard deviations; search NaN
+    for one repetition), search_to_seed, rank_low, rank_high (`rank_intervals`), among_best. known: default estimated
+    from the runs. Where neither gives a variance, intervals are NaN, ranks go from 1 to M and all methods are among the
+    best.
     """
     methods, values = as_array(runs)
     known = known or noise(values)
-    centre, variance = of_methods(values, known)
+    centre, variance, df = of_methods(values, known)
     seed_variance, seed_df = by_seed(values)
-    half = stats.t.ppf((1 + LEVEL) / 2, known.df) * np.sqrt(variance)
+    half = stats.t.ppf((1 + LEVEL) / 2, df) * np.sqrt(variance)
     seed_half = stats.t.ppf((1 + LEVEL) / 2, seed_df) * np.sqrt(seed_variance)
     own = noise(values[:, None])  # each method a study of its own
-    first, last = rank_intervals(centre, variance, known.df)
+    first, last = rank_intervals(centre, variance, df, known.df)
     columns = {
         "mean": centre,
         "error": np.sqrt(variance),
+        "df": df,
         "low": centre - half,
         "high": centre + half,
         "seed_low": centre - seed_half,
@@ -528,7 +547,7 @@ def summary(runs: pd.DataFrame, known: Noise | None = None) -> pd.DataFrame:
         "search_to_seed": search_to_seed(values),
         "rank_low": first,
         "rank_high": last,
-        "among_best": among_best(centre, variance, known.df),
+        "among_best": among_best(centre, variance, df, known.df),
     }
     return pd.DataFrame(columns, index=pd.Index(methods, name="method"))
 
@@ -540,11 +559,12 @@ def contrast(runs: pd.DataFrame, weights: Mapping[str, float], known: Noise | No
     """
     methods, values = as_array(runs)
     known = known or noise(values)
-    centre, variance = of_methods(values, known)
+    centre, variance, df = of_methods(values, known)
     chosen = [methods.index(name) if name in methods else _absent(name) for name in weights]
     factors = np.array(list(weights.values()), float)
     value = float(factors @ centre[chosen])
-    half = float(stats.t.ppf((1 + LEVEL) / 2, known.df) * np.sqrt(factors**2 @ variance[chosen]))
+    parts = factors**2 * variance[chosen]
+    half = float(stats.t.ppf((1 + LEVEL) / 2, satterthwaite(parts, df[chosen], known.df)) * np.sqrt(parts.sum()))
     n = int(np.isfinite(values[chosen]).any(-1).sum(-1).min())
     return Estimate.around(value, half, n, "repetitions", f"{STUDENT}, search and seed")
 
@@ -553,18 +573,29 @@ def _absent(name: str) -> int:
     raise KeyError(f"no finished run of method {name!r}")
 
 
-def pairwise(centre: np.ndarray, variance: np.ndarray, df: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Differences a - b of all M (M - 1) / 2 pairs, a before b, their standard errors and p-values: (..., pairs).
+def satterthwaite(parts: np.ndarray, df: np.ndarray, most: ArrayLike) -> np.ndarray:
+    """The degrees of freedom of the sum of variances (..., n) that have df each (Satterthwaite 1946): (...).
 
-    centre, variance: (..., M), as `of_methods`; df: (...). The p-values are those of two-sided t tests, uncorrected.
-    With the pooled variance they are exact where search varies as much in every method. Where it varies from half to
-    one and a half times as much as on average, some pair of 14 equal methods differs, by Holm's correction, in 6 % of
-    studies instead of 5.
+    most: there are no more, since all may share one pooled variance.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.fmin(parts.sum(-1) ** 2 / (parts**2 / df).sum(-1), most)
+
+
+def pairwise(centre: np.ndarray, variance: np.ndarray, df: np.ndarray, most: ArrayLike) -> tuple[np.ndarray, ...]:
+    """Differences a - b of all M (M - 1) / 2 pairs, a before b, their standard errors, df and p-values: (..., pairs).
+
+    centre, variance, df: (..., M), as `of_methods`; most: (...), the df of the pooled variance. The p-values are those
+    of two-sided t tests, uncorrected. By Holm's correction some pair of equal methods differs in at most 5 % of studies
+    in the simulations of `benchmarks/coverage.py`, also where search varies three times as much in one method as in
+    another; with two searches of five methods in up to 7 %.
     """
     first, second = np.triu_indices(centre.shape[-1], 1)
     difference = centre[..., first] - centre[..., second]
-    error = np.sqrt(variance[..., first] + variance[..., second])
-    return difference, error, 2 * stats.t.sf(np.abs(difference) / error, np.asarray(df)[..., None])
+    parts = np.stack([variance[..., first], variance[..., second]], axis=-1)
+    own = np.stack([df[..., first], df[..., second]], axis=-1)
+    error, free = np.sqrt(parts.sum(-1)), satterthwaite(parts, own, np.asarray(most)[..., None])
+    return difference, error, free, 2 * stats.t.sf(np.abs(difference) / error, free)
 
 
 def pairs(runs: pd.DataFrame, margin: float, known: Noise | None = None) -> pd.DataFrame:
@@ -574,11 +605,11 @@ def pairs(runs: pd.DataFrame, margin: float, known: Noise | None = None) -> pd.D
     """
     methods, values = as_array(runs)
     known = known or noise(values)
-    difference, error, p = pairwise(*of_methods(values, known), known.df)
-    half = stats.t.ppf((1 + LEVEL) / 2, known.df) * error
+    difference, error, df, p = pairwise(*of_methods(values, known), known.df)
+    half = stats.t.ppf((1 + LEVEL) / 2, df) * error
     _, means = _repetitions(values)
     first, second = np.triu_indices(len(methods), 1)
-    equal = equivalence(difference, error, known.df, margin)
+    equal = equivalence(difference, error, df, margin)
     columns = {
         "a": np.array(methods, object)[first],
         "b": np.array(methods, object)[second],
@@ -609,51 +640,56 @@ def _welch_p(means: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.nda
     return np.where(told, p, np.nan)
 
 
-def range_of(centre: ArrayLike, variance: ArrayLike, df: float, level: float = LEVEL) -> Estimate:
-    """How far the true scores lie apart, the highest from the lowest. centre, variance: (M,), df: as `of_methods`.
+def range_of(centre: ArrayLike, variance: ArrayLike, df: ArrayLike, most: ArrayLike, level: float = LEVEL) -> Estimate:
+    """How far the true scores lie apart, the highest from the lowest. centre, variance, df, most: as `pairwise`, (M,).
 
     All differences lie in their simultaneous intervals in 95 % of studies (Tukey and Kramer), and where they do, the
     range lies between the greatest lower and the greatest upper end of these: an interval that covers at least as
     often. The value is the range of the scores as measured, which luck widens.
     """
-    centre, variance = np.asarray(centre, float), np.asarray(variance, float)
+    centre, variance, df = (np.asarray(each, float) for each in (centre, variance, df))
     if len(centre) == 1:
         return Estimate(0.0, 0.0, 0.0, 1, "methods", TUKEY)
-    difference = centre[:, None] - centre
-    half = _tukey(len(centre), int(df), level) * np.sqrt(variance[:, None] + variance)
+    difference, half = _every_pair(centre, variance, df, most, lambda free: all_pairs(len(centre), free, level))
     low, high = np.maximum(0, (difference - half).max()), (difference + half).max()
     return Estimate(float(np.ptp(centre)), float(low), float(high), len(centre), "methods", TUKEY)
 
 
-def rank_intervals(centre: np.ndarray, variance: np.ndarray, df: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def rank_intervals(
+    centre: np.ndarray, variance: np.ndarray, df: np.ndarray, most: ArrayLike
+) -> tuple[np.ndarray, np.ndarray]:
     """The ranks that each method may have, the first and the last of them, 1 for the highest score: both (..., M).
 
-    One more than the methods surely better, and M less those surely worse, by Tukey and Kramer's simultaneous tests of
-    all pairs: all true ranks lie in their intervals in 95 % of studies (Al Mohamad, Goeman and van Zwet 2022), also
-    where search varies three times as much in one method as in another.
+    One more than the methods surely better, and M less those surely worse, by simultaneous tests of all pairs, Tukey
+    and Kramer's in the form of Games and Howell 1976, each pair with its own variance and df: all true ranks lie in
+    their intervals in 95 % of studies (Al Mohamad, Goeman and van Zwet 2022), also where methods are equal and search
+    varies three times as much in one as in another (`benchmarks/coverage.py`: 94 % or more). Where methods are equal
+    each of them may have any of their ranks.
     """
-    sure = _sure(centre, variance, _tukey(centre.shape[-1], int(np.max(df))))  # (..., M, M): row above column
+    difference, half = _every_pair(centre, variance, df, most, functools.partial(all_pairs, centre.shape[-1]))
+    sure = difference > half
     return 1 + sure.sum(-2), centre.shape[-1] - sure.sum(-1)
 
 
-def among_best(centre: np.ndarray, variance: np.ndarray, df: np.ndarray) -> np.ndarray:
+def among_best(centre: np.ndarray, variance: np.ndarray, df: np.ndarray, most: ArrayLike) -> np.ndarray:
     """Whether each method cannot be told from the best, (..., M).
 
-    Hsu's multiple comparisons with the best (Hsu 1984): a method is left out if another one is above it by more than
-    Dunnett's one-sided quantile of M - 1 comparisons times the standard error of the difference. The truly best method
-    is among those left in 95 % of studies. Its tests are fewer than those of `rank_intervals`, so a method that may
-    rank first there can be left out here. Where search varies from half to one and a half times as much as on average
-    and all methods are equal, the one that varies most is kept in 89 % of studies.
+    Multiple comparisons with the best (Hsu 1984): a method is left out if another one is above it by more than the
+    one-sided quantile of t, corrected for M - 1 comparisons (Bonferroni), times the standard error of the difference;
+    or by that of `rank_intervals` where it is lower. The truly best method is among those left in 95 % of studies.
+    Its tests are fewer than those of `rank_intervals`, so a method that may rank first there can be left out here.
     """
-    return ~_sure(centre, variance, _dunnett(centre.shape[-1] - 1, int(np.max(df)))).any(-2)
+    difference, half = _every_pair(centre, variance, df, most, functools.partial(above_one, centre.shape[-1]))
+    return ~(difference > half).any(-2)
 
 
 def by_luck_of_seeds(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     """Where rows stand by the luck of seeds alone: rank_low, rank_high (`rank_intervals`) and `among_best`.
 
     rows: mean, ci95 and n as `of_groups` gives them. by: columns; the rows of each of their groups are compared with
-    one another, default all. The variance of a run is pooled over the rows of a group that have an interval. Where
-    no row has one nothing can be told apart. A row without a mean has no ranks and is not among the best.
+    one another, default all. The variance of a run is that of `of_methods`: the row's own, moved towards the one
+    pooled over the rows of a group that have an interval; this one where the row has none. Where no row has one nothing
+    can be told apart. A row without a mean has no ranks and is not among the best.
     """
     numbers = rows[["mean", "ci95", "n"]].to_numpy(float)
     low, high = np.full((2, len(rows)), np.nan)
@@ -661,20 +697,39 @@ def by_luck_of_seeds(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame
     for group in rows.groupby(list(by), sort=False).indices.values() if by else [np.arange(len(rows))]:
         centre, half, n = numbers[group].T
         known, ran = np.isfinite(half) & (n > 1), np.isfinite(centre)
-        df = n[known] - 1
-        reach = np.array([_student(LEVEL, count) for count in df])
-        variance = df @ (half[known] ** 2 * n[known] / reach**2) / df.sum() if known.any() else np.nan
+        df = np.where(known, n - 1, 0)
+        reach = np.array([_student(LEVEL, count) if count else np.nan for count in df])
+        around = np.nan_to_num(df * half**2 * n / reach**2)
+        pooled = around.sum() / df.sum() if known.any() else np.nan
         if ran.any():
-            placed = centre[ran], variance / n[ran], df.sum()
+            variance, free = moderated(pooled, around[ran], df[ran], df.sum())
+            placed = centre[ran], variance / n[ran], free, df.sum()
             low[group[ran]], high[group[ran]] = rank_intervals(*placed)
             best[group[ran]] = among_best(*placed)
     return pd.DataFrame({"rank_low": low, "rank_high": high, "among_best": best}, rows.index)
 
 
-def _sure(centre: np.ndarray, variance: np.ndarray, quantile: float) -> np.ndarray:
-    """Whether the row's method is above the column's by more than the quantile's standard errors: (..., M, M)."""
-    error = np.sqrt(variance[..., :, None] + variance[..., None, :])
-    return centre[..., :, None] - centre[..., None, :] > quantile * error
+def _every_pair(
+    centre: np.ndarray,
+    variance: np.ndarray,
+    df: np.ndarray,
+    most: ArrayLike,
+    quantile: Callable[[np.ndarray], np.ndarray],
+) -> tuple[np.ndarray, np.ndarray]:
+    """By how much the row's method is above the column's, and by how much it must be to be surely above: (..., M, M).
+
+    quantile: so many standard errors, of degrees of freedom.
+    """
+    parts = np.stack(np.broadcast_arrays(variance[..., :, None], variance[..., None, :]), axis=-1)
+    own = np.stack(np.broadcast_arrays(df[..., :, None], df[..., None, :]), axis=-1)
+    free = satterthwaite(parts, own, np.asarray(most)[..., None, None])
+    return centre[..., :, None] - centre[..., None, :], quantile(free) * np.sqrt(parts.sum(-1))
+
+
+def all_pairs(methods: int, df: np.ndarray, level: float = LEVEL) -> np.ndarray:
+    """The quantile for the t statistics of all pairs, at each of these df, rounded down; NaN where there are none."""
+    distinct, places = np.unique(np.floor(df + 1e-9), return_inverse=True)
+    return np.array([_tukey(methods, int(each), level) for each in distinct])[places].reshape(df.shape)
 
 
 @functools.cache
@@ -686,47 +741,27 @@ def _tukey(methods: int, df: int, level: float = LEVEL) -> float:
     if methods < 2 or df < 1:
         return float("nan")
 
-    def below(limits: np.ndarray) -> np.ndarray:  # given the highest, all others lie within the limit of it
-        within = special.ndtr(_NORMAL) - special.ndtr(_NORMAL - limits)
-        return methods * within ** (methods - 1) @ _WEIGHTS
+    spread = stats.chi(df, scale=1 / math.sqrt(df))  # of the estimated standard deviation, over the true one
+    ratio = np.geomspace(*spread.ppf([1e-12, 1 - 1e-12]), 300)
+    share = ratio * spread.pdf(ratio)  # of each step of the trapezoidal rule, which are equal in logarithms
 
-    return _studentized(df, below, level) / math.sqrt(2)
+    def missing(limit: float) -> float:
+        within = special.ndtr(_NORMAL) - special.ndtr(_NORMAL - limit * ratio[:, None])
+        # given the highest, all others lie within the limit of it
+        return share @ (methods * within ** (methods - 1) @ _WEIGHTS) / share.sum() - level
+
+    return optimize.brentq(missing, 0, 1000, xtol=1e-8) / math.sqrt(2)
 
 
-@functools.cache
-def _dunnett(others: int, df: int) -> float:
-    """The one-sided quantile for the t statistics of so many methods against one, all with the same variance.
-
-    `scipy.stats.dunnett` has the test but not the quantile.
-
-    >>> round(_dunnett(9, 20), 2)
-    2.6
-    """
-    if others < 1 or df < 1:
-        return float("nan")
-
-    def below(limits: np.ndarray) -> np.ndarray:  # given the one method's error, the others are independent
-        return special.ndtr(np.sqrt(2) * limits + _NORMAL) ** others @ _WEIGHTS
-
-    return _studentized(df, below, LEVEL)
+def above_one(methods: int, df: np.ndarray) -> np.ndarray:
+    """The quantile for the t statistics of all other methods against one; NaN where there is nothing to test."""
+    behind = stats.t.isf((1 - LEVEL) / (methods - 1), df) if methods > 1 else np.nan
+    return np.fmin(all_pairs(methods, df), behind)
 
 
 _NORMAL = np.linspace(-8, 8, 129)
 _WEIGHTS = stats.norm.pdf(_NORMAL) / stats.norm.pdf(_NORMAL).sum()
 """An expectation over a standard normal variable, by the trapezoidal rule."""
-
-
-def _studentized(df: int, below: Callable[[np.ndarray], np.ndarray], level: float) -> float:
-    """The quantile of a maximum of normal errors over their standard deviation as estimated with df degrees of freedom.
-
-    below: the probabilities, (n,), that the maximum is below each of these limits, (n, 1), in true standard deviations.
-    The ratio of the estimate to the true one is independent of it (Dunnett 1955).
-    """
-    spread = stats.chi(df, scale=1 / math.sqrt(df))
-    ratio = np.geomspace(*spread.ppf([1e-12, 1 - 1e-12]), 300)
-    share = ratio * spread.pdf(ratio)  # of each step of the trapezoidal rule, which are equal in logarithms
-    share /= share.sum()
-    return optimize.brentq(lambda limit: share @ below(limit * ratio[:, None]) - level, 0, 1000, xtol=1e-8)
 
 
 def search_to_seed(values: np.ndarray) -> np.ndarray:
@@ -740,65 +775,6 @@ def search_to_seed(values: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = own.repetition / (own.seed * own.share)
         return np.sqrt(np.maximum(ratio / stats.f.median(own.df, own.seed_df) - 1, 0) * own.share)
-
-
-# Power
-
-
-def least_effect(error: float, df: float, alpha: float = 1 - LEVEL, power: float = POWER) -> float:
-    """The smallest true effect that a two-sided t test at alpha tells from 0 with this power.
-
-    error: the standard error of its estimate, with df degrees of freedom. The t statistic of a true effect d is a
-    noncentral one with mean parameter d / error; its other tail is left out, as a finding of the wrong sign.
-
-    >>> round(least_effect(1.0, 1e6), 2)  # 1.96 + 0.84
-    2.8
-    """
-    if not error * df > 0:
-        return float("nan")
-    quantile = stats.t.ppf(1 - alpha / 2, df)
-    return float(error * optimize.brentq(lambda effect: stats.nct.sf(quantile, df, effect) - power, 0, 20 * quantile))
-
-
-def least_difference(
-    search: float, seed: float, methods: int, searches: int, reruns: int, comparisons: int = 1, power: float = POWER
-) -> float:
-    """The smallest true difference of two methods that `pairs` tells with this power, in the unit of the two SDs.
-
-    search, seed: the standard deviations of both lucks, pooled over the methods; reruns: of each search. comparisons:
-    how many the correction is for. Of Holm's it is the first step, the hardest: all pairs, M (M - 1) / 2; later steps
-    ask for less. At least two searches, since their scatter is what the test is made of.
-
-    >>> round(least_difference(0.279, 0.098, methods=14, searches=3, reruns=3), 2)
-    0.67
-    >>> round(least_difference(0.279, 0.098, methods=14, searches=3, reruns=3, comparisons=91), 2)
-    1.12
-    """
-    error = math.sqrt(2 * (search**2 + seed**2 / reruns) / searches)
-    return least_effect(error, methods * (searches - 1), (1 - LEVEL) / comparisons, power)
-
-
-def least_ratio(over: float, under: float, spread: float, power: float = POWER) -> tuple[float, float]:
-    """Which true ratios of two ranges are told from 1 with this power: up to the first number, and from the second.
-
-    over, under: the standard errors of a method's score above and under the line, and spread: the range under it, all
-    relative to the mean score of their study. A range is taken for the difference of its two ends, so the logarithm
-    of a ratio q has the variance 2 (over / (q spread))^2 + 2 (under / spread)^2. NaN where luck drowns every ratio.
-
-    >>> least_ratio(0.0145, 0.0132, 0.303)
-    (0.73, 1.26)
-    """
-
-    def beyond(ratio: np.ndarray) -> np.ndarray:
-        error = np.sqrt(2) * np.hypot(over / (ratio * spread), under / spread)
-        return np.abs(np.log(ratio)) - (stats.norm.ppf((1 + LEVEL) / 2) + stats.norm.ppf(power)) * error
-
-    below, above = np.linspace(0.01, 0.99, 99), np.linspace(1.01, 20, 1900)
-    low, high = below[beyond(below) >= 0], above[beyond(above) >= 0]
-    return (
-        round(float(low.max()), 2) if len(low) else float("nan"),
-        round(float(high.min()), 2) if len(high) else float("nan"),
-    )
 
 
 # Test classes

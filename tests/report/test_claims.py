@@ -491,7 +491,9 @@ def test_the_range_in_blocks_is_that_of_a_two_way_table():
     assert held / 400 > 0.93
     long = table.stack().rename("y").rename_axis(["block", "column"]).reset_index()
     fit = smf.ols("y ~ C(block) + C(column)", long).fit()
-    expected = statistics.range_of(table.mean().to_numpy(), np.full(3, fit.mse_resid / 6), fit.df_resid)
+    expected = statistics.range_of(
+        table.mean().to_numpy(), np.full(3, fit.mse_resid / 6), np.full(3, fit.df_resid), fit.df_resid
+    )
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
 
 

@@ -399,15 +399,15 @@ def test_a_rate_that_changes_nothing_moves_a_pair_in_one_study_of_twenty():
         summaries = {}
         for which, table in zip(("too high", "chosen"), values, strict=True):
             known = statistics.noise(table)
-            mean, variance = statistics.of_methods(table, known)
-            summaries[which] = pd.DataFrame({"mean": mean, "error": np.sqrt(variance)})
+            mean, variance, df = statistics.of_methods(table, known)
+            summaries[which] = pd.DataFrame({"mean": mean, "error": np.sqrt(variance), "df": df})
         with_one += told_at(summaries, known.df).moved("too high")[0] > 0
     assert 0.01 < with_one / studies < 0.075
 
 
 def test_differences_that_change_by_more_than_luck():
     gains = {"a": 0.00, "b": 0.01, "c": 0.05}
-    before = pd.DataFrame({"mean": 0.1, "error": 0.005}, index=list(gains))
+    before = pd.DataFrame({"mean": 0.1, "error": 0.005, "df": 1000}, index=list(gains))
     found = told_at({"too high": before, "chosen": before.assign(mean=before["mean"] + pd.Series(gains))}, df=1000)
     # four errors of 0.005 make one of 0.01: a and b move by one of them relative to one another, c by four and five
     assert found.moved("too high") == (2, 3)

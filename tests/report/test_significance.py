@@ -17,7 +17,7 @@ from matplotlib.colors import to_hex
 from scikit_posthocs import posthoc_nemenyi_friedman
 from scipy import stats
 
-from dmlrc.report import labels, statistics, style
+from dmlrc.report import labels, power, statistics, style
 from dmlrc.report.significance import figures, measures, page
 
 NAMES = {"a": "contrastive", "b": "triplet", "c": "proxy_nca", "d": "snr"}
@@ -78,9 +78,9 @@ class TestWhichLuckIsCounted:
         assert "taken from `wild`" in page.luck(compared)
         assert "seeds alone" in page.luck(alone)
 
-    def test_seeds_alone_are_unpaired_t_tests_with_one_variance(self):
+    def test_seeds_alone_are_unpaired_t_tests_with_one_variance_as_preregistered(self):
         runs = made(repetitions=1, reruns=10)
-        found = measures.compare(study(runs)).pairs
+        found = measures.compare(study(runs)).as_preregistered().pairs
         groups = [part["value"].to_numpy() for _, part in runs.groupby("method", sort=False)]
         error = np.sqrt(np.mean([group.var(ddof=1) for group in groups]) * 2 / 10)
         for row, (one, other) in zip(found.itertuples(), itertools.combinations(groups, 2), strict=True):
@@ -206,7 +206,7 @@ def test_how_far_searches_end_apart_and_what_a_study_of_this_size_finds():
     assert measures.between_searches(runs) == pytest.approx(0.02)
     compared = measures.compare(study(runs))
     luck = np.sqrt([compared.known.search, compared.known.seed])
-    assert measures.visible(compared) == pytest.approx(statistics.least_difference(*luck, 2, 2, 2, 1))
+    assert measures.visible(compared) == pytest.approx(power.Design(*luck, 2, 2, 2).least(power.ALL))
 
 
 def test_the_numbers_of_the_page():

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from dmlrc.report import statistics
 STUDIES, METHODS, REPETITIONS, RERUNS = 2000, 14, 3, 3
 RATIOS = (0.0, 1.0, 5.0)  # SD of search to SD of seed
 SEED_SD = 0.1
-COVERS = (0.93, 0.97)
+COVERS = (0.93, 0.985)  # where all methods vary alike, a variance that allows for the opposite covers too often
 MONTE_CARLO = 3 * np.sqrt(0.05 * 0.95 / STUDIES)  # how far a share of 5 % strays by chance
 
 
@@ -44,7 +45,7 @@ def inside(truth, centre, variance, df):
 
 def covered(values, means):
     known = statistics.noise(values)
-    return inside(means, *statistics.of_methods(values, known), known.df[..., None])
+    return inside(means, *statistics.of_methods(values, known))
 
 
 @pytest.mark.parametrize("ratio", RATIOS)
@@ -57,7 +58,7 @@ class TestSimulation:
     def test_seed_intervals_cover_the_mean_of_these_searches(self, ratio):
         values, means = made(0.0)
         found = ratio * np.random.default_rng(1).normal(size=(STUDIES, METHODS, REPETITIONS))
-        centre, _ = statistics.of_methods(values + found[..., None], statistics.noise(values))
+        centre, *_ = statistics.of_methods(values + found[..., None], statistics.noise(values))
         variance, df = statistics.by_seed(values + found[..., None])
         assert COVERS[0] <= inside(means + found.mean(-1), centre, variance, df).mean() <= COVERS[1]
 
@@ -80,25 +81,25 @@ class TestSimulation:
         values, means = made(ratio, repetitions=1)
         known = statistics.noise(other)
         found = [
-            inside(means[i], *statistics.of_methods(values[i], (b := statistics.borrowed(values[i], one, 1.0))), b.df)
+            inside(means[i], *statistics.of_methods(values[i], statistics.borrowed(values[i], one, 1.0)))
             for i in range(300)
-            for one in [statistics.Noise(*(each[i] for each in vars(known).values()))]
+            for one in [statistics.Noise(*(each[i] for each in list(vars(known).values())[:-1]))]
         ]
         assert COVERS[0] <= np.mean(found) <= COVERS[1]
 
     def test_differences_cover_and_holm_keeps_its_level_where_all_methods_are_equal(self, ratio):
         values, _ = made(ratio, means=0.0)
         known = statistics.noise(values)
-        difference, error, p = statistics.pairwise(*statistics.of_methods(values, known), known.df)
-        assert COVERS[0] <= inside(0, difference, error**2, known.df[:, None]).mean() <= COVERS[1]
+        difference, error, df, p = statistics.pairwise(*statistics.of_methods(values, known), known.df)
+        assert COVERS[0] <= inside(0, difference, error**2, df).mean() <= COVERS[1]
         assert (statistics.holm(p).min(-1) < 0.05).mean() <= 0.05 + MONTE_CARLO
 
     def test_equivalence_keeps_its_level_at_the_margin(self, ratio):
         margin = 3 * SEED_SD * max(ratio, 0.5)
         values, _ = made(ratio, means=np.where(np.arange(METHODS) == 1, margin, 0.0))
         known = statistics.noise(values)
-        difference, error, _ = statistics.pairwise(*statistics.of_methods(values, known), known.df)
-        equal = statistics.equivalence(difference, error, known.df[:, None], margin) < 0.05
+        difference, error, df, _ = statistics.pairwise(*statistics.of_methods(values, known), known.df)
+        equal = statistics.equivalence(difference, error, df, margin) < 0.05
         first, second = np.triu_indices(METHODS, 1)
         apart = (first == 1) | (second == 1)
         assert equal[:, apart].mean() <= 0.05 + MONTE_CARLO
@@ -108,12 +109,12 @@ class TestSimulation:
         spread = SEED_SD * (0.5 + ratio) * np.random.default_rng(4).normal(0, 2, METHODS)
         values, _ = made(ratio, means=spread)
         known = statistics.noise(values)
-        centre, variance = statistics.of_methods(values, known)
-        first, last = statistics.rank_intervals(centre, variance, known.df)
+        scored = *statistics.of_methods(values, known), known.df
+        first, last = statistics.rank_intervals(*scored)
         ranks = stats.rankdata(-spread)
         assert ((first <= ranks) & (ranks <= last)).all(-1).mean() >= 0.95 - MONTE_CARLO
         assert (last - first).mean() < METHODS - 2  # and they say something
-        kept = statistics.among_best(centre, variance, known.df)
+        kept = statistics.among_best(*scored)
         assert kept[:, spread.argmax()].mean() >= 0.95 - MONTE_CARLO
         assert kept.mean() < 0.6
 
@@ -121,8 +122,8 @@ class TestSimulation:
     def test_the_range_of_the_true_scores_is_covered(self, ratio, apart):
         truth = apart * SEED_SD * np.random.default_rng(9).normal(size=METHODS)
         values, _ = made(ratio, means=truth)
-        centre, variance = statistics.of_methods(values, known := statistics.noise(values))
-        found = [statistics.range_of(*each) for each in zip(centre, variance, known.df, strict=True)]
+        scored = statistics.of_methods(values, known := statistics.noise(values))
+        found = [statistics.range_of(*each) for each in zip(*scored, known.df, strict=True)]
         assert np.mean([each.low <= np.ptp(truth) <= each.high for each in found]) >= 0.95 - MONTE_CARLO
 
     def test_the_ratio_of_search_to_seed_is_as_often_too_large_as_too_small(self, ratio):
@@ -133,42 +134,28 @@ class TestSimulation:
 
 def test_intervals_that_leave_search_out_do_not_cover():
     values, means = made(2.0)
-    centre, _ = statistics.of_methods(values, statistics.noise(values))
+    centre, *_ = statistics.of_methods(values, statistics.noise(values))
     assert inside(means, centre, *statistics.by_seed(values)).mean() < 0.75
 
 
-def test_methods_whose_searches_vary_differently_are_covered_on_average():
-    values, means = made(0.0)
-    factors = np.linspace(0.5, 1.5, METHODS)
-    search = np.random.default_rng(5).normal(size=(STUDIES, METHODS, REPETITIONS)) * factors[:, None]
-    found = covered(values + 3 * SEED_SD * search[..., None], means)
-    assert COVERS[0] <= found.mean() <= COVERS[1]
-    assert found[:, 0].mean() > 0.98
-    assert found[:, -1].mean() < 0.90
-
-
-@pytest.mark.parametrize("apart", [0.0, 0.3, 0.6, 1.8])
-def test_ranks_and_tests_where_searches_vary_differently(apart):
-    """The steadiest method is the worst, and the best one varies most: three times as much."""
-    truth = apart * np.sort(np.random.default_rng(4).normal(size=METHODS))
-    values, _ = made(0.0, means=truth)
-    search = (
-        np.random.default_rng(5).normal(size=(STUDIES, METHODS, REPETITIONS)) * np.linspace(0.5, 1.5, METHODS)[:, None]
-    )
-    values = values + 3 * SEED_SD * search[..., None]
+def test_a_methods_own_variance_is_moved_towards_the_mean():
+    values = made(1.0, studies=1, methods=4)[0][0]
+    values[3, 1:] = np.nan
     known = statistics.noise(values)
-    centre, variance = statistics.of_methods(values, known)
-    kept = statistics.among_best(centre, variance, known.df)
-    if apart:
-        first, last = statistics.rank_intervals(centre, variance, known.df)
-        ranks = stats.rankdata(-truth)
-        assert ((first <= ranks) & (ranks <= last)).all(-1).mean() >= 0.95 - MONTE_CARLO
-        assert kept[:, -1].mean() >= 0.95 - MONTE_CARLO
-    else:  # all are equal: what the docstrings of `pairwise` and `among_best` say
-        assert (
-            0.05 <= (statistics.holm(statistics.pairwise(centre, variance, known.df)[2]).min(-1) < 0.05).mean() <= 0.075
-        )
-        assert 0.87 <= kept.mean(0).min() <= 0.92
+    _, variance, df = statistics.of_methods(values, known)
+    own = values[:3].mean(-1).var(-1, ddof=1)
+    assert variance == pytest.approx([*(known.repetition + own) / 2 / 3, known.repetition], rel=1e-6)
+    assert df.tolist() == [4, 4, 4, 6]
+    _, variance, df = statistics.of_methods(values, replace(known, pooled=True))
+    assert variance == pytest.approx(known.repetition / np.array([3, 3, 3, 1]))
+    assert df.tolist() == [6] * 4
+
+
+def test_more_searches_count_for_more_than_the_mean_of_the_methods():
+    values = made(1.0, studies=1, methods=4, repetitions=6)[0][0]
+    known = statistics.noise(values)
+    own = values.mean(-1).var(-1, ddof=1)
+    assert statistics.of_methods(values, known)[1] == pytest.approx((2 * known.repetition + 5 * own) / 7 / 6)
 
 
 def test_the_best_is_kept_where_all_methods_are_equal():
@@ -230,13 +217,21 @@ class TestSummary:
     values = made(1.0, studies=1, methods=5)[0][0]
     runs = frame(values)
 
-    def test_balanced_intervals_are_students_t_with_the_pooled_variance_of_the_repetitions(self):
+    def test_intervals_are_students_t_with_the_moderated_variance_of_the_repetitions(self):
         found = statistics.summary(self.runs).loc["m1"]
-        means = self.values.mean(-1)
-        half = stats.t.ppf(0.975, 10) * np.sqrt(means.var(-1, ddof=1).mean() / 3)
+        variances = self.values.mean(-1).var(-1, ddof=1)
+        half = stats.t.ppf(0.975, 4) * np.sqrt((variances.mean() + variances[1]) / 2 / 3)
         assert found["mean"] == pytest.approx(self.values[1].mean())
         assert found["high"] - found["mean"] == pytest.approx(half)
-        assert found["error"] * stats.t.ppf(0.975, 10) == pytest.approx(half)
+        assert found["error"] * stats.t.ppf(0.975, found["df"]) == pytest.approx(half)
+
+    def test_preregistered_intervals_have_the_pooled_variance(self):
+        known = replace(statistics.noise(self.values), pooled=True)
+        found = statistics.summary(self.runs, known).loc["m1"]
+        half = stats.t.ppf(0.975, 10) * np.sqrt(self.values.mean(-1).var(-1, ddof=1).mean() / 3)
+        assert found["high"] - found["mean"] == pytest.approx(half)
+        row = statistics.pairs(self.runs, 0.3, known).iloc[0]
+        assert row["high"] - row["difference"] == pytest.approx(half * np.sqrt(2))
 
     def test_order_of_the_rows_and_diverged_runs_do_not_matter(self):
         lost = self.runs.assign(value=self.runs["value"].where(self.runs.index != 7, np.inf))
@@ -260,11 +255,11 @@ class TestSummary:
         assert found.drop(index="m3")["low"].notna().all()
 
     def test_ranks_of_points_that_can_be_drawn(self):
-        centre, variance = np.array([3.0, 2.99, 1.0, 0.0]), np.full(4, 0.001)
-        first, last = statistics.rank_intervals(centre, variance, np.array(8))
+        scored = np.array([3.0, 2.99, 1.0, 0.0]), np.full(4, 0.001), np.full(4, 8), np.array(8)
+        first, last = statistics.rank_intervals(*scored)
         assert first.tolist() == [1, 1, 3, 4]
         assert last.tolist() == [2, 2, 3, 4]
-        assert statistics.among_best(centre, variance, np.array(8)).tolist() == [True, True, False, False]
+        assert statistics.among_best(*scored).tolist() == [True, True, False, False]
 
     def test_pairs(self):
         found = statistics.pairs(self.runs, margin=0.3)
@@ -272,9 +267,10 @@ class TestSummary:
         assert len(found) == 10
         row = found[(found["a"] == "m1") & (found["b"] == "m4")].iloc[0]
         assert row["difference"] == pytest.approx(table.loc["m1", "mean"] - table.loc["m4", "mean"])
-        assert row["high"] - row["difference"] == pytest.approx(
-            stats.t.ppf(0.975, 10) * np.hypot(table.loc["m1", "error"], table.loc["m4", "error"])
-        )
+        errors = table.loc[["m1", "m4"], "error"].to_numpy()
+        df = 4 * (errors**2).sum() ** 2 / (errors**4).sum()  # by hand, as Welch's, from twice 4
+        assert 4 < df < 8
+        assert row["high"] - row["difference"] == pytest.approx(stats.t.ppf(0.975, df) * np.hypot(*errors))
         means = self.values.mean(-1)
         assert row["p_welch"] == pytest.approx(stats.ttest_ind(means[1], means[4], equal_var=False).pvalue)
         same = statistics.contrast(self.runs, {"m1": 1, "m4": -1})
@@ -287,16 +283,16 @@ class TestSummary:
 
 def test_a_range_of_points_that_can_be_drawn():
     quantile = stats.studentized_range.ppf(0.95, 3, 20)  # times the error of one score: that of a difference by root 2
-    found = statistics.range_of([0.1, 0.5, 0.9], [0.01**2] * 3, 20)
+    found = statistics.range_of([0.1, 0.5, 0.9], [0.01**2] * 3, [20] * 3, 20)
     assert (found.value, found.low, found.high) == pytest.approx((0.8, 0.8 - 0.01 * quantile, 0.8 + 0.01 * quantile))
-    equal = statistics.range_of([0.5, 0.5], [0.01**2] * 2, 20)
+    equal = statistics.range_of([0.5, 0.5], [0.01**2] * 2, [20] * 2, 20)
     assert (equal.value, equal.low) == (0, 0)
     assert equal.high > 0
-    uneven = statistics.range_of([0.0, 0.5, 0.6], [0.0, 0.0, 0.3**2], 20)  # the highest may be anywhere
+    uneven = statistics.range_of([0.0, 0.5, 0.6], [0.0, 0.0, 0.3**2], [20] * 3, 20)  # the highest may be anywhere
     assert uneven.low == pytest.approx(0.5)
-    alone = statistics.range_of([0.5], [0.01], 20)
+    alone = statistics.range_of([0.5], [0.01], [20], 20)
     assert (alone.value, alone.low, alone.high) == (0, 0, 0)
-    assert np.isnan(statistics.range_of([0.1, 0.2], [np.nan] * 2, 0).low)
+    assert np.isnan(statistics.range_of([0.1, 0.2], [np.nan] * 2, [0] * 2, 0).low)
 
 
 def test_holm_is_that_of_statsmodels():
@@ -324,15 +320,12 @@ def test_tukeys_quantile_is_that_of_scipy(methods, df, level):
     assert statistics._tukey(methods, df, level) == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize(("others", "df"), [(1, 28), (4, 10), (13, 28)])
-def test_dunnetts_quantile(others, df):
-    shape = np.full((others, others), 0.5) + 0.5 * np.eye(others)
-    quantile = statistics._dunnett(others, df)
-    if others == 1:
-        assert quantile == pytest.approx(stats.t.ppf(0.95, df), abs=1e-4)
-    else:
-        below = stats.multivariate_t(shape=shape, df=df, seed=0).cdf(np.full(others, quantile))
-        assert below == pytest.approx(0.95, abs=1e-3)
+def test_the_quantile_for_all_others_is_the_lower_of_two():
+    found = statistics.above_one(14, np.array([28.0, 2.0, 0.0]))
+    assert found[0] == pytest.approx(stats.t.isf(0.05 / 13, 28))
+    assert found[1] == statistics._tukey(14, 2) < stats.t.isf(0.05 / 13, 2)
+    assert np.isnan(found[2])
+    assert np.isnan(statistics.above_one(1, np.array([8.0]))).all()
 
 
 def test_redrawn_mean_has_the_normal_interval():
@@ -494,44 +487,3 @@ def test_rows_without_a_mean_have_no_rank_and_without_intervals_nothing_is_told_
     assert unknown["rank_high"].tolist()[::2] == [2, 2]
     assert unknown["among_best"].tolist() == [True, False, True]
     assert statistics.by_luck_of_seeds(rows[:0]).empty
-
-
-class TestPower:
-    def test_a_normal_test_has_the_textbook_number(self):
-        assert statistics.least_effect(2.0, 1e6) == pytest.approx(2 * (1.95996 + 0.84162), rel=1e-3)
-        assert np.isnan(statistics.least_effect(0.0, 10))
-        assert np.isnan(statistics.least_effect(1.0, 0))
-
-    @pytest.mark.parametrize("comparisons", [1, 91])
-    def test_the_least_difference_is_told_in_four_of_five_studies(self, comparisons):
-        luck = {"search": 0.2, "seed": SEED_SD}
-        told = statistics.least_difference(
-            **luck, methods=METHODS, searches=REPETITIONS, reruns=RERUNS, comparisons=comparisons
-        )
-        means = np.zeros(METHODS)
-        means[0] = told
-        values, _ = made(2.0, means=np.tile(means, (STUDIES, 1)))
-        known = statistics.noise(values)
-        difference, _, p = statistics.pairwise(*statistics.of_methods(values, known), known.df)
-        found = (p[:, 0] * comparisons < 0.05) & (difference[:, 0] > 0)
-        assert found.mean() == pytest.approx(0.8, abs=3 * np.sqrt(0.16 / STUDIES))
-
-    @pytest.mark.parametrize("end", [0, 1])
-    def test_the_least_ratio_is_told_in_about_four_of_five_studies(self, end):
-        over, under, spread = 0.0145, 0.0132, 0.303
-        true, random = statistics.least_ratio(over, under, spread)[end], np.random.default_rng(0)
-        places, told = np.append(np.linspace(0.2, 0.8, 8), [0, 1]) - 0.5, []
-        for _ in range(200):
-            groups = [
-                (random.normal(1 + width * places, error), np.full(10, error))
-                for width, error in ((true * spread, over), (spread, under))
-            ]
-            found = statistics.redrawn(groups, lambda one, other: np.ptp(one, axis=-1) / np.ptp(other, axis=-1), 1000)
-            told.append(found.low > 1 if end else found.high < 1)
-        assert np.mean(told) == pytest.approx(0.8, abs=0.12)
-
-    def test_where_luck_drowns_every_ratio_none_is_told(self):
-        low, high = statistics.least_ratio(0.0166, 0.0157, 0.149)
-        assert np.isnan(low)
-        assert high == pytest.approx(1.64, abs=0.02)
-        assert np.isnan(statistics.least_ratio(1.0, 1.0, 0.1)).all()

@@ -75,7 +75,8 @@ def test_marks():
             "arcface": (0.294, np.nan),  # has the luck of the others
         }
     ).assign(n=4)
-    # the pooled standard error of a mean is 0.0023; Dunnett's quantile of 3 comparisons, 9 degrees of freedom, is 2.4
+    # the difference to margin has a standard error of 0.0034 by the variances between the own and the pooled one, and
+    # 8.7 degrees of freedom: 2.9 errors, where 3 comparisons ask for 2.5
     assert tables.marks(frame).tolist() == ["", "best", "tie", "", "tie"]
     assert tables.marks(frame.assign(ci95=np.nan)).tolist() == ["", "best", "tie", "tie", "tie"]  # nothing is known
 

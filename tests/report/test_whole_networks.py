@@ -196,7 +196,8 @@ class TestRanges:
         told = compared.summary
         drawn = told["mean"].mean() + error * rng.normal(size=(400, 8)) / np.sqrt(rng.chisquare(28, (400, 1)) / 28)
         summaries = (told.assign(mean=each) for each in drawn)
-        ranges = [statistics.range_of(each["mean"], each["error"] ** 2, compared.known.df) for each in summaries]
+        df = compared.known.df
+        ranges = [statistics.range_of(each["mean"], each["error"] ** 2, each["df"], df) for each in summaries]
         above = np.mean([each.low > 0 for each in ranges])
         assert above == pytest.approx(0.05, abs=3 * np.sqrt(0.05 * 0.95 / 400))
 

@@ -170,12 +170,13 @@ def spread(table: pd.DataFrame, of: np.ndarray | None = None, level: float = sta
     runs = long(table) if again else statistics.each_alone(long(table))
     rows, values = statistics.as_array(runs)
     known = statistics.noise(values)
-    centre, variance = (
+    centre, variance, df = (
         pd.Series(each, rows)[table.columns].to_numpy() for each in statistics.of_methods(values, known)
     )
     if of is not None:
+        df = statistics.satterthwaite(variance[of], df[of], known.df)
         centre, variance = centre[of].mean(axis=1), variance[of].mean(axis=1) / of.shape[1]
-    found = statistics.range_of(centre, variance, known.df, level=level)
+    found = statistics.range_of(centre, variance, df, known.df, level)
     unit = "repetition" if again else "rerun"
     least = table.notna().groupby(level=unit).any().sum().min()
     return replace(found, n=int(least), units=f"{unit}s", how=found.how if again else f"{found.how}, {SEEDS_ONLY}")
@@ -191,7 +192,8 @@ def range_in_blocks(table: pd.DataFrame) -> Estimate:
     rest = table.sub(table.mean(axis=1), axis=0).sub(means - means.mean(), axis=1).to_numpy()
     df = (blocks - 1) * (columns - 1)
     variance = float((rest**2).sum() / df / blocks)
-    return replace(statistics.range_of(means.to_numpy(), np.full(columns, variance), df), n=blocks, units="objectives")
+    found = statistics.range_of(means.to_numpy(), np.full(columns, variance), np.full(columns, df), df)
+    return replace(found, n=blocks, units="objectives")
 
 
 def relative(table: pd.DataFrame, over: Collection[str], under: Collection[str]) -> Estimate:

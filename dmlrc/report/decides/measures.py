@@ -348,10 +348,10 @@ class AtRates:
     def scores(self) -> pd.DataFrame:
         """Fractions: a row a method, NaN where it was not run at a rate.
 
-        Columns: the keys of `made`, and below each mean, its standard error, low and high, the ends of the 95 %
-        interval, rank_low and rank_high, and among_best, whether it cannot be told from the best.
+        Columns: the keys of `made`, and below each mean, its standard error and the df of it, low and high, the ends of
+        the 95 % interval, rank_low and rank_high, and among_best, whether it cannot be told from the best.
         """
-        columns = ["mean", "error", "low", "high", "rank_low", "rank_high", "among_best"]
+        columns = ["mean", "error", "df", "low", "high", "rank_low", "rank_high", "among_best"]
         parts = {which: each.summary[columns] for which, each in self.compared.items()}
         methods = dict.fromkeys(name for each in parts.values() for name in each.index)
         return pd.concat(parts, axis=1).reindex(tables.ordered(methods))
@@ -381,8 +381,9 @@ class AtRates:
         """
         there, here = (self.scores.loc[self.beside(which).index, each] for each in (which, CHOSEN))
         gained, variance = here["mean"] - there["mean"], here["error"] ** 2 + there["error"] ** 2
-        df = min(self.compared[each].known.df for each in (which, CHOSEN))
-        _, _, p = statistics.pairwise(gained.to_numpy(float), variance.to_numpy(float), df)
+        most = min(self.compared[each].known.df for each in (which, CHOSEN))
+        df = np.fmin(there["df"], here["df"])
+        *_, p = statistics.pairwise(*(each.to_numpy(float) for each in (gained, variance, df)), most)
         return int((statistics.holm(p) < significance.ALPHA).sum()), len(p)
 
     def rates_found(self) -> pd.Series:

@@ -148,8 +148,8 @@ def compare(found: Counted, lenders: Sequence[Counted], metric: str = significan
         edition = [each.records for each in (found, lender) if each.records is not None]
         compared = significance.compare(found.records, edition, metric)
         if compared.luck != significance.SEEDS:
-            return compared
-    return significance.compare(found.records, (), metric)
+            return compared.as_preregistered()
+    return significance.compare(found.records, (), metric).as_preregistered()
 
 
 def lenders(study: str) -> list[Counted]:

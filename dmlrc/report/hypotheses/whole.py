@@ -13,7 +13,7 @@ import pandas as pd
 from scipy import stats
 
 from dmlrc import studies
-from dmlrc.report import labels, statistics, titles
+from dmlrc.report import labels, power, statistics, titles
 from dmlrc.report.hypotheses import page
 from dmlrc.report.hypotheses.measures import (
     CARS,
@@ -124,7 +124,7 @@ def readings(found: Counted, data: str, metric: str = METRIC) -> dict[str, Compa
     """The methods of a study by the two lucks: of search and seed, the first borrowed, and of seeds alone."""
     return {
         DECIDES: compare(found, lenders(data), metric),
-        BESIDE: significance.compare(found.records, (), metric),
+        BESIDE: significance.compare(found.records, (), metric).as_preregistered(),
     }
 
 
@@ -148,7 +148,7 @@ def newer_gain_little(data: str) -> Whole:
         for luck, each in read.items()
     )
     error = findings[0].found.half / stats.t.ppf((1 + LEVEL) / 2, decides.known.df)
-    least = statistics.least_effect(float(error), float(decides.known.df))
+    least = power.least_effect(float(error), float(decides.known.df))
     beside = {
         f"over {base} in {metric}": gain(compared, newer, base)
         for metric, compared in (("P@1", decides), ("MAP@R", readings(everything, data)[DECIDES]))
@@ -178,7 +178,7 @@ def losses_matter_less(data: str) -> Whole:
     for name in common:
         left = [each.only([other for other in common if other != name]) for each in decides]
         without[name] = _judged_ratio(f"without {name}", left, not all(each.range.low > 0 for each in left))
-    told = statistics.least_ratio(*map(relative_error, decides), float(relative_range(decides[1].summary["mean"])))
+    told = power.least_ratio(*map(relative_error, decides), float(relative_range(decides[1].summary["mean"])))
     more = {"without": without, "by_luck": lucky, "told": told, **_size(*decides)}
     return Whole("H11", data, findings, findings[0].verdict, on=on, **more)
 

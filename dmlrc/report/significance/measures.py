@@ -21,7 +21,7 @@ import pandas as pd
 from scipy import stats
 
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import statistics, tables
+from dmlrc.report import power, statistics, tables
 from dmlrc.report.statistics import LEVEL, Estimate, Noise
 from dmlrc.report.tables import CLASSICS
 
@@ -56,6 +56,10 @@ class Comparison:
         """The comparison of these methods alone, with the luck that all of them were found to have."""
         return replace(self, runs=self.runs[self.runs["method"].isin(list(methods))])
 
+    def as_preregistered(self) -> "Comparison":
+        """The comparison where every method has the pooled variance, as the preregistration says."""
+        return replace(self, known=replace(self.known, pooled=True))
+
     @cached_property
     def summary(self) -> pd.DataFrame:
         """Every method: mean, intervals, ranks, and whether it is among the best, see `statistics.summary`."""
@@ -64,7 +68,8 @@ class Comparison:
     @cached_property
     def range(self) -> Estimate:
         """How far the best mean lies above the worst, see `statistics.range_of`."""
-        return statistics.range_of(self.summary["mean"], self.summary["error"] ** 2, self.known.df)
+        told = self.summary
+        return statistics.range_of(told["mean"], told["error"] ** 2, told["df"], self.known.df)
 
     @cached_property
     def pairs(self) -> pd.DataFrame:
@@ -152,15 +157,20 @@ def between_searches(runs: pd.DataFrame) -> float:
     return float((ends.max() - ends.min()).mean())
 
 
+def design(compared: Comparison) -> power.Design:
+    """The study as it stands, with the luck that it shows: what its power follows from."""
+    runs, known = compared.runs, compared.known
+    searches, reruns = runs["repetition"].nunique(), runs["rerun"].nunique()
+    luck = float(np.sqrt(known.search)), float(np.sqrt(known.seed))
+    return power.Design(*luck, len(compared.methods), searches, reruns, known.pooled)
+
+
 def visible(compared: Comparison) -> float:
     """The smallest true difference of two methods that a study of this size finds four times of five.
 
     By the first step of Holm's correction over all pairs, the hardest one.
     """
-    runs, known = compared.runs, compared.known
-    searches, reruns = runs["repetition"].nunique(), runs["rerun"].nunique()
-    luck = float(np.sqrt(known.search)), float(np.sqrt(known.seed))
-    return statistics.least_difference(*luck, len(compared.methods), searches, reruns, len(compared.pairs))
+    return design(compared).least(power.ALL)
 
 
 def same_function(compared: Comparison) -> Estimate | None:

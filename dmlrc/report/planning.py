@@ -1,0 +1,158 @@
+"""How many searches a study takes: the table and the curve of `dmlrc power` and of the chapter on differences."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from dmlrc import records
+from dmlrc.errors import UsageError
+from dmlrc.records import StudyRecords
+from dmlrc.report import charts, console, style, svg, tables
+from dmlrc.report.power import ALL, BEST, MOST, PAIR, POWER, TESTS, Design
+from dmlrc.report.significance import measures
+from dmlrc.report.significance.measures import Comparison
+
+RERUNS = (1, 3, 10)
+"""Reruns of each search, for the columns of the table."""
+SEARCHES = (2, 3, 4, 5, 7, 10, 15, 20, 30)
+"""Of the curve."""
+LOOKS = {
+    PAIR: (style.BLUE, "o", "one pair"),
+    BEST: (style.GREEN, "s", "against the best"),
+    ALL: (style.ORANGE, "^", "all pairs, Holm's first step"),
+}
+
+
+def in_points(compared: Comparison) -> Design:
+    """The study as it stands, in points of its measure."""
+    design = measures.design(compared)
+    return replace(design, search=100 * design.search, seed=100 * design.seed)
+
+
+def hours(found: StudyRecords) -> tuple[float, float]:
+    """What one search of all methods took, and one rerun of each: hours of a process, as recorded."""
+    cost = tables.cost(found)[["search_seconds", "seconds"]].sum() / 3600
+    return float(cost["search_seconds"]), float(cost["seconds"])
+
+
+def of_study(name: str) -> tuple[Design, tuple[float, float]]:
+    """A study's design and its `hours`. Raises UsageError where its searches were not repeated."""
+    found = records.load(name)
+    compared = measures.compare(found)
+    if compared.luck != measures.OWN:
+        raise UsageError(
+            f"{name} has no test scores of repeated searches, so the luck of a search is not known: "
+            "name another study, or give --search-sd and --seed-sd"
+        )
+    return in_points(compared), hours(found)
+
+
+def of_numbers(search: float, seed: float, methods: int) -> Design:
+    """The design of one's own numbers. Raises UsageError for what is no standard deviation."""
+    for name, value in (("--search-sd", search), ("--seed-sd", seed)):
+        if not (math.isfinite(value) and value >= 0):
+            raise UsageError(f"{name} {value:g} is no standard deviation: give a number of 0 or more")
+    if search == seed == 0:
+        raise UsageError("--search-sd and --seed-sd are both 0, so any difference is told: give those of your runs")
+    return Design(search, seed, methods)
+
+
+def lines(design: Design, difference: float, cost: tuple[float, float] | None) -> list[str]:
+    """The searches that a difference takes by each test, as text. cost: `hours`, or None where nothing is recorded."""
+    if not (math.isfinite(difference) and difference > 0):
+        raise UsageError(f"--difference {difference:g} is no distance of two scores: give points above 0, as 0.5")
+    heads = [f"{count} rerun{'s' * (count > 1)}" for count in RERUNS]
+    cells = [
+        (test, *(_searches(replace(design, reruns=count), difference, test, cost) for count in RERUNS))
+        for test in TESTS
+    ]
+    unit = ", and the hours of one process for all methods" if cost else ""
+    return [
+        f"{design.methods} methods; standard deviation of search {design.search:.2g}, of seed {design.seed:.2g} points",
+        f"Searches of each method that tell {difference:g} points in {100 * POWER:.0f} % of studies{unit}:",
+        "",
+        *console.columns([("test", *heads), *cells]),
+        "",
+        f"all pairs: {math.comb(design.methods, 2)}, the first and hardest step of Holm's correction",
+        f"Told with {design.searches} searches of {design.reruns} reruns, by the same tests: "
+        + "; ".join(f"{test} {design.least(test):.2g} points" for test in TESTS),
+    ]
+
+
+def _searches(design: Design, difference: float, test: str, cost: tuple[float, float] | None) -> str:
+    count = design.searches_for(difference, test)
+    if count is None:
+        return f"over {MOST}"
+    if cost is None:
+        return str(count)
+    return f"{count} ({count * (cost[0] + design.reruns * cost[1]):.0f} h)"
+
+
+def curve(title: str, design: Design, difference: float | None = None) -> Figure:
+    """The smallest difference that is told with a power of 80 %, by the searches of each method; a line a test.
+
+    difference: marked, where a reader asks for one.
+    """
+    figure, axis = charts.panel(3.2, title, xlabel="searches of each loss", ylabel="points told")
+    for test, (colour, marker, label) in LOOKS.items():
+        least = [replace(design, searches=count).least(test) for count in SEARCHES]
+        [drawn] = axis.plot(SEARCHES, least, color=colour, marker=marker, markersize=4, label=label)
+        tips = zip(SEARCHES, least, strict=True)
+        svg.tips(drawn, "; ".join(f"{count} searches: {each:.2f}" for count, each in tips))
+    if difference:
+        axis.axhline(difference, color="black", linewidth=0.8, linestyle="--")
+    axis.set(xscale="log", yscale="log", xticks=SEARCHES, xticklabels=SEARCHES)
+    axis.minorticks_off()
+    axis.yaxis.set_major_formatter("{x:g}")
+    axis.set_yticks([tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20) if _within(tick, axis.get_ylim())])
+    figure.legend(loc="outside lower center", ncols=3, fontsize=8)
+    return figure
+
+
+def _within(value: float, ends: tuple[float, float]) -> bool:
+    return ends[0] <= value <= ends[1]
+
+
+def draw(design: Design, difference: float, file: Path) -> None:
+    """Write the curve to a picture, of the kind that its name says."""
+    figure = curve(f"told in {100 * POWER:.0f} % of studies", design, difference)
+    kinds = figure.canvas.get_supported_filetypes()
+    if file.suffix.lstrip(".") not in kinds:
+        raise UsageError(f"--plot {file}: no picture has such a name; end it on .png, .svg or .pdf")
+    figure.savefig(file)
+
+
+# The chapter
+
+
+def top_five(compared: Comparison) -> tuple[float, int | None] | None:
+    """How far the fifth method is above the sixth, in points, and the searches that tell so small a gap.
+
+    One pair alone, and the gap as measured; None for fewer than six methods.
+    """
+    means = 100 * compared.summary["mean"].sort_values(ascending=False)
+    if len(means) < 6:
+        return None
+    gap = float(means.iloc[4] - means.iloc[5])
+    return gap, in_points(compared).searches_for(gap)
+
+
+def cells(compared: Mapping[str, tuple[Comparison, StudyRecords]]) -> pd.DataFrame:
+    """What each study can tell and what more would take, as cells: a row a study. compared: by its title."""
+    rows = {}
+    for title, (each, found) in compared.items():
+        design, (search, rerun) = in_points(each), hours(found)
+        told, five = {f"told: {LOOKS[test][2]}": f"{design.least(test):.2f}" for test in LOOKS}, top_five(each)
+        rows[title] = {
+            "SD of search": f"{design.search:.2f}",
+            "SD of seed": f"{design.seed:.2f}",
+            **told,
+            "fifth above sixth": f"{five[0]:.2f}" if five else "–",
+            "searches that tell it": "–" if not five else str(five[1] or f"over {MOST}"),
+            "hours of a search": f"{search + design.reruns * rerun:.1f}",
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")

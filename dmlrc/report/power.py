@@ -1,0 +1,127 @@
+"""Power: which differences a study of so many searches can tell, how many searches one takes, and what they cost.
+
+Every number is of the tests in `dmlrc.report.statistics`, for two methods whose searches vary as much as those of the
+others. Differences, and the standard deviations of search and seed, are in one unit, such as points of MAP@R.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import optimize, stats
+
+from dmlrc.report.statistics import LEVEL, SEED, above_one, moderated, satterthwaite
+
+POWER = 0.8
+"""With which the smallest effect that is told is found: in four of five studies."""
+DRAWS = 4000
+MOST = 1000
+"""Searches of each method; who would need more is told so."""
+PAIR, ALL, BEST = "one pair", "all pairs", "against the best"
+TESTS = (PAIR, ALL, BEST)
+"""A t test of two methods chosen before; the first, hardest step of Holm's correction over all pairs; whether a method
+is told to be behind the best, see `dmlrc.report.statistics.among_best`."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """A study: so many methods and searches of each, reruns of each search, and the two lucks' standard deviations.
+
+    pooled: its variances are those of all methods together, as of one that borrows the luck of search.
+    """
+
+    search: float
+    seed: float
+    methods: int = 14
+    searches: int = 3
+    reruns: int = 3
+    pooled: bool = False
+
+    @property
+    def error(self) -> float:
+        """The standard error of a difference."""
+        return math.sqrt(2 * (self.search**2 + self.seed**2 / self.reruns) / self.searches)
+
+    def reach(self, test: str = PAIR) -> np.ndarray:
+        """How large a measured difference must be to be told, in true standard errors: (DRAWS,), made-up studies.
+
+        It varies, as the estimates of the two methods' variances do.
+        """
+        own, most = self.searches - 1, self.methods * (self.searches - 1)
+        around = np.random.default_rng(SEED).chisquare(own, (DRAWS, self.methods))
+        used = np.zeros(2, int) if self.pooled else np.full(2, own)
+        variance, df = moderated(around.sum(1, keepdims=True) / most, around[:, :2], used, most)
+        free = satterthwaite(variance, df, most)
+        if test == BEST:
+            quantile = above_one(self.methods, free)
+        else:
+            comparisons = math.comb(self.methods, 2) if test == ALL else 1
+            quantile = stats.t.isf((1 - LEVEL) / 2 / comparisons, free)
+        return quantile * np.sqrt(variance.mean(1))
+
+    def power(self, difference: float, test: str = PAIR) -> float:
+        """In which share of studies a true difference is told, with its sign."""
+        return float(stats.norm.sf(self.reach(test) - difference / self.error).mean())
+
+    def least(self, test: str = PAIR) -> float:
+        """The smallest true difference that is told with POWER; NaN where nothing is repeated.
+
+        >>> round(Design(0.279, 0.098).least(), 2), round(Design(0.279, 0.098).least(ALL), 2)
+        (0.74, 1.6)
+        """
+        if self.searches < 2 or not self.error > 0:
+            return float("nan")
+        reach = self.reach(test)
+        told = optimize.brentq(lambda effect: stats.norm.sf(reach - effect).mean() - POWER, 0, reach.max() + 2)
+        return self.error * float(told)
+
+    def searches_for(self, difference: float, test: str = PAIR) -> int | None:
+        """How many searches of each method tell a true difference with POWER; None for more than MOST."""
+        few, many = 1, 2
+        while replace(self, searches=many).power(difference, test) < POWER:
+            if many == MOST:
+                return None
+            few, many = many, min(2 * many, MOST)
+        while many - few > 1:
+            middle = (few + many) // 2
+            enough = replace(self, searches=middle).power(difference, test) >= POWER
+            few, many = (few, middle) if enough else (middle, many)
+        return many
+
+
+def least_effect(error: float, df: float, alpha: float = 1 - LEVEL, power: float = POWER) -> float:
+    """The smallest true effect that a two-sided t test at alpha tells from 0 with this power.
+
+    error: the standard error of its estimate, with df degrees of freedom. The t statistic of a true effect d is a
+    noncentral one with mean parameter d / error; its other tail is left out, as a finding of the wrong sign.
+
+    >>> round(least_effect(1.0, 1e6), 2)  # 1.96 + 0.84
+    2.8
+    """
+    if not error * df > 0:
+        return float("nan")
+    quantile = stats.t.ppf(1 - alpha / 2, df)
+    return float(error * optimize.brentq(lambda effect: stats.nct.sf(quantile, df, effect) - power, 0, 20 * quantile))
+
+
+def least_ratio(over: float, under: float, spread: float, power: float = POWER) -> tuple[float, float]:
+    """Which true ratios of two ranges are told from 1 with this power: up to the first number, and from the second.
+
+    over, under: the standard errors of a method's score above and under the line, and spread: the range under it, all
+    relative to the mean score of their study. A range is taken for the difference of its two ends, so the logarithm
+    of a ratio q has the variance 2 (over / (q spread))^2 + 2 (under / spread)^2. NaN where luck drowns every ratio.
+
+    >>> least_ratio(0.0145, 0.0132, 0.303)
+    (0.73, 1.26)
+    """
+
+    def beyond(ratio: np.ndarray) -> np.ndarray:
+        error = np.sqrt(2) * np.hypot(over / (ratio * spread), under / spread)
+        return np.abs(np.log(ratio)) - (stats.norm.ppf((1 + LEVEL) / 2) + stats.norm.ppf(power)) * error
+
+    below, above = np.linspace(0.01, 0.99, 99), np.linspace(1.01, 20, 1900)
+    low, high = below[beyond(below) >= 0], above[beyond(above) >= 0]
+    return (
+        round(float(low.max()), 2) if len(low) else float("nan"),
+        round(float(high.min()), 2) if len(high) else float("nan"),
+    )
