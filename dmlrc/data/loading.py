@@ -69,7 +69,7 @@ def load(
 @functools.lru_cache(maxsize=4)
 def _drawn(size: int, every: int) -> ImageSet:
     """The glyphs, drawn once in a process, which takes seconds; nobody can write to them, as to a memory map."""
-    found = glyphs.load(size, every)
+    found = glyphs.draw_glyphs(size, every)
     found.images.flags.writeable = False
     return found
 
