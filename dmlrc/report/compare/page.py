@@ -58,7 +58,7 @@ def show(recorded: StudyRecords, methods: Sequence[Method]) -> dict[str, float |
         )
     publish.table(
         "fork-sensitivity",
-        sensitivity(recorded, known),
+        musgrave.sensitivity(recorded, known).rename_axis("Method"),
         f"How much depends on the hyperparameters: validation MAP@R of the trials, %. {caption}",
     )
     trend(title, recorded, accuracy, known)
@@ -152,14 +152,6 @@ def _told(row) -> str:
     if row.holm < ALPHA:
         return "better" if row.difference > 0 else "worse"
     return "equal" if row.equal else "inconclusive"
-
-
-def sensitivity(recorded: StudyRecords, known: Mapping[str, Method]) -> pd.DataFrame:
-    """`tables.sensitivity` as cells."""
-    table = tables.sensitivity(recorded)
-    cells = table[["best", "median", "worst", "median_share"]].map(labels.percent).assign(trials=table["trials"])
-    cells.index = pd.Index([labels.method_label(name, known) for name in table.index], name="Method")
-    return cells.rename(columns={"median_share": "median / best"})
 
 
 def verdict(recorded: StudyRecords, compared: Comparison, method: Method) -> str:

@@ -122,10 +122,8 @@ def _not_run(hypothesis: str, data: str) -> Whole:
 
 def readings(found: Counted, data: str, metric: str = METRIC) -> dict[str, Comparison]:
     """The methods of a study by the two lucks: of search and seed, the first borrowed, and of seeds alone."""
-    return {
-        DECIDES: compare(found, lenders(data), metric),
-        BESIDE: significance.compare(found.records, (), metric),
-    }
+    alone = significance.compare(found.records, (), metric)
+    return {DECIDES: compare(found, lenders(data), metric), BESIDE: alone}
 
 
 # The hypotheses
@@ -257,11 +255,9 @@ def _hangs_on(each: Whole) -> str:
 
 def _power(each: Whole) -> str:
     """From which true values a verdict is found in four of five studies."""
-    ends = zip(("kept: at most", "not kept: at least"), each.told, strict=True)
     percent = each.hypothesis in page.POINTS
-    return "; ".join(
-        f"{what} {'–' if np.isnan(end) else f'{100 * end:.1f} %' if percent else f'{end:.2f}'}" for what, end in ends
-    )
+    ends = ["–" if np.isnan(end) else f"{100 * end:.1f} %" if percent else f"{end:.2f}" for end in each.told]
+    return f"kept: at most {ends[0]}; not kept: at least {ends[1]}"
 
 
 def beside_cells(found: Sequence[Whole]) -> pd.DataFrame:
@@ -279,30 +275,20 @@ def beside_cells(found: Sequence[Whole]) -> pd.DataFrame:
 
 def omissions(found: Sequence[Whole]) -> pd.DataFrame:
     """The number, its interval and the verdict without each method in turn, a row a data set and method."""
-    rows = [
-        {
-            "hypothesis": each.hypothesis,
-            "study": each.study,
-            "without": labels.method_label(name),
-            "value": finding.found.value,
-            "low": finding.found.low,
-            "high": finding.found.high,
-            "verdict": finding.verdict,
-        }
-        for each in found
-        for name, finding in each.without.items()
-    ]
-    return pd.DataFrame(rows).set_index("hypothesis") if rows else pd.DataFrame()
+    rows = []
+    for each in found:
+        for name, one in each.without.items():
+            numbers = one.found.value, one.found.low, one.found.high, one.verdict
+            rows.append((each.hypothesis, each.study, labels.method_label(name), *numbers))
+    columns = ["hypothesis", "study", "without", "value", "low", "high", "verdict"]
+    return pd.DataFrame(rows, columns=columns).set_index("hypothesis") if rows else pd.DataFrame()
 
 
 def omission_cells(found: Sequence[Whole]) -> pd.DataFrame:
     """The same as printed: a row a data set and method."""
-    rows = {
-        (titles.title(each.study), labels.method_label(name)): {
-            "ratio": page.value(each.hypothesis, finding.found),
-            "verdict": finding.verdict,
-        }
-        for each in found
-        for name, finding in each.without.items()
-    }
+    rows = {}
+    for each in found:
+        for name, one in each.without.items():
+            ratio = page.value(each.hypothesis, one.found)
+            rows[titles.title(each.study), labels.method_label(name)] = {"ratio": ratio, "verdict": one.verdict}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["on", "Without"])

@@ -3,17 +3,13 @@
 from collections.abc import Sequence
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import published, rates, tables
+from dmlrc.report import rates, tables
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on, a study by its data set; trials are those to within 1 % of the last best."""
-    reached = tables.trials_to_reach(published.search_traces())
     around = rates.of_papers(edition)
     named: dict[str, float | str] = {
-        "published.searches": float(len(reached)),
-        "published.median": float(reached.median()),
-        "published.tenth": float(reached.quantile(0.9)),
         "rates_of_papers": float(len(around)),
         "rates_of_papers.inside": float(rates.inside(around).sum()),
     }
@@ -42,7 +38,6 @@ def _of_study(study: StudyRecords) -> dict[str, float | str]:
         "least_forgiving": share.idxmin(),
         "most_forgiving": share.idxmax(),
         "least_forgiving.share": share.min(),
-        "most_forgiving.share": share.max(),
     } | _of_rate(study)
 
 

@@ -43,15 +43,11 @@ def measured_slopes(edition: Sequence[StudyRecords], since: int = 0) -> dict[str
 
 def slope_cells(slopes: Mapping[str, Estimate]) -> pd.DataFrame:
     """Slopes (`statistics.slope`) as cells: points a year, the interval, and the number of points."""
-    rows = {
-        name: {
-            "points a year": labels.signed(slope.value, digits=2, unit=""),
-            "95 % interval": "–" if np.isnan(slope.half) else f"± {100 * slope.half:.2f}",
-            "points in the fit": str(slope.n),
-        }
-        for name, slope in slopes.items()
-    }
-    return pd.DataFrame.from_dict(rows, orient="index")
+    rows = {}
+    for name, slope in slopes.items():
+        half = "–" if np.isnan(slope.half) else f"± {100 * slope.half:.2f}"
+        rows[name] = (labels.signed(slope.value, digits=2, unit=""), half, str(slope.n))
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["points a year", "95 % interval", "points in the fit"])
 
 
 def spread(edition: Sequence[StudyRecords]) -> pd.DataFrame:
@@ -84,11 +80,7 @@ def _end(frame: pd.DataFrame, apart: Mapping, end: str) -> str:
 
 def claimed_cells(gains: pd.DataFrame, baseline: str) -> pd.DataFrame:
     """`tables.claimed_improvement` as cells."""
-    cells = gains.assign(
-        r1=gains["r1"].map(labels.one_digit),
-        r1_baseline=gains["r1_baseline"].map(labels.one_digit),
-        gain=gains["gain"].map(labels.whole),
-    )
+    cells = gains.assign(**gains[["r1", "r1_baseline"]].map(labels.one_digit), gain=gains["gain"].map(labels.whole))
     heads = {"r1": "its R@1", "r1_baseline": f"its {baseline} R@1", "dataset": "data set"}
     columns = ["year", "dataset", "r1", "r1_baseline", "gain", "method"]
     return cells.set_index("paper")[columns].rename(columns=heads)
@@ -166,9 +158,8 @@ def _of_tables(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """How far the newer losses lead when all are tuned alike, on average, and the best of ours."""
     named, best = {}, []
     for baseline in tables.CLASSICS:
-        gains = {
-            name: 100 * tables.improvement(each, baseline)["concatenated"] for name, each in results(edition).items()
-        }
+        every = results(edition).items()
+        gains = {name: 100 * tables.improvement(each, baseline)["concatenated"] for name, each in every}
         ours = {each.meta["dataset"]: gains.pop(each.name) for each in edition}
         for who, found in (("check", gains), ("ours", ours)):
             named |= {f"{baseline}.{who}.low": min(found.values()), f"{baseline}.{who}.high": max(found.values())}

@@ -12,6 +12,7 @@ plain partner, and the loss of the script, which only pushes.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -19,7 +20,7 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from torch import Tensor, nn
+from torch import nn
 
 from dmlrc import losses, metrics, paths
 from dmlrc.metrics.spectrum import spectrum
@@ -32,12 +33,7 @@ from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 POINTS, BATCH, STEPS, LR, NEG_MARGIN = 15, 24, 200, 0.03, 0.1
 # each line from (x, y) to (x, y): the authors' script's
 TRAIN_LINES = tuple(((low, low), (high, high)) for low, high in ((0.1, 0.3), (0.35, 0.55), (0.6, 0.8), (0.85, 1.05)))
-TEST_LINES = (
-    ((0.2, 0.2), (0.2, 0.4)),
-    ((0.2, 0.55), (0.2, 0.85)),
-    ((0.4, 0.2), (0.6, 0.2)),
-    ((0.7, 0.2), (0.9, 0.2)),
-)
+TEST_LINES = ((0.2, 0.2), (0.2, 0.4)), ((0.2, 0.55), (0.2, 0.85)), ((0.4, 0.2), (0.6, 0.2)), ((0.7, 0.2), (0.9, 0.2))
 
 
 @dataclass(frozen=True)
@@ -73,8 +69,7 @@ VARIANTS = {
 DRAWN = ("plain", "regularised", "script")
 
 
-@dataclass(frozen=True)
-class Toy:
+class Toy(NamedTuple):
     """One trained toy: points, labels and embeddings, (60, 2), (60,), (60, 2), of training and of test classes."""
 
     train: tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -83,9 +78,7 @@ class Toy:
 
 def lines(ends: tuple, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Points spread at random on lines, a class a line: (4 * POINTS, 2) and labels (4 * POINTS,)."""
-    points = [
-        np.asarray(start) + rng.uniform(size=(POINTS, 1)) * (np.asarray(end) - np.asarray(start)) for start, end in ends
-    ]
+    points = [start + rng.uniform(size=(POINTS, 1)) * (end - start) for start, end in np.asarray(ends)]
     return np.concatenate(points), np.repeat(np.arange(len(ends)), POINTS)
 
 
@@ -109,8 +102,7 @@ def train(variant: Variant, seed: int = 0, steps: int = STEPS) -> Toy:
 
 @torch.no_grad()
 def _embed(network: nn.Module, points: np.ndarray) -> np.ndarray:
-    embeddings: Tensor = l2_normalize(network(torch.from_numpy(points).float()))
-    return embeddings.numpy()
+    return l2_normalize(network(torch.from_numpy(points).float())).numpy()
 
 
 def second_share(embeddings: np.ndarray) -> float:
@@ -204,9 +196,7 @@ def draw(toys: Mapping[str, Toy]) -> Figure:
     for axis, name in zip(axes.flat[1:], DRAWN, strict=False):
         toy = toys[name]
         axis.add_patch(plt.Circle((0, 0), 1, fill=False, color="#CCCCCC", linestyle=":"))
-        _scatter(
-            axis, toy.train[2], 0.85 * toy.test[2], toy
-        )  # test classes on an inner ring, or one would hide the other
+        _scatter(axis, toy.train[2], 0.85 * toy.test[2], toy)  # on an inner ring, or one would hide the other
         axis.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), aspect="equal", xticks=(), yticks=())  # the circle has radius 1
         axis.set_title(VARIANTS[name].label.replace(", ", ",\n"), fontsize=8)
     axis = axes[1, 1]
@@ -226,8 +216,6 @@ def draw(toys: Mapping[str, Toy]) -> Figure:
 
 
 def _scatter(axis, train: np.ndarray, test: np.ndarray, toy: Toy) -> None:
-    for points, labels, colours, marker in (
-        (train, toy.train[1], COLOURS[0], "o"),
-        (test, toy.test[1], COLOURS[1], "x"),
-    ):
+    parts = ((train, toy.train[1], COLOURS[0], "o"), (test, toy.test[1], COLOURS[1], "x"))
+    for points, labels, colours, marker in parts:
         axis.scatter(*points.T, c=[colours[label] for label in labels], s=14, marker=marker, linewidths=1)
