@@ -140,10 +140,7 @@ def _budget(records: StudyRecords) -> str:
     search, runs = "no search", f"{labels.counted(budget['reruns'], 'run')} a row"
     if budget["trials"]:
         search = f"{searches} search{'es' * (searches > 1)} of {labels.counted(budget['trials'], 'trial')}"
-        search, runs = search + _together(records), f"{labels.counted(budget['reruns'], 'rerun')} each"
+        most = records.trials["proposals"].max() if len(records.trials) else 1
+        search += f" (up to {most:.0f} at a time)" if most > 1 else ""
+        runs = f"{labels.counted(budget['reruns'], 'rerun')} each"
     return f"{budget['name']}: {search}, {runs}, {labels.counted(folds, 'fold') if folds else 'no folds'}"
-
-
-def _together(records: StudyRecords) -> str:
-    most = records.trials["proposals"].max() if len(records.trials) else 1
-    return f" (up to {most:.0f} at a time)" if most > 1 else ""

@@ -1,6 +1,6 @@
 """What the tables say to someone who wants one loss: who is never clearly behind, what to tune, what to expect."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pandas as pd
@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import labels, published, style, tables, titles
+from dmlrc.report import charts, labels, published, tables, titles
 
 FIRST_CHOICES = ("multi_similarity", "cosface")
 """The losses that the page recommends."""
@@ -29,30 +29,19 @@ def places(edition: Sequence[StudyRecords]) -> pd.DataFrame:
         deciding = tables.deciding(frame)
         deciding = deciding.assign(tied=tables.marks(deciding) != "")
         deciding = deciding[deciding["method"] != PRETRAINED]
-        rows.append(
-            pd.DataFrame(
-                {
-                    "method": deciding["method"],
-                    "table": name,
-                    "ours": name not in paper,
-                    "behind": deciding["mean"].max() - deciding["mean"],
-                    "tied": deciding["tied"],
-                }
-            )
-        )
-    return pd.concat(rows, ignore_index=True)
+        behind = deciding["mean"].max() - deciding["mean"]
+        rows.append(deciding[["method", "tied"]].assign(table=name, ours=name not in paper, behind=behind))
+    return pd.concat(rows, ignore_index=True)[["method", "table", "ours", "behind", "tied"]]
 
 
 def place_cells(found: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """`places` as cells, points behind the best, and their marks; most ties first, then the least behind."""
     behind, tied = (found.pivot(index="method", columns="table", values=each) for each in ("behind", "tied"))
-    order = pd.DataFrame({"ties": -tied.eq(True).sum(axis=1), "behind": behind.mean(axis=1)}).sort_values(
-        ["ties", "behind"]
-    )
+    order = pd.DataFrame({"ties": -tied.eq(True).sum(axis=1), "behind": behind.mean(axis=1)})
+    order = order.sort_values(["ties", "behind"])
     columns = list(dict.fromkeys(found["table"]))
     behind, tied = behind.loc[order.index, columns], tied.loc[order.index, columns]
-    names = {name: name if name in published.DATASETS else titles.title(name) for name in columns}
-    heads = [f"{names[name]}, published" if name in published.DATASETS else names[name] for name in columns]
+    heads = [f"{name}, published" if name in published.DATASETS else titles.title(name) for name in columns]
     index = [labels.method_label(name) for name in behind.index]
     cells = behind.map(lambda value: "–" if pd.isna(value) else f"{100 * value:.1f}")
     marks = tied.eq(True).map({True: "tie", False: ""}.get)
@@ -69,8 +58,7 @@ def never_behind(found: pd.DataFrame, ours: bool = False) -> list[str]:
 def places_figure(found: pd.DataFrame) -> Figure:
     """A row a method, a column a table: the distance behind the best as a dot, filled where the two tie."""
     cells, marks = place_cells(found)
-    figure, axes = style.canvas(0.3 * len(cells) + 1)
-    axis = axes[0, 0]
+    figure, axis = charts.panel(0.3 * len(cells) + 1)
     for column, head in enumerate(cells.columns):
         for row, method in enumerate(cells.index):
             if cells.loc[method, head] == "–":
@@ -84,15 +72,10 @@ def places_figure(found: pd.DataFrame) -> Figure:
     axis.set_xlim(-0.5, len(cells.columns) - 0.3)
     axis.invert_yaxis()
     axis.xaxis.tick_top()
-    axis.legend(
-        handles=[
-            Line2D([], [], marker="o", color="C0", linestyle="", label="ties with the best"),
-            Line2D([], [], marker="o", color="C0", markerfacecolor="none", linestyle="", label="behind"),
-        ],
-        loc="upper center",
-        bbox_to_anchor=(0.5, 0),
-        ncols=2,
-    )
+    dot = {"marker": "o", "color": "C0", "linestyle": ""}
+    texts = {"ties with the best": dot, "behind": {**dot, "markerfacecolor": "none"}}
+    handles = [Line2D([], [], label=text, **look) for text, look in texts.items()]
+    axis.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0), ncols=2)
     return figure
 
 
@@ -141,11 +124,9 @@ def _importance(records: StudyRecords, method: str) -> pd.Series:
 
 def winning_settings(edition: Sequence[StudyRecords], methods: Sequence[str] = FIRST_CHOICES) -> pd.DataFrame:
     """The setting with the highest validation score of these methods in each study: a row a hyperparameter."""
-    columns: Mapping[str, pd.Series] = {
-        titles.title(each.name): tables.best_hyperparameters(each).set_index(["method", "hyperparameter"])["value"]
-        for each in edition
-    }
-    table = pd.DataFrame(columns)
+    keys = ["method", "hyperparameter"]
+    found = {titles.title(each.name): tables.best_hyperparameters(each).set_index(keys)["value"] for each in edition}
+    table = pd.DataFrame(found)
     table = table.loc[[each for each in methods if each in table.index.get_level_values(0)]]
     table.index = [f"{labels.method_label(method)}: {labels.parameter(name)}" for method, name in table.index]
     return table.map(lambda value: f"{value:.3g}")

@@ -77,11 +77,8 @@ def _rows(study: str, experiment: str, records: StudyRecords, ranked: StudyRecor
 def _labels(records: StudyRecords, known: Mapping[str, Method]) -> dict[str, str]:
     """The methods of a study as printed, by name; in a sweep with the level of each."""
     places = records.scores[["method", "row"]].assign(level=common.levels(records)).drop_duplicates()
-    levels = places["level"].astype(object).where(places["level"].notna(), None)
-    return {
-        method: label(row, level, known)
-        for method, row, level in zip(places["method"], places["row"], levels, strict=True)
-    }
+    places["level"] = places["level"].astype(object).where(places["level"].notna(), None)
+    return {each.method: label(each.row, each.level, known) for each in places.itertuples()}
 
 
 def ranks(frame: pd.DataFrame) -> pd.DataFrame:
@@ -131,7 +128,7 @@ def cells(found: pd.DataFrame) -> pd.DataFrame:
     wide = wide.astype(object).fillna("–")
     ranked = found[found["metric"] == METRICS[0]].set_index(keys).reindex(wide.index)
     runs = found.groupby(keys)["n"].max().reindex(wide.index)
-    order = {name: place for place, name in enumerate(dict.fromkeys(found["record"]))}
+    order = {name: place for place, name in enumerate(found["record"].unique())}
     table = pd.DataFrame(
         {
             "MAP@R": wide["map_at_r"].to_numpy(),

@@ -11,13 +11,7 @@ import pandas as pd
 from dmlrc.data import folder_name
 from dmlrc.records import StudyRecords
 from dmlrc.report import editions, titles
-from dmlrc.report.tables import (
-    METHODS,
-    MOST_CUT_OFF,
-    PRETRAINED,
-    Methods,
-    accuracy,
-)
+from dmlrc.report.tables import METHODS, MOST_CUT_OFF, PRETRAINED, Methods, accuracy
 from dmlrc.studies.adapted import FIRST_RUNS
 
 METRIC_LABELS = {
@@ -148,16 +142,13 @@ def setting_text(value) -> str:
     >>> setting_text("~/nets/mine.pth"), setting_text("timm:hf-hub:timm/resnet50")
     ('mine.pth', 'timm:hf-hub:timm/resnet50')
     """
-    if value is None:
-        return "none"
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
     if isinstance(value, str) and (value.startswith("~") or Path(value).is_absolute()):
         return Path(value).name
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value):
-        return ", ".join(value) or "none"
     if isinstance(value, (list, tuple)):
-        return " to ".join(f"{number:.3g}" for number in value)
+        texts = all(isinstance(each, str) for each in value)
+        return ", ".join(value) or "none" if texts else " to ".join(f"{number:.3g}" for number in value)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -173,12 +164,9 @@ _AS_PRINTED = {
     "sampler": {"class_balanced": "class-balanced"},
     "split": {"ratio_4_1_5": "4 : 1 : 5"},
     "optimizer": {"rmsprop": "RMSprop", "adam": "Adam", "sgd": "SGD", "adamw": "AdamW"},
-    "metrics": METRIC_LABELS | {"jsd": "JSD"},
-    "val_metrics": METRIC_LABELS | {"jsd": "JSD"},
+    **dict.fromkeys(("metrics", "val_metrics"), METRIC_LABELS | {"jsd": "JSD"}),
 }
 _RATES = ("lr", "new_lr", "weight_decay", "loss_weight_decay")
-
-
 _NONE = {
     "iterations_per_epoch": "one pass",
     "new_lr": "as the network",
@@ -217,10 +205,8 @@ def percent(mean: float, ci95: float = float("nan"), digits: int = 2) -> str:
     >>> percent(0.6721, 0.0049), percent(0.5105), percent(float("nan"))
     ('67.21 ± 0.49', '51.05', '')
     """
-    if np.isnan(mean):
-        return ""
     half = "" if np.isnan(ci95) else f" ± {100 * ci95:.{digits}f}"
-    return f"{100 * mean:.{digits}f}{half}"
+    return "" if np.isnan(mean) else f"{100 * mean:.{digits}f}{half}"
 
 
 def score(mean: float, ci95: float) -> str:
@@ -402,12 +388,10 @@ def _cut(records: StudyRecords) -> str:
     first_of, budget = records.meta.get("first_of"), records.meta["budget"]
     if not first_of:
         return ""
-    whole = first_of["budget"]
-    parts = []
-    if budget["trials"] < whole["trials"]:
-        parts.append(f"the first {budget['trials']} of {whole['trials']} trials of each search")
-    if budget["reruns"] < whole["reruns"]:
-        parts.append(f"at most {budget['reruns']} of {whole['reruns']} reruns of the best of them")
+    forms = {"trials": "the first {} of {} trials of each search"}
+    forms["reruns"] = "at most {} of {} reruns of the best of them"
+    pairs = {what: (budget[what], first_of["budget"][what]) for what in forms}
+    parts = [forms[what].format(*pair) for what, pair in pairs.items() if pair[0] < pair[1]]
     return f" `{first_of['study']}` is cut to {listed(parts)}."
 
 
@@ -426,9 +410,7 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
     def named(those: Iterable[StudyRecords]) -> str:
         return listed(f"`{records.name}`" for records in those)
 
-    sentences = []
-    if again := first_runs(edition):
-        sentences.append(again)
+    sentences = [*filter(None, [first_runs(edition)])]
     short = [records for records in edition if records.meta["budget"]["name"] != "full"]
     if searched := [records for records in short if records.meta["budget"]["trials"] >= 10]:
         who = named(searched)
@@ -462,12 +444,9 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
 
 def first_runs(edition: Iterable[StudyRecords]) -> str:
     """What a table's first run is, where it, or an experiment around it, is shown; else ""."""
+    rate = "the learning rate of its methods table is not the one that the validation classes choose"
     shown = any((records.meta["parent"] or records.name) in FIRST_RUNS for records in edition)
-    return (
-        "{term}`First run`: the learning rate of its methods table is not the one that the validation classes choose."
-        if shown
-        else ""
-    )
+    return f"{{term}}`First run`: {rate}." if shown else ""
 
 
 def below_untrained(records: StudyRecords, metric: str, setting: str = "concatenated") -> tuple[int, int]:

@@ -174,12 +174,9 @@ def _peak(grid: StudyRecords | None) -> dict[str, float]:
     """The best rate and the mean at it and at its neighbours; NaN where there is no grid."""
     best = best_trials(grid) if grid else pd.DataFrame()
     rate, scores = best_rate(best), means(best)
-    return {
-        "best": rate,
-        "at_best": scores.get(rate, float("nan")),
-        "one_lower": scores[scores.index < rate].iloc[-1:].sum(min_count=1),
-        "one_higher": scores[scores.index > rate].iloc[:1].sum(min_count=1),
-    }
+    lower, higher = scores[scores.index < rate].iloc[-1:], scores[scores.index > rate].iloc[:1]
+    found = {"best": rate, "at_best": scores.get(rate, float("nan"))}
+    return found | {"one_lower": lower.sum(min_count=1), "one_higher": higher.sum(min_count=1)}
 
 
 def peak_cells(told: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -68,12 +68,9 @@ def _with_search(frame: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
     parts = []
     for (setting, metric), runs in scores.groupby(["setting", "metric"], sort=False):
         told = summary(runs[["method", "repetition", "rerun", "value"]])
-        columns = {
-            "ci95": (told["high"] - told["low"]) / 2,
-            "seed_ci95": (told["seed_high"] - told["seed_low"]) / 2,
-            **{name: told[name] for name in ("mean", "rank_low", "rank_high", "among_best")},
-        }
-        parts.append(pd.DataFrame(columns).assign(setting=setting, metric=metric).reset_index())
+        halves = {"ci95": (told["high"] - told["low"]) / 2, "seed_ci95": (told["seed_high"] - told["seed_low"]) / 2}
+        part = told[["mean", "rank_low", "rank_high", "among_best"]].assign(**halves, setting=setting, metric=metric)
+        parts.append(part.reset_index())
     keys = ["method", "setting", "metric"]
     merged = frame.drop(columns=["mean", "ci95"]).merge(pd.concat(parts), on=keys, how="left")
     return merged.assign(mean=merged["mean"].fillna(frame["mean"]))  # of the pretrained row, which nothing varies
@@ -182,17 +179,10 @@ def spread(frame: pd.DataFrame, setting: str = "concatenated", metric: str = "ma
     frame: `accuracy` or one data set of `published.results`. Without a trained method the numbers are NaN.
     """
     rows = frame[(frame["setting"] == setting) & (frame["metric"] == metric) & (frame["method"] != PRETRAINED)]
-    rows = rows.set_index("method")
-    if rows.empty:
-        return dict.fromkeys(("best", "worst", "range", "mean_ci95"), float("nan"))
-    return {
-        "best": float(rows["mean"].max()),
-        "best_method": rows["mean"].idxmax(),
-        "worst": float(rows["mean"].min()),
-        "worst_method": rows["mean"].idxmin(),
-        "range": float(rows["mean"].max() - rows["mean"].min()),
-        "mean_ci95": float(rows["ci95"].mean()),
-    }
+    means, half = rows.set_index("method")["mean"], float(rows["ci95"].mean())
+    best, worst = float(means.max()), float(means.min())
+    found = {"best": best, "worst": worst, "range": best - worst, "mean_ci95": half}
+    return found | ({} if means.empty else {"best_method": means.idxmax(), "worst_method": means.idxmin()})
 
 
 def improvement(frame: pd.DataFrame, baseline: str, metric: str = "precision_at_1") -> pd.Series:
@@ -343,9 +333,7 @@ def importance(records: StudyRecords, min_trials: int = 20, seed: int = 0) -> pd
         points = np.array([[scales[key](params[key]) for key in space] for params in complete["params"]])
         box = np.array([[scales[key](end) for end in (limits.low, limits.high)] for key, limits in space.items()])
         shares = fanova.main_effects(points, complete["value"].to_numpy(float), box, seed)
-        rows += [
-            {"method": name, "parameter": key, "importance": share} for key, share in zip(space, shares, strict=True)
-        ]
+        rows += [(name, key, share) for key, share in zip(space, shares, strict=True)]
     of_searches = pd.DataFrame(rows, columns=["method", "parameter", "importance"])
     shares = of_searches.groupby(["method", "parameter"], sort=False)["importance"]
     return shares.agg(importance="mean", error="sem").reset_index()
@@ -365,16 +353,8 @@ def best_hyperparameters(records: StudyRecords) -> pd.DataFrame:
         space = METHODS[name].space if name in METHODS else {}
         for parameter, value in (best["params"] if best else {}).items():
             limits = space.get(parameter)
-            rows.append(
-                {
-                    "method": name,
-                    "hyperparameter": parameter,
-                    "value": value,
-                    "low": getattr(limits, "low", np.nan),
-                    "high": getattr(limits, "high", np.nan),
-                    "at_edge": limits is not None and at_edge(value, limits),
-                }
-            )
+            low, high = (getattr(limits, end, np.nan) for end in ("low", "high"))
+            rows.append((name, parameter, value, low, high, limits is not None and at_edge(value, limits)))
     return pd.DataFrame(rows, columns=["method", "hyperparameter", "value", "low", "high", "at_edge"])
 
 
@@ -392,16 +372,8 @@ def _scale(limits: Float | Int) -> Callable[[float], float]:
 
 def methods() -> pd.DataFrame:
     """Table 6 of the Reality Check, with what our search varies: indexed by method, the registry's own facts."""
-    rows = {
-        method.name: {
-            "year": method.year,
-            "kind": method.kind,
-            "batch": f"{method.classes_per_batch} x {method.images_per_class}",
-            "searched": ", ".join(method.space),
-        }
-        for method in musgrave2020.METHODS
-    }
-    return pd.DataFrame.from_dict(rows, orient="index")
+    rows = {each.name: (each.year, each.kind, batch(each, ""), ", ".join(each.space)) for each in METHODS.values()}
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["year", "kind", "batch", "searched"])
 
 
 def class_splits(records: StudyRecords) -> Splits:
@@ -421,15 +393,10 @@ def class_counts(edition: Sequence[StudyRecords] = ()) -> pd.DataFrame:
     parts_of |= {records.name: class_splits(records) for records in edition}
     rows = {}
     for name, parts in parts_of.items():
-        validated = np.unique(np.concatenate([fold.val for fold in parts.folds]))
-        rows[name] = {
-            "classes": len(parts.class_order),
-            "train": len(parts.folds[0].train),
-            "validate": len(parts.folds[0].val),
-            "never": len(parts.train_val) - len(validated),
-            "test": len(parts.test),
-        }
-    return pd.DataFrame.from_dict(rows, orient="index")
+        first, validated = parts.folds[0], np.unique(np.concatenate([fold.val for fold in parts.folds]))
+        used = len(first.train), len(first.val), len(parts.train_val) - len(validated), len(parts.test)
+        rows[name] = len(parts.class_order), *used
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["classes", "train", "validate", "never", "test"])
 
 
 def rates(protocol: str) -> pd.DataFrame:
@@ -504,20 +471,13 @@ def batch(method: Method, sampler: str) -> str:
 
 def systems() -> pd.DataFrame:
     """Every method of the papers after the Reality Check, on CUB200: paper, method, loss, batch, year and settings."""
-    rows = [
-        {
-            "paper": paper.key,
-            "method": method.label,
-            "loss": method.loss,
-            "batch": batch(method, paper.protocol.sampler),
-            "sampler": method.sampler or paper.protocol.sampler,
-            "year": method.year,
-            "settings": ", ".join(f"{name} {value:.4g}" for name, value in method.settings.items()),
-        }
-        for paper in papers.ALL[1:]
-        for method in paper.methods
-    ]
-    return pd.DataFrame(rows)
+    rows = []
+    for paper in papers.ALL[1:]:
+        for each in paper.methods:
+            how = batch(each, paper.protocol.sampler), each.sampler or paper.protocol.sampler, each.year
+            settings = ", ".join(f"{name} {value:.4g}" for name, value in each.settings.items())
+            rows.append((paper.key, each.label, each.loss, *how, settings))
+    return pd.DataFrame(rows, columns=["paper", "method", "loss", "batch", "sampler", "year", "settings"])
 
 
 OURS_ALONE = ("train_from", "lr_decay")
@@ -539,14 +499,8 @@ def random_trunks(untrained: StudyRecords) -> pd.DataFrame:
     rows = untrained.scores[(untrained.scores["level"] == "random") & (untrained.scores["metric"] == "nmi")]
     means = rows.groupby("row", sort=False)["value"].mean()
     facts = untrained.meta["data"]
-    return pd.DataFrame(
-        {
-            "trunk": means.index,
-            "classes": facts["classes"] - facts["classes"] // 2,
-            "images": facts["images"] / facts["classes"],
-            "nmi": means.to_numpy(),
-        }
-    )
+    classes, images = facts["classes"] - facts["classes"] // 2, facts["images"] / facts["classes"]
+    return pd.DataFrame({"trunk": means.index, "classes": classes, "images": images, "nmi": means.to_numpy()})
 
 
 def nmi_of_random(classes: int, images: float) -> float:

@@ -51,16 +51,10 @@ def beside(edition: Sequence[StudyRecords]) -> dict[str, StudyRecords]:
 def methods() -> pd.DataFrame:
     """The losses, indexed by method: year, kind, batch, what they are, what our search varies."""
     rows = {
-        method.name: {
-            "year": method.year,
-            "kind": method.kind,
-            "batch": f"{method.classes_per_batch} x {method.images_per_class}",
-            "what it is": WHAT[method.name],
-            "searched": ", ".join(map(labels.parameter, method.space)),
-        }
-        for method in METHODS.values()
+        name: (each.year, each.kind, tables.batch(each, ""), WHAT[name], ", ".join(map(labels.parameter, each.space)))
+        for name, each in METHODS.items()
     }
-    return pd.DataFrame.from_dict(rows, orient="index")
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["year", "kind", "batch", "what it is", "searched"])
 
 
 PROXY_NCA_PP = ("ProxyNCA++, T = 1/9", "proxy_nca_pp", {})
@@ -162,10 +156,8 @@ def has_trend(table: pd.DataFrame) -> bool:
 
 def trend_cells(table: pd.DataFrame) -> pd.DataFrame:
     """`claimed_trends` as cells: a row a data set and trunk, points a year for all years and since 2020."""
-    order = pd.Categorical(table["dataset"], published.DATASETS)
-    found = (
-        table.assign(order=order).sort_values("order", kind="stable").rename(columns={"slope": "mean", "ci95": "half"})
-    )
+    found = table.sort_values("dataset", key=lambda names: names.map(published.DATASETS.index), kind="stable")
+    found = found.rename(columns={"slope": "mean", "ci95": "half"})
     shown = {
         "row": list(zip(found["dataset"], found["trunk"], strict=True)),
         "column": "points a year, " + found["years"].replace("all", "all years"),
@@ -199,11 +191,8 @@ def reruns() -> pd.DataFrame:
 def rerun_cells(table: pd.DataFrame) -> pd.DataFrame:
     """`reruns` as cells."""
     ours = {_bare(method.label): method.label for method in ALL.values()}
-    cells = table.assign(
-        method=table["method"].map(lambda label: ours.get(_bare(label), label)),
-        r1=table["r1"].map(labels.one_digit),
-        claimed=table["claimed"].map(labels.one_digit).replace("", "–"),
-    )
+    names = table["method"].map(lambda label: ours.get(_bare(label), label))
+    cells = table.assign(method=names, **table[["r1", "claimed"]].map(labels.one_digit).replace("", "–"))
     heads = {"r1": "trained by others", "dataset": "data set", "by": "in the pipeline of"}
     return cells.rename(columns=heads).set_index(["data set", "method"])
 
@@ -227,9 +216,8 @@ def joined(main: StudyRecords, after: StudyRecords | None) -> StudyRecords:
         return main
     frames = {name: pd.concat([getattr(main, name), getattr(after, name)], ignore_index=True) for name in FRAMES}
     for name in ("scores", "arrays"):  # both studies have the pretrained row
-        frames[name] = frames[name].drop_duplicates(
-            [column for column in frames[name].columns if column not in ("value", "values")], ignore_index=True
-        )
+        keys = list(frames[name].columns.difference(["value", "values"]))
+        frames[name] = frames[name].drop_duplicates(keys, ignore_index=True)
     return replace(main, **frames)
 
 
@@ -289,15 +277,9 @@ def against_the_fourteen(records: StudyRecords) -> dict[str, float | str]:
     if newer.empty or best is None:
         return {}
     lead = leads(records).loc[newer.index]  # its half is NaN where no luck is known: neither above nor below
-    return {
-        "best": float(newer.max()),
-        "best_method": newer.idxmax(),
-        "fourteen": float(scores[best]),
-        "fourteen_method": best,
-        "above": int((lead["lead"] > lead["half"]).sum()),
-        "below": int((lead["lead"] < -lead["half"]).sum()),
-        "n": len(newer),
-    }
+    above, below = int((lead["lead"] > lead["half"]).sum()), int((lead["lead"] < -lead["half"]).sum())
+    found = {"best": float(newer.max()), "best_method": newer.idxmax(), "fourteen": float(scores[best])}
+    return found | {"fourteen_method": best, "above": above, "below": below, "n": len(newer)}
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:

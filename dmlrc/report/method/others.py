@@ -60,10 +60,8 @@ Found = Mapping[str, ByStudy]
 
 def load(edition: Iterable[StudyRecords]) -> dict[str, ByStudy]:
     """The records of `TABLES` around the studies of an edition."""
-    names = [each.name for each in edition]
-    return {
-        table.experiment: {name: editions.experiment_of(name, table.experiment) for name in names} for table in TABLES
-    }
+    names, experiments = [each.name for each in edition], [table.experiment for table in TABLES]
+    return {each: {name: editions.experiment_of(name, each) for name in names} for each in experiments}
 
 
 def rows(section: str) -> list[tuple[Table, Method]]:
@@ -121,12 +119,9 @@ def settings(method: Method) -> str:
     >>> settings(Method("a", "arcface", settings={"margin": 28.65}))
     'margin 28.65°'
     """
-    degrees = DEGREES.get(method.loss)
-    texts = [
-        f"{labels.parameter(name)} {labels.number(value)}{'°' * (name == degrees)}"
-        for name, value in method.settings.items()
-    ]
-    return ", ".join(texts) or "none"
+    angle = DEGREES.get(method.loss)
+    texts = {name: f"{labels.parameter(name)} {labels.number(value)}" for name, value in method.settings.items()}
+    return ", ".join(text + "°" * (name == angle) for name, text in texts.items()) or "none"
 
 
 def systems() -> pd.DataFrame:
@@ -139,13 +134,9 @@ def systems() -> pd.DataFrame:
     table = tables.systems()
     links = [Markup('<a href="{}">{}</a>').format(ADDRESSES[loss], titles[loss]) for loss in table["loss"]]
     own = [settings(method) for paper in papers.ALL[1:] for method in paper.methods]  # in the order of the table
-    cells = table.astype(object).assign(
-        paper=table["paper"].map(labels.paper),
-        loss=pd.Series(links, dtype=object),
-        sampler=table["sampler"].map(lambda name: SAMPLERS[name].label),
-        year=table["year"].map(str),
-        settings=own,
-    )
+    texts = {"paper": labels.paper, "sampler": lambda name: SAMPLERS[name].label, "year": str}
+    cells = table.astype(object).assign(**{name: table[name].map(text) for name, text in texts.items()})
+    cells = cells.assign(loss=pd.Series(links, dtype=object), settings=own)
     return cells.rename(columns={"sampler": "filled"}).set_index(["paper", "method"])
 
 

@@ -27,16 +27,13 @@ def rows(name: str, gallery: Gallery, spaces: Sequence[Space], queries: Sequence
         f".{name} {{ background-image: url(data:image/{gallery.kind};base64,{sheet}); "
         f"background-size: calc({COLUMNS} * var(--dml-thumb)) calc({lines} * var(--dml-thumb)); }}"
     )
-    blocks = [_block(name, gallery, spaces, query) for query in queries]
+    blocks = []
+    for query in queries:
+        head = f'<div class="dml-row"><b>Query</b>{_tile(name, gallery, query, "query")}'
+        head += f"<small>{escape(gallery.names[query])}</small></div>"
+        found = "".join(_row(name, gallery, each, query) for each in spaces)
+        blocks.append(f'<div class="dml-neighbours">{head}{found}</div>')
     return f"<style>{style_sheet}</style>" + "".join(blocks)
-
-
-def _block(name: str, gallery: Gallery, spaces: Sequence[Space], query: int) -> str:
-    head = f'<div class="dml-row"><b>Query</b>{_tile(name, gallery, query, "query")}'
-    head += f"<small>{escape(gallery.names[query])}</small></div>"
-    return (
-        f'<div class="dml-neighbours">{head}' + "".join(_row(name, gallery, each, query) for each in spaces) + "</div>"
-    )
 
 
 def _row(name: str, gallery: Gallery, space: Space, query: int) -> str:

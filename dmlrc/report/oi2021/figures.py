@@ -7,11 +7,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import common, style, svg, titles
+from dmlrc.report import charts, common, style, svg, titles
 from dmlrc.report.oi2021.page import ACCURACIES, MEANS, METRICS, curves, form, histogram_statistics, histograms, means
 from dmlrc.report.results_table import number
 from dmlrc.report.style import BLUE, GREY, ORANGE, RED
@@ -47,8 +46,8 @@ def draw_every_order(found: pd.DataFrame) -> Figure:
             colour = BLUE if what == "trained" else GREY
             for row in part.sort_values("order", ascending=False).itertuples():  # the default one on top
                 face = colour if row.order == "default" else "none"
-                (mark,) = axis.plot(100 * row.score, line, "o", color=colour, markerfacecolor=face, markersize=5)
-                svg.tips(mark, f"{titles.in_label(study)}, {what}, {row.order}: {100 * row.score:.1f} %")
+                tip = f"{titles.in_label(study)}, {what}, {row.order}: {100 * row.score:.1f} %"
+                charts.mark(axis, 100 * row.score, line, tip, "o", color=colour, markerfacecolor=face, markersize=5)
         axis.set_title(f"{METRICS[metric]}, %", fontsize=9)
     heads = [f"{titles.in_label(study)}, {what}" for study, what in places]
     axes[0].set_yticks(range(len(places)), heads, fontsize=8)
@@ -62,11 +61,8 @@ def _rows_of_orders(
     places = list(dict.fromkeys(found[keys].itertuples(index=False, name=None)))
     figure, axes = style.canvas(1.15 + 0.3 * len(places), 1, len(metrics), sharey=True)
     axes[0, 0].set_ylim(len(places) - 0.5, -0.5)
-    faces = {"default order": BLUE, "random order": "none"}
-    handles = [
-        Line2D([], [], color=BLUE, marker="o", linestyle="none", markerfacecolor=face) for face in faces.values()
-    ]
-    figure.legend(handles, list(faces), loc="outside lower center", ncols=2)
+    faces, dot = {"default order": BLUE, "random order": "none"}, {"color": BLUE, "marker": "o", "linestyle": "none"}
+    charts.legend(figure, {text: {**dot, "markerfacecolor": face} for text, face in faces.items()}, ncols=2)
     return figure, axes[0], places
 
 
@@ -117,8 +113,8 @@ def _pair_canvas(title: str, **settings) -> tuple[Figure, np.ndarray]:
     for axis in axes[0]:
         axis.set_xlabel("inner product")
     figure.suptitle(title, fontsize=9)
-    handles = [Line2D([], [], color=colour, linewidth=5, alpha=0.6) for colour in PAIRS.values()]
-    figure.legend(handles, list(MEANS.values()), loc="outside lower center", ncols=2)
+    colours = zip(MEANS.values(), PAIRS.values(), strict=True)
+    charts.legend(figure, {text: {"color": colour, "linewidth": 5, "alpha": 0.6} for text, colour in colours}, ncols=2)
     return figure, axes[0]
 
 
@@ -137,7 +133,10 @@ def _absent(axis: Axes) -> None:
     axis.text(0.5, 0.5, "not recorded", transform=axis.transAxes, ha="center", va="center")
 
 
-LOOKS = {"training": (ORANGE, "-", "o"), "validation": (BLUE, "--", "s")}
+LOOKS = {
+    "training": {"color": ORANGE, "linestyle": "-", "marker": "o"},
+    "validation": {"color": BLUE, "linestyle": "--", "marker": "s"},
+}
 
 
 def draw_curves(by_study: Mapping[str, StudyRecords], names: Mapping[str, str]) -> list[Figure]:
@@ -151,10 +150,9 @@ def draw_curves(by_study: Mapping[str, StudyRecords], names: Mapping[str, str]) 
 def _draw_curves(title: str, frame: pd.DataFrame, names: Mapping[str, str]) -> Figure:
     figure, axes = style.canvas(2.6, 1, len(names))
     for axis, (metric, text) in zip(axes[0], names.items(), strict=True):
-        for images, (colour, dashes, marker) in LOOKS.items():
+        for images, look in LOOKS.items():
             part = frame[(frame["images"] == images) & (frame["metric"] == metric)]
-            look = {"color": colour, "linestyle": dashes, "marker": marker, "markersize": 3}
-            common.band(axis, part["epoch"], part["mean"], part["low"], part["high"], **look)
+            common.band(axis, part["epoch"], part["mean"], part["low"], part["high"], **look, markersize=3)
         if not frame["metric"].eq(metric).any():
             _absent(axis)
         _in_percent(axis, axis.yaxis, metric, text)
@@ -162,9 +160,6 @@ def _draw_curves(title: str, frame: pd.DataFrame, names: Mapping[str, str]) -> F
         axis.tick_params(labelsize=8)
         axis.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     figure.suptitle(title, fontsize=9)
-    handles = [
-        Line2D([], [], color=colour, linestyle=dashes, marker=marker, markersize=4, label=f"{images} images")
-        for images, (colour, dashes, marker) in LOOKS.items()
-    ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    looks = {f"{images} images": {**look, "markersize": 4} for images, look in LOOKS.items()}
+    charts.legend(figure, looks, ncols=2)
     return figure

@@ -60,16 +60,9 @@ def growth() -> pd.DataFrame:
 
 def peer_cells(found: pd.DataFrame) -> pd.DataFrame:
     """`peers` as cells: a row a part."""
-    cells = pd.DataFrame(
-        {
-            "Part": found["what"],
-            "peer": found["peer"],
-            "ours, ms": found["ours_ms"].map("{:,.2f}".format),
-            "peer, ms": found["peer_ms"].map("{:,.2f}".format),
-            "times as fast": found["ratio"].map("{:.2f}".format),
-        }
-    )
-    return cells.set_index("Part")
+    cells = {"Part": found["what"], "peer": found["peer"], "ours, ms": found["ours_ms"].map("{:,.2f}".format)}
+    cells["peer, ms"] = found["peer_ms"].map("{:,.2f}".format)
+    return pd.DataFrame(cells | {"times as fast": found["ratio"].map("{:.2f}".format)}).set_index("Part")
 
 
 def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:

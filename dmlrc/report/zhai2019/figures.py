@@ -13,10 +13,12 @@ from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 
 from dmlrc.papers import zhai2019
 from dmlrc.records import StudyRecords
-from dmlrc.report import common, labels, style
+from dmlrc.report import charts, common, labels, style
 from dmlrc.report.common import R1
 from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, RED
 from dmlrc.report.zhai2019 import page
+
+LINE = {"markersize": 4.5, "capsize": 2, "linewidth": 1.4}
 
 
 def architecture() -> Figure:
@@ -30,8 +32,7 @@ def architecture() -> Figure:
         ("linear layer, no bias", "2048 to d; left out for d = 2048", BLUE),
         ("L2 norm", "the embedding, length 1", BLUE),
     )
-    figure, axes = style.canvas(5.6)
-    axis = axes[0, 0]
+    figure, axis = charts.panel(5.6)
     axis.set(xlim=(0, 10), ylim=(0, 13.2))
     axis.axis("off")
     tops = [12.1 - 1.95 * place for place in range(len(steps))]
@@ -59,7 +60,8 @@ def draw_sizes(
     drawings = []
     for name, records in by_study.items():
         frame = page.sizes(records)
-        figure, axis = _canvas(2.8, name, "R@1, %", "size of the embedding, numbers or bits")
+        figure, axis = charts.panel(2.8, ylabel="R@1, %", xlabel="size of the embedding, numbers or bits")
+        axis.set_title(name)
         for text, (colour, marker) in {"floats": (BLUE, "o"), "bits": (RED, "s")}.items():
             part = frame[frame["head"] == text]
             common.errorbars(axis, part["dim"], part, color=colour, marker=marker, label=text, **LINE)
@@ -76,7 +78,8 @@ def draw_shares(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
     looks = {R1: (BLUE, "o"), "recall_at_10": (GREEN, "s"), "recall_at_100": (ORANGE, "D")}
     drawings = []
     for name, records in by_study.items():
-        figure, axis = _canvas(2.9, name, "R@K, %", "share of the classes in a step")
+        figure, axis = charts.panel(2.9, ylabel="R@K, %", xlabel="share of the classes in a step")
+        axis.set_title(name)
         for metric, (colour, marker) in looks.items():
             if len(part := common.sweep(records, metric)):
                 text = common.metric_label(metric)
@@ -88,15 +91,6 @@ def draw_shares(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
         figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=3)
         drawings.append(figure)
     return drawings
-
-
-LINE = {"markersize": 4.5, "capsize": 2, "linewidth": 1.4}
-
-
-def _canvas(height: float, title: str, ylabel: str, xlabel: str) -> tuple[Figure, Axes]:
-    figure, axes = style.canvas(height)
-    axes[0, 0].set(title=title, ylabel=ylabel, xlabel=xlabel)
-    return figure, axes[0, 0]
 
 
 def draw_layer_norm(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
