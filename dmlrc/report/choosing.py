@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import charts, labels, published, tables, titles
+from dmlrc.report import charts, labels, prose, published, tables, titles
 
 FIRST_CHOICES = ("multi_similarity", "cosface")
 """The losses that the page recommends."""
@@ -27,8 +27,7 @@ def places(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     rows = []
     for name, frame in frames.items():
         deciding = tables.deciding(frame)
-        deciding = deciding.assign(tied=tables.marks(deciding) != "")
-        deciding = deciding[deciding["method"] != PRETRAINED]
+        deciding = deciding.assign(tied=tables.marks(deciding) != "").query("method != @PRETRAINED")
         behind = deciding["mean"].max() - deciding["mean"]
         rows.append(deciding[["method", "tied"]].assign(table=name, ours=name not in paper, behind=behind))
     return pd.concat(rows, ignore_index=True)[["method", "table", "ours", "behind", "tied"]]
@@ -82,44 +81,37 @@ def places_figure(found: pd.DataFrame) -> Figure:
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on; scores in points of concatenated MAP@R, a study by its data set."""
     found = places(edition)
-    base = [_best(each, "multi_similarity", "base") for each in edition]
     scales = [_best(each, "cosface", "scale") for each in edition]
     told: dict[str, float | str] = {
-        "base.low": min(base),
-        "base.high": max(base),
+        **prose.span("base", [_best(each, "multi_similarity", "base") for each in edition]),
         "never_behind_ours": ", ".join(never_behind(found, ours=True)),
         "never_behind": ", ".join(never_behind(found)),
         "cosface.scales": max(scales) / min(scales),
     }
-    for each in edition:
-        name, frame = each.meta["dataset"], tables.deciding(tables.accuracy(each)).set_index("method")["mean"]
-        shares = _importance(each, "multi_similarity")
-        told |= {f"{name}.{method}": 100 * (frame[method] - frame[CONTRASTIVE]) for method in FIRST_CHOICES}
-        told[f"{name}.trained"] = 100 * (frame["multi_similarity"] - frame[PRETRAINED])
-        told[f"{name}.joined"] = 100 * (frame["multi_similarity"] - _alone(each, "multi_similarity"))
-        told[f"{name}.alone_over_untrained"] = 100 * (_alone(each, "multi_similarity") - _alone(each, PRETRAINED))
-        told[f"{name}.median_share"] = 100 * tables.sensitivity(each).loc["multi_similarity", "median_share"]
-        told[f"{name}.base_share"] = 100 * shares.get("base", 0.0)
-        told[f"{name}.trials"] = float(tables.trials_to_reach(tables.best_so_far(each)).median())
-    return told
+    return told | prose.of_each(edition, _of_study)
+
+
+def _of_study(study: StudyRecords) -> dict[str, float]:
+    """Of the multi-similarity loss, but for the leads over the contrastive one: those of `FIRST_CHOICES`."""
+    means, best = tables.by_method(tables.accuracy(study))["mean"], "multi_similarity"
+    alone = tables.by_method(tables.accuracy(study), setting="separated")["mean"]
+    trials = study.trials[study.trials["method"] == best]
+    shares = tables.importance(replace(study, trials=trials)).set_index("parameter")["importance"]
+    return {
+        **{method: 100 * (means[method] - means[CONTRASTIVE]) for method in FIRST_CHOICES},
+        "trained": 100 * (means[best] - means[PRETRAINED]),
+        "joined": 100 * (means[best] - alone[best]),
+        "alone_over_untrained": 100 * (alone[best] - alone[PRETRAINED]),
+        "median_share": 100 * tables.sensitivity(study).loc[best, "median_share"],
+        "base_share": 100 * shares.get("base", 0.0),
+        "trials": float(tables.trials_to_reach(tables.best_so_far(study)).median()),
+    }
 
 
 def _best(records: StudyRecords, method: str, hyperparameter: str) -> float:
     """The value of a hyperparameter with the highest validation score."""
     best = tables.best_hyperparameters(records).set_index(["method", "hyperparameter"])["value"]
     return float(best[method, hyperparameter])
-
-
-def _alone(records: StudyRecords, method: str) -> float:
-    """MAP@R of one model, its folds not joined."""
-    means = tables.accuracy(records).set_index(["method", "setting", "metric"])["mean"]
-    return float(means[method, "separated", "map_at_r"])
-
-
-def _importance(records: StudyRecords, method: str) -> pd.Series:
-    """The share of the variance of a method's trials that each hyperparameter explains by itself."""
-    own = records.trials[records.trials["method"] == method]
-    return tables.importance(replace(records, trials=own)).set_index("parameter")["importance"]
 
 
 def winning_settings(edition: Sequence[StudyRecords], methods: Sequence[str] = FIRST_CHOICES) -> pd.DataFrame:

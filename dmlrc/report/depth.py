@@ -179,8 +179,8 @@ def numbers() -> dict[str, float | str]:
     found: dict[str, float | str] = {}
     for data in DATA:
         by_label = {depth.label: depth for depth in depths(data)}
-        name = studies.get(data).dataset
-        found |= {f"{name}.{key}": value for key, value in _of_step(by_label[ALONE], by_label[BLOCK]).items()}
+        step = _of_step(by_label[ALONE], by_label[BLOCK])
+        found |= {f"{studies.get(data).dataset}.{key}": value for key, value in step.items()}
     for study, rows in rates.of_embedders().groupby("study"):
         shared = rows.loc[rows["rate"] == rows["of_trunk"], "mean"].max()
         found[f"{studies.get(study).dataset}.own_rate"] = 100 * (rows["mean"].max() - shared)

@@ -11,7 +11,7 @@ import pandas as pd
 from dmlrc.data import folder_name
 from dmlrc.records import StudyRecords
 from dmlrc.report import editions, titles
-from dmlrc.report.tables import METHODS, MOST_CUT_OFF, PRETRAINED, Methods, accuracy
+from dmlrc.report.tables import METHODS, MOST_CUT_OFF, PRETRAINED, Methods, accuracy, by_method
 from dmlrc.studies.adapted import FIRST_RUNS
 
 METRIC_LABELS = {
@@ -364,18 +364,17 @@ def caption(records: StudyRecords) -> str:
     return captions([records])
 
 
-def captions(several: Iterable[StudyRecords], count: Callable[[StudyRecords], str] | None = None) -> str:
-    """`caption` of several studies: a number that is the same is said once. count: of a study, default its reruns.
+def captions(several: Iterable[StudyRecords]) -> str:
+    """`caption` of several studies: a number that is the same is said once.
 
     A reader's own run beside published studies is called so (`editions.is_yours`). Of a comparison at a smaller budget
     than that of the records which it takes over, how these were cut.
     """
-    count = count or count_of_runs
     named: dict[str, dict[str, None]] = {}
     cuts: dict[str, None] = {}
     for records in several:
         yours = ", your run" if editions.is_yours(records.name) else ""
-        named.setdefault(count(records), {})[f"`{records.name}`{yours}"] = None
+        named.setdefault(count_of_runs(records), {})[f"`{records.name}`{yours}"] = None
         cuts[_cut(records)] = None
     if len(named) == 1 and len(*named.values()) > 1:
         counts = f"Each study: {next(iter(named))}."
@@ -454,8 +453,7 @@ def below_untrained(records: StudyRecords, metric: str, setting: str = "concaten
 
     (0, 0) where the trunk or all methods are missing.
     """
-    frame = accuracy(records)
-    rows = frame[(frame["setting"] == setting) & (frame["metric"] == metric)].set_index("method")
+    rows = by_method(accuracy(records), metric, setting)
     if PRETRAINED not in rows.index:
         return 0, 0
     trunk, trained = rows["mean"][PRETRAINED], rows["mean"].drop(PRETRAINED)

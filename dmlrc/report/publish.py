@@ -95,17 +95,10 @@ def text(markdown: str, folded: str = "") -> None:
         display(Markdown(shown))
 
 
-def takeaways(*sentences: str, caveat: str = "") -> None:
-    """Show the key takeaways of a chapter, one bullet a sentence; an empty one, of what was not run, is left out.
-
-    caveat: what all of them are subject to, small below them.
-    """
+def takeaways(*sentences: str) -> None:
+    """Show the key takeaways of a chapter, one bullet a sentence; an empty one, of what was not run, is left out."""
     bullets = _printed("\n".join(f"- {sentence.strip()}" for sentence in filter(None, sentences)))
-    small = f"\n\n:::{{container}} dml-caveat\n{_printed(caveat)}\n:::" if caveat else ""
-    _display(
-        f"<b>In short</b>{_html(bullets)}{_html(_printed(caveat))}",
-        f"````{{admonition}} In short\n:class: tip\n{bullets}{small}\n````",
-    )
+    _display(f"<b>In short</b>{_html(bullets)}", f"````{{admonition}} In short\n:class: tip\n{bullets}\n````")
 
 
 def code(source: str, folded: str) -> None:

@@ -81,6 +81,11 @@ def deciding(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
 
 
+def by_method(frame: pd.DataFrame, metric: str = "map_at_r", setting: str = "concatenated") -> pd.DataFrame:
+    """The rows of a metric and setting, by default those that decide, indexed by method. frame: as in `deciding`."""
+    return frame[(frame["setting"] == setting) & (frame["metric"] == metric)].set_index("method")
+
+
 def marks(frame: pd.DataFrame) -> pd.Series:
     """For each row of `accuracy`: "best" for the highest mean of its setting and metric, "tie", or "".
 
@@ -178,8 +183,8 @@ def spread(frame: pd.DataFrame, setting: str = "concatenated", metric: str = "ma
 
     frame: `accuracy` or one data set of `published.results`. Without a trained method the numbers are NaN.
     """
-    rows = frame[(frame["setting"] == setting) & (frame["metric"] == metric) & (frame["method"] != PRETRAINED)]
-    means, half = rows.set_index("method")["mean"], float(rows["ci95"].mean())
+    rows = by_method(frame, metric, setting).drop(index=PRETRAINED, errors="ignore")
+    means, half = rows["mean"], float(rows["ci95"].mean())
     best, worst = float(means.max()), float(means.min())
     found = {"best": best, "worst": worst, "range": best - worst, "mean_ci95": half}
     return found | ({} if means.empty else {"best_method": means.idxmax(), "worst_method": means.idxmin()})
@@ -256,14 +261,12 @@ def pooled_order(values: Iterable[pd.Series]) -> list[str]:
 
 def order_of_results(frames: Iterable[pd.DataFrame]) -> list[str]:
     """`pooled_order` of the trained methods by concatenated MAP@R. frames: as in `spread`."""
-    chosen = map(deciding, frames)
-    return pooled_order(each.set_index("method")["mean"].drop(index=PRETRAINED, errors="ignore") for each in chosen)
+    return pooled_order(by_method(frame)["mean"].drop(index=PRETRAINED, errors="ignore") for frame in frames)
 
 
 def mean_of(frame: pd.DataFrame, method: str, metric: str = "precision_at_1") -> float:
     """The concatenated accuracy of a method, NaN where it has none. frame: as in `spread`."""
-    means = frame.set_index(["method", "setting", "metric"])["mean"]
-    return float(means.get((method, "concatenated", metric), np.nan))
+    return float(by_method(frame, metric)["mean"].get(method, np.nan))
 
 
 def measured_by_year(
@@ -280,8 +283,8 @@ def measured_by_year(
 
 def rank_agreement(ours: pd.DataFrame, theirs: pd.DataFrame) -> dict[str, float]:
     """Spearman's rank correlation of concatenated MAP@R over the methods that both tables have: rho, p, n."""
-    means = [deciding(frame).set_index("method")["mean"] for frame in (ours, theirs)]
-    return rank_test(*(mean.drop(index=PRETRAINED, errors="ignore") for mean in means))
+    means = [by_method(frame)["mean"].drop(index=PRETRAINED, errors="ignore") for frame in (ours, theirs)]
+    return rank_test(*means)
 
 
 def best_so_far(records: StudyRecords) -> pd.DataFrame:

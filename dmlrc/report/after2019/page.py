@@ -229,7 +229,7 @@ def best_of_the_fourteen(records: StudyRecords) -> str | None:
 
 def _map_at_r(records: StudyRecords) -> pd.DataFrame:
     """Concatenated MAP@R of the trained methods, by method."""
-    return tables.deciding(tables.accuracy(records)).set_index("method").drop(index=PRETRAINED, errors="ignore")
+    return tables.by_method(tables.accuracy(records)).drop(index=PRETRAINED, errors="ignore")
 
 
 def rows(records: StudyRecords) -> list[str]:

@@ -7,7 +7,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import editions, published, tables, titles
+from dmlrc.report import editions, prose, published, tables, titles
 from dmlrc.report.claims import verdicts
 from dmlrc.report.claims.claim import CLAIMS, PAPER
 from dmlrc.report.claims.exhibits import EXHIBITS, Exhibit
@@ -173,8 +173,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     rhos = _correlations(edition)
     rhos = rhos[rhos["id"].str.startswith("musgrave")].groupby("study")["rho"]
     for each in edition:
-        own = rhos.get_group(each.name)
-        named |= {f"{each.meta['dataset']}.rho.low": own.min(), f"{each.meta['dataset']}.rho.high": own.max()}
+        named |= prose.span(f"{each.meta['dataset']}.rho", rhos.get_group(each.name))
     return named
 
 

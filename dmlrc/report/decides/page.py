@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import labels, tables
+from dmlrc.report import labels, prose, tables
 from dmlrc.report import rates as rate_grids
 from dmlrc.report.decides import measures
 from dmlrc.report.decides.levers import LEVERS, levers  # noqa: F401
@@ -94,16 +94,16 @@ def levelled_cells(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on: points of MAP@R and percent, a study by its data set."""
-    found: dict[str, float | str] = {}
-    for each in edition:
-        at = measures.at_rates(each)
-        named = {**100 * levers(each, at)["value"], **_of_parts(each), **_of_grid(each), **_of_rates(at)}
-        named |= _of_searches(each)
-        found |= {f"{each.meta['dataset']}.{key}": value for key, value in named.items()}
+    found = prose.of_each(edition, _of_study)
     for key in ("loss", "joined", "newer.too_high", "newer.chosen", "spread_untuned"):
-        values = [found[f"{each.meta['dataset']}.{key}"] for each in edition]
-        found |= {f"{key}.low": min(values), f"{key}.high": max(values)}
+        found |= prose.span(key, [found[f"{each.meta['dataset']}.{key}"] for each in edition])
     return found
+
+
+def _of_study(study: StudyRecords) -> dict[str, float | str]:
+    at = measures.at_rates(study)
+    named = {**100 * levers(study, at)["value"], **_of_parts(study), **_of_grid(study)}
+    return named | _of_rates(at) | _of_searches(study)
 
 
 def _of_parts(records: StudyRecords) -> dict[str, float | str]:
@@ -117,7 +117,7 @@ def _of_parts(records: StudyRecords) -> dict[str, float | str]:
     clearly = [name for name, against in by_name.items() if against.low > loss.high]
     as_much = sorted(name for name, against in by_name.items() if against.value >= loss.value)
     found = {"clearly": ", ".join(clearly), "as_much": ", ".join(as_much)}
-    return found | {"recipe.low": 100 * min(recipes), "recipe.high": 100 * max(recipes)}
+    return found | prose.span("recipe", [100 * each for each in recipes])
 
 
 def _of_grid(records: StudyRecords) -> dict[str, float]:

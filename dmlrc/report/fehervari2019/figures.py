@@ -52,17 +52,15 @@ def draw_orders(columns: Mapping[str, pd.Series]) -> Figure:
     return figure
 
 
+@charts.a_study
 def draw_sweep(
-    by_study: Mapping[str, StudyRecords], xlabel: str, starts: Mapping[str, pd.Series] = MappingProxyType({})
-) -> list[Figure]:
+    title: str, records: StudyRecords, xlabel: str, starts: Mapping[str, pd.Series] = MappingProxyType({})
+) -> Figure:
     """fehervari-f1 and f2: R@1 against a number that doubles; a figure a study, a panel a family of methods.
 
     starts: study -> the dashed curve, of `starts.by_dimension`.
     """
-    return [_draw_sweep(name, common.sweep(records), xlabel, starts.get(name)) for name, records in by_study.items()]
-
-
-def _draw_sweep(title: str, frame: pd.DataFrame, xlabel: str, start: pd.Series | None) -> Figure:
+    frame = common.sweep(records)
     figure, axes = style.canvas(4.8, len(GROUPS), sharex=True, sharey=True)
     for axis, (family, members) in zip(axes[:, 0], GROUPS.items(), strict=True):
         for method in members:
@@ -73,8 +71,8 @@ def _draw_sweep(title: str, frame: pd.DataFrame, xlabel: str, start: pd.Series |
         axis.set_title(family, fontsize=9)
         common.doubling_axis(axis, frame["number"], fontsize=8)
         axis.set_ylabel("R@1, %")
-        if start is not None:
-            style.untrained_curve(axis, start)
+        if title in starts:
+            style.untrained_curve(axis, starts[title])
     for axis, members in zip(axes[:, 0], GROUPS.values(), strict=True):  # the scale, which they share, is known now
         last = frame[frame["method"].isin(members)].groupby("method").last()
         style.name_ends(axis, {row.Index: (row.number, 100 * row.mean) for row in last.itertuples()}, fehervari_label)

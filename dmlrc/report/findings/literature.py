@@ -112,7 +112,7 @@ def twin_rows(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     frames |= {records.name: tables.accuracy(records) for records in edition}
     rows = {}
     for name, frame in frames.items():
-        part = tables.deciding(frame).set_index("method")
+        part = tables.by_method(frame)
         if set(TWINS) <= set(part.index):  # both were trained in this study
             rows[name] = part["mean"][TWINS].to_dict()
             rows[name]["gap"] = float(abs(part["mean"][TWINS[0]] - part["mean"][TWINS[1]]))

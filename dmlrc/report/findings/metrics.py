@@ -56,10 +56,10 @@ def average_precision(hits: np.ndarray, depth: int) -> float:
     return float(np.sum(hits * np.cumsum(hits) / np.arange(1, len(hits) + 1)))
 
 
-def map_at_r_by_row_order(embeddings: np.ndarray, labels: np.ndarray, drop_first: bool = False) -> float:
+def map_at_r_by_row_order(embeddings: np.ndarray, labels: np.ndarray) -> float:
     """MAP@R over the rankings of `hits_by_row_order`; every class needs two images."""
     positives = np.bincount(labels)[labels] - 1
-    rankings = hits_by_row_order(embeddings, labels, drop_first)
+    rankings = hits_by_row_order(embeddings, labels)
     return float(np.mean([average_precision(hits, r) / r for hits, r in zip(rankings, positives, strict=True)]))
 
 
@@ -170,8 +170,8 @@ def validation_and_test(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 def _side_by_side(validation: pd.Series, results: pd.DataFrame) -> pd.DataFrame:
     """MAP@R by method, validation and test; results: `tables.accuracy` or one data set of `published.results`."""
-    rows = results[(results["setting"] == "separated") & (results["metric"] == "map_at_r")]
-    return pd.concat([validation, rows.set_index("method")["mean"]], axis=1, join="inner", keys=["validation", "test"])
+    test = tables.by_method(results, setting="separated")["mean"]
+    return pd.concat([validation, test], axis=1, join="inner", keys=["validation", "test"])
 
 
 def random_nmi(layouts: Sequence[tuple[int, int]] = ((10, 100), (100, 10), (250, 4), (10_000, 4))) -> pd.DataFrame:

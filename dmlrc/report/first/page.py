@@ -1,12 +1,13 @@
 """What the first page rests on: the lead over the loss of 2006, as claimed and as measured, and what else was found."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import choosing, labels, published, statistics, tables, titles
+from dmlrc.report import choosing, labels, prose, published, statistics, tables, titles
 from dmlrc.report.after2019 import page as after2019
 from dmlrc.report.decides import measures as parts
 from dmlrc.report.hypotheses.measures import gain
@@ -60,15 +61,12 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
         "never_behind_ours": ", ".join(choosing.never_behind(places, ours=True)),
     }
     for by, each in values.items():
-        named |= {f"{by}.low": each.min(), f"{by}.high": each.max(), f"{by}.span": span(each.min(), each.max())}
-    theirs = [100 * each for each in published_leads(TRIPLET).values()]
-    named |= {"triplet.low": min(theirs), "triplet.high": max(theirs)}
+        named |= prose.span(by, each) | {f"{by}.span": span(each.min(), each.max())}
+    named |= prose.span("triplet", [100 * each for each in published_leads(TRIPLET).values()])
     named |= {f"{name}.over_triplet": 100 * each.value if each else np.nan for name, each in over_triplet.items()}
-    for each in edition:
-        named |= {f"{each.meta['dataset']}.{name}": value for name, value in _of_study(each, edition).items()}
+    named |= prose.of_each(edition, partial(_of_study, edition=edition))
     for name in ("joined", "range", "split", "tuned_away"):
-        each = [named[f"{study.meta['dataset']}.{name}"] for study in edition]
-        named |= {f"{name}.low": min(each), f"{name}.high": max(each)}
+        named |= prose.span(name, [named[f"{study.meta['dataset']}.{name}"] for study in edition])
     return named
 
 

@@ -111,8 +111,7 @@ def glance(found: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
 
 def _score(study: str, records: StudyRecords, method: str, metric: str) -> dict:
     """The score of a method with its folds joined, as a row of `results_table`."""
-    frame = tables.accuracy(records)
-    frame = frame[(frame["setting"] == "concatenated") & (frame["metric"] == metric)].set_index("method")
+    frame = tables.by_method(tables.accuracy(records), metric)
     own = {"mean": frame["mean"][method], "half": frame["ci95"][method]}
     own["untrained"] = frame["mean"].get(PRETRAINED, np.nan)
     return {"row": study, "column": labels.METRIC_LABELS[metric], **own}
@@ -222,9 +221,8 @@ def claimed(method: Method) -> pd.DataFrame:
     """What papers claim for the method as theirs, R@1, as cells; a row a paper, data set and trunk. See `MEASURED`."""
     rows = after2019.claims()
     own = rows[rows["paper"].isin(NOTES[method.name].claimed_by)]
-    fair = published.results()
-    fair = fair[(fair["setting"] == "concatenated") & (fair["metric"] == "precision_at_1")]
-    measured = fair[fair["method"] == method.name].set_index("dataset")["mean"]
+    fair = tables.by_method(published.results(), "precision_at_1")
+    measured = fair[fair.index == method.name].set_index("dataset")["mean"]
     cells = {"data set": own["dataset"], "claimed R@1": own["r1"].map(labels.one_digit), "trunk": own["backbone"]}
     cells["dimensions"] = own["dim"].map("{:.0f}".format)
     cells[MEASURED] = own["dataset"].map(measured).map(labels.one_digit).replace("", "–")

@@ -14,7 +14,7 @@ from dmlrc.protocol import Protocol, default_settings
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels, published, tables
 from dmlrc.report.results_table import results_table
-from dmlrc.report.tables import CLASSICS, METHODS, PRETRAINED, SETTINGS, Methods, accuracy, deciding, nmi_of_random
+from dmlrc.report.tables import CLASSICS, METHODS, PRETRAINED, SETTINGS, Methods, accuracy, nmi_of_random
 
 ORDER = ("map_at_r", "precision_at_1", "r_precision")
 """The metrics as a results table has them: first the one that decides, which is all that a phone shows at once."""
@@ -88,7 +88,7 @@ def beside_published(edition: Sequence[StudyRecords], theirs: Mapping[str, pd.Da
     rows = []
     for records in edition:
         for name, frame in theirs.items():
-            ours, printed = (deciding(each).set_index("method")["mean"] for each in (accuracy(records), frame))
+            ours, printed = (tables.by_method(each)["mean"] for each in (accuracy(records), frame))
             both = pd.DataFrame({"ours": ours, "theirs": printed}).dropna().drop(index=PRETRAINED, errors="ignore")
             rows.append(both.rename_axis("method").reset_index().assign(study=records.name, dataset=name))
     return pd.concat(rows, ignore_index=True)

@@ -3,19 +3,15 @@
 from collections.abc import Sequence
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import rates, tables
+from dmlrc.report import prose, rates, tables
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on, a study by its data set; trials are those to within 1 % of the last best."""
     around = rates.of_papers(edition)
-    named: dict[str, float | str] = {
-        "rates_of_papers": float(len(around)),
-        "rates_of_papers.inside": float(rates.inside(around).sum()),
-    }
-    for each in edition:
-        named |= {f"{each.meta['dataset']}.{name}": value for name, value in _of_study(each).items()}
-    return named
+    inside = float(rates.inside(around).sum())
+    of_papers = {"rates_of_papers": float(len(around)), "rates_of_papers.inside": inside}
+    return of_papers | prose.of_each(edition, _of_study)
 
 
 def _of_study(study: StudyRecords) -> dict[str, float | str]:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from dmlrc.papers import musgrave2020
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import labels, published, statistics, tables
+from dmlrc.report import labels, prose, published, statistics, tables
 from dmlrc.report.claims.named import slope_since
 from dmlrc.report.first.page import span
 from dmlrc.report.statistics import Estimate
@@ -120,8 +120,7 @@ def recycled_cells(found: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on, in percent and points; a study by its data set."""
-    claimed = [100 * slope.value for slope in claimed_slopes().values()]
-    named: dict[str, float | str] = {"rise.low": min(claimed), "rise.high": max(claimed)}
+    named: dict[str, float | str] = prose.span("rise", [100 * slope.value for slope in claimed_slopes().values()])
     every = {"all": measured_slopes(edition), "newer": measured_slopes(edition, tables.NEWER)}
     for which, slopes in every.items():
         named[f"sloping.{which}"] = float(sum(abs(slope.value) > slope.half for slope in slopes.values()))
@@ -137,8 +136,7 @@ def _of_claims() -> dict[str, float]:
         mean = 100 * gains.groupby("dataset")["gain"].mean()
         read = claims[(claims["role"] == f"{baseline}_baseline") & claims["primary"]]
         named |= {
-            f"{baseline}.claimed.low": mean.min(),
-            f"{baseline}.claimed.high": mean.max(),
+            **prose.span(f"{baseline}.claimed", mean),
             f"{baseline}.claims": float(len(gains)),
             f"{baseline}.exceed": float((gains["gain"] > LIMITS[baseline]).sum()),
             f"{baseline}.read": float(len(read)),
@@ -147,11 +145,10 @@ def _of_claims() -> dict[str, float]:
         own = 100 * printed.loc[baseline]
         alone = gains["dataset"].map(printed.loc[baseline]["separated"])
         named[f"{baseline}.beaten"] = float((gains["r1_baseline"] < alone).sum())
-        named |= {f"{baseline}.printed.low": own["low"].min(), f"{baseline}.printed.high": own["high"].max()}
-        named |= {f"{baseline}.alone.low": own["separated"].min(), f"{baseline}.alone.high": own["separated"].max()}
+        named |= prose.span(f"{baseline}.printed", [*own["low"], *own["high"]])
+        named |= prose.span(f"{baseline}.alone", own["separated"])
     gains = tables.claimed_improvement(claims, CONTRASTIVE)
-    horde = 100 * gains["gain"][gains["paper"].str.contains("HORDE")]
-    return named | {"horde.low": horde.min(), "horde.high": horde.max()}
+    return named | prose.span("horde", 100 * gains["gain"][gains["paper"].str.contains("HORDE")])
 
 
 def _of_tables(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
@@ -162,9 +159,9 @@ def _of_tables(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
         gains = {name: 100 * tables.improvement(each, baseline)["concatenated"] for name, each in every}
         ours = {each.meta["dataset"]: gains.pop(each.name) for each in edition}
         for who, found in (("check", gains), ("ours", ours)):
-            named |= {f"{baseline}.{who}.low": min(found.values()), f"{baseline}.{who}.high": max(found.values())}
+            named |= prose.span(f"{baseline}.{who}", found.values())
         named |= {f"{name}.over_{baseline}": gain for name, gain in ours.items()}
     for each in edition:
         means = tables.measured_by_year(tables.accuracy(each)).set_index("method")["value"]
         best.append(100 * (means.drop([*tables.CLASSICS], errors="ignore").max() / means[CONTRASTIVE] - 1))
-    return named | {"best.low": min(best), "best.high": max(best), "best.span": span(min(best), max(best))}
+    return named | prose.span("best", best) | {"best.span": span(min(best), max(best))}

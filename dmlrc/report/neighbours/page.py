@@ -7,6 +7,7 @@ from html import escape
 import numpy as np
 import pandas as pd
 
+from dmlrc.report import prose
 from dmlrc.report.neighbours.gallery import COLUMNS, Gallery, glyphs, grocery
 from dmlrc.report.neighbours.measures import EPOCHS, LOSSES, Space, at_random, queries, recorded_spaces
 from dmlrc.report.results_table import results_table
@@ -83,7 +84,7 @@ def numbers() -> dict[str, float]:
     for gallery in (grocery(), glyphs()):
         before, *trained = found = recorded_spaces(gallery, LOSSES[gallery.dataset], EPOCHS[gallery.dataset])
         after, name = [each.scores.mean() for each in trained], gallery.dataset.partition("-")[0]
-        told |= {f"{name}.untrained": before.scores.mean(), f"{name}.low": min(after), f"{name}.high": max(after)}
+        told |= {f"{name}.untrained": before.scores.mean(), **prose.span(name, after)}
         told[f"{name}.whole"] = max(each.test_map_at_r for each in trained)
         told[f"{name}.whole_untrained"] = before.test_map_at_r
         if name == "grocery":  # the letters' network trains as a whole

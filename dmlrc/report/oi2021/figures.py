@@ -77,35 +77,31 @@ def _in_percent(axis: Axes, of: Axis, metric: str, text: str) -> None:
 PAIRS = {"positive": RED, "negative": BLUE}
 
 
-def draw_normalisation(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
+@charts.a_study
+def draw_normalisation(title: str, records: StudyRecords) -> Figure:
     """oi-f1: histograms of the inner products after training, as counts and with areas made equal; a figure a study."""
-    drawings = []
-    for name, records in by_study.items():
-        figure, axes = _pair_canvas(name)
-        for axis, share, text in zip(axes, (False, True), ("pairs", "share of the pairs"), strict=True):
-            axis.set_title(text, fontsize=9)
-            _bars(axis, histograms(records, "test"), share)
-        drawings.append(figure)
-    return drawings
+    figure, axes = _pair_canvas(title)
+    for axis, share, text in zip(axes, (False, True), ("pairs", "share of the pairs"), strict=True):
+        axis.set_title(text, fontsize=9)
+        _bars(axis, histograms(records, "test"), share)
+    return figure
 
 
-def draw_before_and_after(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
+@charts.a_study
+def draw_before_and_after(title: str, records: StudyRecords) -> Figure:
     """oi-f3: histograms of the test images before and after training, areas made equal; a figure a study."""
-    drawings = []
-    for name, records in by_study.items():
-        figure, axes = _pair_canvas(name, sharey=True)
-        for axis, setting, text in zip(axes, ("untrained", "test"), ("before", "after"), strict=True):
-            frame = histograms(records, setting)
-            _bars(axis, frame, share=True)
-            if len(frame):
-                found = histogram_statistics(frame)
-                for kind, colour in PAIRS.items():
-                    axis.axvline(found[f"mean_{kind}"], color=colour, linestyle="--", linewidth=1)
-                text += f", JSD {found['jsd']:.3f}"
-            axis.set_title(text, fontsize=9)
-        axes[0].set_ylabel("share of the pairs")
-        drawings.append(figure)
-    return drawings
+    figure, axes = _pair_canvas(title, sharey=True)
+    for axis, setting, text in zip(axes, ("untrained", "test"), ("before", "after"), strict=True):
+        frame = histograms(records, setting)
+        _bars(axis, frame, share=True)
+        if len(frame):
+            found = histogram_statistics(frame)
+            for kind, colour in PAIRS.items():
+                axis.axvline(found[f"mean_{kind}"], color=colour, linestyle="--", linewidth=1)
+            text += f", JSD {found['jsd']:.3f}"
+        axis.set_title(text, fontsize=9)
+    axes[0].set_ylabel("share of the pairs")
+    return figure
 
 
 def _pair_canvas(title: str, **settings) -> tuple[Figure, np.ndarray]:
@@ -120,13 +116,13 @@ def _pair_canvas(title: str, **settings) -> tuple[Figure, np.ndarray]:
 
 def _bars(axis: Axes, frame: pd.DataFrame, share: bool) -> None:
     """Both histograms of `page.histograms`; share: with areas made equal."""
-    for kind, colour in reversed(PAIRS.items() if len(frame) else []):
+    if frame.empty:
+        return _absent(axis)
+    edges = [*frame["low"], frame["high"].iloc[-1]]
+    for kind, colour in reversed(PAIRS.items()):
         heights = frame[kind] / frame[kind].sum() if share else frame[kind]
-        edges = [*frame["low"], frame["high"].iloc[-1]]
         axis.stairs(heights, edges, color=colour, fill=True, alpha=0.45)
         axis.stairs(heights, edges, color=colour, linewidth=1)
-    if frame.empty:
-        _absent(axis)
 
 
 def _absent(axis: Axes) -> None:
@@ -139,15 +135,13 @@ LOOKS = {
 }
 
 
-def draw_curves(by_study: Mapping[str, StudyRecords], names: Mapping[str, str]) -> list[Figure]:
+@charts.a_study
+def draw_curves(title: str, records: StudyRecords, names: Mapping[str, str]) -> Figure:
     """oi-f2 and f4: metrics over the epochs on training and validation images; a figure a study, a panel a metric.
 
     names: metric -> its title. Bands: lowest to highest seed.
     """
-    return [_draw_curves(study, means(curves(records, list(names))), names) for study, records in by_study.items()]
-
-
-def _draw_curves(title: str, frame: pd.DataFrame, names: Mapping[str, str]) -> Figure:
+    frame = means(curves(records, list(names)))
     figure, axes = style.canvas(2.6, 1, len(names))
     for axis, (metric, text) in zip(axes[0], names.items(), strict=True):
         for images, look in LOOKS.items():

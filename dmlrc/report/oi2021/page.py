@@ -234,7 +234,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     found = common.numbers(edition, judged, of_study)
     for each in edition:
         together = judged[each.name]["oi-jsd-like-map"].estimate
-        best = tables.deciding(tables.accuracy(each)).set_index("method")["mean"].drop(PRETRAINED, errors="ignore")
+        best = tables.by_method(tables.accuracy(each))["mean"].drop(PRETRAINED, errors="ignore")
         found[f"{each.meta['dataset']}.r"] = together.value if together else np.nan
         found[f"{each.meta['dataset']}.losses"] = 100 * float(best.max() - best.min())
     return found

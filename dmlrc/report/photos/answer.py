@@ -93,5 +93,4 @@ def _over_the_trunk(records: StudyRecords, first: str) -> str:
 
 def _of(records: StudyRecords, metric: str, setting: str = "concatenated") -> pd.DataFrame:
     """The rows of `tables.accuracy` of the joined embeddings, or of another setting, by method."""
-    frame = tables.accuracy(records)
-    return frame[(frame["setting"] == setting) & (frame["metric"] == metric)].set_index("method")
+    return tables.by_method(tables.accuracy(records), metric, setting)

@@ -157,32 +157,27 @@ def draw_samplers(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
     return style.share(drawings, "x")
 
 
-def draw_correlations(runs_by_study: Mapping[str, Sequence[StudyRecords]]) -> list[Figure]:
+@charts.a_study
+def draw_correlations(title: str, experiments: Sequence[StudyRecords]) -> Figure:
     """roth-f4: Pearson's correlations between the metrics over all runs, a heatmap a study."""
-    drawings = []
-    for name, experiments in runs_by_study.items():
-        matrix, runs = page.correlations(experiments)
-        figure, axis = charts.panel(3.9, f"{name}: {runs:,} runs")
-        texts = list(map(common.metric_label, matrix))
-        look = {"vmin": -1, "vmax": 1, "cmap": "RdBu_r", "cbar": False, "annot_kws": {"fontsize": 7}}
-        sns.heatmap(matrix.to_numpy(), annot=True, fmt=".2f", xticklabels=texts, yticklabels=texts, ax=axis, **look)
-        axis.tick_params(axis="x", rotation=90, labelsize=8)
-        axis.tick_params(axis="y", rotation=0, labelsize=8)
-        drawings.append(figure)
-    return drawings
+    matrix, runs = page.correlations(experiments)
+    figure, axis = charts.panel(3.9, f"{title}: {runs:,} runs")
+    texts = list(map(common.metric_label, matrix))
+    look = {"vmin": -1, "vmax": 1, "cmap": "RdBu_r", "cbar": False, "annot_kws": {"fontsize": 7}}
+    sns.heatmap(matrix.to_numpy(), annot=True, fmt=".2f", xticklabels=texts, yticklabels=texts, ax=axis, **look)
+    axis.tick_params(axis="x", rotation=90, labelsize=8)
+    axis.tick_params(axis="y", rotation=0, labelsize=8)
+    return figure
 
 
 CENTRE = {"loc": "center", "frameon": False}
 SYMBOLS = {"pi_intra": "$\\pi_{intra}$", "pi_inter": "$\\pi_{inter}$", "pi_ratio": "$\\pi_{ratio}$", "rho": "$\\rho$"}
 
 
-def draw_structure(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
+@charts.a_study
+def draw_structure(title: str, records: StudyRecords) -> Figure:
     """roth-f5: R@1 against the four properties of the training embeddings, a figure a study, a point a method."""
-    return [_draw_structure(name, page.structure(records)) for name, records in by_study.items()]
-
-
-def _draw_structure(title: str, frame: pd.DataFrame) -> Figure:
-    figure, axes = style.canvas(4.5, 2, 2)
+    frame, (figure, axes) = page.structure(records), style.canvas(4.5, 2, 2)
     for axis, (prop, text) in zip(axes.flat, SYMBOLS.items(), strict=True):
         inside, regularised = page.counted(frame, prop), frame[frame["group"] == "regularised"]
         aside = frame.drop(index=[*inside.index, *regularised.index])
@@ -206,12 +201,10 @@ def _draw_structure(title: str, frame: pd.DataFrame) -> Figure:
     return figure
 
 
-def draw_spectra(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
+@charts.a_study
+def draw_spectra(title: str, records: StudyRecords) -> Figure:
     """roth-f7: singular values of the training embeddings, a figure a study, a panel a pair; bands: all seeds."""
-    return [_draw_spectra(name, page.spectra(records)) for name, records in by_study.items()]
-
-
-def _draw_spectra(title: str, frame: pd.DataFrame) -> Figure:
+    frame = page.spectra(records)
     figure, axes = style.canvas(5.4, -(-len(REGULARISED) // 2), 2, sharex=True)
     for axis, (regularised, plain) in zip(axes.flat, REGULARISED.items(), strict=False):
         for method, colour, dashes, text in ((plain, BLUE, "-", "without"), (regularised, RED, "--", "with")):

@@ -15,7 +15,7 @@ from scipy import stats
 from dmlrc.building import normalized
 from dmlrc.papers import roth2020
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import claims, common, editions, labels, published, starts, statistics, titles
+from dmlrc.report import claims, common, editions, labels, prose, published, starts, statistics, titles
 from dmlrc.report.common import R1, ByStudy
 from dmlrc.report.roth2020 import toy
 from dmlrc.report.statistics import Estimate, of_groups
@@ -385,8 +385,7 @@ def numbers(edition: Sequence[StudyRecords], toys: pd.DataFrame | None = None) -
         **common.numbers(edition, judged, of_study, ("agreement", "nmi_rank", "least_metrics")),
         "withdrawn": ", ".join(judged[claims.WITHOUT_RECORDS]),
         **_of_paper(),
-        "toy.low": min(each.low for each in changes),
-        "toy.high": max(each.high for each in changes),
+        **prose.span("toy", [end for each in changes for end in (each.low, each.high)]),
     }
     found |= {f"toy.{name}": 100 * value for name, value in toys.groupby("variant")["spectrum"].mean().items()}
     for each in edition:

@@ -6,7 +6,7 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 
-from dmlrc.report import labels
+from dmlrc.report import labels, prose
 from dmlrc.report.method.notes import OTHERS, SHOWN
 
 MEASUREMENTS = files("dmlrc.report") / "measurements"
@@ -111,8 +111,7 @@ def numbers() -> dict[str, float | str]:
         "gpu.steps_slower": float((there > here.reindex(there.index)).mean()),
         "largest.images": f"{largest['size']:,}",
         "largest.seconds": float(largest["seconds"]),
-        "exponent.low": float(of_images.min()),
-        "exponent.high": float(of_images.max()),
+        **prose.span("exponent", of_images),
         "proposal.ms": float(1000 * grown[grown["task"] == "proposal"]["seconds"].max()),
         "workers.two": float(faster[2]),
         "workers.most": float(faster[faster.index > grown["cores"].max()].max()),
