@@ -15,6 +15,8 @@ from dmlrc.errors import UsageError
 
 WIDTH = 100
 _SHORT = {r" hours?\b": " h", r" minutes?\b": " min", r" seconds?\b": " s", "hundreds of": "100s of"}
+_TOGETHER = "\N{NO-BREAK SPACE}"
+"""Between a setting and its value, which stay on one line."""
 
 
 def columns(rows: Iterable[Sequence[str]], right: Collection[int] = ()) -> list[str]:
@@ -78,10 +80,6 @@ def methods() -> list[str]:
         first, *more = textwrap.wrap(told, WIDTH - margin) or [""]
         lines += [f"{begin:{margin}}{first}".rstrip(), *(" " * margin + each for each in more)]
     return [line.replace(_TOGETHER, " ") for line in lines]
-
-
-_TOGETHER = "\N{NO-BREAK SPACE}"
-"""Between a setting and its value, which stay on one line."""
 
 
 def data_sets() -> list[str]:

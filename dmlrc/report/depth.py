@@ -24,6 +24,7 @@ from dmlrc.report.statistics import Estimate
 
 ALONE, BLOCK, ALL = "linear embedder alone", "last block too", f"everything ({titles.DATASETS['omniglot']})"
 DATA = (CUB, CARS)
+RANGE, LUCK = "From worst to best", "The same by luck alone"
 
 
 @dataclass(frozen=True)
@@ -137,9 +138,6 @@ def order(title: str, depths: Sequence[Depth]) -> Figure:
     style.name_ends(axis, ends)
     style.family_legend(figure, list(ends))
     return figure
-
-
-RANGE, LUCK = "From worst to best", "The same by luck alone"
 
 
 def cells(found: Sequence[Depth]) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -53,6 +53,11 @@ from dmlrc.report.hypotheses import measures as hypotheses
 
 Files = dict[str, str]
 """Path in the folder -> text."""
+SILENT = ("text", "takeaways", "code", "rerun", "remade", "pictures", "record")
+"""What else a chapter shows."""
+_json = partial(json.dumps, ensure_ascii=False)
+MOST = 20
+"""Differences of a file that are listed."""
 
 # Chapters
 
@@ -115,10 +120,6 @@ def _names(cell: ast.Module, context: type[ast.expr_context]) -> set[str]:
     names = {each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, context)}
     defined = {each.name for each in nodes if sets and isinstance(each, ast.FunctionDef)}
     return names | defined | {each.asname or each.name for each in nodes if sets and isinstance(each, ast.alias)}
-
-
-SILENT = ("text", "takeaways", "code", "rerun", "remade", "pictures", "record")
-"""What else a chapter shows."""
 
 
 @contextmanager
@@ -199,9 +200,6 @@ def drawn(figures: Figure | Sequence[Figure]) -> str:
             lines |= {f"{what}, {name}": each for name, each in _artists(part)}
     rows = (f"{_json(name)}: {_json(each)}" for name, each in lines.items())
     return "{\n" + ",\n".join(rows) + "\n}\n"
-
-
-_json = partial(json.dumps, ensure_ascii=False)
 
 
 def _axes(axes: Axes) -> dict:
@@ -340,9 +338,6 @@ def verdicts(edition: str) -> Files:
 
 
 # Comparison
-
-MOST = 20
-"""Differences of a file that are listed."""
 
 
 def differences(old: Files, new: Files) -> list[str]:

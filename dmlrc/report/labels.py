@@ -29,26 +29,8 @@ METRIC_LABELS = {
 }
 DATASET_LABELS, TRUNK_LABELS = titles.DATASETS, titles.TRUNKS
 paper = titles.paper
-
-
-def prose(name: str) -> str:
-    """A name that a user gave, as Markdown that shows it as it is: in sentences and captions.
-
-    >>> print(prose("a <b> & $c$ `d`"), prose("margin_per_class"))
-    a \\<b\\> \\& \\$c\\$ \\`d\\` margin_per_class
-    """
-    return re.sub(r"[\\`*{}\[\]<>$&|~#!^]|(?<!\w)_|_(?!\w)", r"\\\g<0>", " ".join(name.split()))
-
-
 UNTRAINED = "Untrained trunk"
 """The row of the trunk before any training of ours, which the Reality Check calls *Pretrained*."""
-
-
-def method_label(method: str, methods: Methods = METHODS) -> str:
-    """A method's name as printed; one that is not among `methods` keeps its name."""
-    return UNTRAINED if method == PRETRAINED else methods[method].label if method in methods else method
-
-
 PARAMETER_LABELS = {
     "pos_margin": "margin of positives",
     "neg_margin": "margin of negatives",
@@ -77,22 +59,6 @@ PARAMETER_LABELS = {
     "Tn": "temperature of negatives",
 }
 """The hyperparameters as printed, by the symbols of their papers where these have one; others are words already."""
-
-
-def parameter(name: str) -> str:
-    """A hyperparameter as printed; one of a reader's own loss keeps its name.
-
-    >>> parameter("pos_margin"), parameter("temperature")
-    ('margin of positives', 'temperature')
-    """
-    return PARAMETER_LABELS.get(name, name)
-
-
-def parameters(names: str) -> str:
-    """Hyperparameters as printed. names: joined by ", ", as `tables.methods` has them."""
-    return ", ".join(map(parameter, names.split(", ")))
-
-
 SETTING_LABELS = {
     "trunk": "trunk",
     "weights": "weights",
@@ -124,6 +90,63 @@ SETTING_LABELS = {
     "square": "images made square by",
 }
 """The settings of a protocol as printed, where their own names are no words."""
+_AS_PRINTED = {
+    "trunk": TRUNK_LABELS,
+    "weights": {
+        "imagenet": "ImageNet",
+        "package": "ImageNet, in the package",
+        "squeezenet1_0_deepcompression.pth": "ImageNet, Deep Compression",
+        "inception_v3_mixed7a.pth": "ImageNet, TensorFlow's of 2015",
+    },
+    "augmentation": {"place": "crop at a random place"},
+    "sampler": {"class_balanced": "class-balanced"},
+    "split": {"ratio_4_1_5": "4 : 1 : 5"},
+    "optimizer": {"rmsprop": "RMSprop", "adam": "Adam", "sgd": "SGD", "adamw": "AdamW"},
+    **dict.fromkeys(("metrics", "val_metrics"), METRIC_LABELS | {"jsd": "JSD"}),
+}
+_RATES = ("lr", "new_lr", "weight_decay", "loss_weight_decay")
+_NONE = {
+    "iterations_per_epoch": "one pass",
+    "new_lr": "as the network",
+    "loss_weight_decay": "as the network",
+    "embedding_dim": "that of the trunk",
+}
+"""What it means where a setting is not given."""
+BELOW, CUT_OFF = "↓", "»"
+SIGNS = {
+    BELOW: "the mean is lower than that of the trunk without any training",
+    CUT_OFF: "more than one in twenty of its runs ended at the limit of epochs",
+}
+"""What a sign behind a number means."""
+LAST_BLOCKS = {"squeezenet1_0": "features.12", "timm:tf_efficientnet_lite0": "blocks.6"}
+
+
+def prose(name: str) -> str:
+    """A name that a user gave, as Markdown that shows it as it is: in sentences and captions.
+
+    >>> print(prose("a <b> & $c$ `d`"), prose("margin_per_class"))
+    a \\<b\\> \\& \\$c\\$ \\`d\\` margin_per_class
+    """
+    return re.sub(r"[\\`*{}\[\]<>$&|~#!^]|(?<!\w)_|_(?!\w)", r"\\\g<0>", " ".join(name.split()))
+
+
+def method_label(method: str, methods: Methods = METHODS) -> str:
+    """A method's name as printed; one that is not among `methods` keeps its name."""
+    return UNTRAINED if method == PRETRAINED else methods[method].label if method in methods else method
+
+
+def parameter(name: str) -> str:
+    """A hyperparameter as printed; one of a reader's own loss keeps its name.
+
+    >>> parameter("pos_margin"), parameter("temperature")
+    ('margin of positives', 'temperature')
+    """
+    return PARAMETER_LABELS.get(name, name)
+
+
+def parameters(names: str) -> str:
+    """Hyperparameters as printed. names: joined by ", ", as `tables.methods` has them."""
+    return ", ".join(map(parameter, names.split(", ")))
 
 
 def in_words(cells: pd.DataFrame) -> pd.DataFrame:
@@ -150,30 +173,6 @@ def setting_text(value) -> str:
         texts = all(isinstance(each, str) for each in value)
         return ", ".join(value) or "none" if texts else " to ".join(f"{number:.3g}" for number in value)
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-_AS_PRINTED = {
-    "trunk": TRUNK_LABELS,
-    "weights": {
-        "imagenet": "ImageNet",
-        "package": "ImageNet, in the package",
-        "squeezenet1_0_deepcompression.pth": "ImageNet, Deep Compression",
-        "inception_v3_mixed7a.pth": "ImageNet, TensorFlow's of 2015",
-    },
-    "augmentation": {"place": "crop at a random place"},
-    "sampler": {"class_balanced": "class-balanced"},
-    "split": {"ratio_4_1_5": "4 : 1 : 5"},
-    "optimizer": {"rmsprop": "RMSprop", "adam": "Adam", "sgd": "SGD", "adamw": "AdamW"},
-    **dict.fromkeys(("metrics", "val_metrics"), METRIC_LABELS | {"jsd": "JSD"}),
-}
-_RATES = ("lr", "new_lr", "weight_decay", "loss_weight_decay")
-_NONE = {
-    "iterations_per_epoch": "one pass",
-    "new_lr": "as the network",
-    "loss_weight_decay": "as the network",
-    "embedding_dim": "that of the trunk",
-}
-"""What it means where a setting is not given."""
 
 
 def setting(name: str, value) -> str:
@@ -229,14 +228,6 @@ def rate(value: float) -> str:
     factor, power = f"{value:.0e}".split("e")
     ten = "10" + str(int(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
     return ten if factor == "1" else f"{factor}·{ten}"
-
-
-BELOW, CUT_OFF = "↓", "»"
-SIGNS = {
-    BELOW: "the mean is lower than that of the trunk without any training",
-    CUT_OFF: "more than one in twenty of its runs ended at the limit of epochs",
-}
-"""What a sign behind a number means."""
 
 
 def signs(cells: pd.DataFrame) -> str:
@@ -337,9 +328,6 @@ def dataset_label(name: str) -> str:
     ('Cars196', 'folder photos')
     """
     return f"folder {folder_name(name)}" if name.startswith("folder:") else DATASET_LABELS.get(name, name)
-
-
-LAST_BLOCKS = {"squeezenet1_0": "features.12", "timm:tf_efficientnet_lite0": "blocks.6"}
 
 
 def trunk(protocol: Mapping) -> str:

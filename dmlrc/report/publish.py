@@ -39,6 +39,22 @@ SCALARS = "application/vnd.dmlrc.scalars+json"
 
 _collected: ContextVar[tuple[Path, list[str]] | None] = ContextVar("collected", default=None)
 """Where downloads go, and what is shown, while a page is made outside a notebook."""
+_exported: list[Path] = []
+"""The downloads of this page so far; `rerun`, at its foot, puts them into one archive."""
+_ABOUT = '<a class="dml-about-link" href="#about-these-runs">About these runs</a>'
+"""The link to the foot of the page, where `rerun` says what the numbers were made of."""
+WORDS = 45
+"""Of the text that stands for a figure."""
+_ROLE = re.compile(r"\{[a-z:]+\}`([^`<]*?)(?:\s*<[^`]*>)?`")
+"""A role of MyST, of which its text stays."""
+_MARKS = re.compile(r"\\([!-/:-@\[-`{-~])|[`*_{}\[\]]")
+"""What a Markdown sentence has besides its words: marks, and the backslashes of letters that are none."""
+_NONE = re.compile(r"(^(?:- )?|[.?] )?(?<![\w.,`(-])0 of (?:the )?(?=\d)", re.MULTILINE)
+"""A "0 of 3", for which a sentence has another word."""
+_NO_NUMBER_BEFORE = r"(?<![\w`\-.])"
+_ROOM = '<div class="dml-scroll" tabindex="0" role="region" aria-label="{}">{}</div>'
+"""A table that scrolls where the page is narrower."""
+_TEX = {each: f"\\{each}" for each in "&%$#_{}"}
 
 
 @contextmanager
@@ -58,10 +74,6 @@ def exports() -> Path:
     folder = _collected.get()[0] if _collected.get() else here
     folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-_exported: list[Path] = []
-"""The downloads of this page so far; `rerun`, at its foot, puts them into one archive."""
 
 
 def _export(name: str, content: str) -> None:
@@ -199,10 +211,6 @@ def _behind(line: str, html: str, shown: str) -> tuple[str, str]:
     )
 
 
-_ABOUT = '<a class="dml-about-link" href="#about-these-runs">About these runs</a>'
-"""The link to the foot of the page, where `rerun` says what the numbers were made of."""
-
-
 def figure(name: str, drawings: Figure | Sequence[Figure], caption: str, message: str, folded: str = "") -> None:
     """Show a figure under its id, and write it as SVG.
 
@@ -244,10 +252,6 @@ def _plain(markdown: str) -> str:
     return " ".join(_MARKS.sub(lambda mark: mark[1] or "", words).split())
 
 
-WORDS = 45
-"""Of the text that stands for a figure."""
-
-
 def _brief(text: str) -> str:
     """The first sentences, as many as have so few words together; always the first.
 
@@ -257,12 +261,6 @@ def _brief(text: str) -> str:
     sentences = re.split(r"(?<=[.?!])(?<![ (][A-Z]\.)\s+(?=[A-Z])", text)  # "N. Softmax" is no end
     words = list(accumulate(len(sentence.split()) for sentence in sentences))
     return " ".join(sentences[: max(1, bisect(words, WORDS))])
-
-
-_ROLE = re.compile(r"\{[a-z:]+\}`([^`<]*?)(?:\s*<[^`]*>)?`")
-"""A role of MyST, of which its text stays."""
-_MARKS = re.compile(r"\\([!-/:-@\[-`{-~])|[`*_{}\[\]]")
-"""What a Markdown sentence has besides its words: marks, and the backslashes of letters that are none."""
 
 
 def record(**scalars: float | int | str) -> None:
@@ -320,10 +318,6 @@ def _printed(markdown: str) -> str:
     return typeset(found.replace(" %", "\u00a0%"))
 
 
-_NONE = re.compile(r"(^(?:- )?|[.?] )?(?<![\w.,`(-])0 of (?:the )?(?=\d)", re.MULTILINE)
-"""A "0 of 3", for which a sentence has another word."""
-
-
 def typeset(text: str) -> str:
     """A minus before a number is one, and what rounds to 0 has no sign.
 
@@ -332,9 +326,6 @@ def typeset(text: str) -> str:
     """
     unsigned = re.sub(rf"{_NO_NUMBER_BEFORE}[+-](?=0(?:\.0+)?(?![\w-]|\.\d))", "", text)
     return re.sub(rf"{_NO_NUMBER_BEFORE}-(?=\d+(?:\.\d+)?(?![\w-]))", "\u2212", unsigned)
-
-
-_NO_NUMBER_BEFORE = r"(?<![\w`\-.])"
 
 
 def _display(html: str, markdown: str) -> None:
@@ -392,10 +383,6 @@ def _scrolling(
     return _ROOM.format(escape(name), html)
 
 
-_ROOM = '<div class="dml-scroll" tabindex="0" role="region" aria-label="{}">{}</div>'
-"""A table that scrolls where the page is narrower."""
-
-
 def _marked(cells: pd.DataFrame, marks: pd.DataFrame | None) -> pd.DataFrame:
     """The cells with their marks as tags."""
     if marks is None:
@@ -434,5 +421,4 @@ def _tex_text(markdown: str) -> str:
     return "".join(_TEX.get(letter, letter) for letter in words)
 
 
-_TEX = {each: f"\\{each}" for each in "&%$#_{}"}
 _TEX |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}

@@ -15,6 +15,9 @@ from dmlrc.report.tables import ordered
 from dmlrc.studies import experiments, tuned
 from dmlrc.studies.catalogue import DEPTHS
 
+PEAK = {"one lower": "one_lower", "at the best": "at_best", "one higher": "one_higher"}
+"""The scores around a peak: heading -> column of `of_papers`."""
+
 
 def grid_of(study: StudyRecords) -> StudyRecords | None:
     """The grid of rates on a study's data set and trunk, whole or in part; None where none was run."""
@@ -192,10 +195,6 @@ def peak_cells(told: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     }
     cells = pd.DataFrame(keys | shown).set_index(list(keys))
     return cells, _bold(cells, "rate in use", told["in_use"] == told["best"])
-
-
-PEAK = {"one lower": "one_lower", "at the best": "at_best", "one higher": "one_higher"}
-"""The scores around a peak: heading -> column of `of_papers`."""
 
 
 def inside(told: pd.DataFrame) -> pd.Series:

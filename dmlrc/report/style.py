@@ -32,6 +32,11 @@ from dmlrc.report.tables import CLASSICS, METHODS, NEWER, Methods
 WIDTH = 4.5
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 PURPLE, SKY, GREY, LIGHT = "#CC79A7", "#56B4E9", "#666666", "#999999"
+LAST_YEAR = 2019
+"""Of the losses that the five papers compare."""
+_ALL = [*after2019.METHODS, *(method for paper in reversed(papers.ALL) for method in paper.methods)]
+UNTRAINED = {"color": GREY, "linestyle": "--", "linewidth": 1}
+"""The line at which the trunk stands before any training."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +58,6 @@ def _of_family(method: Method) -> Style:
     return Style(colour, "D" if (method.year or 0) > LAST_YEAR else "o")
 
 
-LAST_YEAR = 2019
-"""Of the losses that the five papers compare."""
-_ALL = [*after2019.METHODS, *(method for paper in reversed(papers.ALL) for method in paper.methods)]
 STYLES = {method.row: _of_family(method) for method in _ALL}
 FAMILIES = {
     "contrastive, triplet": Style("black"),
@@ -65,8 +67,6 @@ FAMILIES = {
 }
 GROUPS = (Style("black"), Style(GREY, "^"), Style(LIGHT, "s"), Style(GREY, "v"), Style("black", "P"), Style(LIGHT, "X"))
 """Of data sets, studies or trunks in one panel, in this order; a mark tells neighbours apart where greys do not."""
-UNTRAINED = {"color": GREY, "linestyle": "--", "linewidth": 1}
-"""The line at which the trunk stands before any training."""
 METRICS = {
     "precision_at_1": Style(BLUE),
     "recall_at_4": Style(SKY),

@@ -31,6 +31,13 @@ NEWER = 1 + max(METHODS[name].year for name in CLASSICS)
 
 RERUN = ["repetition", "number"]
 """What tells the reruns of a method apart."""
+NO_RESULT = ("diverged", "failed")
+"""The states of trials and reruns that came to nothing: a NaN in training or on the test images, or an error."""
+MOST_CUT_OFF = 0.05
+"""Of a method's runs at most this share may end at the limit of epochs, as preregistered."""
+RUN = ["method", "repetition", "number", "fold"]
+OURS_ALONE = ("train_from", "lr_decay")
+"""Settings that only protocols of our own studies use."""
 
 
 def ordered(names: Iterable[str], methods: Methods = METHODS) -> list[str]:
@@ -120,10 +127,6 @@ def status(records: StudyRecords, methods: Methods = METHODS) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-NO_RESULT = ("diverged", "failed")
-"""The states of trials and reruns that came to nothing: a NaN in training or on the test images, or an error."""
-
-
 def fallen(records: StudyRecords) -> dict[str, str]:
     """The methods that were run and have no score, with what became of them: "diverged", "failed" or "unfinished"."""
     ran = {*records.trials["method"], *records.reruns["method"]} - {*records.scores["method"]}
@@ -136,10 +139,6 @@ def lost_reruns(records: StudyRecords) -> pd.DataFrame:
     reruns = records.reruns
     counts = reruns["state"].isin(NO_RESULT).groupby(reruns["method"], sort=False).agg(lost="sum", of="size")
     return counts[counts["lost"] > 0]
-
-
-MOST_CUT_OFF = 0.05
-"""Of a method's runs at most this share may end at the limit of epochs, as preregistered."""
 
 
 def cut_off(records: StudyRecords) -> pd.Series:
@@ -445,9 +444,6 @@ def replay(records: StudyRecords, patience: int, max_epochs: int) -> pd.Series:
     return pd.concat([best, pd.Series({"mean": best.mean(), "steps": frame["steps"].mean()})])
 
 
-RUN = ["method", "repetition", "number", "fold"]
-
-
 def _stopped(curve: pd.DataFrame, patience: int, limit: int) -> tuple[float, int]:
     """The best value of one run's curve, and the steps taken, if it had stopped by this rule (in steps)."""
     best, best_step, step = -np.inf, 0, 0
@@ -481,10 +477,6 @@ def systems() -> pd.DataFrame:
             settings = ", ".join(f"{name} {value:.4g}" for name, value in each.settings.items())
             rows.append((paper.key, each.label, each.loss, *how, settings))
     return pd.DataFrame(rows, columns=["paper", "method", "loss", "batch", "sampler", "year", "settings"])
-
-
-OURS_ALONE = ("train_from", "lr_decay")
-"""Settings that only protocols of our own studies use."""
 
 
 def protocols() -> pd.DataFrame:

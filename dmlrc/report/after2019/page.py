@@ -38,6 +38,18 @@ WHAT = {
 }
 TRUNKS = ("GoogLeNet", "BN-Inception", "ResNet50", "ResNet50, 2048-d", "ViT", "other")
 """The trunks that claims are kept apart by."""
+PROXY_NCA_PP = ("ProxyNCA++, T = 1/9", "proxy_nca_pp", {})
+SUPCON = ("SupCon, T = 0.1", "supcon", {"temperature": 0.1})
+NTXENT = ("NTXent, T = 0.1", "ntxent", {"temperature": 0.1})
+IDENTITIES = (
+    (PROXY_NCA_PP, ("N. Softmax, T = 1/18", "normalized_softmax", {"temperature": 1 / 18}), 4),
+    (PROXY_NCA_PP, ("ProxyNCA, scale 9", "proxy_nca", {"softmax_scale": 9}), 4),
+    (SUPCON, NTXENT, 2),
+    (PROXY_NCA_PP, ("N. Softmax, T = 0.05", "normalized_softmax", {"temperature": 0.05}), 4),
+    (SUPCON, NTXENT, 4),
+)
+"""Two losses, and the images of a class in the batch; the last two are counter-examples: another temperature, and more
+than two images a class."""
 
 
 def beside(edition: Sequence[StudyRecords]) -> dict[str, StudyRecords]:
@@ -55,20 +67,6 @@ def methods() -> pd.DataFrame:
         for name, each in METHODS.items()
     }
     return pd.DataFrame.from_dict(rows, orient="index", columns=["year", "kind", "batch", "what it is", "searched"])
-
-
-PROXY_NCA_PP = ("ProxyNCA++, T = 1/9", "proxy_nca_pp", {})
-SUPCON = ("SupCon, T = 0.1", "supcon", {"temperature": 0.1})
-NTXENT = ("NTXent, T = 0.1", "ntxent", {"temperature": 0.1})
-IDENTITIES = (
-    (PROXY_NCA_PP, ("N. Softmax, T = 1/18", "normalized_softmax", {"temperature": 1 / 18}), 4),
-    (PROXY_NCA_PP, ("ProxyNCA, scale 9", "proxy_nca", {"softmax_scale": 9}), 4),
-    (SUPCON, NTXENT, 2),
-    (PROXY_NCA_PP, ("N. Softmax, T = 0.05", "normalized_softmax", {"temperature": 0.05}), 4),
-    (SUPCON, NTXENT, 4),
-)
-"""Two losses, and the images of a class in the batch; the last two are counter-examples: another temperature, and more
-than two images a class."""
 
 
 def identities(seed: int = 0) -> pd.DataFrame:

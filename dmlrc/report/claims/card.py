@@ -25,6 +25,13 @@ OUTCOMES = (AGREES, PARTLY, DIFFERS, OPEN, OTHER_DATA, ABSENT, NO_RESULT)
 """No result: the paper lists or draws something, and measures nothing."""
 VERDICTS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN)
 TOY, TOY_SEEDS = "roth-f6", 10
+OF_FEHERVARI = {
+    "CUB200 (BN-Inception)": "fehervari-t2",
+    "CUB200 (ResNet50)": "fehervari-t2",
+    "Cars196 (BN-Inception)": "fehervari-t3",
+    "SOP (BN-Inception)": "fehervari-t4",
+}
+"""Their tables, as `fehervari.places` names them -> the exhibit."""
 
 
 def outcome(given: Counter) -> str:
@@ -112,15 +119,6 @@ def _ranked(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, float]]
     for row in fehervari.orders(fehervari_table).itertuples():
         if row.first in fehervari_table and row.second in OF_FEHERVARI:
             yield OF_FEHERVARI[row.second], row.first, row.rho
-
-
-OF_FEHERVARI = {
-    "CUB200 (BN-Inception)": "fehervari-t2",
-    "CUB200 (ResNet50)": "fehervari-t2",
-    "Cars196 (BN-Inception)": "fehervari-t3",
-    "SOP (BN-Inception)": "fehervari-t4",
-}
-"""Their tables, as `fehervari.places` names them -> the exhibit."""
 
 
 def card(frame: pd.DataFrame) -> pd.DataFrame:

@@ -15,6 +15,8 @@ from dmlrc.report.claims import named, on_the_spot
 from dmlrc.report.statistics import Estimate
 
 PAPER, OURS = "paper", "ours"
+GROUPED = ("rows", "others", "without", "merged")
+"""The keys that may name a group of rows of the file."""
 
 
 @dataclass(frozen=True)
@@ -139,10 +141,6 @@ def _toml(name: str) -> dict[str, Any]:
 
 INTERVALS = _toml("intervals")
 """How intervals are made, by the name that claims give: what is printed."""
-
-
-GROUPED = ("rows", "others", "without", "merged")
-"""The keys that may name a group of rows of the file."""
 
 
 def _read(paper: papers.Paper) -> Iterator[Claim]:

@@ -18,6 +18,8 @@ RETRACTED = "retracted"
 VERDICTS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN, RETRACTED)
 FEWEST = 3
 """Reruns or points below which no interval is trusted: with two, Student's t has 1 degree of freedom."""
+BELOW = "below the untrained start in P@1"
+UNDERESTIMATED = "below the limit, but what the sentence is about may exceed what was measured"
 
 
 @dataclass(frozen=True)
@@ -42,10 +44,6 @@ class Judgement:
     def from_low_rows(self) -> bool:
         """Settled, by rows of which most lie below the untrained trunk: the rule as first written left it open."""
         return self.settled and self.below_trunk
-
-
-BELOW = "below the untrained start in P@1"
-UNDERESTIMATED = "below the limit, but what the sentence is about may exceed what was measured"
 
 
 def judge(

@@ -14,6 +14,8 @@ from dmlrc.report.statistics import Estimate
 
 WITHOUT_RECORDS = "judged once"
 """The column of the claims that need no records of a study: on published numbers and metrics, and the retracted."""
+Judged = Mapping[str, Mapping[str, Judgement]]
+"""Main study, or `WITHOUT_RECORDS` -> claim -> its judgement."""
 
 
 def of_section(section: str | None) -> list[Claim]:
@@ -28,10 +30,6 @@ def judgements(main: StudyRecords, claims: Iterable[Claim]) -> dict[str, Judgeme
     evidence = {name: editions.experiment_of(main.name, name) for name in needed} | {"main": main}
     lower = cache(rule.lower_than_untrained)  # of each study once, not for each claim
     return {claim.id: rule.evaluate(claim, evidence, lower) for claim in claims}
-
-
-Judged = Mapping[str, Mapping[str, Judgement]]
-"""Main study, or `WITHOUT_RECORDS` -> claim -> its judgement."""
 
 
 def judged(edition: Sequence[StudyRecords] | Judged, section: str | None = None) -> Judged:

@@ -22,6 +22,31 @@ from dmlrc.report.significance.measures import ALPHA, MARGIN, SEEDS, Comparison
 
 FEW = 10
 """Trials below which a search ranks nothing."""
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>{title}</title>
+<style>
+:root {{ --dml-paper: #fff; --dml-lines: rgba(128, 128, 128, 0.35); }}
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }}
+.dml-scroll {{ overflow-x: auto; margin: 2rem 0 .3rem; }}
+table {{ border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }}
+th, td {{ padding: .2rem .6rem; text-align: right; white-space: nowrap; }}
+thead th {{ border-bottom: 1px solid #888; text-align: center; }}
+tbody th {{ text-align: left; font-weight: normal; }}
+tbody tr + tr > * {{ border-top: 1px solid #ddd; }}
+table.dml-wrap td {{ white-space: normal; text-align: left; }}
+svg {{ width: 100%; max-width: 36rem; height: auto; display: block; margin-top: 2rem; }}
+</style>
+</head>
+<body>
+<h1>{title}</h1>
+{body}
+</body>
+</html>
+"""
 
 
 def show(recorded: StudyRecords, methods: Sequence[Method]) -> dict[str, float | str]:
@@ -212,30 +237,3 @@ def write(recorded: StudyRecords, methods: Sequence[Method], folder: Path) -> Pa
     page = folder / "index.html"
     page.write_text(_PAGE.format(title=title, body="\n".join(shown)), encoding="utf-8")
     return page
-
-
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>{title}</title>
-<style>
-:root {{ --dml-paper: #fff; --dml-lines: rgba(128, 128, 128, 0.35); }}
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }}
-.dml-scroll {{ overflow-x: auto; margin: 2rem 0 .3rem; }}
-table {{ border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }}
-th, td {{ padding: .2rem .6rem; text-align: right; white-space: nowrap; }}
-thead th {{ border-bottom: 1px solid #888; text-align: center; }}
-tbody th {{ text-align: left; font-weight: normal; }}
-tbody tr + tr > * {{ border-top: 1px solid #ddd; }}
-table.dml-wrap td {{ white-space: normal; text-align: left; }}
-svg {{ width: 100%; max-width: 36rem; height: auto; display: block; margin-top: 2rem; }}
-</style>
-</head>
-<body>
-<h1>{title}</h1>
-{body}
-</body>
-</html>
-"""

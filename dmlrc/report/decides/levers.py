@@ -29,6 +29,8 @@ LEVERS = {
     "seed": "another seed",
 }
 """The levers as printed. Four models are joined, but where single ones are compared: of sizes and class splits."""
+Lever = tuple[Estimate, int] | None
+"""What a choice moves a score by, on average over so many losses."""
 
 
 def levers(records: StudyRecords, at: AtRates | None) -> pd.DataFrame:
@@ -51,10 +53,6 @@ def levers(records: StudyRecords, at: AtRates | None) -> pd.DataFrame:
     rows = {name: (lever[0].value, lever[0].low, lever[0].high, lever[1]) for name, lever in found.items() if lever}
     table = pd.DataFrame.from_dict(rows, orient="index", columns=["value", "low", "high", "losses"])
     return table.dropna(subset="value").rename_axis("lever")
-
-
-Lever = tuple[Estimate, int] | None
-"""What a choice moves a score by, on average over so many losses."""
 
 
 def _two_draws(part: measures.Part | None) -> Lever:

@@ -50,6 +50,8 @@ RECIPES = {
     "Fehervari et al.": ("fehervari2019", None),
 }
 """The experiments that train several losses as a paper does, and of a sweep over batches the level that all share."""
+TOO_HIGH, CHOSEN, SEARCHED = "too high", "chosen", "searched for each"
+"""At which learning rate a methods table was made."""
 
 
 @dataclass(frozen=True)
@@ -312,9 +314,6 @@ def levelled(records: StudyRecords) -> pd.Series:
 
 
 # Rates on the test classes
-
-TOO_HIGH, CHOSEN, SEARCHED = "too high", "chosen", "searched for each"
-"""At which learning rate a methods table was made."""
 
 
 @dataclass(frozen=True)

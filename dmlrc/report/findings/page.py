@@ -21,6 +21,14 @@ WITH_CURVES = "grocery-frozen"
 _FILE = tomllib.loads((files(__package__) / "findings.toml").read_text(encoding="utf-8"))
 
 Numbers = Mapping[str, float]
+MODULES = {"literature": literature, "metrics": metrics, "training": training}
+NAMED = {"method": fehervari_label, "trunk": labels.TRUNK_LABELS.get, "metric": labels.METRIC_LABELS.get}
+FORMATS = {
+    "random-nmi": {"classes": "{:,}".format},
+    "gains": dict.fromkeys(("claimed", "lowest", "highest"), labels.whole) | {"fair": labels.signed},
+    "table-against-plot": NAMED,
+}
+"""How columns are printed that are neither numbers nor texts as they are."""
 
 
 def load(studies: str, train: bool = False) -> list[StudyRecords]:
@@ -49,15 +57,7 @@ class Shape(NamedTuple):
         return getattr(MODULES[self.module], self.function)(*edition)
 
 
-MODULES = {"literature": literature, "metrics": metrics, "training": training}
 SHAPES = {name: Shape(**row) for name, row in _FILE["tables"].items()}
-NAMED = {"method": fehervari_label, "trunk": labels.TRUNK_LABELS.get, "metric": labels.METRIC_LABELS.get}
-FORMATS = {
-    "random-nmi": {"classes": "{:,}".format},
-    "gains": dict.fromkeys(("claimed", "lowest", "highest"), labels.whole) | {"fair": labels.signed},
-    "table-against-plot": NAMED,
-}
-"""How columns are printed that are neither numbers nor texts as they are."""
 
 
 @cache

@@ -27,6 +27,15 @@ RADIANS, SCALE = 0.5, 16.0
 
 Loss = Callable[[Tensor], Tensor]
 """Embeddings (B, D) -> scalar."""
+SOFT_TRIPLE = {"la": 8.0, "gamma": 0.1, "margin": 0.01, "centers_per_class": 2}
+"""Its settings in the same study."""
+_CLASSES, _CENTRES = 1, 2  # dimensions of the similarities (B, C, K)
+IMAGE, SMALLEST = 256, 40
+"""Pixels: the image and the smallest crop that the Reality Check names."""
+ASPECT, AREA = (3 / 4, 4 / 3), (0.16, 1.0)
+"""Bounds of the crop's aspect ratio, and of its share of the area, in the authors' configuration."""
+SOP = (11_318, 11_316)
+"""Classes in the training and in the testing list of Stanford Online Products."""
 
 
 def made_batch(classes: int = 100, batch: int = 112, dim: int = 128) -> tuple[Tensor, Tensor, Tensor]:
@@ -144,10 +153,6 @@ def snr_regulariser(margin: float = 0.2, weight: float = 0.005) -> pd.DataFrame:
 
 
 # SoftTriple; centres (D, C, K)
-
-SOFT_TRIPLE = {"la": 8.0, "gamma": 0.1, "margin": 0.01, "centers_per_class": 2}
-"""Its settings in the same study."""
-_CLASSES, _CENTRES = 1, 2  # dimensions of the similarities (B, C, K)
 
 
 def soft_triple(embeddings: Tensor, labels: Tensor, centres: Tensor) -> Tensor:
@@ -307,11 +312,6 @@ def swapped_pairs(frame: pd.DataFrame) -> int:
 
 # Crops and splits
 
-IMAGE, SMALLEST = 256, 40
-"""Pixels: the image and the smallest crop that the Reality Check names."""
-ASPECT, AREA = (3 / 4, 4 / 3), (0.16, 1.0)
-"""Bounds of the crop's aspect ratio, and of its share of the area, in the authors' configuration."""
-
 
 def crop_sides(crops: int = 50_000) -> dict[str, np.ndarray]:
     """Sides of random crops of a 256-pixel image in pixels (the root of the area), by how "40 to 256" is read.
@@ -330,10 +330,6 @@ def crops(sides: Mapping[str, np.ndarray]) -> pd.DataFrame:
     frame = pd.DataFrame(sides, dtype=float)
     below = (frame < math.sqrt(AREA[0]) * IMAGE - 1).mean()
     return pd.DataFrame({"below_102": below, "area": ((frame / IMAGE) ** 2).mean()})
-
-
-SOP = (11_318, 11_316)
-"""Classes in the training and in the testing list of Stanford Online Products."""
 
 
 def sop_splits() -> pd.DataFrame:

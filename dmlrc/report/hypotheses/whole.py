@@ -40,6 +40,14 @@ NOT_RUN, NO_VERDICT = "not run", "no verdict"
 BASE = "contrastive"
 DECIDES, BESIDE = "search and seed, which decides", "seeds alone, which decides nothing"
 """The two intervals of each number."""
+FEWER = {"cars196crops-mobilenetv2-whole": ((*CLASSICS, "normalized_softmax", "multi_similarity"), 2)}
+"""What is enough of a study where only a CPU can be had: these methods, with so many reruns."""
+SENTENCES = {
+    "H10": "With everything trained, newer losses gain little over contrastive.",
+    "H11": "With everything trained, the loss matters less than with the embedder alone.",
+}
+KINDS = {True: "preregistered, not confirmatory", False: "exploratory"}
+"""What the preregistration calls the two hypotheses on CUB-200 (2010), and elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +66,6 @@ PAIRS = {
     CUB: (Pair("cub200-2010-mobilenetv2-whole-2000", "cub200-2010-mobilenetv2-embedder-2000"),),
 }
 """Each data set's pairs; it is judged on the first one that is complete."""
-FEWER = {"cars196crops-mobilenetv2-whole": ((*CLASSICS, "normalized_softmax", "multi_similarity"), 2)}
-"""What is enough of a study where only a CPU can be had: these methods, with so many reruns."""
 
 
 @dataclass(frozen=True)
@@ -215,21 +221,12 @@ def relative_error(compared: Comparison) -> float:
     return float(np.sqrt((told["error"] ** 2).mean()) / told["mean"].mean())
 
 
-SENTENCES = {
-    "H10": "With everything trained, newer losses gain little over contrastive.",
-    "H11": "With everything trained, the loss matters less than with the embedder alone.",
-}
-
-
 def judged() -> list[Whole]:
     """Both hypotheses on both data sets."""
     return [judge(data) for judge in (newer_gain_little, losses_matter_less) for data in PAIRS]
 
 
 # Shown
-
-KINDS = {True: "preregistered, not confirmatory", False: "exploratory"}
-"""What the preregistration calls the two hypotheses on CUB-200 (2010), and elsewhere."""
 
 
 def cells(found: Sequence[Whole]) -> pd.DataFrame:

@@ -13,6 +13,7 @@ SHOWN: Mapping[str, Method] = {each.name: each for each in (*musgrave2020.METHOD
 """The methods that have a page: those that are searched, the Reality Check's and the ones after 2019."""
 OTHERS_PAGE = "18_losses_of_the_other_papers"
 """The page of the losses that are not searched, a section each."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,6 @@ class Note:
     label: str = ""
     reference: str = ""
     losses: tuple[str, ...] = ()
-
-
-T = TypeVar("T")
 
 
 def read(file: str, kind: Callable[..., T]) -> Mapping[str, T]:

@@ -24,6 +24,11 @@ from dmlrc.report.roth2020 import page as roth
 from dmlrc.report.zhai2019 import page as zhai
 from dmlrc.studies import adapted
 
+Found = Mapping[str, ByStudy]
+"""The records of `TABLES`: experiment -> study -> its records, or None."""
+DEGREES = {"arcface": "margin", **dict.fromkeys(("angular", "angular_roth", "angular_fehervari"), "alpha")}
+"""The hyperparameters that are angles."""
+
 
 @dataclass(frozen=True)
 class Table:
@@ -53,9 +58,6 @@ FEHERVARI = Table(
 )
 ZHAI = Table("zhai2019-losses", "zhai2019", adapted.ONE_PIPELINE, zhai.zhai_label, _means(zhai.losses))
 TABLES = (ROTH, FEHERVARI, ZHAI)
-
-Found = Mapping[str, ByStudy]
-"""The records of `TABLES`: experiment -> study -> its records, or None."""
 
 
 def load(edition: Iterable[StudyRecords]) -> dict[str, ByStudy]:
@@ -105,10 +107,6 @@ def source(section: str) -> str:
     own = [losses.REGISTRY[name] for name in OTHERS[section].losses]
     classes = [each for cls in own for each in reversed(cls.__mro__) if each.__module__.startswith("dmlrc.losses")]
     return "\n\n".join(inspect.getsource(each).rstrip() for each in dict.fromkeys(classes))
-
-
-DEGREES = {"arcface": "margin", **dict.fromkeys(("angular", "angular_roth", "angular_fehervari"), "alpha")}
-"""The hyperparameters that are angles."""
 
 
 def settings(method: Method) -> str:

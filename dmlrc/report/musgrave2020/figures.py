@@ -22,6 +22,8 @@ MOST_PANELS = 3
 """Side by side in one figure."""
 SPAN = 50
 """Points of P@1 in every panel over the years, so that slopes can be compared."""
+STRONGEST = 0.78
+"""How strong the colour of the largest part of a bar is, see `_tint`."""
 
 
 def toy_spaces(spaces: Mapping[str, tuple[np.ndarray, np.ndarray]], scores: pd.DataFrame) -> Figure:
@@ -140,10 +142,6 @@ def _trial_values(study: str, frame: pd.DataFrame, names: Sequence[str]) -> Figu
     axis.set_title(study)
     style.family_legend(figure, names)
     return figure
-
-
-STRONGEST = 0.78
-"""How strong the colour of the largest part of a bar is, see `_tint`."""
 
 
 def importance(shares: pd.DataFrame) -> Figure:

@@ -15,6 +15,12 @@ from dmlrc.report.oi2021.page import ACCURACIES, MEANS, METRICS, curves, form, h
 from dmlrc.report.results_table import number
 from dmlrc.report.style import BLUE, GREY, ORANGE, RED
 
+PAIRS = {"positive": RED, "negative": BLUE}
+LOOKS = {
+    "training": {"color": ORANGE, "linestyle": "-", "marker": "o"},
+    "validation": {"color": BLUE, "linestyle": "--", "marker": "s"},
+}
+
 
 def draw_orders(found: pd.DataFrame) -> Figure:
     """`page.orders_scores`, a panel a metric: filled the data set's own order, hollow a random; grey: the paper's."""
@@ -74,9 +80,6 @@ def _in_percent(axis: Axes, of: Axis, metric: str, text: str) -> None:
     axis.set_title(text, fontsize=9)
 
 
-PAIRS = {"positive": RED, "negative": BLUE}
-
-
 @charts.a_study
 def draw_normalisation(title: str, records: StudyRecords) -> Figure:
     """oi-f1: histograms of the inner products after training, as counts and with areas made equal; a figure a study."""
@@ -127,12 +130,6 @@ def _bars(axis: Axes, frame: pd.DataFrame, share: bool) -> None:
 
 def _absent(axis: Axes) -> None:
     axis.text(0.5, 0.5, "not recorded", transform=axis.transAxes, ha="center", va="center")
-
-
-LOOKS = {
-    "training": {"color": ORANGE, "linestyle": "-", "marker": "o"},
-    "validation": {"color": BLUE, "linestyle": "--", "marker": "s"},
-}
 
 
 @charts.a_study

@@ -27,6 +27,8 @@ MARKERS = {
     "softmax": "s",
 }
 """The losses of the sweeps; those of one family are of one colour."""
+CENTRE = {"loc": "center", "frameon": False}
+SYMBOLS = {"pi_intra": "$\\pi_{intra}$", "pi_inter": "$\\pi_{inter}$", "pi_ratio": "$\\pi_{ratio}$", "rho": "$\\rho$"}
 
 
 def draw_regularisation(panels: Mapping[str, pd.DataFrame]) -> Figure:
@@ -168,10 +170,6 @@ def draw_correlations(title: str, experiments: Sequence[StudyRecords]) -> Figure
     axis.tick_params(axis="x", rotation=90, labelsize=8)
     axis.tick_params(axis="y", rotation=0, labelsize=8)
     return figure
-
-
-CENTRE = {"loc": "center", "frameon": False}
-SYMBOLS = {"pi_intra": "$\\pi_{intra}$", "pi_inter": "$\\pi_{inter}$", "pi_ratio": "$\\pi_{ratio}$", "rho": "$\\rho$"}
 
 
 @charts.a_study

@@ -49,6 +49,10 @@ FACTORS = {
 SAMPLERS = {name: name.upper().replace("SPC", "SPC-") for name in roth2020.SAMPLERS}
 MINED = ("triplet_random", "triplet_semihard", "triplet_softhard")
 """Triplet loss with the other minings than by distance."""
+KINDS = {"projection": "random linear layer", "imagenet": "its features", "random": "random weights, its features"}
+"""Of trunks before any training of ours: the level of the experiment -> as printed; the first is the paper's."""
+CARRIES = 0.1
+"""A method without which a correlation moves by this much is named beside it."""
 
 
 def roth_label(method: str) -> str:
@@ -112,10 +116,6 @@ def agreement(by_study: ByStudy) -> pd.DataFrame:
 
 
 # Table 1
-
-
-KINDS = {"projection": "random linear layer", "imagenet": "its features", "random": "random weights, its features"}
-"""Of trunks before any training of ours: the level of the experiment -> as printed; the first is the paper's."""
 
 
 def trunks(records: StudyRecords) -> pd.DataFrame:
@@ -308,10 +308,6 @@ def correlation(frame: pd.DataFrame, name: str, ranks: bool = False) -> Estimate
     """Pearson's correlation of R@1 with a property over the `counted` methods of `structure`, or Spearman's."""
     rows = counted(frame, name)
     return statistics.correlation(rows[name], rows[R1], ranks=ranks, units="methods")
-
-
-CARRIES = 0.1
-"""A method without which a correlation moves by this much is named beside it."""
 
 
 def carried(frame: pd.DataFrame, name: str) -> tuple[str, Estimate]:

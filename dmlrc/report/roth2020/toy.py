@@ -34,6 +34,14 @@ POINTS, BATCH, STEPS, LR, NEG_MARGIN = 15, 24, 200, 0.03, 0.1
 # each line from (x, y) to (x, y): the authors' script's
 TRAIN_LINES = tuple(((low, low), (high, high)) for low, high in ((0.1, 0.3), (0.35, 0.55), (0.6, 0.8), (0.85, 1.05)))
 TEST_LINES = ((0.2, 0.2), (0.2, 0.4)), ((0.2, 0.55), (0.2, 0.85)), ((0.4, 0.2), (0.6, 0.2)), ((0.7, 0.2), (0.9, 0.2))
+DRAWN = ("plain", "regularised", "script")
+COLUMNS = {
+    "train_p1": ("P@1, training, %", ".0%"),
+    "test_p1": ("P@1, test, %", ".0%"),
+    "test_gap": ("distance of test classes", ".2f"),
+    "spectrum": ("second singular value, %", ".1%"),
+}
+COLOURS = (BLUE, ORANGE, GREEN, RED), (SKY, PURPLE, GREY, "black")  # of the training and of the test classes
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,6 @@ VARIANTS = {
         "only pushing, as the script", "contrastive", {"neg_margin": NEG_MARGIN, "pos_margin": 2.0}, "pairs"
     ),
 }
-DRAWN = ("plain", "regularised", "script")
 
 
 class Toy(NamedTuple):
@@ -157,14 +164,6 @@ def change(frame: pd.DataFrame, name: str, measure: str) -> Estimate:
     return statistics.mean(wide[name] - wide[VARIANTS[name].partner], "seeds")
 
 
-COLUMNS = {
-    "train_p1": ("P@1, training, %", ".0%"),
-    "test_p1": ("P@1, test, %", ".0%"),
-    "test_gap": ("distance of test classes", ".2f"),
-    "spectrum": ("second singular value, %", ".1%"),
-}
-
-
 def compare(frame: pd.DataFrame) -> pd.DataFrame:
     """roth-f6-seeds: means over the seeds, and what P@1 of the test classes gains over the partner, seed by seed."""
     rows = []
@@ -181,9 +180,6 @@ def compare(frame: pd.DataFrame) -> pd.DataFrame:
         gained = {"column": "difference in test P@1, points", "form": "+.1%"}
         rows += [row | gained | {"mean": gain.value, "half": gain.half}]
     return pd.DataFrame(rows)
-
-
-COLOURS = (BLUE, ORANGE, GREEN, RED), (SKY, PURPLE, GREY, "black")  # of the training and of the test classes
 
 
 def draw(toys: Mapping[str, Toy]) -> Figure:

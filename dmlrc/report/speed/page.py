@@ -19,6 +19,7 @@ FITTED = {
 """What grows by a power, and what it is called; a study gets shorter with its workers."""
 LIBRARY = "pytorch-metric-learning"
 """In the names of the peers that are its."""
+_LABELS = {loss: note.label for note in OTHERS.values() for loss in note.losses}
 
 
 def peers(file: str = "peers") -> pd.DataFrame:
@@ -36,7 +37,6 @@ def on_a_gpu() -> pd.DataFrame:
     return peers("peers-gpu")
 
 
-_LABELS = {loss: note.label for note in OTHERS.values() for loss in note.losses}
 _LABELS |= {name: method.label for name, method in SHOWN.items()}
 
 
