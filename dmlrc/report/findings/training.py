@@ -134,10 +134,7 @@ def snr_regulariser(margin: float = 0.2, weight: float = 0.005) -> pd.DataFrame:
     is there to keep at 0.
     """
     embeddings, labels, _ = made_batch(classes=56)
-    labels = labels.sort().values
-    same = (labels[:, None] == labels) & ~torch.eye(len(labels), dtype=torch.bool)
-    anchors, positives = same.nonzero(as_tuple=True)
-    negatives = torch.searchsorted(labels, labels[anchors], right=True) % len(labels)  # what follows the class
+    anchors, positives, negatives = _triplets(labels.sort().values)
     diagonal = torch.full((embeddings.shape[1],), embeddings.shape[1] ** -0.5, dtype=torch.float64)
 
     def loss(x: Tensor, factor: float) -> Tensor:
@@ -150,6 +147,13 @@ def snr_regulariser(margin: float = 0.2, weight: float = 0.005) -> pd.DataFrame:
         value, gradient = value_and_gradient(lambda x, f=factor: loss(x, f), embeddings)
         rows[name] = {"loss": value, "gradient": float(gradient.norm()), "drift": float((gradient @ diagonal).norm())}
     return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def _triplets(labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Each positive pair with the image that follows its class, or the first one."""
+    same = (labels[:, None] == labels) & ~torch.eye(len(labels), dtype=torch.bool)
+    anchors, positives = same.nonzero(as_tuple=True)
+    return anchors, positives, torch.searchsorted(labels, labels[anchors], right=True) % len(labels)
 
 
 # SoftTriple; centres (D, C, K)

@@ -8,6 +8,11 @@ import pandas as pd
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import choosing, labels, prose, published, tables
 
+BELOW = {
+    f"{setting}.{metric}": (metric, setting) for setting in tables.SETTINGS for metric in ("map_at_r", "precision_at_1")
+}
+"""In what a model may be below the untouched features, for `labels.below_untrained`."""
+
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on, a study by its data set; scores in points of concatenated MAP@R."""
@@ -40,11 +45,7 @@ def _of_study(study: StudyRecords, paper: Mapping[str, pd.DataFrame]) -> dict[st
     deciding = tables.by_method(frame).drop(index=PRETRAINED, errors="ignore")
     behind = tables.marks(deciding.reset_index()).eq("").to_numpy()
     tests = [tables.rank_agreement(frame, each) for each in paper.values()]
-    below = {  # in what a model may be below the untouched features
-        f"below.{setting}.{metric}": float(labels.below_untrained(study, metric, setting)[0])
-        for setting in tables.SETTINGS
-        for metric in ("map_at_r", "precision_at_1")
-    }
+    below = {f"below.{name}": float(labels.below_untrained(study, *which)[0]) for name, which in BELOW.items()}
     return below | {
         "losses": float(len(deciding)),
         "may_be_best": float((~behind).sum()),
