@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +17,7 @@ from dmlrc.studies.adapted import FIRST_RUNS
 
 METRIC_LABELS = {
     "precision_at_1": "P@1",
-    "recall_at_1": "R@1",
-    "recall_at_2": "R@2",
-    "recall_at_4": "R@4",
-    "recall_at_8": "R@8",
+    **{f"recall_at_{k}": f"R@{k}" for k in (1, 2, 4, 8)},
     "r_precision": "R-precision",
     "map_at_r": "MAP@R",
     "map_at_c": "mAP@C",
@@ -39,17 +37,14 @@ PARAMETER_LABELS = {
     "weight_length": "length of class weights at the start",
     "proxy_std": "SD of proxies at the start",
     "softmax_scale": "scale",
-    "num_bins": "bins",
-    "n_bins": "bins",
-    "regularizer_weight": "weight of the regulariser",
-    "reg_weight": "weight of the regulariser",
+    **dict.fromkeys(("num_bins", "n_bins"), "bins"),
+    **dict.fromkeys(("regularizer_weight", "reg_weight"), "weight of the regulariser"),
     "l2_weight": "weight of the norms",
     "angular_weight": "weight of the angles",
     "alpha": "α",
     "beta": "β",
     "gamma": "γ",
-    "base": "λ",
-    "la": "λ",
+    **dict.fromkeys(("base", "la"), "λ"),
     "epsilon": "ε",
     "m": "margin",
     "centers_per_class": "centres a class",
@@ -104,7 +99,6 @@ _AS_PRINTED = {
     "optimizer": {"rmsprop": "RMSprop", "adam": "Adam", "sgd": "SGD", "adamw": "AdamW"},
     **dict.fromkeys(("metrics", "val_metrics"), METRIC_LABELS | {"jsd": "JSD"}),
 }
-_RATES = ("lr", "new_lr", "weight_decay", "loss_weight_decay")
 _NONE = {
     "iterations_per_epoch": "one pass",
     "new_lr": "as the network",
@@ -188,7 +182,7 @@ def setting(name: str, value) -> str:
     words = _AS_PRINTED.get(name, {})
     if isinstance(value, (list, tuple)) and words:
         return setting_text([words.get(each, each) for each in value])
-    if name in _RATES and isinstance(value, float) and 0 < value < 0.01:
+    if name in ("lr", "new_lr", "weight_decay", "loss_weight_decay") and isinstance(value, float) and 0 < value < 0.01:
         return rate(value)
     return words.get(value, setting_text(value)) if isinstance(value, str) else setting_text(value)
 
@@ -236,9 +230,8 @@ def signs(cells: pd.DataFrame) -> str:
     >>> signs(pd.DataFrame({"a": ["1.0 ↓", "2.0"], "b": ["", 3]}))
     '↓: the mean is lower than that of the trunk without any training.'
     """
-    texts = [str(cell) for cell in cells.to_numpy().ravel()]
-    found = [sign for sign in SIGNS if any(sign in text for text in texts)]
-    return " ".join(f"{sign}: {SIGNS[sign]}." for sign in found)
+    texts = " ".join(map(str, cells.to_numpy().ravel()))
+    return " ".join(f"{sign}: {meaning}." for sign, meaning in SIGNS.items() if sign in texts)
 
 
 def ties(frame: pd.DataFrame) -> str:
@@ -383,12 +376,11 @@ def _cut(records: StudyRecords) -> str:
 
 
 def count_of_runs(records: StudyRecords) -> str:
-    budget, searches = records.meta["budget"], records.meta.get("repetitions", 1)
-    if not budget["reruns"]:
-        return f"n = {counted(budget['trials'], 'trial')}"
-    if searches > 1:
-        return f"n = {searches * budget['reruns']} reruns ({searches} searches, {budget['reruns']} reruns each)"
-    return f"n = {counted(budget['reruns'], 'rerun')}"
+    trials, reruns = (records.meta["budget"][what] for what in ("trials", "reruns"))
+    searches = records.meta.get("repetitions", 1)
+    if searches > 1 and reruns:
+        return f"n = {searches * reruns} reruns ({searches} searches, {reruns} reruns each)"
+    return f"n = {counted(reruns, 'rerun') if reruns else counted(trials, 'trial')}"
 
 
 def caveats(edition: Sequence[StudyRecords]) -> str:
@@ -442,10 +434,8 @@ def below_untrained(records: StudyRecords, metric: str, setting: str = "concaten
     (0, 0) where the trunk or all methods are missing.
     """
     rows = by_method(accuracy(records), metric, setting)
-    if PRETRAINED not in rows.index:
-        return 0, 0
-    trunk, trained = rows["mean"][PRETRAINED], rows["mean"].drop(PRETRAINED)
-    return int((trained < trunk).sum()), len(trained)
+    trained = rows["mean"].drop(PRETRAINED, errors="ignore")
+    return (int((trained < rows["mean"][PRETRAINED]).sum()), len(trained)) if PRETRAINED in rows.index else (0, 0)
 
 
 def counted(number: int, noun: str) -> str:
@@ -504,11 +494,7 @@ def each(values: Mapping, text: Callable[..., str]) -> str:
     return ", ".join(f"{titles.in_label(name)} {text(value)}" for name, value in values.items())
 
 
-def one_digit(value: float) -> str:
-    """A fraction in percent, as papers print R@1."""
-    return percent(value, digits=1)
-
-
-def whole(value: float) -> str:
-    """A gain in whole percent."""
-    return signed(value, digits=0)
+one_digit = partial(percent, digits=1)
+"""A fraction in percent, as papers print R@1."""
+whole = partial(signed, digits=0)
+"""A gain in whole percent."""

@@ -14,7 +14,6 @@ import pandas as pd
 
 from dmlrc import papers
 from dmlrc.data.splits import Splits, halves
-from dmlrc.errors import MissingDataError
 from dmlrc.methods import Float, Int, Method
 from dmlrc.papers import musgrave2020
 from dmlrc.records import PRETRAINED, StudyRecords
@@ -28,14 +27,12 @@ METHODS: Methods = MappingProxyType({method.name: method for method in musgrave2
 """The rows of the results tables. What shows rows of a reader's own too takes them as `methods`: `METHODS | own`."""
 NEWER = 1 + max(METHODS[name].year for name in CLASSICS)
 """The first year of a trend without the two classics, which lie ten years before all others and lead the line."""
-
-RERUN = ["repetition", "number"]
-"""What tells the reruns of a method apart."""
 NO_RESULT = ("diverged", "failed")
 """The states of trials and reruns that came to nothing: a NaN in training or on the test images, or an error."""
 MOST_CUT_OFF = 0.05
 """Of a method's runs at most this share may end at the limit of epochs, as preregistered."""
 RUN = ["method", "repetition", "number", "fold"]
+"""What tells runs apart; without the fold, trials or reruns."""
 OURS_ALONE = ("train_from", "lr_decay")
 """Settings that only protocols of our own studies use."""
 
@@ -170,7 +167,7 @@ def cost(records: StudyRecords) -> pd.DataFrame:
     Seconds and steps are summed over the folds; of folds that train side by side each has its share of the seconds.
     """
     reruns = records.runs[records.runs["kind"] == "rerun"]
-    each = reruns.groupby(["method", *RERUN]).agg(seconds=("seconds", "sum"), steps=("steps", "sum"))
+    each = reruns.groupby(RUN[:3]).agg(seconds=("seconds", "sum"), steps=("steps", "sum"))
     table = each.groupby("method").mean()
     searches = records.trials.groupby(["method", "repetition"])["seconds"].sum()
     table.insert(0, "search_seconds", searches.groupby("method").mean())
@@ -189,13 +186,13 @@ def spread(frame: pd.DataFrame, setting: str = "concatenated", metric: str = "ma
     return found | ({} if means.empty else {"best_method": means.idxmax(), "worst_method": means.idxmin()})
 
 
-def improvement(frame: pd.DataFrame, baseline: str, metric: str = "precision_at_1") -> pd.Series:
-    """Mean relative improvement of the newer methods over a baseline, by setting: 0.02 is 2 % better.
+def improvement(frame: pd.DataFrame, baseline: str) -> pd.Series:
+    """Mean relative improvement in P@1 of the newer methods over a baseline, by setting: 0.02 is 2 % better.
 
     frame: `accuracy` or one data set of `published.results`. baseline: one of `CLASSICS`; all methods but these two
     are newer. Fig. 5 of the Reality Check. A setting without the baseline is NaN.
     """
-    rows = frame[(frame["metric"] == metric) & (frame["method"] != PRETRAINED)]
+    rows = frame[(frame["metric"] == "precision_at_1") & (frame["method"] != PRETRAINED)]
     means = rows.pivot(index="method", columns="setting", values="mean").reindex(columns=list(SETTINGS))
     if baseline not in means.index:
         return pd.Series(np.nan, index=list(SETTINGS))
@@ -268,16 +265,12 @@ def mean_of(frame: pd.DataFrame, method: str, metric: str = "precision_at_1") ->
     return float(by_method(frame, metric)["mean"].get(method, np.nan))
 
 
-def measured_by_year(
-    frame: pd.DataFrame,
-    setting: str = "concatenated",
-    metric: str = "precision_at_1",
-    methods: Methods = METHODS,
-) -> pd.DataFrame:
-    """The year and accuracy of every method in a table of results: method, year, value. frame: as in `spread`."""
-    rows = frame[(frame["setting"] == setting) & (frame["metric"] == metric) & frame["method"].isin(methods)]
+def measured_by_year(frame: pd.DataFrame, methods: Methods = METHODS) -> pd.DataFrame:
+    """The year and P@1 of every method in a table of results: method, year, value. frame: as in `spread`."""
+    rows = by_method(frame, "precision_at_1").reset_index()
+    rows = rows[rows["method"].isin(methods)].reset_index(drop=True)
     years = rows["method"].map(lambda name: methods[name].year)
-    return pd.DataFrame({"method": rows["method"], "year": years, "value": rows["mean"]}).reset_index(drop=True)
+    return pd.DataFrame({"method": rows["method"], "year": years, "value": rows["mean"]})
 
 
 def rank_agreement(ours: pd.DataFrame, theirs: pd.DataFrame) -> dict[str, float]:
@@ -290,8 +283,7 @@ def best_so_far(records: StudyRecords) -> pd.DataFrame:
     """Our searches: method, repetition, trial (from 1), best validation MAP@R after it."""
     trials = records.trials.sort_values(["method", "repetition", "trial"])
     best = trials.groupby(["method", "repetition"])["value"].transform(lambda values: values.cummax().ffill())
-    table = trials[["method", "repetition"]].assign(trial=trials["trial"] + 1, best=best)
-    return table.reset_index(drop=True)
+    return trials[["method", "repetition"]].assign(trial=trials["trial"] + 1, best=best).reset_index(drop=True)
 
 
 def trials_to_reach(traces: pd.DataFrame, share: float = 0.99) -> pd.Series:
@@ -415,9 +407,7 @@ def rates(protocol: str) -> pd.DataFrame:
         is_search = study.kind == "rates" and all(method.level is None for method in study.methods)
         if not is_search or study.protocol.name != protocol:
             continue
-        try:
-            trials = records.load(study.name)
-        except MissingDataError:
+        if (trials := records.find(study.name)) is None:
             continue
         chosen = studies.STUDIES[study.parent].effective_protocol
         rules = [(run.patience, run.max_epochs) for run in (study.effective_protocol, chosen)]
@@ -440,7 +430,7 @@ def replay(records: StudyRecords, patience: int, max_epochs: int) -> pd.Series:
     runs = {key: _stopped(curve, patience * length, max_epochs * length) for key, curve in curves.groupby(RUN)}
     frame = pd.DataFrame.from_dict(runs, orient="index", columns=["value", "steps"])
     frame.index = pd.MultiIndex.from_tuples(frame.index, names=RUN)
-    best = frame["value"].groupby(["method", *RERUN]).mean().groupby("method").max()
+    best = frame["value"].groupby(RUN[:3]).mean().groupby("method").max()
     return pd.concat([best, pd.Series({"mean": best.mean(), "steps": frame["steps"].mean()})])
 
 

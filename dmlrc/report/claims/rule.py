@@ -114,7 +114,7 @@ def evaluate(
         return Judgement(NOT_RUN, str(error))
     used = claim.records(evidence)
     frames = [frame[frame["row"].isin(claim.rows)] if claim.rows else frame for frame in map(lower, used)]
-    start, trunk, rows = np.sum([(0, 0, 0), *([] if claim.trunk_alone else map(_counted, frames))], axis=0)
+    start, trunk, rows = np.sum([(0, 0, 0), *([] if claim.trunk_alone else map(_counted, frames))], axis=0).tolist()
     ends = [frame.loc[[frame["value"].idxmin(), frame["value"].idxmax()], "start"] for frame in frames if len(frame)]
     end_below = claim.is_range and any(map(any, ends))  # the highest or the lowest of its rows is worse than its start
     full = all(map(is_full, used))

@@ -259,7 +259,8 @@ def _families(records: StudyRecords, level: str | None = None) -> pd.Series:
     Without those that end below an untrained layer of their size.
     """
     means = significance.scores(records, METRIC, "separated").groupby("method")["value"].mean()
-    low = lower_than_untrained(records).query("start and setting == 'separated'").index.get_level_values("method")
+    lower = lower_than_untrained(records).reset_index()
+    low = set(lower["method"][lower["start"] & (lower["setting"] == "separated")])
     losses = _losses(records, level)
     alike = _of_one_size(records, [method for method in means.index if method in losses and method not in low])
     scores = {

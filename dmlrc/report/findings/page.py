@@ -91,7 +91,8 @@ def cells(made: pd.DataFrame, shape: Shape, formats: Mapping) -> pd.DataFrame:
     for column, head in shape.columns.items():
         percent = partial(labels.percent, digits=shape.digits)
         as_text = percent if column in shape.percent else kinds.get(made[column].dtype.kind, str)
-        text[head] = made[column].map(as_text).replace({"": "–", "nan": "–"})
+        texts = made[column].map(as_text)
+        text[head] = texts if as_text is str else texts.replace({"": "–", "nan": "–"})
     printed = pd.DataFrame(text)
     name = shape.index or " x ".join(shape.rows)
     return printed.rename_axis(name) if name else printed
