@@ -73,8 +73,8 @@ def _with_search(frame: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
     for (setting, metric), runs in scores.groupby(["setting", "metric"], sort=False):
         told = summary(runs[["method", "repetition", "rerun", "value"]])
         halves = {"ci95": (told["high"] - told["low"]) / 2, "seed_ci95": (told["seed_high"] - told["seed_low"]) / 2}
-        part = told[["mean", "rank_low", "rank_high", "among_best"]].assign(**halves, setting=setting, metric=metric)
-        parts.append(part.reset_index())
+        part = pd.DataFrame({**halves, **told[["mean", "rank_low", "rank_high", "among_best"]]})
+        parts.append(part.assign(setting=setting, metric=metric).reset_index())
     keys = ["method", "setting", "metric"]
     merged = frame.drop(columns=["mean", "ci95"]).merge(pd.concat(parts), on=keys, how="left")
     return merged.assign(mean=merged["mean"].fillna(frame["mean"]))  # of the pretrained row, which nothing varies
