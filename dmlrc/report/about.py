@@ -63,9 +63,12 @@ def _belongs(study: Study, chapter: str) -> bool:
 def row(records: StudyRecords) -> dict[str, str]:
     """What a study's numbers were made of, as text."""
     meta, where = records.meta, records.meta["environment"]
-    data = meta["data"]
+    data, apart = meta["data"], meta["kind"] == "experiment" and meta["experiment"] not in titles.RATES
+    experiment = (
+        titles.experiment(meta["experiment"], meta["protocol"]["paper"]) if apart else ""
+    )  # of one title several
     return {
-        "shown as": _shown_as(records),
+        "shown as": titles.title(records.name) + (f": {experiment}" if apart else ""),
         "data": f"{labels.dataset(records)}: {data['images']:,} images, {data['classes']:,} classes"
         + (", in random order" if meta["class_order"] == "random" else ""),
         "protocol": f"{meta['protocol']['name']}: {labels.trunk(meta['protocol'])}",
@@ -76,14 +79,6 @@ def row(records: StudyRecords) -> dict[str, str]:
         "machine": f"{made(records, 'processor')}, {labels.counted(where['cores'], 'core')}, {made(records, 'device')}",
         "with": ", ".join(f"{name} {version}" for name, version in packages(records).items()),
     }
-
-
-def _shown_as(records: StudyRecords) -> str:
-    """The title of a study, with the experiment where several of one data set would have the same."""
-    title, meta = titles.title(records.name), records.meta
-    if meta["kind"] != "experiment" or meta["experiment"] in titles.RATES:
-        return title
-    return f"{title}: {titles.experiment(meta['experiment'], meta['protocol']['paper'])}"
 
 
 def packages(records: StudyRecords) -> dict[str, str]:

@@ -63,15 +63,9 @@ def _rows(study: str, experiment: str, records: StudyRecords, ranked: StudyRecor
     rows = rows[rows["method"].isin(records.scores["method"].unique())]
     paper = records.meta["protocol"]["paper"]
     luck = SEARCH_AND_SEED if records.searches > 1 else SEARCHED_ONCE if len(records.trials) else SEED
-    return rows.assign(
-        luck=luck,
-        record=records.name,
-        study=study,
-        experiment=experiment,
-        paper=paper,
-        label=rows["method"].map(_labels(records, known_methods(paper))),
-        cut_off=rows["method"].map(tables.cut_off(records)),
-    )
+    places = {"luck": luck, "record": records.name, "study": study, "experiment": experiment, "paper": paper}
+    names = rows["method"].map(_labels(records, known_methods(paper)))
+    return rows.assign(**places, label=names, cut_off=rows["method"].map(tables.cut_off(records)))
 
 
 def _labels(records: StudyRecords, known: Mapping[str, Method]) -> dict[str, str]:

@@ -81,13 +81,17 @@ def span(low: float, high: float) -> str:
 
 
 def _of_study(study: StudyRecords, edition: Sequence[StudyRecords]) -> dict[str, float]:
-    """What the page says of one study: scores are of concatenated MAP@R but where a name says otherwise."""
+    """What the page says of one study: scores are of concatenated MAP@R but where a name says otherwise.
+
+    split: how much higher P@1 is with a random order of the classes than with the default one.
+    """
     compared = significance.compare(study, edition)
     means = tables.accuracy(study).query("metric == 'map_at_r' and method in @tables.METHODS")
     means = means.pivot(index="method", columns="setting", values="mean")
     newer = after2019.against_the_fourteen(after2019.beside([study])[study.name])
     below, of = labels.below_untrained(study, "map_at_r", "separated")
-    levels = parts.levelled(study)
+    levels, orders = parts.levelled(study), oi.every_order(study.name)
+    orders = orders[(orders["metric"] == "precision_at_1") & (orders["what"] == "trained")].set_index("order")["score"]
     return {
         "range": 100 * float(np.ptp(means["concatenated"])),
         "joined": 100 * float((means["concatenated"] - means["separated"]).mean()),
@@ -96,16 +100,9 @@ def _of_study(study: StudyRecords, edition: Sequence[StudyRecords]) -> dict[str,
         "visible": 100 * significance.visible(compared),
         "tuned_away": 100 * (1 - levels["search"] / levels["1"]),
         "trials": float(tables.trials_to_reach(tables.best_so_far(study)).median()),
-        "split": _random_split(study.name),
+        "split": 100 * float(orders.drop("default", errors="ignore").mean() - orders.get("default", np.nan)),
         "after2019": float(newer["n"]),
         "after2019_lead": 100 * (newer["best"] - newer["fourteen"]),
         "below_alone": float(below),
         "losses": float(of),
     }
-
-
-def _random_split(study: str) -> float:
-    """How much higher P@1 is with a random order of the classes than with the default one, mean, in points, or NaN."""
-    found = oi.every_order(study)
-    scores = found[(found["metric"] == "precision_at_1") & (found["what"] == "trained")].set_index("order")["score"]
-    return 100 * float(scores.drop("default", errors="ignore").mean() - scores.get("default", np.nan))

@@ -59,23 +59,18 @@ def spread(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     trunks |= {each.name: each.meta["protocol"] for each in edition}
     rows = {}
     for name, frame in results(edition).items():
-        apart = tables.spread(frame)
+        apart, untrained = tables.spread(frame), tables.mean_of(frame, PRETRAINED, "map_at_r")
+        score = {end: labels.percent(apart[end]) + labels.below(apart[end], untrained) for end in ("best", "worst")}
         gains = {baseline: tables.improvement(frame, baseline)["concatenated"] for baseline in tables.CLASSICS}
         rows[name] = {
             **{f"over {baseline}": labels.signed(gain) for baseline, gain in gains.items()},
             "range": labels.percent(apart["range"]),
-            **{end: _end(frame, apart, end) for end in ("best", "worst")},
+            **{end: score[end] + f" {labels.method_label(apart.get(f'{end}_method', ''))}" for end in score},
             "others tied with it": str((tables.marks(tables.deciding(frame)) == "tie").sum()),
-            "untrained trunk": labels.percent(tables.mean_of(frame, PRETRAINED, "map_at_r")) or "–",
+            "untrained trunk": labels.percent(untrained) or "–",
             "trunk": labels.trunk(trunks[name]),
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Results of")
-
-
-def _end(frame: pd.DataFrame, apart: Mapping, end: str) -> str:
-    """The best or the worst method with its MAP@R, with a sign where that is lower than the untrained trunk's."""
-    sign = labels.below(apart[end], tables.mean_of(frame, PRETRAINED, "map_at_r"))
-    return f"{labels.percent(apart[end])}{sign} {labels.method_label(apart.get(f'{end}_method', ''))}"
 
 
 def claimed_cells(gains: pd.DataFrame, baseline: str) -> pd.DataFrame:

@@ -97,7 +97,8 @@ def compare_layouts(own: ByStudy, equal: ByStudy) -> pd.DataFrame:
             frame = common.ours({name: source[name]}, _by_loss)
             frame, trunk = frame[frame["method"] != PRETRAINED], frame[frame["method"] == PRETRAINED]
             if len(part := frame[frame["value"] == level] if len(frame) else frame):
-                blocks.append(common.under(pd.concat([part, trunk]), name, _layout(level) if level else "its own"))
+                layout = " x ".join(reversed(level.split("x")))  # classes x images, as in the rest of the book
+                blocks.append(common.under(pd.concat([part, trunk]), name, layout or "its own"))
     scores = common.compared(pd.concat(blocks))
     order = [*sorted({*scores["method"]} - {PRETRAINED}), PRETRAINED]
     return scores.assign(row=common.in_order(scores["method"], order, zhai_label))
@@ -106,11 +107,6 @@ def compare_layouts(own: ByStudy, equal: ByStudy) -> pd.DataFrame:
 def _by_loss(records: StudyRecords) -> pd.DataFrame:
     frame = common.over_seeds(records, R1, "separated")
     return frame.assign(method=frame["row"])
-
-
-def _layout(level: str) -> str:
-    """As in the rest of the book, classes x images; the paper and the levels of the studies have it the other way."""
-    return " x ".join(reversed(level.split("x")))
 
 
 # Table 4: samples per class
