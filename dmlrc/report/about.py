@@ -63,12 +63,11 @@ def _belongs(study: Study, chapter: str) -> bool:
 def row(records: StudyRecords) -> dict[str, str]:
     """What a study's numbers were made of, as text."""
     meta, where = records.meta, records.meta["environment"]
-    data, apart = meta["data"], meta["kind"] == "experiment" and meta["experiment"] not in titles.RATES
-    experiment = (
-        titles.experiment(meta["experiment"], meta["protocol"]["paper"]) if apart else ""
-    )  # of one title several
+    data, shown = meta["data"], titles.title(records.name)
+    if meta["kind"] == "experiment" and meta["experiment"] not in titles.RATES:  # several would have one title
+        shown += f": {titles.experiment(meta['experiment'], meta['protocol']['paper'])}"
     return {
-        "shown as": titles.title(records.name) + (f": {experiment}" if apart else ""),
+        "shown as": shown,
         "data": f"{labels.dataset(records)}: {data['images']:,} images, {data['classes']:,} classes"
         + (", in random order" if meta["class_order"] == "random" else ""),
         "protocol": f"{meta['protocol']['name']}: {labels.trunk(meta['protocol'])}",
