@@ -10,31 +10,17 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 
-from dmlrc.papers import roth2020
+from dmlrc.papers import musgrave2020, roth2020
 
 METRICS = {"P@1": "precision_at_1", "R@1": "precision_at_1", "RP": "r_precision", "MAP@R": "map_at_r", "NMI": "nmi"}
 """The papers' names of the metrics; R@1 and P@1 are one number."""
 
-METHODS = {
+METHODS = {method.label: method.name for method in musgrave2020.METHODS} | {
     "Pretrained": "pretrained",
-    "Contrastive": "contrastive",
-    "Triplet": "triplet",
-    "NTXent": "ntxent",
-    "ProxyNCA": "proxy_nca",
-    "Margin": "margin",
-    "Margin / class": "margin_per_class",
-    "N. Softmax": "normalized_softmax",
     "Normalized Softmax": "normalized_softmax",
-    "CosFace": "cosface",
-    "ArcFace": "arcface",
-    "FastAP": "fast_ap",
-    "SNR": "snr",
     "SNR Contrastive": "snr",
-    "MS": "multi_similarity",
     "Multi Similarity": "multi_similarity",
-    "MS+Miner": "multi_similarity_miner",
     "Multi Similarity + Miner": "multi_similarity_miner",
-    "SoftTriple": "soft_triple",
 }
 """The Reality Check's names of the methods; its tables, its list of optima and its plots do not agree on them."""
 
