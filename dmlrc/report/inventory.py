@@ -107,18 +107,13 @@ def other_machines() -> pd.DataFrame:
 
 def other_machines_cells() -> pd.DataFrame:
     """`other_machines` as cells: a row a trial, validation MAP@R in percent, and the difference in points."""
-    cells = [
-        {
-            "study": row.study,
-            "loss": labels.method_label(row.method),
-            "repetition": str(row.repetition + 1),
-            row.recorded_on: labels.percent(row.recorded, digits=3),
-            row.again_on: labels.percent(row.again, digits=3),
-            "difference": f"{100 * row.difference:+.4f}",
-            "same checkpoint": f"{row.same_checkpoints} of {row.folds} folds",
-        }
-        for row in other_machines().itertuples()
-    ]
+    cells = []
+    for row in other_machines().itertuples():
+        cell = {"study": row.study, "loss": labels.method_label(row.method), "repetition": str(row.repetition + 1)}
+        scores = {row.recorded_on: row.recorded, row.again_on: row.again}
+        cell |= {machine: labels.percent(score, digits=3) for machine, score in scores.items()}
+        same = f"{row.same_checkpoints} of {row.folds} folds"
+        cells.append(cell | {"difference": f"{100 * row.difference:+.4f}", "same checkpoint": same})
     return pd.DataFrame(cells).fillna("–").set_index("study").rename_axis("Study")
 
 

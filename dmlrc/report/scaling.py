@@ -97,7 +97,8 @@ def lost(played: pd.DataFrame) -> pd.DataFrame:
         half = half_width(difference) if proposals > 1 else float("nan")
         rows[count, proposals] = short, difference.mean(), half, share, len(part)
     columns = ["short", "lost", "ci95", "lost_share", "searches"]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis(["trials", "at a time"])
+    index = pd.MultiIndex.from_tuples(rows, names=["trials", "at a time"])
+    return pd.DataFrame(list(rows.values()), index, columns)
 
 
 def lost_cells(table: pd.DataFrame) -> pd.DataFrame:

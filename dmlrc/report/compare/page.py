@@ -74,18 +74,13 @@ def show(recorded: StudyRecords, methods: Sequence[Method]) -> dict[str, float |
     cost = measures.cost_and_accuracy(compared, recorded)
     if len(cost):
         drawing = drawn.cost(title, cost, known)
-        publish.figure(
-            "fork-cost",
-            drawing,
-            f"Concatenated MAP@R with its 95 % interval against the steps and the seconds of a rerun. Pale: "
-            f"methods that can be told from the best. {caption}",
-            "Accuracy with its interval against training steps, and against seconds.",
+        message = "Accuracy with its interval against training steps, and against seconds."
+        heading = (
+            "Concatenated MAP@R with its 95 % interval against the steps and the seconds of a rerun. Pale: methods"
         )
-    publish.table(
-        "fork-sensitivity",
-        musgrave.sensitivity(recorded, known).rename_axis("Method"),
-        f"How much depends on the hyperparameters: validation MAP@R of the trials, %. {caption}",
-    )
+        publish.figure("fork-cost", drawing, f"{heading} that can be told from the best. {caption}", message)
+    heading = f"How much depends on the hyperparameters: validation MAP@R of the trials, %. {caption}"
+    publish.table("fork-sensitivity", musgrave.sensitivity(recorded, known).rename_axis("Method"), heading)
     trend(title, recorded, accuracy, known)
     runs = pd.DataFrame({recorded.name: about.row(recorded)}).rename_axis("What was run")
     publish.table("fork-runs", runs, "What the numbers were made of.", wrap=True)
@@ -114,13 +109,9 @@ def trend(title: str, recorded: StudyRecords, accuracy: pd.DataFrame, known: Map
             figures.claimed_over_the_years(headline, paper),
             figures.measured_over_the_years({title: measured}, {title: tables.mean_of(accuracy, PRETRAINED)}, known),
         ]
-        publish.figure(
-            "fork-trend",
-            drawings,
-            "P@1 over the years: what papers claim, and what is measured here, your methods included. "
-            + labels.caption(recorded),
-            _trend_sentence(title, headline, measured),
-        )
+        heading = "P@1 over the years: what papers claim, and what is measured here, your methods included."
+        message = _trend_sentence(title, headline, measured)
+        publish.figure("fork-trend", drawings, f"{heading} {labels.caption(recorded)}", message)
 
 
 def _trend_sentence(title: str, claimed: pd.DataFrame, measured: pd.DataFrame) -> str:
@@ -162,15 +153,11 @@ def against(compared: Comparison, name: str) -> pd.DataFrame:
 def tests(compared: Comparison, name: str, known: Mapping[str, Method]) -> pd.DataFrame:
     """`against` as cells, the best method first."""
     found = against(compared, name)
-    cells = pd.DataFrame(
-        {
-            "points": [number(row.difference, low=row.low, high=row.high, form="+.2%") for row in found.itertuples()],
-            "p (Holm)": found["holm"].map(significance.p_value).to_numpy(),
-            "verdict": [_told(row) for row in found.itertuples()],
-        },
-        index=[labels.method_label(other, known) for other in found.index],
-    )
-    return cells.rename_axis("Against")
+    rows = list(found.itertuples())
+    cells = {"points": [number(row.difference, low=row.low, high=row.high, form="+.2%") for row in rows]}
+    cells |= {"p (Holm)": found["holm"].map(significance.p_value).to_numpy(), "verdict": [_told(row) for row in rows]}
+    names = [labels.method_label(other, known) for other in found.index]
+    return pd.DataFrame(cells, index=pd.Index(names, name="Against"))
 
 
 def _told(row) -> str:

@@ -18,14 +18,8 @@ from dmlrc.report.roth2020 import page
 from dmlrc.report.roth2020.page import FACTORS, REGULARISED, SAMPLERS, roth_label, value_label
 from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, RED
 
-MARKERS = {
-    "margin_12": "o",
-    "triplet_random": "o",
-    "proxy_nca": "o",
-    "multi_similarity": "^",
-    "histogram": "v",
-    "softmax": "s",
-}
+MARKERS = dict.fromkeys(("margin_12", "triplet_random", "proxy_nca"), "o")
+MARKERS |= {"multi_similarity": "^", "histogram": "v", "softmax": "s"}
 """The losses of the sweeps; those of one family are of one colour."""
 CENTRE = {"loc": "center", "frameon": False}
 SYMBOLS = {"pi_intra": "$\\pi_{intra}$", "pi_inter": "$\\pi_{inter}$", "pi_ratio": "$\\pi_{ratio}$", "rho": "$\\rho$"}

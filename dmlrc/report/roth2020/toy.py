@@ -54,25 +54,16 @@ class Variant:
     partner: str | None = None
 
 
+PUSH = {"neg_margin": NEG_MARGIN}
 VARIANTS = {
-    "pairs": Variant("Contrastive, all pairs", "contrastive", {"neg_margin": NEG_MARGIN}),
-    "plain": Variant("Contrastive (D)", "contrastive_distance", {"neg_margin": NEG_MARGIN}),
-    "regularised": Variant(
-        "R-Contrastive (D), p = 0.001",
-        "r_contrastive",
-        {"neg_margin": NEG_MARGIN, "switch_probability": 0.001},
-        "plain",
-    ),
-    "regularised_cub200": Variant(
-        "R-Contrastive (D), p = 0.4",
-        "r_contrastive",
-        {"neg_margin": NEG_MARGIN, "switch_probability": 0.4},
-        "plain",
-    ),
+    "pairs": Variant("Contrastive, all pairs", "contrastive", PUSH),
+    "plain": Variant("Contrastive (D)", "contrastive_distance", PUSH),
+    **{
+        name: Variant(f"R-Contrastive (D), p = {p}", "r_contrastive", {**PUSH, "switch_probability": p}, "plain")
+        for name, p in (("regularised", 0.001), ("regularised_cub200", 0.4))
+    },
     # no distance on the unit circle is above 2, so nothing pulls
-    "script": Variant(
-        "only pushing, as the script", "contrastive", {"neg_margin": NEG_MARGIN, "pos_margin": 2.0}, "pairs"
-    ),
+    "script": Variant("only pushing, as the script", "contrastive", {**PUSH, "pos_margin": 2.0}, "pairs"),
 }
 
 
