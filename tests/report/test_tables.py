@@ -602,6 +602,7 @@ def test_the_numbers_of_the_race_are_those_of_trials_and_runs():
     records = fake_records(trials=3)
     found = race.numbers([records])
     name = records.meta["dataset"]
+    assert (found["published.searches"], found["published.median"]) == (53, 19)
     assert (found[f"{name}.trials"], found[f"{name}.searches"]) == (3, 1)
     assert found[f"{name}.not_on_plateau"] == len(records.runs)  # the made-up runs end at the limit
     assert found[f"{name}.best_values"] == len(page.best_hyperparameters(records))

@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import prose, rates, tables
+from dmlrc.report import prose, published, rates, tables
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on, a study by its data set; trials are those to within 1 % of the last best."""
-    around = rates.of_papers(edition)
+    reached, around = tables.trials_to_reach(published.search_traces()), rates.of_papers(edition)
     inside = float(rates.inside(around).sum())
     of_papers = {"rates_of_papers": float(len(around)), "rates_of_papers.inside": inside}
-    return of_papers | prose.of_each(edition, _of_study)
+    of_papers |= {"published.searches": float(len(reached)), "published.median": float(reached.median())}
+    return of_papers | {"published.tenth": float(reached.quantile(0.9))} | prose.of_each(edition, _of_study)
 
 
 def _of_study(study: StudyRecords) -> dict[str, float | str]:
@@ -34,6 +35,7 @@ def _of_study(study: StudyRecords) -> dict[str, float | str]:
         "least_forgiving": share.idxmin(),
         "most_forgiving": share.idxmax(),
         "least_forgiving.share": share.min(),
+        "most_forgiving.share": share.max(),
     } | _of_rate(study)
 
 
