@@ -63,9 +63,11 @@ def _belongs(study: Study, chapter: str) -> bool:
 def row(records: StudyRecords) -> dict[str, str]:
     """What a study's numbers were made of, as text."""
     meta, where = records.meta, records.meta["environment"]
-    data = meta["data"]
+    data, shown = meta["data"], titles.title(records.name)
+    if meta["kind"] == "experiment" and meta["experiment"] not in titles.RATES:  # several would have one title
+        shown += f": {titles.experiment(meta['experiment'], meta['protocol']['paper'])}"
     return {
-        "shown as": _shown_as(records),
+        "shown as": shown,
         "data": f"{labels.dataset(records)}: {data['images']:,} images, {data['classes']:,} classes"
         + (", in random order" if meta["class_order"] == "random" else ""),
         "protocol": f"{meta['protocol']['name']}: {labels.trunk(meta['protocol'])}",
@@ -76,14 +78,6 @@ def row(records: StudyRecords) -> dict[str, str]:
         "machine": f"{made(records, 'processor')}, {labels.counted(where['cores'], 'core')}, {made(records, 'device')}",
         "with": ", ".join(f"{name} {version}" for name, version in packages(records).items()),
     }
-
-
-def _shown_as(records: StudyRecords) -> str:
-    """The title of a study, with the experiment where several of one data set would have the same."""
-    title, meta = titles.title(records.name), records.meta
-    if meta["kind"] != "experiment" or meta["experiment"] in titles.RATES:
-        return title
-    return f"{title}: {titles.experiment(meta['experiment'], meta['protocol']['paper'])}"
 
 
 def packages(records: StudyRecords) -> dict[str, str]:
@@ -140,10 +134,7 @@ def _budget(records: StudyRecords) -> str:
     search, runs = "no search", f"{labels.counted(budget['reruns'], 'run')} a row"
     if budget["trials"]:
         search = f"{searches} search{'es' * (searches > 1)} of {labels.counted(budget['trials'], 'trial')}"
-        search, runs = search + _together(records), f"{labels.counted(budget['reruns'], 'rerun')} each"
+        most = records.trials["proposals"].max() if len(records.trials) else 1
+        search += f" (up to {most:.0f} at a time)" if most > 1 else ""
+        runs = f"{labels.counted(budget['reruns'], 'rerun')} each"
     return f"{budget['name']}: {search}, {runs}, {labels.counted(folds, 'fold') if folds else 'no folds'}"
-
-
-def _together(records: StudyRecords) -> str:
-    most = records.trials["proposals"].max() if len(records.trials) else 1
-    return f" (up to {most:.0f} at a time)" if most > 1 else ""

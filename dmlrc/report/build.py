@@ -192,14 +192,11 @@ def single_page() -> Path:
         folder = _jupyter_book("singlehtml")
         [page] = (folder / "chapters").glob("*.html")  # its paths are those of a page in the folder above
         target = folder / "index.html"
-        text = _one_folder_up(page.read_text(encoding="utf-8"))
+        text = page.read_text(encoding="utf-8").replace(
+            'href="../../../', 'href="../../'
+        )  # out of the book, to records
         target.write_text(re.sub(r'href="[\w/]+\.html#', 'href="#', text), encoding="utf-8")
     return target
-
-
-def _one_folder_up(page: str) -> str:
-    """A page whose links out of the book, to records, are those of a page in the folder above."""
-    return page.replace('href="../../../', 'href="../../')
 
 
 @contextmanager

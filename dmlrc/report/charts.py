@@ -1,14 +1,18 @@
 """Charts that chapters share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from types import MappingProxyType
 
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
+from dmlrc.records import StudyRecords
 from dmlrc.report import labels, style, svg
+from dmlrc.report.tables import METHODS, Methods
 
 
 def panel(height: float, title: str = "", **settings: object) -> tuple[Figure, Axes]:
@@ -17,6 +21,30 @@ def panel(height: float, title: str = "", **settings: object) -> tuple[Figure, A
     axes[0, 0].set_title(title, fontsize=9)
     axes[0, 0].set(**settings)
     return figure, axes[0, 0]
+
+
+def a_study(draw: Callable[..., Figure]) -> Callable[..., list[Figure]]:
+    """Make of a function that draws a study, from its name and records, one that draws a figure for each of several."""
+
+    @wraps(draw)
+    def drawn(by_study: Mapping[str, StudyRecords], *more: object) -> list[Figure]:
+        return [draw(name, records, *more) for name, records in by_study.items()]
+
+    return drawn
+
+
+def mark(axis: Axes, x: object, y: object, tip: str, *form: str, **look: object) -> None:
+    """Draw a mark or a line (`Axes.plot`) that says what it is when a reader points at it."""
+    [drawn] = axis.plot(x, y, *form, **look)
+    svg.tips(drawn, tip)
+
+
+def legend(
+    figure: Figure, looks: Mapping[str, Mapping[str, object]], loc: str = "lower", ncols: int = 3, **settings: object
+) -> None:
+    """Say outside of the panels, below them or above ("upper"), what looks mean. looks: text -> that of a `Line2D`."""
+    handles = [Line2D([], [], label=text, **look) for text, look in looks.items()]
+    figure.legend(handles=handles, loc=f"outside {loc} center", ncols=ncols, **settings)
 
 
 def forest(axis: Axes, rows: pd.DataFrame, width: float = 1.5, size: float = 6, faint: float = 1) -> None:
@@ -36,8 +64,7 @@ def forest(axis: Axes, rows: pd.DataFrame, width: float = 1.5, size: float = 6, 
         interval = {"color": row.colour, "alpha": faint * row.alpha, "linewidth": width}
         axis.plot([row.low, row.high], [row.place, row.place], **interval)
         look = {"color": row.colour, "alpha": row.alpha, "marker": row.marker, "markersize": size}
-        [dot] = axis.plot(row.value, row.place, **look)
-        svg.tips(dot, row.tip)
+        mark(axis, row.value, row.place, row.tip, **look)
 
 
 def of_methods(title: str, rows: pd.DataFrame, xlabel: str, handles: Sequence[Artist] = (), **look: float) -> Figure:
@@ -49,6 +76,15 @@ def of_methods(title: str, rows: pd.DataFrame, xlabel: str, handles: Sequence[Ar
     axis.set_xlabel(xlabel)
     style.family_legend(figure, names, handles)
     return figure
+
+
+def years(axis: Axes, frame: pd.DataFrame, methods: Methods = METHODS, hollow: bool = False) -> None:
+    """Draw the accuracy of methods over their years with `style.measured_trends`. frame: `tables.measured_by_year`."""
+    style.measured_trends(axis, frame)
+    for row in frame.itertuples():
+        look, tip = style.method_style(row.method), f"{labels.method_label(row.method, methods)}, {row.year}"
+        marks = {"color": look.colour, "markerfacecolor": "white" if hollow else look.colour, "markersize": 5}
+        mark(axis, row.year, 100 * row.value, f"{tip}: {100 * row.value:.1f} %", look.marker, **marks)
 
 
 def curves(

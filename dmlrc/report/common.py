@@ -23,6 +23,8 @@ from dmlrc.studies.adapted import WHOLE_IMAGES
 ByStudy = Mapping[str, StudyRecords | None]
 
 R1 = "precision_at_1"
+PAPER = "the paper"
+NOT_RUN = pd.DataFrame({"ours": ["Not run here yet"], "how to run it": ["see the foot of the page"]}, ["experiment"])
 
 
 def present(by_study: ByStudy) -> dict[str, StudyRecords]:
@@ -102,12 +104,11 @@ def doublings(records: StudyRecords) -> pd.DataFrame:
 
 
 class Ranks(NamedTuple):
+    """Which ranks a row of ours may have, counted from the best, by the luck of seeds; NaN where it has no result."""
+
     low: float
     high: float
     of: int
-
-
-"""Which ranks a row of ours may have, counted from the best, by the luck of seeds; NaN where it has no result."""
 
 
 def ranks(rows: pd.DataFrame, name: str) -> Ranks:
@@ -129,16 +130,12 @@ def metric_label(metric: str) -> str:
 # Tables: ours beside a paper's
 
 
-PAPER = "the paper"
-
-
 def ours(by_study: ByStudy, rows: Callable[[StudyRecords], pd.DataFrame]) -> pd.DataFrame:
     """Rows of every study, told apart by `source`, in a column of its name, and of their `head` if they have one."""
     found = [rows(records).assign(source=name) for name, records in present(by_study).items()]
     frame = pd.concat(found or [pd.DataFrame(columns=["source", "method", "mean", "ci95"])], ignore_index=True)
-    return frame.assign(
-        column=list(zip(frame["source"], frame["head"], strict=True)) if "head" in frame else frame["source"]
-    )
+    heads = list(zip(frame["source"], frame["head"], strict=True)) if "head" in frame else frame["source"]
+    return frame.assign(column=heads)
 
 
 def beside(published: pd.DataFrame, by_study: ByStudy, rows: Callable[[StudyRecords], pd.DataFrame]) -> pd.DataFrame:
@@ -203,21 +200,16 @@ def table(name: str, scores: pd.DataFrame, caption: str, index: str | Sequence[s
 
 
 def figure(
-    name: str,
-    by_study: ByStudy,
-    draw: Callable[[dict[str, StudyRecords]], list[Figure]],
-    caption: str,
-    message: str,
-    folded: str = "",
+    name: str, by_study: ByStudy, draw: Callable[[dict[str, StudyRecords]], list[Figure]], *texts: str, folded: str = ""
 ) -> None:
-    """Publish a figure of the studies around which its experiment was run; of none, that nothing was run."""
+    """Publish a figure of the studies around which its experiment was run; of none, that nothing was run.
+
+    texts: the caption and the message of `publish.figure`.
+    """
     if ran := present(by_study):
-        publish.figure(name, draw(ran), caption, message, folded)
+        publish.figure(name, draw(ran), *texts, folded)
     else:
-        publish.table(name, NOT_RUN, caption)
-
-
-NOT_RUN = pd.DataFrame({"ours": ["Not run here yet"], "how to run it": ["see the foot of the page"]}, ["experiment"])
+        publish.table(name, NOT_RUN, texts[0])
 
 
 # Figures
@@ -277,13 +269,10 @@ def numbers(
     """
     exploratory = {claim.id for claim in claims.CLAIMS if claim.exploratory}
     settled = [each for main in edition for each in judged[main.name].items() if each[1].settled]
-    withdrawn = judged[claims.WITHOUT_RECORDS].values()
-    found: dict[str, float | str] = {
-        "settled": len(settled),
-        "reproduced": sum(each.verdict == claims.REPRODUCED for _, each in settled),
-        "exploratory": sum(name in exploratory for name, _ in settled),
-        "withdrawn": sum(each.verdict == claims.RETRACTED for each in withdrawn),
-    }
+    found: dict[str, float | str] = {"settled": len(settled)}
+    found["reproduced"] = sum(each.verdict == claims.REPRODUCED for _, each in settled)
+    found["exploratory"] = sum(name in exploratory for name, _ in settled)
+    found["withdrawn"] = sum(each.verdict == claims.RETRACTED for each in judged[claims.WITHOUT_RECORDS].values())
     of_studies = [dict(of_study(main.name)) for main in edition]
     for main, own in zip(edition, of_studies, strict=True):
         verdicts = judged[main.name]

@@ -15,6 +15,8 @@ from dmlrc.errors import UsageError
 
 WIDTH = 100
 _SHORT = {r" hours?\b": " h", r" minutes?\b": " min", r" seconds?\b": " s", "hundreds of": "100s of"}
+_TOGETHER = "\N{NO-BREAK SPACE}"
+"""Between a setting and its value, which stay on one line."""
 
 
 def columns(rows: Iterable[Sequence[str]], right: Collection[int] = ()) -> list[str]:
@@ -37,7 +39,9 @@ def tables() -> list[str]:
     rows = [("study", "data set", "budget", "time", "units recorded", "around")]
     for each in heads:
         around = sum(other.parent == each.name for other in known.values())
-        described = (each.name, _dataset(each.dataset), each.budget.name, _time(each), _recorded(each))
+        data = each.dataset  # of a folder the last part alone
+        data = f"folder:{dmlrc.data.folder_name(data)}" if data.startswith("folder:") else data
+        described = (each.name, data, each.budget.name, _time(each), _recorded(each))
         rows.append((*described, f"+{around}" if around else ""))
     return [
         *columns(rows),
@@ -81,10 +85,6 @@ def methods() -> list[str]:
     return [line.replace(_TOGETHER, " ") for line in lines]
 
 
-_TOGETHER = "\N{NO-BREAK SPACE}"
-"""Between a setting and its value, which stay on one line."""
-
-
 def data_sets() -> list[str]:
     """Every data set in a line: its size, what it takes once it is decoded, and whether it is here."""
     rows = [("data set", "images", "classes", "an image", "decoded", "here")]
@@ -123,11 +123,6 @@ def _shape(shape: tuple[int, ...]) -> str:
         return f"{shape[0]} features"
     channels, size, _ = shape
     return f"{size} px, grey" if channels == 1 else f"{size} px"
-
-
-def _dataset(name: str) -> str:
-    """A data set as a list names it: of a folder the last part alone."""
-    return f"folder:{dmlrc.data.folder_name(name)}" if name.startswith("folder:") else name
 
 
 def _time(study: "dmlrc.protocol.Study") -> str:

@@ -24,6 +24,7 @@ from dmlrc.report.statistics import Estimate
 
 ALONE, BLOCK, ALL = "linear embedder alone", "last block too", f"everything ({titles.DATASETS['omniglot']})"
 DATA = (CUB, CARS)
+RANGE, LUCK = "From worst to best", "The same by luck alone"
 
 
 @dataclass(frozen=True)
@@ -140,9 +141,6 @@ def order(title: str, depths: Sequence[Depth]) -> Figure:
     return figure
 
 
-RANGE, LUCK = "From worst to best", "The same by luck alone"
-
-
 def cells(found: Sequence[Depth]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Cells and marks of a row a method, a column a depth, percent; below, what they lie between.
 
@@ -180,8 +178,8 @@ def numbers() -> dict[str, float | str]:
     found: dict[str, float | str] = {}
     for data in DATA:
         by_label = {depth.label: depth for depth in depths(data)}
-        name = studies.get(data).dataset
-        found |= {f"{name}.{key}": value for key, value in _of_step(by_label[ALONE], by_label[BLOCK]).items()}
+        step = _of_step(by_label[ALONE], by_label[BLOCK])
+        found |= {f"{studies.get(data).dataset}.{key}": value for key, value in step.items()}
     for study, rows in rates.of_embedders().groupby("study"):
         shared = rows.loc[rows["rate"] == rows["of_trunk"], "mean"].max()
         found[f"{studies.get(study).dataset}.own_rate"] = 100 * (rows["mean"].max() - shared)

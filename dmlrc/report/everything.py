@@ -63,25 +63,16 @@ def _rows(study: str, experiment: str, records: StudyRecords, ranked: StudyRecor
     rows = rows[rows["method"].isin(records.scores["method"].unique())]
     paper = records.meta["protocol"]["paper"]
     luck = SEARCH_AND_SEED if records.searches > 1 else SEARCHED_ONCE if len(records.trials) else SEED
-    return rows.assign(
-        luck=luck,
-        record=records.name,
-        study=study,
-        experiment=experiment,
-        paper=paper,
-        label=rows["method"].map(_labels(records, known_methods(paper))),
-        cut_off=rows["method"].map(tables.cut_off(records)),
-    )
+    places = {"luck": luck, "record": records.name, "study": study, "experiment": experiment, "paper": paper}
+    names = rows["method"].map(_labels(records, known_methods(paper)))
+    return rows.assign(**places, label=names, cut_off=rows["method"].map(tables.cut_off(records)))
 
 
 def _labels(records: StudyRecords, known: Mapping[str, Method]) -> dict[str, str]:
     """The methods of a study as printed, by name; in a sweep with the level of each."""
     places = records.scores[["method", "row"]].assign(level=common.levels(records)).drop_duplicates()
-    levels = places["level"].astype(object).where(places["level"].notna(), None)
-    return {
-        method: label(row, level, known)
-        for method, row, level in zip(places["method"], places["row"], levels, strict=True)
-    }
+    places["level"] = places["level"].astype(object).where(places["level"].notna(), None)
+    return {each.method: label(each.row, each.level, known) for each in places.itertuples()}
 
 
 def ranks(frame: pd.DataFrame) -> pd.DataFrame:
@@ -131,7 +122,7 @@ def cells(found: pd.DataFrame) -> pd.DataFrame:
     wide = wide.astype(object).fillna("–")
     ranked = found[found["metric"] == METRICS[0]].set_index(keys).reindex(wide.index)
     runs = found.groupby(keys)["n"].max().reindex(wide.index)
-    order = {name: place for place, name in enumerate(dict.fromkeys(found["record"]))}
+    order = {name: place for place, name in enumerate(found["record"].unique())}
     table = pd.DataFrame(
         {
             "MAP@R": wide["map_at_r"].to_numpy(),

@@ -54,6 +54,11 @@ from dmlrc.report.hypotheses import measures as hypotheses
 
 Files = dict[str, str]
 """Path in the folder -> text."""
+SILENT = ("text", "takeaways", "code", "rerun", "remade", "pictures", "record")
+"""What else a chapter shows."""
+_json = partial(json.dumps, ensure_ascii=False)
+MOST = 20
+"""Differences of a file that are listed."""
 
 # Chapters
 
@@ -63,9 +68,8 @@ def chapters(edition: str, only: Collection[str] = ()) -> Files:
 
     only: the files that are wanted, default all; cells that have no part in them are not run.
     """
-    parameters = {"studies": ",".join(editions.names(edition))}
+    parameters, rows = {"studies": ",".join(editions.names(edition))}, ["file,chapter"]
     files: Files = {}
-    rows = []
     for page in build.chapters():
         with recorded(only) as found:
             _run(page, {**parameters, **page.parameters}, {Path(path).stem for path in only})
@@ -73,7 +77,7 @@ def chapters(edition: str, only: Collection[str] = ()) -> Files:
             raise DmlrcError(f"two chapters show {sorted(twice)}")
         files |= found
         rows += [f"{path},{Path(page.name).stem}" for path in found]
-    return files | {"index.csv": "\n".join(["file,chapter", *rows, ""])}
+    return files | {"index.csv": "\n".join([*rows, ""])}
 
 
 def _run(page: build.Page, parameters: Mapping[str, object], only: Collection[str]) -> None:
@@ -113,15 +117,10 @@ def _may_be(text: ast.AST, ids: Collection[str]) -> bool:
 
 def _names(cell: ast.Module, context: type[ast.expr_context]) -> set[str]:
     """The names that a cell reads or sets; what it imports or defines, it sets."""
-    names = {each.id for each in ast.walk(cell) if isinstance(each, ast.Name) and isinstance(each.ctx, context)}
-    if context is ast.Store:
-        names |= {each.name for each in ast.walk(cell) if isinstance(each, ast.FunctionDef)}
-        names |= {each.asname or each.name for each in ast.walk(cell) if isinstance(each, ast.alias)}
-    return names
-
-
-SILENT = ("text", "takeaways", "code", "rerun", "remade", "pictures", "record")
-"""What else a chapter shows."""
+    nodes, sets = list(ast.walk(cell)), context is ast.Store
+    names = {each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, context)}
+    defined = {each.name for each in nodes if sets and isinstance(each, ast.FunctionDef)}
+    return names | defined | {each.asname or each.name for each in nodes if sets and isinstance(each, ast.alias)}
 
 
 @contextmanager
@@ -205,9 +204,6 @@ def drawn(figures: Figure | Sequence[Figure]) -> str:
     return "{\n" + ",\n".join(rows) + "\n}\n"
 
 
-_json = partial(json.dumps, ensure_ascii=False)
-
-
 def _axes(axes: Axes) -> dict:
     title = _text(" ".join(filter(None, (axes.get_title(loc) for loc in ("left", "center", "right")))))
     return {"title": title, "x": _axis(axes.xaxis), "y": _axis(axes.yaxis)}
@@ -260,18 +256,13 @@ def _marks(marks: Marks) -> dict:
     values = {} if marks.get_array() is None else {"values": _numbers(marks.get_array())}
     if isinstance(marks, QuadMesh):
         return values
-    if isinstance(marks, PathCollection):
-        where = {"at": _numbers(marks.get_offsets())}
-    else:
-        where = {"corners": [_numbers(path.vertices) for path in marks.get_paths()]}
-    return where | (values or _look(marks))
+    at = {"at": _numbers(marks.get_offsets())} if isinstance(marks, PathCollection) else {}
+    return (at or {"corners": [_numbers(path.vertices) for path in marks.get_paths()]}) | (values or _look(marks))
 
 
 def _patch(patch: Patch) -> dict:
-    if isinstance(patch, Rectangle):
-        where = {"box": _numbers([*patch.get_xy(), patch.get_width(), patch.get_height()])}
-    elif isinstance(patch, FancyBboxPatch):
-        where = {"box": _numbers(patch.get_bbox().bounds)}
+    if isinstance(patch, Rectangle | FancyBboxPatch):
+        where = {"box": _numbers([patch.get_x(), patch.get_y(), patch.get_width(), patch.get_height()])}
     elif isinstance(patch, FancyArrowPatch):  # its path is in pixels
         where = {"ends": _numbers(patch._posA_posB)}
     elif isinstance(patch, StepPatch):
@@ -321,13 +312,12 @@ def _colours(colours: object) -> str | list[str]:
 
 def _numbers(values: object) -> list:
     """Numbers with six digits, None where there is none."""
-    return _rounded(np.atleast_1d(np.ma.filled(np.ma.asarray(values, dtype=float), np.nan)).tolist())
 
+    def rounded(value: float) -> float | None:
+        return None if np.isnan(value) else float(f"{value:.6g}") + 0.0  # no minus zero
 
-def _rounded(values: list | float) -> list | float | None:
-    if isinstance(values, list):
-        return [_rounded(each) for each in values]
-    return None if np.isnan(values) else float(f"{values:.6g}") + 0.0  # no minus zero
+    known = np.atleast_1d(np.ma.filled(np.ma.asarray(values, dtype=float), np.nan))
+    return np.frompyfunc(rounded, 1, 1)(known).tolist()
 
 
 # Verdicts
@@ -337,25 +327,19 @@ def verdicts(edition: str) -> Files:
     """Every claim and every finding of a hypothesis, by study: number, interval, verdict."""
     columns = ["paper_value", "ours", "low", "high", "n", "below_trunk", "verdict"]
     judged = claims.numbers(claims.judged(editions.load(edition))).set_index("id", append=True)[columns]
-    findings = pd.DataFrame(row for each in hypotheses.judged() for row in _findings(each))
-    findings = findings.set_index(["study", "hypothesis", "what"])
-    return {"verdicts/claims.csv": _csv(judged), "verdicts/hypotheses.csv": _csv(findings)}
-
-
-def _findings(judged: hypotheses.Judged) -> Iterator[dict]:
-    """A row a finding, and one for the whole."""
-    of = {"study": judged.study, "hypothesis": judged.hypothesis}
-    for each in judged.findings:
-        ours, region = each.found, each.region
-        numbers = {"ours": ours.value, "low": ours.low, "high": ours.high, "n": ours.n}
-        yield {**of, "what": each.what, **numbers, "over": region.low, "under": region.high, "verdict": each.verdict}
-    yield {**of, "what": "all", "verdict": judged.verdict}
+    rows = []
+    for each in hypotheses.judged():
+        for one in each.findings:
+            ours, region = one.found, one.region
+            numbers = ours.value, ours.low, ours.high, ours.n, region.low, region.high
+            rows.append((each.study, each.hypothesis, one.what, *numbers, one.verdict))
+        rows.append((each.study, each.hypothesis, "all", *[np.nan] * 6, each.verdict))
+    keys = ["study", "hypothesis", "what"]
+    findings = pd.DataFrame(rows, columns=[*keys, "ours", "low", "high", "n", "over", "under", "verdict"])
+    return {"verdicts/claims.csv": _csv(judged), "verdicts/hypotheses.csv": _csv(findings.set_index(keys))}
 
 
 # Comparison
-
-MOST = 20
-"""Differences of a file that are listed."""
 
 
 def differences(old: Files, new: Files) -> list[str]:
@@ -375,9 +359,11 @@ def differences(old: Files, new: Files) -> list[str]:
 
 
 def _changes(old: dict[str, object], new: dict[str, object]) -> Iterator[str]:
-    for name in [*old, *(name for name in new if name not in old)]:
-        if name not in new or name not in old:
-            yield f"{name}: {f'{old[name]} -> gone' if name in old else f'new, {new[name]}'}"
+    for name in dict.fromkeys([*old, *new]):
+        if name not in old:
+            yield f"{name}: new, {new[name]}"
+        elif name not in new:
+            yield f"{name}: {old[name]} -> gone"
         elif not _equal(old[name], new[name]):
             yield f"{name}: {old[name]} -> {new[name]}"
     if old.keys() == new.keys() and list(old) != list(new):

@@ -10,6 +10,9 @@ from dmlrc.records import StudyRecords
 from dmlrc.report import about, labels, scaling, tables, titles
 from dmlrc.studies import experiments
 
+TOLERANCE = 0.005
+"""How far the validation MAP@R of a unit may lie from that of another processor: half a point, see `other_kernels`."""
+
 
 def provenance(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """Where each methods table's numbers were made: a column a study."""
@@ -60,23 +63,14 @@ def experiments_table(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 def studies_table(studies: Iterable[Study]) -> pd.DataFrame:
     """Studies as `dmlrc study list` shows them, without those around others and those that chose a learning rate."""
     apart = experiments.around()
-    rows = {
-        study.name: {
-            "data set": labels.dataset_label(study.dataset),
-            "protocol": study.protocol.name,
-            "budget": f"{study.budget.name}: {study.budget.trials} trials, {study.budget.reruns} reruns"
-            + (f", {study.repetitions} times" if study.repetitions > 1 else ""),
-            "expected": study.expected,
-            "name": study.name,
-        }
-        for study in studies
-        if study.kind != "rates" and study.name not in apart
-    }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
-
-
-TOLERANCE = 0.005
-"""How far the validation MAP@R of a unit may lie from that of another processor: half a point, see `other_kernels`."""
+    rows = {}
+    for each in (each for each in studies if each.kind != "rates" and each.name not in apart):
+        budget = f"{each.budget.name}: {each.budget.trials} trials, {each.budget.reruns} reruns"
+        budget += f", {each.repetitions} times" if each.repetitions > 1 else ""
+        data = labels.dataset_label(each.dataset)
+        rows[each.name] = data, each.protocol.name, budget, each.expected, each.name
+    columns = ["data set", "protocol", "budget", "expected", "name"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("Study")
 
 
 def other_kernels() -> pd.DataFrame:
@@ -113,18 +107,13 @@ def other_machines() -> pd.DataFrame:
 
 def other_machines_cells() -> pd.DataFrame:
     """`other_machines` as cells: a row a trial, validation MAP@R in percent, and the difference in points."""
-    cells = [
-        {
-            "study": row.study,
-            "loss": labels.method_label(row.method),
-            "repetition": str(row.repetition + 1),
-            row.recorded_on: labels.percent(row.recorded, digits=3),
-            row.again_on: labels.percent(row.again, digits=3),
-            "difference": f"{100 * row.difference:+.4f}",
-            "same checkpoint": f"{row.same_checkpoints} of {row.folds} folds",
-        }
-        for row in other_machines().itertuples()
-    ]
+    cells = []
+    for row in other_machines().itertuples():
+        cell = {"study": row.study, "loss": labels.method_label(row.method), "repetition": str(row.repetition + 1)}
+        scores = {row.recorded_on: row.recorded, row.again_on: row.again}
+        cell |= {machine: labels.percent(score, digits=3) for machine, score in scores.items()}
+        same = f"{row.same_checkpoints} of {row.folds} folds"
+        cells.append(cell | {"difference": f"{100 * row.difference:+.4f}", "same checkpoint": same})
     return pd.DataFrame(cells).fillna("–").set_index("study").rename_axis("Study")
 
 

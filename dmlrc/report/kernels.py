@@ -26,6 +26,8 @@ PRELOADED = [
     "dmlrc.report.committed",
 ]
 """What the chapters import and read; a module that is not there does no harm."""
+_LONGEST = 60
+"""Of the folder of temporary files: the path of a socket in it has 108 bytes at most."""
 
 
 class ForkedKernelManager(AsyncKernelManager):
@@ -49,10 +51,6 @@ class _Forked(LocalProvisioner):
         process.start()
         self.process, self.pid = _Process(process), process.pid
         return self.connection_info
-
-
-_LONGEST = 60
-"""Of the folder of temporary files: the path of a socket in it has 108 bytes at most."""
 
 
 def _kernel(arguments: list[str], cwd: str | None, env: dict[str, str]) -> None:

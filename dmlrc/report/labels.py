@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,21 +12,12 @@ import pandas as pd
 from dmlrc.data import folder_name
 from dmlrc.records import StudyRecords
 from dmlrc.report import editions, titles
-from dmlrc.report.tables import (
-    METHODS,
-    MOST_CUT_OFF,
-    PRETRAINED,
-    Methods,
-    accuracy,
-)
+from dmlrc.report.tables import METHODS, MOST_CUT_OFF, PRETRAINED, Methods, accuracy, by_method
 from dmlrc.studies.adapted import FIRST_RUNS
 
 METRIC_LABELS = {
     "precision_at_1": "P@1",
-    "recall_at_1": "R@1",
-    "recall_at_2": "R@2",
-    "recall_at_4": "R@4",
-    "recall_at_8": "R@8",
+    **{f"recall_at_{k}": f"R@{k}" for k in (1, 2, 4, 8)},
     "r_precision": "R-precision",
     "map_at_r": "MAP@R",
     "map_at_c": "mAP@C",
@@ -35,26 +27,8 @@ METRIC_LABELS = {
 }
 DATASET_LABELS, TRUNK_LABELS = titles.DATASETS, titles.TRUNKS
 paper = titles.paper
-
-
-def prose(name: str) -> str:
-    """A name that a user gave, as Markdown that shows it as it is: in sentences and captions.
-
-    >>> print(prose("a <b> & $c$ `d`"), prose("margin_per_class"))
-    a \\<b\\> \\& \\$c\\$ \\`d\\` margin_per_class
-    """
-    return re.sub(r"[\\`*{}\[\]<>$&|~#!^]|(?<!\w)_|_(?!\w)", r"\\\g<0>", " ".join(name.split()))
-
-
 UNTRAINED = "Untrained trunk"
 """The row of the trunk before any training of ours, which the Reality Check calls *Pretrained*."""
-
-
-def method_label(method: str, methods: Methods = METHODS) -> str:
-    """A method's name as printed; one that is not among `methods` keeps its name."""
-    return UNTRAINED if method == PRETRAINED else methods[method].label if method in methods else method
-
-
 PARAMETER_LABELS = {
     "pos_margin": "margin of positives",
     "neg_margin": "margin of negatives",
@@ -63,17 +37,14 @@ PARAMETER_LABELS = {
     "weight_length": "length of class weights at the start",
     "proxy_std": "SD of proxies at the start",
     "softmax_scale": "scale",
-    "num_bins": "bins",
-    "n_bins": "bins",
-    "regularizer_weight": "weight of the regulariser",
-    "reg_weight": "weight of the regulariser",
+    **dict.fromkeys(("num_bins", "n_bins"), "bins"),
+    **dict.fromkeys(("regularizer_weight", "reg_weight"), "weight of the regulariser"),
     "l2_weight": "weight of the norms",
     "angular_weight": "weight of the angles",
     "alpha": "α",
     "beta": "β",
     "gamma": "γ",
-    "base": "λ",
-    "la": "λ",
+    **dict.fromkeys(("base", "la"), "λ"),
     "epsilon": "ε",
     "m": "margin",
     "centers_per_class": "centres a class",
@@ -83,22 +54,6 @@ PARAMETER_LABELS = {
     "Tn": "temperature of negatives",
 }
 """The hyperparameters as printed, by the symbols of their papers where these have one; others are words already."""
-
-
-def parameter(name: str) -> str:
-    """A hyperparameter as printed; one of a reader's own loss keeps its name.
-
-    >>> parameter("pos_margin"), parameter("temperature")
-    ('margin of positives', 'temperature')
-    """
-    return PARAMETER_LABELS.get(name, name)
-
-
-def parameters(names: str) -> str:
-    """Hyperparameters as printed. names: joined by ", ", as `tables.methods` has them."""
-    return ", ".join(map(parameter, names.split(", ")))
-
-
 SETTING_LABELS = {
     "trunk": "trunk",
     "weights": "weights",
@@ -130,6 +85,62 @@ SETTING_LABELS = {
     "square": "images made square by",
 }
 """The settings of a protocol as printed, where their own names are no words."""
+_AS_PRINTED = {
+    "trunk": TRUNK_LABELS,
+    "weights": {
+        "imagenet": "ImageNet",
+        "package": "ImageNet, in the package",
+        "squeezenet1_0_deepcompression.pth": "ImageNet, Deep Compression",
+        "inception_v3_mixed7a.pth": "ImageNet, TensorFlow's of 2015",
+    },
+    "augmentation": {"place": "crop at a random place"},
+    "sampler": {"class_balanced": "class-balanced"},
+    "split": {"ratio_4_1_5": "4 : 1 : 5"},
+    "optimizer": {"rmsprop": "RMSprop", "adam": "Adam", "sgd": "SGD", "adamw": "AdamW"},
+    **dict.fromkeys(("metrics", "val_metrics"), METRIC_LABELS | {"jsd": "JSD"}),
+}
+_NONE = {
+    "iterations_per_epoch": "one pass",
+    "new_lr": "as the network",
+    "loss_weight_decay": "as the network",
+    "embedding_dim": "that of the trunk",
+}
+"""What it means where a setting is not given."""
+BELOW, CUT_OFF = "↓", "»"
+SIGNS = {
+    BELOW: "the mean is lower than that of the trunk without any training",
+    CUT_OFF: "more than one in twenty of its runs ended at the limit of epochs",
+}
+"""What a sign behind a number means."""
+LAST_BLOCKS = {"squeezenet1_0": "features.12", "timm:tf_efficientnet_lite0": "blocks.6"}
+
+
+def prose(name: str) -> str:
+    """A name that a user gave, as Markdown that shows it as it is: in sentences and captions.
+
+    >>> print(prose("a <b> & $c$ `d`"), prose("margin_per_class"))
+    a \\<b\\> \\& \\$c\\$ \\`d\\` margin_per_class
+    """
+    return re.sub(r"[\\`*{}\[\]<>$&|~#!^]|(?<!\w)_|_(?!\w)", r"\\\g<0>", " ".join(name.split()))
+
+
+def method_label(method: str, methods: Methods = METHODS) -> str:
+    """A method's name as printed; one that is not among `methods` keeps its name."""
+    return UNTRAINED if method == PRETRAINED else methods[method].label if method in methods else method
+
+
+def parameter(name: str) -> str:
+    """A hyperparameter as printed; one of a reader's own loss keeps its name.
+
+    >>> parameter("pos_margin"), parameter("temperature")
+    ('margin of positives', 'temperature')
+    """
+    return PARAMETER_LABELS.get(name, name)
+
+
+def parameters(names: str) -> str:
+    """Hyperparameters as printed. names: joined by ", ", as `tables.methods` has them."""
+    return ", ".join(map(parameter, names.split(", ")))
 
 
 def in_words(cells: pd.DataFrame) -> pd.DataFrame:
@@ -148,44 +159,14 @@ def setting_text(value) -> str:
     >>> setting_text("~/nets/mine.pth"), setting_text("timm:hf-hub:timm/resnet50")
     ('mine.pth', 'timm:hf-hub:timm/resnet50')
     """
-    if value is None:
-        return "none"
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
     if isinstance(value, str) and (value.startswith("~") or Path(value).is_absolute()):
         return Path(value).name
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value):
-        return ", ".join(value) or "none"
     if isinstance(value, (list, tuple)):
-        return " to ".join(f"{number:.3g}" for number in value)
+        texts = all(isinstance(each, str) for each in value)
+        return ", ".join(value) or "none" if texts else " to ".join(f"{number:.3g}" for number in value)
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-_AS_PRINTED = {
-    "trunk": TRUNK_LABELS,
-    "weights": {
-        "imagenet": "ImageNet",
-        "package": "ImageNet, in the package",
-        "squeezenet1_0_deepcompression.pth": "ImageNet, Deep Compression",
-        "inception_v3_mixed7a.pth": "ImageNet, TensorFlow's of 2015",
-    },
-    "augmentation": {"place": "crop at a random place"},
-    "sampler": {"class_balanced": "class-balanced"},
-    "split": {"ratio_4_1_5": "4 : 1 : 5"},
-    "optimizer": {"rmsprop": "RMSprop", "adam": "Adam", "sgd": "SGD", "adamw": "AdamW"},
-    "metrics": METRIC_LABELS | {"jsd": "JSD"},
-    "val_metrics": METRIC_LABELS | {"jsd": "JSD"},
-}
-_RATES = ("lr", "new_lr", "weight_decay", "loss_weight_decay")
-
-
-_NONE = {
-    "iterations_per_epoch": "one pass",
-    "new_lr": "as the network",
-    "loss_weight_decay": "as the network",
-    "embedding_dim": "that of the trunk",
-}
-"""What it means where a setting is not given."""
 
 
 def setting(name: str, value) -> str:
@@ -201,7 +182,7 @@ def setting(name: str, value) -> str:
     words = _AS_PRINTED.get(name, {})
     if isinstance(value, (list, tuple)) and words:
         return setting_text([words.get(each, each) for each in value])
-    if name in _RATES and isinstance(value, float) and 0 < value < 0.01:
+    if name in ("lr", "new_lr", "weight_decay", "loss_weight_decay") and isinstance(value, float) and 0 < value < 0.01:
         return rate(value)
     return words.get(value, setting_text(value)) if isinstance(value, str) else setting_text(value)
 
@@ -217,10 +198,8 @@ def percent(mean: float, ci95: float = float("nan"), digits: int = 2) -> str:
     >>> percent(0.6721, 0.0049), percent(0.5105), percent(float("nan"))
     ('67.21 ± 0.49', '51.05', '')
     """
-    if np.isnan(mean):
-        return ""
     half = "" if np.isnan(ci95) else f" ± {100 * ci95:.{digits}f}"
-    return f"{100 * mean:.{digits}f}{half}"
+    return "" if np.isnan(mean) else f"{100 * mean:.{digits}f}{half}"
 
 
 def score(mean: float, ci95: float) -> str:
@@ -245,23 +224,14 @@ def rate(value: float) -> str:
     return ten if factor == "1" else f"{factor}·{ten}"
 
 
-BELOW, CUT_OFF = "↓", "»"
-SIGNS = {
-    BELOW: "the mean is lower than that of the trunk without any training",
-    CUT_OFF: "more than one in twenty of its runs ended at the limit of epochs",
-}
-"""What a sign behind a number means."""
-
-
 def signs(cells: pd.DataFrame) -> str:
     """What the signs mean that these cells have; "" where they have none.
 
     >>> signs(pd.DataFrame({"a": ["1.0 ↓", "2.0"], "b": ["", 3]}))
     '↓: the mean is lower than that of the trunk without any training.'
     """
-    texts = [str(cell) for cell in cells.to_numpy().ravel()]
-    found = [sign for sign in SIGNS if any(sign in text for text in texts)]
-    return " ".join(f"{sign}: {SIGNS[sign]}." for sign in found)
+    texts = " ".join(map(str, cells.to_numpy().ravel()))
+    return " ".join(f"{sign}: {meaning}." for sign, meaning in SIGNS.items() if sign in texts)
 
 
 def ties(frame: pd.DataFrame) -> str:
@@ -353,9 +323,6 @@ def dataset_label(name: str) -> str:
     return f"folder {folder_name(name)}" if name.startswith("folder:") else DATASET_LABELS.get(name, name)
 
 
-LAST_BLOCKS = {"squeezenet1_0": "features.12", "timm:tf_efficientnet_lite0": "blocks.6"}
-
-
 def trunk(protocol: Mapping) -> str:
     """The trunk of a protocol as printed: which network, where its weights come from, and how much of it trains.
 
@@ -378,18 +345,17 @@ def caption(records: StudyRecords) -> str:
     return captions([records])
 
 
-def captions(several: Iterable[StudyRecords], count: Callable[[StudyRecords], str] | None = None) -> str:
-    """`caption` of several studies: a number that is the same is said once. count: of a study, default its reruns.
+def captions(several: Iterable[StudyRecords]) -> str:
+    """`caption` of several studies: a number that is the same is said once.
 
     A reader's own run beside published studies is called so (`editions.is_yours`). Of a comparison at a smaller budget
     than that of the records which it takes over, how these were cut.
     """
-    count = count or count_of_runs
     named: dict[str, dict[str, None]] = {}
     cuts: dict[str, None] = {}
     for records in several:
         yours = ", your run" if editions.is_yours(records.name) else ""
-        named.setdefault(count(records), {})[f"`{records.name}`{yours}"] = None
+        named.setdefault(count_of_runs(records), {})[f"`{records.name}`{yours}"] = None
         cuts[_cut(records)] = None
     if len(named) == 1 and len(*named.values()) > 1:
         counts = f"Each study: {next(iter(named))}."
@@ -402,22 +368,19 @@ def _cut(records: StudyRecords) -> str:
     first_of, budget = records.meta.get("first_of"), records.meta["budget"]
     if not first_of:
         return ""
-    whole = first_of["budget"]
-    parts = []
-    if budget["trials"] < whole["trials"]:
-        parts.append(f"the first {budget['trials']} of {whole['trials']} trials of each search")
-    if budget["reruns"] < whole["reruns"]:
-        parts.append(f"at most {budget['reruns']} of {whole['reruns']} reruns of the best of them")
+    forms = {"trials": "the first {} of {} trials of each search"}
+    forms["reruns"] = "at most {} of {} reruns of the best of them"
+    pairs = {what: (budget[what], first_of["budget"][what]) for what in forms}
+    parts = [forms[what].format(*pair) for what, pair in pairs.items() if pair[0] < pair[1]]
     return f" `{first_of['study']}` is cut to {listed(parts)}."
 
 
 def count_of_runs(records: StudyRecords) -> str:
-    budget, searches = records.meta["budget"], records.meta.get("repetitions", 1)
-    if not budget["reruns"]:
-        return f"n = {counted(budget['trials'], 'trial')}"
-    if searches > 1:
-        return f"n = {searches * budget['reruns']} reruns ({searches} searches, {budget['reruns']} reruns each)"
-    return f"n = {counted(budget['reruns'], 'rerun')}"
+    trials, reruns = (records.meta["budget"][what] for what in ("trials", "reruns"))
+    searches = records.meta.get("repetitions", 1)
+    if searches > 1 and reruns:
+        return f"n = {searches * reruns} reruns ({searches} searches, {reruns} reruns each)"
+    return f"n = {counted(reruns, 'rerun') if reruns else counted(trials, 'trial')}"
 
 
 def caveats(edition: Sequence[StudyRecords]) -> str:
@@ -426,9 +389,7 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
     def named(those: Iterable[StudyRecords]) -> str:
         return listed(f"`{records.name}`" for records in those)
 
-    sentences = []
-    if again := first_runs(edition):
-        sentences.append(again)
+    sentences = [*filter(None, [first_runs(edition)])]
     short = [records for records in edition if records.meta["budget"]["name"] != "full"]
     if searched := [records for records in short if records.meta["budget"]["trials"] >= 10]:
         who = named(searched)
@@ -462,12 +423,9 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
 
 def first_runs(edition: Iterable[StudyRecords]) -> str:
     """What a table's first run is, where it, or an experiment around it, is shown; else ""."""
+    rate = "the learning rate of its methods table is not the one that the validation classes choose"
     shown = any((records.meta["parent"] or records.name) in FIRST_RUNS for records in edition)
-    return (
-        "{term}`First run`: the learning rate of its methods table is not the one that the validation classes choose."
-        if shown
-        else ""
-    )
+    return f"{{term}}`First run`: {rate}." if shown else ""
 
 
 def below_untrained(records: StudyRecords, metric: str, setting: str = "concatenated") -> tuple[int, int]:
@@ -475,12 +433,9 @@ def below_untrained(records: StudyRecords, metric: str, setting: str = "concaten
 
     (0, 0) where the trunk or all methods are missing.
     """
-    frame = accuracy(records)
-    rows = frame[(frame["setting"] == setting) & (frame["metric"] == metric)].set_index("method")
-    if PRETRAINED not in rows.index:
-        return 0, 0
-    trunk, trained = rows["mean"][PRETRAINED], rows["mean"].drop(PRETRAINED)
-    return int((trained < trunk).sum()), len(trained)
+    rows = by_method(accuracy(records), metric, setting)
+    trained = rows["mean"].drop(PRETRAINED, errors="ignore")
+    return (int((trained < rows["mean"][PRETRAINED]).sum()), len(trained)) if PRETRAINED in rows.index else (0, 0)
 
 
 def counted(number: int, noun: str) -> str:
@@ -539,11 +494,7 @@ def each(values: Mapping, text: Callable[..., str]) -> str:
     return ", ".join(f"{titles.in_label(name)} {text(value)}" for name, value in values.items())
 
 
-def one_digit(value: float) -> str:
-    """A fraction in percent, as papers print R@1."""
-    return percent(value, digits=1)
-
-
-def whole(value: float) -> str:
-    """A gain in whole percent."""
-    return signed(value, digits=0)
+one_digit = partial(percent, digits=1)
+"""A fraction in percent, as papers print R@1."""
+whole = partial(signed, digits=0)
+"""A gain in whole percent."""

@@ -1,5 +1,6 @@
 """Training what a page or a book lacks, before it is made."""
 
+import operator
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -21,7 +22,7 @@ def train(names: Sequence[str], papers: Iterable[str] = (), workers: int = 1) ->
 
     Raises UsageError for a study whose data is too small, and for an unknown one.
     """
-    waiting = [each for name in names for each in _family(name, papers) if _lacks_units(each)]
+    waiting = [each for name in names for each in _family(name, papers) if operator.lt(*plan.progress(each))]
     if not waiting:
         return
     with run.pool(workers) as executor:  # the same for all: a worker's start costs as much as some small units
@@ -43,8 +44,3 @@ def _family(name: str, papers: Iterable[str]) -> list[Study]:
     """A study and the experiments of these papers around it."""
     around = [each for each in experiments.of(name).values() if each.protocol.paper in papers]
     return [studies.get(name), *around]
-
-
-def _lacks_units(each: Study) -> bool:
-    finished, all_of_them = plan.progress(each)
-    return finished < all_of_them

@@ -4,7 +4,7 @@ A page's text stands in its Markdown cells. What it asserts has a guard in the c
 word, and whether it holds. Numbers get into it by `{glue:text}`. In a book of other studies these cells are left out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dmlrc.errors import DmlrcError
 from dmlrc.records import StudyRecords
@@ -34,3 +34,14 @@ def put(numbers: Mapping[str, float | str]) -> None:
 
     for name, value in numbers.items():
         glue(name, value if isinstance(value, str) else float(value), display=False)
+
+
+def of_each(edition: Sequence[StudyRecords], numbers: Callable[[StudyRecords], Mapping]) -> dict[str, float | str]:
+    """The numbers of every study, under the name of its data set: "DATASET.name"."""
+    return {f"{each.meta['dataset']}.{name}": value for each in edition for name, value in numbers(each).items()}
+
+
+def span(name: str, values: Iterable[float]) -> dict[str, float]:
+    """The lowest and the highest of some values: "name.low" and "name.high"."""
+    values = list(values)
+    return {f"{name}.low": min(values), f"{name}.high": max(values)}

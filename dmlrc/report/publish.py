@@ -13,10 +13,12 @@ import os
 import re
 import warnings
 import zipfile
+from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from html import escape
+from itertools import accumulate
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -39,6 +41,22 @@ SCALARS = "application/vnd.dmlrc.scalars+json"
 
 _collected: ContextVar[tuple[Path, list[str]] | None] = ContextVar("collected", default=None)
 """Where downloads go, and what is shown, while a page is made outside a notebook."""
+_exported: list[Path] = []
+"""The downloads of this page so far; `rerun`, at its foot, puts them into one archive."""
+_ABOUT = '<a class="dml-about-link" href="#about-these-runs">About these runs</a>'
+"""The link to the foot of the page, where `rerun` says what the numbers were made of."""
+WORDS = 45
+"""Of the text that stands for a figure."""
+_ROLE = re.compile(r"\{[a-z:]+\}`([^`<]*?)(?:\s*<[^`]*>)?`")
+"""A role of MyST, of which its text stays."""
+_MARKS = re.compile(r"\\([!-/:-@\[-`{-~])|[`*_{}\[\]]")
+"""What a Markdown sentence has besides its words: marks, and the backslashes of letters that are none."""
+_NONE = re.compile(r"(^(?:- )?|[.?] )?(?<![\w.,`(-])0 of (?:the )?(?=\d)", re.MULTILINE)
+"""A "0 of 3", for which a sentence has another word."""
+_NO_NUMBER_BEFORE = r"(?<![\w`\-.])"
+_ROOM = '<div class="dml-scroll" tabindex="0" role="region" aria-label="{}">{}</div>'
+"""A table that scrolls where the page is narrower."""
+_TEX = {each: f"\\{each}" for each in "&%$#_{}"}
 
 
 @contextmanager
@@ -58,10 +76,6 @@ def exports() -> Path:
     folder = _collected.get()[0] if _collected.get() else here
     folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-_exported: list[Path] = []
-"""The downloads of this page so far; `rerun`, at its foot, puts them into one archive."""
 
 
 def _export(name: str, content: str) -> None:
@@ -86,39 +100,24 @@ def text(markdown: str, folded: str = "") -> None:
 
     folded: what the line says behind which it is folded; for what only a checker reads.
     """
-    if not markdown:
-        return
-    if folded:
-        shown = _printed(markdown)
-        _display(
-            f"<details><summary>{escape(folded)}</summary>{_html(shown)}</details>",
-            f":::::{{dropdown}} {folded}\n:class-container: dml-fold\n\n{shown}\n:::::",
-        )
-    elif page := _collected.get():
-        page[1].append(_html(_printed(markdown)))
-    else:
-        display(Markdown(_printed(markdown)))
+    shown = _printed(markdown)
+    if folded and markdown:
+        _display(*_behind(folded, _html(shown), shown))
+    elif markdown and (page := _collected.get()):
+        page[1].append(_html(shown))
+    elif markdown:
+        display(Markdown(shown))
 
 
-def takeaways(*sentences: str, caveat: str = "") -> None:
-    """Show the key takeaways of a chapter, one bullet a sentence; an empty one, of what was not run, is left out.
-
-    caveat: what all of them are subject to, small below them.
-    """
+def takeaways(*sentences: str) -> None:
+    """Show the key takeaways of a chapter, one bullet a sentence; an empty one, of what was not run, is left out."""
     bullets = _printed("\n".join(f"- {sentence.strip()}" for sentence in filter(None, sentences)))
-    small = f"\n\n:::{{container}} dml-caveat\n{_printed(caveat)}\n:::" if caveat else ""
-    _display(
-        f"<b>In short</b>{_html(bullets)}{_html(_printed(caveat))}",
-        f"````{{admonition}} In short\n:class: tip\n{bullets}{small}\n````",
-    )
+    _display(f"<b>In short</b>{_html(bullets)}", f"````{{admonition}} In short\n:class: tip\n{bullets}\n````")
 
 
 def code(source: str, folded: str) -> None:
     """Show code, folded. folded: what the line says behind which it stands."""
-    _display(
-        f"<details><summary>{escape(folded)}</summary><pre>{_fenced(escape(source))}</pre></details>",
-        f":::::{{dropdown}} {folded}\n:class-container: dml-fold\n\n````python\n{source}\n````\n:::::",
-    )
+    _display(*_behind(folded, f"<pre>{_fenced(escape(source))}</pre>", f"````python\n{source}\n````"))
 
 
 def rerun(chapter: str, studies: str, **parameters: str) -> None:
@@ -190,14 +189,19 @@ def table(
     plain, cells = titles.in_headings(plain), titles.in_headings(cells)
     marks = None if marks is None else titles.in_headings(marks)
     _export(f"{name}.tex", _latex(_styler(plain, marks), name, titles.in_sentence(caption)))
-    caption = _printed(caption)
     html = _long(_marked(cells, marks), name, wrap) if filters else _scrolling(cells, name, wrap, marks, links)
-    downloads = f"{{download}}`CSV <exports/{name}.csv>` {{download}}`LaTeX <exports/{name}.tex>` {_ABOUT}"
-    shown = (
-        f"::::{{container}} dml-table\n:name: {name}\n\n```{{raw}} html\n{html}\n```\n\n:::{{container}} "
-        f"dml-caption\n{caption} {downloads}\n:::\n::::"
+    downloads = f" {{download}}`CSV <exports/{name}.csv>` {{download}}`LaTeX <exports/{name}.tex>` {_ABOUT}"
+    _display(*_behind(folded, *_framed("table", name, html, caption, downloads)))
+
+
+def _framed(kind: str, name: str, html: str, caption: str, links: str = "") -> tuple[str, str]:
+    """Both forms of a table or figure under its id with its caption, and behind that its links, MyST."""
+    caption = _printed(caption)
+    return (
+        f"{html}<p>{_html(caption)}</p>",
+        f"::::{{container}} dml-{kind}\n:name: {name}\n\n```{{raw}} html\n{html}\n```\n\n:::{{container}} "
+        f"dml-caption\n{caption}{links}\n:::\n::::",
     )
-    _display(*_behind(folded, f"{html}<p>{_html(caption)}</p>", shown))
 
 
 def _behind(line: str, html: str, shown: str) -> tuple[str, str]:
@@ -208,10 +212,6 @@ def _behind(line: str, html: str, shown: str) -> tuple[str, str]:
         f"<details><summary>{escape(line)}</summary>{html}</details>",
         f":::::{{dropdown}} {line}\n:class-container: dml-fold\n\n{shown}\n:::::",
     )
-
-
-_ABOUT = '<a class="dml-about-link" href="#about-these-runs">About these runs</a>'
-"""The link to the foot of the page, where `rerun` says what the numbers were made of."""
 
 
 def figure(name: str, drawings: Figure | Sequence[Figure], caption: str, message: str, folded: str = "") -> None:
@@ -225,15 +225,10 @@ def figure(name: str, drawings: Figure | Sequence[Figure], caption: str, message
     several = [drawings] if isinstance(drawings, Figure) else drawings
     files = {f"{name}-{number}" if number > 1 else name: each for number, each in enumerate(several, 1)}
     panels = "".join(svg.inline(_written(each, file)) for file, each in files.items())
-    caption = _printed(caption)
     html = _fenced(f'<div class="dml-panels" role="img" aria-label="{escape(_brief(_plain(message)))}">{panels}</div>')
     names = ["SVG"] if len(files) == 1 else [f"SVG {number}" for number in range(1, len(files) + 1)]
-    links = " ".join(f"{{download}}`{text} <exports/{file}.svg>`" for text, file in zip(names, files, strict=True))
-    shown = (
-        f"::::{{container}} dml-figure\n:name: {name}\n\n```{{raw}} html\n{html}\n```\n\n:::{{container}} "
-        f"dml-caption\n{caption} {links}\n:::\n::::"
-    )
-    _display(*_behind(folded, f"{html}<p>{_html(caption)}</p>", shown))
+    links = "".join(f" {{download}}`{text} <exports/{file}.svg>`" for text, file in zip(names, files, strict=True))
+    _display(*_behind(folded, *_framed("figure", name, html, caption, links)))
 
 
 def _written(drawing: Figure, name: str) -> str:
@@ -251,23 +246,15 @@ def _written(drawing: Figure, name: str) -> str:
 def pictures(name: str, html: str, caption: str) -> None:
     """Show pictures that are HTML under their id; there is nothing to download."""
     name = id_of(name)
-    caption = _printed(caption)
-    _display(
-        f"{html}<p>{_html(caption)}</p>",
-        f"::::{{container}} dml-figure\n:name: {name}\n\n```{{raw}} html\n{html}\n```\n\n:::{{container}} "
-        f"dml-caption\n{caption}\n:::\n::::",
-    )
+    _display(*_framed("figure", name, html, caption))
 
 
 def _plain(markdown: str) -> str:
     """A sentence without its markup: studies by their titles, citations left out."""
     without = re.sub(r"\s*\{(?:cite|doc)[a-z:]*\}`[^`]*`|^- ", "", _printed(markdown), flags=re.MULTILINE)
     without = re.sub(r"(?<!\\)\[([^\]]*)\](?!\()", r"(\1)", without)  # an interval is no link
-    return " ".join(_MARKS.sub(_letter, re.sub(r"\{[a-z:]+\}`([^`<]*)[^`]*`", r"\1", without)).split())
-
-
-WORDS = 45
-"""Of the text that stands for a figure."""
+    words = re.sub(r"\{[a-z:]+\}`([^`<]*)[^`]*`", r"\1", without)
+    return " ".join(_MARKS.sub(lambda mark: mark[1] or "", words).split())
 
 
 def _brief(text: str) -> str:
@@ -277,20 +264,8 @@ def _brief(text: str) -> str:
     'A leads by 2 points.'
     """
     sentences = re.split(r"(?<=[.?!])(?<![ (][A-Z]\.)\s+(?=[A-Z])", text)  # "N. Softmax" is no end
-    kept = [sentences[0]]
-    for sentence in sentences[1:]:
-        if len(" ".join([*kept, sentence]).split()) > WORDS:
-            break
-        kept.append(sentence)
-    return " ".join(kept)
-
-
-_MARKS = re.compile(r"\\([!-/:-@\[-`{-~])|[`*_{}\[\]]")
-"""What a Markdown sentence has besides its words: marks, and the backslashes of letters that are none."""
-
-
-def _letter(mark: re.Match) -> str:
-    return mark[1] or ""
+    words = list(accumulate(len(sentence.split()) for sentence in sentences))
+    return " ".join(sentences[: max(1, bisect(words, WORDS))])
 
 
 def record(**scalars: float | int | str) -> None:
@@ -331,10 +306,6 @@ def _escaped(cells: pd.DataFrame) -> pd.DataFrame:
     return cells.astype(object).map(_as_html).rename(index=_as_html, columns=_as_html)
 
 
-def _linked(html: str, address: str | None) -> str:
-    return f'<a href="{address}">{html}</a>' if address else html
-
-
 def _as_html(cell: object) -> object:
     if not isinstance(cell, str):
         return cell
@@ -348,15 +319,8 @@ def _fenced(html: str) -> str:
 
 def _printed(markdown: str) -> str:
     """Studies by their titles; a number and its % stay on one line; signs as `typeset` sets them."""
-    return typeset(_NONE.sub(_none, titles.in_prose(markdown)).replace(" %", "\u00a0%"))
-
-
-_NONE = re.compile(r"(^(?:- )?|[.?] )?(?<![\w.,`(-])0 of (?:the )?(?=\d)", re.MULTILINE)
-
-
-def _none(found: re.Match) -> str:
-    """ "0 of 3" as a sentence says it."""
-    return "none of " if found[1] is None else f"{found[1]}None of "
+    found = _NONE.sub(lambda zero: "none of " if zero[1] is None else f"{zero[1]}None of ", titles.in_prose(markdown))
+    return typeset(found.replace(" %", "\u00a0%"))
 
 
 def typeset(text: str) -> str:
@@ -369,9 +333,6 @@ def typeset(text: str) -> str:
     return re.sub(rf"{_NO_NUMBER_BEFORE}-(?=\d+(?:\.\d+)?(?![\w-]))", "\u2212", unsigned)
 
 
-_NO_NUMBER_BEFORE = r"(?<![\w`\-.])"
-
-
 def _display(html: str, markdown: str) -> None:
     if page := _collected.get():
         page[1].append(html)
@@ -381,8 +342,7 @@ def _display(html: str, markdown: str) -> None:
 
 def _html(markdown: str) -> str:
     """Markdown as HTML, for JupyterLab: roles of MyST become their text."""
-    plain = re.sub(r"\{[a-z:]+\}`([^`<]*?)(?:\s*<[^`]*>)?`", r"\1", markdown)
-    return MarkdownIt().render(plain)
+    return MarkdownIt().render(_ROLE.sub(r"\1", markdown))
 
 
 def _roomy(styler: Styler) -> Styler:
@@ -413,22 +373,19 @@ def _crowd(cells: pd.DataFrame) -> str:
 
 
 def _scrolling(
-    cells: pd.DataFrame,
-    name: str,
-    wrap: bool,
-    marks: pd.DataFrame | None = None,
-    links: Mapping[str, str] | None = None,
+    cells: pd.DataFrame, name: str, wrap: bool, marks: pd.DataFrame | None = None, links: Mapping | None = None
 ) -> str:
     look = " ".join(filter(None, ["dml", "dml-wrap" * wrap, _crowd(cells)]))
     escaped = _escaped(cells)
     if links:
-        names = [_linked(text, links.get(label)) for text, label in zip(escaped.index, cells.index, strict=True)]
+        pairs = [(links.get(label), text) for text, label in zip(escaped.index, cells.index, strict=True)]
+        names = [f'<a href="{address}">{text}</a>' if address else text for address, text in pairs]
         escaped = escaped.set_axis(pd.Index(names, name=cells.index.name))
         marks = None if marks is None else marks.set_axis(escaped.index)
     styler = _styler(escaped, marks)
     styler = (_roomy(styler) if wrap else styler).set_uuid(name.replace("-", "_"))
     html = styler.set_table_attributes(f'class="{look}"').to_html()
-    return f'<div class="dml-scroll" tabindex="0" role="region" aria-label="{escape(name)}">{html}</div>'
+    return _ROOM.format(escape(name), html)
 
 
 def _marked(cells: pd.DataFrame, marks: pd.DataFrame | None) -> pd.DataFrame:
@@ -451,7 +408,7 @@ def _long(cells: pd.DataFrame, name: str, wrap: bool = False) -> str:
     html = html.replace(" ± ", "\u00a0±\u00a0")  # an interval stays on its line, and a sign on that of its number
     for sign in labels.SIGNS:
         html = html.replace(f" {sign}", f"\u00a0{sign}")
-    return f'<div class="dml-scroll" tabindex="0" role="region" aria-label="{escape(name)}">{html}</div>'
+    return _ROOM.format(escape(name), html)
 
 
 def _latex(styler: Styler, name: str, caption: str) -> str:
@@ -465,10 +422,8 @@ def _latex(styler: Styler, name: str, caption: str) -> str:
 
 
 def _tex_text(markdown: str) -> str:
-    plain = re.sub(r"\{[a-z:]+\}`([^`<]*?)(?:\s*<[^`]*>)?`", r"\1", markdown)
-    words = _MARKS.sub(lambda mark: mark[1] or mark[0].strip("`*"), plain)
+    words = _MARKS.sub(lambda mark: mark[1] or mark[0].strip("`*"), _ROLE.sub(r"\1", markdown))
     return "".join(_TEX.get(letter, letter) for letter in words)
 
 
-_TEX = {each: f"\\{each}" for each in "&%$#_{}"}
 _TEX |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}

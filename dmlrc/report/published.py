@@ -4,159 +4,25 @@ Sources and caveats of every file stand in published_numbers/README.md.
 """
 
 import functools
+from collections.abc import Collection, Mapping
 from importlib.resources import files
 
 import numpy as np
 import pandas as pd
 
-from dmlrc.papers import roth2020
+from dmlrc.papers import musgrave2020, roth2020
 
 METRICS = {"P@1": "precision_at_1", "R@1": "precision_at_1", "RP": "r_precision", "MAP@R": "map_at_r", "NMI": "nmi"}
 """The papers' names of the metrics; R@1 and P@1 are one number."""
 
-METHODS = {
+METHODS = {method.label: method.name for method in musgrave2020.METHODS} | {
     "Pretrained": "pretrained",
-    "Contrastive": "contrastive",
-    "Triplet": "triplet",
-    "NTXent": "ntxent",
-    "ProxyNCA": "proxy_nca",
-    "Margin": "margin",
-    "Margin / class": "margin_per_class",
-    "N. Softmax": "normalized_softmax",
     "Normalized Softmax": "normalized_softmax",
-    "CosFace": "cosface",
-    "ArcFace": "arcface",
-    "FastAP": "fast_ap",
-    "SNR": "snr",
     "SNR Contrastive": "snr",
-    "MS": "multi_similarity",
     "Multi Similarity": "multi_similarity",
-    "MS+Miner": "multi_similarity_miner",
     "Multi Similarity + Miner": "multi_similarity_miner",
-    "SoftTriple": "soft_triple",
 }
 """The Reality Check's names of the methods; its tables, its list of optima and its plots do not agree on them."""
-
-DATASETS = ("CUB200", "Cars196", "SOP")
-
-
-def results() -> pd.DataFrame:
-    """Tables 3-5 of the Reality Check, a row a number.
-
-    Columns: dataset, method, setting ("concatenated", "separated"), metric, mean, ci95 (half width of the 95 %
-    interval; NaN where the paper gives none), n (runs, 1 where it gives no interval), source_table.
-    """
-    frame = _read("musgrave2020_results")
-    return pd.DataFrame(
-        {
-            "dataset": frame["dataset"],
-            "method": _known(frame["method"], METHODS),
-            "setting": frame["setting"],
-            "metric": _known(frame["metric"], METRICS),
-            "mean": frame["value"] / 100,
-            "ci95": frame["ci95"] / 100,
-            "n": np.where(frame["ci95"].notna(), _REALITY_CHECK_RUNS, 1),
-            "source_table": frame["source_table"],
-        }
-    )
-
-
-_REALITY_CHECK_RUNS = 10
-"""Section 3.2: each method is run ten times with the best setting of its search."""
-
-
-def trunks() -> pd.DataFrame:
-    """Tables 1 and 2 of the Reality Check: trunks with ImageNet weights (R@1) and with random ones (NMI).
-
-    Columns: source_table, network, weights, dataset, metric, value.
-    """
-    frame = _read("musgrave2020_tables12")
-    return frame.assign(metric=_known(frame["metric"], METRICS), value=frame["value"] / 100)
-
-
-def hyperparameters() -> pd.DataFrame:
-    """The best hyperparameters that the Reality Check's searches found.
-
-    Columns: dataset, batch_size, method, hyperparameter (the source's name of it), value, note.
-    """
-    frame = _read("musgrave2020_hyperparameters")
-    return frame.assign(method=_known(frame["method"], METHODS))
-
-
-def search_traces() -> pd.DataFrame:
-    """The Reality Check's 53 searches: the best cross-validated MAP@R after each of 50 trials.
-
-    Columns: dataset, batch_size, method, trial (from 1), best (fraction).
-    """
-    frame = _read("musgrave2020_search_trials")
-    frame = frame.drop_duplicates(["dataset", "batch_size", "method", "trial"])
-    traces = frame.assign(method=_known(frame["method"], METHODS), best=frame["best_cv_map_at_r_so_far"])
-    return traces[["dataset", "batch_size", "method", "trial", "best"]].reset_index(drop=True)
-
-
-def claims() -> pd.DataFrame:
-    """What papers claim (R@1, fraction) for their own method and for the baselines in their tables.
-
-    Only rows that were seen in the source that they name; rows recalled from memory are left out.
-    Columns: paper, year, venue, dataset, role ("proposed", "contrastive_baseline", "triplet_baseline"), method,
-    backbone, dim, r1, source, source_type, primary (the headline row of a paper and data set), note.
-    """
-    frame = _read("claims_over_time")
-    seen = frame[frame["confidence"] == "read"].drop(columns=["confidence", "listed_in_mlrc"])
-    return seen.assign(r1=seen["r1"] / 100, primary=seen["primary"] == 1).reset_index(drop=True)
-
-
-@functools.cache
-def _read(name: str) -> pd.DataFrame:
-    return pd.read_csv(files("dmlrc.report") / "published_numbers" / f"{name}.csv")
-
-
-def _known(column: pd.Series, names: dict[str, str]) -> pd.Series:
-    strange = set(column) - set(names)
-    if strange:
-        raise KeyError(f"no name in this study for {', '.join(sorted(strange))}")
-    return column.map(names)
-
-
-def roth_results() -> pd.DataFrame:
-    """Table 2 of Roth et al. 2020, a row a number.
-
-    Columns: dataset, method, group, metric, mean, std (over 5 seeds), source_table. Methods are named as in
-    `papers.roth2020`, and "pretrained", which has no std. group: "pretrained", "objective", "mining variant",
-    "rho-regularised". SOP has no Pnca and no SoftTriple.
-    """
-    frame = _read("roth2020_results")
-    names = {method.label: method.name for method in roth2020.METHODS} | {"Imagenet": "pretrained"}
-    return pd.DataFrame(
-        {
-            "dataset": frame["dataset"],
-            "method": _known(frame["method"], names),
-            "group": frame["group"],
-            "metric": _known(frame["metric"], METRICS),
-            "mean": frame["value"] / 100,
-            "std": frame["std"] / 100,
-            "source_table": frame["source_table"],
-        }
-    )
-
-
-def roth_trunks() -> pd.DataFrame:
-    """Table 1 of Roth et al. 2020, R@1 of ImageNet trunks with a random linear layer.
-
-    Columns: network, dataset, metric, value.
-    """
-    frame = _read("roth2020_table1")
-    frame = frame.assign(metric=_known(frame["metric"], METRICS), value=frame["value"] / 100)
-    return frame[["network", "dataset", "metric", "value"]]
-
-
-def oi_results() -> pd.DataFrame:
-    """Table 1 of Oi et al. 2021: dataset, class_order ("default", "random"), metric, value (fraction)."""
-    frame = _read("oi2021_table1")
-    names = METRICS | {"Recall@1": "precision_at_1", "JSD": "jsd"}
-    frame = frame.assign(metric=_known(frame["metric"], names)).rename(columns={"splitting": "class_order"})
-    return frame[["dataset", "class_order", "metric", "value"]]
-
 
 FEHERVARI_METHODS = {
     "Triplet Semihard": "triplet_semihard",
@@ -202,7 +68,113 @@ TRUNKS = {
     "ResNet50": "resnet50",
 }
 RECALLS = {f"R@{k}": f"recall_at_{k}" for k in (2, 4, 8, 10, 16, 20, 30, 100)}
+NAMES = {"metric": METRICS | RECALLS | {"Recall@1": "precision_at_1", "JSD": "jsd"}} | dict.fromkeys(
+    ("backbone", "net", "feature_extractor"), TRUNKS
+)
+"""The columns of the files that have names of ours, besides the methods."""
+RUNS = 10
+"""The Reality Check runs each method so often with the best setting of its search (section 3.2)."""
 PLOTTED = r"DMLPlayground shows ([\d.]+)(?![\d.]* too)"
+DATASETS = ("CUB200", "Cars196", "SOP")
+
+
+def results() -> pd.DataFrame:
+    """Tables 3-5 of the Reality Check, a row a number.
+
+    Columns: dataset, method, setting ("concatenated", "separated"), metric, mean, ci95 (half width of the 95 %
+    interval; NaN where the paper gives none), n (runs, 1 where it gives no interval), source_table.
+    """
+    frame = _named("musgrave2020_results", METHODS, ("value", "ci95"), value="mean")
+    runs = np.where(frame["ci95"].notna(), RUNS, 1)
+    return frame.assign(n=runs)[["dataset", "method", "setting", "metric", "mean", "ci95", "n", "source_table"]]
+
+
+def trunks() -> pd.DataFrame:
+    """Tables 1 and 2 of the Reality Check: trunks with ImageNet weights (R@1) and with random ones (NMI).
+
+    Columns: source_table, network, weights, dataset, metric, value.
+    """
+    return _named("musgrave2020_tables12")
+
+
+def hyperparameters() -> pd.DataFrame:
+    """The best hyperparameters that the Reality Check's searches found.
+
+    Columns: dataset, batch_size, method, hyperparameter (the source's name of it), value, note.
+    """
+    return _named("musgrave2020_hyperparameters", METHODS, ())
+
+
+def search_traces() -> pd.DataFrame:
+    """The Reality Check's 53 searches: the best cross-validated MAP@R after each of 50 trials.
+
+    Columns: dataset, batch_size, method, trial (from 1), best (fraction).
+    """
+    frame = _named("musgrave2020_search_trials", METHODS, (), best_cv_map_at_r_so_far="best")
+    keys = ["dataset", "batch_size", "method", "trial"]
+    return frame.drop_duplicates(keys)[[*keys, "best"]].reset_index(drop=True)
+
+
+def claims() -> pd.DataFrame:
+    """What papers claim (R@1, fraction) for their own method and for the baselines in their tables.
+
+    Only rows that were seen in the source that they name; rows recalled from memory are left out.
+    Columns: paper, year, venue, dataset, role ("proposed", "contrastive_baseline", "triplet_baseline"), method,
+    backbone, dim, r1, source, source_type, primary (the headline row of a paper and data set), note.
+    """
+    return _claims("claims_over_time")
+
+
+def _claims(file: str) -> pd.DataFrame:
+    frame = _read(file)
+    seen = frame[frame["confidence"] == "read"].drop(columns=["confidence", "listed_in_mlrc"])
+    return seen.assign(r1=seen["r1"] / 100, primary=seen["primary"] == 1).reset_index(drop=True)
+
+
+@functools.cache
+def _read(name: str) -> pd.DataFrame:
+    return pd.read_csv(files("dmlrc.report") / "published_numbers" / f"{name}.csv")
+
+
+def _named(
+    file: str, methods: Mapping[str, str] = METHODS, percent: Collection[str] = ("value",), **renamed: str
+) -> pd.DataFrame:
+    """A file with our names of methods, metrics and trunks, and fractions for percent. renamed: its column -> ours."""
+    frame = _read(file)
+    known = {column: names for column, names in {**NAMES, "method": methods}.items() if column in frame}
+    frame = frame.assign(**{column: _known(frame[column], names) for column, names in known.items()})
+    return frame.assign(**{column: frame[column] / 100 for column in percent}).rename(columns=renamed)
+
+
+def _known(column: pd.Series, names: Mapping[str, str]) -> pd.Series:
+    if strange := set(column) - set(names):
+        raise KeyError(f"no name in this study for {', '.join(sorted(strange))}")
+    return column.map(names)
+
+
+def roth_results() -> pd.DataFrame:
+    """Table 2 of Roth et al. 2020, a row a number.
+
+    Columns: dataset, method, group, metric, mean, std (over 5 seeds), source_table. Methods are named as in
+    `papers.roth2020`, and "pretrained", which has no std. group: "pretrained", "objective", "mining variant",
+    "rho-regularised". SOP has no Pnca and no SoftTriple.
+    """
+    names = {method.label: method.name for method in roth2020.METHODS} | {"Imagenet": "pretrained"}
+    frame = _named("roth2020_results", names, ("value", "std"), value="mean")
+    return frame[["dataset", "method", "group", "metric", "mean", "std", "source_table"]]
+
+
+def roth_trunks() -> pd.DataFrame:
+    """Table 1 of Roth et al. 2020, R@1 of ImageNet trunks with a random linear layer.
+
+    Columns: network, dataset, metric, value.
+    """
+    return _named("roth2020_table1")[["network", "dataset", "metric", "value"]]
+
+
+def oi_results() -> pd.DataFrame:
+    """Table 1 of Oi et al. 2021: dataset, class_order ("default", "random"), metric, value (fraction)."""
+    return _named("oi2021_table1", METHODS, (), splitting="class_order")[["dataset", "class_order", "metric", "value"]]
 
 
 def fehervari_results() -> pd.DataFrame:
@@ -212,22 +184,12 @@ def fehervari_results() -> pd.DataFrame:
     precision_at_1), plotted (the number in the authors' own plots where it differs from the table; NaN where not),
     doubtful (the table's number is taken for a slip of the authors), source_table, note.
     """
-    frame = _read("fehervari2019_results")
+    frame = _named("fehervari2019_results", FEHERVARI_METHODS, ("value", "reported_r1"), backbone="trunk")
     note = frame["note"].fillna("")
-    return pd.DataFrame(
-        {
-            "dataset": frame["dataset"],
-            "method": _known(frame["method"], FEHERVARI_METHODS),
-            "trunk": _known(frame["backbone"], TRUNKS),
-            "metric": _known(frame["metric"], METRICS | RECALLS),
-            "value": frame["value"] / 100,
-            "reported_r1": frame["reported_r1"] / 100,
-            "plotted": note.str.extract(PLOTTED, expand=False).astype(float) / 100,
-            "doubtful": note.str.contains("do not use|possible typo"),
-            "source_table": frame["source_table"],
-            "note": note,
-        }
-    )
+    plotted = note.str.extract(PLOTTED, expand=False).astype(float) / 100
+    doubtful = note.str.contains("do not use|possible typo")
+    columns = ["dataset", "method", "trunk", "metric", "value", "reported_r1", "plotted", "doubtful"]
+    return frame.assign(plotted=plotted, doubtful=doubtful, note=note)[[*columns, "source_table", "note"]]
 
 
 def fehervari_settings() -> pd.DataFrame:
@@ -236,16 +198,10 @@ def fehervari_settings() -> pd.DataFrame:
     Columns: method, feature_extractor, embedding_size (text: an ensemble's is "12x48"; NaN where not given),
     reported_r1 (CUB200, fraction), normalize_last_layer (bool).
     """
-    frame = _read("fehervari2019_settings")
-    return pd.DataFrame(
-        {
-            "method": _known(frame["method"], FEHERVARI_METHODS),
-            "feature_extractor": _known(frame["feature_extractor"], TRUNKS),
-            "embedding_size": frame["embedding_size"],
-            "reported_r1": frame["reported_r1_cub200"] / 100,
-            "normalize_last_layer": frame["normalize_last_layer"] == "yes",
-        }
-    )
+    percent = "reported_r1_cub200"
+    frame = _named("fehervari2019_settings", FEHERVARI_METHODS, (percent,), **{percent: "reported_r1"})
+    frame["normalize_last_layer"] = frame["normalize_last_layer"] == "yes"
+    return frame.drop(columns="source_table")
 
 
 def zhai_results() -> pd.DataFrame:
@@ -255,21 +211,11 @@ def zhai_results() -> pd.DataFrame:
     numbers of all methods but norm_softmax, lmcl and lmcl_original are quoted by the paper from others. lmcl_original:
     LMCL as its authors propose it; lmcl: the loss in this paper's pipeline.
     """
-    frame = _read("zhai2019_results")
-    frame = frame[frame["uncertain"] == 0]
-    return pd.DataFrame(
-        {
-            "source_table": frame["source_table"],
-            "trunk": _known(frame["net"], TRUNKS),
-            "dim": frame["dim"],
-            "dataset": frame["dataset"],
-            "metric": _known(frame["metric"], METRICS | RECALLS),
-            "value": frame["value"] / 100,
-            "method": _known(frame["method"], ZHAI_METHODS),
-            "binary": frame["method"] == "NormSoftmax bits",
-            "note": frame["note"].fillna(""),
-        }
-    ).reset_index(drop=True)
+    frame = _named("zhai2019_results", ZHAI_METHODS, net="trunk")
+    binary = _read("zhai2019_results")["method"] == "NormSoftmax bits"
+    frame = frame.assign(binary=binary, note=frame["note"].fillna(""))[frame["uncertain"] == 0]
+    columns = ["source_table", "trunk", "dim", "dataset", "metric", "value", "method", "binary", "note"]
+    return frame[columns].reset_index(drop=True)
 
 
 def zhai_samples_per_class() -> pd.DataFrame:
@@ -277,9 +223,8 @@ def zhai_samples_per_class() -> pd.DataFrame:
 
     Columns: samples, classes (a class and a batch; NaN: no balancing), value (fraction).
     """
-    frame = _read("zhai2019_samples_per_class")
     columns = {"samples_per_class": "samples", "classes_per_batch": "classes"}
-    return frame.rename(columns=columns).assign(value=frame["value"] / 100)[["samples", "classes", "value"]]
+    return _named("zhai2019_samples_per_class", **columns)[["samples", "classes", "value"]]
 
 
 def claims_after_2019() -> pd.DataFrame:
@@ -288,6 +233,4 @@ def claims_after_2019() -> pd.DataFrame:
     Two more roles: "own_baseline" (a paper's run of its own starting point) and "rerun" (a loss trained by others).
     Headline rows mix trunks and embedding sizes, so compare within one backbone. Proxy-Anchor's are in `claims`.
     """
-    frame = _read("claims_after_2019")
-    seen = frame[frame["confidence"] == "read"].drop(columns=["confidence", "listed_in_mlrc"])
-    return seen.assign(r1=seen["r1"] / 100, primary=seen["primary"] == 1).reset_index(drop=True)
+    return _claims("claims_after_2019")

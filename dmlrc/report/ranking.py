@@ -42,7 +42,7 @@ def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:
     heads = [
         labels.METRIC_LABELS[metric] + ("" if setting == settings[0] else ", one model") for setting, metric in shown
     ]
-    columns = [_column(frame, *pair) for pair in shown]
+    columns = [tables.by_method(frame, metric, setting) for setting, metric in shown]
     first = columns[0].sort_values("mean", ascending=False, kind="stable")
     marks = tables.marks(first.reset_index()).set_axis(first.index)
     lost = tables.lost_reruns(records)["lost"]
@@ -65,12 +65,6 @@ def _cell(column: pd.DataFrame, name: str) -> str:
         return ""
     below = labels.below(column["mean"][name], column["mean"].get(PRETRAINED, np.nan))
     return labels.score(*column.loc[name, ["mean", "ci95"]]) + below
-
-
-def _column(frame: pd.DataFrame, setting: str, metric: str) -> pd.DataFrame:
-    """The rows of one setting and metric of `tables.accuracy`, by method."""
-    chosen = frame[(frame["setting"] == setting) & (frame["metric"] == metric)]
-    return chosen.set_index("method", drop=False).rename_axis(None)
 
 
 def _ranks(first: pd.DataFrame) -> list[str]:

@@ -15,6 +15,9 @@ from dmlrc.report.tables import ordered
 from dmlrc.studies import experiments, tuned
 from dmlrc.studies.catalogue import DEPTHS
 
+PEAK = {"one lower": "one_lower", "at the best": "at_best", "one higher": "one_higher"}
+"""The scores around a peak: heading -> column of `of_papers`."""
+
 
 def grid_of(study: StudyRecords) -> StudyRecords | None:
     """The grid of rates on a study's data set and trunk, whole or in part; None where none was run."""
@@ -174,12 +177,9 @@ def _peak(grid: StudyRecords | None) -> dict[str, float]:
     """The best rate and the mean at it and at its neighbours; NaN where there is no grid."""
     best = best_trials(grid) if grid else pd.DataFrame()
     rate, scores = best_rate(best), means(best)
-    return {
-        "best": rate,
-        "at_best": scores.get(rate, float("nan")),
-        "one_lower": scores[scores.index < rate].iloc[-1:].sum(min_count=1),
-        "one_higher": scores[scores.index > rate].iloc[:1].sum(min_count=1),
-    }
+    lower, higher = scores[scores.index < rate].iloc[-1:], scores[scores.index > rate].iloc[:1]
+    found = {"best": rate, "at_best": scores.get(rate, float("nan"))}
+    return found | {"one_lower": lower.sum(min_count=1), "one_higher": higher.sum(min_count=1)}
 
 
 def peak_cells(told: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -195,10 +195,6 @@ def peak_cells(told: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     }
     cells = pd.DataFrame(keys | shown).set_index(list(keys))
     return cells, _bold(cells, "rate in use", told["in_use"] == told["best"])
-
-
-PEAK = {"one lower": "one_lower", "at the best": "at_best", "one higher": "one_higher"}
-"""The scores around a peak: heading -> column of `of_papers`."""
 
 
 def inside(told: pd.DataFrame) -> pd.Series:

@@ -37,28 +37,21 @@ def results_table(scores: pd.DataFrame, digits: int = 2) -> tuple[pd.DataFrame, 
         The cells, text, and for each of them `BEST`, `TIE` or "".
     """
     scores = scores.reset_index(drop=True)
-    printed = scores.assign(cell=_cells(scores, digits), mark=_marks(scores))
-    rows, columns = (_order(scores[name]) for name in ("row", "column"))
+    rows, columns = (
+        list(places.cat.categories if isinstance(places.dtype, pd.CategoricalDtype) else dict.fromkeys(places))
+        for places in (scores["row"], scores["column"])
+    )
     places = list(zip(scores["row"], scores["column"], strict=True))
     tables = []
-    for name, absent in {"cell": ABSENT, "mark": ""}.items():
-        known = dict(zip(places, printed[name], strict=True))
+    for values, absent in ((_cells(scores, digits), ABSENT), (_marks(scores), "")):
+        known = dict(zip(places, values, strict=True))
         texts = {column: [known.get((row, column), absent) for row in rows] for column in columns}
         tables.append(pd.DataFrame(texts, index=pd.Index(rows)))
     return tuple(tables)
 
 
-def _order(places: pd.Series) -> list:
-    return list(places.cat.categories if isinstance(places.dtype, pd.CategoricalDtype) else dict.fromkeys(places))
-
-
 def number(
-    mean: float,
-    half: float = nan,
-    form: str = ".2%",
-    low: float = nan,
-    high: float = nan,
-    unit: str = "",
+    mean: float, half: float = nan, form: str = ".2%", low: float = nan, high: float = nan, unit: str = ""
 ) -> str:
     """A number and its interval as printed; "" for NaN.
 

@@ -65,9 +65,8 @@ def speed_ups(records: StudyRecords) -> pd.DataFrame:
     NaN where nothing is recorded.
     """
     alone = makespan(chains(records), 1) or float("nan")
-    gains = {
-        count: [alone / (makespan(chains(records, count), workers) or 1) for workers in WORKERS] for count in PROPOSALS
-    }
+    made = {count: chains(records, count) for count in PROPOSALS}
+    gains = {count: [alone / (makespan(each, workers) or 1) for workers in WORKERS] for count, each in made.items()}
     return pd.DataFrame(gains, pd.Index(WORKERS, name="workers")).rename_axis(columns="proposals at a time")
 
 
@@ -94,14 +93,12 @@ def lost(played: pd.DataFrame) -> pd.DataFrame:
     rows = {}
     for (count, proposals), part in means.groupby(["trials", "proposals"]):
         difference = alone.reindex(part.index) - part["value"]
-        rows[count, proposals] = {
-            "short": (part["best"] - part["value"]).mean(),
-            "lost": difference.mean(),
-            "ci95": half_width(difference) if proposals > 1 else float("nan"),
-            "lost_share": (difference / part["spread"]).mean(),
-            "searches": len(part),
-        }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["trials", "at a time"])
+        short, share = (part["best"] - part["value"]).mean(), (difference / part["spread"]).mean()
+        half = half_width(difference) if proposals > 1 else float("nan")
+        rows[count, proposals] = short, difference.mean(), half, share, len(part)
+    columns = ["short", "lost", "ci95", "lost_share", "searches"]
+    index = pd.MultiIndex.from_tuples(rows, names=["trials", "at a time"])
+    return pd.DataFrame(list(rows.values()), index, columns)
 
 
 def lost_cells(table: pd.DataFrame) -> pd.DataFrame:
@@ -111,9 +108,9 @@ def lost_cells(table: pd.DataFrame) -> pd.DataFrame:
     cells = {
         "below the best there is": table["short"].map(number),
         "lost against one at a time": lost.where(several, "–"),
-        "in spreads of the trials": table["lost_share"].map("{:+.2f}".format).where(several, "–"),
     }
-    return pd.DataFrame(cells)
+    shares = table["lost_share"].map("{:+.2f}".format).where(several, "–")
+    return pd.DataFrame(cells | {"in spreads of the trials": shares})
 
 
 def plan(studies: Iterable[Study]) -> pd.DataFrame:
@@ -127,16 +124,10 @@ def plan(studies: Iterable[Study]) -> pd.DataFrame:
         protocol = study.protocol
         if protocol.computes_once or protocol.trunk == "conv4" or study.experiment not in (None, *_PAPERS):
             continue
-        rows[study.name] = {
-            "protocol of": labels.paper(study.protocol.paper),
-            "units": study.units,
-            "training runs": sum(
-                max(study.protocol_of(method).folds, 1) * (study.budget.trials + study.budget.reruns)
-                for method in study.methods * study.repetitions
-            ),
-            "at once": 1 + len(study.methods) * study.repetitions * study.budget.reruns,
-            "in a row": study.budget.trials + 1,
-            "expected": study.expected,
-            "name": study.name,
-        }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("study")
+        budget, searches = study.budget, len(study.methods) * study.repetitions
+        models = study.repetitions * sum(max(study.protocol_of(method).folds, 1) for method in study.methods)
+        runs, at_once = models * (budget.trials + budget.reruns), 1 + searches * budget.reruns
+        numbers = study.units, runs, at_once, budget.trials + 1
+        rows[study.name] = labels.paper(protocol.paper), *numbers, study.expected, study.name
+    columns = ["protocol of", "units", "training runs", "at once", "in a row", "expected", "name"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("study")

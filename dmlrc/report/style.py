@@ -30,15 +30,13 @@ from dmlrc.report import labels, svg, titles
 from dmlrc.report.tables import CLASSICS, METHODS, NEWER, Methods
 
 WIDTH = 4.5
-BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
-    "#0072B2",
-    "#E69F00",
-    "#009E73",
-    "#D55E00",
-    "#CC79A7",
-    "#56B4E9",
-    "#666666",
-)
+BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+PURPLE, SKY, GREY, LIGHT = "#CC79A7", "#56B4E9", "#666666", "#999999"
+LAST_YEAR = 2019
+"""Of the losses that the five papers compare."""
+_ALL = [*after2019.METHODS, *(method for paper in reversed(papers.ALL) for method in paper.methods)]
+UNTRAINED = {"color": GREY, "linestyle": "--", "linewidth": 1}
+"""The line at which the trunk stands before any training."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +58,6 @@ def _of_family(method: Method) -> Style:
     return Style(colour, "D" if (method.year or 0) > LAST_YEAR else "o")
 
 
-LAST_YEAR = 2019
-"""Of the losses that the five papers compare."""
-_ALL = [*after2019.METHODS, *(method for paper in reversed(papers.ALL) for method in paper.methods)]
 STYLES = {method.row: _of_family(method) for method in _ALL}
 FAMILIES = {
     "contrastive, triplet": Style("black"),
@@ -70,11 +65,8 @@ FAMILIES = {
     "proxies and classes": Style(ORANGE),
     "your own": Style(GREEN, "*"),
 }
-LIGHT = "#999999"
 GROUPS = (Style("black"), Style(GREY, "^"), Style(LIGHT, "s"), Style(GREY, "v"), Style("black", "P"), Style(LIGHT, "X"))
 """Of data sets, studies or trunks in one panel, in this order; a mark tells neighbours apart where greys do not."""
-UNTRAINED = {"color": GREY, "linestyle": "--", "linewidth": 1}
-"""The line at which the trunk stands before any training."""
 METRICS = {
     "precision_at_1": Style(BLUE),
     "recall_at_4": Style(SKY),
@@ -150,10 +142,7 @@ def untrained_curve(axis: Axes, curve: pd.Series) -> None:
 
 
 def name_ends(
-    axis: Axes,
-    ends: Mapping[str, tuple[float, float]],
-    label: Callable[[str], str] = labels.method_label,
-    colour: Callable[[str], str] = lambda name: method_style(name).colour,
+    axis: Axes, ends: Mapping[str, tuple[float, float]], label: Callable[[str], str] = labels.method_label
 ) -> None:
     """Name lines at their right ends, moved apart where their names would overlap. ends: method -> where it ends."""
     names = sorted(ends, key=lambda name: ends[name][1])
@@ -163,18 +152,11 @@ def name_ends(
     # the least moved places within the frame, in the lines' own order, at which neighbours are a step apart
     places = isotonic_regression([ends[name][1] for name in names] - step).x if names else np.empty(0)
     places = places.clip(low, max(low, high - step[-1:].sum())) + step
+    look = {"textcoords": axis.get_yaxis_transform(), "fontsize": 8, "va": "center", "annotation_clip": False}
+    line = {"arrowstyle": "-", "linewidth": 0.6, "shrinkA": 0, "relpos": (0, 0.5)}  # to the left edge of the name
     for name, place in zip(names, places, strict=True):
-        axis.annotate(
-            drawn(label(name)),
-            ends[name],
-            (1.03, place),
-            textcoords=axis.get_yaxis_transform(),
-            fontsize=8,
-            va="center",
-            annotation_clip=False,
-            # to the left edge of the name, or the line strikes it through
-            arrowprops={"arrowstyle": "-", "color": colour(name), "linewidth": 0.6, "shrinkA": 0, "relpos": (0, 0.5)},
-        )
+        arrow = line | {"color": method_style(name).colour}
+        axis.annotate(drawn(label(name)), ends[name], (1.03, place), arrowprops=arrow, **look)
 
 
 def share(drawings: Sequence[Figure], which: str) -> list[Figure]:
@@ -188,21 +170,11 @@ def share(drawings: Sequence[Figure], which: str) -> list[Figure]:
 
 def canvas(height: float, rows: int = 1, columns: int = 1, **settings) -> tuple[Figure, np.ndarray]:
     """A figure of the book's width and this height (inches), and its axes (rows, columns), one where there is none."""
-    sns.set_theme(
-        context="paper",
-        style="whitegrid",
-        rc={
-            "font.size": 10,
-            "axes.titlesize": 10,
-            "axes.labelsize": 10,
-            "xtick.labelsize": 9,
-            "ytick.labelsize": 9,
-            "legend.fontsize": 9,
-        },
-    )
-    return plt.subplots(
-        max(rows, 1), max(columns, 1), figsize=(WIDTH, height), layout="constrained", squeeze=False, **settings
-    )
+    sizes = dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize"), 10)
+    sizes |= dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), 9)
+    sns.set_theme(context="paper", style="whitegrid", rc=sizes)
+    settings |= {"figsize": (WIDTH, height), "layout": "constrained", "squeeze": False}
+    return plt.subplots(max(rows, 1), max(columns, 1), **settings)
 
 
 def jitter(positions: ArrayLike) -> np.ndarray:

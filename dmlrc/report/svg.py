@@ -13,6 +13,12 @@ from matplotlib.figure import Figure
 
 _TIP = "tip:"
 _INK, _PAPER, _LINES = r"#(?:000000|262626|333333)", r"#ffffff", r"#cccccc"
+HIGHEST = 600
+"""Pixels of a figure's height on a page; a higher one is shown smaller."""
+_DOT = re.compile(
+    r'<g class="dml-tip">(?P<title><title>[^<]*</title>)\s*<g (?P<clip>clip-path="[^"]*")>\s*'
+    r'<use (?P<place>xlink:href="[^"]*" x="[^"]*" y="[^"]*") (?P<style>style="[^"]*")/>\s*</g>\s*</g>\s*'
+)
 
 
 def tips(marks: Artist, texts: str | Sequence[str]) -> None:
@@ -40,10 +46,6 @@ def drawn(figure: Figure, salt: str) -> str:
     )
 
 
-HIGHEST = 600
-"""Pixels of a figure's height on a page; a higher one is shown smaller."""
-
-
 def inline(svg: str) -> str:
     """The SVG as a part of a page: in the page's own ink and paper, scaling with it. svg: `drawn`.
 
@@ -66,12 +68,6 @@ def inline(svg: str) -> str:
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
     return svg.replace("<svg", head, 1)
-
-
-_DOT = re.compile(
-    r'<g class="dml-tip">(?P<title><title>[^<]*</title>)\s*<g (?P<clip>clip-path="[^"]*")>\s*'
-    r'<use (?P<place>xlink:href="[^"]*" x="[^"]*" y="[^"]*") (?P<style>style="[^"]*")/>\s*</g>\s*</g>\s*'
-)
 
 
 def _lighter(svg: str) -> str:

@@ -14,7 +14,6 @@ import pandas as pd
 
 from dmlrc import papers
 from dmlrc.data.splits import Splits, halves
-from dmlrc.errors import MissingDataError
 from dmlrc.methods import Float, Int, Method
 from dmlrc.papers import musgrave2020
 from dmlrc.records import PRETRAINED, StudyRecords
@@ -28,9 +27,14 @@ METHODS: Methods = MappingProxyType({method.name: method for method in musgrave2
 """The rows of the results tables. What shows rows of a reader's own too takes them as `methods`: `METHODS | own`."""
 NEWER = 1 + max(METHODS[name].year for name in CLASSICS)
 """The first year of a trend without the two classics, which lie ten years before all others and lead the line."""
-
-RERUN = ["repetition", "number"]
-"""What tells the reruns of a method apart."""
+NO_RESULT = ("diverged", "failed")
+"""The states of trials and reruns that came to nothing: a NaN in training or on the test images, or an error."""
+MOST_CUT_OFF = 0.05
+"""Of a method's runs at most this share may end at the limit of epochs, as preregistered."""
+RUN = ["method", "repetition", "number", "fold"]
+"""What tells runs apart; without the fold, trials or reruns."""
+OURS_ALONE = ("train_from", "lr_decay")
+"""Settings that only protocols of our own studies use."""
 
 
 def ordered(names: Iterable[str], methods: Methods = METHODS) -> list[str]:
@@ -68,12 +72,9 @@ def _with_search(frame: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
     parts = []
     for (setting, metric), runs in scores.groupby(["setting", "metric"], sort=False):
         told = summary(runs[["method", "repetition", "rerun", "value"]])
-        columns = {
-            "ci95": (told["high"] - told["low"]) / 2,
-            "seed_ci95": (told["seed_high"] - told["seed_low"]) / 2,
-            **{name: told[name] for name in ("mean", "rank_low", "rank_high", "among_best")},
-        }
-        parts.append(pd.DataFrame(columns).assign(setting=setting, metric=metric).reset_index())
+        halves = {"ci95": (told["high"] - told["low"]) / 2, "seed_ci95": (told["seed_high"] - told["seed_low"]) / 2}
+        part = pd.DataFrame({**halves, **told[["mean", "rank_low", "rank_high", "among_best"]]})
+        parts.append(part.assign(setting=setting, metric=metric).reset_index())
     keys = ["method", "setting", "metric"]
     merged = frame.drop(columns=["mean", "ci95"]).merge(pd.concat(parts), on=keys, how="left")
     return merged.assign(mean=merged["mean"].fillna(frame["mean"]))  # of the pretrained row, which nothing varies
@@ -82,6 +83,11 @@ def _with_search(frame: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
 def deciding(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of concatenated MAP@R, which decides. frame: `accuracy`, or one data set of `published.results`."""
     return frame[(frame["setting"] == "concatenated") & (frame["metric"] == "map_at_r")]
+
+
+def by_method(frame: pd.DataFrame, metric: str = "map_at_r", setting: str = "concatenated") -> pd.DataFrame:
+    """The rows of a metric and setting, by default those that decide, indexed by method. frame: as in `deciding`."""
+    return frame[(frame["setting"] == setting) & (frame["metric"] == metric)].set_index("method")
 
 
 def marks(frame: pd.DataFrame) -> pd.Series:
@@ -118,10 +124,6 @@ def status(records: StudyRecords, methods: Methods = METHODS) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-NO_RESULT = ("diverged", "failed")
-"""The states of trials and reruns that came to nothing: a NaN in training or on the test images, or an error."""
-
-
 def fallen(records: StudyRecords) -> dict[str, str]:
     """The methods that were run and have no score, with what became of them: "diverged", "failed" or "unfinished"."""
     ran = {*records.trials["method"], *records.reruns["method"]} - {*records.scores["method"]}
@@ -134,10 +136,6 @@ def lost_reruns(records: StudyRecords) -> pd.DataFrame:
     reruns = records.reruns
     counts = reruns["state"].isin(NO_RESULT).groupby(reruns["method"], sort=False).agg(lost="sum", of="size")
     return counts[counts["lost"] > 0]
-
-
-MOST_CUT_OFF = 0.05
-"""Of a method's runs at most this share may end at the limit of epochs, as preregistered."""
 
 
 def cut_off(records: StudyRecords) -> pd.Series:
@@ -169,7 +167,7 @@ def cost(records: StudyRecords) -> pd.DataFrame:
     Seconds and steps are summed over the folds; of folds that train side by side each has its share of the seconds.
     """
     reruns = records.runs[records.runs["kind"] == "rerun"]
-    each = reruns.groupby(["method", *RERUN]).agg(seconds=("seconds", "sum"), steps=("steps", "sum"))
+    each = reruns.groupby(RUN[:3]).agg(seconds=("seconds", "sum"), steps=("steps", "sum"))
     table = each.groupby("method").mean()
     searches = records.trials.groupby(["method", "repetition"])["seconds"].sum()
     table.insert(0, "search_seconds", searches.groupby("method").mean())
@@ -181,27 +179,20 @@ def spread(frame: pd.DataFrame, setting: str = "concatenated", metric: str = "ma
 
     frame: `accuracy` or one data set of `published.results`. Without a trained method the numbers are NaN.
     """
-    rows = frame[(frame["setting"] == setting) & (frame["metric"] == metric) & (frame["method"] != PRETRAINED)]
-    rows = rows.set_index("method")
-    if rows.empty:
-        return dict.fromkeys(("best", "worst", "range", "mean_ci95"), float("nan"))
-    return {
-        "best": float(rows["mean"].max()),
-        "best_method": rows["mean"].idxmax(),
-        "worst": float(rows["mean"].min()),
-        "worst_method": rows["mean"].idxmin(),
-        "range": float(rows["mean"].max() - rows["mean"].min()),
-        "mean_ci95": float(rows["ci95"].mean()),
-    }
+    rows = by_method(frame, metric, setting).drop(index=PRETRAINED, errors="ignore")
+    means, half = rows["mean"], float(rows["ci95"].mean())
+    best, worst = float(means.max()), float(means.min())
+    found = {"best": best, "worst": worst, "range": best - worst, "mean_ci95": half}
+    return found | ({} if means.empty else {"best_method": means.idxmax(), "worst_method": means.idxmin()})
 
 
-def improvement(frame: pd.DataFrame, baseline: str, metric: str = "precision_at_1") -> pd.Series:
-    """Mean relative improvement of the newer methods over a baseline, by setting: 0.02 is 2 % better.
+def improvement(frame: pd.DataFrame, baseline: str) -> pd.Series:
+    """Mean relative improvement in P@1 of the newer methods over a baseline, by setting: 0.02 is 2 % better.
 
     frame: `accuracy` or one data set of `published.results`. baseline: one of `CLASSICS`; all methods but these two
     are newer. Fig. 5 of the Reality Check. A setting without the baseline is NaN.
     """
-    rows = frame[(frame["metric"] == metric) & (frame["method"] != PRETRAINED)]
+    rows = frame[(frame["metric"] == "precision_at_1") & (frame["method"] != PRETRAINED)]
     means = rows.pivot(index="method", columns="setting", values="mean").reindex(columns=list(SETTINGS))
     if baseline not in means.index:
         return pd.Series(np.nan, index=list(SETTINGS))
@@ -266,40 +257,33 @@ def pooled_order(values: Iterable[pd.Series]) -> list[str]:
 
 def order_of_results(frames: Iterable[pd.DataFrame]) -> list[str]:
     """`pooled_order` of the trained methods by concatenated MAP@R. frames: as in `spread`."""
-    chosen = map(deciding, frames)
-    return pooled_order(each.set_index("method")["mean"].drop(index=PRETRAINED, errors="ignore") for each in chosen)
+    return pooled_order(by_method(frame)["mean"].drop(index=PRETRAINED, errors="ignore") for frame in frames)
 
 
 def mean_of(frame: pd.DataFrame, method: str, metric: str = "precision_at_1") -> float:
     """The concatenated accuracy of a method, NaN where it has none. frame: as in `spread`."""
-    means = frame.set_index(["method", "setting", "metric"])["mean"]
-    return float(means.get((method, "concatenated", metric), np.nan))
+    return float(by_method(frame, metric)["mean"].get(method, np.nan))
 
 
-def measured_by_year(
-    frame: pd.DataFrame,
-    setting: str = "concatenated",
-    metric: str = "precision_at_1",
-    methods: Methods = METHODS,
-) -> pd.DataFrame:
-    """The year and accuracy of every method in a table of results: method, year, value. frame: as in `spread`."""
-    rows = frame[(frame["setting"] == setting) & (frame["metric"] == metric) & frame["method"].isin(methods)]
+def measured_by_year(frame: pd.DataFrame, methods: Methods = METHODS) -> pd.DataFrame:
+    """The year and P@1 of every method in a table of results: method, year, value. frame: as in `spread`."""
+    rows = by_method(frame, "precision_at_1").reset_index()
+    rows = rows[rows["method"].isin(methods)].reset_index(drop=True)
     years = rows["method"].map(lambda name: methods[name].year)
-    return pd.DataFrame({"method": rows["method"], "year": years, "value": rows["mean"]}).reset_index(drop=True)
+    return pd.DataFrame({"method": rows["method"], "year": years, "value": rows["mean"]})
 
 
 def rank_agreement(ours: pd.DataFrame, theirs: pd.DataFrame) -> dict[str, float]:
     """Spearman's rank correlation of concatenated MAP@R over the methods that both tables have: rho, p, n."""
-    means = [deciding(frame).set_index("method")["mean"] for frame in (ours, theirs)]
-    return rank_test(*(mean.drop(index=PRETRAINED, errors="ignore") for mean in means))
+    means = [by_method(frame)["mean"].drop(index=PRETRAINED, errors="ignore") for frame in (ours, theirs)]
+    return rank_test(*means)
 
 
 def best_so_far(records: StudyRecords) -> pd.DataFrame:
     """Our searches: method, repetition, trial (from 1), best validation MAP@R after it."""
     trials = records.trials.sort_values(["method", "repetition", "trial"])
     best = trials.groupby(["method", "repetition"])["value"].transform(lambda values: values.cummax().ffill())
-    table = trials[["method", "repetition"]].assign(trial=trials["trial"] + 1, best=best)
-    return table.reset_index(drop=True)
+    return trials[["method", "repetition"]].assign(trial=trials["trial"] + 1, best=best).reset_index(drop=True)
 
 
 def trials_to_reach(traces: pd.DataFrame, share: float = 0.99) -> pd.Series:
@@ -343,9 +327,7 @@ def importance(records: StudyRecords, min_trials: int = 20, seed: int = 0) -> pd
         points = np.array([[scales[key](params[key]) for key in space] for params in complete["params"]])
         box = np.array([[scales[key](end) for end in (limits.low, limits.high)] for key, limits in space.items()])
         shares = fanova.main_effects(points, complete["value"].to_numpy(float), box, seed)
-        rows += [
-            {"method": name, "parameter": key, "importance": share} for key, share in zip(space, shares, strict=True)
-        ]
+        rows += [(name, key, share) for key, share in zip(space, shares, strict=True)]
     of_searches = pd.DataFrame(rows, columns=["method", "parameter", "importance"])
     shares = of_searches.groupby(["method", "parameter"], sort=False)["importance"]
     return shares.agg(importance="mean", error="sem").reset_index()
@@ -365,16 +347,8 @@ def best_hyperparameters(records: StudyRecords) -> pd.DataFrame:
         space = METHODS[name].space if name in METHODS else {}
         for parameter, value in (best["params"] if best else {}).items():
             limits = space.get(parameter)
-            rows.append(
-                {
-                    "method": name,
-                    "hyperparameter": parameter,
-                    "value": value,
-                    "low": getattr(limits, "low", np.nan),
-                    "high": getattr(limits, "high", np.nan),
-                    "at_edge": limits is not None and at_edge(value, limits),
-                }
-            )
+            low, high = (getattr(limits, end, np.nan) for end in ("low", "high"))
+            rows.append((name, parameter, value, low, high, limits is not None and at_edge(value, limits)))
     return pd.DataFrame(rows, columns=["method", "hyperparameter", "value", "low", "high", "at_edge"])
 
 
@@ -392,16 +366,8 @@ def _scale(limits: Float | Int) -> Callable[[float], float]:
 
 def methods() -> pd.DataFrame:
     """Table 6 of the Reality Check, with what our search varies: indexed by method, the registry's own facts."""
-    rows = {
-        method.name: {
-            "year": method.year,
-            "kind": method.kind,
-            "batch": f"{method.classes_per_batch} x {method.images_per_class}",
-            "searched": ", ".join(method.space),
-        }
-        for method in musgrave2020.METHODS
-    }
-    return pd.DataFrame.from_dict(rows, orient="index")
+    rows = {each.name: (each.year, each.kind, batch(each, ""), ", ".join(each.space)) for each in METHODS.values()}
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["year", "kind", "batch", "searched"])
 
 
 def class_splits(records: StudyRecords) -> Splits:
@@ -421,15 +387,10 @@ def class_counts(edition: Sequence[StudyRecords] = ()) -> pd.DataFrame:
     parts_of |= {records.name: class_splits(records) for records in edition}
     rows = {}
     for name, parts in parts_of.items():
-        validated = np.unique(np.concatenate([fold.val for fold in parts.folds]))
-        rows[name] = {
-            "classes": len(parts.class_order),
-            "train": len(parts.folds[0].train),
-            "validate": len(parts.folds[0].val),
-            "never": len(parts.train_val) - len(validated),
-            "test": len(parts.test),
-        }
-    return pd.DataFrame.from_dict(rows, orient="index")
+        first, validated = parts.folds[0], np.unique(np.concatenate([fold.val for fold in parts.folds]))
+        used = len(first.train), len(first.val), len(parts.train_val) - len(validated), len(parts.test)
+        rows[name] = len(parts.class_order), *used
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["classes", "train", "validate", "never", "test"])
 
 
 def rates(protocol: str) -> pd.DataFrame:
@@ -446,9 +407,7 @@ def rates(protocol: str) -> pd.DataFrame:
         is_search = study.kind == "rates" and all(method.level is None for method in study.methods)
         if not is_search or study.protocol.name != protocol:
             continue
-        try:
-            trials = records.load(study.name)
-        except MissingDataError:
+        if (trials := records.find(study.name)) is None:
             continue
         chosen = studies.STUDIES[study.parent].effective_protocol
         rules = [(run.patience, run.max_epochs) for run in (study.effective_protocol, chosen)]
@@ -471,11 +430,8 @@ def replay(records: StudyRecords, patience: int, max_epochs: int) -> pd.Series:
     runs = {key: _stopped(curve, patience * length, max_epochs * length) for key, curve in curves.groupby(RUN)}
     frame = pd.DataFrame.from_dict(runs, orient="index", columns=["value", "steps"])
     frame.index = pd.MultiIndex.from_tuples(frame.index, names=RUN)
-    best = frame["value"].groupby(["method", *RERUN]).mean().groupby("method").max()
+    best = frame["value"].groupby(RUN[:3]).mean().groupby("method").max()
     return pd.concat([best, pd.Series({"mean": best.mean(), "steps": frame["steps"].mean()})])
-
-
-RUN = ["method", "repetition", "number", "fold"]
 
 
 def _stopped(curve: pd.DataFrame, patience: int, limit: int) -> tuple[float, int]:
@@ -504,24 +460,13 @@ def batch(method: Method, sampler: str) -> str:
 
 def systems() -> pd.DataFrame:
     """Every method of the papers after the Reality Check, on CUB200: paper, method, loss, batch, year and settings."""
-    rows = [
-        {
-            "paper": paper.key,
-            "method": method.label,
-            "loss": method.loss,
-            "batch": batch(method, paper.protocol.sampler),
-            "sampler": method.sampler or paper.protocol.sampler,
-            "year": method.year,
-            "settings": ", ".join(f"{name} {value:.4g}" for name, value in method.settings.items()),
-        }
-        for paper in papers.ALL[1:]
-        for method in paper.methods
-    ]
-    return pd.DataFrame(rows)
-
-
-OURS_ALONE = ("train_from", "lr_decay")
-"""Settings that only protocols of our own studies use."""
+    rows = []
+    for paper in papers.ALL[1:]:
+        for each in paper.methods:
+            how = batch(each, paper.protocol.sampler), each.sampler or paper.protocol.sampler, each.year
+            settings = ", ".join(f"{name} {value:.4g}" for name, value in each.settings.items())
+            rows.append((paper.key, each.label, each.loss, *how, settings))
+    return pd.DataFrame(rows, columns=["paper", "method", "loss", "batch", "sampler", "year", "settings"])
 
 
 def protocols() -> pd.DataFrame:
@@ -539,14 +484,8 @@ def random_trunks(untrained: StudyRecords) -> pd.DataFrame:
     rows = untrained.scores[(untrained.scores["level"] == "random") & (untrained.scores["metric"] == "nmi")]
     means = rows.groupby("row", sort=False)["value"].mean()
     facts = untrained.meta["data"]
-    return pd.DataFrame(
-        {
-            "trunk": means.index,
-            "classes": facts["classes"] - facts["classes"] // 2,
-            "images": facts["images"] / facts["classes"],
-            "nmi": means.to_numpy(),
-        }
-    )
+    classes, images = facts["classes"] - facts["classes"] // 2, facts["images"] / facts["classes"]
+    return pd.DataFrame({"trunk": means.index, "classes": classes, "images": images, "nmi": means.to_numpy()})
 
 
 def nmi_of_random(classes: int, images: float) -> float:

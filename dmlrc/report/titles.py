@@ -62,6 +62,8 @@ SWEEPS = {
     "shares": "share of classes",
     "trunks": "trunks",
 }
+_QUOTED, _BARE = re.compile(r"(?<!`)`([\w/-]+)`(?!`)"), re.compile(r"(?<!study run )(?<![\w`/=-])([\w/-]+)(?![\w`/-])")
+"""What may be the slug of a study."""
 
 
 def title(study: str) -> str:
@@ -151,10 +153,6 @@ def experiment(name: str, of: str) -> str:
         return f"{METHODS_TABLE}, {SWEEPS[name]}"
     sweep = re.sub(r"^order-(?=\d)", f"{SWEEPS['random']} ", name.removeprefix(of).removeprefix("/"))
     return f"{paper(of)}: {SWEEPS.get(sweep, sweep)}" if sweep else paper(of)
-
-
-_QUOTED, _BARE = re.compile(r"(?<!`)`([\w/-]+)`(?!`)"), re.compile(r"(?<!study run )(?<![\w`/=-])([\w/-]+)(?![\w`/-])")
-"""What may be the slug of a study."""
 
 
 def _entitled(found: re.Match) -> str:

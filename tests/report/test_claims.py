@@ -457,10 +457,11 @@ def test_rows_below_their_start_decide_nothing(base, monkeypatch):
         assert judged.verdict == verdict
     assert judged.why == f"12 of 14 rows lie {rule.BELOW}"  # of the trunk, since no narrower start was measured
     records = replace(found["roth2020"], scores=scores)
-    assert rule._counted(rule.lower_than_untrained(records), ["margin_12", "angular"]) == (1, 1, 2)
+    two = rule.lower_than_untrained(records).query("row in ['margin_12', 'angular']")
+    assert rule._counted(two) == (1, 1, 2)
     begun = pd.Series([0.55], pd.MultiIndex.from_tuples([("angular", "separated")], names=["method", "setting"]))
     monkeypatch.setattr(starts, "of_rows", lambda _: begun)
-    counted = rule._counted(rule.lower_than_untrained(records), ["margin_12", "angular"])
+    counted = rule._counted(rule.lower_than_untrained(records).query("row in ['margin_12', 'angular']"))
     assert counted == (0, 1, 1)  # between its own start and the trunk
     assert rule.judge(above(0), Estimate(0.2, 0.1, 0.3, 5), True, (1, 2)).verdict == REPRODUCED
     assert rule.judge(above(0), Estimate(0.2, 0.1, 0.3, 5), True, (2, 3)).verdict == INCONCLUSIVE

@@ -169,9 +169,6 @@ def test_takeaways_are_an_admonition_in_the_book_and_a_list_elsewhere():
     data = shown(publish.takeaways, "One is 5 %.", "", "Two.")
     assert data["text/markdown"].startswith("````{admonition} In short")
     assert data["text/html"].count("<li>") == 2
-    small = shown(publish.takeaways, "One.", caveat="On one trunk.")
-    assert small["text/markdown"].endswith("- One.\n\n:::{container} dml-caveat\nOn one trunk.\n:::\n````")
-    assert "On one trunk." in small["text/html"]
 
 
 def test_the_foot_of_a_page_says_what_was_run_and_how_it_is_cited(home):

@@ -45,7 +45,12 @@ def _measured(panels: Mapping[str, pd.DataFrame]) -> Figure:
     rows = -(-len(panels) // 2)
     figure, axes = style.canvas(1.1 + 1.9 * rows, rows, min(len(panels), 2))
     for axis, (title, frame) in zip(axes.flat, panels.items(), strict=False):
-        _draw_measured(axis, frame)
+        charts.years(axis, frame, ALL)
+        if frame.empty:
+            axis.text(0.5, 0.5, "not run", ha="center", transform=axis.transAxes)
+        middle = 50 if frame.empty else np.clip(50 * (frame["value"].min() + frame["value"].max()), 25, 75)
+        axis.set(ylim=(middle - 25, middle + 25), xlabel="", ylabel="")  # 50 points, as in musgrave-f4
+        axis.set(xlim=(2004.5, 2023.5), xticks=(2006, 2014, 2022))
         axis.set_title(f"{title}, measured" if len(panels) == 1 else title, fontsize=9)
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
@@ -95,16 +100,3 @@ def _draw_leads(axis: Axes, frame: pd.DataFrame) -> None:
     older = rows[~newer]
     dots = axis.scatter(older["lead"], np.full(len(older), len(METHODS)), s=20, color=GREY, alpha=0.5, linewidths=0)
     svg.tips(dots, list(older["tip"]))
-
-
-def _draw_measured(axis: Axes, frame: pd.DataFrame) -> None:
-    style.measured_trends(axis, frame)
-    for row in frame.itertuples():
-        look = style.method_style(row.method)
-        (dot,) = axis.plot(row.year, 100 * row.value, look.marker, color=look.colour, markersize=5)
-        svg.tips(dot, f"{labels.method_label(row.method, ALL)}, {row.year}: {100 * row.value:.1f} %")
-    if frame.empty:
-        axis.text(0.5, 0.5, "not run", ha="center", transform=axis.transAxes)
-    middle = 50 if frame.empty else np.clip(50 * (frame["value"].min() + frame["value"].max()), 25, 75)
-    axis.set(ylim=(middle - 25, middle + 25), xlabel="", ylabel="")  # 50 points, as in musgrave-f4
-    axis.set(xlim=(2004.5, 2023.5), xticks=(2006, 2014, 2022))

@@ -38,6 +38,18 @@ WHAT = {
 }
 TRUNKS = ("GoogLeNet", "BN-Inception", "ResNet50", "ResNet50, 2048-d", "ViT", "other")
 """The trunks that claims are kept apart by."""
+PROXY_NCA_PP = ("ProxyNCA++, T = 1/9", "proxy_nca_pp", {})
+SUPCON = ("SupCon, T = 0.1", "supcon", {"temperature": 0.1})
+NTXENT = ("NTXent, T = 0.1", "ntxent", {"temperature": 0.1})
+IDENTITIES = (
+    (PROXY_NCA_PP, ("N. Softmax, T = 1/18", "normalized_softmax", {"temperature": 1 / 18}), 4),
+    (PROXY_NCA_PP, ("ProxyNCA, scale 9", "proxy_nca", {"softmax_scale": 9}), 4),
+    (SUPCON, NTXENT, 2),
+    (PROXY_NCA_PP, ("N. Softmax, T = 0.05", "normalized_softmax", {"temperature": 0.05}), 4),
+    (SUPCON, NTXENT, 4),
+)
+"""Two losses, and the images of a class in the batch; the last two are counter-examples: another temperature, and more
+than two images a class."""
 
 
 def beside(edition: Sequence[StudyRecords]) -> dict[str, StudyRecords]:
@@ -51,30 +63,10 @@ def beside(edition: Sequence[StudyRecords]) -> dict[str, StudyRecords]:
 def methods() -> pd.DataFrame:
     """The losses, indexed by method: year, kind, batch, what they are, what our search varies."""
     rows = {
-        method.name: {
-            "year": method.year,
-            "kind": method.kind,
-            "batch": f"{method.classes_per_batch} x {method.images_per_class}",
-            "what it is": WHAT[method.name],
-            "searched": ", ".join(map(labels.parameter, method.space)),
-        }
-        for method in METHODS.values()
+        name: (each.year, each.kind, tables.batch(each, ""), WHAT[name], ", ".join(map(labels.parameter, each.space)))
+        for name, each in METHODS.items()
     }
-    return pd.DataFrame.from_dict(rows, orient="index")
-
-
-PROXY_NCA_PP = ("ProxyNCA++, T = 1/9", "proxy_nca_pp", {})
-SUPCON = ("SupCon, T = 0.1", "supcon", {"temperature": 0.1})
-NTXENT = ("NTXent, T = 0.1", "ntxent", {"temperature": 0.1})
-IDENTITIES = (
-    (PROXY_NCA_PP, ("N. Softmax, T = 1/18", "normalized_softmax", {"temperature": 1 / 18}), 4),
-    (PROXY_NCA_PP, ("ProxyNCA, scale 9", "proxy_nca", {"softmax_scale": 9}), 4),
-    (SUPCON, NTXENT, 2),
-    (PROXY_NCA_PP, ("N. Softmax, T = 0.05", "normalized_softmax", {"temperature": 0.05}), 4),
-    (SUPCON, NTXENT, 4),
-)
-"""Two losses, and the images of a class in the batch; the last two are counter-examples: another temperature, and more
-than two images a class."""
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["year", "kind", "batch", "what it is", "searched"])
 
 
 def identities(seed: int = 0) -> pd.DataFrame:
@@ -162,10 +154,8 @@ def has_trend(table: pd.DataFrame) -> bool:
 
 def trend_cells(table: pd.DataFrame) -> pd.DataFrame:
     """`claimed_trends` as cells: a row a data set and trunk, points a year for all years and since 2020."""
-    order = pd.Categorical(table["dataset"], published.DATASETS)
-    found = (
-        table.assign(order=order).sort_values("order", kind="stable").rename(columns={"slope": "mean", "ci95": "half"})
-    )
+    found = table.sort_values("dataset", key=lambda names: names.map(published.DATASETS.index), kind="stable")
+    found = found.rename(columns={"slope": "mean", "ci95": "half"})
     shown = {
         "row": list(zip(found["dataset"], found["trunk"], strict=True)),
         "column": "points a year, " + found["years"].replace("all", "all years"),
@@ -199,11 +189,8 @@ def reruns() -> pd.DataFrame:
 def rerun_cells(table: pd.DataFrame) -> pd.DataFrame:
     """`reruns` as cells."""
     ours = {_bare(method.label): method.label for method in ALL.values()}
-    cells = table.assign(
-        method=table["method"].map(lambda label: ours.get(_bare(label), label)),
-        r1=table["r1"].map(labels.one_digit),
-        claimed=table["claimed"].map(labels.one_digit).replace("", "–"),
-    )
+    names = table["method"].map(lambda label: ours.get(_bare(label), label))
+    cells = table.assign(method=names, **table[["r1", "claimed"]].map(labels.one_digit).replace("", "–"))
     heads = {"r1": "trained by others", "dataset": "data set", "by": "in the pipeline of"}
     return cells.rename(columns=heads).set_index(["data set", "method"])
 
@@ -227,9 +214,8 @@ def joined(main: StudyRecords, after: StudyRecords | None) -> StudyRecords:
         return main
     frames = {name: pd.concat([getattr(main, name), getattr(after, name)], ignore_index=True) for name in FRAMES}
     for name in ("scores", "arrays"):  # both studies have the pretrained row
-        frames[name] = frames[name].drop_duplicates(
-            [column for column in frames[name].columns if column not in ("value", "values")], ignore_index=True
-        )
+        keys = list(frames[name].columns.difference(["value", "values"]))
+        frames[name] = frames[name].drop_duplicates(keys, ignore_index=True)
     return replace(main, **frames)
 
 
@@ -241,7 +227,7 @@ def best_of_the_fourteen(records: StudyRecords) -> str | None:
 
 def _map_at_r(records: StudyRecords) -> pd.DataFrame:
     """Concatenated MAP@R of the trained methods, by method."""
-    return tables.deciding(tables.accuracy(records)).set_index("method").drop(index=PRETRAINED, errors="ignore")
+    return tables.by_method(tables.accuracy(records)).drop(index=PRETRAINED, errors="ignore")
 
 
 def rows(records: StudyRecords) -> list[str]:
@@ -289,15 +275,9 @@ def against_the_fourteen(records: StudyRecords) -> dict[str, float | str]:
     if newer.empty or best is None:
         return {}
     lead = leads(records).loc[newer.index]  # its half is NaN where no luck is known: neither above nor below
-    return {
-        "best": float(newer.max()),
-        "best_method": newer.idxmax(),
-        "fourteen": float(scores[best]),
-        "fourteen_method": best,
-        "above": int((lead["lead"] > lead["half"]).sum()),
-        "below": int((lead["lead"] < -lead["half"]).sum()),
-        "n": len(newer),
-    }
+    above, below = int((lead["lead"] > lead["half"]).sum()), int((lead["lead"] < -lead["half"]).sum())
+    found = {"best": float(newer.max()), "best_method": newer.idxmax(), "fourteen": float(scores[best])}
+    return found | {"fourteen_method": best, "above": above, "below": below, "n": len(newer)}
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:

@@ -7,36 +7,8 @@ and the protocol of its study, and the interval covers only what its units vary.
 miss by chance: one in twenty, were each to stand at the edge.
 """
 
+# ruff: noqa: F401, what chapters use
 from dmlrc.report.claims.claim import CLAIMS
 from dmlrc.report.claims.page import CAPTION, MARKED, SECTIONS, by_paper, overview, table, unsettled
 from dmlrc.report.claims.rule import REPRODUCED, RETRACTED, VERDICTS
-from dmlrc.report.claims.verdicts import (
-    WITHOUT_RECORDS,
-    Judged,
-    counts,
-    judged,
-    judged_claims,
-    numbers,
-    of_section,
-)
-
-__all__ = [
-    "CAPTION",
-    "CLAIMS",
-    "MARKED",
-    "REPRODUCED",
-    "RETRACTED",
-    "SECTIONS",
-    "VERDICTS",
-    "WITHOUT_RECORDS",
-    "Judged",
-    "by_paper",
-    "counts",
-    "judged",
-    "judged_claims",
-    "numbers",
-    "of_section",
-    "overview",
-    "table",
-    "unsettled",
-]
+from dmlrc.report.claims.verdicts import WITHOUT_RECORDS, Judged, counts, judged, judged_claims, numbers, of_section

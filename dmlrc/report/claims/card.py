@@ -1,14 +1,13 @@
 """The report card: what became of every table and figure of the five papers, here."""
 
-import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
 from markupsafe import Markup
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import editions, published, statistics, tables, titles
+from dmlrc.report import editions, prose, published, tables, titles
 from dmlrc.report.claims import verdicts
 from dmlrc.report.claims.claim import CLAIMS, PAPER
 from dmlrc.report.claims.exhibits import EXHIBITS, Exhibit
@@ -26,6 +25,13 @@ OUTCOMES = (AGREES, PARTLY, DIFFERS, OPEN, OTHER_DATA, ABSENT, NO_RESULT)
 """No result: the paper lists or draws something, and measures nothing."""
 VERDICTS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN)
 TOY, TOY_SEEDS = "roth-f6", 10
+OF_FEHERVARI = {
+    "CUB200 (BN-Inception)": "fehervari-t2",
+    "CUB200 (ResNet50)": "fehervari-t2",
+    "Cars196 (BN-Inception)": "fehervari-t3",
+    "SOP (BN-Inception)": "fehervari-t4",
+}
+"""Their tables, as `fehervari.places` names them -> the exhibit."""
 
 
 def outcome(given: Counter) -> str:
@@ -49,8 +55,7 @@ def outcome(given: Counter) -> str:
 def found(edition: Sequence[StudyRecords], judged_claims: Judged | None = None) -> pd.DataFrame:
     """A row an exhibit: paper, called, chapter, shows, outcome, a count of each verdict, order (ρ as text)."""
     judgements = judged(edition) if judged_claims is None else judged_claims
-    ranked = orders(edition)
-    rows = {}
+    ranked, rows = orders(edition), {}
     for id, each in EXHIBITS.items():
         if each.paper not in PAPERS:
             continue
@@ -61,14 +66,17 @@ def found(edition: Sequence[StudyRecords], judged_claims: Judged | None = None) 
             "called": each.called,
             "chapter": each.chapter,
             "shows": each.shows,
-            "outcome": of_toy(toy_change()) if id == TOY else _outcome(each, given, edition),
+            "outcome": _outcome(id, each, given, edition),
             **{verdict.replace(" ", "_"): given[verdict] for verdict in VERDICTS},
             "order": ranked.get(id, ""),
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("id")
 
 
-def _outcome(exhibit: Exhibit, given: Counter, edition: Sequence[StudyRecords]) -> str:
+def _outcome(id: str, exhibit: Exhibit, given: Counter, edition: Sequence[StudyRecords]) -> str:
+    if id == TOY:  # by the sign of the change
+        change = toy_change()
+        return AGREES if change.low > 0 else OPEN if change.high > 0 else DIFFERS
     if not exhibit.has_result:
         return NO_RESULT
     if given:
@@ -82,81 +90,45 @@ def toy_change() -> Estimate:
     return toy.change(toy.recorded(TOY_SEEDS), "regularised", "test_p1")
 
 
-def of_toy(change: Estimate) -> str:
-    """The outcome by the sign of `toy_change`."""
-    return {(True, True): AGREES, (False, False): DIFFERS}.get((change.low > 0, change.high > 0), OPEN)
-
-
 def orders(edition: Sequence[StudyRecords]) -> dict[str, str]:
     """Of each table that ranks losses: the rank correlations of our order with its own, study by study, as text."""
-    names = [each.name for each in edition]
-    result: dict[str, dict[str, list[float]]] = {}
-    for id, study, rho in _correlations(edition):
-        if not math.isnan(rho):
-            result.setdefault(id, {name: [] for name in names})[study].append(rho)
-    return {
-        id: ", ".join(f"{titles.title(study)} {_range(values)}" for study, values in by_study.items() if values)
-        for id, by_study in result.items()
-    }
+    texts: dict[str, list[str]] = {}
+    for (id, study), rhos in _correlations(edition).dropna().groupby(["id", "study"], sort=False)["rho"]:
+        ends = dict.fromkeys(f"{rho:+.2f}" for rho in (rhos.min(), rhos.max()))
+        texts.setdefault(id, []).append(f"{titles.title(study)} {' to '.join(ends)}")
+    return {id: ", ".join(own) for id, own in texts.items()}
 
 
-def _correlations(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, float]]:
-    """The id of a table, a study, and the rank correlation of their methods; a table of several columns has several."""
-    results = published.results()
-    results = results[(results["setting"] == "concatenated") & (results["metric"] == "map_at_r")]
+def _correlations(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+    """The id of a table, a study, and rho, the rank correlation of their methods; one for each column of a table."""
+    return pd.DataFrame(_ranked(edition), columns=["id", "study", "rho"])
+
+
+def _ranked(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, float]]:
     of_dataset = dict(zip(published.DATASETS, ("musgrave-t3", "musgrave-t4", "musgrave-t5"), strict=True))
     for each in edition:
-        ours = tables.deciding(tables.accuracy(each)).set_index("method")["mean"].drop("pretrained", errors="ignore")
-        for dataset, part in results.groupby("dataset", sort=False):
-            theirs = part.set_index("method")["mean"].drop("pretrained", errors="ignore")
-            yield of_dataset[dataset], each.name, statistics.rank_test(ours, theirs)["rho"]
-    agreement = roth.agreement(_around(edition, "roth2020"))
+        for dataset, part in published.results().groupby("dataset", sort=False):
+            yield of_dataset[dataset], each.name, tables.rank_agreement(tables.accuracy(each), part)["rho"]
+    roth_table, fehervari_table = (
+        {each.name: editions.experiment_of(each.name, name) for each in edition}
+        for name in ("roth2020", "fehervari2019")
+    )
+    agreement = roth.agreement(roth_table)
     for row in agreement[agreement["metric"] == "precision_at_1"].itertuples():
         yield "roth-t2", row.study, row.rho
-    for row in fehervari.orders(_around(edition, "fehervari2019")).itertuples():
-        if row.first in {each.name for each in edition} and row.second in OF_FEHERVARI:
+    for row in fehervari.orders(fehervari_table).itertuples():
+        if row.first in fehervari_table and row.second in OF_FEHERVARI:
             yield OF_FEHERVARI[row.second], row.first, row.rho
-
-
-PAPER_OF = {id: each.paper for id, each in EXHIBITS.items()}
-OF_FEHERVARI = {
-    "CUB200 (BN-Inception)": "fehervari-t2",
-    "CUB200 (ResNet50)": "fehervari-t2",
-    "Cars196 (BN-Inception)": "fehervari-t3",
-    "SOP (BN-Inception)": "fehervari-t4",
-}
-"""Their tables, as `fehervari.places` names them -> the exhibit."""
-
-
-def _around(edition: Sequence[StudyRecords], experiment: str) -> Mapping[str, StudyRecords | None]:
-    return {each.name: editions.experiment_of(each.name, experiment) for each in edition}
-
-
-def _range(values: Sequence[float]) -> str:
-    """
-    >>> _range([0.5]), _range([0.2, -0.1])
-    ('+0.50', '-0.10 to +0.20')
-    """
-    low, high = f"{min(values):+.2f}", f"{max(values):+.2f}"
-    return low if low == high else f"{low} to {high}"
 
 
 def card(frame: pd.DataFrame) -> pd.DataFrame:
     """The cells of the report card; frame: `found`."""
     link = Markup('<a href="{}.html#{}">{}</a>')
-    rows = [
-        {
-            "Id": row.Index,
-            "paper": row.paper,
-            "there": row.called,
-            "it shows": row.shows,
-            "ours": row.outcome,
-            "by how much": _measure(row),
-            "here": link.format(row.chapter, row.Index, row.Index),
-        }
-        for row in frame.itertuples()
-    ]
-    return pd.DataFrame(rows, dtype=object).set_index("Id")
+    heads = {"paper": "paper", "called": "there", "shows": "it shows", "outcome": "ours"}
+    cells = frame[list(heads)].rename(columns=heads).astype(object).rename_axis("Id")
+    cells["by how much"] = list(map(_measure, frame.itertuples()))
+    links = [link.format(row.chapter, row.Index, row.Index) for row in frame.itertuples()]
+    return cells.assign(here=pd.Series(links, cells.index, dtype=object))
 
 
 def _measure(row: tuple) -> str:
@@ -196,10 +168,10 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     for word in OUTCOMES:
         own = exhibits.index[exhibits["outcome"] == word]
         named |= {f"card.{word}": ", ".join(own), f"card.{word}.count": len(own)}
-    rhos = pd.DataFrame(_correlations(edition), columns=["id", "study", "rho"])
+    rhos = _correlations(edition)
+    rhos = rhos[rhos["id"].str.startswith("musgrave")].groupby("study")["rho"]
     for each in edition:
-        own = rhos.loc[(rhos["id"].map(PAPER_OF) == "musgrave") & (rhos["study"] == each.name), "rho"]
-        named |= {f"{each.meta['dataset']}.rho.low": own.min(), f"{each.meta['dataset']}.rho.high": own.max()}
+        named |= prose.span(f"{each.meta['dataset']}.rho", rhos.get_group(each.name))
     return named
 
 

@@ -2,7 +2,7 @@
 
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Annotated, Any, Literal
 
@@ -15,6 +15,8 @@ from dmlrc.report.claims import named, on_the_spot
 from dmlrc.report.statistics import Estimate
 
 PAPER, OURS = "paper", "ours"
+GROUPED = ("rows", "others", "without", "merged")
+"""The keys that may name a group of rows of the file."""
 
 
 @dataclass(frozen=True)
@@ -141,19 +143,14 @@ INTERVALS = _toml("intervals")
 """How intervals are made, by the name that claims give: what is printed."""
 
 
-def _read(paper: papers.Paper) -> list[Claim]:
-    """The claims of a paper's file, whose `groups` name lists of rows."""
+def _read(paper: papers.Paper) -> Iterator[Claim]:
+    """The claims of a paper's file."""
     file = _toml(paper.key)
-    claims = []
     for row in file["claims"]:
         for part in (row, row.get("measure", {})):
             part.update({key: file["groups"][part[key]] for key in GROUPED if isinstance(part.get(key), str)})
         interval = INTERVALS[row.pop("interval")] if "interval" in row else ""
-        claims.append(Claim(paper=paper.id, interval=interval, **row))
-    return claims
+        yield Claim(paper=paper.id, interval=interval, **row)
 
-
-GROUPED = ("rows", "others", "without", "merged")
-"""The keys that may name a group of the file."""
 
 CLAIMS: tuple[Claim, ...] = tuple(claim for paper in papers.ALL for claim in _read(paper))

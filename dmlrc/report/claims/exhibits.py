@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
+_FILE = tomllib.loads((files(__package__) / "exhibits.toml").read_text(encoding="utf-8"))
+
 
 class Exhibit(NamedTuple):
     """A table or figure of a chapter. Where a paper has it, it is called as there.
@@ -23,7 +25,6 @@ class Exhibit(NamedTuple):
     alone: bool = False
 
 
-_FILE = tomllib.loads((files(__package__) / "exhibits.toml").read_text(encoding="utf-8"))
 EXHIBITS = {id: Exhibit(paper, **row) for paper, rows in _FILE.items() for id, row in rows.items()}
 """By their ids in the book, "musgrave-t4" for instance."""
 

@@ -7,14 +7,16 @@ from itertools import cycle
 import numpy as np
 from matplotlib.figure import Figure
 
-from dmlrc.report import style, svg, titles
+from dmlrc.report import charts, style, svg, titles
 from dmlrc.report.claims.claim import Claim, Region
-from dmlrc.report.claims.rule import NOT_REPRODUCED, REPRODUCED
+from dmlrc.report.claims.rule import Judgement
 from dmlrc.report.claims.verdicts import Judged
 from dmlrc.report.statistics import Estimate
 
 FAR = 4.0
 """Where the axis ends, in half intervals; what lies further stands there."""
+MOST_CLAIMS = 9
+"""In one figure."""
 
 
 def inside(region: Region, found: Estimate) -> float:
@@ -33,10 +35,6 @@ def inside(region: Region, found: Estimate) -> float:
         return float(min(np.divide(gap, towards if gap > 0 else away) for gap, towards, away in edges))
 
 
-MOST_CLAIMS = 9
-"""In one figure."""
-
-
 def forest(studies: Judged, claims: Sequence[Claim]) -> list[Figure]:
     """A claim a line, a mark a study; no figure where no claim has a number with an interval, several for many claims.
 
@@ -44,28 +42,18 @@ def forest(studies: Judged, claims: Sequence[Claim]) -> list[Figure]:
     """
     rows = []
     for claim in claims:
-        marks = {}
-        for name, judgements in studies.items():
-            judgement = judgements.get(claim.id)
-            if judgement is not None and judgement.estimate is not None:
-                place = inside(claim.region, judgement.estimate)
-                if not np.isnan(place):
-                    marks[name] = (place, judgement)
-        if marks:
+        found = {name: own[claim.id] for name, own in studies.items() if claim.id in own and own[claim.id].estimate}
+        marks = {name: (inside(claim.region, each.estimate), each) for name, each in found.items()}
+        if marks := {name: mark for name, mark in marks.items() if not np.isnan(mark[0])}:
             rows.append((claim, marks))
     looks = dict(zip(studies, cycle(style.GROUPS)))  # a study has one mark in all figures
     looks = {name: look for name, look in looks.items() if any(name in marks for _, marks in rows)}
-    drawings = -(-len(rows) // MOST_CLAIMS)
-    return [
-        _forest([rows[place] for place in part], looks)
-        for part in np.array_split(range(len(rows)), drawings or 1)
-        if len(part)
-    ]
+    parts = np.array_split(range(len(rows)), -(-len(rows) // MOST_CLAIMS) or 1)
+    return [_forest([rows[place] for place in part], looks) for part in parts if len(part)]
 
 
 def _forest(rows: Sequence[tuple[Claim, dict]], looks: Mapping[str, style.Style]) -> Figure:
-    figure, axes = style.canvas(1.1 + 0.5 * len(rows))
-    axis = axes[0, 0]
+    figure, axis = charts.panel(1.1 + 0.5 * len(rows))
     for line, (claim, marks) in enumerate(rows):
         said = "\n".join(textwrap.wrap(claim.claim, 68, max_lines=2, placeholder=" …"))
         axis.text(-FAR - 0.4, line - 0.14, said, fontsize=8, va="bottom", linespacing=1.05)
@@ -74,14 +62,14 @@ def _forest(rows: Sequence[tuple[Claim, dict]], looks: Mapping[str, style.Style]
             axis.vlines(edge, line - 0.08, line + 0.3, color="black", linewidth=0.8, linestyle=dashes)
         for name, (place, judgement) in marks.items():
             look = looks[name]
-            firm = judgement.verdict in (REPRODUCED, NOT_REPRODUCED)
-            face = look.colour if firm else "white"
+            face = look.colour if judgement.settled else "white"
             shift = min(0.1, 0.3 / len(looks)) * (list(looks).index(name) - (len(looks) - 1) / 2)  # all within the band
             where = (np.clip(place, -FAR, FAR), line + 0.11 + shift)
             (dot,) = axis.plot(*where, look.marker, color=look.colour, markerfacecolor=face, markersize=5)
             svg.tips(dot, _tip(claim, name, judgement))
     axis.set(xlim=(-FAR - 0.4, FAR + 0.4), ylim=(len(rows) - 0.5, -0.75), yticks=[])
-    axis.set_xticks(list(_TICKS), _TICKS.values())
+    ticks = {-FAR: f"−{FAR:.0f} or less", -1: "−1", 0: "0", 1: "1", FAR: f"{FAR:.0f} or more"}
+    axis.set_xticks(list(ticks), ticks.values())
     axis.set_xlabel("half intervals inside the region of the claim (shaded)")
     axis.grid(False)
     for side in ("left", "right", "top"):
@@ -92,10 +80,7 @@ def _forest(rows: Sequence[tuple[Claim, dict]], looks: Mapping[str, style.Style]
     return figure
 
 
-_TICKS = {-FAR: f"−{FAR:.0f} or less", -1: "−1", 0: "0", 1: "1", FAR: f"{FAR:.0f} or more"}
-
-
-def _tip(claim: Claim, study: str, judgement) -> str:
+def _tip(claim: Claim, study: str, judgement: Judgement) -> str:
     found, unit = judgement.estimate, claim.unit
     low, high = (unit.text(limit) for limit in (found.low, found.high))
     why = f" ({judgement.why})" if judgement.why else ""

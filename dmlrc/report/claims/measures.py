@@ -24,6 +24,12 @@ class MissingRowsError(LookupError):
     """A claim needs rows of a study that are not in its records; the message names them."""
 
 
+def need(there: bool, missing: str) -> None:
+    """Raise MissingRowsError, which says what is missing, where it is not there."""
+    if not there:
+        raise MissingRowsError(missing)
+
+
 # What the statistics read
 
 
@@ -35,16 +41,14 @@ def wide(records: StudyRecords, metric: str = R1, setting: str = "separated") ->
     """
     scores = records.scores
     chosen = scores[(scores["setting"] == setting) & (scores["metric"] == metric) & (scores["method"] != PRETRAINED)]
-    if chosen["value"].notna().sum() == 0:
-        raise MissingRowsError(f"no finished rerun with {metric} ({setting}) in {records.name}")
+    need(chosen["value"].notna().any(), f"no finished rerun with {metric} ({setting}) in {records.name}")
     return chosen.pivot(index=["repetition", "rerun"], columns="method", values="value")
 
 
 def column(records: StudyRecords, method: str, metric: str = R1, setting: str = "separated") -> pd.Series:
     """The scores of one row over its finished reruns."""
     table = wide(records, metric, setting)
-    if method not in table or table[method].isna().all():
-        raise MissingRowsError(f"no finished rerun of {method} in {records.name}")
+    need(method in table and table[method].notna().any(), f"no finished rerun of {method} in {records.name}")
     return table[method].dropna()
 
 
@@ -56,8 +60,7 @@ def means(records: StudyRecords, metric: str = R1, setting: str = "separated") -
 def present(table: pd.DataFrame, least: int = 1) -> pd.DataFrame:
     """The rows of `wide` that have a finished rerun. Raises MissingRowsError for fewer than `least`."""
     table = table.dropna(axis="columns", how="all")
-    if table.shape[1] < least:
-        raise MissingRowsError(f"fewer than {least} rows have a finished rerun")
+    need(table.shape[1] >= least, f"fewer than {least} rows have a finished rerun")
     return table
 
 
@@ -66,8 +69,7 @@ def sweep(records: StudyRecords, metric: str = R1) -> pd.DataFrame:
     table = wide(records, metric).dropna(axis="columns", how="all")
     places = records.scores.drop_duplicates("method").set_index("method")[["row", "level"]]
     places = places.reindex(table.columns).dropna(subset=["level"])
-    if places.empty:
-        raise MissingRowsError(f"no rows of a sweep in {records.name}")
+    need(len(places), f"no rows of a sweep in {records.name}")
     table = table[places.index]
     table.columns = pd.MultiIndex.from_frame(places)
     return table
@@ -76,8 +78,7 @@ def sweep(records: StudyRecords, metric: str = R1) -> pd.DataFrame:
 def at_level(records: StudyRecords, level: str, metric: str = R1) -> pd.DataFrame:
     """As `wide`, of a sweep's rows at one level; columns: row."""
     table = sweep(records, metric)
-    if level not in table.columns.get_level_values("level"):
-        raise MissingRowsError(f"no rows at {level} in {records.name}")
+    need(level in table.columns.get_level_values("level"), f"no rows at {level} in {records.name}")
     return table.xs(level, axis=1, level="level")
 
 
@@ -95,10 +96,8 @@ def relative_sweep(records: StudyRecords) -> pd.DataFrame:
 def relative_levels(records: StudyRecords) -> pd.DataFrame:
     """Means over the reruns of `relative_sweep`: a row a method with every level, a column a level."""
     table = relative_sweep(records).mean().unstack("level").dropna()
-    if table.empty:
-        raise MissingRowsError(f"no method with every level of {records.name}")
-    if table.shape[1] < 2:
-        raise MissingRowsError(f"only one level of the sweep {records.name}")
+    need(len(table), f"no method with every level of {records.name}")
+    need(table.shape[1] > 1, f"only one level of the sweep {records.name}")
     return table
 
 
@@ -113,20 +112,15 @@ def properties(
     merged: method -> loss, of methods that are one loss and no independent points; their mean counts.
     """
     table = pd.concat([means(records, *key) for key in keys], axis=1)
-    return by_loss(table.reindex(rows or table.index).dropna(), merged or {})
-
-
-def by_loss(table: pd.DataFrame | pd.Series, merged: Mapping[str, str]) -> pd.DataFrame | pd.Series:
-    """The mean of the rows (methods) that are one loss."""
-    return table.groupby(lambda method: merged.get(method, method), sort=False).mean()
+    losses, table = merged or {}, table.reindex(rows or table.index).dropna()
+    return table.groupby(lambda method: losses.get(method, method), sort=False).mean()
 
 
 def curve_end(records: StudyRecords, metric: str, method: str) -> pd.Series:
     """A metric at the last point of the training curve of every rerun (mean over its folds)."""
     curves = records.curves
     chosen = curves[(curves["method"] == method) & (curves["kind"] == "rerun") & (curves["metric"] == metric)]
-    if chosen["value"].notna().sum() == 0:
-        raise MissingRowsError(f"no curve of {metric} of {method} in {records.name}")
+    need(chosen["value"].notna().any(), f"no curve of {metric} of {method} in {records.name}")
     runs = chosen.dropna(subset="value").sort_values("step").groupby(["number", "fold"])["value"]
     return runs.last().groupby("number").mean()
 
@@ -142,12 +136,10 @@ def contrast(table: pd.DataFrame, weights: Mapping[str, float]) -> Estimate:
     otherwise it knows seeds only.
     """
     missing = [row for row in weights if row not in table or table[row].isna().all()]
-    if missing:
-        raise MissingRowsError(f"no finished rerun of {', '.join(missing)}")
+    need(not missing, f"no finished rerun of {', '.join(missing)}")
     if repeated(table):
         return statistics.contrast(long(table), weights)
-    found = statistics.welch_sum([(weight, table[row]) for row, weight in weights.items()], "reruns")
-    return replace(found, how=f"{found.how}, {SEEDS_ONLY}")
+    return seeds_only(statistics.welch_sum([(weight, table[row]) for row, weight in weights.items()], "reruns"))
 
 
 def repeated(table: pd.DataFrame) -> bool:
@@ -170,16 +162,15 @@ def spread(table: pd.DataFrame, of: np.ndarray | None = None, level: float = sta
     runs = long(table) if again else statistics.each_alone(long(table))
     rows, values = statistics.as_array(runs)
     known = statistics.noise(values)
-    centre, variance, df = (
-        pd.Series(each, rows)[table.columns].to_numpy() for each in statistics.of_methods(values, known)
-    )
+    both = pd.DataFrame(dict(enumerate(statistics.of_methods(values, known))), rows)
+    centre, variance, df = both.loc[table.columns].to_numpy().T
     if of is not None:
         df = statistics.satterthwaite(variance[of], df[of], known.df)
         centre, variance = centre[of].mean(axis=1), variance[of].mean(axis=1) / of.shape[1]
-    found = statistics.range_of(centre, variance, df, known.df, level)
     unit = "repetition" if again else "rerun"
     least = table.notna().groupby(level=unit).any().sum().min()
-    return replace(found, n=int(least), units=f"{unit}s", how=found.how if again else f"{found.how}, {SEEDS_ONLY}")
+    found = replace(statistics.range_of(centre, variance, df, known.df, level), n=int(least), units=f"{unit}s")
+    return found if again else seeds_only(found)
 
 
 def range_in_blocks(table: pd.DataFrame) -> Estimate:
@@ -207,10 +198,14 @@ def relative(table: pd.DataFrame, over: Collection[str], under: Collection[str])
     return Estimate.around(top / base - 1, found.half, found.n, found.units, found.how)
 
 
-def seeds_only(values: Iterable[float]) -> Estimate:
-    """The mean over reruns, with an interval that knows their seeds only."""
-    found = statistics.mean(list(values), "reruns")
+def seeds_only(found: Estimate) -> Estimate:
+    """An estimate over reruns, whose interval knows their seeds only."""
     return replace(found, how=f"{found.how}, {SEEDS_ONLY}")
+
+
+def over_reruns(values: Iterable[float]) -> Estimate:
+    """The mean over reruns."""
+    return seeds_only(statistics.mean(list(values), "reruns"))
 
 
 def smallest(table: pd.DataFrame) -> Estimate:
@@ -233,11 +228,8 @@ def held_out(table: pd.DataFrame) -> list[float]:
     table: units (the index) x columns. Were they chosen and compared on the same units, noise alone would set them
     apart.
     """
-    gaps = []
-    for unit, scores in table.iterrows():
-        others = table.drop(index=unit).mean()
-        gaps.append(scores[others.idxmax()] - scores[others.idxmin()])
-    return gaps
+    others = {unit: table.drop(index=unit).mean() for unit in table.index}
+    return [table.loc[unit, means.idxmax()] - table.loc[unit, means.idxmin()] for unit, means in others.items()]
 
 
 def doublings(table: pd.DataFrame, numbers: Mapping[str, float]) -> pd.DataFrame:

@@ -13,30 +13,8 @@ from scipy import stats
 
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import statistics, tables, titles
-from dmlrc.report.claims.measures import (
-    R1,
-    SEEDS_ONLY,
-    MissingRowsError,
-    at_level,
-    column,
-    contrast,
-    curve_end,
-    doublings,
-    held_out,
-    means,
-    present,
-    properties,
-    range_in_blocks,
-    relative,
-    relative_levels,
-    relative_sweep,
-    repeated,
-    seeds_only,
-    smallest,
-    spread,
-    sweep,
-    wide,
-)
+from dmlrc.report.claims import measures
+from dmlrc.report.claims.measures import R1, need
 from dmlrc.report.statistics import Estimate
 from dmlrc.report.tables import CLASSICS
 
@@ -60,12 +38,11 @@ def lead(
     Choosing the other by the same scores makes it look a little better than it is, so the difference errs against the
     claim that the rows are best. With one other it is a plain difference.
     """
-    table = at_level(records, level, metric) if level else wide(records, metric, setting)
+    table = measures.at_level(records, level, metric) if level else measures.wide(records, metric, setting)
     rivals = table.mean().dropna().drop([*rows, *without], errors="ignore")
     rivals = rivals[rivals.index.isin(others)] if others else rivals
-    if rivals.empty:
-        raise MissingRowsError(f"no finished rerun of a row beside {', '.join(rows)} in {records.name}")
-    return contrast(table, dict.fromkeys(rows, 1 / len(rows)) | {rivals.idxmax(): -1})
+    need(len(rivals), f"no finished rerun of a row beside {', '.join(rows)} in {records.name}")
+    return measures.contrast(table, dict.fromkeys(rows, 1 / len(rows)) | {rivals.idxmax(): -1})
 
 
 def lead_of_searched(main: StudyRecords, *, metric: str, setting: str, **rows: Sequence[str]) -> Estimate:
@@ -74,7 +51,7 @@ def lead_of_searched(main: StudyRecords, *, metric: str, setting: str, **rows: S
     So it has no interval where each was searched once.
     """
     found = lead(main, metric=metric, setting=setting, **rows)
-    again = repeated(wide(main, metric, setting))
+    again = measures.repeated(measures.wide(main, metric, setting))
     return found if again else Estimate(found.value, np.nan, np.nan, 1, "searches")
 
 
@@ -82,31 +59,32 @@ def over_pairs(
     records: StudyRecords, *, pairs: Sequence[Sequence[str]], metric: str = R1, setting: str = "separated"
 ) -> Estimate:
     """The mean difference of pairs of rows, first minus second; each pair is a unit, the mean of its reruns."""
-    table = wide(records, metric, setting)
-    return statistics.mean([contrast(table, {first: 1, second: -1}).value for first, second in pairs])
+    table = measures.wide(records, metric, setting)
+    return statistics.mean([measures.contrast(table, {first: 1, second: -1}).value for first, second in pairs])
 
 
 def same_models(records: StudyRecords, *, row: str, settings: Sequence[str]) -> Estimate:
     """R@1 of one row's models in one setting minus those of the same models in another: true pairs."""
-    one, two = (column(records, row, R1, setting) for setting in settings)
-    return seeds_only((one - two).dropna())
+    one, two = (measures.column(records, row, R1, setting) for setting in settings)
+    return measures.over_reruns((one - two).dropna())
 
 
 def relative_range(records: StudyRecords, *, metric: str, setting: str, rows: Sequence[str] = ()) -> Estimate:
     """`spread` of rows (default all) as a share of their mean, whose own error is much smaller and not counted."""
-    table = wide(records, metric, setting)
-    table = present(table[table.columns.intersection(rows)] if rows else table, least=3)
-    return spread(table).divided_by(float(table.mean().mean()))
+    table = measures.wide(records, metric, setting)
+    table = measures.present(table[table.columns.intersection(rows)] if rows else table, least=3)
+    return measures.spread(table).divided_by(float(table.mean().mean()))
 
 
 def relative_gain(main: StudyRecords, *, classics: Sequence[str], metric: str) -> Estimate:
     """Relative gain of the newer methods' mean score over that of some classics; it ends where a score is perfect."""
-    table = present(wide(main, metric, JOINED))
+    table = measures.present(measures.wide(main, metric, JOINED))
     new = table.columns.difference(CLASSICS)
-    if not set(classics) <= set(table) or new.empty:
-        raise MissingRowsError(f"no finished rerun of {' and '.join(classics)}, or of newer methods")
+    need(
+        set(classics) <= set(table) and len(new), f"no finished rerun of {' and '.join(classics)}, or of newer methods"
+    )
     perfect = 1 / float(table[list(classics)].mean().mean()) - 1
-    return replace(relative(table, list(new), list(classics)), attainable=(-1.0, perfect))
+    return replace(measures.relative(table, list(new), list(classics)), attainable=(-1.0, perfect))
 
 
 def standing(records: StudyRecords, *, row: str, without: Sequence[str], metrics: Sequence[str]) -> Estimate:
@@ -115,13 +93,12 @@ def standing(records: StudyRecords, *, row: str, without: Sequence[str], metrics
     Each in standard deviations over the others, taken as known. Both numbers of a rerun are of the same model, so their
     difference is taken first.
     """
-    parts = [wide(records, metric).drop(columns=list(without), errors="ignore") for metric in metrics]
+    parts = [measures.wide(records, metric).drop(columns=list(without), errors="ignore") for metric in metrics]
     scaled = [part / part.mean().drop(row, errors="ignore").std() for part in parts]
     table = (scaled[0] - scaled[1]).dropna(axis="columns", how="all")
     others = table.columns.drop(row, errors="ignore")
-    if len(others) < 2:
-        raise MissingRowsError(f"fewer than two methods besides {row} in {records.name}")
-    return contrast(table, {row: 1} | dict.fromkeys(others, -1 / len(others)))
+    need(len(others) > 1, f"fewer than two methods besides {row} in {records.name}")
+    return measures.contrast(table, {row: 1} | dict.fromkeys(others, -1 / len(others)))
 
 
 # Over the methods
@@ -155,7 +132,7 @@ def rank_correlation(
     merged: Mapping[str, str] | None = None,
 ) -> Estimate:
     """Spearman's correlation over the methods of two (metric, setting); rows, merged: see `properties`."""
-    both = properties(records, (first, second), rows, merged)
+    both = measures.properties(records, (first, second), rows, merged)
     return statistics.correlation(both.iloc[:, 0], both.iloc[:, 1], ranks=True)
 
 
@@ -177,30 +154,28 @@ def lead_in_correlation(
         return strengths[..., 0] - strengths[..., 1:].max(axis=-1)
 
     keys = [(R1, "separated"), *((name, "train") for name in (first, *others))]
-    return statistics.bootstrap(properties(records, keys, rows, merged).to_numpy(), statistic)
+    return statistics.bootstrap(measures.properties(records, keys, rows, merged).to_numpy(), statistic)
 
 
 def over_pretrained(main: StudyRecords) -> Estimate:
     """Concatenated P@1 of the trained methods minus that of the trunk alone, over the methods."""
     scores = main.scores.set_index(["method", "setting", "metric"])["value"]
     key = (PRETRAINED, JOINED, R1)
-    if key not in scores.index:
-        raise MissingRowsError(f"no pretrained row in {main.name}")
-    return statistics.mean(means(main, setting=JOINED) - float(scores[[key]].iloc[0]))
+    need(key in scores.index, f"no pretrained row in {main.name}")
+    return statistics.mean(measures.means(main, setting=JOINED) - float(scores[[key]].iloc[0]))
 
 
 def validation_over_test(main: StudyRecords) -> Estimate:
     """MAP@R of the same models on the validation classes minus that on the more numerous test classes."""
     runs = main.runs
     validation = runs[runs["kind"] == "rerun"].groupby("method")["val_map_at_r"].mean()
-    return statistics.mean((validation - means(main, "map_at_r")).dropna())
+    return statistics.mean((validation - measures.means(main, "map_at_r")).dropna())
 
 
 def tuning(main: StudyRecords) -> Estimate:
     """Standard deviation over the methods of the validation MAP@R of the median trial minus that of the best trial."""
     trials = tables.sensitivity(main)
-    if len(trials) < 2:
-        raise MissingRowsError(f"fewer than 2 methods with trials in {main.name}")
+    need(len(trials) > 1, f"fewer than 2 methods with trials in {main.name}")
     both = trials[["median", "best"]].to_numpy()
     return statistics.bootstrap(both, lambda rows: -np.diff(rows.std(axis=-2, ddof=1))[..., 0])
 
@@ -210,26 +185,27 @@ def tuning(main: StudyRecords) -> Estimate:
 
 def trunks_over_methods(main: StudyRecords, trunks: StudyRecords) -> Estimate:
     """Range of R@1 over trunks with ImageNet weights minus that over trained methods; a unit is a trunk."""
-    heights = at_level(trunks, "imagenet").mean().dropna()
-    apart, found = float(np.ptp(heights)), spread(present(wide(main, setting=JOINED)))
-    ends = {"value": apart - found.value, "low": apart - found.high, "high": apart - found.low}
-    return replace(found, **ends, n=len(heights), units="trunks")
+    heights = measures.at_level(trunks, "imagenet").mean().dropna()
+    apart = float(np.ptp(heights))
+    losses = measures.spread(measures.present(measures.wide(main, setting=JOINED)))
+    return replace(_less(Estimate(apart, apart, apart, len(heights)), losses), how=losses.how)
+
+
+def _less(trunks: Estimate, losses: Estimate) -> Estimate:
+    """The range over trunks less that over losses; a unit is a trunk."""
+    low, high = trunks.low - losses.high, trunks.high - losses.low
+    return replace(trunks, value=trunks.value - losses.value, low=low, high=high, units="trunks")
 
 
 def trunks_over_rows(records: StudyRecords) -> Estimate:
     """In a sweep over trunks: range of the pretrained ones' mean R@1, minus the range over rows; n counts trunks."""
-    table = sweep(records)
-    table = present(table[[key for key in table if not titles.trunk_level(key[1])[1]]])
+    table = measures.sweep(records)
+    table = measures.present(table[[key for key in table if not titles.trunk_level(key[1])[1]]])
     places = table.columns.to_frame(index=False).assign(place=range(table.shape[1]))
     places = places.pivot(index="row", columns="level", values="place").dropna().to_numpy(int)  # (rows, trunks)
     both = 1 - (1 - statistics.LEVEL) / 2  # so that the two intervals hold together
-    trunks, losses = (spread(table, of, both) for of in (places.T, places))
-    ends = {
-        "value": trunks.value - losses.value,
-        "low": trunks.low - losses.high,
-        "high": trunks.high - losses.low,
-    }
-    return replace(trunks, **ends, n=places.shape[1], units="trunks")
+    trunks, losses = (measures.spread(table, of, both) for of in (places.T, places))
+    return _less(replace(trunks, n=places.shape[1]), losses)
 
 
 # Sweeps
@@ -242,21 +218,19 @@ def levels_apart(
 
     Levels that a study lacks do not count. relative: the relative performance in the place of R@1.
     """
-    table = relative_levels(records) if relative else sweep(records).mean().unstack("level")
+    table = measures.relative_levels(records) if relative else measures.sweep(records).mean().unstack("level")
     second = second or table.columns.difference(first)
     one, other = (table[table.columns.intersection(levels)].mean(axis=1, skipna=False) for levels in (first, second))
     gains = (one - other).dropna()
-    if gains.empty:
-        raise MissingRowsError("no method was run with both of the settings that it compares")
+    need(len(gains), "no method was run with both of the settings that it compares")
     return statistics.mean(gains)
 
 
 def level_range(records: StudyRecords) -> Estimate:
     """Best minus worst level in mean relative performance; the methods are blocks."""
-    table = relative_levels(records)
-    if len(table) < 2:
-        raise MissingRowsError("only one objective with every level")
-    return range_in_blocks(table)
+    table = measures.relative_levels(records)
+    need(len(table) > 1, "only one objective with every level")
+    return measures.range_in_blocks(table)
 
 
 def largest_fall(records: StudyRecords) -> Estimate:
@@ -264,17 +238,19 @@ def largest_fall(records: StudyRecords) -> Estimate:
 
     The method and its two levels are chosen by the other reruns, for each rerun anew.
     """
-    table = relative_sweep(records)
+    table = measures.relative_sweep(records)
     means = table.mean().unstack("level").dropna()
-    if means.empty or means.shape[1] < 2 or len(table) < 2:
-        raise MissingRowsError(f"no objective with two levels of {records.name} and two reruns")
+    need(
+        len(means) and means.shape[1] > 1 and len(table) > 1,
+        f"no objective with two levels of {records.name} and two reruns",
+    )
     falls = []
     for rerun in table.index:
         others = table.drop(index=rerun).mean().unstack("level").dropna()
         row = (1 - others.min(axis=1) / others.max(axis=1)).idxmax()
         levels = others.loc[row]
         falls.append(1 - table.loc[rerun, (row, levels.idxmin())] / table.loc[rerun, (row, levels.idxmax())])
-    return seeds_only(falls)
+    return measures.over_reruns(falls)
 
 
 def gains_apart(records: StudyRecords, *, first: str, second: str) -> Estimate:
@@ -282,13 +258,11 @@ def gains_apart(records: StudyRecords, *, first: str, second: str) -> Estimate:
 
     Both are chosen by the other reruns, see `held_out`.
     """
-    table = sweep(records)
-    if not {first, second} <= set(table.columns.get_level_values("level")):
-        raise MissingRowsError(f"no objective with {first} and {second}")
+    table = measures.sweep(records)
+    need({first, second} <= set(table.columns.get_level_values("level")), f"no objective with {first} and {second}")
     gains = (table.xs(first, axis=1, level="level") - table.xs(second, axis=1, level="level")).dropna(axis=1)
-    if gains.shape[1] < 2 or len(gains) < 2:
-        raise MissingRowsError(f"fewer than two objectives with {first} and {second}, or than two reruns")
-    return seeds_only(held_out(gains))
+    need(min(gains.shape) > 1, f"fewer than two objectives with {first} and {second}, or than two reruns")
+    return measures.over_reruns(measures.held_out(gains))
 
 
 def doubling(records: StudyRecords, *, row: str = "") -> Estimate:
@@ -296,25 +270,22 @@ def doubling(records: StudyRecords, *, row: str = "") -> Estimate:
 
     Of one row, and each rerun is a unit; default of all, and each row is a unit, the mean of its reruns.
     """
-    table = sweep(records)
-    if row and row not in table.columns.get_level_values("row"):
-        raise MissingRowsError(f"no finished rerun of {row} in {records.name}")
-    slopes = doublings(table[[row]] if row else table.mean().to_frame().T, records.level_numbers)
+    table = measures.sweep(records)
+    need(not row or row in table.columns.get_level_values("row"), f"no finished rerun of {row} in {records.name}")
+    slopes = measures.doublings(table[[row]] if row else table.mean().to_frame().T, records.level_numbers)
     values = (slopes[row] if row else slopes.iloc[0]).dropna()
-    if values.empty:
-        raise MissingRowsError(f"no method with two values in the sweep {records.name}")
-    return seeds_only(values) if row else statistics.mean(values)
+    need(len(values), f"no method with two values in the sweep {records.name}")
+    return measures.over_reruns(values) if row else statistics.mean(values)
 
 
 def smallest_doubling(records: StudyRecords, *, without: Collection[str]) -> Estimate:
     """As `doubling`, of the method that rises least, over the levels that all methods have."""
-    table = sweep(records).drop(columns=list(without), level="row", errors="ignore")
+    table = measures.sweep(records).drop(columns=list(without), level="row", errors="ignore")
     known = table.notna().any().unstack("level", fill_value=False)  # (methods, levels)
     shared = known.columns[known.all()]
-    if len(shared) < 2:
-        raise MissingRowsError(f"fewer than two values that all methods of the sweep {records.name} have")
+    need(len(shared) > 1, f"fewer than two values that all methods of the sweep {records.name} have")
     table = table.loc[:, table.columns.get_level_values("level").isin(shared)]
-    return smallest(doublings(table, records.level_numbers))
+    return measures.smallest(measures.doublings(table, records.level_numbers))
 
 
 # Training curves and class orders
@@ -322,13 +293,16 @@ def smallest_doubling(records: StudyRecords, *, without: Collection[str]) -> Est
 
 def ends_apart(records: StudyRecords, *, metric: str, first: str, second: str) -> Estimate:
     """A metric at the end of the training curves of one row minus that of another, Welch's over the reruns."""
-    found = statistics.welch(*(curve_end(records, metric, row) for row in (first, second)), "reruns")
-    return replace(found, how=f"{found.how}, {SEEDS_ONLY}")
+    return measures.seeds_only(
+        statistics.welch(*(measures.curve_end(records, metric, row) for row in (first, second)), "reruns")
+    )
 
 
 def gap_at_the_end(records: StudyRecords, *, row: str, first: str, second: str) -> Estimate:
     """One metric minus another at the end of the curves of a row, over the reruns."""
-    return seeds_only((curve_end(records, first, row) - curve_end(records, second, row)).dropna())
+    return measures.over_reruns(
+        (measures.curve_end(records, first, row) - measures.curve_end(records, second, row)).dropna()
+    )
 
 
 def correlation_of_curves(records: StudyRecords, *, row: str, first: str, second: str) -> Estimate:
@@ -336,8 +310,7 @@ def correlation_of_curves(records: StudyRecords, *, row: str, first: str, second
     curves = records.curves
     curves = curves[(curves["method"] == row) & (curves["kind"] == "rerun")]
     table = curves.pivot_table(index=["number", "fold", "step"], columns="metric", values="value")
-    if not {first, second} <= set(table):
-        raise MissingRowsError(f"no validation curves in {records.name}")
+    need({first, second} <= set(table), f"no validation curves in {records.name}")
     runs = table[[first, second]].dropna().groupby(["number", "fold"])
     r = [statistics.pearson(run[first], run[second]) for _, run in runs]
     z = statistics.mean(np.arctanh(np.clip(r, -1 + 1e-6, 1 - 1e-6)))
@@ -351,5 +324,5 @@ def from_other_orders(default: StudyRecords, *orders: StudyRecords, row: str, me
     The interval is that of a further random order, see `statistics.from_another`: an order is lower than a random one
     where most are higher, not where their mean is.
     """
-    drawn = [column(records, row, metric).mean() for records in orders]
-    return replace(statistics.from_another(column(default, row, metric), drawn), units="random class orders")
+    drawn = [measures.column(records, row, metric).mean() for records in orders]
+    return replace(statistics.from_another(measures.column(default, row, metric), drawn), units="random class orders")

@@ -5,6 +5,7 @@ What is drawn is seeded, and each takes a second or two.
 
 import functools
 
+import numpy as np
 import torch
 
 from dmlrc import data, losses
@@ -25,11 +26,8 @@ def nmi_against_formula(*, points: int, classes: int) -> Estimate:
 def nmi_of_random_trunk(*, images_per_class: int) -> Estimate:
     """NMI of a conv4 with random weights on small glyphs; a unit is a seed of the weights."""
     images = data.load("glyphs-small")
-    scores = [
-        untrained.random_trunks(images, ["conv4"], images_per_class=images_per_class, seed=seed)["nmi"].iloc[0]
-        for seed in range(SEEDS)
-    ]
-    return statistics.mean(scores)
+    scores = (untrained.random_trunks(images, ["conv4"], None, images_per_class, seed) for seed in range(SEEDS))
+    return statistics.mean([each["nmi"].iloc[0] for each in scores])
 
 
 @functools.cache
@@ -38,8 +36,7 @@ def toy_spread() -> Estimate:
     spreads = []
     for seed in range(SEEDS):
         scores = untrained.toy_scores(untrained.toy_spaces(seed=seed), names=("precision_at_1", "map_at_r"), seeds=1)
-        spread = scores.max(axis=1) - scores.min(axis=1)
-        spreads.append(spread["map_at_r"] - spread["precision_at_1"])
+        spreads.append(np.ptp(scores.loc["map_at_r"]) - np.ptp(scores.loc["precision_at_1"]))
     return statistics.mean(spreads)
 
 

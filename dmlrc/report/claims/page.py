@@ -1,6 +1,6 @@
 """How the claims are printed: cells of text, with links to the chapters that show the numbers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isnan
 
 import pandas as pd
@@ -17,12 +17,13 @@ from dmlrc.report.claims.verdicts import Judged, in_paper, judged, of_section
 from dmlrc.report.method import notes
 
 PAPERS = {paper.id: paper for paper in papers.ALL}
-
-
-def _see(claim: Claim) -> Markup:
-    """Where the numbers of a claim stand, and the losses that it is about."""
-    losses = [Markup('<a href="{}">{}</a>').format(address, label) for label, address in notes.claimed(claim.id)]
-    return Markup(", ").join([link(claim.link), *losses])
+SECTIONS = {paper.id: paper.label for paper in papers.ALL} | {OURS: "Ours, not sentences of the papers"}
+"""What the claims are shown by: their papers, and those that no sentence of a paper says; key -> title."""
+MOST_LOW = f"most of its rows lie {BELOW}"
+"""Why a claim is open, without counts, so that claims stand together that share it."""
+MARKED = f"Bold: reproduced. Italic: contradicted. {labels.BELOW}: decided by rows below the untrained trunk in P@1."
+CAPTION = "Verdicts by the rule of {doc}`17_report_card`. " + MARKED
+"""What stands under the tables of claims; n stands with each number."""
 
 
 def overview(
@@ -32,17 +33,11 @@ def overview(
 
     Firm verdicts are marked: "best", that is bold, where a claim was reproduced, "tie", italic, where it was not.
     """
-    studies = judged(edition)
-    rows = [
-        {
-            "Claim": f"{claim.claim} (exploratory)" if claim.exploratory else claim.claim,
-            **{name: _verdict(judgements.get(claim.id)) for name, judgements in studies.items()},
-            "paper": f"ours, on {PAPERS[claim.paper].label}" if claim.origin == OURS else PAPERS[claim.paper].label,
-            "see": _see(claim),
-        }
-        for claim in claims
-    ]
-    return _with_marks(rows, studies, claims)
+
+    def paper(claim: Claim) -> dict[str, str]:
+        return {"paper": "ours, on " * (claim.origin == OURS) + PAPERS[claim.paper].label}
+
+    return _table(judged(edition), claims, _verdict, paper)
 
 
 def table(edition: Sequence[StudyRecords] | Judged, section: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -53,18 +48,34 @@ def table(edition: Sequence[StudyRecords] | Judged, section: str | None = None) 
     claims = of_section(section)
     ids = {claim.id for claim in claims}
     studies = {name: judgements for name, judgements in judged(edition, section).items() if ids & set(judgements)}
-    rows = [
-        {
-            "Claim": f"{claim.claim} (exploratory)" if claim.exploratory else claim.claim,
-            **{name: _cell(claim, judgements.get(claim.id)) for name, judgements in studies.items()},
-            "the paper's numbers": in_paper(claim) or "–",
-            "said in": said_in(claim),
-            "see": _see(claim),
-            "decided by": f"{_decided_by(claim)} ({claim.id})",
-        }
-        for claim in claims
-    ]
-    return _with_marks(rows, studies, claims)
+
+    def paper(claim: Claim) -> dict[str, str]:
+        return {"the paper's numbers": in_paper(claim) or "–", "said in": said_in(claim)}
+
+    cells, marks = _table(studies, claims, _cell, paper)
+    decided = [f"{_decided_by(claim)} ({claim.id})" for claim in claims]
+    return cells.assign(**{"decided by": decided}), marks.assign(**{"decided by": ""})
+
+
+def _table(
+    studies: Judged,
+    claims: Sequence[Claim],
+    cell: Callable[[Claim, Judgement | None], str],
+    more: Callable[[Claim], Mapping[str, str]],
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A row a claim: a cell a study, more of the claim, and where its numbers and the losses that it is about stand."""
+    rows, link_to = [], Markup('<a href="{}">{}</a>')
+    for claim in claims:
+        row = {"Claim": f"{claim.claim} (exploratory)" if claim.exploratory else claim.claim}
+        row |= {name: cell(claim, judgements.get(claim.id)) for name, judgements in studies.items()}
+        losses = [link_to.format(address, label) for label, address in notes.claimed(claim.id)]
+        rows.append(row | more(claim) | {"see": Markup(", ").join([link(claim.link), *losses])})
+    cells = pd.DataFrame(rows, dtype=object).set_index("Claim")  # a column of plain strings would forget its `Markup`
+    marks = pd.DataFrame("", index=cells.index, columns=cells.columns)
+    looks = {REPRODUCED: "best", NOT_REPRODUCED: "tie"}
+    for name, own in studies.items():
+        marks[name] = [looks.get(own[each.id].verdict, "") if each.id in own else "" for each in claims]
+    return cells, marks
 
 
 def said_in(claim: Claim) -> Markup:
@@ -77,16 +88,6 @@ def said_in(claim: Claim) -> Markup:
     return Markup('{}: "{}"').format(where, claim.quote) if claim.quote else where
 
 
-def _with_marks(rows: list[dict], studies: Judged, claims: Sequence[Claim]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    cells = pd.DataFrame(rows, dtype=object).set_index("Claim")  # a column of plain strings would forget its `Markup`
-    marks = pd.DataFrame("", index=cells.index, columns=cells.columns)
-    looks = {REPRODUCED: "best", NOT_REPRODUCED: "tie"}
-    for name, judgements in studies.items():
-        verdicts = [judgements[each.id].verdict if each.id in judgements else "" for each in claims]
-        marks[name] = [looks.get(verdict, "") for verdict in verdicts]
-    return cells, marks
-
-
 def _decided_by(claim: Claim) -> str:
     if claim.retracted:
         return "–"
@@ -96,7 +97,7 @@ def _decided_by(claim: Claim) -> str:
     return f"{claim.statistic}: {claim.region.text(claim.unit)}{rationale}. {interval}.{exploratory}"
 
 
-def _verdict(judgement: Judgement | None) -> str:
+def _verdict(claim: Claim, judgement: Judgement | None) -> str:
     """The verdict and, where it is inconclusive, why; a dash where the claim needs no records of this study."""
     if judgement is None:
         return "–"
@@ -136,47 +137,26 @@ def _value(unit: Unit, value: float) -> str:
 
 def unsettled(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     """What stands behind the verdicts that are not firm: a row a study, verdict and reason; how many, and which."""
+    sentences = {claim.id: claim.claim for claim in CLAIMS}
     rows = [
-        {"Study": study, "verdict": judgement.verdict, "why": _reason(judgement), "claim": _SENTENCES[name]}
+        (study, each.verdict, MOST_LOW if each.most_low else each.why, sentences[name])
         for study, judgements in judged(edition).items()
-        for name, judgement in judgements.items()
-        if judgement.why
+        for name, each in judgements.items()
+        if each.why
     ]
     columns = ["Study", "verdict", "why", "claim"]
     groups = pd.DataFrame(rows, columns=columns).groupby(columns[:-1], sort=False)["claim"]
     return groups.agg(claims="size", which=" ".join)
 
 
-def _reason(judgement: Judgement) -> str:
-    """Why a claim is open, without counts, so that claims stand together that share it."""
-    return MOST_LOW if judgement.most_low else judgement.why
-
-
-MOST_LOW = f"most of its rows lie {BELOW}"
-
-MARKED = f"Bold: reproduced. Italic: contradicted. {labels.BELOW}: decided by rows below the untrained trunk in P@1."
-CAPTION = "Verdicts by the rule of {doc}`17_report_card`. " + MARKED
-"""What stands under the tables of claims; n stands with each number."""
-
-
-SECTIONS = {paper.id: paper.label for paper in papers.ALL} | {OURS: "Ours, not sentences of the papers"}
-"""What the claims are shown by: their papers, and those that no sentence of a paper says; key -> title."""
-
-
-_SENTENCES = {claim.id: claim.claim for claim in CLAIMS}
-
-
 def by_paper(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     """How many claims of each section have which verdict: a row a section, a column a main study."""
-    studies = judged(edition)
-    rows = {
-        title: {"claims": str(len(of_section(section)))}
-        | {study: _counted(judgements, section) for study, judgements in studies.items()}
-        for section, title in SECTIONS.items()
-    }
+    rows, studies = {}, judged(edition)
+    for section, title in SECTIONS.items():
+        ids = [claim.id for claim in of_section(section)]
+        rows[title] = {"claims": str(len(ids))}
+        for study, own in studies.items():
+            given = [own[id].verdict for id in ids if id in own]
+            texts = [f"{given.count(each)} {each}" for each in VERDICTS if each in given]
+            rows[title][study] = ", ".join(texts) or "–"
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Paper")
-
-
-def _counted(judgements: Mapping[str, Judgement], section: str) -> str:
-    verdicts = [judgements[claim.id].verdict for claim in of_section(section) if claim.id in judgements]
-    return ", ".join(f"{verdicts.count(each)} {each}" for each in VERDICTS if each in verdicts) or "–"

@@ -1,9 +1,10 @@
 """The verdict rule: when a claim counts as reproduced."""
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pandas as pd
 
 from dmlrc.records import StudyRecords
@@ -17,6 +18,8 @@ RETRACTED = "retracted"
 VERDICTS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN, RETRACTED)
 FEWEST = 3
 """Reruns or points below which no interval is trusted: with two, Student's t has 1 degree of freedom."""
+BELOW = "below the untrained start in P@1"
+UNDERESTIMATED = "below the limit, but what the sentence is about may exceed what was measured"
 
 
 @dataclass(frozen=True)
@@ -43,25 +46,11 @@ class Judgement:
         return self.settled and self.below_trunk
 
 
-BELOW = "below the untrained start in P@1"
-UNDERESTIMATED = "below the limit, but what the sentence is about may exceed what was measured"
-
-
-def _rows(some: int, of: int) -> str:
-    """
-    >>> _rows(12, 14), _rows(14, 14), _rows(2, 2), _rows(1, 1)
-    ('12 of 14 rows lie', 'all 14 rows lie', 'both rows lie', 'its row lies')
-    """
-    if some < of:
-        return f"{some} of {of} rows lie"
-    return {1: "its row lies", 2: "both rows lie"}.get(of, f"all {of} rows lie")
-
-
 def judge(
     region: Region,
     estimate: Estimate,
     full: bool,
-    below: tuple[int, int] = (0, 0),
+    below: tuple = (0, 0),
     end_below: bool = False,
     at_most: bool = False,
 ) -> Judgement:
@@ -79,7 +68,9 @@ def judge(
     elif estimate.n < FEWEST or math.isnan(estimate.low) or math.isnan(estimate.high):
         why = f"too few {estimate.units or 'numbers'} ({estimate.n}, and {FEWEST} are needed)"
     elif most_low:
-        return Judgement(INCONCLUSIVE, f"{_rows(*below)} {BELOW}", estimate, most_low)
+        all_of = {1: "its row lies", 2: "both rows lie"}.get(below[1], f"all {below[1]} rows lie")
+        lie = all_of if below[0] == below[1] else f"{below[0]} of {below[1]} rows lie"
+        return Judgement(INCONCLUSIVE, f"{lie} {BELOW}", estimate, most_low)
     elif end_below:
         why = f"a row that makes the range lies {BELOW}"
     elif region.holds(*estimate.attainable):
@@ -122,30 +113,22 @@ def evaluate(
     except MissingRowsError as error:
         return Judgement(NOT_RUN, str(error))
     used = claim.records(evidence)
-    compared = [] if claim.trunk_alone else [_counted(lower(records), claim.rows) for records in used]
-    start, trunk, rows = (sum(count) for count in zip((0, 0, 0), *compared, strict=True))
-    end_below = claim.is_range and any(_end_is_below(lower(records), claim.rows) for records in used)
+    frames = [frame[frame["row"].isin(claim.rows)] if claim.rows else frame for frame in map(lower, used)]
+    start, trunk, rows = np.sum([(0, 0, 0), *([] if claim.trunk_alone else map(_counted, frames))], axis=0).tolist()
+    ends = [frame.loc[[frame["value"].idxmin(), frame["value"].idxmax()], "start"] for frame in frames if len(frame)]
+    end_below = claim.is_range and any(map(any, ends))  # the highest or the lowest of its rows is worse than its start
     full = all(map(is_full, used))
     verdict = judge(claim.region, estimate, full, (start, rows), end_below, claim.at_most)
     return replace(verdict, below_trunk=2 * trunk > rows)
 
 
-def _counted(lower: pd.DataFrame, rows: Collection[str]) -> tuple[int, int, int]:
+def _counted(chosen: pd.DataFrame) -> tuple[int, int, int]:
     """How many rows have a lower mean P@1 than their own start, than the trunk; how many there are.
 
-    A row is below if it is so alone and, where there are folds, joined. rows: default all; of a sweep, the rows at
-    every level. Differences between rows below their start say which training did the least harm.
+    A row is below if it is so alone and, where there are folds, joined. chosen: of `lower_than_untrained`.
     """
-    chosen = lower[lower["row"].isin(rows)] if rows else lower
     below = chosen[["start", "trunk"]].groupby(level="method").all()
     return int(below["start"].sum()), int(below["trunk"].sum()), len(below)
-
-
-def _end_is_below(lower: pd.DataFrame, rows: Collection[str]) -> bool:
-    """Whether the highest or the lowest of these rows is worse than its start."""
-    chosen = lower[lower["row"].isin(rows)] if rows else lower
-    ends = chosen.loc[[chosen["value"].idxmin(), chosen["value"].idxmax()]] if len(chosen) else chosen
-    return bool(ends["start"].any())
 
 
 def is_full(records: StudyRecords) -> bool:
@@ -161,14 +144,9 @@ def is_full(records: StudyRecords) -> bool:
         return meta["complete"]
     asked = {name: meta.get("repetitions", 1) * meta["budget"][name] for name in ("trials", "reruns")}
     made = {name: getattr(records, name)["method"].value_counts() for name in asked}
+    states = records.trials["state"].isin(tables.NO_RESULT).groupby(records.trials["method"]).all()
     return all(
         made["trials"].get(method, 0) >= asked["trials"]
-        and (made["reruns"].get(method, 0) >= asked["reruns"] or _came_to_nothing(records, method))
+        and (made["reruns"].get(method, 0) >= asked["reruns"] or states.get(method, False))  # nothing to be rerun
         for method in meta.get("settings", ())
     )
-
-
-def _came_to_nothing(records: StudyRecords, method: str) -> bool:
-    """Whether a search has no trial with a number, so that nothing is there to be rerun."""
-    states = records.trials["state"][records.trials["method"] == method]
-    return len(states) > 0 and bool(states.isin(tables.NO_RESULT).all())

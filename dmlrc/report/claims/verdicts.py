@@ -14,6 +14,8 @@ from dmlrc.report.statistics import Estimate
 
 WITHOUT_RECORDS = "judged once"
 """The column of the claims that need no records of a study: on published numbers and metrics, and the retracted."""
+Judged = Mapping[str, Mapping[str, Judgement]]
+"""Main study, or `WITHOUT_RECORDS` -> claim -> its judgement."""
 
 
 def of_section(section: str | None) -> list[Claim]:
@@ -28,10 +30,6 @@ def judgements(main: StudyRecords, claims: Iterable[Claim]) -> dict[str, Judgeme
     evidence = {name: editions.experiment_of(main.name, name) for name in needed} | {"main": main}
     lower = cache(rule.lower_than_untrained)  # of each study once, not for each claim
     return {claim.id: rule.evaluate(claim, evidence, lower) for claim in claims}
-
-
-Judged = Mapping[str, Mapping[str, Judgement]]
-"""Main study, or `WITHOUT_RECORDS` -> claim -> its judgement."""
 
 
 def judged(edition: Sequence[StudyRecords] | Judged, section: str | None = None) -> Judged:
@@ -52,42 +50,23 @@ def numbers(edition: Sequence[StudyRecords] | Judged, section: str | None = None
     printed), ours, low, high (in the statistic's own unit: accuracies are fractions), n, units, interval, verdict, why
     (it is no firmer), below_trunk, needs, link.
     """
-    rows = [
-        {"study": name, **_row(claim, own[claim.id])}
-        for name, own in judged(edition, section).items()
-        for claim in of_section(section)
-        if claim.id in own
-    ]
-    return pd.DataFrame(rows).set_index("study")
+    rows = []
+    for name, own in judged(edition, section).items():
+        for claim in (each for each in of_section(section) if each.id in own):
+            verdict = own[claim.id]
+            estimate = verdict.estimate or Estimate(float("nan"), float("nan"), float("nan"), 0)
+            row = {**vars(claim), **vars(estimate), **vars(verdict), "study": name, "paper_value": in_paper(claim)}
+            needs = ", ".join(claim.needs) or "nothing"
+            rows.append(row | {"ours": estimate.value, "interval": estimate.how, "needs": needs})
+    columns = ["id", "paper", "origin", "exploratory", "claim", "paper_value", "ours", "low", "high", "n", "units"]
+    columns += ["interval", "verdict", "why", "below_trunk", "needs", "link"]
+    return pd.DataFrame(rows).set_index("study")[columns]
 
 
 def counts(edition: Sequence[StudyRecords] | Judged) -> pd.DataFrame:
     """How many claims have which verdict: a row a main study or `WITHOUT_RECORDS`, a column a verdict."""
     given = {name: [each.verdict for each in own.values()] for name, own in judged(edition).items()}
     return pd.DataFrame({verdict: {name: own.count(verdict) for name, own in given.items()} for verdict in VERDICTS})
-
-
-def _row(claim: Claim, judgement: Judgement) -> dict:
-    estimate = judgement.estimate or Estimate(float("nan"), float("nan"), float("nan"), 0)
-    return {
-        "id": claim.id,
-        "paper": claim.paper,
-        "origin": claim.origin,
-        "exploratory": claim.exploratory,
-        "claim": claim.claim,
-        "paper_value": in_paper(claim),
-        "ours": estimate.value,
-        "low": estimate.low,
-        "high": estimate.high,
-        "n": estimate.n,
-        "units": estimate.units,
-        "interval": estimate.how,
-        "verdict": judgement.verdict,
-        "why": judgement.why,
-        "below_trunk": judgement.below_trunk,
-        "needs": ", ".join(claim.needs) or "nothing",
-        "link": claim.link,
-    }
 
 
 def in_paper(claim: Claim) -> str:

@@ -22,6 +22,31 @@ from dmlrc.report.significance.measures import ALPHA, MARGIN, SEEDS, Comparison
 
 FEW = 10
 """Trials below which a search ranks nothing."""
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>{title}</title>
+<style>
+:root {{ --dml-paper: #fff; --dml-lines: rgba(128, 128, 128, 0.35); }}
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }}
+.dml-scroll {{ overflow-x: auto; margin: 2rem 0 .3rem; }}
+table {{ border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }}
+th, td {{ padding: .2rem .6rem; text-align: right; white-space: nowrap; }}
+thead th {{ border-bottom: 1px solid #888; text-align: center; }}
+tbody th {{ text-align: left; font-weight: normal; }}
+tbody tr + tr > * {{ border-top: 1px solid #ddd; }}
+table.dml-wrap td {{ white-space: normal; text-align: left; }}
+svg {{ width: 100%; max-width: 36rem; height: auto; display: block; margin-top: 2rem; }}
+</style>
+</head>
+<body>
+<h1>{title}</h1>
+{body}
+</body>
+</html>
+"""
 
 
 def show(recorded: StudyRecords, methods: Sequence[Method]) -> dict[str, float | str]:
@@ -49,18 +74,13 @@ def show(recorded: StudyRecords, methods: Sequence[Method]) -> dict[str, float |
     cost = measures.cost_and_accuracy(compared, recorded)
     if len(cost):
         drawing = drawn.cost(title, cost, known)
-        publish.figure(
-            "fork-cost",
-            drawing,
-            f"Concatenated MAP@R with its 95 % interval against the steps and the seconds of a rerun. Pale: "
-            f"methods that can be told from the best. {caption}",
-            "Accuracy with its interval against training steps, and against seconds.",
+        message = "Accuracy with its interval against training steps, and against seconds."
+        heading = (
+            "Concatenated MAP@R with its 95 % interval against the steps and the seconds of a rerun. Pale: methods"
         )
-    publish.table(
-        "fork-sensitivity",
-        sensitivity(recorded, known),
-        f"How much depends on the hyperparameters: validation MAP@R of the trials, %. {caption}",
-    )
+        publish.figure("fork-cost", drawing, f"{heading} that can be told from the best. {caption}", message)
+    heading = f"How much depends on the hyperparameters: validation MAP@R of the trials, %. {caption}"
+    publish.table("fork-sensitivity", musgrave.sensitivity(recorded, known).rename_axis("Method"), heading)
     trend(title, recorded, accuracy, known)
     runs = pd.DataFrame({recorded.name: about.row(recorded)}).rename_axis("What was run")
     publish.table("fork-runs", runs, "What the numbers were made of.", wrap=True)
@@ -89,13 +109,9 @@ def trend(title: str, recorded: StudyRecords, accuracy: pd.DataFrame, known: Map
             figures.claimed_over_the_years(headline, paper),
             figures.measured_over_the_years({title: measured}, {title: tables.mean_of(accuracy, PRETRAINED)}, known),
         ]
-        publish.figure(
-            "fork-trend",
-            drawings,
-            "P@1 over the years: what papers claim, and what is measured here, your methods included. "
-            + labels.caption(recorded),
-            _trend_sentence(title, headline, measured),
-        )
+        heading = "P@1 over the years: what papers claim, and what is measured here, your methods included."
+        message = _trend_sentence(title, headline, measured)
+        publish.figure("fork-trend", drawings, f"{heading} {labels.caption(recorded)}", message)
 
 
 def _trend_sentence(title: str, claimed: pd.DataFrame, measured: pd.DataFrame) -> str:
@@ -137,29 +153,17 @@ def against(compared: Comparison, name: str) -> pd.DataFrame:
 def tests(compared: Comparison, name: str, known: Mapping[str, Method]) -> pd.DataFrame:
     """`against` as cells, the best method first."""
     found = against(compared, name)
-    cells = pd.DataFrame(
-        {
-            "points": [number(row.difference, low=row.low, high=row.high, form="+.2%") for row in found.itertuples()],
-            "p (Holm)": found["holm"].map(significance.p_value).to_numpy(),
-            "verdict": [_told(row) for row in found.itertuples()],
-        },
-        index=[labels.method_label(other, known) for other in found.index],
-    )
-    return cells.rename_axis("Against")
+    rows = list(found.itertuples())
+    cells = {"points": [number(row.difference, low=row.low, high=row.high, form="+.2%") for row in rows]}
+    cells |= {"p (Holm)": found["holm"].map(significance.p_value).to_numpy(), "verdict": [_told(row) for row in rows]}
+    names = [labels.method_label(other, known) for other in found.index]
+    return pd.DataFrame(cells, index=pd.Index(names, name="Against"))
 
 
 def _told(row) -> str:
     if row.holm < ALPHA:
         return "better" if row.difference > 0 else "worse"
     return "equal" if row.equal else "inconclusive"
-
-
-def sensitivity(recorded: StudyRecords, known: Mapping[str, Method]) -> pd.DataFrame:
-    """`tables.sensitivity` as cells."""
-    table = tables.sensitivity(recorded)
-    cells = table[["best", "median", "worst", "median_share"]].map(labels.percent).assign(trials=table["trials"])
-    cells.index = pd.Index([labels.method_label(name, known) for name in table.index], name="Method")
-    return cells.rename(columns={"median_share": "median / best"})
 
 
 def verdict(recorded: StudyRecords, compared: Comparison, method: Method) -> str:
@@ -220,30 +224,3 @@ def write(recorded: StudyRecords, methods: Sequence[Method], folder: Path) -> Pa
     page = folder / "index.html"
     page.write_text(_PAGE.format(title=title, body="\n".join(shown)), encoding="utf-8")
     return page
-
-
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>{title}</title>
-<style>
-:root {{ --dml-paper: #fff; --dml-lines: rgba(128, 128, 128, 0.35); }}
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }}
-.dml-scroll {{ overflow-x: auto; margin: 2rem 0 .3rem; }}
-table {{ border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }}
-th, td {{ padding: .2rem .6rem; text-align: right; white-space: nowrap; }}
-thead th {{ border-bottom: 1px solid #888; text-align: center; }}
-tbody th {{ text-align: left; font-weight: normal; }}
-tbody tr + tr > * {{ border-top: 1px solid #ddd; }}
-table.dml-wrap td {{ white-space: normal; text-align: left; }}
-svg {{ width: 100%; max-width: 36rem; height: auto; display: block; margin-top: 2rem; }}
-</style>
-</head>
-<body>
-<h1>{title}</h1>
-{body}
-</body>
-</html>
-"""

@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from dmlrc.report import charts, labels, rates, style, svg
+from dmlrc.report import charts, labels, rates, style
 from dmlrc.report.decides import levers, page
 from dmlrc.report.decides.measures import AtRates, Part
 from dmlrc.report.results_table import number
@@ -21,23 +20,22 @@ def moves(found: Mapping[str, pd.DataFrame]) -> Figure:
     """A row a lever, a mark a data set, with 95 % intervals; the row of the loss is shaded. Title -> `levers`."""
     names = levers.order(found)
     drawing, axis = charts.panel(1.2 + 0.4 * len(names), xlabel="points of MAP@R")
-    handles = []
+    looks = {title: {"marker": "osD^v"[column % 5], "color": f"C{column}"} for column, title in enumerate(found)}
     for column, (title, own) in enumerate(found.items()):
-        look, aside = {"marker": "osD^v"[column % 5], "color": f"C{column}"}, 0.2 * (column - (len(found) - 1) / 2)
+        look, aside = looks[title], 0.2 * (column - (len(found) - 1) / 2)
         rows = 100 * own[["value", "low", "high"]]
         texts = [number(row.value, low=row.low, high=row.high) for row in own.itertuples()]
-        rows["tip"] = [
-            f"{title}, {levers.LEVERS[name]}: {text} points" for name, text in zip(own.index, texts, strict=True)
-        ]
+        heads = own.index.map(levers.LEVERS.get)
+        rows["tip"] = [f"{title}, {head}: {text} points" for head, text in zip(heads, texts, strict=True)]
         rows["place"] = [names.index(name) + aside for name in own.index]
         charts.forest(axis, rows.assign(colour=look["color"], marker=look["marker"]), width=1.2)
-        handles.append(Line2D([], [], linestyle="none", label=title, **look))
     if "loss" in names:
         axis.axhspan(names.index("loss") - 0.5, names.index("loss") + 0.5, color="0.88", zorder=0)
     axis.axvline(0, color=style.GREY, linewidth=1)
     axis.set(yticks=range(len(names)), yticklabels=map(levers.LEVERS.get, names), ylim=(len(names) - 0.5, -0.5))
     axis.grid(visible=False, axis="y")
-    drawing.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+    dots = {title: {"linestyle": "none", **look} for title, look in looks.items()}
+    charts.legend(drawing, dots, ncols=len(dots))
     return drawing
 
 
@@ -80,11 +78,8 @@ def _parts(title: str, parts: Sequence[Part]) -> Figure:
     axis.xaxis.set_major_formatter("{x:g}")
     axis.xaxis.set_minor_locator(NullLocator())
     ring = {"color": "black", "markersize": 8, "markerfacecolor": "none", "linestyle": "none"}
-    handles = [
-        Line2D([], [], color=style.BLUE, marker="o", linewidth=1.5, label="relative to one another"),
-        Line2D([], [], marker="o", label="together", **ring),
-    ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    against = {"color": style.BLUE, "marker": "o", "linewidth": 1.5}
+    charts.legend(figure, {"relative to one another": against, "together": {"marker": "o", **ring}}, ncols=2)
     return figure
 
 
@@ -154,9 +149,9 @@ def validation(title: str, both: pd.DataFrame) -> Figure:
     both = 100 * both.reset_index("method").set_index("method", append=True)
     for (_, name), row in both.iterrows():
         look = style.method_style(name)
-        (dot,) = axis.plot(row["validation"], row["test"], look.marker, color=look.colour, markersize=5)
         scores = f"{row['validation']:.1f} % in validation, {row['test']:.1f} % in the test"
-        svg.tips(dot, f"{labels.method_label(name)}: {scores}")
+        tip = f"{labels.method_label(name)}: {scores}"
+        charts.mark(axis, row["validation"], row["test"], tip, look.marker, color=look.colour, markersize=5)
     for which in dict.fromkeys((both["validation"].idxmax(), both["test"].idxmax())):
         text, at = style.drawn(labels.method_label(which[1])), tuple(both.loc[which])
         axis.annotate(text, at, (-5, 4), textcoords="offset points", fontsize=8, ha="right")

@@ -29,6 +29,8 @@ LEVERS = {
     "seed": "another seed",
 }
 """The levers as printed. Four models are joined, but where single ones are compared: of sizes and class splits."""
+Lever = tuple[Estimate, int] | None
+"""What a choice moves a score by, on average over so many losses."""
 
 
 def levers(records: StudyRecords, at: AtRates | None) -> pd.DataFrame:
@@ -36,12 +38,14 @@ def levers(records: StudyRecords, at: AtRates | None) -> pd.DataFrame:
 
     at: `measures.at_rates` of the study.
     """
+    compared = significance.compare(records)
+    several = len(compared.methods) > 1
     found = {
-        "loss": _loss(records),
+        "loss": (compared.range, len(compared.methods)) if several else None,
         "joined": _joined(records),
         "size": _size(records),
         "split": _split(records),
-        "trained": _trained(records),
+        "trained": _trained(records, compared),
         "rate": _rate(at),
         "search": _two_draws(measures.search(records)),
         "seed": _two_draws(measures.seed(records)),
@@ -49,15 +53,6 @@ def levers(records: StudyRecords, at: AtRates | None) -> pd.DataFrame:
     rows = {name: (lever[0].value, lever[0].low, lever[0].high, lever[1]) for name, lever in found.items() if lever}
     table = pd.DataFrame.from_dict(rows, orient="index", columns=["value", "low", "high", "losses"])
     return table.dropna(subset="value").rename_axis("lever")
-
-
-Lever = tuple[Estimate, int] | None
-"""What a choice moves a score by, on average over so many losses."""
-
-
-def _loss(records: StudyRecords) -> Lever:
-    compared = significance.compare(records)
-    return (compared.range, len(compared.methods)) if len(compared.methods) > 1 else None
 
 
 def _two_draws(part: measures.Part | None) -> Lever:
@@ -96,8 +91,7 @@ def _split(records: StudyRecords) -> Lever:
     return (statistics.mean(np.array(random) - own[0]), 1) if own and len(random) > 1 else None
 
 
-def _trained(records: StudyRecords) -> Lever:
-    compared = significance.compare(records)
+def _trained(records: StudyRecords, compared: significance.Comparison) -> Lever:
     if not compared.methods:
         return None
     mean, losses = _mean(compared.runs, compared.known)

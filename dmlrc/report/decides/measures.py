@@ -27,6 +27,7 @@ from dmlrc.studies import experiments
 from dmlrc.studies.catalogue import TOO_HIGH_A_RATE
 
 METRIC = "map_at_r"
+CHI = "chi-square interval of a variance"
 FIRST_RANDOM = searches.TPE["n_startup_trials"]
 """The trials of a search that are drawn at random, before the sampler proposes any."""
 
@@ -49,6 +50,8 @@ RECIPES = {
     "Fehervari et al.": ("fehervari2019", None),
 }
 """The experiments that train several losses as a paper does, and of a sweep over batches the level that all share."""
+TOO_HIGH, CHOSEN, SEARCHED = "too high", "chosen", "searched for each"
+"""At which learning rate a methods table was made."""
 
 
 @dataclass(frozen=True)
@@ -75,16 +78,8 @@ def parts(records: StudyRecords) -> list[Part]:
 
     What moves the methods most against one another stands first; what is known of one method only, last.
     """
-    found = (
-        loss(records),
-        *learning_rate(records),
-        search(records),
-        seed(records),
-        folds(records),
-        class_order(records),
-        test_classes(records),
-        recipe(records),
-    )
+    one_each = (search, seed, folds, class_order, test_classes, recipe)
+    found = (loss(records), *learning_rate(records), *(part(records) for part in one_each))
     present = [part for part in found if part is not None]
     return sorted(present, key=lambda part: -np.nan_to_num(part.against.value, nan=-1.0))
 
@@ -106,19 +101,16 @@ def two_way(table: pd.DataFrame, error: float = 0.0) -> tuple[float, Estimate]:
     together = float(np.std(fitted[rows.shape[1] :], ddof=1)) if columns.shape[1] > 1 else float("nan")
     df = len(cells) - rank
     if not df:
-        return together, Estimate(np.nan, np.nan, np.nan, len(cells), how=_CHI)
+        return together, Estimate(np.nan, np.nan, np.nan, len(cells), how=CHI)
     square = float(np.sum((cells - design @ fitted) ** 2))
     return together, _deviation(square / df, df, error, len(cells))
-
-
-_CHI = "chi-square interval of a variance"
 
 
 def _deviation(variance: float, df: float, error: float, n: int) -> Estimate:
     """The square root of a mean square less the variance of noise in it, with the interval of the mean square."""
     quantiles = stats.chi2.ppf([(1 + LEVEL) / 2, (1 - LEVEL) / 2], df)
     ends = [variance, *(df * variance / quantiles)]
-    return Estimate(*(float(np.sqrt(max(each - error, 0))) for each in ends), n, how=_CHI)
+    return Estimate(*(float(np.sqrt(max(each - error, 0))) for each in ends), n, how=CHI)
 
 
 def _cell_error(records: StudyRecords, setting: str) -> float:
@@ -137,13 +129,12 @@ def loss(records: StudyRecords) -> Part | None:
     if len(means) < 3:
         return None
     error = _cell_error(records, significance.SETTING)
-    spread = _deviation(means.var(ddof=1), len(means) - 1, error, len(means))
-    return _of_luck("loss", len(means), records, spread)
+    return _of_luck("loss", len(means), records, (means.var(ddof=1), len(means) - 1, error, len(means)))
 
 
-def _of_luck(name: str, levels: int, records: StudyRecords, spread: Estimate) -> Part:
-    """A part without levels in common: of the scores of joined models on test classes."""
-    means = significance.means(records)
+def _of_luck(name: str, levels: int, records: StudyRecords, variance: tuple[float, float, float, int]) -> Part:
+    """A part without levels in common: of the scores of joined models on test classes. variance: see `_deviation`."""
+    means, spread = significance.means(records), _deviation(*variance)
     return Part(name, levels, len(means), "test", means.mean(), float("nan"), spread.divided_by(means.mean()))
 
 
@@ -174,9 +165,8 @@ def search(records: StudyRecords) -> Part | None:
     if compared.luck != significance.OWN:
         return None
     known = compared.known
-    variances = float(known.repetition), float(known.df), float(known.seed * known.share)
-    spread = _deviation(*variances, int(known.df))
-    return _of_luck("search", compared.runs["repetition"].nunique(), records, spread)
+    variance = float(known.repetition), float(known.df), float(known.seed * known.share), int(known.df)
+    return _of_luck("search", compared.runs["repetition"].nunique(), records, variance)
 
 
 def seed(records: StudyRecords) -> Part | None:
@@ -185,8 +175,8 @@ def seed(records: StudyRecords) -> Part | None:
     known = statistics.noise(statistics.as_array(runs)[1]) if len(runs) else None
     if known is None or not known.seed_df:
         return None
-    spread = _deviation(float(known.seed), float(known.seed_df), 0.0, int(known.seed_df))
-    return _of_luck("seed", int(runs["rerun"].nunique()), records, spread)
+    variance = float(known.seed), float(known.seed_df), 0.0, int(known.seed_df)
+    return _of_luck("seed", int(runs["rerun"].nunique()), records, variance)
 
 
 def folds(records: StudyRecords) -> Part | None:
@@ -251,8 +241,7 @@ def _recipes(records: StudyRecords) -> pd.DataFrame:
     """The mean score of each of FAMILIES (rows) in each paper's recipe (columns), as far as these have them."""
     found = {"Musgrave et al.": _families(records)}
     for title, (name, level) in RECIPES.items():
-        around = editions.experiment_of(records.name, name)
-        if around is not None:
+        if (around := editions.experiment_of(records.name, name)) is not None:
             found[title] = _families(around, level)
     return pd.DataFrame(found)
 
@@ -326,9 +315,6 @@ def levelled(records: StudyRecords) -> pd.Series:
 
 
 # Rates on the test classes
-
-TOO_HIGH, CHOSEN, SEARCHED = "too high", "chosen", "searched for each"
-"""At which learning rate a methods table was made."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import labels, tables
+from dmlrc.report import labels, prose, tables
 from dmlrc.report import rates as rate_grids
 from dmlrc.report.decides import measures
 from dmlrc.report.decides.levers import LEVERS, levers  # noqa: F401
@@ -23,29 +23,17 @@ def drawable(found: Sequence[Part]) -> list[Part]:
 
 def part_numbers(found: Sequence[Part]) -> pd.DataFrame:
     """A row a part, fractions, for the download."""
-    rows = {
-        part.name: {
-            "against": part.against.value,
-            "low": part.against.low,
-            "high": part.against.high,
-            "interval": part.against.how,
-            "together": part.together,
-            "levels": part.levels,
-            "methods": part.methods,
-            "classes": part.on,
-            "mean": part.mean,
-        }
-        for part in found
-    }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("part")
+    rows = [{**vars(part), **vars(part.against)} for part in found]
+    heads = {"value": "against", "low": "low", "high": "high", "how": "interval", "together": "together"}
+    heads |= {"levels": "levels", "methods": "methods", "on": "classes", "mean": "mean"}
+    return pd.DataFrame(rows).set_index("name")[list(heads)].rename(columns=heads).rename_axis("part")
 
 
 def part_cells(found: Sequence[Part]) -> pd.DataFrame:
     """`part_numbers` as cells; percent of the mean MAP@R, which is itself a column."""
     table = part_numbers(found)
-    against, low, high, together = (
-        table[name].map(lambda share: number(share, form=".1%")) for name in ("against", "low", "high", "together")
-    )
+    shares = table[["against", "low", "high", "together"]].map(lambda share: number(share, form=".1%"))
+    against, low, high, together = (shares[name] for name in shares)
     cells = {
         "relative to one another": against.replace("", "one method only"),
         "interval": (low + " to " + high).where(against != "", "–"),
@@ -106,21 +94,16 @@ def levelled_cells(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on: points of MAP@R and percent, a study by its data set."""
-    found: dict[str, float | str] = {}
-    for each in edition:
-        at = measures.at_rates(each)
-        named = (
-            dict(100 * levers(each, at)["value"])
-            | _of_parts(each)
-            | _of_grid(each)
-            | _of_rates(at)
-            | _of_searches(each)
-        )
-        found |= {f"{each.meta['dataset']}.{key}": value for key, value in named.items()}
+    found = prose.of_each(edition, _of_study)
     for key in ("loss", "joined", "newer.too_high", "newer.chosen", "spread_untuned"):
-        values = [found[f"{each.meta['dataset']}.{key}"] for each in edition]
-        found |= {f"{key}.low": min(values), f"{key}.high": max(values)}
+        found |= prose.span(key, [found[f"{each.meta['dataset']}.{key}"] for each in edition])
     return found
+
+
+def _of_study(study: StudyRecords) -> dict[str, float | str]:
+    at = measures.at_rates(study)
+    named = {**100 * levers(study, at)["value"], **_of_parts(study), **_of_grid(study)}
+    return named | _of_rates(at) | _of_searches(study)
 
 
 def _of_parts(records: StudyRecords) -> dict[str, float | str]:
@@ -131,12 +114,10 @@ def _of_parts(records: StudyRecords) -> dict[str, float | str]:
     """
     by_name = {part.name: part.against for part in drawable(measures.parts(records))}
     loss, recipes = by_name.pop("loss"), measures.without_each_recipe(records).values()
-    return {
-        "clearly": ", ".join(name for name, against in by_name.items() if against.low > loss.high),
-        "as_much": ", ".join(sorted(name for name, against in by_name.items() if against.value >= loss.value)),
-        "recipe.low": 100 * min(recipes),
-        "recipe.high": 100 * max(recipes),
-    }
+    clearly = [name for name, against in by_name.items() if against.low > loss.high]
+    as_much = sorted(name for name, against in by_name.items() if against.value >= loss.value)
+    found = {"clearly": ", ".join(clearly), "as_much": ", ".join(as_much)}
+    return found | prose.span("recipe", [100 * each for each in recipes])
 
 
 def _of_grid(records: StudyRecords) -> dict[str, float]:
@@ -146,11 +127,8 @@ def _of_grid(records: StudyRecords) -> dict[str, float]:
     """
     best = rate_grids.best_trials(rate_grids.grid_of(records))
     swapped, _, lucky = rate_grids.turned_at(best, best.index.max(), rate_grids.seed_luck(records))
-    return {
-        "swapped": swapped,
-        "swapped_by_seed": lucky.high,
-        "own_rate": int((best.max() > best.loc[rate_grids.best_rate(best)]).sum()),
-    }
+    own_rate = int((best.max() > best.loc[rate_grids.best_rate(best)]).sum())
+    return {"swapped": swapped, "swapped_by_seed": lucky.high, "own_rate": own_rate}
 
 
 def _of_rates(at: AtRates) -> dict[str, float | str]:
@@ -163,12 +141,8 @@ def _of_rates(at: AtRates) -> dict[str, float | str]:
     """
     table, (gaps, gaps_of) = measures.levels(at), at.moved(TOO_HIGH)
     stopped = at.made[TOO_HIGH].runs.query("kind == 'rerun'")["stopped"]
-    found = {
-        "times": at.rate(TOO_HIGH) / at.rate(CHOSEN),
-        "gaps": gaps,
-        "gaps_of": gaps_of,
-        "cut_off": 100 * float((stopped == "limit").mean()),
-    }
+    found = {"times": at.rate(TOO_HIGH) / at.rate(CHOSEN), "gaps": gaps, "gaps_of": gaps_of}
+    found["cut_off"] = 100 * float((stopped == "limit").mean())
     for which, name in ((TOO_HIGH, "too_high"), (CHOSEN, "chosen")):
         lead = table.loc[which, tables.CLASSICS[0]]
         found |= {f"newer.{name}": 100 * lead.value, f"newer.{name}.least": 100 * lead.low}

@@ -105,7 +105,9 @@ def _field(
     ran: Mapping[str, StudyRecords], protocols: Mapping[str, Protocol], name: str, field: Field
 ) -> tuple[str, ...]:
     theirs = {study: _text(name, vars(protocols[study])) for study in ran}
-    ours = {study: _ours(records, name) for study, records in ran.items()}
+    as_stored = [study for study, each in ran.items() if name == "square" and each.meta["dataset"] in computed.SQUARES]
+    ours = {study: _text(name, records.meta["protocol"]) for study, records in ran.items()}
+    ours |= dict.fromkeys(as_stored, "as stored")
     if ours == theirs and field.where != NOT_GIVEN:
         return ()
     paper = _of_paper(ran, theirs)
@@ -121,12 +123,6 @@ def _of_paper(ran: Mapping[str, StudyRecords], texts: Mapping[str, str]) -> str:
     if len(set(texts.values())) == 1 or set(named.values()) != set(texts.values()):
         return _joined(texts)
     return "; ".join(f"{dataset}: {text}" for dataset, text in named.items())
-
-
-def _ours(records: StudyRecords, name: str) -> str:
-    if name == "square" and records.meta["dataset"] in computed.SQUARES:
-        return "as stored"
-    return _text(name, records.meta["protocol"])
 
 
 def _text(name: str, protocol: Mapping) -> str:

@@ -7,20 +7,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import common, labels, style, svg, titles
+from dmlrc.report import charts, common, labels, style, svg, titles
 from dmlrc.report.fehervari2019.page import fehervari_label
 from dmlrc.report.style import BLUE, GREY, RED
 
+PROXIES = ("proxy_triplet", "proxy_nca", "proxy_softmax")
 GROUPS = {
     "pairs and triplets": ("triplet_semihard", "lifted_structure", "n_pairs", "margin", "angular"),
-    "clusters, proxies, lists": (
-        "structured_clustering",
-        "prototypical",
-        "proxy_triplet",
-        "proxy_nca",
-        "proxy_softmax",
-        "ranked_list",
-    ),
+    "clusters, proxies, lists": ("structured_clustering", "prototypical", *PROXIES, "ranked_list"),
 }
 
 
@@ -33,18 +27,17 @@ def draw_orders(columns: Mapping[str, pd.Series]) -> Figure:
     places = (ranks - 1) / (ranks.max() - 1)
     moves = (places.max(axis=1) - places.min(axis=1)).where(places.notna().sum(axis=1) > 2)
     colours = dict(zip(moves.nlargest(2).index, (BLUE, RED), strict=False))
-    figure, axes = style.canvas(4.6)
-    axis = axes[0, 0]
+    figure, axis = charts.panel(4.6)
     for method, row in places.iterrows():
         known = row.dropna()
         steps = [places.columns.get_loc(name) for name in known.index]
         colour = colours.get(method, GREY)
         axis.plot(steps, known, color=colour, linewidth=2 if method in colours else 0.9, alpha=0.9)
         for step, name in zip(steps, known.index, strict=True):
-            (dot,) = axis.plot(step, known[name], "o", color=colour, markersize=4)
             place = f"{ranks.loc[method, name]:.0f} of {len(columns[name])}"
             score = labels.one_digit(columns[name][method])
-            svg.tips(dot, f"{fehervari_label(method)}, {titles.in_label(name)}: R@1 {score} %, place {place}")
+            tip = f"{fehervari_label(method)}, {titles.in_label(name)}: R@1 {score} %, place {place}"
+            charts.mark(axis, step, known[name], tip, "o", color=colour, markersize=4)
         for step, side, align in ((steps[0], -0.12, "right"), (steps[-1], 0.12, "left")):
             if step in (0, len(places.columns) - 1):
                 look = {"color": colours.get(method, "black"), "fontsize": 7.5, "ha": align, "va": "center"}
@@ -59,31 +52,27 @@ def draw_orders(columns: Mapping[str, pd.Series]) -> Figure:
     return figure
 
 
+@charts.a_study
 def draw_sweep(
-    by_study: Mapping[str, StudyRecords], xlabel: str, starts: Mapping[str, pd.Series] = MappingProxyType({})
-) -> list[Figure]:
+    title: str, records: StudyRecords, xlabel: str, starts: Mapping[str, pd.Series] = MappingProxyType({})
+) -> Figure:
     """fehervari-f1 and f2: R@1 against a number that doubles; a figure a study, a panel a family of methods.
 
     starts: study -> the dashed curve, of `starts.by_dimension`.
     """
-    return [_draw_sweep(name, common.sweep(records), xlabel, starts.get(name)) for name, records in by_study.items()]
-
-
-def _draw_sweep(title: str, frame: pd.DataFrame, xlabel: str, start: pd.Series | None) -> Figure:
+    frame = common.sweep(records)
     figure, axes = style.canvas(4.8, len(GROUPS), sharex=True, sharey=True)
     for axis, (family, members) in zip(axes[:, 0], GROUPS.items(), strict=True):
         for method in members:
             part, look, text = frame[frame["method"] == method], style.method_style(method), fehervari_label(method)
-            thin = {"markersize": 4, "linewidth": 1.2, "elinewidth": 0.8}
-            bars = common.errorbars(
-                axis, part["number"], part, color=look.colour, marker=look.marker, label=text, **thin
-            )
+            thin = {"markersize": 4, "linewidth": 1.2, "elinewidth": 0.8, "color": look.colour, "marker": look.marker}
+            bars = common.errorbars(axis, part["number"], part, label=text, **thin)
             svg.tips(bars[0], text)
         axis.set_title(family, fontsize=9)
         common.doubling_axis(axis, frame["number"], fontsize=8)
         axis.set_ylabel("R@1, %")
-        if start is not None:
-            style.untrained_curve(axis, start)
+        if title in starts:
+            style.untrained_curve(axis, starts[title])
     for axis, members in zip(axes[:, 0], GROUPS.values(), strict=True):  # the scale, which they share, is known now
         last = frame[frame["method"].isin(members)].groupby("method").last()
         style.name_ends(axis, {row.Index: (row.number, 100 * row.mean) for row in last.itertuples()}, fehervari_label)

@@ -23,10 +23,10 @@ SHOWN = (R1, "nmi")
 """The metrics that the page shows; the downloads have all."""
 FLOATS = "proxy_softmax, floats"
 """ProxySoftmax before its embeddings become bits; the paper has no such row."""
-
-
 OF_ANOTHER_SIZE = ("dreml", "proxy_softmax")
 """An ensemble of twelve models, and 2048 bits, beside embeddings of 64 numbers."""
+REPORTED = "reported, "
+"""What stands before a data set where the order is that of the original papers."""
 
 
 def fehervari_label(method: str) -> str:
@@ -77,12 +77,10 @@ def settings(by_study: ByStudy) -> pd.DataFrame:
     }
     if len(set(map(tuple, own.values()))) == 1:
         own = {"ours": next(iter(own.values()))}
-    cells = {
-        "trunk": table["feature_extractor"].map(labels.TRUNK_LABELS),
-        "embedding": table["embedding_size"].str.replace("x", " x ").fillna("–"),
-        "R@1, CUB200": table["reported_r1"].map(labels.one_digit).replace("", "–"),
-        "normalised": table["normalize_last_layer"].map({True: "yes", False: "no"}),
-    }
+    cells = {"trunk": table["feature_extractor"].map(labels.TRUNK_LABELS)}
+    cells["embedding"] = table["embedding_size"].str.replace("x", " x ").fillna("–")
+    cells["R@1, CUB200"] = table["reported_r1"].map(labels.one_digit).replace("", "–")
+    cells["normalised"] = table["normalize_last_layer"].map({True: "yes", False: "no"})
     return pd.DataFrame(cells).assign(**own).rename(index=fehervari_label).rename_axis("Method")
 
 
@@ -131,10 +129,6 @@ def compare(dataset: str, by_study: ByStudy, metrics: Sequence[str] = SHOWN) -> 
 # How the tables agree
 
 
-REPORTED = "reported, "
-"""What stands before a data set where the order is that of the original papers."""
-
-
 def places(by_study: ByStudy) -> dict[str, pd.Series]:
     """R@1 by method, of every table of results by its heading, the paper's four and then ours; without slips."""
     tables = {}
@@ -155,13 +149,9 @@ def orders(by_study: ByStudy) -> pd.DataFrame:
     columns = {name: values.drop(list(OF_ANOTHER_SIZE), errors="ignore") for name, values in places(by_study).items()}
     reference = {f"{REPORTED}{dataset}": originals(dataset) for dataset in DATASETS.values()}
     reference |= {name: values for name, values in columns.items() if name not in by_study}
-    rows = [
-        {"first": first, "second": second, **statistics.rank_test(values, other)}
-        for first, values in columns.items()
-        for second, other in reference.items()
-        if first != second
-    ]
-    return pd.DataFrame(rows)
+    pairs = [(first, second) for first in columns for second in reference if first != second]
+    tests = [statistics.rank_test(columns[first], reference[second]) for first, second in pairs]
+    return pd.concat([pd.DataFrame(pairs, columns=["first", "second"]), pd.DataFrame(tests)], axis=1)
 
 
 def compare_orders(frame: pd.DataFrame) -> pd.DataFrame:
@@ -202,12 +192,9 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on: `common.numbers`, those of the paper's own tables and of the orders."""
     judged = claims.judged(edition, "fehervari")
     by_study = {each.name: editions.experiment_of(each.name, "fehervari2019") for each in edition}
-    return {
-        **common.numbers(edition, judged, of_study, ("pairs", "batches_gain")),
-        "withdrawn_for_size": sum("size" in each.why for each in judged[claims.WITHOUT_RECORDS].values()),
-        **_of_paper(),
-        **_of_orders(edition, orders(by_study)),
-    }
+    found = common.numbers(edition, judged, of_study, ("pairs", "batches_gain"))
+    found["withdrawn_for_size"] = sum("size" in each.why for each in judged[claims.WITHOUT_RECORDS].values())
+    return found | _of_paper() | _of_orders(edition, orders(by_study))
 
 
 def _of_paper() -> dict[str, float | str]:
@@ -241,9 +228,8 @@ def _of_orders(edition: Sequence[StudyRecords], frame: pd.DataFrame) -> dict[str
 
 def of_study(main: str) -> dict[str, float | str]:
     """The numbers around one study."""
-    table, dims, batches = (
-        editions.experiment_of(main, f"fehervari2019{name}") for name in ("", "/dims", "/batches-equal")
-    )
+    suffixes = "", "/dims", "/batches-equal"
+    table, dims, batches = (editions.experiment_of(main, f"fehervari2019{suffix}") for suffix in suffixes)
     values = of_metric(headline(table), R1)
     trained = values.drop([PRETRAINED, FLOATS])
     tied = statistics.by_luck_of_seeds(trained)["among_best"]

@@ -112,7 +112,7 @@ def twin_rows(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     frames |= {records.name: tables.accuracy(records) for records in edition}
     rows = {}
     for name, frame in frames.items():
-        part = tables.deciding(frame).set_index("method")
+        part = tables.by_method(frame)
         if set(TWINS) <= set(part.index):  # both were trained in this study
             rows[name] = part["mean"][TWINS].to_dict()
             rows[name]["gap"] = float(abs(part["mean"][TWINS[0]] - part["mean"][TWINS[1]]))
@@ -124,10 +124,10 @@ def twin_rows(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 def twin_temperatures() -> pd.DataFrame:
     """The temperatures that the Reality Check's searches ended at for one function under its two names."""
-    frame = published.hyperparameters().set_index(["dataset", "batch_size"])
-    scale = frame[(frame["method"] == "proxy_nca") & (frame["hyperparameter"] == "softmax_scale")]["value"]
-    softmax = frame[(frame["method"] == "normalized_softmax") & (frame["hyperparameter"] == "temperature")]["value"]
-    table = pd.DataFrame({"normalized_softmax": softmax, "proxy_nca": 1 / (2 * scale)})
+    keys = ["method", "hyperparameter", "dataset", "batch_size"]
+    values = published.hyperparameters().set_index(keys)["value"]
+    scale, temperature = values["proxy_nca", "softmax_scale"], values["normalized_softmax", "temperature"]
+    table = pd.DataFrame({"normalized_softmax": temperature, "proxy_nca": 1 / (2 * scale)})
     return table.assign(ratio=table.max(axis=1) / table.min(axis=1))
 
 
@@ -138,16 +138,12 @@ def claims_of_proxy_nca_pp() -> pd.DataFrame:
     zhai = published.zhai_results()
     asked = {"method": "norm_softmax", "dim": 2048, "trunk": "resnet50", "metric": "precision_at_1", "binary": False}
     zhai = zhai[zhai[list(asked)].eq(pd.Series(asked)).all(axis=1)]
-    table = pd.DataFrame(
-        {
-            "norm_softmax": zhai.groupby("dataset")["value"].first(),
-            "proxy_nca_pp": after.set_index("dataset")["r1"],
-        }
-    ).reindex(list(published.DATASETS))
+    claimed = {
+        "norm_softmax": zhai.groupby("dataset")["value"].first(),
+        "proxy_nca_pp": after.set_index("dataset")["r1"],
+    }
+    table = pd.DataFrame(claimed).reindex(list(published.DATASETS))
     return table.assign(difference=table["proxy_nca_pp"] - table["norm_softmax"])
-
-
-SOURCE = "Song et al., Lifted Structured Feature Embedding"
 
 
 def repeated_baselines() -> pd.DataFrame:
@@ -155,13 +151,12 @@ def repeated_baselines() -> pd.DataFrame:
 
     later: number of later papers; read: of how many whose number was read.
     """
-    claims = published.claims()
-    rows = []
+    claims, source, rows = published.claims(), "Song et al., Lifted Structured Feature Embedding", []
     for baseline in tables.CLASSICS:
         part = claims[(claims["role"] == f"{baseline}_baseline") & claims["primary"]]
         for dataset in published.DATASETS:
             here = part[part["dataset"] == dataset].set_index("paper")
-            first, later = here["r1"][SOURCE], here.drop(index=SOURCE).sort_values("year")
+            first, later = here["r1"][source], here.drop(index=source).sort_values("year")
             same = later[later["r1"] == first]
             who = "; ".join(f"{paper} ({year})" for paper, year in same["year"].items())
             rows.append((baseline, dataset, first, len(same), len(later), who))

@@ -56,10 +56,10 @@ def average_precision(hits: np.ndarray, depth: int) -> float:
     return float(np.sum(hits * np.cumsum(hits) / np.arange(1, len(hits) + 1)))
 
 
-def map_at_r_by_row_order(embeddings: np.ndarray, labels: np.ndarray, drop_first: bool = False) -> float:
+def map_at_r_by_row_order(embeddings: np.ndarray, labels: np.ndarray) -> float:
     """MAP@R over the rankings of `hits_by_row_order`; every class needs two images."""
     positives = np.bincount(labels)[labels] - 1
-    rankings = hits_by_row_order(embeddings, labels, drop_first)
+    rankings = hits_by_row_order(embeddings, labels)
     return float(np.mean([average_precision(hits, r) / r for hits, r in zip(rankings, positives, strict=True)]))
 
 
@@ -114,10 +114,9 @@ def singletons(counts: Sequence[int] = (0, 10, 50, 100)) -> pd.DataFrame:
         labels = np.concatenate([np.repeat(np.arange(20), 5), 20 + np.arange(count)])
         points = np.eye(20 + count)[labels]
         ours = metrics.evaluate(points, labels, names=("precision_at_1", "num_excluded_queries"))
-        row = {"alone": count, "share": count / len(labels), "ours": ours["precision_at_1"]}
-        row["excluded"] = int(ours["num_excluded_queries"])
-        rows.append(row | {"as_zero": np.mean([hits[0] for hits in hits_by_row_order(points, labels)])})
-    return pd.DataFrame(rows)
+        as_zero = np.mean([hits[0] for hits in hits_by_row_order(points, labels)])
+        rows.append((count, count / len(labels), ours["precision_at_1"], int(ours["num_excluded_queries"]), as_zero))
+    return pd.DataFrame(rows, columns=["alone", "share", "ours", "excluded", "as_zero"])
 
 
 def perfect_map_at_c(sizes: Sequence[int] = (2, 3, 5, 10, 50)) -> pd.DataFrame:
@@ -163,23 +162,16 @@ def validation_and_test(edition: Sequence[StudyRecords]) -> pd.DataFrame:
         reruns = records.runs[records.runs["kind"] == "rerun"].groupby("method")["val_map_at_r"].mean()
         pairs[records.name] = _side_by_side(reruns, tables.accuracy(records))
     counts = tables.class_counts(edition)
-    rows = {
-        name: pair.mean().to_dict()
-        | {
-            "ratio": float((pair["validation"] / pair["test"]).mean()),
-            "validation_classes": int(counts["validate"][name]),
-            "test_classes": int(counts["test"][name]),
-        }
-        for name, pair in pairs.items()
-        if len(pair)  # something has been retrained
-    }
-    return pd.DataFrame.from_dict(rows, orient="index")
+    pairs = {name: pair for name, pair in pairs.items() if len(pair)}  # something has been retrained
+    table = pd.DataFrame({name: pair.mean() for name, pair in pairs.items()}).T
+    ratios = {name: (pair["validation"] / pair["test"]).mean() for name, pair in pairs.items()}
+    return table.assign(ratio=pd.Series(ratios), validation_classes=counts["validate"], test_classes=counts["test"])
 
 
 def _side_by_side(validation: pd.Series, results: pd.DataFrame) -> pd.DataFrame:
     """MAP@R by method, validation and test; results: `tables.accuracy` or one data set of `published.results`."""
-    rows = results[(results["setting"] == "separated") & (results["metric"] == "map_at_r")]
-    return pd.concat([validation, rows.set_index("method")["mean"]], axis=1, join="inner", keys=["validation", "test"])
+    test = tables.by_method(results, setting="separated")["mean"]
+    return pd.concat([validation, test], axis=1, join="inner", keys=["validation", "test"])
 
 
 def random_nmi(layouts: Sequence[tuple[int, int]] = ((10, 100), (100, 10), (250, 4), (10_000, 4))) -> pd.DataFrame:
@@ -192,14 +184,11 @@ def random_nmi(layouts: Sequence[tuple[int, int]] = ((10, 100), (100, 10), (250,
     rows = []
     for classes, images in layouts:
         labels = np.repeat(np.arange(classes), images)
-        row = {"classes": classes, "images": images}
-        row["worst"] = _nmi(labels, worst_clusters(classes, images)) if images <= classes else np.nan
-        row["shuffled"] = _nmi(labels, rng.permutation(labels))
-        row["kmeans"] = np.nan
-        if classes <= 1000:
-            row["kmeans"] = _score(_normalized(rng.standard_normal((len(labels), 64))), labels, "nmi")
-        rows.append(row | {"formula": tables.nmi_of_random(classes, images)})
-    return pd.DataFrame(rows)
+        worst = _nmi(labels, worst_clusters(classes, images)) if images <= classes else np.nan
+        shuffled, few = _nmi(labels, rng.permutation(labels)), classes <= 1000
+        kmeans = _score(_normalized(rng.standard_normal((len(labels), 64))), labels, "nmi") if few else np.nan
+        rows.append((classes, images, worst, shuffled, kmeans, tables.nmi_of_random(classes, images)))
+    return pd.DataFrame(rows, columns=["classes", "images", "worst", "shuffled", "kmeans", "formula"])
 
 
 def worst_clusters(classes: int, images: int) -> np.ndarray:
@@ -230,11 +219,8 @@ def ap_from_zero(positives: int = 3) -> pd.DataFrame:
     literal: it has a term Precision@0 = 0/0; shifted: places counted from 0, so R + 1 neighbours count; query: the 0th
     neighbour is the query itself, a hit.
     """
-    rankings = {
-        "perfect": [1, 1, 1, 0, 0, 0],
-        "second place wrong": [1, 0, 1, 1, 0, 0],
-        "last hit at place R + 1": [1, 1, 0, 1, 0, 0],
-    }
+    rankings = {"perfect": [1, 1, 1, 0, 0, 0], "second place wrong": [1, 0, 1, 1, 0, 0]}
+    rankings["last hit at place R + 1"] = [1, 1, 0, 1, 0, 0]
     rows = {}
     for name, hits in rankings.items():
         hits = np.array(hits)

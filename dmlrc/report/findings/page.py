@@ -3,14 +3,13 @@
 import math
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import NamedTuple
 
 import pandas as pd
 
 from dmlrc import records
-from dmlrc.errors import MissingDataError
 from dmlrc.records import StudyRecords
 from dmlrc.report import editions, labels, publish, published
 from dmlrc.report.fehervari2019.page import fehervari_label
@@ -22,17 +21,21 @@ WITH_CURVES = "grocery-frozen"
 _FILE = tomllib.loads((files(__package__) / "findings.toml").read_text(encoding="utf-8"))
 
 Numbers = Mapping[str, float]
+MODULES = {"literature": literature, "metrics": metrics, "training": training}
+NAMED = {"method": fehervari_label, "trunk": labels.TRUNK_LABELS.get, "metric": labels.METRIC_LABELS.get}
+FORMATS = {
+    "random-nmi": {"classes": "{:,}".format},
+    "gains": dict.fromkeys(("claimed", "lowest", "highest"), labels.whole) | {"fair": labels.signed},
+    "table-against-plot": NAMED,
+}
+"""How columns are printed that are neither numbers nor texts as they are."""
 
 
 def load(studies: str, train: bool = False) -> list[StudyRecords]:
     """The records of these studies (names joined by commas), and of `WITH_CURVES` where they are present."""
     edition = editions.load(studies, train)
-    if WITH_CURVES not in editions.names(studies):
-        try:
-            edition.append(records.load(WITH_CURVES))
-        except MissingDataError:
-            return edition
-    return edition
+    beside = None if WITH_CURVES in editions.names(studies) else records.find(WITH_CURVES)
+    return [*edition, beside] if beside else edition
 
 
 # The tables
@@ -54,18 +57,7 @@ class Shape(NamedTuple):
         return getattr(MODULES[self.module], self.function)(*edition)
 
 
-MODULES = {"literature": literature, "metrics": metrics, "training": training}
 SHAPES = {name: Shape(**row) for name, row in _FILE["tables"].items()}
-FORMATS = {
-    "random-nmi": {"classes": "{:,}".format},
-    "gains": dict.fromkeys(("claimed", "lowest", "highest"), labels.whole) | {"fair": labels.signed},
-    "table-against-plot": {
-        "method": fehervari_label,
-        "trunk": labels.TRUNK_LABELS.get,
-        "metric": labels.METRIC_LABELS.get,
-    },
-}
-"""How columns are printed that are neither numbers nor texts as they are."""
 
 
 @cache
@@ -94,19 +86,13 @@ def cells(made: pd.DataFrame, shape: Shape, formats: Mapping) -> pd.DataFrame:
     if shape.rows:
         made = made.reset_index()
         made = made.set_index(made[list(shape.rows)].astype(str).agg(" x ".join, axis=1))
+    kinds = {"f": labels.number, "i": "{:,}".format, "b": {True: "yes", False: "no"}.get}
     text = {}
     for column, head in shape.columns.items():
-        values = made[column]
-        if column in shape.percent:
-            text[head] = values.map(lambda value: labels.percent(value, digits=shape.digits)).replace("", "–")
-        elif pd.api.types.is_bool_dtype(values):
-            text[head] = values.map({True: "yes", False: "no"})
-        elif pd.api.types.is_float_dtype(values):
-            text[head] = values.map(labels.number).replace("nan", "–")
-        elif pd.api.types.is_integer_dtype(values):
-            text[head] = values.map("{:,}".format)
-        else:
-            text[head] = values.map(str)
+        percent = partial(labels.percent, digits=shape.digits)
+        as_text = percent if column in shape.percent else kinds.get(made[column].dtype.kind, str)
+        texts = made[column].map(as_text)
+        text[head] = texts if as_text is str else texts.replace({"": "–", "nan": "–"})
     printed = pd.DataFrame(text)
     name = shape.index or " x ".join(shape.rows)
     return printed.rename_axis(name) if name else printed
@@ -178,16 +164,12 @@ def crops() -> pd.DataFrame:
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float]:
     """What the text of the page rests on; percents and points as printed. Those of our runs begin with own and ours."""
-    cells = {
-        name: _cell(frame(each["table"])[each["column"]], each["row"]) * each.get("scale", 1)
-        for name, each in _FILE["numbers"].items()
-    }
+    cells = {}
+    for name, each in _FILE["numbers"].items():
+        column = frame(each["table"])[each["column"]]
+        value = column.iloc[each["row"]] if isinstance(each["row"], int) else column.loc[each["row"]]
+        cells[name] = float(value) * each.get("scale", 1)
     return cells | _computed() | _of_runs(edition)
-
-
-def _cell(column: pd.Series, row: str | int) -> float:
-    """row: its name, or its place."""
-    return float(column.iloc[row] if isinstance(row, int) else column.loc[row])
 
 
 def _computed() -> dict[str, float]:

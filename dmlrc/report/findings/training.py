@@ -27,6 +27,15 @@ RADIANS, SCALE = 0.5, 16.0
 
 Loss = Callable[[Tensor], Tensor]
 """Embeddings (B, D) -> scalar."""
+SOFT_TRIPLE = {"la": 8.0, "gamma": 0.1, "margin": 0.01, "centers_per_class": 2}
+"""Its settings in the same study."""
+_CLASSES, _CENTRES = 1, 2  # dimensions of the similarities (B, C, K)
+IMAGE, SMALLEST = 256, 40
+"""Pixels: the image and the smallest crop that the Reality Check names."""
+ASPECT, AREA = (3 / 4, 4 / 3), (0.16, 1.0)
+"""Bounds of the crop's aspect ratio, and of its share of the area, in the authors' configuration."""
+SOP = (11_318, 11_316)
+"""Classes in the training and in the testing list of Stanford Online Products."""
 
 
 def made_batch(classes: int = 100, batch: int = 112, dim: int = 128) -> tuple[Tensor, Tensor, Tensor]:
@@ -144,15 +153,10 @@ def _triplets(labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Each positive pair with the image that follows its class, or the first one."""
     same = (labels[:, None] == labels) & ~torch.eye(len(labels), dtype=torch.bool)
     anchors, positives = same.nonzero(as_tuple=True)
-    negatives = torch.searchsorted(labels, labels[anchors], right=True) % len(labels)
-    return anchors, positives, negatives
+    return anchors, positives, torch.searchsorted(labels, labels[anchors], right=True) % len(labels)
 
 
 # SoftTriple; centres (D, C, K)
-
-SOFT_TRIPLE = {"la": 8.0, "gamma": 0.1, "margin": 0.01, "centers_per_class": 2}
-"""Its settings in the same study."""
-_CLASSES, _CENTRES = 1, 2  # dimensions of the similarities (B, C, K)
 
 
 def soft_triple(embeddings: Tensor, labels: Tensor, centres: Tensor) -> Tensor:
@@ -220,14 +224,10 @@ def coreset_radius(pool: int = 512, anchors: int = 28, repeats: int = 20) -> pd.
     for _ in range(repeats):
         measured, other = (points[rng.choice(len(points), pool, replace=False, p=chances)] for _ in range(2))
         chosen = greedy_coreset(measured, anchors, first=int(rng.integers(pool)))
-        radii.append(
-            {
-                "greedy": covering_radius(measured, measured[chosen]),
-                "another pool": covering_radius(other, other[chosen]),
-                "uniform": covering_radius(other, other[rng.choice(pool, anchors, replace=False)]),
-            }
-        )
-    return pd.DataFrame(radii).agg(["mean", "std"]).T
+        uniform = other[rng.choice(pool, anchors, replace=False)]
+        covers = (measured, measured[chosen]), (other, other[chosen]), (other, uniform)
+        radii.append([covering_radius(*each) for each in covers])
+    return pd.DataFrame(radii, columns=["greedy", "another pool", "uniform"]).agg(["mean", "std"]).T
 
 
 def covering_radius(points: np.ndarray, anchors: np.ndarray) -> float:
@@ -244,15 +244,13 @@ def histogram_pairs() -> pd.DataFrame:
     places = (np.arange(50) + 0.5) / 25
     heights = np.exp(-((places - 0.5) ** 2) / 0.05)
     heights /= heights.sum()
-    others = {
-        "itself": heights,
-        "reversed": heights[::-1],
-        "shuffled": np.random.default_rng(0).permutation(heights),
-        "uniform": np.full(50, 0.02),
+    others = {"itself": heights, "reversed": heights[::-1]}
+    others |= {"shuffled": np.random.default_rng(0).permutation(heights), "uniform": np.full(50, 0.02)}
+    rows = {
+        name: (wasserstein_distance(places, places, heights, other), wasserstein_distance(heights, other))
+        for name, other in others.items()
     }
-    as_weights = [wasserstein_distance(places, places, heights, other) for other in others.values()]
-    as_samples = [wasserstein_distance(heights, other) for other in others.values()]
-    return pd.DataFrame({"as_weights": as_weights, "as_samples": as_samples}, index=list(others))
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["as_weights", "as_samples"])
 
 
 def histogram_choice(pools: int = 40, candidates: int = 10) -> float:
@@ -266,8 +264,9 @@ def histogram_choice(pools: int = 40, candidates: int = 10) -> float:
     for _ in range(pools):
         pool = points[rng.choice(len(points), 256, replace=False)]
         batches = [rng.choice(len(pool), 32, replace=False) for _ in range(candidates)]
-        edges = np.histogram_bin_edges(_pair_distances(pool), 50)
-        whole, *parts = (_heights(part, edges) for part in (pool, *(pool[batch] for batch in batches)))
+        whole, *parts = map(_pair_distances, (pool, *(pool[batch] for batch in batches)))
+        edges = np.histogram_bin_edges(whole, 50)
+        whole, *parts = (np.histogram(each, edges)[0] / len(each) for each in (whole, *parts))
         wrong = np.argmin([wasserstein_distance(whole, part) for part in parts])
         same += np.argmin(histogram_distances(pool, batches)) == wrong
     return float(same / pools)
@@ -275,11 +274,6 @@ def histogram_choice(pools: int = 40, candidates: int = 10) -> float:
 
 def _pair_distances(points: np.ndarray) -> np.ndarray:
     return cdist(points, points)[np.triu_indices(len(points), k=1)]
-
-
-def _heights(points: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    distances = _pair_distances(points)
-    return np.histogram(distances, edges)[0] / len(distances)
 
 
 # Checkpoints
@@ -322,11 +316,6 @@ def swapped_pairs(frame: pd.DataFrame) -> int:
 
 # Crops and splits
 
-IMAGE, SMALLEST = 256, 40
-"""Pixels: the image and the smallest crop that the Reality Check names."""
-ASPECT, AREA = (3 / 4, 4 / 3), (0.16, 1.0)
-"""Bounds of the crop's aspect ratio, and of its share of the area, in the authors' configuration."""
-
 
 def crop_sides(crops: int = 50_000) -> dict[str, np.ndarray]:
     """Sides of random crops of a 256-pixel image in pixels (the root of the area), by how "40 to 256" is read.
@@ -336,10 +325,8 @@ def crop_sides(crops: int = 50_000) -> dict[str, np.ndarray]:
     generator = torch.Generator().manual_seed(0)
     boxes = augment.crop_boxes(crops, IMAGE, IMAGE, AREA, ASPECT, generator)
     sides = SMALLEST + (IMAGE - SMALLEST) * torch.rand(crops, generator=generator)
-    return {
-        "0.16 to 1 of the area": boxes[:, 2:].prod(dim=1).double().sqrt().numpy(),
-        "40 to 256 pixels a side": sides.numpy(),
-    }
+    by_area = boxes[:, 2:].prod(dim=1).double().sqrt()
+    return {"0.16 to 1 of the area": by_area.numpy(), "40 to 256 pixels a side": sides.numpy()}
 
 
 def crops(sides: Mapping[str, np.ndarray]) -> pd.DataFrame:
@@ -349,19 +336,13 @@ def crops(sides: Mapping[str, np.ndarray]) -> pd.DataFrame:
     return pd.DataFrame({"below_102": below, "area": ((frame / IMAGE) ** 2).mean()})
 
 
-SOP = (11_318, 11_316)
-"""Classes in the training and in the testing list of Stanford Online Products."""
-
-
 def sop_splits() -> pd.DataFrame:
     """Classes of SOP by split, and how many of the official training list are tested; one image a class."""
     labels = np.arange(sum(SOP))
     partition = np.repeat(["train", "test"], SOP)
     parts = {"official": splits.official(labels, partition), "first half": splits.halves(labels)}
-    rows = {
-        name: (len(part.train_val), len(part.test), int((partition[part.test] == "train").sum()))
-        for name, part in parts.items()
-    }
+    tested = {name: int((partition[part.test] == "train").sum()) for name, part in parts.items()}
+    rows = {name: (len(part.train_val), len(part.test), tested[name]) for name, part in parts.items()}
     return pd.DataFrame.from_dict(rows, orient="index", columns=["train_val", "test", "tested_training_classes"])
 
 

@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dmlrc.report import style, svg
+from dmlrc.report import charts, style, svg
 from dmlrc.report.first.page import CHECK, OURS, PAPERS
 
 FOUND = "Papers claim two to three times the accuracy of 2006.\nTuned alike, that lead is gone."
@@ -25,8 +25,7 @@ def claimed_and_measured(leads: pd.DataFrame, title: str) -> Figure:
     leads: `page.leads`.
     """
     sources = [name for name in HEADS if (leads["by"] == name).any()]
-    figure, axes = style.canvas(0.9 + 0.17 * (len(leads) + 1.3 * len(sources)))
-    axis = axes[0, 0]
+    figure, axis = charts.panel(0.9 + 0.17 * (len(leads) + 1.3 * len(sources)))
     place, ticks = -1.0, {}
     for by in sources:
         place += 1.3
@@ -60,11 +59,5 @@ def _draw(axis: Axes, place: float, row: tuple) -> None:
     if row.low == row.low:
         text = f"{text}  ({row.low:+.1f} to {row.high:+.1f})"
     svg.tips(mark, tip)
-    axis.annotate(
-        text.replace("-", "−"),
-        (max(row.value, 0), place),
-        (6, 0),
-        textcoords="offset points",
-        va="center",
-        fontsize=8.5,
-    )
+    look = {"textcoords": "offset points", "va": "center", "fontsize": 8.5}
+    axis.annotate(text.replace("-", "−"), (max(row.value, 0), place), (6, 0), **look)

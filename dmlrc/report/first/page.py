@@ -1,12 +1,13 @@
 """What the first page rests on: the lead over the loss of 2006, as claimed and as measured, and what else was found."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import choosing, labels, published, statistics, tables, titles
+from dmlrc.report import choosing, labels, prose, published, statistics, tables, titles
 from dmlrc.report.after2019 import page as after2019
 from dmlrc.report.decides import measures as parts
 from dmlrc.report.hypotheses.measures import gain
@@ -60,15 +61,12 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
         "never_behind_ours": ", ".join(choosing.never_behind(places, ours=True)),
     }
     for by, each in values.items():
-        named |= {f"{by}.low": each.min(), f"{by}.high": each.max(), f"{by}.span": span(each.min(), each.max())}
-    theirs = [100 * each for each in published_leads(TRIPLET).values()]
-    named |= {"triplet.low": min(theirs), "triplet.high": max(theirs)}
+        named |= prose.span(by, each) | {f"{by}.span": span(each.min(), each.max())}
+    named |= prose.span("triplet", [100 * each for each in published_leads(TRIPLET).values()])
     named |= {f"{name}.over_triplet": 100 * each.value if each else np.nan for name, each in over_triplet.items()}
-    for each in edition:
-        named |= {f"{each.meta['dataset']}.{name}": value for name, value in _of_study(each, edition).items()}
+    named |= prose.of_each(edition, partial(_of_study, edition=edition))
     for name in ("joined", "range", "split", "tuned_away"):
-        each = [named[f"{study.meta['dataset']}.{name}"] for study in edition]
-        named |= {f"{name}.low": min(each), f"{name}.high": max(each)}
+        named |= prose.span(name, [named[f"{study.meta['dataset']}.{name}"] for study in edition])
     return named
 
 
@@ -83,13 +81,17 @@ def span(low: float, high: float) -> str:
 
 
 def _of_study(study: StudyRecords, edition: Sequence[StudyRecords]) -> dict[str, float]:
-    """What the page says of one study: scores are of concatenated MAP@R but where a name says otherwise."""
+    """What the page says of one study: scores are of concatenated MAP@R but where a name says otherwise.
+
+    split: how much higher P@1 is with a random order of the classes than with the default one.
+    """
     compared = significance.compare(study, edition)
     means = tables.accuracy(study).query("metric == 'map_at_r' and method in @tables.METHODS")
     means = means.pivot(index="method", columns="setting", values="mean")
     newer = after2019.against_the_fourteen(after2019.beside([study])[study.name])
     below, of = labels.below_untrained(study, "map_at_r", "separated")
-    levels = parts.levelled(study)
+    levels, orders = parts.levelled(study), oi.every_order(study.name)
+    orders = orders[(orders["metric"] == "precision_at_1") & (orders["what"] == "trained")].set_index("order")["score"]
     return {
         "range": 100 * float(np.ptp(means["concatenated"])),
         "joined": 100 * float((means["concatenated"] - means["separated"]).mean()),
@@ -98,16 +100,9 @@ def _of_study(study: StudyRecords, edition: Sequence[StudyRecords]) -> dict[str,
         "visible": 100 * significance.visible(compared),
         "tuned_away": 100 * (1 - levels["search"] / levels["1"]),
         "trials": float(tables.trials_to_reach(tables.best_so_far(study)).median()),
-        "split": _random_split(study.name),
+        "split": 100 * float(orders.drop("default", errors="ignore").mean() - orders.get("default", np.nan)),
         "after2019": float(newer["n"]),
         "after2019_lead": 100 * (newer["best"] - newer["fourteen"]),
         "below_alone": float(below),
         "losses": float(of),
     }
-
-
-def _random_split(study: str) -> float:
-    """How much higher P@1 is with a random order of the classes than with the default one, mean, in points, or NaN."""
-    found = oi.every_order(study)
-    scores = found[(found["metric"] == "precision_at_1") & (found["what"] == "trained")].set_index("order")["score"]
-    return 100 * float(scores.drop("default", errors="ignore").mean() - scores.get("default", np.nan))

@@ -5,6 +5,7 @@ Everything here follows `book/preregistration.md` to the letter: change nothing 
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -30,6 +31,7 @@ LAST_BLOCK = {CUB: "cub200-2010-depths/squeezenet-last-block", CARS: "cars196cro
 EMBEDDER = {CUB: "cub200-2010-depths/squeezenet-embedder-alone", CARS: "cars196crops-depths/squeezenet-embedder-alone"}
 EVERYTHING = "omniglot-scratch"
 
+HALF_A_POINT = 0.005  # the other margin of equality, for where all scores lie close together
 AGREEMENT = 0.53  # the mean correlation of the published tables with one another
 FEW_PAIRS = 30  # fewer than a third of 91
 
@@ -107,9 +109,7 @@ class Counted:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        if self.finished >= self.wanted:
-            return ()
-        return (f"{self.name}: {self.finished} of {self.wanted}",)
+        return () if self.finished >= self.wanted else (f"{self.name}: {self.finished} of {self.wanted}",)
 
 
 def counted(name: str, methods: Collection[str] = (), reruns: int = 0) -> Counted:
@@ -121,13 +121,12 @@ def counted(name: str, methods: Collection[str] = (), reruns: int = 0) -> Counte
     study = studies.get(name)
     chosen = list(methods) or [method.name for method in study.methods]
     found = records.find(name)
-    if found is None:
-        return Counted(name, None, 0, study.repetitions)
-    whole = repetitions.finished(found, chosen, reruns or study.budget.reruns)
+    whole = () if found is None else repetitions.finished(found, chosen, reruns or study.budget.reruns)
     if not len(whole):
         return Counted(name, None, 0, study.repetitions)
-    scores = found.scores[found.scores["method"].isin(chosen) & found.scores["repetition"].isin(whole)]
-    trials = found.trials[found.trials["method"].isin(chosen) & found.trials["repetition"].isin(whole)]
+    scores, trials = (
+        frame[frame["method"].isin(chosen) & frame["repetition"].isin(whole)] for frame in (found.scores, found.trials)
+    )
     sizes = scores.groupby(["method", "repetition", "setting", "metric"])["value"].transform("size")
     kept = replace(found, scores=scores[sizes > 1], trials=trials)
     return Counted(name, kept, len(whole), study.repetitions)
@@ -155,8 +154,7 @@ def compare(found: Counted, lenders: Sequence[Counted], metric: str = significan
 def lenders(study: str) -> list[Counted]:
     """The study with repeated searches on the same data, then those of Cars crops and CUB, the more varying first."""
     same = [counted(study)] if study in (CUB, CARS, GROCERY) else []
-    others = [each for each in map(counted, (CARS, CUB)) if each.records is not None]
-    repeated = [each for each in others if each.finished > 1]
+    repeated = [each for each in map(counted, (CARS, CUB)) if each.finished > 1]
     others = sorted(repeated, key=lambda each: -significance.relative_search(significance.scores(each.records)))
     return [each for each in (*same, *others) if each.records is not None]
 
@@ -214,10 +212,6 @@ def redrawn_correlations(study: str, draws: int = 10_000) -> dict[str, Estimate]
     return found
 
 
-HALF_A_POINT = 0.005
-"""The other margin of equality, for where all scores lie close together."""
-
-
 def equality(study: str) -> pd.DataFrame | None:
     """Beside H5 and H8: all pairs with whether they are equal, and equal_within_half, by the narrower margin.
 
@@ -249,11 +243,10 @@ def _ranges(hypothesis: str, study: str, what: str, over: Counted, under: Counte
     The variance of a score is pooled over all methods of its study. A method that one of the two lacks is named.
     """
     missing = over.missing + under.missing
-    if over.records is None or under.records is None:
-        return Judged(hypothesis, study, (), NOT_TESTED, missing)
-    told = _in_both(study, over, under)
-    if told is None:
-        return Judged(hypothesis, study, (), NOT_TESTED, (*missing, "no study on this data has searched twice"))
+    here = over.records is not None and under.records is not None
+    if not here or (told := _in_both(study, over, under)) is None:
+        without = ("no study on this data has searched twice",) * here
+        return Judged(hypothesis, study, (), NOT_TESTED, (*missing, *without))
     what += left_out((over, under), told[0].index)
     groups = [(each["mean"].to_numpy(), each["error"].to_numpy()) for each in told]
     found = statistics.redrawn(groups, lambda one, other: np.ptp(one, axis=-1) / np.ptp(other, axis=-1))
@@ -348,9 +341,8 @@ def tuning_levels(study: str) -> Judged:
         pooled = float(np.sqrt(best.var(axis=1, ddof=1).mean()))
         after_one = (random.mean().to_numpy(), random.sem().to_numpy())
         after_all = (best.mean(axis=1).to_numpy(), np.full(len(best), pooled / np.sqrt(best.shape[1])))
-        found = statistics.redrawn(
-            [after_one, after_all], lambda one, other: one.std(axis=-1, ddof=1) / other.std(axis=-1, ddof=1)
-        )
+        deviation = partial(np.std, axis=-1, ddof=1)
+        found = statistics.redrawn([after_one, after_all], lambda one, other: deviation(one) / deviation(other))
         what = "SD over methods after 1 trial / after the search" + left_out((ours,), best.index)
         findings.append(Finding.by_interval(what, found, Region(low=2)))
     return _judge("H6", ours, findings)
@@ -359,10 +351,8 @@ def tuning_levels(study: str) -> Judged:
 def order_at_every_depth(study: str) -> Judged:
     """H7: rank correlation of eight methods' scores between depths of training."""
     last, alone, all_trained = (counted(name) for name in (LAST_BLOCK[study], EMBEDDER[study], EVERYTHING))
-    pairs = {
-        "embedder alone and last block": (alone, last),
-        "last block and everything (Omniglot)": (last, all_trained),
-    }
+    pairs = {"embedder alone and last block": (alone, last)}
+    pairs["last block and everything (Omniglot)"] = last, all_trained
     findings, missing, absent = [], {}, {}
     for what, pair in pairs.items():
         whole = all(each.records is not None for each in pair)
@@ -372,10 +362,8 @@ def order_at_every_depth(study: str) -> Judged:
             found = statistics.correlation(*both.to_numpy().T, ranks=True, units="methods")
             what += left_out(pair, both.index)
             findings.append(Finding.by_interval(f"rank correlation: {what}", found, Region(low=0.5)))
-    verdict = all_of(findings, len(pairs))
-    return Judged(
-        "H7", study, tuple(findings), verdict, tuple(missing), tuple(text for text in absent if text not in missing)
-    )
+    absent = tuple(text for text in absent if text not in missing)
+    return Judged("H7", study, tuple(findings), all_of(findings, len(pairs)), tuple(missing), absent)
 
 
 def one_function_one_result(study: str) -> Judged:

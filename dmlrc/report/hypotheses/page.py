@@ -74,18 +74,14 @@ def cells(found: Sequence[Judged]) -> pd.DataFrame:
         row = {"Hypothesis": each.hypothesis, "on": titles.title(each.study)}
         missing = "; ".join(map(titles.in_label, (*each.missing, *each.absent))) or "–"
         whole = {"verdict": each.verdict + _so_far(each), "repetitions missing": missing}
+        numbers = []
         for finding in each.findings:
             most = finding.found.attainable[1]  # on this data, where scores are near their end
             possible = f" (a perfect score would be {100 * most:+.1f} %)" if np.isfinite(most) else ""
-            own = {
-                "statistic": finding.what,
-                "value": value(each.hypothesis, finding.found) + possible,
-                "region": region(each.hypothesis, finding.region),
-                "this number": finding.verdict,
-            }
-            rows.append(row | own | whole)
-        if not each.findings:
-            rows.append(row | dict.fromkeys(("statistic", "value", "region", "this number"), "–") | whole)
+            texts = value(each.hypothesis, finding.found) + possible, region(each.hypothesis, finding.region)
+            numbers.append((finding.what, *texts, finding.verdict))
+        heads = ("statistic", "value", "region", "this number")
+        rows += [row | dict(zip(heads, texts, strict=True)) | whole for texts in numbers or ["––––"]]
     return pd.DataFrame(rows).set_index(["Hypothesis", "on"])
 
 
@@ -96,24 +92,12 @@ def _so_far(each: Judged) -> str:
 
 def finding_numbers(found: Sequence[Judged]) -> pd.DataFrame:
     """The same as numbers, for the download."""
-    rows = [
-        {
-            "hypothesis": each.hypothesis,
-            "study": each.study,
-            "statistic": finding.what,
-            "value": finding.found.value,
-            "low": finding.found.low,
-            "high": finding.found.high,
-            "interval": finding.found.how,
-            "region_low": finding.region.low,
-            "region_high": finding.region.high,
-            "verdict_alone": finding.verdict,
-            "verdict": each.verdict,
-            "missing": "; ".join((*each.missing, *each.absent)),
-        }
-        for each in found
-        for finding in each.findings
-    ]
+    rows = []
+    for each in found:
+        missing = "; ".join((*each.missing, *each.absent))
+        for one in each.findings:
+            numbers = (one.found.value, one.found.low, one.found.high, one.found.how, one.region.low, one.region.high)
+            rows.append((each.hypothesis, each.study, one.what, *numbers, one.verdict, each.verdict, missing))
     columns = ["hypothesis", "study", "statistic", "value", "low", "high", "interval", "region_low", "region_high"]
     columns += ["verdict_alone", "verdict", "missing"]
     return pd.DataFrame(rows, columns=columns).set_index("hypothesis")
@@ -203,11 +187,9 @@ def numbers() -> dict[str, float | str]:
         told = found.get(f"{data}.{each.verdict}")
         found[f"{data}.{each.verdict}"] = f"{told}, {each.hypothesis}" if told else each.hypothesis
         for first in each.findings[:1]:
-            scale = 100 if each.hypothesis in POINTS else 1
-            ends = {"value": first.found.value, "low": first.found.low, "high": first.found.high}
-            ends |= {"most": first.found.attainable[1]}
-            key = f"{each.hypothesis}.{data}"
-            found |= {f"{key}.{name}": scale * end for name, end in ends.items()} | {f"{key}.n": first.found.n}
+            scale, key = 100 if each.hypothesis in POINTS else 1, f"{each.hypothesis}.{data}"
+            found |= {f"{key}.{name}": scale * getattr(first.found, name) for name in ("value", "low", "high")}
+            found |= {f"{key}.most": scale * first.found.attainable[1], f"{key}.n": first.found.n}
     for name in (CUB, CARS):
         for hypothesis, (scores, lucky) in measures.ranges(name).items():
             key, (over, under) = (

@@ -40,6 +40,14 @@ NOT_RUN, NO_VERDICT = "not run", "no verdict"
 BASE = "contrastive"
 DECIDES, BESIDE = "search and seed, which decides", "seeds alone, which decides nothing"
 """The two intervals of each number."""
+FEWER = {"cars196crops-depths/mobilenetv2-whole": ((*CLASSICS, "normalized_softmax", "multi_similarity"), 2)}
+"""What is enough of a study where only a CPU can be had: these methods, with so many reruns."""
+SENTENCES = {
+    "H10": "With everything trained, newer losses gain little over contrastive.",
+    "H11": "With everything trained, the loss matters less than with the embedder alone.",
+}
+KINDS = {True: "preregistered, not confirmatory", False: "exploratory"}
+"""What the preregistration calls the two hypotheses on CUB-200 (2010), and elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +66,6 @@ PAIRS = {
     CUB: (Pair("cub200-2010-depths/mobilenetv2-whole-2000", "cub200-2010-depths/mobilenetv2-embedder-2000"),),
 }
 """Each data set's pairs; it is judged on the first one that is complete."""
-FEWER = {"cars196crops-depths/mobilenetv2-whole": ((*CLASSICS, "normalized_softmax", "multi_similarity"), 2)}
-"""What is enough of a study where only a CPU can be had: these methods, with so many reruns."""
 
 
 @dataclass(frozen=True)
@@ -122,10 +128,8 @@ def _not_run(hypothesis: str, data: str) -> Whole:
 
 def readings(found: Counted, data: str, metric: str = METRIC) -> dict[str, Comparison]:
     """The methods of a study by the two lucks: of search and seed, the first borrowed, and of seeds alone."""
-    return {
-        DECIDES: compare(found, lenders(data), metric),
-        BESIDE: significance.compare(found.records, (), metric).as_preregistered(),
-    }
+    alone = significance.compare(found.records, (), metric).as_preregistered()
+    return {DECIDES: compare(found, lenders(data), metric), BESIDE: alone}
 
 
 # The hypotheses
@@ -217,21 +221,12 @@ def relative_error(compared: Comparison) -> float:
     return float(np.sqrt((told["error"] ** 2).mean()) / told["mean"].mean())
 
 
-SENTENCES = {
-    "H10": "With everything trained, newer losses gain little over contrastive.",
-    "H11": "With everything trained, the loss matters less than with the embedder alone.",
-}
-
-
 def judged() -> list[Whole]:
     """Both hypotheses on both data sets."""
     return [judge(data) for judge in (newer_gain_little, losses_matter_less) for data in PAIRS]
 
 
 # Shown
-
-KINDS = {True: "preregistered, not confirmatory", False: "exploratory"}
-"""What the preregistration calls the two hypotheses on CUB-200 (2010), and elsewhere."""
 
 
 def cells(found: Sequence[Whole]) -> pd.DataFrame:
@@ -257,11 +252,9 @@ def _hangs_on(each: Whole) -> str:
 
 def _power(each: Whole) -> str:
     """From which true values a verdict is found in four of five studies."""
-    ends = zip(("kept: at most", "not kept: at least"), each.told, strict=True)
     percent = each.hypothesis in page.POINTS
-    return "; ".join(
-        f"{what} {'–' if np.isnan(end) else f'{100 * end:.1f} %' if percent else f'{end:.2f}'}" for what, end in ends
-    )
+    ends = ["–" if np.isnan(end) else f"{100 * end:.1f} %" if percent else f"{end:.2f}" for end in each.told]
+    return f"kept: at most {ends[0]}; not kept: at least {ends[1]}"
 
 
 def beside_cells(found: Sequence[Whole]) -> pd.DataFrame:
@@ -279,30 +272,20 @@ def beside_cells(found: Sequence[Whole]) -> pd.DataFrame:
 
 def omissions(found: Sequence[Whole]) -> pd.DataFrame:
     """The number, its interval and the verdict without each method in turn, a row a data set and method."""
-    rows = [
-        {
-            "hypothesis": each.hypothesis,
-            "study": each.study,
-            "without": labels.method_label(name),
-            "value": finding.found.value,
-            "low": finding.found.low,
-            "high": finding.found.high,
-            "verdict": finding.verdict,
-        }
-        for each in found
-        for name, finding in each.without.items()
-    ]
-    return pd.DataFrame(rows).set_index("hypothesis") if rows else pd.DataFrame()
+    rows = []
+    for each in found:
+        for name, one in each.without.items():
+            numbers = one.found.value, one.found.low, one.found.high, one.verdict
+            rows.append((each.hypothesis, each.study, labels.method_label(name), *numbers))
+    columns = ["hypothesis", "study", "without", "value", "low", "high", "verdict"]
+    return pd.DataFrame(rows, columns=columns).set_index("hypothesis") if rows else pd.DataFrame()
 
 
 def omission_cells(found: Sequence[Whole]) -> pd.DataFrame:
     """The same as printed: a row a data set and method."""
-    rows = {
-        (titles.title(each.study), labels.method_label(name)): {
-            "ratio": page.value(each.hypothesis, finding.found),
-            "verdict": finding.verdict,
-        }
-        for each in found
-        for name, finding in each.without.items()
-    }
+    rows = {}
+    for each in found:
+        for name, one in each.without.items():
+            ratio = page.value(each.hypothesis, one.found)
+            rows[titles.title(each.study), labels.method_label(name)] = {"ratio": ratio, "verdict": one.verdict}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["on", "Without"])

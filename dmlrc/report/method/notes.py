@@ -4,19 +4,16 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
-from types import MappingProxyType
 from typing import TypeVar
 
 from dmlrc.methods import Method
 from dmlrc.papers import after2019, musgrave2020
 
-SHOWN: Mapping[str, Method] = MappingProxyType(
-    {each.name: each for each in (*musgrave2020.METHODS, *after2019.METHODS)}
-)
+SHOWN: Mapping[str, Method] = {each.name: each for each in (*musgrave2020.METHODS, *after2019.METHODS)}
 """The methods that have a page: those that are searched, the Reality Check's and the ones after 2019."""
-
 OTHERS_PAGE = "18_losses_of_the_other_papers"
 """The page of the losses that are not searched, a section each."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -42,18 +39,14 @@ class Note:
     losses: tuple[str, ...] = ()
 
 
-T = TypeVar("T")
-
-
 def read(file: str, kind: Callable[..., T]) -> Mapping[str, T]:
     """The tables of a TOML file of this package by their names, each a `kind` of its fields."""
     rows = tomllib.loads((files(__package__) / file).read_text(encoding="utf-8"))
-    return MappingProxyType(
-        {
-            name: kind(**{key: tuple(each) if isinstance(each, list) else each for key, each in row.items()})
-            for name, row in rows.items()
-        }
-    )
+    fields = {
+        name: {key: tuple(each) if isinstance(each, list) else each for key, each in row.items()}
+        for name, row in rows.items()
+    }
+    return {name: kind(**row) for name, row in fields.items()}
 
 
 def page(method: str) -> str:
@@ -77,29 +70,21 @@ def heading(method: Method) -> str:
 
 
 _ALL = read("notes.toml", Note)
-NOTES: Mapping[str, Note] = MappingProxyType({name: note for name, note in _ALL.items() if not note.losses})
+NOTES: Mapping[str, Note] = {name: note for name, note in _ALL.items() if not note.losses}
 """Of the methods of `SHOWN`, by their names."""
-OTHERS: Mapping[str, Note] = MappingProxyType({name: note for name, note in _ALL.items() if note.losses})
+OTHERS: Mapping[str, Note] = {name: note for name, note in _ALL.items() if note.losses}
 """Of the losses that other papers train with fixed settings; a note has one loss, or several of one kind."""
-
-LINKS: Mapping[str, str] = MappingProxyType(
-    {method.label: f"{page(name)}.html#{anchor(name)}" for name, method in SHOWN.items()}
-)
+LINKS: Mapping[str, str] = {each.label: f"{page(name)}.html#{anchor(name)}" for name, each in SHOWN.items()}
 """Where the page of a method is, from a chapter, by the method's label: for the `links` of `publish.table`."""
-
-ADDRESSES: Mapping[str, str] = MappingProxyType(
-    {loss: f"{OTHERS_PAGE}.html#{section_anchor(section)}" for section, note in OTHERS.items() for loss in note.losses}
-    | {method.loss: LINKS[method.label] for method in SHOWN.values()}
-)
+SECTIONS: Mapping[str, str] = {name: f"{OTHERS_PAGE}.html#{section_anchor(name)}" for name in OTHERS}
+"""Where the sections of `OTHERS` are."""
+ADDRESSES: Mapping[str, str] = {loss: SECTIONS[name] for name, note in OTHERS.items() for loss in note.losses} | {
+    method.loss: LINKS[method.label] for method in SHOWN.values()
+}
 """As `LINKS`, by the name of a loss: to its page, or to its section on `OTHERS_PAGE`."""
 
 
 def claimed(claim: str) -> list[tuple[str, str]]:
     """The losses that a claim, by its id, is about: label and address from a chapter."""
     own = [(SHOWN[name].label, LINKS[SHOWN[name].label]) for name, note in NOTES.items() if claim in note.claims]
-    other = [
-        (note.label, f"{OTHERS_PAGE}.html#{section_anchor(section)}")
-        for section, note in OTHERS.items()
-        if claim in note.claims
-    ]
-    return own + other
+    return own + [(note.label, SECTIONS[name]) for name, note in OTHERS.items() if claim in note.claims]

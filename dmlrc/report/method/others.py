@@ -24,6 +24,11 @@ from dmlrc.report.roth2020 import page as roth
 from dmlrc.report.zhai2019 import page as zhai
 from dmlrc.studies import adapted
 
+Found = Mapping[str, ByStudy]
+"""The records of `TABLES`: experiment -> study -> its records, or None."""
+DEGREES = {"arcface": "margin", **dict.fromkeys(("angular", "angular_roth", "angular_fehervari"), "alpha")}
+"""The hyperparameters that are angles."""
+
 
 @dataclass(frozen=True)
 class Table:
@@ -54,16 +59,11 @@ FEHERVARI = Table(
 ZHAI = Table("zhai2019/losses", "zhai2019", adapted.ONE_PIPELINE, zhai.zhai_label, _means(zhai.losses))
 TABLES = (ROTH, FEHERVARI, ZHAI)
 
-Found = Mapping[str, ByStudy]
-"""The records of `TABLES`: experiment -> study -> its records, or None."""
-
 
 def load(edition: Iterable[StudyRecords]) -> dict[str, ByStudy]:
     """The records of `TABLES` around the studies of an edition."""
-    names = [each.name for each in edition]
-    return {
-        table.experiment: {name: editions.experiment_of(name, table.experiment) for name in names} for table in TABLES
-    }
+    names, experiments = [each.name for each in edition], [table.experiment for table in TABLES]
+    return {each: {name: editions.experiment_of(name, each) for name in names} for each in experiments}
 
 
 def rows(section: str) -> list[tuple[Table, Method]]:
@@ -109,10 +109,6 @@ def source(section: str) -> str:
     return "\n\n".join(inspect.getsource(each).rstrip() for each in dict.fromkeys(classes))
 
 
-DEGREES = {"arcface": "margin", **dict.fromkeys(("angular", "angular_roth", "angular_fehervari"), "alpha")}
-"""The hyperparameters that are angles."""
-
-
 def settings(method: Method) -> str:
     """The fixed settings of a row, in words.
 
@@ -121,12 +117,9 @@ def settings(method: Method) -> str:
     >>> settings(Method("a", "arcface", settings={"margin": 28.65}))
     'margin 28.65°'
     """
-    degrees = DEGREES.get(method.loss)
-    texts = [
-        f"{labels.parameter(name)} {labels.number(value)}{'°' * (name == degrees)}"
-        for name, value in method.settings.items()
-    ]
-    return ", ".join(texts) or "none"
+    angle = DEGREES.get(method.loss)
+    texts = {name: f"{labels.parameter(name)} {labels.number(value)}" for name, value in method.settings.items()}
+    return ", ".join(text + "°" * (name == angle) for name, text in texts.items()) or "none"
 
 
 def systems() -> pd.DataFrame:
@@ -139,13 +132,9 @@ def systems() -> pd.DataFrame:
     table = tables.systems()
     links = [Markup('<a href="{}">{}</a>').format(ADDRESSES[loss], titles[loss]) for loss in table["loss"]]
     own = [settings(method) for paper in papers.ALL[1:] for method in paper.methods]  # in the order of the table
-    cells = table.astype(object).assign(
-        paper=table["paper"].map(labels.paper),
-        loss=pd.Series(links, dtype=object),
-        sampler=table["sampler"].map(lambda name: SAMPLERS[name].label),
-        year=table["year"].map(str),
-        settings=own,
-    )
+    texts = {"paper": labels.paper, "sampler": lambda name: SAMPLERS[name].label, "year": str}
+    cells = table.astype(object).assign(**{name: table[name].map(text) for name, text in texts.items()})
+    cells = cells.assign(loss=pd.Series(links, dtype=object), settings=own)
     return cells.rename(columns={"sampler": "filled"}).set_index(["paper", "method"])
 
 

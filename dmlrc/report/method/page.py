@@ -13,6 +13,10 @@ from dmlrc.report.after2019 import page as after2019
 from dmlrc.report.method.notes import NOTES, SHOWN, Note
 from dmlrc.report.results_table import number, results_table
 
+MEASURED = "the Reality Check"
+"""The column of `claimed` for what was measured; it is there where the method is in that paper's tables."""
+_GREEK = {"α": r"\alpha", "β": r"\beta", "γ": r"\gamma", "ε": r"\epsilon", "λ": r"\lambda"}
+
 
 def get(name: str) -> Method:
     """The method that a page is about. Raises UsageError, with the nearest name, for one that has no page."""
@@ -50,9 +54,6 @@ def noted(note: Note, named: str, *more: str) -> str:
     settings = f" {named}: {labels.listed([*letters, *more])}." if letters else ""
     shown = "\n\n".join(f"$$\n{formula}\n$$" for formula in note.formulas)
     return f"{shown}\n\n{note.where}{settings}\n\n**How ours differs from its source.** {note.ours}"
-
-
-_GREEK = {"α": r"\alpha", "β": r"\beta", "γ": r"\gamma", "ε": r"\epsilon", "λ": r"\lambda"}
 
 
 def _lettered(name: str, letter: str) -> str:
@@ -110,8 +111,7 @@ def glance(found: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
 
 def _score(study: str, records: StudyRecords, method: str, metric: str) -> dict:
     """The score of a method with its folds joined, as a row of `results_table`."""
-    frame = tables.accuracy(records)
-    frame = frame[(frame["setting"] == "concatenated") & (frame["metric"] == metric)].set_index("method")
+    frame = tables.by_method(tables.accuracy(records), metric)
     own = {"mean": frame["mean"][method], "half": frame["ci95"][method]}
     own["untrained"] = frame["mean"].get(PRETRAINED, np.nan)
     return {"row": study, "column": labels.METRIC_LABELS[metric], **own}
@@ -175,12 +175,8 @@ def trials(found: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
 def start_here(tried: pd.DataFrame, method: Method) -> pd.DataFrame:
     """The setting with the highest validation score of each study as cells: a row a hyperparameter, and its range."""
     best = tried.loc[tried.groupby("study", sort=False)["value"].idxmax()].set_index("study")
-    rows = {
-        labels.parameter(name): {study: labels.number(value) for study, value in best[name].items()}
-        | {"searched": _range(space)}
-        for name, space in method.space.items()
-    }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Hyperparameter")
+    table = best[list(method.space)].map(labels.number).T.assign(searched=[*map(_range, method.space.values())])
+    return table.rename(index=labels.parameter).rename_axis("Hyperparameter").rename_axis(None, axis=1)
 
 
 def winners(tried: pd.DataFrame, method: Method) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -198,16 +194,15 @@ def winners(tried: pd.DataFrame, method: Method) -> tuple[pd.DataFrame, pd.DataF
 
 
 def _range(space: Float | Int) -> str:
-    return f"{labels.number(space.low)} to {labels.number(space.high)}" + (
-        ", logarithmic" if getattr(space, "log", False) else ""
-    )
+    scale = ", logarithmic" if getattr(space, "log", False) else ""
+    return f"{labels.number(space.low)} to {labels.number(space.high)}{scale}"
 
 
 def rate_cells(edition: Sequence[StudyRecords], method: str) -> pd.DataFrame:
     """What the learning rate does to the method on validation classes, as cells, a row a study whose grid has it."""
     rows = {}
-    for study, best in ((study, rates.best_trials(grid)) for study, grid in rates.recorded(edition).items()):
-        if method in best:
+    for study, grid in rates.recorded(edition).items():
+        if method in (best := rates.best_trials(grid)):
             own, scores = best[method].idxmax(), best[method]
             edge = " (end of the grid)" * (own in (min(best.index), max(best.index)))
             rows[study] = {
@@ -226,23 +221,13 @@ def claimed(method: Method) -> pd.DataFrame:
     """What papers claim for the method as theirs, R@1, as cells; a row a paper, data set and trunk. See `MEASURED`."""
     rows = after2019.claims()
     own = rows[rows["paper"].isin(NOTES[method.name].claimed_by)]
-    fair = published.results()
-    fair = fair[(fair["setting"] == "concatenated") & (fair["metric"] == "precision_at_1")]
-    measured = fair[fair["method"] == method.name].set_index("dataset")["mean"]
-    cells = pd.DataFrame(
-        {
-            "data set": own["dataset"],
-            "claimed R@1": own["r1"].map(labels.one_digit),
-            "trunk": own["backbone"],
-            "dimensions": own["dim"].map("{:.0f}".format),
-            MEASURED: own["dataset"].map(measured).map(labels.one_digit).replace("", "–"),
-        }
-    ).set_index(own["paper"].rename("Paper"))
+    fair = tables.by_method(published.results(), "precision_at_1")
+    measured = fair[fair.index == method.name].set_index("dataset")["mean"]
+    cells = {"data set": own["dataset"], "claimed R@1": own["r1"].map(labels.one_digit), "trunk": own["backbone"]}
+    cells["dimensions"] = own["dim"].map("{:.0f}".format)
+    cells[MEASURED] = own["dataset"].map(measured).map(labels.one_digit).replace("", "–")
+    cells = pd.DataFrame(cells).set_index(own["paper"].rename("Paper"))
     return cells if len(measured) else cells.drop(columns=MEASURED)
-
-
-MEASURED = "the Reality Check"
-"""The column of `claimed` for what was measured; it is there where the method is in that paper's tables."""
 
 
 def verdicts(edition: Sequence[StudyRecords], method: Method) -> tuple[pd.DataFrame, pd.DataFrame] | None:

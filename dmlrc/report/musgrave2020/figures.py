@@ -6,7 +6,6 @@ from itertools import cycle
 import numpy as np
 import pandas as pd
 import seaborn as sns
-from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -15,30 +14,21 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from dmlrc.data.splits import Splits
 from dmlrc.records import PRETRAINED
-from dmlrc.report import labels, svg, tables, titles
+from dmlrc.report import charts, labels, style, svg, tables, titles
 from dmlrc.report.published import DATASETS
-from dmlrc.report.style import (
-    BLUE,
-    GREY,
-    METRICS,
-    ORANGE,
-    RED,
-    canvas,
-    family_legend,
-    jitter,
-    measured_trends,
-    method_rows,
-    method_style,
-    narrow,
-    share,
-    trend,
-    untrained_line,
-)
+from dmlrc.report.style import BLUE, GREY, METRICS, ORANGE, RED
+
+MOST_PANELS = 3
+"""Side by side in one figure."""
+SPAN = 50
+"""Points of P@1 in every panel over the years, so that slopes can be compared."""
+STRONGEST = 0.78
+"""How strong the colour of the largest part of a bar is, see `_tint`."""
 
 
 def toy_spaces(spaces: Mapping[str, tuple[np.ndarray, np.ndarray]], scores: pd.DataFrame) -> Figure:
     """musgrave-f1: the spaces above, the metrics of each below. scores: `untrained.toy_scores`."""
-    figure, axes = canvas(5.2, 2, len(spaces), gridspec_kw={"height_ratios": [1, 1.6]})
+    figure, axes = style.canvas(5.2, 2, len(spaces), gridspec_kw={"height_ratios": [1, 1.6]})
     grid = axes[1, 0].get_gridspec()
     for axis in axes[1]:
         axis.remove()
@@ -48,17 +38,8 @@ def toy_spaces(spaces: Mapping[str, tuple[np.ndarray, np.ndarray]], scores: pd.D
             axis.scatter(*points[chosen].T, s=9, color=colour, marker=marker, linewidths=0)
         axis.set(title=title, xticks=[], yticks=[], ylim=(-2.5, 5.5))
     below = figure.add_subplot(grid[1, :])
-    sns.heatmap(
-        100 * scores.rename(index=labels.METRIC_LABELS),
-        vmin=0,
-        vmax=100,
-        cmap="Blues",
-        annot=True,
-        fmt=".0f",
-        cbar=False,
-        linewidths=1,
-        ax=below,
-    )
+    look = {"vmin": 0, "vmax": 100, "cmap": "Blues", "cbar": False, "linewidths": 1}
+    sns.heatmap(100 * scores.rename(index=labels.METRIC_LABELS), annot=True, fmt=".0f", ax=below, **look)
     below.set(xticklabels=[], xlabel="score of each space, %", ylabel="")
     below.tick_params(axis="y", rotation=0)
     return figure
@@ -66,22 +47,17 @@ def toy_spaces(spaces: Mapping[str, tuple[np.ndarray, np.ndarray]], scores: pd.D
 
 def random_scores(scores: pd.DataFrame) -> Figure:
     """musgrave-f2: metrics of random embeddings against the number of classes. scores: `untrained.random_scores`."""
-    figure, axes = canvas(3.6)
-    axis = axes[0, 0]
+    figure, axis = charts.panel(3.6, xlabel="number of classes", ylabel="score of random embeddings, %")
     shown = scores.columns.intersection(list(METRICS))
-    for number, name in enumerate(shown):
-        look = METRICS[name]
-        axis.plot(
-            scores.index,
-            100 * scores[name],
-            color=look.colour,
-            linewidth=1.2 + 0.5 * (len(shown) - 1 - number),  # a line that a later one covers shows at its edges
-            marker=look.marker,
-            markersize=3.5 + 0.5 * (len(shown) - 1 - number),
-            label=labels.METRIC_LABELS[name],
-        )
+    for more, name in zip(reversed(range(len(shown))), shown, strict=True):
+        look, text = METRICS[name], labels.METRIC_LABELS[name]
+        wide = {
+            "linewidth": 1.2 + 0.5 * more,
+            "markersize": 3.5 + 0.5 * more,
+        }  # what a later one covers shows at its edges
+        axis.plot(scores.index, 100 * scores[name], color=look.colour, marker=look.marker, label=text, **wide)
     axis.plot(scores.index, 100 * scores["nmi_expected"], color="black", linestyle=":", label="1 − log S / log C")
-    axis.set(xscale="log", xlabel="number of classes", ylabel="score of random embeddings, %", ylim=(-2, 102))
+    axis.set(xscale="log", ylim=(-2, 102))
     axis.legend(loc="upper left", bbox_to_anchor=(0, 0.98), ncols=2)
     return figure
 
@@ -92,18 +68,18 @@ def splits(parts: Mapping[str, Splits]) -> Figure:
     parts: title -> `tables.class_splits`.
     """
     rows = [(name, number, fold) for name, each in parts.items() for number, fold in enumerate(each.folds)]
-    figure, axes = canvas(0.6 + 0.24 * len(rows) + 0.2 * len(parts))
-    axis = axes[0, 0]
+    figure, axis = charts.panel(0.6 + 0.24 * len(rows) + 0.2 * len(parts), xlabel="classes, in order")
     places = [row + 0.8 * list(parts).index(name) for row, (name, _, _) in enumerate(rows)]
     for place, (name, _, fold) in zip(places, rows, strict=True):
         count = len(parts[name].class_order)
         position = np.argsort(parts[name].class_order)
         uses = (("train", fold.train, BLUE), ("validate", fold.val, ORANGE), ("test", parts[name].test, GREY))
         for use, classes, colour in uses:
-            for start, length in _stretches(np.sort(position[classes]) / count, count):
-                axis.barh(place, length, left=start, height=0.8, color=colour, label=use)
+            where = np.sort(position[classes]) / count
+            for part in np.split(where, np.flatnonzero(np.diff(where) > 1.5 / count) + 1):  # unbroken stretches
+                length = part[-1] - part[0] + 1 / count
+                axis.barh(place, length, left=part[0], height=0.8, color=colour, label=use)
     axis.set(yticks=places, yticklabels=[f"{name}, fold {number + 1}" for name, number, _ in rows], xlim=(0, 1))
-    axis.set_xlabel("classes, in order")
     axis.xaxis.set_major_formatter(PercentFormatter(1))
     axis.invert_yaxis()
     axis.grid(False)
@@ -113,37 +89,22 @@ def splits(parts: Mapping[str, Splits]) -> Figure:
     return figure
 
 
-def _stretches(where: np.ndarray, count: int) -> list[tuple[float, float]]:
-    """Positions on [0, 1), each 1 / count wide -> (start, length) of each unbroken stretch."""
-    cuts = np.flatnonzero(np.diff(where) > 1.5 / count) + 1
-    return [(part[0], part[-1] - part[0] + 1 / count) for part in np.split(where, cuts)]
-
-
-DASHES = ("-", "--", ":", "-.")
-"""Of the lines of several studies."""
-
-
 def searches(ours: Mapping[str, pd.DataFrame], published: pd.DataFrame) -> Figure:
     """musgrave-search: best value so far against the trial, as a share of the search's final best; a panel a method.
 
     ours: study -> `tables.best_so_far`. published: `published.search_traces()`, drawn in grey.
     """
-    names, dashes = list(tables.METHODS), dict(zip(ours, cycle(DASHES), strict=False))
-    figure, axes = canvas(6, -(-len(names) // 3), 3, sharex=True, sharey=True)
+    names, dashes = list(tables.METHODS), dict(zip(ours, cycle(("-", "--", ":", "-.")), strict=False))
+    figure, axes = style.canvas(6, -(-len(names) // 3), 3, sharex=True, sharey=True)
     for axis, name in zip(axes.flat, names, strict=False):
         for (dataset, batch), trace in published[published["method"] == name].groupby(["dataset", "batch_size"]):
-            (line,) = axis.plot(trace["trial"], trace["best"] / trace["best"].max(), color="#BBBBBB", linewidth=1)
-            svg.tips(line, f"the paper, {dataset}, batches of {batch}")
+            share, tip = trace["best"] / trace["best"].max(), f"the paper, {dataset}, batches of {batch}"
+            charts.mark(axis, trace["trial"], share, tip, color="#BBBBBB", linewidth=1)
         for study, frame in ours.items():
             for repetition, trace in frame[frame["method"] == name].groupby("repetition"):
-                (line,) = axis.plot(
-                    trace["trial"],
-                    trace["best"] / trace["best"].max(),
-                    color=method_style(name).colour,
-                    linestyle=dashes[study],
-                    linewidth=1.2,
-                )
-                svg.tips(line, f"{titles.title(study)}, search {repetition + 1}")
+                share, tip = trace["best"] / trace["best"].max(), f"{titles.title(study)}, search {repetition + 1}"
+                look = {"color": style.method_style(name).colour, "linestyle": dashes[study], "linewidth": 1.2}
+                charts.mark(axis, trace["trial"], share, tip, **look)
         axis.set_title(labels.method_label(name), fontsize=9)
         axis.set_ylim(0.8, 1.01)
         axis.xaxis.set_major_locator(MaxNLocator(3, integer=True))
@@ -152,9 +113,9 @@ def searches(ours: Mapping[str, pd.DataFrame], published: pd.DataFrame) -> Figur
         axis.remove()
     figure.supxlabel("trial", fontsize=10)
     figure.supylabel("best validation MAP@R so far, share of the final best", fontsize=10)
-    handles = [Line2D([], [], color=GREY, linestyle=dashes[study], label=study) for study in ours]
-    paper = Line2D([], [], color="#BBBBBB", linewidth=1, label="the paper")
-    figure.legend(handles=[paper, *handles], loc="outside upper center", ncols=4, fontsize=8)
+    looks = {"the paper": {"color": "#BBBBBB", "linewidth": 1}}
+    looks |= {study: {"color": GREY, "linestyle": dashes[study]} for study in ours}
+    charts.legend(figure, looks, "upper", 4, fontsize=8)
     return figure
 
 
@@ -169,27 +130,18 @@ def trial_values(values: Mapping[str, pd.DataFrame]) -> list[Figure]:
 
 
 def _trial_values(study: str, frame: pd.DataFrame, names: Sequence[str]) -> Figure:
-    figure, axes = canvas(1.2 + 0.22 * len(names))
-    axis = axes[0, 0]
-    rows = jitter(frame["method"].map(names.index))
-    dots = axis.scatter(
-        100 * frame["value"], rows, s=12, c=[method_style(name).colour for name in frame["method"]], alpha=0.6
-    )
-    svg.tips(dots, [_trial(row) for row in frame.itertuples()])
-    method_rows(axis, names)
-    axis.set(title=study, xlabel="validation MAP@R of a trial, %")
-    family_legend(figure, names)
+    figure, axis = charts.panel(1.2 + 0.22 * len(names), xlabel="validation MAP@R of a trial, %")
+    rows = style.jitter(frame["method"].map(names.index))
+    colours = [style.method_style(name).colour for name in frame["method"]]
+    tips = []
+    for row in frame.itertuples():
+        settings = ", ".join(f"{labels.parameter(name)} {value:.3g}" for name, value in row.params.items())
+        tips.append(f"{labels.method_label(row.method)}: {100 * row.value:.1f} %, {settings}")
+    svg.tips(axis.scatter(100 * frame["value"], rows, s=12, c=colours, alpha=0.6), tips)
+    style.method_rows(axis, names)
+    axis.set_title(study)
+    style.family_legend(figure, names)
     return figure
-
-
-def _trial(row: tuple) -> str:
-    """A trial in words: its score and its settings."""
-    settings = ", ".join(f"{labels.parameter(name)} {value:.3g}" for name, value in row.params.items())
-    return f"{labels.method_label(row.method)}: {100 * row.value:.1f} %, {settings}"
-
-
-STRONGEST = 0.78
-"""How strong the colour of the largest part of a bar is, see `_tint`."""
 
 
 def importance(shares: pd.DataFrame) -> Figure:
@@ -199,25 +151,23 @@ def importance(shares: pd.DataFrame) -> Figure:
     """
     shares = shares.sort_values("importance", ascending=False)
     largest = shares.groupby("method")["importance"].max().sort_values(ascending=False)
-    figure, axes = canvas(0.8 + 0.3 * len(largest))
-    axis = axes[0, 0]
+    figure, axis = charts.panel(0.8 + 0.3 * len(largest), xlabel="share of the trials' variance, %")
     for place, name in enumerate(largest.index):
         left = 0.0
         for step, row in enumerate(shares[shares["method"] == name].itertuples()):
             width, label = 100 * row.importance, labels.parameter(row.parameter)
-            colour = method_style(name).colour
-            [bar] = axis.barh(
-                place, width, left=left, color=_tint(colour, max(STRONGEST - 0.3 * step, 0.24)), height=0.75
-            )
+            colour = style.method_style(name).colour
+            tint = _tint(colour, max(STRONGEST - 0.3 * step, 0.24))
+            [bar] = axis.barh(place, width, left=left, color=tint, height=0.75)
             svg.tips(bar, f"{labels.method_label(name)}: {label} {width:.0f} %")
             if width > 1.7 * len(label):
                 ink = "#fefefe" if step == 0 and colour != ORANGE else "#252525"  # the same on a dark page
                 axis.text(left + width / 2, place, label, ha="center", va="center", fontsize=7.5, color=ink)
             left += width
-    method_rows(axis, list(largest.index))
-    axis.set(xlabel="share of the trials' variance, %", xlim=(0, 100))
+    style.method_rows(axis, list(largest.index))
+    axis.set_xlim(0, 100)
     axis.grid(False)
-    family_legend(figure, list(largest.index))
+    style.family_legend(figure, list(largest.index))
     for mark in figure.legends[0].legend_handles:
         mark.set_color(_tint(mark.get_color(), STRONGEST))
     return figure
@@ -226,10 +176,6 @@ def importance(shares: pd.DataFrame) -> Figure:
 def _tint(colour: str, strength: float) -> tuple[float, ...]:
     """A colour on white, opaque, and no ink, paper or line of `svg`: it stays what it is on a dark page."""
     return tuple(1 - strength * (1 - part) for part in to_rgb(colour))
-
-
-MOST_PANELS = 3
-"""Side by side in one figure."""
 
 
 def results(
@@ -245,23 +191,20 @@ def results(
     are known. Dashed: the trunk before any training.
     """
     order = list(order or tables.order_of_results(panels.values()))
-    names = list(panels)
-    return [
-        _results({name: panels[name] for name in names[first : first + MOST_PANELS]}, order, published, methods)
-        for first in range(0, len(names), MOST_PANELS)
-    ]
+    parts = [dict(list(panels.items())[first : first + MOST_PANELS]) for first in range(0, len(panels), MOST_PANELS)]
+    return [_results(part, order, published, methods) for part in parts]
 
 
 def _results(
     panels: Mapping[str, pd.DataFrame], order: Sequence[str], published: bool, methods: tables.Methods
 ) -> Figure:
-    figure, axes = canvas(1.25 + 0.19 * len(order), 1, len(panels), sharey=True)
+    figure, axes = style.canvas(1.25 + 0.19 * len(order), 1, len(panels), sharey=True)
     for axis, (title, frame) in zip(axes.flat, panels.items(), strict=True):
         values = frame[frame["metric"] == "map_at_r"].set_index(["method", "setting"])
         for name, setting in values.index:
             if name not in order:
                 continue
-            mean, look, row = 100 * values["mean"][name, setting], method_style(name), order.index(name)
+            mean, look, row = 100 * values["mean"][name, setting], style.method_style(name), order.index(name)
             if setting == "separated":
                 axis.plot(mean, row, "|", color=look.colour, markersize=6)
                 continue
@@ -269,19 +212,13 @@ def _results(
             for column, width, shade in (("seed_ci95", 3, 0.35), ("ci95", 1.2, 1)) if both else (("ci95", 3, 0.35),):
                 half = 100 * np.nan_to_num(values[column][name, setting])
                 axis.plot([mean - half, mean + half], [row, row], color=look.colour, linewidth=width, alpha=shade)
-            (dot,) = axis.plot(
-                mean,
-                row,
-                look.marker,
-                color=look.colour,
-                markersize=4.5,
-                markerfacecolor="white" if published else look.colour,
-            )
-            svg.tips(dot, f"{labels.method_label(name, methods)}, {titles.in_label(title)}: {mean:.1f} % MAP@R")
+            marks = {"color": look.colour, "markersize": 4.5, "markerfacecolor": "white" if published else look.colour}
+            tip = f"{labels.method_label(name, methods)}, {titles.in_label(title)}: {mean:.1f} % MAP@R"
+            charts.mark(axis, mean, row, tip, look.marker, **marks)
         if (PRETRAINED, "concatenated") in values.index:
-            untrained_line(axis, 100 * values["mean"][PRETRAINED, "concatenated"])
-        axis.set_title(narrow(title), fontsize=7.5)
-        method_rows(axis, order, methods)
+            style.untrained_line(axis, 100 * values["mean"][PRETRAINED, "concatenated"])
+        axis.set_title(style.narrow(title), fontsize=7.5)
+        style.method_rows(axis, order, methods)
         axis.set_ylim(len(order) + 0.3, -0.5)  # room for the label of the line
         axis.set_xlabel("MAP@R, %")
         axis.xaxis.set_major_locator(MaxNLocator(3))
@@ -289,7 +226,7 @@ def _results(
         Line2D([], [], color=GREY, marker=marker, linestyle="none", markersize=5, markerfacecolor=face, label=text)
         for marker, face, text in (("o", "white" if published else GREY, "joined"), ("|", GREY, "one model"))
     ]
-    family_legend(figure, order, handles)
+    style.family_legend(figure, order, handles)
     return figure
 
 
@@ -299,20 +236,13 @@ def beside_published(points: pd.DataFrame) -> Figure:
     points: `page.beside_published`. Where the order is the same the points rise from left to right.
     """
     studies, datasets = (list(dict.fromkeys(points[name])) for name in ("study", "dataset"))
-    figure, axes = canvas(0.6 + 1.65 * len(studies), len(studies), len(datasets), sharex="col", sharey="row")
+    figure, axes = style.canvas(0.6 + 1.65 * len(studies), len(studies), len(datasets), sharex="col", sharey="row")
     for (study, dataset), part in points.groupby(["study", "dataset"], sort=False):
         axis = axes[studies.index(study), datasets.index(dataset)]
-        for row in part.itertuples():
-            look = method_style(row.method)
-            (dot,) = axis.plot(
-                100 * row.theirs,
-                100 * row.ours,
-                look.marker,
-                color=look.colour,
-                markersize=4.5,
-            )
-            label = labels.method_label(row.method)
-            svg.tips(dot, f"{label}: {100 * row.theirs:.1f} % on {dataset}, {100 * row.ours:.1f} % here")
+        for row in part.assign(**100 * part[["theirs", "ours"]]).itertuples():
+            look, label = style.method_style(row.method), labels.method_label(row.method)
+            tip = f"{label}: {row.theirs:.1f} % on {dataset}, {row.ours:.1f} % here"
+            charts.mark(axis, row.theirs, row.ours, tip, look.marker, color=look.colour, markersize=4.5)
         rho = part["ours"].corr(part["theirs"], method="spearman")
         axis.set_title(f"ρ = {rho:+.2f}", fontsize=8, loc="left", pad=2)
         axis.xaxis.set_major_locator(MaxNLocator(3))
@@ -331,15 +261,15 @@ def baselines(claims: pd.DataFrame, measured: Mapping[tuple[str, str], float]) -
 
     claims: `published.claims()`. measured: (data set, classic) -> concatenated P@1 of the Reality Check, dashed.
     """
-    figure, axes = canvas(4.1, len(DATASETS), len(tables.CLASSICS), sharex=True, sharey=True)
+    figure, axes = style.canvas(4.1, len(DATASETS), len(tables.CLASSICS), sharex=True, sharey=True)
     for row, dataset in zip(axes, DATASETS, strict=True):
         for axis, classic in zip(row, tables.CLASSICS, strict=True):
             chosen = claims["primary"] & (claims["role"] == f"{classic}_baseline") & (claims["dataset"] == dataset)
             for value, part in claims[chosen].groupby("r1"):
                 for height, claim in enumerate(part.sort_values("year").itertuples(), start=1):
-                    colour = RED if len(part) > 1 else GREY
-                    (dot,) = axis.plot(100 * value, height, "o", color=colour, markersize=4.5)
-                    svg.tips(dot, f"{claim.paper}, {claim.year}: {classic} {100 * value:.1f} %")
+                    colour, tip = RED if len(part) > 1 else GREY, f"{claim.paper}, {claim.year}: {classic}"
+                    tip += f" {100 * value:.1f} %"
+                    charts.mark(axis, 100 * value, height, tip, "o", color=colour, markersize=4.5)
             axis.axvline(100 * measured[dataset, classic], color="black", linestyle="--", linewidth=1)
             axis.set(yticks=[], ylim=(0.3, 6.2))
             axis.grid(False)
@@ -349,12 +279,10 @@ def baselines(claims: pd.DataFrame, measured: Mapping[tuple[str, str], float]) -
         axis.set_title(f"{classic} loss", fontsize=9)
     for axis in axes[-1]:
         axis.set_xlabel("R@1, %", fontsize=9)
-    printed = {"printed by several papers": RED, "by one": GREY}
-    handles = [
-        Line2D([], [], color=look, marker="o", markersize=4, linestyle="", label=text) for text, look in printed.items()
-    ]
-    handles.append(Line2D([], [], color="black", linestyle="--", linewidth=1, label="measured, tuned alike"))
-    figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8)
+    dot = {"marker": "o", "markersize": 4, "linestyle": ""}
+    looks = {"printed by several papers": {"color": RED, **dot}, "by one": {"color": GREY, **dot}}
+    looks["measured, tuned alike"] = {"color": "black", "linestyle": "--", "linewidth": 1}
+    charts.legend(figure, looks, fontsize=8)
     return figure
 
 
@@ -364,20 +292,20 @@ def claimed_over_the_years(claims: pd.DataFrame, paper: Mapping[str, pd.DataFram
     claims: headline rows of `published.claims()`. paper: data set -> `tables.measured_by_year`. Lines: least squares,
     red without the two losses of 2006.
     """
-    figure, axes = canvas(4.0, 2, len(DATASETS), sharex=True, sharey="col")
+    figure, axes = style.canvas(4.0, 2, len(DATASETS), sharex=True, sharey="col")
     for (above, below), name in zip(axes.T, DATASETS, strict=True):
         part = claims[claims["dataset"] == name]
-        trend(above, part["year"], 100 * part["r1"], GREY)
-        dots = above.scatter(jitter(part["year"]), 100 * part["r1"], s=14, alpha=0.7, color=GREY, linewidths=0)
+        style.trend(above, part["year"], 100 * part["r1"], GREY)
+        dots = above.scatter(style.jitter(part["year"]), 100 * part["r1"], s=14, alpha=0.7, color=GREY, linewidths=0)
         svg.tips(dots, [f"{row.paper}, {row.year}: {row.method}, {100 * row.r1:.1f} %" for row in part.itertuples()])
-        _years(below, paper[name], published=True)
+        charts.years(below, paper[name], hollow=True)
         above.set_title(name, fontsize=9)
         values = 100 * np.array([part["r1"].min(), part["r1"].max(), *paper[name]["value"]])
         above.set_ylim(_span(values.min(), values.max()))
         below.set(xlim=(2004.5, 2020.5), xticks=(2006, 2013, 2020))
     for axis, text in zip(axes[:, 0], ("claimed: P@1, %", "tuned alike: P@1, %"), strict=True):
         axis.set_ylabel(text)
-    family_legend(figure, list(tables.METHODS))
+    style.family_legend(figure, list(tables.METHODS))
     return figure
 
 
@@ -390,35 +318,20 @@ def measured_over_the_years(
     without the two losses of 2006.
     """
     rows = -(-len(panels) // MOST_PANELS)
-    figure, axes = canvas(0.7 + 1.9 * rows, rows, min(len(panels), MOST_PANELS))
+    figure, axes = style.canvas(0.7 + 1.9 * rows, rows, min(len(panels), MOST_PANELS))
     for axis, (title, frame) in zip(axes.flat, panels.items(), strict=False):
-        _years(axis, frame, methods=methods)
+        charts.years(axis, frame, methods)
         axis.set_ylim(_span(100 * frame["value"].min(), 100 * frame["value"].max()))
-        untrained_line(axis, 100 * untrained.get(title, np.nan), across=True)
-        axis.set_title(narrow(title), fontsize=8)
+        style.untrained_line(axis, 100 * untrained.get(title, np.nan), across=True)
+        axis.set_title(style.narrow(title), fontsize=8)
         last = max(2020, frame["year"].max())
         axis.set(xlim=(2004.5, last + 0.5), xticks=range(2006, int(last) + 1, 7))
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
     for axis in axes[:, 0]:
         axis.set_ylabel("P@1, %")
-    family_legend(figure, [name for frame in panels.values() for name in frame["method"]])
+    style.family_legend(figure, [name for frame in panels.values() for name in frame["method"]])
     return figure
-
-
-def _years(axis: Axes, frame: pd.DataFrame, published: bool = False, methods: tables.Methods = tables.METHODS) -> None:
-    measured_trends(axis, frame)
-    for row in frame.itertuples():
-        look = method_style(row.method)
-        face = "white" if published else look.colour
-        (dot,) = axis.plot(
-            row.year, 100 * row.value, look.marker, color=look.colour, markerfacecolor=face, markersize=5
-        )
-        svg.tips(dot, f"{labels.method_label(row.method, methods)}, {row.year}: {100 * row.value:.1f} %")
-
-
-SPAN = 50
-"""Points of P@1 in every panel over the years, so that slopes can be compared."""
 
 
 def _span(low: float, high: float) -> tuple[float, float]:
@@ -434,36 +347,33 @@ def improvements(bars: pd.DataFrame) -> list[Figure]:
     bars: columns baseline, where (data set or study), who ("papers", "separated", "concatenated"), value (fraction).
     """
     drawings = [_improvements(baseline, bars[bars["baseline"] == baseline]) for baseline in bars["baseline"].unique()]
-    return share(drawings, "x")
+    return style.share(drawings, "x")
 
 
 def _improvements(baseline: str, bars: pd.DataFrame) -> Figure:
     places = list(dict.fromkeys(bars["where"]))
-    figure, axes = canvas(1.3 + 0.34 * len(places))
-    axis = axes[0, 0]
+    figure, axis = charts.panel(1.3 + 0.34 * len(places), xlabel=f"P@1, % above the {baseline} loss")
     for row in bars.itertuples():
         place, value = places.index(row.where), 100 * row.value
         if row.who == "papers":
             axis.barh(place, value, height=0.5, color="#BBBBBB", zorder=1)
             axis.text(value, place, f" {value:+.0f}", va="center", fontsize=8)
             continue
-        face = "white" if row.where in DATASETS else BLUE
-        marker = "o" if row.who == "concatenated" else "|"
-        (dot,) = axis.plot(value, place, marker, color=BLUE, markerfacecolor=face, markersize=6)
-        svg.tips(dot, f"{titles.in_label(row.where)}, {row.who}: {value:+.1f} % over the {baseline} loss")
+        look = {"color": BLUE, "markerfacecolor": "white" if row.where in DATASETS else BLUE, "markersize": 6}
+        tip = f"{titles.in_label(row.where)}, {row.who}: {value:+.1f} % over the {baseline} loss"
+        charts.mark(axis, value, place, tip, "o" if row.who == "concatenated" else "|", **look)
     axis.axvline(0, color="black", linewidth=0.8)
     axis.set(yticks=range(len(places)), yticklabels=places, ylim=(len(places) - 0.5, -0.5))
-    axis.set(xlabel=f"P@1, % above the {baseline} loss")
     axis.grid(False, axis="y")
     axis.margins(x=0.12)
     handles = [Patch(color="#BBBBBB", label="papers' own tables")]
-    handles += [
-        Line2D([], [], color=BLUE, marker=marker, markerfacecolor=face, markersize=6, linestyle="none", label=text)
-        for marker, face, text in (
-            ("o", "white", "tuned alike, the paper"),
-            ("o", BLUE, "tuned alike, ours"),
-            ("|", BLUE, "one model of four"),
-        )
-    ]
+    texts = {
+        "tuned alike, the paper": ("o", "white"),
+        "tuned alike, ours": ("o", BLUE),
+        "one model of four": ("|", BLUE),
+    }
+    for text, (marker, face) in texts.items():
+        look = {"color": BLUE, "marker": marker, "markerfacecolor": face, "markersize": 6, "linestyle": "none"}
+        handles.append(Line2D([], [], label=text, **look))
     figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8)
     return figure

@@ -14,23 +14,14 @@ from dmlrc.protocol import Protocol, default_settings
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels, published, tables
 from dmlrc.report.results_table import results_table
-from dmlrc.report.tables import (
-    CLASSICS,
-    METHODS,
-    PRETRAINED,
-    SETTINGS,
-    Methods,
-    accuracy,
-    deciding,
-    improvement,
-    marks,
-    nmi_of_random,
-    ordered,
-    spread,
-)
+from dmlrc.report.tables import CLASSICS, METHODS, PRETRAINED, SETTINGS, Methods, accuracy, nmi_of_random
 
 ORDER = ("map_at_r", "precision_at_1", "r_precision")
 """The metrics as a results table has them: first the one that decides, which is all that a phone shows at once."""
+CROPS = ("crop_scale", "crop_ratio")
+"""Settings of random crops, which say nothing where images are not augmented."""
+AS_ELSEWHERE = {"GoogleNet": "GoogLeNet"}
+"""A trunk that this paper spells otherwise than the rest of the book."""
 
 
 def results(
@@ -48,7 +39,7 @@ def results(
     Cells below the untrained trunk, and rows of which too many runs were cut off, have a sign, see `labels.SIGNS`.
     """
     heads = {"concatenated": f"Concatenated ({folds * dim}-d)", "separated": f"Separated ({dim}-d)"}
-    names = ordered(frame["method"] if state is None else [*frame["method"], *state.index], methods)
+    names = tables.ordered(frame["method"] if state is None else [*frame["method"], *state.index], methods)
     places = pd.MultiIndex.from_product([names, SETTINGS, ORDER], names=["method", "setting", "metric"])
     scores = frame.set_index(list(places.names)).reindex(places).reset_index()
     scores["column"] = [
@@ -77,18 +68,16 @@ def _compared(scores: pd.DataFrame, state: pd.DataFrame | None) -> pd.DataFrame:
         scores[["rank_low", "rank_high"]] = scores[["rank_low", "rank_high"]].where(ranked)
     else:
         scores = scores.drop(columns=["rank_low", "rank_high"], errors="ignore")
-    return scores.assign(mark=marks(scores))
+    return scores.assign(mark=tables.marks(scores))
 
 
 def _reruns(state: pd.DataFrame, method: str) -> str:
     if method not in state.index:
         return ""
     row = state.loc[method]
-    without = [f"{row[f'{state}_reruns']} {state}" for state in tables.NO_RESULT if row[f"{state}_reruns"]]
+    without = [f"{row[f'{each}_reruns']} {each}" for each in tables.NO_RESULT if row[f"{each}_reruns"]]
     count = ", ".join([f"{row['reruns']}", *without])
-    return (
-        count if row["state"] == "complete" else row["state"] + (f": {count}" if row["state"] == "unfinished" else "")
-    )
+    return {"complete": count, "unfinished": f"unfinished: {count}"}.get(row["state"], row["state"])
 
 
 def beside_published(edition: Sequence[StudyRecords], theirs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -96,21 +85,13 @@ def beside_published(edition: Sequence[StudyRecords], theirs: Mapping[str, pd.Da
 
     theirs: data set -> one data set of `published.results`.
     """
-    rows = [
-        pd.DataFrame({"ours": _joined(accuracy(records)), "theirs": _joined(frame)})
-        .dropna()
-        .drop(index=PRETRAINED, errors="ignore")
-        .rename_axis("method")
-        .reset_index()
-        .assign(study=records.name, dataset=name)
-        for records in edition
-        for name, frame in theirs.items()
-    ]
+    rows = []
+    for records in edition:
+        for name, frame in theirs.items():
+            ours, printed = (tables.by_method(each)["mean"] for each in (accuracy(records), frame))
+            both = pd.DataFrame({"ours": ours, "theirs": printed}).dropna().drop(index=PRETRAINED, errors="ignore")
+            rows.append(both.rename_axis("method").reset_index().assign(study=records.name, dataset=name))
     return pd.concat(rows, ignore_index=True)
-
-
-def _joined(frame: pd.DataFrame) -> pd.Series:
-    return deciding(frame).set_index("method")["mean"]
 
 
 def settings(
@@ -137,30 +118,23 @@ def settings(
     return cells.assign(paper=theirs["paper"]), marks
 
 
-CROPS = ("crop_scale", "crop_ratio")
-"""Settings of random crops, which say nothing where images are not augmented."""
-
-
-AS_ELSEWHERE = {"GoogleNet": "GoogLeNet"}
-"""A trunk that this paper spells otherwise than the rest of the book."""
-
-
 def pretrained_trunks(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """Table 1 of the Reality Check and our pretrained rows: P@1 of trunk features, reduced by PCA, in percent."""
-    table = published.trunks()
-    table = table[table["source_table"] == "Table 1"].pivot(index="network", columns="dataset", values="value")
-    cells = table[list(published.DATASETS)].rename(index=AS_ELSEWHERE).map(labels.percent, digits=1)
+    cells = _printed("Table 1").map(labels.percent, digits=1)
     for records in edition:
         frame = accuracy(records).set_index(["method", "setting", "metric"])["mean"]
         if (key := (PRETRAINED, "concatenated", "precision_at_1")) in frame.index:
-            cells.loc[_pretrained_trunk(records), records.name] = labels.percent(frame[key], digits=1)
+            protocol = records.meta["protocol"]
+            name = labels.TRUNK_LABELS.get(protocol["trunk"], protocol["trunk"])
+            row = name if protocol["weights"] else f"{name}, untrained"
+            cells.loc[row, records.name] = labels.percent(frame[key], digits=1)
     return cells.fillna("–").rename_axis("Trunk").rename_axis(None, axis=1)
 
 
-def _pretrained_trunk(records: StudyRecords) -> str:
-    protocol = records.meta["protocol"]
-    name = labels.TRUNK_LABELS.get(protocol["trunk"], protocol["trunk"])
-    return name if protocol["weights"] else f"{name}, untrained"
+def _printed(table: str) -> pd.DataFrame:
+    """A table of the paper: a row a trunk, a column a data set."""
+    found = published.trunks().query("source_table == @table").pivot(index="network", columns="dataset", values="value")
+    return found[list(published.DATASETS)].rename(index=AS_ELSEWHERE)
 
 
 def random_trunks(nmi_by_dataset: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -169,10 +143,7 @@ def random_trunks(nmi_by_dataset: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     nmi_by_dataset: data set -> `untrained.random_trunks`.
     The last row is what embeddings score that know nothing of the images (`untrained.nmi_of_random`).
     """
-    table = published.trunks()
-    table = table[table["source_table"] == "Table 2"].pivot(index="network", columns="dataset", values="value")
-    table = table[list(published.DATASETS)].rename(index=AS_ELSEWHERE)
-    chance = {}
+    table, chance = _printed("Table 2"), {}
     for name, frame in nmi_by_dataset.items():
         for (classes, images), part in frame.groupby(["classes", "images"], sort=False):
             column = f"{name}, {classes} x {images:.0f}"
@@ -186,8 +157,8 @@ def random_trunks(nmi_by_dataset: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 def results_scalars(records: StudyRecords) -> dict[str, float | str]:
     """The named numbers of a study that a chapter records."""
     table = accuracy(records)
-    gains = {f"gain_over_{name}": float(improvement(table, name)["concatenated"]) for name in CLASSICS}
-    return {name: value for name, value in (spread(table) | gains).items() if value == value}  # NaN is no JSON
+    gains = {f"gain_over_{name}": float(tables.improvement(table, name)["concatenated"]) for name in CLASSICS}
+    return {name: value for name, value in (tables.spread(table) | gains).items() if value == value}  # NaN is no JSON
 
 
 def cut_off(edition: Sequence[StudyRecords]) -> pd.DataFrame:
@@ -207,30 +178,23 @@ def cut_off_cells(shares: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 def cost(records: StudyRecords) -> pd.DataFrame:
     """`tables.cost` as cells."""
     table = tables.cost(records)
-    return pd.DataFrame(
-        {
-            "search, minutes": (table["search_seconds"] / 60).map("{:.1f}".format),
-            "a rerun, seconds": table["seconds"].map("{:.1f}".format),
-            "a rerun, steps": table["steps"].map("{:,.0f}".format),
-        }
-    ).rename(index=labels.method_label)
+    cells = pd.DataFrame({"search, minutes": (table["search_seconds"] / 60).map("{:.1f}".format)})
+    cells["a rerun, seconds"] = table["seconds"].map("{:.1f}".format)
+    cells["a rerun, steps"] = table["steps"].map("{:,.0f}".format)
+    return cells.rename(index=labels.method_label)
 
 
-def sensitivity(records: StudyRecords) -> pd.DataFrame:
+def sensitivity(records: StudyRecords, methods: Methods = METHODS) -> pd.DataFrame:
     """`tables.sensitivity` as cells."""
     table = tables.sensitivity(records)
-    cells = table[["best", "median", "worst", "median_share"]].map(labels.percent)
-    return cells.assign(trials=table["trials"]).rename(
-        index=labels.method_label, columns={"median_share": "median / best"}
-    )
+    cells = table[["best", "median", "worst", "median_share"]].map(labels.percent).assign(trials=table["trials"])
+    cells = cells.rename(columns={"median_share": "median / best"})
+    return cells.rename(index=lambda name: labels.method_label(name, methods))
 
 
 def best_hyperparameters(records: StudyRecords) -> pd.DataFrame:
     """`tables.best_hyperparameters` as cells."""
     table = tables.best_hyperparameters(records)
-    cells = table[["method", "hyperparameter"]].assign(
-        method=table["method"].map(labels.method_label),
-        hyperparameter=table["hyperparameter"].map(labels.parameter),
-        **{column: table[column].map(labels.number) for column in ("value", "low", "high")},
-    )
-    return cells.set_index(["method", "hyperparameter"])
+    names = {"method": labels.method_label, "hyperparameter": labels.parameter}
+    printed = names | dict.fromkeys(("value", "low", "high"), labels.number)
+    return pd.DataFrame({name: table[name].map(text) for name, text in printed.items()}).set_index(list(names))

@@ -3,23 +3,16 @@
 from collections.abc import Sequence
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import published, rates, tables
+from dmlrc.report import prose, published, rates, tables
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on, a study by its data set; trials are those to within 1 % of the last best."""
-    reached = tables.trials_to_reach(published.search_traces())
-    around = rates.of_papers(edition)
-    named: dict[str, float | str] = {
-        "published.searches": float(len(reached)),
-        "published.median": float(reached.median()),
-        "published.tenth": float(reached.quantile(0.9)),
-        "rates_of_papers": float(len(around)),
-        "rates_of_papers.inside": float(rates.inside(around).sum()),
-    }
-    for each in edition:
-        named |= {f"{each.meta['dataset']}.{name}": value for name, value in _of_study(each).items()}
-    return named
+    reached, around = tables.trials_to_reach(published.search_traces()), rates.of_papers(edition)
+    inside = float(rates.inside(around).sum())
+    of_papers = {"rates_of_papers": float(len(around)), "rates_of_papers.inside": inside}
+    of_papers |= {"published.searches": float(len(reached)), "published.median": float(reached.median())}
+    return of_papers | {"published.tenth": float(reached.quantile(0.9))} | prose.of_each(edition, _of_study)
 
 
 def _of_study(study: StudyRecords) -> dict[str, float | str]:

@@ -1,11 +1,12 @@
 """What the chapter on results rests on: who may be the best, what joining adds, and what no training reaches."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import pandas as pd
 
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import choosing, labels, published, tables
+from dmlrc.report import choosing, labels, prose, published, tables
 
 BELOW = {
     f"{setting}.{metric}": (metric, setting) for setting in tables.SETTINGS for metric in ("map_at_r", "precision_at_1")
@@ -21,17 +22,14 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     gaps = 100 * (apart["max"] - apart["min"])
     named: dict[str, float | str] = {
         "never_behind": ", ".join(choosing.never_behind(choosing.places(edition), ours=True)),
-        "trunks.low": gaps.min(),
-        "trunks.high": gaps.max(),
+        **prose.span("trunks", gaps),
         "published.joined_less_range": min(
             joined(each) - 100 * tables.spread(each)["range"] for each in paper.values()
         ),
     }
-    for each in edition:
-        named |= {f"{each.meta['dataset']}.{name}": value for name, value in _of_study(each, paper).items()}
+    named |= prose.of_each(edition, partial(_of_study, paper=paper))
     for name in ("joined", "range"):
-        of = [named[f"{each.meta['dataset']}.{name}"] for each in edition]
-        named |= {f"{name}.low": min(of), f"{name}.high": max(of)}
+        named |= prose.span(name, [named[f"{each.meta['dataset']}.{name}"] for each in edition])
     return named
 
 
@@ -44,11 +42,9 @@ def joined(frame: pd.DataFrame) -> float:
 
 def _of_study(study: StudyRecords, paper: Mapping[str, pd.DataFrame]) -> dict[str, float | str]:
     frame = tables.accuracy(study)
-    deciding = tables.deciding(frame)
-    deciding = deciding[deciding["method"] != PRETRAINED].set_index("method")
+    deciding = tables.by_method(frame).drop(index=PRETRAINED, errors="ignore")
     behind = tables.marks(deciding.reset_index()).eq("").to_numpy()
     tests = [tables.rank_agreement(frame, each) for each in paper.values()]
-    rhos = [test["rho"] for test in tests]
     below = {f"below.{name}": float(labels.below_untrained(study, *which)[0]) for name, which in BELOW.items()}
     return below | {
         "losses": float(len(deciding)),
@@ -58,8 +54,6 @@ def _of_study(study: StudyRecords, paper: Mapping[str, pd.DataFrame]) -> dict[st
         "range": 100 * tables.spread(frame)["range"],
         "range.precision_at_1": 100 * tables.spread(frame, metric="precision_at_1")["range"],
         "joined": joined(frame),
-        "rho.low": min(rhos),
-        "rho.high": max(rhos),
-        "p.low": min(test["p"] for test in tests),
-        "p.high": max(test["p"] for test in tests),
+        **prose.span("rho", [test["rho"] for test in tests]),
+        **prose.span("p", [test["p"] for test in tests]),
     }

@@ -8,7 +8,7 @@ import pandas as pd
 
 from dmlrc.papers import musgrave2020
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import labels, published, statistics, tables
+from dmlrc.report import labels, prose, published, statistics, tables
 from dmlrc.report.claims.named import slope_since
 from dmlrc.report.first.page import span
 from dmlrc.report.statistics import Estimate
@@ -43,15 +43,11 @@ def measured_slopes(edition: Sequence[StudyRecords], since: int = 0) -> dict[str
 
 def slope_cells(slopes: Mapping[str, Estimate]) -> pd.DataFrame:
     """Slopes (`statistics.slope`) as cells: points a year, the interval, and the number of points."""
-    rows = {
-        name: {
-            "points a year": labels.signed(slope.value, digits=2, unit=""),
-            "95 % interval": "–" if np.isnan(slope.half) else f"± {100 * slope.half:.2f}",
-            "points in the fit": str(slope.n),
-        }
-        for name, slope in slopes.items()
-    }
-    return pd.DataFrame.from_dict(rows, orient="index")
+    rows = {}
+    for name, slope in slopes.items():
+        half = "–" if np.isnan(slope.half) else f"± {100 * slope.half:.2f}"
+        rows[name] = (labels.signed(slope.value, digits=2, unit=""), half, str(slope.n))
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["points a year", "95 % interval", "points in the fit"])
 
 
 def spread(edition: Sequence[StudyRecords]) -> pd.DataFrame:
@@ -63,32 +59,23 @@ def spread(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     trunks |= {each.name: each.meta["protocol"] for each in edition}
     rows = {}
     for name, frame in results(edition).items():
-        apart = tables.spread(frame)
+        apart, untrained = tables.spread(frame), tables.mean_of(frame, PRETRAINED, "map_at_r")
+        score = {end: labels.percent(apart[end]) + labels.below(apart[end], untrained) for end in ("best", "worst")}
         gains = {baseline: tables.improvement(frame, baseline)["concatenated"] for baseline in tables.CLASSICS}
         rows[name] = {
             **{f"over {baseline}": labels.signed(gain) for baseline, gain in gains.items()},
             "range": labels.percent(apart["range"]),
-            **{end: _end(frame, apart, end) for end in ("best", "worst")},
+            **{end: score[end] + f" {labels.method_label(apart.get(f'{end}_method', ''))}" for end in score},
             "others tied with it": str((tables.marks(tables.deciding(frame)) == "tie").sum()),
-            "untrained trunk": labels.percent(tables.mean_of(frame, PRETRAINED, "map_at_r")) or "–",
+            "untrained trunk": labels.percent(untrained) or "–",
             "trunk": labels.trunk(trunks[name]),
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Results of")
 
 
-def _end(frame: pd.DataFrame, apart: Mapping, end: str) -> str:
-    """The best or the worst method with its MAP@R, with a sign where that is lower than the untrained trunk's."""
-    sign = labels.below(apart[end], tables.mean_of(frame, PRETRAINED, "map_at_r"))
-    return f"{labels.percent(apart[end])}{sign} {labels.method_label(apart.get(f'{end}_method', ''))}"
-
-
 def claimed_cells(gains: pd.DataFrame, baseline: str) -> pd.DataFrame:
     """`tables.claimed_improvement` as cells."""
-    cells = gains.assign(
-        r1=gains["r1"].map(labels.one_digit),
-        r1_baseline=gains["r1_baseline"].map(labels.one_digit),
-        gain=gains["gain"].map(labels.whole),
-    )
+    cells = gains.assign(**gains[["r1", "r1_baseline"]].map(labels.one_digit), gain=gains["gain"].map(labels.whole))
     heads = {"r1": "its R@1", "r1_baseline": f"its {baseline} R@1", "dataset": "data set"}
     columns = ["year", "dataset", "r1", "r1_baseline", "gain", "method"]
     return cells.set_index("paper")[columns].rename(columns=heads)
@@ -128,8 +115,7 @@ def recycled_cells(found: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on, in percent and points; a study by its data set."""
-    claimed = [100 * slope.value for slope in claimed_slopes().values()]
-    named: dict[str, float | str] = {"rise.low": min(claimed), "rise.high": max(claimed)}
+    named: dict[str, float | str] = prose.span("rise", [100 * slope.value for slope in claimed_slopes().values()])
     every = {"all": measured_slopes(edition), "newer": measured_slopes(edition, tables.NEWER)}
     for which, slopes in every.items():
         named[f"sloping.{which}"] = float(sum(abs(slope.value) > slope.half for slope in slopes.values()))
@@ -145,8 +131,7 @@ def _of_claims() -> dict[str, float]:
         mean = 100 * gains.groupby("dataset")["gain"].mean()
         read = claims[(claims["role"] == f"{baseline}_baseline") & claims["primary"]]
         named |= {
-            f"{baseline}.claimed.low": mean.min(),
-            f"{baseline}.claimed.high": mean.max(),
+            **prose.span(f"{baseline}.claimed", mean),
             f"{baseline}.claims": float(len(gains)),
             f"{baseline}.exceed": float((gains["gain"] > LIMITS[baseline]).sum()),
             f"{baseline}.read": float(len(read)),
@@ -155,25 +140,23 @@ def _of_claims() -> dict[str, float]:
         own = 100 * printed.loc[baseline]
         alone = gains["dataset"].map(printed.loc[baseline]["separated"])
         named[f"{baseline}.beaten"] = float((gains["r1_baseline"] < alone).sum())
-        named |= {f"{baseline}.printed.low": own["low"].min(), f"{baseline}.printed.high": own["high"].max()}
-        named |= {f"{baseline}.alone.low": own["separated"].min(), f"{baseline}.alone.high": own["separated"].max()}
+        named |= prose.span(f"{baseline}.printed", [*own["low"], *own["high"]])
+        named |= prose.span(f"{baseline}.alone", own["separated"])
     gains = tables.claimed_improvement(claims, CONTRASTIVE)
-    horde = 100 * gains["gain"][gains["paper"].str.contains("HORDE")]
-    return named | {"horde.low": horde.min(), "horde.high": horde.max()}
+    return named | prose.span("horde", 100 * gains["gain"][gains["paper"].str.contains("HORDE")])
 
 
 def _of_tables(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """How far the newer losses lead when all are tuned alike, on average, and the best of ours."""
     named, best = {}, []
     for baseline in tables.CLASSICS:
-        gains = {
-            name: 100 * tables.improvement(each, baseline)["concatenated"] for name, each in results(edition).items()
-        }
+        every = results(edition).items()
+        gains = {name: 100 * tables.improvement(each, baseline)["concatenated"] for name, each in every}
         ours = {each.meta["dataset"]: gains.pop(each.name) for each in edition}
         for who, found in (("check", gains), ("ours", ours)):
-            named |= {f"{baseline}.{who}.low": min(found.values()), f"{baseline}.{who}.high": max(found.values())}
+            named |= prose.span(f"{baseline}.{who}", found.values())
         named |= {f"{name}.over_{baseline}": gain for name, gain in ours.items()}
     for each in edition:
         means = tables.measured_by_year(tables.accuracy(each)).set_index("method")["value"]
         best.append(100 * (means.drop([*tables.CLASSICS], errors="ignore").max() / means[CONTRASTIVE] - 1))
-    return named | {"best.low": min(best), "best.high": max(best), "best.span": span(min(best), max(best))}
+    return named | prose.span("best", best) | {"best.span": span(min(best), max(best))}

@@ -13,7 +13,6 @@ import torch.nn.functional as F
 
 from dmlrc import inputs, metrics, paths, studies, training
 from dmlrc.building import normalized
-from dmlrc.protocol import Protocol
 from dmlrc.records import provenance
 from dmlrc.report.labels import method_label
 from dmlrc.report.neighbours.gallery import Gallery
@@ -52,7 +51,9 @@ def spaces(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) 
 
     Settings are those that an earlier search found (`dmlrc.studies.tuned`). epochs: at most; default the study's.
     """
-    study, protocol = studies.get(STUDIES[gallery.dataset]), _protocol(gallery, epochs)
+    study = studies.get(STUDIES[gallery.dataset])
+    most = study.effective_protocol.max_epochs
+    protocol = replace(study.effective_protocol, max_epochs=min(most, epochs or most))
     prepared = inputs.prepare(study.dataset, protocol, "default", 0)
     found = [_space(UNTRAINED, prepared, gallery, None)]
     settings = tuned.of("grocery" if study.dataset == "grocery-lite0" else study.dataset)
@@ -149,12 +150,6 @@ def average_precision(neighbours: np.ndarray, labels: np.ndarray) -> np.ndarray:
     ranks = np.arange(1, right.shape[1] + 1)
     precision = np.cumsum(right, axis=1) / ranks
     return (precision * right * (ranks <= others)).sum(axis=1) / others[:, 0]
-
-
-def _protocol(gallery: Gallery, epochs: int | None) -> Protocol:
-    """What the models of a gallery are trained by. epochs: at most."""
-    protocol = studies.get(STUDIES[gallery.dataset]).effective_protocol
-    return replace(protocol, max_epochs=min(protocol.max_epochs, epochs or protocol.max_epochs))
 
 
 def at_random(gallery: Gallery, space: Space, dim: int, draws: int = 200) -> float:

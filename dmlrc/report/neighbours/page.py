@@ -7,6 +7,7 @@ from html import escape
 import numpy as np
 import pandas as pd
 
+from dmlrc.report import prose
 from dmlrc.report.neighbours.gallery import COLUMNS, Gallery, glyphs, grocery
 from dmlrc.report.neighbours.measures import EPOCHS, LOSSES, Space, at_random, queries, recorded_spaces
 from dmlrc.report.results_table import results_table
@@ -27,16 +28,13 @@ def rows(name: str, gallery: Gallery, spaces: Sequence[Space], queries: Sequence
         f".{name} {{ background-image: url(data:image/{gallery.kind};base64,{sheet}); "
         f"background-size: calc({COLUMNS} * var(--dml-thumb)) calc({lines} * var(--dml-thumb)); }}"
     )
-    blocks = [_block(name, gallery, spaces, query) for query in queries]
+    blocks = []
+    for query in queries:
+        head = f'<div class="dml-row"><b>Query</b>{_tile(name, gallery, query, "query")}'
+        head += f"<small>{escape(gallery.names[query])}</small></div>"
+        found = "".join(_row(name, gallery, each, query) for each in spaces)
+        blocks.append(f'<div class="dml-neighbours">{head}{found}</div>')
     return f"<style>{style_sheet}</style>" + "".join(blocks)
-
-
-def _block(name: str, gallery: Gallery, spaces: Sequence[Space], query: int) -> str:
-    head = f'<div class="dml-row"><b>Query</b>{_tile(name, gallery, query, "query")}'
-    head += f"<small>{escape(gallery.names[query])}</small></div>"
-    return (
-        f'<div class="dml-neighbours">{head}' + "".join(_row(name, gallery, each, query) for each in spaces) + "</div>"
-    )
 
 
 def _row(name: str, gallery: Gallery, space: Space, query: int) -> str:
@@ -86,7 +84,7 @@ def numbers() -> dict[str, float]:
     for gallery in (grocery(), glyphs()):
         before, *trained = found = recorded_spaces(gallery, LOSSES[gallery.dataset], EPOCHS[gallery.dataset])
         after, name = [each.scores.mean() for each in trained], gallery.dataset.partition("-")[0]
-        told |= {f"{name}.untrained": before.scores.mean(), f"{name}.low": min(after), f"{name}.high": max(after)}
+        told |= {f"{name}.untrained": before.scores.mean(), **prose.span(name, after)}
         told[f"{name}.whole"] = max(each.test_map_at_r for each in trained)
         told[f"{name}.whole_untrained"] = before.test_map_at_r
         if name == "grocery":  # the letters' network trains as a whole

@@ -7,14 +7,19 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import common, style, svg, titles
+from dmlrc.report import charts, common, style, svg, titles
 from dmlrc.report.oi2021.page import ACCURACIES, MEANS, METRICS, curves, form, histogram_statistics, histograms, means
 from dmlrc.report.results_table import number
 from dmlrc.report.style import BLUE, GREY, ORANGE, RED
+
+PAIRS = {"positive": RED, "negative": BLUE}
+LOOKS = {
+    "training": {"color": ORANGE, "linestyle": "-", "marker": "o"},
+    "validation": {"color": BLUE, "linestyle": "--", "marker": "s"},
+}
 
 
 def draw_orders(found: pd.DataFrame) -> Figure:
@@ -47,8 +52,8 @@ def draw_every_order(found: pd.DataFrame) -> Figure:
             colour = BLUE if what == "trained" else GREY
             for row in part.sort_values("order", ascending=False).itertuples():  # the default one on top
                 face = colour if row.order == "default" else "none"
-                (mark,) = axis.plot(100 * row.score, line, "o", color=colour, markerfacecolor=face, markersize=5)
-                svg.tips(mark, f"{titles.in_label(study)}, {what}, {row.order}: {100 * row.score:.1f} %")
+                tip = f"{titles.in_label(study)}, {what}, {row.order}: {100 * row.score:.1f} %"
+                charts.mark(axis, 100 * row.score, line, tip, "o", color=colour, markerfacecolor=face, markersize=5)
         axis.set_title(f"{METRICS[metric]}, %", fontsize=9)
     heads = [f"{titles.in_label(study)}, {what}" for study, what in places]
     axes[0].set_yticks(range(len(places)), heads, fontsize=8)
@@ -62,11 +67,8 @@ def _rows_of_orders(
     places = list(dict.fromkeys(found[keys].itertuples(index=False, name=None)))
     figure, axes = style.canvas(1.15 + 0.3 * len(places), 1, len(metrics), sharey=True)
     axes[0, 0].set_ylim(len(places) - 0.5, -0.5)
-    faces = {"default order": BLUE, "random order": "none"}
-    handles = [
-        Line2D([], [], color=BLUE, marker="o", linestyle="none", markerfacecolor=face) for face in faces.values()
-    ]
-    figure.legend(handles, list(faces), loc="outside lower center", ncols=2)
+    faces, dot = {"default order": BLUE, "random order": "none"}, {"color": BLUE, "marker": "o", "linestyle": "none"}
+    charts.legend(figure, {text: {**dot, "markerfacecolor": face} for text, face in faces.items()}, ncols=2)
     return figure, axes[0], places
 
 
@@ -78,38 +80,31 @@ def _in_percent(axis: Axes, of: Axis, metric: str, text: str) -> None:
     axis.set_title(text, fontsize=9)
 
 
-PAIRS = {"positive": RED, "negative": BLUE}
-
-
-def draw_normalisation(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
+@charts.a_study
+def draw_normalisation(title: str, records: StudyRecords) -> Figure:
     """oi-f1: histograms of the inner products after training, as counts and with areas made equal; a figure a study."""
-    drawings = []
-    for name, records in by_study.items():
-        figure, axes = _pair_canvas(name)
-        for axis, share, text in zip(axes, (False, True), ("pairs", "share of the pairs"), strict=True):
-            axis.set_title(text, fontsize=9)
-            _bars(axis, histograms(records, "test"), share)
-        drawings.append(figure)
-    return drawings
+    figure, axes = _pair_canvas(title)
+    for axis, share, text in zip(axes, (False, True), ("pairs", "share of the pairs"), strict=True):
+        axis.set_title(text, fontsize=9)
+        _bars(axis, histograms(records, "test"), share)
+    return figure
 
 
-def draw_before_and_after(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
+@charts.a_study
+def draw_before_and_after(title: str, records: StudyRecords) -> Figure:
     """oi-f3: histograms of the test images before and after training, areas made equal; a figure a study."""
-    drawings = []
-    for name, records in by_study.items():
-        figure, axes = _pair_canvas(name, sharey=True)
-        for axis, setting, text in zip(axes, ("untrained", "test"), ("before", "after"), strict=True):
-            frame = histograms(records, setting)
-            _bars(axis, frame, share=True)
-            if len(frame):
-                found = histogram_statistics(frame)
-                for kind, colour in PAIRS.items():
-                    axis.axvline(found[f"mean_{kind}"], color=colour, linestyle="--", linewidth=1)
-                text += f", JSD {found['jsd']:.3f}"
-            axis.set_title(text, fontsize=9)
-        axes[0].set_ylabel("share of the pairs")
-        drawings.append(figure)
-    return drawings
+    figure, axes = _pair_canvas(title, sharey=True)
+    for axis, setting, text in zip(axes, ("untrained", "test"), ("before", "after"), strict=True):
+        frame = histograms(records, setting)
+        _bars(axis, frame, share=True)
+        if len(frame):
+            found = histogram_statistics(frame)
+            for kind, colour in PAIRS.items():
+                axis.axvline(found[f"mean_{kind}"], color=colour, linestyle="--", linewidth=1)
+            text += f", JSD {found['jsd']:.3f}"
+        axis.set_title(text, fontsize=9)
+    axes[0].set_ylabel("share of the pairs")
+    return figure
 
 
 def _pair_canvas(title: str, **settings) -> tuple[Figure, np.ndarray]:
@@ -117,44 +112,38 @@ def _pair_canvas(title: str, **settings) -> tuple[Figure, np.ndarray]:
     for axis in axes[0]:
         axis.set_xlabel("inner product")
     figure.suptitle(title, fontsize=9)
-    handles = [Line2D([], [], color=colour, linewidth=5, alpha=0.6) for colour in PAIRS.values()]
-    figure.legend(handles, list(MEANS.values()), loc="outside lower center", ncols=2)
+    colours = zip(MEANS.values(), PAIRS.values(), strict=True)
+    charts.legend(figure, {text: {"color": colour, "linewidth": 5, "alpha": 0.6} for text, colour in colours}, ncols=2)
     return figure, axes[0]
 
 
 def _bars(axis: Axes, frame: pd.DataFrame, share: bool) -> None:
     """Both histograms of `page.histograms`; share: with areas made equal."""
-    for kind, colour in reversed(PAIRS.items() if len(frame) else []):
+    if frame.empty:
+        return _absent(axis)
+    edges = [*frame["low"], frame["high"].iloc[-1]]
+    for kind, colour in reversed(PAIRS.items()):
         heights = frame[kind] / frame[kind].sum() if share else frame[kind]
-        edges = [*frame["low"], frame["high"].iloc[-1]]
         axis.stairs(heights, edges, color=colour, fill=True, alpha=0.45)
         axis.stairs(heights, edges, color=colour, linewidth=1)
-    if frame.empty:
-        _absent(axis)
 
 
 def _absent(axis: Axes) -> None:
     axis.text(0.5, 0.5, "not recorded", transform=axis.transAxes, ha="center", va="center")
 
 
-LOOKS = {"training": (ORANGE, "-", "o"), "validation": (BLUE, "--", "s")}
-
-
-def draw_curves(by_study: Mapping[str, StudyRecords], names: Mapping[str, str]) -> list[Figure]:
+@charts.a_study
+def draw_curves(title: str, records: StudyRecords, names: Mapping[str, str]) -> Figure:
     """oi-f2 and f4: metrics over the epochs on training and validation images; a figure a study, a panel a metric.
 
     names: metric -> its title. Bands: lowest to highest seed.
     """
-    return [_draw_curves(study, means(curves(records, list(names))), names) for study, records in by_study.items()]
-
-
-def _draw_curves(title: str, frame: pd.DataFrame, names: Mapping[str, str]) -> Figure:
+    frame = means(curves(records, list(names)))
     figure, axes = style.canvas(2.6, 1, len(names))
     for axis, (metric, text) in zip(axes[0], names.items(), strict=True):
-        for images, (colour, dashes, marker) in LOOKS.items():
+        for images, look in LOOKS.items():
             part = frame[(frame["images"] == images) & (frame["metric"] == metric)]
-            look = {"color": colour, "linestyle": dashes, "marker": marker, "markersize": 3}
-            common.band(axis, part["epoch"], part["mean"], part["low"], part["high"], **look)
+            common.band(axis, part["epoch"], part["mean"], part["low"], part["high"], **look, markersize=3)
         if not frame["metric"].eq(metric).any():
             _absent(axis)
         _in_percent(axis, axis.yaxis, metric, text)
@@ -162,9 +151,6 @@ def _draw_curves(title: str, frame: pd.DataFrame, names: Mapping[str, str]) -> F
         axis.tick_params(labelsize=8)
         axis.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     figure.suptitle(title, fontsize=9)
-    handles = [
-        Line2D([], [], color=colour, linestyle=dashes, marker=marker, markersize=4, label=f"{images} images")
-        for images, (colour, dashes, marker) in LOOKS.items()
-    ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    looks = {f"{images} images": {**look, "markersize": 4} for images, look in LOOKS.items()}
+    charts.legend(figure, looks, ncols=2)
     return figure

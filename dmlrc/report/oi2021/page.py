@@ -164,12 +164,10 @@ def histogram_statistics(frame: pd.DataFrame) -> dict[str, float]:
 def jsd_by_bins(records: StudyRecords, setting: str = "test") -> pd.Series:
     """JSD of the recorded histograms, merged into fewer bins, indexed by their number. Merging can only lower it."""
     frame = histograms(records, setting)
+    both = frame[["positive", "negative"]].to_numpy(float).T
     fitting = [bins for bins in KEPT_BINS if len(frame) and len(frame) % bins == 0]
-    merged = {
-        bins: [frame[kind].to_numpy(float).reshape(bins, -1).sum(axis=1) for kind in ("positive", "negative")]
-        for bins in fitting
-    }
-    return pd.Series({bins: jensen_shannon_divergence(*both) for bins, both in merged.items()}, dtype=float)
+    merged = {bins: both.reshape(2, bins, -1).sum(axis=2) for bins in fitting}
+    return pd.Series({bins: jensen_shannon_divergence(*each) for bins, each in merged.items()}, dtype=float)
 
 
 def bins(records: StudyRecords) -> pd.DataFrame:
@@ -189,16 +187,10 @@ def curves(records: StudyRecords, metrics: Sequence[str]) -> pd.DataFrame:
     names = {prefix + metric: (images, metric) for prefix, images in PARTS.items() for metric in metrics}
     frame = records.curves
     frame = frame[(frame["kind"] == "rerun") & frame["metric"].isin(names) & np.isfinite(frame["value"])]
-    pairs = frame["metric"].map(names)
-    return pd.DataFrame(
-        {
-            "images": pairs.str[0],
-            "metric": pairs.str[1],
-            "rerun": frame["number"],
-            "epoch": frame["step"].astype(float) / _steps_an_epoch(records),
-            "value": frame["value"],
-        }
-    ).reset_index(drop=True)
+    images, metric = (frame["metric"].map(names).str[part] for part in (0, 1))
+    found = {"images": images, "metric": metric, "rerun": frame["number"]}
+    found["epoch"] = frame["step"].astype(float) / _steps_an_epoch(records)
+    return pd.DataFrame({**found, "value": frame["value"]}).reset_index(drop=True)
 
 
 def _steps_an_epoch(records: StudyRecords) -> float:
@@ -242,7 +234,7 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     found = common.numbers(edition, judged, of_study)
     for each in edition:
         together = judged[each.name]["oi-jsd-like-map"].estimate
-        best = tables.deciding(tables.accuracy(each)).set_index("method")["mean"].drop(PRETRAINED, errors="ignore")
+        best = tables.by_method(tables.accuracy(each))["mean"].drop(PRETRAINED, errors="ignore")
         found[f"{each.meta['dataset']}.r"] = together.value if together else np.nan
         found[f"{each.meta['dataset']}.losses"] = 100 * float(best.max() - best.min())
     return found

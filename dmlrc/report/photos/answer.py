@@ -36,18 +36,18 @@ def sentences(records: StudyRecords) -> list[str]:
     """Which loss, how sure that is, and what training gains over the trunk as it is."""
     found, precision = _of(records, "map_at_r"), _of(records, "precision_at_1")
     first = best(records)
+    scores = [labels.score(*each.loc[first, ["mean", "ci95"]]) for each in (precision, found)]
     trained = found.drop(PRETRAINED, errors="ignore")
     fallen = {labels.method_label(name): state for name, state in tables.fallen(records).items()}
     said = [
         f"{labels.method_label(first)} does best of {len(trained) + len(fallen)} losses on the validation classes. "
         f"With it, the models of {records.meta['protocol']['folds']} folds joined, on the test classes, which chose "
-        "nothing, the nearest other photo is of the same class for "
-        f"{_percent(precision.loc[first])} % of the photos (P@1); MAP@R, which also counts how many of the others come "
-        f"next, is {_percent(found.loc[first])} %.",
+        f"nothing, the nearest other photo is of the same class for {scores[0]} % of the photos (P@1); MAP@R, which "
+        f"also counts how many of the others come next, is {scores[1]} %.",
         _how_sure(records, trained, first),
     ]
     if fallen:
-        said.append(f"Without a result: {_listed([f'{name} ({state})' for name, state in fallen.items()])}.")
+        said.append(f"Without a result: {labels.listed([f'{name} ({state})' for name, state in fallen.items()])}.")
     if PRETRAINED in found.index:
         said.append(_over_the_trunk(records, first))
     return said
@@ -60,9 +60,9 @@ def _how_sure(records: StudyRecords, trained: pd.DataFrame, first: str) -> str:
     if unknown[first]:
         sure = f"With one run {'each' if unknown.all() else 'of it'} nothing can be told apart."
     elif not marks[first]:
-        sure = f"Not sure: on the test classes {_listed(highest)} scored higher, which validation could not know."
+        sure = f"Not sure: on the test classes {labels.listed(highest)} scored higher, which validation could not know."
     elif highest:
-        sure = f"Not sure: {_listed(highest)} cannot be told from it, so take what is simplest to train."
+        sure = f"Not sure: {labels.listed(highest)} cannot be told from it, so take what is simplest to train."
     else:
         sure = "No other loss may be the best instead."
     if records.searches < 2:
@@ -93,13 +93,4 @@ def _over_the_trunk(records: StudyRecords, first: str) -> str:
 
 def _of(records: StudyRecords, metric: str, setting: str = "concatenated") -> pd.DataFrame:
     """The rows of `tables.accuracy` of the joined embeddings, or of another setting, by method."""
-    frame = tables.accuracy(records)
-    return frame[(frame["setting"] == setting) & (frame["metric"] == metric)].set_index("method")
-
-
-def _percent(row: pd.Series) -> str:
-    return labels.score(row["mean"], row["ci95"])
-
-
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return tables.by_method(tables.accuracy(records), metric, setting)

@@ -48,7 +48,8 @@ def examples(found: Found, seed: int = 0) -> np.ndarray:
 def wrong(found: Found) -> np.ndarray:
     """The queries whose nearest photo is of another class, the most similar first, one for each pair of classes."""
     first = found.nearest[:, 0]
-    wrong = np.flatnonzero((found.labels[first] != found.labels) & _can_be_found(found.labels))
+    another = np.bincount(found.labels)[found.labels] > 1  # of its class
+    wrong = np.flatnonzero((found.labels[first] != found.labels) & another)
     wrong = wrong[np.argsort(-found.similarities[wrong, 0], kind="stable")]
     pairs = {tuple(sorted((found.labels[query], found.labels[first[query]]))): query for query in wrong[::-1]}
     return np.array(list(pairs.values())[::-1][:QUERIES], dtype=int)
@@ -57,12 +58,6 @@ def wrong(found: Found) -> np.ndarray:
 def confused(found: Found) -> list[tuple[int, int, int]]:
     """Which class is taken for which other, and for how many photos: the most frequent first."""
     first = found.labels[found.nearest[:, 0]]
-    counts = Counter(
-        zip(found.labels[first != found.labels].tolist(), first[first != found.labels].tolist(), strict=True)
-    )
+    pairs = np.stack([found.labels, first], axis=1)[first != found.labels]
+    counts = Counter(map(tuple, pairs.tolist()))
     return [(own, other, count) for (own, other), count in counts.most_common(5)]
-
-
-def _can_be_found(labels: np.ndarray) -> np.ndarray:
-    """Whether each photo has another one of its class, (N,) bool."""
-    return np.bincount(labels)[labels] > 1

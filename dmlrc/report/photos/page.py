@@ -54,7 +54,9 @@ def page(records: StudyRecords, images: ImageSet, found: Found) -> str:
         "<p>These commands keep the models of this loss, and embed the photos of any folder with one of them:</p>",
         f"<pre>{escape(_commands(records, best))}</pre>",
         "<h2>How it was made</h2>",
-        _list(about.row(records).items()),
+        "<dl>",
+        *(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in about.row(records).items()),
+        "</dl>",
         "<p>The classes were divided once: half of them for training and choosing, the others for this page. It ranks "
         "the losses for these photos and this trunk, which stays as it is: only a linear layer was trained.</p>",
     ]
@@ -87,18 +89,16 @@ def _wrong(found: Found, images: ImageSet) -> list[str]:
 
 def _strip(found: Found, images: ImageSet, query: int) -> str:
     """A query and its neighbours in a row."""
-    figures = [_figure(images, found.images[query], "query", images.class_names[found.labels[query]])]
+    shown = [(query, "query", images.class_names[found.labels[query]])]
     for place, cosine in zip(found.nearest[query], found.similarities[query], strict=True):
         kind = "same" if found.labels[place] == found.labels[query] else "other"
-        told = f"{images.class_names[found.labels[place]]}, {cosine:.2f}"
-        figures.append(_figure(images, found.images[place], kind, told))
+        shown.append((place, kind, f"{images.class_names[found.labels[place]]}, {cosine:.2f}"))
+    figures = [
+        f'<figure class="{kind}"><img alt="{escape(text)}" src="{_picture(images.images[found.images[place]])}">'
+        f"<figcaption>{escape(text)}</figcaption></figure>"
+        for place, kind, text in shown
+    ]
     return f'<div class="strip">{"".join(figures)}</div>'
-
-
-def _figure(images: ImageSet, image: int, kind: str, told: str) -> str:
-    told = escape(told)
-    picture = f'<img alt="{told}" src="{_picture(images.images[image])}">'
-    return f'<figure class="{kind}">{picture}<figcaption>{told}</figcaption></figure>'
 
 
 def _picture(pixels: np.ndarray) -> str:
@@ -130,7 +130,3 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
         "".join(f"<td>{escape(cell)}</td>" for cell in (row[0], labels.method_label(row[1]), *row[2:])) for row in body
     ]
     return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
-
-
-def _list(told: Iterable[tuple[str, str]]) -> str:
-    return f"<dl>{''.join(f'<dt>{escape(name)}</dt><dd>{escape(text)}</dd>' for name, text in told)}</dl>"

@@ -1,5 +1,6 @@
 """The figures of Roth et al. 2020 (1 to 5 and 7), drawn from the numbers of `page`."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -11,37 +12,17 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import common, labels, style, svg, titles
+from dmlrc.report import charts, common, labels, style, svg, titles
 from dmlrc.report.common import R1, ByStudy
-from dmlrc.report.roth2020.page import (
-    FACTORS,
-    REGULARISED,
-    SAMPLERS,
-    SCALED,
-    correlation,
-    correlations,
-    counted,
-    effects,
-    influence,
-    interval,
-    loss_spread,
-    normalised,
-    roth_label,
-    spectra,
-    structure,
-    value_label,
-)
+from dmlrc.report.roth2020 import page
+from dmlrc.report.roth2020.page import FACTORS, REGULARISED, SAMPLERS, roth_label, value_label
 from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, RED
 
-MARKERS = {
-    "margin_12": "o",
-    "triplet_random": "o",
-    "proxy_nca": "o",
-    "multi_similarity": "^",
-    "histogram": "v",
-    "softmax": "s",
-}
+MARKERS = dict.fromkeys(("margin_12", "triplet_random", "proxy_nca"), "o")
+MARKERS |= {"multi_similarity": "^", "histogram": "v", "softmax": "s"}
 """The losses of the sweeps; those of one family are of one colour."""
+CENTRE = {"loc": "center", "frameon": False}
+SYMBOLS = {"pi_intra": "$\\pi_{intra}$", "pi_inter": "$\\pi_{inter}$", "pi_ratio": "$\\pi_{ratio}$", "rho": "$\\rho$"}
 
 
 def draw_regularisation(panels: Mapping[str, pd.DataFrame]) -> Figure:
@@ -59,8 +40,7 @@ def draw_regularisation(panels: Mapping[str, pd.DataFrame]) -> Figure:
         axis.set(yticks=places, yticklabels=map(roth_label, REGULARISED.values()), ylim=(len(places) - 0.5, -0.5))
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
-    handles = [Line2D([], [], label="without", **without), Line2D([], [], label="with ρ-regularisation", **regularised)]
-    figure.legend(handles=handles, loc="outside upper center", ncols=2)
+    charts.legend(figure, {"without": without, "with ρ-regularisation": regularised}, "upper", 2)
     figure.supxlabel("R@1, %", fontsize=10)
     return figure
 
@@ -77,33 +57,29 @@ def _draw_influence(title: str, sweeps: Mapping[str, StudyRecords | None]) -> Fi
         if records is None:
             _blank(axis, "not run")
         else:
-            _lines(axis, influence(records), factor)
+            _lines(axis, page.influence(records), factor)
         axis.set_xlabel(FACTORS[factor][1], fontsize=9)
     for axis in axes.flat[len(sweeps) :]:
         axis.axis("off")
-        axis.legend(handles=_loss_handles(filter(None, sweeps.values())), loc="center", frameon=False)
+        looks = _looks(filter(None, sweeps.values()))
+        axis.legend(handles=[Line2D([], [], label=text, **look) for text, look in looks.items()], **CENTRE)
     figure.suptitle(title, fontsize=9)
     figure.supylabel("share of the loss's best value, mean over the metrics, %", fontsize=10)
     return figure
 
 
 def _lines(axis: Axes, shares: pd.DataFrame, factor: str) -> None:
-    order = sorted(shares.index, key=lambda value: (_number(value, factor), value))
+    def number(value: str) -> float:  # values without one come last
+        digits = value.removeprefix(FACTORS[factor][0]).removesuffix("px")
+        return float(digits) if re.fullmatch(r"[\d.e-]*\d", digits) else np.inf
+
+    order = sorted(shares.index, key=lambda value: (number(value), value))
     for row in (name for name in MARKERS if name in shares):
         look, values = style.method_style(row), 100 * shares[row].reindex(order)
         thin = {"markersize": 4, "linewidth": 1.2, "linestyle": look.dashes}
-        (line,) = axis.plot(range(len(order)), values, color=look.colour, marker=MARKERS[row], **thin)
-        svg.tips(line, roth_label(row))
+        charts.mark(axis, range(len(order)), values, roth_label(row), color=look.colour, marker=MARKERS[row], **thin)
     axis.set_xticks(range(len(order)), [_tick(value, factor) for value in order], fontsize=8)
     axis.set_xlim(-0.3, len(order) - 0.7)
-
-
-def _number(value: str, factor: str) -> float:
-    """By which the values of a sweep are sorted; those without one come last."""
-    try:
-        return float(value.removeprefix(FACTORS[factor][0]).removesuffix("px"))
-    except ValueError:
-        return np.inf
 
 
 def _tick(value: str, factor: str) -> str:
@@ -114,13 +90,13 @@ def _tick(value: str, factor: str) -> str:
     return "\n".join([*labels.TRUNK_LABELS.get(trunk, trunk).replace("-", "- ").split(), kind]).strip()
 
 
-def _loss_handles(sweeps: Iterable[StudyRecords]) -> list[Line2D]:
-    shown = {row for records in sweeps for row in influence(records)}
-    return [
-        Line2D([], [], color=style.method_style(name).colour, marker=marker, markersize=5, label=roth_label(name))
-        for name, marker in MARKERS.items()
-        if name in shown
-    ]
+def _looks(sweeps: Iterable[StudyRecords]) -> dict[str, dict[str, object]]:
+    """How the losses of these sweeps are drawn, by their labels."""
+    rows = {row for records in sweeps for row in page.influence(records)}
+    looks = {name: style.method_style(name).colour for name in MARKERS if name in rows}
+    return {
+        roth_label(name): {"color": colour, "marker": MARKERS[name], "markersize": 5} for name, colour in looks.items()
+    }
 
 
 def _blank(axis: Axes, text: str) -> None:
@@ -131,18 +107,15 @@ def _blank(axis: Axes, text: str) -> None:
 def draw_effects(sweeps: Mapping[str, ByStudy]) -> list[Figure]:
     """How far the best value of each factor is above the worst, a dot a loss; diamonds: the best loss at one value."""
     drawings, factors = [], list(FACTORS)
-    for name, part in effects(sweeps).groupby("study", sort=False):
+    for name, part in page.effects(sweeps).groupby("study", sort=False):
         own = {factor: by_study[name] for factor, by_study in sweeps.items() if by_study.get(name)}
-        figure, axes = style.canvas(3.0)
-        axis = axes[0, 0]
+        figure, axis = charts.panel(3.0, xlabel="best above worst, share of the best score, %")
         _dots(axis, part, own)
         axis.set_yticks(range(len(factors)), [FACTORS[factor][1].replace(", ", ",\n") for factor in factors])
         axis.set(ylim=(len(factors) - 0.5, -0.6), xlim=(0, None))
         axis.set_title(name, fontsize=9, loc="left")
-        axis.set_xlabel("best above worst, share of the best score, %")
-        between = Line2D([], [], color=RED, marker="D", linestyle="none", markersize=5, label="between the losses")
-        handles = [*_loss_handles(own.values()), between]
-        figure.legend(handles=handles, loc="outside upper center", ncols=3, fontsize=8)
+        between = {"color": RED, "marker": "D", "linestyle": "none", "markersize": 5}
+        charts.legend(figure, _looks(own.values()) | {"between the losses": between}, "upper", fontsize=8)
         drawings.append(figure)
     return style.share(drawings, "x")
 
@@ -152,91 +125,78 @@ def _dots(axis: Axes, frame: pd.DataFrame, sweeps: Mapping[str, StudyRecords]) -
     factors = list(FACTORS)
     for row in frame.itertuples():
         at, colour = (100 * row.effect, factors.index(row.factor) + 0.12), style.method_style(row.row).colour
-        (dot,) = axis.plot(*at, MARKERS.get(row.row, "o"), color=colour, markersize=4.5)
-        svg.tips(dot, f"{roth_label(row.row)}: {100 * row.effect:.1f} %, best at {value_label(row.best, row.factor)}")
+        tip = f"{roth_label(row.row)}: {100 * row.effect:.1f} %, best at {value_label(row.best, row.factor)}"
+        charts.mark(axis, *at, tip, MARKERS.get(row.row, "o"), color=colour, markersize=4.5)
     for factor, records in sweeps.items():
-        for value, spread in loss_spread(records).items():
-            (mark,) = axis.plot(100 * spread, factors.index(factor) - 0.22, "D", color=RED, markersize=4.5)
-            svg.tips(mark, f"the losses at {value_label(value, factor)}: {100 * spread:.1f} %")
+        for value, spread in page.loss_spread(records).items():
+            tip, place = (
+                f"the losses at {value_label(value, factor)}: {100 * spread:.1f} %",
+                factors.index(factor) - 0.22,
+            )
+            charts.mark(axis, 100 * spread, place, tip, "D", color=RED, markersize=4.5)
 
 
 def draw_samplers(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
     """roth-f3: the shares of all pairs of loss and metric for each batch sampler, a figure a study; bars: quartiles."""
     drawings, names = [], list(SAMPLERS)
     for name, records in by_study.items():
-        figure, axes = style.canvas(2.8)
-        frame = normalised(records)
+        figure, axis = charts.panel(2.8, name)
+        frame = page.normalised(records)
         frame = frame[frame["value"].isin(names)]
         shares, rows = 100 * frame["score"], frame["value"]
         look = {"color": GREY, "fill": False, "fliersize": 0, "linewidth": 1}
-        axis = sns.boxplot(x=shares, y=rows, order=names, ax=axes[0, 0], **look)
+        sns.boxplot(x=shares, y=rows, order=names, ax=axis, **look)
         axis.scatter(shares, style.jitter(rows.map(names.index)), s=6, color=BLUE, alpha=0.6, zorder=3)
         axis.set_yticks(range(len(names)), SAMPLERS.values())
-        axis.set_title(name, fontsize=9)
         axis.set(xlabel="share of the best sampler, %", ylabel="")
         drawings.append(figure)
     return style.share(drawings, "x")
 
 
-def draw_correlations(runs_by_study: Mapping[str, Sequence[StudyRecords]]) -> list[Figure]:
+@charts.a_study
+def draw_correlations(title: str, experiments: Sequence[StudyRecords]) -> Figure:
     """roth-f4: Pearson's correlations between the metrics over all runs, a heatmap a study."""
-    drawings = []
-    for name, experiments in runs_by_study.items():
-        matrix, runs = correlations(experiments)
-        figure, axes = style.canvas(3.9)
-        texts = list(map(common.metric_label, matrix))
-        look = {"vmin": -1, "vmax": 1, "cmap": "RdBu_r", "cbar": False, "annot_kws": {"fontsize": 7}}
-        sns.heatmap(
-            matrix.to_numpy(), annot=True, fmt=".2f", xticklabels=texts, yticklabels=texts, ax=axes[0, 0], **look
-        )
-        axes[0, 0].tick_params(axis="x", rotation=90, labelsize=8)
-        axes[0, 0].tick_params(axis="y", rotation=0, labelsize=8)
-        axes[0, 0].set_title(f"{name}: {runs:,} runs", fontsize=9)
-        drawings.append(figure)
-    return drawings
+    matrix, runs = page.correlations(experiments)
+    figure, axis = charts.panel(3.9, f"{title}: {runs:,} runs")
+    texts = list(map(common.metric_label, matrix))
+    look = {"vmin": -1, "vmax": 1, "cmap": "RdBu_r", "cbar": False, "annot_kws": {"fontsize": 7}}
+    sns.heatmap(matrix.to_numpy(), annot=True, fmt=".2f", xticklabels=texts, yticklabels=texts, ax=axis, **look)
+    axis.tick_params(axis="x", rotation=90, labelsize=8)
+    axis.tick_params(axis="y", rotation=0, labelsize=8)
+    return figure
 
 
-SYMBOLS = {"pi_intra": "$\\pi_{intra}$", "pi_inter": "$\\pi_{inter}$", "pi_ratio": "$\\pi_{ratio}$", "rho": "$\\rho$"}
-
-
-def draw_structure(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
+@charts.a_study
+def draw_structure(title: str, records: StudyRecords) -> Figure:
     """roth-f5: R@1 against the four properties of the training embeddings, a figure a study, a point a method."""
-    return [_draw_structure(name, structure(records)) for name, records in by_study.items()]
-
-
-def _draw_structure(title: str, frame: pd.DataFrame) -> Figure:
-    figure, axes = style.canvas(4.5, 2, 2)
+    frame, (figure, axes) = page.structure(records), style.canvas(4.5, 2, 2)
     for axis, (prop, text) in zip(axes.flat, SYMBOLS.items(), strict=True):
-        inside, regularised = counted(frame, prop), frame[frame["group"] == "regularised"]
+        inside, regularised = page.counted(frame, prop), frame[frame["group"] == "regularised"]
         aside = frame.drop(index=[*inside.index, *regularised.index])
         for part, colour, marker in ((inside, BLUE, "o"), (regularised, GREEN, "s"), (aside, GREY, "x")):
             scores = 100 * part[R1]
             dots = axis.scatter(part[prop], scores, s=16, color=colour, marker=marker)
             svg.tips(dots, [f"{roth_label(name)}: R@1 {score:.1f} %" for name, score in scores.items()])
-        if prop in SCALED and len(unit := frame[frame["unit"]][prop].dropna()):
+        if prop in page.SCALED and len(unit := frame[frame["unit"]][prop].dropna()):
             pad = 0.1 * (unit.max() - unit.min()) or 0.1
             axis.set_xlim(unit.min() - pad, unit.max() + pad)  # else those of another scale press all others together
-        test = correlation(frame, prop)
-        axis.set_title("too few" if np.isnan(test.low) else f"r = {interval(test)}, n = {test.n}", fontsize=8)
+        test = page.correlation(frame, prop)
+        axis.set_title("too few" if np.isnan(test.low) else f"r = {page.interval(test)}, n = {test.n}", fontsize=8)
         axis.set_xlabel(text)
     for axis in axes[:, 0]:
         axis.set_ylabel("R@1, %")
     figure.suptitle(title, fontsize=9)
-    looks = [(BLUE, "o", "counted"), (GREEN, "s", "with ρ-regularisation"), (GREY, "x", "not normalised")]
-    handles = [
-        Line2D([], [], color=colour, marker=marker, markersize=4, linestyle="", label=text)
-        for colour, marker, text in (looks[:2] if frame["unit"].all() else looks)
-    ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8)
+    looks = {"counted": (BLUE, "o"), "with ρ-regularisation": (GREEN, "s")}
+    looks |= {} if frame["unit"].all() else {"not normalised": (GREY, "x")}
+    dots = {text: {"color": colour, "marker": marker} for text, (colour, marker) in looks.items()}
+    charts.legend(figure, {text: {**dot, "markersize": 4, "linestyle": ""} for text, dot in dots.items()}, fontsize=8)
     return figure
 
 
-def draw_spectra(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
+@charts.a_study
+def draw_spectra(title: str, records: StudyRecords) -> Figure:
     """roth-f7: singular values of the training embeddings, a figure a study, a panel a pair; bands: all seeds."""
-    return [_draw_spectra(name, spectra(records)) for name, records in by_study.items()]
-
-
-def _draw_spectra(title: str, frame: pd.DataFrame) -> Figure:
+    frame = page.spectra(records)
     figure, axes = style.canvas(5.4, -(-len(REGULARISED) // 2), 2, sharex=True)
     for axis, (regularised, plain) in zip(axes.flat, REGULARISED.items(), strict=False):
         for method, colour, dashes, text in ((plain, BLUE, "-", "without"), (regularised, RED, "--", "with")):
@@ -252,7 +212,7 @@ def _draw_spectra(title: str, frame: pd.DataFrame) -> Figure:
     handles, texts = axes[0, 0].get_legend_handles_labels()
     for axis in axes.flat[len(REGULARISED) :]:
         axis.axis("off")
-        axis.legend(handles, texts, loc="center", frameon=False)
+        axis.legend(handles, texts, **CENTRE)
     figure.suptitle(title, fontsize=9)
     figure.supxlabel("place of the singular value", fontsize=10)
     figure.supylabel("share of the sum", fontsize=10)

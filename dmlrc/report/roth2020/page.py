@@ -15,7 +15,7 @@ from scipy import stats
 from dmlrc.building import normalized
 from dmlrc.papers import roth2020
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import claims, common, editions, labels, published, starts, statistics, titles
+from dmlrc.report import claims, common, editions, labels, prose, published, starts, statistics, titles
 from dmlrc.report.common import R1, ByStudy
 from dmlrc.report.roth2020 import toy
 from dmlrc.report.statistics import Estimate, of_groups
@@ -46,14 +46,13 @@ FACTORS = {
     "dims": ("dim", "embedding size"),
 }
 """What Fig. 2 varies: the end of the experiment's id -> what stands before the number in a value, what it is."""
-SAMPLERS = {name: name.upper() for name in roth2020.SAMPLERS} | {
-    "spc2": "SPC-2",
-    "spc4": "SPC-4",
-    "spc8": "SPC-8",
-    "spcr": "SPC-R",
-}
+SAMPLERS = {name: name.upper().replace("SPC", "SPC-") for name in roth2020.SAMPLERS}
 MINED = ("triplet_random", "triplet_semihard", "triplet_softhard")
 """Triplet loss with the other minings than by distance."""
+KINDS = {"projection": "random linear layer", "imagenet": "its features", "random": "random weights, its features"}
+"""Of trunks before any training of ours: the level of the experiment -> as printed; the first is the paper's."""
+CARRIES = 0.1
+"""A method without which a correlation moves by this much is named beside it."""
 
 
 def roth_label(method: str) -> str:
@@ -117,10 +116,6 @@ def agreement(by_study: ByStudy) -> pd.DataFrame:
 
 
 # Table 1
-
-
-KINDS = {"projection": "random linear layer", "imagenet": "its features", "random": "random weights, its features"}
-"""Of trunks before any training of ours: the level of the experiment -> as printed; the first is the paper's."""
 
 
 def trunks(records: StudyRecords) -> pd.DataFrame:
@@ -218,14 +213,13 @@ def effects(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
 
     sweeps: factor -> main study -> records. effect: the best value's mean share minus the worst's.
     """
-    frames = [pd.DataFrame(columns=["study", "factor", "row", "effect", "best"])]
+    rows = []
     for factor, by_study in sweeps.items():
         for name, records in common.present(by_study).items():
             shares = influence(records).dropna(axis=1, thresh=2)
-            effect = shares.max() - shares.min()
-            found = {"study": name, "factor": factor, "row": shares.columns, "effect": effect, "best": shares.idxmax()}
-            frames.append(pd.DataFrame(found))
-    return pd.concat(frames[1:] or frames, ignore_index=True)
+            worth = zip(shares, shares.max() - shares.min(), shares.idxmax(), strict=True)
+            rows += [(name, factor, *each) for each in worth]
+    return pd.DataFrame(rows, columns=["study", "factor", "row", "effect", "best"])
 
 
 def loss_spread(records: StudyRecords) -> pd.Series:
@@ -316,10 +310,6 @@ def correlation(frame: pd.DataFrame, name: str, ranks: bool = False) -> Estimate
     return statistics.correlation(rows[name], rows[R1], ranks=ranks, units="methods")
 
 
-CARRIES = 0.1
-"""A method without which a correlation moves by this much is named beside it."""
-
-
 def carried(frame: pd.DataFrame, name: str) -> tuple[str, Estimate]:
     """The method without which `correlation` moves most, and what it is then; ("", the whole one) if little."""
     whole = correlation(frame, name)
@@ -334,9 +324,8 @@ def spectra(records: StudyRecords) -> pd.DataFrame:
 
     Without the largest value, divided by their sum (section 5); mean, lowest and highest over the seeds.
     """
-    arrays = records.arrays
-    arrays = arrays[(arrays["name"] == "spectrum") & (arrays["setting"] == "train")]
-    frames = []
+    arrays = records.arrays.query("name == 'spectrum' and setting == 'train'")
+    frames = [pd.DataFrame(columns=["method", "place", "mean", "low", "high"], dtype=float)]
     for method, values in arrays.groupby("method")["values"]:
         kept = np.stack([np.asarray(each, dtype=float)[1:] for each in values])  # (seeds, D - 1)
         sums = kept.sum(axis=1, keepdims=True)
@@ -345,8 +334,7 @@ def spectra(records: StudyRecords) -> pd.DataFrame:
             places = np.arange(2, kept.shape[1] + 2)
             row = {"method": method, "place": places, "mean": kept.mean(0), "low": kept.min(0), "high": kept.max(0)}
             frames.append(pd.DataFrame(row))
-    empty = pd.DataFrame(columns=["method", "place", "mean", "low", "high"], dtype=float)
-    return pd.concat(frames, ignore_index=True) if frames else empty
+    return pd.concat(frames[1:] or frames, ignore_index=True)
 
 
 def structure_data(by_study: ByStudy) -> pd.DataFrame | None:
@@ -366,11 +354,9 @@ def correlation_cells(by_study: ByStudy) -> pd.DataFrame:
     cells = {}
     for name, records in common.present(by_study).items():
         shape = structure(records)
-        found = {key: (correlation(shape, key), correlation(shape, key, ranks=True)) for key in says}
-        cells[name] = {
-            key: f"{interval(whole)}, n = {whole.n}; by ranks {interval(ranked)}"
-            for key, (whole, ranked) in found.items()
-        }
+        whole, ranked = ({key: correlation(shape, key, ranks) for key in says} for ranks in (False, True))
+        texts = {key: f"{interval(each)}, n = {each.n}" for key, each in whole.items()}
+        cells[name] = {key: f"{text}; by ranks {interval(ranked[key])}" for key, text in texts.items()}
     return pd.DataFrame(cells | {"the paper": says}).rename(index=STRUCTURE).rename_axis("R@1 with")
 
 
@@ -385,15 +371,19 @@ def interval(found: Estimate) -> str:
 def numbers(edition: Sequence[StudyRecords], toys: pd.DataFrame | None = None) -> dict[str, float | str]:
     """What the text of the page rests on: `common.numbers`, and those of the paper and of the toy (default: recorded).
 
-    "more" or "less", than the losses move a score, stands under a factor's name.
+    "more" or "less", than the losses move a score, stands under a factor's name. toy: shares of the second singular
+    value in percent, and what switching does to the P@1 of the test lines.
     """
     judged = claims.judged(edition, "roth")
+    toys = toy.recorded(10) if toys is None else toys
+    changes = [toy.change(toys, name, "test_p1") for name in ("regularised", "regularised_cub200")]
     found = {
         **common.numbers(edition, judged, of_study, ("agreement", "nmi_rank", "least_metrics")),
         "withdrawn": ", ".join(judged[claims.WITHOUT_RECORDS]),
         **_of_paper(),
-        **_of_toy(toy.recorded(10) if toys is None else toys),
+        **prose.span("toy", [end for each in changes for end in (each.low, each.high)]),
     }
+    found |= {f"toy.{name}": 100 * value for name, value in toys.groupby("variant")["spectrum"].mean().items()}
     for each in edition:
         found[f"{each.meta['dataset']}.low"] = sum(one.from_low_rows for one in judged[each.name].values())
     return found
@@ -401,21 +391,10 @@ def numbers(edition: Sequence[StudyRecords], toys: pd.DataFrame | None = None) -
 
 def _of_paper() -> dict[str, float | str]:
     """The numbers of the paper's own tables; "best": the methods with the highest R@1 on a data set."""
-    pairs = pd.concat(regularisation_panels({}))
-    tables = map(printed_table2, published.DATASETS)
-    plain = [frame[frame["metric"].eq(R1) & frame["method"].isin(PLAIN)].set_index("method") for frame in tables]
-    return {
-        "paper.pairs": len(pairs),
-        "paper.raised": int((pairs["gain"] > pairs["ci95"]).sum()),
-        "paper.best": ", ".join(sorted({frame["mean"].idxmax() for frame in plain})),
-    }
-
-
-def _of_toy(toys: pd.DataFrame) -> dict[str, float]:
-    """Shares of the second singular value in percent, and what switching does to the P@1 of the test lines."""
-    shares = {f"toy.{name}": 100 * value for name, value in toys.groupby("variant")["spectrum"].mean().items()}
-    changes = [toy.change(toys, name, "test_p1") for name in ("regularised", "regularised_cub200")]
-    return shares | {"toy.low": min(each.low for each in changes), "toy.high": max(each.high for each in changes)}
+    pairs, plain = pd.concat(regularisation_panels({})), published.roth_results().query("method in @PLAIN")
+    best = plain[plain["metric"] == R1].set_index("method").groupby("dataset")["mean"].idxmax()
+    raised = int((pairs["gain"] > pairs["ci95"]).sum())
+    return {"paper.pairs": len(pairs), "paper.raised": raised, "paper.best": ", ".join(sorted(set(best)))}
 
 
 def of_study(main: str) -> dict[str, float | str]:
@@ -445,11 +424,11 @@ def against_losses(sweeps: Mapping[str, StudyRecords]) -> dict[str, str]:
 
     By Welch's interval of the difference, effects over the losses less `loss_spread` over the values.
     """
-    found = {}
-    for factor, records in sweeps.items():
-        gap = statistics.welch(effects({factor: {"": records}})["effect"], loss_spread(records))
-        found[factor] = "more" if gap.low > 0 else "less" if gap.high < 0 else ""
-    return found
+    gaps = {
+        factor: statistics.welch(effects({factor: {"": records}})["effect"], loss_spread(records))
+        for factor, records in sweeps.items()
+    }
+    return {factor: "more" if gap.low > 0 else "less" if gap.high < 0 else "" for factor, gap in gaps.items()}
 
 
 def _of_table(records: StudyRecords) -> dict[str, float | str]:

@@ -12,6 +12,7 @@ plain partner, and the loss of the script, which only pushes.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -19,7 +20,7 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from torch import Tensor, nn
+from torch import nn
 
 from dmlrc import losses, metrics, paths
 from dmlrc.metrics.spectrum import spectrum
@@ -32,12 +33,15 @@ from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 POINTS, BATCH, STEPS, LR, NEG_MARGIN = 15, 24, 200, 0.03, 0.1
 # each line from (x, y) to (x, y): the authors' script's
 TRAIN_LINES = tuple(((low, low), (high, high)) for low, high in ((0.1, 0.3), (0.35, 0.55), (0.6, 0.8), (0.85, 1.05)))
-TEST_LINES = (
-    ((0.2, 0.2), (0.2, 0.4)),
-    ((0.2, 0.55), (0.2, 0.85)),
-    ((0.4, 0.2), (0.6, 0.2)),
-    ((0.7, 0.2), (0.9, 0.2)),
-)
+TEST_LINES = ((0.2, 0.2), (0.2, 0.4)), ((0.2, 0.55), (0.2, 0.85)), ((0.4, 0.2), (0.6, 0.2)), ((0.7, 0.2), (0.9, 0.2))
+DRAWN = ("plain", "regularised", "script")
+COLUMNS = {
+    "train_p1": ("P@1, training, %", ".0%"),
+    "test_p1": ("P@1, test, %", ".0%"),
+    "test_gap": ("distance of test classes", ".2f"),
+    "spectrum": ("second singular value, %", ".1%"),
+}
+COLOURS = (BLUE, ORANGE, GREEN, RED), (SKY, PURPLE, GREY, "black")  # of the training and of the test classes
 
 
 @dataclass(frozen=True)
@@ -50,31 +54,20 @@ class Variant:
     partner: str | None = None
 
 
+PUSH = {"neg_margin": NEG_MARGIN}
 VARIANTS = {
-    "pairs": Variant("Contrastive, all pairs", "contrastive", {"neg_margin": NEG_MARGIN}),
-    "plain": Variant("Contrastive (D)", "contrastive_distance", {"neg_margin": NEG_MARGIN}),
-    "regularised": Variant(
-        "R-Contrastive (D), p = 0.001",
-        "r_contrastive",
-        {"neg_margin": NEG_MARGIN, "switch_probability": 0.001},
-        "plain",
-    ),
-    "regularised_cub200": Variant(
-        "R-Contrastive (D), p = 0.4",
-        "r_contrastive",
-        {"neg_margin": NEG_MARGIN, "switch_probability": 0.4},
-        "plain",
-    ),
+    "pairs": Variant("Contrastive, all pairs", "contrastive", PUSH),
+    "plain": Variant("Contrastive (D)", "contrastive_distance", PUSH),
+    **{
+        name: Variant(f"R-Contrastive (D), p = {p}", "r_contrastive", {**PUSH, "switch_probability": p}, "plain")
+        for name, p in (("regularised", 0.001), ("regularised_cub200", 0.4))
+    },
     # no distance on the unit circle is above 2, so nothing pulls
-    "script": Variant(
-        "only pushing, as the script", "contrastive", {"neg_margin": NEG_MARGIN, "pos_margin": 2.0}, "pairs"
-    ),
+    "script": Variant("only pushing, as the script", "contrastive", {**PUSH, "pos_margin": 2.0}, "pairs"),
 }
-DRAWN = ("plain", "regularised", "script")
 
 
-@dataclass(frozen=True)
-class Toy:
+class Toy(NamedTuple):
     """One trained toy: points, labels and embeddings, (60, 2), (60,), (60, 2), of training and of test classes."""
 
     train: tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -83,9 +76,7 @@ class Toy:
 
 def lines(ends: tuple, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Points spread at random on lines, a class a line: (4 * POINTS, 2) and labels (4 * POINTS,)."""
-    points = [
-        np.asarray(start) + rng.uniform(size=(POINTS, 1)) * (np.asarray(end) - np.asarray(start)) for start, end in ends
-    ]
+    points = [start + rng.uniform(size=(POINTS, 1)) * (end - start) for start, end in np.asarray(ends)]
     return np.concatenate(points), np.repeat(np.arange(len(ends)), POINTS)
 
 
@@ -109,8 +100,7 @@ def train(variant: Variant, seed: int = 0, steps: int = STEPS) -> Toy:
 
 @torch.no_grad()
 def _embed(network: nn.Module, points: np.ndarray) -> np.ndarray:
-    embeddings: Tensor = l2_normalize(network(torch.from_numpy(points).float()))
-    return embeddings.numpy()
+    return l2_normalize(network(torch.from_numpy(points).float())).numpy()
 
 
 def second_share(embeddings: np.ndarray) -> float:
@@ -165,14 +155,6 @@ def change(frame: pd.DataFrame, name: str, measure: str) -> Estimate:
     return statistics.mean(wide[name] - wide[VARIANTS[name].partner], "seeds")
 
 
-COLUMNS = {
-    "train_p1": ("P@1, training, %", ".0%"),
-    "test_p1": ("P@1, test, %", ".0%"),
-    "test_gap": ("distance of test classes", ".2f"),
-    "spectrum": ("second singular value, %", ".1%"),
-}
-
-
 def compare(frame: pd.DataFrame) -> pd.DataFrame:
     """roth-f6-seeds: means over the seeds, and what P@1 of the test classes gains over the partner, seed by seed."""
     rows = []
@@ -191,9 +173,6 @@ def compare(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-COLOURS = (BLUE, ORANGE, GREEN, RED), (SKY, PURPLE, GREY, "black")  # of the training and of the test classes
-
-
 def draw(toys: Mapping[str, Toy]) -> Figure:
     """roth-f6: the points, their embeddings on the circle for each of `DRAWN`, and the spectra of the training set."""
     figure, axes = style.canvas(4.2, 2, 3)
@@ -204,9 +183,7 @@ def draw(toys: Mapping[str, Toy]) -> Figure:
     for axis, name in zip(axes.flat[1:], DRAWN, strict=False):
         toy = toys[name]
         axis.add_patch(plt.Circle((0, 0), 1, fill=False, color="#CCCCCC", linestyle=":"))
-        _scatter(
-            axis, toy.train[2], 0.85 * toy.test[2], toy
-        )  # test classes on an inner ring, or one would hide the other
+        _scatter(axis, toy.train[2], 0.85 * toy.test[2], toy)  # on an inner ring, or one would hide the other
         axis.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), aspect="equal", xticks=(), yticks=())  # the circle has radius 1
         axis.set_title(VARIANTS[name].label.replace(", ", ",\n"), fontsize=8)
     axis = axes[1, 1]
@@ -226,8 +203,6 @@ def draw(toys: Mapping[str, Toy]) -> Figure:
 
 
 def _scatter(axis, train: np.ndarray, test: np.ndarray, toy: Toy) -> None:
-    for points, labels, colours, marker in (
-        (train, toy.train[1], COLOURS[0], "o"),
-        (test, toy.test[1], COLOURS[1], "x"),
-    ):
+    parts = ((train, toy.train[1], COLOURS[0], "o"), (test, toy.test[1], COLOURS[1], "x"))
+    for points, labels, colours, marker in parts:
         axis.scatter(*points.T, c=[colours[label] for label in labels], s=14, marker=marker, linewidths=1)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from dmlrc.report import style, svg
+from dmlrc.report import charts, style, svg
 from dmlrc.report.speed.page import FITTED
 
 LOOKS = {
@@ -22,13 +22,12 @@ def peers_figure(found: pd.DataFrame) -> Figure:
     found: `page.peers`.
     """
     found = found.sort_values("ratio").reset_index(drop=True)
-    figure, axes = style.canvas(3.2)
-    axis = axes[0, 0]
+    figure, axis = charts.panel(3.2, xlabel="comparisons, sorted", ylabel="times as fast as the peer")
     colours = [style.BLUE if ratio >= 1 else style.RED for ratio in found["ratio"]]
     dots = axis.scatter(found.index + 1, found["ratio"], s=14, color=colours)
     svg.tips(dots, [f"{row.what}: {row.ratio:.2f} times as fast as {row.peer}" for row in found.itertuples()])
     axis.axhline(1, color="black", linewidth=0.8)
-    axis.set(yscale="log", ylabel="times as fast as the peer", xlabel="comparisons, sorted")
+    axis.set_yscale("log")
     return figure
 
 

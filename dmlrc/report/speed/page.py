@@ -6,7 +6,7 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 
-from dmlrc.report import labels
+from dmlrc.report import labels, prose
 from dmlrc.report.method.notes import OTHERS, SHOWN
 
 MEASUREMENTS = files("dmlrc.report") / "measurements"
@@ -19,6 +19,7 @@ FITTED = {
 """What grows by a power, and what it is called; a study gets shorter with its workers."""
 LIBRARY = "pytorch-metric-learning"
 """In the names of the peers that are its."""
+_LABELS = {loss: note.label for note in OTHERS.values() for loss in note.losses}
 
 
 def peers(file: str = "peers") -> pd.DataFrame:
@@ -36,7 +37,6 @@ def on_a_gpu() -> pd.DataFrame:
     return peers("peers-gpu")
 
 
-_LABELS = {loss: note.label for note in OTHERS.values() for loss in note.losses}
 _LABELS |= {name: method.label for name, method in SHOWN.items()}
 
 
@@ -60,16 +60,9 @@ def growth() -> pd.DataFrame:
 
 def peer_cells(found: pd.DataFrame) -> pd.DataFrame:
     """`peers` as cells: a row a part."""
-    cells = pd.DataFrame(
-        {
-            "Part": found["what"],
-            "peer": found["peer"],
-            "ours, ms": found["ours_ms"].map("{:,.2f}".format),
-            "peer, ms": found["peer_ms"].map("{:,.2f}".format),
-            "times as fast": found["ratio"].map("{:.2f}".format),
-        }
-    )
-    return cells.set_index("Part")
+    cells = {"Part": found["what"], "peer": found["peer"], "ours, ms": found["ours_ms"].map("{:,.2f}".format)}
+    cells["peer, ms"] = found["peer_ms"].map("{:,.2f}".format)
+    return pd.DataFrame(cells | {"times as fast": found["ratio"].map("{:.2f}".format)}).set_index("Part")
 
 
 def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
@@ -118,8 +111,7 @@ def numbers() -> dict[str, float | str]:
         "gpu.steps_slower": float((there > here.reindex(there.index)).mean()),
         "largest.images": f"{largest['size']:,}",
         "largest.seconds": float(largest["seconds"]),
-        "exponent.low": float(of_images.min()),
-        "exponent.high": float(of_images.max()),
+        **prose.span("exponent", of_images),
         "proposal.ms": float(1000 * grown[grown["task"] == "proposal"]["seconds"].max()),
         "workers.two": float(faster[2]),
         "workers.most": float(faster[faster.index > grown["cores"].max()].max()),

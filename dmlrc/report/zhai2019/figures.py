@@ -13,10 +13,12 @@ from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 
 from dmlrc.papers import zhai2019
 from dmlrc.records import StudyRecords
-from dmlrc.report import common, labels, style
+from dmlrc.report import charts, common, labels, style
 from dmlrc.report.common import R1
 from dmlrc.report.style import BLUE, GREEN, GREY, ORANGE, RED
 from dmlrc.report.zhai2019 import page
+
+LINE = {"markersize": 4.5, "capsize": 2, "linewidth": 1.4}
 
 
 def architecture() -> Figure:
@@ -30,8 +32,7 @@ def architecture() -> Figure:
         ("linear layer, no bias", "2048 to d; left out for d = 2048", BLUE),
         ("L2 norm", "the embedding, length 1", BLUE),
     )
-    figure, axes = style.canvas(5.6)
-    axis = axes[0, 0]
+    figure, axis = charts.panel(5.6)
     axis.set(xlim=(0, 10), ylim=(0, 13.2))
     axis.axis("off")
     tops = [12.1 - 1.95 * place for place in range(len(steps))]
@@ -49,62 +50,46 @@ def architecture() -> Figure:
     return figure
 
 
-def draw_sizes(
-    by_study: Mapping[str, StudyRecords], starts: Mapping[str, pd.Series] = MappingProxyType({})
-) -> list[Figure]:
+@charts.a_study
+def draw_sizes(title: str, records: StudyRecords, starts: Mapping[str, pd.Series] = MappingProxyType({})) -> Figure:
     """zhai-f2: R@1 of floats and bits against the size of the embedding, with 95 % intervals; a figure a study.
 
     starts: study -> the dashed curve of untrained floats, of `starts.by_dimension`.
     """
-    drawings = []
-    for name, records in by_study.items():
-        frame = page.sizes(records)
-        figure, axis = _canvas(2.8, name, "R@1, %", "size of the embedding, numbers or bits")
-        for text, (colour, marker) in {"floats": (BLUE, "o"), "bits": (RED, "s")}.items():
-            part = frame[frame["head"] == text]
-            common.errorbars(axis, part["dim"], part, color=colour, marker=marker, label=text, **LINE)
-        common.doubling_axis(axis, frame["dim"])
-        if name in starts:
-            style.untrained_curve(axis, starts[name])
-        axis.legend()
-        drawings.append(figure)
-    return drawings
+    frame = page.sizes(records)
+    figure, axis = charts.panel(2.8, ylabel="R@1, %", xlabel="size of the embedding, numbers or bits")
+    axis.set_title(title)
+    for text, (colour, marker) in {"floats": (BLUE, "o"), "bits": (RED, "s")}.items():
+        part = frame[frame["head"] == text]
+        common.errorbars(axis, part["dim"], part, color=colour, marker=marker, label=text, **LINE)
+    common.doubling_axis(axis, frame["dim"])
+    if title in starts:
+        style.untrained_curve(axis, starts[title])
+    axis.legend()
+    return figure
 
 
-def draw_shares(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
+@charts.a_study
+def draw_shares(title: str, records: StudyRecords) -> Figure:
     """zhai-f4: R@K against the share of the classes, with 95 % intervals; a figure a study."""
     looks = {R1: (BLUE, "o"), "recall_at_10": (GREEN, "s"), "recall_at_100": (ORANGE, "D")}
-    drawings = []
-    for name, records in by_study.items():
-        figure, axis = _canvas(2.9, name, "R@K, %", "share of the classes in a step")
-        for metric, (colour, marker) in looks.items():
-            if len(part := common.sweep(records, metric)):
-                text = common.metric_label(metric)
-                common.errorbars(axis, part["number"], part, color=colour, marker=marker, label=text, **LINE)
-        axis.set_xscale("log")
-        axis.xaxis.set_major_locator(FixedLocator(common.sweep(records)["number"]))
-        axis.xaxis.set_minor_locator(NullLocator())
-        axis.xaxis.set_major_formatter(PercentFormatter(1, decimals=None))
-        figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=3)
-        drawings.append(figure)
-    return drawings
+    figure, axis = charts.panel(2.9, ylabel="R@K, %", xlabel="share of the classes in a step")
+    axis.set_title(title)
+    for metric, (colour, marker) in looks.items():
+        if len(part := common.sweep(records, metric)):
+            text = common.metric_label(metric)
+            common.errorbars(axis, part["number"], part, color=colour, marker=marker, label=text, **LINE)
+    axis.set_xscale("log")
+    axis.xaxis.set_major_locator(FixedLocator(common.sweep(records)["number"]))
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.xaxis.set_major_formatter(PercentFormatter(1, decimals=None))
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
 
 
-LINE = {"markersize": 4.5, "capsize": 2, "linewidth": 1.4}
-
-
-def _canvas(height: float, title: str, ylabel: str, xlabel: str) -> tuple[Figure, Axes]:
-    figure, axes = style.canvas(height)
-    axes[0, 0].set(title=title, ylabel=ylabel, xlabel=xlabel)
-    return figure, axes[0, 0]
-
-
-def draw_layer_norm(by_study: Mapping[str, StudyRecords]) -> list[Figure]:
+@charts.a_study
+def draw_layer_norm(title: str, records: StudyRecords) -> Figure:
     """zhai-f3: training loss and validation R@1 with and without LayerNorm, with 95 % intervals; a figure a study."""
-    return [_draw_layer_norm(name, records) for name, records in by_study.items()]
-
-
-def _draw_layer_norm(title: str, records: StudyRecords) -> Figure:
     figure, axes = style.canvas(3.0, 1, 2, sharex=True)
     curves = page.layer_norm_curves(records).sort_values("step").fillna({"ci95": 0.0})
     for axis, (metric, scale) in zip(axes[0], {"loss": 1, R1: 100}.items(), strict=True):

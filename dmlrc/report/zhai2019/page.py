@@ -97,7 +97,8 @@ def compare_layouts(own: ByStudy, equal: ByStudy) -> pd.DataFrame:
             frame = common.ours({name: source[name]}, _by_loss)
             frame, trunk = frame[frame["method"] != PRETRAINED], frame[frame["method"] == PRETRAINED]
             if len(part := frame[frame["value"] == level] if len(frame) else frame):
-                blocks.append(common.under(pd.concat([part, trunk]), name, _layout(level) if level else "its own"))
+                layout = " x ".join(reversed(level.split("x")))  # classes x images, as in the rest of the book
+                blocks.append(common.under(pd.concat([part, trunk]), name, layout or "its own"))
     scores = common.compared(pd.concat(blocks))
     order = [*sorted({*scores["method"]} - {PRETRAINED}), PRETRAINED]
     return scores.assign(row=common.in_order(scores["method"], order, zhai_label))
@@ -106,11 +107,6 @@ def compare_layouts(own: ByStudy, equal: ByStudy) -> pd.DataFrame:
 def _by_loss(records: StudyRecords) -> pd.DataFrame:
     frame = common.over_seeds(records, R1, "separated")
     return frame.assign(method=frame["row"])
-
-
-def _layout(level: str) -> str:
-    """As in the rest of the book, classes x images; the paper and the levels of the studies have it the other way."""
-    return " x ".join(reversed(level.split("x")))
 
 
 # Table 4: samples per class
@@ -194,9 +190,8 @@ def sizes(records: StudyRecords) -> pd.DataFrame:
     floats = frame[~frame["binary"]]
     costs = [bits_cost(records, method) for method in floats["row"] + "@" + floats["value"]]
     gaps = floats.assign(mean=[each.value for each in costs], ci95=[each.half for each in costs])
-    rows = pd.concat(
-        [frame.assign(untrained=starts.of_trunk(records)), gaps.assign(head="bits less floats", form="+.1%")]
-    )
+    gaps = gaps.assign(head="bits less floats", form="+.1%")
+    rows = pd.concat([frame.assign(untrained=starts.of_trunk(records)), gaps])
     return rows.assign(row=rows["dim"].map("{:g}".format))
 
 
@@ -240,9 +235,8 @@ def compare_shares(by_study: ByStudy) -> pd.DataFrame:
     said = {"number": [1, 0.1, 0.01, 0.001], "mean": [np.nan, np.nan, 0.757, 0.720]}
     paper = pd.DataFrame(said | {"text": [np.nan, "less than 1 point below all", np.nan, np.nan]})
     scores = pd.concat([common.ours(by_study, common.sweep), common.under(paper, "the paper, SOP")])
-    scores = pd.concat(
-        [scores.sort_values("number", ascending=False, kind="stable"), common.ours(by_study, common.trunk)]
-    )
+    scores = scores.sort_values("number", ascending=False, kind="stable")
+    scores = pd.concat([scores, common.ours(by_study, common.trunk)])
     rows = (100 * scores["number"]).map("{:g} %".format).replace("nan %", labels.UNTRAINED)
     return scores.assign(row=rows)
 
@@ -259,28 +253,22 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     best = best.set_index(["method", "dim", "dataset", "binary"])["value"].unstack().loc[SOFTMAX, 2048]
     costs = 100 * (best[False] - best[True])
     layouts = published.zhai_samples_per_class().set_index("samples")["value"]
-    leads = {
-        f"paper.{name}": 100 * (first[name, SOFTMAX] - first[name, "contrastive"]) for name in BEST_TABLES["Table 6"]
-    }
-    return {
-        **{"paper.bits_low": costs.min(), "paper.bits_high": costs.max(), "paper.best_images": layouts.idxmax()},
-        **leads,
-        **common.numbers(
-            edition, claims.judged(edition, "zhai"), of_study, ("bits", "small_bits", "one_class", "from_own_batches")
-        ),
-    }
+    spans = "bits", "small_bits", "one_class", "from_own_batches"
+    found = common.numbers(edition, claims.judged(edition, "zhai"), of_study, spans)
+    found |= {"paper.bits_low": costs.min(), "paper.bits_high": costs.max(), "paper.best_images": layouts.idxmax()}
+    for name in BEST_TABLES["Table 6"]:
+        found[f"paper.{name}"] = 100 * (first[name, SOFTMAX] - first[name, "contrastive"])
+    return found
 
 
 def of_study(main: str) -> dict[str, float]:
     """The numbers around one study."""
-    table, equal, batches, dims, norms, parts = (
-        editions.experiment_of(main, f"zhai2019{name}")
-        for name in ("", "/losses-equal", "/samples", "/dims", "/layer_norm", "/shares")
-    )
+    suffixes = "", "/losses-equal", "/samples", "/dims", "/layer_norm", "/shares"
+    found = [editions.experiment_of(main, f"zhai2019{suffix}") for suffix in suffixes]
+    table, equal, batches, dims, norms, parts = found
     scores, ranks, trunk = common.seeds(equal, R1, "separated"), equal_ranks(equal), starts.of_trunk(equal)
-    lead, own = (
-        common.difference(scores, f"{SOFTMAX}@5x15", other) for other in ("contrastive@5x15", f"{SOFTMAX}@25x3")
-    )
+    lead = common.difference(scores, f"{SOFTMAX}@5x15", "contrastive@5x15")
+    own = common.difference(scores, f"{SOFTMAX}@5x15", f"{SOFTMAX}@25x3")
     norm = common.difference(common.seeds(norms, R1, "separated"), *LAYER_NORM)
     tenth = common.difference(common.seeds(parts, R1, "separated"), f"{SOFTMAX}@share1", f"{SOFTMAX}@share0.1")
     layouts = samples(batches).fillna({"samples": 0.0}).set_index("samples")["mean"]
