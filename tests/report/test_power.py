@@ -173,6 +173,6 @@ class TestCommand:
 
     def test_a_study_that_searched_once(self, call, monkeypatch):
         monkeypatch.setenv("DMLRC_HOME", str(records.__file__).partition("/dmlrc/records")[0])
-        code, _, err = call("--study", "cars196crops-last-block", "--difference", "0.5")
+        code, _, err = call("--study", "cars196crops-depths/squeezenet-last-block", "--difference", "0.5")
         assert code == 2
         assert "has no test scores of repeated searches" in err

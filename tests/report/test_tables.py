@@ -549,7 +549,7 @@ def test_rates_come_from_the_short_searches(home):
     own = musgrave2020.FROZEN_RATE1E4
     assert table.index.tolist() == [(1e-4, 9, 50), (1e-4, own.patience, own.max_epochs)]
     assert table["arcface"].between(0.2, 0.4).all()
-    for other in ("grocery-frozen", "grocery-quick-rates", "glyphs-quick-rate-1e-03"):  # a table, a sweep, a protocol
+    for other in ("grocery-frozen", "grocery-quick/rates", "glyphs-quick/rate-1e-03"):  # a table, a sweep, a protocol
         write_fake_study(study=other, protocol=musgrave2020.FROZEN_RATE1E4)
     assert tables.rates("musgrave2020-frozen").equals(table)
 
