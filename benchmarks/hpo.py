@@ -31,8 +31,8 @@ SAMPLERS: dict[str, Callable[[int], optuna.samplers.BaseSampler]] = {
 }
 """TPE by the defaults of Optuna 4 and of Optuna 5, the rest by those of the version that is installed."""
 GP = ("triplet", "contrastive", "multi_similarity")
-"""Methods of `MAIN`, of one to three hyperparameters, on which the Gaussian process is tried: its searches take seconds,
-ten times as long as those of the others."""
+"""Methods of `MAIN`, of one to three hyperparameters, on which the Gaussian process is tried: one search takes it
+seconds, ten times as long as the others."""
 SEEDS = 10
 EVALUATIONS = (10, 25, 50)
 FACTORS = (2, 3, 4)
@@ -123,7 +123,7 @@ def main() -> None:
         _write(halving().assign(**at), "halving.csv")
     file = RESULTS / "hpo.csv"
     done = pd.read_csv(file, dtype={"commit": str}) if file.exists() else pd.DataFrame()
-    for (study, method, is_gp), group in tqdm(_groups(done), desc="searches"):
+    for (study, method, _), group in tqdm(_groups(done), desc="searches"):
         rows = measured(bench.objective(study, method, "forest"), group)
         done = pd.concat([done, pd.DataFrame(rows).assign(study=study, method=method, **at)], ignore_index=True)
         _write(done, "hpo.csv")
