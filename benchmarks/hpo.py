@@ -45,7 +45,7 @@ def problems() -> Iterator[tuple[str, str, str]]:
     cheap = [name for name in SAMPLERS if name != "gp"]
     for group in (MAIN, names[len(MAIN) :]):
         yield from ((study, method, name) for study in group for method in bench.methods(study) for name in cheap)
-        yield from ((study, method, "gp") for study in group for method in GP if study in MAIN)
+        yield from ((study, method, "gp") for method in GP for study in group if study in MAIN)
 
 
 def searched(objective: bench.Objective, sampler: optuna.samplers.BaseSampler) -> np.ndarray:

@@ -94,9 +94,6 @@ def test_scores(study: str, method: str) -> pd.DataFrame:
     return best[[*_TRIAL, "validation"]].merge(wide.rename_axis(columns=None), on="repetition")
 
 
-test_scores.__test__ = False  # it is no test, whatever pytest takes it for
-
-
 def unit_cube(space: Mapping[str, Float | Int], params: Iterable[Mapping[str, float]]) -> np.ndarray:
     """Hyperparameters (n, d) from 0 to 1, of logarithms where these are searched.
 
