@@ -134,7 +134,8 @@ def test_the_published_problems_are_whole(published):
         found = bench.trials("grocery-frozen", method)
         assert found.groupby("repetition").size().tolist() == [50, 50, 50]
         cube = bench.unit_cube(bench.search_space("grocery-frozen", method), found["params"])
-        assert (0 <= cube.min()) and (cube.max() <= 1)
+        assert cube.min() >= 0
+        assert cube.max() <= 1
 
 
 def test_the_curves_of_published_trials_end_at_their_values(published):
