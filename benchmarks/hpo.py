@@ -1,6 +1,6 @@
 """Optimisers of hyperparameters on the recorded searches, and what it saves to end poor trials early.
 
-`python -m benchmarks.hpo` (some 40 minutes of a core; begun again, it goes on) writes two files of benchmarks/results/.
+`python -m benchmarks.hpo` (some 40 minutes of a core; begun again, it goes on) writes two files of dmlrc/report/measurements/.
 hpo.csv: Optuna's samplers on every problem of `dmlrc.bench`, answered by the random forest, from ten seeds; a row a
 problem and sampler. best_10: the highest answer of ten evaluations, a fraction of MAP@R, the mean over the seeds;
 ceiling: the highest of any; error and spread: see `dmlrc.bench.Objective`.
@@ -20,7 +20,7 @@ from dmlrc import bench
 from dmlrc.records import provenance, write_whole
 from dmlrc.search import TPE
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parents[1] / "dmlrc" / "report" / "measurements"
 MAIN = ("cub200-2010-frozen", "cars196crops-frozen", "grocery-frozen")
 SAMPLERS: dict[str, Callable[[int], optuna.samplers.BaseSampler]] = {
     "random": lambda seed: optuna.samplers.RandomSampler(seed=seed),
@@ -30,8 +30,8 @@ SAMPLERS: dict[str, Callable[[int], optuna.samplers.BaseSampler]] = {
     "gp": lambda seed: optuna.samplers.GPSampler(seed=seed),
 }
 """TPE by the defaults of Optuna 4 and of Optuna 5, the rest by those of the version that is installed."""
-GP = ("contrastive", "triplet", "multi_similarity")
-"""Methods of `MAIN`, of one to three hyperparameters, on which the Gaussian process is tried: one search takes it
+GP = ("contrastive", "triplet")
+"""Methods of `MAIN`, of two hyperparameters and one, on which the Gaussian process is tried: one search takes it
 seconds, ten times as long as the others."""
 SEEDS = 10
 EVALUATIONS = (10, 25, 50)
