@@ -2,13 +2,14 @@
 
 `python -m benchmarks.hpo` (some 40 minutes of a core; begun again, it goes on) writes two files into
 dmlrc/report/measurements/. hpo.csv: Optuna's samplers on every problem of `dmlrc.bench`, answered by the random forest,
-from ten seeds; a row a problem and sampler. best_10: the highest answer of ten evaluations, a fraction of MAP@R, the mean over the seeds;
-ceiling: the highest of any; error and spread: see `dmlrc.bench.Objective`.
-halving.csv: each recorded search as if Optuna's successive halving had watched it; see `halved`.
+from ten seeds; a row a problem and sampler. best_10: the highest answer of ten evaluations, a fraction of MAP@R, the
+mean over the seeds; ceiling: the highest of any; error and spread: see `dmlrc.bench.Objective`. halving.csv: each
+recorded search as if Optuna's successive halving had watched it; see `halved`.
 """
 
 import warnings
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -43,9 +44,10 @@ def problems() -> Iterator[tuple[str, str, str]]:
     """Study, method and sampler of all that is measured: the main tables first, method by method."""
     of_main = [(study, method) for method in bench.methods(MAIN[0]) for study in MAIN]
     others = [(study, method) for study in bench.studies() if study not in MAIN for method in bench.methods(study)]
-    for study, method in (*of_main, *others):
-        is_slow = study in MAIN and method in GP
-        yield from ((study, method, name) for name in SAMPLERS if name != "gp" or is_slow)
+    cheap = [name for name in SAMPLERS if name != "gp"]
+    yield from ((study, method, name) for study, method in of_main for name in cheap)
+    yield from ((study, method, "gp") for study, method in of_main if method in GP)
+    yield from ((study, method, name) for study, method in others for name in cheap)
 
 
 def searched(objective: bench.Objective, sampler: optuna.samplers.BaseSampler) -> np.ndarray:
@@ -123,20 +125,18 @@ def main() -> None:
         _write(halving().assign(**at), "halving.csv")
     file = RESULTS / "hpo.csv"
     done = pd.read_csv(file, dtype={"commit": str}) if file.exists() else pd.DataFrame()
-    for (study, method), samplers in tqdm(_missing(done).items(), desc="searches"):
+    for (study, method), samplers in tqdm(_missing(done), desc="searches"):
         rows = measured(bench.objective(study, method, "forest"), samplers)
         done = pd.concat([done, pd.DataFrame(rows).assign(study=study, method=method, **at)], ignore_index=True)
         _write(done, "hpo.csv")
 
 
-def _missing(done: pd.DataFrame) -> dict[tuple[str, str], list[str]]:
-    """The samplers that each problem lacks."""
+def _missing(done: pd.DataFrame) -> list[tuple[tuple[str, str], list[str]]]:
+    """Problems, and the samplers that each of them lacks."""
     known = set() if done.empty else set(done[["study", "method", "sampler"]].itertuples(index=False, name=None))
-    missing: dict[tuple[str, str], list[str]] = {}
-    for study, method, sampler in problems():
-        if (study, method, sampler) not in known:
-            missing.setdefault((study, method), []).append(sampler)
-    return missing
+    left = [each for each in problems() if each not in known]
+    groups = groupby(left, key=lambda each: each[:2])
+    return [(problem, [sampler for *_, sampler in group]) for problem, group in groups]
 
 
 if __name__ == "__main__":

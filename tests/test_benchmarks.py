@@ -213,5 +213,5 @@ def test_what_is_measured_already_is_not_measured_again(monkeypatch):
     assert len(everything) == len(set(everything)) == 8 * 4 + 3  # the Gaussian process on one method of three tables
     assert everything[-1][:2] == ("other", "new")
     done = pd.DataFrame(everything[2:], columns=["study", "method", "sampler"])
-    assert hpo._missing(done) == {everything[0][:2]: ["random", "tpe4"]}
-    assert sum(map(len, hpo._missing(pd.DataFrame()).values())) == len(everything)
+    assert hpo._missing(done) == [(everything[0][:2], ["random", "tpe4"])]
+    assert sum(len(samplers) for _, samplers in hpo._missing(pd.DataFrame())) == len(everything)

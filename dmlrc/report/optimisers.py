@@ -35,7 +35,7 @@ def regrets() -> dict[str, pd.DataFrame]:
     best = found.pivot(index=problem, columns="sampler", values=[f"best_{number}" for number in EVALUATIONS])
     best = best.rename(columns={f"best_{number}": number for number in EVALUATIONS})
     below = best.rsub(found.groupby(problem)["ceiling"].max(), axis=0)
-    return {"all": below.drop(columns=GP, level="sampler").dropna(), "with a Gaussian process": below.dropna()}
+    return {"all": below.drop(columns=GP, level="sampler").dropna(), "with the Gaussian process": below.dropna()}
 
 
 def halving() -> pd.DataFrame:
@@ -99,15 +99,16 @@ def numbers() -> dict[str, float]:
     """What the text of the page rests on, in points and percent.
 
     all.problems: how many; all.tpe5.50: the mean regret after 50 evaluations; all.tpe5.50.gain: how much less it is
-    than that of random search, with gain_ci95. gp.: of the problems with a Gaussian process. saved.3, lost.3, kept.3:
-    of ending all trials but the best of three.
+    than that of random search, with gain_ci95. gp.: of the problems with a Gaussian process. searches: how many are
+    recorded. saved.3, lost.3, kept.3: of ending all trials but the best of three.
     """
-    told = {}
+    ended = halving()
+    told = {"searches": len(ended) // ended["factor"].nunique()}
     for key, below in zip(("all", GP), regrets().values(), strict=True):
         told[f"{key}.problems"] = len(below)
         for number, name in below:
             one, behind = f"{key}.{name}.{number}", below[number]["random"] - below[number][name]
             told |= {one: 100 * below[number][name].mean(), f"{one}.gain": 100 * behind.mean()}
             told[f"{one}.gain_ci95"] = 100 * half_width(behind)
-    by_factor = 100 * halving().groupby("factor")[list(HALVED)].mean()
+    by_factor = 100 * ended.groupby("factor")[list(HALVED)].mean()
     return told | {f"{name}.{factor}": by_factor[name][factor] for factor in by_factor.index for name in HALVED}

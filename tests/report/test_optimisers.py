@@ -52,7 +52,7 @@ def test_cells_of_samplers():
     half = 4.302653 * np.std([20, 20, 10], ddof=1) / np.sqrt(3)
     assert cells["all (3)", "after 50"]["TPE, Optuna 5"] == f"16.67 ± {half:.2f}"
     assert cells["all (3)", "after 50"]["Gaussian process"] == "–"
-    assert cells["with a Gaussian process (1)", "after 25"]["Gaussian process"] == "10.00"
+    assert cells["with the Gaussian process (1)", "after 25"]["Gaussian process"] == "10.00"
 
 
 def test_cells_of_early_stopping():
@@ -76,6 +76,8 @@ def test_a_drawing_has_a_line_for_each_sampler():
 def test_numbers_are_of_the_same_problems():
     told = optimisers.numbers()
     assert told["all.problems"] == 3
+    assert told["searches"] == 2
+    assert (told["saved.2"], told["kept.4"]) == (pytest.approx(60), pytest.approx(50))
     assert told["all.tpe5.50"] == pytest.approx(100 * 0.5 / 3)
     assert told["all.tpe5.50.gain"] == pytest.approx(10)
     assert told["all.tpe5.50.gain_ci95"] == pytest.approx(0, abs=1e-9)
