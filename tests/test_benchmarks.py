@@ -182,7 +182,7 @@ def test_a_sampler_is_measured_by_the_best_of_its_first_evaluations():
     cube = np.random.default_rng(0).random((40, 2))
     ask = bench.Objective({"a": Float(0, 1), "b": Float(0.1, 10, log=True)}, cube, 0.1 * cube[:, 0], "forest")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    found = {row["sampler"]: row for row in hpo.measured(ask, ["random", "tpe4", "tpe5"], seeds=2)}
+    found = {row["sampler"]: row for row in hpo.measured(ask, ["random", "tpe5"], seeds=2)}
     searches = [
         optuna.create_study(direction="maximize", sampler=optuna.samplers.RandomSampler(seed)) for seed in (0, 1)
     ]
@@ -191,19 +191,20 @@ def test_a_sampler_is_measured_by_the_best_of_its_first_evaluations():
     for number in hpo.EVALUATIONS:
         best = [max(trial.value for trial in each.trials[:number]) for each in searches]
         assert found["random"][f"best_{number}"] == pytest.approx(np.mean(best))
-    assert found["tpe4"]["best_10"] == found["tpe5"]["best_10"] == found["random"]["best_10"]  # ten random ones
-    assert found["tpe4"]["best_50"] != found["tpe5"]["best_50"]  # each hyperparameter alone, and both together
+    assert found["tpe5"]["best_10"] == found["random"]["best_10"]  # ten random ones
     assert all(row["best_10"] <= row["best_50"] <= row["ceiling"] >= ask.best for row in found.values())
 
 
-def test_every_sampler_runs():
+def test_every_sampler_proposes_in_its_own_way():
     pytest.importorskip("cmaes")
     cube = np.random.default_rng(0).random((40, 2))
     ask = bench.Objective({"a": Float(0, 1), "b": Float(0, 1)}, cube, cube[:, 0], "nearest")
+    last = set()
     for make in hpo.SAMPLERS.values():
         study = optuna.create_study(direction="maximize", sampler=make(0))
         study.optimize(ask, 12)
-        assert len(study.trials) == 12
+        last.add(study.trials[-1].params["a"])
+    assert len(last) == len(hpo.SAMPLERS)  # each proposes another point
 
 
 def test_what_is_measured_already_is_not_measured_again(monkeypatch):
