@@ -81,7 +81,7 @@ ALWAYS: dict[str, str] = {
     **dict.fromkeys(
         (
             "Optuna's TPE clearly beats random search",
-            "after 25 evaluations it is clearly behind random search",
+            "CMA-ES is no better than random search",
             "Half of the training can be saved",
             "most searches keep their best trial",
             "All but CMA-ES begin with the same ten random settings",

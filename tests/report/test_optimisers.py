@@ -79,6 +79,7 @@ def test_numbers_are_of_the_same_problems():
     assert told["all.tpe5.50"] == pytest.approx(100 * 0.5 / 3)
     assert told["all.tpe5.50.gain"] == pytest.approx(10)
     assert told["all.tpe5.50.gain_ci95"] == pytest.approx(0, abs=1e-9)
+    assert told["newer"] == pytest.approx(5)
     assert told["gp.gp.50"] == pytest.approx(0)
 
 
