@@ -19,8 +19,10 @@ _PLAIN = {"no_args_is_help": True, "rich_markup_mode": None}  # with rich, a swi
 app = typer.Typer(**_PLAIN, pretty_exceptions_enable=False)
 study_app = typer.Typer(**_PLAIN, help="List, run, show, export and rewrite studies.")
 data_app = typer.Typer(**_PLAIN, help="List, fetch and check data sets.")
+bench_app = typer.Typer(**_PLAIN, help="The recorded searches as a benchmark for optimisers.")
 app.add_typer(study_app, name="study")
 app.add_typer(data_app, name="data")
+app.add_typer(bench_app, name="bench")
 
 
 def _workers(number: int) -> int:
@@ -213,6 +215,14 @@ def data_check(name: DataName) -> None:
     """Read a whole data set and count its images and classes."""
     images = dmlrc.data.load(name)
     typer.echo(f"{name}: {len(images.labels)} images, {len(images.class_names)} classes")
+
+
+@bench_app.command("export")
+def bench_export(folder: Annotated[Path, typer.Argument(help="A new folder.")]) -> None:
+    """Write the benchmark for other tools: HPO-B's JSON, Parquet files, their data card and Croissant description."""
+    from dmlrc.bench import export
+
+    typer.echo(export.export(folder))
 
 
 @app.command()

@@ -8,10 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import optuna
+import pandas as pd
 import pytest
 import torch
 
-from benchmarks import evaluation, losses, networks, proposals, scaling, steps
+from benchmarks import evaluation, hpo, losses, networks, proposals, scaling, steps
+from dmlrc import bench
 from dmlrc.methods import Float, Method
 
 
@@ -156,3 +159,60 @@ def test_the_script_for_a_lent_gpu_runs_what_fits_and_keeps_its_records(tmp_path
     assert [each.returncode for each in called] == [0, 1, 2]
     assert called[0].stdout == "study glyphs-smoke: 0 of 57 units\n"
     assert "setup FOLDER" in called[2].stderr
+
+
+def test_halving_ends_the_trials_that_are_behind():
+    values = [
+        {10: 0.3, 20: 0.4, 30: 0.4, 40: 0.4},  # the first goes on, since it is the best so far
+        {10: 0.2, 20: 0.5, 30: 0.5, 40: 0.5},  # ended at 10 steps
+        {10: 0.35, 20: 0.36, 30: 0.4, 40: 0.4},  # ended at 20 steps, half way
+        {10: 0.1, 20: 0.9, 30: 0.9, 40: 0.9},  # the best of all, ended at 10 steps
+        {10: 0.5},  # ends by itself, and is the best of those that were trained whole
+    ]
+    rows = [
+        {"trial": trial, "step": step, "value": value, "cost": 4 * step}
+        for trial, of_trial in enumerate(values)
+        for step, value in of_trial.items()
+    ]
+    found = hpo.halved(pd.DataFrame(rows), 2, 40)
+    assert found == {"saved": pytest.approx(1 - (40 + 10 + 20 + 10 + 10) / 170), "lost": pytest.approx(0.4)}
+
+
+def test_a_sampler_is_measured_by_the_best_of_its_first_evaluations():
+    cube = np.random.default_rng(0).random((40, 2))
+    ask = bench.Objective({"a": Float(0, 1), "b": Float(0.1, 10, log=True)}, cube, 0.1 * cube[:, 0], "forest")
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    found = {row["sampler"]: row for row in hpo.measured(ask, ["random", "tpe5"], seeds=2)}
+    searches = [
+        optuna.create_study(direction="maximize", sampler=optuna.samplers.RandomSampler(seed)) for seed in (0, 1)
+    ]
+    for each in searches:
+        each.optimize(ask, 50)
+    for number in hpo.EVALUATIONS:
+        best = [max(trial.value for trial in each.trials[:number]) for each in searches]
+        assert found["random"][f"best_{number}"] == pytest.approx(np.mean(best))
+    assert found["tpe5"]["best_10"] == found["random"]["best_10"]  # ten random ones
+    assert all(row["best_10"] <= row["best_50"] <= row["ceiling"] >= ask.best for row in found.values())
+
+
+def test_every_sampler_proposes_in_its_own_way():
+    pytest.importorskip("cmaes")
+    cube = np.random.default_rng(0).random((40, 2))
+    ask = bench.Objective({"a": Float(0, 1), "b": Float(0, 1)}, cube, cube[:, 0], "nearest")
+    last = set()
+    for make in hpo.SAMPLERS.values():
+        study = optuna.create_study(direction="maximize", sampler=make(0))
+        study.optimize(ask, 12)
+        last.add(study.trials[-1].params["a"])
+    assert len(last) == len(hpo.SAMPLERS)  # each proposes another point
+
+
+def test_what_is_measured_already_is_not_measured_again(monkeypatch):
+    monkeypatch.setattr(bench, "studies", lambda: ["other", *hpo.MAIN])
+    monkeypatch.setattr(bench, "methods", lambda study: ["contrastive", "new"])
+    everything = list(hpo.problems())
+    assert len(everything) == len(set(everything)) == 8 * 4 + 3  # the Gaussian process on one method of three tables
+    assert everything[-1][:2] == ("other", "new")
+    done = pd.DataFrame(everything[2:], columns=["study", "method", "sampler"])
+    assert hpo._missing(done) == [(everything[0][:2], ["random", "tpe4"])]
+    assert sum(len(samplers) for _, samplers in hpo._missing(pd.DataFrame())) == len(everything)

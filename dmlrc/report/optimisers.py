@@ -1,0 +1,117 @@
+"""Optimisers of hyperparameters on the recorded searches, and what it saves to end poor trials early.
+
+Measured by `benchmarks.hpo`. A problem is a method of a study; intervals are over problems, or over searches.
+"""
+
+from collections.abc import Mapping
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from dmlrc.report import charts, common, labels, style
+from dmlrc.report.speed.page import MEASUREMENTS
+from dmlrc.report.statistics import half_width, of_groups
+
+GP = "gp"
+LOOKS = {
+    "random": ("random", style.GREY, "o"),
+    "cma-es": ("CMA-ES", style.ORANGE, "s"),
+    "tpe4": ("TPE, Optuna 4", style.SKY, "v"),
+    "tpe5": ("TPE, Optuna 5", style.BLUE, "^"),
+    GP: ("Gaussian process", style.GREEN, "D"),
+}
+"""Of each sampler its label, colour and mark."""
+EVALUATIONS = (10, 25, 50)
+HALVED = ("saved", "lost", "kept")
+
+
+def regrets() -> dict[str, pd.DataFrame]:
+    """How far the best evaluation lies below the ceiling of its problem, in MAP@R (fractions), the mean of ten seeds.
+
+    By heading: of all problems, and of those on which the Gaussian process was tried too. Rows are study and method,
+    columns the number of evaluations and the sampler.
+    """
+    found, problem = _read("hpo"), ["study", "method"]
+    best = found.pivot(index=problem, columns="sampler", values=[f"best_{number}" for number in EVALUATIONS])
+    best = best.rename(columns={f"best_{number}": number for number in EVALUATIONS})
+    below = best.rsub(found.groupby(problem)["ceiling"].max(), axis=0)
+    return {"all": below.drop(columns=GP, level="sampler").dropna(), "with the Gaussian process": below.dropna()}
+
+
+def halving() -> pd.DataFrame:
+    """A row a recorded search and factor: saved (share of training), lost (MAP@R), kept (whether nothing was lost).
+
+    See `benchmarks.hpo.halved`.
+    """
+    found = _read("halving")
+    return found.assign(kept=(found["lost"] == 0).astype(float))
+
+
+def _read(name: str) -> pd.DataFrame:
+    return pd.read_csv(MEASUREMENTS / f"{name}.csv", dtype={"commit": str})
+
+
+def means(below: pd.DataFrame) -> pd.DataFrame:
+    """The mean, ci95 and n of one of `regrets`: rows sampler and evaluations."""
+    long = below.melt(var_name=["evaluations", "sampler"], value_name="regret")
+    return of_groups(long.groupby(["sampler", "evaluations"])["regret"])
+
+
+def regret_cells(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """`regrets` as cells, in points of MAP@R: a row a sampler."""
+    columns = {}
+    for heading, below in found.items():
+        texts = means(below).apply(lambda row: labels.percent(row["mean"], row["ci95"]), axis=1).unstack()
+        columns |= {(f"{heading} ({len(below)})", f"after {number}"): texts[number] for number in EVALUATIONS}
+    cells = pd.DataFrame(columns).reindex(list(LOOKS)).fillna("–")
+    return cells.set_axis([label for label, *_ in LOOKS.values()]).rename_axis("Sampler")
+
+
+def regret_figures(found: Mapping[str, pd.DataFrame]) -> list[Figure]:
+    """Mean regret against evaluations, both logarithmic, a line a sampler; a drawing each of `regrets`."""
+    drawings = []
+    for heading, below in found.items():
+        figure, axis = charts.panel(3.2, heading, xlabel="evaluations", ylabel="regret, points of MAP@R")
+        rows = means(below)
+        for place, name in enumerate(name for name in LOOKS if name in rows.index):
+            (label, colour, marker), part = LOOKS[name], rows.loc[name]
+            beside = part.index * 1.02 ** (place - 2)  # so that the intervals can be told apart
+            common.errorbars(axis, beside, part, color=colour, marker=marker, markersize=4, label=label)
+        axis.set(xscale="log", yscale="log")
+        axis.set_xticks(EVALUATIONS, EVALUATIONS)
+        axis.minorticks_off()
+        axis.legend(fontsize=8, loc="lower left")
+        drawings.append(figure)
+    return style.share(drawings, "y")
+
+
+def halving_cells(found: pd.DataFrame) -> pd.DataFrame:
+    """`halving` as cells: a row a factor."""
+    columns = {"training saved, %": ("saved", 0), "MAP@R lost, points": ("lost", 3), "best trial kept, %": ("kept", 0)}
+    cells = {}
+    for heading, (name, digits) in columns.items():
+        rows = of_groups(found.groupby("factor")[name]).itertuples()
+        cells[heading] = {f"best of {row.Index}": labels.percent(row.mean, row.ci95, digits) for row in rows}
+    return pd.DataFrame(cells).rename_axis("Goes on")
+
+
+def numbers() -> dict[str, float]:
+    """What the text of the page rests on, in points and percent.
+
+    all.problems: how many; all.tpe5.50: the mean regret after 50 evaluations; all.tpe5.50.gain: how much less it is
+    than that of random search, with gain_ci95. gp.: of the problems with a Gaussian process. newer: how much less
+    regret TPE's newer defaults have than the old after 50. searches: how many are recorded. saved.3, lost.3, kept.3: of
+    ending all trials but the best of three.
+    """
+    ended, after = halving(), 100 * regrets()["all"][50]
+    newer = after["tpe4"] - after["tpe5"]
+    told = {"newer": newer.mean(), "newer_ci95": half_width(newer)}
+    told["searches"] = len(ended) // ended["factor"].nunique()
+    for key, below in zip(("all", GP), regrets().values(), strict=True):
+        told[f"{key}.problems"] = len(below)
+        for number, name in below:
+            one, behind = f"{key}.{name}.{number}", below[number]["random"] - below[number][name]
+            told |= {one: 100 * below[number][name].mean(), f"{one}.gain": 100 * behind.mean()}
+            told[f"{one}.gain_ci95"] = 100 * half_width(behind)
+    by_factor = 100 * ended.groupby("factor")[list(HALVED)].mean()
+    return told | {f"{name}.{factor}": by_factor[name][factor] for factor in by_factor.index for name in HALVED}
