@@ -149,7 +149,9 @@ def _begin(study: Study, methods: Sequence[Method]) -> None:
     methods: those that are run, which need not be the study's own.
     """
     with records.writing_meta(study.name) as path:
-        records.write_json(path, _grown(study, methods, path) if records.is_begun(study.name) else _new(study, methods))
+        records.write_sealed(
+            path, _grown(study, methods, path) if records.is_begun(study.name) else _new(study, methods)
+        )
 
 
 def _new(study: Study, methods: Sequence[Method]) -> dict[str, Any]:

@@ -207,6 +207,38 @@ MUTATIONS = (
         "a column of P@1 is called R@2",
         CHAPTER_3,
     ),
+    Mutation(
+        "edited-loss-keeps-scores",
+        "dmlrc/records/__init__.py",
+        'other = other[~other["method"].isin(replaced)]',
+        'other = other[~other["method"].isin(set())]',
+        "scores of a loss before its edit stand beside those after it",
+        ("tests/test_records_in_any_order.py",),
+    ),
+    Mutation(
+        "export-not-recovered",
+        "dmlrc/records/__init__.py",
+        "_before(target).rename(target)",
+        "_before(target).exists()",
+        "an export that was killed takes the committed records with it",
+        ("tests/test_records_in_any_order.py",),
+    ),
+    Mutation(
+        "changed-number-passes",
+        "dmlrc/records/__init__.py",
+        "if _SEAL in told and told[_SEAL] != _checksum(contents):",
+        "if _SEAL in told and not told[_SEAL]:",
+        "a number that was changed by hand in a record counts as a result",
+        ("tests/test_damage.py", "-k", "trial"),
+    ),
+    Mutation(
+        "cache-handed-out",
+        "dmlrc/records/__init__.py",
+        "[copy.copy(each) for each in frame[column]]",
+        "list(frame[column])",
+        "what one page does to the parameters that it read changes those of the next page",
+        ("tests/test_damage.py", "-k", "next_reader"),
+    ),
     # Drawn by chance, see tests/drawn_mutations.py
     Mutation(
         "products-twice",
