@@ -16,7 +16,7 @@ from dmlrc.errors import DmlrcError
 
 
 def contents(name: str) -> str | None:
-    """A digest of the images of "folder:PATH": of their classes, names and bytes. None for a set that has a name.
+    """A digest of the images of "folder:PATH": of their classes, names, bytes and split. None for a set with a name.
 
     Where the folder lies does not matter. The images are read once, and again where a file's length or time of change
     says that it is another one. None too for a folder that cannot be read; `load` says why.
@@ -44,7 +44,10 @@ def digest(name: str) -> str | None:
 def _digest_of(home: Path, listing: Listing) -> str:
     digests = cache.computed(f"contents-{cache.fingerprint(listing.files, 'contents')}.npy", lambda: _digests(listing))
     names = [file.relative_to(home).as_posix() for file in listing.files]  # begins with that of the class
-    told = json.dumps([listing.class_names, names, digests.tobytes().hex()])
+    facts = [listing.class_names, names, digests.tobytes().hex()]
+    if listing.partition is not None and (home / folder.SPLIT).exists():  # of a set that has a name it is the set's own
+        facts.append(listing.partition.tolist())
+    told = json.dumps(facts)
     return hashlib.sha256(told.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
