@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 from factories import made_up_unit, without_checksum
 
-from dmlrc import cli, plan, records, run, studies
+from dmlrc import cli, plan, records, run, search, studies
 from dmlrc.errors import DmlrcError
+from dmlrc.methods import Choice, Method
 from dmlrc.studies import recorded
 
 SMOKE = studies.STUDIES["glyphs-smoke"]
@@ -248,6 +249,29 @@ def test_damaged_tables_of_a_study_that_is_whole_stop_its_run(sound, home):
         damage(folder / "trials.parquet")
         with pytest.raises(DmlrcError, match=r"trials\.parquet is damaged"):
             run.run(whole)
+
+
+def test_what_was_chosen_is_recorded_and_nothing_else_passes(home, monkeypatch):
+    mine = Method(
+        "mine", lambda e, y, distance: e.sum(), {"distance": Choice(("cosine", "dot")), "size": Choice((1, 8))}
+    )
+    monkeypatch.setattr(run, "run_unit", made_up_unit)
+    run.run(SMOKE, [mine])
+    found = records.load(SMOKE.name)
+    assert all(mine.misfit(params) is None for params in found.trials["params"])
+    assert found.reruns["params"].tolist() == [search.best(found.trials.to_dict("records"))["params"]] * 2
+    records.export(SMOKE.name, complete=False)
+    file = home / "runs" / SMOKE.name / "mine" / "0-trial-000.json"
+    told = without_checksum(file)
+    assert told["space"] == {"distance": {"choices": ["cosine", "dot"]}, "size": {"choices": [1, 8]}}
+    for params in ({"distance": "taxi", "size": 1}, {"distance": "cosine", "size": 2}, {"distance": "dot"}):
+        file.write_text(json.dumps(told | {"params": params}))
+        with pytest.raises(DmlrcError, match=r"0-trial-000\.json is no record .* none of \["):
+            records.load(SMOKE.name)
+    shutil.rmtree(home / "runs")
+    assert records.load(SMOKE.name).trials["params"].tolist() == found.trials["params"].tolist()
+    run.run(SMOKE, [mine])
+    assert not (home / "runs").joinpath(SMOKE.name).exists()
 
 
 def test_whoever_changes_what_was_read_changes_nothing_for_the_next_reader(begun):

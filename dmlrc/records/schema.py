@@ -51,6 +51,10 @@ class Run(_Strict):
         return self
 
 
+class _Choices(_Strict):
+    choices: list[bool | Finite | str]
+
+
 class Unit(_Strict):
     """A trial, a rerun, or the scores of the untrained trunk."""
 
@@ -66,8 +70,10 @@ class Unit(_Strict):
     kind: Literal["trial", "rerun", "pretrained"]
     number: NonNegativeInt
     proposals: PositiveInt = 1
-    params: dict[str, Finite]
-    space: dict[str, tuple[Finite, Finite]] = {}  # what was searched, from where to where; older records do not say
+    params: dict[str, bool | Finite | str]
+    space: dict[
+        str, tuple[Finite, Finite] | _Choices
+    ] = {}  # what was searched, from where to where; older records do not say
     state: Literal["complete", "diverged", "failed"]
     reason: str = ""
     value: Fraction | None = None
@@ -90,9 +96,7 @@ class Unit(_Strict):
             raise ValueError(f"a complete {self.kind} has no scores")
         if self.kind != "pretrained" and not self.runs and self.state != "failed":
             raise ValueError(f"a {self.kind} has no runs")
-        for name, (low, high) in self.space.items():
-            if not low <= self.params.get(name, low - 1) <= high:
-                raise ValueError(f"params.{name} is {self.params.get(name)}, outside the space from {low} to {high}")
+        self._check_params()
         lost = self.kind == "rerun" and self.state == "diverged" and not self.scores  # on images that no run has seen
         if any(run.state != self.state for run in self.runs[-1:]) and not lost:
             raise ValueError("state is not that of the last run")
@@ -102,6 +106,19 @@ class Unit(_Strict):
         if self.value is not None and validated and abs(self.value - fmean(validated)) > ROUNDING:
             raise ValueError(f"value is {self.value}, and the mean of its runs is {fmean(validated)}")
         return self
+
+    def _check_params(self) -> None:
+        """Raise ValueError for a parameter outside of what was searched; words are of a choice alone."""
+        for name, value in self.params.items():
+            if isinstance(value, str) and not isinstance(self.space.get(name), _Choices):
+                raise ValueError(f"params.{name} is {value!r}, which is no number")
+        for name, searched in self.space.items():
+            value = self.params.get(name)
+            if isinstance(searched, _Choices):
+                if value not in searched.choices:
+                    raise ValueError(f"params.{name} is {value!r}, none of {searched.choices}")
+            elif value is None or not searched[0] <= value <= searched[1]:
+                raise ValueError(f"params.{name} is {value}, outside the space from {searched[0]} to {searched[1]}")
 
 
 class _Facts(BaseModel):

@@ -184,7 +184,8 @@ def _trial_values(study: str, frame: pd.DataFrame, names: Sequence[str]) -> Figu
 
 def _trial(row: tuple) -> str:
     """A trial in words: its score and its settings."""
-    settings = ", ".join(f"{labels.parameter(name)} {value:.3g}" for name, value in row.params.items())
+    values = {name: value if isinstance(value, str) else f"{value:.3g}" for name, value in row.params.items()}
+    settings = ", ".join(f"{labels.parameter(name)} {value}" for name, value in values.items())
     return f"{labels.method_label(row.method)}: {100 * row.value:.1f} %, {settings}"
 
 
