@@ -146,7 +146,7 @@ def study_check(
     """Verify every record that is here: damaged, foreign, doubled and impossible ones are named, with what to do."""
     roots = dmlrc.paths.runs(), dmlrc.paths.results()
     here = {each for root in roots for each in dmlrc.records.recorded_in(root)}
-    names = [dmlrc.studies.get(name).name] if name else sorted(here)
+    names = [_recorded(name).name] if name else sorted(here)
     known = dmlrc.studies.known()
     said = []
     for each in names:
@@ -163,7 +163,13 @@ def study_show(name: Name) -> None:
     """The results of a study: accuracy on the test half with intervals, ranks, and who may be the best."""
     from dmlrc.report import ranking
 
-    _print_lines(ranking.lines(dmlrc.records.load(dmlrc.studies.get(name).name)))
+    _print_lines(ranking.lines(dmlrc.records.load(_recorded(name).name)))
+
+
+def _recorded(name: str) -> "dmlrc.protocol.Study":
+    from dmlrc.studies import recorded
+
+    return recorded.named(name)
 
 
 @study_app.command("export")
@@ -175,13 +181,17 @@ def study_export(
     """Write the records of a study that was run here to results/, to be committed; or all its records elsewhere."""
     from dmlrc.studies import exports
 
-    chosen = dmlrc.studies.get(name)
+    chosen, is_known = _recorded(name), name in dmlrc.studies.known()
+    if optuna and not is_known:
+        raise UsageError(
+            f"study {name!r} was made in Python: `dmlrc.studies.exports.to_journal` writes its searches there"
+        )
     if optuna:
         typer.echo(f"{optuna}: {len(exports.to_journal(chosen, optuna))} searches")
     if csv:
         typer.echo(exports.to_csv(chosen, csv))
     if not optuna and not csv:
-        typer.echo(dmlrc.run.export(chosen))
+        typer.echo(dmlrc.run.export(chosen) if is_known else exports.of_python(chosen))
 
 
 @study_app.command("rewrite")
@@ -337,19 +347,39 @@ def book(
 
 @app.command()
 def compare(
-    file: Annotated[Path, typer.Argument(help="A file of Python with a loss, and the space of its hyperparameters.")],
+    file: Annotated[
+        Path | None, typer.Argument(help="A file of Python with a loss, and the space of its hyperparameters.")
+    ] = None,
     study: Annotated[str, typer.Option(autocompletion=_study_names, help="The methods table.")] = "grocery-quick",
     trials: Annotated[int | None, typer.Option(min=1, help="Trials of each search; default the study's.")] = None,
     reruns: Annotated[int | None, typer.Option(min=1, help="Reruns of each best trial; default the study's.")] = None,
     repetitions: Annotated[int | None, typer.Option(min=1, help="Searches of the loss; default the study's.")] = None,
     workers: Workers = 1,
+    listed: Annotated[bool, typer.Option("--list", help="Only list the comparisons that were made here.")] = False,
+    removed: Annotated[
+        str | None, typer.Option("--remove", metavar="NAME", help="Only remove one of these, by its name there.")
+    ] = None,
 ) -> None:
     """Compare a loss of your own with the methods of a study: look it over, search it, rerun it, make a page of it."""
+    if (file is not None) + listed + (removed is not None) != 1:
+        raise UsageError("name the file of a loss, or --list, or --remove and a comparison: one of the three")
+    if file:
+        _compared(file, study, {"trials": trials, "reruns": reruns, "repetitions": repetitions}, workers)
+    elif listed:
+        from dmlrc.report import console
+
+        _print_lines(console.comparisons())
+    else:
+        typer.echo(f"removed {dmlrc.comparison.remove(removed)}")
+
+
+def _compared(file: Path, study: str, budget: dict[str, int | None], workers: int) -> None:
+    """Run a comparison, write its page, and print what it says."""
     from dmlrc import comparison, preflight
 
     errors.require("book", "the page of a comparison")  # before anything is trained
     base = dmlrc.studies.get(study)
-    chosen, methods = comparison.of(base, trials, reruns, repetitions), comparison.read(file)
+    chosen, methods = comparison.of(base, **budget), comparison.read(file)
     for each in methods:
         for sentence in preflight.check(each, chosen):
             typer.echo(sentence, err=True)

@@ -5,19 +5,22 @@ cut to the first trials of every search; where the best of these was not the one
 again, in the comparison. So ten trials of mine stand beside ten of theirs, and nothing of the study changes.
 """
 
+import shutil
 import sys
 import types
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dmlrc import building, preflight, records, search
+from dmlrc import building, paths, preflight, records, search
 from dmlrc import run as runner
-from dmlrc.errors import MissingDataError, UsageError
+from dmlrc.errors import MissingDataError, UsageError, unknown
 from dmlrc.methods import Method
 from dmlrc.plan import Plan
 from dmlrc.protocol import TABLE, Budget, Study
 from dmlrc.records import StudyRecords
+from dmlrc.studies import recorded
 
 _EXAMPLE = 'methods = [Method("mine", loss, {"margin": Float(0, 1)})]'
 
@@ -68,6 +71,8 @@ def read(file: Path) -> list[Method]:
 
 KIND = "comparison"
 """The kind of study that a comparison is."""
+ENDING = "-compare"
+"""How its name ends, after that of the study beside which it stands."""
 
 
 def of(study: Study, trials: int | None = None, reruns: int | None = None, repetitions: int | None = None) -> Study:
@@ -86,7 +91,7 @@ def of(study: Study, trials: int | None = None, reruns: int | None = None, repet
         raise UsageError(f"the methods of {study.name} have {budget.trials} trials each: take no more than these")
     return replace(
         study,
-        name=f"{study.name}-compare",
+        name=f"{study.name}{ENDING}",
         kind=KIND,
         parent=study.name,
         budget=replace(budget, name="compare", trials=trials or budget.trials, reruns=reruns or budget.reruns),
@@ -138,11 +143,44 @@ def load(study: Study, methods: Sequence[Method]) -> StudyRecords:
     base, own = records.find(study.parent), records.find(study.name)
     if own is None and base is None:
         raise MissingDataError(f"{study.parent} has no records: `dmlrc study run {study.parent}` makes them")
+    beside = _units(study)
+    ended = Plan(study, [*study.methods, *methods], beside).ended
+    if own:
+        theirs = set(map(id, beside))  # its reruns of the study's methods may be those of another budget
+        own = records.only(own, [unit for unit in ended if id(unit) not in theirs])
     joined = records.joined(own, base) if own and base else own or base
     whole = {name: base.meta[name] for name in ("study", "budget", "repetitions")} if base else None
     first_of = whole if whole and _is_cut(whole["budget"], study.budget) else None
-    cut = records.only(joined, Plan(study, [*study.methods, *methods], _units(study)).ended)
+    cut = records.only(joined, ended)
     return replace(cut, meta=joined.meta | study.configuration() | {"first_of": first_of})
+
+
+def here() -> dict[str, dict[str, Counter]]:
+    """The comparisons that were made here: name -> method -> how many trials and reruns of it are recorded there."""
+    found = {}
+    for folder in sorted(paths.runs().glob(f"[!.]*{ENDING}")):
+        counts: dict[str, Counter] = {}
+        for method, _, kind, _ in recorded.written_here(folder):
+            counts.setdefault(method, Counter())[kind] += 1
+        found[folder.name] = dict(sorted(counts.items()))
+    return found
+
+
+def remove(name: str) -> Path:
+    """Remove the records of a comparison that was made here, and return the folder that they were in.
+
+    Raises UsageError for what is no comparison that is here, DmlrcError while a process runs it.
+    """
+    comparisons = here()
+    if name not in comparisons:
+        raise unknown("comparison", name, comparisons) if comparisons else UsageError("no comparison was made here")
+    folder = paths.runs() / name
+    with records.running(name, comparisons[name]), records.writing_meta(name):
+        folder.rename(
+            removed := folder.with_name(f".{name}.removed")
+        )  # at once: a half of it would be a whole to others
+        shutil.rmtree(removed)
+    return folder
 
 
 def _is_cut(whole: Mapping[str, int], budget: Budget) -> bool:

@@ -57,6 +57,25 @@ class Int:
             raise UsageError(f"a range of whole numbers cannot go from {self.low} to {self.high}: take Float")
 
 
+@dataclass(frozen=True)
+class Choice:
+    """A categorical hyperparameter: one of these words or numbers, which have no order."""
+
+    values: tuple[str | float, ...]
+
+    def __post_init__(self):
+        given = self.values
+        if not isinstance(given, list | tuple) or not all(isinstance(each, str | Real) for each in given):
+            raise UsageError(f"a choice is among words and numbers, ('cosine', 'euclidean'), not {given!r}")
+        if len(given) < 2 or len(set(given)) < len(given):
+            raise UsageError(f"a choice is between two different values or more, not {given!r}")
+        object.__setattr__(self, "values", tuple(given))
+
+
+Space = Float | Int | Choice
+"""What a search varies of a hyperparameter."""
+
+
 def _check_range(searched: Float | Int) -> None:
     """Raise UsageError for a range that holds nothing, or whose ends are no finite numbers."""
     try:
@@ -90,9 +109,10 @@ class Method:
     name: unique, also the name of its records' folder: letters, digits and _ - . : + @. label: as printed.
     loss: a name of `losses.names()`, or a function `f(embeddings, labels, **hyperparameters)`, or a class whose
     constructor takes the hyperparameters (a loss of pytorch-metric-learning is one), or a ready module.
-    space: hyperparameter -> Float or Int. settings: hyperparameters held fixed.
+    space: hyperparameter -> Float, Int or Choice. settings: hyperparameters held fixed.
     A batch has classes_per_batch x images_per_class images. kind: "embedding" or "classification".
-    weight_decay, sampler, optimizer: override the protocol's where the paper says so. changes: fields of the protocol
+    weight_decay, sampler, optimizer: override the protocol's where the paper says so; a sampler may be a function, see
+    `dmlrc.data.batches.create`. changes: fields of the protocol
     that are other for this row, where a system has settings of its own or a sweep varies one.
     row, level, level_number: of a method that stands in a sweep, the method that is varied, the value of what varies as
     a word ("dim128"), and as a number (128.0) where it is one. Outside sweeps the row is the name.
@@ -100,7 +120,7 @@ class Method:
 
     name: str
     loss: str | Callable[..., Any]
-    space: Mapping[str, Float | Int] = field(default_factory=dict)
+    space: Mapping[str, Space] = field(default_factory=dict)
     settings: Mapping[str, float] = field(default_factory=dict)
     label: str = ""
     classes_per_batch: int = 8
@@ -109,7 +129,7 @@ class Method:
     year: int | None = None
     reference: str = ""
     weight_decay: float | None = None
-    sampler: str | None = None
+    sampler: str | Callable[..., Any] | None = None
     optimizer: str | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
     row: str = ""
@@ -127,8 +147,10 @@ class Method:
             if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
                 raise UsageError(f"the {part} of method {self.name!r} is {given!r}: give a dictionary, name -> value")
         for name, searched in self.space.items():
-            if not isinstance(searched, (Float, Int)):
-                raise UsageError(f"the space of method {self.name!r} has {searched!r} for {name}: give Float or Int")
+            if not isinstance(searched, Space):
+                raise UsageError(
+                    f"the space of method {self.name!r} has {searched!r} for {name}: give Float, Int or Choice"
+                )
             if name in self.settings:
                 raise UsageError(
                     f"{name} of method {self.name!r} is both searched and set: leave it out of one of them"
@@ -140,12 +162,16 @@ class Method:
             if not getattr(self, field_):
                 object.__setattr__(self, field_, default)
 
-    def misfit(self, params: Mapping[str, float]) -> str | None:
+    def misfit(self, params: Mapping[str, float | str]) -> str | None:
         """Why these hyperparameters are no point of the space, as part of a sentence; None where they are one."""
         if set(params) != set(self.space):
             return f"has the parameters {sorted(params)}, but {self.name} is searched over {sorted(self.space)}"
         for name, space in self.space.items():
             value, kind = params[name], "whole number" if isinstance(space, Int) else "number"
+            if isinstance(space, Choice):
+                if value not in space.values:
+                    return f"has {name} = {value!r}, which is none of {', '.join(map(repr, space.values))}"
+                continue
             if not space.low <= value <= space.high or (isinstance(space, Int) and value != int(value)):
                 return f"has {name} = {value}, which is no {kind} from {space.low} to {space.high}"
         return None

@@ -130,8 +130,9 @@ class Plan:
         self._done: dict[tuple, dict[tuple, Mapping]] = {}
         for chain in self.chains:
             counting, stale = _counting(study, chain, recorded.get(chain.key, []))
+            right = {_key(unit) for unit in counting}  # beside the study, where it has one of another setting itself
             self.ended += counting
-            self.stale += stale
+            self.stale += [unit for unit in stale if _key(unit) not in right]
             # what failed is tried again: what killed its workers may be over
             finished = [unit for unit in counting if unit.get("state") != "failed" and not self._lacks_model(unit)]
             self._done[chain.key] = {(unit["kind"], unit["number"]): unit for unit in finished}
@@ -214,10 +215,17 @@ def _chains(study: Study, methods: Sequence[Method]) -> list[Chain]:
 
 
 def _recorded(study: Study, beside: Iterable[Mapping]) -> list[Mapping]:
-    """What is recorded of a study, and of what stands beside it the units that it has not."""
+    """What is recorded of a study, and of what stands beside it the units that it has not.
+
+    Of a rerun of two settings both: which is that of the best trial depends on how many trials count.
+    """
     own = records.finished_units(study.name, study.configuration())
-    known = {_key(unit) for unit in own}
-    return own + [unit for unit in beside if _key(unit) not in known]
+    known = {_key(unit): unit.get("params") for unit in own}
+    return own + [
+        unit
+        for unit in beside
+        if _key(unit) not in known or (unit["kind"] == "rerun" and unit["params"] != known[_key(unit)])
+    ]
 
 
 def _key(unit: Mapping) -> tuple:

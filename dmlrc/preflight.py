@@ -14,7 +14,7 @@ from dmlrc.building import build_loss, checked_value, failure, normalized
 from dmlrc.data import ImageSet
 from dmlrc.errors import DmlrcError, UsageError
 from dmlrc.inputs import device, load_images, split
-from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, Float, Int, Method
+from dmlrc.methods import LEARNING_RATE, LOSS_WEIGHTS_LR, Choice, Int, Method, Space
 from dmlrc.models import l2_normalize
 from dmlrc.protocol import Protocol, Study
 from dmlrc.records import fingerprint
@@ -155,13 +155,19 @@ def _told(method: Method, batch: str) -> Iterator[None]:
 
 
 def _points(method: Method) -> Iterator[tuple[str, dict[str, float]]]:
-    """The middle and both ends of a space, each with its words."""
+    """The middle and both ends of a space, each with its words, and every choice in it."""
     ends = {"the lower ends of its space": 0.0, "the middle of its space": 0.5, "the upper ends of its space": 1.0}
     for words, share in ends.items() if method.space else {"its settings": 0.0}.items():
         yield words, {name: _between(space, share) for name, space in method.space.items()}
+    middle = {name: _between(space, 0.5) for name, space in method.space.items()}
+    for name, space in method.space.items():
+        for value in space.values if isinstance(space, Choice) else ():
+            yield f"{name} = {value!r}", {**middle, name: value}
 
 
-def _between(space: Float | Int, share: float) -> float:
+def _between(space: Space, share: float) -> float | str:
+    if isinstance(space, Choice):
+        return space.values[round(share * (len(space.values) - 1))]
     if getattr(space, "log", False):
         return space.low ** (1 - share) * space.high**share
     value = space.low + share * (space.high - space.low)

@@ -149,7 +149,9 @@ def _begin(study: Study, methods: Sequence[Method]) -> None:
     methods: those that are run, which need not be the study's own.
     """
     with records.writing_meta(study.name) as path:
-        records.write_json(path, _grown(study, methods, path) if records.is_begun(study.name) else _new(study, methods))
+        records.write_sealed(
+            path, _grown(study, methods, path) if records.is_begun(study.name) else _new(study, methods)
+        )
 
 
 def _new(study: Study, methods: Sequence[Method]) -> dict[str, Any]:
@@ -165,7 +167,7 @@ def _new(study: Study, methods: Sequence[Method]) -> dict[str, Any]:
         "environment": provenance.environment(device()),
         "settings": {method.name: dict(method.settings) for method in study.methods},
         "changes": _changes({}, [*study.methods, *methods]),
-        "inputs": _inputs(study),
+        "inputs": _inputs(study, methods),
         "commit": provenance.commit(),
         "created": provenance.now(),
     }
@@ -173,7 +175,7 @@ def _new(study: Study, methods: Sequence[Method]) -> dict[str, Any]:
 
 def _grown(study: Study, methods: Sequence[Method], path: Path) -> dict[str, Any]:
     before = records.read_raw_meta(path)
-    inputs = before.get("inputs", {}) | (now := _inputs(study))
+    inputs = before.get("inputs", {}) | (now := _inputs(study, methods))
     for name, digest in before.get("inputs", {}).items():
         if now.get(name, digest) != digest:
             raise DmlrcError(
@@ -189,13 +191,11 @@ def _grown(study: Study, methods: Sequence[Method], path: Path) -> dict[str, Any
     return before | records.grown(before, study.configuration()) | of_methods
 
 
-def _inputs(study: Study) -> dict[str, str]:
-    """What is read from files of a known name, by its contents: the images of a data set, the weights of a trunk."""
-    weights = study.protocol.weights
-    digests = {
-        f"images of {study.dataset!r}": data.images_digest(study.dataset),
-        f"weights {weights!r}": models.weights_digest(weights),
-    }
+def _inputs(study: Study, methods: Sequence[Method]) -> dict[str, str]:
+    """What is read from files of a known name, by its contents: the images of a data set, the weights of trunks."""
+    weights = {study.protocol.weights, *(study.protocol_of(method).weights for method in methods)}
+    digests = {f"images of {study.dataset!r}": data.images_digest(study.dataset)}
+    digests |= {f"weights {each!r}": models.weights_digest(each) for each in sorted(filter(None, weights), key=str)}
     return {name: digest for name, digest in digests.items() if digest}
 
 

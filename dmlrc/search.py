@@ -15,7 +15,7 @@ from zlib import crc32
 import lazy_loader
 
 from dmlrc import errors
-from dmlrc.methods import Float, Int, Method
+from dmlrc.methods import Choice, Int, Method, Space
 
 if TYPE_CHECKING:
     import optuna
@@ -98,7 +98,9 @@ def _distributions(method: Method) -> dict[str, "optuna.distributions.BaseDistri
     return {name: _distribution(space) for name, space in method.space.items()}
 
 
-def _distribution(space: Float | Int) -> "optuna.distributions.BaseDistribution":
+def _distribution(space: Space) -> "optuna.distributions.BaseDistribution":
+    if isinstance(space, Choice):
+        return optuna.distributions.CategoricalDistribution(space.values)
     if isinstance(space, Int):
         return optuna.distributions.IntDistribution(space.low, space.high)
     return optuna.distributions.FloatDistribution(space.low, space.high, log=space.log)

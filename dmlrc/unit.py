@@ -17,7 +17,7 @@ from dmlrc.data.meta_classes import meta_labels
 from dmlrc.errors import DivergedError, DmlrcError, LossError, UsageError
 from dmlrc.evaluation import pretrained_scores, test_embeddings, test_results
 from dmlrc.inputs import PreparedData, device, load_images, prepare
-from dmlrc.methods import PRETRAINED
+from dmlrc.methods import PRETRAINED, Choice, Space
 from dmlrc.models import saved
 from dmlrc.plan import Unit
 from dmlrc.records import provenance
@@ -212,12 +212,17 @@ def _identity(unit: Unit) -> dict:
         "number": unit.number,
         "proposals": unit.proposals,
         "params": unit.params,
-        "space": {name: [space.low, space.high] for name, space in method.space.items()} if method else {},
+        "space": {name: _searched(space) for name, space in method.space.items()} if method else {},
         "commit": provenance.commit(),
         "processor": provenance.processor(),
         "device": provenance.device_name(device()),
         "torch": version("torch"),
     }
+
+
+def _searched(space: Space) -> list | dict:
+    """What was searched, as a record has it: the ends of a range, or what there was to choose from."""
+    return {"choices": list(space.values)} if isinstance(space, Choice) else [space.low, space.high]
 
 
 def failed(unit: Unit, reason: str) -> dict:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from dmlrc import paths, records, studies
+from dmlrc import unit as units
 from dmlrc.data import registry
 from dmlrc.methods import Int
 from dmlrc.papers import musgrave2020
@@ -61,6 +62,11 @@ def write_fake_experiments(main, missing=()):
             for number in range(each.budget.reruns)
         ]
         write_units(units, meta)
+
+
+def without_checksum(path):
+    """What a record says, as older ones said it, to be changed and written back."""
+    return {name: value for name, value in records.read_json(path).items() if name != "checksum"}
 
 
 def fake_metrics(rng, protocol, names=None):
@@ -176,6 +182,14 @@ def unit(method, kind, number, runs, params=None, scores=None, failed=False):
         "runs": runs,
         "scores": scores or {},
     }
+
+
+def made_up_unit(asked):
+    """The record of a unit without training: of a trial a number that its seed draws, and scores around it."""
+    rng = np.random.default_rng([asked.seed, asked.number, sum(map(ord, asked.kind + str(asked.params)))])
+    scores = fake_scores(rng, 0.3) if asked.kind != "trial" else {}
+    runs = [] if asked.kind == "pretrained" else fake_runs(rng)[: asked.protocol.folds]
+    return unit("-", asked.kind, asked.number, runs, asked.params, scores) | units._identity(asked)
 
 
 def fake_runs(rng, failed=False):

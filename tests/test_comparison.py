@@ -9,16 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import cloudpickle
-import numpy as np
 import pandas as pd
 import pytest
-from factories import fake_runs, fake_scores, unit
+from factories import made_up_unit
 
-from dmlrc import comparison, paths, plan, preflight, records, run, studies
-from dmlrc import unit as units
+from dmlrc import cli, comparison, paths, plan, preflight, records, run, studies
 from dmlrc.errors import UsageError
 from dmlrc.methods import Float, Method
 from dmlrc.protocol import Budget, Study
+from dmlrc.report import ranking
 
 ROOT = Path(__file__).parents[1]
 METHODS = tuple(studies.STUDIES["glyphs-smoke"].method(name) for name in ("contrastive", "arcface", "triplet"))
@@ -26,19 +25,11 @@ BASE = replace(studies.STUDIES["glyphs-smoke"], name="base", methods=METHODS, bu
 MINE = Method("mine", lambda embeddings, labels, margin: embeddings.sum() * margin, {"margin": Float(0, 1)})
 
 
-def run_unit(asked):
-    """A unit that gives a number without training: of a trial one that its seed draws, and scores around it."""
-    rng = np.random.default_rng([asked.seed, asked.number, sum(map(ord, asked.kind + str(asked.params)))])
-    scores = fake_scores(rng, 0.3) if asked.kind != "trial" else {}
-    runs = [] if asked.kind == "pretrained" else fake_runs(rng)[: asked.protocol.folds]
-    return unit("-", asked.kind, asked.number, runs, asked.params, scores) | units._identity(asked)
-
-
 @pytest.fixture(autouse=True)
 def made_up(monkeypatch):
     """The units that are asked for and not trained."""
     ran = []
-    monkeypatch.setattr(run, "run_unit", lambda asked: ran.append(asked) or run_unit(asked))
+    monkeypatch.setattr(run, "run_unit", lambda asked: ran.append(asked) or made_up_unit(asked))
     return ran
 
 
@@ -49,7 +40,7 @@ def exported(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DMLRC_HOME", str(home))
         patch.setenv("DMLRC_CACHE", str(home / "cache"))
-        patch.setattr(run, "run_unit", run_unit)
+        patch.setattr(run, "run_unit", made_up_unit)
         run.run(BASE)
         records.export("base", complete=True)
     return home / "results" / "base"
@@ -107,6 +98,7 @@ def test_reruns_of_old_records_took_the_best_of_all_their_trials(committed, made
     reruns.assign(params="null").to_parquet(committed / "reruns.parquet", index=False)
     meta = json.loads((committed / "meta.json").read_text())
     meta.pop("sha256")
+    meta.pop("checksum")
     (committed / "meta.json").write_text(json.dumps(meta))
     test_ten_trials_of_mine_stand_beside_ten_of_theirs(committed, made_up)
 
@@ -136,6 +128,61 @@ def test_another_loss_beside_mine_changes_nothing_of_its_comparison(committed):
     after = comparison.load(wanted, [MINE])
     for name in records.FRAMES:
         pd.testing.assert_frame_equal(getattr(before, name), getattr(after, name))
+
+
+def test_a_comparison_moves_no_rank_of_its_study(committed):
+    before = ranking.lines(records.load("base"))
+    for wanted in (comparison.of(BASE, trials=2, reruns=2), comparison.of(BASE)):
+        comparison.run(wanted, BASE, [MINE])
+        assert ranking.lines(records.load("base")) == before
+
+
+def test_what_was_compared_before_at_another_budget_changes_no_number(committed):
+    """With --trials and then without, or the other way round."""
+    whole, small = comparison.of(BASE), comparison.of(BASE, trials=2, reruns=2)
+    found = {}
+    for first, second in ((whole, small), (small, whole)):
+        for wanted in (first, second):
+            comparison.run(wanted, BASE, [MINE])
+            found[first is wanted, wanted is whole] = comparison.load(wanted, [MINE])
+        comparison.remove("base-compare")
+    for is_whole in (True, False):
+        alone, after = found[True, is_whole], found[False, is_whole]
+        for name in ("trials", "reruns", "scores", "runs"):
+            one, other = (
+                getattr(each, name)
+                .drop(columns=["finished", "seconds"], errors="ignore")
+                .sort_values(records.KEYS[name])
+                for each in (alone, after)
+            )
+            pd.testing.assert_frame_equal(one.reset_index(drop=True), other.reset_index(drop=True))
+
+
+def test_comparisons_are_listed_and_removed(committed, capsys, monkeypatch):
+    def command(*words):
+        monkeypatch.setattr("sys.argv", ["dmlrc", "compare", *words])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return ended.value.code, "".join(capsys.readouterr())
+
+    assert command("--list") == (0, "no comparison was made here: `dmlrc compare my_loss.py` makes one\n")
+    before = records.load("base")
+    comparison.run(comparison.of(BASE, trials=2, reruns=1), BASE, [MINE])
+    capsys.readouterr()
+    code, told = command("--list")
+    assert code == 0
+    assert re.search(r"^base-compare +mine +2 +1", told, re.MULTILINE)
+    code, told = command("--remove", "base")
+    assert (code, "known are base-compare" in told) == (2, True)
+    with records.running("base-compare", ["mine"]):
+        code, told = command("--remove", "base-compare")
+        assert (code, "runs mine of study 'base-compare'" in told) == (1, True)
+    code, told = command("--remove", "base-compare")
+    assert (code, told) == (0, f"removed {paths.runs() / 'base-compare'}\n")
+    assert not (paths.runs() / "base-compare").exists()
+    assert "no comparison was made here" in command("--remove", "base-compare")[1]
+    assert records.load("base").trials.equals(before.trials)
+    assert command()[0] == command("mine.py", "--list")[0] == 2
 
 
 def test_methods_without_records_are_run_in_the_study_where_the_budget_is_its_own(made_up):

@@ -259,3 +259,13 @@ def test_another_python_is_named_where_the_code_is_ones_own():
     assert fingerprint.differences(told | {"python": "3.9"}, told)[0].startswith("Python 3.9 -> ")
     built_in = fingerprint.of(musgrave2020.METHODS[0])
     assert "python" not in built_in
+
+
+def test_a_sampler_of_ones_own_is_known_by_its_code():
+    plain = Method("mine", "triplet")
+    one, other = (replace(plain, sampler=each) for each in (lambda *_: iter([0]), lambda *_: iter([1])))
+    assert fingerprint.differences(fingerprint.of(one), fingerprint.of(one)) == []
+    (said,) = fingerprint.differences(fingerprint.of(one), fingerprint.of(other))
+    assert "sampler <lambda>" in said
+    assert fingerprint.differences(fingerprint.of(plain), fingerprint.of(one)) != []
+    assert fingerprint.of(replace(plain, sampler="random"))["batches"]["sampler"] == "random"

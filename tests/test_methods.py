@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from dmlrc.errors import UsageError
-from dmlrc.methods import Float, Int, Level, Method, batch_levels, in_batches_of, levels, row_name, rows
+from dmlrc.methods import Choice, Float, Int, Level, Method, batch_levels, in_batches_of, levels, row_name, rows
 
 TRIPLET = Method("triplet", "triplet", {"margin": Float(0, 1)}, label="Triplet")
 SOFTMAX = Method("softmax", "normalized_softmax", label="Softmax", changes={"layer_norm": True}, images_per_class=1)
@@ -54,6 +54,21 @@ def test_batches_of_a_size_leave_out_what_does_not_fit():
         ("batch8", 8.0),
         ("batch16", 16.0),
     ]
+
+
+@pytest.mark.parametrize("values", ["cosine", ("cosine",), ("a", "a"), (None, "a"), 3, ()])
+def test_a_choice_is_between_different_words_or_numbers(values):
+    with pytest.raises(UsageError, match="choice is"):
+        Choice(values)
+    assert Choice(["a", 2]) == Choice(("a", 2))
+
+
+def test_what_cannot_be_chosen_is_no_point_of_a_space():
+    method = replace(TRIPLET, space={"margin": Float(0, 1), "distance": Choice(("cosine", "euclidean"))})
+    assert method.misfit({"margin": 0.5, "distance": "cosine"}) is None
+    assert "distance = 'taxi', which is none of 'cosine', 'euclidean'" in method.misfit(
+        {"margin": 0.5, "distance": "taxi"}
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pytorch_metric_learning import losses as pml
 
 from dmlrc import losses, preflight, studies
 from dmlrc.errors import UsageError
-from dmlrc.methods import LOSS_WEIGHTS_LR, Float, Int, Method
+from dmlrc.methods import LOSS_WEIGHTS_LR, Choice, Float, Int, Method
 
 SMOKE = studies.STUDIES["glyphs-smoke"]
 STUDY = replace(SMOKE, budget=replace(SMOKE.budget, trials=1))
@@ -99,6 +99,16 @@ def test_a_hyperparameter_that_the_loss_does_not_have_is_refused():
         preflight.check(Method("mine", good, {"margn": Float(0, 1)}), STUDY)
     with pytest.raises(UsageError, match="margn"):
         preflight.check(Method("mine", Weighted, {"margn": Float(0, 1)}), STUDY)
+
+
+def test_every_choice_is_tried():
+    def loss(embeddings, labels, distance):
+        return embeddings.sum() * {"cosine": 1.0, "dot": float("nan"), "euclidean": 2.0}[distance]
+
+    (said,) = preflight.check(Method("mine", loss, {"distance": Choice(("cosine", "dot", "euclidean"))}), STUDY)
+    assert "infinite at the middle of its space and distance = 'dot'" in said
+    with pytest.raises(UsageError, match="KeyError: 'taxi'"):
+        preflight.check(Method("mine", loss, {"distance": Choice(("cosine", "euclidean", "taxi", "cosinus"))}), STUDY)
 
 
 def test_what_is_broken_somewhere_is_said():

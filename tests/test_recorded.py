@@ -1,12 +1,16 @@
 """How much is recorded, told without reading records: as `plan.progress` says where nothing is stale."""
 
+import json
+import shutil
 from dataclasses import replace
 
 import pytest
-from factories import write_fake_study
+from factories import fake_records, made_up_unit, write_fake_study
 
-from dmlrc import paths, plan, records, studies
+from dmlrc import cli, paths, plan, records, run, studies
+from dmlrc.methods import Float, Method
 from dmlrc.protocol import Study
+from dmlrc.report import ranking
 from dmlrc.studies import recorded
 
 
@@ -45,3 +49,56 @@ def test_nothing_is_recorded_of_a_study_without_files(home):
     for each in studies.STUDIES.values():
         assert isinstance(each, Study)
         assert recorded.count(each) == (0, plan.Plan(each).total)
+
+
+@pytest.fixture
+def command(capsys, monkeypatch):
+    def call(*words):
+        monkeypatch.setattr("sys.argv", ["dmlrc", *words])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return ended.value.code, capsys.readouterr()
+
+    return call
+
+
+def test_a_study_that_was_made_in_python_is_listed_shown_checked_and_exported(home, command, monkeypatch):
+    smoke = studies.STUDIES["glyphs-smoke"]
+    mine = Method("mine", lambda embeddings, labels, margin: embeddings.sum() * margin, {"margin": Float(0, 1)})
+    made = replace(smoke, name="of-my-own", methods=(smoke.method("triplet"), mine))
+    monkeypatch.setattr(run, "run_unit", made_up_unit)
+    run.run(made, [mine])
+    _, said = command("study", "list")
+    [line] = [line.split() for line in said.out.splitlines() if line.startswith("of-my-own")]
+    assert line == ["of-my-own", "glyphs-small", "smoke", "5", "of", "9"]
+    assert "of-my-own" in command("study", "list", "my-own")[1].out
+    _, said = command("study", "show", "of-my-own")
+    assert "1 (1-1)  mine" in said.out
+    assert "1 of 2 methods lack some of 2 trials and 2 reruns each: triplet (0 trials, 0 reruns)." in " ".join(
+        said.out.split()
+    )
+    assert "sound" in command("study", "check", "of-my-own")[1].out
+    for methods, complete in (((), False), (None, True)):
+        run.run(made, methods)
+        assert command("study", "export", "of-my-own")[0] == 0
+        assert json.loads((home / "results" / "of-my-own" / "meta.json").read_text())["complete"] is complete
+    shutil.rmtree(home / "runs")
+    assert "Unfinished" not in command("study", "show", "of-my-own")[1].out
+    assert command("study", "export", "of-my-own", "--csv", str(home / "tables"))[0] == 0
+    code, said = command("study", "export", "of-my-own", "--optuna", str(home / "journal"))
+    assert (code, "was made in Python" in said.err) == (2, True)
+    (home / "results" / "of-my-own" / "meta.json").write_text("{")
+    assert "of-my-own" not in command("study", "list")[1].out
+    code, said = command("study", "show", "of-my-own")
+    assert (code, "is damaged" in said.err) == (1, True)
+    assert command("study", "show", "of-nobody")[0] == 2
+
+
+def test_reruns_of_a_method_without_a_result_are_not_missed():
+    found = fake_records(reruns=2, diverged=("arcface",))
+    settings = {method: {} for method in found.trials["method"].unique()}
+    whole = replace(found, meta=found.meta | {"settings": settings})
+    assert not any("Unfinished" in line for line in ranking.lines(whole))
+    begun = replace(whole, reruns=whole.reruns[1:])
+    said = " ".join(ranking.lines(begun))
+    assert "1 of 14 methods lack some of 3 trials and 2 reruns each: contrastive (3 trials, 1 reruns)." in said

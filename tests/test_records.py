@@ -71,6 +71,11 @@ def changed(**fields):
     return {**UNIT, **fields}
 
 
+def worth(value):
+    """A sound trial of this value."""
+    return in_run(val={"map_at_r": value, "precision_at_1": 0.5}) | {"value": value}
+
+
 def in_run(**fields):
     return {**UNIT, "runs": [{**UNIT["runs"][0], **fields}]}
 
@@ -89,7 +94,7 @@ def test_records_are_read_again_where_a_file_has_changed(unit_file, monkeypatch)
         patch.setattr(records, "_run_here", lambda study: read.append(study))
         assert records.load("fake-study").trials.equals(first.trials)
     assert read == []
-    unit_file(changed(value=0.25))
+    unit_file(worth(0.25))
     assert records.load("fake-study").trials["value"].tolist() == [0.25]
     unit_file(UNIT).rename(paths.runs() / "fake-study" / "contrastive" / "0-trial-001.json")
     with pytest.raises(DmlrcError, match="move it there"):
@@ -100,9 +105,13 @@ def test_what_is_done_to_records_stays_with_who_did_it(unit_file):
     unit_file(UNIT)
     mine = records.load("fake-study")
     mine.trials.loc[0, "value"] = 0.9
+    mine.trials.loc[0, "params"]["margin"] = 7.0
     mine.meta["protocol"]["folds"] = 7
+    with pytest.raises(ValueError, match="read-only"):
+        mine.curves["value"].to_numpy()[:] = 0
     theirs = records.load("fake-study")
     assert theirs.trials["value"].tolist() == [0.3]
+    assert theirs.trials["params"].tolist() == [{"margin": 0.5}]
     assert theirs.meta["protocol"]["folds"] == 1
 
 
@@ -161,7 +170,7 @@ def test_what_cannot_be_is_refused_with_its_file_and_field(unit_file, broken, sa
 def test_nan_and_infinity_are_refused(unit_file):
     for number in ("NaN", "Infinity", "-Infinity"):
         unit_file(json.dumps(UNIT).replace("0.3,", f"{number},", 1))
-        with pytest.raises(DmlrcError, match="value"):
+        with pytest.raises(DmlrcError, match=r"0-trial-000\.json is damaged"):
             records.load("fake-study")
 
 
@@ -192,7 +201,7 @@ def test_a_fold_that_is_missing_is_noticed(committed):
 
 def test_records_set_aside_one_right_after_the_other_are_all_kept(unit_file):
     for value in (0.1, 0.2, 0.3):
-        unit_file(changed(value=value))
+        unit_file(worth(value))
         records.set_aside("fake-study", [UNIT])
     kept = (paths.runs() / "fake-study" / "contrastive").glob("*/*.json")
     assert sorted(json.loads(path.read_text())["value"] for path in kept) == [0.1, 0.2, 0.3]
@@ -347,7 +356,8 @@ def rewrite(change):
 def without_checksums(folder):
     """As records are that are older than checksums."""
     meta = json.loads((folder / "meta.json").read_text())
-    meta.pop("sha256")
+    for name in ("sha256", "checksum"):
+        meta.pop(name, None)
     (folder / "meta.json").write_text(json.dumps(meta))
 
 

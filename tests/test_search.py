@@ -7,7 +7,7 @@ import pytest
 
 from dmlrc import errors, search
 from dmlrc.errors import DmlrcError, UsageError
-from dmlrc.methods import LOSS_WEIGHTS_LR, Float, Int, Method
+from dmlrc.methods import LOSS_WEIGHTS_LR, Choice, Float, Int, Method
 from dmlrc.papers import musgrave2020
 from dmlrc.report import published
 
@@ -34,6 +34,18 @@ def test_the_first_trial_has_the_values_that_ranges_name_and_nothing_else_of_it_
     assert search.propose(named, [trial], 0) == search.propose(plain, [trial], 0)
     with pytest.raises(UsageError, match="cannot begin at 1"):
         Float(1e-6, 1e-3, log=True, first=1.0)
+
+
+def test_a_search_among_choices_finds_the_better_one():
+    method = Method("toy", "toy", {"x": Float(0.0, 1.0), "distance": Choice(("cosine", "euclidean", "dot"))})
+    trials = []
+    for _ in range(30):
+        params = search.propose(method, trials, 0)
+        assert method.misfit(params) is None
+        trials.append({"params": params, "value": params["distance"] == "dot", "state": "complete"})
+    drawn = [trial["params"]["distance"] for trial in trials]
+    assert set(drawn[:10]) == {"cosine", "euclidean", "dot"}
+    assert drawn[10:].count("dot") > 12
 
 
 def test_a_search_broken_off_and_resumed_proposes_the_same():

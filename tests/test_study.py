@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from factories import write_fake_study
+from factories import without_checksum, write_fake_study
 from PIL import Image
 from threadpoolctl import threadpool_info
 
@@ -608,7 +608,7 @@ def test_a_study_under_way_with_more_repetitions_is_not_exported_as_complete(hom
     write_fake_study(study=smoke.name, dataset=smoke.dataset, protocol=smoke.effective_protocol, trials=2, reruns=2)
     assert json.loads((run.export(smoke) / "meta.json").read_text())["complete"]
     meta = paths.runs() / smoke.name / "meta.json"
-    records.write_json(meta, json.loads(meta.read_text()) | {"repetitions": 2})
+    records.write_json(meta, without_checksum(meta) | {"repetitions": 2})
     assert not json.loads((run.export(smoke) / "meta.json").read_text())["complete"]
 
 
@@ -735,7 +735,7 @@ def test_the_settings_that_a_study_tells_are_those_of_its_records(tiny, home, co
 def test_records_without_a_fingerprint_are_those_of_the_librarys_losses_alone(tiny, monkeypatch, capsys):
     run.run(tiny, methods=[PICKED[0], cell()])
     for path in (paths.runs() / "tiny").glob("*/*.json"):
-        told = json.loads(path.read_text())
+        told = without_checksum(path)
         told.pop("fingerprint")
         path.write_text(json.dumps(told))
     monkeypatch.setattr(run, "run_unit", lambda unit: pytest.fail("nothing was missing"))
@@ -808,7 +808,7 @@ def test_reruns_of_a_search_that_is_whole_need_no_optuna(tiny, contrastive, monk
 
 def test_a_rerun_of_another_setting_than_the_best_is_made_again(tiny, contrastive, capsys):
     path = paths.runs() / "tiny" / "contrastive" / "0-rerun-001.json"
-    right = json.loads(path.read_text())
+    right = without_checksum(path)
     stale = right | {"params": {name: value / 2 for name, value in right["params"].items()}}
     path.write_text(json.dumps(stale))
     done, total = plan.progress(replace(tiny, methods=PICKED[:1]))
@@ -833,7 +833,7 @@ def test_a_right_rerun_is_kept_while_a_trial_is_missing(tiny, contrastive):
 
 def test_parameters_outside_the_space_are_refused(tiny, contrastive, capsys):
     path = paths.runs() / "tiny" / "contrastive" / "0-trial-000.json"
-    own = json.loads(path.read_text())
+    own = without_checksum(path)
     wrong = own | {"params": own["params"] | {"neg_margin": 7.0}}
     path.write_text(json.dumps(wrong))
     with pytest.raises(DmlrcError, match=r"0-trial-000\.json is no record .* params\.neg_margin is 7\.0, outside"):
@@ -857,7 +857,7 @@ def test_a_copy_of_records_does_not_count_as_a_sample(tiny, contrastive):
 
 def test_records_of_another_study_or_configuration_are_refused(tiny, contrastive):
     path = paths.runs() / "tiny" / "contrastive" / "0-trial-000.json"
-    own = json.loads(path.read_text())
+    own = without_checksum(path)
     path.write_text(json.dumps(own | {"study": "other"}))
     with pytest.raises(DmlrcError, match="of study 'other'"):
         records.load("tiny")

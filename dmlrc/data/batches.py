@@ -322,8 +322,25 @@ SAMPLERS = ("class_balanced", "random", "spc_r", "episodes", "greedy_coreset", "
 _FROM_MEMORY = {"greedy_coreset": GreedyCoreset, "distribution_matching": DistributionMatching, "frechet": Frechet}
 
 
+class _Own(Sampler):
+    """A sampler of the reader's own: batch after batch from an iterator, which need be no `Sampler`."""
+
+    ahead = 1
+
+    def __init__(self, batches: Iterator, images: int):
+        self._batches, self._images = iter(batches), images
+
+    def __next__(self) -> np.ndarray:
+        batch = np.asarray(next(self._batches))
+        if batch.ndim != 1 or batch.dtype.kind not in "iu" or not np.all((batch >= 0) & (batch < self._images)):
+            raise UsageError(
+                f"a sampler of one's own gives batches of positions from 0 to {self._images - 1}, not {batch}: mend it"
+            )
+        return batch.astype(np.int64)
+
+
 def create_sampler(
-    name: str,
+    name: str | Callable[..., Iterator],
     labels: np.ndarray,
     classes_per_batch: int,
     images_per_class: int,
@@ -332,10 +349,15 @@ def create_sampler(
 ) -> Sampler:
     """Make the sampler of this name, for batches of classes_per_batch x images_per_class images.
 
+    One of the reader's own is a function of labels (N,), classes_per_batch, images_per_class and a Generator, which
+    returns an endless iterator over batches (B,) of positions into the labels, all of one size.
+
     "random" and "spc_r" keep the size of the batch only. Episodes have half of a class's images, rounded down, as
     support. embed: gives the embeddings (N, D) that a memory bank begins with; called by the samplers that have one.
     """
     size = classes_per_batch * images_per_class
+    if callable(name):
+        return _Own(name(labels, classes_per_batch, images_per_class, np.random.default_rng(rng)), len(labels))
     if name == "class_balanced":
         return ClassBalanced(labels, classes_per_batch, images_per_class, rng)
     if name == "random":

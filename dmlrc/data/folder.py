@@ -1,12 +1,24 @@
-"""A folder of one's own images: one sub-folder a class, classes in name order."""
+"""A folder of one's own images: one sub-folder a class, classes in name order.
 
+Beside the sub-folders may lie a file `split.csv`, which gives the split: the columns image, the path of an image in the
+folder, or of a sub-folder for all of its images, and part, one of `PARTS`. Of the test classes, "query" images are
+searched for among the others, and "test" images are both. A protocol takes it with split = "official".
+"""
+
+import csv
 import os
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from dmlrc.data.listing import Listing, from_class_folders, is_image, sub_folders
 from dmlrc.errors import DmlrcError, MissingDataError
+
+SPLIT = "split.csv"
+PARTS = ("train", "test", "query", "gallery")
 
 
 def read_class_folders(folder: Path) -> Listing:
@@ -18,7 +30,7 @@ def read_class_folders(folder: Path) -> Listing:
         Where there is no folder, or nothing in it.
     DmlrcError
         For a sub-folder without images, which would be no class, for an image anywhere else, which would be left out,
-        and for a folder that may not be read.
+        for a `split.csv` that does not give each image one part, and for a folder that may not be read.
     """
     try:
         return _read(folder)
@@ -42,7 +54,43 @@ def _read(folder: Path) -> Listing:
         raise DmlrcError(
             f"folder {classes[min(empty)]} holds no images: remove it, or put the images of its class there"
         )
-    return listing
+    return replace(listing, partition=_partition(folder / SPLIT, listing)) if (folder / SPLIT).exists() else listing
+
+
+def _partition(file: Path, listing: Listing) -> np.ndarray:
+    """The part of each image, (N,) str."""
+    images = [path.relative_to(file.parent).as_posix() for path in listing.files]
+    members: dict[str, list[str]] = {}
+    for image in images:
+        members.setdefault(image.partition("/")[0], []).append(image)
+    parts: dict[str, str] = {}
+    for line, row in _rows(file):
+        name, part = row["image"].strip(), row["part"].strip()
+        if part not in PARTS:
+            raise DmlrcError(f"line {line} of {file} has the part {part!r}: write one of {', '.join(PARTS)}")
+        named = members.get(name, [name])
+        if name not in members and name not in images:
+            raise DmlrcError(f"line {line} of {file} names {name!r}, and {file.parent} has no such image or sub-folder")
+        if twice := parts.keys() & set(named):
+            raise DmlrcError(f"line {line} of {file} names {min(twice)!r} again: an image is in one part")
+        parts |= dict.fromkeys(named, part)
+    if left := [image for image in images if image not in parts]:
+        raise DmlrcError(f"{file} does not say in which part {left[0]!r} is: give each image or sub-folder a line")
+    return np.array([parts[image] for image in images])
+
+
+def _rows(file: Path) -> list[tuple[int, dict[str, str]]]:
+    """The rows of a table with the columns image and part, and on which line each ends."""
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as stream:
+            reader = csv.DictReader(stream, restval="")
+            columns = set(reader.fieldnames or ())
+            rows = [(reader.line_num, row) for row in reader]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DmlrcError(f"{file} is no table ({error}): write it as CSV, in UTF-8") from None
+    if not {"image", "part"} <= columns:
+        raise DmlrcError(f"{file} does not begin with the line image,part: name its two columns so")
+    return rows
 
 
 def _misplaced(folder: Path, classes: list[Path]) -> Iterator[Path]:

@@ -16,7 +16,7 @@ from dmlrc.errors import DmlrcError
 
 
 def contents(name: str) -> str | None:
-    """A digest of the images of "folder:PATH": of their classes, names and bytes. None for a set that has a name.
+    """A digest of the images of "folder:PATH": of their classes, names, bytes and split. None for a set with a name.
 
     Where the folder lies does not matter. The images are read once, and again where a file's length or time of change
     says that it is another one. None too for a folder that cannot be read; `load` says why.
@@ -48,8 +48,10 @@ def _digest_of(home: Path, listing: Listing) -> str:
 
     digests = cache.cached_array(f"contents-{cache.fingerprint(listing.files, 'contents')}.npy", make)
     names = [file.relative_to(home).as_posix() for file in listing.files]  # begins with that of the class
-    content = json.dumps([listing.class_names, names, digests.tobytes().hex()])
-    return hashlib.sha256(content.encode(errors="surrogateescape")).hexdigest()[:16]
+    facts = [listing.class_names, names, digests.tobytes().hex()]
+    if listing.partition is not None and (home / folder.SPLIT).exists():  # of a set that has a name it is the set's own
+        facts.append(listing.partition.tolist())
+    return hashlib.sha256(json.dumps(facts).encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 def _digest(file: Path) -> list[int]:

@@ -58,7 +58,7 @@ class Configuration:
     study: str
     dataset: str
     method: str
-    params: dict[str, float]
+    params: dict[str, float | str]
     commit: str
 
 

@@ -17,13 +17,14 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,8 +34,9 @@ from dmlrc.errors import DmlrcError, MissingDataError
 from dmlrc.methods import PRETRAINED
 from dmlrc.protocol import Protocol, Study, digest
 from dmlrc.records import fingerprint
-from dmlrc.records.schema import MADE_AGAIN, Meta, Unit, check_frame, checked
+from dmlrc.records.schema import MADE_AGAIN, ROUNDING, Meta, TodaysMeta, Unit, check_columns, check_frame, checked
 
+T = TypeVar("T")
 _METHOD = ("method", "row", "level", "level_number", "repetition")
 MADE_BY = ("commit", "processor", "device", "torch")
 _OUTCOME = ("state", "params", "seconds", "steps", "reason", *MADE_BY, "finished", "fingerprint")
@@ -109,14 +111,23 @@ GROWING = ("budget", "repetitions")
 def load(study: str) -> StudyRecords:
     """The records of a study: those made here (runs/), and the committed ones (results/).
 
-    They are read again only where a file has changed since the last time. The frames are the caller's own: what is
-    written to is copied then.
+    They are read again only where a file has changed since the last time. All of it is the caller's own: the columns of
+    a frame are copied once they are written to, what is nested in them is copied here.
     """
     study = names.current(study)
     folders = paths.runs() / study, paths.committed(study)
     found = _load(study, folders, tuple(map(_state, folders)))
-    frames = {name: getattr(found, name).copy(deep=False) for name in FRAMES}
+    frames = {name: _own(getattr(found, name)) for name in FRAMES}
     return StudyRecords(**frames, meta=copy.deepcopy(found.meta))
+
+
+def _own(frame: pd.DataFrame) -> pd.DataFrame:
+    nested = {column: [copy.copy(each) for each in frame[column]] for column in _NESTED if column in frame}
+    return frame.assign(**{column: pd.Series(values, frame.index, object) for column, values in nested.items()})
+
+
+_NESTED = ("params", "values")
+"""Columns of dictionaries and lists."""
 
 
 def find(study: str) -> StudyRecords | None:
@@ -154,7 +165,7 @@ def is_published_whole(study: Study) -> bool:
     folder = paths.committed(study.name)
     if (paths.runs() / study.name / "meta.json").exists() or not (folder / "meta.json").exists():
         return False
-    meta, asked = _read_meta(folder, study.name), json.loads(json.dumps(study.configuration()))
+    meta, asked = read_meta(folder, study.name), json.loads(json.dumps(study.configuration()))
     return bool(meta.get("complete")) and all(meta[name] == asked[name] for name in (*CONFIGURATION, *GROWING))
 
 
@@ -165,9 +176,9 @@ def published_fingerprints(study: str) -> list[tuple[str, dict | None]]:
     """
     files = [paths.committed(study) / f"{kind}.parquet" for kind in ("trials", "reruns")]
     told = [
-        pd.read_parquet(file, columns=["method", "fingerprint"]).drop_duplicates()
+        _parquet(file, ["method", "fingerprint"]).drop_duplicates()
         for file in files
-        if file.exists() and "fingerprint" in pq.read_schema(file).names
+        if file.exists() and "fingerprint" in _reading(file, pq.read_schema).names
     ]
     return [(method, _fingerprint(each)) for frame in told for method, each in frame.itertuples(index=False)]
 
@@ -298,7 +309,7 @@ def _run_here(study: str) -> StudyRecords | None:
     folder = paths.runs() / study
     if not is_begun(study):
         return None
-    meta = _read_meta(folder, study)
+    meta = read_meta(folder, study)
     return _whole(from_units(read_units(folder, digest(meta)), meta), folder)
 
 
@@ -311,7 +322,11 @@ def _committed(study: str) -> StudyRecords | None:
 
 
 def _whole(records: StudyRecords, folder: Path) -> StudyRecords:
-    """The records as they are. Raises DmlrcError where a complete unit lacks a fold's run, or a rerun its scores."""
+    """The records as they are.
+
+    Raises DmlrcError where a complete unit lacks a fold's run, or a rerun its scores, or where the value of a trial is
+    not the mean of its runs.
+    """
     key, meta = ["method", "repetition", "kind", "number"], records.meta
     runs = records.runs.groupby(key)["fold"].nunique()
     units = [
@@ -328,6 +343,7 @@ def _whole(records: StudyRecords, folder: Path) -> StudyRecords:
     for unit, what in (
         *((unit, "the run of a fold") for unit in lacking),
         *((unit, "its scores") for unit in unscored),
+        *((unit, "the value that its runs have") for unit in _odd_values(records)),
     ):
         method, repetition, kind, number = unit
         raise DmlrcError(
@@ -335,6 +351,15 @@ def _whole(records: StudyRecords, folder: Path) -> StudyRecords:
             "restore the folder, for instance with `git checkout`"
         )
     return records
+
+
+def _odd_values(records: StudyRecords) -> list[tuple]:
+    """The complete trials whose value is not the mean of their runs: method, repetition, kind, number."""
+    key = ["method", "repetition", "number"]
+    means = records.runs[records.runs["kind"] == "trial"].groupby(key)["val_map_at_r"].mean()
+    trials = records.trials[records.trials["state"] == "complete"].rename(columns={"trial": "number"}).set_index(key)
+    differ = ~np.isclose(trials["value"], means.reindex(trials.index), rtol=0, atol=ROUNDING, equal_nan=True)
+    return [(method, repetition, "trial", number) for method, repetition, number in trials.index[differ]]
 
 
 def joined(here: StudyRecords, committed: StudyRecords) -> StudyRecords:
@@ -512,12 +537,12 @@ def _write_parquet(records: StudyRecords, folder: Path, complete: bool) -> None:
         if name != "arrays" or len(frame):
             frame.to_parquet(folder / f"{name}.parquet", index=False, compression="zstd")
     written = {path.name: sha256(path) for path in sorted(folder.glob("*.parquet"))}
-    write_json(folder / "meta.json", records.meta | {"complete": complete, "sha256": written})
+    write_sealed(folder / "meta.json", records.meta | {"complete": complete, "sha256": written})
 
 
 def sha256(path: Path) -> str:
     """The checksum of a file, as meta.json of finished records has it."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return hashlib.sha256(_reading(path, Path.read_bytes)).hexdigest()
 
 
 _RESTORE = (
@@ -528,12 +553,12 @@ _RESTORE = (
 def read_raw_meta(path: Path) -> dict:
     """A meta.json as it is; a damaged one, or one that says neither study nor budget, is named, with what to do."""
     told = read_json(path, _RESTORE)
-    if not isinstance(told, dict) or not {"study", "budget"} <= told.keys():
+    if not isinstance(told, dict) or not isinstance(told.get("budget"), dict) or not {"study"} <= told.keys():
         raise DmlrcError(f"{path} does not say of which study and budget it is. {_RESTORE}")
-    return told
+    return unsealed(told, path, _RESTORE)
 
 
-def _read_meta(folder: Path, study: str) -> dict:
+def read_meta(folder: Path, study: str) -> dict:
     """The meta of a study in its folder."""
     path = folder / "meta.json"
     told = checked(Meta, read_raw_meta(path), path, _RESTORE)
@@ -542,7 +567,7 @@ def _read_meta(folder: Path, study: str) -> dict:
         raise _earlier(path, lacks)
     if told["study"] != study:
         raise DmlrcError(f"{path} is of study {told['study']!r}: rename the folder, or move it away")
-    return told
+    return checked(TodaysMeta, told, path, _RESTORE)
 
 
 META_FIELDS = (*CONFIGURATION, *GROWING, "kind", "parent", "experiment")
@@ -556,16 +581,27 @@ def _earlier(path: Path, lacks: Iterable[str]) -> DmlrcError:
     )
 
 
+def protocol(meta: Mapping) -> Protocol:
+    """The protocol of records, of their meta."""
+    return TodaysMeta.model_validate(meta).protocol
+
+
 def _read_parquet(folder: Path, study: str) -> StudyRecords:
-    meta = _read_meta(folder, study)
+    meta = read_meta(folder, study)
     files = {name: folder / f"{name}.parquet" for name in FRAMES}
-    for name, digest_ in meta.get("sha256", {}).items():
+    exported = meta.get("sha256")
+    for name, digest_ in (exported or {}).items():
         if not (folder / name).exists():
             raise _missing(folder / name)
         if sha256(folder / name) != digest_:
             raise DmlrcError(f"{folder / name} is not what was exported: restore it, for instance with `git checkout`")
+    for file in files.values():
+        if exported is not None and file.name not in exported and file.exists():
+            raise DmlrcError(f"{file} was not exported with the other records of its study: move it away")
     read = {name: _parquet(file) for name, file in files.items() if file.exists() or name != "arrays"}
     try:  # only some protocols ask for arrays
+        for name, frame in read.items():
+            check_columns(frame, COLUMNS[name], files[name])
         frames = {name: _typed(read[name], name) if name in read else _frame([], name) for name in FRAMES}
         for name in ("trials", "reruns"):
             frames[name] = frames[name].assign(params=frames[name]["params"].map(json.loads))
@@ -575,7 +611,7 @@ def _read_parquet(folder: Path, study: str) -> StudyRecords:
             f"the records in {folder} are not of this project's form ({type(error).__name__}: {error}): restore them, "
             f"for instance with `git checkout -- {folder}`"
         ) from None
-    if "sha256" not in meta:  # a file that has its checksum was checked when it was exported
+    if exported is None:  # a file that has its checksum was checked when it was exported
         for name, frame in frames.items():
             check_frame(frame, name, KEYS[name], files[name])
     return StudyRecords(**frames, meta=meta)
@@ -585,13 +621,18 @@ def _missing(path: Path) -> DmlrcError:
     return DmlrcError(f"{path} is missing: restore it, for instance with `git checkout -- {path}`")
 
 
-def _parquet(path: Path) -> pd.DataFrame:
+def _parquet(path: Path, columns: list[str] | None = None) -> pd.DataFrame:
+    return _reading(path, lambda file: pd.read_parquet(file, columns=columns))
+
+
+def _reading(path: Path, read: Callable[[Path], T]) -> T:
+    """What a committed file gives. Raises DmlrcError, with the way out, where it cannot be read."""
     try:
-        return pd.read_parquet(path)
+        return read(path)
     except FileNotFoundError:
         raise _missing(path) from None
     except (OSError, ValueError, pa.ArrowException) as error:
-        reason = str(error).splitlines()[0]
+        reason = (str(error) or type(error).__name__).splitlines()[0]
         raise DmlrcError(
             f"{path} is damaged ({reason}): restore it, for instance with `git checkout -- {path}`"
         ) from None
@@ -624,7 +665,7 @@ def read_unit(path: Path, configuration: str) -> dict:
     told = read_json(path)
     if isinstance(told, dict) and "method" in told and (lacks := {"repetition", "row"} - told.keys()):
         raise _earlier(path, lacks)
-    unit = checked(Unit, told, path)
+    unit = checked(Unit, unsealed(told, path), path)
     _check_place(path, unit, path.parents[1].relative_to(paths.runs()).as_posix())
     if unit.get("digest", configuration) != configuration:
         raise DmlrcError(
@@ -642,7 +683,7 @@ def model_path(record: Mapping, study: str) -> Path:
 def write_unit(record: Mapping, study: str) -> None:
     """Write the record of a unit where it belongs, if it holds what a record may hold."""
     path = paths.runs() / study / unit_path(record)
-    write_json(path, checked(Unit, _finite(record), path))
+    write_sealed(path, checked(Unit, _finite(record), path))
 
 
 SAME = 1e-4
@@ -654,7 +695,7 @@ def is_repeated(record: Mapping, study: str) -> bool:
     path = paths.runs() / study / unit_path(record)
     if not path.exists():
         return False
-    before = read_json(path)
+    before = checked(Unit, unsealed(read_json(path), path), path)
     if before.get("params") != record["params"] or before.get("scores", {}).keys() != record["scores"].keys():
         return False
     return all(
@@ -670,9 +711,7 @@ def problems(study: str) -> list[str]:
     said = []
     folder = paths.runs() / study
     try:
-        configuration = (
-            digest(_read_meta(folder, study)) if is_begun(study) or (folder / "meta.json").exists() else None
-        )
+        configuration = digest(read_meta(folder, study)) if is_begun(study) or (folder / "meta.json").exists() else None
     except DmlrcError as error:
         said.append(str(error))
         configuration = None
@@ -748,6 +787,27 @@ def _typed(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     return frame.astype(dict.fromkeys(other, float)) if other else frame
 
 
+_SEAL = "checksum"
+
+
+def write_sealed(path: Path, value: Mapping) -> None:
+    """Write a record with the checksum of its contents, by which a number that was changed by hand is found out."""
+    whole = _finite(dict(value))
+    write_json(path, whole | {_SEAL: _checksum(whole)})
+
+
+def unsealed(told: dict, path: Path, way_out: str = MADE_AGAIN) -> dict:
+    """What was written, without its checksum; older records have none. Raises DmlrcError where it was changed since."""
+    contents = {name: value for name, value in told.items() if name != _SEAL}
+    if _SEAL in told and told[_SEAL] != _checksum(contents):
+        raise DmlrcError(f"{path} is not what was written there, its checksum says. {way_out}")
+    return contents
+
+
+def _checksum(contents: Mapping) -> str:
+    return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()
+
+
 def write_json(path: Path, value: dict) -> None:
     """Write a file whole or not at all; NaN is written as null."""
     write_whole(path, json.dumps(_finite(value), indent=1).encode())
@@ -774,11 +834,15 @@ def write_whole(path: Path, content: bytes) -> None:
 def read_json(path: Path, way_out: str = MADE_AGAIN) -> dict:
     """Read a record; a damaged one is named, with what to do about it."""
     try:
-        return json.loads(path.read_text())
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+    except (ValueError, RecursionError):
         raise DmlrcError(f"the record {path} is damaged. {way_out}") from None
     except OSError as error:
         raise DmlrcError(f"the record {path} cannot be read ({error.strerror}): move it away") from None
+
+
+def _no_number(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON, and no value of a record")
 
 
 def _finite(value: Any) -> Any:

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlrc.methods import Float, Int, Method
+from dmlrc.methods import Method, Space
 
 Fingerprint = Mapping[str, Any]
 _OF_EVERY_METHOD = ("dmlrc", "torch", "numpy")
@@ -59,11 +59,15 @@ def of(method: Method) -> dict[str, Any]:
     told["space"] = {name: _range(each) for name, each in method.space.items()}
     told |= {"settings": dict(method.settings), "changes": dict(method.changes)}
     told["batches"] = {name: getattr(method, name) for name in ("classes_per_batch", "images_per_class", "sampler")}
+    if callable(method.sampler):
+        own = _loss(method.sampler)
+        told["batches"]["sampler"] = own.pop("loss")
+        told |= own | {"packages": {**own.get("packages", {}), **told.get("packages", {})}}
     told["training"] = {name: getattr(method, name) for name in ("weight_decay", "optimizer")}
     return json.loads(json.dumps(told, sort_keys=True, default=_plain))
 
 
-def _range(searched: Float | Int) -> dict[str, Any]:
+def _range(searched: Space) -> dict[str, Any]:
     """A range as records have it, those too that are older than a part of it that is not set."""
     return {"kind": type(searched).__name__} | {
         name: value for name, value in asdict(searched).items() if value is not None
@@ -113,9 +117,13 @@ def _words(value: Any) -> str:
     """
     >>> _words({"kind": "Float", "low": 0, "high": 0.5, "log": True}), _words({"kind": "Int", "low": 1, "high": 2})
     ('0 to 0.5 (log)', '1 to 2')
-    >>> _words(None), _words(0.5)
-    ('none', '0.5')
+    >>> _words(None), _words(0.5), _words({"kind": "Choice", "values": ["cosine", "dot"]})
+    ('none', '0.5', 'cosine or dot')
     """
+    if isinstance(value, dict) and "code" in value:  # of a sampler, whose name may have stayed
+        return f"{value['name']} {value['code'][:8]}"
+    if isinstance(value, dict) and "values" in value:
+        return " or ".join(map(str, value["values"]))
     if isinstance(value, dict):
         return f"{value['low']:g} to {value['high']:g}{' (log)' if value.get('log') else ''}"
     return "none" if value is None else str(value)

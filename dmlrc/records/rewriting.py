@@ -74,7 +74,7 @@ def _rewrite(root: Path, name: str) -> str | None:
         raise DmlrcError(f"{folder} and {target} both hold records of {meta['study']}: move one of them away")
     changed = _write_finished(folder, meta) if _is_finished(folder) else _write_units(folder, told, meta)
     if meta != told:
-        records.write_json(folder / "meta.json", meta)
+        records.write_sealed(folder / "meta.json", meta)
     if moves:
         _move(folder, target, root)
     named = f", and is now called {meta['study']}" if moves else ""
@@ -155,7 +155,7 @@ def _write_units(folder: Path, told: Meta, meta: Meta) -> int:
     before, now = digest(_settings(told)), digest(meta)
     changed = 0
     for path in records.unit_files(folder):
-        old = records.read_json(path)
+        old = records.unsealed(records.read_json(path), path)
         new = unit(old)
         if "study" in new:
             new["study"] = meta["study"]
@@ -165,7 +165,7 @@ def _write_units(folder: Path, told: Meta, meta: Meta) -> int:
         if path.name == right.name.removeprefix("0-"):
             path = path.rename(right)  # as they were called before repetitions
         if new != old:
-            records.write_json(path, new)
+            records.write_sealed(path, new)
             changed += 1
     return changed
 

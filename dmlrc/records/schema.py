@@ -1,7 +1,8 @@
 """What a record may hold, checked as it is written and as it is read: a wrong number must not pass for a result."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any, Literal
 
 import pandas as pd
@@ -16,8 +17,10 @@ from pydantic import (
     model_validator,
 )
 
-from dmlrc.errors import DmlrcError
+from dmlrc.errors import DmlrcError, UsageError
+from dmlrc.protocol import Protocol
 
+ROUNDING = 1e-9
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 FRACTIONS = ("precision_at_", "recall_at_", "r_precision", "map_at_", "nmi", "f1", "jsd")
@@ -48,6 +51,10 @@ class Run(_Strict):
         return self
 
 
+class _Choices(_Strict):
+    choices: list[bool | Finite | str]
+
+
 class Unit(_Strict):
     """A trial, a rerun, or the scores of the untrained trunk."""
 
@@ -63,8 +70,10 @@ class Unit(_Strict):
     kind: Literal["trial", "rerun", "pretrained"]
     number: NonNegativeInt
     proposals: PositiveInt = 1
-    params: dict[str, Finite]
-    space: dict[str, tuple[Finite, Finite]] = {}  # what was searched, from where to where; older records do not say
+    params: dict[str, bool | Finite | str]
+    space: dict[
+        str, tuple[Finite, Finite] | _Choices
+    ] = {}  # what was searched, from where to where; older records do not say
     state: Literal["complete", "diverged", "failed"]
     reason: str = ""
     value: Fraction | None = None
@@ -87,30 +96,72 @@ class Unit(_Strict):
             raise ValueError(f"a complete {self.kind} has no scores")
         if self.kind != "pretrained" and not self.runs and self.state != "failed":
             raise ValueError(f"a {self.kind} has no runs")
-        for name, (low, high) in self.space.items():
-            if not low <= self.params.get(name, low - 1) <= high:
-                raise ValueError(f"params.{name} is {self.params.get(name)}, outside the space from {low} to {high}")
+        self._check_params()
         lost = self.kind == "rerun" and self.state == "diverged" and not self.scores  # on images that no run has seen
         if any(run.state != self.state for run in self.runs[-1:]) and not lost:
             raise ValueError("state is not that of the last run")
+        if len({run.fold for run in self.runs}) < len(self.runs):
+            raise ValueError("two runs are of one fold")
+        validated = [run.val["map_at_r"] for run in self.runs if "map_at_r" in run.val]
+        if self.value is not None and validated and abs(self.value - fmean(validated)) > ROUNDING:
+            raise ValueError(f"value is {self.value}, and the mean of its runs is {fmean(validated)}")
         return self
 
+    def _check_params(self) -> None:
+        """Raise ValueError for a parameter outside of what was searched; words are of a choice alone."""
+        for name, value in self.params.items():
+            if isinstance(value, str) and not isinstance(self.space.get(name), _Choices):
+                raise ValueError(f"params.{name} is {value!r}, which is no number")
+        for name, searched in self.space.items():
+            value = self.params.get(name)
+            if isinstance(searched, _Choices):
+                if value not in searched.choices:
+                    raise ValueError(f"params.{name} is {value!r}, none of {searched.choices}")
+            elif value is None or not searched[0] <= value <= searched[1]:
+                raise ValueError(f"params.{name} is {value}, outside the space from {searched[0]} to {searched[1]}")
 
-class Meta(BaseModel):
-    """What all records of a study share; other facts may stand beside these."""
+
+class _Facts(BaseModel):
+    """Other facts may stand beside these."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class _Budget(_Facts):
+    name: str
+    trials: NonNegativeInt
+    reruns: NonNegativeInt
+
+
+class _Data(_Facts):
+    images: PositiveInt
+    classes: PositiveInt
+
+
+class Meta(_Facts):
+    """What all records of a study share."""
 
     study: str
     dataset: str
     protocol: dict[str, Any]
-    budget: dict[str, Any]
+    budget: _Budget
     seed: NonNegativeInt
     class_order: Literal["default", "random"]
-    data: dict[str, Any]
+    data: _Data
     environment: dict[str, Any]
+    settings: dict[str, dict[str, Any]] = {}
+    changes: dict[str, dict[str, Any]] = {}
+    sha256: dict[str, str] | None = None
     commit: str
     created: str
+
+
+class TodaysMeta(_Facts):
+    """What a meta of today holds beside that, see `dmlrc.records.rewriting`."""
+
+    protocol: Protocol
+    repetitions: PositiveInt
+    contents: str | None
 
 
 def check_fractions(scores: Mapping[str, float | None], where: str) -> None:
@@ -132,11 +183,42 @@ def checked(model: type[BaseModel], told: object, path: Path, way_out: str = MAD
         model.model_validate(told)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        field = ".".join(map(str, first["loc"])) or "the file"
-        raise DmlrcError(
-            f"{path} is no record that can be used: {field}: {first['msg'].removeprefix('Value error, ')}. {way_out}"
-        ) from None
-    return told
+        problem = f"{'.'.join(map(str, first['loc'])) or 'the file'}: {first['msg'].removeprefix('Value error, ')}"
+    except UsageError as error:  # of a protocol
+        problem = str(error)
+    else:
+        return told
+    raise DmlrcError(f"{path} is no record that can be used: {problem}. {way_out}")
+
+
+YOUNGER = ("processor", "device", "torch", "finished", "fingerprint")
+"""Columns that older tables do not have."""
+_NUMBERS = (
+    *("value", "level_number", "val_map_at_r", "val_precision_at_1", "seconds", "steps", "best_step", "step"),
+    *("repetition", "trial", "rerun", "number", "fold", "seed", "proposals"),
+)
+
+
+def check_columns(frame: pd.DataFrame, columns: Sequence[str], path: Path) -> None:
+    """Raise DmlrcError where a table of finished records has other columns than these, or words for numbers."""
+    lacking = [name for name in columns if name not in frame and name not in YOUNGER]
+    foreign = [name for name in frame if name not in columns]
+    words = [
+        name
+        for name in _NUMBERS
+        if name in frame and frame[name].notna().any() and not pd.api.types.is_numeric_dtype(frame[name])
+    ]
+    for names, what in (
+        (lacking, "lacks the column"),
+        (foreign, "has the foreign column"),
+        (words, "has no numbers in"),
+    ):
+        if names:
+            raise _damaged(path, f"it {what} {names[0]!r}")
+
+
+def _damaged(path: Path, problem: str) -> DmlrcError:
+    return DmlrcError(f"{path} is damaged ({problem}): restore it, for instance with `git checkout -- {path}`")
 
 
 def check_frame(frame: pd.DataFrame, name: str, keys: list[str], path: Path) -> None:
@@ -156,4 +238,4 @@ def check_frame(frame: pd.DataFrame, name: str, keys: list[str], path: Path) -> 
     elif name == "trials" and not frame[frame["state"] == "complete"]["value"].dropna().between(0, 1).all():
         problem = "the value of a trial is no fraction"
     if problem:
-        raise DmlrcError(f"{path} is damaged ({problem}): restore it, for instance with `git checkout -- {path}`")
+        raise _damaged(path, problem)

@@ -34,8 +34,11 @@ def columns(rows: Iterable[Sequence[str]], right: Collection[int] = ()) -> list[
 
 def tables() -> list[str]:
     """Every methods table in a line, the reader's own first; what stands around it is a number."""
+    from dmlrc.studies import recorded
+
     known, own = dmlrc.studies.known(), dmlrc.studies.own_studies()
     heads = sorted((each for each in known.values() if each.parent not in known), key=lambda each: each.name not in own)
+    heads = recorded.made_in_python() + heads
     rows = [("study", "data set", "budget", "time", "units recorded", "around")]
     for each in heads:
         around = sum(other.parent == each.name for other in known.values())
@@ -55,14 +58,39 @@ def matching(word: str) -> list[str]:
 
     Raises UsageError where there is none.
     """
-    own = tuple(dmlrc.studies.own_studies())
+    from dmlrc.studies import recorded
+
+    python = recorded.made_in_python()
+    own = (*dmlrc.studies.own_studies(), *(each.name for each in python))
     known, word = dmlrc.studies.known(), dmlrc.names.current(word)
-    found = [each for name, each in known.items() if word in name]
+    found = [each for each in (*python, *known.values()) if word in each.name]
     if not found:
         raise UsageError(f"no study has {word!r} in its name: `dmlrc study list --all` has every one")
     found.sort(key=lambda each: not {each.name, each.parent} & {*own})
     return columns(
         [("study", "time", "units recorded"), *((each.name, _time(each), _recorded(each)) for each in found)]
+    )
+
+
+def comparisons() -> list[str]:
+    """Every comparison that was made here, a line for each method with records of its own there."""
+    rows = [("comparison", "method", "trials", "reruns", "")]
+    for name, counts in dmlrc.comparison.here().items():
+        base = dmlrc.studies.known().get(name.removesuffix(dmlrc.comparison.ENDING))
+        theirs = {method.name for method in base.methods} if base else ()
+        whose = {True: "of the study", False: "yours"}
+        rows += [
+            (name, method, str(count["trial"]), str(count["rerun"]), whose[method in theirs])
+            for method, count in counts.items()
+        ]
+    return (
+        [
+            *columns(rows, right=(2, 3)),
+            "",
+            "each is in runs/ by its name; `dmlrc compare --remove NAME` removes one, whose pages in compare/ stay",
+        ]
+        if len(rows) > 1
+        else ["no comparison was made here: `dmlrc compare my_loss.py` makes one"]
     )
 
 

@@ -282,12 +282,14 @@ def against_limit(texts: pd.Series, cut_off: pd.Series) -> pd.Series:
     return texts + np.where(cut_off > MOST_CUT_OFF, f" {CUT_OFF}", "")
 
 
-def number(value: float) -> str:
-    """A hyperparameter's value with up to four digits; below a thousandth in powers of ten.
+def number(value: float | str) -> str:
+    """A hyperparameter's value with up to four digits; below a thousandth in powers of ten; a word as it is.
 
-    >>> number(0.5801), number(1e-06), number(0.0001337), number(-0.2), number(100.0), number(0.0)
-    ('0.5801', '10⁻⁶', '1.3·10⁻⁴', '-0.2', '100', '0')
+    >>> number(0.5801), number(1e-06), number(0.0001337), number(-0.2), number(100.0), number(0.0), number("cosine")
+    ('0.5801', '10⁻⁶', '1.3·10⁻⁴', '-0.2', '100', '0', 'cosine')
     """
+    if isinstance(value, str):
+        return value
     if not 0 < abs(value) < 1e-3:
         return f"{value:.4g}"
     power = math.floor(math.log10(abs(value)))

@@ -5,6 +5,7 @@ import textwrap
 import numpy as np
 import pandas as pd
 
+from dmlrc import studies
 from dmlrc.records import StudyRecords
 from dmlrc.report import about, console, labels, repetitions, tables
 from dmlrc.report.tables import PRETRAINED, SETTINGS
@@ -21,12 +22,42 @@ def lines(records: StudyRecords) -> list[str]:
     told = about.row(records)
     parts = (told["data"], *(f"{name} {told[name]}" for name in ("protocol", "budget", "seed", "commit")))
     head = textwrap.wrap(f"{records.name}: {'; '.join(parts)}", 100)
+    head += _unfinished(under_way)
     if tables.accuracy(records).empty:
         return [*head, "", *_validation(records)]
     rows, legend = ranked(records)
     if records is not under_way:
         legend.append("Without the repetitions that not every method has finished yet.")
     return [*head, "", *console.columns(rows), "", *legend]
+
+
+def _unfinished(records: StudyRecords) -> list[str]:
+    """How much of a study is recorded, and which methods are not whole; nothing where it is finished.
+
+    The reruns of a method without any result are never made.
+    """
+    budget, known = records.meta["budget"], studies.known().get(records.name)
+    methods = [each.name for each in known.methods] if known else list(records.meta.get("settings", ()))
+    made = {
+        (kind, method): int(count)
+        for kind, frame in (("trials", records.trials), ("reruns", records.reruns))
+        for method, count in frame[frame["state"] != "failed"].groupby("method").size().items()
+    }
+    complete = records.trials[records.trials["state"] == "complete"]
+    searched = complete.groupby("method")["repetition"].nunique()
+    repetitions_asked = records.meta.get("repetitions", 1)
+    begun = []
+    for method in methods:
+        trials, reruns = (made.get((kind, method), 0) for kind in ("trials", "reruns"))
+        is_searched = trials >= repetitions_asked * budget["trials"]
+        with_result = searched.get(method, 0) if is_searched and budget["trials"] else repetitions_asked
+        if not is_searched or reruns < with_result * budget["reruns"]:
+            begun.append(f"{method} ({trials} trials, {reruns} reruns)")
+    if not begun:
+        return []
+    asked = f"{repetitions_asked * budget['trials']} trials and {repetitions_asked * budget['reruns']} reruns each"
+    told = f"Unfinished, so that ranks may change: {len(begun)} of {len(methods)} methods lack some of {asked}: "
+    return ["", *textwrap.wrap(f"{told}{', '.join(begun)}.", 100, break_on_hyphens=False)]
 
 
 def ranked(records: StudyRecords) -> tuple[list[tuple[str, ...]], list[str]]:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from dmlrc import papers
 from dmlrc.data.splits import Splits, halves
-from dmlrc.methods import Float, Int, Method
+from dmlrc.methods import Choice, Float, Int, Method
 from dmlrc.papers import musgrave2020
 from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import fanova, published
@@ -312,7 +312,8 @@ def importance(records: StudyRecords, min_trials: int = 20, seed: int = 0) -> pd
 
     Columns: method, parameter, importance (mean over the method's searches; what is left to 1 in a method, several do
     together), error (its standard error over the searches, NaN for one). Only searches with at least min_trials
-    complete trials, and methods with more than one hyperparameter: with fewer there is nothing to tell apart.
+    complete trials, and methods with more than one hyperparameter: with fewer there is nothing to tell apart; and none
+    with a choice, which has no scale.
     """
     from dmlrc import studies
 
@@ -321,7 +322,7 @@ def importance(records: StudyRecords, min_trials: int = 20, seed: int = 0) -> pd
     rows = []
     for (name, _), trials in records.trials.groupby(["method", "repetition"], sort=False):
         complete, space = trials[trials["state"] == "complete"], spaces.get(name, {})
-        if len(space) < 2 or len(complete) < min_trials:
+        if len(space) < 2 or len(complete) < min_trials or any(isinstance(each, Choice) for each in space.values()):
             continue
         scales = {key: _scale(limits) for key, limits in space.items()}
         points = np.array([[scales[key](params[key]) for key in space] for params in complete["params"]])

@@ -12,6 +12,7 @@ from dmlrc import plan, records, search
 from dmlrc.errors import DmlrcError, MissingDataError, UsageError
 from dmlrc.methods import Method
 from dmlrc.protocol import Study
+from dmlrc.studies import recorded
 
 
 def to_journal(study: Study, path: Path, methods: Sequence[Method] | None = None) -> list[str]:
@@ -51,6 +52,17 @@ def to_journal(study: Study, path: Path, methods: Sequence[Method] | None = None
     if not written:
         raise MissingDataError(f"study {study.name!r} has no trials: it has no search to export")
     return written
+
+
+def of_python(study: Study) -> Path:
+    """Write the records of a study to results/ that was made in Python, of whose methods the names alone are known.
+
+    study: as `dmlrc.studies.recorded.named` gives it.
+    """
+    made, total = recorded.count(study)
+    found = records.load(study.name)
+    failed = any((frame["state"] == "failed").any() for frame in (found.trials, found.reruns))
+    return records.export(study.name, made == total and not failed)
 
 
 _TOLD = (*records.MADE_BY, "steps", "reason")

@@ -4,14 +4,18 @@ What a run would do is told by `dmlrc.plan.progress`, which reads the records an
 failed.
 """
 
+import contextlib
 import json
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from dmlrc import paths
-from dmlrc.methods import PRETRAINED
-from dmlrc.protocol import Study
+from dmlrc.errors import DmlrcError
+from dmlrc.methods import PRETRAINED, Method
+from dmlrc.protocol import TABLE, Budget, Study
+from dmlrc.studies import catalogue
 
 _FILE = re.compile(r"(\d+)-(trial|rerun|pretrained)-(\d+)")
 
@@ -28,7 +32,7 @@ def count(study: Study) -> tuple[int, int]:
         return study.units, study.units
     most = {"trial": budget.trials, "rerun": budget.reruns, PRETRAINED: 1}
     known = {PRETRAINED, *(method.name for method in study.methods)}
-    units = _written_here(paths.runs() / study.name) | (_committed(committed) if meta else set())
+    units = written_here(paths.runs() / study.name) | (_committed(committed) if meta else set())
     counted = [
         method in known and repetition < study.repetitions and number < most[kind]
         for method, repetition, kind, number in units
@@ -36,15 +40,46 @@ def count(study: Study) -> tuple[int, int]:
     return sum(counted), study.units
 
 
+def named(name: str) -> Study:
+    """The study of this name; of one that was made in Python, what its records say of it.
+
+    Such a study can be counted and shown, and not be run: of its methods the names alone are known.
+    """
+    here = [folder for folder in (paths.runs() / name, paths.committed(name)) if (folder / "meta.json").exists()]
+    return _of_meta(here[0], name) if here and name not in catalogue.known() else catalogue.get(name)
+
+
+def made_in_python() -> list[Study]:
+    """The methods tables with records here that neither this package nor studies.toml knows."""
+    found, known = [], catalogue.known()
+    names = {path.parent.name for root in (paths.runs(), paths.results()) for path in root.glob("[!.]*/meta.json")}
+    for name in sorted(names - known.keys()):
+        with contextlib.suppress(DmlrcError):  # of damaged ones `dmlrc study check` says more
+            found.append(named(name))
+    return [study for study in found if study.kind == TABLE]
+
+
+def _of_meta(folder: Path, name: str) -> Study:
+    from dmlrc import records  # which loads pandas; other lists want none
+
+    meta = records.read_meta(folder, name)
+    budget = {each.name: meta["budget"].get(each.name) for each in fields(Budget)}
+    shared = {name: meta[name] for name in ("dataset", "seed", "class_order", "repetitions", "kind")}
+    methods = tuple(Method(name, "") for name in meta.get("settings", {}))
+    return Study(name, protocol=records.protocol(meta), budget=Budget(**budget), methods=methods, **shared)
+
+
 def _meta(path: Path) -> dict[str, Any]:
     """What stands there, nothing where it cannot be read: `dmlrc study check` says why."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        told = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
         return {}
+    return told if isinstance(told, dict) else {}
 
 
-def _written_here(folder: Path) -> set[Unit]:
+def written_here(folder: Path) -> set[Unit]:
+    """The units of which there is a record in the folder of a study under way, by the names of its files."""
     named = ((path.parent.name, _FILE.fullmatch(path.stem)) for path in folder.glob("*/*.json"))
     return {(method, int(found[1]), found[2], int(found[3])) for method, found in named if found}
 
@@ -55,7 +90,8 @@ def _committed(folder: Path) -> set[Unit]:
     try:
         runs = parquet.read_table(folder / "runs.parquet").to_pydict()
         scored = parquet.read_table(folder / "scores.parquet", columns=["method"]).to_pydict()["method"]
-    except (OSError, ArrowException):
+        repetitions = runs.get("repetition", [0] * len(runs["method"]))
+        units = set(zip(runs["method"], repetitions, runs["kind"], runs["number"], strict=True))
+    except (OSError, ArrowException, KeyError):
         return set()
-    units = set(zip(*(runs[name] for name in ("method", "repetition", "kind", "number")), strict=True))
     return units | ({(PRETRAINED, 0, PRETRAINED, 0)} if PRETRAINED in scored else set())

@@ -386,7 +386,7 @@ def check_choices(method: Method, protocol: Protocol) -> None:
         ("sampler", method.sampler or protocol.sampler, batches.SAMPLERS),
         ("optimizer", method.optimizer or protocol.optimizer, optimizers.NAMES),
     ):
-        if name not in known:
+        if name not in known and not (what == "sampler" and callable(name)):
             raise unknown(f"{what} of method {method.name!r}", name, known)
 
 

@@ -330,3 +330,18 @@ def test_episodes_take_labels_as_a_list():
     labels = [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]
     drawn = batches.create_sampler("episodes", labels, 2, 4, 0, lambda: None).draw(3)
     assert drawn.shape == (3, 8)
+
+
+def test_a_sampler_of_ones_own_is_a_function():
+    labels = np.repeat(np.arange(4), 3)
+
+    def first_images(labels, classes, images, rng):
+        while True:
+            yield [int(np.flatnonzero(labels == each)[0]) for each in rng.permutation(classes)]
+
+    drawn = batches.create(first_images, labels, 4, 1, 0, lambda: None)
+    assert (drawn.ahead, drawn.draw(2).shape) == (1, (2, 4))
+    assert sorted(next(drawn)) == [0, 3, 6, 9]
+    for wrong in ([0, 12], [-1], [0.5], [[0, 1]], ["a"]):
+        with pytest.raises(UsageError, match="positions from 0 to 11"):
+            next(batches.create(lambda *_, wrong=wrong: iter([wrong]), labels, 2, 2, 0, lambda: None))

@@ -33,6 +33,7 @@ CHANGES = {
     "added": lambda photos: Image.new("RGB", (8, 8)).save(photos / "b" / "9.png"),
     "removed": lambda photos: (photos / "a" / "2.png").unlink(),
     "class renamed": lambda photos: (photos / "a").rename(photos / "c"),
+    "split": lambda photos: (photos / "split.csv").write_text("image,part\na,train\nb,test\n"),
     "moved to another class": lambda photos: (photos / "a" / "2.png").rename(photos / "b" / "5.png"),
 }
 
