@@ -18,7 +18,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -32,7 +32,7 @@ import pyarrow.parquet as pq
 from dmlrc import names, paths
 from dmlrc.errors import DmlrcError, MissingDataError
 from dmlrc.methods import PRETRAINED
-from dmlrc.protocol import Protocol, Study, digest
+from dmlrc.protocol import Protocol, Study, default_settings, digest
 from dmlrc.records import fingerprint
 from dmlrc.records.schema import MADE_AGAIN, ROUNDING, Meta, TodaysMeta, Unit, check_columns, check_frame, checked
 
@@ -562,8 +562,7 @@ def read_meta(folder: Path, study: str) -> dict:
     """The meta of a study in its folder."""
     path = folder / "meta.json"
     told = checked(Meta, read_raw_meta(path), path, _RESTORE)
-    settings = {each.name for each in fields(Protocol)}
-    if lacks := {*META_FIELDS} - told.keys() | settings - told["protocol"].keys():
+    if lacks := {*META_FIELDS} - told.keys() | default_settings().keys() - told["protocol"].keys():
         raise _earlier(path, lacks)
     if told["study"] != study:
         raise DmlrcError(f"{path} is of study {told['study']!r}: rename the folder, or move it away")
@@ -796,8 +795,10 @@ def write_sealed(path: Path, value: Mapping) -> None:
     write_json(path, whole | {_SEAL: _checksum(whole)})
 
 
-def unsealed(told: dict, path: Path, way_out: str = MADE_AGAIN) -> dict:
+def unsealed(told: Any, path: Path, way_out: str = MADE_AGAIN) -> Any:
     """What was written, without its checksum; older records have none. Raises DmlrcError where it was changed since."""
+    if not isinstance(told, dict):
+        return told
     contents = {name: value for name, value in told.items() if name != _SEAL}
     if _SEAL in told and told[_SEAL] != _checksum(contents):
         raise DmlrcError(f"{path} is not what was written there, its checksum says. {way_out}")
