@@ -140,7 +140,9 @@ def test_every_method_has_a_page_of_its_own_from_one_notebook():
     assert [cell.source for cell in found.cells] == ["(method-arcface)=\n# ArcFace", "x = 1"]
 
 
-def test_a_chapter_that_fails_is_named(checkout):
+def test_a_chapter_that_fails_is_named(checkout, monkeypatch):
+    some = [page for page in build.chapters() if Path(page.name).stem in PAGES]  # the next one begins all the same
+    monkeypatch.setattr(build, "chapters", lambda: some)
     with pytest.raises(DmlrcError, match=r"chapter 0\d_\w+.ipynb stopped at cell .*glyphs-smoke.* has no records"):
         build.execute({"studies": "glyphs-smoke"})
 
