@@ -22,7 +22,6 @@ LOOKS = {
 }
 """Of each sampler its label, colour and mark."""
 EVALUATIONS = (10, 25, 50)
-HALVED = ("saved", "lost", "kept")
 
 
 def regrets() -> dict[str, pd.DataFrame]:
@@ -31,7 +30,7 @@ def regrets() -> dict[str, pd.DataFrame]:
     By heading: of all problems, and of those on which the Gaussian process was tried too. Rows are study and method,
     columns the number of evaluations and the sampler.
     """
-    found, problem = _read("hpo"), ["study", "method"]
+    found, problem = pd.read_csv(MEASUREMENTS / "hpo.csv"), ["study", "method"]
     best = found.pivot(index=problem, columns="sampler", values=[f"best_{number}" for number in EVALUATIONS])
     best = best.rename(columns={f"best_{number}": number for number in EVALUATIONS})
     below = best.rsub(found.groupby(problem)["ceiling"].max(), axis=0)
@@ -43,12 +42,8 @@ def halving() -> pd.DataFrame:
 
     See `benchmarks.hpo.halved`.
     """
-    found = _read("halving")
+    found = pd.read_csv(MEASUREMENTS / "halving.csv", dtype={"commit": str})
     return found.assign(kept=(found["lost"] == 0).astype(float))
-
-
-def _read(name: str) -> pd.DataFrame:
-    return pd.read_csv(MEASUREMENTS / f"{name}.csv", dtype={"commit": str})
 
 
 def means(below: pd.DataFrame) -> pd.DataFrame:
@@ -113,5 +108,5 @@ def numbers() -> dict[str, float]:
             one, behind = f"{key}.{name}.{number}", below[number]["random"] - below[number][name]
             told |= {one: 100 * below[number][name].mean(), f"{one}.gain": 100 * behind.mean()}
             told[f"{one}.gain_ci95"] = 100 * half_width(behind)
-    by_factor = 100 * ended.groupby("factor")[list(HALVED)].mean()
-    return told | {f"{name}.{factor}": by_factor[name][factor] for factor in by_factor.index for name in HALVED}
+    by_factor = 100 * ended.groupby("factor")[["saved", "lost", "kept"]].mean()
+    return told | {f"{name}.{factor}": by_factor[name][factor] for factor in by_factor.index for name in by_factor}

@@ -84,10 +84,11 @@ def test_numbers_are_of_the_same_problems():
 
 
 def test_no_sentence_of_the_page_holds_of_other_measurements(tmp_path, monkeypatch):
-    """Of samplers that are no better than chance, and of an early end that saves little and costs much."""
+    """Of a TPE that is worse than chance and a CMA-ES that is better, and an early end that saves little."""
+    ahead = {"random": 0.0, "cma-es": 0.1, "tpe4": -0.01, "tpe5": -0.01, "gp": 0.0}
     rows = [
         {"study": f"study-{number}", "method": "snr", "sampler": name, "ceiling": 0.5, "commit": "0"}
-        | {f"best_{count}": 0.3 + 0.001 * number * (name == "random") for count in (10, 25, 50)}
+        | {f"best_{count}": 0.3 + ahead[name] + 0.001 * number * (name == "random") for count in (10, 25, 50)}
         for number in range(3)
         for name in optimisers.LOOKS
     ]
