@@ -62,22 +62,19 @@ def regret_cells(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return cells.set_axis([label for label, *_ in LOOKS.values()]).rename_axis("Sampler")
 
 
-def regret_figures(found: Mapping[str, pd.DataFrame]) -> list[Figure]:
-    """Mean regret against evaluations, both logarithmic, a line a sampler; a drawing each of `regrets`."""
-    drawings = []
-    for heading, below in found.items():
-        figure, axis = charts.panel(3.2, heading, xlabel="evaluations", ylabel="regret, points of MAP@R")
-        rows = means(below)
-        for place, name in enumerate(name for name in LOOKS if name in rows.index):
-            (label, colour, marker), part = LOOKS[name], rows.loc[name]
-            beside = part.index * 1.02 ** (place - 2)  # so that the intervals can be told apart
-            common.errorbars(axis, beside, part, color=colour, marker=marker, markersize=4, label=label)
-        axis.set(xscale="log", yscale="log")
-        axis.set_xticks(EVALUATIONS, EVALUATIONS)
-        axis.minorticks_off()
-        axis.legend(fontsize=8, loc="lower left")
-        drawings.append(figure)
-    return style.share(drawings, "y")
+def regret_figure(below: pd.DataFrame) -> Figure:
+    """Mean regret against evaluations, both logarithmic, a line a sampler; below: one of `regrets`."""
+    figure, axis = charts.panel(3.2, xlabel="evaluations", ylabel="regret, points of MAP@R")
+    rows = means(below)
+    for place, name in enumerate(name for name in LOOKS if name in rows.index):
+        (label, colour, marker), part = LOOKS[name], rows.loc[name]
+        beside = part.index * 1.02 ** (place - 2)  # so that the intervals can be told apart
+        common.errorbars(axis, beside, part, color=colour, marker=marker, markersize=4, label=label)
+    axis.set(xscale="log", yscale="log")
+    axis.set_xticks(EVALUATIONS, EVALUATIONS)
+    axis.minorticks_off()
+    axis.legend(fontsize=8, loc="lower left")
+    return figure
 
 
 def halving_cells(found: pd.DataFrame) -> pd.DataFrame:

@@ -63,11 +63,10 @@ def test_cells_of_early_stopping():
     assert cells["best trial kept, %"].str.split(" ").str[0].tolist() == ["50", "50"]
 
 
-def test_a_drawing_has_a_line_for_each_sampler():
-    everything, with_gp = optimisers.regret_figures(optimisers.regrets())
-    assert len(everything.axes[0].containers) == 4
-    assert len(with_gp.axes[0].containers) == 5
-    line = everything.axes[0].containers[3].lines[0]
+def test_the_figure_has_a_line_for_each_sampler():
+    figure = optimisers.regret_figure(optimisers.regrets()["all"])
+    assert len(figure.axes[0].containers) == 4
+    line = figure.axes[0].containers[3].lines[0]
     np.testing.assert_allclose(line.get_ydata().astype(float), np.array([140, 80, 50]) / 3)
 
 
