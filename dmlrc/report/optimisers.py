@@ -72,6 +72,7 @@ def regret_figure(below: pd.DataFrame) -> Figure:
         common.errorbars(axis, beside, part, color=colour, marker=marker, markersize=4, label=label)
     axis.set(xscale="log", yscale="log")
     axis.set_xticks(EVALUATIONS, EVALUATIONS)
+    axis.set_yticks((0.2, 0.5, 1), (0.2, 0.5, 1))
     axis.minorticks_off()
     axis.legend(fontsize=8, loc="lower left")
     return figure
