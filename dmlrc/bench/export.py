@@ -68,14 +68,14 @@ STARTS, SEEDS = 5, 5
 Problems = Sequence[tuple[str, str]]
 
 
-def export(folder: Path, studies: Sequence[str] = ()) -> Path:
-    """Write the benchmark into a new folder. studies: only these; default all of `dmlrc.bench.studies`.
+def export(folder: Path) -> Path:
+    """Write the benchmark of `dmlrc.bench.studies` into a new folder.
 
     Raises UsageError for a folder that is not empty, DmlrcError where it cannot be written.
     """
     if folder.is_dir() and any(folder.iterdir()):
         raise UsageError(f"folder {folder} is not empty, and nothing is overwritten: name a new one")
-    problems = [(study, method) for study in studies or bench.studies() for method in bench.methods(study)]
+    problems = [(study, method) for study in bench.studies() for method in bench.methods(study)]
     tables = _tables(problems)
     try:
         (folder / "hpo-b").mkdir(parents=True, exist_ok=True)
@@ -131,19 +131,12 @@ def _hpo_b(problems: Problems) -> dict[str, dict]:
 
 
 def _descriptor(space: bench.Space) -> dict:
-    ranges = list(_ranges(space))
-    variables = {
-        each["name"]: {
-            **{end: float(np.log(each[key])) if each["log"] else each[key] for end, key in _ENDS.items()},
-            **{f"{end}_before_tf": each[key] for end, key in _ENDS.items()},
-        }
-        for each in ranges
-    }
-    logs = [each["name"] for each in ranges if each["log"]]
+    variables, logs = {}, [each["name"] for each in _ranges(space) if each["log"]]
+    for each in _ranges(space):
+        low, high = each["low"], each["high"]
+        least, most = np.log([low, high]).tolist() if each["log"] else (low, high)
+        variables[each["name"]] = {"min": least, "max": most, "min_before_tf": low, "max_before_tf": high}
     return {"variables": variables, "variables_to_apply_log": logs, "variables_order": list(space)}
-
-
-_ENDS = {"min": "low", "max": "high"}
 
 
 def _card(tables: Mapping[str, pd.DataFrame], problems: Problems) -> str:

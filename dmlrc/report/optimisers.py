@@ -22,7 +22,6 @@ LOOKS = {
 }
 """Of each sampler its label, colour and mark."""
 EVALUATIONS = (10, 25, 50)
-HALVED = ("saved", "lost", "kept")
 
 
 def regrets() -> dict[str, pd.DataFrame]:
@@ -31,7 +30,7 @@ def regrets() -> dict[str, pd.DataFrame]:
     By heading: of all problems, and of those on which the Gaussian process was tried too. Rows are study and method,
     columns the number of evaluations and the sampler.
     """
-    found, problem = _read("hpo"), ["study", "method"]
+    found, problem = pd.read_csv(MEASUREMENTS / "hpo.csv"), ["study", "method"]
     best = found.pivot(index=problem, columns="sampler", values=[f"best_{number}" for number in EVALUATIONS])
     best = best.rename(columns={f"best_{number}": number for number in EVALUATIONS})
     below = best.rsub(found.groupby(problem)["ceiling"].max(), axis=0)
@@ -43,12 +42,8 @@ def halving() -> pd.DataFrame:
 
     See `benchmarks.hpo.halved`.
     """
-    found = _read("halving")
+    found = pd.read_csv(MEASUREMENTS / "halving.csv", dtype={"commit": str})
     return found.assign(kept=(found["lost"] == 0).astype(float))
-
-
-def _read(name: str) -> pd.DataFrame:
-    return pd.read_csv(MEASUREMENTS / f"{name}.csv", dtype={"commit": str})
 
 
 def means(below: pd.DataFrame) -> pd.DataFrame:
@@ -67,22 +62,20 @@ def regret_cells(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return cells.set_axis([label for label, *_ in LOOKS.values()]).rename_axis("Sampler")
 
 
-def regret_figures(found: Mapping[str, pd.DataFrame]) -> list[Figure]:
-    """Mean regret against evaluations, both logarithmic, a line a sampler; a drawing each of `regrets`."""
-    drawings = []
-    for heading, below in found.items():
-        figure, axis = charts.panel(3.2, heading, xlabel="evaluations", ylabel="regret, points of MAP@R")
-        rows = means(below)
-        for place, name in enumerate(name for name in LOOKS if name in rows.index):
-            (label, colour, marker), part = LOOKS[name], rows.loc[name]
-            beside = part.index * 1.02 ** (place - 2)  # so that the intervals can be told apart
-            common.errorbars(axis, beside, part, color=colour, marker=marker, markersize=4, label=label)
-        axis.set(xscale="log", yscale="log")
-        axis.set_xticks(EVALUATIONS, EVALUATIONS)
-        axis.minorticks_off()
-        axis.legend(fontsize=8, loc="lower left")
-        drawings.append(figure)
-    return style.share(drawings, "y")
+def regret_figure(below: pd.DataFrame) -> Figure:
+    """Mean regret against evaluations, both logarithmic, a line a sampler; below: one of `regrets`."""
+    figure, axis = charts.panel(3.2, xlabel="evaluations", ylabel="regret, points of MAP@R")
+    rows = means(below)
+    for place, name in enumerate(name for name in LOOKS if name in rows.index):
+        (label, colour, marker), part = LOOKS[name], rows.loc[name]
+        beside = part.index * 1.02 ** (place - 2)  # so that the intervals can be told apart
+        common.errorbars(axis, beside, part, color=colour, marker=marker, markersize=4, label=label)
+    axis.set(xscale="log", yscale="log")
+    axis.set_xticks(EVALUATIONS, EVALUATIONS)
+    axis.set_yticks((0.2, 0.5, 1), (0.2, 0.5, 1))
+    axis.minorticks_off()
+    axis.legend(fontsize=8, loc="lower left")
+    return figure
 
 
 def halving_cells(found: pd.DataFrame) -> pd.DataFrame:
@@ -113,5 +106,5 @@ def numbers() -> dict[str, float]:
             one, behind = f"{key}.{name}.{number}", below[number]["random"] - below[number][name]
             told |= {one: 100 * below[number][name].mean(), f"{one}.gain": 100 * behind.mean()}
             told[f"{one}.gain_ci95"] = 100 * half_width(behind)
-    by_factor = 100 * ended.groupby("factor")[list(HALVED)].mean()
-    return told | {f"{name}.{factor}": by_factor[name][factor] for factor in by_factor.index for name in HALVED}
+    by_factor = 100 * ended.groupby("factor")[["saved", "lost", "kept"]].mean()
+    return told | {f"{name}.{factor}": by_factor[name][factor] for factor in by_factor.index for name in by_factor}

@@ -63,11 +63,10 @@ def test_cells_of_early_stopping():
     assert cells["best trial kept, %"].str.split(" ").str[0].tolist() == ["50", "50"]
 
 
-def test_a_drawing_has_a_line_for_each_sampler():
-    everything, with_gp = optimisers.regret_figures(optimisers.regrets())
-    assert len(everything.axes[0].containers) == 4
-    assert len(with_gp.axes[0].containers) == 5
-    line = everything.axes[0].containers[3].lines[0]
+def test_the_figure_has_a_line_for_each_sampler():
+    figure = optimisers.regret_figure(optimisers.regrets()["all"])
+    assert len(figure.axes[0].containers) == 4
+    line = figure.axes[0].containers[3].lines[0]
     np.testing.assert_allclose(line.get_ydata().astype(float), np.array([140, 80, 50]) / 3)
 
 
@@ -84,10 +83,11 @@ def test_numbers_are_of_the_same_problems():
 
 
 def test_no_sentence_of_the_page_holds_of_other_measurements(tmp_path, monkeypatch):
-    """Of samplers that are no better than chance, and of an early end that saves little and costs much."""
+    """Of a TPE that is worse than chance and a CMA-ES that is better, and an early end that saves little."""
+    ahead = {"random": 0.0, "cma-es": 0.1, "tpe4": -0.01, "tpe5": -0.01, "gp": 0.0}
     rows = [
         {"study": f"study-{number}", "method": "snr", "sampler": name, "ceiling": 0.5, "commit": "0"}
-        | {f"best_{count}": 0.3 + 0.001 * number * (name == "random") for count in (10, 25, 50)}
+        | {f"best_{count}": 0.3 + ahead[name] + 0.001 * number * (name == "random") for count in (10, 25, 50)}
         for number in range(3)
         for name in optimisers.LOOKS
     ]
