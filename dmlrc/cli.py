@@ -295,15 +295,7 @@ def power(
     """How many searches and reruns tell two methods apart, and how long that takes: before you run them."""
     from dmlrc.report import planning
 
-    given = [each is not None for each in (search_sd, seed_sd)]
-    if any(given) if study else not all(given):
-        raise UsageError("name a study with --study, or give both --search-sd and --seed-sd")
-    if study:
-        design, cost = planning.of_study(dmlrc.studies.get(study).name)
-        cost = cost if methods is None else tuple(each * methods / design.methods for each in cost)
-        design = replace(design, methods=methods or design.methods)
-    else:
-        design, cost = planning.of_numbers(search_sd, seed_sd, methods or 14), None
+    design, cost = planning.asked(study, search_sd, seed_sd, methods)
     _print_lines(planning.lines(design, difference, cost))
     if plot:
         planning.draw(design, difference, plot)

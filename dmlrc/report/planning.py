@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from dmlrc import records
+from dmlrc import records, studies
 from dmlrc.errors import UsageError
 from dmlrc.records import StudyRecords
 from dmlrc.report import charts, console, style, svg, tables
@@ -61,6 +61,20 @@ def of_numbers(search: float, seed: float, methods: int) -> Design:
     return Design(search, seed, methods)
 
 
+def asked(
+    study: str | None, search: float | None, seed: float | None, methods: int | None
+) -> tuple[Design, tuple[float, float] | None]:
+    """The design that a command asks for, and its `hours` if they are known: of a study or of one's own numbers."""
+    given = [each is not None for each in (search, seed)]
+    if any(given) if study else not all(given):
+        raise UsageError("name a study with --study, or give both --search-sd and --seed-sd")
+    if not study:
+        return of_numbers(search, seed, methods or 14), None
+    design, (search_hours, rerun_hours) = of_study(studies.get(study).name)
+    share = (methods or design.methods) / design.methods
+    return replace(design, methods=methods or design.methods), (share * search_hours, share * rerun_hours)
+
+
 def lines(design: Design, difference: float, cost: tuple[float, float] | None) -> list[str]:
     """The searches that a difference takes by each test, as text. cost: `hours`, or None where nothing is recorded."""
     if not (math.isfinite(difference) and difference > 0):
@@ -108,13 +122,10 @@ def curve(title: str, design: Design, difference: float | None = None) -> Figure
     axis.set(xscale="log", yscale="log", xticks=SEARCHES, xticklabels=SEARCHES)
     axis.minorticks_off()
     axis.yaxis.set_major_formatter("{x:g}")
-    axis.set_yticks([tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20) if _within(tick, axis.get_ylim())])
+    low, high = axis.get_ylim()
+    axis.set_yticks([tick for tick in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50) if low <= tick <= high])
     figure.legend(loc="outside lower center", ncols=3, fontsize=8)
     return figure
-
-
-def _within(value: float, ends: tuple[float, float]) -> bool:
-    return ends[0] <= value <= ends[1]
 
 
 def draw(design: Design, difference: float, file: Path) -> None:

@@ -663,7 +663,7 @@ def rank_intervals(
     One more than the methods surely better, and M less those surely worse, by simultaneous tests of all pairs, Tukey
     and Kramer's in the form of Games and Howell 1976, each pair with its own variance and df: all true ranks lie in
     their intervals in 95 % of studies (Al Mohamad, Goeman and van Zwet 2022), also where methods are equal and search
-    varies three times as much in one as in another (`benchmarks/coverage.py`: 94 % or more). Where methods are equal
+    varies three times as much in one as in another (`benchmarks/coverage.py`: 93 % or more). Where methods are equal
     each of them may have any of their ranks.
     """
     difference, half = _every_pair(centre, variance, df, most, functools.partial(all_pairs, centre.shape[-1]))

@@ -363,13 +363,13 @@ class AtRates:
         """Pairs of methods whose difference is another one than at the chosen rate, and of how many pairs.
 
         By t tests of the changes, corrected by Holm for their number: where the rate changes no difference, one study
-        in twenty has such a pair. The degrees of freedom are the fewer of the two rates'.
+        in twenty has such a pair. There are no more degrees of freedom than the fewer of the two rates'.
         """
         there, here = (self.scores.loc[self.beside(which).index, each] for each in (which, CHOSEN))
-        gained, variance = here["mean"] - there["mean"], here["error"] ** 2 + there["error"] ** 2
+        parts, own = (np.stack([there[each], here[each]], axis=-1).astype(float) for each in ("error", "df"))
         most = min(self.compared[each].known.df for each in (which, CHOSEN))
-        df = np.fmin(there["df"], here["df"])
-        *_, p = statistics.pairwise(*(each.to_numpy(float) for each in (gained, variance, df)), most)
+        gained, df = (here["mean"] - there["mean"]).to_numpy(float), statistics.satterthwaite(parts**2, own, most)
+        *_, p = statistics.pairwise(gained, (parts**2).sum(-1), df, most)
         return int((statistics.holm(p) < significance.ALPHA).sum()), len(p)
 
     def rates_found(self) -> pd.Series:
