@@ -225,7 +225,7 @@ MUTATIONS = (
     ),
     Mutation(
         "changed-number-passes",
-        "dmlrc/records/__init__.py",
+        "dmlrc/records/files.py",
         "if _SEAL in told and told[_SEAL] != _checksum(contents):",
         "if _SEAL in told and not told[_SEAL]:",
         "a number that was changed by hand in a record counts as a result",

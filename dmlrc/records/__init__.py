@@ -9,11 +9,8 @@ this form.
 
 import contextlib
 import copy
-import errno
 import hashlib
 import json
-import math
-import os
 import shutil
 import stat
 import tempfile
@@ -34,7 +31,10 @@ from dmlrc.errors import DmlrcError, MissingDataError
 from dmlrc.methods import PRETRAINED
 from dmlrc.protocol import Protocol, Study, default_settings, digest
 from dmlrc.records import fingerprint
-from dmlrc.records.schema import MADE_AGAIN, ROUNDING, Meta, TodaysMeta, Unit, check_columns, check_frame, checked
+from dmlrc.records.files import PART, finite, read_json, unsealed, unwritable, way_out_of, write_sealed
+from dmlrc.records.files import write_json as write_json
+from dmlrc.records.files import write_whole as write_whole
+from dmlrc.records.schema import ROUNDING, Meta, TodaysMeta, Unit, check_columns, check_frame, checked
 
 T = TypeVar("T")
 _METHOD = ("method", "row", "level", "level_number", "repetition")
@@ -245,10 +245,6 @@ _ASIDE = "replaced-"
 """How the folders of records begin that are of an earlier form of their method."""
 
 
-_PART = ".part"
-"""How the files end that are being written, or were when their process was killed."""
-
-
 def is_begun(study: str) -> bool:
     """Whether there are records of a study here; a meta.json alone is of a run that came to nothing.
 
@@ -280,7 +276,7 @@ def running(study: str, methods: Iterable[str]) -> Iterator[None]:
                 refusal = f"another process runs {name} of study {study!r}: let it end, or run other methods of it"
                 stack.enter_context(paths.kept(lock_file(folder, study, name), refusal))
         except OSError as error:
-            raise _unwritable(folder, error) from None
+            raise unwritable(folder, error) from None
         yield
 
 
@@ -294,15 +290,6 @@ def writing_meta(study: str) -> Iterator[Path]:
 def lock_file(folder: Path, *of: str) -> Path:
     """What a process locks in a folder of runs: of a study and a method while it runs it, of a study its meta.json."""
     return folder / f".{'.'.join(of).replace('/', '.')}.lock"
-
-
-def _way_out(error: OSError) -> str:
-    return "make room on the disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "make the folder writable"
-
-
-def _unwritable(path: Path, error: OSError) -> DmlrcError:
-    elsewhere = " or name another one in DMLRC_RUNS" if path.is_relative_to(paths.runs()) else ""
-    return DmlrcError(f"cannot write {path} ({error.strerror}): {_way_out(error)}{elsewhere}")
 
 
 def _run_here(study: str) -> StudyRecords | None:
@@ -483,7 +470,7 @@ def export(study: str, complete: bool) -> Path:
         with replaced_files(target) as made:
             _write_parquet(records, made, complete)
     except OSError as error:
-        raise DmlrcError(f"cannot write {target} ({error.strerror}): {_way_out(error)}, and export again") from None
+        raise DmlrcError(f"cannot write {target} ({error.strerror}): {way_out_of(error)}, and export again") from None
     finally:
         _recover(target)
         with contextlib.suppress(OSError):
@@ -682,7 +669,7 @@ def model_path(record: Mapping, study: str) -> Path:
 def write_unit(record: Mapping, study: str) -> None:
     """Write the record of a unit where it belongs, if it holds what a record may hold."""
     path = paths.runs() / study / unit_path(record)
-    write_sealed(path, checked(Unit, _finite(record), path))
+    write_sealed(path, checked(Unit, finite(record), path))
 
 
 SAME = 1e-4
@@ -716,7 +703,7 @@ def problems(study: str) -> list[str]:
         configuration = None
     for path in sorted(folder.glob("*/*")) if configuration else []:
         try:
-            if path.suffix in (_PART, ".safetensors") or path.name == "meta.json":
+            if path.suffix in (PART, ".safetensors") or path.name == "meta.json":
                 continue
             if path.is_dir() and (path.name.startswith(_ASIDE) or any(path.parent.rglob("meta.json"))):
                 continue  # set aside, or an experiment around this one
@@ -784,71 +771,3 @@ def _typed(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         frame = frame.reindex(columns=list(columns))
     other = [column for column in NUMBERS if column in columns and frame[column].dtype != float]
     return frame.astype(dict.fromkeys(other, float)) if other else frame
-
-
-_SEAL = "checksum"
-
-
-def write_sealed(path: Path, value: Mapping) -> None:
-    """Write a record with the checksum of its contents, by which a number that was changed by hand is found out."""
-    whole = _finite(dict(value))
-    write_json(path, whole | {_SEAL: _checksum(whole)})
-
-
-def unsealed(told: Any, path: Path, way_out: str = MADE_AGAIN) -> Any:
-    """What was written, without its checksum; older records have none. Raises DmlrcError where it was changed since."""
-    if not isinstance(told, dict):
-        return told
-    contents = {name: value for name, value in told.items() if name != _SEAL}
-    if _SEAL in told and told[_SEAL] != _checksum(contents):
-        raise DmlrcError(f"{path} is not what was written there, its checksum says. {way_out}")
-    return contents
-
-
-def _checksum(contents: Mapping) -> str:
-    return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()
-
-
-def write_json(path: Path, value: dict) -> None:
-    """Write a file whole or not at all; NaN is written as null."""
-    write_whole(path, json.dumps(_finite(value), indent=1).encode())
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, part = tempfile.mkstemp(dir=path.parent, suffix=_PART)
-        try:
-            with open(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(part, 0o644)  # mkstemp gives 0600, with which nobody else could read the records
-            os.replace(part, path)
-        finally:
-            Path(part).unlink(missing_ok=True)
-    except OSError as error:
-        raise _unwritable(path, error) from None
-
-
-def read_json(path: Path, way_out: str = MADE_AGAIN) -> dict:
-    """Read a record; a damaged one is named, with what to do about it."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
-    except (ValueError, RecursionError):
-        raise DmlrcError(f"the record {path} is damaged. {way_out}") from None
-    except OSError as error:
-        raise DmlrcError(f"the record {path} cannot be read ({error.strerror}): move it away") from None
-
-
-def _no_number(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON, and no value of a record")
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -288,10 +288,8 @@ def number(value: float | str) -> str:
     >>> number(0.5801), number(1e-06), number(0.0001337), number(-0.2), number(100.0), number(0.0), number("cosine")
     ('0.5801', '10⁻⁶', '1.3·10⁻⁴', '-0.2', '100', '0', 'cosine')
     """
-    if isinstance(value, str):
-        return value
-    if not 0 < abs(value) < 1e-3:
-        return f"{value:.4g}"
+    if isinstance(value, str) or not 0 < abs(value) < 1e-3:
+        return value if isinstance(value, str) else f"{value:.4g}"
     power = math.floor(math.log10(abs(value)))
     factor, ten = f"{value / 10**power:.2g}", rate(10.0**power)
     return ten if factor == "1" else f"{factor}·{ten}"

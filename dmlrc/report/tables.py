@@ -312,8 +312,7 @@ def importance(records: StudyRecords, min_trials: int = 20, seed: int = 0) -> pd
 
     Columns: method, parameter, importance (mean over the method's searches; what is left to 1 in a method, several do
     together), error (its standard error over the searches, NaN for one). Only searches with at least min_trials
-    complete trials, and methods with more than one hyperparameter: with fewer there is nothing to tell apart; and none
-    with a choice, which has no scale.
+    complete trials, and methods with several hyperparameters, so that there is something to tell apart, but no choice.
     """
     from dmlrc import studies
 

@@ -1,0 +1,95 @@
+"""Files of records: written whole or not at all, with a checksum, and read with a sentence where they are damaged."""
+
+import errno
+import hashlib
+import json
+import math
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dmlrc import paths
+from dmlrc.errors import DmlrcError
+from dmlrc.records.schema import MADE_AGAIN
+
+PART = ".part"
+"""How the files end that are being written, or were when their process was killed."""
+
+
+def way_out_of(error: OSError) -> str:
+    return "make room on the disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "make the folder writable"
+
+
+def unwritable(path: Path, error: OSError) -> DmlrcError:
+    elsewhere = " or name another one in DMLRC_RUNS" if path.is_relative_to(paths.runs()) else ""
+    return DmlrcError(f"cannot write {path} ({error.strerror}): {way_out_of(error)}{elsewhere}")
+
+
+_SEAL = "checksum"
+
+
+def write_sealed(path: Path, value: Mapping) -> None:
+    """Write a record with the checksum of its contents, by which a number that was changed by hand is found out."""
+    whole = finite(dict(value))
+    write_json(path, whole | {_SEAL: _checksum(whole)})
+
+
+def unsealed(told: Any, path: Path, way_out: str = MADE_AGAIN) -> Any:
+    """What was written, without its checksum; older records have none. Raises DmlrcError where it was changed since."""
+    if not isinstance(told, dict):
+        return told
+    contents = {name: value for name, value in told.items() if name != _SEAL}
+    if _SEAL in told and told[_SEAL] != _checksum(contents):
+        raise DmlrcError(f"{path} is not what was written there, its checksum says. {way_out}")
+    return contents
+
+
+def _checksum(contents: Mapping) -> str:
+    return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()
+
+
+def write_json(path: Path, value: dict) -> None:
+    """Write a file whole or not at all; NaN is written as null."""
+    write_whole(path, json.dumps(finite(value), indent=1).encode())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, part = tempfile.mkstemp(dir=path.parent, suffix=PART)
+        try:
+            with open(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(part, 0o644)  # mkstemp gives 0600, with which nobody else could read the records
+            os.replace(part, path)
+        finally:
+            Path(part).unlink(missing_ok=True)
+    except OSError as error:
+        raise unwritable(path, error) from None
+
+
+def read_json(path: Path, way_out: str = MADE_AGAIN) -> dict:
+    """Read a record; a damaged one is named, with what to do about it."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        raise DmlrcError(f"the record {path} is damaged. {way_out}") from None
+    except OSError as error:
+        raise DmlrcError(f"the record {path} cannot be read ({error.strerror}): move it away") from None
+
+
+def _no_number(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON, and no value of a record")
+
+
+def finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
