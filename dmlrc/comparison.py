@@ -158,11 +158,13 @@ def load(study: Study, methods: Sequence[Method]) -> StudyRecords:
 def here() -> dict[str, dict[str, Counter]]:
     """The comparisons that were made here: name -> method -> how many trials and reruns of it are recorded there."""
     found = {}
-    for folder in sorted(paths.runs().glob(f"[!.]*{ENDING}")):
+    for name in records.recorded_in(paths.runs()):
+        if not name.endswith(ENDING):
+            continue
         counts: dict[str, Counter] = {}
-        for method, _, kind, _ in recorded.written_here(folder):
+        for method, _, kind, _ in recorded.written_here(paths.runs() / name):
             counts.setdefault(method, Counter())[kind] += 1
-        found[folder.name] = dict(sorted(counts.items()))
+        found[name] = dict(sorted(counts.items()))
     return found
 
 

@@ -43,7 +43,8 @@ class TrunkSettings:
     frozen_trunk: its features are computed once, on the evaluation crop (and its mirror image, if the augmentation is
     "flip"), and only the embedder trains.
     train_from: the layer from which on the trunk trains, see `dmlrc.models.split_trunk`; what comes before it is
-    computed once for every image, so that the augmentation is "flip" or "none". None: all of it, or nothing if frozen_trunk.
+    computed once for every image, so that the augmentation is "flip" or "none". None: all of it, or nothing if
+    frozen_trunk.
     embedding_dim: None leaves the linear layer out: the trunk's features are the embedding.
     layer_norm: see `EmbeddingModel`.
     square: how a photograph becomes square when it is stored, "crop" or "squash".

@@ -56,10 +56,10 @@ def average_precision(hits: np.ndarray, depth: int) -> float:
     return float(np.sum(hits * np.cumsum(hits) / np.arange(1, len(hits) + 1)))
 
 
-def map_at_r_by_row_order(embeddings: np.ndarray, labels: np.ndarray) -> float:
+def map_at_r_by_row_order(embeddings: np.ndarray, labels: np.ndarray, drop_first: bool = False) -> float:
     """MAP@R over the rankings of `hits_by_row_order`; every class needs two images."""
     positives = np.bincount(labels)[labels] - 1
-    rankings = hits_by_row_order(embeddings, labels)
+    rankings = hits_by_row_order(embeddings, labels, drop_first)
     return float(np.mean([average_precision(hits, r) / r for hits, r in zip(rankings, positives, strict=True)]))
 
 
