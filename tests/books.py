@@ -96,10 +96,7 @@ def checkout(home: Path) -> Path:
 
 def copy_measurements(home: Path) -> None:
     """What is committed beside the records of studies: without it pages train toys and draw letters, for minutes."""
-    (home / "results").mkdir(exist_ok=True)
-    for path in (ROOT / "results").iterdir():
-        if path.is_file():
-            shutil.copy(path, home / "results")
+    shutil.copytree(ROOT / "results" / "measured", home / "results" / "measured")
 
 
 def _chapters(shown: str, home: Path) -> dict[str, str]:
