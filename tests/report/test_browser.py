@@ -36,7 +36,7 @@ POINTED_AT = (  # figures with marks that are hard to read off
     ("15_wrong_numbers", "findings-wrong-right"),
 )
 WIDTHS = (400, 900, 1400)
-SCROLLED = {"differences-grocery-frozen-rate1e-4", "results-all"}
+SCROLLED = {"differences-first-runs-grocery-frozen", "results-all"}
 """Tables that may move sideways in their own frame: all losses against all, and the list of everything."""
 
 
