@@ -137,7 +137,7 @@ def _after(found: pd.DataFrame, fraction: float) -> pd.Series:
 
 
 class Objective:
-    """What a search asks: `optuna.create_study(direction="maximize").optimize(objective, 50)`.
+    """What a search asks: the objective of `study.optimize(objective, 50)`, to be maximised.
 
     space: as `search_space`. error: the root mean squared error of its answers for trials left out, in five parts, as a
     fraction of MAP@R as the values are; spread: their standard deviation, what the mean would be wrong by.
