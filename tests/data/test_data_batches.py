@@ -339,9 +339,9 @@ def test_a_sampler_of_ones_own_is_a_function():
         while True:
             yield [int(np.flatnonzero(labels == each)[0]) for each in rng.permutation(classes)]
 
-    drawn = batches.create(first_images, labels, 4, 1, 0, lambda: None)
+    drawn = batches.create_sampler(first_images, labels, 4, 1, 0, lambda: None)
     assert (drawn.ahead, drawn.draw(2).shape) == (1, (2, 4))
     assert sorted(next(drawn)) == [0, 3, 6, 9]
     for wrong in ([0, 12], [-1], [0.5], [[0, 1]], ["a"]):
         with pytest.raises(UsageError, match="positions from 0 to 11"):
-            next(batches.create(lambda *_, wrong=wrong: iter([wrong]), labels, 2, 2, 0, lambda: None))
+            next(batches.create_sampler(lambda *_, wrong=wrong: iter([wrong]), labels, 2, 2, 0, lambda: None))
