@@ -105,7 +105,7 @@ def test_a_name_that_cannot_be_a_folder_is_refused(name):
         (lambda: Float(0, 1, log=True), "begins above 0"),
         (lambda: Int(5, 4), "low is at most high"),
         (lambda: Int(0.5, 4), "take Float"),
-        (lambda: Method("mine", "triplet", {"margin": 0.5}), "for margin: give Float or Int"),
+        (lambda: Method("mine", "triplet", {"margin": 0.5}), "for margin: give Float, Int or Choice"),
         (lambda: Method("mine", "triplet", {"margin": Float(0, 1)}, {"margin": 0.5}), "both searched and set"),
         (
             lambda: Method("mine", "triplet", classes_per_batch=0),

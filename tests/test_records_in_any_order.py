@@ -174,7 +174,7 @@ class Records(RuleBasedStateMachine):
         target, rename = paths.results() / STUDY.name, Path.rename
 
         def renamed(path, name):
-            if Path(name) == target:
+            if Path(name).parent == target and Path(name).name != paths.BEFORE:
                 raise Killed
             return rename(path, name)
 

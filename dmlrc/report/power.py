@@ -67,7 +67,7 @@ class Design:
         """The smallest true difference that is told with POWER; NaN where nothing is repeated.
 
         >>> round(Design(0.279, 0.098).least(), 2), round(Design(0.279, 0.098).least(ALL), 2)
-        (0.74, 1.6)
+        (0.75, 1.63)
         """
         if self.searches < 2 or not self.error > 0:
             return float("nan")

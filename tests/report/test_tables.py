@@ -566,11 +566,7 @@ def test_years_stand_beside_the_p_at_1_of_one_setting():
         )
     ]
     frame = pd.DataFrame(rows, columns=["method", "setting", "metric", "mean"])
-    expected = {"concatenated": [["contrastive", 2006, 6], ["snr", 2019, 10]]}
-    expected["separated"] = [["contrastive", 2006, 4], ["snr", 2019, 8]]
-    assert tables.measured_by_year(frame).to_numpy().tolist() == expected["concatenated"]
-    assert tables.measured_by_year(frame, setting="separated").to_numpy().tolist() == expected["separated"]
-    assert tables.measured_by_year(frame, metric="map_at_r")["value"].tolist() == [7, 11]
+    assert tables.measured_by_year(frame).to_numpy().tolist() == [["contrastive", 2006, 6], ["snr", 2019, 10]]
 
 
 def test_the_share_of_cut_off_reruns_is_counted_method_by_method():
