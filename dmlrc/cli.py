@@ -181,7 +181,8 @@ def study_export(
     """Write the records of a study that was run here to results/, to be committed; or all its records elsewhere."""
     from dmlrc.studies import exports
 
-    chosen, is_known = _recorded(name), name in dmlrc.studies.known()
+    chosen = _recorded(name)
+    is_known = chosen.name in dmlrc.studies.known()
     if optuna and not is_known:
         raise UsageError(
             f"study {name!r} was made in Python: `dmlrc.studies.exports.to_journal` writes its searches there"
