@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dmlrc import building, paths, preflight, records, search
+from dmlrc import building, names, paths, preflight, records, search
 from dmlrc import run as runner
 from dmlrc.errors import MissingDataError, UsageError, unknown
 from dmlrc.methods import Method
@@ -71,8 +71,6 @@ def read(file: Path) -> list[Method]:
 
 KIND = "comparison"
 """The kind of study that a comparison is."""
-ENDING = "-compare"
-"""How its name ends, after that of the study beside which it stands."""
 
 
 def of(study: Study, trials: int | None = None, reruns: int | None = None, repetitions: int | None = None) -> Study:
@@ -91,7 +89,7 @@ def of(study: Study, trials: int | None = None, reruns: int | None = None, repet
         raise UsageError(f"the methods of {study.name} have {budget.trials} trials each: take no more than these")
     return replace(
         study,
-        name=f"{study.name}{ENDING}",
+        name=f"{study.name}{names.COMPARED}",
         kind=KIND,
         parent=study.name,
         budget=replace(budget, name="compare", trials=trials or budget.trials, reruns=reruns or budget.reruns),
@@ -159,7 +157,7 @@ def here() -> dict[str, dict[str, Counter]]:
     """The comparisons that were made here: name -> method -> how many trials and reruns of it are recorded there."""
     found = {}
     for name in records.recorded_in(paths.runs()):
-        if not name.endswith(ENDING):
+        if not name.endswith(names.COMPARED):
             continue
         counts: dict[str, Counter] = {}
         for method, _, kind, _ in recorded.written_here(paths.runs() / name):
@@ -178,9 +176,8 @@ def remove(name: str) -> Path:
         raise unknown("comparison", name, comparisons) if comparisons else UsageError("no comparison was made here")
     folder = paths.runs() / name
     with records.running(name, comparisons[name]), records.writing_meta(name):
-        folder.rename(
-            removed := folder.with_name(f".{name}.removed")
-        )  # at once: a half of it would be a whole to others
+        removed = folder.with_name(f".{folder.name}.removed")
+        folder.rename(removed)  # at once: a half of it would be a whole to others
         shutil.rmtree(removed)
     return folder
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 from dmlrc.errors import UsageError
 
@@ -50,6 +50,7 @@ class Int:
 
     low: int
     high: int
+    log: ClassVar[bool] = False
 
     def __post_init__(self):
         _check_range(self)
@@ -62,6 +63,7 @@ class Choice:
     """A categorical hyperparameter: one of these words or numbers, which have no order."""
 
     values: tuple[str | float, ...]
+    log: ClassVar[bool] = False
 
     def __post_init__(self):
         given = self.values
@@ -112,7 +114,7 @@ class Method:
     space: hyperparameter -> Float, Int or Choice. settings: hyperparameters held fixed.
     A batch has classes_per_batch x images_per_class images. kind: "embedding" or "classification".
     weight_decay, sampler, optimizer: override the protocol's where the paper says so; a sampler may be a function, see
-    `dmlrc.data.batches.create`. changes: fields of the protocol
+    `dmlrc.data.batches.create_sampler`. changes: fields of the protocol
     that are other for this row, where a system has settings of its own or a sweep varies one.
     row, level, level_number: of a method that stands in a sweep, the method that is varied, the value of what varies as
     a word ("dim128"), and as a number (128.0) where it is one. Outside sweeps the row is the name.

@@ -168,7 +168,7 @@ def _points(method: Method) -> Iterator[tuple[str, dict[str, float]]]:
 def _between(space: Space, share: float) -> float | str:
     if isinstance(space, Choice):
         return space.values[round(share * (len(space.values) - 1))]
-    if getattr(space, "log", False):
+    if space.log:
         return space.low ** (1 - share) * space.high**share
     value = space.low + share * (space.high - space.low)
     return round(value) if isinstance(space, Int) else value

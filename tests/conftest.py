@@ -71,6 +71,25 @@ def home(tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def call(monkeypatch, capsys):
+    """Calls the command: exit code, standard output, standard error."""
+
+    def run(*arguments):
+        from dmlrc import cli
+
+        monkeypatch.setattr("sys.argv", ["dmlrc", *arguments])
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as ended:
+            code = ended.code
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+@pytest.fixture
 def blobs():
     """Features of 16 classes x 12 samples in 10 dimensions, of which only the first 3 tell the classes apart."""
     rng = np.random.default_rng(0)

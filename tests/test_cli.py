@@ -14,23 +14,6 @@ from dmlrc.models import files
 from dmlrc.report import labels
 
 
-@pytest.fixture
-def call(monkeypatch, capsys):
-    """Calls the command: exit code, standard output, standard error."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["dmlrc", *arguments])
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as ended:
-            code = ended.code
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return run
-
-
 def test_a_mistake_ends_the_process_with_its_code():
     script = "from dmlrc.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", script, "study", "show", "nothing"], capture_output=True, text=True)

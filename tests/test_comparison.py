@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from factories import made_up_unit
 
-from dmlrc import cli, comparison, paths, plan, preflight, records, run, studies
+from dmlrc import comparison, paths, plan, preflight, records, run, studies
 from dmlrc.errors import UsageError
 from dmlrc.methods import Float, Method
 from dmlrc.protocol import Budget, Study
@@ -158,12 +158,10 @@ def test_what_was_compared_before_at_another_budget_changes_no_number(committed)
             pd.testing.assert_frame_equal(one.reset_index(drop=True), other.reset_index(drop=True))
 
 
-def test_comparisons_are_listed_and_removed(committed, capsys, monkeypatch):
+def test_comparisons_are_listed_and_removed(committed, call, capsys):
     def command(*words):
-        monkeypatch.setattr("sys.argv", ["dmlrc", "compare", *words])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        return ended.value.code, "".join(capsys.readouterr())
+        code, *printed = call("compare", *words)
+        return code, "".join(printed)
 
     assert command("--list") == (0, "no comparison was made here: `dmlrc compare my_loss.py` makes one\n")
     before = records.load("base")

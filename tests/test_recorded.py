@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from factories import fake_records, made_up_unit, write_fake_study
 
-from dmlrc import cli, paths, plan, records, run, studies
+from dmlrc import paths, plan, records, run, studies
 from dmlrc.methods import Float, Method
 from dmlrc.protocol import Study
 from dmlrc.report import ranking
@@ -51,47 +51,42 @@ def test_nothing_is_recorded_of_a_study_without_files(home):
         assert recorded.count(each) == (0, plan.Plan(each).total)
 
 
-@pytest.fixture
-def command(capsys, monkeypatch):
-    def call(*words):
-        monkeypatch.setattr("sys.argv", ["dmlrc", *words])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        return ended.value.code, capsys.readouterr()
-
-    return call
-
-
-def test_a_study_that_was_made_in_python_is_listed_shown_checked_and_exported(home, command, monkeypatch):
+def test_a_study_that_was_made_in_python_is_listed_shown_checked_and_exported(home, call, monkeypatch):
     smoke = studies.STUDIES["glyphs-smoke"]
     mine = Method("mine", lambda embeddings, labels, margin: embeddings.sum() * margin, {"margin": Float(0, 1)})
     made = replace(smoke, name="of-my-own", methods=(smoke.method("triplet"), mine))
     monkeypatch.setattr(run, "run_unit", made_up_unit)
     run.run(made, [mine])
-    _, said = command("study", "list")
-    [line] = [line.split() for line in said.out.splitlines() if line.startswith("of-my-own")]
+    _, said, _ = call("study", "list")
+    [line] = [line.split() for line in said.splitlines() if line.startswith("of-my-own")]
     assert line == ["of-my-own", "glyphs-small", "smoke", "5", "of", "9"]
-    assert "of-my-own" in command("study", "list", "my-own")[1].out
-    _, said = command("study", "show", "of-my-own")
-    assert "1 (1-1)  mine" in said.out
+    assert "of-my-own" in call("study", "list", "my-own")[1]
+    _, said, _ = call("study", "show", "of-my-own")
+    assert "1 (1-1)  mine" in said
     assert "1 of 2 methods lack some of 2 trials and 2 reruns each: triplet (0 trials, 0 reruns)." in " ".join(
-        said.out.split()
+        said.split()
     )
-    assert "sound" in command("study", "check", "of-my-own")[1].out
+    assert "sound" in call("study", "check", "of-my-own")[1]
     for methods, complete in (((), False), (None, True)):
         run.run(made, methods)
-        assert command("study", "export", "of-my-own")[0] == 0
+        assert call("study", "export", "of-my-own")[0] == 0
         assert json.loads((home / "results" / "of-my-own" / "meta.json").read_text())["complete"] is complete
     shutil.rmtree(home / "runs")
-    assert "Unfinished" not in command("study", "show", "of-my-own")[1].out
-    assert command("study", "export", "of-my-own", "--csv", str(home / "tables"))[0] == 0
-    code, said = command("study", "export", "of-my-own", "--optuna", str(home / "journal"))
-    assert (code, "was made in Python" in said.err) == (2, True)
+    assert "Unfinished" not in call("study", "show", "of-my-own")[1]
+    assert call("study", "export", "of-my-own", "--csv", str(home / "tables"))[0] == 0
+    code, _, said = call("study", "export", "of-my-own", "--optuna", str(home / "journal"))
+    assert (code, "was made in Python" in said) == (2, True)
     (home / "results" / "of-my-own" / "meta.json").write_text("{")
-    assert "of-my-own" not in command("study", "list")[1].out
-    code, said = command("study", "show", "of-my-own")
-    assert (code, "is damaged" in said.err) == (1, True)
-    assert command("study", "show", "of-nobody")[0] == 2
+    assert "of-my-own" not in call("study", "list")[1]
+    code, _, said = call("study", "show", "of-my-own")
+    assert (code, "is damaged" in said) == (1, True)
+    assert call("study", "show", "of-nobody")[0] == 2
+
+
+def test_a_known_study_is_exported_by_its_former_name_too(call, monkeypatch):
+    monkeypatch.setattr(run, "export", lambda study: study.name)
+    code, said, _ = call("study", "export", "grocery-frozen-roth2020-dims")
+    assert (code, said) == (0, "grocery-frozen/roth2020/dims\n")
 
 
 def test_reruns_of_a_method_without_a_result_are_not_missed():

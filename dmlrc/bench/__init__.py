@@ -103,7 +103,7 @@ def unit_cube(space: Mapping[str, Float | Int], params: Iterable[Mapping[str, fl
     columns, params = [], list(params)
     for name, of in space.items():
         values, low, high = np.array([each[name] for each in params], float), of.low, of.high
-        if getattr(of, "log", False):
+        if of.log:
             values, low, high = np.log(values), np.log(low), np.log(high)
         columns.append((values - low) / (high - low))
     return np.stack(columns, axis=1)

@@ -3,7 +3,6 @@
 HPO-B: Pineda Arango et al. (2021), arXiv 2106.06257; Croissant: Akhtar et al. (2024), arXiv 2403.19546.
 """
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
@@ -108,8 +107,8 @@ def _tables(problems: Problems) -> dict[str, pd.DataFrame]:
 
 def _ranges(space: bench.Space) -> Iterator[dict]:
     for name, of in space.items():
-        log, whole = getattr(of, "log", False), isinstance(of, Int)
-        yield {"name": name, "low": float(of.low), "high": float(of.high), "log": log, "whole": whole}
+        whole = isinstance(of, Int)
+        yield {"name": name, "low": float(of.low), "high": float(of.high), "log": of.log, "whole": whole}
 
 
 def _hpo_b(problems: Problems) -> dict[str, dict]:
@@ -185,9 +184,13 @@ def _croissant(folder: Path) -> dict:
 
 
 def _file(path: Path) -> dict:
-    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     names = {"@id": path.name, "name": path.name, "contentUrl": path.name}
-    return {"@type": "cr:FileObject", **names, "encodingFormat": "application/x-parquet", "sha256": sha256}
+    return {
+        "@type": "cr:FileObject",
+        **names,
+        "encodingFormat": "application/x-parquet",
+        "sha256": records.sha256(path),
+    }
 
 
 def _record_set(name: str, columns: Mapping[str, tuple[str, str]]) -> dict:

@@ -76,22 +76,17 @@ def comparisons() -> list[str]:
     """Every comparison that was made here, a line for each method with records of its own there."""
     rows = [("comparison", "method", "trials", "reruns", "")]
     for name, counts in dmlrc.comparison.here().items():
-        base = dmlrc.studies.known().get(name.removesuffix(dmlrc.comparison.ENDING))
+        base = dmlrc.studies.known().get(name.removesuffix(dmlrc.names.COMPARED))
         theirs = {method.name for method in base.methods} if base else ()
         whose = {True: "of the study", False: "yours"}
         rows += [
             (name, method, str(count["trial"]), str(count["rerun"]), whose[method in theirs])
             for method, count in counts.items()
         ]
-    return (
-        [
-            *columns(rows, right=(2, 3)),
-            "",
-            "each is in runs/ by its name; `dmlrc compare --remove NAME` removes one, whose pages in compare/ stay",
-        ]
-        if len(rows) > 1
-        else ["no comparison was made here: `dmlrc compare my_loss.py` makes one"]
-    )
+    if len(rows) == 1:
+        return ["no comparison was made here: `dmlrc compare my_loss.py` makes one"]
+    told = "each is in runs/ by its name; `dmlrc compare --remove NAME` removes one, whose pages in compare/ stay"
+    return [*columns(rows, right=(2, 3)), "", told]
 
 
 def methods() -> list[str]:

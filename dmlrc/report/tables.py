@@ -361,7 +361,7 @@ def at_edge(value: float, limits: Float | Int) -> bool:
 
 def _scale(limits: Float | Int) -> Callable[[float], float]:
     """In what a hyperparameter is searched uniformly: its logarithm, or itself."""
-    return np.log if getattr(limits, "log", False) else float
+    return np.log if limits.log else float
 
 
 def methods() -> pd.DataFrame:

@@ -90,8 +90,7 @@ def _committed(folder: Path) -> set[Unit]:
     try:
         runs = parquet.read_table(folder / "runs.parquet").to_pydict()
         scored = parquet.read_table(folder / "scores.parquet", columns=["method"]).to_pydict()["method"]
-        repetitions = runs.get("repetition", [0] * len(runs["method"]))
-        units = set(zip(runs["method"], repetitions, runs["kind"], runs["number"], strict=True))
+        units = set(zip(*(runs[name] for name in ("method", "repetition", "kind", "number")), strict=True))
     except (OSError, ArrowException, KeyError):
         return set()
     return units | ({(PRETRAINED, 0, PRETRAINED, 0)} if PRETRAINED in scored else set())

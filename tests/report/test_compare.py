@@ -12,7 +12,7 @@ from factories import fake_records, fake_runs, fake_scores, fake_units, unit
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from dmlrc import cli, comparison, records, studies
+from dmlrc import comparison, records, studies
 from dmlrc.methods import Float, Method
 from dmlrc.report import labels
 from dmlrc.report.compare import page
@@ -150,17 +150,6 @@ def test_a_table_of_cut_searches_says_so():
     assert labels.caption(recorded).endswith("is cut to the first 12 of 50 trials of each search.")
 
 
-def run(monkeypatch, capsys, *arguments):
-    monkeypatch.setattr("sys.argv", ["dmlrc", "compare", *arguments])
-    try:
-        cli.main()
-        code = 0
-    except SystemExit as ended:
-        code = ended.code
-    told = capsys.readouterr()
-    return code, told.out, told.err
-
-
 README = (Path(__file__).parents[2] / "README.md").read_text()
 LOSS = re.search(r"```python\n(# my_loss.py\n.*?)```", README, re.DOTALL)[1]
 """The loss that the README shows."""
@@ -173,29 +162,29 @@ def tiny(monkeypatch):
     return few
 
 
-def test_the_command_compares_a_file(tiny, home, monkeypatch, capsys):
+def test_the_command_compares_a_file(tiny, home, monkeypatch, call):
     (home / "my_loss.py").write_text(LOSS)
     asked = (str(home / "my_loss.py"), "--study", "tiny", "--trials", "1", "--reruns", "1")
-    code, out, errors = run(monkeypatch, capsys, *asked)
+    code, out, errors = call("compare", *asked)
     assert code == 0, errors
     assert "my_loss is number" in out
     assert f"open {home / 'compare' / 'tiny-my_loss' / 'index.html'}" in out
     assert (home / "compare" / "tiny-my_loss" / "index.html").exists()
     (home / "my_loss.py").write_text(LOSS.replace(".mean()", ".mean() * float('nan')"))
-    code, _, errors = run(monkeypatch, capsys, *asked)
+    code, _, errors = call("compare", *asked)
     assert code == 2
     assert "NaN or infinite on every batch" in errors
     assert "Traceback" not in errors
 
 
-def test_a_loss_that_diverges_ends_with_an_error(tiny, home, monkeypatch, capsys):
+def test_a_loss_that_diverges_ends_with_an_error(tiny, home, monkeypatch, call):
     (home / "my_loss.py").write_text(LOSS)
     wanted = comparison.of(tiny, 1, 1)
     broken = Method("my_loss", lambda embeddings, labels, margin: embeddings.sum() * np.nan, {"margin": Float(0, 1)})
     run_study(wanted, [broken])
     monkeypatch.setattr(comparison, "read", lambda file: [broken])
     monkeypatch.setattr("dmlrc.preflight.check", lambda method, study: [])
-    code, out, errors = run(monkeypatch, capsys, "x.py", "--study", "tiny", "--trials", "1", "--reruns", "1")
+    code, out, errors = call("compare", "x.py", "--study", "tiny", "--trials", "1", "--reruns", "1")
     assert code == 1
     assert "its only trial diverged, since the loss became NaN" in out
     assert "my_loss came to no result" in errors

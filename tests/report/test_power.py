@@ -1,14 +1,14 @@
 """What a study can tell: against simulated studies, the textbook, and the command that prints it."""
 
 import math
-import sys
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from dmlrc import cli, records
+from dmlrc import records
 from dmlrc.report import planning, power, statistics
 from dmlrc.report.power import ALL, BEST, PAIR, Design
 
@@ -106,24 +106,12 @@ def test_where_luck_drowns_every_ratio_none_is_told():
 
 class TestCommand:
     @pytest.fixture
-    def call(self, monkeypatch, capsys):
-        """Calls the command: exit code, standard output, standard error."""
+    def power_of(self, call):
+        return partial(call, "power")
 
-        def run(*arguments):
-            monkeypatch.setattr(sys, "argv", ["dmlrc", "power", *arguments])
-            try:
-                cli.main()
-                code = 0
-            except SystemExit as ended:
-                code = ended.code
-            printed = capsys.readouterr()
-            return code, printed.out, printed.err
-
-        return run
-
-    def test_own_numbers(self, call, tmp_path):
+    def test_own_numbers(self, power_of, tmp_path):
         picture = tmp_path / "power.svg"
-        code, out, err = call(
+        code, out, err = power_of(
             "--search-sd", "0.3", "--seed-sd", "0.1", "--difference", "0.5", "--methods", "5", "--plot", str(picture)
         )
         assert (code, err) == (0, "")
@@ -154,16 +142,16 @@ class TestCommand:
             ),
         ],
     )
-    def test_a_mistake_is_one_sentence(self, call, arguments, sentence):
-        code, _, err = call(*arguments)
+    def test_a_mistake_is_one_sentence(self, power_of, arguments, sentence):
+        code, _, err = power_of(*arguments)
         assert code == 2
         assert err.startswith("dmlrc: ")
         assert sentence in err
         assert err.count("\n") == 1
 
-    def test_a_study_and_its_hours(self, call, monkeypatch):
+    def test_a_study_and_its_hours(self, power_of, monkeypatch):
         monkeypatch.setenv("DMLRC_HOME", str(records.__file__).partition("/dmlrc/records")[0])
-        code, out, err = call("--study", "cars196crops-frozen", "--difference", "0.5")
+        code, out, err = power_of("--study", "cars196crops-frozen", "--difference", "0.5")
         assert (code, err) == (0, "")
         design, (search, rerun) = planning.of_study("cars196crops-frozen")
         assert (design.methods, design.searches, design.reruns) == (14, 3, 3)
@@ -171,8 +159,8 @@ class TestCommand:
         assert f"{count} ({count * (search + 3 * rerun):.0f} h)" in out
         assert "all pairs: 91," in out
 
-    def test_a_study_that_searched_once(self, call, monkeypatch):
+    def test_a_study_that_searched_once(self, power_of, monkeypatch):
         monkeypatch.setenv("DMLRC_HOME", str(records.__file__).partition("/dmlrc/records")[0])
-        code, _, err = call("--study", "cars196crops-depths/squeezenet-last-block", "--difference", "0.5")
+        code, _, err = power_of("--study", "cars196crops-depths/squeezenet-last-block", "--difference", "0.5")
         assert code == 2
         assert "has no test scores of repeated searches" in err

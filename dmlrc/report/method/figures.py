@@ -53,7 +53,7 @@ def trials(tried: pd.DataFrame, method: Method) -> Figure:
             axis.scatter(part[name], part["share"], s=9, alpha=0.6, linewidths=0, label=study, **marks)
             best = part[part["best"]]
             axis.scatter(best[name], best["share"], s=45, facecolors="none", edgecolors=ring, linewidths=1.5, zorder=3)
-        if getattr(method.space[name], "log", False):
+        if method.space[name].log:
             axis.set_xscale("log")
         axis.set_xlabel(drawn(labels.parameter(name)))
     for axis in axes.flat[len(names) :]:

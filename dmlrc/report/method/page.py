@@ -194,7 +194,7 @@ def winners(tried: pd.DataFrame, method: Method) -> tuple[pd.DataFrame, pd.DataF
 
 
 def _range(space: Float | Int) -> str:
-    scale = ", logarithmic" if getattr(space, "log", False) else ""
+    scale = ", logarithmic" if space.log else ""
     return f"{labels.number(space.low)} to {labels.number(space.high)}{scale}"
 
 
