@@ -19,10 +19,12 @@ _PLAIN = {"no_args_is_help": True, "rich_markup_mode": None}  # with rich, a swi
 app = typer.Typer(**_PLAIN, pretty_exceptions_enable=False)
 study_app = typer.Typer(**_PLAIN, help="List, run, show, export and rewrite studies.")
 data_app = typer.Typer(**_PLAIN, help="List, fetch and check data sets.")
+board_app = typer.Typer(rich_markup_mode=None, help="Losses that others sent, beside those of a study.")
 bench_app = typer.Typer(**_PLAIN, help="The recorded searches as a benchmark for optimisers.")
 app.add_typer(study_app, name="study")
 app.add_typer(data_app, name="data")
 app.add_typer(bench_app, name="bench")
+app.add_typer(board_app, name="board")
 
 
 def _workers(number: int) -> int:
@@ -236,6 +238,32 @@ def bench_export(folder: Annotated[Path, typer.Argument(help="A new folder.")]) 
     typer.echo(export.export(folder))
 
 
+@board_app.callback(invoke_without_command=True)
+def board(
+    context: typer.Context,
+    study: Annotated[str, typer.Option(autocompletion=_study_names, help="The methods table.")] = "grocery-quick",
+) -> None:
+    """The entries beside the methods of a study: ranks with their intervals, and who ties with the best."""
+    from dmlrc import board
+    from dmlrc.report import ranking
+
+    if context.invoked_subcommand is None:
+        _print_lines(ranking.lines(board.load(dmlrc.studies.get(study).name)))
+
+
+@board_app.command("check")
+def board_check(
+    entry: Annotated[str | None, typer.Argument(help="An entry, STUDY/board/LOSS; default every one.")] = None,
+    units: Annotated[int, typer.Option(min=1, help="How many of its trials and reruns are run again.")] = 3,
+    seed: Annotated[int | None, typer.Option(help="Of which ones; default others each time.")] = None,
+) -> None:
+    """Check entries: the file is the loss that was trained, nothing is missing, and units run again agree."""
+    from dmlrc import board
+
+    for name in [entry] if entry else board.entries():
+        _print_lines(board.check(name, units, seed))
+
+
 @app.command()
 def methods() -> None:
     """Every method of the five papers: year, kind, batch, and what a search varies or the paper fixes."""
@@ -348,6 +376,9 @@ def compare(
     reruns: Annotated[int | None, typer.Option(min=1, help="Reruns of each best trial; default the study's.")] = None,
     repetitions: Annotated[int | None, typer.Option(min=1, help="Searches of the loss; default the study's.")] = None,
     workers: Workers = 1,
+    submit: Annotated[
+        bool, typer.Option("--submit", help="Also write an entry of the board, to be sent as a pull request.")
+    ] = False,
     listed: Annotated[bool, typer.Option("--list", help="Only list the comparisons that were made here.")] = False,
     removed: Annotated[
         str | None, typer.Option("--remove", metavar="NAME", help="Only remove one of these, by its name there.")
@@ -357,7 +388,8 @@ def compare(
     if (file is not None) + listed + (removed is not None) != 1:
         raise UsageError("name the file of a loss, or --list, or --remove and a comparison: one of the three")
     if file:
-        _compared(file, study, {"trials": trials, "reruns": reruns, "repetitions": repetitions}, workers)
+        budget = {"trials": trials, "reruns": reruns, "repetitions": repetitions}
+        _compared(file, study, budget, workers, submit)
     elif listed:
         from dmlrc.report import console
 
@@ -366,13 +398,16 @@ def compare(
         typer.echo(f"removed {dmlrc.comparison.remove(removed)}")
 
 
-def _compared(file: Path, study: str, budget: dict[str, int | None], workers: int) -> None:
+def _compared(file: Path, study: str, budget: dict[str, int | None], workers: int, submit: bool) -> None:
     """Run a comparison, write its page, and print what it says."""
-    from dmlrc import comparison, preflight
+    from dmlrc import board, comparison, preflight
 
     errors.require("book", "the page of a comparison")  # before anything is trained
     base = dmlrc.studies.get(study)
-    chosen, methods = comparison.of(base, **budget), comparison.read(file)
+    methods = comparison.read(file)
+    if submit and (len(methods) != 1 or any(budget.values())):
+        raise UsageError("--submit takes a file with one loss, and the study's own budget: leave the other options out")
+    chosen = board.comparison_of(base, methods[0]) if submit else comparison.of(base, **budget)
     for each in methods:
         for sentence in preflight.check(each, chosen):
             typer.echo(sentence, err=True)
@@ -388,6 +423,8 @@ def _compared(file: Path, study: str, budget: dict[str, int | None], workers: in
     said, without = page.sentences(recorded, methods)
     _print_lines(said)
     typer.echo(f"open {target}")
+    if submit and not without:
+        typer.echo(f"entry {board.submit(chosen, methods[0], file)}: commit this folder, and send it as a pull request")
     if without:
         raise DmlrcError(f"{', '.join(without)} came to no result; the sentence above says why")
 

@@ -1,0 +1,203 @@
+"""A board of losses: entries that others sent, each with its records and the file of its loss.
+
+An entry is a comparison at the study's own budget, exported as `STUDY/board/LOSS`, and beside its records the file.
+Only studies whose data the package holds have a board, so that whoever doubts an entry can run its units again.
+"""
+
+import math
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from dmlrc import comparison, data, paths, plan, records, studies
+from dmlrc.errors import DmlrcError, MissingDataError, UsageError, unknown
+from dmlrc.methods import Method
+from dmlrc.plan import Chain, Plan, Unit
+from dmlrc.protocol import Study
+from dmlrc.records import StudyRecords
+from dmlrc.unit import run_unit
+
+TOLERANCE = 0.01
+"""How far MAP@R of a unit that is run again may lie from the recorded one: a point, which the tests of this study count
+as equal. Another processor moved a trial of grocery-quick by 0.2 points (dmlrc/report/measurements/processors.csv)."""
+_BOARD = "board"
+_ALONE = """
+import sys
+from dmlrc import board, errors
+try:
+    board.checked_units(sys.argv[1])
+except errors.DmlrcError as error:
+    sys.exit(str(error))
+"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A loss on the board: the study that its records are, and the method that its file defines."""
+
+    study: Study
+    method: Method
+
+
+def comparison_of(base: Study, method: Method) -> Study:
+    """The comparison that an entry is. Raises UsageError where the base has no board."""
+    if data.state(base.dataset) != "embedded":
+        raise UsageError(
+            f"the data of {base.name} does not come with the package, so that nobody could check an entry: name a "
+            "study of glyphs, icons or grocery-lite0"
+        )
+    return replace(comparison.of(base), name=f"{base.name}/{_BOARD}/{method.name}")
+
+
+def submit(study: Study, method: Method, file: Path) -> Path:
+    """Write the entry of a loss that was run as `comparison_of` says into results/, and return its folder.
+
+    Raises UsageError for a loss that uses other files beside its own, DmlrcError where a unit is missing.
+    """
+    target = records.export(study.name, _plan(Entry(study, method)).is_done)
+    shutil.copyfile(file, target / file.name)
+    # in a process that has not imported what lies beside the file
+    alone = subprocess.run([sys.executable, "-c", _ALONE, study.name], capture_output=True, text=True)
+    if alone.returncode:
+        shutil.rmtree(target)
+        reason = alone.stderr.strip().splitlines()[-1]
+        raise UsageError(f"an entry is one file: put into {file} what it uses of others beside it ({reason})")
+    return target
+
+
+def entries(base: str | None = None) -> list[str]:
+    """The names of all entries, or of those beside one study."""
+    found = [name for name in records.recorded_in(paths.results()) if Path(name).parent.name == _BOARD]
+    return [name for name in found if base in (None, _base(name))]
+
+
+def _base(name: str) -> str:
+    return Path(name).parents[1].as_posix()
+
+
+def load(base: str) -> StudyRecords:
+    """The records of a study with those of every entry beside it.
+
+    Raises MissingDataError where the study was not run here, DmlrcError for an entry of another configuration.
+    """
+    found = records.find(base)
+    if found is None:
+        raise MissingDataError(f"{base} has no records, beside which its entries stand: `dmlrc study run {base}`")
+    budget = found.meta["budget"]
+    for name in entries(base):
+        checked_units(name)
+        found = records.joined(records.load(name), found)
+    return replace(found, meta=found.meta | {"budget": budget})
+
+
+def check(name: str, count: int = 3, seed: int | None = None) -> Iterator[str]:
+    """Check an entry, a line for each of these many units that are run again.
+
+    Its file is the loss that was trained, its units are all those of the budget, its trials are those that the search
+    proposes, and units drawn at random give the recorded MAP@R, within `TOLERANCE`.
+
+    Parameters
+    ----------
+    name : str
+        Of `entries`.
+    count : int
+        How many units.
+    seed : int, optional
+        Of the draw, which is another one each time by default: nobody can train those units alone.
+
+    Raises
+    ------
+    DmlrcError
+        For what does not hold.
+    """
+    if name not in entries():
+        raise unknown("entry", name, entries())
+    pairs = checked_units(name)
+    drawn = np.random.default_rng(seed).choice(len(pairs), min(count, len(pairs)), replace=False)
+    for unit, recorded in (pairs[place] for place in sorted(drawn)):
+        again = _score(run_unit(unit))
+        if (recorded is None) != (again is None) or (recorded and abs(again - recorded) > TOLERANCE):
+            raise DmlrcError(f"{name}: {unit} has {_percent(recorded)} on record, and run again {_percent(again)}")
+        yield f"{name}: {unit}: {_percent(recorded)} on record, {_percent(again)} again"
+
+
+def _opened(name: str) -> Entry:
+    """The entry of this name, as its file says. Raises DmlrcError where the file or the method in it is missing."""
+    files = sorted(paths.committed(name).glob("*.py"))
+    if len(files) != 1:
+        raise DmlrcError(
+            f"{paths.committed(name)} holds {len(files)} files of Python: an entry has the one of its loss"
+        )
+    base, method = studies.get(_base(name)), Path(name).name
+    for each in comparison.read(files[0]):
+        if each.name == method:
+            return Entry(comparison_of(base, each), each)
+    raise DmlrcError(f"{files[0]} defines no method {method!r}: the folder of an entry has the name of its method")
+
+
+def _plan(entry: Entry) -> Plan:
+    todo = Plan(entry.study, [entry.method])
+    todo.keep([chain for chain in todo.chains if chain.method])  # the untrained trunk is a row of the study itself
+    return todo
+
+
+def checked_units(name: str) -> list[tuple[Unit, float | None]]:
+    """The units of an entry as the protocol makes them, each with its recorded MAP@R; None where it came to none.
+
+    Raises DmlrcError where the records are not of these units.
+    """
+    entry, recorded = _opened(name), records.load(name)
+    todo = _plan(entry)
+    for outdated in todo.outdated:
+        raise DmlrcError(f"{name}: its file is not the loss that was trained ({'; '.join(outdated.changed)})")
+    if not todo.is_done:
+        raise DmlrcError(f"{name} has {todo.finished} of {todo.total} units: run it to its end")
+    pairs = []
+    scores = recorded.scores[recorded.scores["setting"].eq("concatenated") & recorded.scores["metric"].eq("map_at_r")]
+    of_rerun = scores.set_index(["repetition", "rerun"])["value"]
+    for chain in todo.chains:
+        done = sorted(todo.done(chain), key=lambda unit: unit["number"])
+        pairs += _trials(entry.study, chain, [unit for unit in done if unit["kind"] == "trial"])
+        for unit in done:
+            if unit["kind"] == "rerun":
+                score = of_rerun.get((chain.repetition, unit["number"]))
+                pairs.append((plan.rerun(entry.study, entry.method, unit), score))
+    return pairs
+
+
+def _trials(study: Study, chain: Chain, recorded: Sequence[Mapping]) -> Iterator[tuple[Unit, float | None]]:
+    """The trials of a search as it proposes them, each from those before its batch.
+
+    Raises DmlrcError for one that was recorded with other hyperparameters.
+    """
+    for number, trial in enumerate(recorded):
+        batch = int(trial["proposals"])
+        first = number - number % batch
+        unit = plan.next_units(study, chain, recorded[:first], batch)[number - first]
+        if not _are_near(unit.params, trial["params"]):
+            raise DmlrcError(f"{study.name}: {unit} took {trial['params']}, where the search proposes {unit.params}")
+        yield unit, trial["value"] if trial["state"] == "complete" else None
+
+
+def _are_near(proposed: Mapping, recorded: Mapping) -> bool:
+    """Whether two sets of hyperparameters are equal, numbers but for rounding."""
+    return proposed.keys() == recorded.keys() and all(
+        math.isclose(value, recorded[name], rel_tol=1e-6) if isinstance(value, float) else value == recorded[name]
+        for name, value in proposed.items()
+    )
+
+
+def _score(record: Mapping) -> float | None:
+    """MAP@R of a unit: of a trial on the validation classes, of a rerun on the test classes."""
+    if record["state"] != "complete":
+        return None
+    return record["value"] if record["kind"] == "trial" else record["scores"]["concatenated"]["map_at_r"]
+
+
+def _percent(score: float | None) -> str:
+    return "no result" if score is None else f"{100 * score:.2f} %"

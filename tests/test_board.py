@@ -1,0 +1,220 @@
+"""The board: an entry is written, found again, and refused where anything in it is not what it says."""
+
+import os
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from factories import made_up_unit
+
+from dmlrc import board, comparison, paths, records, run, studies
+from dmlrc.errors import DmlrcError, MissingDataError, UsageError
+from dmlrc.methods import Float
+from dmlrc.protocol import Budget
+from dmlrc.report import ranking
+
+ROOT = Path(__file__).parents[1]
+SOURCE = """
+from dmlrc.methods import Float
+
+space = {"margin": Float(0, 1)}
+
+
+def mine(embeddings, labels, margin=0.5):
+    return embeddings.sum() * margin
+"""
+SMOKE = studies.STUDIES["glyphs-smoke"]
+BASE = replace(SMOKE, methods=tuple(map(SMOKE.method, ("contrastive", "triplet"))), budget=Budget("smoke", 3, 2, 1, 3))
+
+
+def made_up(patch):
+    """A base of two methods whose units are made up, here and in the process in which an entry is tried alone."""
+    patch.setattr(run, "run_unit", made_up_unit)
+    patch.setattr(board, "run_unit", made_up_unit)
+    patch.setitem(studies.STUDIES, BASE.name, BASE)
+    alone = "from dmlrc import studies\nfrom test_board import BASE\nstudies.STUDIES[BASE.name] = BASE\n"
+    patch.setattr(board, "_ALONE", alone + board._ALONE)
+    patch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{ROOT / 'tests'}")
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    made_up(monkeypatch)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "losses" / "my_loss.py"
+    path.parent.mkdir()
+    path.write_text(SOURCE)
+    return path
+
+
+def enter(file):
+    """The name of an entry of the loss in a file, run and written."""
+    [method] = comparison.read(file)
+    study = board.comparison_of(BASE, method)
+    comparison.run(study, BASE, [method])
+    board.submit(study, method, file)
+    return study.name
+
+
+@pytest.fixture(scope="module")
+def submitted(tmp_path_factory):
+    """The folder of a project in which a loss was entered."""
+    home = tmp_path_factory.mktemp("submitted")
+    (home / "my_loss.py").write_text(SOURCE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DMLRC_HOME", str(home))
+        patch.setenv("DMLRC_CACHE", str(home / "cache"))
+        made_up(patch)
+        enter(home / "my_loss.py")
+    return home
+
+
+@pytest.fixture
+def name(submitted, home):
+    """An entry of its own for a test."""
+    for part in ("runs", "results"):
+        shutil.copytree(submitted / part, home / part)
+    return f"{BASE.name}/board/mine"
+
+
+def test_an_entry_stands_beside_the_methods_with_a_rank(name):
+    assert name == f"{BASE.name}/board/mine"
+    assert board.entries() == board.entries(BASE.name) == [name]
+    assert board.entries("grocery-quick") == []
+    found = board.load(BASE.name)
+    assert set(found.trials["method"]) == {"contrastive", "triplet", "mine"}
+    assert found.meta["budget"] == records.load(BASE.name).meta["budget"]
+    assert re.search(r"^\d \(1-3\) +mine ", "\n".join(ranking.lines(found)), re.M)
+
+
+def test_units_are_drawn_and_run_again(name):
+    ran = []
+    board.run_unit = lambda unit: ran.append(unit) or made_up_unit(unit)
+    lines = list(board.check(name, 4, seed=1))
+    assert len(lines) == len({(unit.kind, unit.number) for unit in ran}) == 4
+    assert all(re.search(r"mine (trial|rerun) \d: (\d+\.\d\d %) on record, \2 again$", line) for line in lines)
+    others = {tuple(line for line in board.check(name, 2)) for _ in range(9)}
+    assert len(others) > 1  # nobody knows which
+
+
+def test_a_score_that_does_not_come_again_is_refused(name, monkeypatch):
+
+    def better_by(points):
+        def unit(asked):
+            record = made_up_unit(asked)
+            if asked.kind == "rerun":
+                record["scores"]["concatenated"]["map_at_r"] += points
+                return record
+            return record | {"value": record["value"] + points}
+
+        return unit
+
+    monkeypatch.setattr(board, "run_unit", better_by(0.9 * board.TOLERANCE))
+    assert len(list(board.check(name, 5))) == 5
+    monkeypatch.setattr(board, "run_unit", better_by(1.1 * board.TOLERANCE))
+    with pytest.raises(DmlrcError, match=r"mine trial 0 has [\d.]+ % on record, and run again [\d.]+ %"):
+        list(board.check(name, 5))
+    monkeypatch.setattr(board, "run_unit", lambda asked: made_up_unit(asked) | {"state": "diverged"})
+    with pytest.raises(DmlrcError, match="and run again no result"):
+        list(board.check(name))
+
+
+def change_frames(name, **changes):
+    """Change frames of an entry, as somebody would who seals it again."""
+    found = records.load(name)
+    units = {each: getattr(found, each) for each in records.FRAMES}
+    units |= {frame: change(units[frame]) for frame, change in changes.items()}
+    shutil.rmtree(paths.runs())
+    target = paths.committed(name)
+    files = {path: path.read_bytes() for path in target.glob("*.py")}
+    records._write_parquet(records.StudyRecords(**units, meta=found.meta), target, True)
+    assert {path: path.read_bytes() for path in target.glob("*.py")} == files
+
+
+def test_hyperparameters_that_no_search_proposes_are_refused(name):
+    change_frames(
+        name, **dict.fromkeys(("trials", "reruns"), lambda of: of.assign(params=[{"margin": 0.123}] * len(of)))
+    )
+    with pytest.raises(DmlrcError, match=r"trial 0 took \{'margin': 0.123\}, where the search proposes"):
+        list(board.check(name))
+
+
+def test_an_entry_without_all_of_its_units_is_refused(name):
+    change_frames(name, reruns=lambda reruns: reruns[reruns["rerun"] == 0])
+    with pytest.raises(DmlrcError, match="has 4 of 5 units"):
+        board.checked_units(name)
+
+
+def test_another_file_than_that_of_the_loss_is_refused(name):
+    source = paths.committed(name) / "my_loss.py"
+    source.write_text(SOURCE.replace("* margin", "* margin * 2"))
+    with pytest.raises(DmlrcError, match="its file is not the loss that was trained"):
+        list(board.check(name))
+    source.write_text(SOURCE.replace("mine", "other"))
+    with pytest.raises(DmlrcError, match="defines no method 'mine'"):
+        list(board.check(name))
+    source.unlink()
+    with pytest.raises(DmlrcError, match="holds 0 files of Python"):
+        list(board.check(name))
+
+
+def test_a_loss_that_needs_a_file_beside_it_is_no_entry(file):
+    (file.parent / "helper_of_mine.py").write_text("def twice(value):\n    return 2 * value\n")
+    file.write_text(
+        SOURCE.replace("from dmlrc", "from helper_of_mine import twice\nfrom dmlrc").replace(
+            "* margin", "* twice(margin)"
+        )
+    )
+    with pytest.raises(UsageError, match="an entry is one file"):
+        enter(file)
+    assert board.entries() == []
+
+
+def test_only_data_that_everybody_has_has_a_board(file):
+    [method] = comparison.read(file)
+    with pytest.raises(UsageError, match="the data of cars196crops-frozen does not come with the package"):
+        board.comparison_of(studies.get("cars196crops-frozen"), method)
+    assert method.space == {"margin": Float(0, 1)}
+
+
+def test_without_the_study_there_is_nothing_to_stand_beside():
+    with pytest.raises(MissingDataError, match="dmlrc study run glyphs-smoke"):
+        board.load(BASE.name)
+    with pytest.raises(UsageError, match="entry"):
+        list(board.check("glyphs-smoke/board/none"))
+
+
+def test_the_workflow_checks_what_was_submitted(file, monkeypatch, call):
+    """From the file of a loss to the table, by the commands that the workflow of pull requests runs."""
+    monkeypatch.setattr("dmlrc.preflight.check", lambda *_: [])
+    monkeypatch.setattr("dmlrc.report.compare.page.write", lambda *_: "page")
+    code, _, error = call("compare", str(file), "--study", BASE.name, "--trials", "2", "--submit")
+    assert (code, "--submit takes a file with one loss" in error) == (2, True)
+    code, output, error = call("compare", str(file), "--study", BASE.name, "--submit")
+    assert (code, "entry " in output) == (0, True), error
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "board.yml").read_text())
+    steps = [step["run"] for step in workflow["jobs"]["check"]["steps"] if "run" in step]
+    commands = [
+        line.removeprefix(".venv/bin/dmlrc ") for step in steps for line in step.splitlines() if "dmlrc" in line
+    ]
+    assert [each.split()[0] for each in commands] == ["study", "board", "board"]
+    for words in commands:
+        words = words.partition(" >")[0].partition(" |")[0].replace("grocery-quick", BASE.name).split()
+        code, output, error = call(*words)
+        assert code == 0, error
+    assert "mine" in output
+
+
+def test_the_entries_of_this_repository_are_what_their_files_train(monkeypatch):
+    """Two losses that are in no table show how it is done; their units are run again by the workflow, not here."""
+    monkeypatch.setenv("DMLRC_HOME", str(ROOT))
+    assert len(board.entries("grocery-quick")) >= 2
+    budget = studies.get("grocery-quick").budget
+    for name in board.entries("grocery-quick"):
+        assert len(board.checked_units(name)) == budget.trials + budget.reruns
