@@ -3,8 +3,7 @@
 While a study runs, each finished trial or rerun is one JSON file in runs/<study>/<method>/, written
 atomically by one process. A finished study is exported to results/<study>/ as a few Parquet files, which
 are committed. `load` reads either, into the same data frames. In the folder of a methods table lie those of the
-experiments around it, which have names of their own. `dmlrc.records.rewriting` brings records of earlier versions to
-this form.
+experiments around it, which have names of their own.
 """
 
 import contextlib
@@ -21,7 +20,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,14 +32,13 @@ from dmlrc.records import fingerprint
 from dmlrc.records.files import PART, finite, read_json, unsealed, unwritable, way_out_of, write_sealed
 from dmlrc.records.files import write_json as write_json
 from dmlrc.records.files import write_whole as write_whole
-from dmlrc.records.schema import ROUNDING, Meta, TodaysMeta, Unit, check_columns, check_frame, checked
+from dmlrc.records.schema import Meta, Unit, checked, checked_columns
 
 T = TypeVar("T")
 _METHOD = ("method", "row", "level", "level_number", "repetition")
 MADE_BY = ("commit", "processor", "device", "torch")
 _OUTCOME = ("state", "params", "seconds", "steps", "reason", *MADE_BY, "finished", "fingerprint")
 _RUN = ("fold", "seed", "state", "stopped", "best_step", "steps", "seconds")
-_KEYS = ("method", "repetition", "trial", "rerun", "kind", "number", "fold", "step", "setting", "metric", "name")
 COLUMNS = {
     "trials": (*_METHOD, "trial", "value", "proposals", *_OUTCOME),
     "reruns": (*_METHOD, "rerun", *_OUTCOME),
@@ -51,8 +48,6 @@ COLUMNS = {
     "arrays": (*_METHOD, "rerun", "setting", "name", "values"),
 }
 FRAMES = tuple(COLUMNS)
-KEYS = {name: [each for each in columns if each in _KEYS] for name, columns in COLUMNS.items()}
-"""The columns that tell the rows of a frame apart."""
 NUMBERS = ("value", "level_number", "val_map_at_r", "val_precision_at_1")
 
 
@@ -263,12 +258,9 @@ def is_begun(study: str) -> bool:
 def running(study: str, methods: Iterable[str]) -> Iterator[None]:
     """Keep these methods of a study to this process, until the end of the block or of the process, even killed.
 
-    Raises DmlrcError where another process keeps one of them, or records of it are here under a former name.
+    Raises DmlrcError where another process keeps one of them.
     """
     folder = paths.runs()
-    for before, now in names.former().items():
-        if now == study and (folder / before / "meta.json").exists():
-            raise DmlrcError(f"{folder / before} holds records of {study}: `dmlrc study rewrite` renames them")
     with contextlib.ExitStack() as stack:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -297,56 +289,29 @@ def _run_here(study: str) -> StudyRecords | None:
     if not is_begun(study):
         return None
     meta = read_meta(folder, study)
-    return _whole(from_units(read_units(folder, digest(meta)), meta), folder)
+    return _with_all_folds(from_units(read_units(folder, digest(meta)), meta), folder)
 
 
 def _committed(study: str) -> StudyRecords | None:
     folder = paths.committed(study)
-    if not (folder / "meta.json").exists():
-        return None
-    found = _read_parquet(folder, study)
-    return found if "sha256" in found.meta else _whole(found, folder)  # these were whole when they were exported
+    return _read_parquet(folder, study) if (folder / "meta.json").exists() else None
 
 
-def _whole(records: StudyRecords, folder: Path) -> StudyRecords:
-    """The records as they are.
-
-    Raises DmlrcError where a complete unit lacks a fold's run, or a rerun its scores, or where the value of a trial is
-    not the mean of its runs.
-    """
-    key, meta = ["method", "repetition", "kind", "number"], records.meta
-    runs = records.runs.groupby(key)["fold"].nunique()
-    units = [
-        frame[frame["state"] == "complete"].rename(columns={kind: "number"}).assign(kind=kind)[key]
-        for kind, frame in (("trial", records.trials), ("rerun", records.reruns))
-    ]
+def _with_all_folds(records: StudyRecords, folder: Path) -> StudyRecords:
+    """The records as they are. Raises DmlrcError where a complete unit lacks the run of a fold."""
+    meta = records.meta
+    runs = records.runs.groupby(_UNIT)["fold"].nunique()
+    both = ("trials", records.trials), ("reruns", records.reruns)
+    units = [_units(name, frame[frame["state"] == "complete"]) for name, frame in both]
     complete = pd.MultiIndex.from_frame(pd.concat(units))
     protocols = {name: meta["protocol"] | meta.get("changes", {}).get(name, {}) for name in complete.unique("method")}
     expected = [max(protocols[unit[0]]["folds"], 1) * protocols[unit[0]]["members"] for unit in complete]
-    lacking = complete[runs.reindex(complete, fill_value=0).to_numpy() < expected]
-    scored = pd.MultiIndex.from_frame(records.scores[["method", "repetition", "rerun"]].drop_duplicates())
-    reruns = complete[complete.get_level_values("kind") == "rerun"]
-    unscored = reruns[~reruns.droplevel("kind").isin(scored)]
-    for unit, what in (
-        *((unit, "the run of a fold") for unit in lacking),
-        *((unit, "its scores") for unit in unscored),
-        *((unit, "the value that its runs have") for unit in _odd_values(records)),
-    ):
-        method, repetition, kind, number = unit
+    for method, repetition, kind, number in complete[runs.reindex(complete, fill_value=0).to_numpy() < expected]:
         raise DmlrcError(
-            f"{kind} {number} of {method} in {folder}, repetition {repetition}, lacks {what}: move its record away, or "
-            "restore the folder, for instance with `git checkout`"
+            f"{kind} {number} of {method} in {folder}, repetition {repetition}, lacks the run of a fold: move its "
+            "record away"
         )
     return records
-
-
-def _odd_values(records: StudyRecords) -> list[tuple]:
-    """The complete trials whose value is not the mean of their runs: method, repetition, kind, number."""
-    key = ["method", "repetition", "number"]
-    means = records.runs[records.runs["kind"] == "trial"].groupby(key)["val_map_at_r"].mean()
-    trials = records.trials[records.trials["state"] == "complete"].rename(columns={"trial": "number"}).set_index(key)
-    differ = ~np.isclose(trials["value"], means.reindex(trials.index), rtol=0, atol=ROUNDING, equal_nan=True)
-    return [(method, repetition, "trial", number) for method, repetition, number in trials.index[differ]]
 
 
 def joined(here: StudyRecords, committed: StudyRecords) -> StudyRecords:
@@ -533,7 +498,8 @@ def sha256(path: Path) -> str:
 
 
 _RESTORE = (
-    "Restore it, for instance with `git checkout` where it is committed: no record of the study counts without it"
+    "Restore it, for instance with `git checkout` where it is committed; one of an earlier version is moved away with "
+    "its folder, and the study run again. No record of the study counts without it"
 )
 
 
@@ -546,61 +512,42 @@ def read_raw_meta(path: Path) -> dict:
 
 
 def read_meta(folder: Path, study: str) -> dict:
-    """The meta of a study in its folder."""
+    """The meta of a study in its folder; a setting of the protocol that was introduced later stands at its default."""
     path = folder / "meta.json"
-    told = checked(Meta, read_raw_meta(path), path, _RESTORE)
-    if lacks := {*META_FIELDS} - told.keys() | default_settings().keys() - told["protocol"].keys():
-        raise _earlier(path, lacks)
-    if told["study"] != study:
-        raise DmlrcError(f"{path} is of study {told['study']!r}: rename the folder, or move it away")
-    return checked(TodaysMeta, told, path, _RESTORE)
-
-
-META_FIELDS = (*CONFIGURATION, *GROWING, "kind", "parent", "experiment")
-"""What meta.json says of the study, besides facts of its data and machine; records of earlier versions lack some."""
-
-
-def _earlier(path: Path, lacks: Iterable[str]) -> DmlrcError:
-    return DmlrcError(
-        f"{path} is of an earlier version ({', '.join(sorted(lacks))} is not there): `dmlrc study rewrite` brings "
-        "records to today's form"
-    )
+    meta = checked(Meta, read_raw_meta(path), path, _RESTORE)
+    if meta["study"] != study:
+        raise DmlrcError(f"{path} is of study {meta['study']!r}: rename the folder, or move it away")
+    return meta | {"protocol": json.loads(json.dumps(default_settings())) | meta["protocol"]}
 
 
 def protocol(meta: Mapping) -> Protocol:
     """The protocol of records, of their meta."""
-    return TodaysMeta.model_validate(meta).protocol
+    return Meta.model_validate(meta).protocol
 
 
 def _read_parquet(folder: Path, study: str) -> StudyRecords:
     meta = read_meta(folder, study)
     files = {name: folder / f"{name}.parquet" for name in FRAMES}
     exported = meta.get("sha256")
-    for name, digest_ in (exported or {}).items():
+    if exported is None:
+        raise DmlrcError(f"{folder / 'meta.json'} has no checksums of the tables beside it. {_RESTORE}")
+    for name, checksum in exported.items():
         if not (folder / name).exists():
             raise _missing(folder / name)
-        if sha256(folder / name) != digest_:
+        if sha256(folder / name) != checksum:
             raise DmlrcError(f"{folder / name} is not what was exported: restore it, for instance with `git checkout`")
-    for file in files.values():
-        if exported is not None and file.name not in exported and file.exists():
+    frames = {}
+    for name, file in files.items():
+        if file.name in exported:
+            frames[name] = _typed(checked_columns(_parquet(file), COLUMNS[name], file), name)
+        elif file.exists():
             raise DmlrcError(f"{file} was not exported with the other records of its study: move it away")
-    read = {name: _parquet(file) for name, file in files.items() if file.exists() or name != "arrays"}
-    try:  # only some protocols ask for arrays
-        for name, frame in read.items():
-            check_columns(frame, COLUMNS[name], files[name])
-        frames = {name: _typed(read[name], name) if name in read else _frame([], name) for name in FRAMES}
-        for name in ("trials", "reruns"):
-            frames[name] = frames[name].assign(params=frames[name]["params"].map(json.loads))
-        frames["arrays"] = frames["arrays"].assign(values=frames["arrays"]["values"].map(list))
-    except (KeyError, ValueError, TypeError) as error:
-        raise DmlrcError(
-            f"the records in {folder} are not of this project's form ({type(error).__name__}: {error}): restore them, "
-            f"for instance with `git checkout -- {folder}`"
-        ) from None
-    if exported is None:  # a file that has its checksum was checked when it was exported
-        for name, frame in frames.items():
-            check_frame(frame, name, KEYS[name], files[name])
-    return StudyRecords(**frames, meta=meta)
+        elif name != "arrays":  # for which only some protocols ask
+            raise _missing(file)
+    for name in ("trials", "reruns"):
+        frames[name] = frames[name].assign(params=frames[name]["params"].map(json.loads))
+    arrays = frames.get("arrays", _frame([], "arrays"))
+    return StudyRecords(**frames | {"arrays": arrays.assign(values=arrays["values"].map(list))}, meta=meta)
 
 
 def _missing(path: Path) -> DmlrcError:
@@ -648,10 +595,7 @@ def read_unit(path: Path, configuration: str) -> dict:
     Raises DmlrcError where it is damaged, holds what cannot be, lies where another one belongs, or is of another
     configuration.
     """
-    told = read_json(path)
-    if isinstance(told, dict) and "method" in told and (lacks := {"repetition", "row"} - told.keys()):
-        raise _earlier(path, lacks)
-    unit = checked(Unit, unsealed(told, path), path)
+    unit = checked(Unit, unsealed(read_json(path), path), path)
     _check_place(path, unit, path.parents[1].relative_to(paths.runs()).as_posix())
     if unit.get("digest", configuration) != configuration:
         raise DmlrcError(
