@@ -92,7 +92,7 @@ def test_records_are_read_again_where_a_file_has_changed(unit_file, monkeypatch)
     first = records.load("fake-study")
     read = []
     with monkeypatch.context() as patch:
-        patch.setattr(records, "_run_here", lambda study: read.append(study))
+        patch.setattr(records.underway, "run_here", lambda study: read.append(study))
         assert records.load("fake-study").trials.equals(first.trials)
     assert read == []
     unit_file(worth(0.25))
