@@ -50,7 +50,7 @@ def read_parquet(folder: Path, study: str) -> StudyRecords:
             raise _missing(file)
     for name in ("trials", "reruns"):
         frames[name] = frames[name].assign(params=frames[name]["params"].map(json.loads))
-    arrays = frames.get("arrays", typed(pd.DataFrame(), "arrays"))
+    arrays = frames.get("arrays", typed(pd.DataFrame(columns=COLUMNS["arrays"]), "arrays"))
     return StudyRecords(**frames | {"arrays": arrays.assign(values=arrays["values"].map(list))}, meta=meta)
 
 
