@@ -17,7 +17,7 @@ from dmlrc.errors import DmlrcError, UsageError
 
 _PLAIN = {"no_args_is_help": True, "rich_markup_mode": None}  # with rich, a switch has the type <bool> in its help
 app = typer.Typer(**_PLAIN, pretty_exceptions_enable=False)
-study_app = typer.Typer(**_PLAIN, help="List, run, show, export and rewrite studies.")
+study_app = typer.Typer(**_PLAIN, help="List, run, show and export studies.")
 data_app = typer.Typer(**_PLAIN, help="List, fetch and check data sets.")
 board_app = typer.Typer(rich_markup_mode=None, help="Losses that others sent, beside those of a study.")
 bench_app = typer.Typer(**_PLAIN, help="The recorded searches as a benchmark for optimisers.")
@@ -195,18 +195,6 @@ def study_export(
         typer.echo(exports.to_csv(chosen, csv))
     if not optuna and not csv:
         typer.echo(dmlrc.run.export(chosen) if is_known else exports.of_python(chosen))
-
-
-@study_app.command("rewrite")
-def study_rewrite(
-    folder: Annotated[Path | None, typer.Argument(help="With records; default both runs/ and results/ here.")] = None,
-) -> None:
-    """Bring records of earlier versions to today's form and names; may be given again."""
-    from dmlrc.records import rewriting
-
-    for each in [folder] if folder else [dmlrc.paths.runs(), dmlrc.paths.results()]:
-        if folder or each.is_dir():
-            _print_lines(rewriting.rewrite(each))
 
 
 @data_app.command("list")

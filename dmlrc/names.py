@@ -34,37 +34,6 @@ def _say_renamed(name: str) -> None:
     print(f"{name} is now called {former()[name]}", file=sys.stderr)
 
 
-def renamed(study: str, parent: str | None, experiment: str | None) -> tuple[str, str | None, str | None]:
-    """Name, parent and experiment as they are written today, of a study that says these of itself.
-
-    >>> renamed("grocery-frozen-oi2021-order10", "grocery-frozen", "oi2021-order10")
-    ('grocery-frozen/oi2021/order-10', 'grocery-frozen', 'oi2021/order-10')
-    >>> renamed("my-photos-oi2021-random", "my-photos", "oi2021-random"), renamed("my-photos", None, None)
-    (('my-photos-oi2021-random', 'my-photos', 'oi2021/random'), ('my-photos', None, None))
-    """
-    around = former().get(parent, parent)
-    now = experiment and written(experiment)
-    if parent and study == f"{parent}{COMPARED}":
-        return f"{around}{COMPARED}", around, now
-    return former().get(study, study), around, now
-
-
-def written(experiment: str) -> str:
-    """The id of an experiment as it is written today: a paper, and behind a slash what is varied.
-
-    >>> written("roth2020-batches-equal"), written("oi2021-order2"), written("rates-searched")
-    ('roth2020/batches-equal', 'oi2021/order-2', 'rates-searched')
-    """
-    paper, dash, rest = experiment.partition("-")
-    if not (dash and paper in _PAPERS):
-        return experiment
-    number = rest.removeprefix("order")
-    return f"{paper}/order-{number}" if number.isdigit() and number != rest else f"{paper}/{rest}"
-
-
-_PAPERS = ("roth2020", "fehervari2019", "zhai2019", "oi2021")
-
-
 def folded(name: str) -> str:
     """A study's name where a name of a file or an id wants none with slashes."""
     return name.replace("/", "-")

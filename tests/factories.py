@@ -1,5 +1,6 @@
 """Made-up records for the tests of tables, figures and chapters; nothing of it reaches the book."""
 
+import re
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from dmlrc.data import registry
 from dmlrc.methods import Int
 from dmlrc.papers import musgrave2020
 from dmlrc.protocol import Budget
-from dmlrc.records import COLUMNS, rewriting
+from dmlrc.records import COLUMNS
 from dmlrc.report.claims import verdicts
 from dmlrc.studies import experiments
 
@@ -167,7 +168,7 @@ def unit(method, kind, number, runs, params=None, scores=None, failed=False):
     values = [run["val"]["map_at_r"] for run in runs if "map_at_r" in run["val"]]
     return {
         "method": method,
-        **rewriting.place(method),
+        **level_of(method),
         "repetition": 0,
         "proposals": 1,
         "kind": kind,
@@ -279,8 +280,32 @@ def made_records(name, scores=(), curves=(), arrays=(), diverged=()):
         "curves": frame.assign(kind="rerun", fold=0).astype({"value": float}),
         "arrays": pd.DataFrame(arrays, columns=["method", "rerun", "setting", "name", "values"]),
     }
-    told = {name: frame.reindex(columns=list(COLUMNS[name])) for name, frame in rewriting.frames(frames, meta).items()}
-    return records.StudyRecords(**told, meta=meta)
+    frames = with_reruns(frames)
+    return records.StudyRecords(
+        **{name: frame.reindex(columns=list(COLUMNS[name])) for name, frame in frames.items()}, meta=meta
+    )
+
+
+def level_of(method):
+    """The row, level and level_number of a method of a sweep, which is named `row@level`, as "margin_12@dim128"."""
+    row, _, level = method.partition("@")
+    number = re.fullmatch(r"(?:dim|batch|decay|share|rate)(\d[\d.]*(?:e[+-]?\d+)?)|(\d+)px", level)
+    return {"row": row, "level": level or None, "level_number": float(number[1] or number[2]) if number else None}
+
+
+def with_reruns(frames):
+    """Made-up frames with places of their methods, a number of proposals and the reruns that their runs tell of."""
+    folds = frames["runs"][frames["runs"]["kind"] == "rerun"].groupby(["method", "number"], sort=False)
+    reruns = folds.agg(state=("state", "last"), seconds=("seconds", "sum"), steps=("steps", "sum")).reset_index()
+    reruns = reruns.rename(columns={"number": "rerun"}).assign(params="null", reason="", commit=FACTS["commit"])
+    frames = {**frames, "trials": frames["trials"].assign(proposals=1), "reruns": reruns}
+    return {name: _placed(frame.assign(repetition=0)) for name, frame in frames.items()}
+
+
+def _placed(frame):
+    methods = frame["method"].unique()
+    places = pd.DataFrame([level_of(name) for name in methods], methods, ["row", "level", "level_number"])
+    return frame.assign(**{name: places.loc[frame["method"], name].to_numpy() for name in places})
 
 
 def run_chapter(name, edition, load, folder, monkeypatch):

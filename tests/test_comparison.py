@@ -1,6 +1,5 @@
 """One's own loss beside the methods of a study: files of losses, smaller budgets, what is taken over and what not."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -11,7 +10,7 @@ from pathlib import Path
 import cloudpickle
 import pandas as pd
 import pytest
-from factories import made_up_unit
+from factories import made_up_unit, without_checksum
 
 from dmlrc import comparison, paths, plan, preflight, records, run, studies
 from dmlrc.errors import UsageError
@@ -96,10 +95,9 @@ def test_reruns_of_old_records_took_the_best_of_all_their_trials(committed, made
     """They do not say so, which must not make them reruns of the best of the first two."""
     reruns = pd.read_parquet(committed / "reruns.parquet")
     reruns.assign(params="null").to_parquet(committed / "reruns.parquet", index=False)
-    meta = json.loads((committed / "meta.json").read_text())
-    meta.pop("sha256")
-    meta.pop("checksum")
-    (committed / "meta.json").write_text(json.dumps(meta))
+    meta = without_checksum(committed / "meta.json")
+    meta["sha256"]["reruns.parquet"] = records.sha256(committed / "reruns.parquet")
+    records.write_sealed(committed / "meta.json", meta)
     test_ten_trials_of_mine_stand_beside_ten_of_theirs(committed, made_up)
 
 
@@ -148,11 +146,13 @@ def test_what_was_compared_before_at_another_budget_changes_no_number(committed)
         comparison.remove("base-compare")
     for is_whole in (True, False):
         alone, after = found[True, is_whole], found[False, is_whole]
-        for name in ("trials", "reruns", "scores", "runs"):
+        keys = {"trials": ["trial"], "reruns": ["rerun"], "runs": ["kind", "number", "fold"]}
+        keys["scores"] = ["rerun", "setting", "metric"]
+        for name in keys:
             one, other = (
                 getattr(each, name)
                 .drop(columns=["finished", "seconds"], errors="ignore")
-                .sort_values(records.KEYS[name])
+                .sort_values(["method", "repetition", *keys[name]])
                 for each in (alone, after)
             )
             pd.testing.assert_frame_equal(one.reset_index(drop=True), other.reset_index(drop=True))

@@ -62,7 +62,7 @@ def test_a_table_and_the_experiments_in_its_folder_have_nothing_in_common(home):
     records.export(table, complete=True)  # in the place of those before
     assert records.recorded_in(paths.results()) == [table, inner]
     for name in (table, inner):
-        assert len(records._committed(name).trials) == len(records.load(name).trials)
+        assert len(records.committed.committed(name).trials) == len(records.load(name).trials)
 
 
 def test_what_an_export_that_was_killed_leaves_is_read_as_before(home):
@@ -73,11 +73,11 @@ def test_what_an_export_that_was_killed_leaves_is_read_as_before(home):
     for name, content in before.items():
         (folder / paths.BEFORE / name).write_bytes(content)
     (folder / "scores.parquet").write_bytes(b"half of the new")
-    assert len(records._committed("glyphs-smoke").trials) == len(records.load("glyphs-smoke").trials)
+    assert len(records.committed.committed("glyphs-smoke").trials) == len(records.load("glyphs-smoke").trials)
     assert records.recorded_in(paths.results()) == ["glyphs-smoke"]
     records.export("glyphs-smoke", complete=True)
     assert {path.name for path in folder.iterdir()} == before.keys()
-    assert records._read_parquet(folder, "glyphs-smoke").name == "glyphs-smoke"
+    assert records.committed.read_parquet(folder, "glyphs-smoke").name == "glyphs-smoke"
 
 
 def test_the_list_of_what_is_committed_is_true(monkeypatch):

@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from factories import fake_units, write_fake_study
+from factories import fake_units, without_checksum, write_fake_study
 
 from dmlrc import cli, paths, plan, records, studies
 from dmlrc.errors import DmlrcError
+from dmlrc.protocol import TEST_METRICS
 
 COMMITTED = Path(__file__).parents[1] / "results"
 UNIT = {
@@ -91,7 +92,7 @@ def test_records_are_read_again_where_a_file_has_changed(unit_file, monkeypatch)
     first = records.load("fake-study")
     read = []
     with monkeypatch.context() as patch:
-        patch.setattr(records, "_run_here", lambda study: read.append(study))
+        patch.setattr(records.underway, "run_here", lambda study: read.append(study))
         assert records.load("fake-study").trials.equals(first.trials)
     assert read == []
     unit_file(worth(0.25))
@@ -127,6 +128,7 @@ def test_what_is_done_to_records_stays_with_who_did_it(unit_file):
         ("", "damaged"),
         ("[" * 100_000, "damaged"),
         (changed(value=7), "value"),
+        (changed(value=None), "value is None, and the mean"),
         (changed(value="good"), "value"),
         (changed(value=-0.1), "value"),
         (changed(state="finished"), "state"),
@@ -181,21 +183,13 @@ def test_a_rerun_without_scores_is_refused(unit_file, home):
         records.load("fake-study")
 
 
-def test_a_fold_that_is_missing_is_noticed(committed):
-    """Of a trial in runs.parquet; and of a rerun, its scores."""
-    runs = pd.read_parquet(committed / "runs.parquet")
-    runs.iloc[1:].to_parquet(committed / "runs.parquet", index=False)
-    without_checksums(committed)
-    first = runs.iloc[0]
-    with pytest.raises(
-        DmlrcError, match=rf"{first['kind']} {first['number']} of {first['method']} .* lacks the run of a"
-    ):
-        records.load("fake-study")
-    runs.to_parquet(committed / "runs.parquet", index=False)
-    scores = pd.read_parquet(committed / "scores.parquet")
-    kept = scores[~((scores["method"] == "triplet") & (scores["rerun"] == 1))]
-    kept.to_parquet(committed / "scores.parquet", index=False)
-    with pytest.raises(DmlrcError, match=r"rerun 1 of triplet .* lacks its scores"):
+def test_a_fold_that_is_missing_is_noticed(home):
+    write_fake_study()
+    file = paths.runs() / "fake-study" / "triplet" / "0-trial-001.json"
+    whole = records.read_json(file)
+    value = np.mean([run["val"]["map_at_r"] for run in whole["runs"][1:]])
+    records.write_json(file, whole | {"runs": whole["runs"][1:], "value": value})
+    with pytest.raises(DmlrcError, match=r"trial 1 of triplet .* lacks the run of a fold: move its record"):
         records.load("fake-study")
 
 
@@ -348,17 +342,15 @@ def rewrite(change):
     def damage(path):
         frame = pd.read_parquet(path)
         change(frame).to_parquet(path, index=False)
-        without_checksums(path.parent)
+        sealed_again(path.parent)
 
     return damage
 
 
-def without_checksums(folder):
-    """As records are that are older than checksums."""
-    meta = json.loads((folder / "meta.json").read_text())
-    for name in ("sha256", "checksum"):
-        meta.pop(name, None)
-    (folder / "meta.json").write_text(json.dumps(meta))
+def sealed_again(folder):
+    """The checksums are those of the tables as they are now."""
+    sums = {path.name: records.sha256(path) for path in folder.glob("*.parquet")}
+    records.write_sealed(folder / "meta.json", without_checksum(folder / "meta.json") | {"sha256": sums})
 
 
 DAMAGES = {
@@ -370,8 +362,6 @@ DAMAGES = {
     "one bit flipped": lambda path: path.write_bytes(flip(path.read_bytes())),
     "tail cut": lambda path: path.write_bytes(path.read_bytes()[:-8]),
     "gone": lambda path: path.unlink(),
-    "doubled rows": rewrite(lambda frame: pd.concat([frame, frame])),
-    "no method": rewrite(lambda frame: frame.drop(columns="method")),
 }
 
 
@@ -410,14 +400,49 @@ def test_impossible_values_in_tables_are_refused(committed, frame, column, value
     table.to_parquet(path, index=False)
     with pytest.raises(DmlrcError, match="not what was exported"):
         records.load("fake-study")
-    without_checksums(committed)
-    with pytest.raises(DmlrcError, match="git checkout"):
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda frame: frame.drop(columns="repetition"), r"of another version \(lacks repetition\)"),
+        (lambda frame: frame.assign(surprise=1), r"of another version \(has surprise\)"),
+    ],
+)
+def test_tables_of_another_version_are_refused(committed, change, says):
+    rewrite(change)(committed / "scores.parquet")
+    with pytest.raises(DmlrcError, match=rf"scores.parquet is {says}: move its folder away, and run"):
+        records.load("fake-study")
+
+
+@pytest.mark.parametrize("lacking", ["repetitions", "kind", "contents"])
+def test_a_meta_of_an_earlier_version_is_refused(committed, lacking):
+    meta = without_checksum(committed / "meta.json")
+    del meta[lacking]
+    records.write_sealed(committed / "meta.json", meta)
+    with pytest.raises(DmlrcError, match=rf"meta.json .*{lacking}: Field required.* of an earlier version is moved"):
+        records.load("fake-study")
+
+
+def test_a_setting_that_is_younger_than_the_records_stands_at_its_default(committed):
+    meta = without_checksum(committed / "meta.json")
+    del meta["protocol"]["precision"], meta["protocol"]["test_metrics"]
+    records.write_sealed(committed / "meta.json", meta)
+    protocol = records.load("fake-study").meta["protocol"]
+    assert (protocol["precision"], tuple(protocol["test_metrics"])) == ("float32", TEST_METRICS)
+
+
+def test_tables_without_checksums_are_refused(committed):
+    meta = without_checksum(committed / "meta.json")
+    del meta["sha256"]
+    records.write_sealed(committed / "meta.json", meta)
+    with pytest.raises(DmlrcError, match=r"meta\.json has no checksums of the tables beside it\. Restore"):
         records.load("fake-study")
 
 
 @pytest.mark.parametrize("name", ["reruns", "scores"])
 def test_a_table_that_was_exported_and_is_gone_is_missed(committed, name):
-    """Of an old study that never had it, its checksum is not there either."""
+    """Or never was."""
     (committed / f"{name}.parquet").rename(committed / "elsewhere")
     with pytest.raises(DmlrcError, match=rf"{name}\.parquet is missing: restore it"):
         records.load("fake-study")
@@ -491,7 +516,7 @@ def test_records_say_where_and_with_which_torch_each_was_made_beside_older_ones_
     columns = ["device", "torch"]
     for name in ("trials", "reruns"):
         pd.read_parquet(committed / f"{name}.parquet").drop(columns=columns).to_parquet(committed / f"{name}.parquet")
-    without_checksums(committed)
+    sealed_again(committed)
     assert records.load("fake-study").trials[columns].isna().all(axis=None)
     _, meta = fake_units()
     records.write_json(paths.runs() / "fake-study" / "meta.json", meta)

@@ -178,10 +178,10 @@ class Records(RuleBasedStateMachine):
                 raise Killed
             return rename(path, name)
 
-        recover = iter((records._recover, lambda _: None))  # it begins by putting right what another one left
+        recover = iter((records.committed._recover, lambda _: None))  # it begins by putting right what another one left
         with self.patch.context() as patch:
             patch.setattr(Path, "rename", renamed)
-            patch.setattr(records, "_recover", lambda folder: next(recover)(folder))
+            patch.setattr(records.committed, "_recover", lambda folder: next(recover)(folder))
             with pytest.raises(Killed):
                 records.export(STUDY.name, complete=False)
 

@@ -324,7 +324,7 @@ def test_an_export_that_fails_leaves_the_one_before(tiny, contrastive, finished,
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(records, "_write_parquet", full)
+        patch.setattr(records.committed, "_write_parquet", full)
         with pytest.raises(DmlrcError, match=r"cannot write .*tiny .No space left.*make room on the disk, and export"):
             run.export(tiny)
     assert {path.name: path.read_bytes() for path in (paths.results() / "tiny").iterdir()} == before

@@ -58,10 +58,9 @@ class _Choices(_Strict):
 class Unit(_Strict):
     """A trial, a rerun, or the scores of the untrained trunk."""
 
-    study: str | None = None  # the oldest records do not say
+    study: str | None = None
     digest: str | None = None
     method: str
-    method_digest: str | None = None  # of records that are older than fingerprints
     fingerprint: dict[str, Any] | None = None  # see `dmlrc.records.fingerprint`
     row: str
     level: str | None
@@ -102,10 +101,16 @@ class Unit(_Strict):
             raise ValueError("state is not that of the last run")
         if len({run.fold for run in self.runs}) < len(self.runs):
             raise ValueError("two runs are of one fold")
-        validated = [run.val["map_at_r"] for run in self.runs if "map_at_r" in run.val]
-        if self.value is not None and validated and abs(self.value - fmean(validated)) > ROUNDING:
-            raise ValueError(f"value is {self.value}, and the mean of its runs is {fmean(validated)}")
+        self._check_value()
         return self
+
+    def _check_value(self) -> None:
+        """Raise ValueError for a value that is not the mean of the runs, or lacks where they have one."""
+        validated = [run.val["map_at_r"] for run in self.runs if "map_at_r" in run.val]
+        if not validated or (self.value is None and (self.kind, self.state) != ("trial", "complete")):
+            return
+        if self.value is None or abs(self.value - fmean(validated)) > ROUNDING:
+            raise ValueError(f"value is {self.value}, and the mean of its runs is {fmean(validated)}")
 
     def _check_params(self) -> None:
         """Raise ValueError for a parameter outside of what was searched; words are of a choice alone."""
@@ -142,9 +147,14 @@ class Meta(_Facts):
     """What all records of a study share."""
 
     study: str
+    kind: str
+    parent: str | None
+    experiment: str | None
     dataset: str
-    protocol: dict[str, Any]
+    protocol: Protocol
     budget: _Budget
+    repetitions: PositiveInt
+    contents: str | None
     seed: NonNegativeInt
     class_order: Literal["default", "random"]
     data: _Data
@@ -154,14 +164,6 @@ class Meta(_Facts):
     sha256: dict[str, str] | None = None
     commit: str
     created: str
-
-
-class TodaysMeta(_Facts):
-    """What a meta of today holds beside that, see `dmlrc.records.rewriting`."""
-
-    protocol: Protocol
-    repetitions: PositiveInt
-    contents: str | None
 
 
 def check_fractions(scores: Mapping[str, float | None], where: str) -> None:
@@ -193,49 +195,12 @@ def checked(model: type[BaseModel], told: object, path: Path, way_out: str = MAD
 
 YOUNGER = ("processor", "device", "torch", "finished", "fingerprint")
 """Columns that older tables do not have."""
-_NUMBERS = (
-    *("value", "level_number", "val_map_at_r", "val_precision_at_1", "seconds", "steps", "best_step", "step"),
-    *("repetition", "trial", "rerun", "number", "fold", "seed", "proposals"),
-)
 
 
-def check_columns(frame: pd.DataFrame, columns: Sequence[str], path: Path) -> None:
-    """Raise DmlrcError where a table of finished records has other columns than these, or words for numbers."""
-    lacking = [name for name in columns if name not in frame and name not in YOUNGER]
-    foreign = [name for name in frame if name not in columns]
-    words = [
-        name
-        for name in _NUMBERS
-        if name in frame and frame[name].notna().any() and not pd.api.types.is_numeric_dtype(frame[name])
-    ]
-    for names, what in (
-        (lacking, "lacks the column"),
-        (foreign, "has the foreign column"),
-        (words, "has no numbers in"),
-    ):
-        if names:
-            raise _damaged(path, f"it {what} {names[0]!r}")
-
-
-def _damaged(path: Path, problem: str) -> DmlrcError:
-    return DmlrcError(f"{path} is damaged ({problem}): restore it, for instance with `git checkout -- {path}`")
-
-
-def check_frame(frame: pd.DataFrame, name: str, keys: list[str], path: Path) -> None:
-    """Raise DmlrcError where a Parquet file of finished records has two rows of one key, or an impossible score."""
-    problem = None
-    if frame.duplicated(keys).any():
-        row = frame[frame.duplicated(keys)].iloc[0]
-        problem = f"{', '.join(str(row[key]) for key in keys)} stands there twice"
-    elif name == "scores":
-        fraction = frame["metric"].str.startswith(FRACTIONS)
-        wrong = frame[fraction & ~frame["value"].between(0, 1)]
-        if len(wrong):
-            row = wrong.iloc[0]
-            problem = f"{row['metric']} of {row['method']} is {row['value']}"
-    elif name in ("trials", "runs", "reruns") and not frame["state"].isin(["complete", "diverged", "failed"]).all():
-        problem = "a state is none of complete, diverged and failed"
-    elif name == "trials" and not frame[frame["state"] == "complete"]["value"].dropna().between(0, 1).all():
-        problem = "the value of a trial is no fraction"
-    if problem:
-        raise _damaged(path, problem)
+def checked_columns(frame: pd.DataFrame, columns: Sequence[str], path: Path) -> pd.DataFrame:
+    """A table of finished records as it is. Raises DmlrcError where it has other columns than these."""
+    lacking, foreign = {*columns} - {*frame, *YOUNGER}, {*frame} - {*columns}
+    if lacking or foreign:
+        odd = f"lacks {', '.join(sorted(lacking))}" if lacking else f"has {', '.join(sorted(foreign))}"
+        raise DmlrcError(f"{path} is of another version ({odd}): move its folder away, and run the study again")
+    return frame

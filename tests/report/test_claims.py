@@ -13,11 +13,11 @@ import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 from cases import loop
-from factories import fake_records, write_fake_experiments, write_fake_study
+from factories import fake_records, level_of, with_reruns, write_fake_experiments, write_fake_study
 
 from dmlrc import records
 from dmlrc.papers import fehervari2019, musgrave2020, roth2020
-from dmlrc.records import PRETRAINED, StudyRecords, rewriting
+from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import claims, labels, published, starts, statistics, tables
 from dmlrc.report.claims import card, figures, measures, named, on_the_spot, page, rule, verdicts
 from dmlrc.report.claims.claim import INTERVALS, Claim, Region
@@ -119,7 +119,7 @@ def made(study, rows, metrics=(R1,), settings=("separated",), budget="full", cur
         "curves": pd.DataFrame(points, columns=["method", "kind", "number", "fold", "step", "metric", "value"]),
         "arrays": pd.DataFrame(columns=["method", "rerun", "setting", "name", "values"]),
     }
-    return StudyRecords(**rewriting.frames(frames, {"commit": "0000000000"}), meta=meta)
+    return StudyRecords(**with_reruns(frames), meta=meta)
 
 
 def sweep_rows(rows, values):
@@ -282,7 +282,7 @@ def doublings(need, rows=None, without=(), **settings):
 
     def factor(name):
         row, _, value = name.partition("@")
-        return np.log2(rewriting.place(f"{row}@{value}")["level_number"]) * (
+        return np.log2(level_of(f"{row}@{value}")["level_number"]) * (
             row not in without and (rows is None or row in rows)
         )
 

@@ -8,12 +8,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from factories import made, run_notebook
+from factories import level_of, made, run_notebook
 from matplotlib.colors import to_hex
 from scipy import stats
 
 from dmlrc.methods import LOSS_WEIGHTS_LR
-from dmlrc.records import rewriting
 from dmlrc.report import common, deviations, published, statistics, style
 from dmlrc.report.fehervari2019 import figures, page
 from dmlrc.report.results_table import results_table
@@ -47,9 +46,9 @@ def score(method, setting, metric, rerun):
 
 def rising(method, setting, metric, rerun):
     """A doubling is worth 1 point to all but N-pairs, and half a point more in each further rerun."""
-    place = rewriting.place(method)
-    slope = 0.0 if place["row"] == "n_pairs" else 0.01 + 0.005 * rerun
-    return 0.1 + slope * np.log2(place["level_number"])
+    level = level_of(method)
+    slope = 0.0 if level["row"] == "n_pairs" else 0.01 + 0.005 * rerun
+    return 0.1 + slope * np.log2(level["level_number"])
 
 
 def test_the_papers_tables_are_as_printed():

@@ -10,10 +10,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from factories import LOSSES, made, run_notebook
+from factories import LOSSES, level_of, made, run_notebook
 
 from dmlrc.papers import zhai2019 as paper
-from dmlrc.records import rewriting
 from dmlrc.report import common, deviations, published, starts
 from dmlrc.report.results_table import results_table
 from dmlrc.report.zhai2019 import figures, page
@@ -54,7 +53,7 @@ def samples(by_study):
 
 def rising(method, setting, metric, rerun):
     """A doubling is worth 1 point to floats and 2 points to bits, which meet at 2048."""
-    below = 11 - np.log2(rewriting.place(method)["level_number"])
+    below = 11 - np.log2(level_of(method)["level_number"])
     return 0.5 - (0.02 if setting == "separated_binary" else 0.01) * below + 0.001 * rerun
 
 

@@ -1,0 +1,170 @@
+"""Finished records, in results/: a Parquet file a frame and a meta.json with their checksums, written whole or not."""
+
+import contextlib
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dmlrc import paths
+from dmlrc.errors import DmlrcError
+from dmlrc.protocol import Study
+from dmlrc.records.files import way_out_of, write_sealed
+from dmlrc.records.frames import COLUMNS, FRAMES, StudyRecords, read_fingerprint, typed
+from dmlrc.records.meta import CONFIGURATION, GROWING, RESTORE, read_meta
+from dmlrc.records.schema import checked_columns
+
+
+def committed(study: str) -> StudyRecords | None:
+    """The finished records of a study, None where there are none."""
+    folder = paths.committed(study)
+    return read_parquet(folder, study) if (folder / "meta.json").exists() else None
+
+
+def read_parquet(folder: Path, study: str) -> StudyRecords:
+    """The finished records in a folder. Raises DmlrcError for a table that is missing, damaged or of another form."""
+    meta = read_meta(folder, study)
+    files = {name: folder / f"{name}.parquet" for name in FRAMES}
+    exported = meta.get("sha256")
+    if exported is None:
+        raise DmlrcError(f"{folder / 'meta.json'} has no checksums of the tables beside it. {RESTORE}")
+    for name, checksum in exported.items():
+        if not (folder / name).exists():
+            raise _missing(folder / name)
+        if sha256(folder / name) != checksum:
+            raise DmlrcError(f"{folder / name} is not what was exported: restore it, for instance with `git checkout`")
+    frames = {}
+    for name, file in files.items():
+        if file.name in exported:
+            frames[name] = typed(checked_columns(_parquet(file), COLUMNS[name], file), name)
+        elif file.exists():
+            raise DmlrcError(f"{file} was not exported with the other records of its study: move it away")
+        elif name != "arrays":  # for which only some protocols ask
+            raise _missing(file)
+    for name in ("trials", "reruns"):
+        frames[name] = frames[name].assign(params=frames[name]["params"].map(json.loads))
+    arrays = frames.get("arrays", typed(pd.DataFrame(columns=COLUMNS["arrays"]), "arrays"))
+    return StudyRecords(**frames | {"arrays": arrays.assign(values=arrays["values"].map(list))}, meta=meta)
+
+
+def _missing(path: Path) -> DmlrcError:
+    return DmlrcError(f"{path} is missing: restore it, for instance with `git checkout -- {path}`")
+
+
+T = TypeVar("T")
+
+
+def _parquet(path: Path, columns: list[str] | None = None) -> pd.DataFrame:
+    return _reading(path, lambda file: pd.read_parquet(file, columns=columns))
+
+
+def _reading(path: Path, read: Callable[[Path], T]) -> T:
+    """What a committed file gives. Raises DmlrcError, with the way out, where it cannot be read."""
+    try:
+        return read(path)
+    except FileNotFoundError:
+        raise _missing(path) from None
+    except (OSError, ValueError, pa.ArrowException) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise DmlrcError(
+            f"{path} is damaged ({reason}): restore it, for instance with `git checkout -- {path}`"
+        ) from None
+
+
+def sha256(path: Path) -> str:
+    """The checksum of a file, as meta.json of finished records has it."""
+    return hashlib.sha256(_reading(path, Path.read_bytes)).hexdigest()
+
+
+def is_published_whole(study: Study) -> bool:
+    """Whether all records of a study are committed, and none was made here: told by its meta alone."""
+    folder = paths.committed(study.name)
+    if (paths.runs() / study.name / "meta.json").exists() or not (folder / "meta.json").exists():
+        return False
+    meta, asked = read_meta(folder, study.name), json.loads(json.dumps(study.configuration()))
+    return bool(meta.get("complete")) and all(meta[name] == asked[name] for name in (*CONFIGURATION, *GROWING))
+
+
+def published_fingerprints(study: str) -> list[tuple[str, dict | None]]:
+    """Each method of the committed trials and reruns of a study with each fingerprint that it has there.
+
+    Empty for records that are older than fingerprints. Of the files this column alone is read.
+    """
+    files = [paths.committed(study) / f"{kind}.parquet" for kind in ("trials", "reruns")]
+    frames = [
+        _parquet(file, ["method", "fingerprint"]).drop_duplicates()
+        for file in files
+        if file.exists() and "fingerprint" in _reading(file, pq.read_schema).names
+    ]
+    return [(method, read_fingerprint(text)) for frame in frames for method, text in frame.itertuples(index=False)]
+
+
+def write(records: StudyRecords, target: Path, complete: bool) -> None:
+    """Write the records of a study into its folder, in the place of those there, whole or not at all."""
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        _recover(target)
+        with _replaced_files(target) as folder:
+            _write_parquet(records, folder, complete)
+    except OSError as error:
+        raise DmlrcError(f"cannot write {target} ({error.strerror}): {way_out_of(error)}, and export again") from None
+    finally:
+        _recover(target)
+        with contextlib.suppress(OSError):
+            target.rmdir()  # where nothing could be written
+
+
+@contextlib.contextmanager
+def _replaced_files(target: Path) -> Iterator[Path]:
+    """An empty folder, whose files take the place of those of `target` at the end of the block; its folders stay.
+
+    Stopped at any moment, it leaves what was there before, see `paths.committed` and `_recover`.
+    """
+    with tempfile.TemporaryDirectory(dir=target, prefix=".") as temporary:
+        new, old = Path(temporary, "new"), Path(temporary, "old")
+        new.mkdir()
+        yield new
+        old.mkdir()
+        for path in _files(target):
+            shutil.copy2(path, old)
+        old.rename(target / paths.BEFORE)  # from now on what is there before counts, until this folder is gone
+        for path in _files(target):
+            path.unlink()
+        for path in _files(new):
+            path.rename(target / path.name)
+        (target / paths.BEFORE).rename(old)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_file())
+
+
+def _recover(target: Path) -> None:
+    """Put committed records back that an export left aside which was stopped at a bad moment."""
+    before = target / paths.BEFORE
+    if not before.is_dir():
+        return
+    for path in _files(target):
+        path.unlink()
+    for path in _files(before):
+        shutil.copy2(path, target)
+    with tempfile.TemporaryDirectory(dir=target, prefix=".") as temporary:
+        before.rename(Path(temporary, "old"))
+
+
+def _write_parquet(records: StudyRecords, folder: Path, complete: bool) -> None:
+    for name in FRAMES:
+        frame = getattr(records, name)
+        if name in ("trials", "reruns"):
+            frame = frame.assign(params=frame["params"].map(json.dumps))
+        if name != "arrays" or len(frame):
+            frame.to_parquet(folder / f"{name}.parquet", index=False, compression="zstd")
+    written = {path.name: sha256(path) for path in sorted(folder.glob("*.parquet"))}
+    write_sealed(folder / "meta.json", records.meta | {"complete": complete, "sha256": written})

@@ -1,0 +1,201 @@
+"""The records of a study as data frames, a row a fact, however they lie on disk."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from dmlrc.errors import DmlrcError
+from dmlrc.methods import PRETRAINED
+from dmlrc.records import fingerprint
+from dmlrc.records.meta import grown
+
+_METHOD = ("method", "row", "level", "level_number", "repetition")
+MADE_BY = ("commit", "processor", "device", "torch")
+_OUTCOME = ("state", "params", "seconds", "steps", "reason", *MADE_BY, "finished", "fingerprint")
+_RUN = ("fold", "seed", "state", "stopped", "best_step", "steps", "seconds")
+COLUMNS = {
+    "trials": (*_METHOD, "trial", "value", "proposals", *_OUTCOME),
+    "reruns": (*_METHOD, "rerun", *_OUTCOME),
+    "runs": (*_METHOD, "kind", "number", *_RUN, "val_map_at_r", "val_precision_at_1"),
+    "scores": (*_METHOD, "rerun", "setting", "metric", "value"),
+    "curves": (*_METHOD, "kind", "number", "fold", "step", "metric", "value"),
+    "arrays": (*_METHOD, "rerun", "setting", "name", "values"),
+}
+FRAMES = tuple(COLUMNS)
+NUMBERS = ("value", "level_number", "val_map_at_r", "val_precision_at_1")
+_UNIT = ["method", "repetition", "kind", "number"]
+
+
+@dataclass(frozen=True, eq=False)  # frames cannot be compared or hashed: the same object is the same records
+class StudyRecords:
+    """All records of one study as data frames, a row a fact; accuracies are fractions.
+
+    Every frame has the columns method; row, level, level_number (of a method in a sweep, see `dmlrc.methods.Method`);
+    and repetition, from 0.
+    trials: trial, state ("complete", "diverged", "failed"), value (mean validation MAP@R over the folds, NaN if not
+    complete), proposals (how many ran at a time), params (dict), seconds, steps, reason, commit, processor, device,
+    torch (its version), finished (when, ISO 8601), fingerprint (of the method, as JSON; older records do not say the
+    last five).
+    reruns: rerun, and the same without a value; params is None in records that are older than this frame.
+    runs: kind ("trial", "rerun"), number, fold, seed, state, stopped ("plateau", "limit", "diverged"), best_step,
+    steps, seconds, val_map_at_r, val_precision_at_1.
+    scores: rerun, setting ("separated", "concatenated", "fold0" ...), metric, value, on the test half. The method
+    "pretrained" is the trunk before any training.
+    curves: kind, number, fold, step, metric, value.
+    arrays: rerun, setting, name, values (list): of "test", "train", "untrained" spectra and histogram counts, where the
+    protocol asks for them; of "separated", "concatenated" the scores of the test classes ("class_map_at_r" ...)
+    and how many queries each of them has ("queries").
+    meta: study, kind, parent, experiment, dataset, protocol, budget, seed, class_order, data, environment, settings (of
+    each method, those that are not searched), commit, created.
+    """
+
+    trials: pd.DataFrame
+    reruns: pd.DataFrame
+    runs: pd.DataFrame
+    scores: pd.DataFrame
+    curves: pd.DataFrame
+    arrays: pd.DataFrame
+    meta: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        return self.meta["study"]
+
+    @property
+    def searches(self) -> int:
+        """How often a method was searched and rerun, at most; a search without a rerun has nothing to compare yet."""
+        return int(self.scores["repetition"].max()) + 1 if len(self.scores) else 0
+
+    @property
+    def level_numbers(self) -> dict[str, float]:
+        """The numbers of a sweep's levels, by the words for them: "dim128" -> 128."""
+        return dict(self.scores[["level", "level_number"]].drop_duplicates().dropna().to_numpy())
+
+
+def from_units(units: Iterable[dict], meta: dict) -> StudyRecords:
+    """The data frames of these records."""
+    rows = {name: [] for name in FRAMES}
+    for unit in units:
+        of_method = {name: unit[name] for name in _METHOD}
+        run_key = of_method | {"kind": unit["kind"], "number": unit["number"]}
+        test_key = of_method | {"rerun": unit["number"]}
+        outcome = {name: unit.get(name) for name in _OUTCOME}
+        outcome["fingerprint"] = json.dumps(unit["fingerprint"], sort_keys=True) if unit.get("fingerprint") else None
+        if unit["kind"] == "trial":
+            trial = {"trial": unit["number"], "value": unit["value"], "proposals": unit["proposals"]}
+            rows["trials"].append(of_method | trial | outcome)
+        if unit["kind"] == "rerun":
+            rows["reruns"].append(test_key | outcome)
+        for run in unit["runs"]:
+            facts = {name: run[name] for name in _RUN}
+            rows["runs"].append(run_key | facts | {f"val_{metric}": value for metric, value in run["val"].items()})
+            rows["curves"] += [
+                run_key | {"fold": run["fold"], "step": row["step"], "metric": metric, "value": value}
+                for row in run["curve"]
+                for metric, value in row.items()
+                if metric != "step"
+            ]
+        for frame, column in (("scores", "metric"), ("arrays", "name")):
+            rows[frame] += [
+                test_key | {"setting": setting, column: name, "values" if frame == "arrays" else "value": value}
+                for setting, named in unit.get(frame, {}).items()
+                for name, value in named.items()
+            ]
+    return StudyRecords(**{name: _frame(rows[name], name) for name in FRAMES}, meta=meta)
+
+
+def _frame(rows: list[dict], name: str) -> pd.DataFrame:
+    return typed(pd.DataFrame(rows, columns=COLUMNS[name]), name)
+
+
+def typed(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The frame with its columns in order, numbers as numbers where all of them are missing."""
+    columns = COLUMNS[name]
+    if tuple(frame.columns) != columns:
+        frame = frame.reindex(columns=list(columns))
+    other = [column for column in NUMBERS if column in columns and frame[column].dtype != float]
+    return frame.astype(dict.fromkeys(other, float)) if other else frame
+
+
+def joined(here: StudyRecords, committed: StudyRecords) -> StudyRecords:
+    """All records made here, and the committed ones of every trial and rerun that was not made here again.
+
+    Of a method that has another fingerprint here than in the committed records, these are all left out.
+    """
+    frames, replaced = {}, _replaced(here, committed)
+    # of all frames: a rerun that came to nothing here has no scores that would push out those of its predecessor
+    again = pd.MultiIndex.from_frame(pd.concat([_units(name, getattr(here, name)) for name in FRAMES]))
+    for name in FRAMES:
+        own, other = getattr(here, name), getattr(committed, name)
+        other = other[~other["method"].isin(replaced)]
+        kept = ~pd.MultiIndex.from_frame(_units(name, other)).isin(again)
+        frames[name] = pd.concat([other[kept], own], ignore_index=True)
+    run_here = {*here.trials["method"], *here.reruns["method"]}
+    of_methods = {}
+    for part in ("settings", "changes"):
+        theirs, ours = (records.meta.get(part, {}).items() for records in (committed, here))
+        kept = {name: fields for name, fields in theirs if name not in replaced}
+        of_methods[part] = kept | {name: fields for name, fields in ours if name in run_here}
+    return StudyRecords(**frames, meta=committed.meta | grown(committed.meta, here.meta) | of_methods)
+
+
+def only(records: StudyRecords, units: Iterable[Mapping]) -> StudyRecords:
+    """The records of these units alone, and of the untrained trunk."""
+    kept = pd.MultiIndex.from_tuples(
+        [(PRETRAINED, 0, PRETRAINED, 0)] + [tuple(unit[name] for name in _UNIT) for unit in units], names=_UNIT
+    )
+    frames = {}
+    for name in FRAMES:
+        frame = getattr(records, name)
+        chosen = pd.MultiIndex.from_frame(_units(name, frame)).isin(kept) | (frame["method"] == PRETRAINED).to_numpy()
+        frames[name] = frame[chosen].reset_index(drop=True)
+    return StudyRecords(**frames, meta=records.meta)
+
+
+def _units(name: str, frame: pd.DataFrame) -> pd.DataFrame:
+    """To which unit each row of a frame belongs: the columns _UNIT. name: of FRAMES."""
+    kind = {"trials": "trial", "reruns": "rerun", "scores": "rerun", "arrays": "rerun"}.get(name)
+    return (frame.rename(columns={kind: "number"}).assign(kind=kind) if kind else frame)[_UNIT]
+
+
+def _replaced(here: StudyRecords, committed: StudyRecords) -> set[str]:
+    """The methods whose committed records are of another fingerprint than those made here."""
+    ours, theirs = _fingerprints(here), _fingerprints(committed)
+    return {
+        method
+        for method in ours.keys() & theirs.keys()
+        if any(fingerprint.differences(old, new) for new in ours[method] if new for old in theirs[method])
+    }
+
+
+def _fingerprints(records: StudyRecords) -> dict[str, list[dict | None]]:
+    """The different fingerprints of every method; None is that of records without one."""
+    both = pd.concat([frame[["method", "fingerprint"]] for frame in (records.trials, records.reruns)])
+    by_method = both.drop_duplicates().groupby("method")["fingerprint"]
+    return {method: list(map(read_fingerprint, texts)) for method, texts in by_method}
+
+
+def read_fingerprint(text: str | None) -> dict | None:
+    """A fingerprint as a frame has it, None of records that are older than fingerprints."""
+    return json.loads(text) if isinstance(text, str) else None
+
+
+def with_all_folds(records: StudyRecords, folder: Path) -> StudyRecords:
+    """The records as they are. Raises DmlrcError where a complete unit lacks the run of a fold."""
+    meta = records.meta
+    runs = records.runs.groupby(_UNIT)["fold"].nunique()
+    both = ("trials", records.trials), ("reruns", records.reruns)
+    units = [_units(name, frame[frame["state"] == "complete"]) for name, frame in both]
+    complete = pd.MultiIndex.from_frame(pd.concat(units))
+    protocols = {name: meta["protocol"] | meta.get("changes", {}).get(name, {}) for name in complete.unique("method")}
+    expected = [max(protocols[unit[0]]["folds"], 1) * protocols[unit[0]]["members"] for unit in complete]
+    for method, repetition, kind, number in complete[runs.reindex(complete, fill_value=0).to_numpy() < expected]:
+        raise DmlrcError(
+            f"{kind} {number} of {method} in {folder}, repetition {repetition}, lacks the run of a fold: move its "
+            "record away"
+        )
+    return records

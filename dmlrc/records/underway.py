@@ -1,0 +1,184 @@
+"""Records of a study under way, in runs/: a JSON file a unit, written by one process."""
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from dmlrc import paths
+from dmlrc.errors import DmlrcError
+from dmlrc.protocol import digest
+from dmlrc.records.files import PART, finite, read_json, unsealed, unwritable, write_sealed
+from dmlrc.records.frames import StudyRecords, from_units, with_all_folds
+from dmlrc.records.meta import read_meta
+from dmlrc.records.schema import Unit, checked
+
+ASIDE = "replaced-"
+"""How the folders of records begin that are of an earlier form of their method."""
+
+
+def unit_path(record: Mapping) -> Path:
+    """Where the record of a unit lies, relative to the folder of its study."""
+    return Path(record["method"], f"{record['repetition']}-{record['kind']}-{record['number']:03d}.json")
+
+
+def unit_files(folder: Path) -> list[Path]:
+    """The files with records of units in the folder of a study under way, in their order.
+
+    Experiments around it lie in the same folder; the meta.json of one is where a method has its records.
+    """
+    return sorted(path for path in folder.glob("*/*.json") if path.name != "meta.json")
+
+
+def model_path(record: Mapping, study: str) -> Path:
+    """Where the model of a rerun lies, if it was kept: beside its record."""
+    return (paths.runs() / study / unit_path(record)).with_suffix(".safetensors")
+
+
+def is_begun(study: str) -> bool:
+    """Whether there are records of a study here; a meta.json alone is of a run that came to nothing.
+
+    Raises DmlrcError for records without a meta.json, which would be taken for none, and made again over them.
+    """
+    folder = paths.runs() / study
+    begun = any(unit_files(folder))
+    if begun and not (folder / "meta.json").exists():
+        raise DmlrcError(
+            f"the records in {folder} have no meta.json: restore it, or move the folder away and begin the study anew"
+        )
+    return begun
+
+
+def run_here(study: str) -> StudyRecords | None:
+    """What was run of a study here, None where nothing was."""
+    folder = paths.runs() / study
+    if not is_begun(study):
+        return None
+    meta = read_meta(folder, study)
+    return with_all_folds(from_units(read_units(folder, digest(meta)), meta), folder)
+
+
+def read_units(folder: Path, configuration: str) -> list[dict]:
+    """Every record of a study under way, in the order of method, repetition, kind and number; see `read_unit`."""
+    return [read_unit(path, configuration) for path in unit_files(folder)]
+
+
+def read_unit(path: Path, configuration: str) -> dict:
+    """One record of a study whose configuration has this digest.
+
+    Raises DmlrcError where it is damaged, holds what cannot be, lies where another one belongs, or is of another
+    configuration.
+    """
+    unit = checked(Unit, unsealed(read_json(path), path), path)
+    _check_place(path, unit, path.parents[1].relative_to(paths.runs()).as_posix())
+    if unit.get("digest", configuration) != configuration:
+        raise DmlrcError(
+            f"the record {path} was made under another configuration than meta.json of its study says: move it away, "
+            "and it is made again"
+        )
+    return unit
+
+
+def _check_place(path: Path, unit: Mapping, study: str) -> None:
+    """Raise DmlrcError for a record that lies where another one belongs: a copy must not count as a run of its own."""
+    right = unit_path(unit)
+    if path.relative_to(path.parents[1]) != right or unit.get("study", study) != study:
+        raise DmlrcError(
+            f"the record {path} says that it is {right} of study {unit.get('study', study)!r}: move it there, or away"
+        )
+
+
+def write_unit(record: Mapping, study: str) -> None:
+    """Write the record of a unit where it belongs, if it holds what a record may hold."""
+    path = paths.runs() / study / unit_path(record)
+    write_sealed(path, checked(Unit, finite(record), path))
+
+
+SAME = 1e-4
+"""Scores this near are those of the same model."""
+
+
+def is_repeated(record: Mapping, study: str) -> bool:
+    """Whether a record here has the same setting and scores as this one."""
+    path = paths.runs() / study / unit_path(record)
+    if not path.exists():
+        return False
+    before = checked(Unit, unsealed(read_json(path), path), path)
+    if before.get("params") != record["params"] or before.get("scores", {}).keys() != record["scores"].keys():
+        return False
+    return all(
+        abs(before["scores"][setting][name] - value) <= SAME
+        for setting, values in record["scores"].items()
+        for name, value in values.items()
+        if value is not None
+    )
+
+
+def set_aside(study: str, units: Iterable[Mapping]) -> Path | None:
+    """Move the records of these units of one method, made here, to a folder beside them, where nothing reads them.
+
+    Returns the folder; None where all of them are committed ones.
+    """
+    files = [path for unit in units if (path := paths.runs() / study / unit_path(unit)).exists()]
+    if not files:
+        return None
+    now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
+    folder = files[0].parent / f"{ASIDE}{now}"
+    folder.mkdir()  # a folder that is there has records of the same names: a move into it would overwrite them
+    for path in files:
+        with contextlib.suppress(FileNotFoundError):  # another run has moved it since
+            path.rename(folder / path.name)
+    return folder
+
+
+@contextlib.contextmanager
+def running(study: str, methods: Iterable[str]) -> Iterator[None]:
+    """Keep these methods of a study to this process, until the end of the block or of the process, even killed.
+
+    Raises DmlrcError where another process keeps one of them.
+    """
+    folder = paths.runs()
+    with contextlib.ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for name in dict.fromkeys(methods):
+                refusal = f"another process runs {name} of study {study!r}: let it end, or run other methods of it"
+                stack.enter_context(paths.kept(lock_file(folder, study, name), refusal))
+        except OSError as error:
+            raise unwritable(folder, error) from None
+        yield
+
+
+@contextlib.contextmanager
+def writing_meta(study: str) -> Iterator[Path]:
+    """Keep the meta.json of a study, which is read and then written, to this block."""
+    with paths.kept(lock_file(paths.runs(), study), f"another process writes meta.json of {study!r}", wait=60):
+        yield paths.runs() / study / "meta.json"
+
+
+def lock_file(folder: Path, *of: str) -> Path:
+    """What a process locks in a folder of runs: of a study and a method while it runs it, of a study its meta.json."""
+    return folder / f".{'.'.join(of).replace('/', '.')}.lock"
+
+
+def problems(study: str) -> list[str]:
+    """What is wrong with the files of a study under way, a sentence each."""
+    sentences, folder = [], paths.runs() / study
+    try:
+        if not is_begun(study) and not (folder / "meta.json").exists():
+            return []
+        configuration = digest(read_meta(folder, study))
+    except DmlrcError as error:
+        return [str(error)]
+    for path in sorted(folder.glob("*/*")):
+        try:
+            if path.suffix in (PART, ".safetensors") or path.name == "meta.json":
+                continue
+            if path.is_dir() and (path.name.startswith(ASIDE) or any(path.parent.rglob("meta.json"))):
+                continue  # set aside, or an experiment around this one
+            if path.suffix != ".json":
+                raise DmlrcError(f"{path} is no record: move it away")
+            read_unit(path, configuration)
+        except DmlrcError as error:
+            sentences.append(str(error))
+    return sentences
