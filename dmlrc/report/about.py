@@ -109,7 +109,7 @@ def made(records: StudyRecords, column: str) -> str:
 def _methods(names: Sequence[str], known: Mapping[str, str], unit: str) -> str:
     if len(names) > 3:
         return f"{len(names)} {unit}"
-    told = ", ".join(labels.aside(known.get(name) or labels.method_label(name)) for name in names)
+    told = ", ".join(_aside(known.get(name) or labels.method_label(name)) for name in names)
     for trunk, title in titles.TRUNKS.items():
         told = told.replace(trunk, title)
     return told
@@ -138,3 +138,13 @@ def _budget(records: StudyRecords) -> str:
         search += f" (up to {most:.0f} at a time)" if most > 1 else ""
         runs = f"{labels.counted(budget['reruns'], 'rerun')} each"
     return f"{budget['name']}: {search}, {runs}, {labels.counted(folds, 'fold') if folds else 'no folds'}"
+
+
+def _aside(text: str) -> str:
+    """A name for a list: what stands behind its comma in brackets.
+
+    >>> _aside("seed"), _aside("learning rate, the whole grid")
+    ('seed', 'learning rate (the whole grid)')
+    """
+    name, comma, rest = text.partition(", ")
+    return f"{name} ({rest})" if comma else name

@@ -88,7 +88,7 @@ def other_kernels_cells() -> pd.DataFrame:
     cells = []
     for (study, method), part in found.groupby(["study", "method"], sort=False):
         native, *others = part.itertuples()
-        row = {"study": study, "loss": labels.method_label(method), "MAP@R": labels.percent(native.map_at_r, digits=3)}
+        row = {"study": study, "loss": labels.method_label(method), "MAP@R": labels.number(native.map_at_r, form=".3%")}
         for other in others:
             same = "" if other.best_steps == native.best_steps else ", other checkpoints"
             row[f"with {other.kernels}"] = f"{100 * other.difference:+.4f}{same}"
@@ -111,7 +111,7 @@ def other_machines_cells() -> pd.DataFrame:
     for row in other_machines().itertuples():
         cell = {"study": row.study, "loss": labels.method_label(row.method), "repetition": str(row.repetition + 1)}
         scores = {row.recorded_on: row.recorded, row.again_on: row.again}
-        cell |= {machine: labels.percent(score, digits=3) for machine, score in scores.items()}
+        cell |= {machine: labels.number(score, form=".3%") for machine, score in scores.items()}
         same = f"{row.same_checkpoints} of {row.folds} folds"
         cells.append(cell | {"difference": f"{100 * row.difference:+.4f}", "same checkpoint": same})
     return pd.DataFrame(cells).fillna("–").set_index("study").rename_axis("Study")

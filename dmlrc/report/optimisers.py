@@ -80,11 +80,15 @@ def regret_figure(below: pd.DataFrame) -> Figure:
 
 def halving_cells(found: pd.DataFrame) -> pd.DataFrame:
     """`halving` as cells: a row a factor."""
-    columns = {"training saved, %": ("saved", 0), "MAP@R lost, points": ("lost", 3), "best trial kept, %": ("kept", 0)}
+    columns = {
+        "training saved, %": ("saved", ".0%"),
+        "MAP@R lost, points": ("lost", ".3%"),
+        "best trial kept, %": ("kept", ".0%"),
+    }
     cells = {}
-    for heading, (name, digits) in columns.items():
+    for heading, (name, form) in columns.items():
         rows = of_groups(found.groupby("factor")[name]).itertuples()
-        cells[heading] = {f"best of {row.Index}": labels.percent(row.mean, row.ci95, digits) for row in rows}
+        cells[heading] = {f"best of {row.Index}": labels.number(row.mean, row.ci95, form=form) for row in rows}
     return pd.DataFrame(cells).rename_axis("Goes on")
 
 

@@ -9,7 +9,6 @@ from dmlrc import papers, records, studies
 from dmlrc.protocol import TrunkInput
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels, statistics, titles
-from dmlrc.report.results_table import number
 from dmlrc.report.statistics import Estimate
 from dmlrc.report.tables import ordered
 from dmlrc.studies import experiments, tuned
@@ -85,7 +84,7 @@ def cells(grid: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
     table = best[ordered(best.columns)].assign(mean=means(best))
     runs = grid.runs.groupby("level_number")
     cut_off = runs["stopped"].agg(lambda stopped: f"{100 * (stopped == 'limit').mean():.0f} %")
-    texts = table.map(number).assign(range=(best.max(axis=1) - best.min(axis=1)).map(number))
+    texts = table.map(labels.percent).assign(range=(best.max(axis=1) - best.min(axis=1)).map(labels.percent))
     texts = texts.assign(steps=runs["steps"].mean().map("{:,.0f}".format), **{"cut off": cut_off})
     marks = table.eq(table.max()).replace({True: "best", False: ""}).reindex(columns=texts.columns, fill_value="")
     names = texts.columns.map(labels.method_label)
@@ -150,8 +149,8 @@ def of_embedders_cells(told: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     turned = (told["turned"].astype(str) + " of " + told["pairs"].astype(str)).mask(shared, "–")
     shown = {
         "rate of the embedder": told["rate"].map(labels.rate),
-        "mean": told["mean"].map(number),
-        "range": told["range"].map(number),
+        "mean": told["mean"].map(labels.percent),
+        "range": told["range"].map(labels.percent),
         "pairs that change places": turned,
     }
     keys = [
@@ -191,7 +190,7 @@ def peak_cells(told: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     shown = {
         "rate in use": told["in_use"].map(labels.rate),
         "best of the grid": told["best"].map(lambda rate: "no grid" if np.isnan(rate) else labels.rate(rate)),
-        **{head: told[column].map(number).replace("", "–") for head, column in PEAK.items()},
+        **{head: told[column].map(labels.percent).replace("", "–") for head, column in PEAK.items()},
     }
     cells = pd.DataFrame(keys | shown).set_index(list(keys))
     return cells, _bold(cells, "rate in use", told["in_use"] == told["best"])

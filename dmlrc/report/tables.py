@@ -5,7 +5,7 @@ shows.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
 
@@ -314,7 +314,7 @@ def importance(records: StudyRecords, min_trials: int = 20, seed: int = 0) -> pd
     together), error (its standard error over the searches, NaN for one). Only searches with at least min_trials
     complete trials, and methods with several hyperparameters, so that there is something to tell apart, but no choice.
     """
-    from dmlrc import studies
+    from dmlrc import bench, studies
 
     known = studies.known().get(records.name)  # it may search other ranges than the paper's main table
     spaces = {method.name: method.space for method in (*METHODS.values(), *(known.methods if known else ()))}
@@ -323,9 +323,7 @@ def importance(records: StudyRecords, min_trials: int = 20, seed: int = 0) -> pd
         complete, space = trials[trials["state"] == "complete"], spaces.get(name, {})
         if len(space) < 2 or len(complete) < min_trials or any(isinstance(each, Choice) for each in space.values()):
             continue
-        scales = {key: _scale(limits) for key, limits in space.items()}
-        points = np.array([[scales[key](params[key]) for key in space] for params in complete["params"]])
-        box = np.array([[scales[key](end) for end in (limits.low, limits.high)] for key, limits in space.items()])
+        points, box = bench.unit_cube(space, complete["params"]), np.tile([0.0, 1.0], (len(space), 1))
         shares = fanova.main_effects(points, complete["value"].to_numpy(float), box, seed)
         rows += [(name, key, share) for key, share in zip(space, shares, strict=True)]
     of_searches = pd.DataFrame(rows, columns=["method", "parameter", "importance"])
@@ -354,14 +352,9 @@ def best_hyperparameters(records: StudyRecords) -> pd.DataFrame:
 
 def at_edge(value: float, limits: Float | Int) -> bool:
     """Whether a value lies within 2 % of the width of its range of an end, in logarithms where it is searched so."""
-    scale = _scale(limits)
-    low, high = scale(limits.low), scale(limits.high)
-    return not 0.02 < (scale(value) - low) / (high - low) < 0.98
+    from dmlrc import bench
 
-
-def _scale(limits: Float | Int) -> Callable[[float], float]:
-    """In what a hyperparameter is searched uniformly: its logarithm, or itself."""
-    return np.log if limits.log else float
+    return not 0.02 < bench.unit_cube({"": limits}, [{"": value}]).item() < 0.98
 
 
 def methods() -> pd.DataFrame:

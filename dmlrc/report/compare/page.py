@@ -14,7 +14,6 @@ from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import about, labels, publish, published, statistics, tables, titles
 from dmlrc.report.musgrave2020 import figures
 from dmlrc.report.musgrave2020 import page as musgrave
-from dmlrc.report.results_table import number
 from dmlrc.report.significance import figures as drawn
 from dmlrc.report.significance import measures
 from dmlrc.report.significance import page as significance
@@ -93,7 +92,7 @@ def _against_all(compared: Comparison, method: Method, known: Mapping[str, Metho
     heading = (
         f"{method.label} minus every other method: points of concatenated MAP@R with their 95 % interval, p "
         f"corrected by Holm for {len(cells)} tests ({compared.luck}); equal: shown to be within "
-        f"{labels.percent(MARGIN, digits=0)} point."
+        f"{labels.number(MARGIN, form='.0%')} point."
     )
     publish.table(f"fork-tests-{method.name}", cells, f"{heading} {caption}")
 
@@ -117,7 +116,7 @@ def trend(title: str, recorded: StudyRecords, accuracy: pd.DataFrame, known: Map
 def _trend_sentence(title: str, claimed: pd.DataFrame, measured: pd.DataFrame) -> str:
     slopes = {name: statistics.slope(part["year"], part["r1"]).value for name, part in claimed.groupby("dataset")}
     own = statistics.slope(measured["year"], measured["value"]).value
-    points = labels.each(slopes, lambda value: labels.signed(value, 1, ""))
+    points = ", ".join(f"{titles.in_label(name)} {labels.signed(slope, 1, '')}" for name, slope in slopes.items())
     return f"Claimed P@1 climbs by points a year: {points}. Measured on {title}: {labels.signed(own, 1, '')} a year."
 
 
@@ -154,7 +153,7 @@ def tests(compared: Comparison, name: str, known: Mapping[str, Method]) -> pd.Da
     """`against` as cells, the best method first."""
     found = against(compared, name)
     rows = list(found.itertuples())
-    cells = {"points": [number(row.difference, low=row.low, high=row.high, form="+.2%") for row in rows]}
+    cells = {"points": [labels.number(row.difference, low=row.low, high=row.high, form="+.2%") for row in rows]}
     cells |= {"p (Holm)": found["holm"].map(significance.p_value).to_numpy(), "verdict": [_told(row) for row in rows]}
     names = [labels.method_label(other, known) for other in found.index]
     return pd.DataFrame(cells, index=pd.Index(names, name="Against"))

@@ -89,10 +89,10 @@ def cells(made: pd.DataFrame, shape: Shape, formats: Mapping) -> pd.DataFrame:
     kinds = {"f": labels.number, "i": "{:,}".format, "b": {True: "yes", False: "no"}.get}
     text = {}
     for column, head in shape.columns.items():
-        percent = partial(labels.percent, digits=shape.digits)
+        percent = partial(labels.number, form=f".{shape.digits}%")
         as_text = percent if column in shape.percent else kinds.get(made[column].dtype.kind, str)
         texts = made[column].map(as_text)
-        text[head] = texts if as_text is str else texts.replace({"": "–", "nan": "–"})
+        text[head] = texts if as_text is str else texts.replace("", "–")
     printed = pd.DataFrame(text)
     name = shape.index or " x ".join(shape.rows)
     return printed.rename_axis(name) if name else printed

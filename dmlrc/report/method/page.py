@@ -11,7 +11,7 @@ from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import claims, editions, everything, labels, published, rates, tables, titles
 from dmlrc.report.after2019 import page as after2019
 from dmlrc.report.method.notes import NOTES, SHOWN, Note
-from dmlrc.report.results_table import number, results_table
+from dmlrc.report.results_table import results_table
 
 MEASURED = "the Reality Check"
 """The column of `claimed` for what was measured; it is there where the method is in that paper's tables."""
@@ -126,8 +126,8 @@ def places(found: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
         texts = {
             "rank": f"{labels.places(own['rank_low'], own['rank_high'])} of {len(means)}",
             "tied with the best": "yes" if own["tied"] else "no",
-            "the best": f"{number(means.max())} {labels.method_label(means.idxmax(), SHOWN)}",
-            "untrained trunk": number(score["untrained"]),
+            "the best": f"{labels.percent(means.max())} {labels.method_label(means.idxmax(), SHOWN)}",
+            "untrained trunk": labels.percent(score["untrained"]),
         }
         rows += [score | {"cut_off": tables.cut_off(found[study]).get(method, 0.0)}, precision]
         rows += [{"row": study, "column": name, "text": text} for name, text in texts.items()]
@@ -188,7 +188,8 @@ def winners(tried: pd.DataFrame, method: Method) -> tuple[pd.DataFrame, pd.DataF
         values = won[name].set_axis(names)
         cells[labels.parameter(name)] = pd.concat([pd.Series({"searched": _range(space)}), values.map(labels.number)])
         marks[labels.parameter(name)] = values.map(lambda value, space=space: tables.at_edge(value, space))
-    table = pd.DataFrame(cells).assign(**{"validation MAP@R": won["value"].set_axis(names).map(number)}).fillna("")
+    scores = won["value"].set_axis(names).map(labels.percent)
+    table = pd.DataFrame(cells).assign(**{"validation MAP@R": scores}).fillna("")
     ends = pd.DataFrame(marks).reindex_like(table).replace({True: "best", False: ""}).fillna("")
     return table.rename_axis("Search"), ends
 
@@ -209,7 +210,7 @@ def rate_cells(edition: Sequence[StudyRecords], method: str) -> pd.DataFrame:
                 "best for it": labels.rate(own) + edge,
                 "best for all": labels.rate(rates.best_rate(best)),
                 "worst for it": labels.rate(scores.idxmin()),
-                "lost at the worst": number(scores.max() - scores.min(), form=".1%"),
+                "lost at the worst": labels.one_digit(scores.max() - scores.min()),
             }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
 

@@ -120,14 +120,14 @@ def settings(
 
 def pretrained_trunks(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """Table 1 of the Reality Check and our pretrained rows: P@1 of trunk features, reduced by PCA, in percent."""
-    cells = _printed("Table 1").map(labels.percent, digits=1)
+    cells = _printed("Table 1").map(labels.one_digit)
     for records in edition:
         frame = accuracy(records).set_index(["method", "setting", "metric"])["mean"]
         if (key := (PRETRAINED, "concatenated", "precision_at_1")) in frame.index:
             protocol = records.meta["protocol"]
             name = labels.TRUNK_LABELS.get(protocol["trunk"], protocol["trunk"])
             row = name if protocol["weights"] else f"{name}, untrained"
-            cells.loc[row, records.name] = labels.percent(frame[key], digits=1)
+            cells.loc[row, records.name] = labels.one_digit(frame[key])
     return cells.fillna("–").rename_axis("Trunk").rename_axis(None, axis=1)
 
 
@@ -151,7 +151,7 @@ def random_trunks(nmi_by_dataset: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
                 table.loc[labels.TRUNK_LABELS.get(row.trunk, row.trunk), column] = row.nmi
             chance[column] = nmi_of_random(classes, images)
     table.loc["formula: 1 − log S / log C"] = pd.Series(chance)
-    return table.map(labels.percent, digits=1).replace("", "–").rename_axis("Random trunk").rename_axis(None, axis=1)
+    return table.map(labels.one_digit).replace("", "–").rename_axis("Random trunk").rename_axis(None, axis=1)
 
 
 def results_scalars(records: StudyRecords) -> dict[str, float | str]:

@@ -10,9 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import charts, common, style, svg, titles
+from dmlrc.report import charts, common, labels, style, svg, titles
 from dmlrc.report.oi2021.page import ACCURACIES, MEANS, METRICS, curves, form, histogram_statistics, histograms, means
-from dmlrc.report.results_table import number
 from dmlrc.report.style import BLUE, GREY, ORANGE, RED
 
 PAIRS = {"positive": RED, "negative": BLUE}
@@ -34,7 +33,7 @@ def draw_orders(found: pd.DataFrame) -> Figure:
                 face, half = colour if row.order == "default" else "white", np.nan_to_num(row.ci95)
                 look = {"color": colour, "markerfacecolor": face, "markersize": 5, "capsize": 2}
                 bars = axis.errorbar(row.mean, line, xerr=half or None, fmt="o", **look)
-                score = number(row.mean, form=form(metric))
+                score = labels.number(row.mean, form=form(metric))
                 svg.tips(bars[0], f"{titles.in_label(where)}, {row.order} order: {text} {score}")
         _in_percent(axis, axis.xaxis, metric, text)
         axis.xaxis.set_major_locator(MaxNLocator(3))
