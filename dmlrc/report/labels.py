@@ -165,7 +165,7 @@ def setting_text(value) -> str:
     if isinstance(value, str) and (value.startswith("~") or Path(value).is_absolute()):
         return Path(value).name
     if isinstance(value, (list, tuple)):
-        texts = all(isinstance(each, str) for each in value)
+        texts = all(isinstance(part, str) for part in value)
         return ", ".join(value) or "none" if texts else " to ".join(f"{number:.3g}" for number in value)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
@@ -182,7 +182,7 @@ def setting(name: str, value) -> str:
         return _NONE[name]
     words = _AS_PRINTED.get(name, {})
     if isinstance(value, (list, tuple)) and words:
-        return setting_text([words.get(each, each) for each in value])
+        return setting_text([words.get(part, part) for part in value])
     if name in ("lr", "new_lr", "weight_decay", "loss_weight_decay") and isinstance(value, float) and 0 < value < 0.01:
         return rate(value)
     return words.get(value, setting_text(value)) if isinstance(value, str) else setting_text(value)
@@ -417,9 +417,9 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
         )
     if small := [records for records in short if records.meta["budget"]["trials"] < 10]:
         budgets = dict.fromkeys(
-            f"{each.meta['budget']['name']}: {counted(each.meta['budget']['trials'], 'trial')}, "
-            f"{counted(each.meta['budget']['reruns'], 'rerun')}"
-            for each in small
+            f"{study.meta['budget']['name']}: {counted(study.meta['budget']['trials'], 'trial')}, "
+            f"{counted(study.meta['budget']['reruns'], 'rerun')}"
+            for study in small
         )
         sentences.append(
             f"The small budget of {named(small)} ({'; '.join(budgets)}) shows that the whole chain works. It is too "

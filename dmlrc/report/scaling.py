@@ -64,8 +64,8 @@ def speed_ups(records: StudyRecords) -> pd.DataFrame:
     NaN where nothing is recorded.
     """
     alone = makespan(chains(records), 1) or float("nan")
-    made = {count: chains(records, count) for count in PROPOSALS}
-    gains = {count: [alone / (makespan(each, workers) or 1) for workers in WORKERS] for count, each in made.items()}
+    by_count = {count: chains(records, count) for count in PROPOSALS}
+    gains = {count: [alone / (makespan(row, workers) or 1) for workers in WORKERS] for count, row in by_count.items()}
     return pd.DataFrame(gains, pd.Index(WORKERS, name="workers")).rename_axis(columns="proposals at a time")
 
 

@@ -75,7 +75,7 @@ def _reruns(state: pd.DataFrame, method: str) -> str:
     if method not in state.index:
         return ""
     row = state.loc[method]
-    without = [f"{row[f'{each}_reruns']} {each}" for each in tables.NO_RESULT if row[f"{each}_reruns"]]
+    without = [f"{row[f'{reason}_reruns']} {reason}" for reason in tables.NO_RESULT if row[f"{reason}_reruns"]]
     count = ", ".join([f"{row['reruns']}", *without])
     return {"complete": count, "unfinished": f"unfinished: {count}"}.get(row["state"], row["state"])
 
@@ -88,7 +88,7 @@ def beside_published(edition: Sequence[StudyRecords], theirs: Mapping[str, pd.Da
     rows = []
     for records in edition:
         for name, frame in theirs.items():
-            ours, printed = (tables.by_method(each)["mean"] for each in (accuracy(records), frame))
+            ours, printed = (tables.by_method(scores)["mean"] for scores in (accuracy(records), frame))
             both = pd.DataFrame({"ours": ours, "theirs": printed}).dropna().drop(index=PRETRAINED, errors="ignore")
             rows.append(both.rename_axis("method").reset_index().assign(study=records.name, dataset=name))
     return pd.concat(rows, ignore_index=True)
@@ -133,8 +133,10 @@ def pretrained_trunks(edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 def _printed(table: str) -> pd.DataFrame:
     """A table of the paper: a row a trunk, a column a data set."""
-    found = published.trunks().query("source_table == @table").pivot(index="network", columns="dataset", values="value")
-    return found[list(published.DATASETS)].rename(index=AS_ELSEWHERE)
+    trunks = (
+        published.trunks().query("source_table == @table").pivot(index="network", columns="dataset", values="value")
+    )
+    return trunks[list(published.DATASETS)].rename(index=AS_ELSEWHERE)
 
 
 def random_trunks(nmi_by_dataset: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -164,7 +166,7 @@ def results_scalars(records: StudyRecords) -> dict[str, float | str]:
 def cut_off(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """`tables.cut_off`, a row a method, a column a study: those of which a method was run; the most cut off first."""
     shares = {records.name: tables.cut_off(records) for records in edition}
-    table = pd.DataFrame({name: found for name, found in shares.items() if len(found)})
+    table = pd.DataFrame({name: share for name, share in shares.items() if len(share)})
     return table.loc[table.max(axis=1).sort_values(ascending=False, kind="stable").index]
 
 
