@@ -36,22 +36,22 @@ def runs(chapter: str, edition: Sequence[StudyRecords]) -> pd.DataFrame:
 
 def names(chapter: str, edition: Sequence[StudyRecords]) -> list[str]:
     """The studies that `runs` has a row of, and the experiments that it has none of because they were not run."""
-    around = (each for main in edition for each in experiments.of(main.name).values())
+    around = (study for main in edition for study in experiments.of(main.name).values())
     of_paper = [study.name for study in around if _belongs(study, chapter)]
-    return [*(each.name for each in edition), *of_paper, *(grid.name for grid in _grids(chapter, edition))]
+    return [*(records.name for records in edition), *of_paper, *(grid.name for grid in _grids(chapter, edition))]
 
 
 def _grids(chapter: str, edition: Sequence[StudyRecords]) -> list[StudyRecords]:
-    found = (grid for each in edition for grid in (rates.grid_of(each), rates.embedder_grid_of(each)))
-    return list({grid.name: grid for grid in found if grid}.values()) if chapter in GRIDS else []
+    grids = (grid for records in edition for grid in (rates.grid_of(records), rates.embedder_grid_of(records)))
+    return list({grid.name: grid for grid in grids if grid}.values()) if chapter in GRIDS else []
 
 
 def _shown(chapter: str, edition: Sequence[StudyRecords]) -> Iterator[StudyRecords]:
     for main in edition:
         yield main
         around = experiments.of(main.name).items()
-        found = (experiments.load(main.name, name) for name, study in around if _belongs(study, chapter))
-        yield from (records for records in found if records is not None)
+        several = (experiments.load(main.name, name) for name, study in around if _belongs(study, chapter))
+        yield from (records for records in several if records is not None)
     yield from _grids(chapter, edition)
 
 
@@ -109,10 +109,10 @@ def made(records: StudyRecords, column: str) -> str:
 def _methods(names: Sequence[str], known: Mapping[str, str], unit: str) -> str:
     if len(names) > 3:
         return f"{len(names)} {unit}"
-    told = ", ".join(labels.aside(known.get(name) or labels.method_label(name)) for name in names)
+    text = ", ".join(_aside(known.get(name) or labels.method_label(name)) for name in names)
     for trunk, title in titles.TRUNKS.items():
-        told = told.replace(trunk, title)
-    return told
+        text = text.replace(trunk, title)
+    return text
 
 
 def bibtex(chapter: str = "") -> str:
@@ -138,3 +138,13 @@ def _budget(records: StudyRecords) -> str:
         search += f" (up to {most:.0f} at a time)" if most > 1 else ""
         runs = f"{labels.counted(budget['reruns'], 'rerun')} each"
     return f"{budget['name']}: {search}, {runs}, {labels.counted(folds, 'fold') if folds else 'no folds'}"
+
+
+def _aside(text: str) -> str:
+    """A name for a list: what stands behind its comma in brackets.
+
+    >>> _aside("seed"), _aside("learning rate, the whole grid")
+    ('seed', 'learning rate (the whole grid)')
+    """
+    name, comma, rest = text.partition(", ")
+    return f"{name} ({rest})" if comma else name

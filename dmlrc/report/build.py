@@ -38,8 +38,8 @@ def build(names: Sequence[str], workers: int = 1, train: Sequence[str] = (), you
     Raises UsageError for an unknown study or no methods table, and DmlrcError outside a clone of the project or without
     what a book needs: before anything is trained.
     """
-    for each in map(studies.get, (*train, *yours)):
-        editions.require_table(each.name, each.kind, each.parent, each.budget.trials)
+    for study in map(studies.get, (*train, *yours)):
+        editions.require_table(study.name, study.kind, study.parent, study.budget.trials)
     _require_clone()
     errors.require("book", "a book")
     if train:
@@ -127,12 +127,12 @@ def execute(parameters: Mapping[str, object], workers: int = 1, yours: Sequence[
     if workers > 1:  # each chapter in one thread: kernels side by side that use all cores slow each other badly
         os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-    def run(page: Page, told: IO | None = None) -> None:
+    def run(page: Page, stream: IO | None = None) -> None:
         executed = papermill.execute_notebook(
             page.notebook,
             target / page.name,
             {**parameters, **page.parameters},
-            stderr_file=told,
+            stderr_file=stream,
             cwd=page.notebook.parent,
             progress_bar=False,
             request_save_on_cell_execute=False,  # it is written when it ends, an error or not

@@ -58,7 +58,7 @@ def forest(axis: Axes, rows: pd.DataFrame, width: float = 1.5, size: float = 6, 
     looks = [style.method_style(str(name)) for name in rows.index]
     defaults = {"place": range(len(rows)), "colour": [look.colour for look in looks], "alpha": 1.0, "shade": ""}
     defaults["marker"] = [look.marker for look in looks]
-    for row in rows.assign(**{name: each for name, each in defaults.items() if name not in rows}).itertuples():
+    for row in rows.assign(**{name: values for name, values in defaults.items() if name not in rows}).itertuples():
         if row.shade:
             axis.axhspan(row.place - 0.5, row.place + 0.5, color=row.shade, alpha=0.15, linewidth=0)
         interval = {"color": row.colour, "alpha": faint * row.alpha, "linewidth": width}

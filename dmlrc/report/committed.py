@@ -23,9 +23,9 @@ _around = {study.name for study in catalogue.known().values() if study.parent in
 for name in records.recorded_in(paths.results()):
     if name not in _around:
         with suppress(DmlrcError):
-            found = records.load(name)
-            if found.searches > 1:
-                tables.accuracy(found)
+            study = records.load(name)
+            if study.searches > 1:
+                tables.accuracy(study)
 
 gc.collect()
 gc.freeze()  # a collection in a kernel would touch all that is read here, and so copy it: 0.4 s each

@@ -64,8 +64,8 @@ def sweep(records: StudyRecords, metric: str = R1) -> pd.DataFrame:
     frame = over_seeds(records, metric, "separated")
     frame = frame[frame["value"] != ""]
     numbers = frame["value"].map(records.level_numbers)
-    found = frame.assign(method=frame["row"], number=numbers, untrained=starts.of_trunk(records))
-    return found[["method", "number", "mean", "ci95", "n", "untrained"]].sort_values(["method", "number"])
+    points = frame.assign(method=frame["row"], number=numbers, untrained=starts.of_trunk(records))
+    return points[["method", "number", "mean", "ci95", "n", "untrained"]].sort_values(["method", "number"])
 
 
 def state(records: StudyRecords | None, method: str) -> str:
@@ -74,7 +74,7 @@ def state(records: StudyRecords | None, method: str) -> str:
         return ""
     frames = (records.runs, records.trials, records.reruns) if records is not None else ()
     states = {state for frame in frames for state in frame["state"][frame["method"] == method]}
-    return next((each for each in tables.NO_RESULT if each in states), "unfinished" if states else "not run")
+    return next((reason for reason in tables.NO_RESULT if reason in states), "unfinished" if states else "not run")
 
 
 def settings(records: StudyRecords, method: str) -> dict:
@@ -132,8 +132,8 @@ def metric_label(metric: str) -> str:
 
 def ours(by_study: ByStudy, rows: Callable[[StudyRecords], pd.DataFrame]) -> pd.DataFrame:
     """Rows of every study, told apart by `source`, in a column of its name, and of their `head` if they have one."""
-    found = [rows(records).assign(source=name) for name, records in present(by_study).items()]
-    frame = pd.concat(found or [pd.DataFrame(columns=["source", "method", "mean", "ci95"])], ignore_index=True)
+    frames = [rows(records).assign(source=name) for name, records in present(by_study).items()]
+    frame = pd.concat(frames or [pd.DataFrame(columns=["source", "method", "mean", "ci95"])], ignore_index=True)
     heads = list(zip(frame["source"], frame["head"], strict=True)) if "head" in frame else frame["source"]
     return frame.assign(column=heads)
 
@@ -195,7 +195,7 @@ def table(name: str, scores: pd.DataFrame, caption: str, index: str | Sequence[s
     """Publish `results_table` of scores, in percent with a digit; of none, that nothing was run. given: as there."""
     if scores.empty:
         return publish.table(name, NOT_RUN, caption)
-    cells, marks = (each.rename_axis(index) for each in results_table(scores, 1))
+    cells, marks = (frame.rename_axis(index) for frame in results_table(scores, 1))
     publish.table(name, cells, caption, marks=marks, **given)
 
 
@@ -238,9 +238,11 @@ def publish_forest(name: str, studies: Sequence[StudyRecords] | claims.Judged, s
     """Publish the figure of a section's claims under a name; nothing where none has a number. folded: of `figure`."""
     of_section = claims.of_section(section)
     own = {claim.id for claim in of_section}
-    all_of_it = claims.judged(studies, section).items()
-    judged = {study: {name: each for name, each in found.items() if name in own} for study, found in all_of_it}
-    if drawings := draw_forest({study: found for study, found in judged.items() if found}, of_section):
+    judged = {
+        study: {name: verdict for name, verdict in verdicts.items() if name in own}
+        for study, verdicts in claims.judged(studies, section).items()
+    }
+    if drawings := draw_forest({study: verdicts for study, verdicts in judged.items() if verdicts}, of_section):
         publish.figure(
             name,
             drawings,
@@ -268,20 +270,20 @@ def numbers(
     most_low: how many of a study's claims are open since most of their models lie below the untrained start.
     """
     exploratory = {claim.id for claim in claims.CLAIMS if claim.exploratory}
-    settled = [each for main in edition for each in judged[main.name].items() if each[1].settled]
-    found: dict[str, float | str] = {"settled": len(settled)}
-    found["reproduced"] = sum(each.verdict == claims.REPRODUCED for _, each in settled)
-    found["exploratory"] = sum(name in exploratory for name, _ in settled)
-    found["withdrawn"] = sum(each.verdict == claims.RETRACTED for each in judged[claims.WITHOUT_RECORDS].values())
+    settled = [item for main in edition for item in judged[main.name].items() if item[1].settled]
+    named: dict[str, float | str] = {"settled": len(settled)}
+    named["reproduced"] = sum(verdict.verdict == claims.REPRODUCED for _, verdict in settled)
+    named["exploratory"] = sum(name in exploratory for name, _ in settled)
+    named["withdrawn"] = sum(verdict.verdict == claims.RETRACTED for verdict in judged[claims.WITHOUT_RECORDS].values())
     of_studies = [dict(of_study(main.name)) for main in edition]
     for main, own in zip(edition, of_studies, strict=True):
         verdicts = judged[main.name]
-        own |= {name: each.verdict for name, each in verdicts.items()}
-        own |= {"claims": len(verdicts), "settled": sum(each.settled for each in verdicts.values())}
-        own["most_low"] = sum(each.most_low for each in verdicts.values())
-        found |= {f"{main.meta['dataset']}.{name}": value for name, value in own.items()}
+        own |= {name: verdict.verdict for name, verdict in verdicts.items()}
+        own |= {"claims": len(verdicts), "settled": sum(verdict.settled for verdict in verdicts.values())}
+        own["most_low"] = sum(verdict.most_low for verdict in verdicts.values())
+        named |= {f"{main.meta['dataset']}.{name}": value for name, value in own.items()}
     for name in spans:
         parts = [name] if name in of_studies[0] else [f"{name}_low", f"{name}_high"]
-        values = [own[each] for own in of_studies for each in parts]
-        found |= {f"{name}_low": min(values), f"{name}_high": max(values)}
-    return found
+        values = [own[part] for own in of_studies for part in parts]
+        named |= {f"{name}_low": min(values), f"{name}_high": max(values)}
+    return named

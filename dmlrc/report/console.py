@@ -37,14 +37,16 @@ def tables() -> list[str]:
     from dmlrc.studies import recorded
 
     known, own = dmlrc.studies.known(), dmlrc.studies.own_studies()
-    heads = sorted((each for each in known.values() if each.parent not in known), key=lambda each: each.name not in own)
+    heads = sorted(
+        (study for study in known.values() if study.parent not in known), key=lambda study: study.name not in own
+    )
     heads = recorded.made_in_python() + heads
     rows = [("study", "data set", "budget", "time", "units recorded", "around")]
-    for each in heads:
-        around = sum(other.parent == each.name for other in known.values())
-        data = each.dataset  # of a folder the last part alone
+    for study in heads:
+        around = sum(other.parent == study.name for other in known.values())
+        data = study.dataset  # of a folder the last part alone
         data = f"folder:{dmlrc.data.folder_name(data)}" if data.startswith("folder:") else data
-        described = (each.name, data, each.budget.name, _time(each), _recorded(each))
+        described = (study.name, data, study.budget.name, _time(study), _recorded(study))
         rows.append((*described, f"+{around}" if around else ""))
     return [
         *columns(rows),
@@ -61,14 +63,14 @@ def matching(word: str) -> list[str]:
     from dmlrc.studies import recorded
 
     python = recorded.made_in_python()
-    own = (*dmlrc.studies.own_studies(), *(each.name for each in python))
+    own = (*dmlrc.studies.own_studies(), *(study.name for study in python))
     known, word = dmlrc.studies.known(), dmlrc.names.current(word)
-    found = [each for each in (*python, *known.values()) if word in each.name]
-    if not found:
+    studies = [study for study in (*python, *known.values()) if word in study.name]
+    if not studies:
         raise UsageError(f"no study has {word!r} in its name: `dmlrc study list --all` has every one")
-    found.sort(key=lambda each: not {each.name, each.parent} & {*own})
+    studies.sort(key=lambda study: not {study.name, study.parent} & {*own})
     return columns(
-        [("study", "time", "units recorded"), *((each.name, _time(each), _recorded(each)) for each in found)]
+        [("study", "time", "units recorded"), *((study.name, _time(study), _recorded(study)) for study in studies)]
     )
 
 
@@ -85,8 +87,8 @@ def comparisons() -> list[str]:
         ]
     if len(rows) == 1:
         return ["no comparison was made here: `dmlrc compare my_loss.py` makes one"]
-    told = "each is in runs/ by its name; `dmlrc compare --remove NAME` removes one, whose pages in compare/ stay"
-    return [*columns(rows, right=(2, 3)), "", told]
+    hint = "each is in runs/ by its name; `dmlrc compare --remove NAME` removes one, whose pages in compare/ stay"
+    return [*columns(rows, right=(2, 3)), "", hint]
 
 
 def methods() -> list[str]:
@@ -94,17 +96,17 @@ def methods() -> list[str]:
     rows = [("paper", "method", "year", "kind", "batch")]
     last = ["searched, or settings"]
     for paper in dmlrc.papers.ALL:
-        for each in paper.methods:
-            batch = f"{each.classes_per_batch} x {each.images_per_class}"
-            rows.append((paper.key, each.name, str(each.year), each.kind, batch))
-            last.append(", ".join([*each.space, *(f"{name} {value:.4g}" for name, value in each.settings.items())]))
+        for method in paper.methods:
+            batch = f"{method.classes_per_batch} x {method.images_per_class}"
+            rows.append((paper.key, method.name, str(method.year), method.kind, batch))
+            last.append(", ".join([*method.space, *(f"{name} {value:.4g}" for name, value in method.settings.items())]))
     begins = columns(rows)
     margin = max(map(len, begins)) + 2
     lines = []
-    for begin, told in zip(begins, last, strict=True):
-        told = told.replace(" ", _TOGETHER).replace(f",{_TOGETHER}", ", ")
-        first, *more = textwrap.wrap(told, WIDTH - margin) or [""]
-        lines += [f"{begin:{margin}}{first}".rstrip(), *(" " * margin + each for each in more)]
+    for begin, text in zip(begins, last, strict=True):
+        text = text.replace(" ", _TOGETHER).replace(f",{_TOGETHER}", ", ")
+        first, *more = textwrap.wrap(text, WIDTH - margin) or [""]
+        lines += [f"{begin:{margin}}{first}".rstrip(), *(" " * margin + line for line in more)]
     return [line.replace(_TOGETHER, " ") for line in lines]
 
 
@@ -150,16 +152,16 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 def _time(study: "dmlrc.protocol.Study") -> str:
     """How long it takes, without what that was measured on: "5 to 10 h"."""
-    told = study.expected.partition(",")[0]
+    text = study.expected.partition(",")[0]
     for long, short in _SHORT.items():
-        told = re.sub(long, short, told)
-    return told
+        text = re.sub(long, short, text)
+    return text
 
 
 def _recorded(study: "dmlrc.protocol.Study") -> str:
     """How much is recorded; of what is not at all, what it lacks here."""
     from dmlrc.studies import readiness, recorded
 
-    made, total = recorded.count(study)
+    count, total = recorded.count(study)
     lacks = readiness.missing(study)
-    return f"no {', '.join(lacks)}" if lacks and not made else f"{made} of {total}"
+    return f"no {', '.join(lacks)}" if lacks and not count else f"{count} of {total}"

@@ -90,7 +90,7 @@ def load(edition: str, train: bool = False, papers: Sequence[str] = ()) -> list[
     """
     if train:
         missing.train(names(edition), papers)
-    return [repetitions.whole(_table(found)) for found in load_any(edition)]
+    return [repetitions.whole(_table(study)) for study in load_any(edition)]
 
 
 def beside(edition: Sequence[StudyRecords]) -> list[StudyRecords]:
@@ -98,7 +98,7 @@ def beside(edition: Sequence[StudyRecords]) -> list[StudyRecords]:
 
     The depths beside an edition with one of `FIRST`, on whose features they build.
     """
-    mains = [each.name for each in edition]
+    mains = [study.name for study in edition]
     first_runs = [name for main, name in TOO_HIGH_A_RATE.items() if main in mains and studies.get(name).parent is None]
     depths = DEPTHS if set(FIRST) & set(mains) else ()
     recorded = records.published()
@@ -113,14 +113,14 @@ def load_any(edition: str) -> list[StudyRecords]:
     return [_load(name) for name in names(edition)]
 
 
-def _table(found: StudyRecords) -> StudyRecords:
-    require_table(found.name, found.meta["kind"], found.meta["parent"], found.meta["budget"]["trials"])
-    if found.reruns.empty and (found.trials["state"] == "complete").any():
+def _table(study: StudyRecords) -> StudyRecords:
+    require_table(study.name, study.meta["kind"], study.meta["parent"], study.meta["budget"]["trials"])
+    if study.reruns.empty and (study.trials["state"] == "complete").any():
         raise MissingDataError(
-            f"study {found.name!r} has no finished rerun yet: `dmlrc study run {found.name}` goes on with it, and "
-            f"`dmlrc study show {found.name}` has what is there"
+            f"study {study.name!r} has no finished rerun yet: `dmlrc study run {study.name}` goes on with it, and "
+            f"`dmlrc study show {study.name}` has what is there"
         )
-    return found
+    return study
 
 
 def require_table(name: str, kind: str, parent: str | None, trials: int) -> None:
@@ -151,8 +151,8 @@ def around(edition: str, experiment: str) -> dict[str, StudyRecords | None]:
 
 def experiment_of(main: str, experiment: str) -> StudyRecords | None:
     """The records of an experiment around a study; of one under way with repetitions, the finished ones alone."""
-    found = experiments.load(main, experiment)
-    return found and repetitions.whole(found)
+    study = experiments.load(main, experiment)
+    return study and repetitions.whole(study)
 
 
 def run_commands(names: Iterable[str]) -> str:

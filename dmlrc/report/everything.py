@@ -40,9 +40,9 @@ def results(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     repeated its searches: the chapters borrow the luck of search there, and ranks of seeds alone would contradict them.
     """
     repeated = any(records.searches > 1 for records in edition)
-    found = pd.concat([_rows(*each) for each in _recorded(edition)], ignore_index=True)
-    unknown = repeated & (found["luck"] == SEARCHED_ONCE)
-    return found.assign(**{name: found[name].mask(unknown) for name in ("rank_low", "rank_high", "tied")})
+    scores = pd.concat([_rows(*parts) for parts in _recorded(edition)], ignore_index=True)
+    unknown = repeated & (scores["luck"] == SEARCHED_ONCE)
+    return scores.assign(**{name: scores[name].mask(unknown) for name in ("rank_low", "rank_high", "tied")})
 
 
 def _recorded(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, StudyRecords, StudyRecords]]:
@@ -50,8 +50,8 @@ def _recorded(edition: Sequence[StudyRecords]) -> Iterator[tuple[str, str, Study
     for main in [*edition, *editions.beside(edition)]:
         yield main.name, titles.METHODS_TABLE, main, main
         for name in experiments.of(main.name):
-            if (found := editions.experiment_of(main.name, name)) is not None:
-                yield main.name, name, found, joined(main, found) if name == "after2019" else found
+            if (around := editions.experiment_of(main.name, name)) is not None:
+                yield main.name, name, around, joined(main, around) if name == "after2019" else around
 
 
 def _rows(study: str, experiment: str, records: StudyRecords, ranked: StudyRecords) -> pd.DataFrame:
@@ -72,7 +72,7 @@ def _labels(records: StudyRecords, known: Mapping[str, Method]) -> dict[str, str
     """The methods of a study as printed, by name; in a sweep with the level of each."""
     places = records.scores[["method", "row"]].assign(level=common.levels(records)).drop_duplicates()
     places["level"] = places["level"].astype(object).where(places["level"].notna(), None)
-    return {each.method: label(each.row, each.level, known) for each in places.itertuples()}
+    return {row.method: label(row.row, row.level, known) for row in places.itertuples()}
 
 
 def ranks(frame: pd.DataFrame) -> pd.DataFrame:
@@ -83,10 +83,10 @@ def ranks(frame: pd.DataFrame) -> pd.DataFrame:
     """
     by = ["setting", "metric"]
     trained = frame[frame["method"] != PRETRAINED]
-    told = trained if "rank_low" in frame else statistics.by_luck_of_seeds(trained, by)
+    placed = trained if "rank_low" in frame else statistics.by_luck_of_seeds(trained, by)
     several = trained.groupby(by)["method"].transform("size") > 1
-    found = told.loc[several, ["rank_low", "rank_high", "among_best"]].reindex(frame.index)
-    return found.assign(tied=found.pop("among_best").eq(True))
+    own = placed.loc[several, ["rank_low", "rank_high", "among_best"]].reindex(frame.index)
+    return own.assign(tied=own.pop("among_best").eq(True))
 
 
 def known_methods(key: str) -> dict[str, Method]:
@@ -110,19 +110,19 @@ def label(row: str, level: str | None, known: Mapping[str, Method]) -> str:
     return f"{text}, {words}" if words else text
 
 
-def cells(found: pd.DataFrame) -> pd.DataFrame:
+def cells(scores: pd.DataFrame) -> pd.DataFrame:
     """`results` as cells, a row a study, method and setting: MAP@R, its rank and ties, then the other metrics."""
     keys = ["record", "study", "experiment", "paper", "label", "setting"]
-    found = found.drop_duplicates([*keys, "metric"])
-    texts = found.assign(cell=[labels.percent(*pair) for pair in found[["mean", "ci95"]].to_numpy()])
+    scores = scores.drop_duplicates([*keys, "metric"])
+    texts = scores.assign(cell=[labels.percent(*pair) for pair in scores[["mean", "ci95"]].to_numpy()])
     texts["cell"] = texts["cell"].astype(object)
     texts["cell"] = labels.against_untrained(texts["cell"], texts["mean"], texts["untrained"])
     texts["cell"] = labels.against_limit(texts["cell"], texts["cut_off"].where(texts["metric"] == METRICS[0]))
     wide = texts.pivot(index=keys, columns="metric", values="cell").reindex(columns=list(METRICS))
     wide = wide.astype(object).fillna("–")
-    ranked = found[found["metric"] == METRICS[0]].set_index(keys).reindex(wide.index)
-    runs = found.groupby(keys)["n"].max().reindex(wide.index)
-    order = {name: place for place, name in enumerate(found["record"].unique())}
+    ranked = scores[scores["metric"] == METRICS[0]].set_index(keys).reindex(wide.index)
+    runs = scores.groupby(keys)["n"].max().reindex(wide.index)
+    order = {name: place for place, name in enumerate(scores["record"].unique())}
     table = pd.DataFrame(
         {
             "MAP@R": wide["map_at_r"].to_numpy(),
@@ -136,7 +136,7 @@ def cells(found: pd.DataFrame) -> pd.DataFrame:
             ],
             "setting": wide.index.get_level_values("setting").map(SETTINGS),
             "runs": runs.astype(int).astype(str).to_numpy(),
-            "± counts": np.where(runs > 1, found.groupby(keys)["luck"].first().reindex(wide.index), "–"),
+            "± counts": np.where(runs > 1, scores.groupby(keys)["luck"].first().reindex(wide.index), "–"),
             "record": wide.index.get_level_values("record"),
         },
         index=pd.Index(wide.index.get_level_values("label"), name="Method"),

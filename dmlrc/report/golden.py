@@ -71,12 +71,12 @@ def chapters(edition: str, only: Collection[str] = ()) -> Files:
     parameters, rows = {"studies": ",".join(editions.names(edition))}, ["file,chapter"]
     files: Files = {}
     for page in build.chapters():
-        with recorded(only) as found:
+        with recorded(only) as shown:
             _run(page, {**parameters, **page.parameters}, {Path(path).stem for path in only})
-        if twice := files.keys() & found.keys():
+        if twice := files.keys() & shown.keys():
             raise DmlrcError(f"two chapters show {sorted(twice)}")
-        files |= found
-        rows += [f"{path},{Path(page.name).stem}" for path in found]
+        files |= shown
+        rows += [f"{path},{Path(page.name).stem}" for path in shown]
     return files | {"index.csv": "\n".join([*rows, ""])}
 
 
@@ -111,16 +111,16 @@ def _may_be(text: ast.AST, ids: Collection[str]) -> bool:
         return text.value in ids
     if not isinstance(text, ast.JoinedStr):
         return False
-    parts = (re.escape(each.value) if isinstance(each, ast.Constant) else ".+" for each in text.values)
+    parts = (re.escape(part.value) if isinstance(part, ast.Constant) else ".+" for part in text.values)
     return any(map(re.compile("".join(parts)).fullmatch, ids))
 
 
 def _names(cell: ast.Module, context: type[ast.expr_context]) -> set[str]:
     """The names that a cell reads or sets; what it imports or defines, it sets."""
     nodes, sets = list(ast.walk(cell)), context is ast.Store
-    names = {each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, context)}
-    defined = {each.name for each in nodes if sets and isinstance(each, ast.FunctionDef)}
-    return names | defined | {each.asname or each.name for each in nodes if sets and isinstance(each, ast.alias)}
+    names = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, context)}
+    defined = {node.name for node in nodes if sets and isinstance(node, ast.FunctionDef)}
+    return names | defined | {node.asname or node.name for node in nodes if sets and isinstance(node, ast.alias)}
 
 
 @contextmanager
@@ -175,14 +175,14 @@ def _printed(cell: object) -> object:
 
 def _csv(frame: pd.DataFrame) -> str:
     """One row of headings and one column of names, without equal ones, so that every cell has an address."""
-    name = " / ".join(str(each) for each in frame.index.names if each is not None)
+    name = " / ".join(str(level) for level in frame.index.names if level is not None)
     flat = frame.set_axis(_addresses(frame.index), axis=0).set_axis(_addresses(frame.columns), axis=1)
     return flat.rename_axis(index=name, columns=None).to_csv(float_format="%.6g", lineterminator="\n")
 
 
 def _addresses(index: pd.Index) -> list[str]:
     seen: Counter = Counter()
-    names = [" / ".join(map(str, each)) if isinstance(each, tuple) else str(each) for each in index]
+    names = [" / ".join(map(str, label)) if isinstance(label, tuple) else str(label) for label in index]
     for place, name in enumerate(names):
         seen[name] += 1
         names[place] = f"{name} ({seen[name]})" if seen[name] > 1 else name
@@ -199,8 +199,8 @@ def drawn(figures: Figure | Sequence[Figure]) -> str:
         parts = {f"figure {number}, axes {place}": axes for place, axes in enumerate(figure.axes, 1)}
         lines |= {what: _axes(axes) for what, axes in parts.items()}
         for what, part in {**parts, f"figure {number}": figure}.items():
-            lines |= {f"{what}, {name}": each for name, each in _artists(part)}
-    rows = (f"{_json(name)}: {_json(each)}" for name, each in lines.items())
+            lines |= {f"{what}, {name}": artist for name, artist in _artists(part)}
+    rows = (f"{_json(name)}: {_json(line)}" for name, line in lines.items())
     return "{\n" + ",\n".join(rows) + "\n}\n"
 
 
@@ -211,13 +211,13 @@ def _axes(axes: Axes) -> dict:
 
 def _axis(axis: Axis) -> dict:
     """Ticks only where they are set: how many others there are depends on the room that letters leave."""
-    found = {"label": _text(axis.get_label_text()), "scale": axis.get_scale()}
-    found["limits"] = _numbers(axis.get_view_interval())
+    facts = {"label": _text(axis.get_label_text()), "scale": axis.get_scale()}
+    facts["limits"] = _numbers(axis.get_view_interval())
     if isinstance(locator := axis.get_major_locator(), FixedLocator | StrCategoryLocator):
         places = np.asarray(locator(), dtype=float)
         names = map(_text, axis.get_major_formatter().format_ticks(places))
-        found["ticks"] = [list(each) for each in zip(names, _numbers(places), strict=True)]
-    return found
+        facts["ticks"] = [list(tick) for tick in zip(names, _numbers(places), strict=True)]
+    return facts
 
 
 def _artists(part: Axes | Figure) -> Iterator[tuple[str, dict]]:
@@ -228,19 +228,19 @@ def _artists(part: Axes | Figure) -> Iterator[tuple[str, dict]]:
         if artist in known or isinstance(artist, Spine) or not artist.get_visible():
             continue
         for kind, reader in READERS.items():
-            if isinstance(artist, kind) and (found := reader(artist)):
+            if isinstance(artist, kind) and (data := reader(artist)):
                 name = kind.__name__.removesuffix("2D").lower()
                 counted[name] += 1
-                yield f"{name} {counted[name]}", _named(artist) | found
+                yield f"{name} {counted[name]}", _named(artist) | data
 
 
 def _named(artist: Artist) -> dict:
     """The label of an artist, and the text that is shown when a reader points at it, or at each of its points."""
-    found = {} if str(artist.get_label()).startswith("_") else {"label": _text(artist.get_label())}
-    found["tip"] = _text(artist.get_url() or "").removeprefix("tip:")
+    texts = {} if str(artist.get_label()).startswith("_") else {"label": _text(artist.get_label())}
+    texts["tip"] = _text(artist.get_url() or "").removeprefix("tip:")
     if isinstance(artist, Marks):
-        found["tips"] = [_text(each or "").removeprefix("tip:") for each in artist.get_urls() or ()]
-    return {name: each for name, each in found.items() if each}
+        texts["tips"] = [_text(url or "").removeprefix("tip:") for url in artist.get_urls() or ()]
+    return {name: text for name, text in texts.items() if text}
 
 
 def _text(text: object) -> str:
@@ -278,7 +278,7 @@ def _words(text: Text) -> dict:
 
 
 def _legend(legend: Legend) -> dict:
-    names = [_text(each.get_text()) for each in legend.get_texts()]
+    names = [_text(text.get_text()) for text in legend.get_texts()]
     entries = [[name, _look(handle)] for name, handle in zip(names, legend.legend_handles, strict=True)]
     return {"title": _text(legend.get_title().get_text()), "entries": entries}
 
@@ -306,8 +306,8 @@ def _look(artist: Artist) -> dict:
 
 def _colours(colours: object) -> str | list[str]:
     """One where all are equal."""
-    found = [to_hex(each) if each[3] else "none" for each in to_rgba_array(colours)]
-    return found if len(set(found)) > 1 else (found or ["none"])[0]
+    in_hex = [to_hex(colour) if colour[3] else "none" for colour in to_rgba_array(colours)]
+    return in_hex if len(set(in_hex)) > 1 else (in_hex or ["none"])[0]
 
 
 def _numbers(values: object) -> list:
@@ -328,12 +328,12 @@ def verdicts(edition: str) -> Files:
     columns = ["paper_value", "ours", "low", "high", "n", "below_trunk", "verdict"]
     judged = claims.numbers(claims.judged(editions.load(edition))).set_index("id", append=True)[columns]
     rows = []
-    for each in hypotheses.judged():
-        for one in each.findings:
-            ours, region = one.found, one.region
+    for hypothesis in hypotheses.judged():
+        for finding in hypothesis.findings:
+            ours, region = finding.found, finding.region
             numbers = ours.value, ours.low, ours.high, ours.n, region.low, region.high
-            rows.append((each.study, each.hypothesis, one.what, *numbers, one.verdict))
-        rows.append((each.study, each.hypothesis, "all", *[np.nan] * 6, each.verdict))
+            rows.append((hypothesis.study, hypothesis.hypothesis, finding.what, *numbers, finding.verdict))
+        rows.append((hypothesis.study, hypothesis.hypothesis, "all", *[np.nan] * 6, hypothesis.verdict))
     keys = ["study", "hypothesis", "what"]
     findings = pd.DataFrame(rows, columns=[*keys, "ours", "low", "high", "n", "over", "under", "verdict"])
     return {"verdicts/claims.csv": _csv(judged), "verdicts/hypotheses.csv": _csv(findings.set_index(keys))}
@@ -348,14 +348,14 @@ def differences(old: Files, new: Files) -> list[str]:
     >>> differences({"tables/t.csv": "Method,P@1\\nSNR,51.05\\n"}, {"tables/t.csv": "Method,P@1\\nSNR,51.50\\n"})
     ['tables/t.csv: SNR, P@1: 51.05 -> 51.50']
     """
-    found = []
+    changes = []
     for path in sorted(old.keys() | new.keys()):
         if path not in new or path not in old:
-            found.append(f"{path}: {'gone' if path in old else 'new'}")
+            changes.append(f"{path}: {'gone' if path in old else 'new'}")
             continue
-        lines = [f"{path}: {each}" for each in _changes(_leaves(path, old[path]), _leaves(path, new[path]))]
-        found += lines[:MOST] + [f"{path}: and {len(lines) - MOST} more"] * (len(lines) > MOST)
-    return found
+        lines = [f"{path}: {change}" for change in _changes(_leaves(path, old[path]), _leaves(path, new[path]))]
+        changes += lines[:MOST] + [f"{path}: and {len(lines) - MOST} more"] * (len(lines) > MOST)
+    return changes
 
 
 def _changes(old: dict[str, object], new: dict[str, object]) -> Iterator[str]:
@@ -382,8 +382,8 @@ def _within(value: object, address: str) -> Iterator[tuple[str, object]]:
     if not isinstance(value, dict | list):
         yield address.removeprefix(", "), value
     else:
-        for name, each in value.items() if isinstance(value, dict) else enumerate(value, 1):
-            yield from _within(each, f"{address}, {name}")
+        for name, part in value.items() if isinstance(value, dict) else enumerate(value, 1):
+            yield from _within(part, f"{address}, {name}")
 
 
 def _equal(old: object, new: object) -> bool:
@@ -448,9 +448,9 @@ def main() -> None:
     write(files, given.folder)
     print(", ".join(f"{count} {kind}" for kind, count in Counter(path.partition("/")[0] for path in files).items()))
     if given.against:
-        found = differences(written(given.against), files)
-        print("\n".join(found))
-        sys.exit(bool(found))
+        changes = differences(written(given.against), files)
+        print("\n".join(changes))
+        sys.exit(bool(changes))
 
 
 if __name__ == "__main__":

@@ -64,11 +64,11 @@ def studies_table(studies: Iterable[Study]) -> pd.DataFrame:
     """Studies as `dmlrc study list` shows them, without those around others and those that chose a learning rate."""
     apart = experiments.around()
     rows = {}
-    for each in (each for each in studies if each.kind != "rates" and each.name not in apart):
-        budget = f"{each.budget.name}: {each.budget.trials} trials, {each.budget.reruns} reruns"
-        budget += f", {each.repetitions} times" if each.repetitions > 1 else ""
-        data = labels.dataset_label(each.dataset)
-        rows[each.name] = data, each.protocol.name, budget, each.expected, each.name
+    for study in (study for study in studies if study.kind != "rates" and study.name not in apart):
+        budget = f"{study.budget.name}: {study.budget.trials} trials, {study.budget.reruns} reruns"
+        budget += f", {study.repetitions} times" if study.repetitions > 1 else ""
+        data = labels.dataset_label(study.dataset)
+        rows[study.name] = data, study.protocol.name, budget, study.expected, study.name
     columns = ["data set", "protocol", "budget", "expected", "name"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("Study")
 
@@ -84,11 +84,11 @@ def other_kernels() -> pd.DataFrame:
 
 def other_kernels_cells() -> pd.DataFrame:
     """`other_kernels` as cells: a row a trial, validation MAP@R in percent, and the differences in points."""
-    found = other_kernels()
+    kernels = other_kernels()
     cells = []
-    for (study, method), part in found.groupby(["study", "method"], sort=False):
+    for (study, method), part in kernels.groupby(["study", "method"], sort=False):
         native, *others = part.itertuples()
-        row = {"study": study, "loss": labels.method_label(method), "MAP@R": labels.percent(native.map_at_r, digits=3)}
+        row = {"study": study, "loss": labels.method_label(method), "MAP@R": labels.number(native.map_at_r, form=".3%")}
         for other in others:
             same = "" if other.best_steps == native.best_steps else ", other checkpoints"
             row[f"with {other.kernels}"] = f"{100 * other.difference:+.4f}{same}"
@@ -111,7 +111,7 @@ def other_machines_cells() -> pd.DataFrame:
     for row in other_machines().itertuples():
         cell = {"study": row.study, "loss": labels.method_label(row.method), "repetition": str(row.repetition + 1)}
         scores = {row.recorded_on: row.recorded, row.again_on: row.again}
-        cell |= {machine: labels.percent(score, digits=3) for machine, score in scores.items()}
+        cell |= {machine: labels.number(score, form=".3%") for machine, score in scores.items()}
         same = f"{row.same_checkpoints} of {row.folds} folds"
         cells.append(cell | {"difference": f"{100 * row.difference:+.4f}", "same checkpoint": same})
     return pd.DataFrame(cells).fillna("–").set_index("study").rename_axis("Study")
@@ -125,15 +125,15 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     lost.fifty_clear: how many numbers of proposals clearly cost something. protocols: how many of the papers' differ.
     """
     moved = other_machines()["difference"].abs()
-    found = other_kernels()
-    without = found[found["kernels"] != found["kernels"].iloc[0]]["difference"].abs()
-    most = [scaling.speed_ups(each).max() for each in edition]
+    kernels = other_kernels()
+    without = kernels[kernels["kernels"] != kernels["kernels"].iloc[0]]["difference"].abs()
+    most = [scaling.speed_ups(study).max() for study in edition]
     cost = scaling.lost(scaling.played())
     after_fifty = cost.loc[50]
     settings = tables.protocols().loc[["trunk", "embedding_dim", "optimizer", "crop_size"]]
-    seconds = sum(each.trials["seconds"].sum() + each.reruns["seconds"].sum() for each in edition)
+    seconds = sum(study.trials["seconds"].sum() + study.reruns["seconds"].sum() for study in edition)
     return {
-        "runs": f"{sum(len(each.runs) for each in edition):,}",
+        "runs": f"{sum(len(study.runs) for study in edition):,}",
         "core_hours": float(seconds / 3600),
         "machines": len(moved),
         "machines.same": float((moved < 1e-5).mean()),
@@ -141,8 +141,8 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
         "kernels": len(without),
         "kernels.same": float((without < 1e-6).mean()),
         "tolerance": 100 * TOLERANCE,
-        "one.most": float(max(each[1] for each in most)),
-        "eight.least": float(min(each[8] for each in most)),
+        "one.most": float(max(gains[1] for gains in most)),
+        "eight.least": float(min(gains[8] for gains in most)),
         "lost.twenty": float(100 * cost.loc[(20, 8), "lost"]),
         "lost.twenty_ci95": float(100 * cost.loc[(20, 8), "ci95"]),
         "lost.fifty_clear": int((after_fifty["lost"] > after_fifty["ci95"]).sum()),

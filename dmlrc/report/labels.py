@@ -2,8 +2,9 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from math import nan
 from pathlib import Path
 
 import numpy as np
@@ -164,7 +165,7 @@ def setting_text(value) -> str:
     if isinstance(value, str) and (value.startswith("~") or Path(value).is_absolute()):
         return Path(value).name
     if isinstance(value, (list, tuple)):
-        texts = all(isinstance(each, str) for each in value)
+        texts = all(isinstance(part, str) for part in value)
         return ", ".join(value) or "none" if texts else " to ".join(f"{number:.3g}" for number in value)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
@@ -181,7 +182,7 @@ def setting(name: str, value) -> str:
         return _NONE[name]
     words = _AS_PRINTED.get(name, {})
     if isinstance(value, (list, tuple)) and words:
-        return setting_text([words.get(each, each) for each in value])
+        return setting_text([words.get(part, part) for part in value])
     if name in ("lr", "new_lr", "weight_decay", "loss_weight_decay") and isinstance(value, float) and 0 < value < 0.01:
         return rate(value)
     return words.get(value, setting_text(value)) if isinstance(value, str) else setting_text(value)
@@ -190,16 +191,6 @@ def setting(name: str, value) -> str:
 def settings(values: pd.DataFrame) -> pd.DataFrame:
     """Settings as cells, see `setting`. values: a row a setting, by its field of the protocol."""
     return values.apply(lambda row: row.map(lambda value: setting(row.name, value)), axis=1)
-
-
-def percent(mean: float, ci95: float = float("nan"), digits: int = 2) -> str:
-    """A fraction and its interval in percent.
-
-    >>> percent(0.6721, 0.0049), percent(0.5105), percent(float("nan"))
-    ('67.21 ± 0.49', '51.05', '')
-    """
-    half = "" if np.isnan(ci95) else f" ± {100 * ci95:.{digits}f}"
-    return "" if np.isnan(mean) else f"{100 * mean:.{digits}f}{half}"
 
 
 def score(mean: float, ci95: float) -> str:
@@ -282,17 +273,41 @@ def against_limit(texts: pd.Series, cut_off: pd.Series) -> pd.Series:
     return texts + np.where(cut_off > MOST_CUT_OFF, f" {CUT_OFF}", "")
 
 
-def number(value: float | str) -> str:
-    """A hyperparameter's value with up to four digits; below a thousandth in powers of ten; a word as it is.
+def number(
+    value: float | str, half: float = nan, low: float = nan, high: float = nan, form: str = "", unit: str = ""
+) -> str:
+    """A number as printed, with its interval where it has one, "" for NaN; a word as it is.
+
+    form: as Python has it; ".1%" is a share in percent, "+.1%" a difference in points, ".3f" the number itself; "" up
+    to four digits, below a thousandth in powers of ten, as hyperparameters are printed.
 
     >>> number(0.5801), number(1e-06), number(0.0001337), number(-0.2), number(100.0), number(0.0), number("cosine")
     ('0.5801', '10⁻⁶', '1.3·10⁻⁴', '-0.2', '100', '0', 'cosine')
+    >>> number(-0.0123, 0.004, form="+.1%"), number(0.5, form=".3f"), percent(0.6721, 0.0049), percent(nan)
+    ('-1.2 ± 0.4', '0.500', '67.21 ± 0.49', '')
+    >>> number(0.016, low=0.01, high=0.02, form="+.1%", unit=" points")
+    '+1.6 points [+1.0, +2.0]'
     """
-    if isinstance(value, str) or not 0 < abs(value) < 1e-3:
-        return value if isinstance(value, str) else f"{value:.4g}"
+    if isinstance(value, str) or math.isnan(value):
+        return value if isinstance(value, str) else ""
+    if not form:
+        return f"{value:.4g}" if not 0 < abs(value) < 1e-3 else _power(value)
+    interval = "" if math.isnan(half) else f" ± {half:{form.removeprefix('+')}}"
+    interval = interval if math.isnan(low) else f" [{low:{form}}, {high:{form}}]"
+    return f"{value:{form}}".replace("%", "") + unit + interval.replace("%", "")
+
+
+def _power(value: float) -> str:
+    """A small number in powers of ten."""
     power = math.floor(math.log10(abs(value)))
     factor, ten = f"{value / 10**power:.2g}", rate(10.0**power)
     return ten if factor == "1" else f"{factor}·{ten}"
+
+
+percent = partial(number, form=".2%")
+"""A fraction and its interval in percent."""
+one_digit = partial(number, form=".1%")
+"""A fraction in percent, as papers print R@1."""
 
 
 def signed(value: float, digits: int = 1, unit: str = " %") -> str:
@@ -402,9 +417,9 @@ def caveats(edition: Sequence[StudyRecords]) -> str:
         )
     if small := [records for records in short if records.meta["budget"]["trials"] < 10]:
         budgets = dict.fromkeys(
-            f"{each.meta['budget']['name']}: {counted(each.meta['budget']['trials'], 'trial')}, "
-            f"{counted(each.meta['budget']['reruns'], 'rerun')}"
-            for each in small
+            f"{study.meta['budget']['name']}: {counted(study.meta['budget']['trials'], 'trial')}, "
+            f"{counted(study.meta['budget']['reruns'], 'rerun')}"
+            for study in small
         )
         sentences.append(
             f"The small budget of {named(small)} ({'; '.join(budgets)}) shows that the whole chain works. It is too "
@@ -475,26 +490,5 @@ def listed(texts: Iterable[str]) -> str:
     return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
 
 
-def aside(text: str) -> str:
-    """A name for a list: what stands behind its comma in brackets.
-
-    >>> aside("seed"), aside("learning rate, the whole grid")
-    ('seed', 'learning rate (the whole grid)')
-    """
-    name, comma, rest = text.partition(", ")
-    return f"{name} ({rest})" if comma else name
-
-
-def each(values: Mapping, text: Callable[..., str]) -> str:
-    """Named numbers in a sentence.
-
-    >>> each({"CUB200": 0.1, "SOP": 0.25}, "{:.0%}".format)
-    'CUB200 10%, SOP 25%'
-    """
-    return ", ".join(f"{titles.in_label(name)} {text(value)}" for name, value in values.items())
-
-
-one_digit = partial(percent, digits=1)
-"""A fraction in percent, as papers print R@1."""
 whole = partial(signed, digits=0)
 """A gain in whole percent."""

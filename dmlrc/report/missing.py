@@ -22,25 +22,25 @@ def train(names: Sequence[str], papers: Iterable[str] = (), workers: int = 1) ->
 
     Raises UsageError for a study whose data is too small, and for an unknown one.
     """
-    waiting = [each for name in names for each in _family(name, papers) if operator.lt(*plan.progress(each))]
+    waiting = [study for name in names for study in _family(name, papers) if operator.lt(*plan.progress(study))]
     if not waiting:
         return
     with run.pool(workers) as executor:  # the same for all: a worker's start costs as much as some small units
-        for place, each in enumerate(waiting, 1):
-            begin = f"[{place}/{len(waiting)}] {each.name}"
-            if each.name not in names and (lacks := readiness.missing(each)):
+        for place, study in enumerate(waiting, 1):
+            begin = f"[{place}/{len(waiting)}] {study.name}"
+            if study.name not in names and (lacks := readiness.missing(study)):
                 print(f"{begin}: left out, {' and '.join(lacks)} missing here", file=sys.stderr)
                 continue
-            print(f"{begin} ({each.expected})", file=sys.stderr)
+            print(f"{begin} ({study.expected})", file=sys.stderr)
             try:
-                run.run(each, executor=executor, workers=workers)
+                run.run(study, executor=executor, workers=workers)
             except UsageError as error:  # a reader's own data may have too few classes for the batches of a paper
-                if each.name in (*names, *studies.STUDIES):
+                if study.name in (*names, *studies.STUDIES):
                     raise
                 print(f"{begin}: left out, {error}", file=sys.stderr)
 
 
 def _family(name: str, papers: Iterable[str]) -> list[Study]:
     """A study and the experiments of these papers around it."""
-    around = [each for each in experiments.of(name).values() if each.protocol.paper in papers]
+    around = [study for study in experiments.of(name).values() if study.protocol.paper in papers]
     return [studies.get(name), *around]

@@ -30,10 +30,10 @@ def regrets() -> dict[str, pd.DataFrame]:
     By heading: of all problems, and of those on which the Gaussian process was tried too. Rows are study and method,
     columns the number of evaluations and the sampler.
     """
-    found, problem = pd.read_csv(MEASUREMENTS / "hpo.csv"), ["study", "method"]
-    best = found.pivot(index=problem, columns="sampler", values=[f"best_{number}" for number in EVALUATIONS])
+    runs, problem = pd.read_csv(MEASUREMENTS / "hpo.csv"), ["study", "method"]
+    best = runs.pivot(index=problem, columns="sampler", values=[f"best_{number}" for number in EVALUATIONS])
     best = best.rename(columns={f"best_{number}": number for number in EVALUATIONS})
-    below = best.rsub(found.groupby(problem)["ceiling"].max(), axis=0)
+    below = best.rsub(runs.groupby(problem)["ceiling"].max(), axis=0)
     return {"all": below.drop(columns=GP, level="sampler").dropna(), "with the Gaussian process": below.dropna()}
 
 
@@ -42,8 +42,8 @@ def halving() -> pd.DataFrame:
 
     See `benchmarks.hpo.halved`.
     """
-    found = pd.read_csv(MEASUREMENTS / "halving.csv", dtype={"commit": str})
-    return found.assign(kept=(found["lost"] == 0).astype(float))
+    runs = pd.read_csv(MEASUREMENTS / "halving.csv", dtype={"commit": str})
+    return runs.assign(kept=(runs["lost"] == 0).astype(float))
 
 
 def means(below: pd.DataFrame) -> pd.DataFrame:
@@ -52,10 +52,10 @@ def means(below: pd.DataFrame) -> pd.DataFrame:
     return of_groups(long.groupby(["sampler", "evaluations"])["regret"])
 
 
-def regret_cells(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def regret_cells(by_heading: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """`regrets` as cells, in points of MAP@R: a row a sampler."""
     columns = {}
-    for heading, below in found.items():
+    for heading, below in by_heading.items():
         texts = means(below).apply(lambda row: labels.percent(row["mean"], row["ci95"]), axis=1).unstack()
         columns |= {(f"{heading} ({len(below)})", f"after {number}"): texts[number] for number in EVALUATIONS}
     cells = pd.DataFrame(columns).reindex(list(LOOKS)).fillna("–")
@@ -78,13 +78,17 @@ def regret_figure(below: pd.DataFrame) -> Figure:
     return figure
 
 
-def halving_cells(found: pd.DataFrame) -> pd.DataFrame:
+def halving_cells(runs: pd.DataFrame) -> pd.DataFrame:
     """`halving` as cells: a row a factor."""
-    columns = {"training saved, %": ("saved", 0), "MAP@R lost, points": ("lost", 3), "best trial kept, %": ("kept", 0)}
+    columns = {
+        "training saved, %": ("saved", ".0%"),
+        "MAP@R lost, points": ("lost", ".3%"),
+        "best trial kept, %": ("kept", ".0%"),
+    }
     cells = {}
-    for heading, (name, digits) in columns.items():
-        rows = of_groups(found.groupby("factor")[name]).itertuples()
-        cells[heading] = {f"best of {row.Index}": labels.percent(row.mean, row.ci95, digits) for row in rows}
+    for heading, (name, form) in columns.items():
+        rows = of_groups(runs.groupby("factor")[name]).itertuples()
+        cells[heading] = {f"best of {row.Index}": labels.number(row.mean, row.ci95, form=form) for row in rows}
     return pd.DataFrame(cells).rename_axis("Goes on")
 
 
@@ -98,13 +102,13 @@ def numbers() -> dict[str, float]:
     """
     ended, after = halving(), 100 * regrets()["all"][50]
     newer = after["tpe4"] - after["tpe5"]
-    told = {"newer": newer.mean(), "newer_ci95": half_width(newer)}
-    told["searches"] = len(ended) // ended["factor"].nunique()
+    named = {"newer": newer.mean(), "newer_ci95": half_width(newer)}
+    named["searches"] = len(ended) // ended["factor"].nunique()
     for key, below in zip(("all", GP), regrets().values(), strict=True):
-        told[f"{key}.problems"] = len(below)
+        named[f"{key}.problems"] = len(below)
         for number, name in below:
             one, behind = f"{key}.{name}.{number}", below[number]["random"] - below[number][name]
-            told |= {one: 100 * below[number][name].mean(), f"{one}.gain": 100 * behind.mean()}
-            told[f"{one}.gain_ci95"] = 100 * half_width(behind)
+            named |= {one: 100 * below[number][name].mean(), f"{one}.gain": 100 * behind.mean()}
+            named[f"{one}.gain_ci95"] = 100 * half_width(behind)
     by_factor = 100 * ended.groupby("factor")[["saved", "lost", "kept"]].mean()
-    return told | {f"{name}.{factor}": by_factor[name][factor] for factor in by_factor.index for name in by_factor}
+    return named | {f"{name}.{factor}": by_factor[name][factor] for factor in by_factor.index for name in by_factor}

@@ -41,7 +41,8 @@ def _as_wanted(name: str, value: object, default: object) -> object:
 
 def _assigned(cell: str) -> dict[str, object]:
     """What a cell of parameters sets: name -> value, None for what is no plain value."""
-    return {each.targets[0].id: _value(each.value) for each in ast.parse(cell).body if isinstance(each, ast.Assign)}
+    lines = ast.parse(cell).body
+    return {line.targets[0].id: _value(line.value) for line in lines if isinstance(line, ast.Assign)}
 
 
 def _value(node: ast.expr) -> object:

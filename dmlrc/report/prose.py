@@ -19,7 +19,7 @@ INSTEAD = "The text of this page is about the published studies; here are the sa
 
 def is_about(edition: Sequence[StudyRecords] | Sequence[str]) -> bool:
     """Whether the text is about these studies: the tables that the published book has."""
-    return tuple(each if isinstance(each, str) else each.name for each in edition) == editions.FIRST
+    return tuple(study if isinstance(study, str) else study.name for study in edition) == editions.FIRST
 
 
 def says(sentence: str, holds: bool) -> None:
@@ -38,7 +38,7 @@ def put(numbers: Mapping[str, float | str]) -> None:
 
 def of_each(edition: Sequence[StudyRecords], numbers: Callable[[StudyRecords], Mapping]) -> dict[str, float | str]:
     """The numbers of every study, under the name of its data set: "DATASET.name"."""
-    return {f"{each.meta['dataset']}.{name}": value for each in edition for name, value in numbers(each).items()}
+    return {f"{study.meta['dataset']}.{name}": value for study in edition for name, value in numbers(study).items()}
 
 
 def span(name: str, values: Iterable[float]) -> dict[str, float]:

@@ -56,7 +56,7 @@ _NONE = re.compile(r"(^(?:- )?|[.?] )?(?<![\w.,`(-])0 of (?:the )?(?=\d)", re.MU
 _NO_NUMBER_BEFORE = r"(?<![\w`\-.])"
 _ROOM = '<div class="dml-scroll" tabindex="0" role="region" aria-label="{}">{}</div>'
 """A table that scrolls where the page is narrower."""
-_TEX = {each: f"\\{each}" for each in "&%$#_{}"}
+_TEX = {letter: f"\\{letter}" for letter in "&%$#_{}"}
 
 
 @contextmanager
@@ -134,12 +134,12 @@ def rerun(chapter: str, studies: str, **parameters: str) -> None:
     _foot(chapter, html, "(existing records are kept)", runs, given, parameters.values())
 
 
-def remade(chapter: str, made: str, commands: str) -> None:
+def remade(chapter: str, what: str, commands: str) -> None:
     """As `rerun`, of a page whose numbers are of no study's records.
 
-    made: what they were made of and where, Markdown. commands: what makes them again, shell.
+    what: what they were made of and where, Markdown. commands: what makes them again, shell.
     """
-    _foot(chapter, _html(_printed(made)), "(this overwrites the measurements)", commands)
+    _foot(chapter, _html(_printed(what)), "(this overwrites the measurements)", commands)
 
 
 def _foot(
@@ -223,8 +223,8 @@ def figure(name: str, drawings: Figure | Sequence[Figure], caption: str, message
     """
     name = id_of(name)
     several = [drawings] if isinstance(drawings, Figure) else drawings
-    files = {f"{name}-{number}" if number > 1 else name: each for number, each in enumerate(several, 1)}
-    panels = "".join(svg.inline(_written(each, file)) for file, each in files.items())
+    files = {f"{name}-{number}" if number > 1 else name: drawing for number, drawing in enumerate(several, 1)}
+    panels = "".join(svg.inline(_written(drawing, file)) for file, drawing in files.items())
     html = _fenced(f'<div class="dml-panels" role="img" aria-label="{escape(_brief(_plain(message)))}">{panels}</div>')
     names = ["SVG"] if len(files) == 1 else [f"SVG {number}" for number in range(1, len(files) + 1)]
     links = "".join(f" {{download}}`{text} <exports/{file}.svg>`" for text, file in zip(names, files, strict=True))
@@ -233,11 +233,11 @@ def figure(name: str, drawings: Figure | Sequence[Figure], caption: str, message
 
 def _written(drawing: Figure, name: str) -> str:
     """The SVG of a figure, which is written among the downloads too; the figure is closed."""
-    for each in drawing.findobj(Text):
-        each.set_text(titles.in_label(each.get_text()))
+    for text in drawing.findobj(Text):
+        text.set_text(titles.in_label(text.get_text()))
     # the names of ticks are made anew when a figure is drawn, so these are replaced in the file
-    drawn = re.sub(r"(?<=>)[^<>]+(?=</text>)", lambda found: titles.in_label(found[0]), svg.drawn(drawing, name))
-    file = re.sub(r"(?<=>)[^<>]+(?=</(?:text|title)>)", lambda found: typeset(found[0]), drawn)
+    drawn = re.sub(r"(?<=>)[^<>]+(?=</text>)", lambda match: titles.in_label(match[0]), svg.drawn(drawing, name))
+    file = re.sub(r"(?<=>)[^<>]+(?=</(?:text|title)>)", lambda match: typeset(match[0]), drawn)
     plt.close(drawing)
     _export(f"{name}.svg", file)
     return file
@@ -319,8 +319,8 @@ def _fenced(html: str) -> str:
 
 def _printed(markdown: str) -> str:
     """Studies by their titles; a number and its % stay on one line; signs as `typeset` sets them."""
-    found = _NONE.sub(lambda zero: "none of " if zero[1] is None else f"{zero[1]}None of ", titles.in_prose(markdown))
-    return typeset(found.replace(" %", "\u00a0%"))
+    text = _NONE.sub(lambda zero: "none of " if zero[1] is None else f"{zero[1]}None of ", titles.in_prose(markdown))
+    return typeset(text.replace(" %", "\u00a0%"))
 
 
 def typeset(text: str) -> str:

@@ -9,7 +9,6 @@ from dmlrc import papers, records, studies
 from dmlrc.protocol import TrunkInput
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels, statistics, titles
-from dmlrc.report.results_table import number
 from dmlrc.report.statistics import Estimate
 from dmlrc.report.tables import ordered
 from dmlrc.studies import experiments, tuned
@@ -21,14 +20,14 @@ PEAK = {"one lower": "one_lower", "at the best": "at_best", "one higher": "one_h
 
 def grid_of(study: StudyRecords) -> StudyRecords | None:
     """The grid of rates on a study's data set and trunk, whole or in part; None where none was run."""
-    for each in studies.STUDIES.values():
-        whole = all(method.level is not None for method in each.methods)
-        grids = each.kind == "rates" and each.experiment == "rates" and whole
-        same = each.dataset == study.meta["dataset"] and all(
-            getattr(each.protocol, name) == study.meta["protocol"][name] for name in TrunkInput._fields
+    for other in studies.STUDIES.values():
+        whole = all(method.level is not None for method in other.methods)
+        grids = other.kind == "rates" and other.experiment == "rates" and whole
+        same = other.dataset == study.meta["dataset"] and all(
+            getattr(other.protocol, name) == study.meta["protocol"][name] for name in TrunkInput._fields
         )
-        if grids and same and each.protocol.paper == study.meta["protocol"]["paper"]:
-            return records.find(each.name)
+        if grids and same and other.protocol.paper == study.meta["protocol"]["paper"]:
+            return records.find(other.name)
     return None
 
 
@@ -39,7 +38,7 @@ def embedder_grid_of(study: StudyRecords) -> StudyRecords | None:
 
 def recorded(edition: Sequence[StudyRecords]) -> dict[str, StudyRecords]:
     """The grids of an edition's studies that are recorded with two rates and methods at least, by the study's title."""
-    grids = {titles.title(each.name): grid_of(each) for each in edition}
+    grids = {titles.title(study.name): grid_of(study) for study in edition}
     return {title: grid for title, grid in grids.items() if grid and min(best_trials(grid).shape) > 1}
 
 
@@ -85,7 +84,7 @@ def cells(grid: StudyRecords) -> tuple[pd.DataFrame, pd.DataFrame]:
     table = best[ordered(best.columns)].assign(mean=means(best))
     runs = grid.runs.groupby("level_number")
     cut_off = runs["stopped"].agg(lambda stopped: f"{100 * (stopped == 'limit').mean():.0f} %")
-    texts = table.map(number).assign(range=(best.max(axis=1) - best.min(axis=1)).map(number))
+    texts = table.map(labels.percent).assign(range=(best.max(axis=1) - best.min(axis=1)).map(labels.percent))
     texts = texts.assign(steps=runs["steps"].mean().map("{:,.0f}".format), **{"cut off": cut_off})
     marks = table.eq(table.max()).replace({True: "best", False: ""}).reindex(columns=texts.columns, fill_value="")
     names = texts.columns.map(labels.method_label)
@@ -102,9 +101,9 @@ def of_papers(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     rows = []
     for main in edition:
         for paper in papers.ALL:
-            if (found := experiments.load(main.name, paper.key)) is not None:
-                told = {"study": main.name, "paper": paper.key, "in_use": found.meta["protocol"]["lr"]}
-                rows.append(told | _peak(records.find(f"{main.name}/{paper.key}/rates")))
+            if (around := experiments.load(main.name, paper.key)) is not None:
+                row = {"study": main.name, "paper": paper.key, "in_use": around.meta["protocol"]["lr"]}
+                rows.append(row | _peak(records.find(f"{main.name}/{paper.key}/rates")))
     return pd.DataFrame(rows, columns=["study", "paper", "in_use", *_peak(None)])
 
 
@@ -139,27 +138,27 @@ def of_embedders() -> pd.DataFrame:
         for rate, mean in means(both).items():
             scores = both.loc[rate]
             changed, pairs = statistics.turned(both.loc[of_trunk], scores)
-            told = {"study": name, "of_trunk": of_trunk, "rate": rate, "mean": mean, "range": np.ptp(scores)}
-            rows.append(told | {"turned": changed, "pairs": pairs})
+            row = {"study": name, "of_trunk": of_trunk, "rate": rate, "mean": mean, "range": np.ptp(scores)}
+            rows.append(row | {"turned": changed, "pairs": pairs})
     return pd.DataFrame(rows, columns=["study", "of_trunk", "rate", "mean", "range", "turned", "pairs"])
 
 
-def of_embedders_cells(told: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+def of_embedders_cells(rates: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """`of_embedders` as cells and marks: MAP@R in percent; in bold the best rate of each study."""
-    shared, best = told["rate"] == told["of_trunk"], told.groupby("study")["mean"].transform("max")
-    turned = (told["turned"].astype(str) + " of " + told["pairs"].astype(str)).mask(shared, "–")
+    shared, best = rates["rate"] == rates["of_trunk"], rates.groupby("study")["mean"].transform("max")
+    turned = (rates["turned"].astype(str) + " of " + rates["pairs"].astype(str)).mask(shared, "–")
     shown = {
-        "rate of the embedder": told["rate"].map(labels.rate),
-        "mean": told["mean"].map(number),
-        "range": told["range"].map(number),
+        "rate of the embedder": rates["rate"].map(labels.rate),
+        "mean": rates["mean"].map(labels.percent),
+        "range": rates["range"].map(labels.percent),
         "pairs that change places": turned,
     }
     keys = [
-        told["study"].map(titles.title).rename("Study"),
-        told["of_trunk"].map(labels.rate).rename("rate of the trunk"),
+        rates["study"].map(titles.title).rename("Study"),
+        rates["of_trunk"].map(labels.rate).rename("rate of the trunk"),
     ]
     cells = pd.DataFrame(shown).set_index(keys)
-    return cells, _bold(cells, "mean", told["mean"] == best)
+    return cells, _bold(cells, "mean", rates["mean"] == best)
 
 
 def _bold(cells: pd.DataFrame, column: str, which: pd.Series) -> pd.DataFrame:
@@ -178,34 +177,34 @@ def _peak(grid: StudyRecords | None) -> dict[str, float]:
     best = best_trials(grid) if grid else pd.DataFrame()
     rate, scores = best_rate(best), means(best)
     lower, higher = scores[scores.index < rate].iloc[-1:], scores[scores.index > rate].iloc[:1]
-    found = {"best": rate, "at_best": scores.get(rate, float("nan"))}
-    return found | {"one_lower": lower.sum(min_count=1), "one_higher": higher.sum(min_count=1)}
+    peak = {"best": rate, "at_best": scores.get(rate, float("nan"))}
+    return peak | {"one_lower": lower.sum(min_count=1), "one_higher": higher.sum(min_count=1)}
 
 
-def peak_cells(told: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+def peak_cells(peaks: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """`of_papers` or `of_depths` as cells and marks: MAP@R in percent; bold: the rate is the best of its grid."""
-    names = told["study"].map(titles.title)
+    names = peaks["study"].map(titles.title)
     keys = {"Study": names}
-    if "paper" in told:
-        keys = {"Data set": names, "Experiments of": told["paper"].map(labels.paper)}
+    if "paper" in peaks:
+        keys = {"Data set": names, "Experiments of": peaks["paper"].map(labels.paper)}
     shown = {
-        "rate in use": told["in_use"].map(labels.rate),
-        "best of the grid": told["best"].map(lambda rate: "no grid" if np.isnan(rate) else labels.rate(rate)),
-        **{head: told[column].map(number).replace("", "–") for head, column in PEAK.items()},
+        "rate in use": peaks["in_use"].map(labels.rate),
+        "best of the grid": peaks["best"].map(lambda rate: "no grid" if np.isnan(rate) else labels.rate(rate)),
+        **{head: peaks[column].map(labels.percent).replace("", "–") for head, column in PEAK.items()},
     }
     cells = pd.DataFrame(keys | shown).set_index(list(keys))
-    return cells, _bold(cells, "rate in use", told["in_use"] == told["best"])
+    return cells, _bold(cells, "rate in use", peaks["in_use"] == peaks["best"])
 
 
-def inside(told: pd.DataFrame) -> pd.Series:
-    """Whether each rate in use is the best of its grid, with worse ones on both sides. told: `of_papers`."""
-    return told["in_use"].eq(told["best"]) & told[["one_lower", "one_higher"]].notna().all(axis=1)
+def inside(peaks: pd.DataFrame) -> pd.Series:
+    """Whether each rate in use is the best of its grid, with worse ones on both sides. peaks: `of_papers`."""
+    return peaks["in_use"].eq(peaks["best"]) & peaks[["one_lower", "one_higher"]].notna().all(axis=1)
 
 
 def settings_from(grid: StudyRecords) -> tuple[str, float]:
     """The study whose searches found the settings with which a grid compares methods, and the rate it had."""
     settings = tuned.of(grid.meta["dataset"])
-    name = next(name for name, found in tuned.SEARCHED_ON.items() if found is settings)
+    name = next(name for name, searched in tuned.SEARCHED_ON.items() if searched is settings)
     return name, studies.get(name).protocol.lr
 
 
@@ -216,7 +215,7 @@ def turned_at(best: pd.DataFrame, rate: float, luck: float) -> tuple[int, int, E
     all rates, so only the seed turns pairs by luck.
     """
     there, here = best.loc[[best_rate(best), rate]].dropna(axis=1).to_numpy()
-    lucky = statistics.turned_by_luck(there, *(luck * each.mean() for each in (there, here)))
+    lucky = statistics.turned_by_luck(there, *(luck * scores.mean() for scores in (there, here)))
     return *statistics.turned(here, there), lucky
 
 

@@ -37,9 +37,9 @@ def text() -> str:
         parts = name.split("/")
         by_folder.setdefault("/".join(parts[: 2 if parts[0] == "first-runs" else 1]), []).append(name)
     sections = [HEAD]
-    for folder, found in by_folder.items():
+    for folder, names_there in by_folder.items():
         lines = ["| study | what it is | begun | commit | command |", "|---|---|---|---|---|"]
-        sections.append("\n".join([f"## {folder}\n", *lines, *map(_line, found), ""]))
+        sections.append("\n".join([f"## {folder}\n", *lines, *map(_line, names_there), ""]))
     return "\n".join([*sections, "## measured\n", *_measured(), ""])
 
 
@@ -64,7 +64,7 @@ def _what(name: str, meta: Mapping[str, Any]) -> str:
 
 def _measured() -> Iterable[str]:
     for path in sorted(paths.measured().glob("*")):
-        what = next(said for begin, said in MEASURED.items() if path.name.startswith(begin))
+        what = next(words for begin, words in MEASURED.items() if path.name.startswith(begin))
         yield f"- [{path.name}](measured/{path.name}): {what}"
 
 

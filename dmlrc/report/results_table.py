@@ -3,8 +3,6 @@
 A page makes a tidy frame, a row a number; `results_table` makes of it what is printed, for HTML, LaTeX and CSV alike.
 """
 
-from math import isnan, nan
-
 import pandas as pd
 
 from dmlrc.report import labels
@@ -12,6 +10,7 @@ from dmlrc.report import labels
 BEST, TIE = "best", "tie"
 """Marks: the highest mean of its column, printed bold; one that ties with it, italic."""
 ABSENT = "–"
+number = labels.percent
 
 
 def results_table(scores: pd.DataFrame, digits: int = 2) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -23,9 +22,9 @@ def results_table(scores: pd.DataFrame, digits: int = 2) -> tuple[pd.DataFrame, 
         A row a number. Columns: row and column (its place; a tuple is a heading of two lines; both in the order in
         which they first appear, or of their categories) and mean (a fraction, NaN for none). May have: half (of its
         95 % interval, or its deviation; else it is ci95), or low and high (the ends of that interval), form (of
-        `number`; NaN: a share in percent), note (what else stands behind it), rank_low and rank_high (the ranks that it
-        may have, behind it in brackets), among_best (whether it ties with the best of its column; NaN where it does not
-        compete), block (rows of a column that compete among themselves), mark (in place of what follows from
+        `labels.number`; NaN: a share in percent), note (what else stands behind it), rank_low and rank_high (the ranks
+        that it may have, behind it in brackets), among_best (whether it ties with the best of its column; NaN where it
+        does not compete), block (rows of a column that compete among themselves), mark (in place of what follows from
         among_best), untrained (what a lower mean has a sign for), cut_off (the share of its runs that ended at the
         limit of epochs), text (what stands there in place of a number, where it has none).
     digits
@@ -50,30 +49,13 @@ def results_table(scores: pd.DataFrame, digits: int = 2) -> tuple[pd.DataFrame, 
     return tuple(tables)
 
 
-def number(
-    mean: float, half: float = nan, form: str = ".2%", low: float = nan, high: float = nan, unit: str = ""
-) -> str:
-    """A number and its interval as printed; "" for NaN.
-
-    form: as Python has it; ".1%" is a share in percent, "+.1%" a difference in points, ".3f" the number itself.
-
-    >>> number(0.6721, 0.0049), number(-0.0123, 0.004, "+.1%"), number(0.5, form=".3f")
-    ('67.21 ± 0.49', '-1.2 ± 0.4', '0.500')
-    >>> number(0.016, form="+.1%", low=0.01, high=0.02, unit=" points")
-    '+1.6 points [+1.0, +2.0]'
-    """
-    interval = "" if isnan(half) else f" ± {half:{form.removeprefix('+')}}"
-    interval = interval if isnan(low) else f" [{low:{form}}, {high:{form}}]"
-    return "" if isnan(mean) else f"{mean:{form}}".replace("%", "") + unit + interval.replace("%", "")
-
-
 def _cells(scores: pd.DataFrame, digits: int) -> pd.Series:
     """What is printed of each number; its text where there is none."""
     forms = (scores["form"] if "form" in scores else pd.Series(dtype=object)).reindex(scores.index)
     half = "half" if "half" in scores else "ci95"
     halves, low, high = (_optional(scores, name) for name in (half, "low", "high"))
-    numbers = zip(scores["mean"], halves, forms.fillna(f".{digits}%"), low, high, strict=True)
-    texts = pd.Series([number(*each) for each in numbers], scores.index, dtype=object)
+    numbers = zip(scores["mean"], halves, low, high, forms.fillna(f".{digits}%"), strict=True)
+    texts = pd.Series([labels.number(*cell) for cell in numbers], scores.index, dtype=object)
     if "note" in scores:
         texts += scores["note"].fillna("")
     ranks = zip(_optional(scores, "rank_low"), _optional(scores, "rank_high"), strict=True)

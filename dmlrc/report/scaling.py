@@ -9,7 +9,6 @@ from dmlrc import papers, paths
 from dmlrc.protocol import Study
 from dmlrc.records import StudyRecords
 from dmlrc.report import labels
-from dmlrc.report.results_table import number
 from dmlrc.report.statistics import half_width
 
 WORKERS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -65,8 +64,8 @@ def speed_ups(records: StudyRecords) -> pd.DataFrame:
     NaN where nothing is recorded.
     """
     alone = makespan(chains(records), 1) or float("nan")
-    made = {count: chains(records, count) for count in PROPOSALS}
-    gains = {count: [alone / (makespan(each, workers) or 1) for workers in WORKERS] for count, each in made.items()}
+    by_count = {count: chains(records, count) for count in PROPOSALS}
+    gains = {count: [alone / (makespan(row, workers) or 1) for workers in WORKERS] for count, row in by_count.items()}
     return pd.DataFrame(gains, pd.Index(WORKERS, name="workers")).rename_axis(columns="proposals at a time")
 
 
@@ -104,9 +103,9 @@ def lost(played: pd.DataFrame) -> pd.DataFrame:
 def lost_cells(table: pd.DataFrame) -> pd.DataFrame:
     """`lost` as cells, in points of MAP@R."""
     several = table.index.get_level_values("at a time") > 1
-    lost = pd.Series([number(row.lost, row.ci95, "+.2%") for row in table.itertuples()], table.index)
+    lost = pd.Series([labels.number(row.lost, row.ci95, form="+.2%") for row in table.itertuples()], table.index)
     cells = {
-        "below the best there is": table["short"].map(number),
+        "below the best there is": table["short"].map(labels.percent),
         "lost against one at a time": lost.where(several, "–"),
     }
     shares = table["lost_share"].map("{:+.2f}".format).where(several, "–")

@@ -23,33 +23,33 @@ def by_dimension(main: str) -> pd.Series:
 
     Empty where experiment "projections" was not run around it.
     """
-    found = experiments.load(main, "projections")
-    if found is None:
+    projections = experiments.load(main, "projections")
+    if projections is None:
         return pd.Series(dtype=float)
-    scores = found.scores[(found.scores["metric"] == METRIC) & found.scores["level_number"].notna()]
+    scores = projections.scores[(projections.scores["metric"] == METRIC) & projections.scores["level_number"].notna()]
     return scores.groupby("level_number")["value"].mean()
 
 
 def around(sweeps: Mapping[str, StudyRecords | None]) -> dict[str, pd.Series]:
     """`by_dimension` within each sweep of sizes, by its study; without the studies for which nothing is left."""
-    found = {}
+    curves = {}
     for name, sweep in sweeps.items():
         if sweep:
             sizes, curve = sweep.level_numbers.values(), by_dimension(name)
-            found[name] = curve[(curve.index >= min(sizes)) & (curve.index <= max(sizes))]
-    return {name: curve for name, curve in found.items() if len(curve)}
+            curves[name] = curve[(curve.index >= min(sizes)) & (curve.index <= max(sizes))]
+    return {name: curve for name, curve in curves.items() if len(curve)}
 
 
 def scores(records: StudyRecords) -> pd.DataFrame:
     """P@1 of every run on the test half, alone and, where there are folds, joined: the rows of its scores."""
-    found = records.scores[records.scores["metric"] == METRIC]
-    return found[found["setting"].isin(["separated", "concatenated"]) & found["value"].notna()]
+    rows = records.scores[records.scores["metric"] == METRIC]
+    return rows[rows["setting"].isin(["separated", "concatenated"]) & rows["value"].notna()]
 
 
 def of_trunk(records: StudyRecords) -> float:
     """P@1 of the untrained trunk, at the most dimensions that the records have of it; NaN where they have none."""
-    found = scores(records)
-    return float(found[found["method"] == PRETRAINED]["value"].max())
+    rows = scores(records)
+    return float(rows[rows["method"] == PRETRAINED]["value"].max())
 
 
 def of_rows(records: StudyRecords) -> pd.Series:
@@ -60,15 +60,15 @@ def of_rows(records: StudyRecords) -> pd.Series:
     has another one. Where that is not recorded, and for embeddings that are the trunk's features, the trunk itself; NaN
     where it is not there either, and where another order of the classes makes other test classes.
     """
-    found, curve = scores(records), by_dimension(records.meta["parent"] or records.name)
+    rows, curve = scores(records), by_dimension(records.meta["parent"] or records.name)
     trunk = of_trunk(records)
-    keys = found[found["method"] != PRETRAINED][["method", "setting"]].drop_duplicates()
+    keys = rows[rows["method"] != PRETRAINED][["method", "setting"]].drop_duplicates()
     if _has_other_test_classes(records):
         return pd.Series(np.nan, pd.MultiIndex.from_frame(keys))
     if curve.empty:
         return pd.Series(trunk, pd.MultiIndex.from_frame(keys))
     study = studies.known().get(records.name)
-    changes = {each.name: each.changes for each in study.methods} if study else {}
+    changes = {other.name: other.changes for other in study.methods} if study else {}
     protocols = [records.meta["protocol"] | dict(changes.get(method, {})) for method in keys["method"]]
     widths = pd.Series(map(_width, protocols, keys["setting"]), pd.MultiIndex.from_frame(keys), dtype=float)
     return pd.Series(np.interp(np.log2(widths), np.log2(curve.index), curve), widths.index).fillna(trunk)

@@ -87,10 +87,10 @@ def family_legend(figure: Figure, names: Sequence[str], handles: Sequence[Line2D
     """Below the figure, what the colours and marks of these methods mean, and these handles behind them."""
     styles = {method_style(name) for name in names if name != PRETRAINED}
     colours = {look.colour for look in styles}
-    found = [_handle(look, text) for text, look in FAMILIES.items() if look.colour in colours]
+    families = [_handle(look, text) for text, look in FAMILIES.items() if look.colour in colours]
     if any(look.marker == "D" for look in styles):
-        found.append(_handle(Style(GREY, "D"), f"after {LAST_YEAR}"))
-    figure.legend(handles=[*found, *handles], loc="outside lower center", ncols=3, fontsize=8, columnspacing=1.2)
+        families.append(_handle(Style(GREY, "D"), f"after {LAST_YEAR}"))
+    figure.legend(handles=[*families, *handles], loc="outside lower center", ncols=3, fontsize=8, columnspacing=1.2)
 
 
 def _handle(look: Style, text: str) -> Line2D:

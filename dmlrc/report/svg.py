@@ -32,7 +32,7 @@ def tips(marks: Artist, texts: str | Sequence[str]) -> None:
 def drawn(figure: Figure, salt: str) -> str:
     """A figure as an SVG file, dark on white; a tip is the `<title>` of its mark. salt: makes its ids its own."""
     for axis in figure.axes:
-        if any(isinstance(each, QuadMesh) for each in axis.collections):
+        if any(isinstance(marks, QuadMesh) for marks in axis.collections):
             for text in axis.texts:  # what stands on coloured cells keeps its colour on a dark page
                 text.set_color("#fefefe" if sum(to_rgb(text.get_color())) > 1.5 else "#252525")
     buffer = io.StringIO()
@@ -53,7 +53,7 @@ def inline(svg: str) -> str:
     """
     svg = svg[svg.index("<svg") :]
     used = set(re.findall(r'(?:url\(#|href="#)([^")]+)', svg))
-    svg = re.sub(r' id="([^"]+)"', lambda found: found[0] if found[1] in used else "", svg)
+    svg = re.sub(r' id="([^"]+)"', lambda match: match[0] if match[1] in used else "", svg)
     svg = re.sub(r"\s*<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     # the ground that savefig paints first; axes have none of their own
     svg = svg.replace("fill: #ffffff", "fill: none", 1)
@@ -72,8 +72,8 @@ def inline(svg: str) -> str:
 
 def _lighter(svg: str) -> str:
     """The same picture in half the bytes: dots share what they look like, and a hundredth of a point is the finest."""
-    svg = re.sub(f"(?:{_DOT.pattern})+", lambda found: _sharing(found[0]), svg)
-    svg = re.sub(r' (?:d|x|y)="[^"]*"', lambda found: re.sub(r"(\.\d\d)\d+", r"\1", found[0]), svg)
+    svg = re.sub(f"(?:{_DOT.pattern})+", lambda match: _sharing(match[0]), svg)
+    svg = re.sub(r' (?:d|x|y)="[^"]*"', lambda match: re.sub(r"(\.\d\d)\d+", r"\1", match[0]), svg)
     return re.sub(r"\n\s+", "\n", svg)
 
 

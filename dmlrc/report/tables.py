@@ -5,7 +5,7 @@ shows.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
 
@@ -71,9 +71,9 @@ def _with_search(frame: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
     """The frame of `accuracy` with intervals, ranks and the best that count search and seed."""
     parts = []
     for (setting, metric), runs in scores.groupby(["setting", "metric"], sort=False):
-        told = summary(runs[["method", "repetition", "rerun", "value"]])
-        halves = {"ci95": (told["high"] - told["low"]) / 2, "seed_ci95": (told["seed_high"] - told["seed_low"]) / 2}
-        part = pd.DataFrame({**halves, **told[["mean", "rank_low", "rank_high", "among_best"]]})
+        means = summary(runs[["method", "repetition", "rerun", "value"]])
+        halves = {"ci95": (means["high"] - means["low"]) / 2, "seed_ci95": (means["seed_high"] - means["seed_low"]) / 2}
+        part = pd.DataFrame({**halves, **means[["mean", "rank_low", "rank_high", "among_best"]]})
         parts.append(part.assign(setting=setting, metric=metric).reset_index())
     keys = ["method", "setting", "metric"]
     merged = frame.drop(columns=["mean", "ci95"]).merge(pd.concat(parts), on=keys, how="left")
@@ -99,8 +99,8 @@ def marks(frame: pd.DataFrame) -> pd.Series:
     competing = frame[(frame["method"] != PRETRAINED) & frame["mean"].notna()]
     result = pd.Series("", index=frame.index)
     for _, group in competing.groupby(["setting", "metric"]):
-        told = group if "among_best" in group else by_luck_of_seeds(group)
-        result[group.index[told["among_best"].astype(bool)]] = "tie"
+        placed = group if "among_best" in group else by_luck_of_seeds(group)
+        result[group.index[placed["among_best"].astype(bool)]] = "tie"
         result[group["mean"].idxmax()] = "best"
     return result
 
@@ -116,7 +116,7 @@ def status(records: StudyRecords, methods: Methods = METHODS) -> pd.DataFrame:
     budget = {name: searches * records.meta["budget"][name] for name in ("trials", "reruns")}
     rows = {}
     for method in ordered([*methods, *records.runs["method"]], methods):
-        trials, again = (each["state"][each["method"] == method] for each in (records.trials, records.reruns))
+        trials, again = (frame["state"][frame["method"] == method] for frame in (records.trials, records.reruns))
         row = {"trials": len(trials), "reruns": int((again == "complete").sum())}
         for state in NO_RESULT:
             row |= {state: int((trials == state).sum()), f"{state}_reruns": int((again == state).sum())}
@@ -167,8 +167,8 @@ def cost(records: StudyRecords) -> pd.DataFrame:
     Seconds and steps are summed over the folds; of folds that train side by side each has its share of the seconds.
     """
     reruns = records.runs[records.runs["kind"] == "rerun"]
-    each = reruns.groupby(RUN[:3]).agg(seconds=("seconds", "sum"), steps=("steps", "sum"))
-    table = each.groupby("method").mean()
+    runs = reruns.groupby(RUN[:3]).agg(seconds=("seconds", "sum"), steps=("steps", "sum"))
+    table = runs.groupby("method").mean()
     searches = records.trials.groupby(["method", "repetition"])["seconds"].sum()
     table.insert(0, "search_seconds", searches.groupby("method").mean())
     return table.loc[[name for name in ordered(table.index) if name in table.index]]
@@ -182,8 +182,8 @@ def spread(frame: pd.DataFrame, setting: str = "concatenated", metric: str = "ma
     rows = by_method(frame, metric, setting).drop(index=PRETRAINED, errors="ignore")
     means, half = rows["mean"], float(rows["ci95"].mean())
     best, worst = float(means.max()), float(means.min())
-    found = {"best": best, "worst": worst, "range": best - worst, "mean_ci95": half}
-    return found | ({} if means.empty else {"best_method": means.idxmax(), "worst_method": means.idxmin()})
+    ends = {"best": best, "worst": worst, "range": best - worst, "mean_ci95": half}
+    return ends | ({} if means.empty else {"best_method": means.idxmax(), "worst_method": means.idxmin()})
 
 
 def improvement(frame: pd.DataFrame, baseline: str) -> pd.Series:
@@ -250,7 +250,7 @@ def pooled_order(values: Iterable[pd.Series]) -> list[str]:
     >>> pooled_order([pd.Series({"a": 3, "b": 1, "c": 2}), pd.Series({"c": 9, "b": 5})])
     ['a', 'c', 'b']
     """
-    places = [(each.rank(ascending=False) - 0.5) / each.count() for each in values]
+    places = [(scores.rank(ascending=False) - 0.5) / scores.count() for scores in values]
     means = pd.concat(places, axis=1).mean(axis=1)
     return list(means.sort_values(kind="stable").index)
 
@@ -314,18 +314,16 @@ def importance(records: StudyRecords, min_trials: int = 20, seed: int = 0) -> pd
     together), error (its standard error over the searches, NaN for one). Only searches with at least min_trials
     complete trials, and methods with several hyperparameters, so that there is something to tell apart, but no choice.
     """
-    from dmlrc import studies
+    from dmlrc import bench, studies
 
     known = studies.known().get(records.name)  # it may search other ranges than the paper's main table
     spaces = {method.name: method.space for method in (*METHODS.values(), *(known.methods if known else ()))}
     rows = []
     for (name, _), trials in records.trials.groupby(["method", "repetition"], sort=False):
         complete, space = trials[trials["state"] == "complete"], spaces.get(name, {})
-        if len(space) < 2 or len(complete) < min_trials or any(isinstance(each, Choice) for each in space.values()):
+        if len(space) < 2 or len(complete) < min_trials or any(isinstance(limits, Choice) for limits in space.values()):
             continue
-        scales = {key: _scale(limits) for key, limits in space.items()}
-        points = np.array([[scales[key](params[key]) for key in space] for params in complete["params"]])
-        box = np.array([[scales[key](end) for end in (limits.low, limits.high)] for key, limits in space.items()])
+        points, box = bench.unit_cube(space, complete["params"]), np.tile([0.0, 1.0], (len(space), 1))
         shares = fanova.main_effects(points, complete["value"].to_numpy(float), box, seed)
         rows += [(name, key, share) for key, share in zip(space, shares, strict=True)]
     of_searches = pd.DataFrame(rows, columns=["method", "parameter", "importance"])
@@ -354,19 +352,14 @@ def best_hyperparameters(records: StudyRecords) -> pd.DataFrame:
 
 def at_edge(value: float, limits: Float | Int) -> bool:
     """Whether a value lies within 2 % of the width of its range of an end, in logarithms where it is searched so."""
-    scale = _scale(limits)
-    low, high = scale(limits.low), scale(limits.high)
-    return not 0.02 < (scale(value) - low) / (high - low) < 0.98
+    from dmlrc import bench
 
-
-def _scale(limits: Float | Int) -> Callable[[float], float]:
-    """In what a hyperparameter is searched uniformly: its logarithm, or itself."""
-    return np.log if limits.log else float
+    return not 0.02 < bench.unit_cube({"": limits}, [{"": value}]).item() < 0.98
 
 
 def methods() -> pd.DataFrame:
     """Table 6 of the Reality Check, with what our search varies: indexed by method, the registry's own facts."""
-    rows = {each.name: (each.year, each.kind, batch(each, ""), ", ".join(each.space)) for each in METHODS.values()}
+    rows = {row.name: (row.year, row.kind, batch(row, ""), ", ".join(row.space)) for row in METHODS.values()}
     return pd.DataFrame.from_dict(rows, orient="index", columns=["year", "kind", "batch", "searched"])
 
 
@@ -462,10 +455,10 @@ def systems() -> pd.DataFrame:
     """Every method of the papers after the Reality Check, on CUB200: paper, method, loss, batch, year and settings."""
     rows = []
     for paper in papers.ALL[1:]:
-        for each in paper.methods:
-            how = batch(each, paper.protocol.sampler), each.sampler or paper.protocol.sampler, each.year
-            settings = ", ".join(f"{name} {value:.4g}" for name, value in each.settings.items())
-            rows.append((paper.key, each.label, each.loss, *how, settings))
+        for method in paper.methods:
+            how = batch(method, paper.protocol.sampler), method.sampler or paper.protocol.sampler, method.year
+            settings = ", ".join(f"{name} {value:.4g}" for name, value in method.settings.items())
+            rows.append((paper.key, method.label, method.loss, *how, settings))
     return pd.DataFrame(rows, columns=["paper", "method", "loss", "batch", "sampler", "year", "settings"])
 
 

@@ -91,8 +91,8 @@ def title(study: str) -> str:
 
 def _qualifiers(study: Study) -> list[str]:
     """What tells a study from the usual one on its data: full budget, frozen trunk or characters from scratch."""
-    found = [] if study.budget.name == "full" else [study.budget.name]
-    return found + ["first run"] * (study.name in FIRST_RUNS) + _depth(study)
+    words = [] if study.budget.name == "full" else [study.budget.name]
+    return words + ["first run"] * (study.name in FIRST_RUNS) + _depth(study)
 
 
 def _depth(study: Study) -> list[str]:
@@ -110,7 +110,7 @@ def paper(key: str) -> str:
     >>> paper("roth2020")
     'Roth et al. 2020'
     """
-    return next((each.label for each in papers.ALL if each.key == key), key)
+    return next((other.label for other in papers.ALL if other.key == key), key)
 
 
 def trunk_level(level: str) -> tuple[str, str]:
@@ -155,8 +155,8 @@ def experiment(name: str, of: str) -> str:
     return f"{paper(of)}: {SWEEPS.get(sweep, sweep)}" if sweep else paper(of)
 
 
-def _entitled(found: re.Match) -> str:
-    return title(found[1]) if found[1] in STUDIES else found[0]
+def _entitled(match: re.Match) -> str:
+    return title(match[1]) if match[1] in STUDIES else match[0]
 
 
 def in_sentence(markdown: str) -> str:

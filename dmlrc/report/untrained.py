@@ -116,8 +116,8 @@ def random_trunks(
 def recorded_scores(points: int, classes: Sequence[int], dim: int = 64, seed: int = 0) -> pd.DataFrame:
     """`random_scores` of all `SHOWN` metrics, from the records where these hold it."""
     settings = {"points": points, "dim": dim, "seed": seed}
-    found = _recorded("random-embeddings", settings, {"classes": classes})
-    return random_scores(points, classes, dim, seed) if found is None else found.set_index("classes")
+    scores = _recorded("random-embeddings", settings, {"classes": classes})
+    return random_scores(points, classes, dim, seed) if scores is None else scores.set_index("classes")
 
 
 def recorded_trunks(
@@ -125,8 +125,8 @@ def recorded_trunks(
 ) -> pd.DataFrame:
     """`random_trunks` of a data set with a name, from the records where these hold it."""
     settings = {"dataset": dataset, "images_per_class": images_per_class, "seed": seed}
-    found = _recorded("random-trunks", settings, {"trunk": trunks, "classes": classes})
-    return random_trunks(data.load(dataset), trunks, classes, images_per_class, seed) if found is None else found
+    scores = _recorded("random-trunks", settings, {"trunk": trunks, "classes": classes})
+    return random_trunks(data.load(dataset), trunks, classes, images_per_class, seed) if scores is None else scores
 
 
 def trunks_of(study: StudyRecords, trunks: Sequence[str]) -> pd.DataFrame | None:
@@ -135,8 +135,8 @@ def trunks_of(study: StudyRecords, trunks: Sequence[str]) -> pd.DataFrame | None
     The records come first, so that a page does not depend on whose machine has the images. None where neither is here.
     """
     recorded = experiments.load(study.name, "trunks")
-    if recorded and len(found := tables.random_trunks(recorded)):
-        return found
+    if recorded and len(scores := tables.random_trunks(recorded)):
+        return scores
     try:
         return random_trunks(data.load(study.meta["dataset"]), trunks)
     except MissingDataError:
@@ -147,11 +147,11 @@ def record(
     points: int, class_counts: Sequence[int], trunks: Sequence[str], trunk_classes: Sequence[int], dim: int = 64
 ) -> None:
     """Compute both tables at the settings of the chapter, and write the records that pages read."""
-    made = {"seed": 0, "commit": provenance.commit()}
-    scores = random_scores(points, class_counts, dim).reset_index().assign(points=points, dim=dim, **made)
+    common = {"seed": 0, "commit": provenance.commit()}
+    scores = random_scores(points, class_counts, dim).reset_index().assign(points=points, dim=dim, **common)
     scores.to_csv(_file("random-embeddings"), index=False)
-    found = random_trunks(data.load("glyphs"), trunks, trunk_classes)
-    found.assign(dataset="glyphs", images_per_class=20, **made).to_csv(_file("random-trunks"), index=False)
+    of_trunks = random_trunks(data.load("glyphs"), trunks, trunk_classes)
+    of_trunks.assign(dataset="glyphs", images_per_class=20, **common).to_csv(_file("random-trunks"), index=False)
 
 
 def numbers() -> dict[str, float]:
@@ -167,7 +167,7 @@ def numbers() -> dict[str, float]:
     glyphs = recorded_trunks("glyphs", trunks, (12, 100, 400)).pivot(index="classes", columns="trunk", values="nmi")
     paper = published.trunks().query("source_table == 'Table 2'").groupby("dataset")["value"]
     others = random.drop(columns=["nmi", "nmi_expected"])
-    told = {
+    named = {
         "toy.precision_at_1": toy.loc["precision_at_1"].min(),
         "toy.low": toy.loc["map_at_r"].min(),
         "toy.high": toy.loc["map_at_r"].max(),
@@ -182,7 +182,7 @@ def numbers() -> dict[str, float]:
         "sop.low": paper.min()["SOP"],
         "few.high": paper.max().drop("SOP").max(),
     }
-    return {name: float(100 * value) for name, value in told.items()}
+    return {name: float(100 * value) for name, value in named.items()}
 
 
 def _recorded(name: str, settings: Mapping[str, object], wanted: Mapping[str, Sequence]) -> pd.DataFrame | None:
@@ -193,8 +193,8 @@ def _recorded(name: str, settings: Mapping[str, object], wanted: Mapping[str, Se
     for column, value in settings.items():
         rows = rows[rows[column] == value]
     asked = pd.DataFrame(itertools.product(*wanted.values()), columns=list(wanted))
-    found = asked.merge(rows.drop(columns=[*settings, "commit"]), how="left", indicator=True)
-    return found.drop(columns="_merge") if (found["_merge"] == "both").all() else None
+    known = asked.merge(rows.drop(columns=[*settings, "commit"]), how="left", indicator=True)
+    return known.drop(columns="_merge") if (known["_merge"] == "both").all() else None
 
 
 def _file(name: str) -> Path:

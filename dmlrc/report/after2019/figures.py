@@ -75,13 +75,13 @@ def _draw_claims(axis: Axes, table: pd.DataFrame) -> None:
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def leads(found: Mapping[str, pd.DataFrame]) -> Figure:
+def leads(scores: Mapping[str, pd.DataFrame]) -> Figure:
     """after2019-leads: each loss after 2019 less the best of the fourteen, a panel a study, points of MAP@R.
 
-    found: study -> `page.leads`. The last row has the fourteen.
+    scores: study -> `page.leads`. The last row has the fourteen.
     """
-    figure, axes = style.canvas(2.6, 1, len(found), sharey=True)
-    for axis, (study, frame) in zip(axes[0], found.items(), strict=True):
+    figure, axes = style.canvas(2.6, 1, len(scores), sharey=True)
+    for axis, (study, frame) in zip(axes[0], scores.items(), strict=True):
         _draw_leads(axis, 100 * frame)
         axis.set_title(style.narrow(study), fontsize=9)
     names = [method.label for method in METHODS.values()]

@@ -63,8 +63,8 @@ def beside(edition: Sequence[StudyRecords]) -> dict[str, StudyRecords]:
 def methods() -> pd.DataFrame:
     """The losses, indexed by method: year, kind, batch, what they are, what our search varies."""
     rows = {
-        name: (each.year, each.kind, tables.batch(each, ""), WHAT[name], ", ".join(map(labels.parameter, each.space)))
-        for name, each in METHODS.items()
+        name: (loss.year, loss.kind, tables.batch(loss, ""), WHAT[name], ", ".join(map(labels.parameter, loss.space)))
+        for name, loss in METHODS.items()
     }
     return pd.DataFrame.from_dict(rows, orient="index", columns=["year", "kind", "batch", "what it is", "searched"])
 
@@ -76,7 +76,7 @@ def identities(seed: int = 0) -> pd.DataFrame:
     """
     rows = []
     for (first, *ours), (second, *theirs), images in IDENTITIES:
-        (value, gradient), (other, other_gradient) = (_scored(*each, images, seed) for each in (ours, theirs))
+        (value, gradient), (other, other_gradient) = (_scored(*side, images, seed) for side in (ours, theirs))
         apart = float((gradient - other_gradient).abs().max() / other_gradient.abs().max())
         rows.append((first, second, f"{32 // images} x {images}", value, other, apart))
     return pd.DataFrame(rows, columns=["loss", "other", "batch", "value", "value_other", "gradient"])
@@ -154,14 +154,14 @@ def has_trend(table: pd.DataFrame) -> bool:
 
 def trend_cells(table: pd.DataFrame) -> pd.DataFrame:
     """`claimed_trends` as cells: a row a data set and trunk, points a year for all years and since 2020."""
-    found = table.sort_values("dataset", key=lambda names: names.map(published.DATASETS.index), kind="stable")
-    found = found.rename(columns={"slope": "mean", "ci95": "half"})
+    slopes = table.sort_values("dataset", key=lambda names: names.map(published.DATASETS.index), kind="stable")
+    slopes = slopes.rename(columns={"slope": "mean", "ci95": "half"})
     shown = {
-        "row": list(zip(found["dataset"], found["trunk"], strict=True)),
-        "column": "points a year, " + found["years"].replace("all", "all years"),
-        "note": found["n"].map(" ({})".format),
+        "row": list(zip(slopes["dataset"], slopes["trunk"], strict=True)),
+        "column": "points a year, " + slopes["years"].replace("all", "all years"),
+        "note": slopes["n"].map(" ({})".format),
     }
-    return results_table(found.assign(form="+.2%", **shown))[0].rename_axis(["data set", "trunk"])
+    return results_table(slopes.assign(form="+.2%", **shown))[0].rename_axis(["data set", "trunk"])
 
 
 def slopes(table: pd.DataFrame, trunk: str, years: str) -> pd.DataFrame:
@@ -276,23 +276,23 @@ def against_the_fourteen(records: StudyRecords) -> dict[str, float | str]:
         return {}
     lead = leads(records).loc[newer.index]  # its half is NaN where no luck is known: neither above nor below
     above, below = int((lead["lead"] > lead["half"]).sum()), int((lead["lead"] < -lead["half"]).sum())
-    found = {"best": float(newer.max()), "best_method": newer.idxmax(), "fourteen": float(scores[best])}
-    return found | {"fourteen_method": best, "above": above, "below": below, "n": len(newer)}
+    named = {"best": float(newer.max()), "best_method": newer.idxmax(), "fourteen": float(scores[best])}
+    return named | {"fourteen_method": best, "above": above, "below": below, "n": len(newer)}
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the chapter rests on, in points; a study by its data set."""
-    found = of_papers()
+    named = of_papers()
     for records in beside(edition).values():
         name, lead = records.meta["dataset"], against_the_fourteen(records)
-        found |= {f"{name}.{key}": lead[key] for key in ("above", "below", "n", "fourteen_method")}
-        found[f"{name}.gap"] = 100 * (lead["fourteen"] - lead["best"])
-        found[f"{name}.one_function"] = 100 * one_function(records)
+        named |= {f"{name}.{key}": lead[key] for key in ("above", "below", "n", "fourteen_method")}
+        named[f"{name}.gap"] = 100 * (lead["fourteen"] - lead["best"])
+        named[f"{name}.one_function"] = 100 * one_function(records)
         frame = tables.deciding(tables.accuracy(records))
         tied = {*frame["method"][tables.marks(frame) != ""]} & {*METHODS}
-        found[f"{name}.tied"] = ", ".join(sorted(tied))
-    spans = [value for key, value in found.items() if key.endswith(".one_function")]
-    return found | {"one_function.low": min(spans), "one_function.high": max(spans)}
+        named[f"{name}.tied"] = ", ".join(sorted(tied))
+    spans = [value for key, value in named.items() if key.endswith(".one_function")]
+    return named | {"one_function.low": min(spans), "one_function.high": max(spans)}
 
 
 def of_papers() -> dict[str, float | str]:

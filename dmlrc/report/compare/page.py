@@ -14,7 +14,6 @@ from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import about, labels, publish, published, statistics, tables, titles
 from dmlrc.report.musgrave2020 import figures
 from dmlrc.report.musgrave2020 import page as musgrave
-from dmlrc.report.results_table import number
 from dmlrc.report.significance import figures as drawn
 from dmlrc.report.significance import measures
 from dmlrc.report.significance import page as significance
@@ -57,8 +56,8 @@ def show(recorded: StudyRecords, methods: Sequence[Method]) -> dict[str, float |
     known = tables.METHODS | {method.name: method for method in methods}
     compared = measures.compare(recorded, lenders(recorded))
     caption, accuracy = labels.caption(recorded), tables.accuracy(recorded)
-    told = [verdict(recorded, compared, method) for method in methods]
-    publish.takeaways(*told, significance.luck(compared))
+    verdicts = [verdict(recorded, compared, method) for method in methods]
+    publish.takeaways(*verdicts, significance.luck(compared))
 
     cells, marks = musgrave.results(accuracy, *labels.dimensions(recorded), tables.status(recorded, known), known)
     heading = f"The results table with your rows at its end. {labels.ties(accuracy)} {labels.signs(cells)}"
@@ -69,7 +68,7 @@ def show(recorded: StudyRecords, methods: Sequence[Method]) -> dict[str, float |
     title = titles.title(recorded.meta.get("parent") or recorded.name)
     caption_of_scores = f"MAP@R of every method with its 95 % interval, your rows included. {caption}"
     publish.figure(
-        "fork-accuracy", figures.results({title: accuracy}, methods=known), caption_of_scores, " ".join(told)
+        "fork-accuracy", figures.results({title: accuracy}, methods=known), caption_of_scores, " ".join(verdicts)
     )
     cost = measures.cost_and_accuracy(compared, recorded)
     if len(cost):
@@ -93,7 +92,7 @@ def _against_all(compared: Comparison, method: Method, known: Mapping[str, Metho
     heading = (
         f"{method.label} minus every other method: points of concatenated MAP@R with their 95 % interval, p "
         f"corrected by Holm for {len(cells)} tests ({compared.luck}); equal: shown to be within "
-        f"{labels.percent(MARGIN, digits=0)} point."
+        f"{labels.number(MARGIN, form='.0%')} point."
     )
     publish.table(f"fork-tests-{method.name}", cells, f"{heading} {caption}")
 
@@ -117,7 +116,7 @@ def trend(title: str, recorded: StudyRecords, accuracy: pd.DataFrame, known: Map
 def _trend_sentence(title: str, claimed: pd.DataFrame, measured: pd.DataFrame) -> str:
     slopes = {name: statistics.slope(part["year"], part["r1"]).value for name, part in claimed.groupby("dataset")}
     own = statistics.slope(measured["year"], measured["value"]).value
-    points = labels.each(slopes, lambda value: labels.signed(value, 1, ""))
+    points = ", ".join(f"{titles.in_label(name)} {labels.signed(slope, 1, '')}" for name, slope in slopes.items())
     return f"Claimed P@1 climbs by points a year: {points}. Measured on {title}: {labels.signed(own, 1, '')} a year."
 
 
@@ -128,9 +127,9 @@ def lenders(recorded: StudyRecords) -> list[StudyRecords]:
     """
     if recorded.searches > 1:
         return []
-    found = {name for folder in (paths.runs(), paths.results()) for name in records.recorded_in(folder)}
-    metas = [records.load(name) for name in sorted(found - {recorded.name}) if _searched_again(name)]
-    return [each for each in metas if each.searches > 1]
+    names = {name for folder in (paths.runs(), paths.results()) for name in records.recorded_in(folder)}
+    metas = [records.load(name) for name in sorted(names - {recorded.name}) if _searched_again(name)]
+    return [study for study in metas if study.searches > 1]
 
 
 def _searched_again(name: str) -> bool:
@@ -146,17 +145,17 @@ def against(compared: Comparison, name: str) -> pd.DataFrame:
     """This method minus every other one, indexed by these: difference, low, high, holm (over these alone), equal."""
     pairs = measures.both_ways(compared.pairs)
     own = pairs[pairs["a"] == name].set_index("b").rename_axis("method")
-    others = [each for each in compared.summary["mean"].sort_values(ascending=False).index if each != name]
-    return own.loc[others].assign(holm=lambda found: statistics.holm(found["p"]))
+    others = [other for other in compared.summary["mean"].sort_values(ascending=False).index if other != name]
+    return own.loc[others].assign(holm=lambda rows: statistics.holm(rows["p"]))
 
 
 def tests(compared: Comparison, name: str, known: Mapping[str, Method]) -> pd.DataFrame:
     """`against` as cells, the best method first."""
-    found = against(compared, name)
-    rows = list(found.itertuples())
-    cells = {"points": [number(row.difference, low=row.low, high=row.high, form="+.2%") for row in rows]}
-    cells |= {"p (Holm)": found["holm"].map(significance.p_value).to_numpy(), "verdict": [_told(row) for row in rows]}
-    names = [labels.method_label(other, known) for other in found.index]
+    pairs = against(compared, name)
+    rows = list(pairs.itertuples())
+    cells = {"points": [labels.number(row.difference, low=row.low, high=row.high, form="+.2%") for row in rows]}
+    cells |= {"p (Holm)": pairs["holm"].map(significance.p_value).to_numpy(), "verdict": [_told(row) for row in rows]}
+    names = [labels.method_label(other, known) for other in pairs.index]
     return pd.DataFrame(cells, index=pd.Index(names, name="Against"))
 
 
@@ -168,19 +167,19 @@ def _told(row) -> str:
 
 def verdict(recorded: StudyRecords, compared: Comparison, method: Method) -> str:
     """What the comparison says of a method, in one sentence that names it."""
-    label, told = method.label, compared.summary
-    if method.name not in told.index:
+    label, summary = method.label, compared.summary
+    if method.name not in summary.index:
         return f"**{label}** has no result{_why(recorded, method.name)}."
-    mean = told["mean"]
+    mean = summary["mean"]
     place, count = int((mean > mean[method.name]).sum()) + 1, len(mean)
     if count < 2:
         return f"**{label}** reaches {labels.percent(mean.iloc[0])} % MAP@R; no other method is recorded."
-    found = against(compared, method.name)
-    ranks = f"from {told['rank_low'][method.name]:.0f} to {told['rank_high'][method.name]:.0f}"
-    better, worse = ((found["holm"] < ALPHA) & (sign * found["difference"] > 0) for sign in (1, -1))
+    pairs = against(compared, method.name)
+    ranks = f"from {summary['rank_low'][method.name]:.0f} to {summary['rank_high'][method.name]:.0f}"
+    better, worse = ((pairs["holm"] < ALPHA) & (sign * pairs["difference"] > 0) for sign in (1, -1))
     luck = "the luck of seeds alone" if compared.luck == SEEDS else "the luck of search and seed"
     few = recorded.meta["budget"]["trials"]
-    if np.isnan(found["holm"]).all():
+    if np.isnan(pairs["holm"]).all():
         tested = "with one run each nothing can be tested"
     else:
         tested = (
@@ -212,8 +211,8 @@ def _why(recorded: StudyRecords, name: str) -> str:
 def sentences(recorded: StudyRecords, methods: Sequence[Method]) -> tuple[list[str], list[str]]:
     """The verdicts as lines of text, and the names of the methods that have no result."""
     compared = measures.compare(recorded, lenders(recorded))
-    said = [verdict(recorded, compared, method).replace("**", "") for method in methods]
-    return said, [method.name for method in methods if method.name not in compared.methods]
+    verdicts = [verdict(recorded, compared, method).replace("**", "") for method in methods]
+    return verdicts, [method.name for method in methods if method.name not in compared.methods]
 
 
 def write(recorded: StudyRecords, methods: Sequence[Method], folder: Path) -> Path:

@@ -105,7 +105,9 @@ def _field(
     ran: Mapping[str, StudyRecords], protocols: Mapping[str, Protocol], name: str, field: Field
 ) -> tuple[str, ...]:
     theirs = {study: _text(name, vars(protocols[study])) for study in ran}
-    as_stored = [study for study, each in ran.items() if name == "square" and each.meta["dataset"] in computed.SQUARES]
+    as_stored = [
+        study for study, records in ran.items() if name == "square" and records.meta["dataset"] in computed.SQUARES
+    ]
     ours = {study: _text(name, records.meta["protocol"]) for study, records in ran.items()}
     ours |= dict.fromkeys(as_stored, "as stored")
     if ours == theirs and field.where != NOT_GIVEN:

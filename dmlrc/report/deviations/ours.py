@@ -62,7 +62,7 @@ def budget(records: StudyRecords) -> str:
 def names_starts(records: StudyRecords) -> bool:
     """Whether a study's settings name the length at which class weights and proxies begin."""
     settings = records.meta.get("settings", {}).values()
-    return any({"weight_length", "proxy_std"} & each.keys() for each in settings)
+    return any({"weight_length", "proxy_std"} & own.keys() for own in settings)
 
 
 def is_sop(records: StudyRecords) -> bool:
@@ -90,7 +90,7 @@ def _half(records: StudyRecords) -> tuple[int, int]:
 
 def switch_probability(records: StudyRecords) -> str:
     settings = records.meta.get("settings", {}).values()
-    rates = {each["switch_probability"] for each in settings if "switch_probability" in each}
+    rates = {own["switch_probability"] for own in settings if "switch_probability" in own}
     return ", ".join(f"{rate:g}" for rate in sorted(rates))
 
 
@@ -107,7 +107,7 @@ def batches_of_the_grid(records: StudyRecords) -> str:
         return ""
     classes = records.meta["data"]["classes"] // 2
     in_fold = classes - classes // grid.protocol.folds
-    layouts = {batch_layout(each, classes): batch_layout(each, in_fold) for each in grid.methods}
+    layouts = {batch_layout(method, classes): batch_layout(method, in_fold) for method in grid.methods}
     changed = [
         f"{there[0]} classes of {there[1]} images in the place of the table's {here[0]} of {here[1]}"
         for here, there in layouts.items()

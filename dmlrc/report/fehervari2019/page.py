@@ -104,9 +104,9 @@ def compare(dataset: str, by_study: ByStudy, metrics: Sequence[str] = SHOWN) -> 
     """
 
     def rows(records: StudyRecords) -> pd.DataFrame:
-        found = pd.concat([headline(records), *(common.lost(records).assign(metric=metric) for metric in metrics)])
-        found["head"] = found["metric"].map(common.metric_label)
-        return found[found["metric"].isin(metrics)]
+        scores = pd.concat([headline(records), *(common.lost(records).assign(metric=metric) for metric in metrics)])
+        scores["head"] = scores["metric"].map(common.metric_label)
+        return scores[scores["metric"].isin(metrics)]
 
     reported = originals(dataset).rename("mean").rename_axis("method").reset_index()
     blocks = [common.ours(by_study, rows)]
@@ -122,7 +122,7 @@ def compare(dataset: str, by_study: ByStudy, metrics: Sequence[str] = SHOWN) -> 
     scores = common.compared(pd.concat(blocks), [PRETRAINED, FLOATS])
     scores.loc[scores["doubtful"].eq(True), "among_best"] = np.nan
     scores.loc[scores["metric"] == "nmi", ["rank_low", "rank_high"]] = np.nan
-    order = [*ORDER, *(each for each in (PRETRAINED, FLOATS) if each in set(scores["method"]))]
+    order = [*ORDER, *(method for method in (PRETRAINED, FLOATS) if method in set(scores["method"]))]
     return scores.assign(row=common.in_order(scores["method"], order, fehervari_label))
 
 
@@ -173,8 +173,8 @@ def compare_sweep(by_study: ByStudy) -> pd.DataFrame:
         frame = common.sweep(records)
         every = pd.DataFrame({"number": frame["number"].unique()}).merge(common.trunk(records), how="cross")
         slopes = common.doublings(records).rename_axis("method").reset_index().assign(form="+.1%")
-        found = pd.concat([frame, every, slopes])
-        return found.sort_values("method", key=lambda methods: methods.map([*ORDER, PRETRAINED].index))
+        scores = pd.concat([frame, every, slopes])
+        return scores.sort_values("method", key=lambda methods: methods.map([*ORDER, PRETRAINED].index))
 
     scores = common.ours(by_study, rows)
     if scores.empty:
@@ -191,10 +191,10 @@ def compare_sweep(by_study: ByStudy) -> pd.DataFrame:
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on: `common.numbers`, those of the paper's own tables and of the orders."""
     judged = claims.judged(edition, "fehervari")
-    by_study = {each.name: editions.experiment_of(each.name, "fehervari2019") for each in edition}
-    found = common.numbers(edition, judged, of_study, ("pairs", "batches_gain"))
-    found["withdrawn_for_size"] = sum("size" in each.why for each in judged[claims.WITHOUT_RECORDS].values())
-    return found | _of_paper() | _of_orders(edition, orders(by_study))
+    by_study = {study.name: editions.experiment_of(study.name, "fehervari2019") for study in edition}
+    named = common.numbers(edition, judged, of_study, ("pairs", "batches_gain"))
+    named["withdrawn_for_size"] = sum("size" in judgement.why for judgement in judged[claims.WITHOUT_RECORDS].values())
+    return named | _of_paper() | _of_orders(edition, orders(by_study))
 
 
 def _of_paper() -> dict[str, float | str]:
@@ -215,15 +215,15 @@ def _of_paper() -> dict[str, float | str]:
 
 def _of_orders(edition: Sequence[StudyRecords], frame: pd.DataFrame) -> dict[str, float]:
     """How alike our orders are to those that the original papers report, and to the paper's own. frame: `orders`."""
-    found = {}
-    ours = frame[frame["first"].isin([each.name for each in edition])].dropna(subset="rho")
+    named = {}
+    ours = frame[frame["first"].isin([study.name for study in edition])].dropna(subset="rho")
     reported = ours["second"].str.startswith(REPORTED)
     for name, rows in {"reported": ours[reported], "in_paper": ours[~reported]}.items():
         means = rows.groupby("first")["rho"].mean()
-        found |= {f"{name}_low": float(rows["rho"].min()), f"{name}_high": float(rows["rho"].max())}
-        found |= {f"{each.meta['dataset']}.{name}": float(means[each.name]) for each in edition}
+        named |= {f"{name}_low": float(rows["rho"].min()), f"{name}_high": float(rows["rho"].max())}
+        named |= {f"{study.meta['dataset']}.{name}": float(means[study.name]) for study in edition}
     sure = statistics.holm(ours["p"]) < 1 - statistics.LEVEL
-    return found | {"orders": len(ours), "sure": int(sure.sum()), "fewest": ours["n"].min(), "most": ours["n"].max()}
+    return named | {"orders": len(ours), "sure": int(sure.sum()), "fewest": ours["n"].min(), "most": ours["n"].max()}
 
 
 def of_study(main: str) -> dict[str, float | str]:

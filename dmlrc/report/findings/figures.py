@@ -53,10 +53,10 @@ def own_maximum(frame: pd.DataFrame) -> Figure:
     `training.own_maximum`."""
     frame = frame.sort_values("at_checkpoint", ascending=False)
     figure, axis = charts.panel(1.3 + 0.21 * len(frame), xlabel="validation P@1, %; arrow: its own maximum")
-    for row, each in enumerate(frame.itertuples()):
-        look, (before, after) = method_style(each.method), (100 * each.at_checkpoint, 100 * each.own_maximum)
+    for row, run in enumerate(frame.itertuples()):
+        look, (before, after) = method_style(run.method), (100 * run.at_checkpoint, 100 * run.own_maximum)
         axis.plot([before, after], [row, row], color=look.colour, linewidth=1.5)
-        tip = f"{labels.method_label(each.method)}: {after - before:+.2f} points by an epoch of its own"
+        tip = f"{labels.method_label(run.method)}: {after - before:+.2f} points by an epoch of its own"
         charts.mark(axis, before, row, tip, look.marker, color=look.colour, markersize=5)
         axis.plot(after, row, ">", color=look.colour, markersize=5)
     method_rows(axis, list(frame["method"]))

@@ -69,30 +69,30 @@ def frame(name: str) -> pd.DataFrame:
 def table(name: str, caption: str, edition: Sequence[StudyRecords] = (), wrap: bool = False) -> None:
     """Publish the table of a finding under `finding-<name>`."""
     shape = SHAPES[name]
-    made = shape.make(edition) if shape.of_studies else frame(name)
-    publish.table(f"finding-{name}", cells(made, shape, FORMATS.get(name, {})), caption, data=made, wrap=wrap)
+    data = shape.make(edition) if shape.of_studies else frame(name)
+    publish.table(f"finding-{name}", cells(data, shape, FORMATS.get(name, {})), caption, data=data, wrap=wrap)
 
 
-def cells(made: pd.DataFrame, shape: Shape, formats: Mapping) -> pd.DataFrame:
+def cells(data: pd.DataFrame, shape: Shape, formats: Mapping) -> pd.DataFrame:
     """The columns of a shape under their printed names, as text.
 
     Fractions in percent, other real numbers as `labels.number` prints them, truth values yes and no.
 
-    >>> made = pd.DataFrame({"a": [0.5, float("nan")], "b": [1.0, 2e-9]})
-    >>> cells(made, Shape("", "", {"a": "A, %", "b": "B"}, ["a"]), {}).to_numpy().tolist()
+    >>> data = pd.DataFrame({"a": [0.5, float("nan")], "b": [1.0, 2e-9]})
+    >>> cells(data, Shape("", "", {"a": "A, %", "b": "B"}, ["a"]), {}).to_numpy().tolist()
     [['50.0', '1'], ['–', '2·10⁻⁹']]
     """
-    made = made.assign(**{name: made[name].map(text) for name, text in formats.items()})
+    data = data.assign(**{name: data[name].map(text) for name, text in formats.items()})
     if shape.rows:
-        made = made.reset_index()
-        made = made.set_index(made[list(shape.rows)].astype(str).agg(" x ".join, axis=1))
+        data = data.reset_index()
+        data = data.set_index(data[list(shape.rows)].astype(str).agg(" x ".join, axis=1))
     kinds = {"f": labels.number, "i": "{:,}".format, "b": {True: "yes", False: "no"}.get}
     text = {}
     for column, head in shape.columns.items():
-        percent = partial(labels.percent, digits=shape.digits)
-        as_text = percent if column in shape.percent else kinds.get(made[column].dtype.kind, str)
-        texts = made[column].map(as_text)
-        text[head] = texts if as_text is str else texts.replace({"": "–", "nan": "–"})
+        percent = partial(labels.number, form=f".{shape.digits}%")
+        as_text = percent if column in shape.percent else kinds.get(data[column].dtype.kind, str)
+        texts = data[column].map(as_text)
+        text[head] = texts if as_text is str else texts.replace("", "–")
     printed = pd.DataFrame(text)
     name = shape.index or " x ".join(shape.rows)
     return printed.rename_axis(name) if name else printed
@@ -126,26 +126,26 @@ class Pair(NamedTuple):
 
 def pairs(n: Numbers) -> dict[str, Pair]:
     """The findings whose effect is two scores, the widest first; that of `own-maximum` only where a study shows it."""
-    found = {
-        each.name: Pair(each.what, n[each.wrong], n[each.right] if each.right else 100.0)
-        for each in FINDINGS
-        if each.what and each.wrong in n
+    scored = {
+        finding.name: Pair(finding.what, n[finding.wrong], n[finding.right] if finding.right else 100.0)
+        for finding in FINDINGS
+        if finding.what and finding.wrong in n
     }
-    return dict(sorted(found.items(), key=lambda item: abs(item[1].wrong - item[1].right), reverse=True))
+    return dict(sorted(scored.items(), key=lambda item: abs(item[1].wrong - item[1].right), reverse=True))
 
 
 def overview(n: Numbers) -> pd.DataFrame:
     """The cells of findings-all: a row a finding, with what is right and what the fault makes of it."""
     scored = pairs(n)
     rows = {}
-    for each in FINDINGS:
-        if pair := scored.get(each.name):
+    for finding in FINDINGS:
+        if pair := scored.get(finding.name):
             effect = {"right": f"{pair.what}: {pair.right:.1f} %", "wrong": f"{pair.wrong:.1f} %"}
-        elif each.what:
+        elif finding.what:
             effect = {"right": "not run", "wrong": "not run"}
         else:
-            effect = {"right": each.right.format(n=n), "wrong": each.wrong.format(n=n)}
-        rows[each.title] = effect | {"what to do": each.do, "seen in": each.seen}
+            effect = {"right": finding.right.format(n=n), "wrong": finding.wrong.format(n=n)}
+        rows[finding.title] = effect | {"what to do": finding.do, "seen in": finding.seen}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("what goes wrong")
 
 
@@ -165,10 +165,10 @@ def crops() -> pd.DataFrame:
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float]:
     """What the text of the page rests on; percents and points as printed. Those of our runs begin with own and ours."""
     cells = {}
-    for name, each in _FILE["numbers"].items():
-        column = frame(each["table"])[each["column"]]
-        value = column.iloc[each["row"]] if isinstance(each["row"], int) else column.loc[each["row"]]
-        cells[name] = float(value) * each.get("scale", 1)
+    for name, where in _FILE["numbers"].items():
+        column = frame(where["table"])[where["column"]]
+        value = column.iloc[where["row"]] if isinstance(where["row"], int) else column.loc[where["row"]]
+        cells[name] = float(value) * where.get("scale", 1)
     return cells | _computed() | _of_runs(edition)
 
 
@@ -204,12 +204,12 @@ def _computed() -> dict[str, float]:
 
 def _of_runs(edition: Sequence[StudyRecords]) -> dict[str, float]:
     part, twins = own_maximum(edition), literature.twin_rows(edition).drop(index=list(published.DATASETS))
-    found = {}
+    named = {}
     if len(twins):
-        found |= {"ours.twins": 100 * twins["gap"].max(), "ours.twins.within": (twins["gap"] < twins["noise"]).all()}
+        named |= {"ours.twins": 100 * twins["gap"].max(), "ours.twins.within": (twins["gap"] < twins["noise"]).all()}
     if len(part):
         means = 100 * part[["own_maximum", "at_checkpoint", "inflation"]].mean()
-        found |= {"own.maximum": means["own_maximum"], "own.checkpoint": means["at_checkpoint"]}
-        found |= {"own.gain": means["inflation"], "own.least": 100 * part["inflation"].min()}
-        found |= {"own.swapped": training.swapped_pairs(part), "own.pairs": len(part) * (len(part) - 1) // 2}
-    return found
+        named |= {"own.maximum": means["own_maximum"], "own.checkpoint": means["at_checkpoint"]}
+        named |= {"own.gain": means["inflation"], "own.least": 100 * part["inflation"].min()}
+        named |= {"own.swapped": training.swapped_pairs(part), "own.pairs": len(part) * (len(part) - 1) // 2}
+    return named

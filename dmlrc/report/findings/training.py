@@ -226,7 +226,7 @@ def coreset_radius(pool: int = 512, anchors: int = 28, repeats: int = 20) -> pd.
         chosen = greedy_coreset(measured, anchors, first=int(rng.integers(pool)))
         uniform = other[rng.choice(pool, anchors, replace=False)]
         covers = (measured, measured[chosen]), (other, other[chosen]), (other, uniform)
-        radii.append([covering_radius(*each) for each in covers])
+        radii.append([covering_radius(*cover) for cover in covers])
     return pd.DataFrame(radii, columns=["greedy", "another pool", "uniform"]).agg(["mean", "std"]).T
 
 
@@ -266,7 +266,7 @@ def histogram_choice(pools: int = 40, candidates: int = 10) -> float:
         batches = [rng.choice(len(pool), 32, replace=False) for _ in range(candidates)]
         whole, *parts = map(_pair_distances, (pool, *(pool[batch] for batch in batches)))
         edges = np.histogram_bin_edges(whole, 50)
-        whole, *parts = (np.histogram(each, edges)[0] / len(each) for each in (whole, *parts))
+        whole, *parts = (np.histogram(values, edges)[0] / len(values) for values in (whole, *parts))
         wrong = np.argmin([wasserstein_distance(whole, part) for part in parts])
         same += np.argmin(histogram_distances(pool, batches)) == wrong
     return float(same / pools)

@@ -9,7 +9,7 @@ from typing import TypeVar
 from dmlrc.methods import Method
 from dmlrc.papers import after2019, musgrave2020
 
-SHOWN: Mapping[str, Method] = {each.name: each for each in (*musgrave2020.METHODS, *after2019.METHODS)}
+SHOWN: Mapping[str, Method] = {method.name: method for method in (*musgrave2020.METHODS, *after2019.METHODS)}
 """The methods that have a page: those that are searched, the Reality Check's and the ones after 2019."""
 OTHERS_PAGE = "18_losses_of_the_other_papers"
 """The page of the losses that are not searched, a section each."""
@@ -43,7 +43,7 @@ def read(file: str, kind: Callable[..., T]) -> Mapping[str, T]:
     """The tables of a TOML file of this package by their names, each a `kind` of its fields."""
     rows = tomllib.loads((files(__package__) / file).read_text(encoding="utf-8"))
     fields = {
-        name: {key: tuple(each) if isinstance(each, list) else each for key, each in row.items()}
+        name: {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
         for name, row in rows.items()
     }
     return {name: kind(**row) for name, row in fields.items()}
@@ -74,7 +74,7 @@ NOTES: Mapping[str, Note] = {name: note for name, note in _ALL.items() if not no
 """Of the methods of `SHOWN`, by their names."""
 OTHERS: Mapping[str, Note] = {name: note for name, note in _ALL.items() if note.losses}
 """Of the losses that other papers train with fixed settings; a note has one loss, or several of one kind."""
-LINKS: Mapping[str, str] = {each.label: f"{page(name)}.html#{anchor(name)}" for name, each in SHOWN.items()}
+LINKS: Mapping[str, str] = {method.label: f"{page(name)}.html#{anchor(name)}" for name, method in SHOWN.items()}
 """Where the page of a method is, from a chapter, by the method's label: for the `links` of `publish.table`."""
 SECTIONS: Mapping[str, str] = {name: f"{OTHERS_PAGE}.html#{section_anchor(name)}" for name in OTHERS}
 """Where the sections of `OTHERS` are."""

@@ -62,8 +62,8 @@ TABLES = (ROTH, FEHERVARI, ZHAI)
 
 def load(edition: Iterable[StudyRecords]) -> dict[str, ByStudy]:
     """The records of `TABLES` around the studies of an edition."""
-    names, experiments = [each.name for each in edition], [table.experiment for table in TABLES]
-    return {each: {name: editions.experiment_of(name, each) for name in names} for each in experiments}
+    names, around = [study.name for study in edition], [table.experiment for table in TABLES]
+    return {experiment: {name: editions.experiment_of(name, experiment) for name in names} for experiment in around}
 
 
 def rows(section: str) -> list[tuple[Table, Method]]:
@@ -105,8 +105,8 @@ def what(section: str) -> str:
 def source(section: str) -> str:
     """The code of its losses, each class behind those that it is made from."""
     own = [losses.REGISTRY[name] for name in OTHERS[section].losses]
-    classes = [each for cls in own for each in reversed(cls.__mro__) if each.__module__.startswith("dmlrc.losses")]
-    return "\n\n".join(inspect.getsource(each).rstrip() for each in dict.fromkeys(classes))
+    classes = [cls for cls in own for cls in reversed(cls.__mro__) if cls.__module__.startswith("dmlrc.losses")]
+    return "\n\n".join(inspect.getsource(part).rstrip() for part in dict.fromkeys(classes))
 
 
 def settings(method: Method) -> str:
@@ -138,14 +138,14 @@ def systems() -> pd.DataFrame:
     return cells.rename(columns={"sampler": "filled"}).set_index(["paper", "method"])
 
 
-def places(those: Sequence[tuple[Table, Method]], found: Found) -> pd.DataFrame:
+def places(those: Sequence[tuple[Table, Method]], recorded: Found) -> pd.DataFrame:
     """Rows of tables as cells: our R@1 with its ranks around each study, settings and batch of the paper.
 
     Last, what the untrained trunk has in each paper's pipeline. What was not run has no column.
     """
     rows = []
     for table, method in those:
-        row, ours = {"row": row_label(table, method)}, found[table.experiment]
+        row, ours = {"row": row_label(table, method)}, recorded[table.experiment]
         for study, records in ours.items():
             state = common.state(records, method.name)
             score = {"text": state} if state else standing(table.means(records)).loc[method.name].to_dict()
@@ -154,7 +154,7 @@ def places(those: Sequence[tuple[Table, Method]], found: Found) -> pd.DataFrame:
         rows.append(row | {"column": "fixed settings", "text": settings(method)})
     for table in {table.paper: table for table, _ in those}.values():
         row = {"row": f"{labels.UNTRAINED} ({labels.paper(table.paper)})"}
-        for study, records in found[table.experiment].items():
+        for study, records in recorded[table.experiment].items():
             text = "not run" if records is None else "–"
             trunk = np.nan if records is None else table.means(records)["mean"].get(PRETRAINED, np.nan)
             rows.append(row | {"column": study, "mean": trunk, "text": text})
@@ -165,9 +165,9 @@ def places(those: Sequence[tuple[Table, Method]], found: Found) -> pd.DataFrame:
 def _batches(method: Method, paper: str, around: Mapping[str, StudyRecords]) -> str:
     """A batch as it was run around these studies, in brackets the paper's where that is another."""
     known = studies.known()
-    run = [known[each.name] for each in around.values() if each.name in known]
-    ours = dict.fromkeys(tables.batch(each.method(method.name), each.protocol.sampler) for each in run)
-    theirs = tables.batch(method, next(each.protocol.sampler for each in papers.ALL if each.key == paper))
+    run = [known[study.name] for study in around.values() if study.name in known]
+    ours = dict.fromkeys(tables.batch(study.method(method.name), study.protocol.sampler) for study in run)
+    theirs = tables.batch(method, next(other.protocol.sampler for other in papers.ALL if other.key == paper))
     return f"{' or '.join(ours)} ({theirs})" if ours and [*ours] != [theirs] else theirs
 
 
@@ -199,15 +199,15 @@ def best(table: Table, records: StudyRecords) -> dict[str, float | str]:
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on: the first row of each table, a study by its data set; R@1 in percent."""
-    around, found = load(edition), {}
+    around, named = load(edition), {}
     for main in edition:
         for table in TABLES:
             records = around[table.experiment][main.name]
             if lead := records and best(table, records):
                 key = f"{main.meta['dataset']}.{table.paper}"
-                found |= {f"{key}.first": lead["first"], f"{key}.tied": lead["tied"]}
-                found[f"{key}.over_untrained"] = 100 * lead["over_untrained"]
+                named |= {f"{key}.first": lead["first"], f"{key}.tied": lead["tied"]}
+                named[f"{key}.over_untrained"] = 100 * lead["over_untrained"]
     if records := next(iter(common.present(around.get(FEHERVARI.experiment, {})).values()), None):
-        found["bits"] = float(common.settings(records, "proxy_softmax")["embedding_dim"])
-        found["floats"] = float(common.settings(records, "triplet_semihard")["embedding_dim"])
-    return found
+        named["bits"] = float(common.settings(records, "proxy_softmax")["embedding_dim"])
+        named["floats"] = float(common.settings(records, "triplet_semihard")["embedding_dim"])
+    return named

@@ -11,7 +11,7 @@ from dmlrc.records import PRETRAINED, StudyRecords
 from dmlrc.report import claims, editions, everything, labels, published, rates, tables, titles
 from dmlrc.report.after2019 import page as after2019
 from dmlrc.report.method.notes import NOTES, SHOWN, Note
-from dmlrc.report.results_table import number, results_table
+from dmlrc.report.results_table import results_table
 
 MEASURED = "the Reality Check"
 """The column of `claimed` for what was measured; it is there where the method is in that paper's tables."""
@@ -27,13 +27,13 @@ def get(name: str) -> Method:
 
 def records_of(edition: Sequence[StudyRecords], method: str) -> dict[str, StudyRecords]:
     """The methods tables in which a method has results, by their titles; one after 2019 stands beside the fourteen."""
-    found = {}
+    by_title = {}
     for main in edition:
         beside = method in after2019.METHODS and method not in set(main.scores["method"])
         records = after2019.beside([main])[main.name] if beside else main
         if method in set(records.scores["method"]):
-            found[titles.title(main.name)] = records
-    return found
+            by_title[titles.title(main.name)] = records
+    return by_title
 
 
 # What it computes
@@ -68,10 +68,10 @@ def _lettered(name: str, letter: str) -> str:
 # Where it stands
 
 
-def standings(found: Mapping[str, StudyRecords]) -> dict[str, pd.DataFrame]:
+def standings(by_title: Mapping[str, StudyRecords]) -> dict[str, pd.DataFrame]:
     """Concatenated MAP@R of every row of every table, with ranks, by method: what the rest of this part reads."""
     standing = {}
-    for study, records in found.items():
+    for study, records in by_title.items():
         frame = tables.deciding(tables.accuracy(records))
         standing[study] = frame.assign(tied=everything.ranks(frame)["tied"]).set_index("method")
     return standing
@@ -90,21 +90,21 @@ def gains(standing: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def glance(found: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
+def glance(by_title: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
     """A method in every table as cells: its place by mean MAP@R, the median trial's share of the best one's, its cost.
 
     behind: points below the best mean of the table.
     """
-    values = trials(found, method).groupby("study")["value"]
+    values = trials(by_title, method).groupby("study")["value"]
     rows, shares = {}, (100 * values.median() / values.max()).map("{:.0f} %".format)
-    for study, frame in standings(found).items():
+    for study, frame in standings(by_title).items():
         means = frame["mean"].drop(index=PRETRAINED, errors="ignore")
         rows[study] = {
             "place": f"{(means > means[method]).sum() + 1} of {len(means)}",
             "behind": f"{100 * (means.max() - means[method]):.1f}",
             "tied with the best": "yes" if frame["tied"][method] else "no",
             "median trial": shares.get(study, "–"),
-            "a search, minutes": f"{tables.cost(found[study])['search_seconds'][method] / 60:.0f}",
+            "a search, minutes": f"{tables.cost(by_title[study])['search_seconds'][method] / 60:.0f}",
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
 
@@ -117,19 +117,19 @@ def _score(study: str, records: StudyRecords, method: str, metric: str) -> dict:
     return {"row": study, "column": labels.METRIC_LABELS[metric], **own}
 
 
-def places(found: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
+def places(by_title: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
     """MAP@R and P@1 of a method in every table as cells, with the ranks that it may have, and the best."""
     rows = []
-    for study, frame in standings(found).items():
+    for study, frame in standings(by_title).items():
         own, means = frame.loc[method], frame["mean"].drop(index=PRETRAINED, errors="ignore")
-        score, precision = (_score(study, found[study], method, each) for each in ("map_at_r", "precision_at_1"))
+        score, precision = (_score(study, by_title[study], method, metric) for metric in ("map_at_r", "precision_at_1"))
         texts = {
             "rank": f"{labels.places(own['rank_low'], own['rank_high'])} of {len(means)}",
             "tied with the best": "yes" if own["tied"] else "no",
-            "the best": f"{number(means.max())} {labels.method_label(means.idxmax(), SHOWN)}",
-            "untrained trunk": number(score["untrained"]),
+            "the best": f"{labels.percent(means.max())} {labels.method_label(means.idxmax(), SHOWN)}",
+            "untrained trunk": labels.percent(score["untrained"]),
         }
-        rows += [score | {"cut_off": tables.cut_off(found[study]).get(method, 0.0)}, precision]
+        rows += [score | {"cut_off": tables.cut_off(by_title[study]).get(method, 0.0)}, precision]
         rows += [{"row": study, "column": name, "text": text} for name, text in texts.items()]
     cells, _ = results_table(pd.DataFrame(rows))
     order = ["MAP@R", "rank", "tied with the best", "P@1", "the best", "untrained trunk"]
@@ -156,13 +156,13 @@ def elsewhere(edition: Sequence[StudyRecords], method: str) -> pd.DataFrame:
 # What its searches found
 
 
-def trials(found: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
+def trials(by_title: Mapping[str, StudyRecords], method: str) -> pd.DataFrame:
     """Every finished trial: study, repetition, value (validation MAP@R), best (it won its search), and its setting.
 
     A column a hyperparameter.
     """
     parts = []
-    for study, records in found.items():
+    for study, records in by_title.items():
         own = records.trials[(records.trials["method"] == method) & (records.trials["state"] == "complete")]
         own = own.sort_values(["repetition", "trial"], ignore_index=True)
         best = own.groupby("repetition")["value"].idxmax()
@@ -188,7 +188,8 @@ def winners(tried: pd.DataFrame, method: Method) -> tuple[pd.DataFrame, pd.DataF
         values = won[name].set_axis(names)
         cells[labels.parameter(name)] = pd.concat([pd.Series({"searched": _range(space)}), values.map(labels.number)])
         marks[labels.parameter(name)] = values.map(lambda value, space=space: tables.at_edge(value, space))
-    table = pd.DataFrame(cells).assign(**{"validation MAP@R": won["value"].set_axis(names).map(number)}).fillna("")
+    scores = won["value"].set_axis(names).map(labels.percent)
+    table = pd.DataFrame(cells).assign(**{"validation MAP@R": scores}).fillna("")
     ends = pd.DataFrame(marks).reindex_like(table).replace({True: "best", False: ""}).fillna("")
     return table.rename_axis("Search"), ends
 
@@ -209,7 +210,7 @@ def rate_cells(edition: Sequence[StudyRecords], method: str) -> pd.DataFrame:
                 "best for it": labels.rate(own) + edge,
                 "best for all": labels.rate(rates.best_rate(best)),
                 "worst for it": labels.rate(scores.idxmin()),
-                "lost at the worst": number(scores.max() - scores.min(), form=".1%"),
+                "lost at the worst": labels.one_digit(scores.max() - scores.min()),
             }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("Study")
 

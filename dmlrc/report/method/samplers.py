@@ -34,10 +34,10 @@ def anchor(name: str) -> str:
 
 def what(name: str) -> str:
     """What a sampler draws, who draws so, and where ours differs, as MyST."""
-    found = SAMPLERS[name]
-    return f"{found.draws}\n\nSource: {found.source}.\n\n**How ours differs from it.** {found.ours}"
+    sampler = SAMPLERS[name]
+    return f"{sampler.draws}\n\nSource: {sampler.source}.\n\n**How ours differs from it.** {sampler.ours}"
 
 
 def source(name: str) -> str:
     """The code of a sampler, what it is made from first."""
-    return "\n\n".join(inspect.getsource(getattr(batches, each)).rstrip() for each in SAMPLERS[name].code)
+    return "\n\n".join(inspect.getsource(getattr(batches, part)).rstrip() for part in SAMPLERS[name].code)

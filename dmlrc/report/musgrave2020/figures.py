@@ -67,7 +67,7 @@ def splits(parts: Mapping[str, Splits]) -> Figure:
 
     parts: title -> `tables.class_splits`.
     """
-    rows = [(name, number, fold) for name, each in parts.items() for number, fold in enumerate(each.folds)]
+    rows = [(name, number, fold) for name, part in parts.items() for number, fold in enumerate(part.folds)]
     figure, axis = charts.panel(0.6 + 0.24 * len(rows) + 0.2 * len(parts), xlabel="classes, in order")
     places = [row + 0.8 * list(parts).index(name) for row, (name, _, _) in enumerate(rows)]
     for place, (name, _, fold) in zip(places, rows, strict=True):

@@ -75,7 +75,7 @@ def _reruns(state: pd.DataFrame, method: str) -> str:
     if method not in state.index:
         return ""
     row = state.loc[method]
-    without = [f"{row[f'{each}_reruns']} {each}" for each in tables.NO_RESULT if row[f"{each}_reruns"]]
+    without = [f"{row[f'{reason}_reruns']} {reason}" for reason in tables.NO_RESULT if row[f"{reason}_reruns"]]
     count = ", ".join([f"{row['reruns']}", *without])
     return {"complete": count, "unfinished": f"unfinished: {count}"}.get(row["state"], row["state"])
 
@@ -88,7 +88,7 @@ def beside_published(edition: Sequence[StudyRecords], theirs: Mapping[str, pd.Da
     rows = []
     for records in edition:
         for name, frame in theirs.items():
-            ours, printed = (tables.by_method(each)["mean"] for each in (accuracy(records), frame))
+            ours, printed = (tables.by_method(scores)["mean"] for scores in (accuracy(records), frame))
             both = pd.DataFrame({"ours": ours, "theirs": printed}).dropna().drop(index=PRETRAINED, errors="ignore")
             rows.append(both.rename_axis("method").reset_index().assign(study=records.name, dataset=name))
     return pd.concat(rows, ignore_index=True)
@@ -120,21 +120,23 @@ def settings(
 
 def pretrained_trunks(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """Table 1 of the Reality Check and our pretrained rows: P@1 of trunk features, reduced by PCA, in percent."""
-    cells = _printed("Table 1").map(labels.percent, digits=1)
+    cells = _printed("Table 1").map(labels.one_digit)
     for records in edition:
         frame = accuracy(records).set_index(["method", "setting", "metric"])["mean"]
         if (key := (PRETRAINED, "concatenated", "precision_at_1")) in frame.index:
             protocol = records.meta["protocol"]
             name = labels.TRUNK_LABELS.get(protocol["trunk"], protocol["trunk"])
             row = name if protocol["weights"] else f"{name}, untrained"
-            cells.loc[row, records.name] = labels.percent(frame[key], digits=1)
+            cells.loc[row, records.name] = labels.one_digit(frame[key])
     return cells.fillna("–").rename_axis("Trunk").rename_axis(None, axis=1)
 
 
 def _printed(table: str) -> pd.DataFrame:
     """A table of the paper: a row a trunk, a column a data set."""
-    found = published.trunks().query("source_table == @table").pivot(index="network", columns="dataset", values="value")
-    return found[list(published.DATASETS)].rename(index=AS_ELSEWHERE)
+    trunks = (
+        published.trunks().query("source_table == @table").pivot(index="network", columns="dataset", values="value")
+    )
+    return trunks[list(published.DATASETS)].rename(index=AS_ELSEWHERE)
 
 
 def random_trunks(nmi_by_dataset: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -151,7 +153,7 @@ def random_trunks(nmi_by_dataset: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
                 table.loc[labels.TRUNK_LABELS.get(row.trunk, row.trunk), column] = row.nmi
             chance[column] = nmi_of_random(classes, images)
     table.loc["formula: 1 − log S / log C"] = pd.Series(chance)
-    return table.map(labels.percent, digits=1).replace("", "–").rename_axis("Random trunk").rename_axis(None, axis=1)
+    return table.map(labels.one_digit).replace("", "–").rename_axis("Random trunk").rename_axis(None, axis=1)
 
 
 def results_scalars(records: StudyRecords) -> dict[str, float | str]:
@@ -164,7 +166,7 @@ def results_scalars(records: StudyRecords) -> dict[str, float | str]:
 def cut_off(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     """`tables.cut_off`, a row a method, a column a study: those of which a method was run; the most cut off first."""
     shares = {records.name: tables.cut_off(records) for records in edition}
-    table = pd.DataFrame({name: found for name, found in shares.items() if len(found)})
+    table = pd.DataFrame({name: share for name, share in shares.items() if len(share)})
     return table.loc[table.max(axis=1).sort_values(ascending=False, kind="stable").index]
 
 

@@ -24,12 +24,12 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
         "never_behind": ", ".join(choosing.never_behind(choosing.places(edition), ours=True)),
         **prose.span("trunks", gaps),
         "published.joined_less_range": min(
-            joined(each) - 100 * tables.spread(each)["range"] for each in paper.values()
+            joined(scores) - 100 * tables.spread(scores)["range"] for scores in paper.values()
         ),
     }
     named |= prose.of_each(edition, partial(_of_study, paper=paper))
     for name in ("joined", "range"):
-        named |= prose.span(name, [named[f"{each.meta['dataset']}.{name}"] for each in edition])
+        named |= prose.span(name, [named[f"{study.meta['dataset']}.{name}"] for study in edition])
     return named
 
 
@@ -44,7 +44,7 @@ def _of_study(study: StudyRecords, paper: Mapping[str, pd.DataFrame]) -> dict[st
     frame = tables.accuracy(study)
     deciding = tables.by_method(frame).drop(index=PRETRAINED, errors="ignore")
     behind = tables.marks(deciding.reset_index()).eq("").to_numpy()
-    tests = [tables.rank_agreement(frame, each) for each in paper.values()]
+    tests = [tables.rank_agreement(frame, scores) for scores in paper.values()]
     below = {f"below.{name}": float(labels.below_untrained(study, *which)[0]) for name, which in BELOW.items()}
     return below | {
         "losses": float(len(deciding)),

@@ -21,8 +21,8 @@ LIMITS = {CONTRASTIVE: 1.0, TRIPLET: 0.5}
 def results(edition: Sequence[StudyRecords]) -> dict[str, pd.DataFrame]:
     """Every table of results: the paper's by data set, then ours by study."""
     theirs = published.results()
-    found = {f"{name} (the paper)": theirs[theirs["dataset"] == name] for name in published.DATASETS}
-    return found | {each.name: tables.accuracy(each) for each in edition}
+    tables_of_paper = {f"{name} (the paper)": theirs[theirs["dataset"] == name] for name in published.DATASETS}
+    return tables_of_paper | {study.name: tables.accuracy(study) for study in edition}
 
 
 def headline() -> pd.DataFrame:
@@ -56,7 +56,7 @@ def spread(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     The mean lead over the two losses of 2006, the best and the worst method, and what ties with the best.
     """
     trunks = {f"{name} (the paper)": asdict(musgrave2020.PROTOCOL) for name in published.DATASETS}
-    trunks |= {each.name: each.meta["protocol"] for each in edition}
+    trunks |= {study.name: study.meta["protocol"] for study in edition}
     rows = {}
     for name, frame in results(edition).items():
         apart, untrained = tables.spread(frame), tables.mean_of(frame, PRETRAINED, "map_at_r")
@@ -91,12 +91,12 @@ def baselines() -> pd.DataFrame:
     for baseline in tables.CLASSICS:
         printed = tables.claimed_improvement(published.claims(), baseline).groupby("dataset")["r1_baseline"]
         for name in published.DATASETS:
-            each = {"low": printed.min()[name], "high": printed.max()[name]}
-            rows[baseline, name] = each | {s: measured[baseline, name, "precision_at_1", s] for s in tables.SETTINGS}
+            ends = {"low": printed.min()[name], "high": printed.max()[name]}
+            rows[baseline, name] = ends | {s: measured[baseline, name, "precision_at_1", s] for s in tables.SETTINGS}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["loss", "data set"])
 
 
-def baseline_cells(found: pd.DataFrame) -> pd.DataFrame:
+def baseline_cells(scores: pd.DataFrame) -> pd.DataFrame:
     """`baselines` as cells, in percent."""
     heads = {
         "low": "printed, lowest",
@@ -104,12 +104,12 @@ def baseline_cells(found: pd.DataFrame) -> pd.DataFrame:
         "separated": "tuned alike, one model",
         "concatenated": "tuned alike, four joined",
     }
-    return found[list(heads)].map(labels.one_digit).rename(columns=heads)
+    return scores[list(heads)].map(labels.one_digit).rename(columns=heads)
 
 
-def recycled_cells(found: pd.DataFrame) -> pd.DataFrame:
+def recycled_cells(scores: pd.DataFrame) -> pd.DataFrame:
     """`tables.recycled` as cells."""
-    cells = found.assign(r1=found["r1"].map(labels.one_digit)).set_index(["dataset", "r1"])
+    cells = scores.assign(r1=scores["r1"].map(labels.one_digit)).set_index(["dataset", "r1"])
     return cells.rename(columns={"who": "printed by"}).rename_axis(["data set", "R@1"])
 
 
@@ -151,12 +151,12 @@ def _of_tables(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     named, best = {}, []
     for baseline in tables.CLASSICS:
         every = results(edition).items()
-        gains = {name: 100 * tables.improvement(each, baseline)["concatenated"] for name, each in every}
-        ours = {each.meta["dataset"]: gains.pop(each.name) for each in edition}
-        for who, found in (("check", gains), ("ours", ours)):
-            named |= prose.span(f"{baseline}.{who}", found.values())
+        gains = {name: 100 * tables.improvement(scores, baseline)["concatenated"] for name, scores in every}
+        ours = {study.meta["dataset"]: gains.pop(study.name) for study in edition}
+        for who, points in (("check", gains), ("ours", ours)):
+            named |= prose.span(f"{baseline}.{who}", points.values())
         named |= {f"{name}.over_{baseline}": gain for name, gain in ours.items()}
-    for each in edition:
-        means = tables.measured_by_year(tables.accuracy(each)).set_index("method")["value"]
+    for study in edition:
+        means = tables.measured_by_year(tables.accuracy(study)).set_index("method")["value"]
         best.append(100 * (means.drop([*tables.CLASSICS], errors="ignore").max() / means[CONTRASTIVE] - 1))
     return named | prose.span("best", best) | {"best.span": span(min(best), max(best))}

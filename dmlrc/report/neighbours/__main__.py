@@ -7,9 +7,9 @@ from dmlrc.report.neighbours import gallery, measures
 
 def main() -> None:
     galleries = gallery.grocery(), gallery.glyphs()
-    for each in (bar := tqdm(galleries, desc="neighbours")):
-        bar.set_postfix_str(each.dataset)
-        measures.record(each, measures.LOSSES[each.dataset], measures.EPOCHS[each.dataset])
+    for those in (bar := tqdm(galleries, desc="neighbours")):
+        bar.set_postfix_str(those.dataset)
+        measures.record(those, measures.LOSSES[those.dataset], measures.EPOCHS[those.dataset])
 
 
 if __name__ == "__main__":

@@ -37,8 +37,8 @@ class Gallery:
 
 def chosen(labels: np.ndarray, classes: tuple[int, ...]) -> np.ndarray:
     """(len(classes) * PER_CLASS,) indices: images of each class, spread evenly over it, class by class."""
-    found = [np.flatnonzero(labels == each) for each in classes]
-    return np.concatenate([rows[np.linspace(0, len(rows) - 1, PER_CLASS).round().astype(int)] for rows in found])
+    places = [np.flatnonzero(labels == cls) for cls in classes]
+    return np.concatenate([rows[np.linspace(0, len(rows) - 1, PER_CLASS).round().astype(int)] for rows in places])
 
 
 def grocery() -> Gallery:

@@ -55,7 +55,7 @@ def spaces(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) 
     most = study.effective_protocol.max_epochs
     protocol = replace(study.effective_protocol, max_epochs=min(most, epochs or most))
     prepared = inputs.prepare(study.dataset, protocol, "default", 0)
-    found = [_space(UNTRAINED, prepared, gallery, None)]
+    every = [_space(UNTRAINED, prepared, gallery, None)]
     settings = tuned.of("grocery" if study.dataset == "grocery-lite0" else study.dataset)
     for name in methods:
         method, fold = study.method(name), prepared.splits.folds[0]
@@ -64,8 +64,8 @@ def spaces(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) 
         model = prepared.make_model()
         model.load_state_dict(run.weights)
         model.normalize = normalized(method)
-        found.append(_space(name, prepared, gallery, model.to(prepared.source.device)))
-    return found
+        every.append(_space(name, prepared, gallery, model.to(prepared.source.device)))
+    return every
 
 
 def recorded_spaces(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) -> list[Space]:
@@ -82,8 +82,8 @@ def record_of(gallery: Gallery, methods: Sequence[str], epochs: int | None = Non
     if not _file(gallery).exists():
         return None
     with np.load(_file(gallery)) as stored:
-        found = dict(stored)
-    return found if found["epochs"] == (epochs or 0) and set(methods) <= set(found) else None
+        arrays = dict(stored)
+    return arrays if arrays["epochs"] == (epochs or 0) and set(methods) <= set(arrays) else None
 
 
 def made_with(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) -> str:
@@ -94,14 +94,14 @@ def made_with(gallery: Gallery, methods: Sequence[str], epochs: int | None = Non
 
 def record(gallery: Gallery, methods: Sequence[str], epochs: int | None = None) -> None:
     """Embed the gallery before and after training, and write what `recorded_spaces` reads."""
-    names, found = (UNTRAINED, *methods), spaces(gallery, methods, epochs)
+    names, by_network = (UNTRAINED, *methods), spaces(gallery, methods, epochs)
     np.savez_compressed(
         _file(gallery),
         epochs=epochs or 0,
         commit=provenance.commit(),
         methods=names,
-        test_map_at_r=[space.test_map_at_r for space in found],
-        **{name: space.embeddings for name, space in zip(names, found, strict=True)},
+        test_map_at_r=[space.test_map_at_r for space in by_network],
+        **{name: space.embeddings for name, space in zip(names, by_network, strict=True)},
     )
 
 
@@ -157,18 +157,18 @@ def at_random(gallery: Gallery, space: Space, dim: int, draws: int = 200) -> flo
 
     space: the untrained trunk's. dim: of the layer's outputs.
     """
-    rng, found = np.random.default_rng(0), []
+    rng, scores = np.random.default_rng(0), []
     for _ in range(draws):
         projected = space.embeddings @ rng.normal(size=(space.embeddings.shape[1], dim))
         projected /= np.linalg.norm(projected, axis=1, keepdims=True)
-        found.append(average_precision(nearest(projected), gallery.labels).mean())
-    return float(np.mean(found))
+        scores.append(average_precision(nearest(projected), gallery.labels).mean())
+    return float(np.mean(scores))
 
 
 def queries(space: Space, targets: Sequence[float]) -> list[int]:
     """For each target the query whose score in this space is nearest to it; none twice."""
-    found: list[int] = []
+    chosen: list[int] = []
     for target in targets:
         order = np.argsort(np.abs(space.scores - target), kind="stable")
-        found.append(int(next(place for place in order if place not in found)))
-    return found
+        chosen.append(int(next(place for place in order if place not in chosen)))
+    return chosen

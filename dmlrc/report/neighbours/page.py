@@ -32,8 +32,8 @@ def rows(name: str, gallery: Gallery, spaces: Sequence[Space], queries: Sequence
     for query in queries:
         head = f'<div class="dml-row"><b>Query</b>{_tile(name, gallery, query, "query")}'
         head += f"<small>{escape(gallery.names[query])}</small></div>"
-        found = "".join(_row(name, gallery, each, query) for each in spaces)
-        blocks.append(f'<div class="dml-neighbours">{head}{found}</div>')
+        strips = "".join(_row(name, gallery, space, query) for space in spaces)
+        blocks.append(f'<div class="dml-neighbours">{head}{strips}</div>')
     return f"<style>{style_sheet}</style>" + "".join(blocks)
 
 
@@ -61,12 +61,12 @@ def _tile(name: str, gallery: Gallery, place: int, kind: str) -> str:
 def scores(gallery: Gallery, spaces: Sequence[Space]) -> pd.DataFrame:
     """MAP@R and P@1 of the gallery under each model, and MAP@R of the whole test half, as cells; first untrained."""
     columns = {
-        "MAP@R, these images": [each.scores.mean() for each in spaces],
-        "P@1, these images": [np.mean(gallery.labels[each.neighbours[:, 0]] == gallery.labels) for each in spaces],
-        "MAP@R, whole test half": [each.test_map_at_r for each in spaces],
+        "MAP@R, these images": [space.scores.mean() for space in spaces],
+        "P@1, these images": [np.mean(gallery.labels[space.neighbours[:, 0]] == gallery.labels) for space in spaces],
+        "MAP@R, whole test half": [space.test_map_at_r for space in spaces],
     }
     parts = [
-        pd.DataFrame({"row": [each.label for each in spaces], "column": head, "mean": values, "untrained": values[0]})
+        pd.DataFrame({"row": [space.label for space in spaces], "column": head, "mean": values, "untrained": values[0]})
         for head, values in columns.items()
     ]
     return results_table(pd.concat(parts), digits=1)[0].rename_axis("Model")
@@ -79,18 +79,18 @@ def numbers() -> dict[str, float]:
     random: after a random layer, where training begins. whole: of the best on the whole test half. least_lost: by how
     many points a model scores less there, at least. glyphs.shown: what the best letter that is shown gains, in points.
     """
-    told = {"first": 1 / 4, "second": 1 / 2 / 4}
+    named = {"first": 1 / 4, "second": 1 / 2 / 4}
     lost = []
     for gallery in (grocery(), glyphs()):
-        before, *trained = found = recorded_spaces(gallery, LOSSES[gallery.dataset], EPOCHS[gallery.dataset])
-        after, name = [each.scores.mean() for each in trained], gallery.dataset.partition("-")[0]
-        told |= {f"{name}.untrained": before.scores.mean(), **prose.span(name, after)}
-        told[f"{name}.whole"] = max(each.test_map_at_r for each in trained)
-        told[f"{name}.whole_untrained"] = before.test_map_at_r
+        before, *trained = all_spaces = recorded_spaces(gallery, LOSSES[gallery.dataset], EPOCHS[gallery.dataset])
+        after, name = [space.scores.mean() for space in trained], gallery.dataset.partition("-")[0]
+        named |= {f"{name}.untrained": before.scores.mean(), **prose.span(name, after)}
+        named[f"{name}.whole"] = max(space.test_map_at_r for space in trained)
+        named[f"{name}.whole_untrained"] = before.test_map_at_r
         if name == "grocery":  # the letters' network trains as a whole
-            told[f"{name}.random"] = at_random(gallery, before, trained[0].embeddings.shape[1])
+            named[f"{name}.random"] = at_random(gallery, before, trained[0].embeddings.shape[1])
         else:
             shown = queries(before, TARGETS[:3])
-            told[f"{name}.shown"] = (trained[-1].scores - before.scores)[shown].max()
-        lost += [each.scores.mean() - each.test_map_at_r for each in found]
-    return {name: float(100 * value) for name, value in (told | {"least_lost": min(lost)}).items()}
+            named[f"{name}.shown"] = (trained[-1].scores - before.scores)[shown].max()
+        lost += [space.scores.mean() - space.test_map_at_r for space in all_spaces]
+    return {name: float(100 * value) for name, value in (named | {"least_lost": min(lost)}).items()}

@@ -10,9 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from dmlrc.records import StudyRecords
-from dmlrc.report import charts, common, style, svg, titles
+from dmlrc.report import charts, common, labels, style, svg, titles
 from dmlrc.report.oi2021.page import ACCURACIES, MEANS, METRICS, curves, form, histogram_statistics, histograms, means
-from dmlrc.report.results_table import number
 from dmlrc.report.style import BLUE, GREY, ORANGE, RED
 
 PAIRS = {"positive": RED, "negative": BLUE}
@@ -22,19 +21,19 @@ LOOKS = {
 }
 
 
-def draw_orders(found: pd.DataFrame) -> Figure:
+def draw_orders(scores: pd.DataFrame) -> Figure:
     """`page.orders_scores`, a panel a metric: filled the data set's own order, hollow a random; grey: the paper's."""
-    figure, axes, places = _rows_of_orders(found, ["where", "by"], METRICS)
+    figure, axes, places = _rows_of_orders(scores, ["where", "by"], METRICS)
     for axis, (metric, text) in zip(axes, METRICS.items(), strict=True):
         for line, (where, by) in enumerate(places):
-            part = found[(found["metric"] == metric) & (found["where"] == where) & (found["by"] == by)]
+            part = scores[(scores["metric"] == metric) & (scores["where"] == where) & (scores["by"] == by)]
             colour = BLUE if by == "ours" else GREY
             axis.plot(part["mean"], [line] * len(part), color=colour, linewidth=0.8)
             for row in part.itertuples():
                 face, half = colour if row.order == "default" else "white", np.nan_to_num(row.ci95)
                 look = {"color": colour, "markerfacecolor": face, "markersize": 5, "capsize": 2}
                 bars = axis.errorbar(row.mean, line, xerr=half or None, fmt="o", **look)
-                score = number(row.mean, form=form(metric))
+                score = labels.number(row.mean, form=form(metric))
                 svg.tips(bars[0], f"{titles.in_label(where)}, {row.order} order: {text} {score}")
         _in_percent(axis, axis.xaxis, metric, text)
         axis.xaxis.set_major_locator(MaxNLocator(3))
@@ -43,12 +42,12 @@ def draw_orders(found: pd.DataFrame) -> Figure:
     return figure
 
 
-def draw_every_order(found: pd.DataFrame) -> Figure:
+def draw_every_order(scores: pd.DataFrame) -> Figure:
     """Accuracy of `page.every_order`: filled the data set's own order, hollow the random ones; grey: untrained."""
-    figure, axes, places = _rows_of_orders(found, ["study", "what"], ACCURACIES)
+    figure, axes, places = _rows_of_orders(scores, ["study", "what"], ACCURACIES)
     for axis, metric in zip(axes, ACCURACIES, strict=True):
         for line, (study, what) in enumerate(places):
-            part = found[(found["metric"] == metric) & (found["study"] == study) & (found["what"] == what)]
+            part = scores[(scores["metric"] == metric) & (scores["study"] == study) & (scores["what"] == what)]
             colour = BLUE if what == "trained" else GREY
             for row in part.sort_values("order", ascending=False).itertuples():  # the default one on top
                 face = colour if row.order == "default" else "none"
@@ -61,10 +60,10 @@ def draw_every_order(found: pd.DataFrame) -> Figure:
 
 
 def _rows_of_orders(
-    found: pd.DataFrame, keys: list[str], metrics: Collection[str]
+    scores: pd.DataFrame, keys: list[str], metrics: Collection[str]
 ) -> tuple[Figure, np.ndarray, list[tuple[str, str]]]:
     """A figure with a panel a metric, its legend, and its rows, the first on top."""
-    places = list(dict.fromkeys(found[keys].itertuples(index=False, name=None)))
+    places = list(dict.fromkeys(scores[keys].itertuples(index=False, name=None)))
     figure, axes = style.canvas(1.15 + 0.3 * len(places), 1, len(metrics), sharey=True)
     axes[0, 0].set_ylim(len(places) - 0.5, -0.5)
     faces, dot = {"default order": BLUE, "random order": "none"}, {"color": BLUE, "marker": "o", "linestyle": "none"}
@@ -98,10 +97,10 @@ def draw_before_and_after(title: str, records: StudyRecords) -> Figure:
         frame = histograms(records, setting)
         _bars(axis, frame, share=True)
         if len(frame):
-            found = histogram_statistics(frame)
+            statistics = histogram_statistics(frame)
             for kind, colour in PAIRS.items():
-                axis.axvline(found[f"mean_{kind}"], color=colour, linestyle="--", linewidth=1)
-            text += f", JSD {found['jsd']:.3f}"
+                axis.axvline(statistics[f"mean_{kind}"], color=colour, linestyle="--", linewidth=1)
+            text += f", JSD {statistics['jsd']:.3f}"
         axis.set_title(text, fontsize=9)
     axes[0].set_ylabel("share of the pairs")
     return figure

@@ -61,10 +61,10 @@ def orders_scores(orders: Orders) -> pd.DataFrame:
     frames = [theirs.assign(where=theirs["dataset"], by=common.PAPER, ci95=np.nan, text=np.nan)]
     for order in EXPERIMENTS:
         for name, records in common.present(orders[order]).items():
-            found = of_groups(final_scores(records).groupby("metric")["score"]).reindex(METRICS)
+            scores = of_groups(final_scores(records).groupby("metric")["score"]).reindex(METRICS)
             text = common.state(records, oi2021.METHODS[0].name)
-            found = found.rename_axis("metric").reset_index()
-            frames.append(found.assign(where=name, by="ours", order=order, text=text))
+            scores = scores.rename_axis("metric").reset_index()
+            frames.append(scores.assign(where=name, by="ours", order=order, text=text))
     columns = ["where", "by", "order", "metric", "mean", "ci95", "text"]
     return pd.concat(frames, ignore_index=True)[columns]
 
@@ -77,8 +77,8 @@ def compare_orders(orders: Orders) -> pd.DataFrame:
     for name in set(common.present(orders["default"])) & set(common.present(orders["random"])):
         drawn, default = (final_scores(orders[order][name]) for order in ("random", "default"))
         for metric in METRICS:
-            found = statistics.welch(*(frame["score"][frame["metric"] == metric] for frame in (drawn, default)))
-            gains.loc[(gains["where"] == name) & (gains["metric"] == metric), "ci95"] = found.half
+            difference = statistics.welch(*(frame["score"][frame["metric"] == metric] for frame in (drawn, default)))
+            gains.loc[(gains["where"] == name) & (gains["metric"] == metric), "ci95"] = difference.half
     scores = pd.concat([scores, gains.dropna(subset="mean").assign(order="random less default")])
     where = scores["where"].where(scores["by"] == "ours", scores["where"] + " (the paper)")
     rows = [(name, order) for name in where.unique() for order in (*EXPERIMENTS, "random less default")]
@@ -101,9 +101,9 @@ def every_order(studies: str) -> pd.DataFrame:
     """
     frames = [pd.DataFrame(columns=["study", "order", "metric", "what", "score", "half"])]
     for main in editions.names(studies):
-        found = experiments.class_orders(main)
-        if len(found) > len(EXPERIMENTS):
-            for name, records in found.items():
+        orders = experiments.class_orders(main)
+        if len(orders) > len(EXPERIMENTS):
+            for name, records in orders.items():
                 order = "default" if name == EXPERIMENTS["default"] else name.removeprefix("oi2021/").replace("-", "")
                 frames.append(_both(records).assign(study=main, order=order))
     return pd.concat(frames[1:] or frames, ignore_index=True)[frames[0].columns]
@@ -113,21 +113,23 @@ def _both(records: StudyRecords) -> pd.DataFrame:
     scores = common.seeds(records)
     scores = scores[(scores["setting"] == "separated") & scores["metric"].isin(METRICS)]
     what = scores["method"].eq(PRETRAINED).map({True: "untrained", False: "trained"}).rename("what")
-    found = scores.groupby(["metric", what])["score"].agg(score="mean", half=statistics.half_width).reset_index()
-    return found.assign(half=found["half"].where(found["what"] == "trained", 0.0))
+    means = scores.groupby(["metric", what])["score"].agg(score="mean", half=statistics.half_width).reset_index()
+    return means.assign(half=means["half"].where(means["what"] == "trained", 0.0))
 
 
-def compare_every_order(found: pd.DataFrame) -> pd.DataFrame:
+def compare_every_order(scores: pd.DataFrame) -> pd.DataFrame:
     """oi-every-order-numbers: a row a study and order of `every_order`, last the mean of the random with SD."""
-    trained = found["what"] == "trained"
-    trunk = found["score"].mask(trained).groupby([found[key] for key in ("study", "order", "metric")]).transform("max")
-    rows = found.assign(mean=found["score"], half=np.nan)
-    rows["untrained"] = trunk.where(trained & found["metric"].isin(ACCURACIES))
+    trained = scores["what"] == "trained"
+    trunk = (
+        scores["score"].mask(trained).groupby([scores[key] for key in ("study", "order", "metric")]).transform("max")
+    )
+    rows = scores.assign(mean=scores["score"], half=np.nan)
+    rows["untrained"] = trunk.where(trained & scores["metric"].isin(ACCURACIES))
     rows["order"] = rows["order"].str.replace("order", "random ")
-    drawn = found[found["order"] != "default"].groupby(["study", "metric", "what"])["score"]
+    drawn = scores[scores["order"] != "default"].groupby(["study", "metric", "what"])["score"]
     drawn = drawn.agg(mean="mean", half="std", n="size").reset_index()
     drawn["order"] = drawn["n"].map("mean of {} random orders ± SD".format)
-    blocks = [part[part["study"] == name] for name in found["study"].unique() for part in (rows, drawn)]
+    blocks = [part[part["study"] == name] for name in scores["study"].unique() for part in (rows, drawn)]
     scores = pd.concat(blocks)
     heads = [(text, what) for text in METRICS.values() for what in ("trained", "untrained")]
     return scores.assign(
@@ -167,13 +169,13 @@ def jsd_by_bins(records: StudyRecords, setting: str = "test") -> pd.Series:
     both = frame[["positive", "negative"]].to_numpy(float).T
     fitting = [bins for bins in KEPT_BINS if len(frame) and len(frame) % bins == 0]
     merged = {bins: both.reshape(2, bins, -1).sum(axis=2) for bins in fitting}
-    return pd.Series({bins: jensen_shannon_divergence(*each) for bins, each in merged.items()}, dtype=float)
+    return pd.Series({bins: jensen_shannon_divergence(*pair) for bins, pair in merged.items()}, dtype=float)
 
 
 def bins(records: StudyRecords) -> pd.DataFrame:
     """oi-bins: JSD of the test images before and after training for every number of bins."""
-    found = {text: jsd_by_bins(records, name) for text, name in {"before": "untrained", "after": "test"}.items()}
-    return pd.concat(found, names=["head", "row"]).rename("mean").reset_index().assign(form=".3f")
+    divergences = {text: jsd_by_bins(records, name) for text, name in {"before": "untrained", "after": "test"}.items()}
+    return pd.concat(divergences, names=["head", "row"]).rename("mean").reset_index().assign(form=".3f")
 
 
 # Figures 2 and 4: over the epochs
@@ -188,9 +190,9 @@ def curves(records: StudyRecords, metrics: Sequence[str]) -> pd.DataFrame:
     frame = records.curves
     frame = frame[(frame["kind"] == "rerun") & frame["metric"].isin(names) & np.isfinite(frame["value"])]
     images, metric = (frame["metric"].map(names).str[part] for part in (0, 1))
-    found = {"images": images, "metric": metric, "rerun": frame["number"]}
-    found["epoch"] = frame["step"].astype(float) / _steps_an_epoch(records)
-    return pd.DataFrame({**found, "value": frame["value"]}).reset_index(drop=True)
+    columns = {"images": images, "metric": metric, "rerun": frame["number"]}
+    columns["epoch"] = frame["step"].astype(float) / _steps_an_epoch(records)
+    return pd.DataFrame({**columns, "value": frame["value"]}).reset_index(drop=True)
 
 
 def _steps_an_epoch(records: StudyRecords) -> float:
@@ -220,8 +222,8 @@ def gaps(records: StudyRecords) -> pd.DataFrame:
     rows = []
     for when in ("first", "last"):
         for metric, text in METRICS.items():
-            found = gap(records, metric, when)
-            rows.append((text, f"after the {when} epoch", found.value, found.half, f"+{form(metric)}"))
+            growth = gap(records, metric, when)
+            rows.append((text, f"after the {when} epoch", growth.value, growth.half, f"+{form(metric)}"))
     return pd.DataFrame(rows, columns=["row", "head", "mean", "half", "form"])
 
 
@@ -231,13 +233,13 @@ def gaps(records: StudyRecords) -> pd.DataFrame:
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on: `common.numbers`; how JSD goes with MAP@R, and how far our losses spread."""
     judged = claims.judged(edition, "oi")
-    found = common.numbers(edition, judged, of_study)
-    for each in edition:
-        together = judged[each.name]["oi-jsd-like-map"].estimate
-        best = tables.by_method(tables.accuracy(each))["mean"].drop(PRETRAINED, errors="ignore")
-        found[f"{each.meta['dataset']}.r"] = together.value if together else np.nan
-        found[f"{each.meta['dataset']}.losses"] = 100 * float(best.max() - best.min())
-    return found
+    named = common.numbers(edition, judged, of_study)
+    for study in edition:
+        together = judged[study.name]["oi-jsd-like-map"].estimate
+        best = tables.by_method(tables.accuracy(study))["mean"].drop(PRETRAINED, errors="ignore")
+        named[f"{study.meta['dataset']}.r"] = together.value if together else np.nan
+        named[f"{study.meta['dataset']}.losses"] = 100 * float(best.max() - best.min())
+    return named
 
 
 def of_study(main: str) -> dict[str, float]:
@@ -246,7 +248,7 @@ def of_study(main: str) -> dict[str, float]:
     gain: of the random orders on average, with the interval in which a further one lies; untrained: of the trunk;
     higher: in how many random orders both accuracies are; below: in how many P@1 stays below the trunk's; see `parted`.
     """
-    scored = {order: found for order, found in experiments.class_orders(main).items() if len(final_scores(found))}
+    scored = {order: records for order, records in experiments.class_orders(main).items() if len(final_scores(records))}
     frame = every_order(main)
     if frame.empty or EXPERIMENTS["default"] not in scored:
         raise KeyError(f"no class orders around {main}")
@@ -264,9 +266,9 @@ def of_study(main: str) -> dict[str, float]:
     return numbers | {"higher": int((higher[0] & higher[1]).sum()), "below": int(below.sum())}
 
 
-def parted(found: pd.DataFrame) -> int:
+def parted(scores: pd.DataFrame) -> int:
     """In how many of `every_order` of a study training raises JSD and lowers MAP@R, each by more than its noise."""
-    wide = found.pivot(index="order", columns=["metric", "what"], values=["score", "half"])
+    wide = scores.pivot(index="order", columns=["metric", "what"], values=["score", "half"])
     score, half = wide["score"], wide["half"]
     rises, falls = (score[metric, "trained"] - score[metric, "untrained"] for metric in ("jsd", "map_at_r"))
     return int(((rises > half["jsd", "trained"]) & (-falls > half["map_at_r", "trained"])).sum())

@@ -15,12 +15,12 @@ def write(study: Study) -> Path:
 
     Raises DmlrcError where nothing of the study is recorded or no rerun is finished.
     """
-    found = records.load(study.name)
-    best = answer.best(found)
+    recorded = records.load(study.name)
+    best = answer.best(recorded)
     images = load_images(study.dataset, study.effective_protocol)
-    rerun = plan.rerun(study, study.method(best), answer.rerun(found, best))
+    rerun = plan.rerun(study, study.method(best), answer.rerun(recorded, best))
     places, embeddings = unit.embeddings_of(rerun)
     target = paths.runs() / study.name / "photos.html"
-    text = page.page(found, images, neighbours.search(places, images.labels[places], embeddings))
+    text = page.page(recorded, images, neighbours.search(places, images.labels[places], embeddings))
     target.write_text(text, encoding="utf-8")
     return target

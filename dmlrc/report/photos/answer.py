@@ -34,12 +34,12 @@ def rerun(records: StudyRecords, method: str) -> pd.Series:
 
 def sentences(records: StudyRecords) -> list[str]:
     """Which loss, how sure that is, and what training gains over the trunk as it is."""
-    found, precision = _of(records, "map_at_r"), _of(records, "precision_at_1")
+    map_at_r, precision = _of(records, "map_at_r"), _of(records, "precision_at_1")
     first = best(records)
-    scores = [labels.score(*each.loc[first, ["mean", "ci95"]]) for each in (precision, found)]
-    trained = found.drop(PRETRAINED, errors="ignore")
+    scores = [labels.score(*frame.loc[first, ["mean", "ci95"]]) for frame in (precision, map_at_r)]
+    trained = map_at_r.drop(PRETRAINED, errors="ignore")
     fallen = {labels.method_label(name): state for name, state in tables.fallen(records).items()}
-    said = [
+    texts = [
         f"{labels.method_label(first)} does best of {len(trained) + len(fallen)} losses on the validation classes. "
         f"With it, the models of {records.meta['protocol']['folds']} folds joined, on the test classes, which chose "
         f"nothing, the nearest other photo is of the same class for {scores[0]} % of the photos (P@1); MAP@R, which "
@@ -47,10 +47,10 @@ def sentences(records: StudyRecords) -> list[str]:
         _how_sure(records, trained, first),
     ]
     if fallen:
-        said.append(f"Without a result: {labels.listed([f'{name} ({state})' for name, state in fallen.items()])}.")
-    if PRETRAINED in found.index:
-        said.append(_over_the_trunk(records, first))
-    return said
+        texts.append(f"Without a result: {labels.listed([f'{name} ({state})' for name, state in fallen.items()])}.")
+    if PRETRAINED in map_at_r.index:
+        texts.append(_over_the_trunk(records, first))
+    return texts
 
 
 def _how_sure(records: StudyRecords, trained: pd.DataFrame, first: str) -> str:
@@ -76,8 +76,8 @@ def _how_sure(records: StudyRecords, trained: pd.DataFrame, first: str) -> str:
 
 def _over_the_trunk(records: StudyRecords, first: str) -> str:
     """What training gains: one model against one trunk, whose features are reduced to as many numbers."""
-    found, precision = _of(records, "map_at_r", "separated"), _of(records, "precision_at_1", "separated")
-    before, after = found["mean"][PRETRAINED], found["mean"][first]
+    map_at_r, precision = _of(records, "map_at_r", "separated"), _of(records, "precision_at_1", "separated")
+    before, after = map_at_r["mean"][PRETRAINED], map_at_r["mean"][first]
     reached = (
         f"One model against the trunk alone, {labels.trunk(records.meta['protocol'])}, at the same size: the trunk "
         "reaches P@1 "
@@ -87,7 +87,7 @@ def _over_the_trunk(records: StudyRecords, first: str) -> str:
         return f"{reached}; one model of this loss does not improve on that, so the trunk can be used as it is."
     gains = f"{100 * (after - before):+.2f} points of MAP@R"
     change = f"{100 * (precision['mean'][first] - precision['mean'][PRETRAINED]):+.2f} of P@1"
-    sure = after - found["ci95"][first] > before  # of one run nobody knows
+    sure = after - map_at_r["ci95"][first] > before  # of one run nobody knows
     return f"{reached}; training brings {gains}{'' if sure else ', which may be chance,'} and {change}."
 
 

@@ -33,31 +33,31 @@ def search(images: np.ndarray, labels: np.ndarray, embeddings: torch.Tensor, k: 
     k = min(k, len(labels) - 1)
     own = torch.arange(len(labels), device=embeddings.device)
     blocks = list(exact.nearest(embeddings, embeddings, k, own))
-    rows, distances, columns = (torch.cat(each).cpu().numpy() for each in zip(*blocks, strict=True))
+    rows, distances, columns = (torch.cat(column).cpu().numpy() for column in zip(*blocks, strict=True))
     order = np.argsort(rows)
     return Found(images, labels, columns[order], 1 - distances[order] / 2)  # |x - y|^2 = 2 - 2 cos
 
 
-def examples(found: Found, seed: int = 0) -> np.ndarray:
+def examples(results: Found, seed: int = 0) -> np.ndarray:
     """Queries drawn at random, of different classes as long as there are some: places among the N."""
-    order = np.random.default_rng(seed).permutation(len(found.labels))
-    _, first = np.unique(found.labels[order], return_index=True)
+    order = np.random.default_rng(seed).permutation(len(results.labels))
+    _, first = np.unique(results.labels[order], return_index=True)
     return order[np.sort(first)][:QUERIES]
 
 
-def wrong(found: Found) -> np.ndarray:
+def wrong(results: Found) -> np.ndarray:
     """The queries whose nearest photo is of another class, the most similar first, one for each pair of classes."""
-    first = found.nearest[:, 0]
-    another = np.bincount(found.labels)[found.labels] > 1  # of its class
-    wrong = np.flatnonzero((found.labels[first] != found.labels) & another)
-    wrong = wrong[np.argsort(-found.similarities[wrong, 0], kind="stable")]
-    pairs = {tuple(sorted((found.labels[query], found.labels[first[query]]))): query for query in wrong[::-1]}
+    first = results.nearest[:, 0]
+    another = np.bincount(results.labels)[results.labels] > 1  # of its class
+    wrong = np.flatnonzero((results.labels[first] != results.labels) & another)
+    wrong = wrong[np.argsort(-results.similarities[wrong, 0], kind="stable")]
+    pairs = {tuple(sorted((results.labels[query], results.labels[first[query]]))): query for query in wrong[::-1]}
     return np.array(list(pairs.values())[::-1][:QUERIES], dtype=int)
 
 
-def confused(found: Found) -> list[tuple[int, int, int]]:
+def confused(results: Found) -> list[tuple[int, int, int]]:
     """Which class is taken for which other, and for how many photos: the most frequent first."""
-    first = found.labels[found.nearest[:, 0]]
-    pairs = np.stack([found.labels, first], axis=1)[first != found.labels]
+    first = results.labels[results.nearest[:, 0]]
+    pairs = np.stack([results.labels, first], axis=1)[first != results.labels]
     counts = Counter(map(tuple, pairs.tolist()))
     return [(own, other, count) for (own, other), count in counts.most_common(5)]

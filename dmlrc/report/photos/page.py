@@ -32,8 +32,8 @@ img { width: 108px; height: 108px; border: 4px solid #999; }
 """
 
 
-def page(records: StudyRecords, images: ImageSet, found: Found) -> str:
-    """The HTML of the page. images: the data set of the study. found: the neighbours by the loss it chooses."""
+def page(records: StudyRecords, images: ImageSet, results: Found) -> str:
+    """The HTML of the page. images: the data set of the study. results: the neighbours by the loss it chooses."""
     name, best = data.folder_name(images.name), answer.best(records)
     settings = ", ".join(f"{key} {value:.3g}" for key, value in answer.rerun(records, best)["params"].items())
     rows, legend = ranking.ranked(records)
@@ -47,9 +47,9 @@ def page(records: StudyRecords, images: ImageSet, found: Found) -> str:
         "<h2>What is found</h2>",
         "<p>Photos of classes that no training saw, drawn at random, and next to each the photos nearest to it, by "
         f"{escape(labels.method_label(best))}. Solid green: the same class. Dashed red: another one.</p>",
-        *(_strip(found, images, query) for query in neighbours.examples(found)),
+        *(_strip(results, images, query) for query in neighbours.examples(results)),
         "<h2>What a wrong match looks like</h2>",
-        *_wrong(found, images),
+        *_wrong(results, images),
         "<h2>Use it</h2>",
         "<p>These commands keep the models of this loss, and embed the photos of any folder with one of them:</p>",
         f"<pre>{escape(_commands(records, best))}</pre>",
@@ -74,27 +74,27 @@ def _commands(records: StudyRecords, method: str) -> str:
     )
 
 
-def _wrong(found: Found, images: ImageSet) -> list[str]:
-    queries = neighbours.wrong(found)
+def _wrong(results: Found, images: ImageSet) -> list[str]:
+    queries = neighbours.wrong(results)
     if not len(queries):
         return ["<p>There is none: the nearest photo is always of the same class.</p>"]
     names = images.class_names
-    pairs = [f"{names[own]} for {names[other]} ({count})" for own, other, count in neighbours.confused(found)]
+    pairs = [f"{names[own]} for {names[other]} ({count})" for own, other, count in neighbours.confused(results)]
     return [
         "<p>The photos whose nearest one is of another class, the most similar first, one for each pair of classes. "
         f"Taken most often: {escape('; '.join(pairs))}.</p>",
-        *(_strip(found, images, query) for query in queries),
+        *(_strip(results, images, query) for query in queries),
     ]
 
 
-def _strip(found: Found, images: ImageSet, query: int) -> str:
+def _strip(results: Found, images: ImageSet, query: int) -> str:
     """A query and its neighbours in a row."""
-    shown = [(query, "query", images.class_names[found.labels[query]])]
-    for place, cosine in zip(found.nearest[query], found.similarities[query], strict=True):
-        kind = "same" if found.labels[place] == found.labels[query] else "other"
-        shown.append((place, kind, f"{images.class_names[found.labels[place]]}, {cosine:.2f}"))
+    shown = [(query, "query", images.class_names[results.labels[query]])]
+    for place, cosine in zip(results.nearest[query], results.similarities[query], strict=True):
+        kind = "same" if results.labels[place] == results.labels[query] else "other"
+        shown.append((place, kind, f"{images.class_names[results.labels[place]]}, {cosine:.2f}"))
     figures = [
-        f'<figure class="{kind}"><img alt="{escape(text)}" src="{_picture(images.images[found.images[place]])}">'
+        f'<figure class="{kind}"><img alt="{escape(text)}" src="{_picture(images.images[results.images[place]])}">'
         f"<figcaption>{escape(text)}</figcaption></figure>"
         for place, kind, text in shown
     ]

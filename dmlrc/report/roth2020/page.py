@@ -122,8 +122,8 @@ def trunks(records: StudyRecords) -> pd.DataFrame:
     """R@1 of trunks before any training of ours: kind (of `KINDS`), trunk, mean, half (of a deviation over seeds)."""
     frame = common.seeds(records, R1, "separated")
     frame = frame[frame["method"] != PRETRAINED].rename(columns={"value": "kind", "row": "trunk"})
-    found = frame.groupby(["kind", "trunk"])["score"].agg(mean="mean", half="std").reset_index()
-    return found.assign(half=found["half"].mask(found["kind"] == "imagenet"))  # features as they are have no seed
+    means = frame.groupby(["kind", "trunk"])["score"].agg(mean="mean", half="std").reset_index()
+    return means.assign(half=means["half"].mask(means["kind"] == "imagenet"))  # features as they are have no seed
 
 
 def compare_trunks(by_study: ByStudy) -> pd.DataFrame:
@@ -131,10 +131,10 @@ def compare_trunks(by_study: ByStudy) -> pd.DataFrame:
     theirs = published.roth_trunks().replace({"network": {"Inception-BN": "BN-Inception"}})
     theirs = theirs.rename(columns={"network": "trunk", "value": "mean"}).assign(kind="projection")
     theirs["column"] = "the paper, " + theirs["dataset"]
-    found = pd.concat([common.ours(by_study, trunks), theirs])
-    found = found.sort_values("kind", key=lambda kinds: kinds.map(list(KINDS).index), kind="stable")
-    rows = found["trunk"].replace(labels.TRUNK_LABELS) + ", " + found["kind"].map(KINDS)
-    return found.assign(row=rows, form=".2%")
+    scores = pd.concat([common.ours(by_study, trunks), theirs])
+    scores = scores.sort_values("kind", key=lambda kinds: kinds.map(list(KINDS).index), kind="stable")
+    rows = scores["trunk"].replace(labels.TRUNK_LABELS) + ", " + scores["kind"].map(KINDS)
+    return scores.assign(row=rows, form=".2%")
 
 
 # Figures 1 and 7: with and without regularisation
@@ -148,11 +148,11 @@ def regularisation(rows: pd.DataFrame) -> pd.DataFrame:
     """
     rows = rows.set_index("method")[["mean", "std", "n"]].astype(float)
     plain, regularised = rows.reindex(list(REGULARISED.values())), rows.reindex(list(REGULARISED))
-    found = plain.join(regularised.set_axis(plain.index).add_prefix("r_"))
-    variances = np.square(found[["std", "r_std"]].to_numpy()) / found[["n", "r_n"]].to_numpy()
+    pairs = plain.join(regularised.set_axis(plain.index).add_prefix("r_"))
+    variances = np.square(pairs[["std", "r_std"]].to_numpy()) / pairs[["n", "r_n"]].to_numpy()
     with np.errstate(invalid="ignore"):  # seeds that do not differ have no interval
-        halves = [statistics.welch_half(*each) for each in zip(variances, found[["n", "r_n"]].to_numpy(), strict=True)]
-    return found.assign(gain=found["r_mean"] - found["mean"], ci95=halves).drop(columns=["n", "r_n"])
+        halves = [statistics.welch_half(*pair) for pair in zip(variances, pairs[["n", "r_n"]].to_numpy(), strict=True)]
+    return pairs.assign(gain=pairs["r_mean"] - pairs["mean"], ci95=halves).drop(columns=["n", "r_n"])
 
 
 def regularisation_panels(by_study: ByStudy) -> dict[str, pd.DataFrame]:
@@ -164,18 +164,18 @@ def regularisation_panels(by_study: ByStudy) -> dict[str, pd.DataFrame]:
 
 def compare_gains(by_study: ByStudy) -> pd.DataFrame:
     """roth-f1-gains: what rho-regularisation adds to R@1 of every pair, in points; ours and the paper's."""
-    found = pd.concat(regularisation_panels(by_study), names=["column", "method"]).reset_index()
-    return found.assign(row=found["method"].map(roth_label), mean=found["gain"], form="+.2%")
+    gains = pd.concat(regularisation_panels(by_study), names=["column", "method"]).reset_index()
+    return gains.assign(row=gains["method"].map(roth_label), mean=gains["gain"], form="+.2%")
 
 
 def decay(records: StudyRecords) -> pd.DataFrame:
     """roth-f7-decay: rho of each pair without and with regularisation, and the difference; the paper finds a fall."""
     frame = regularisation(moments(records, ["rho"], "train")).rename(index=roth_label).rename_axis("row")
     columns = {"mean": "ρ without", "r_mean": "ρ with", "gain": "difference"}
-    found = frame[list(columns)].rename(columns=columns).reset_index().melt("row", var_name="head", value_name="mean")
-    gains = found["head"] == "difference"
-    half = found["row"].map(frame["ci95"]).where(gains)
-    return found.assign(half=half, form=gains.map({True: "+.3f", False: ".2f"}))
+    long = frame[list(columns)].rename(columns=columns).reset_index().melt("row", var_name="head", value_name="mean")
+    gains = long["head"] == "difference"
+    half = long["row"].map(frame["ci95"]).where(gains)
+    return long.assign(half=half, form=gains.map({True: "+.3f", False: ".2f"}))
 
 
 # Figures 2 and 3: what the recipe is worth
@@ -218,7 +218,7 @@ def effects(sweeps: Mapping[str, ByStudy]) -> pd.DataFrame:
         for name, records in common.present(by_study).items():
             shares = influence(records).dropna(axis=1, thresh=2)
             worth = zip(shares, shares.max() - shares.min(), shares.idxmax(), strict=True)
-            rows += [(name, factor, *each) for each in worth]
+            rows += [(name, factor, *row) for row in worth]
     return pd.DataFrame(rows, columns=["study", "factor", "row", "effect", "best"])
 
 
@@ -276,7 +276,7 @@ def correlations(experiments: Sequence[StudyRecords]) -> tuple[pd.DataFrame, int
 def pooled(*experiments: ByStudy) -> dict[str, list[StudyRecords]]:
     """All experiments of each main study that has some."""
     names = experiments[0]
-    return {name: found for name in names if (found := [each[name] for each in experiments if each[name]])}
+    return {name: runs for name in names if (runs := [by_study[name] for by_study in experiments if by_study[name]])}
 
 
 # Figures 5 and 7: the shape of the embedding space
@@ -314,7 +314,8 @@ def carried(frame: pd.DataFrame, name: str) -> tuple[str, Estimate]:
     """The method without which `correlation` moves most, and what it is then; ("", the whole one) if little."""
     whole = correlation(frame, name)
     without = {method: correlation(frame.drop(index=method), name) for method in counted(frame, name).index}
-    moves = {method: abs(found.value - whole.value) for method, found in without.items() if not np.isnan(found.low)}
+    known = {method: estimate for method, estimate in without.items() if not np.isnan(estimate.low)}
+    moves = {method: abs(estimate.value - whole.value) for method, estimate in known.items()}
     most = max(moves, key=moves.get, default="")
     return (most, without[most]) if most and moves[most] >= CARRIES else ("", whole)
 
@@ -327,7 +328,7 @@ def spectra(records: StudyRecords) -> pd.DataFrame:
     arrays = records.arrays.query("name == 'spectrum' and setting == 'train'")
     frames = [pd.DataFrame(columns=["method", "place", "mean", "low", "high"], dtype=float)]
     for method, values in arrays.groupby("method")["values"]:
-        kept = np.stack([np.asarray(each, dtype=float)[1:] for each in values])  # (seeds, D - 1)
+        kept = np.stack([np.asarray(spectrum, dtype=float)[1:] for spectrum in values])  # (seeds, D - 1)
         sums = kept.sum(axis=1, keepdims=True)
         kept = kept[sums[:, 0] > 0] / sums[sums[:, 0] > 0]
         if kept.size:
@@ -355,14 +356,14 @@ def correlation_cells(by_study: ByStudy) -> pd.DataFrame:
     for name, records in common.present(by_study).items():
         shape = structure(records)
         whole, ranked = ({key: correlation(shape, key, ranks) for key in says} for ranks in (False, True))
-        texts = {key: f"{interval(each)}, n = {each.n}" for key, each in whole.items()}
+        texts = {key: f"{interval(estimate)}, n = {estimate.n}" for key, estimate in whole.items()}
         cells[name] = {key: f"{text}; by ranks {interval(ranked[key])}" for key, text in texts.items()}
     return pd.DataFrame(cells | {"the paper": says}).rename(index=STRUCTURE).rename_axis("R@1 with")
 
 
-def interval(found: Estimate) -> str:
+def interval(estimate: Estimate) -> str:
     """A correlation with its interval; that of few methods is not known."""
-    return "unknown" if np.isnan(found.low) else f"{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
+    return "unknown" if np.isnan(estimate.low) else f"{estimate.value:+.2f} [{estimate.low:+.2f}, {estimate.high:+.2f}]"
 
 
 # The numbers of the text
@@ -377,16 +378,16 @@ def numbers(edition: Sequence[StudyRecords], toys: pd.DataFrame | None = None) -
     judged = claims.judged(edition, "roth")
     toys = toy.recorded(10) if toys is None else toys
     changes = [toy.change(toys, name, "test_p1") for name in ("regularised", "regularised_cub200")]
-    found = {
+    named = {
         **common.numbers(edition, judged, of_study, ("agreement", "nmi_rank", "least_metrics")),
         "withdrawn": ", ".join(judged[claims.WITHOUT_RECORDS]),
         **_of_paper(),
-        **prose.span("toy", [end for each in changes for end in (each.low, each.high)]),
+        **prose.span("toy", [end for change in changes for end in (change.low, change.high)]),
     }
-    found |= {f"toy.{name}": 100 * value for name, value in toys.groupby("variant")["spectrum"].mean().items()}
-    for each in edition:
-        found[f"{each.meta['dataset']}.low"] = sum(one.from_low_rows for one in judged[each.name].values())
-    return found
+    named |= {f"toy.{name}": 100 * value for name, value in toys.groupby("variant")["spectrum"].mean().items()}
+    for study in edition:
+        named[f"{study.meta['dataset']}.low"] = sum(one.from_low_rows for one in judged[study.name].values())
+    return named
 
 
 def _of_paper() -> dict[str, float | str]:
@@ -448,7 +449,7 @@ def _of_table(records: StudyRecords) -> dict[str, float | str]:
         "among_best": ", ".join(sorted(tied.index[tied])),
         **{"rows": len(trained), "below": int((trained < r1["mean"][PRETRAINED]).sum())},
         **{"agreement_low": float(order.min()), "agreement_high": float(order.max())},
-        **{"mined_low": min(each.low for each in mined)},
+        **{"mined_low": min(estimate.low for estimate in mined)},
         **{"raised": int((gains["gain"] > gains["ci95"]).sum()), "pairs": int(gains["gain"].notna().sum())},
         "lowered": ", ".join(gains.index[gains["gain"] < -gains["ci95"]]),
         "flatter": int((decay["gain"] < -decay["ci95"]).sum()),

@@ -127,10 +127,10 @@ def measures(toy: Toy) -> dict[str, float]:
 
 def repeat(seeds: int, steps: int = STEPS) -> pd.DataFrame:
     """`measures` of every variant, and of the network before training ("untrained"), with variant and seed (from 0)."""
-    variants = {"untrained": (VARIANTS["plain"], 0)} | {name: (each, steps) for name, each in VARIANTS.items()}
+    variants = {"untrained": (VARIANTS["plain"], 0)} | {name: (variant, steps) for name, variant in VARIANTS.items()}
     return pd.DataFrame(
-        {"variant": name, "seed": seed} | measures(train(each, seed, count))
-        for name, (each, count) in variants.items()
+        {"variant": name, "seed": seed} | measures(train(variant, seed, count))
+        for name, (variant, count) in variants.items()
         for seed in range(seeds)
     )
 
@@ -161,9 +161,9 @@ def compare(frame: pd.DataFrame) -> pd.DataFrame:
     for name, part in frame.groupby("variant", sort=False):
         variant = VARIANTS.get(name, Variant("before training", "", {}))
         row, partner = {"row": variant.label}, VARIANTS.get(variant.partner)
-        found = {key: statistics.mean(part[key]) for key in COLUMNS}
+        means = {key: statistics.mean(part[key]) for key in COLUMNS}
         rows += [
-            row | {"column": head, "form": form, "mean": found[key].value, "half": found[key].half}
+            row | {"column": head, "form": form, "mean": means[key].value, "half": means[key].half}
             for key, (head, form) in COLUMNS.items()
         ]
         rows += [row | {"column": "compared with", "text": partner.label if partner else np.nan}]

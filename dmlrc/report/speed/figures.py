@@ -16,29 +16,29 @@ LOOKS = {
 }
 
 
-def peers_figure(found: pd.DataFrame) -> Figure:
+def peers_figure(peers: pd.DataFrame) -> Figure:
     """How many times as fast as its peer each part is, sorted, on a logarithmic axis; a point names itself.
 
-    found: `page.peers`.
+    peers: `page.peers`.
     """
-    found = found.sort_values("ratio").reset_index(drop=True)
+    peers = peers.sort_values("ratio").reset_index(drop=True)
     figure, axis = charts.panel(3.2, xlabel="comparisons, sorted", ylabel="times as fast as the peer")
-    colours = [style.BLUE if ratio >= 1 else style.RED for ratio in found["ratio"]]
-    dots = axis.scatter(found.index + 1, found["ratio"], s=14, color=colours)
-    svg.tips(dots, [f"{row.what}: {row.ratio:.2f} times as fast as {row.peer}" for row in found.itertuples()])
+    colours = [style.BLUE if ratio >= 1 else style.RED for ratio in peers["ratio"]]
+    dots = axis.scatter(peers.index + 1, peers["ratio"], s=14, color=colours)
+    svg.tips(dots, [f"{row.what}: {row.ratio:.2f} times as fast as {row.peer}" for row in peers.itertuples()])
     axis.axhline(1, color="black", linewidth=0.8)
     axis.set_yscale("log")
     return figure
 
 
-def growth_figure(found: pd.DataFrame, exponents: pd.Series) -> list[Figure]:
+def growth_figure(times: pd.DataFrame, exponents: pd.Series) -> list[Figure]:
     """Seconds and megabytes of evaluation by images; then of a proposal by trials, of a study by workers.
 
-    Logarithmic axes. found: `page.growth`; exponents: `page.exponents`, which stand in the legend.
+    Logarithmic axes. times: `page.growth`; exponents: `page.exponents`, which stand in the legend.
     """
     of_images, (seconds, memory) = _stacked()
     of_searches, (proposal, study) = _stacked()
-    for task, part in found.groupby("task", sort=False):
+    for task, part in times.groupby("task", sort=False):
         look = LOOKS[task]
         label = f"{FITTED[task]}, exponent {exponents[task]:.1f}" if task in exponents else task
         axis = {"proposal": proposal, "study": study}.get(task, seconds)
@@ -52,7 +52,7 @@ def growth_figure(found: pd.DataFrame, exponents: pd.Series) -> list[Figure]:
     seconds.set_ylim(top=50 * seconds.get_ylim()[1])  # room for the legend
     for axis in (seconds, proposal):
         axis.legend(fontsize=8, loc="upper left")
-    sizes = sorted(found["size"][found["task"] == "study"])
+    sizes = sorted(times["size"][times["task"] == "study"])
     study.set_xticks(sizes, sizes)
     study.minorticks_off()
     return [of_images, of_searches]

@@ -28,8 +28,8 @@ def peers(file: str = "peers") -> pd.DataFrame:
     file: "peers", on a CPU, or "peers-gpu".
     """
     texts = dict.fromkeys(("commit", "torch", "pytorch_metric_learning"), str)
-    found = pd.read_csv(MEASUREMENTS / f"{file}.csv", dtype=texts)
-    return found.assign(what=found["what"].map(named))
+    times = pd.read_csv(MEASUREMENTS / f"{file}.csv", dtype=texts)
+    return times.assign(what=times["what"].map(named))
 
 
 def on_a_gpu() -> pd.DataFrame:
@@ -58,11 +58,11 @@ def growth() -> pd.DataFrame:
     return pd.read_csv(MEASUREMENTS / "growth.csv", dtype={"commit": str})
 
 
-def peer_cells(found: pd.DataFrame) -> pd.DataFrame:
+def peer_cells(times: pd.DataFrame) -> pd.DataFrame:
     """`peers` as cells: a row a part."""
-    cells = {"Part": found["what"], "peer": found["peer"], "ours, ms": found["ours_ms"].map("{:,.2f}".format)}
-    cells["peer, ms"] = found["peer_ms"].map("{:,.2f}".format)
-    return pd.DataFrame(cells | {"times as fast": found["ratio"].map("{:.2f}".format)}).set_index("Part")
+    cells = {"Part": times["what"], "peer": times["peer"], "ours, ms": times["ours_ms"].map("{:,.2f}".format)}
+    cells["peer, ms"] = times["peer_ms"].map("{:,.2f}".format)
+    return pd.DataFrame(cells | {"times as fast": times["ratio"].map("{:.2f}".format)}).set_index("Part")
 
 
 def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
@@ -77,12 +77,12 @@ def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
 
 def exponents() -> pd.Series:
     """The `exponent` of the seconds of each task of FITTED."""
-    found = {}
+    by_task = {}
     for task, part in growth().groupby("task", sort=False):
         if task in FITTED and len(part) > 2:
             part = part.sort_values("size")
-            found[task] = exponent(part["size"].to_numpy(), part["seconds"].to_numpy())
-    return pd.Series(found, dtype=float)
+            by_task[task] = exponent(part["size"].to_numpy(), part["seconds"].to_numpy())
+    return pd.Series(by_task, dtype=float)
 
 
 def numbers() -> dict[str, float | str]:
@@ -93,12 +93,12 @@ def numbers() -> dict[str, float | str]:
     gpu.steps_slower: the share of training steps that a core of a CPU does in less time. workers.two, workers.most: how
     many times as fast a small study is with two workers, and with more than cores.
     """
-    found, grown, fitted = peers(), growth(), exponents()
-    ratio, peer = found["ratio"], found["peer"]
+    on_a_cpu, grown, fitted = peers(), growth(), exponents()
+    ratio, peer = on_a_cpu["ratio"], on_a_cpu["peer"]
     part = peer.str.endswith(" alone")
     largest = grown[grown["task"] == "retrieval"].sort_values("size").iloc[-1]
     there, here = (
-        frame[frame["what"].str.startswith("step ")].set_index("what")["ours_ms"] for frame in (on_a_gpu(), found)
+        frame[frame["what"].str.startswith("step ")].set_index("what")["ours_ms"] for frame in (on_a_gpu(), on_a_cpu)
     )
     of_study = grown[grown["task"] == "study"].set_index("size")["seconds"]
     faster = of_study.iloc[0] / of_study
@@ -118,17 +118,17 @@ def numbers() -> dict[str, float | str]:
     }
 
 
-def where(found: pd.DataFrame) -> str:
-    """The machine, versions and commit of measurements, and whether it was busy. found: `peers` or `growth`."""
-    device = found["device"].iloc[0] if "device" in found else "cpu"
-    machines = ", ".join(found["machine"].unique())
-    versions = [f"torch {', '.join(found['torch'].unique())}"] if "torch" in found else []
-    if "pytorch_metric_learning" in found:
-        versions.append(f"pytorch-metric-learning {', '.join(found['pytorch_metric_learning'].unique())}")
-    load = found["load"].max()
+def where(times: pd.DataFrame) -> str:
+    """The machine, versions and commit of measurements, and whether it was busy. times: `peers` or `growth`."""
+    device = times["device"].iloc[0] if "device" in times else "cpu"
+    machines = ", ".join(times["machine"].unique())
+    versions = [f"torch {', '.join(times['torch'].unique())}"] if "torch" in times else []
+    if "pytorch_metric_learning" in times:
+        versions.append(f"pytorch-metric-learning {', '.join(times['pytorch_metric_learning'].unique())}")
+    load = times["load"].max()
     busy = f" Other work was under way, up to {load:.1f} processes at a time, which disturbs time on the clock most."
     return (
         f"Measured on {machines if device == 'cpu' else f'{device}, beside {machines},'}"
-        f"{f' with {labels.listed(versions)}' if versions else ''}, at commit {', '.join(found['commit'].unique())} "
-        f"({', '.join(found['date'].unique())}).{busy if load > 1 else ''}"
+        f"{f' with {labels.listed(versions)}' if versions else ''}, at commit {', '.join(times['commit'].unique())} "
+        f"({', '.join(times['date'].unique())}).{busy if load > 1 else ''}"
     )

@@ -54,9 +54,9 @@ def _single_models(records: StudyRecords) -> pd.DataFrame:
     frame = common.over_seeds(records)
     frame = frame[frame["setting"].isin(["separated", "separated_binary"])]
     own = [common.settings(records, method) for method in frame["method"]]
-    sizes = [each["embedding_dim"] or 2048 for each in own]
+    sizes = [settings["embedding_dim"] or 2048 for settings in own]
     binary = frame["setting"] == "separated_binary"
-    return frame.assign(trunk=[each["trunk"] for each in own], dim=sizes, binary=binary, method=frame["row"])
+    return frame.assign(trunk=[settings["trunk"] for settings in own], dim=sizes, binary=binary, method=frame["row"])
 
 
 def losses_beside(table: str, by_study: ByStudy) -> pd.DataFrame:
@@ -189,7 +189,7 @@ def sizes(records: StudyRecords) -> pd.DataFrame:
     frame["head"] = frame["binary"].map({False: "floats", True: "bits"})
     floats = frame[~frame["binary"]]
     costs = [bits_cost(records, method) for method in floats["row"] + "@" + floats["value"]]
-    gaps = floats.assign(mean=[each.value for each in costs], ci95=[each.half for each in costs])
+    gaps = floats.assign(mean=[cost.value for cost in costs], ci95=[cost.half for cost in costs])
     gaps = gaps.assign(head="bits less floats", form="+.1%")
     rows = pd.concat([frame.assign(untrained=starts.of_trunk(records)), gaps])
     return rows.assign(row=rows["dim"].map("{:g}".format))
@@ -232,8 +232,8 @@ def compare_layer_norm(by_study: ByStudy) -> pd.DataFrame:
 
 def compare_shares(by_study: ByStudy) -> pd.DataFrame:
     """zhai-f4-numbers: R@1 at every share of the classes, ours and what section 4.5 of the paper says of SOP."""
-    said = {"number": [1, 0.1, 0.01, 0.001], "mean": [np.nan, np.nan, 0.757, 0.720]}
-    paper = pd.DataFrame(said | {"text": [np.nan, "less than 1 point below all", np.nan, np.nan]})
+    printed = {"number": [1, 0.1, 0.01, 0.001], "mean": [np.nan, np.nan, 0.757, 0.720]}
+    paper = pd.DataFrame(printed | {"text": [np.nan, "less than 1 point below all", np.nan, np.nan]})
     scores = pd.concat([common.ours(by_study, common.sweep), common.under(paper, "the paper, SOP")])
     scores = scores.sort_values("number", ascending=False, kind="stable")
     scores = pd.concat([scores, common.ours(by_study, common.trunk)])
@@ -254,18 +254,18 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     costs = 100 * (best[False] - best[True])
     layouts = published.zhai_samples_per_class().set_index("samples")["value"]
     spans = "bits", "small_bits", "one_class", "from_own_batches"
-    found = common.numbers(edition, claims.judged(edition, "zhai"), of_study, spans)
-    found |= {"paper.bits_low": costs.min(), "paper.bits_high": costs.max(), "paper.best_images": layouts.idxmax()}
+    named = common.numbers(edition, claims.judged(edition, "zhai"), of_study, spans)
+    named |= {"paper.bits_low": costs.min(), "paper.bits_high": costs.max(), "paper.best_images": layouts.idxmax()}
     for name in BEST_TABLES["Table 6"]:
-        found[f"paper.{name}"] = 100 * (first[name, SOFTMAX] - first[name, "contrastive"])
-    return found
+        named[f"paper.{name}"] = 100 * (first[name, SOFTMAX] - first[name, "contrastive"])
+    return named
 
 
 def of_study(main: str) -> dict[str, float]:
     """The numbers around one study."""
     suffixes = "", "/losses-equal", "/samples", "/dims", "/layer_norm", "/shares"
-    found = [editions.experiment_of(main, f"zhai2019{suffix}") for suffix in suffixes]
-    table, equal, batches, dims, norms, parts = found
+    several = [editions.experiment_of(main, f"zhai2019{suffix}") for suffix in suffixes]
+    table, equal, batches, dims, norms, parts = several
     scores, ranks, trunk = common.seeds(equal, R1, "separated"), equal_ranks(equal), starts.of_trunk(equal)
     lead = common.difference(scores, f"{SOFTMAX}@5x15", "contrastive@5x15")
     own = common.difference(scores, f"{SOFTMAX}@5x15", f"{SOFTMAX}@25x3")
