@@ -35,15 +35,16 @@ class TestTwoWay:
     def test_by_hand(self):
         # rows 0 and 2, columns 0 and 4, and one point of interaction in each corner: the rest is +-1
         table = pd.DataFrame([[1.0, 3.0], [1.0, 7.0]])
-        together, against = measures.two_way(table)
+        together, against, own = measures.two_way(table)
         assert together == pytest.approx(np.std([1, 5], ddof=1))
         assert against.value == pytest.approx(2)  # four residuals of 1 over one degree of freedom
+        assert own.value == pytest.approx(np.std([2, 4], ddof=1))
 
     def test_it_is_the_analysis_of_variance_of_whole_tables(self):
         table = pd.DataFrame(np.random.default_rng(0).normal(size=(5, 4)))
         values = table.to_numpy()
         rest = values - values.mean(0) - values.mean(1)[:, None] + values.mean()
-        together, against = measures.two_way(table)
+        together, against, _ = measures.two_way(table)
         assert together == pytest.approx(values.mean(0).std(ddof=1))
         assert against.value == pytest.approx(np.sqrt((rest**2).sum() / 12))
         low, high = stats.chi2.ppf([0.975, 0.025], 12)
@@ -52,23 +53,26 @@ class TestTwoWay:
     def test_missing_cells_leave_an_additive_table_additive(self):
         table = pd.DataFrame(np.add.outer([1.0, 2.0, 5.0], [0.0, 3.0, 4.0]))
         table.iloc[0, 0] = table.iloc[2, 1] = np.nan
-        together, against = measures.two_way(table)
+        together, against, _ = measures.two_way(table)
         assert together == pytest.approx(np.std([0, 3, 4], ddof=1))
         assert against.value == pytest.approx(0, abs=1e-12)
 
     def test_known_noise_is_taken_out_and_the_interval_covers(self):
-        rng, covered, found = np.random.default_rng(1), 0, []
+        rng, covered, found, apart = np.random.default_rng(1), 0, [], []
         for _ in range(400):
             effect = rng.normal(0, 1, 6) + rng.normal(0, 0.5, (8, 6))  # levels 1, interaction 0.5
-            table = pd.DataFrame(rng.normal(0, 2, (8, 1)) + effect + rng.normal(0, 0.3, (8, 6)))
-            against = measures.two_way(table, error=0.09)[1]
+            true = rng.normal(0, 2, (8, 1)) + effect
+            table = pd.DataFrame(true + rng.normal(0, 0.3, (8, 6)))
+            _, against, own = measures.two_way(table, error=0.09)
+            apart.append(own.value**2 - true.mean(1).var(ddof=1))
             covered += against.low <= 0.5 <= against.high
             found.append(against.value)
         assert np.mean(found) == pytest.approx(0.5, abs=0.02)
+        assert np.mean(apart) == pytest.approx(0, abs=3 * np.std(apart) / 20)
         assert 0.93 < covered / 400 < 0.97
 
     def test_one_method_has_no_rest_and_one_level_no_levels(self):
-        together, against = measures.two_way(pd.DataFrame([[1.0, 3.0]]))
+        together, against, _ = measures.two_way(pd.DataFrame([[1.0, 3.0]]))
         assert together == pytest.approx(np.sqrt(2))
         assert np.isnan(against.value)
         assert np.isnan(measures.two_way(pd.DataFrame([[1.0], [3.0]]))[0])
@@ -181,7 +185,10 @@ class TestPipeline:
             for method, value in (("contrastive", 0.2), ("margin_06", 0.3), ("margin_12", 0.5), ("histogram", 0.9))
         ]
         records = replace(study(name="first-runs/grocery-frozen/roth2020"), scores=pd.DataFrame(scores))
-        assert measures._families(records).to_dict() == {"contrastive": 0.2, "margin": pytest.approx(0.4)}
+        assert measures._recipes(measures._trained_alike(records))["Musgrave et al."].to_dict() == {
+            "contrastive": 0.2,
+            "margin": pytest.approx(0.4),
+        }
 
     def test_a_row_below_its_own_start_is_no_loss_of_a_recipe(self, monkeypatch):
         scores = {"contrastive": 0.2, "margin_06": 0.3, "margin_12": 0.5}
@@ -193,7 +200,13 @@ class TestPipeline:
         lower.index = pd.MultiIndex.from_arrays([scores, ["separated", "concatenated", "separated"]])
         monkeypatch.setattr(measures, "lower_than_untrained", lambda _: lower.rename_axis(["method", "setting"]))
         records = replace(study(name="first-runs/grocery-frozen/roth2020"), scores=pd.DataFrame(rows))
-        assert measures._families(records).to_dict() == {"margin": pytest.approx(0.4)}
+        frame = measures._trained_alike(records)
+        assert frame.set_index("method")["low"].to_dict() == {
+            "contrastive": True,
+            "margin_06": False,
+            "margin_12": False,
+        }
+        assert measures._recipes(frame)["Musgrave et al."].to_dict() == {"margin": pytest.approx(0.4)}
 
     def test_of_a_sweep_over_batches_one_level_counts(self):
         records = replace(study(), meta=study().meta | {"study": "grocery-frozen/zhai2019/losses-equal"})
@@ -202,12 +215,27 @@ class TestPipeline:
         assert "norm_softmax@25x3" not in losses
         assert measures._losses(records, None) == {}
 
-    def test_what_is_left_without_each_recipe(self, monkeypatch):
-        table = pd.DataFrame({"A": [0.2, 0.3, 0.4], "B": [0.2, 0.3, 0.4], "C": [0.4, 0.3, 0.2]}, list("xyz"))
-        monkeypatch.setattr(measures, "_recipes", lambda _: table)
-        left = measures.without_each_recipe(study())
-        assert left["C"] == pytest.approx(0, abs=1e-9)
-        assert left["A"] == left["B"] > 0.2
+    def test_every_choice_of_who_is_compared(self, monkeypatch):
+        rows = [
+            (recipe, family, value, low, usual)
+            for recipe, values in {"A": (2, 3, 4, 9), "B": (2, 3, 4, 1), "C": (4, 3, 2, 1)}.items()
+            for family, value, low, usual in zip("wxyz", values, [0, 0, 0, 1], [1, 1, 1, 0], strict=True)
+        ]
+        frame = pd.DataFrame(rows, columns=["recipe", "family", "value", "low", "usual"]).astype(
+            {"low": bool, "usual": bool}
+        )
+        monkeypatch.setattr(measures, "_trained_alike", lambda _: frame)
+        monkeypatch.setattr(measures, "_cell_error", lambda *_: 0.0)
+        rules = measures.recipe_rules(study())
+        assert tuple(rules.loc[0, ["sizes", "below", "without", "fewest", "losses"]]) == ("one", "out", "none", 2, 3)
+        assert rules["against"][0] == pytest.approx(measures.recipe(study()).against.value)
+        alike = rules[(rules["sizes"] == "one") & (rules["without"] == "C")]
+        assert alike["against"].to_numpy() == pytest.approx(
+            [0, 0], abs=1e-9
+        )  # A and B are one; two recipes are no three
+        every = rules[(rules["sizes"] == "any") & (rules["below"] == "in")]
+        assert set(every["losses"]) == {4}
+        assert len(rules) == 4 * 4 * 2 - 4 * 3  # without one of three recipes no loss has three
 
     def test_a_row_of_another_size_and_an_ensemble_are_no_losses_of_a_recipe(self):
         made = study()
@@ -250,6 +278,68 @@ class TestSearches:
         assert measures.tuning(records)["margin"].isna().all()
         assert np.isfinite(measures.levelled(records)["search"])
 
+    def test_a_search_that_ends_far_below_another_one_is_stuck(self, monkeypatch):
+        monkeypatch.setattr(measures.editions, "experiment_of", lambda *_: None)
+        records = study(search=0.0, name="cub200-2010-frozen")
+        own = records.trials["method"] == "margin"
+        records.trials.loc[own & (records.trials["repetition"] == 1), "value"] *= 1 - measures.FAR - 0.001
+        records.trials.loc[own & (records.trials["repetition"] == 2), "value"] *= 1 - measures.FAR + 0.001
+        [lost] = measures.stuck([records]).itertuples()
+        assert (lost.study, lost.method, lost.repetition) == ("cub200-2010-frozen", "margin", 1)
+        assert lost.short == pytest.approx(measures.FAR + 0.001)
+        assert page.stuck_cells(measures.stuck([records]))["search"].tolist() == ["2"]
+
+    def test_luck_by_the_number_of_hyperparameters_is_that_of_plain_loops(self, monkeypatch):
+        monkeypatch.setattr(measures.editions, "experiment_of", lambda *_: None)
+        records = study(name="cub200-2010-frozen")
+        trials = pd.concat([records.trials, records.trials.assign(trial=records.trials["trial"] + 20)])
+        trials.loc[(trials["method"] == "triplet") & (trials["trial"] == 30), "value"] = 0.9
+        table = measures.search_luck([replace(records, trials=trials)])
+        assert table["hyperparameters"].to_dict() == {"triplet": 1, "contrastive": 2, "margin": 3, "arcface": 3}
+        runs = records.scores.query("method == 'margin' and setting == 'concatenated'")
+        means = [np.mean(runs[runs["repetition"] == each]["value"]) for each in range(3)]
+        assert table["luck"]["margin"] == pytest.approx(np.std(means, ddof=1) / np.mean(means))
+        best = [records.trials.query("method == 'triplet' and repetition == @each")["value"].max() for each in range(3)]
+        assert table["late"]["triplet"] == pytest.approx(np.mean([0.9 - each for each in best]))
+        assert table["late"]["margin"] == pytest.approx(0)
+
+
+class TestSweeps:
+    """Losses at levels of a setting, three reruns each."""
+
+    def sweep(self, missing=()):
+        rng = np.random.default_rng(0)
+        rows = [
+            (f"loss{loss}", f"level{level}", rerun, 0.3 + 0.02 * loss + 0.05 * level + 0.01 * (loss == level) + noise)
+            for loss in range(6)
+            for level in range(5)
+            for rerun, noise in enumerate(rng.normal(0, 0.004, 3))
+            if (loss, level) not in missing
+        ]
+        scores = pd.DataFrame(rows, columns=["row", "level", "rerun", "value"])
+        return replace(study(), scores=scores.assign(metric="map_at_r", setting="separated"))
+
+    def found(self, monkeypatch, sweep):
+        monkeypatch.setattr(
+            measures.editions, "experiment_of", lambda _, name: sweep if name == "roth2020/samplers" else None
+        )
+        [part] = measures.sweeps(study())
+        return part
+
+    def test_the_noise_of_seeds_is_taken_out(self, monkeypatch):
+        part = self.found(monkeypatch, self.sweep())
+        assert (part.name, part.levels, part.methods, part.on) == ("sampler", 5, 6, "test")
+        true = np.add.outer(0.3 + 0.02 * np.arange(6), 0.05 * np.arange(5)) + 0.01 * np.eye(6, 5)
+        rest = true - true.mean(0) - true.mean(1)[:, None] + true.mean()
+        assert part.against.value * part.mean == pytest.approx(np.sqrt((rest**2).sum() / 20), rel=0.25)
+        assert part.own.value * part.mean == pytest.approx(true.mean(1).std(ddof=1), rel=0.1)
+        assert not part.as_much
+
+    def test_a_level_that_few_losses_have_and_a_loss_that_lacks_another_are_left_out(self, monkeypatch):
+        few = {(loss, 4) for loss in range(4)} | {(0, 0)}
+        part = self.found(monkeypatch, self.sweep(few))
+        assert (part.levels, part.methods) == (4, 5)
+
 
 class TestValidationAndTest:
     def test_what_is_good_on_validation_is_good_on_test(self):
@@ -285,10 +375,13 @@ class TestValidationAndTest:
 def parts():
     known = [("training recipe", 0.02, 0.03), ("loss", np.nan, 0.01), ("test classes", 0.04, 0.002)]
     found = [
-        measures.Part(name, 3, 8, "test", 0.2, together, Estimate.around(against, 0.001, 8))
+        measures.Part(
+            name, 3, 8, "test", 0.2, together, Estimate.around(against, 0.001, 8), Estimate.around(0.02, 0.005, 8)
+        )
         for name, together, against in known
     ]
-    return [*found, measures.Part("class split", 2, 1, "test", 0.2, 0.05, Estimate(np.nan, np.nan, np.nan, 2))]
+    nothing = Estimate(np.nan, np.nan, np.nan, 2)
+    return [*found, measures.Part("class split", 2, 1, "test", 0.2, 0.05, nothing, nothing)]
 
 
 def test_cells_and_figures():
@@ -297,7 +390,9 @@ def test_cells_and_figures():
     assert cells.loc["class split", "relative to one another"] == "one method only"
     assert cells.loc["training recipe", "interval"] == "2.9 to 3.1"
     assert cells.loc["training recipe", "mean MAP@R"] == "20.00"
+    assert cells["its losses lie apart"].tolist() == ["2.0", "2.0", "2.0", "–"]
     assert page.part_numbers(parts()).loc["training recipe", "against"] == 0.03
+    assert [part.as_much for part in parts()] == [part.clearly for part in parts()] == [True, False, False, False]
     [figure] = figures.parts({"made-study": parts()})
     assert {"training recipe", "loss", "test classes", "class split", "together"} <= set(drawn(figure))
     rings = [line for line in figure.axes[0].get_lines() if line.get_markersize() == 8]

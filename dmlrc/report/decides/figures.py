@@ -14,6 +14,8 @@ from dmlrc.report.results_table import number
 
 LEAST = 0.1
 """Percent; the left end of the scale of `parts`."""
+OWN = {"color": style.RED, "marker": "|", "markersize": 11, "markeredgewidth": 2.5, "linestyle": "none"}
+"""The yardstick of a part."""
 
 
 def moves(found: Mapping[str, pd.DataFrame]) -> Figure:
@@ -43,8 +45,9 @@ def parts(found: Mapping[str, Sequence[Part]]) -> list[Figure]:
     """How far each part moves the methods against one another (dots, 95 %) and together (rings). Title -> `parts`.
 
     A figure a study, on one logarithmic scale, since one part may be fifty times another; what is below its left end
-    stands at it, as an arrow. A part that was varied with one method has a ring alone. The loss itself is in another
-    colour; a star: of validation classes. The parts have one order in all figures, by their means over the studies.
+    stands at it, as an arrow. A part that was varied with one method has a ring alone. A bar: the yardstick, how far
+    the methods of that part lie apart. The loss itself is in the bar's colour; a star: of validation classes. The parts
+    have one order in all figures, by their means over the studies.
     """
     values = pd.DataFrame({title: {part.name: part.against.value for part in parts} for title, parts in found.items()})
     order = list(values.mean(axis=1).sort_values(ascending=False).index)
@@ -61,12 +64,15 @@ def _parts(title: str, parts: Sequence[Part]) -> Figure:
         colour=np.where(table["part"] == "loss", style.RED, style.BLUE),
         tip=[
             f"{row.part}: {number(row.against, low=row.low, high=row.high, form='.1%', unit=' %')} of a mean of "
-            f"{100 * row.mean:.1f} % on {row.classes} classes, {row.methods} losses"
+            f"{100 * row.mean:.1f} % on {row.classes} classes, {row.methods} losses, which lie "
+            f"{number(row.own, form='.1%', unit=' %')} apart"
             for row in table.itertuples()
         ],
     )
     rows["marker"] = np.where(rows["value"] == LEAST, "<", "o")
     charts.forest(axis, rows.dropna(subset="against"))
+    others = 100 * table["own"].where(table["part"] != "loss").clip(LEAST / 100).dropna()
+    axis.plot(others, others.index, **OWN)
     for place, together in (100 * table["together"]).clip(LEAST).items():
         ring = {"markersize": 8, "markerfacecolor": "none", "markeredgecolor": "black"}
         axis.plot(together, place, marker="<" if together == LEAST else "o", **ring)
@@ -79,7 +85,8 @@ def _parts(title: str, parts: Sequence[Part]) -> Figure:
     axis.xaxis.set_minor_locator(NullLocator())
     ring = {"color": "black", "markersize": 8, "markerfacecolor": "none", "linestyle": "none"}
     against = {"color": style.BLUE, "marker": "o", "linewidth": 1.5}
-    charts.legend(figure, {"relative to one another": against, "together": {"marker": "o", **ring}}, ncols=2)
+    looks = {"reordered": against, "its losses apart": OWN, "together": {"marker": "o", **ring}}
+    charts.legend(figure, looks, handlelength=1)
     return figure
 
 

@@ -1,12 +1,14 @@
 """The parts of an experiment, and how much of a ranking each of them makes.
 
 A part has levels: rates, folds, class orders, recipes. Changing it moves all methods together, which no ranking
-notices, and moves them against one another, which is what a ranking is made of. Both are standard deviations of MAP@R;
-the second is what the loss itself must be compared with. Scores of validation and test classes, of single and joined
-embeddings, differ in height, so each part is divided by the mean of the scores that it was measured on.
+notices, and moves them against one another, which is what a ranking is made of. Both are standard deviations of MAP@R.
+The yardstick of the second is the same for all parts: how far the very losses that the part was varied with lie apart,
+on average over its levels. Scores of validation and test classes, of single and joined embeddings, differ in height,
+so each part is divided by the mean of the scores that it was measured on.
 """
 
-from collections.abc import Collection, Mapping
+import itertools
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,6 +32,10 @@ METRIC = "map_at_r"
 CHI = "chi-square interval of a variance"
 FIRST_RANDOM = searches.TPE["n_startup_trials"]
 """The trials of a search that are drawn at random, before the sampler proposes any."""
+HALF = 25
+"""Trials: half of a search."""
+FAR = 0.03
+"""A search is stuck that ends this far below another one of the same loss, as a share of its score."""
 
 FAMILIES = {
     "contrastive": ("contrastive", "contrastive_distance"),
@@ -50,6 +56,17 @@ RECIPES = {
     "Fehervari et al.": ("fehervari2019", None),
 }
 """The experiments that train several losses as a paper does, and of a sweep over batches the level that all share."""
+SWEEPS = {
+    "sampler": "roth2020/samplers",
+    "batch size": "roth2020/batches",
+    "embedding size": "roth2020/dims",
+    "weight decay": "roth2020/decays",
+    "batch size, of Fehervari et al.": "fehervari2019/batches",
+    "embedding size, of Fehervari et al.": "fehervari2019/dims",
+    "embedding size, of Zhai & Wu": "zhai2019/dims",
+    "images a class, of Zhai & Wu": "zhai2019/samples",
+}
+"""The experiments that vary one setting of several losses, none of them tuned: part -> experiment."""
 TOO_HIGH, CHOSEN, SEARCHED = "too high", "chosen", "searched for each"
 """At which learning rate a methods table was made."""
 
@@ -60,8 +77,8 @@ class Part:
 
     name: what the part is called; levels, methods: how many were compared; on: "test" or "validation" classes; mean:
     of the scores that were compared. together: of all methods at once, NaN where a part has no common level, as luck
-    has none. against: of each method against the others, the noise of search and seed taken out where it is known; the
-    learning rate's has it still, since it was run once.
+    has none. against: of each method against the others, the noise of search and seed taken out where it is known. own:
+    the yardstick, how far these methods lie apart themselves on average over the levels, the noise taken out likewise.
     """
 
     name: str
@@ -71,6 +88,17 @@ class Part:
     mean: float
     together: float
     against: Estimate
+    own: Estimate
+
+    @property
+    def as_much(self) -> bool:
+        """Whether it moves its methods against one another as far as these lie apart."""
+        return self.against.value >= self.own.value
+
+    @property
+    def clearly(self) -> bool:
+        """Whether it surely moves them further: its interval lies above that of the yardstick."""
+        return self.against.low > self.own.high
 
 
 def parts(records: StudyRecords) -> list[Part]:
@@ -78,8 +106,8 @@ def parts(records: StudyRecords) -> list[Part]:
 
     What moves the methods most against one another stands first; what is known of one method only, last.
     """
-    one_each = (search, seed, folds, class_order, test_classes, recipe)
-    found = (loss(records), *learning_rate(records), *(part(records) for part in one_each))
+    one_each = (loss, search, seed, folds, class_order, test_classes, recipe)
+    found = (*learning_rate(records), *sweeps(records), *(part(records) for part in one_each))
     present = [part for part in found if part is not None]
     return sorted(present, key=lambda part: -np.nan_to_num(part.against.value, nan=-1.0))
 
@@ -87,23 +115,25 @@ def parts(records: StudyRecords) -> list[Part]:
 # The arithmetic
 
 
-def two_way(table: pd.DataFrame, error: float = 0.0) -> tuple[float, Estimate]:
-    """A table of methods (rows) and levels (columns) as method + level + rest: SD of the levels, SD of the rest.
+def two_way(table: pd.DataFrame, error: float = 0.0) -> tuple[float, Estimate, Estimate]:
+    """A table of methods (rows) and levels (columns) as method + level + rest: SD of levels, of the rest, of methods.
 
     NaN cells are left out, so that both effects come from least squares. error: the variance of a cell by noise, which
-    is taken out of the rest. The rest's interval is that of a variance of normal values (chi square). NaN without
-    degrees of freedom.
+    is taken out of the rest and, divided by the cells of a row, of the methods: these are compared on average over
+    these very levels. Intervals are those of a variance of normal values (chi square). NaN without degrees of freedom.
     """
     cells = table.stack().dropna()
     rows, columns = (pd.get_dummies(cells.index.get_level_values(level), dtype=float) for level in (0, 1))
     design = np.hstack([rows, columns])
     fitted, _, rank, _ = np.linalg.lstsq(design, cells.to_numpy(float), rcond=None)
     together = float(np.std(fitted[rows.shape[1] :], ddof=1)) if columns.shape[1] > 1 else float("nan")
-    df = len(cells) - rank
+    df, count = len(cells) - rank, rows.shape[1]
+    nothing = Estimate(np.nan, np.nan, np.nan, len(cells), how=CHI)
     if not df:
-        return together, Estimate(np.nan, np.nan, np.nan, len(cells), how=CHI)
+        return together, nothing, nothing
     square = float(np.sum((cells - design @ fitted) ** 2))
-    return together, _deviation(square / df, df, error, len(cells))
+    own = float(np.var(fitted[:count], ddof=1)), count - 1, error * count / len(cells), count
+    return together, _deviation(square / df, df, error, len(cells)), _deviation(*own)
 
 
 def _deviation(variance: float, df: float, error: float, n: int) -> Estimate:
@@ -125,17 +155,24 @@ def _cell_error(records: StudyRecords, setting: str) -> float:
 
 def loss(records: StudyRecords) -> Part | None:
     """The methods themselves, at their best settings."""
+    count, own = len(significance.means(records)), _spread(records)
+    return None if count < 3 else _of_luck("loss", count, records, own)
+
+
+def _spread(records: StudyRecords) -> Estimate:
+    """How far the methods lie apart at their best settings: SD of joined MAP@R on test classes."""
     means = significance.means(records)
-    if len(means) < 3:
-        return None
+    if len(means) < 2:
+        return Estimate(np.nan, np.nan, np.nan, len(means), how=CHI)
     error = _cell_error(records, significance.SETTING)
-    return _of_luck("loss", len(means), records, (means.var(ddof=1), len(means) - 1, error, len(means)))
+    return _deviation(float(means.var(ddof=1)), len(means) - 1, error, len(means))
 
 
-def _of_luck(name: str, levels: int, records: StudyRecords, variance: tuple[float, float, float, int]) -> Part:
-    """A part without levels in common: of the scores of joined models on test classes. variance: see `_deviation`."""
-    means, spread = significance.means(records), _deviation(*variance)
-    return Part(name, levels, len(means), "test", means.mean(), float("nan"), spread.divided_by(means.mean()))
+def _of_luck(name: str, levels: int, records: StudyRecords, against: Estimate) -> Part:
+    """A part without levels in common, of the methods at their best settings: of joined MAP@R on test classes."""
+    means = significance.means(records)
+    both = (each.divided_by(means.mean()) for each in (against, _spread(records)))
+    return Part(name, levels, len(means), "test", means.mean(), np.nan, *both)
 
 
 def learning_rate(records: StudyRecords) -> list[Part]:
@@ -144,19 +181,39 @@ def learning_rate(records: StudyRecords) -> list[Part]:
     if grid is None:
         return []
     best = rate_grids.best_trials(grid).sort_index().T  # methods x rates
-    found = []
+    found, luck = [], np.nan_to_num(rate_grids.seed_luck(records))
     if (chosen := rate_grids.chosen_rate(grid)) is not None:
         place = list(best.columns).index(chosen)
-        found.append(_of_table("learning rate, a factor of 3 off", best.iloc[:, place - 1 : place + 2], "validation"))
+        found.append(("learning rate, a factor of 3 off", best.iloc[:, place - 1 : place + 2]))
     if best.shape[1] > 1:
-        found.append(_of_table("learning rate, the whole grid", best, "validation"))
-    return found
+        found.append(("learning rate, the whole grid", best))
+    squares = [(luck**2 * float((table.stack() ** 2).mean())) for _, table in found]  # each cell is a single run
+    return [_of_table(*each, "validation", error) for each, error in zip(found, squares, strict=True)]
 
 
 def _of_table(name: str, table: pd.DataFrame, on: str = "test", error: float = 0.0) -> Part:
     """The part that a table of methods (rows) and levels (columns) shows. error: as in `two_way`."""
-    mean, (together, against) = float(table.stack().mean()), two_way(table, error)
-    return Part(name, table.shape[1], len(table), on, mean, together / mean, against.divided_by(mean))
+    mean, (together, *both) = float(table.stack().mean()), two_way(table, error)
+    return Part(name, table.shape[1], len(table), on, mean, together / mean, *(each.divided_by(mean) for each in both))
+
+
+def sweeps(records: StudyRecords) -> list[Part]:
+    """What SWEEPS vary: each loss at each level, single models, three reruns or so; the noise of seeds taken out.
+
+    A loss counts that was run at all levels of most, and a level that all these losses have.
+    """
+    found = []
+    for name, experiment in SWEEPS.items():
+        if (sweep := editions.experiment_of(records.name, experiment)) is None:
+            continue
+        scores = sweep.scores[(sweep.scores["metric"] == METRIC) & (sweep.scores["setting"] == "separated")]
+        groups = scores.groupby(["row", "level"])["value"]
+        cells, counts = groups.mean().unstack(), groups.size()
+        cells = cells.loc[:, cells.notna().mean() > 0.5].dropna()
+        if min(cells.shape) and cells.shape[1] > 1:
+            error = float((groups.var(ddof=1) / counts).mean())
+            found.append(_of_table(name, cells, error=0.0 if np.isnan(error) else error))
+    return found
 
 
 def search(records: StudyRecords) -> Part | None:
@@ -165,8 +222,8 @@ def search(records: StudyRecords) -> Part | None:
     if compared.luck != significance.OWN:
         return None
     known = compared.known
-    variance = float(known.repetition), float(known.df), float(known.seed * known.share), int(known.df)
-    return _of_luck("search", compared.runs["repetition"].nunique(), records, variance)
+    against = _deviation(float(known.repetition), float(known.df), float(known.seed * known.share), int(known.df))
+    return _of_luck("search", compared.runs["repetition"].nunique(), records, against)
 
 
 def seed(records: StudyRecords) -> Part | None:
@@ -175,8 +232,8 @@ def seed(records: StudyRecords) -> Part | None:
     known = statistics.noise(statistics.as_array(runs)[1]) if len(runs) else None
     if known is None or not known.seed_df:
         return None
-    variance = float(known.seed), float(known.seed_df), 0.0, int(known.seed_df)
-    return _of_luck("seed", int(runs["rerun"].nunique()), records, variance)
+    against = _deviation(float(known.seed), float(known.seed_df), 0.0, int(known.seed_df))
+    return _of_luck("seed", int(runs["rerun"].nunique()), records, against)
 
 
 def folds(records: StudyRecords) -> Part | None:
@@ -216,8 +273,8 @@ def test_classes(records: StudyRecords) -> Part | None:
     own = drawn.sub(common, axis=0)
     variance, count = float((own.std() ** 2).mean()), len(found[0])
     mean, against = float(common.mean()), _deviation(variance, count - 1, 0.0, count)
-    together = float(common.std()) / mean
-    return Part("test classes", count, drawn.shape[1], "test", mean, together, against.divided_by(mean))
+    both = (each.divided_by(mean) for each in (against, _spread(records)))
+    return Part("test classes", count, drawn.shape[1], "test", mean, float(common.std()) / mean, *both)
 
 
 def recipe(records: StudyRecords) -> Part | None:
@@ -225,49 +282,73 @@ def recipe(records: StudyRecords) -> Part | None:
 
     Single models; a loss counts where at least two recipes train it. Left out, since its distance from the others is
     not that of losses: a row of another embedding size than the others of its recipe, an ensemble, and a row that ends
-    below its own untrained start, which says what training did harm.
+    below its own untrained start, which says what training did harm. `recipe_rules` has what other rules would give.
     """
-    return _of_recipes(records, _recipes(records))
+    return _of_recipes(records, _recipes(_trained_alike(records)))
 
 
-def without_each_recipe(records: StudyRecords) -> dict[str, float]:
-    """`recipe` without one of the papers each time: how far it moves the losses against one another, a fraction."""
-    table = _recipes(records)
-    found = {title: _of_recipes(records, table.drop(columns=title)) for title in table}
-    return {title: part.against.value for title, part in found.items() if part is not None}
+def recipe_rules(records: StudyRecords) -> pd.DataFrame:
+    """`recipe` by every choice of who is compared: a row a choice, the first one that of `recipe`.
+
+    Columns: sizes ("one", "any": ensembles too), below ("out", "in": rows below their own untrained start), without (a
+    paper, or "none"), fewest (recipes that a loss needs), losses, against and own (fractions, of `Part`), clearly.
+    """
+    frame, rows = _trained_alike(records), []
+    papers = ("none", *frame["recipe"].unique())
+    for choice in itertools.product(("one", "any"), ("out", "in"), papers, (2, 3)):
+        sizes, below, without, fewest = choice
+        kept = (frame["usual"] | (sizes == "any")) & (~frame["low"] | (below == "in")) & (frame["recipe"] != without)
+        if (part := _of_recipes(records, _recipes(frame, kept), fewest)) is not None:
+            rows.append((*choice, part.methods, part.against.value, part.own.value, part.clearly))
+    columns = ["sizes", "below", "without", "fewest", "losses", "against", "own", "clearly"]
+    return pd.DataFrame(rows, columns=columns).dropna(subset="against")
 
 
-def _recipes(records: StudyRecords) -> pd.DataFrame:
-    """The mean score of each of FAMILIES (rows) in each paper's recipe (columns), as far as these have them."""
-    found = {"Musgrave et al.": _families(records)}
-    for title, (name, level) in RECIPES.items():
-        if (around := editions.experiment_of(records.name, name)) is not None:
-            found[title] = _families(around, level)
-    return pd.DataFrame(found)
+def _recipes(frame: pd.DataFrame, kept: pd.Series | None = None) -> pd.DataFrame:
+    """The mean score of each of FAMILIES (rows) in each paper's recipe (columns), as far as these have them.
+
+    frame: `_trained_alike`. kept: which rows of it count, default those of `recipe`.
+    """
+    chosen = frame[frame["usual"] & ~frame["low"] if kept is None else kept]
+    return chosen.pivot_table(index="family", columns="recipe", values="value")
 
 
-def _of_recipes(records: StudyRecords, table: pd.DataFrame) -> Part | None:
-    table = table[table.notna().sum(axis=1) > 1].dropna(axis="columns", how="all")
+def _of_recipes(records: StudyRecords, table: pd.DataFrame, fewest: int = 2) -> Part | None:
+    table = table[table.notna().sum(axis=1) >= fewest].dropna(axis="columns", how="all")
     if table.shape[1] < 2 or len(table) < 2:
         return None
     return _of_table("training recipe", table, error=_cell_error(records, "separated"))
 
 
-def _families(records: StudyRecords, level: str | None = None) -> pd.Series:
-    """The mean score of each of FAMILIES that a study trains, at this level of a sweep; single models.
+def _trained_alike(records: StudyRecords) -> pd.DataFrame:
+    """The rows of all recipes that train one of FAMILIES: recipe, family, value (single models), low, usual.
 
-    Without those that end below an untrained layer of their size.
+    low: it ends below an untrained layer of its size. usual: a single model of the recipe's most common embedding size.
     """
+    found = {"Musgrave et al.": _families(records)}
+    for title, (name, level) in RECIPES.items():
+        if (around := editions.experiment_of(records.name, name)) is not None:
+            found[title] = _families(around, level)
+    return pd.concat(found, names=["recipe", "method"]).reset_index()
+
+
+def _families(records: StudyRecords, level: str | None = None) -> pd.DataFrame:
+    """The methods that a study trains with one of FAMILIES, at this level of a sweep: see `_trained_alike`."""
     means = significance.scores(records, METRIC, "separated").groupby("method")["value"].mean()
-    lower = lower_than_untrained(records).reset_index()
-    low = set(lower["method"][lower["start"] & (lower["setting"] == "separated")])
-    losses = _losses(records, level)
-    alike = _of_one_size(records, [method for method in means.index if method in losses and method not in low])
-    scores = {
-        family: means[[method for method in alike if losses[method] in names]].mean()
-        for family, names in FAMILIES.items()
+    lower, losses = lower_than_untrained(records).reset_index(), _losses(records, level)
+    families = {method: _family(losses[method]) for method in means.index if method in losses}
+    names = [method for method, family in families.items() if family]
+    columns = {
+        "family": [families[name] for name in names],
+        "value": means.reindex(names).to_numpy(),
+        "low": np.isin(names, lower["method"][lower["start"] & (lower["setting"] == "separated")]),
+        "usual": np.isin(names, _of_one_size(records, names)),
     }
-    return pd.Series(scores, dtype=float).dropna()
+    return pd.DataFrame(columns, index=names)
+
+
+def _family(loss: str) -> str:
+    return next((family for family, names in FAMILIES.items() if loss in names), "")
 
 
 def _of_one_size(records: StudyRecords, methods: Collection[str]) -> list[str]:
@@ -312,6 +393,45 @@ def levelled(records: StudyRecords) -> pd.Series:
     random, whole = random_tuning(records), tuning(records)
     found = {str(count): random.loc[count].std(ddof=1) for count in (1, 2, 5, 10) if count in random.index}
     return pd.Series(found | {"search": whole.iloc[-1].std(ddof=1)})
+
+
+def search_luck(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+    """How much searches of each loss differ, by how many hyperparameters it has: a row a loss, means over the studies.
+
+    Those of the studies that were searched again, and of the losses after 2019 around them. Columns: hyperparameters,
+    luck (SD of a repetition's mean, concatenated test MAP@R, as a share of the loss's own mean), late (what the trials
+    after the first HALF add to the best validation MAP@R).
+    """
+    rows = []
+    for found in filter(None, (each for main in edition for each in (main, _later(main)))):
+        spaces = {method.name: len(method.space) for method in studies.get(found.name).methods}
+        runs = significance.scores(found).groupby(["method", "repetition"])["value"].mean().groupby("method")
+        best = tables.best_so_far(found).pivot(index=["method", "repetition"], columns="trial", values="best")
+        late = (best.iloc[:, -1] - best.get(HALF - 1, np.nan)).groupby("method").mean()
+        rows.append(pd.DataFrame({"hyperparameters": spaces, "luck": runs.std(ddof=1) / runs.mean(), "late": late}))
+    table = pd.concat(rows).dropna().rename_axis("method")
+    return table.groupby("method").mean().sort_values("hyperparameters", kind="stable")
+
+
+def _later(main: StudyRecords) -> StudyRecords | None:
+    return editions.experiment_of(main.name, "after2019")
+
+
+def stuck(edition: Sequence[StudyRecords]) -> pd.DataFrame:
+    """The searches that ended more than FAR below the best one of their loss on the same data, the furthest first.
+
+    Columns: study, method, repetition, value (validation MAP@R of its best trial), best (that of the best search) and
+    short (a fraction of this). Where rates were searched too, searches at the shared rate count as others of the loss.
+    """
+    parts = []
+    for main in edition:
+        around = (main, _later(main), editions.experiment_of(main.name, "rate-searched"))
+        found = {each.name: each.trials for each in around if each is not None}
+        ends = pd.concat(found, names=["study"]).groupby(["study", "method", "repetition"])["value"].max().reset_index()
+        parts.append(ends.assign(best=ends.groupby("method")["value"].transform("max")))
+    table = pd.concat(parts, ignore_index=True)
+    table["short"] = 1 - table["value"] / table["best"]
+    return table[table["short"] > FAR].sort_values("short", ascending=False, ignore_index=True)
 
 
 # Rates on the test classes

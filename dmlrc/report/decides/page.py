@@ -1,19 +1,29 @@
 """What moves a score and a ranking, as the chapter prints it: cells of tables, and the numbers of its text."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import labels, prose, tables
+from dmlrc.report import labels, prose, statistics, tables, titles
 from dmlrc.report import rates as rate_grids
+from dmlrc.report.after2019.page import ALL
 from dmlrc.report.decides import measures
 from dmlrc.report.decides.levers import LEVERS, levers  # noqa: F401
 from dmlrc.report.decides.measures import CHOSEN, SEARCHED, TOO_HIGH, AtRates, Part
 from dmlrc.report.results_table import number, results_table
 from dmlrc.report.significance.measures import SEEDS
 from dmlrc.report.significance.page import scored
+
+RULES: Mapping[str, Mapping[str | int, str]] = {
+    "sizes": {"one": "one embedding size a recipe", "any": "any size, and ensembles"},
+    "below": {"out": "no rows below their untrained start", "in": "these rows too"},
+    "fewest": {2: "losses of two recipes", 3: "losses of three recipes"},
+    "without": {"none": "all papers"},
+}
+"""The rules of `measures.recipe_rules`, as printed."""
 
 
 def drawable(found: Sequence[Part]) -> list[Part]:
@@ -23,8 +33,8 @@ def drawable(found: Sequence[Part]) -> list[Part]:
 
 def part_numbers(found: Sequence[Part]) -> pd.DataFrame:
     """A row a part, fractions, for the download."""
-    rows = [{**vars(part), **vars(part.against)} for part in found]
-    heads = {"value": "against", "low": "low", "high": "high", "how": "interval", "together": "together"}
+    rows = [{**vars(part), **vars(part.against), "own": part.own.value} for part in found]
+    heads = {"value": "against", "low": "low", "high": "high", "how": "interval", "own": "own", "together": "together"}
     heads |= {"levels": "levels", "methods": "methods", "on": "classes", "mean": "mean"}
     return pd.DataFrame(rows).set_index("name")[list(heads)].rename(columns=heads).rename_axis("part")
 
@@ -32,11 +42,12 @@ def part_numbers(found: Sequence[Part]) -> pd.DataFrame:
 def part_cells(found: Sequence[Part]) -> pd.DataFrame:
     """`part_numbers` as cells; percent of the mean MAP@R, which is itself a column."""
     table = part_numbers(found)
-    shares = table[["against", "low", "high", "together"]].map(lambda share: number(share, form=".1%"))
-    against, low, high, together = (shares[name] for name in shares)
+    shares = table[["against", "low", "high", "own", "together"]].map(lambda share: number(share, form=".1%"))
+    against, low, high, own, together = (shares[name] for name in shares)
     cells = {
         "relative to one another": against.replace("", "one method only"),
         "interval": (low + " to " + high).where(against != "", "–"),
+        "its losses lie apart": own.replace("", "–"),
         "together": together.replace("", "–"),
         "levels": table["levels"].map("{:,}".format),
         "methods": table["methods"].map(str),
@@ -44,6 +55,32 @@ def part_cells(found: Sequence[Part]) -> pd.DataFrame:
         "mean MAP@R": table["mean"].map(number),
     }
     return pd.DataFrame(cells).rename_axis("Part")
+
+
+def recipe_cells(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """What the training recipe makes of a ranking by each rule of who is compared, as cells: a row a rule.
+
+    found: study -> `measures.recipe_rules`. A cell: the median over all choices of the other rules, and in brackets the
+    lowest and the highest; percent of the mean MAP@R. Last, over all choices, how many clearly exceed the yardstick.
+    """
+    columns = {name: {head: _span(part) for head, part in _by_rule(rules)} for name, rules in found.items()}
+    for name, rules in found.items():
+        columns[name]["clearly further than its losses lie apart"] = f"{rules['clearly'].sum()} of {len(rules)} choices"
+    return pd.DataFrame(columns).rename_axis("Training recipe")
+
+
+def _by_rule(rules: pd.DataFrame) -> Iterator[tuple[str, pd.Series]]:
+    """The spread by every choice in which a rule has one value, under what the rule says."""
+    yield "the rule of this page", rules["against"].head(1)
+    for column, texts in RULES.items():
+        for value, part in rules.groupby(column)["against"]:
+            yield texts.get(value, f"without {value}"), part
+    yield "all choices", rules["against"]
+
+
+def _span(values: pd.Series) -> str:
+    low, middle, high = (number(each, form=".1%") for each in (values.min(), values.median(), values.max()))
+    return middle if len(values) == 1 else f"{middle} [{low} to {high}]"
 
 
 def rate_head(found: AtRates, which: str) -> str:
@@ -89,12 +126,45 @@ def levelled_cells(edition: Sequence[StudyRecords]) -> pd.DataFrame:
     return table.map(number).replace("", "–").rename(columns=heads).rename_axis("Study")
 
 
+def luck_cells(table: pd.DataFrame) -> pd.DataFrame:
+    """`measures.search_luck` as cells, a row a loss: luck in percent of its mean, what late trials add in points."""
+    cells = {
+        "hyperparameters": table["hyperparameters"].map("{:.0f}".format),
+        "SD of a search, %": table["luck"].map(number),
+        "trials 26 to 50 add": table["late"].map(number),
+    }
+    named = partial(labels.method_label, methods=ALL)
+    return pd.DataFrame(cells).rename(index=named).rename_axis("Method")
+
+
+def stuck_cells(table: pd.DataFrame) -> pd.DataFrame:
+    """`measures.stuck` as cells, a row a search."""
+    cells = {
+        "Study": table["study"].map(titles.title),
+        "method": table["method"].map(partial(labels.method_label, methods=ALL)),
+        "search": (table["repetition"] + 1).map("{:.0f}".format),
+        "it reached": table["value"].map(number),
+        "another one": table["best"].map(number),
+    }
+    return pd.DataFrame(cells).set_index(["Study", "method"])
+
+
 # The numbers of the text
 
 
 def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     """What the text of the page rests on: points of MAP@R and percent, a study by its data set."""
     found = prose.of_each(edition, _of_study)
+    table, lost = measures.search_luck(edition), measures.stuck(edition)
+    for name in ("luck", "late"):
+        test = statistics.rank_test(table["hyperparameters"], table[name])
+        found |= {f"{name}.rho": test["rho"], f"{name}.p": test["p"], f"{name}.n": test["n"]}
+        by_count = table.groupby(table["hyperparameters"] > 1)[name].mean()
+        found |= {f"{name}.one": 100 * by_count.get(False, np.nan), f"{name}.more": 100 * by_count.get(True, np.nan)}
+    at_shared, rates = (lost[lost["study"].str.endswith("/rate-searched") == searched] for searched in (False, True))
+    names = at_shared["study"] + " " + at_shared["method"] + " " + at_shared["repetition"].astype(str)
+    found |= {"stuck.tables": ", ".join(sorted(names)), "stuck.rates": ", ".join(sorted(rates["method"]))}
+    found["stuck.most"] = 100 * lost["short"].max()
     for key in ("loss", "joined", "newer.too_high", "newer.chosen", "spread_untuned"):
         found |= prose.span(key, [found[f"{each.meta['dataset']}.{key}"] for each in edition])
     return found
@@ -107,17 +177,23 @@ def _of_study(study: StudyRecords) -> dict[str, float | str]:
 
 
 def _of_parts(records: StudyRecords) -> dict[str, float | str]:
-    """The parts that reorder the losses, in percent of the mean score.
+    """The parts that reorder their losses: those that do so clearly more than these lie apart, and as much.
 
-    clearly: those whose interval lies above that of the loss; as_much: those whose value does; recipe.low and high:
-    without each of the papers in turn.
+    sweeps: those of `measures.SWEEPS` among the latter. sampler, sampler.own: percent. recipe.low, recipe.high:
+    by other rules of who is compared, percent; recipe.clearly: in how many of its choices (recipe.choices).
     """
-    by_name = {part.name: part.against for part in drawable(measures.parts(records))}
-    loss, recipes = by_name.pop("loss"), measures.without_each_recipe(records).values()
-    clearly = [name for name, against in by_name.items() if against.low > loss.high]
-    as_much = sorted(name for name, against in by_name.items() if against.value >= loss.value)
-    found = {"clearly": ", ".join(clearly), "as_much": ", ".join(as_much)}
-    return found | prose.span("recipe", [100 * each for each in recipes])
+    found = {part.name: part for part in drawable(measures.parts(records)) if part.name != "loss"}
+    rules = measures.recipe_rules(records)
+    named = {
+        "clearly": ", ".join(name for name, part in found.items() if part.clearly),
+        "as_much": ", ".join(sorted(name for name, part in found.items() if part.as_much)),
+        "sampler": 100 * found["sampler"].against.value,
+        "sampler.own": 100 * found["sampler"].own.value,
+        "sweeps": ", ".join(name for name in measures.SWEEPS if name in found and found[name].as_much),
+        "recipe.clearly": int(rules["clearly"].sum()),
+        "recipe.choices": len(rules),
+    }
+    return named | prose.span("recipe", 100 * rules["against"])
 
 
 def _of_grid(records: StudyRecords) -> dict[str, float]:
