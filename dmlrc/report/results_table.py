@@ -64,6 +64,8 @@ def with_lift(scores: pd.DataFrame, untrained: Sequence[str] = (PRETRAINED, labe
     over = (trained["mean"] - trained["untrained"]).dropna()
     columns = trained["column"][over.index]
     lifts = [{"column": each, "mean": over[columns == each].mean()} for each in dict.fromkeys(columns)]
+    if not lifts:
+        return scores
     told = pd.concat([scores, pd.DataFrame(lifts).assign(row=LIFT, form="+.2%", mark="")], ignore_index=True)
     if "mark" not in scores:
         told = told.drop(columns="mark")
