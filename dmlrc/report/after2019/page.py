@@ -286,6 +286,9 @@ def numbers(edition: Sequence[StudyRecords]) -> dict[str, float | str]:
     for records in beside(edition).values():
         name, lead = records.meta["dataset"], against_the_fourteen(records)
         found |= {f"{name}.{key}": lead[key] for key in ("above", "below", "n", "fourteen_method")}
+        found[f"{name}.lift_precision"] = 100 * tables.lift(
+            tables.by_method(tables.accuracy(records), "precision_at_1")["mean"]
+        )
         found[f"{name}.gap"] = 100 * (lead["fourteen"] - lead["best"])
         found[f"{name}.one_function"] = 100 * one_function(records)
         frame = tables.deciding(tables.accuracy(records))

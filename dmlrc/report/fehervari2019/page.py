@@ -12,7 +12,7 @@ import pandas as pd
 
 from dmlrc.papers import fehervari2019
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import claims, common, editions, labels, published, starts, statistics
+from dmlrc.report import claims, common, editions, labels, published, starts, statistics, tables
 from dmlrc.report.common import R1, ByStudy
 from dmlrc.report.results_table import with_lift
 
@@ -242,6 +242,7 @@ def of_study(main: str) -> dict[str, float | str]:
     above, of = starts.sizes_above(curve, dims)
     return {
         "among_best": ", ".join(sorted(tied.index[tied])),
+        "lift": 100 * tables.lift(values["mean"].drop(FLOATS)),
         "above": ", ".join(sorted(trained.index[trained["mean"] >= values["mean"][PRETRAINED]])),
         **{"floats_low": ranks.low, "floats_high": ranks.high, "methods": ranks.of},
         **{"dims_gain": int((sizes["mean"] > sizes["ci95"]).sum()), "sizes_above": above, "sizes": of},

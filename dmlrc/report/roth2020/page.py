@@ -15,7 +15,7 @@ from scipy import stats
 from dmlrc.building import normalized
 from dmlrc.papers import roth2020
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import claims, common, editions, labels, prose, published, starts, statistics, titles
+from dmlrc.report import claims, common, editions, labels, prose, published, starts, statistics, tables, titles
 from dmlrc.report.common import R1, ByStudy
 from dmlrc.report.results_table import with_lift
 from dmlrc.report.roth2020 import toy
@@ -447,6 +447,7 @@ def _of_table(records: StudyRecords) -> dict[str, float | str]:
     rank, whole, (_, without) = correlation(shape, "rho", ranks=True), correlation(shape, "rho"), carried(shape, "rho")
     return {
         "among_best": ", ".join(sorted(tied.index[tied])),
+        "lift": 100 * tables.lift(r1["mean"]),
         **{"rows": len(trained), "below": int((trained < r1["mean"][PRETRAINED]).sum())},
         **{"agreement_low": float(order.min()), "agreement_high": float(order.max())},
         **{"mined_low": min(each.low for each in mined)},

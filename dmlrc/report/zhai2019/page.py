@@ -12,7 +12,7 @@ import pandas as pd
 
 from dmlrc.data import splits
 from dmlrc.records import PRETRAINED, StudyRecords
-from dmlrc.report import claims, common, editions, labels, published, starts, statistics
+from dmlrc.report import claims, common, editions, labels, published, starts, statistics, tables
 from dmlrc.report.common import R1, ByStudy
 from dmlrc.report.results_table import with_lift
 from dmlrc.report.statistics import Estimate, of_groups
@@ -275,7 +275,9 @@ def of_study(main: str) -> dict[str, float]:
     layouts = samples(batches).fillna({"samples": 0.0}).set_index("samples")["mean"]
     [curve] = starts.around({main: dims}).values()
     above, of = starts.sizes_above(curve, dims)
+    alike = scores[scores["value"].eq(EQUAL)].groupby("row")["score"].mean()
     return {
+        "lift": 100 * tables.lift(pd.concat([alike, pd.Series({PRETRAINED: trunk})])),
         **{"rank_low": ranks.low, "rank_high": ranks.high, "losses": ranks.of},
         "below": bool(scores.loc[scores["row"].eq(SOFTMAX) & scores["value"].eq(EQUAL), "score"].mean() < trunk),
         **{"lead_low": 100 * lead.low, "lead_high": 100 * lead.high},
